@@ -1,0 +1,61 @@
+// A backend turns device text into a Kernel for one device and launches it. Two exist: cpu/ (host compiler, torch's
+// thread pool) and cuda/ (NVRTC, driver API). Kernels are immutable and may be launched from any thread.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+// Everything that decides a compiled kernel, apart from the device. Its hash is the key in the disk cache.
+struct KernelSource {
+  std::string op;                 // "slang::sqr_backward", for messages and logs
+  DeviceText text;
+  int view_count = 0;
+  int slot_count = 0;
+  int dim_count = 0;
+  std::string make_view;          // body of `TensorView tsl_make_view(const TslArgs& args, int k)`, see prelude/
+  std::string thread_bound;       // C++ expression over `args` that every thread index x in a full tile is below, or empty
+  bool independent_views = false; // no two views overlap and none that is written overlaps itself: no-alias promises hold
+  bool fast_math = false;
+  bool debug = false;
+};
+
+struct LaunchShape {
+  uint32_t grid[3] = {1, 1, 1};   // blocks; all at least 1
+  uint32_t block[3] = {1, 1, 1};  // threads a block
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // `args` is the argument block of prelude/abi.h, header included; it is read before launch returns.
+  virtual void launch(const LaunchShape& shape, const void* args, size_t args_size) const = 0;
+  // Facts that the compiled code shows, each a short word such as "reads 3" (it reads view 3): see Note [marks].
+  virtual const std::set<std::string>& marks() const = 0;
+  // A good number of threads a block for a one-dimensional launch when the user gives none.
+  virtual uint32_t preferred_block() const = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // Compiles (or takes from the disk cache) and loads. Throws CompileError with the device compiler's own diagnostics.
+  // Thread-safe; not cached in memory here: the caller keeps the Kernel.
+  virtual std::shared_ptr<const Kernel> load(const KernelSource& source, c10::Device device) = 0;
+  // Throws LaunchError naming op, grid, block and the limit if the device cannot launch this shape.
+  virtual void check_launch(const std::string& op, const LaunchShape& shape, c10::Device device) = 0;
+};
+
+Backend& cpu_backend();
+Backend& cuda_backend();                      // throws only when used
+Backend& backend_for(c10::DeviceType type);   // an error that names the device type if there is none
+
+}  // namespace torch_slang

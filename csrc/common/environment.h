@@ -1,0 +1,16 @@
+// Reading environment variables. An empty variable counts as unset; a value of the wrong form is an error that names the
+// variable and what it may be. Values are read at each call: callers on a hot path keep what they read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace torch_slang {
+
+std::optional<std::string> environment(const char* name);
+std::string environment_or(const char* name, const std::string& fallback);
+bool environment_flag(const char* name, bool fallback);  // 1/0, true/false, on/off, yes/no
+int64_t environment_integer(const char* name, int64_t fallback);
+
+}  // namespace torch_slang

@@ -1,0 +1,37 @@
+// Running a program: argument vector, never a shell. Safe in a parent with many threads (the child only executes, and
+// inherits none of the parent's other files). The child leads a process group of its own; on time-out the group is killed.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace torch_slang {
+
+struct ProcessRequest {
+  std::vector<std::string> argv;  // argv[0] is a path, or a name that is looked up in PATH
+  std::string input;              // for its standard input, which then ends
+  std::vector<std::pair<std::string, std::string>> environment;  // in addition to, or in place of, the parent's
+  std::chrono::milliseconds timeout{0};                          // 0: none
+};
+
+struct ProcessResult {
+  std::string output;       // all of its standard output
+  std::string error;        // all of its standard error
+  int status = -1;          // exit status, if it exited
+  int signal = 0;           // the signal that ended it, or 0
+  bool timed_out = false;   // it was killed by us (signal is then SIGKILL)
+  std::string start_error;  // not empty: it could not be started, and why
+
+  bool succeeded() const { return start_error.empty() && !timed_out && signal == 0 && status == 0; }
+  // "exited with status 1", "was ended by signal 11 (Segmentation fault)", "did not finish in 30 s and was killed",
+  // "could not be started (No such file or directory)".
+  std::string how_it_ended() const;
+
+  std::chrono::milliseconds timeout{0};  // as asked, for the message
+};
+
+ProcessResult run_process(const ProcessRequest& request);
+
+}  // namespace torch_slang

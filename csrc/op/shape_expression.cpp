@@ -1,0 +1,242 @@
+#include "op/shape_expression.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+namespace torch_slang {
+
+Expression Expression::of_constant(int64_t value) {
+  Expression e;
+  e.constant = value;
+  return e;
+}
+
+Expression Expression::of_symbol(int index) {
+  Expression e;
+  e.kind = Kind::Symbol;
+  e.symbol = index;
+  return e;
+}
+
+bool Expression::operator==(const Expression& other) const {
+  return kind == other.kind && constant == other.constant && symbol == other.symbol && operands == other.operands;
+}
+
+namespace {
+
+bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool continues_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+Expression combine(Expression::Kind kind, std::vector<Expression> operands) {
+  Expression e;
+  e.kind = kind;
+  e.operands = std::move(operands);
+  return e;
+}
+
+// Recursive descent: sum -> product -> unary -> atom.
+class Parser {
+ public:
+  Parser(const std::string& text, const NameLookup& lookup) : text_(text), lookup_(lookup) {}
+
+  Expression parse() {
+    Expression e = sum();
+    expect(at_end(), "an operator");
+    return e;
+  }
+
+ private:
+  Expression sum() {
+    Expression left = product();
+    while (true) {
+      if (accept('+')) {
+        left = combine(Expression::Kind::Add, {std::move(left), product()});
+      } else if (accept('-')) {
+        left = combine(Expression::Kind::Subtract, {std::move(left), product()});
+      } else {
+        return left;
+      }
+    }
+  }
+
+  Expression product() {
+    Expression left = unary();
+    while (true) {
+      if (accept('*')) {
+        left = combine(Expression::Kind::Multiply, {std::move(left), unary()});
+      } else if (accept('/')) {
+        accept('/');  // Python's spelling of the same division
+        left = combine(Expression::Kind::Divide, {std::move(left), unary()});
+      } else if (accept('%')) {
+        left = combine(Expression::Kind::Modulo, {std::move(left), unary()});
+      } else {
+        return left;
+      }
+    }
+  }
+
+  Expression unary() {
+    if (accept('-')) return combine(Expression::Kind::Negate, {unary()});
+    return atom();
+  }
+
+  Expression atom() {
+    if (accept('(')) {
+      Expression e = sum();
+      expect(accept(')'), "')'");
+      return e;
+    }
+    skip_space();
+    if (position_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[position_])) != 0) return number();
+    expect(position_ < text_.size() && starts_name(text_[position_]), "a number, a name or '('");
+    const std::string name = identifier();
+    if (!accept('(')) return lookup_(name);
+    return call(name);
+  }
+
+  Expression number() {
+    int64_t value = 0;
+    while (position_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[position_])) != 0) {
+      const int digit = text_[position_] - '0';
+      TORCH_CHECK(value <= (std::numeric_limits<int64_t>::max() - digit) / 10, "in \"", text_, "\": number too large");
+      value = value * 10 + digit;
+      ++position_;
+    }
+    expect(position_ == text_.size() || !continues_name(text_[position_]), "a number");
+    return Expression::of_constant(value);
+  }
+
+  Expression call(const std::string& name) {
+    std::vector<Expression> operands;
+    do {
+      operands.push_back(sum());
+    } while (accept(','));
+    expect(accept(')'), "')'");
+    TORCH_CHECK(name == "min" || name == "max" || name == "cdiv", "in \"", text_, "\": unknown function '", name,
+                "' (known: min, max, cdiv)");
+    TORCH_CHECK(operands.size() == 2 || (name != "cdiv" && operands.size() > 2), "in \"", text_, "\": ", name,
+                " takes ", name == "cdiv" ? "two arguments" : "at least two arguments", ", got ", operands.size());
+    const auto kind = name == "min"   ? Expression::Kind::Min
+                      : name == "max" ? Expression::Kind::Max
+                                      : Expression::Kind::CeilDivide;
+    Expression result = std::move(operands[0]);
+    for (size_t i = 1; i < operands.size(); ++i) result = combine(kind, {std::move(result), std::move(operands[i])});
+    return result;
+  }
+
+  std::string identifier() {
+    const size_t begin = position_;
+    while (position_ < text_.size() && continues_name(text_[position_])) ++position_;
+    return text_.substr(begin, position_ - begin);
+  }
+
+  bool accept(char c) {
+    skip_space();
+    if (position_ >= text_.size() || text_[position_] != c) return false;
+    ++position_;
+    return true;
+  }
+
+  bool at_end() {
+    skip_space();
+    return position_ == text_.size();
+  }
+
+  void skip_space() {
+    while (position_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[position_])) != 0) ++position_;
+  }
+
+  void expect(bool condition, const char* what) {
+    TORCH_CHECK(condition, "in \"", text_, "\": expected ", what, " at character ", position_ + 1);
+  }
+
+  const std::string& text_;
+  const NameLookup& lookup_;
+  size_t position_ = 0;
+};
+
+int64_t floor_divide(int64_t a, int64_t b) {
+  const int64_t q = a / b;
+  return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
+}
+
+c10::SymInt floor_divide(const c10::SymInt& a, const c10::SymInt& b) {
+  const auto concrete_a = a.maybe_as_int();
+  const auto concrete_b = b.maybe_as_int();
+  if (concrete_a && concrete_b) return c10::SymInt(floor_divide(*concrete_a, *concrete_b));
+  return a / b;  // symbolic division is floor division already
+}
+
+void check_divisor(int64_t b) { TORCH_CHECK(b != 0, "division by zero in a shape expression"); }
+void check_divisor(const c10::SymInt& b) {
+  TORCH_CHECK(b.sym_ne(0).expect_true(__FILE__, __LINE__), "division by zero in a shape expression");
+}
+
+int64_t minimum(int64_t a, int64_t b) { return std::min(a, b); }
+int64_t maximum(int64_t a, int64_t b) { return std::max(a, b); }
+c10::SymInt minimum(const c10::SymInt& a, const c10::SymInt& b) { return a.min(b); }
+c10::SymInt maximum(const c10::SymInt& a, const c10::SymInt& b) { return a.max(b); }
+
+}  // namespace
+
+Expression parse_expression(const std::string& text, const NameLookup& lookup) { return Parser(text, lookup).parse(); }
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> items;
+  int depth = 0;
+  std::string item;
+  const auto finish = [&] {
+    const size_t begin = item.find_first_not_of(" \t\n");
+    const size_t end = item.find_last_not_of(" \t\n");
+    items.push_back(begin == std::string::npos ? std::string() : item.substr(begin, end - begin + 1));
+    item.clear();
+  };
+  for (const char c : text) {
+    if (c == ',' && depth == 0) {
+      finish();
+      continue;
+    }
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    item += c;
+  }
+  finish();
+  if (items.size() == 1 && items[0].empty()) items.clear();
+  return items;
+}
+
+bool is_name(const std::string& text) {
+  return !text.empty() && starts_name(text[0]) && std::all_of(text.begin(), text.end(), continues_name);
+}
+
+template <class Int>
+Int evaluate(const Expression& e, c10::ArrayRef<Int> symbols) {
+  using Kind = Expression::Kind;
+  if (e.kind == Kind::Constant) return Int(e.constant);
+  if (e.kind == Kind::Symbol) return symbols[e.symbol];
+  const Int a = evaluate(e.operands[0], symbols);
+  if (e.kind == Kind::Negate) return Int(0) - a;
+  const Int b = evaluate(e.operands[1], symbols);
+  switch (e.kind) {
+    case Kind::Add: return a + b;
+    case Kind::Subtract: return a - b;
+    case Kind::Multiply: return a * b;
+    case Kind::Min: return minimum(a, b);
+    case Kind::Max: return maximum(a, b);
+    default: break;
+  }
+  check_divisor(b);
+  switch (e.kind) {
+    case Kind::Divide: return floor_divide(a, b);
+    case Kind::Modulo: return a - floor_divide(a, b) * b;
+    case Kind::CeilDivide: return Int(0) - floor_divide(Int(0) - a, b);
+    default: TORCH_INTERNAL_ASSERT(false, "unknown expression");
+  }
+}
+
+template int64_t evaluate(const Expression&, c10::ArrayRef<int64_t>);
+template c10::SymInt evaluate(const Expression&, c10::ArrayRef<c10::SymInt>);
+
+}  // namespace torch_slang

@@ -18,7 +18,7 @@
 //   If nothing can complete while threads wait, that is the kernel's error (a deadlock on a GPU): a LaunchError.
 #pragma once
 
-enum { kTslWaveSize = 32, kTslMaxExchange = 64 };  // lanes a wave; most bytes a lane deposits in one exchange
+enum { kTslWaveSize = 32, kTslMaxExchange = 128 };  // lanes a wave; most bytes a lane deposits in one exchange
 
 struct TslHostThread {
   unsigned lane;  // 0..31

@@ -1,0 +1,64 @@
+#include "backend/marks.h"
+
+#include <algorithm>
+
+namespace torch_slang {
+namespace {
+
+constexpr std::string_view kPrefix = "tsl-mark:";
+constexpr std::string_view kControl = "control";
+constexpr const char* kWords[] = {"reads", "writes"};
+
+// "reads 3" and "control" are well formed; the text of an asm template in debug information is not.
+bool is_well_formed(std::string_view mark) {
+  if (mark == kControl) return true;
+  const size_t space = mark.find(' ');
+  if (space == std::string_view::npos || std::find(std::begin(kWords), std::end(kWords), mark.substr(0, space)) == std::end(kWords)) {
+    return false;
+  }
+  const std::string_view number = mark.substr(space + 1);
+  return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+std::set<std::string> every_mark(int view_count) {
+  std::set<std::string> marks;
+  for (const char* word : kWords) {
+    for (int view = 0; view < view_count; ++view) marks.insert(word + (" " + std::to_string(view)));
+  }
+  return marks;
+}
+
+}  // namespace
+
+std::set<std::string> find_marks(std::string_view compiled, int view_count) {
+  std::set<std::string> marks;
+  bool control = false;
+  for (size_t at = compiled.find(kPrefix); at != std::string_view::npos; at = compiled.find(kPrefix, at)) {
+    at += kPrefix.size();
+    const std::string_view mark = compiled.substr(at, compiled.find(';', at) - at);
+    if (!is_well_formed(mark)) continue;
+    if (mark == kControl) {
+      control = true;
+    } else {
+      marks.emplace(mark);
+    }
+  }
+  return control ? marks : every_mark(view_count);
+}
+
+std::string marks_to_text(const std::set<std::string>& marks) {
+  std::string text;
+  for (const std::string& mark : marks) text += mark + ";";
+  return text;
+}
+
+std::set<std::string> marks_from_text(std::string_view text) {
+  std::set<std::string> marks;
+  for (size_t end = text.find(';'); end != std::string_view::npos; end = text.find(';')) {
+    marks.emplace(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  return marks;
+}
+
+}  // namespace torch_slang

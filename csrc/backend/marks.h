@@ -1,0 +1,18 @@
+// Marks that compiled code shows: Note [marks] in prelude/mark.h.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace torch_slang {
+
+// `compiled` is PTX or a binary file's content. {"reads 3", "writes 0", ...}; without the mark `control`, all marks of
+// all views.
+std::set<std::string> find_marks(std::string_view compiled, int view_count);
+
+// As kept beside a cached binary: "reads 3;writes 0;".
+std::string marks_to_text(const std::set<std::string>& marks);
+std::set<std::string> marks_from_text(std::string_view text);
+
+}  // namespace torch_slang

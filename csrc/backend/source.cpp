@@ -1,0 +1,114 @@
+#include "backend/source.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <set>
+
+#include "prelude/abi.h"
+#include "prelude/text.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr const char* kLinePrefix = "torch_slang/";
+
+std::string line_directive(size_t line, std::string_view name) {
+  return "#line " + std::to_string(line) + " \"" + kLinePrefix + std::string(name) + "\"\n";
+}
+
+std::string_view embedded_text(std::string_view name) {
+  const EmbeddedText* end = kPreludeText + kPreludeTextCount;
+  const EmbeddedText* found = std::find_if(kPreludeText, end, [&](const EmbeddedText& entry) { return name == entry.name; });
+  TORCH_INTERNAL_ASSERT(found != end, "the prelude has no file ", std::string(name));
+  return found->text;
+}
+
+// The file's name if the line is `#include "folder/name.h"`; includes in angle brackets are the device compiler's.
+std::string_view included_name(std::string_view line) {
+  constexpr std::string_view kStart = "#include \"";
+  if (line.substr(0, kStart.size()) != kStart) return {};
+  const std::string_view path = line.substr(kStart.size(), line.rfind('"') - kStart.size());
+  return path.substr(path.rfind('/') + 1);
+}
+
+// Puts a file and, where they are first met, those that it includes at the end of `text`.
+void append_file(std::string_view name, std::set<std::string, std::less<>>& seen, std::string& text) {
+  if (!seen.emplace(name).second) return;
+  text += line_directive(1, name);
+  const std::string_view content = embedded_text(name);
+  size_t number = 1;
+  for (size_t start = 0; start < content.size(); ++number) {
+    const size_t end = std::min(content.find('\n', start), content.size());
+    const std::string_view line = content.substr(start, end - start);
+    start = end + 1;
+    if (const std::string_view other = included_name(line); !other.empty()) {
+      append_file(other, seen, text);
+      text += line_directive(number + 1, name);
+    } else {
+      if (line != "#pragma once") text += line;  // a warning in what is no longer a header
+      text += '\n';
+    }
+  }
+}
+
+std::string file_with_includes(std::string_view name, std::set<std::string, std::less<>> seen) {
+  std::string text;
+  append_file(name, seen, text);
+  return text;
+}
+
+const std::string& abi_text() {
+  static const std::string text = file_with_includes("abi.h", {});
+  return text;
+}
+
+const std::string& prelude_text() {
+  static const std::string text = file_with_includes("prelude.h", {"abi.h"});
+  return text;
+}
+
+std::string define(const char* name, int value) { return std::string("#define ") + name + " " + std::to_string(value) + "\n"; }
+
+std::string definitions(const KernelSource& source) {
+  return define("TSL_VIEW_COUNT", source.view_count) + define("TSL_SLOT_COUNT", source.slot_count) +
+         define("TSL_DIM_COUNT", source.dim_count) + define("TSL_INDEPENDENT", source.independent_views) +
+         define("TSL_DEBUG", source.debug) + define("TSL_BARRIERS", source.text.barriers) + define("TSL_WAVES", source.text.waves);
+}
+
+constexpr const char* kArgs = R"(struct TslArgs {
+  TslHeader header;
+  TslView views[TSL_VIEW_COUNT > 0 ? TSL_VIEW_COUNT : 1];
+  unsigned long long slots[TSL_SLOT_COUNT > 0 ? TSL_SLOT_COUNT : 1];
+  unsigned dims[TSL_DIM_COUNT > 0 ? TSL_DIM_COUNT : 1];
+};
+)";
+
+}  // namespace
+
+std::string assemble_source(const KernelSource& source, std::string_view launcher) {
+  std::string text = abi_text();
+  text += line_directive(1, "arguments");
+  text += definitions(source);
+  text += kArgs;
+  text += prelude_text();
+  text += line_directive(1, "file_scope");
+  text += source.text.file_scope;
+  text += "\n" + line_directive(1, "views");
+  text += "TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k) {\n" + source.make_view + "\n}\n";
+  text += "struct Kernel : tsl::KernelBase {\n";
+  text += source.text.body;
+  text += "\n" + line_directive(1, "launcher");
+  text += "};\n";
+  text += launcher;
+  return text;
+}
+
+size_t argument_block_size(const KernelSource& source) {
+  const auto length = [](int count) { return static_cast<size_t>(std::max(count, 1)); };
+  const size_t size = sizeof(TslHeader) + length(source.view_count) * sizeof(TslView) +
+                      length(source.slot_count) * sizeof(uint64_t) + length(source.dim_count) * sizeof(uint32_t);
+  return (size + alignof(TslView) - 1) / alignof(TslView) * alignof(TslView);
+}
+
+}  // namespace torch_slang

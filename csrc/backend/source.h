@@ -1,0 +1,28 @@
+// The full source text of a kernel, the same for both targets but for the launcher. The prelude's files are embedded in
+// the binary; an `#include "name.h"` among them is replaced by that file's text where it is met first, so that a source
+// needs no include path.
+//
+// Layout, each part with a #line of its own so that diagnostics name it:
+//     abi.h
+//     #define TSL_VIEW_COUNT, TSL_SLOT_COUNT, TSL_DIM_COUNT, TSL_INDEPENDENT, TSL_DEBUG, TSL_BARRIERS, TSL_WAVES
+//     struct TslArgs
+//     prelude.h                  tsl::KernelBase, TensorView, all that emitted text may name; declares tsl_make_view
+//     text.file_scope
+//     tsl_make_view
+//     struct Kernel : tsl::KernelBase { text.body };
+//     launcher                   the backend's
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "backend/backend.h"
+
+namespace torch_slang {
+
+std::string assemble_source(const KernelSource& source, std::string_view launcher);
+
+// Size of TslArgs, in bytes: what launch() must be given at least.
+size_t argument_block_size(const KernelSource& source);
+
+}  // namespace torch_slang

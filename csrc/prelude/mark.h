@@ -1,0 +1,73 @@
+// Note [marks]
+//   A mark is a short string, `tsl-mark:reads 3;`, that stands in the compiled binary (host: a section of its own in the
+//   .so) or in the PTX (CUDA) exactly if the compiler did not eliminate the code that leaves it. The run-time searches
+//   for marks (find_marks in backend/marks.h) and so learns what a kernel does after all folding. They cost nothing when
+//   the kernel runs. `control` stands in code that is always reached: if it is not found, marks are not visible with
+//   this compiler, and the run-time takes every mark as present.
+//
+//   A *read* of an absent view matters only if its value does. So the mark hangs on a zero that the compiler cannot see
+//   through: an unused value takes its mark with it. A *write* is an effect and stays wherever it can be reached.
+#pragma once
+
+#include "target.h"
+
+#if TSL_CUDA
+#define TSL_MARK_ASM(mark) "// tsl-mark:" mark ";"
+#define TSL_MARK_VIEW(operand) "%" #operand
+#define TSL_MARK_COPY memcpy
+#else
+#define TSL_MARK_ASM(mark) ".pushsection .tsl_marks,\"\",@progbits\n\t.ascii \"tsl-mark:" mark ";\"\n\t.popsection"
+#define TSL_MARK_VIEW(operand) "%c" #operand
+#define TSL_MARK_COPY __builtin_memcpy
+#endif
+
+namespace tsl {
+
+template <int kView>
+TSL_INLINE unsigned marked_zero_at() {
+  unsigned zero = 0;
+  asm(TSL_MARK_ASM("reads " TSL_MARK_VIEW(1)) : "+r"(zero) : "n"(kView));
+  return zero;
+}
+
+template <int kView>
+TSL_INLINE void mark_write_at() {
+  asm volatile(TSL_MARK_ASM("writes " TSL_MARK_VIEW(0)) : : "n"(kView));
+}
+
+// The view's number is a constant once everything is inlined; of the chain of tests one call is then left.
+template <int kView = 0>
+TSL_INLINE unsigned marked_zero(int view) {
+  if constexpr (kView < TSL_VIEW_COUNT) {
+    return view == kView ? marked_zero_at<kView>() : marked_zero<kView + 1>(view);
+  } else {
+    return 0u;
+  }
+}
+
+template <int kView = 0>
+TSL_INLINE void mark_write(int view) {
+  if constexpr (kView < TSL_VIEW_COUNT) {
+    if (view == kView) {
+      mark_write_at<kView>();
+    } else {
+      mark_write<kView + 1>(view);
+    }
+  }
+}
+
+// What a load from the absent view gives: zero of any type, with the mark `reads <view>` for as long as the value is used.
+template <class T>
+TSL_INLINE T marked_absent_value(int view) {
+  const unsigned zero = marked_zero(view);
+  unsigned char bytes[sizeof(T)];
+  for (unsigned i = 0; i < sizeof(T); ++i) bytes[i] = static_cast<unsigned char>(zero);
+  T value;
+  TSL_MARK_COPY(&value, bytes, sizeof(T));
+  return value;
+}
+
+// Stands once in each launcher.
+TSL_INLINE void mark_control() { asm volatile(TSL_MARK_ASM("control")); }
+
+}  // namespace tsl

@@ -1,0 +1,11 @@
+// The text of csrc/prelude/*.h (all but this file), embedded at build time, and how it is put together: backend/source.h.
+#pragma once
+
+#include "common/embedded_text.h"
+
+namespace torch_slang {
+
+extern const EmbeddedText kPreludeText[];
+extern const int kPreludeTextCount;
+
+}  // namespace torch_slang

@@ -61,6 +61,7 @@ ShapePlan::ShapePlan(std::string op, const Function& function,
       if (leaf.shape) {
         add_view(static_cast<int>(i), strip_brackets(*leaf.shape));
       } else {
+        TORCH_CHECK(!leaf.is_output, op_, ": output ", leaf.name, " needs a shape: [Out(\"...\")]");
         views_[i].any = true;
       }
     }
@@ -189,22 +190,22 @@ std::string ShapePlan::describe_symbol(int index) const {
 }
 
 template <class Int>
-void ShapePlan::bind_view(int leaf, c10::ArrayRef<Int> sizes, Bound<Int>& bound, std::vector<bool>& known) const {
+void ShapePlan::bind_view(const std::string& op, int leaf, c10::ArrayRef<Int> sizes, Bound<Int>& bound, bool& leading_known) const {
   const Leaf& self = function_->leaves[leaf];
   const ViewShape& shape = views_[leaf];
   const size_t element_rank = self.element.shape.size();
   if (shape.any) {
-    TORCH_CHECK(sizes.size() >= element_rank, op_, ": expected ", self.name, " (", self.slang_type,
+    TORCH_CHECK(sizes.size() >= element_rank, op, ": expected ", self.name, " (", self.slang_type,
                 ") to have at least ", element_rank, " dimensions, but got shape ", sizes);
     bound.any_shapes[leaf] = Sizes<Int>(sizes.begin(), sizes.end());
     return;
   }
   const size_t fixed = shape.dims.size() + element_rank;
-  TORCH_CHECK(shape.leading ? sizes.size() >= fixed : sizes.size() == fixed, op_, ": expected ", self.name,
+  TORCH_CHECK(shape.leading ? sizes.size() >= fixed : sizes.size() == fixed, op, ": expected ", self.name,
               " to have shape ", shape.text, shape.leading ? " (at least " : " (", fixed, " dimensions), but got ", sizes);
   const size_t leading = sizes.size() - fixed;
-  if (shape.leading && !known[kLeadingSymbol]) {
-    known[kLeadingSymbol] = true;
+  if (shape.leading && !leading_known) {
+    leading_known = true;
     bound.leading = Sizes<Int>(sizes.begin(), sizes.begin() + leading);
     bound.symbols[kLeadingSymbol] = product(c10::ArrayRef<Int>(bound.leading));
   }
@@ -214,12 +215,12 @@ void ShapePlan::bind_view(int leaf, c10::ArrayRef<Int> sizes, Bound<Int>& bound,
 }
 
 template <class Int>
-void ShapePlan::check_view(int leaf, c10::ArrayRef<Int> sizes, const Bound<Int>& bound) const {
+void ShapePlan::check_view(const std::string& op, int leaf, c10::ArrayRef<Int> sizes, const Bound<Int>& bound) const {
   const Leaf& self = function_->leaves[leaf];
   const ViewShape& shape = views_[leaf];
   const size_t element_rank = self.element.shape.size();
   const auto mismatch = [&](size_t dimension, const std::string& rule) {
-    TORCH_CHECK(false, op_, ": expected ", self.name, " to have shape ", shape.text, ", but got ", sizes, ": dimension ",
+    TORCH_CHECK(false, op, ": expected ", self.name, " to have shape ", shape.text, ", but got ", sizes, ": dimension ",
                 dimension, " must be ", rule);
   };
   for (size_t i = 0; i < element_rank; ++i) {
@@ -234,7 +235,7 @@ void ShapePlan::check_view(int leaf, c10::ArrayRef<Int> sizes, const Bound<Int>&
     const size_t rank = other.size() - function_->leaves[shape.same_as].element.shape.size();
     bool same = rank == sizes.size() - element_rank;
     for (size_t i = 0; same && i < rank; ++i) same = equal(sizes[i], other[i]);
-    TORCH_CHECK(same, op_, ": expected ", self.name, " to have the shape of ", function_->leaves[shape.same_as].name, ", ",
+    TORCH_CHECK(same, op, ": expected ", self.name, " to have the shape of ", function_->leaves[shape.same_as].name, ", ",
                 c10::ArrayRef<Int>(other), ", but got ", sizes);
     return;
   }
@@ -242,7 +243,7 @@ void ShapePlan::check_view(int leaf, c10::ArrayRef<Int> sizes, const Bound<Int>&
   if (shape.leading) {
     bool same = leading == bound.leading.size();
     for (size_t i = 0; same && i < leading; ++i) same = equal(sizes[i], bound.leading[i]);
-    TORCH_CHECK(same, op_, ": expected ", self.name, " to have shape ", shape.text, ", but got ", sizes,
+    TORCH_CHECK(same, op, ": expected ", self.name, " to have shape ", shape.text, ", but got ", sizes,
                 ": its leading dimensions must be ", c10::ArrayRef<Int>(bound.leading), ", as for the other arguments");
   }
   for (size_t i = 0; i < shape.dims.size(); ++i) {
@@ -260,19 +261,20 @@ void ShapePlan::check_view(int leaf, c10::ArrayRef<Int> sizes, const Bound<Int>&
 }
 
 template <class Int>
-Bound<Int> ShapePlan::bind(c10::ArrayRef<std::optional<c10::ArrayRef<Int>>> sizes, c10::ArrayRef<Int> values) const {
+Bound<Int> ShapePlan::bind(c10::ArrayRef<std::optional<c10::ArrayRef<Int>>> sizes, c10::ArrayRef<Int> values,
+                           const std::string& op) const {
   Bound<Int> bound;
   bound.symbols.assign(symbol_names_.size(), Int(1));
   bool any = false;
   for (const auto& view : views_) any |= view.any;
   if (any) bound.any_shapes.resize(views_.size());
-  std::vector<bool> known(1, false);
+  bool leading_known = false;
   for (size_t i = 0; i < views_.size(); ++i) {
     if (value_symbols_[i] >= 0) bound.symbols[value_symbols_[i]] = values[i];
-    if (sizes[i]) bind_view(static_cast<int>(i), *sizes[i], bound, known);
+    if (sizes[i]) bind_view(op, static_cast<int>(i), *sizes[i], bound, leading_known);
   }
   for (size_t i = 0; i < views_.size(); ++i) {
-    if (sizes[i]) check_view(static_cast<int>(i), *sizes[i], bound);
+    if (sizes[i]) check_view(op, static_cast<int>(i), *sizes[i], bound);
   }
   return bound;
 }
@@ -315,7 +317,7 @@ Sizes<Int> ShapePlan::launch_total(const Bound<Int>& bound) const {
 }
 
 #define TORCH_SLANG_INSTANTIATE(Int)                                                                               \
-  template Bound<Int> ShapePlan::bind(c10::ArrayRef<std::optional<c10::ArrayRef<Int>>>, c10::ArrayRef<Int>) const; \
+  template Bound<Int> ShapePlan::bind(c10::ArrayRef<std::optional<c10::ArrayRef<Int>>>, c10::ArrayRef<Int>, const std::string&) const; \
   template Sizes<Int> ShapePlan::output_sizes(int, const Bound<Int>&) const;                                       \
   template Sizes<Int> ShapePlan::launch_total(const Bound<Int>&) const;
 TORCH_SLANG_INSTANTIATE(int64_t)

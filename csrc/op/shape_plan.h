@@ -58,9 +58,9 @@ class ShapePlan {
   int launch_symbol() const;
 
   // Binds and checks. `sizes[leaf]` are the full sizes of a tensor that is given (inputs; in a launch outputs too), empty
-  // optional for those that are not; `values[leaf]` the integer parameters that expressions use.
+  // optional for those that are not; `values[leaf]` the integer parameters that expressions use. `op` is for messages.
   template <class Int>
-  Bound<Int> bind(c10::ArrayRef<std::optional<c10::ArrayRef<Int>>> sizes, c10::ArrayRef<Int> values) const;
+  Bound<Int> bind(c10::ArrayRef<std::optional<c10::ArrayRef<Int>>> sizes, c10::ArrayRef<Int> values, const std::string& op) const;
 
   // Full sizes (leading, dims, element) of an output.
   template <class Int>
@@ -80,9 +80,9 @@ class ShapePlan {
   void check_all_bound() const;
 
   template <class Int>
-  void bind_view(int leaf, c10::ArrayRef<Int> sizes, Bound<Int>& bound, std::vector<bool>& known) const;
+  void bind_view(const std::string& op, int leaf, c10::ArrayRef<Int> sizes, Bound<Int>& bound, bool& leading_known) const;
   template <class Int>
-  void check_view(int leaf, c10::ArrayRef<Int> sizes, const Bound<Int>& bound) const;
+  void check_view(const std::string& op, int leaf, c10::ArrayRef<Int> sizes, const Bound<Int>& bound) const;
 
   std::string op_;
   const Function* function_;

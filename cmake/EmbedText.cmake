@@ -2,7 +2,7 @@
 #
 # Adds a generated source to the target that defines the table which the header declares, with one {name, text} for each
 # file, in the order given:
-#     extern const EmbeddedText <variable>[];         // struct EmbeddedText { const char* name; const char* text; }
+#     extern const EmbeddedText <variable>[];         // common/embedded_text.h
 # and its length, `extern const int <variable>Count;`. The name is the file's, without its folder.
 function(torch_slang_embed target)
   cmake_parse_arguments(PARSE_ARGV 1 embed "" "HEADER;TABLE" "FILES")

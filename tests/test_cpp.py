@@ -1,0 +1,20 @@
+"""Runs the C++ tests of tests/cpp; `make test` builds them and says where they are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SOURCES = sorted(Path(__file__).with_name("cpp").glob("*_test.cpp"))
+
+
+@pytest.mark.parametrize("name", [source.stem for source in SOURCES])
+def test_cpp(name: str) -> None:
+    folder = os.environ.get("TORCH_SLANG_CPP_TESTS")
+    if folder is None:
+        pytest.skip("the C++ tests are built and run by `make test`")
+    run = subprocess.run([Path(folder) / name, "--color_output=no"], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr

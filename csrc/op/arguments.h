@@ -1,0 +1,36 @@
+// The arguments of one call, by leaf: read from the dispatcher's stack and checked for device and dtype. Shared by real
+// launches and Meta. Everything wrong throws here, before anything is allocated or runs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
+
+#include <vector>
+
+#include "op/operator.h"
+
+namespace torch_slang {
+
+struct Arguments {
+  c10::SmallVector<at::Tensor, 8> tensors;           // by leaf; undefined if it is not a tensor argument
+  c10::SmallVector<at::Tensor, 8> grad_outputs;      // by leaf; empty unless a backward
+  c10::SmallVector<const c10::IValue*, 8> numbers;   // by leaf; null if it is not a number
+  c10::SmallVector<bool, 4> mask;                    // by differentiable argument; empty unless a backward
+  c10::SmallVector<int64_t, 3> block_size, grid_size;  // empty unless a launch
+  std::vector<ElementType> types;                    // by type parameter
+  c10::Device device = c10::kCPU;
+
+  c10::TensorOptions options(const Operator& op, int leaf) const;  // of a new tensor for this leaf
+};
+
+// `stack` must outlive the result.
+Arguments read_arguments(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+
+// Binds the names of the shape language and checks every shape, gradients included.
+template <class Int>
+Bound<Int> bind_arguments(const Operator& op, OpKind kind, const Arguments& arguments);
+extern template Bound<int64_t> bind_arguments(const Operator&, OpKind, const Arguments&);
+extern template Bound<c10::SymInt> bind_arguments(const Operator&, OpKind, const Arguments&);
+
+}  // namespace torch_slang

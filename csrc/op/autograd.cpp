@@ -1,0 +1,125 @@
+#include "op/autograd.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/stack.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "op/autograd_node.h"
+
+namespace torch_slang {
+
+namespace {
+
+namespace ag = torch::autograd;
+using torch::jit::Stack;
+
+void redispatch(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+}
+
+const std::string& name_of_argument(const c10::OperatorHandle& handle, size_t index) {
+  return handle.schema().arguments()[index].name();
+}
+
+bool has_tangent(c10::ArrayRef<c10::IValue> arguments) {
+  for (const auto& value : arguments) {
+    if (value.isTensor() && ag::isFwGradDefined(value.toTensor())) return true;
+  }
+  return false;
+}
+
+// First argument that requires a gradient, or -1. With `only`, just those leaves are looked at.
+int requiring_grad(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments, bool only_differentiable) {
+  if (!c10::GradMode::is_enabled()) return -1;
+  const auto& meaning = op.signature(kind)->arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].isTensor() || !arguments[i].toTensor().defined() || !arguments[i].toTensor().requires_grad()) continue;
+    if (!only_differentiable || meaning[i].role == OpArgument::Role::GradOutput ||
+        op.function.leaves[meaning[i].leaf].differentiable) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+// Mutated arguments get a new version, as after PyTorch's own in-place ops.
+void bump_versions(const c10::OperatorHandle& handle, const std::vector<c10::IValue>& arguments) {
+  const auto& schema = handle.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto* alias = schema[i].alias_info();
+    if (alias == nullptr || !alias->isWrite() || !arguments[i].isTensor()) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
+void call_launch(const Operator& op, const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+  const size_t count = op.signature(OpKind::Launch)->arguments.size();
+  const auto view = torch::jit::last(*stack, count);
+  const int culprit = requiring_grad(op, OpKind::Launch, view, false);
+  TORCH_CHECK(culprit < 0, op.qualified(OpKind::Launch), ": ", name_of_argument(handle, culprit),
+              " requires grad, but a launch op is not differentiable: call ", op.ns, "::", op.function.name,
+              ", or launch under torch.no_grad()");
+  const std::vector<c10::IValue> arguments(view.begin(), view.end());
+  redispatch(handle, keys, stack);
+  bump_versions(handle, arguments);
+}
+
+// The derivative of a derivative: an error, but only once somebody asks for it.
+void call_backward(const Operator& op, const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+  const auto& signature = *op.signature(OpKind::Backward);
+  const auto view = torch::jit::last(*stack, signature.arguments.size());
+  ag::variable_list inputs;
+  if (requiring_grad(op, OpKind::Backward, view, true) >= 0) {
+    for (const auto& value : view) {
+      if (value.isTensor() && value.toTensor().defined()) inputs.push_back(value.toTensor());
+    }
+  }
+  redispatch(handle, keys, stack);
+  if (inputs.empty()) return;
+  const auto node = make_node<ag::Error>(
+      op.qualified(OpKind::Backward) + ": the derivative of this derivative is not available (double backward)",
+      ag::collect_next_edges(inputs));
+  for (const auto& value : torch::jit::last(*stack, signature.results.size())) {
+    if (value.toTensor().defined()) ag::set_history(value.toTensor(), node);
+  }
+}
+
+void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op, const c10::OperatorHandle& handle,
+                  c10::DispatchKeySet keys, Stack* stack) {
+  const auto view = torch::jit::last(*stack, op->signature(OpKind::Forward)->arguments.size());
+  if (!op->function.has_backward) {
+    const int culprit = requiring_grad(*op, OpKind::Forward, view, false);
+    TORCH_CHECK(culprit < 0, op->qualified(OpKind::Forward), ": ", name_of_argument(handle, culprit),
+                " requires grad, but the kernel has no derivative: mark it [Differentiable], or call it under "
+                "torch.no_grad()");
+  }
+  const bool record = op->signature(OpKind::Backward) != nullptr && requiring_grad(*op, OpKind::Forward, view, true) >= 0;
+  if (!record) {
+    redispatch(handle, keys, stack);
+    return;
+  }
+  const auto node = make_node<BackwardNode>(family, op, view);
+  redispatch(handle, keys, stack);
+  node->set_results(torch::jit::last(*stack, op->outputs.size()), node);
+}
+
+}  // namespace
+
+void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto op = family_.current();
+  const auto view = torch::jit::last(*stack, op->signature(kind_)->arguments.size());
+  TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(view), op->qualified(kind_), ": forward-mode derivatives are not available");
+  switch (kind_) {
+    case OpKind::Forward: return call_forward(family_, op, handle, keys, stack);
+    case OpKind::Backward: return call_backward(*op, handle, keys, stack);
+    case OpKind::Launch: return call_launch(*op, handle, keys, stack);
+  }
+}
+
+}  // namespace torch_slang

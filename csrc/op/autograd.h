@@ -1,0 +1,22 @@
+// The Autograd kernel of every op: records a node whose backward is the family's backward op, called through the whole
+// dispatcher (so that functorch, fake tensors and modes see it).
+#pragma once
+
+#include <ATen/core/boxing/OperatorKernel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "op/registered_op.h"
+
+namespace torch_slang {
+
+class AutogradKernel final : public c10::OperatorKernel {
+ public:
+  AutogradKernel(const RegisteredFamily& family, OpKind kind) : family_(family), kind_(kind) {}
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
+ private:
+  const RegisteredFamily& family_;
+  const OpKind kind_;
+};
+
+}  // namespace torch_slang

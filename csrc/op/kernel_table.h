@@ -1,0 +1,67 @@
+// The compiled kernels of one operator, in memory. A kernel is compiled at first need, once, whichever threads ask; a
+// failed compile is not remembered, so that a repaired environment works without a reload.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "program/program.h"
+
+namespace torch_slang {
+
+struct Operator;
+enum class OpKind : int8_t;
+
+struct KernelOptions {
+  bool fast_math = false;
+  bool debug = false;
+};
+
+// What a kernel is specialised for.
+struct KernelKey {
+  OpKind kind;
+  bool dense = false;        // views with a known rank are contiguous
+  bool independent = true;   // no written view overlaps another view or itself
+  c10::Device device = c10::kCPU;
+  std::vector<ElementType> types;  // by type parameter
+
+  bool operator==(const KernelKey& other) const;
+};
+
+struct LoadedKernel {
+  std::shared_ptr<const Kernel> kernel;
+  std::vector<int> scratch_outputs;  // Backward: outputs whose values the kernel reads back, so they need memory
+};
+
+class KernelTable {
+ public:
+  explicit KernelTable(KernelOptions options) : options_(options) {}
+
+  // Compiles if need be; throws CompileError.
+  std::shared_ptr<const LoadedKernel> get(const Operator& op, const KernelKey& key);
+  // Starts compiling on a thread of its own unless that was done; errors come out of a later get.
+  void prefetch(const std::shared_ptr<const Operator>& op, const KernelKey& key);
+
+ private:
+  using Future = std::shared_future<std::shared_ptr<const LoadedKernel>>;
+  struct Entry {
+    KernelKey key;
+    Future future;
+  };
+  const Entry* find(const KernelKey& key) const;
+  void forget(const KernelKey& key);
+  std::shared_ptr<const LoadedKernel> load(const Operator& op, const KernelKey& key) const;
+
+  const KernelOptions options_;
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace torch_slang

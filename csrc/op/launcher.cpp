@@ -1,0 +1,237 @@
+#include "op/launcher.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Exception.h>
+#include <c10/util/Half.h>
+
+#include <cstring>
+#include <limits>
+
+#include "op/specialize.h"
+
+namespace torch_slang {
+
+namespace {
+
+template <class T>
+void store_bits(char* to, T value) {
+  std::memcpy(to, &value, sizeof(T));
+}
+
+// Writes a number in the component's own type; false if an integer does not fit.
+template <class T>
+bool store_integer(char* to, int64_t value) {
+  if constexpr (std::is_same_v<T, uint64_t>) {
+    if (value < 0) return false;
+  } else if (value < static_cast<int64_t>(std::numeric_limits<T>::min()) ||
+             value > static_cast<int64_t>(std::numeric_limits<T>::max())) {
+    return false;
+  }
+  store_bits(to, static_cast<T>(value));
+  return true;
+}
+
+bool store_number(ElementType type, char* to, const c10::IValue& value) {
+  const auto real = [&] { return value.isDouble() ? value.toDouble() : static_cast<double>(value.toInt()); };
+  const auto integer = [&] {
+    return value.isBool() ? static_cast<int64_t>(value.toBool())
+           : value.isSymInt() ? value.toSymInt().guard_int(__FILE__, __LINE__)
+                              : value.toInt();
+  };
+  switch (type) {
+    case ElementType::Float16: store_bits(to, c10::Half(static_cast<float>(real()))); return true;
+    case ElementType::BFloat16: store_bits(to, c10::BFloat16(static_cast<float>(real()))); return true;
+    case ElementType::Float32: store_bits(to, static_cast<float>(real())); return true;
+    case ElementType::Float64: store_bits(to, real()); return true;
+    case ElementType::Int8: return store_integer<int8_t>(to, integer());
+    case ElementType::Int16: return store_integer<int16_t>(to, integer());
+    case ElementType::Int32: return store_integer<int32_t>(to, integer());
+    case ElementType::Int64: return store_integer<int64_t>(to, integer());
+    case ElementType::UInt8: return store_integer<uint8_t>(to, integer());
+    case ElementType::UInt16: return store_integer<uint16_t>(to, integer());
+    case ElementType::UInt32: return store_integer<uint32_t>(to, integer());
+    case ElementType::UInt64: return store_integer<uint64_t>(to, integer());
+    case ElementType::Bool: store_bits(to, static_cast<uint8_t>(integer() != 0)); return true;
+  }
+  TORCH_INTERNAL_ASSERT(false, "unknown element type");
+}
+
+int64_t component_count(const Leaf& leaf) {
+  int64_t count = 1;
+  for (const int64_t n : leaf.element.shape) count *= n;
+  return count;
+}
+
+}  // namespace
+
+Launcher::Launcher(const Operator& op, OpKind kind, const Arguments& arguments, const Bound<int64_t>& bound)
+    : op_(op), kind_(kind), arguments_(arguments), bound_(bound), name_(op.qualified(kind)) {
+  block_.resize(op.layout.size());
+  std::memset(block_.data(), 0, block_.size());
+  op.layout.write_dims(bound, block_.data());
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    if (arguments.numbers[i] != nullptr) write_number(static_cast<int>(i), *arguments.numbers[i]);
+    if (leaf.kind != LeafKind::View) continue;
+    write_absent_sizes(leaf.primal_view, static_cast<int>(i));
+    if (leaf.diff_view >= 0) write_absent_sizes(leaf.diff_view, static_cast<int>(i));
+  }
+}
+
+void Launcher::write(size_t offset, const void* data, size_t size) { std::memcpy(block_.data() + offset, data, size); }
+
+void Launcher::write_component(int slot, ElementType type, const c10::IValue& value, const Leaf& leaf) {
+  TORCH_CHECK(store_number(type, block_.data() + op_.layout.slot_offset(slot), value), name_, ": expected ", leaf.name,
+              " to fit in ", leaf.slang_type, ", but got ", value);
+}
+
+void Launcher::write_number(int index, const c10::IValue& value) {
+  const Leaf& leaf = op_.function.leaves[index];
+  const ElementType type = element_type(leaf.element, arguments_.types);
+  if (leaf.element.shape.empty()) {
+    write_component(leaf.slot, type, value, leaf);
+    return;
+  }
+  const auto list = value.toListRef();
+  TORCH_CHECK(static_cast<int64_t>(list.size()) == component_count(leaf), name_, ": expected ", leaf.name, " (",
+              leaf.slang_type, ") to have ", component_count(leaf), " numbers, but got ", list.size());
+  for (size_t i = 0; i < list.size(); ++i) write_component(leaf.slot + static_cast<int>(i), type, list[i], leaf);
+}
+
+// A value on the launch's device is read there, at the pointer; one on the CPU travels in the slots.
+void Launcher::write_value_tensor(const Leaf& leaf, const at::Tensor& tensor) {
+  const at::Tensor packed = tensor.contiguous();
+  if (packed.device() == arguments_.device) {
+    kept_.push_back(packed);
+    const void* data = packed.const_data_ptr();
+    write(op_.layout.slot_offset(leaf.pointer_slot), &data, sizeof data);
+    return;
+  }
+  const auto* bytes = static_cast<const char*>(packed.const_data_ptr());
+  const auto size = static_cast<size_t>(packed.element_size());
+  for (int64_t i = 0; i < packed.numel(); ++i) {
+    write(op_.layout.slot_offset(leaf.slot + static_cast<int>(i)), bytes + size * i, size);
+  }
+}
+
+ViewCut Launcher::cut_of(int leaf) const {
+  const ViewShape& shape = op_.shapes.view(leaf);
+  return {shape.leading, shape.dims.size(), op_.function.leaves[leaf].element.shape.size()};
+}
+
+void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool written) {
+  at::Tensor tensor = given.is_neg() ? given.resolve_neg() : given;
+  auto visible = make_view(name_, op_.function.leaves[leaf], cut_of(leaf), tensor);
+  if (!visible) {
+    tensor = tensor.clone(at::MemoryFormat::Contiguous);
+    visible = make_view(name_, op_.function.leaves[leaf], cut_of(leaf), tensor);
+    TORCH_INTERNAL_ASSERT(visible, "a contiguous copy can be viewed");
+  }
+  if (!tensor.is_same(given)) {
+    kept_.push_back(tensor);
+    if (written) copied_.emplace_back(given, tensor);
+  }
+  if (op_.shapes.has_static_rank(leaf)) dense_ &= visible->dense;
+  write(op_.layout.view_offset(view), &visible->view, sizeof(TslView));
+}
+
+// Kernels may ask the size of a view that has no memory.
+void Launcher::write_absent_sizes(int view, int leaf) {
+  TslView absent = {};
+  const auto set = [&](size_t i, int64_t size) { absent.sizes[i] = static_cast<unsigned>(size); };
+  if (op_.shapes.has_static_rank(leaf)) {
+    const auto& dims = op_.layout.device_dims(leaf);
+    for (size_t i = 0; i < dims.size(); ++i) {
+      unsigned size = 0;
+      if (dims[i].constant) {
+        size = static_cast<unsigned>(*dims[i].constant);
+      } else {
+        std::memcpy(&size, block_.data() + op_.layout.dim_offset(dims[i].dim), sizeof size);
+      }
+      set(i, size);
+    }
+    absent.dimensionCount = static_cast<unsigned>(dims.size());
+  } else if (const int source = op_.shapes.view(leaf).same_as; source >= 0) {
+    const auto& sizes = bound_.any_shapes[source];
+    const size_t rank = sizes.size() - op_.function.leaves[source].element.shape.size();
+    for (size_t i = 0; i < rank && i < kTslMaxDims; ++i) set(i, sizes[i]);
+    absent.dimensionCount = static_cast<unsigned>(rank);
+  }
+  write(op_.layout.view_offset(view), &absent, sizeof absent);
+}
+
+void Launcher::set_primal(int index, const at::Tensor& tensor) {
+  const Leaf& leaf = op_.function.leaves[index];
+  if (leaf.kind == LeafKind::Value) {
+    write_value_tensor(leaf, tensor);
+    return;
+  }
+  const bool may_be_written = kind_ == OpKind::Launch && !leaf.is_in;
+  if (kind_ == OpKind::Launch) launch_views_.emplace_back(tensor, may_be_written);
+  write_view(leaf.primal_view, index, tensor, may_be_written);
+}
+
+void Launcher::set_gradient(int index, const at::Tensor& tensor) {
+  const Leaf& leaf = op_.function.leaves[index];
+  if (leaf.kind == LeafKind::View) {
+    write_view(leaf.diff_view, index, tensor, false);
+    return;
+  }
+  void* data = tensor.mutable_data_ptr();
+  write(op_.layout.slot_offset(leaf.gradient_slot), &data, sizeof data);
+}
+
+// Functional ops write only to memory of their own; a launch op writes where the caller says.
+bool Launcher::views_are_independent() const {
+  for (size_t i = 0; i < launch_views_.size(); ++i) {
+    const auto& [tensor, written] = launch_views_[i];
+    if (written && at::has_internal_overlap(tensor) != at::MemOverlap::No) return false;
+    for (size_t j = 0; j < i; ++j) {
+      if (!written && !launch_views_[j].second) continue;
+      if (at::get_overlap_status(tensor, launch_views_[j].first) != at::MemOverlapStatus::No) return false;
+    }
+  }
+  return true;
+}
+
+std::shared_ptr<const LoadedKernel> Launcher::kernel() {
+  return op_.kernels.get(op_, {kind_, dense_, views_are_independent(), arguments_.device, arguments_.types});
+}
+
+LaunchShape Launcher::choose_shape(const Sizes<int64_t>& total, const Kernel& kernel) const {
+  static constexpr uint32_t kBlock2[3] = {32, 8, 1};
+  static constexpr uint32_t kBlock3[3] = {8, 8, 4};
+  const auto& given = op_.function.block_size;
+  const int rank = total[2] > 1 ? 3 : total[1] > 1 ? 2 : 1;
+  LaunchShape shape;
+  for (size_t i = 0; i < 3; ++i) {
+    shape.block[i] = !given.empty() ? (i < given.size() ? static_cast<uint32_t>(given[i]) : 1)
+                     : rank == 1    ? (i == 0 ? kernel.preferred_block() : 1)
+                     : rank == 2    ? kBlock2[i]
+                                    : kBlock3[i];
+    const int64_t blocks = (total[i] + shape.block[i] - 1) / shape.block[i];
+    TORCH_CHECK(blocks <= std::numeric_limits<uint32_t>::max() &&
+                    blocks * shape.block[i] <= int64_t{std::numeric_limits<uint32_t>::max()} + 1,
+                name_, ": ", total[i], " threads in ", "xyz"[i], " are more than uint indices reach");
+    shape.grid[i] = static_cast<uint32_t>(blocks);
+  }
+  return shape;
+}
+
+void Launcher::launch(const Kernel& kernel) {
+  const Sizes<int64_t> total = op_.shapes.launch_total(bound_);
+  if (total[0] == 0 || total[1] == 0 || total[2] == 0) return;
+  launch(kernel, choose_shape(total, kernel));
+}
+
+void Launcher::launch(const Kernel& kernel, const LaunchShape& shape) {
+  backend_for(arguments_.device.type()).check_launch(name_, shape, arguments_.device);
+  std::memcpy(block_.data(), shape.grid, sizeof shape.grid);
+  std::memcpy(block_.data() + sizeof shape.grid, shape.block, sizeof shape.block);
+  kernel.launch(shape, block_.data(), block_.size());
+  for (const auto& [caller, copy] : copied_) caller.copy_(copy);
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,56 @@
+// Fills the argument block for one call and launches its kernel on the arguments' device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <memory>
+#include <utility>
+
+#include "op/arguments.h"
+#include "op/operator.h"
+#include "op/view_packing.h"
+
+namespace torch_slang {
+
+class Launcher {
+ public:
+  // Numbers and dims are filled at once; views by the setters. Both references must outlive this object.
+  Launcher(const Operator& op, OpKind kind, const Arguments& arguments, const Bound<int64_t>& bound);
+
+  // Memory of a leaf: its values, or its gradient. Tensors need not be contiguous. A leaf that was given none is absent.
+  void set_primal(int leaf, const at::Tensor& tensor);
+  void set_gradient(int leaf, const at::Tensor& tensor);
+
+  // The kernel for what was set so far; compiles at first need.
+  std::shared_ptr<const LoadedKernel> kernel();
+
+  // Threads as LaunchTotal says, blocks as BlockSize or the backend says. Nothing is launched for no threads.
+  void launch(const Kernel& kernel);
+  // Blocks and threads as the caller says; views that had to be copied are copied back.
+  void launch(const Kernel& kernel, const LaunchShape& shape);
+
+ private:
+  void write(size_t offset, const void* data, size_t size);
+  void write_number(int leaf, const c10::IValue& value);
+  void write_component(int slot, ElementType type, const c10::IValue& value, const Leaf& leaf);
+  void write_value_tensor(const Leaf& leaf, const at::Tensor& tensor);
+  void write_view(int view, int leaf, const at::Tensor& tensor, bool written);
+  void write_absent_sizes(int view, int leaf);
+  ViewCut cut_of(int leaf) const;
+  LaunchShape choose_shape(const Sizes<int64_t>& total, const Kernel& kernel) const;
+  bool views_are_independent() const;
+
+  const Operator& op_;
+  const OpKind kind_;
+  const Arguments& arguments_;
+  const Bound<int64_t>& bound_;
+  const std::string& name_;
+  bool dense_ = true;
+  c10::SmallVector<char, 1024> block_;
+  c10::SmallVector<at::Tensor, 4> kept_;  // copies that the block points into
+  c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 2> copied_;  // (caller's tensor, copy that the kernel writes)
+  c10::SmallVector<std::pair<at::Tensor, bool>, 8> launch_views_;  // what a launch op gives, and whether it may be written
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,61 @@
+// An Operator is one kernel of one Program as PyTorch sees it: what its arguments are, which shapes they have, and the
+// compiled kernels it has so far. Immutable but for its table of kernels; shared by the registered op, by Module callables
+// and by the graphs that were recorded with it, so a reload never changes what any of them runs.
+#pragma once
+
+#include <ATen/core/function_schema.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "op/kernel_table.h"
+#include "op/layout.h"
+#include "op/shape_plan.h"
+#include "op/text_source.h"
+#include "program/program.h"
+
+namespace torch_slang {
+
+enum class OpKind : int8_t { Forward, Backward, Launch };
+constexpr int kOpKinds = 3;
+
+// Where an argument of a registered op comes from.
+struct OpArgument {
+  enum class Role : int8_t { Leaf, GradOutput, Mask, BlockSize, GridSize };
+  Role role = Role::Leaf;
+  int leaf = -1;  // for Leaf and GradOutput
+};
+
+// One registered op of the family: its schema, and what its arguments and results mean.
+struct OpSignature {
+  std::string name;  // without namespace: "sqr_backward"
+  std::vector<OpArgument> arguments;
+  std::vector<int> results;  // leaves
+  std::unique_ptr<c10::FunctionSchema> schema;
+};
+
+struct Operator : std::enable_shared_from_this<Operator> {
+  Operator(std::string ns, Function function, const std::vector<std::pair<std::string, int64_t>>& constants,
+           std::shared_ptr<TextSource> texts, KernelOptions options);
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
+
+  const OpSignature* signature(OpKind kind) const { return signatures[static_cast<int>(kind)].get(); }
+  const std::string& qualified(OpKind kind) const { return qualified_names[static_cast<int>(kind)]; }
+
+  const std::string ns;
+  const Function function;
+  const ShapePlan shapes;
+  const Layout layout;
+  std::string qualified_names[kOpKinds];  // "slang::sqr_backward"
+  std::vector<int> outputs;          // leaves
+  std::vector<int> differentiable;   // leaves that get a gradient, in order
+  std::vector<int> grad_outputs;     // outputs that have one
+  std::unique_ptr<const OpSignature> signatures[kOpKinds];  // null: this kind does not exist for this kernel
+  const KernelOptions options;
+  const std::shared_ptr<TextSource> texts;
+  mutable KernelTable kernels;
+};
+
+}  // namespace torch_slang

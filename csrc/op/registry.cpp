@@ -1,0 +1,139 @@
+#include "op/registry.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <map>
+
+#include "op/autograd.h"
+#include "op/run.h"
+
+namespace torch_slang {
+
+namespace {
+
+using torch::jit::Stack;
+
+// Below autograd: on CPU or CUDA tensors, or on the meta device.
+template <Results (*Run)(const Operator&, OpKind, c10::ArrayRef<c10::IValue>)>
+class BoxedKernel final : public c10::OperatorKernel {
+ public:
+  BoxedKernel(const RegisteredFamily& family, OpKind kind) : family_(family), kind_(kind) {}
+
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
+    const auto op = family_.current();
+    const size_t count = op->signature(kind_)->arguments.size();
+    Results results = Run(*op, kind_, torch::jit::last(*stack, count));
+    torch::jit::drop(*stack, count);
+    for (auto& result : results) stack->emplace_back(std::move(result));
+  }
+
+ private:
+  const RegisteredFamily& family_;
+  const OpKind kind_;
+};
+
+struct Entry {
+  RegisteredFamily family;
+  // Note [pinned names]: when the last registration of a name goes, the dispatcher frees its OperatorDef and every cached
+  // handle (Python's OpOverload, scripted functions) dangles. A fallthrough on a key that nothing uses, never dropped,
+  // keeps it alive.
+  std::vector<std::unique_ptr<torch::Library>> pins;
+  std::unique_ptr<torch::Library> library;  // the definitions and kernels of the current schemas
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Entry>> entries;  // by qualified name
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;  // never destroyed: torch may call ops until the process ends
+  return *instance;
+}
+
+std::unique_ptr<torch::Library> new_library(const std::string& ns) {
+  return std::make_unique<torch::Library>(torch::Library::FRAGMENT, ns, std::nullopt, __FILE__, __LINE__);
+}
+
+void pin(Entry& entry, const Operator& op) {
+  auto library = new_library(op.ns);
+  for (int kind = 0; kind < kOpKinds; ++kind) {
+    if (const auto* signature = op.signature(static_cast<OpKind>(kind))) {
+      library->impl(signature->name.c_str(),
+                    torch::dispatch(c10::DispatchKey::PrivateUse3, torch::CppFunction::makeFallthrough()));
+    }
+  }
+  entry.pins.push_back(std::move(library));
+}
+
+template <class Kernel>
+void implement(torch::Library& library, const std::string& name, c10::DispatchKey key, const RegisteredFamily& family,
+               OpKind kind) {
+  library.impl(name.c_str(), torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(family, kind))));
+}
+
+std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Operator& op) {
+  auto library = new_library(op.ns);
+  for (int i = 0; i < kOpKinds; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    const OpSignature* signature = op.signature(kind);
+    if (signature == nullptr) continue;
+    library->def(c10::FunctionSchema(*signature->schema), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
+    using Real = BoxedKernel<run>;
+    using Meta = BoxedKernel<run_meta>;
+    implement<Real>(*library, signature->name, c10::DispatchKey::CPU, family, kind);
+    implement<Real>(*library, signature->name, c10::DispatchKey::CUDA, family, kind);
+    implement<Meta>(*library, signature->name, c10::DispatchKey::Meta, family, kind);
+    implement<AutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
+  }
+  return library;
+}
+
+void check_free(const Operator& op) {
+  for (int i = 0; i < kOpKinds; ++i) {
+    const auto* signature = op.signature(static_cast<OpKind>(i));
+    if (signature == nullptr) continue;
+    const auto& dispatcher = c10::Dispatcher::singleton();
+    TORCH_CHECK(!dispatcher.findSchema({op.ns + "::" + signature->name, ""}), op.ns, "::", signature->name,
+                " is registered already, and not by torch_slang: load with another namespace=");
+  }
+}
+
+}  // namespace
+
+Publication publish(const std::vector<std::shared_ptr<Operator>>& operators) {
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  for (const auto& op : operators) {
+    if (all.entries.find(op->ns + "::" + op->function.name) == all.entries.end()) check_free(*op);
+  }
+  Publication publication;
+  for (const auto& op : operators) {
+    auto& entry = all.entries[op->ns + "::" + op->function.name];
+    const bool is_new = entry == nullptr;
+    if (is_new) entry = std::make_unique<Entry>();
+    if (!is_new && entry->family.has_schemas_of(*op)) {
+      entry->family.replace(op);
+      continue;
+    }
+    pin(*entry, *op);
+    entry->library.reset();
+    entry->family.replace(op);
+    entry->library = define(entry->family, *op);
+    if (is_new) continue;
+    for (const auto& name : op->qualified_names) {
+      if (!name.empty()) publication.changed.push_back(name);
+    }
+  }
+  return publication;
+}
+
+RegisteredFamily* find_family(const std::string& ns, const std::string& name) {
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto it = all.entries.find(ns + "::" + name);
+  return it == all.entries.end() ? nullptr : &it->second->family;
+}
+
+}  // namespace torch_slang

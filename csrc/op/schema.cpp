@@ -1,0 +1,139 @@
+#include "op/schema.h"
+
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+
+#include <set>
+#include <sstream>
+
+namespace torch_slang {
+
+namespace {
+
+std::string number_type(const Operator& op, int leaf) {
+  const Leaf& self = op.function.leaves[leaf];
+  const ElementType type = self.element.type;
+  const bool generic = self.element.type_parameter >= 0;  // type parameters stand for floating-point types
+  const std::string scalar = generic || is_floating_point(type) ? "float"
+                             : type == ElementType::Bool        ? "bool"
+                             : op.shapes.symbol_of_value(leaf) >= 0 ? "SymInt"
+                                                                    : "int";
+  return self.element.shape.empty() ? scalar : scalar + "[]";
+}
+
+std::string default_of(const Leaf& leaf, const std::string& type) {
+  if (!leaf.element.shape.empty() || leaf.differentiable) return "";
+  if (type == "bool") return leaf.default_int ? (*leaf.default_int != 0 ? "=True" : "=False") : "";
+  if (type == "float") {
+    if (!leaf.default_float && !leaf.default_int) return "";
+    std::ostringstream text;
+    text.precision(17);
+    text << "=" << (leaf.default_float ? *leaf.default_float : static_cast<double>(*leaf.default_int));
+    const std::string shown = text.str();
+    return shown.find_first_of(".en") == std::string::npos ? shown + ".0" : shown;
+  }
+  return leaf.default_int ? "=" + std::to_string(*leaf.default_int) : "";
+}
+
+bool is_tensor(const Leaf& leaf) { return leaf.kind == LeafKind::View || leaf.differentiable; }
+
+// Writes the argument list. A default is only legal where every later argument has one too.
+class ArgumentList {
+ public:
+  void add(const std::string& type, const std::string& name, const std::string& fallback, OpArgument argument) {
+    items_.push_back({type + " " + name, fallback});
+    arguments.push_back(argument);
+  }
+
+  std::string text() const {
+    size_t first_default = items_.size();
+    while (first_default > 0 && !items_[first_default - 1].second.empty()) --first_default;
+    std::string joined;
+    for (size_t i = 0; i < items_.size(); ++i) {
+      joined += (i ? ", " : "") + items_[i].first + (i >= first_default ? items_[i].second : "");
+    }
+    return joined;
+  }
+
+  std::vector<OpArgument> arguments;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> items_;
+};
+
+void add_leaf(ArgumentList& list, const Operator& op, int leaf, bool with_defaults, int* alias) {
+  const Leaf& self = op.function.leaves[leaf];
+  const OpArgument argument{OpArgument::Role::Leaf, leaf};
+  if (!is_tensor(self)) {
+    const std::string type = number_type(op, leaf);
+    list.add(type, self.name, with_defaults ? default_of(self, type) : "", argument);
+  } else if (alias != nullptr && self.kind == LeafKind::View && !self.is_in) {
+    list.add("Tensor(a" + std::to_string((*alias)++) + "!)", self.name, "", argument);
+  } else {
+    list.add("Tensor", self.name, "", argument);
+  }
+}
+
+std::string results_text(size_t count) {
+  if (count == 1) return "Tensor";
+  std::string text = "(";
+  for (size_t i = 0; i < count; ++i) text += i ? ", Tensor" : "Tensor";
+  return text + ")";
+}
+
+void fill_forward(const Operator& op, ArgumentList& list, OpSignature& signature) {
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    if (!op.function.leaves[i].is_output) add_leaf(list, op, static_cast<int>(i), true, nullptr);
+  }
+  signature.results = op.outputs;
+}
+
+void fill_backward(const Operator& op, ArgumentList& list, OpSignature& signature) {
+  for (const int leaf : op.grad_outputs) {
+    list.add("Tensor", "grad_" + op.function.leaves[leaf].name, "", {OpArgument::Role::GradOutput, leaf});
+  }
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    if (!op.function.leaves[i].is_output) add_leaf(list, op, static_cast<int>(i), false, nullptr);
+  }
+  list.add("bool[]", "mask", "", {OpArgument::Role::Mask, -1});
+  signature.results = op.differentiable;
+}
+
+void fill_launch(const Operator& op, ArgumentList& list) {
+  int alias = 0;
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) add_leaf(list, op, static_cast<int>(i), false, &alias);
+  list.add("int[]", "block_size", "", {OpArgument::Role::BlockSize, -1});
+  list.add("int[]", "grid_size", "", {OpArgument::Role::GridSize, -1});
+}
+
+void check_names(const Operator& op, const ArgumentList& list, const c10::FunctionSchema& schema) {
+  std::set<std::string> names;
+  for (const auto& argument : schema.arguments()) {
+    TORCH_CHECK(names.insert(argument.name()).second, op.ns, "::", op.function.name, ": two arguments are named '",
+                argument.name(), "'");
+  }
+  TORCH_INTERNAL_ASSERT(names.size() == list.arguments.size());
+}
+
+}  // namespace
+
+std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind) {
+  static const char* const suffix[kOpKinds] = {"", "_backward", "_launch"};
+  if (kind != OpKind::Launch && op.outputs.empty()) return nullptr;
+  if (kind == OpKind::Backward && (!op.function.has_backward || op.grad_outputs.empty() || op.differentiable.empty())) {
+    return nullptr;
+  }
+  auto signature = std::make_unique<OpSignature>();
+  signature->name = op.function.name + suffix[static_cast<int>(kind)];
+  ArgumentList list;
+  if (kind == OpKind::Forward) fill_forward(op, list, *signature);
+  if (kind == OpKind::Backward) fill_backward(op, list, *signature);
+  if (kind == OpKind::Launch) fill_launch(op, list);
+  const std::string text = op.ns + "::" + signature->name + "(" + list.text() + ") -> " + results_text(signature->results.size());
+  signature->schema = std::make_unique<c10::FunctionSchema>(torch::schema(text.c_str()));
+  check_names(op, list, *signature->schema);
+  signature->arguments = std::move(list.arguments);
+  return signature;
+}
+
+}  // namespace torch_slang

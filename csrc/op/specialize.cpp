@@ -1,0 +1,106 @@
+#include "op/specialize.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "common/error.h"
+#include "op/operator.h"
+
+namespace torch_slang {
+
+namespace {
+
+Direction direction_of(OpKind kind) { return kind == OpKind::Backward ? Direction::Backward : Direction::Forward; }
+
+bool contains(const std::vector<int>& values, int value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+std::string device_dim(const DeviceDim& dim) {
+  return dim.constant ? std::to_string(*dim.constant) + "u" : "args.dims[" + std::to_string(dim.dim) + "]";
+}
+
+int64_t element_bytes(const Leaf& leaf, const std::vector<ElementType>& types) {
+  return std::accumulate(leaf.element.shape.begin(), leaf.element.shape.end(), size_of(element_type(leaf.element, types)),
+                         std::multiplies<>());
+}
+
+// `tsl::dense_view<4>(args, 2, args.dims[0], 8u)` where the layout is known, else as the argument block describes it.
+std::string view_expression(const Operator& op, const KernelKey& key, int leaf, int view) {
+  const std::string index = std::to_string(view);
+  if (!key.dense || !op.shapes.has_static_rank(leaf)) return "tsl::present_view(args, " + index + ")";
+  std::string text = "tsl::dense_view<" + std::to_string(element_bytes(op.function.leaves[leaf], key.types)) + ">(args, " + index;
+  for (const DeviceDim& dim : op.layout.device_dims(leaf)) text += ", " + device_dim(dim);
+  return text + ")";
+}
+
+std::string primal_expression(const Operator& op, const KernelKey& key, int leaf, bool scratch) {
+  const Leaf& self = op.function.leaves[leaf];
+  const std::string view = view_expression(op, key, leaf, self.primal_view);
+  if (key.kind == OpKind::Launch) return self.is_in ? "tsl::readonly(" + view + ")" : view;
+  if (!self.is_output) return "tsl::readonly(" + view + ")";
+  return key.kind == OpKind::Backward && !scratch ? "tsl::absent(" + view + ")" : view;
+}
+
+std::string make_view_body(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
+  std::string body = "switch (k) {\n";
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    const int index = static_cast<int>(i);
+    if (leaf.kind != LeafKind::View) continue;
+    body += "  case " + std::to_string(leaf.primal_view) + ": return " +
+            primal_expression(op, key, index, contains(scratch_outputs, index)) + ";\n";
+    if (leaf.diff_view < 0) continue;
+    const std::string diff = view_expression(op, key, index, leaf.diff_view);
+    body += "  case " + std::to_string(leaf.diff_view) + ": return " +
+            (key.kind == OpKind::Backward ? diff : "tsl::absent(" + diff + ")") + ";\n";
+  }
+  return body + "  default: return tsl::present_view(args, k);\n}";
+}
+
+}  // namespace
+
+ElementType element_type(const Element& element, const std::vector<ElementType>& types) {
+  return element.type_parameter < 0 ? element.type : types.at(element.type_parameter);
+}
+
+KernelSource specialize(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs,
+                        const KernelOptions& options) {
+  KernelSource source;
+  source.op = op.qualified(key.kind);
+  source.text = op.texts->text(op.function.name, direction_of(key.kind), key.types);
+  source.view_count = op.layout.view_count();
+  source.slot_count = op.layout.slot_count();
+  source.dim_count = op.layout.dim_count();
+  source.make_view = make_view_body(op, key, scratch_outputs);
+  if (key.dense && op.shapes.launch_symbol() >= 0) {
+    source.thread_bound = "args.dims[" + std::to_string(op.shapes.launch_symbol()) + "]";
+  }
+  source.independent_views = key.independent;
+  source.fast_math = options.fast_math;
+  source.debug = options.debug;
+  return source;
+}
+
+std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, const Kernel& kernel) {
+  std::vector<int> outputs;
+  if (key.kind != OpKind::Backward) return outputs;
+  for (const int leaf : op.outputs) {
+    if (kernel.marks().count("reads " + std::to_string(op.function.leaves[leaf].primal_view)) != 0) outputs.push_back(leaf);
+  }
+  return outputs;
+}
+
+void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel) {
+  for (const Leaf& leaf : op.function.leaves) {
+    if (leaf.kind != LeafKind::View || kernel.marks().count("writes " + std::to_string(leaf.primal_view)) == 0) continue;
+    if (key.kind == OpKind::Launch) {
+      throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name, ", which is declared [In]");
+    }
+    throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name,
+                        ", which is not an output: declare it [Out(\"shape\")], or call ", op.ns, "::", op.function.name,
+                        "_launch, which may change its arguments");
+  }
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,25 @@
+// Turns an operator and a key into the source for a backend: which views are there, where their sizes come from, and what
+// the compiled code's marks then say about the kernel.
+#pragma once
+
+#include <vector>
+
+#include "backend/backend.h"
+#include "op/kernel_table.h"
+
+namespace torch_slang {
+
+// `scratch_outputs`: outputs that get memory in a backward (others are absent there: stored values vanish).
+KernelSource specialize(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs,
+                        const KernelOptions& options);
+
+// Outputs that a backward kernel compiled without memory for them was seen to read.
+std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, const Kernel& kernel);
+
+// Throws CompileError if a functional op's kernel stores to a view that is not an output.
+void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel);
+
+// The concrete type of a leaf's element under these type arguments.
+ElementType element_type(const Element& element, const std::vector<ElementType>& types);
+
+}  // namespace torch_slang

@@ -1,0 +1,33 @@
+// Gives device texts for one module: from its Program, or, for an instantiation nobody asked for before, from the disk
+// cache or another run of the compiler.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+class TextSource {
+ public:
+  TextSource(CompileRequest request, std::shared_ptr<const Program> program);
+
+  // Throws CompileError if the instantiation does not compile. The reference stays valid as long as this object.
+  const DeviceText& text(const std::string& function, Direction direction, const std::vector<ElementType>& types);
+
+  const CompileRequest& request() const { return request_; }
+
+ private:
+  using Key = std::tuple<std::string, Direction, std::vector<ElementType>>;
+  void take(const Program& program);
+
+  const CompileRequest request_;
+  std::mutex mutex_;
+  std::map<Key, DeviceText> texts_;
+};
+
+}  // namespace torch_slang

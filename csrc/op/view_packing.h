@@ -1,0 +1,34 @@
+// From tensors to the views of the argument block.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <optional>
+#include <string>
+
+#include "prelude/abi.h"
+#include "program/program.h"
+
+namespace torch_slang {
+
+c10::ScalarType scalar_type(ElementType type);
+
+// What a tensor looks like to a kernel: leading dimensions flattened into one, the element inside the index.
+struct VisibleView {
+  TslView view;        // data included
+  bool dense = false;  // the strides are those of a contiguous tensor of these sizes
+};
+
+// How a leaf's tensors are cut into leading, visible and element dimensions.
+struct ViewCut {
+  bool flatten = false;  // the Shape begins with "..."
+  size_t fixed = 0;      // dimensions after the leading ones, element excluded; all of them if !flatten
+  size_t element = 0;    // trailing element dimensions
+};
+
+// Empty if the tensor's strides or alignment do not allow it: the caller then takes a contiguous copy, which always does.
+// Throws, naming op and argument, beyond five visible dimensions or sizes that uint indices do not reach.
+std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, const ViewCut& cut, const at::Tensor& tensor);
+
+}  // namespace torch_slang

@@ -1,0 +1,53 @@
+// The disk cache: what compilers made, kept between processes. Entries are found by kind and key (a digest of all that
+// decides the content), checked whole before they are used, and published atomically, so any number of threads and
+// processes may share a folder. Nothing here throws for what is on the disk: the cache only makes things faster.
+//
+// Note [cache entry]
+//   A file <folder>/<kind>/<key> holds the payload and then a trailer: magic, format version, payload size, checksum over
+//   kind, key and payload. The trailer stands at the end so that a shared object can be loaded from its entry as it is
+//   (the loader ignores what follows the sections). A damaged, truncated or foreign-version entry is deleted and counts
+//   as a miss; an entry that cannot be read is only a miss.
+//
+// Note [whose folder]
+//   Entries are code. A folder is used only if it is the user's own and nobody else may write to it, and an entry only if
+//   the same holds for its file; otherwise there is one warning and no disk cache. A folder that cannot be written is
+//   read, with one warning.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace torch_slang::cache {
+
+enum class Kind : int8_t { Program, Cubin, Object };
+enum class Compiler : int8_t { Slang, Host, Nvrtc };
+
+const char* name_of(Kind kind);  // "program"
+
+// TORCH_SLANG_CACHE_DIR, else XDG_CACHE_HOME/torch_slang, else ~/.cache/torch_slang. Read at each call.
+std::string path();
+
+std::optional<std::string> read(Kind kind, const std::string& key);
+bool write(Kind kind, const std::string& key, std::string_view payload);  // false: it is not on the disk
+
+// The entry as a file that can be loaded, its content just verified; the payload too if it is asked for.
+std::optional<std::string> path_of(Kind kind, const std::string& key, std::string* payload = nullptr);
+
+// Removes all entries of the folder, and nothing else in it. Returns how many.
+int64_t clear();
+
+struct Stats {
+  int64_t hits = 0;
+  int64_t misses = 0;   // damaged ones included
+  int64_t writes = 0;
+  int64_t damaged = 0;
+  int64_t slang_runs = 0;
+  int64_t host_runs = 0;
+  int64_t nvrtc_runs = 0;
+};
+Stats stats();  // of this process
+void count_run(Compiler compiler);
+
+}  // namespace torch_slang::cache

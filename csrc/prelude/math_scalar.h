@@ -1,0 +1,109 @@
+// Mathematical functions of float and double as emitted text names them: F32_<name>, F64_<name>. They are CUDA's and the C
+// library's own, so results are theirs to the last bit. The few that hold a decision of ours are written out.
+#pragma once
+
+#include "prelude/target.h"
+
+#if TSL_CUDA
+#define TSL_LIBM(name) name
+#else
+#define TSL_LIBM(name) __builtin_##name
+#endif
+
+// F32_name and F64_name for the C library's `stem` (float: stem with an f).
+#define TSL_UNARY(name, stem)                                              \
+  TSL_INLINE float F32_##name(float x) { return TSL_LIBM(stem##f)(x); }    \
+  TSL_INLINE double F64_##name(double x) { return TSL_LIBM(stem)(x); }
+#define TSL_BINARY(name, stem)                                                                   \
+  TSL_INLINE float F32_##name(float x, float y) { return TSL_LIBM(stem##f)(x, y); }              \
+  TSL_INLINE double F64_##name(double x, double y) { return TSL_LIBM(stem)(x, y); }
+
+TSL_UNARY(sin, sin)
+TSL_UNARY(cos, cos)
+TSL_UNARY(tan, tan)
+TSL_UNARY(asin, asin)
+TSL_UNARY(acos, acos)
+TSL_UNARY(atan, atan)
+TSL_UNARY(sinh, sinh)
+TSL_UNARY(cosh, cosh)
+TSL_UNARY(tanh, tanh)
+TSL_UNARY(asinh, asinh)
+TSL_UNARY(acosh, acosh)
+TSL_UNARY(atanh, atanh)
+TSL_UNARY(exp, exp)
+TSL_UNARY(exp2, exp2)
+TSL_UNARY(log, log)
+TSL_UNARY(log2, log2)
+TSL_UNARY(log10, log10)
+TSL_UNARY(sqrt, sqrt)
+TSL_UNARY(floor, floor)
+TSL_UNARY(ceil, ceil)
+TSL_UNARY(trunc, trunc)
+TSL_UNARY(round, round)
+TSL_UNARY(abs, fabs)
+TSL_BINARY(pow, pow)
+TSL_BINARY(atan2, atan2)
+TSL_BINARY(fmod, fmod)
+TSL_BINARY(remainder, remainder)
+#if TSL_CUDA
+TSL_UNARY(rsqrt, rsqrt)
+TSL_INLINE float F32_exp10(float x) { return exp10f(x); }
+TSL_INLINE double F64_exp10(double x) { return exp10(x); }
+#else
+TSL_INLINE float F32_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+TSL_INLINE double F64_rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+#endif
+#undef TSL_UNARY
+#undef TSL_BINARY
+
+// Both types alike, T being the type and `stem` chosen by overload.
+#define TSL_FLOATING(P, T, f)                                                                                    \
+  TSL_INLINE T P##_fma(T a, T b, T c) { return TSL_LIBM(fma##f)(a, b, c); }                                      \
+  TSL_INLINE T P##_frac(T x) { return x - P##_floor(x); }                                                        \
+  /* As fmin and fmax: of a NaN and a number, the number. Without a branch, so that loops vectorise. */          \
+  TSL_INLINE T P##_min(T a, T b) { return a < b || b != b ? a : b; }                                             \
+  TSL_INLINE T P##_max(T a, T b) { return a > b || b != b ? a : b; }                                             \
+  TSL_INLINE int P##_sign(T x) { return int(x > T(0)) - int(x < T(0)); }                                         \
+  TSL_INLINE bool P##_isnan(T x) { return x != x; }                                                              \
+  TSL_INLINE bool P##_isinf(T x) { return P##_abs(x) == T(tsl::kInfinity); }                               \
+  TSL_INLINE bool P##_isfinite(T x) { return P##_abs(x) < T(tsl::kInfinity); }                             \
+  TSL_INLINE T P##_frexp(T x, int* exponent) { return TSL_LIBM(frexp##f)(x, exponent); }                         \
+  TSL_INLINE T P##_modf(T x, T* whole) { return TSL_LIBM(modf##f)(x, whole); }                                   \
+  TSL_INLINE T P##_ldexp(T x, int exponent) { return TSL_LIBM(ldexp##f)(x, exponent); }
+
+TSL_FLOATING(F32, float, f)
+TSL_FLOATING(F64, double, )
+#undef TSL_FLOATING
+
+#if TSL_CUDA
+TSL_INLINE void F32_sincos(float x, float* sine, float* cosine) { sincosf(x, sine, cosine); }
+TSL_INLINE void F64_sincos(double x, double* sine, double* cosine) { sincos(x, sine, cosine); }
+#else
+TSL_INLINE void F32_sincos(float x, float* sine, float* cosine) { *sine = F32_sin(x); *cosine = F32_cos(x); }
+TSL_INLINE void F64_sincos(double x, double* sine, double* cosine) { *sine = F64_sin(x); *cosine = F64_cos(x); }
+#endif
+
+TSL_INLINE float _slang_fmod(float x, float y) { return F32_fmod(x, y); }
+TSL_INLINE double _slang_fmod(double x, double y) { return F64_fmod(x, y); }
+
+// Bits.
+TSL_INLINE uint F32_asuint(float x) { return slang_bit_cast<uint>(x); }
+TSL_INLINE int F32_asint(float x) { return slang_bit_cast<int>(x); }
+TSL_INLINE float I32_asfloat(int x) { return slang_bit_cast<float>(x); }
+TSL_INLINE float U32_asfloat(uint x) { return slang_bit_cast<float>(x); }
+TSL_INLINE float F32_asfloat(float x) { return x; }
+TSL_INLINE uint I32_asuint(int x) { return uint(x); }
+TSL_INLINE uint U32_asuint(uint x) { return x; }
+TSL_INLINE int U32_asint(uint x) { return int(x); }
+TSL_INLINE int I32_asint(int x) { return x; }
+TSL_INLINE double U32_asdouble(uint low, uint high) { return slang_bit_cast<double>(ulonglong(high) << 32 | low); }
+TSL_INLINE double I32_asdouble(int low, int high) { return U32_asdouble(uint(low), uint(high)); }
+
+template <class T>
+TSL_INLINE void F64_asuint(double x, T* low, T* high) {
+  const ulonglong bits = slang_bit_cast<ulonglong>(x);
+  *low = T(uint(bits));
+  *high = T(uint(bits >> 32));
+}
+template <class T>
+TSL_INLINE void F64_asint(double x, T* low, T* high) { F64_asuint(x, low, high); }

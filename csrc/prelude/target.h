@@ -1,0 +1,81 @@
+// The two targets of the prelude, NVRTC (or nvcc) and a host compiler, and the words that differ between them. Whoever
+// assembles the source makes `__device__` mean TSL_EMITTED around the emitted body: always inlined, so that the compiler
+// sees one straight-line function per kernel and a loop over threads can vectorise.
+//
+// Nothing is included, here or in any file of the prelude: NVRTC has no headers at run time, and the host compiler must
+// be done with the whole of it in a few hundredths of a second. Names that emitted text or users' text may say are global;
+// our own are in namespace tsl or begin with Tsl/tsl_.
+#pragma once
+
+#ifdef __CUDACC__
+#define TSL_CUDA 1
+#define TSL_INLINE __attribute__((device)) __forceinline__
+#define TSL_SHARED __shared__
+#define TSL_EMITTED __attribute__((device)) __forceinline__
+#pragma nv_diag_suppress 1444  // double4 and longlong4 are deprecated; emitted text names them
+#pragma nv_diag_suppress 177   // emitted text declares variables that it does not use
+#else
+#define TSL_CUDA 0
+#define TSL_INLINE inline __attribute__((always_inline))
+#define TSL_SHARED static thread_local  // a block runs on one thread of the pool at a time
+#define TSL_EMITTED __attribute__((always_inline))
+#define __device__ __attribute__((always_inline))
+#define __global__ __attribute__((always_inline))
+#define __host__
+#define __forceinline__
+#define __noinline__
+#define __constant__ static
+#define __restrict__ __restrict
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#endif
+
+#ifndef TSL_DEBUG
+#define TSL_DEBUG 0
+#endif
+#ifndef TSL_WAVES
+#define TSL_WAVES 0
+#endif
+#ifndef TSL_BARRIERS
+#define TSL_BARRIERS 0
+#endif
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef long long longlong;
+typedef unsigned long long ulonglong;
+
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t;  // as the C library of 64-bit Linux has it, so that users' text may include that
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long uint64_t;
+#if !TSL_CUDA
+typedef __SIZE_TYPE__ size_t;
+#endif
+static_assert(sizeof(int64_t) == 8 && sizeof(void*) == 8, "the prelude is written for 64-bit targets");
+
+namespace tsl {
+
+constexpr double kInfinity = __builtin_bit_cast(double, 0x7ff0000000000000ull);
+
+template <bool kCondition, class T = void> struct EnableIf {};
+template <class T> struct EnableIf<true, T> { using type = T; };
+
+template <class A, class B> struct IsSame { static constexpr bool value = false; };
+template <class A> struct IsSame<A, A> { static constexpr bool value = true; };
+
+// The argument type of a call in which T is to be taken from another argument.
+template <class T> struct Undeduced { using type = T; };
+
+}  // namespace tsl
+
+template <class To, class From>
+TSL_INLINE constexpr To slang_bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From), "slang_bit_cast: the types must have the same size");
+  return __builtin_bit_cast(To, from);
+}

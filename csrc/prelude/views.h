@@ -1,0 +1,218 @@
+// TensorView: what emitted text sees of a tensor, made from one TslView of the argument block. All addresses are computed
+// in 64 bits. A view is a plain value whose fields are mostly constants once everything is inlined; nothing of it
+// survives in compiled code but the address arithmetic that is needed.
+//
+// Note [views]
+//   absent:   there is no tensor (an unwanted gradient, an output in a backward). Loads give zero and leave the mark
+//             `reads <id>`; stores do nothing.
+//   readonly: stores are done and leave the mark `writes <id>`, upon which the run-time refuses the kernel. So where no two
+//             views overlap (TSL_INDEPENDENT), loads may go through the read-only cache and move across stores.
+//   aligned:  each element lies at a multiple of its size, so vector elements may be moved whole; otherwise by component
+//             (a tensor of float4 may begin at any float).
+#pragma once
+
+#include "prelude/mark.h"
+#include "prelude/matrix.h"
+
+struct TensorView {
+  unsigned char* data;
+  long long strides[kTslMaxDims];  // bytes
+  uint sizes[kTslMaxDims];
+  uint dimensionCount;
+  int id;
+  bool absent, readonly, aligned;
+
+  TSL_INLINE uint dims() const { return dimensionCount; }
+  TSL_INLINE uint size(uint dimension) const { return sizes[dimension]; }
+  TSL_INLINE uint stride(uint dimension) const { return uint(strides[dimension]); }
+
+  template <class... Index> TSL_INLINE long long offset(Index... index) const { return offset_from<0>(index...); }
+
+  template <class T> TSL_INLINE T* data_ptr() const { return reinterpret_cast<T*>(data); }
+  template <class T, class... Index> TSL_INLINE T* data_ptr_at(Index... index) const {
+    return reinterpret_cast<T*>(data + offset(index...));
+  }
+  template <class T, class... Index> TSL_INLINE T load(Index... index) const;
+  template <class T, class... IndexAndValue> TSL_INLINE void store(IndexAndValue... arguments) const {
+    store_last<T>(arguments...);
+  }
+
+ private:
+  template <int kDimension> TSL_INLINE long long offset_from() const { return 0; }
+  template <int kDimension, class... Index> TSL_INLINE long long offset_from(uint first, Index... rest) const;
+  template <int kDimension> TSL_INLINE long long offset_from(uint1 index) const { return offset_from<0>(index.x); }
+  template <int kDimension> TSL_INLINE long long offset_from(uint2 index) const { return offset_from<0>(index.x, index.y); }
+  template <int kDimension> TSL_INLINE long long offset_from(uint3 index) const {
+    return offset_from<0>(index.x, index.y, index.z);
+  }
+  template <int kDimension> TSL_INLINE long long offset_from(uint4 index) const {
+    return offset_from<0>(index.x, index.y, index.z, index.w);
+  }
+  template <class T, class A> TSL_INLINE void store_last(A i, T value) const { put<T>(value, i); }
+  template <class T> TSL_INLINE void store_last(uint i, uint j, T value) const { put<T>(value, i, j); }
+  template <class T> TSL_INLINE void store_last(uint i, uint j, uint k, T value) const { put<T>(value, i, j, k); }
+  template <class T> TSL_INLINE void store_last(uint i, uint j, uint k, uint l, T value) const { put<T>(value, i, j, k, l); }
+  template <class T> TSL_INLINE void store_last(uint i, uint j, uint k, uint l, uint m, T value) const {
+    put<T>(value, i, j, k, l, m);
+  }
+  template <class T, class... Index> TSL_INLINE void put(T value, Index... index) const;
+};
+
+namespace tsl {
+
+#if TSL_DEBUG
+// Called in debug mode for an index outside its view; the element at index 0 is used instead.
+#if TSL_CUDA
+TSL_INLINE void report_index(int view, int dimension, uint index, uint size) {
+  printf("torch_slang: index %u is outside dimension %d of view %d, which has %u elements\n", index, dimension, view, size);
+  __trap();
+}
+#else
+// Set by whoever loads the kernel; may throw or note the fault for later.
+extern "C" {
+__attribute__((visibility("default"), weak)) void (*tsl_report_index)(int view, int dimension, unsigned index, unsigned size);
+}
+inline __attribute__((noinline)) void report_index(int view, int dimension, uint index, uint size) {
+  if (tsl_report_index) tsl_report_index(view, dimension, index, size);
+}
+#endif
+#endif
+
+// An element moved whole, or by component where its address may not be a multiple of its size.
+template <class T> TSL_INLINE T read_element(const T* p, bool aligned, bool constant);
+template <class T> TSL_INLINE void write_element(T* p, T value, bool aligned);
+
+#if TSL_CUDA
+template <class T> TSL_INLINE T read_whole(const T* p, bool constant) {
+  if (!constant) return *p;
+  if constexpr (sizeof(T) == 16) return slang_bit_cast<T>(__ldg(reinterpret_cast<const uint4*>(p)));
+  else if constexpr (sizeof(T) == 8) return slang_bit_cast<T>(__ldg(reinterpret_cast<const ulonglong*>(p)));
+  else if constexpr (sizeof(T) == 4) return slang_bit_cast<T>(__ldg(reinterpret_cast<const uint*>(p)));
+  else if constexpr (sizeof(T) == 2) return slang_bit_cast<T>(__ldg(reinterpret_cast<const ushort*>(p)));
+  else if constexpr (sizeof(T) == 1) return slang_bit_cast<T>(__ldg(reinterpret_cast<const uchar*>(p)));
+  else return *p;
+}
+#else
+template <class T> TSL_INLINE T read_whole(const T* p, bool) { return *p; }
+#endif
+
+template <class T> TSL_INLINE T read_element(const T* p, bool aligned, bool constant) {
+  if constexpr (kIsVector<T>) {
+    if (!aligned || Traits<T>::size == 3) {
+      const auto* from = reinterpret_cast<const ElementOf<T>*>(p);
+      T value{};
+      value.x = read_whole(from, constant);
+      if constexpr (Traits<T>::size >= 2) value.y = read_whole(from + 1, constant);
+      if constexpr (Traits<T>::size >= 3) value.z = read_whole(from + 2, constant);
+      if constexpr (Traits<T>::size >= 4) value.w = read_whole(from + 3, constant);
+      return value;
+    }
+  }
+  return read_whole(p, constant);
+}
+
+template <class T, int R, int C>
+TSL_INLINE Matrix<T, R, C> read_element(const Matrix<T, R, C>* p, bool aligned, bool constant) {
+  Matrix<T, R, C> value;
+  for (int r = 0; r < R; ++r) value.rows[r] = read_element(&p->rows[r], aligned, constant);
+  return value;
+}
+
+template <class T> TSL_INLINE void write_element(T* p, T value, bool aligned) {
+  if constexpr (kIsVector<T>) {
+    if (!aligned || Traits<T>::size == 3) {
+      auto* to = reinterpret_cast<ElementOf<T>*>(p);
+      to[0] = value.x;
+      if constexpr (Traits<T>::size >= 2) to[1] = value.y;
+      if constexpr (Traits<T>::size >= 3) to[2] = value.z;
+      if constexpr (Traits<T>::size >= 4) to[3] = value.w;
+      return;
+    }
+  }
+  *p = value;
+}
+
+template <class T, int R, int C>
+TSL_INLINE void write_element(Matrix<T, R, C>* p, Matrix<T, R, C> value, bool aligned) {
+  for (int r = 0; r < R; ++r) write_element(&p->rows[r], value.rows[r], aligned);
+}
+
+}  // namespace tsl
+
+template <int kDimension, class... Index>
+TSL_INLINE long long TensorView::offset_from(uint first, Index... rest) const {
+  static_assert(kDimension < kTslMaxDims, "TensorView: too many indices");
+#if TSL_DEBUG
+  if (first >= sizes[kDimension]) {
+    if (!absent) tsl::report_index(id, kDimension, first, sizes[kDimension]);
+    first = 0;
+  }
+#endif
+  if constexpr (sizeof...(rest) == 0) return strides[kDimension] * first;
+  else return strides[kDimension] * first + offset_from<kDimension + 1>(rest...);
+}
+
+template <class T, class... Index>
+TSL_INLINE T TensorView::load(Index... index) const {
+  if (absent) return tsl::marked_absent_value<T>(id);
+  return tsl::read_element(data_ptr_at<T>(index...), aligned, readonly && TSL_INDEPENDENT);
+}
+
+template <class T, class... Index>
+TSL_INLINE void TensorView::put(T value, Index... index) const {
+  if (absent) return;
+  if (readonly) tsl::mark_write(id);
+  tsl::write_element(data_ptr_at<T>(index...), value, aligned);
+}
+
+namespace tsl {
+
+// View k exactly as the argument block describes it.
+TSL_INLINE TensorView present_view(const TslArgs& args, int k) {
+  const TslView& from = args.views[k];
+  TensorView view{};
+  view.data = from.data;
+  for (int d = 0; d < kTslMaxDims; ++d) {
+    view.strides[d] = from.strides[d];
+    view.sizes[d] = from.sizes[d];
+  }
+  view.dimensionCount = from.dimensionCount;
+  view.id = k;
+  return view;
+}
+
+// View k, known to be contiguous and to have these sizes: strides follow from them, the last one a constant.
+template <int kElementBytes, class... Sizes>
+TSL_INLINE TensorView dense_view(const TslArgs& args, int k, Sizes... sizes) {
+  constexpr int kRank = sizeof...(sizes);
+  static_assert(kRank <= kTslMaxDims, "dense_view: too many dimensions");
+  const uint given[kRank + 1] = {uint(sizes)...};
+  TensorView view{};
+  view.data = args.views[k].data;
+  long long stride = kElementBytes;
+  for (int d = kRank - 1; d >= 0; --d) {
+    view.sizes[d] = given[d];
+    view.strides[d] = stride;
+    stride *= given[d];
+  }
+  view.dimensionCount = kRank;
+  view.id = k;
+  return view;
+}
+
+// The same view with a property of Note [views].
+TSL_INLINE TensorView absent(TensorView view) {
+  view.data = nullptr;
+  view.absent = true;
+  return view;
+}
+TSL_INLINE TensorView readonly(TensorView view) {
+  view.readonly = true;
+  return view;
+}
+TSL_INLINE TensorView aligned(TensorView view) {
+  view.aligned = true;
+  return view;
+}
+
+}  // namespace tsl

@@ -94,7 +94,7 @@ void check_free(const Operator& op) {
   for (int i = 0; i < kOpKinds; ++i) {
     const auto* signature = op.signature(static_cast<OpKind>(i));
     if (signature == nullptr) continue;
-    const auto& dispatcher = c10::Dispatcher::singleton();
+    auto& dispatcher = c10::Dispatcher::singleton();
     TORCH_CHECK(!dispatcher.findSchema({op.ns + "::" + signature->name, ""}), op.ns, "::", signature->name,
                 " is registered already, and not by torch_slang: load with another namespace=");
   }

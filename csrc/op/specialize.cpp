@@ -28,10 +28,11 @@ int64_t element_bytes(const Leaf& leaf, const std::vector<ElementType>& types) {
 // `tsl::dense_view<4>(args, 2, args.dims[0], 8u)` where the layout is known, else as the argument block describes it.
 std::string view_expression(const Operator& op, const KernelKey& key, int leaf, int view) {
   const std::string index = std::to_string(view);
-  if (!key.dense || !op.shapes.has_static_rank(leaf)) return "tsl::present_view(args, " + index + ")";
-  std::string text = "tsl::dense_view<" + std::to_string(element_bytes(op.function.leaves[leaf], key.types)) + ">(args, " + index;
+  // Elements are aligned: a tensor that has them otherwise is copied before the launch (see view_packing.h).
+  if (!key.dense || !op.shapes.has_static_rank(leaf)) return "tsl::aligned(tsl::present_view(args, " + index + "))";
+  std::string text = "tsl::aligned(tsl::dense_view<" + std::to_string(element_bytes(op.function.leaves[leaf], key.types)) + ">(args, " + index;
   for (const DeviceDim& dim : op.layout.device_dims(leaf)) text += ", " + device_dim(dim);
-  return text + ")";
+  return text + "))";
 }
 
 std::string primal_expression(const Operator& op, const KernelKey& key, int leaf, bool scratch) {

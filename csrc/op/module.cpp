@@ -1,0 +1,158 @@
+#include "op/module.h"
+
+#include <c10/util/Exception.h>
+
+#include <cstdlib>
+#include <mutex>
+
+#include "common/environment.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "common/log.h"
+#include "op/program_store.h"
+#include "op/registry.h"
+
+namespace torch_slang {
+
+namespace {
+
+struct Claims {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const Module>> by_identity;
+  std::map<std::string, std::string> owner;  // qualified operator name -> identity
+};
+
+Claims& claims() {
+  static auto* instance = new Claims;  // operators live as long as the process
+  return *instance;
+}
+
+std::string absolute(const std::string& path) {
+  const std::string resolved = canonical_path(path);
+  TORCH_CHECK(is_file(resolved), "torch_slang.load: no such file: ", path);
+  return resolved;
+}
+
+CompileRequest request_of(const LoadOptions& options) {
+  TORCH_CHECK(options.source.has_value() != !options.path.empty(), "torch_slang.load: give either a path or source=");
+  TORCH_CHECK(!options.ns.empty() && is_name(options.ns), "torch_slang.load: expected namespace to be a name, but got '",
+              options.ns, "'");
+  CompileRequest request;
+  request.source = options.source;
+  if (options.source) {
+    request.path = options.name.empty() ? "source_" + digest_of(*options.source).substr(0, 12) : options.name;
+  } else {
+    request.path = absolute(options.path);
+  }
+  request.defines = options.defines;
+  for (const auto& folder : options.include_dirs) request.include_dirs.push_back(canonical_path(folder));
+  request.annotations = options.annotations;
+  return request;
+}
+
+std::string identity_of(const CompileRequest& request, const LoadOptions& options) {
+  CompileRequest shown = request;
+  shown.source.reset();
+  return options.ns + "\n" + to_json(shown) + (options.fast_math ? "\nfast_math" : "") +
+         (options.debug ? *options.debug ? "\ndebug" : "\nno debug" : "");
+}
+
+std::vector<std::pair<std::string, int64_t>> integer_defines(const LoadOptions& options) {
+  std::vector<std::pair<std::string, int64_t>> constants;
+  for (const auto& [name, value] : options.defines) {
+    char* end = nullptr;
+    const long long number = std::strtoll(value.c_str(), &end, 0);
+    if (!value.empty() && *end == '\0') constants.emplace_back(name, number);
+  }
+  return constants;
+}
+
+void check_claims(const Module& module, const Claims& all) {
+  for (const auto& [name, op] : module.operators()) {
+    const auto it = all.owner.find(op->ns + "::" + name);
+    TORCH_CHECK(it == all.owner.end() || it->second == module.identity(), "torch_slang.load: ", op->ns, "::", name,
+                " is already defined by another module (a different file, or other defines, include folders or flags): "
+                "load this one with namespace=");
+  }
+}
+
+LoadResult enter(std::shared_ptr<const Module> module) {
+  Claims& all = claims();
+  check_claims(*module, all);
+  std::vector<std::shared_ptr<Operator>> operators;
+  for (const auto& [name, op] : module->operators()) operators.push_back(op);
+  LoadResult result;
+  result.changed = publish(operators).changed;
+  for (const auto& op : operators) all.owner[op->ns + "::" + op->function.name] = module->identity();
+  all.by_identity[module->identity()] = module;
+  result.module = std::move(module);
+  result.is_new = true;
+  return result;
+}
+
+}  // namespace
+
+Module::Module(std::string identity, const LoadOptions& options, const CompileRequest& request,
+               std::shared_ptr<const Program> program)
+    : identity_(std::move(identity)), ns_(options.ns), program_(std::move(program)) {
+  const auto texts = std::make_shared<TextSource>(request, program_);
+  const auto constants = integer_defines(options);
+  const KernelOptions kernel_options{options.fast_math, options.debug.value_or(environment_flag("TORCH_SLANG_DEBUG", false))};
+  for (const Function& function : program_->functions) {
+    if (!function.is_kernel) continue;
+    if (!function.refusal.empty()) {
+      log_info(request.path, ": ", function.name, " is no operator: ", function.refusal);
+      continue;
+    }
+    const auto op = std::make_shared<Operator>(ns_, function, constants, texts, kernel_options);
+    TORCH_CHECK(operators_.emplace(function.name, op).second, request.path, ": two kernels are named ", function.name);
+  }
+}
+
+const Function* Module::function(const std::string& name) const {
+  for (const Function& function : program_->functions) {
+    if (function.name == name) return &function;
+  }
+  return nullptr;
+}
+
+const std::shared_ptr<Operator>& Module::find(const std::string& name) const {
+  const auto it = operators_.find(name);
+  if (it != operators_.end()) return it->second;
+  const Function* other = function(name);
+  TORCH_CHECK(other == nullptr || other->refusal.empty(), ns_, "::", name, " is not available: ", other->refusal);
+  std::string known;
+  for (const auto& [kernel, op] : operators_) known += (known.empty() ? "" : ", ") + kernel;
+  TORCH_CHECK(false, "no kernel named '", name, "'; this module has: ", known.empty() ? "none" : known);
+}
+
+LoadResult load_module(const LoadOptions& options) {
+  const CompileRequest request = request_of(options);
+  const std::string identity = identity_of(request, options);
+  auto program = load_program(request);
+  if (!program->warnings.empty()) log_info(request.path, ":\n", program->warnings);
+  auto module = std::make_shared<const Module>(identity, options, request, program);
+  Claims& all = claims();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto known = all.by_identity.find(identity);
+  if (known != all.by_identity.end() && to_json(known->second->program()) == to_json(*program)) {
+    return {known->second, {}, false};
+  }
+  return enter(std::move(module));
+}
+
+void load_builtin(const std::string& folder) {
+  for (const std::string& file : list_folder(folder)) {
+    if (file.size() <= 5 || file.substr(file.size() - 5) != ".json") continue;
+    LoadOptions options;
+    CompileRequest request;
+    request.path = join_path(folder, file.substr(0, file.size() - 5) + ".slang");
+    auto module = std::make_shared<const Module>(identity_of(request, options), options, request,
+                                                 read_program(join_path(folder, file)));
+    Claims& all = claims();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    enter(std::move(module));
+  }
+}
+
+}  // namespace torch_slang

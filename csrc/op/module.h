@@ -1,0 +1,65 @@
+// Modules: what load() makes of one .slang file and its options, and the rules of identity.
+//
+// Note [identity]
+//   A module is its path (or name) with its namespace, defines, include folders, annotations and flags. Loading the same
+//   identity again is a no-op while its text, imports included, is unchanged, and a reload otherwise. Another identity
+//   that claims an operator's name is an error. A failed load changes nothing.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "op/operator.h"
+#include "op/registered_op.h"
+#include "program/program.h"
+
+namespace torch_slang {
+
+struct LoadOptions {
+  std::string path;                    // made absolute; empty if `source` is given
+  std::optional<std::string> source;
+  std::string name;                    // identity of `source`
+  std::string ns = "slang";
+  std::vector<std::pair<std::string, std::string>> defines;
+  std::vector<std::string> include_dirs;
+  std::string annotations;             // JSON
+  bool fast_math = false;
+  std::optional<bool> debug;           // else TORCH_SLANG_DEBUG
+};
+
+class Module {
+ public:
+  Module(std::string identity, const LoadOptions& options, const CompileRequest& request, std::shared_ptr<const Program> program);
+
+  const std::string& identity() const { return identity_; }
+  const std::string& ns() const { return ns_; }
+  const Program& program() const { return *program_; }
+  const std::map<std::string, std::shared_ptr<Operator>>& operators() const { return operators_; }
+
+  // Throws, naming the kernels there are, or says why this function is no operator.
+  const std::shared_ptr<Operator>& find(const std::string& name) const;
+  const Function* function(const std::string& name) const;  // null if there is none
+
+ private:
+  const std::string identity_;
+  const std::string ns_;
+  const std::shared_ptr<const Program> program_;
+  std::map<std::string, std::shared_ptr<Operator>> operators_;
+};
+
+struct LoadResult {
+  std::shared_ptr<const Module> module;
+  std::vector<std::string> changed;  // ops whose schema a reload changed: Python's cached handles are stale
+  bool is_new = false;               // false: nothing had changed
+};
+
+LoadResult load_module(const LoadOptions& options);
+
+// The operators of ops/, compiled when the package was built: registers each <folder>/*.json.
+void load_builtin(const std::string& folder);
+
+}  // namespace torch_slang

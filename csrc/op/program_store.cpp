@@ -1,0 +1,55 @@
+#include "op/program_store.h"
+
+#include <c10/util/Exception.h>
+
+#include "cache/cache.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "common/log.h"
+#include "program/compiler_client.h"
+
+namespace torch_slang {
+
+namespace {
+
+// All that decides a Program but the files it imports, which its manifest lists.
+std::string key_of(const CompileRequest& request) {
+  Digest digest;
+  digest.add("program").add(file_stamp(compiler_path()).value_or(compiler_path()));
+  CompileRequest shown = request;
+  if (!shown.source) shown.source = read_file_or_throw(request.path);
+  digest.add(to_json(shown));
+  return digest.hex();
+}
+
+bool is_current(const Program& program) {
+  for (const SourceFile& file : program.files) {
+    const auto content = read_file(file.path);
+    if (file.digest.empty() ? content.has_value() : !content || digest_of(*content) != file.digest) return false;
+  }
+  return true;
+}
+
+std::shared_ptr<const Program> parse(const std::string& text) {
+  return std::make_shared<const Program>(program_from_json(text));
+}
+
+}  // namespace
+
+std::shared_ptr<const Program> load_program(const CompileRequest& request) {
+  const std::string key = key_of(request);
+  if (const auto text = cache::read(cache::Kind::Program, key)) {
+    auto program = parse(*text);
+    if (is_current(*program)) {
+      log_info(request.path, ": Program from the cache");
+      return program;
+    }
+  }
+  auto program = std::make_shared<const Program>(compile(request));
+  cache::write(cache::Kind::Program, key, to_json(*program));
+  return program;
+}
+
+std::shared_ptr<const Program> read_program(const std::string& path) { return parse(read_file_or_throw(path)); }
+
+}  // namespace torch_slang

@@ -15,3 +15,4 @@
 #include "prelude/views.h"
 #include "prelude/gradients.h"
 #include "prelude/kernel_base.h"
+#include "prelude/host_loop.h"

@@ -1,0 +1,63 @@
+#include "python/descriptors.h"
+
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+
+namespace torch_slang {
+
+namespace {
+
+py::dict describe_leaf(const Leaf& leaf) {
+  py::dict result;
+  result["name"] = leaf.name;
+  result["path"] = leaf.path;
+  result["type"] = leaf.slang_type;
+  result["is_view"] = leaf.kind == LeafKind::View;
+  result["is_output"] = leaf.is_output;
+  result["differentiable"] = leaf.differentiable;
+  result["element_shape"] = leaf.element.shape;
+  result["type_parameter"] = leaf.element.type_parameter;
+  result["dtype"] = name_of(leaf.element.type);
+  result["shape"] = leaf.shape ? py::cast(*leaf.shape) : py::object(py::none());
+  result["default"] = leaf.default_float ? py::cast(*leaf.default_float)
+                      : leaf.default_int ? py::cast(*leaf.default_int)
+                                         : py::object(py::none());
+  return result;
+}
+
+py::dict describe_parameter(const Parameter& parameter) {
+  py::dict result;
+  result["name"] = parameter.name;
+  result["type"] = parameter.slang_type;
+  result["leaf"] = parameter.leaf;
+  py::list fields;
+  for (const auto& field : parameter.fields) fields.append(describe_parameter(field));
+  result["fields"] = fields;
+  return result;
+}
+
+}  // namespace
+
+py::dict describe(const Operator& op) {
+  static const char* const kind_names[kOpKinds] = {"forward", "backward", "launch"};
+  py::dict result;
+  result["name"] = op.function.name;
+  result["file"] = op.function.file;
+  result["line"] = op.function.line;
+  py::list leaves;
+  for (const auto& leaf : op.function.leaves) leaves.append(describe_leaf(leaf));
+  result["leaves"] = leaves;
+  py::list parameters;
+  for (const auto& parameter : op.function.parameters) parameters.append(describe_parameter(parameter));
+  result["parameters"] = parameters;
+  for (int i = 0; i < kOpKinds; ++i) {
+    const auto* signature = op.signature(static_cast<OpKind>(i));
+    result[kind_names[i]] = signature != nullptr ? py::cast(signature->name) : py::object(py::none());
+  }
+  result["has_backward"] = op.function.has_backward;
+  result["has_forward_derivative"] = op.function.has_forward_derivative;
+  return result;
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,12 @@
+// What Python is told of an operator: plain dicts and lists.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "op/operator.h"
+
+namespace torch_slang {
+
+pybind11::dict describe(const Operator& op);
+
+}  // namespace torch_slang

@@ -1,0 +1,13 @@
+"""Slang kernels as PyTorch operators.
+
+Importing this package registers the operators that come with it (``torch.ops.slang.sqr``); :func:`load` adds those of a
+``.slang`` file of yours. Each has CPU, CUDA, Meta and Autograd kernels; its gradient is Slang's own derivative.
+"""
+
+from torch_slang import cache
+from torch_slang._library import CompileError, LaunchError
+from torch_slang._load import load
+from torch_slang._module import Kernel, Module
+
+__all__ = ["CompileError", "Kernel", "LaunchError", "Module", "cache", "load"]
+__version__ = "0.1.0"

@@ -1,0 +1,23 @@
+"""Loads the native library, tells it where the compiler is, and registers the operators of ops/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch  # noqa: F401  (the native library links torch's, which this loads)
+
+_FOLDER = Path(__file__).resolve().parent
+
+try:
+    from torch_slang import _C
+except ImportError as error:
+    raise ImportError(
+        f"torch_slang's native library does not load: {error}. Likely causes: it was not built (run `make build` or "
+        "`pip install --no-build-isolation .`), it was built for another Python, or for another version of torch."
+    ) from error
+
+CompileError = _C.CompileError
+LaunchError = _C.LaunchError
+
+_C.set_compiler_path(str(_FOLDER / "bin" / "torch-slangc"))
+_C.load_builtin(str(_FOLDER / "ops"))

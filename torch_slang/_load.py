@@ -1,0 +1,101 @@
+"""``torch_slang.load``: from a ``.slang`` file to operators."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from torch_slang._library import _C
+from torch_slang._module import Module
+
+_modules: dict[str, Module] = {}  # by identity
+_owners: dict[str, Module] = {}  # by qualified name: whose operator the global name runs
+
+
+def load(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    source: str | None = None,
+    name: str | None = None,
+    namespace: str = "slang",
+    defines: Mapping[str, Any] | None = None,
+    include_dirs: Iterable[str | os.PathLike[str]] | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    fast_math: bool = False,
+    debug: bool | None = None,
+) -> Module:
+    """Compiles a Slang module and registers its kernels as ``torch.ops.<namespace>.<kernel>``.
+
+    Args:
+        path: the ``.slang`` file. Give either this or ``source``.
+        source: Slang text; ``name`` then is its identity and what diagnostics call it.
+        namespace: of the operators.
+        defines: preprocessor macros. Integers may be named in shape expressions too; ``True`` and ``False`` become 1 and 0.
+        include_dirs: searched by ``import`` and ``#include`` after the file's own folder.
+        annotations: shapes and launches for kernels whose source must stay as it is:
+            ``{"kernel": {"x": "Shape(N)", "y": "Out(N)", "launch_total": ["N"], "block_size": [256]}}``.
+        fast_math: lets the device compilers trade accuracy for speed.
+        debug: checks every index, and fills new outputs with NaN; ``TORCH_SLANG_DEBUG`` if None.
+
+    Loading the same module with the same options again does nothing while its text is unchanged, and reloads it after an
+    edit. Other options with the same operator names need another ``namespace``.
+
+    Raises:
+        CompileError: the source does not compile; Slang's diagnostics are in the message. Nothing was registered.
+        RuntimeError: a shape expression is wrong, or a name is taken. Nothing was registered.
+    """
+    handle, changed, is_new = _C.load(
+        path=None if path is None else os.fspath(path),
+        source=source,
+        name=name,
+        namespace=namespace,
+        defines=[(key, _define(value)) for key, value in sorted((defines or {}).items())],
+        include_dirs=[os.fspath(folder) for folder in include_dirs or ()],
+        annotations="" if annotations is None else json.dumps(annotations, sort_keys=True),
+        fast_math=fast_math,
+        debug=debug,
+    )
+    known = _modules.get(handle.identity)
+    if known is not None and not is_new:
+        return known
+    module = Module(handle)
+    _modules[handle.identity] = module
+    _take_names(module, changed)
+    return module
+
+
+def _define(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return str(value)
+
+
+def _take_names(module: Module, changed: list[str]) -> None:
+    """After a reload: earlier callables keep their own Program, and nothing cached outlives what it was made from."""
+    reloaded = bool(changed)
+    for name in module.kernels():
+        qualified = f"{module.namespace}::{name}"
+        previous = _owners.get(qualified)
+        if previous is not None:
+            previous._retire(name)
+            reloaded = True
+        _owners[qualified] = module
+    for qualified in changed:
+        _forget_cached_op(*qualified.split("::"))
+    if reloaded and "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
+
+
+def _forget_cached_op(namespace: str, name: str) -> None:
+    # torch.ops caches what it looked up, with its schema; the next access looks again.
+    operators = getattr(torch.ops, namespace)
+    if name in vars(operators):
+        delattr(operators, name)
+        listed = vars(operators).get("_dir", [])
+        if name in listed:
+            listed.remove(name)

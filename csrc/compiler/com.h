@@ -1,0 +1,53 @@
+// Owner of one reference to a Slang COM object, and the check of Slang's results.
+#pragma once
+
+#include <c10/util/Exception.h>
+#include <slang.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace torch_slang {
+
+template <class T>
+class Com {
+ public:
+  Com() = default;
+  ~Com() {
+    if (pointer_ != nullptr) pointer_->release();
+  }
+  Com(Com&& other) noexcept : pointer_(std::exchange(other.pointer_, nullptr)) {}
+  Com& operator=(Com&& other) noexcept {
+    std::swap(pointer_, other.pointer_);
+    return *this;
+  }
+
+  T* get() const { return pointer_; }
+  T* operator->() const { return pointer_; }
+  explicit operator bool() const { return pointer_ != nullptr; }
+
+  // For calls that hand out a reference through a pointer: what was owned before is released.
+  T** out() {
+    if (pointer_ != nullptr) std::exchange(pointer_, nullptr)->release();
+    return &pointer_;
+  }
+
+ private:
+  T* pointer_ = nullptr;
+};
+
+inline bool same_id(const SlangUUID& a, const SlangUUID& b) { return std::memcmp(&a, &b, sizeof(SlangUUID)) == 0; }
+
+inline std::string text_of(ISlangBlob* blob) {
+  if (blob == nullptr) return {};
+  std::string text(static_cast<const char*>(blob->getBufferPointer()), blob->getBufferSize());
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  return text;
+}
+
+inline void check_slang(SlangResult result, const char* call) {
+  TORCH_CHECK(SLANG_SUCCEEDED(result), "torch-slangc: ", call, " failed with result ", result);
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,96 @@
+#include "compiler/compile.h"
+
+#include <filesystem>
+#include <map>
+
+#include "common/error.h"
+#include "compiler/describe.h"
+#include "compiler/device_text.h"
+#include "compiler/session.h"
+#include "compiler/wrapper.h"
+#include "program/instantiations.h"
+#include "program/names.h"
+
+namespace torch_slang {
+namespace {
+
+class Compilation {
+ public:
+  Compilation(const CompileRequest& request, const std::function<void(const std::string&)>& progress)
+      : request_(request),
+        progress_(progress),
+        session_(request),
+        name_(std::filesystem::path(request.path).stem().string()),
+        source_(with_library(request.source ? *request.source : session_.files().read_main(request.path), request.path)) {}
+
+  Program run(Extent extent) {
+    Program program;
+    program.module_name = name_;
+    describe(program);
+    if (extent == Extent::Texts) add_texts(program);
+    program.files = session_.files().manifest();
+    return program;
+  }
+
+ private:
+  void describe(Program& program) {
+    progress_("the declarations");
+    std::string diagnostics;
+    slang::IModule* module = session_.load(name_, request_.path, source_, &diagnostics);
+    if (module == nullptr) throw_compile_error(request_.path, " does not compile\n", diagnostics);
+    program.warnings = diagnostics;
+    for (DescribedFunction& one : describe_module(session_.slang(), module, request_.path)) {
+      program.functions.push_back(one.function);
+      functions_[one.function.name] = std::move(one);
+    }
+  }
+
+  void add_texts(Program& program) {
+    const auto wanted = request_.instantiations.empty() ? usual_instantiations(program.functions)
+                                                        : request_.instantiations;
+    for (const Instantiation& one : wanted) program.texts.push_back(text_of_one(one));
+  }
+
+  DeviceText text_of_one(const Instantiation& instantiation) {
+    DeviceText text;
+    text.function = instantiation.function;
+    text.direction = instantiation.direction;
+    text.types = instantiation.types;
+    text.entry = entry_name(instantiation);
+    progress_(describe_instantiation(instantiation));
+    std::string diagnostics;
+    const std::string emitted = emit(instantiation, text.entry, &diagnostics);
+    if (emitted.empty()) {
+      text.error = diagnostics;
+    } else {
+      shape_device_text(emitted, text);
+    }
+    return text;
+  }
+
+  std::string emit(const Instantiation& instantiation, const std::string& entry, std::string* diagnostics) {
+    const auto found = functions_.find(instantiation.function);
+    if (found == functions_.end()) throw_compile_error(request_.path, " has no kernel ", instantiation.function);
+    const std::string source = source_ + "\n#undef CudaKernel\n#line 1 \"torch_slang wrapper\"\n" +
+                               wrapper_source(found->second, instantiation);
+    // A session takes a path once, so each copy of the user's module has one of its own in the same folder.
+    slang::IModule* module = session_.load(name_ + "_" + entry, request_.path + "_" + entry, source, diagnostics);
+    return module == nullptr ? std::string() : session_.emit(module, entry, diagnostics);
+  }
+
+  const CompileRequest& request_;
+  const std::function<void(const std::string&)>& progress_;
+  Session session_;
+  std::string name_;
+  std::string source_;
+  std::map<std::string, DescribedFunction> functions_;
+};
+
+}  // namespace
+
+Program compile_request(const CompileRequest& request, Extent extent,
+                        const std::function<void(const std::string&)>& progress) {
+  return Compilation(request, progress).run(extent);
+}
+
+}  // namespace torch_slang

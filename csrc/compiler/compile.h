@@ -1,0 +1,18 @@
+// One request, one Slang session: descriptors of the module and the texts asked for.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+enum class Extent { DescribeOnly, Texts };
+
+// `progress` is told what comes next ("the backward of sqr for float64"), so that a crash can be blamed.
+// Throws CompileError whose message is meant for the user as it is.
+Program compile_request(const CompileRequest& request, Extent extent,
+                        const std::function<void(const std::string&)>& progress);
+
+}  // namespace torch_slang

@@ -1,0 +1,22 @@
+// From Slang's reflection of a module to descriptors of its kernels and functions.
+#pragma once
+
+#include <slang.h>
+
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+// A Function and what only the writer of wrappers needs to know.
+struct DescribedFunction {
+  Function function;
+  std::vector<bool> paired;  // for each parameter: bwd_diff takes a DifferentialPair of it
+};
+
+std::vector<DescribedFunction> describe_module(slang::ISession* session, slang::IModule* module,
+                                               const std::string& file);
+
+}  // namespace torch_slang

@@ -1,0 +1,188 @@
+#include "compiler/device_text.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <map>
+#include <vector>
+
+#include "common/error.h"
+#include "compiler/session.h"
+#include "compiler/tokens.h"
+
+namespace torch_slang {
+namespace {
+
+// Note [members]
+//   Emitted text is a list of declarations at file scope. Inside a struct, functions and types may stay as they are;
+//   entry points lose `extern "C" __global__`, prototypes go (bodies of members see all members), and variables become
+//   static variables of a member function that gives a reference: `sh_0` turns into `tsl_var_sh_0()`. Slang's names carry
+//   numbers that make them unique in the whole text, so renaming by name alone is safe.
+class Members {
+ public:
+  explicit Members(std::string_view text) : tokens_(split_tokens(text)) {}
+
+  std::string all() {
+    while (at_ < tokens_.size()) {
+      copy_between();
+      if (at_ < tokens_.size()) add_declaration(take_declaration());
+    }
+    return rename_variables();
+  }
+
+ private:
+  using Declaration = std::vector<Token>;
+
+  static bool is_code(const Token& token) {
+    return token.kind != TokenKind::Space && token.kind != TokenKind::Comment && token.kind != TokenKind::Directive;
+  }
+
+  void copy_between() {
+    for (; at_ < tokens_.size() && !is_code(tokens_[at_]); ++at_) body_ += tokens_[at_].text;
+  }
+
+  // Up to a `;` outside all brackets, or the `}` of a function's body.
+  Declaration take_declaration() {
+    Declaration declaration;
+    int depth = 0;
+    for (; at_ < tokens_.size(); ++at_) {
+      const Token& token = tokens_[at_];
+      declaration.push_back(token);
+      if (!is_code(token)) continue;
+      if (token.text == "{" || token.text == "(" || token.text == "[") ++depth;
+      if (token.text == "}" || token.text == ")" || token.text == "]") --depth;
+      if (depth > 0) continue;
+      if (token.text == ";" || (token.text == "}" && !semicolon_follows())) break;
+    }
+    ++at_;
+    return declaration;
+  }
+
+  bool semicolon_follows() const {
+    size_t next = at_ + 1;
+    while (next < tokens_.size() && !is_code(tokens_[next])) ++next;
+    return next < tokens_.size() && (tokens_[next].text == ";" || tokens_[next].text == "=");
+  }
+
+  static bool contains(const Declaration& declaration, std::string_view text, size_t limit) {
+    for (size_t i = 0; i < limit; ++i) {
+      if (is_code(declaration[i]) && declaration[i].text == text) return true;
+    }
+    return false;
+  }
+
+  // The first token of the body or initializer, or the end.
+  static size_t head_size(const Declaration& declaration) {
+    for (size_t i = 0; i < declaration.size(); ++i) {
+      const auto text = declaration[i].text;
+      if (is_code(declaration[i]) && (text == "{" || text == "=" || text == ";")) return i;
+    }
+    return declaration.size();
+  }
+
+  void add_declaration(const Declaration& declaration) {
+    const size_t head = head_size(declaration);
+    const bool ends_here = head < declaration.size() && declaration[head].text == ";";
+    if (contains(declaration, "__global__", head)) {
+      add_entry(declaration);
+    } else if (contains(declaration, "struct", head) || contains(declaration, "typedef", head) ||
+               contains(declaration, "using", head) || contains(declaration, "enum", head)) {
+      copy(declaration, 0);
+    } else if (contains(declaration, "(", head)) {
+      if (!ends_here) copy(declaration, 0);
+    } else {
+      add_variable(declaration, head);
+    }
+  }
+
+  void copy(const Declaration& declaration, size_t from) {
+    for (size_t i = from; i < declaration.size(); ++i) body_ += declaration[i].text;
+  }
+
+  void add_entry(const Declaration& declaration) {
+    for (const Token& token : declaration) {
+      if (token.text == "extern" || token.text == "\"C\"") continue;
+      body_ += token.text == "__global__" ? std::string_view("__device__") : token.text;
+    }
+  }
+
+  // `__device__ __shared__ TYPE name;` or `__device__ static const TYPE name = VALUE;`
+  void add_variable(const Declaration& declaration, size_t head) {
+    std::string type, name;
+    bool shared = false, constant = false;
+    for (size_t i = 0; i < head; ++i) {
+      const Token& token = declaration[i];
+      if (token.text == "__shared__") shared = true;
+      if (token.text == "const") constant = true;
+      if (token.text == "__device__" || token.text == "__shared__" || token.text == "static" || token.text == "const") {
+        continue;
+      }
+      if (token.kind == TokenKind::Identifier) {
+        type += name;
+        name = token.text;
+      } else if (is_code(token) || token.kind == TokenKind::Space) {
+        type += is_code(token) ? name + std::string(token.text) : std::string(token.text);
+        if (is_code(token)) name.clear();
+      }
+    }
+    if (!shared && !constant) {
+      throw_compile_error("the module-scope variable `", name, "` of type `", type,
+                          "` is a shader parameter or a mutable global, which an operator cannot have; "
+                          "pass it as a parameter of the kernel");
+    }
+    const std::string accessor = c10::str("tsl_var_", name);
+    renamed_[name] = accessor + "()";
+    body_ += c10::str("__device__ ", shared ? "" : "const ", type, "& ", accessor, "() { ",
+                      shared ? "TSL_SHARED " : "static const ", type, " value");
+    copy(declaration, head);
+    body_ += " return value; }";
+  }
+
+  std::string rename_variables() const {
+    if (renamed_.empty()) return body_;
+    std::string result;
+    for (const Token& token : split_tokens(body_)) {
+      const auto found = token.kind == TokenKind::Identifier ? renamed_.find(token.text) : renamed_.end();
+      result += found == renamed_.end() ? token.text : std::string_view(found->second);
+    }
+    return result;
+  }
+
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+  std::string body_;
+  std::map<std::string, std::string, std::less<>> renamed_;
+};
+
+bool is_barrier(std::string_view name) {
+  return name == "TSL_SHARED" || name.starts_with("__syncthreads") || name.starts_with("__shared__");
+}
+
+bool is_wave(std::string_view name) {
+  for (const char* prefix : {"_wave", "_getLaneId", "_getActiveMask", "_getMultiPrefixMask", "_getConvergedMask",
+                             "__shfl", "__ballot", "__activemask", "__any_sync", "__all_sync", "__match_", "__reduce_",
+                             "__syncwarp"}) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+void find_meetings(const std::string& code, DeviceText& text) {
+  for (const Token& token : split_tokens(code)) {
+    if (token.kind != TokenKind::Identifier) continue;
+    text.barriers = text.barriers || is_barrier(token.text);
+    text.waves = text.waves || is_wave(token.text);
+  }
+}
+
+}  // namespace
+
+void shape_device_text(const std::string& emitted, DeviceText& text) {
+  const size_t mark = emitted.find(kPreludeMark);
+  TORCH_INTERNAL_ASSERT(mark != std::string::npos, "emitted text has no prelude mark");
+  text.file_scope = emitted.substr(0, mark);
+  text.body = Members(std::string_view(emitted).substr(mark + std::string_view(kPreludeMark).size())).all();
+  find_meetings(text.body, text);
+  find_meetings(text.file_scope, text);
+}
+
+}  // namespace torch_slang

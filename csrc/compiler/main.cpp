@@ -1,0 +1,170 @@
+// torch-slangc: the compiler as a program, for people (`torch-slangc cube.slang -o cube.json`) and for the library
+// (`--serve`, see program/compiler_protocol.h).
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "common/error.h"
+#include "compiler/compile.h"
+#include "program/compiler_protocol.h"
+#include "program/names.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr const char* kUsage =
+    "usage: torch-slangc FILE.slang [-D NAME[=VALUE]] [-I FOLDER] [-o OUT.json] [--list]\n"
+    "  Compiles the kernels of a Slang file to a torch_slang Program.\n"
+    "  -D NAME[=VALUE]   define a macro\n"
+    "  -I FOLDER         search imported and included files here too\n"
+    "  -o OUT.json       write the Program here (default: standard output)\n"
+    "  --list            print the operators that the file gives, and compile nothing\n";
+
+struct Options {
+  CompileRequest request;
+  std::string output;
+  bool list = false;
+  bool serve = false;
+  bool describe = false;
+  bool help = false;
+};
+
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    // The value of -X, given as `-X value` or `-Xvalue`.
+    const auto value = [&]() -> std::string {
+      if (word.size() > 2) return word.substr(2);
+      if (i + 1 >= argc) throw UsageError(word + " needs a value");
+      return argv[++i];
+    };
+    if (word == "-h" || word == "--help") {
+      options.help = true;
+    } else if (word == kServeOption) {
+      options.serve = true;
+    } else if (word == kDescribeOption) {
+      options.describe = true;
+    } else if (word == "--list") {
+      options.list = true;
+    } else if (word.rfind("-D", 0) == 0) {
+      const std::string define = value();
+      const size_t equals = define.find('=');
+      options.request.defines.emplace_back(define.substr(0, equals),
+                                           equals == std::string::npos ? "1" : define.substr(equals + 1));
+    } else if (word.rfind("-I", 0) == 0) {
+      options.request.include_dirs.push_back(value());
+    } else if (word.rfind("-o", 0) == 0) {
+      options.output = value();
+    } else if (word.rfind("-", 0) == 0) {
+      throw UsageError("unknown option " + word);
+    } else if (options.request.path.empty()) {
+      options.request.path = std::filesystem::absolute(word).lexically_normal().string();
+    } else {
+      throw UsageError("one file at a time, but " + word + " is a second one");
+    }
+  }
+  if (options.request.path.empty() && !options.serve && !options.help) throw UsageError("no file given");
+  return options;
+}
+
+std::string signature(const Function& function) {
+  std::string text = function.name + "(";
+  for (size_t i = 0; i < function.leaves.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + function.leaves[i].slang_type + " " + function.leaves[i].name;
+  }
+  text += ")";
+  if (function.has_backward) text += ", with backward";
+  if (!function.refusal.empty()) text += ": refused, " + function.refusal;
+  return text;
+}
+
+void list_kernels(const Program& program) {
+  for (const Function& function : program.functions) {
+    if (function.is_kernel) std::cout << signature(function) << "\n";
+  }
+}
+
+// For people a failing instantiation is an error; the library is told in the Program and decides.
+int report_errors(const Program& program) {
+  int status = 0;
+  for (const DeviceText& text : program.texts) {
+    if (text.error.empty()) continue;
+    std::cerr << text.error << "\n";
+    status = kStatusCompileError;
+  }
+  return status;
+}
+
+void write_output(const std::string& path, const std::string& text) {
+  if (path.empty()) {
+    std::cout << text << "\n";
+    return;
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << text << "\n";
+  file.close();
+  TORCH_CHECK(file.good(), "torch-slangc: cannot write ", path);
+}
+
+int serve(const Options& options) {
+  const std::string input((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
+  const auto progress = [](const std::string& what) {
+    std::fprintf(stderr, "%s%s\n", kProgressMark, what.c_str());
+    std::fflush(stderr);
+  };
+  const Extent extent = options.describe ? Extent::DescribeOnly : Extent::Texts;
+  std::cout << to_json(compile_request(request_from_json(input), extent, progress));
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  if (options.help) {
+    std::cout << kUsage;
+    return 0;
+  }
+  if (options.serve) return serve(options);
+  const Extent extent = options.list ? Extent::DescribeOnly : Extent::Texts;
+  const Program program = compile_request(options.request, extent, [](const std::string&) {});
+  if (!program.warnings.empty()) std::cerr << program.warnings << "\n";
+  if (options.list) {
+    list_kernels(program);
+    return 0;
+  }
+  write_output(options.output, to_json(program));
+  return report_errors(program);
+}
+
+int main_guarded(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const UsageError& error) {
+    std::cerr << "torch-slangc: " << error.what() << "\n" << kUsage;
+    return 2;
+  } catch (const c10::Error& error) {
+    std::cerr << error.what_without_backtrace() << "\n";
+    return kStatusCompileError;
+  }
+}
+
+}  // namespace
+}  // namespace torch_slang
+
+// Slang's own static objects take no part in what we wrote: leaving at once skips their teardown.
+int main(int argc, char** argv) {
+  const int status = torch_slang::main_guarded(argc, argv);
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(nullptr);
+  _exit(status);
+}

@@ -1,0 +1,103 @@
+#include "compiler/session.h"
+
+#include <array>
+
+#include "common/files.h"
+
+namespace torch_slang {
+namespace {
+
+struct Macro {
+  const char* name;
+  const char* value;
+};
+
+// Note [kernel attributes]
+//   To Slang, [CudaKernel] makes an entry point: it would be emitted on its own, refuse differentiable parameters, and be
+//   invisible to reflection. Renamed to attributes of our library, kernels are ordinary functions that reflection shows.
+constexpr std::array<Macro, 3> kMacros = {{
+    {"CudaKernel", "TorchSlangKernel"},
+    {"CUDAKernel", "TorchSlangKernel"},
+    {"AutoPyBindCUDA", "PyBindCUDA(Auto)"},
+}};
+
+// The library's text must not be changed by macros that are meant for the user's.
+std::string library_head(const CompileRequest& request) {
+  std::string head;
+  for (const Macro& macro : kMacros) head += std::string("#undef ") + macro.name + "\n";
+  for (const auto& define : request.defines) head += "#undef " + define.first + "\n";
+  return head + "#line 1\n";
+}
+
+std::vector<const char*> search_paths(const CompileRequest& request) {
+  std::vector<const char*> paths;
+  for (const std::string& folder : request.include_dirs) paths.push_back(folder.c_str());
+  return paths;
+}
+
+std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request) {
+  std::vector<slang::PreprocessorMacroDesc> all;
+  for (const Macro& macro : kMacros) all.push_back({macro.name, macro.value});
+  for (const auto& [name, value] : request.defines) all.push_back({name.c_str(), value.c_str()});
+  return all;
+}
+
+}  // namespace
+
+Session::Session(const CompileRequest& request) : files_(library_head(request)) {
+  SlangGlobalSessionDesc global_desc = {};
+  check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
+  global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);
+
+  slang::TargetDesc target = {};
+  target.format = SLANG_CUDA_SOURCE;
+  const auto paths = search_paths(request);
+  const auto defines = macros(request);
+  slang::SessionDesc desc = {};
+  desc.targets = &target;
+  desc.targetCount = 1;
+  desc.searchPaths = paths.data();
+  desc.searchPathCount = static_cast<SlangInt>(paths.size());
+  desc.preprocessorMacros = defines.data();
+  desc.preprocessorMacroCount = static_cast<SlangInt>(defines.size());
+  desc.fileSystem = &files_;
+  check_slang(global_->createSession(desc, session_.out()), "createSession");
+
+  const std::string path = std::string(kLibraryFolder) + "torch_slang.slang";
+  Com<ISlangBlob> text;
+  check_slang(files_.loadFile(path.c_str(), text.out()), "loading the library");
+  std::string diagnostics;
+  const auto* library = load("torch_slang", path, text_of(text.get()), &diagnostics);
+  TORCH_INTERNAL_ASSERT(library != nullptr, "the module torch_slang does not compile:\n", diagnostics);
+}
+
+slang::IModule* Session::load(const std::string& name, const std::string& path, const std::string& source,
+                              std::string* diagnostics) {
+  Com<ISlangBlob> said;
+  slang::IModule* module =
+      session_->loadModuleFromSourceString(name.c_str(), path.c_str(), source.c_str(), said.out());
+  *diagnostics = text_of(said.get());
+  return module;
+}
+
+std::string Session::emit(slang::IModule* module, const std::string& entry, std::string* diagnostics) {
+  const auto said = [&](const Com<ISlangBlob>& blob) { *diagnostics += text_of(blob.get()); };
+  Com<slang::IEntryPoint> entry_point;
+  Com<slang::IComponentType> composite, linked;
+  Com<ISlangBlob> check, first, second, third, code;
+  module->findAndCheckEntryPoint(entry.c_str(), SLANG_STAGE_COMPUTE, entry_point.out(), check.out());
+  said(check);
+  if (!entry_point) return {};
+  slang::IComponentType* parts[] = {module, entry_point.get()};
+  session_->createCompositeComponentType(parts, 2, composite.out(), first.out());
+  said(first);
+  if (!composite) return {};
+  composite->link(linked.out(), second.out());
+  said(second);
+  if (!linked) return {};
+  linked->getEntryPointCode(0, 0, code.out(), third.out());
+  said(third);
+  return text_of(code.get());
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,105 @@
+#include "compiler/source_files.h"
+
+#include <filesystem>
+
+#include "common/files.h"
+#include "common/hash.h"
+#include "compiler/com.h"
+#include "compiler/library.h"
+
+namespace torch_slang {
+namespace {
+
+class TextBlob final : public ISlangBlob {
+ public:
+  explicit TextBlob(std::string text) : text_(std::move(text)) {}
+
+  const void* SLANG_MCALL getBufferPointer() override { return text_.data(); }
+  size_t SLANG_MCALL getBufferSize() override { return text_.size(); }
+  SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override {
+    if (!same_id(id, ISlangUnknown::getTypeGuid()) && !same_id(id, ISlangBlob::getTypeGuid())) {
+      return SLANG_E_NO_INTERFACE;
+    }
+    addRef();
+    *object = static_cast<ISlangBlob*>(this);
+    return SLANG_OK;
+  }
+  uint32_t SLANG_MCALL addRef() override { return ++references_; }
+  uint32_t SLANG_MCALL release() override {
+    const uint32_t left = --references_;
+    if (left == 0) delete this;
+    return left;
+  }
+
+ private:
+  ~TextBlob() = default;
+
+  std::string text_;
+  uint32_t references_ = 0;
+};
+
+bool is_slang_source(const std::string& path) { return path.ends_with(".slang"); }
+
+const char* library_text(const std::string& name) {
+  for (int i = 0; i < kSlangLibraryCount; ++i) {
+    if (name == kSlangLibrary[i].name) return kSlangLibrary[i].text;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string with_library(const std::string& source, const std::string& path) {
+  return "import torch_slang;\n#line 1 \"" + path + "\"\n" + source;
+}
+
+const std::string* SourceFiles::read(const std::string& path) {
+  const std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
+  if (const auto known = contents_.find(absolute); known != contents_.end()) return &known->second;
+  const auto content = is_file(absolute) ? read_file(absolute) : std::nullopt;
+  digests_[absolute] = content ? digest_of(*content) : "";
+  if (!content) return nullptr;
+  return &(contents_[absolute] = *content);
+}
+
+std::string SourceFiles::read_main(const std::string& path) {
+  const std::string* content = read(path);
+  TORCH_CHECK(content != nullptr, "torch_slang: cannot read ", path);
+  return *content;
+}
+
+std::vector<SourceFile> SourceFiles::manifest() const {
+  std::vector<SourceFile> files;
+  for (const auto& [path, digest] : digests_) files.push_back({path, digest});
+  return files;
+}
+
+SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
+  const std::string name = path;
+  const auto give = [&](std::string text) {
+    auto* made = new TextBlob(std::move(text));
+    made->addRef();
+    *blob = made;
+    return SLANG_OK;
+  };
+  if (name.rfind(kLibraryFolder, 0) == 0) {
+    const char* text = library_text(name.substr(std::string(kLibraryFolder).size()));
+    return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + text);
+  }
+  const std::string* content = read(name);
+  if (content == nullptr) return SLANG_E_NOT_FOUND;
+  return give(is_slang_source(name) ? with_library(*content, name) : *content);
+}
+
+SlangResult SourceFiles::queryInterface(const SlangUUID& id, void** object) {
+  *object = castAs(id);
+  return *object == nullptr ? SLANG_E_NO_INTERFACE : SLANG_OK;
+}
+
+void* SourceFiles::castAs(const SlangUUID& id) {
+  const bool known = same_id(id, ISlangUnknown::getTypeGuid()) || same_id(id, ISlangCastable::getTypeGuid()) ||
+                     same_id(id, ISlangFileSystem::getTypeGuid());
+  return known ? static_cast<ISlangFileSystem*>(this) : nullptr;
+}
+
+}  // namespace torch_slang

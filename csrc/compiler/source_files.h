@@ -1,0 +1,43 @@
+// The files that Slang sees: those on disk, and the library's own under a folder that exists only here. Keeps a record of
+// every file read and of every place where Slang looked in vain, which together are a Program's manifest.
+#pragma once
+
+#include <slang.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+inline constexpr const char* kLibraryFolder = "/torch_slang.library/";
+
+// Lives as long as the session that reads through it; owned by C++, so COM's counting does nothing.
+class SourceFiles final : public ISlangFileSystem {
+ public:
+  // `library_head`: stands in front of each file of the library.
+  explicit SourceFiles(std::string library_head) : library_head_(std::move(library_head)) {}
+
+  std::string read_main(const std::string& path);  // throws c10::Error if it cannot be read
+  std::vector<SourceFile> manifest() const;
+
+  SlangResult SLANG_MCALL loadFile(const char* path, ISlangBlob** blob) override;
+  SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override;
+  uint32_t SLANG_MCALL addRef() override { return 1; }
+  uint32_t SLANG_MCALL release() override { return 1; }
+  void* SLANG_MCALL castAs(const SlangUUID& id) override;
+
+ private:
+  const std::string* read(const std::string& path);  // null: there is none
+
+  std::string library_head_;
+  std::map<std::string, std::string> contents_;
+  std::map<std::string, std::string> digests_;  // empty: not there
+};
+
+// Text that makes `import torch_slang;` unnecessary, followed by the user's own, whose lines keep their numbers and path.
+std::string with_library(const std::string& source, const std::string& path);
+
+}  // namespace torch_slang

@@ -1,0 +1,20 @@
+// Just enough of a C-like lexer to edit emitted text: it knows identifiers, strings, comments and directives.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace torch_slang {
+
+enum class TokenKind { Identifier, Number, String, Comment, Directive, Space, Other };
+
+struct Token {
+  TokenKind kind;
+  std::string_view text;  // of the text that was split; a Directive holds its line without the line's end
+};
+
+std::vector<Token> split_tokens(std::string_view text);
+std::string replace_identifier(std::string_view text, std::string_view from, std::string_view to);
+
+}  // namespace torch_slang

@@ -1,0 +1,131 @@
+#include "compiler/types.h"
+
+#include "compiler/com.h"
+#include "program/names.h"
+
+namespace torch_slang {
+namespace {
+
+using Kind = slang::TypeReflection::Kind;
+using Scalar = slang::TypeReflection::ScalarType;
+
+std::optional<ElementType> scalar_type(Scalar type) {
+  switch (type) {
+    case Scalar::Float16: return ElementType::Float16;
+    case Scalar::BFloat16: return ElementType::BFloat16;
+    case Scalar::Float32: return ElementType::Float32;
+    case Scalar::Float64: return ElementType::Float64;
+    case Scalar::Int8: return ElementType::Int8;
+    case Scalar::Int16: return ElementType::Int16;
+    case Scalar::Int32: return ElementType::Int32;
+    case Scalar::Int64: return ElementType::Int64;
+    case Scalar::UInt8: return ElementType::UInt8;
+    case Scalar::UInt16: return ElementType::UInt16;
+    case Scalar::UInt32: return ElementType::UInt32;
+    case Scalar::UInt64: return ElementType::UInt64;
+    case Scalar::Bool: return ElementType::Bool;
+    default: return std::nullopt;
+  }
+}
+
+std::string simple_name(slang::TypeReflection* type) {
+  const char* name = type->getName();
+  const std::string text = name == nullptr ? "" : name;
+  return text.substr(0, text.find('<'));
+}
+
+}  // namespace
+
+std::string name_of(slang::TypeReflection* type) {
+  Com<ISlangBlob> name;
+  type->getFullName(name.out());
+  return text_of(name.get());
+}
+
+bool conforms(slang::ShaderReflection* layout, slang::TypeReflection* type, slang::TypeReflection* interface) {
+  return type != nullptr && interface != nullptr && layout->isSubType(type, interface);
+}
+
+TypeReader::TypeReader(slang::ShaderReflection* layout, std::vector<std::string> type_parameters,
+                       std::vector<bool> differentiable_parameters)
+    : layout_(layout),
+      type_parameters_(std::move(type_parameters)),
+      differentiable_parameters_(std::move(differentiable_parameters)) {}
+
+int TypeReader::type_parameter(slang::TypeReflection* type) const {
+  const std::string name = name_of(type);
+  for (size_t i = 0; i < type_parameters_.size(); ++i) {
+    if (name == type_parameters_[i]) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+std::optional<Element> TypeReader::element(slang::TypeReflection* type) const {
+  Element element;
+  if (const int index = type_parameter(type); index >= 0) {
+    element.type_parameter = index;
+    return element;
+  }
+  std::vector<int64_t> own;
+  switch (type->getKind()) {
+    case Kind::Scalar: {
+      const auto scalar = scalar_type(type->getScalarType());
+      if (!scalar) return std::nullopt;
+      element.type = *scalar;
+      return element;
+    }
+    case Kind::Matrix:
+      own = {type->getRowCount(), type->getColumnCount()};
+      break;
+    case Kind::Vector:
+    case Kind::Array:
+      own = {static_cast<int64_t>(type->getElementCount())};
+      break;
+    default:
+      return std::nullopt;
+  }
+  for (const int64_t size : own) {
+    if (size <= 0 || size > (1 << 20)) return std::nullopt;  // not a number known now: unbounded, or a generic's value
+  }
+  slang::TypeReflection* inner_type = type->getElementType();
+  if (type->getKind() == Kind::Matrix && inner_type->getKind() == Kind::Vector) inner_type = inner_type->getElementType();
+  auto inner = this->element(inner_type);
+  if (!inner) return std::nullopt;
+  inner->shape.insert(inner->shape.begin(), own.begin(), own.end());
+  return inner;
+}
+
+bool TypeReader::is_diff_view(slang::TypeReflection* type) const { return simple_name(type) == "DiffTensorView"; }
+
+slang::TypeReflection* TypeReader::viewed(slang::TypeReflection* type) const {
+  if (!is_diff_view(type) && simple_name(type) != "TensorView") return nullptr;
+  slang::GenericReflection* generic = type->getGenericContainer();
+  return generic == nullptr ? nullptr : generic->getConcreteType(generic->getTypeParameter(0));
+}
+
+bool TypeReader::is_struct(slang::TypeReflection* type) const {
+  return type->getKind() == Kind::Struct && viewed(type) == nullptr;
+}
+
+bool TypeReader::is_differentiable(slang::TypeReflection* type) const {
+  if (const int index = type_parameter(type); index >= 0) return differentiable_parameters_[index];
+  if (const auto known = element(type)) {
+    return known->type_parameter >= 0 ? differentiable_parameters_[known->type_parameter]
+                                      : is_floating_point(known->type);
+  }
+  return conforms(layout_, type, layout_->findTypeByName("IDifferentiable"));
+}
+
+std::vector<ElementType> TypeReader::allowed(const std::vector<slang::TypeReflection*>& constraints) const {
+  std::vector<ElementType> types;
+  for (int i = 0; i < kElementTypeCount; ++i) {
+    const auto candidate = static_cast<ElementType>(i);
+    slang::TypeReflection* type = layout_->findTypeByName(slang_name_of(candidate));
+    bool all = type != nullptr;
+    for (slang::TypeReflection* constraint : constraints) all = all && conforms(layout_, type, constraint);
+    if (all) types.push_back(candidate);
+  }
+  return types;
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,40 @@
+// Slang's types in the Program's terms.
+#pragma once
+
+#include <slang.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+std::string name_of(slang::TypeReflection* type);  // as the user would write it: "DiffTensorView<float3, AtomicAdd>"
+
+// What the types of one function mean: its type parameters, and what is differentiable.
+class TypeReader {
+ public:
+  TypeReader(slang::ShaderReflection* layout, std::vector<std::string> type_parameters,
+             std::vector<bool> differentiable_parameters);
+
+  // Scalar, vector, matrix, or array of those; nothing for other types.
+  std::optional<Element> element(slang::TypeReflection* type) const;
+  // The element type T of TensorView<T> or DiffTensorView<T, A>; null if the type is no view.
+  slang::TypeReflection* viewed(slang::TypeReflection* type) const;
+  bool is_diff_view(slang::TypeReflection* type) const;
+  bool is_struct(slang::TypeReflection* type) const;
+  bool is_differentiable(slang::TypeReflection* type) const;  // conforms to IDifferentiable
+  int type_parameter(slang::TypeReflection* type) const;      // index, or -1
+  std::vector<ElementType> allowed(const std::vector<slang::TypeReflection*>& constraints) const;
+
+ private:
+  slang::ShaderReflection* layout_;
+  std::vector<std::string> type_parameters_;
+  std::vector<bool> differentiable_parameters_;
+};
+
+bool conforms(slang::ShaderReflection* layout, slang::TypeReflection* type, slang::TypeReflection* interface);
+
+}  // namespace torch_slang

@@ -1,0 +1,20 @@
+// Asks torch-slangc, a program of its own, to compile: a crash or a hang of the Slang compiler is then an error message
+// here. May be called from any thread.
+#pragma once
+
+#include <string>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+// Where torch-slangc is; the environment's TORCH_SLANG_COMPILER goes before it. Set once, when the library is loaded.
+void set_compiler_path(std::string path);
+std::string compiler_path();  // throws c10::Error that says where it was looked for
+
+// Throws CompileError: the source is wrong (Slang's diagnostics follow our sentence), or the compiler crashed, was killed
+// or ran longer than TORCH_SLANG_COMPILE_TIMEOUT seconds (default 120); the message then names the kernel it was at. An
+// instantiation that fails alone does not throw: its DeviceText carries the error.
+Program compile(const CompileRequest& request);
+
+}  // namespace torch_slang

@@ -1,0 +1,13 @@
+// What torch-slangc and the library that runs it agree on, apart from the JSON of program.h. `torch-slangc --serve` reads
+// a CompileRequest on stdin, writes the Program on stdout and everything for people on stderr, where a line that begins
+// with kProgressMark names what it is at: that line is all that is left of a compiler that dies.
+#pragma once
+
+namespace torch_slang {
+
+inline constexpr const char* kServeOption = "--serve";
+inline constexpr const char* kDescribeOption = "--describe";  // with --serve: descriptors only, no texts
+inline constexpr const char* kProgressMark = "@at ";
+inline constexpr int kStatusCompileError = 1;  // stderr holds the message for the user, whole
+
+}  // namespace torch_slang

@@ -1,0 +1,17 @@
+// Choices of direction and types for which a function gets device text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+// Forward and backward of each kernel, generic ones for float32 (or the first type that they allow).
+std::vector<Instantiation> usual_instantiations(const std::vector<Function>& functions);
+
+// "the backward of sqr for float64"
+std::string describe_instantiation(const Instantiation& instantiation);
+
+}  // namespace torch_slang

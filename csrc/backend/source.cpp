@@ -96,7 +96,7 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   text += source.text.file_scope;
   text += "\n" + line_directive(1, "views");
   text += "TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k) {\n" + source.make_view + "\n}\n";
-  text += "struct Kernel : tsl::KernelBase {\n";
+  text += "#undef __device__\n#define __device__ TSL_EMITTED\nstruct Kernel : tsl::KernelBase {\n";
   text += source.text.body;
   text += "\n" + line_directive(1, "launcher");
   text += "};\n";

@@ -5,38 +5,10 @@
 #pragma once
 
 #include "prelude/atomics.h"
+#include "prelude/components.h"
 #include "prelude/views.h"
 
 namespace tsl {
-
-template <class T> struct IsScalar { static constexpr bool value = false; };
-#define TSL_SCALAR(T) template <> struct IsScalar<T> { static constexpr bool value = true; };
-TSL_SCALAR(float) TSL_SCALAR(double) TSL_SCALAR(__half) TSL_SCALAR(__nv_bfloat16)
-TSL_SCALAR(bool) TSL_SCALAR(char) TSL_SCALAR(signed char) TSL_SCALAR(uchar) TSL_SCALAR(short) TSL_SCALAR(ushort)
-TSL_SCALAR(int) TSL_SCALAR(uint) TSL_SCALAR(longlong) TSL_SCALAR(ulonglong)
-#undef TSL_SCALAR
-
-// Applies f(T* element, Leaf* part of it, Leaf& the same part of value) to each scalar of an element.
-template <class T, class F>
-TSL_INLINE void for_each_scalar(T* element, T& value, F f) {
-  if constexpr (kIsVector<T>) {
-    f(&element->x, value.x);
-    if constexpr (Traits<T>::size >= 2) f(&element->y, value.y);
-    if constexpr (Traits<T>::size >= 3) f(&element->z, value.z);
-    if constexpr (Traits<T>::size >= 4) f(&element->w, value.w);
-  } else {
-    static_assert(IsScalar<T>::value, "a gradient's element must be a number, or a vector, matrix or array of numbers");
-    f(element, value);
-  }
-}
-template <class T, int R, int C, class F>
-TSL_INLINE void for_each_scalar(Matrix<T, R, C>* element, Matrix<T, R, C>& value, F f) {
-  for (int r = 0; r < R; ++r) for_each_scalar(&element->rows[r], value.rows[r], f);
-}
-template <class T, size_t N, class F>
-TSL_INLINE void for_each_scalar(FixedArray<T, N>* element, FixedArray<T, N>& value, F f) {
-  for (size_t i = 0; i < N; ++i) for_each_scalar(&element->m_data[i], value.m_data[i], f);
-}
 
 struct AddTo {
   template <class T> TSL_INLINE void operator()(T* place, T& amount) const { atomicAdd(place, amount); }

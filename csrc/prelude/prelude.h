@@ -7,6 +7,7 @@
 #include "prelude/types.h"
 #include "prelude/vectors.h"
 #include "prelude/matrix.h"
+#include "prelude/components.h"
 #include "prelude/math_scalar.h"
 #include "prelude/math_half.h"
 #include "prelude/integers.h"
@@ -16,3 +17,5 @@
 #include "prelude/gradients.h"
 #include "prelude/kernel_base.h"
 #include "prelude/host_loop.h"
+#include "prelude/host_meet.h"
+#include "prelude/waves.h"

@@ -1,0 +1,38 @@
+// Walks over the numbers in a value: one for a scalar, each component of a vector, matrix or array of those.
+#pragma once
+
+#include "prelude/matrix.h"
+
+namespace tsl {
+
+template <class T> struct IsScalar { static constexpr bool value = false; };
+#define TSL_SCALAR(T) template <> struct IsScalar<T> { static constexpr bool value = true; };
+TSL_SCALAR(float) TSL_SCALAR(double) TSL_SCALAR(__half) TSL_SCALAR(__nv_bfloat16)
+TSL_SCALAR(bool) TSL_SCALAR(char) TSL_SCALAR(signed char) TSL_SCALAR(uchar) TSL_SCALAR(short) TSL_SCALAR(ushort)
+TSL_SCALAR(int) TSL_SCALAR(uint) TSL_SCALAR(longlong) TSL_SCALAR(ulonglong)
+TSL_SCALAR(int64_t) TSL_SCALAR(uint64_t)
+#undef TSL_SCALAR
+
+// Applies f(Scalar* a part of *place, Scalar& the same part of value).
+template <class T, class F>
+TSL_INLINE void for_each_scalar(T* place, T& value, F f) {
+  if constexpr (kIsVector<T>) {
+    f(&place->x, value.x);
+    if constexpr (Traits<T>::size >= 2) f(&place->y, value.y);
+    if constexpr (Traits<T>::size >= 3) f(&place->z, value.z);
+    if constexpr (Traits<T>::size >= 4) f(&place->w, value.w);
+  } else {
+    static_assert(IsScalar<T>::value, "this operation is for numbers, and for vectors, matrices and arrays of numbers");
+    f(place, value);
+  }
+}
+template <class T, int R, int C, class F>
+TSL_INLINE void for_each_scalar(Matrix<T, R, C>* place, Matrix<T, R, C>& value, F f) {
+  for (int r = 0; r < R; ++r) for_each_scalar(&place->rows[r], value.rows[r], f);
+}
+template <class T, size_t N, class F>
+TSL_INLINE void for_each_scalar(FixedArray<T, N>* place, FixedArray<T, N>& value, F f) {
+  for (size_t i = 0; i < N; ++i) for_each_scalar(&place->m_data[i], value.m_data[i], f);
+}
+
+}  // namespace tsl

@@ -24,6 +24,7 @@ struct KernelSource {
   std::string make_view;          // body of `TensorView tsl_make_view(const TslArgs& args, int k)`, see prelude/
   std::string thread_bound;       // C++ expression over `args` that every thread index x in a full tile is below, or empty
   bool independent_views = false; // no two views overlap and none that is written overlaps itself: no-alias promises hold
+  uint32_t block[3] = {0, 0, 0};  // threads a block where that is fixed for every launch, else zeros
   bool fast_math = false;
   bool debug = false;
 };

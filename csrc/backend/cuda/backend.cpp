@@ -1,0 +1,30 @@
+#include "backend/backend.h"
+
+#include <memory>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/kernel.h"
+
+namespace torch_slang {
+namespace {
+
+class CudaBackend final : public Backend {
+ public:
+  std::shared_ptr<const Kernel> load(const KernelSource& source, c10::Device device) override {
+    const CudaGpu& gpu = CudaGpu::of(device);
+    return std::make_shared<CudaKernel>(source, gpu, load_or_compile(source, gpu.target()));
+  }
+
+  void check_launch(const std::string& op, const LaunchShape& shape, c10::Device device) override {
+    check_limits(op, shape, CudaGpu::of(device).limits());
+  }
+};
+
+}  // namespace
+
+Backend& cuda_backend() {
+  static auto* backend = new CudaBackend();  // never destroyed: kernels outlive static destructors
+  return *backend;
+}
+
+}  // namespace torch_slang

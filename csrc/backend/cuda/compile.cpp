@@ -1,0 +1,147 @@
+#include "backend/cuda/compile.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "backend/cuda/launcher.h"
+#include "backend/cuda/nvrtc_api.h"
+#include "backend/cuda/nvrtc_library.h"
+#include "backend/marks.h"
+#include "backend/source.h"
+#include "cache/cache.h"
+#include "common/error.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "common/log.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr const char* kSourceName = "torch_slang/kernel.cu";
+
+// A text or binary that NVRTC hands out by two calls, one for its size (terminator included, for texts).
+template <class GetSize, class Get>
+std::string take_output(NvrtcProgramHandle program, const GetSize& get_size, const Get& get, const char* call, const std::string& what) {
+  size_t size = 0;
+  check_nvrtc(get_size(program, &size), call, what);
+  std::string output(size, '\0');
+  if (size > 0) check_nvrtc(get(program, output.data()), call, what);
+  return output;
+}
+
+std::string without_terminator(std::string text) {
+  if (!text.empty() && text.back() == '\0') text.pop_back();
+  return text;
+}
+
+std::string nvrtc_name() {
+  int major = 0;
+  int minor = 0;
+  check_nvrtc(nvrtc().version(&major, &minor), "nvrtcVersion", "NVRTC does not tell its version");
+  return c10::str("NVRTC ", major, ".", minor);
+}
+
+// "ptxas info    : Used 10 registers, ..."
+int registers_in(const std::string& log) {
+  constexpr std::string_view kWords = "Used ";
+  const size_t at = log.find(kWords);
+  return at == std::string::npos ? 0 : std::atoi(log.c_str() + at + kWords.size());
+}
+
+bool is_virtual(const std::string& architecture) { return architecture.rfind("compute_", 0) == 0; }
+
+// NVRTC's file and the capability decide the architecture and the code.
+std::string cache_key(const std::string& text, const CudaTarget& target, const std::vector<std::string>& options) {
+  Digest key;
+  key.add("cuda").add(target.major).add(target.minor).add(file_stamp(find_nvrtc()).value_or(""));
+  for (const std::string& option : options) key.add(option);
+  return key.add(text).hex();
+}
+
+// In the cache: the marks, a zero byte, the image.
+std::string to_payload(const CudaBinary& binary) { return marks_to_text(binary.marks) + '\0' + binary.image; }
+
+CudaBinary from_payload(const std::string& payload) {
+  const size_t end = payload.find('\0');
+  TORCH_INTERNAL_ASSERT(end != std::string::npos, "a cached cubin without marks");
+  return {payload.substr(end + 1), marks_from_text(std::string_view(payload).substr(0, end))};
+}
+
+}  // namespace
+
+CudaCompilation compile_cuda(const std::string& op, const std::string& source, const std::string& architecture,
+                             const std::vector<std::string>& options) {
+  const CompileTimer timer(op, architecture);
+  cache::count_run(cache::Compiler::Nvrtc);
+  const std::string what = op + ": compiling for " + architecture;
+  NvrtcProgramHandle handle = nullptr;
+  check_nvrtc(nvrtc().create_program(&handle, source.c_str(), kSourceName, 0, nullptr, nullptr), "nvrtcCreateProgram", what);
+  const NvrtcProgram program(handle);
+
+  const std::string target = "--gpu-architecture=" + architecture;
+  std::vector<const char*> arguments = {target.c_str()};
+  for (const std::string& option : options) arguments.push_back(option.c_str());
+  const NvrtcResult result = nvrtc().compile_program(handle, static_cast<int>(arguments.size()), arguments.data());
+
+  CudaCompilation compilation;
+  compilation.log = without_terminator(take_output(handle, nvrtc().get_log_size, nvrtc().get_log, "nvrtcGetProgramLog", what));
+  if (result != kNvrtcSuccess) {
+    const char* verdict = result == kNvrtcCompilationFailed ? " rejects the kernel" : " failed";
+    throw_compile_error(op, ": ", nvrtc_name(), verdict, " for ", architecture, " (", nvrtc().get_error_string(result), ")\n",
+                        compilation.log);
+  }
+  compilation.ptx = without_terminator(take_output(handle, nvrtc().get_ptx_size, nvrtc().get_ptx, "nvrtcGetPTX", what));
+  compilation.image = is_virtual(architecture)
+                          ? compilation.ptx
+                          : take_output(handle, nvrtc().get_cubin_size, nvrtc().get_cubin, "nvrtcGetCUBIN", what);
+  compilation.registers = registers_in(compilation.log);
+  log_debug(op, ": ", compilation.log);
+  return compilation;
+}
+
+std::string cuda_source_text(const KernelSource& source) { return assemble_source(source, cuda_launcher(source)); }
+
+std::vector<std::string> cuda_options(const KernelSource& source) {
+  // Warnings are about text that users never see: their own were given by Slang.
+  std::vector<std::string> options = {"-std=c++17", "--device-as-default-execution-space", "-w", "--ptxas-options=-v"};
+  if (source.fast_math) options.emplace_back("--use_fast_math");
+  if (source.debug) options.emplace_back("-lineinfo");
+  return options;
+}
+
+CudaBinary load_or_compile(const KernelSource& source, const CudaTarget& target) {
+  const std::string text = cuda_source_text(source);
+  const std::vector<std::string> options = cuda_options(source);
+  const std::string key = cache_key(text, target, options);
+  if (const auto payload = cache::read(cache::Kind::Cubin, key)) {
+    log_info(source.op, " for ", target.name, " comes from the cache");
+    return from_payload(*payload);
+  }
+  CudaCompilation compilation = compile_cuda(source.op, text, architecture_for(target), options);
+  CudaBinary binary{std::move(compilation.image), find_marks(compilation.ptx, source.view_count)};
+  cache::write(cache::Kind::Cubin, key, to_payload(binary));
+  return binary;
+}
+
+std::string compile_for_architecture(const KernelSource& source, const std::string& architecture) {
+  return compile_cuda(source.op, cuda_source_text(source), architecture, cuda_options(source)).image;
+}
+
+std::string architecture_for(const CudaTarget& target) {
+  int count = 0;
+  check_nvrtc(nvrtc().get_architecture_count(&count), "nvrtcGetNumSupportedArchs", "asking for NVRTC's architectures");
+  std::vector<int> known(static_cast<size_t>(count));
+  check_nvrtc(nvrtc().get_architectures(known.data()), "nvrtcGetSupportedArchs", "asking for NVRTC's architectures");
+
+  const int wanted = 10 * target.major + target.minor;
+  if (std::find(known.begin(), known.end(), wanted) != known.end()) return "sm_" + std::to_string(wanted);
+  const int newest = known.empty() ? 0 : *std::max_element(known.begin(), known.end());
+  TORCH_CHECK(wanted > newest, nvrtc_name(), " does not compile for ", target.name, " (compute capability ", target.major,
+              ".", target.minor, "): TORCH_SLANG_NVRTC can name an older one");
+  return "compute_" + std::to_string(newest);
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,46 @@
+// Device text to a binary for one GPU architecture, by NVRTC. Needs no GPU.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/target.h"
+
+namespace torch_slang {
+
+inline constexpr const char* kCudaEntry = "tsl_entry";  // the kernel's name in the binary
+
+struct CudaCompilation {
+  std::string image;  // a cubin; PTX where the architecture is a virtual one ("compute_90")
+  std::string ptx;
+  std::string log;    // NVRTC's and ptxas's: registers, spills
+  int registers = 0;  // per thread; 0 for PTX
+};
+
+// Runs NVRTC. `architecture`: "sm_90" or "compute_90". Throws CompileError with the log whole if the source is wrong.
+CudaCompilation compile_cuda(const std::string& op, const std::string& source, const std::string& architecture,
+                             const std::vector<std::string>& options);
+
+// What is kept of a compilation, and what the disk cache holds.
+struct CudaBinary {
+  std::string image;
+  std::set<std::string> marks;
+};
+
+// From the disk cache (NVRTC is then not even loaded), or compiled and put there.
+CudaBinary load_or_compile(const KernelSource& source, const CudaTarget& target);
+
+// For tests and tools: the cubin, never from the cache.
+std::string compile_for_architecture(const KernelSource& source, const std::string& architecture);
+
+// The source text that is compiled, and its options without the architecture's.
+std::string cuda_source_text(const KernelSource& source);
+std::vector<std::string> cuda_options(const KernelSource& source);
+
+// "sm_90" for compute capability 9.0. For a GPU newer than NVRTC: the newest virtual architecture, which the driver
+// translates further. For one that NVRTC no longer knows: an error that says so.
+std::string architecture_for(const CudaTarget& target);
+
+}  // namespace torch_slang

@@ -1,0 +1,82 @@
+#include "backend/cuda/kernel.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/source.h"
+#include "common/error.h"
+#include "common/log.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr uint32_t kPreferredBlock = 256;
+
+// Errors that an earlier kernel or copy left behind: every later call reports them.
+constexpr CudaResult kIllegalAddress = 700;
+constexpr CudaResult kFirstSticky = 714;  // hardware stack error, illegal instruction, ..., launch failed
+constexpr CudaResult kLastSticky = 719;
+
+bool comes_from_earlier_work(CudaResult result) {
+  return result == kIllegalAddress || (result >= kFirstSticky && result <= kLastSticky);
+}
+
+CudaStream current_stream(int gpu) {
+  const c10::impl::VirtualGuardImpl torch(c10::kCUDA);
+  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(gpu));
+  return static_cast<CudaStream>(torch.getStreamNativeHandle(torch.getStream(device)));
+}
+
+}  // namespace
+
+CudaKernel::CudaKernel(const KernelSource& source, const CudaGpu& gpu, CudaBinary binary)
+    : op_(source.op), gpu_(gpu), args_size_(argument_block_size(source)), marks_(std::move(binary.marks)) {
+  load(binary.image);
+  log_debug(op_, " on ", gpu.target().name, ": ", registers_, " registers a thread, at most ", max_threads_, " threads a block");
+}
+
+void CudaKernel::load(const std::string& image) {
+  const std::string what = op_ + ": loading the kernel on " + gpu_.target().name;
+  const CurrentContext context(gpu_);
+  const RelaxedCapture relaxed;
+  CudaModule module = nullptr;  // see Note [modules stay]
+  check_driver(driver().module_load_data(&module, image.c_str()), "cuModuleLoadData", what);
+  check_driver(driver().module_get_function(&function_, module, kCudaEntry), "cuModuleGetFunction", what);
+  // The driver loads functions lazily, else at their first launch, which may stand in a capture.
+  if (driver().function_load) check_driver(driver().function_load(function_), "cuFuncLoad", what);
+
+  int max_threads = 0;
+  check_driver(driver().function_get_attribute(&max_threads, kCudaFunctionMaxThreads, function_), "cuFuncGetAttribute", what);
+  check_driver(driver().function_get_attribute(&registers_, kCudaFunctionRegisters, function_), "cuFuncGetAttribute", what);
+  max_threads_ = static_cast<uint32_t>(max_threads);
+}
+
+void CudaKernel::launch(const LaunchShape& shape, const void* args, size_t args_size) const {
+  TORCH_INTERNAL_ASSERT(args_size >= args_size_, op_, ": the argument block has ", args_size, " bytes, the kernel expects ", args_size_);
+  if (threads_in_block(shape) > max_threads_) refuse_block(shape);
+  const CurrentContext context(gpu_);
+  void* parameters[] = {const_cast<void*>(args)};  // the driver copies what it points to
+  const CudaResult result =
+      driver().launch_kernel(function_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2],
+                             /*shared_bytes=*/0, current_stream(gpu_.index()), parameters, /*extra=*/nullptr);
+  if (result != kCudaSuccess) fail_launch(result, shape);
+}
+
+void CudaKernel::fail_launch(CudaResult result, const LaunchShape& shape) const {
+  throw_launch_error(op_, ": launching a ", describe(shape), " on ", gpu_.target().name, " failed: ",
+                     describe_driver_error(result, "cuLaunchKernel"),
+                     comes_from_earlier_work(result) ? ". This error may come from an earlier kernel; CUDA_LAUNCH_BLOCKING=1 shows which" : "");
+}
+
+void CudaKernel::refuse_block(const LaunchShape& shape) const {
+  throw_launch_error(op_, ": cannot launch a ", describe(shape), ": expected at most ", max_threads_,
+                     " threads a block for this kernel, which has ", registers_, " registers a thread, on ", gpu_.target().name,
+                     ", but got ", threads_in_block(shape));
+}
+
+uint32_t CudaKernel::preferred_block() const { return std::min(kPreferredBlock, max_threads_); }
+
+}  // namespace torch_slang

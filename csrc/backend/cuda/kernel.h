@@ -1,0 +1,40 @@
+// A kernel loaded on one GPU.
+//
+// Note [modules stay]
+//   A loaded module is never unloaded. A captured graph may launch its functions long after the last Kernel object is
+//   gone, and at the end of the process the driver may be gone before we are.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "backend/backend.h"
+#include "backend/cuda/compile.h"
+#include "backend/cuda/device.h"
+
+namespace torch_slang {
+
+class CudaKernel final : public Kernel {
+ public:
+  CudaKernel(const KernelSource& source, const CudaGpu& gpu, CudaBinary binary);
+
+  // On torch's current stream of this GPU, whatever device and context the calling thread has.
+  void launch(const LaunchShape& shape, const void* args, size_t args_size) const override;
+  const std::set<std::string>& marks() const override { return marks_; }
+  uint32_t preferred_block() const override;
+
+ private:
+  void load(const std::string& image);
+  [[noreturn]] void fail_launch(CudaResult result, const LaunchShape& shape) const;
+  [[noreturn]] void refuse_block(const LaunchShape& shape) const;
+
+  const std::string op_;
+  const CudaGpu& gpu_;
+  const size_t args_size_;
+  const std::set<std::string> marks_;
+  CudaFunction function_ = nullptr;
+  uint32_t max_threads_ = 0;  // a block, as the kernel's registers and launch bounds allow
+  int registers_ = 0;
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,85 @@
+// The CPU back end: text to a shared object by the machine's C++ compiler, kept in the disk cache, loaded from there.
+#include <c10/util/Exception.h>
+
+#include "backend/backend.h"
+#include "backend/cpu/cpu_kernel.h"
+#include "backend/cpu/host_compiler.h"
+#include "backend/cpu/launcher_text.h"
+#include "backend/launch_shape.h"
+#include "backend/marks.h"
+#include "backend/source.h"
+#include "cache/cache.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "common/log.h"
+
+namespace torch_slang {
+namespace {
+
+// The same as on NVIDIA's devices, so that a program that runs here runs there. Shared memory alone has no limit here.
+const LaunchLimits kLimits = {{0x7fffffff, 0xffff, 0xffff}, {1024, 1024, 64}, 1024, "CPU"};
+
+struct LoadedObject {
+  DynamicLibrary library;
+  std::set<std::string> marks;
+};
+
+// A cached object that cannot be loaded (its folder does not allow execution, say) is as good as none.
+std::optional<LoadedObject> load_cached(const std::string& key, const KernelSource& source) {
+  std::string content;
+  auto path = cache::path_of(cache::Kind::Object, key, &content);
+  if (!path) return std::nullopt;
+  std::string reason;
+  auto library = DynamicLibrary::try_open(*path, &reason);
+  if (!library) {
+    log_warning_once("CPU kernels are compiled but cannot be loaded from the cache: " + reason);
+    return std::nullopt;
+  }
+  return LoadedObject{std::move(*library), find_marks(content, source.view_count)};
+}
+
+// The loader maps the object: its file need not stay.
+LoadedObject compile_and_load(const HostCompiler& compiler, const std::vector<std::string>& flags, const std::string& key,
+                              const std::string& text, const KernelSource& source) {
+  TemporaryFolder folder;
+  std::string output = folder.file("kernel.so");
+  compile_shared_object(compiler, flags, source, text, output);
+  std::string content = read_file_or_throw(output);
+  if (cache::write(cache::Kind::Object, key, content)) {
+    if (auto cached = load_cached(key, source)) return std::move(*cached);
+  }
+  return {DynamicLibrary::open(output), find_marks(content, source.view_count)};
+}
+
+class CpuBackend final : public Backend {
+ public:
+  std::shared_ptr<const Kernel> load(const KernelSource& source, c10::Device device) override {
+    TORCH_INTERNAL_ASSERT(device.is_cpu());
+    HostCompiler compiler = find_host_compiler(source.op);
+    std::vector<std::string> flags = host_compiler_flags(source.fast_math);
+    std::string text = assemble_source(source, host_launcher_text(source));
+    Digest digest;
+    digest.add("cpu").add(text).add(compiler.stamp).add(cpu_identity());
+    for (const std::string& word : compiler.command) digest.add(word);
+    for (const std::string& word : flags) digest.add(word);
+    std::string key = digest.hex();
+
+    auto object = load_cached(key, source);
+    if (!object) object = compile_and_load(compiler, flags, key, text, source);
+    return std::make_shared<CpuKernel>(source, std::move(object->library), std::move(object->marks));
+  }
+
+  void check_launch(const std::string& op, const LaunchShape& shape, c10::Device device) override {
+    TORCH_INTERNAL_ASSERT(device.is_cpu());
+    check_limits(op, shape, kLimits);
+  }
+};
+
+}  // namespace
+
+Backend& cpu_backend() {
+  static CpuBackend* backend = new CpuBackend();  // never destroyed: kernels may be launched while the process ends
+  return *backend;
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,75 @@
+#include "backend/cpu/cpu_kernel.h"
+
+#include <c10/util/Exception.h>
+
+#include "backend/cpu/index_fault.h"
+#include "backend/cpu/thread_block.h"
+#include "backend/launch_shape.h"
+#include "backend/source.h"
+#include "common/error.h"
+
+namespace torch_slang {
+namespace {
+
+int64_t block_count(const LaunchShape& shape) {
+  return int64_t{shape.grid[0]} * int64_t{shape.grid[1]} * int64_t{shape.grid[2]};
+}
+
+}  // namespace
+
+CpuKernel::CpuKernel(const KernelSource& source, DynamicLibrary library, std::set<std::string> marks)
+    : op_(source.op), args_size_(argument_block_size(source)), library_(std::move(library)), marks_(std::move(marks)) {
+  if (threads_meet(source)) {
+    run_thread_ = library_.function<RunThread>(kRunThread);
+  } else {
+    run_blocks_ = library_.function<RunBlocks>(kRunBlocks);
+  }
+  // Only objects compiled in debug mode have the pointer.
+  if (void* pointer = library_.find(kReportIndex)) *static_cast<ReportIndex**>(pointer) = &IndexFaults::report;
+}
+
+// Independent threads: rows long enough for vector loops, blocks few enough to share. Threads that meet: each has a stack.
+uint32_t CpuKernel::preferred_block() const { return run_thread_ != nullptr ? 128 : 512; }
+
+void CpuKernel::launch(const LaunchShape& shape, const void* args, size_t args_size) const {
+  check_args(args_size);
+  spread_blocks(block_count(shape), cost_, [&](int64_t first, int64_t last) { run_blocks(shape, args, first, last); });
+}
+
+void CpuKernel::launch_serially(const LaunchShape& shape, const void* args, size_t args_size) const {
+  check_args(args_size);
+  run_blocks(shape, args, 0, block_count(shape));
+}
+
+void CpuKernel::check_args(size_t args_size) const {
+  TORCH_INTERNAL_ASSERT(args_size >= args_size_, op_, ": an argument block of ", args_size, " bytes where the kernel reads ", args_size_);
+}
+
+void CpuKernel::run_blocks(const LaunchShape& shape, const void* args, int64_t first, int64_t last) const {
+  IndexFaults faults;
+  if (run_thread_ != nullptr) {
+    run_meeting_blocks(shape, args, first, last);
+  } else {
+    run_blocks_(args, static_cast<unsigned long long>(first), static_cast<unsigned long long>(last));
+  }
+  faults.check(op_);
+}
+
+void CpuKernel::run_meeting_blocks(const LaunchShape& shape, const void* args, int64_t first, int64_t last) const {
+  ThreadBlock& threads = ThreadBlock::of_this_thread();
+  BlockWork work;
+  work.entry = run_thread_;
+  work.args = args;
+  std::copy(std::begin(shape.block), std::end(shape.block), work.block_size);
+  for (int64_t block = first; block < last; ++block) {
+    work.block_index[0] = static_cast<uint32_t>(block % shape.grid[0]);
+    work.block_index[1] = static_cast<uint32_t>(block / shape.grid[0] % shape.grid[1]);
+    work.block_index[2] = static_cast<uint32_t>(block / shape.grid[0] / shape.grid[1]);
+    std::string reason = threads.run(work);
+    if (reason.empty()) continue;
+    throw_launch_error(op_, ": block (", work.block_index[0], ", ", work.block_index[1], ", ", work.block_index[2], ") of a ",
+                       describe(shape), " cannot end: ", reason);
+  }
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,45 @@
+#include "backend/cpu/launcher_text.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr const char* kExport = "extern \"C\" __attribute__((visibility(\"default\"))) ";
+
+// A block's index is counted up rather than divided out: blocks may be a few threads wide.
+constexpr const char* kRunBlocksText = R"((const void* block, unsigned long long first, unsigned long long last) {
+  tsl::mark_control();
+  const TslArgs args = *static_cast<const TslArgs*>(block);
+  const uint3 grid{args.header.grid[0], args.header.grid[1], args.header.grid[2]};
+  const auto bound = TSL_THREAD_BOUND;
+  const unsigned long long rows = first / grid.x;
+  uint3 index{uint(first % grid.x), uint(rows % grid.y), uint(rows / grid.y)};
+  for (; first < last; ++first) {
+    tsl::run_block<Kernel, &Kernel::TSL_ENTRY>(args, index, bound);
+    if (++index.x < grid.x) continue;
+    index.x = 0;
+    if (++index.y < grid.y) continue;
+    index.y = 0;
+    ++index.z;
+  }
+}
+)";
+
+constexpr const char* kRunThreadText =
+    R"((const void* block, TslHostThread* self, const unsigned* block_index, const unsigned* thread_index) {
+  tsl::mark_control();
+  tsl::run_thread<Kernel, &Kernel::TSL_ENTRY>(*static_cast<const TslArgs*>(block), self, block_index, thread_index);
+}
+)";
+
+}  // namespace
+
+bool threads_meet(const KernelSource& source) { return source.text.barriers || source.text.waves; }
+
+std::string host_launcher_text(const KernelSource& source) {
+  std::string text = "#define TSL_ENTRY " + source.text.entry + "\n";
+  if (threads_meet(source)) return text + kExport + "void " + kRunThread + kRunThreadText;
+  text += "#define TSL_THREAD_BOUND " + (source.thread_bound.empty() ? "tsl::kNoBound" : "(" + source.thread_bound + ")") + "\n";
+  return text + kExport + "void " + kRunBlocks + kRunBlocksText;
+}
+
+}  // namespace torch_slang

@@ -35,7 +35,9 @@ std::set<std::string> find_marks(std::string_view compiled, int view_count) {
   bool control = false;
   for (size_t at = compiled.find(kPrefix); at != std::string_view::npos; at = compiled.find(kPrefix, at)) {
     at += kPrefix.size();
-    const std::string_view mark = compiled.substr(at, compiled.find(';', at) - at);
+    const size_t end = compiled.find(';', at);
+    if (end == std::string_view::npos) break;
+    const std::string_view mark = compiled.substr(at, end - at);
     if (!is_well_formed(mark)) continue;
     if (mark == kControl) {
       control = true;

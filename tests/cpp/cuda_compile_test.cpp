@@ -1,0 +1,211 @@
+// Source assembly, marks and NVRTC: all that works without a GPU. Without libnvrtc the compiles are skipped with a
+// message, unless TORCH_SLANG_REQUIRE_CUDA=1.
+#define BOOST_TEST_MODULE cuda_compile
+#include <boost/test/included/unit_test.hpp>
+
+#include <cstdlib>
+
+#include "backend/cuda/compile.h"
+#include "backend/cuda/nvrtc_library.h"
+#include "backend/marks.h"
+#include "backend/source.h"
+#include "cache/cache.h"
+#include "common/environment.h"
+#include "common/error.h"
+#include "common/files.h"
+
+using namespace torch_slang;
+
+namespace {
+
+constexpr const char* kArchitecture = "sm_90";
+
+// y[i] = x[i] * x[i], with views as the run-time makes them; `expression` is what is stored.
+KernelSource square_source(const std::string& expression = "v * v", const std::string& y_view = "tsl::present_view(args, 1)") {
+  KernelSource source;
+  source.op = "slang::sqr";
+  source.text.function = "sqr";
+  source.text.entry = "sqr__fwd__f32";
+  source.text.body = R"(
+#line 7 "/home/user/sqr.slang"
+__device__ void sqr__fwd__f32() {
+  TensorView x = tsl_view(0);
+  TensorView y = tsl_view(1);
+  uint i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= x.sizes[0]) return;
+  float v = x.load<float>(i);
+  float old = y.load<float>(i);
+  y.store<float>(i, )" + expression + R"();
+}
+)";
+  source.make_view = "switch (k) {\n case 1: return " + y_view + ";\n default: return tsl::readonly(tsl::present_view(args, k));\n}";
+  source.view_count = 2;
+  return source;
+}
+
+bool has_nvrtc() {
+  try {
+    find_nvrtc();
+    return true;
+  } catch (const c10::Error& error) {
+    BOOST_REQUIRE(!environment_flag("TORCH_SLANG_REQUIRE_CUDA", false));
+    BOOST_TEST_MESSAGE("skipped: " << error.what_without_backtrace());
+    return false;
+  }
+}
+
+boost::test_tools::assertion_result nvrtc_is_there(boost::unit_test::test_unit_id) { return has_nvrtc(); }
+
+CudaCompilation compile(const KernelSource& source) {
+  return compile_cuda(source.op, cuda_source_text(source), kArchitecture, cuda_options(source));
+}
+
+std::set<std::string> marks_of(const KernelSource& source) { return find_marks(compile(source).ptx, source.view_count); }
+
+using Marks = std::set<std::string>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(marks)
+
+BOOST_AUTO_TEST_CASE(well_formed_marks_are_found_wherever_they_stand) {
+  const std::string binary("\0\x7f junk tsl-mark:control;\0tsl-mark:reads 3;tsl-mark:writes 12;", 62);
+  BOOST_TEST(find_marks(binary, 4) == (Marks{"reads 3", "writes 12"}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(templates_of_marks_are_not_marks) {
+  const std::string text = "tsl-mark:control; tsl-mark:reads %2; tsl-mark:\" mark \"; tsl-mark:reads ; tsl-mark:reads 1";
+  BOOST_TEST(find_marks(text, 4).empty());
+}
+
+BOOST_AUTO_TEST_CASE(without_the_control_every_mark_counts_as_present) {
+  BOOST_TEST(find_marks("tsl-mark:reads 1;", 2) == (Marks{"reads 0", "reads 1", "writes 0", "writes 1"}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(marks_survive_their_text_form) {
+  for (const Marks& marks : {Marks{}, Marks{"reads 3"}, Marks{"reads 3", "writes 0"}}) {
+    BOOST_TEST(marks_from_text(marks_to_text(marks)) == marks, boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+BOOST_AUTO_TEST_SUITE(source_text)
+
+BOOST_AUTO_TEST_CASE(prelude_files_appear_once_and_need_no_include_path) {
+  const std::string text = assemble_source(square_source(), "");
+  BOOST_TEST(text.find("#include \"") == std::string::npos);
+  BOOST_TEST(text.find("#pragma once") == std::string::npos);
+  const std::string once = "struct KernelBase {";
+  BOOST_TEST(text.find(once) != std::string::npos);
+  BOOST_TEST(text.find(once) == text.rfind(once));
+}
+
+BOOST_AUTO_TEST_CASE(argument_block_has_at_least_one_of_each) {
+  KernelSource source;
+  BOOST_TEST(argument_block_size(source) == 24u + 72 + 8 + 8);
+  source.view_count = 3;
+  source.slot_count = 2;
+  source.dim_count = 5;
+  BOOST_TEST(argument_block_size(source) == 24u + 3 * 72 + 2 * 8 + 24);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+BOOST_AUTO_TEST_SUITE(nvrtc, *boost::unit_test::precondition(nvrtc_is_there))
+
+BOOST_AUTO_TEST_CASE(small_source_becomes_a_cubin_for_an_architecture_without_a_gpu) {
+  const std::string cubin = compile_for_architecture(square_source(), kArchitecture);
+  BOOST_TEST(cubin.substr(0, 4) == "\x7f" "ELF");
+  const CudaCompilation compilation = compile(square_source());
+  BOOST_TEST(compilation.registers > 0);
+  BOOST_TEST(compilation.ptx.find(".entry tsl_entry") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(argument_block_has_the_size_that_the_kernel_expects) {
+  for (const auto& [views, slots, dims] : {std::tuple{2, 0, 0}, {2, 3, 1}, {5, 1, 4}}) {
+    KernelSource source = square_source();
+    source.view_count = views;
+    source.slot_count = slots;
+    source.dim_count = dims;
+    source.text.file_scope = "static_assert(sizeof(TslArgs) == " + std::to_string(argument_block_size(source)) + ");";
+    BOOST_CHECK_NO_THROW(compile(source));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(fixed_block_becomes_launch_bounds) {
+  KernelSource source = square_source();
+  BOOST_TEST(compile(source).ptx.find(".maxntid") == std::string::npos);
+  source.block[0] = 32;
+  source.block[1] = 4;
+  source.block[2] = 1;
+  BOOST_TEST(compile(source).ptx.find(".maxntid 128") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(marks_are_present_exactly_where_their_code_is) {
+  const std::string absent = "tsl::absent(tsl::present_view(args, 1))";
+  const std::string readonly = "tsl::readonly(tsl::present_view(args, 1))";
+  BOOST_TEST(marks_of(square_source("v * v")).empty());
+  BOOST_TEST(marks_of(square_source("v * old")).empty());
+  BOOST_TEST(marks_of(square_source("v * v", absent)).empty());
+  BOOST_TEST(marks_of(square_source("v * v", readonly)) == Marks{"writes 1"}, boost::test_tools::per_element());
+
+  // The value of an absent output is used where it reaches memory that is there.
+  KernelSource reads = square_source("v", absent);
+  reads.text.body.replace(reads.text.body.find("y.store"), 7, "tsl_view(2).store");
+  reads.text.body.replace(reads.text.body.find("(i, v)"), 6, "(i, old)");
+  reads.view_count = 3;
+  reads.make_view = "if (k == 1) return " + absent + "; return tsl::present_view(args, k);";
+  BOOST_TEST(marks_of(reads) == Marks{"reads 1"}, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(rejected_source_is_told_with_op_target_and_the_users_line) {
+  BOOST_CHECK_EXCEPTION(compile(square_source("no_such_name")), CompileError, [](const CompileError& error) {
+    const std::string text = error.what_without_backtrace();
+    BOOST_TEST_INFO(text);
+    BOOST_CHECK(text.find("slang::sqr: NVRTC 1") == 0);
+    BOOST_CHECK(text.find("for sm_90") < text.find('\n'));
+    BOOST_CHECK(text.find("/home/user/sqr.slang(14): error: identifier \"no_such_name\" is undefined") != std::string::npos);
+    return true;
+  });
+}
+
+BOOST_AUTO_TEST_CASE(unknown_architecture_is_a_compile_error) {
+  const KernelSource source = square_source();
+  BOOST_CHECK_THROW(compile_cuda(source.op, cuda_source_text(source), "sm_12345", {}), CompileError);
+}
+
+BOOST_AUTO_TEST_CASE(architecture_follows_the_capability) {
+  BOOST_TEST(architecture_for({9, 0, "H100"}) == "sm_90");
+  BOOST_TEST(architecture_for({99, 0, "a GPU of the future"}).find("compute_") == 0u);
+  BOOST_CHECK_EXCEPTION(architecture_for({1, 3, "a GPU of the past"}), c10::Error, [](const c10::Error& error) {
+    return std::string(error.what_without_backtrace()).find("a GPU of the past (compute capability 1.3)") != std::string::npos;
+  });
+}
+
+BOOST_AUTO_TEST_CASE(virtual_architecture_gives_ptx) {
+  const KernelSource source = square_source();
+  const CudaCompilation compilation = compile_cuda(source.op, cuda_source_text(source), "compute_90", cuda_options(source));
+  BOOST_TEST(compilation.image.find(".entry tsl_entry") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(second_load_comes_from_the_cache_with_its_marks) {
+  TemporaryFolder folder;
+  ::setenv("TORCH_SLANG_CACHE_DIR", folder.file("cache").c_str(), 1);
+  KernelSource source = square_source("v * v", "tsl::readonly(tsl::present_view(args, 1))");
+  const CudaTarget target{9, 0, "H100"};
+  const auto runs = [] { return cache::stats().nvrtc_runs; };
+  const int64_t before = runs();
+  const CudaBinary first = load_or_compile(source, target);
+  BOOST_TEST(runs() == before + 1);
+  const CudaBinary second = load_or_compile(source, target);
+  BOOST_TEST(runs() == before + 1);
+  BOOST_TEST((first.image == second.image));
+  BOOST_TEST(second.marks == Marks{"writes 1"}, boost::test_tools::per_element());
+
+  source.fast_math = true;
+  load_or_compile(source, target);
+  load_or_compile(source, {10, 0, "B200"});
+  BOOST_TEST(runs() == before + 3);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

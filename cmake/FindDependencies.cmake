@@ -60,6 +60,15 @@ endfunction()
 torch_slang_import_library(torch_slang::c10 ${torch_library_dir}/libc10.so)
 torch_slang_import_library(torch_slang::torch ${torch_library_dir}/libtorch_cpu.so)
 target_link_libraries(torch_slang::torch INTERFACE torch_slang::c10)
+# at::parallel_for is a template over OpenMP, so whoever includes it must be compiled with -fopenmp. The OpenMP library
+# must be torch's own: a second one in the process would have threads of its own.
+target_compile_options(torch_slang::torch INTERFACE -fopenmp)
+file(GLOB torch_openmp ${torch_library_dir}/libgomp*.so*)
+if(torch_openmp)
+  target_link_libraries(torch_slang::torch INTERFACE ${torch_openmp})
+else()
+  target_link_options(torch_slang::torch INTERFACE -fopenmp)
+endif()
 
 # --- The Slang compiler: target torch_slang::slang, and the file to copy beside torch-slangc
 torch_slang_root(SLANG_DIR slangpy)

@@ -27,7 +27,8 @@ constexpr const char* kRunBlocksText = R"((const void* block, unsigned long long
 constexpr const char* kRunThreadText =
     R"((const void* block, TslHostThread* self, const unsigned* block_index, const unsigned* thread_index) {
   tsl::mark_control();
-  tsl::run_thread<Kernel, &Kernel::TSL_ENTRY>(*static_cast<const TslArgs*>(block), self, block_index, thread_index);
+  tsl::run_thread<Kernel, &Kernel::TSL_ENTRY>(*static_cast<const TslArgs*>(block), self, uint3{block_index[0], block_index[1], block_index[2]},
+                                              uint3{thread_index[0], thread_index[1], thread_index[2]});
 }
 )";
 

@@ -1,0 +1,530 @@
+// Kernels on the CPU from device text in the shape that Slang emits. Each test compiles for real, into a cache of its own.
+// Under sanitizers set TORCH_SLANG_CXXFLAGS="-fsanitize=address,undefined" (or thread), so that kernels are watched too.
+#define BOOST_TEST_MODULE cpu_backend
+#include <boost/test/included/unit_test.hpp>
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "backend/cpu/cpu_kernel.h"
+#include "cache/cache.h"
+#include "common/error.h"
+#include "common/files.h"
+#include "prelude/abi.h"
+
+using namespace torch_slang;
+
+namespace {
+
+const c10::Device kCpu(c10::kCPU);
+
+struct OwnCacheFolder {
+  TemporaryFolder folder{"torch_slang_cpu_test"};
+  OwnCacheFolder() { ::setenv("TORCH_SLANG_CACHE_DIR", folder.file("cache").c_str(), 1); }
+};
+BOOST_TEST_GLOBAL_FIXTURE(OwnCacheFolder);
+
+class ScopedEnvironment {
+ public:
+  ScopedEnvironment(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~ScopedEnvironment() {
+    if (old_) {
+      ::setenv(name_, old_->c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+// All kernels here have three one-dimensional views (0 and 1 of floats or ints, 2 an absent one) and dims[0], their size.
+struct Args {
+  TslHeader header;
+  TslView views[3];
+  unsigned long long slots[1];
+  unsigned dims[1];
+};
+
+KernelSource source_of(const std::string& entry, const std::string& body) {
+  KernelSource source;
+  source.op = "slang::" + entry;
+  source.text.entry = entry;
+  source.text.body = body;
+  source.view_count = 3;
+  source.slot_count = 1;
+  source.dim_count = 1;
+  source.make_view =
+      "switch (k) {\n"
+      "  case 0: return tsl::readonly(tsl::aligned(tsl::dense_view<4>(args, 0, args.dims[0])));\n"
+      "  case 1: return tsl::aligned(tsl::dense_view<4>(args, 1, args.dims[0]));\n"
+      "  default: return tsl::absent(tsl::present_view(args, k));\n}";
+  source.independent_views = true;
+  return source;
+}
+
+KernelSource meeting_source_of(const std::string& entry, const std::string& body) {
+  KernelSource source = source_of(entry, body);
+  source.text.barriers = source.text.waves = true;
+  return source;
+}
+
+std::shared_ptr<const CpuKernel> load(const KernelSource& source) {
+  return std::dynamic_pointer_cast<const CpuKernel>(cpu_backend().load(source, kCpu));
+}
+
+template <class T>
+TslView view_of(std::vector<T>& values) {
+  TslView view{};
+  view.data = reinterpret_cast<unsigned char*>(values.data());
+  view.strides[0] = sizeof(T);
+  view.sizes[0] = static_cast<unsigned>(values.size());
+  view.dimensionCount = 1;
+  return view;
+}
+
+enum class Pool { Used, Unused };
+
+template <class T>
+void launch(const CpuKernel& kernel, LaunchShape shape, std::vector<T>& x, std::vector<T>& y, Pool pool = Pool::Unused, size_t size = 0) {
+  Args args{};
+  std::copy_n(shape.grid, 3, args.header.grid);
+  std::copy_n(shape.block, 3, args.header.block);
+  args.views[0] = view_of(x);
+  args.views[1] = view_of(y);
+  args.dims[0] = static_cast<unsigned>(size != 0 ? size : y.size());
+  if (pool == Pool::Used) {
+    kernel.launch(shape, &args, sizeof args);
+  } else {
+    kernel.launch_serially(shape, &args, sizeof args);
+  }
+}
+
+LaunchShape blocks_of(uint32_t threads, size_t total) {
+  LaunchShape shape;
+  shape.block[0] = threads;
+  shape.grid[0] = static_cast<uint32_t>((total + threads - 1) / threads);
+  return shape;
+}
+
+template <class Action>
+std::string message_of(const Action& action) {
+  try {
+    action();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return "(no error)";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+const char* const kSquare = R"(
+struct DiffTensorView_0
+{
+    TensorView primal_0;
+    TensorView diff_0;
+};
+
+__device__ void DiffTensorView_store_0(DiffTensorView_0 * this_0, uint i_0, float v_0)
+{
+    (this_0->primal_0).store<float>((i_0), (v_0));
+    return;
+}
+
+__device__ float DiffTensorView_load_0(DiffTensorView_0 * this_1, uint i_1)
+{
+    float _S1 = ((this_1->primal_0).load<float>((i_1)));
+    return _S1;
+}
+
+__device__ uint DiffTensorView_size_0(DiffTensorView_0 * this_2, uint i_2)
+{
+    uint _S2 = ((this_2->primal_0).sizes[(i_2)]);
+    return _S2;
+}
+
+#line 5 "/somewhere/sqr.slang"
+__device__ void sqr_0(DiffTensorView_0 * x_0, DiffTensorView_0 * y_0)
+{
+    uint _S3 = (((threadIdx)) + ((blockIdx)) * ((blockDim))).x;
+    uint _S4 = DiffTensorView_size_0(x_0, 0U);
+    if(_S3 >= _S4)
+    {
+        return;
+    }
+    float _S5 = DiffTensorView_load_0(x_0, _S3);
+    float _S6 = DiffTensorView_load_0(x_0, _S3);
+    DiffTensorView_store_0(y_0, _S3, _S5 * _S6);
+    return;
+}
+
+void sqr()
+{
+    DiffTensorView_0 x_1;
+    (&x_1)->primal_0 = (tsl_view((int(0))));
+    (&x_1)->diff_0 = (tsl_view((int(2))));
+    DiffTensorView_0 y_1;
+    (&y_1)->primal_0 = (tsl_view((int(1))));
+    (&y_1)->diff_0 = (tsl_view((int(2))));
+    sqr_0(&x_1, &y_1);
+    return;
+}
+)";
+
+KernelSource square() {
+  KernelSource source = source_of("sqr", kSquare);
+  source.thread_bound = "args.dims[0]";
+  return source;
+}
+
+// The thread's index in the launch, x fastest, as `i`, and what the kernels do with it.
+std::string kernel_text(const std::string& entry, const std::string& statements) {
+  return "void " + entry + "()\n{\n    TensorView x = tsl_view(0); TensorView y = tsl_view(1);\n" +
+         "    uint i = (((threadIdx)) + ((blockIdx)) * ((blockDim))).x;\n" + statements + "}\n";
+}
+
+std::vector<float> counting(size_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 1.0f);
+  return values;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_element_is_computed_whatever_the_block_and_no_other_is_touched) {
+  for (bool bounded : {true, false}) {
+    KernelSource source = square();
+    if (!bounded) source.thread_bound.clear();
+    auto kernel = load(source);
+    for (size_t count : {1, 31, 512, 1000, 4097}) {
+      for (uint32_t block : {1u, 7u, 32u, 512u, 1024u}) {
+        auto x = counting(count);
+        std::vector<float> y(count + 64, -1.0f);
+        std::vector<float> expected = y;
+        for (size_t i = 0; i < count; ++i) expected[i] = x[i] * x[i];
+        launch(*kernel, blocks_of(block, count), x, y, Pool::Unused, count);
+        BOOST_TEST(y == expected);
+      }
+    }
+  }
+}
+
+// Vector loops: the full blocks' and, where the machine has masked stores, the others'.
+BOOST_AUTO_TEST_CASE(independent_threads_become_a_vector_loop) {
+  std::string report = TemporaryFolder().path() + ".vectorised";
+  KernelSource source = square();
+  source.op = "slang::sqr_reported";
+  ScopedEnvironment flags("TORCH_SLANG_CXXFLAGS", "-fopt-info-vec-optimized=" + report);
+  load(source);
+  auto text = read_file(report);
+  remove_file(report);
+  if (!text) return;  // another compiler than g++
+  BOOST_TEST(contains(*text, "host_loop.h"), *text);
+}
+
+BOOST_AUTO_TEST_CASE(grids_and_blocks_of_three_dimensions_reach_every_thread_once) {
+  auto kernel = load(source_of("cover", kernel_text("cover", R"(
+    uint3 at = threadIdx + blockIdx * blockDim;
+    uint3 all = gridDim * blockDim;
+    uint place = (at.z * all.y + at.y) * all.x + at.x;
+    y.store<int>(place, y.load<int>(place) + int(place));
+)")));
+  for (LaunchShape shape : {LaunchShape{{5, 4, 3}, {8, 2, 3}}, LaunchShape{{1, 70, 2}, {1, 1, 64}}, LaunchShape{{33, 1, 1}, {16, 16, 1}},
+                            LaunchShape{{2, 3, 65}, {3, 5, 1}}}) {
+    size_t count = 1;
+    for (int axis = 0; axis < 3; ++axis) count *= shape.grid[axis] * shape.block[axis];
+    std::vector<int> x(1);
+    std::vector<int> y(count);
+    std::vector<int> expected(count);
+    std::iota(expected.begin(), expected.end(), 0);
+    launch(*kernel, shape, x, y, Pool::Used);
+    BOOST_TEST(y == expected);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(atomic_additions_of_all_threads_add_up) {
+  auto kernel = load(source_of("count", kernel_text("count", R"(
+    atomicAdd(y.data_ptr_at<float>(i % 4u), 1.0f);
+)")));
+  std::vector<float> x(4);
+  std::vector<float> y(4);
+  launch(*kernel, blocks_of(256, 1 << 20), x, y, Pool::Used);
+  for (float sum : y) BOOST_TEST(sum == static_cast<float>(1 << 18));
+}
+
+BOOST_AUTO_TEST_CASE(os_threads_may_launch_one_kernel_at_once) {
+  auto kernel = load(source_of("count", kernel_text("count", R"(
+    atomicAdd(y.data_ptr_at<int>(i % 4u), 1);
+)")));
+  std::vector<int> x(4);
+  std::vector<int> y(4);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) threads.emplace_back([&] { launch(*kernel, blocks_of(64, 4096), x, y); });
+  for (std::thread& thread : threads) thread.join();
+  BOOST_TEST(y == std::vector<int>(4, 4096), boost::test_tools::per_element());
+}
+
+namespace {
+
+// A sum of a block's values through group-shared memory, as the compiler rewrites `groupshared float sh[N]`.
+KernelSource block_sum(int size) {
+  std::string n = std::to_string(size);
+  KernelSource source = meeting_source_of("block_sum", "#define sh_0 (tsl_var_sh_0())\n"
+                                          "__device__ FixedArray<float, " + n + ">& tsl_var_sh_0() { TSL_SHARED FixedArray<float, " + n + "> v; return v; }\n" +
+                                          kernel_text("block_sum", R"(
+    uint t = threadIdx.x;
+    (*&sh_0)[t] = i < x.sizes[0] ? x.load<float>(i) : 0.0f;
+    __syncthreads();
+    for (uint half = blockDim.x / 2U; half > 0U; half /= 2U)
+    {
+        if(t < half)
+        {
+            (*&sh_0)[t] = (*&sh_0)[t] + (*&sh_0)[t + half];
+        }
+        __syncthreads();
+    }
+    if(t == 0U)
+    {
+        y.store<float>(blockIdx.x, (*&sh_0)[0U]);
+    }
+)"));
+  source.make_view = "return tsl::present_view(args, k);";
+  return source;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(blocks_reduce_through_group_shared_memory) {
+  auto kernel = load(block_sum(256));
+  for (uint32_t block : {32u, 128u, 256u}) {
+    auto x = counting(100 * block);
+    std::vector<float> y(100);
+    launch(*kernel, blocks_of(block, x.size()), x, y, Pool::Used);
+    for (size_t b = 0; b < y.size(); ++b) {
+      BOOST_TEST(y[b] == std::accumulate(x.begin() + b * block, x.begin() + (b + 1) * block, 0.0f));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(equally_named_shared_memory_of_two_kernels_is_not_the_same) {
+  auto small = load(block_sum(64));
+  auto large = load(block_sum(1024));
+  auto x = counting(1024);
+  std::vector<float> y(1);
+  for (int round = 0; round < 2; ++round) {
+    launch(*small, blocks_of(64, 64), x, y);
+    BOOST_TEST(y[0] == 64.0f * 65 / 2);
+    launch(*large, blocks_of(1024, 1024), x, y);
+    BOOST_TEST(y[0] == 1024.0f * 1025 / 2);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(shared_memory_may_be_larger_than_a_gpus) {
+  auto kernel = load(block_sum(1 << 20));
+  auto x = counting(256);
+  std::vector<float> y(1);
+  launch(*kernel, blocks_of(256, 256), x, y);
+  BOOST_TEST(y[0] == 256.0f * 257 / 2);
+}
+
+BOOST_AUTO_TEST_CASE(threads_may_leave_before_a_barrier) {
+  auto kernel = load(meeting_source_of("leave", "#define sh_0 (tsl_var_sh_0())\n"
+                                       "__device__ FixedArray<int, 128>& tsl_var_sh_0() { TSL_SHARED FixedArray<int, 128> v; return v; }\n" +
+                                       kernel_text("leave", R"(
+    if(i >= y.sizes[0])
+    {
+        return;
+    }
+    (*&sh_0)[threadIdx.x] = int(i);
+    __syncthreads();
+    y.store<int>(i, (*&sh_0)[(threadIdx.x + 1U) % 100U]);
+)")));
+  std::vector<int> x(100);
+  std::vector<int> y(100);
+  launch(*kernel, blocks_of(128, 100), x, y);
+  for (int i = 0; i < 100; ++i) BOOST_TEST(y[i] == (i + 1) % 100);
+}
+
+// if (i % 3 == 0) sum over those lanes; else if (i < n) sum over these; then all that are left meet again.
+BOOST_AUTO_TEST_CASE(divergent_lanes_sum_among_themselves_and_meet_again) {
+  auto kernel = load(meeting_source_of("divergent", kernel_text("divergent", R"(
+    uint _S1 = __ballot_sync(_getActiveMask(), (i < y.sizes[0]));
+    if(i >= y.sizes[0])
+    {
+        return;
+    }
+    bool _S2 = i % 3U == 0U;
+    uint _S3 = __ballot_sync(_S1, _S2);
+    uint _S4 = __ballot_sync(_S1, !_S2);
+    int sum_0;
+    if(_S2)
+    {
+        sum_0 = _waveSum(_S3, 1);
+        __ballot_sync(_S1, true);
+    }
+    else
+    {
+        sum_0 = _waveSum(_S4, 100);
+        __ballot_sync(_S1, true);
+    }
+    y.store<int>(i, _waveSum(_S1, 10000) + sum_0);
+)")));
+  const int count = 32 + 20;
+  std::vector<int> x(count);
+  std::vector<int> y(count);
+  launch(*kernel, blocks_of(64, count), x, y);
+  for (int i = 0; i < count; ++i) {
+    int first = i / 32 * 32;
+    int lanes = std::min(32, count - first);
+    int thirds = 0;
+    for (int k = first; k < first + lanes; ++k) thirds += k % 3 == 0;
+    BOOST_TEST(y[i] == 10000 * lanes + (i % 3 == 0 ? thirds : 100 * (lanes - thirds)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(shuffles_read_other_lanes) {
+  auto kernel = load(meeting_source_of("shuffle", kernel_text("shuffle", R"(
+    int a = __shfl_xor_sync(0xffffffffU, int(i), 1);
+    int b = __shfl_down_sync(0xffffffffU, int(i), 3U);
+    int c = __shfl_sync(0xffffffffU, int(i), 5);
+    y.store<int>(i, a + 1000 * b + 1000000 * c);
+)")));
+  std::vector<int> x(64);
+  std::vector<int> y(64);
+  launch(*kernel, blocks_of(64, 64), x, y);
+  for (int i = 0; i < 64; ++i) {
+    int first = i / 32 * 32;
+    BOOST_TEST(y[i] == (i ^ 1) + 1000 * (i % 32 + 3 < 32 ? i + 3 : i) + 1000000 * (first + 5));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(threads_that_wait_forever_are_a_launch_error_that_names_the_op) {
+  auto kernel = load(meeting_source_of("stuck", kernel_text("stuck", R"(
+    if(i == 300U)
+    {
+        _waveSum(0xffffffffU, 1);
+    }
+    __syncthreads();
+    y.store<int>(i, 1);
+)")));
+  for (Pool pool : {Pool::Unused, Pool::Used}) {
+    std::vector<int> x(512);
+    std::vector<int> y(512);
+    std::string message = message_of([&] { launch(*kernel, blocks_of(64, 512), x, y, pool); });
+    BOOST_TEST(contains(message, "slang::stuck: block (4, 0, 0) of a grid [8, 1, 1] of blocks [64, 1, 1] cannot end: "), message);
+    BOOST_TEST(contains(message, "1 in wave operations, 63 at a barrier; thread (44, 0, 0)"), message);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_compiler_that_fails_shows_the_users_file_and_line) {
+  KernelSource source = source_of("broken", "#line 7 \"/somewhere/broken.slang\"\n" + kernel_text("broken", "    undeclared(i);\n"));
+  std::string message = message_of([&] { load(source); });
+  BOOST_TEST(contains(message, "slang::broken: /somewhere/broken.slang does not compile for the CPU: "), message);
+  BOOST_TEST(contains(message, "/somewhere/broken.slang:11:"), message);
+  BOOST_TEST(contains(message, "undeclared"), message);
+  BOOST_CHECK_THROW(load(source), CompileError);
+}
+
+BOOST_AUTO_TEST_CASE(a_machine_without_a_compiler_is_told_what_to_do) {
+  KernelSource source = square();
+  {
+    ScopedEnvironment path("PATH", "/nonexistent");
+    ScopedEnvironment cxx("CXX", "");
+    ScopedEnvironment own("TORCH_SLANG_CXX", "");
+    std::string message = message_of([&] { load(source); });
+    BOOST_TEST(contains(message, "slang::sqr: cannot be compiled for the CPU: there is no C++ compiler here"), message);
+    BOOST_TEST(contains(message, "set TORCH_SLANG_CXX"), message);
+  }
+  ScopedEnvironment own("TORCH_SLANG_CXX", "/nonexistent/c++ -m64");
+  BOOST_TEST(contains(message_of([&] { load(source); }), "TORCH_SLANG_CXX names the C++ compiler /nonexistent/c++, which is not a program"));
+}
+
+BOOST_AUTO_TEST_CASE(a_compiler_that_dies_is_a_compile_error) {
+  ScopedEnvironment own("TORCH_SLANG_CXX", "/bin/false");
+  std::string message = message_of([&] { load(square()); });
+  BOOST_TEST(contains(message, "does not compile for the CPU: /bin/false exited with status 1"), message);
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_is_compiled_once_and_then_taken_from_the_disk) {
+  KernelSource source = source_of("once", kernel_text("once", "    y.store<int>(i, 1);\n"));
+  int64_t before = cache::stats().host_runs;
+  load(source);
+  BOOST_TEST(cache::stats().host_runs == before + 1);
+  auto again = load(source);
+  BOOST_TEST(cache::stats().host_runs == before + 1);
+  source.fast_math = true;
+  load(source);
+  BOOST_TEST(cache::stats().host_runs == before + 2);
+}
+
+BOOST_AUTO_TEST_CASE(without_a_usable_cache_kernels_still_run) {
+  TemporaryFolder folder;
+  ::chmod(folder.path().c_str(), 0777);  // others may write there: not trusted
+  ScopedEnvironment cache_folder("TORCH_SLANG_CACHE_DIR", folder.path());
+  auto kernel = load(square());
+  auto x = counting(100);
+  std::vector<float> y(100);
+  launch(*kernel, blocks_of(32, 100), x, y);
+  BOOST_TEST(y[99] == 10000.0f);
+}
+
+BOOST_AUTO_TEST_CASE(os_threads_may_load_the_same_kernel_at_once) {
+  KernelSource source = source_of("at_once", kernel_text("at_once", "    y.store<int>(i, int(i));\n"));
+  std::vector<int> sums(3);
+  std::vector<std::thread> threads;
+  for (int& sum : sums) {
+    threads.emplace_back([&] {
+      auto kernel = load(source);
+      std::vector<int> x(64);
+      std::vector<int> y(64);
+      launch(*kernel, blocks_of(64, 64), x, y);
+      sum = std::accumulate(y.begin(), y.end(), 0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  BOOST_TEST(sums == std::vector<int>(3, 2016), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(marks_show_what_is_read_and_what_is_written) {
+  KernelSource source = square();
+  BOOST_TEST(load(source)->marks().empty());
+  source.make_view =
+      "return k == 0 ? tsl::absent(tsl::present_view(args, 0)) : k == 1 ? tsl::readonly(tsl::present_view(args, 1)) : tsl::present_view(args, k);";
+  BOOST_TEST((load(source)->marks() == std::set<std::string>{"reads 0", "writes 1"}));
+}
+
+BOOST_AUTO_TEST_CASE(debug_mode_names_the_index_that_is_outside) {
+  KernelSource source = source_of("outside", kernel_text("outside", "    y.store<int>(i + 3U, 1);\n"));
+  source.debug = true;
+  auto kernel = load(source);
+  std::vector<int> x(64);
+  std::vector<int> y(64);
+  std::string message = message_of([&] { launch(*kernel, blocks_of(64, 64), x, y); });
+  BOOST_TEST(contains(message, "slang::outside: index 64 is outside dimension 0 of view 1, which has 64 elements"), message);
+}
+
+BOOST_AUTO_TEST_CASE(launch_shapes_that_a_gpu_refuses_are_refused) {
+  struct Case {
+    LaunchShape shape;
+    std::string part;
+  };
+  for (const Case& each : {Case{{{1, 1, 1}, {1025, 1, 1}}, "but got 1025"}, Case{{{1, 65536, 1}, {1, 1, 1}}, "the grid's y from 1 to 65535"},
+                           Case{{{1, 1, 65536}, {1, 1, 1}}, "the grid's z"}, Case{{{1, 1, 1}, {0, 1, 1}}, "the block's x from 1"},
+                           Case{{{1, 1, 1}, {64, 64, 1}}, "at most 1024 threads a block on CPU, but got 4096"}}) {
+    std::string message = message_of([&] { cpu_backend().check_launch("slang::sqr", each.shape, kCpu); });
+    BOOST_TEST(contains(message, "slang::sqr: cannot launch a grid ["), message);
+    BOOST_TEST(contains(message, each.part), message);
+  }
+  cpu_backend().check_launch("slang::sqr", {{1u << 30, 65535, 65535}, {32, 32, 1}}, kCpu);
+}

@@ -21,7 +21,7 @@ else
   PY := $(VENV)/bin/python
   READY := $(VENV)/.ready
 endif
-# The package is used where it stands.
+# The package is used where it stands, whichever Python runs.
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 BUILD = build/$(shell $(PY) -c "import sys; print(sys.implementation.cache_tag)")
@@ -38,6 +38,7 @@ $(VENV)/.ready: requirements.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "torch_slang needs Python 3.11 or later")'
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(VENV)/bin/python setup.py --quiet use_in_place
 	touch $@
 
 build: $(READY)

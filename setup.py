@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import ClassVar
 
@@ -61,9 +62,7 @@ class BuildPackage(build_ext):
         run_cmake("--install", str(build()), "--prefix", str(package), quiet=True)
 
 
-class BuildCppTests(Command):
-    """The programs of tests/cpp, into the build folder's tests/."""
-
+class PlainCommand(Command):
     user_options: ClassVar[list[tuple[str, str, str]]] = []
 
     def initialize_options(self) -> None:
@@ -72,12 +71,26 @@ class BuildCppTests(Command):
     def finalize_options(self) -> None:
         pass
 
+
+class BuildCppTests(PlainCommand):
+    """The programs of tests/cpp, into the build folder's tests/."""
+
     def run(self) -> None:
         build("torch_slang_tests")
 
 
+class UseInPlace(PlainCommand):
+    """Lets this environment use the package and torch-slangc where they stand, before and after every build."""
+
+    def run(self) -> None:
+        Path(sysconfig.get_path("purelib"), "torch_slang_in_place.pth").write_text(f"{ROOT}\n")
+        program = Path(sysconfig.get_path("scripts"), "torch-slangc")
+        program.unlink(missing_ok=True)
+        program.symlink_to(ROOT / "torch_slang" / "bin" / "torch-slangc")
+
+
 setup(
     ext_modules=[Extension("torch_slang._C", sources=[])],
-    cmdclass={"build_ext": BuildPackage, "build_cpp_tests": BuildCppTests},
+    cmdclass={"build_ext": BuildPackage, "build_cpp_tests": BuildCppTests, "use_in_place": UseInPlace},
     scripts=["scripts/torch-slangc"],
 )

@@ -46,6 +46,9 @@ inline std::string text_of(ISlangBlob* blob) {
   return text;
 }
 
+// Bytes of ours as Slang takes them, with one reference for the caller.
+ISlangBlob* make_blob(std::string bytes);
+
 inline void check_slang(SlangResult result, const char* call) {
   TORCH_CHECK(SLANG_SUCCEEDED(result), "torch-slangc: ", call, " failed with result ", result);
 }

@@ -9,7 +9,9 @@
 #include <iterator>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "compiler/compile.h"
+#include "compiler/session.h"
 #include "program/compiler_protocol.h"
 #include "program/names.h"
 
@@ -31,7 +33,11 @@ struct Options {
   bool serve = false;
   bool describe = false;
   bool help = false;
+  std::string library_folder;
 };
+
+// Not in the usage text: for the build alone.
+constexpr const char* kLibraryOption = "--compile-library";
 
 class UsageError : public std::runtime_error {
  public:
@@ -54,6 +60,9 @@ Options parse(int argc, char** argv) {
       options.serve = true;
     } else if (word == kDescribeOption) {
       options.describe = true;
+    } else if (word == kLibraryOption) {
+      if (++i >= argc) throw UsageError(word + " needs a folder");
+      options.library_folder = argv[i];
     } else if (word == "--list") {
       options.list = true;
     } else if (word.rfind("-D", 0) == 0) {
@@ -73,7 +82,7 @@ Options parse(int argc, char** argv) {
       throw UsageError("one file at a time, but " + word + " is a second one");
     }
   }
-  if (options.request.path.empty() && !options.serve && !options.help) throw UsageError("no file given");
+  if (options.request.path.empty() && !options.serve && !options.help && options.library_folder.empty()) throw UsageError("no file given");
   return options;
 }
 
@@ -127,6 +136,17 @@ int serve(const Options& options) {
   return 0;
 }
 
+// Part of the build: the library in the form that loads fast, for the folder that the program lies in.
+int compile_library(const std::string& folder) {
+  Session session({}, Session::Library::FromText);
+  for (const std::string& name : list_folder(folder)) {
+    if (name.ends_with(".slang-module")) remove_file(join_path(folder, name));
+  }
+  const std::string path = session.compiled_library_path(folder);
+  TORCH_CHECK(publish_file(path, session.compiled_library(), 0644), "torch-slangc: cannot write ", path);
+  return 0;
+}
+
 int run(int argc, char** argv) {
   const Options options = parse(argc, argv);
   if (options.help) {
@@ -134,6 +154,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (options.serve) return serve(options);
+  if (!options.library_folder.empty()) return compile_library(options.library_folder);
   const Extent extent = options.list ? Extent::DescribeOnly : Extent::Texts;
   const Program program = compile_request(options.request, extent, [](const std::string&) {});
   if (!program.warnings.empty()) std::cerr << program.warnings << "\n";

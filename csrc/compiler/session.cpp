@@ -3,6 +3,7 @@
 #include <array>
 
 #include "common/files.h"
+#include "compiler/library.h"
 
 namespace torch_slang {
 namespace {
@@ -44,7 +45,7 @@ std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request) 
 
 }  // namespace
 
-Session::Session(const CompileRequest& request) : files_(library_head(request)) {
+Session::Session(const CompileRequest& request, Library library) : files_(library_head(request)) {
   SlangGlobalSessionDesc global_desc = {};
   check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
   global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);
@@ -63,12 +64,36 @@ Session::Session(const CompileRequest& request) : files_(library_head(request)) 
   desc.fileSystem = &files_;
   check_slang(global_->createSession(desc, session_.out()), "createSession");
 
-  const std::string path = std::string(kLibraryFolder) + "torch_slang.slang";
+  if (library == Library::FromText || !load_compiled_library()) load_library_text();
+}
+
+bool Session::load_compiled_library() {
+  const auto compiled = read_file(compiled_library_path(program_folder()));
+  if (!compiled) return false;
+  Com<ISlangBlob> blob, said;
+  *blob.out() = make_blob(*compiled);
+  const std::string path = std::string(kLibraryFolder) + kLibraryModule + ".slang-module";
+  library_ = session_->loadModuleFromIRBlob(kLibraryModule, path.c_str(), blob.get(), said.out());
+  return library_ != nullptr;
+}
+
+void Session::load_library_text() {
+  const std::string path = std::string(kLibraryFolder) + kLibraryModule + ".slang";
   Com<ISlangBlob> text;
   check_slang(files_.loadFile(path.c_str(), text.out()), "loading the library");
   std::string diagnostics;
-  const auto* library = load("torch_slang", path, text_of(text.get()), &diagnostics);
-  TORCH_INTERNAL_ASSERT(library != nullptr, "the module torch_slang does not compile:\n", diagnostics);
+  library_ = load(kLibraryModule, path, text_of(text.get()), &diagnostics);
+  TORCH_INTERNAL_ASSERT(library_ != nullptr, "the module torch_slang does not compile:\n", diagnostics);
+}
+
+std::string Session::compiled_library() {
+  Com<ISlangBlob> blob;
+  check_slang(library_->serialize(blob.out()), "IModule::serialize");
+  return {static_cast<const char*>(blob->getBufferPointer()), blob->getBufferSize()};
+}
+
+std::string Session::compiled_library_path(const std::string& folder) const {
+  return torch_slang::compiled_library_path(folder, global_->getBuildTagString());
 }
 
 slang::IModule* Session::load(const std::string& name, const std::string& path, const std::string& source,

@@ -18,7 +18,9 @@ inline constexpr const char* kPreludeMark = "//torch_slang: end of prelude\n";
 
 class Session {
  public:
-  explicit Session(const CompileRequest& request);
+  enum class Library { AsBuilt, FromText };  // AsBuilt: the compiled one beside the program, if it is there
+
+  explicit Session(const CompileRequest& request, Library library = Library::AsBuilt);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -28,13 +30,21 @@ class Session {
   // CUDA text of one entry point of the module; empty on failure.
   std::string emit(slang::IModule* module, const std::string& entry, std::string* diagnostics);
 
+  // The library in Slang's own form, and where program_folder() would have it.
+  std::string compiled_library();
+  std::string compiled_library_path(const std::string& folder) const;
+
   SourceFiles& files() { return files_; }
   slang::ISession* slang() const { return session_.get(); }
 
  private:
+  bool load_compiled_library();
+  void load_library_text();
+
   SourceFiles files_;
   Com<slang::IGlobalSession> global_;
   Com<slang::ISession> session_;
+  slang::IModule* library_ = nullptr;  // owned by the session, as all modules are
 };
 
 }  // namespace torch_slang

@@ -10,42 +10,7 @@
 namespace torch_slang {
 namespace {
 
-class TextBlob final : public ISlangBlob {
- public:
-  explicit TextBlob(std::string text) : text_(std::move(text)) {}
-
-  const void* SLANG_MCALL getBufferPointer() override { return text_.data(); }
-  size_t SLANG_MCALL getBufferSize() override { return text_.size(); }
-  SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override {
-    if (!same_id(id, ISlangUnknown::getTypeGuid()) && !same_id(id, ISlangBlob::getTypeGuid())) {
-      return SLANG_E_NO_INTERFACE;
-    }
-    addRef();
-    *object = static_cast<ISlangBlob*>(this);
-    return SLANG_OK;
-  }
-  uint32_t SLANG_MCALL addRef() override { return ++references_; }
-  uint32_t SLANG_MCALL release() override {
-    const uint32_t left = --references_;
-    if (left == 0) delete this;
-    return left;
-  }
-
- private:
-  ~TextBlob() = default;
-
-  std::string text_;
-  uint32_t references_ = 0;
-};
-
 bool is_slang_source(const std::string& path) { return path.ends_with(".slang"); }
-
-const char* library_text(const std::string& name) {
-  for (int i = 0; i < kSlangLibraryCount; ++i) {
-    if (name == kSlangLibrary[i].name) return kSlangLibrary[i].text;
-  }
-  return nullptr;
-}
 
 }  // namespace
 
@@ -77,9 +42,7 @@ std::vector<SourceFile> SourceFiles::manifest() const {
 SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
   const std::string name = path;
   const auto give = [&](std::string text) {
-    auto* made = new TextBlob(std::move(text));
-    made->addRef();
-    *blob = made;
+    *blob = make_blob(std::move(text));
     return SLANG_OK;
   };
   if (name.rfind(kLibraryFolder, 0) == 0) {

@@ -1,0 +1,24 @@
+#include "compiler/library.h"
+
+#include "common/files.h"
+#include "common/hash.h"
+
+namespace torch_slang {
+
+const char* library_text(const std::string& file_name) {
+  for (int i = 0; i < kSlangLibraryCount; ++i) {
+    if (file_name == kSlangLibrary[i].name) return kSlangLibrary[i].text;
+  }
+  return nullptr;
+}
+
+std::string compiled_library_path(const std::string& folder, const std::string& slang_version) {
+  Digest digest;
+  digest.add(slang_version);
+  for (int i = 0; i < kSlangLibraryCount; ++i) digest.add(kSlangLibrary[i].name).add(kSlangLibrary[i].text);
+  return join_path(folder, std::string(kLibraryModule) + "-" + digest.hex().substr(0, 16) + ".slang-module");
+}
+
+std::string program_folder() { return parent_path(canonical_path("/proc/self/exe")); }
+
+}  // namespace torch_slang

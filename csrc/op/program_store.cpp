@@ -45,7 +45,12 @@ std::shared_ptr<const Program> load_program(const CompileRequest& request) {
       return program;
     }
   }
-  auto program = std::make_shared<const Program>(compile(request));
+  cache::count_run(cache::Compiler::Slang);
+  std::shared_ptr<const Program> program;
+  {
+    const CompileTimer timer(request.path, "Slang");
+    program = std::make_shared<const Program>(compile(request));
+  }
   cache::write(cache::Kind::Program, key, to_json(*program));
   return program;
 }

@@ -56,9 +56,12 @@ Results run_forward(const Operator& op, const Arguments& arguments, const Bound<
 Results run_backward(const Operator& op, const Arguments& arguments, const Bound<int64_t>& bound) {
   Launcher launcher(op, OpKind::Backward, arguments, bound);
   set_inputs(arguments, launcher);
+  Results taken;
   for (const int leaf : op.grad_outputs) {
     const at::Tensor& grad = arguments.grad_outputs[leaf];
-    if (grad.defined()) launcher.set_gradient(leaf, grad.clone(at::MemoryFormat::Contiguous));
+    if (!grad.defined()) continue;
+    taken.push_back(grad.clone(at::MemoryFormat::Contiguous));
+    launcher.set_gradient(leaf, taken.back());
   }
   Results results(op.differentiable.size());
   Results on_device(results.size());

@@ -6,6 +6,7 @@ TORCH_SLANG_CMAKE_ARGS (further arguments for CMake), and TORCH_DIR, SLANG_DIR, 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import shutil
@@ -42,6 +43,9 @@ def build(*targets: str) -> Path:
     """Configures and builds (the default targets if none are named); returns the build folder."""
     folder = Path(os.environ.get("TORCH_SLANG_BUILD_DIR", ROOT / "build" / str(sys.implementation.cache_tag)))
     arguments = shlex.split(os.environ.get("TORCH_SLANG_CMAKE_ARGS", ""))
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = (folder / ".lock").open("w")  # released when this process ends: two builds in one folder spoil each other
+    fcntl.flock(lock, fcntl.LOCK_EX)
     run_cmake(
         *("-S", str(ROOT), "-B", str(folder), "-G", "Ninja", "--log-level=NOTICE"),
         *(f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DPython_EXECUTABLE={sys.executable}"),

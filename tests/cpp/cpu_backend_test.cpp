@@ -169,7 +169,7 @@ __device__ void sqr_0(DiffTensorView_0 * x_0, DiffTensorView_0 * y_0)
     return;
 }
 
-void sqr()
+__device__ void sqr()
 {
     DiffTensorView_0 x_1;
     (&x_1)->primal_0 = (tsl_view((int(0))));
@@ -190,7 +190,7 @@ KernelSource square() {
 
 // The thread's index in the launch, x fastest, as `i`, and what the kernels do with it.
 std::string kernel_text(const std::string& entry, const std::string& statements) {
-  return "void " + entry + "()\n{\n    TensorView x = tsl_view(0); TensorView y = tsl_view(1);\n" +
+  return "__device__ void " + entry + "()\n{\n    TensorView x = tsl_view(0); TensorView y = tsl_view(1);\n" +
          "    uint i = (((threadIdx)) + ((blockIdx)) * ((blockDim))).x;\n" + statements + "}\n";
 }
 

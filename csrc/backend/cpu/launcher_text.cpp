@@ -10,7 +10,7 @@ constexpr const char* kRunBlocksText = R"((const void* block, unsigned long long
   tsl::mark_control();
   const TslArgs args = *static_cast<const TslArgs*>(block);
   const uint3 grid{args.header.grid[0], args.header.grid[1], args.header.grid[2]};
-  const auto bound = TSL_THREAD_BOUND;
+  const uint bound = TSL_THREAD_BOUND;
   const unsigned long long rows = first / grid.x;
   uint3 index{uint(first % grid.x), uint(rows % grid.y), uint(rows / grid.y)};
   for (; first < last; ++first) {

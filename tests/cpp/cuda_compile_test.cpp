@@ -1,4 +1,4 @@
-// Source assembly, marks and NVRTC: all that works without a GPU. Without libnvrtc the compiles are skipped with a
+// Source assembly and NVRTC: all that works without a GPU. Without libnvrtc the compiles are skipped with a
 // message, unless TORCH_SLANG_REQUIRE_CUDA=1.
 #define BOOST_TEST_MODULE cuda_compile
 #include <boost/test/included/unit_test.hpp>
@@ -6,42 +6,20 @@
 #include <cstdlib>
 
 #include "backend/cuda/compile.h"
+#include "backend/cuda/cubin.h"
 #include "backend/cuda/nvrtc_library.h"
-#include "backend/marks.h"
 #include "backend/source.h"
 #include "cache/cache.h"
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/files.h"
+#include "square_source.h"
 
 using namespace torch_slang;
 
 namespace {
 
 constexpr const char* kArchitecture = "sm_90";
-
-// y[i] = x[i] * x[i], with views as the run-time makes them; `expression` is what is stored.
-KernelSource square_source(const std::string& expression = "v * v", const std::string& y_view = "tsl::present_view(args, 1)") {
-  KernelSource source;
-  source.op = "slang::sqr";
-  source.text.function = "sqr";
-  source.text.entry = "sqr__fwd__f32";
-  source.text.body = R"(
-#line 7 "/home/user/sqr.slang"
-__device__ void sqr__fwd__f32() {
-  TensorView x = tsl_view(0);
-  TensorView y = tsl_view(1);
-  uint i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= x.sizes[0]) return;
-  float v = x.load<float>(i);
-  float old = y.load<float>(i);
-  y.store<float>(i, )" + expression + R"();
-}
-)";
-  source.make_view = "switch (k) {\n case 1: return " + y_view + ";\n default: return tsl::readonly(tsl::present_view(args, k));\n}";
-  source.view_count = 2;
-  return source;
-}
 
 bool has_nvrtc() {
   try {
@@ -60,36 +38,10 @@ CudaCompilation compile(const KernelSource& source) {
   return compile_cuda(source.op, cuda_source_text(source), kArchitecture, cuda_options(source));
 }
 
-std::set<std::string> marks_of(const KernelSource& source) { return find_marks(compile(source).ptx, source.view_count); }
-
 using Marks = std::set<std::string>;
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(marks)
-
-BOOST_AUTO_TEST_CASE(well_formed_marks_are_found_wherever_they_stand) {
-  const std::string binary("\0\x7f junk tsl-mark:control;\0tsl-mark:reads 3;tsl-mark:writes 12;", 62);
-  BOOST_TEST(find_marks(binary, 4) == (Marks{"reads 3", "writes 12"}), boost::test_tools::per_element());
-}
-
-BOOST_AUTO_TEST_CASE(templates_of_marks_are_not_marks) {
-  const std::string text = "tsl-mark:control; tsl-mark:reads %2; tsl-mark:\" mark \"; tsl-mark:reads ; tsl-mark:reads 1";
-  BOOST_TEST(find_marks(text, 4).empty());
-}
-
-BOOST_AUTO_TEST_CASE(without_the_control_every_mark_counts_as_present) {
-  BOOST_TEST(find_marks("tsl-mark:reads 1;", 2) == (Marks{"reads 0", "reads 1", "writes 0", "writes 1"}),
-             boost::test_tools::per_element());
-}
-
-BOOST_AUTO_TEST_CASE(marks_survive_their_text_form) {
-  for (const Marks& marks : {Marks{}, Marks{"reads 3"}, Marks{"reads 3", "writes 0"}}) {
-    BOOST_TEST(marks_from_text(marks_to_text(marks)) == marks, boost::test_tools::per_element());
-  }
-}
-
-BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(source_text)
 
 BOOST_AUTO_TEST_CASE(prelude_files_appear_once_and_need_no_include_path) {
@@ -121,6 +73,16 @@ BOOST_AUTO_TEST_CASE(small_source_becomes_a_cubin_for_an_architecture_without_a_
   BOOST_TEST(compilation.ptx.find(".entry tsl_entry") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(registers_are_read_from_the_cubin_and_garbage_has_none) {
+  const std::string cubin = compile_for_architecture(square_source(), kArchitecture);
+  const int registers = registers_of_cubin(cubin);
+  BOOST_TEST((registers >= 6 && registers <= 64));
+  for (size_t size = 0; size < cubin.size(); size += 37) {
+    const int found = registers_of_cubin(std::string_view(cubin).substr(0, size));
+    BOOST_TEST((found == 0 || found == registers));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(argument_block_has_the_size_that_the_kernel_expects) {
   for (const auto& [views, slots, dims] : {std::tuple{2, 0, 0}, {2, 3, 1}, {5, 1, 4}}) {
     KernelSource source = square_source();
@@ -139,23 +101,6 @@ BOOST_AUTO_TEST_CASE(fixed_block_becomes_launch_bounds) {
   source.block[1] = 4;
   source.block[2] = 1;
   BOOST_TEST(compile(source).ptx.find(".maxntid 128") != std::string::npos);
-}
-
-BOOST_AUTO_TEST_CASE(marks_are_present_exactly_where_their_code_is) {
-  const std::string absent = "tsl::absent(tsl::present_view(args, 1))";
-  const std::string readonly = "tsl::readonly(tsl::present_view(args, 1))";
-  BOOST_TEST(marks_of(square_source("v * v")).empty());
-  BOOST_TEST(marks_of(square_source("v * old")).empty());
-  BOOST_TEST(marks_of(square_source("v * v", absent)).empty());
-  BOOST_TEST(marks_of(square_source("v * v", readonly)) == Marks{"writes 1"}, boost::test_tools::per_element());
-
-  // The value of an absent output is used where it reaches memory that is there.
-  KernelSource reads = square_source("v", absent);
-  reads.text.body.replace(reads.text.body.find("y.store"), 7, "tsl_view(2).store");
-  reads.text.body.replace(reads.text.body.find("(i, v)"), 6, "(i, old)");
-  reads.view_count = 3;
-  reads.make_view = "if (k == 1) return " + absent + "; return tsl::present_view(args, k);";
-  BOOST_TEST(marks_of(reads) == Marks{"reads 1"}, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(rejected_source_is_told_with_op_target_and_the_users_line) {

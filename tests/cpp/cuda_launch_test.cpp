@@ -7,18 +7,18 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
+#include <functional>
 #include <thread>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/cuda/device.h"
-#include "backend/source.h"
 #include "common/dynamic_library.h"
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/files.h"
 #include "prelude/abi.h"
+#include "square_source.h"
 
 using namespace torch_slang;
 
@@ -66,25 +66,6 @@ boost::test_tools::assertion_result has_two_gpus(boost::unit_test::test_unit_id)
 void succeed(CudaResult result) { BOOST_REQUIRE_EQUAL(result, kCudaSuccess); }
 
 constexpr uint32_t kBlock = 128;
-
-// y[i] = x[i] * x[i] of float32, guarded by x's size.
-KernelSource square_source() {
-  KernelSource source;
-  source.op = "slang::sqr";
-  source.text.entry = "sqr";
-  source.text.body = R"(
-__device__ void sqr() {
-  TensorView x = tsl_view(0);
-  uint i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= x.sizes[0]) return;
-  float v = x.load<float>(i);
-  tsl_view(1).store<float>(i, v * v);
-}
-)";
-  source.make_view = "return tsl::present_view(args, k);";
-  source.view_count = 2;
-  return source;
-}
 
 struct SquareArgs {
   TslHeader header;

@@ -3,9 +3,8 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <optional>
 
+#include "backend/cuda/cubin.h"
 #include "backend/cuda/launcher.h"
 #include "backend/cuda/nvrtc_api.h"
 #include "backend/cuda/nvrtc_library.h"
@@ -42,13 +41,6 @@ std::string nvrtc_name() {
   int minor = 0;
   check_nvrtc(nvrtc().version(&major, &minor), "nvrtcVersion", "NVRTC does not tell its version");
   return c10::str("NVRTC ", major, ".", minor);
-}
-
-// "ptxas info    : Used 10 registers, ..."
-int registers_in(const std::string& log) {
-  constexpr std::string_view kWords = "Used ";
-  const size_t at = log.find(kWords);
-  return at == std::string::npos ? 0 : std::atoi(log.c_str() + at + kWords.size());
 }
 
 bool is_virtual(const std::string& architecture) { return architecture.rfind("compute_", 0) == 0; }
@@ -97,8 +89,7 @@ CudaCompilation compile_cuda(const std::string& op, const std::string& source, c
   compilation.image = is_virtual(architecture)
                           ? compilation.ptx
                           : take_output(handle, nvrtc().get_cubin_size, nvrtc().get_cubin, "nvrtcGetCUBIN", what);
-  compilation.registers = registers_in(compilation.log);
-  log_debug(op, ": ", compilation.log);
+  compilation.registers = registers_of_cubin(compilation.image);
   return compilation;
 }
 
@@ -106,7 +97,7 @@ std::string cuda_source_text(const KernelSource& source) { return assemble_sourc
 
 std::vector<std::string> cuda_options(const KernelSource& source) {
   // Warnings are about text that users never see: their own were given by Slang.
-  std::vector<std::string> options = {"-std=c++17", "--device-as-default-execution-space", "-w", "--ptxas-options=-v"};
+  std::vector<std::string> options = {"-std=c++17", "--device-as-default-execution-space", "-w"};
   if (source.fast_math) options.emplace_back("--use_fast_math");
   if (source.debug) options.emplace_back("-lineinfo");
   return options;

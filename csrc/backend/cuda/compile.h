@@ -15,7 +15,7 @@ inline constexpr const char* kCudaEntry = "tsl_entry";  // the kernel's name in 
 struct CudaCompilation {
   std::string image;  // a cubin; PTX where the architecture is a virtual one ("compute_90")
   std::string ptx;
-  std::string log;    // NVRTC's and ptxas's: registers, spills
+  std::string log;    // NVRTC's
   int registers = 0;  // per thread; 0 for PTX
 };
 

@@ -1,0 +1,108 @@
+// Marks, as text and as both targets' compilers leave them.
+#define BOOST_TEST_MODULE marks
+#include <boost/test/included/unit_test.hpp>
+
+#include "backend/cuda/compile.h"
+#include "backend/cuda/nvrtc_library.h"
+#include "backend/marks.h"
+#include "backend/source.h"
+#include "common/environment.h"
+#include "common/files.h"
+#include "common/process.h"
+#include "square_source.h"
+
+using namespace torch_slang;
+
+namespace {
+
+using Marks = std::set<std::string>;
+
+Marks cuda_marks(const KernelSource& source) {
+  return find_marks(compile_cuda(source.op, cuda_source_text(source), "sm_90", cuda_options(source)).ptx, source.view_count);
+}
+
+Marks host_marks(const KernelSource& source) {
+  const std::string launcher = R"(extern "C" void entry(const TslArgs& args, uint3 thread, uint3 block, uint3 block_size, uint3 grid) {
+  tsl::mark_control();
+  Kernel kernel{{thread, block, block_size, grid, args}};
+  kernel.)" + source.text.entry + "();\n}\n";
+  const TemporaryFolder folder;
+  ProcessRequest request;
+  request.argv = {"c++", "-std=c++17", "-O2", "-w", "-shared", "-fPIC", "-x", "c++", "-", "-o", folder.file("kernel.so")};
+  request.input = assemble_source(source, launcher);
+  const ProcessResult result = run_process(request);
+  BOOST_REQUIRE_MESSAGE(result.succeeded(), result.error);
+  return find_marks(read_file_or_throw(folder.file("kernel.so")), source.view_count);
+}
+
+bool has_nvrtc() {
+  try {
+    find_nvrtc();
+    return true;
+  } catch (const c10::Error& error) {
+    BOOST_REQUIRE(!environment_flag("TORCH_SLANG_REQUIRE_CUDA", false));
+    BOOST_TEST_MESSAGE("CUDA is skipped: " << error.what_without_backtrace());
+    return false;
+  }
+}
+
+// The kernel also stores what it read of y to a third view.
+KernelSource keeping_old(KernelSource source) {
+  const std::string store = "y.store";
+  source.text.body.replace(source.text.body.find(store), store.size(), "tsl_view(2).store<float>(i, old); y.store");
+  source.view_count = 3;
+  return source;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(well_formed_marks_are_found_wherever_they_stand) {
+  const std::string binary("\0\x7f junk tsl-mark:control;\0tsl-mark:reads 3;tsl-mark:writes 12;", 62);
+  BOOST_TEST(find_marks(binary, 4) == (Marks{"reads 3", "writes 12"}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(templates_of_marks_are_not_marks) {
+  const std::string text = "tsl-mark:control; tsl-mark:reads %2; tsl-mark:\" mark \"; tsl-mark:reads ; tsl-mark:reads 1";
+  BOOST_TEST(find_marks(text, 4).empty());
+}
+
+BOOST_AUTO_TEST_CASE(without_the_control_every_mark_counts_as_present) {
+  BOOST_TEST(find_marks("tsl-mark:reads 1;", 2) == (Marks{"reads 0", "reads 1", "writes 0", "writes 1"}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(marks_survive_their_text_form) {
+  for (const Marks& marks : {Marks{}, Marks{"reads 3"}, Marks{"reads 3", "writes 0"}}) {
+    BOOST_TEST(marks_from_text(marks_to_text(marks)) == marks, boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(marks_are_present_exactly_where_their_code_is) {
+  const std::string absent = "tsl::absent(tsl::present_view(args, 1))";
+  const std::string readonly = "tsl::readonly(tsl::present_view(args, 1))";
+  const struct {
+    const char* claim;
+    KernelSource source;
+    Marks expected;
+  } cases[] = {
+      {"present views have none", square_source("v * old"), {}},
+      {"a read of an absent view whose value reaches nothing", square_source("v * old", absent), {}},
+      {"a read of an absent view whose value is stored", keeping_old(square_source("v", absent)), {"reads 1"}},
+      {"a store to an absent view", square_source("v", absent), {}},
+      {"a store to a view that is only read", square_source("v", readonly), {"writes 1"}},
+  };
+  const bool cuda = has_nvrtc();
+  for (const auto& [claim, source, expected] : cases) {
+    BOOST_TEST_CONTEXT(claim) {
+      BOOST_TEST(host_marks(source) == expected, boost::test_tools::per_element());
+      if (cuda) BOOST_TEST(cuda_marks(source) == expected, boost::test_tools::per_element());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(store_that_is_never_reached_leaves_no_mark) {
+  KernelSource source = square_source("v); if (i == 3 && x.id == 1) tsl_view(0).store<float>(i, v");
+  source.make_view = "return k == 0 ? tsl::readonly(tsl::present_view(args, k)) : tsl::present_view(args, k);";
+  BOOST_TEST(host_marks(source).empty());
+  if (has_nvrtc()) BOOST_TEST(cuda_marks(source).empty());
+}

@@ -1,4 +1,4 @@
-"""The devices that tests run on. A machine without a GPU skips "cuda", unless TORCH_SLANG_REQUIRE_CUDA says it must have one."""
+"""The devices that tests run on: "cuda" is skipped without a GPU, unless TORCH_SLANG_REQUIRE_CUDA=1 wants one."""
 
 import os
 

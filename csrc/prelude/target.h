@@ -17,7 +17,9 @@
 #else
 #define TSL_CUDA 0
 #define TSL_INLINE inline __attribute__((always_inline))
-#define TSL_SHARED static thread_local  // a block runs on one thread of the pool at a time
+// A block runs on one thread of the pool at a time. Host sources are compiled with -fvisibility=hidden: statics of two
+// kernels with equal names would otherwise be one object once both are loaded.
+#define TSL_SHARED static thread_local
 #define TSL_EMITTED __attribute__((always_inline))
 #define __device__ __attribute__((always_inline))
 #define __global__ __attribute__((always_inline))

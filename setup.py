@@ -1,7 +1,7 @@
 """Builds the native part with CMake; everything else about the package stands in pyproject.toml.
 
 Environment: MAX_JOBS (compilers at once), TORCH_SLANG_BUILD_DIR (default build/<Python's tag>),
-TORCH_SLANG_CMAKE_ARGS (further arguments for CMake), and TORCH_DIR, SLANG_DIR, BOOST_DIR (cmake/FindDependencies.cmake).
+TORCH_SLANG_CMAKE_ARGS (further arguments for CMake); TORCH_DIR, SLANG_DIR and BOOST_DIR (cmake/FindDependencies.cmake).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ CpuKernel::CpuKernel(const KernelSource& source, DynamicLibrary library, std::se
 }
 
 // Independent threads: rows long enough for vector loops, blocks few enough to share. Threads that meet: each has a stack.
-uint32_t CpuKernel::preferred_block() const { return run_thread_ != nullptr ? 128 : 512; }
+uint32_t CpuKernel::preferred_block() const { return run_thread_ != nullptr ? 128 : 256; }
 
 void CpuKernel::launch(const LaunchShape& shape, const void* args, size_t args_size) const {
   check_args(args_size);

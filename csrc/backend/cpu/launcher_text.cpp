@@ -8,7 +8,8 @@ constexpr const char* kExport = "extern \"C\" __attribute__((visibility(\"defaul
 // A block's index is counted up rather than divided out: blocks may be a few threads wide.
 constexpr const char* kRunBlocksText = R"((const void* block, unsigned long long first, unsigned long long last) {
   tsl::mark_control();
-  const TslArgs args = *static_cast<const TslArgs*>(block);
+  TslArgs args = *static_cast<const TslArgs*>(block);
+  tsl::mark_uses(args);
   const uint3 grid{args.header.grid[0], args.header.grid[1], args.header.grid[2]};
   const uint bound = TSL_THREAD_BOUND;
   const unsigned long long rows = first / grid.x;

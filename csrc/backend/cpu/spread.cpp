@@ -19,19 +19,25 @@ constexpr double kTask = 8e3;
 
 double since(Clock::time_point start) { return std::chrono::duration<double, std::nano>(Clock::now() - start).count(); }
 
-// Runs more and more blocks until all are done or it is clear that there is enough left to share. Returns how many it ran.
-int64_t run_alone(int64_t blocks, BlockCost& cost, c10::function_ref<void(int64_t, int64_t)> run) {
+struct Progress {
+  int64_t blocks;
+  double nanoseconds_each;
+};
+
+// Runs as many blocks as should take kTask, then more and more, until all are done or it is clear that the rest is worth sharing.
+Progress run_alone(int64_t blocks, double expected, c10::function_ref<void(int64_t, int64_t)> run) {
   auto start = Clock::now();
   int64_t done = 0;
   double elapsed = 0;
+  int64_t next = expected > 0 ? static_cast<int64_t>(kTask / expected) : 1;
   while (done < blocks && elapsed < kTask) {
-    int64_t next = std::min(blocks, std::max<int64_t>(1, 2 * done));
+    next = std::clamp<int64_t>(next, done + 1, blocks);
     run(done, next);
     done = next;
+    next *= 2;
     elapsed = since(start);
   }
-  cost.observe(elapsed, done);
-  return done;
+  return {done, std::max(1.0, elapsed / static_cast<double>(done))};
 }
 
 }  // namespace
@@ -41,16 +47,18 @@ void spread_blocks(int64_t blocks, BlockCost& cost, c10::function_ref<void(int64
     run(0, blocks);
     return;
   }
-  double one = cost.nanoseconds();
-  bool surely_large = one * static_cast<double>(blocks) >= 2 * kTask;
-  int64_t done = surely_large ? 0 : run_alone(blocks, cost, run);
-  if (done == blocks) return;
-  auto grain = static_cast<int64_t>(kTask / std::max(1.0, cost.nanoseconds())) + 1;
-  at::parallel_for(done, blocks, grain, [&](int64_t first, int64_t last) {
-    bool measure = first == done;  // one range is enough
+  Progress progress{0, cost.nanoseconds()};
+  if (progress.nanoseconds_each * static_cast<double>(blocks) < 2 * kTask) {
+    progress = run_alone(blocks, progress.nanoseconds_each, run);
+    cost.observe(progress.nanoseconds_each);
+    if (progress.blocks == blocks) return;
+  }
+  auto grain = static_cast<int64_t>(kTask / progress.nanoseconds_each) + 1;
+  at::parallel_for(progress.blocks, blocks, grain, [&](int64_t first, int64_t last) {
+    bool measure = first == progress.blocks;  // one range is enough
     auto start = measure ? Clock::now() : Clock::time_point();
     run(first, last);
-    if (measure) cost.observe(since(start), last - first);
+    if (measure) cost.observe(since(start) / static_cast<double>(last - first));
   });
 }
 

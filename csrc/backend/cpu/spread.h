@@ -4,17 +4,20 @@
 
 #include <c10/util/FunctionRef.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
 namespace torch_slang {
 
-// What a kernel's blocks took so far. One for each kernel; any number of threads may use it at once.
+// What one block of a kernel took so far. One for each kernel; any number of threads may use it at once. A thread that is
+// interrupted measures far too much, so the estimate rises slowly and falls at once.
 class BlockCost {
  public:
-  double nanoseconds() const { return nanoseconds_.load(std::memory_order_relaxed); }  // of one block; 0: not known
-  void observe(double nanoseconds, int64_t blocks) {
-    nanoseconds_.store(static_cast<float>(nanoseconds / static_cast<double>(blocks)), std::memory_order_relaxed);
+  double nanoseconds() const { return nanoseconds_.load(std::memory_order_relaxed); }  // 0: not known
+  void observe(double nanoseconds) {
+    double known = this->nanoseconds();
+    nanoseconds_.store(static_cast<float>(known == 0 ? nanoseconds : std::min(nanoseconds, 2 * known)), std::memory_order_relaxed);
   }
 
  private:

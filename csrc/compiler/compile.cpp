@@ -4,8 +4,10 @@
 #include <map>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "compiler/describe.h"
 #include "compiler/device_text.h"
+#include "compiler/file_scope.h"
 #include "compiler/session.h"
 #include "compiler/wrapper.h"
 #include "program/instantiations.h"
@@ -21,7 +23,7 @@ class Compilation {
         progress_(progress),
         session_(request),
         name_(std::filesystem::path(request.path).stem().string()),
-        source_(with_library(request.source ? *request.source : session_.files().read_main(request.path), request.path)) {}
+        source_(with_library(request.source ? *request.source : session_.files().read_or_throw(request.path), request.path)) {}
 
   Program run(Extent extent) {
     Program program;
@@ -37,8 +39,9 @@ class Compilation {
     progress_("the declarations");
     std::string diagnostics;
     slang::IModule* module = session_.load(name_, request_.path, source_, &diagnostics);
-    if (module == nullptr) throw_compile_error(request_.path, " does not compile\n", diagnostics);
+    if (module == nullptr) throw_compile_error("torch_slang: ", request_.path, " does not compile\n", diagnostics);
     program.warnings = diagnostics;
+    shader_parameters_ = shader_parameters(module);
     for (DescribedFunction& one : describe_module(session_.slang(), module, request_.path)) {
       program.functions.push_back(one.function);
       functions_[one.function.name] = std::move(one);
@@ -60,17 +63,37 @@ class Compilation {
     progress_(describe_instantiation(instantiation));
     std::string diagnostics;
     const std::string emitted = emit(instantiation, text.entry, &diagnostics);
-    if (emitted.empty()) {
-      text.error = diagnostics;
-    } else {
-      shape_device_text(emitted, text);
+    try {
+      if (!emitted.empty()) {
+        shape_device_text(emitted, text);
+        text.file_scope = with_headers(text.file_scope, header_folders(), session_.files());
+        return text;
+      }
+    } catch (const UnsupportedGlobal& global) {
+      diagnostics = explain_global(global);
     }
+    text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
+                          " does not compile\n", diagnostics);
     return text;
+  }
+
+  std::vector<std::string> header_folders() const {
+    std::vector<std::string> folders = {parent_path(request_.path)};
+    folders.insert(folders.end(), request_.include_dirs.begin(), request_.include_dirs.end());
+    return folders;
+  }
+
+  std::string explain_global(const UnsupportedGlobal& global) const {
+    std::string names;
+    for (const std::string& name : shader_parameters_) names += (names.empty() ? "" : ", ") + name;
+    return c10::str("it uses ", names.empty() ? "the global variable " + global.name : "one of the shader parameters " + names,
+                    ", but an operator has no inputs other than its kernel's parameters: make it one of those, `static "
+                    "const`, or groupshared");
   }
 
   std::string emit(const Instantiation& instantiation, const std::string& entry, std::string* diagnostics) {
     const auto found = functions_.find(instantiation.function);
-    if (found == functions_.end()) throw_compile_error(request_.path, " has no kernel ", instantiation.function);
+    if (found == functions_.end()) throw_compile_error("torch_slang: ", request_.path, " has no kernel ", instantiation.function);
     const std::string source = source_ + "\n#undef CudaKernel\n#line 1 \"torch_slang wrapper\"\n" +
                                wrapper_source(found->second, instantiation);
     // A session takes a path once, so each copy of the user's module has one of its own in the same folder.
@@ -84,6 +107,7 @@ class Compilation {
   std::string name_;
   std::string source_;
   std::map<std::string, DescribedFunction> functions_;
+  std::vector<std::string> shader_parameters_;
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ class Flattener {
     const std::string name = variable->getName();
     TypeReflection* type = variable->getType();
     refuse_out(variable, name, type);
-    return flatten(variable, name, name, differentiable_function_);
+    return flatten({variable, type, name, name, name}, differentiable_function_);
   }
 
  private:
@@ -58,65 +58,78 @@ class Flattener {
            "parameter, without ", word);
   }
 
+  // One parameter, field or array element. The variable, for its attributes, is that of the parameter or field.
+  struct Item {
+    VariableReflection* variable;
+    TypeReflection* type;
+    std::string own_name;  // "gain", or "1" in an array
+    std::string name;      // "cfg_gain"
+    std::string path;      // "cfg.gain"
+  };
+
   // `differentiable`: the surroundings are (the function, and the struct that the field is in).
-  Parameter flatten(VariableReflection* variable, const std::string& name, const std::string& path,
-                    bool differentiable) {
-    TypeReflection* type = variable->getType();
+  Parameter flatten(const Item& item, bool differentiable) {
     Parameter parameter;
-    parameter.name = variable->getName();
-    parameter.slang_type = name_of(type);
-    if (types_.viewed(type) != nullptr) {
-      parameter.leaf = add_view(variable, name, path);
+    parameter.name = item.own_name;
+    parameter.slang_type = name_of(item.type);
+    if (types_.viewed(item.type) != nullptr) {
+      parameter.leaf = add_view(item);
       return parameter;
     }
-    const bool inner = differentiable && !has(variable, Modifier::NoDiff) && types_.is_differentiable(type);
-    if (types_.element(type)) {
-      parameter.leaf = add_value(variable, name, path, inner);
-      return parameter;
-    }
-    if (!types_.is_struct(type)) {
-      refuse("parameter ", path, " has the type ", parameter.slang_type,
+    const bool inner = differentiable && !has(item.variable, Modifier::NoDiff) && types_.is_differentiable(item.type);
+    if (types_.element(item.type)) {
+      parameter.leaf = add_value(item, inner);
+    } else if (types_.is_struct(item.type)) {
+      for (unsigned i = 0; i < item.type->getFieldCount(); ++i) {
+        VariableReflection* field = item.type->getFieldByIndex(i);
+        const std::string name = field->getName();
+        if (has(field, Modifier::Static)) continue;
+        parameter.fields.push_back(
+            flatten({field, field->getType(), name, item.name + "_" + name, item.path + "." + name}, inner));
+      }
+    } else if (const auto count = types_.array_size(item.type)) {
+      for (int64_t i = 0; i < *count; ++i) {
+        const std::string index = std::to_string(i);
+        parameter.fields.push_back(flatten({item.variable, item.type->getElementType(), index, item.name + "_" + index,
+                                            item.path + "[" + index + "]"},
+                                           inner));
+      }
+    } else {
+      refuse("parameter ", item.path, " has the type ", parameter.slang_type,
              ", which cannot be an argument of an operator; tensors are TensorView or DiffTensorView, values are "
-             "scalars, vectors, matrices, arrays of those, and structs of all these");
-    }
-    for (unsigned i = 0; i < type->getFieldCount(); ++i) {
-      VariableReflection* field = type->getFieldByIndex(i);
-      if (has(field, Modifier::Static)) continue;
-      const std::string field_name = field->getName();
-      parameter.fields.push_back(flatten(field, name + "_" + field_name, path + "." + field_name, inner));
+             "scalars, vectors and matrices, and there may be arrays and structs of all these");
     }
     return parameter;
   }
 
-  int add_view(VariableReflection* variable, const std::string& name, const std::string& path) {
-    TypeReflection* type = variable->getType();
-    Leaf leaf = named_leaf(variable, name, path);
+  int add_view(const Item& item) {
+    Leaf leaf = named_leaf(item);
     leaf.kind = LeafKind::View;
-    const auto element = types_.element(types_.viewed(type));
+    const auto element = types_.element(types_.viewed(item.type));
     if (!element || element->shape.size() > 1) {
-      refuse("parameter ", path, " is a ", leaf.slang_type, ", but the elements of a view of an operator must be ",
+      refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but the elements of a view of an operator must be ",
              "scalars or vectors");
     }
     leaf.element = *element;
     leaf.primal_view = function_.view_count++;
-    if (types_.is_diff_view(type)) {
+    if (types_.is_diff_view(item.type)) {
       leaf.diff_view = function_.view_count++;
       leaf.differentiable = differentiable_function_;
     }
-    if (auto shape = find_string_attribute(variable, "Shape")) leaf.shape = shape;
-    if (auto shape = find_string_attribute(variable, "Out")) {
+    if (auto shape = find_string_attribute(item.variable, "Shape")) leaf.shape = shape;
+    if (auto shape = find_string_attribute(item.variable, "Out")) {
       leaf.shape = shape;
       leaf.is_output = true;
     }
-    leaf.is_in = find_attribute(variable, "In") != nullptr;
-    if (slang::Attribute* fill = find_attribute(variable, "Fill")) leaf.fill = number_argument(fill, 0);
+    leaf.is_in = find_attribute(item.variable, "In") != nullptr;
+    if (slang::Attribute* fill = find_attribute(item.variable, "Fill")) leaf.fill = number_argument(fill, 0);
     return keep(std::move(leaf));
   }
 
-  int add_value(VariableReflection* variable, const std::string& name, const std::string& path, bool differentiable) {
-    Leaf leaf = named_leaf(variable, name, path);
+  int add_value(const Item& item, bool differentiable) {
+    Leaf leaf = named_leaf(item);
     leaf.kind = LeafKind::Value;
-    leaf.element = *types_.element(variable->getType());
+    leaf.element = *types_.element(item.type);
     leaf.differentiable = differentiable;
     leaf.slot = function_.slot_count;
     function_.slot_count += static_cast<int>(component_count(leaf.element));
@@ -124,7 +137,7 @@ class Flattener {
       leaf.pointer_slot = function_.slot_count++;
       leaf.gradient_slot = function_.slot_count++;
     }
-    read_default(variable, leaf);
+    read_default(item.variable, leaf);
     return keep(std::move(leaf));
   }
 
@@ -139,11 +152,11 @@ class Flattener {
     }
   }
 
-  static Leaf named_leaf(VariableReflection* variable, const std::string& name, const std::string& path) {
+  static Leaf named_leaf(const Item& item) {
     Leaf leaf;
-    leaf.name = name;
-    leaf.path = path;
-    leaf.slang_type = name_of(variable->getType());
+    leaf.name = item.name;
+    leaf.path = item.path;
+    leaf.slang_type = name_of(item.type);
     return leaf;
   }
 
@@ -261,14 +274,16 @@ class ModuleDescriber {
     }
   }
 
-  // [Differentiable] links both derivatives, unless the explicit attributes choose.
+  // [Differentiable] links both derivatives, unless the explicit attributes choose. [ForwardDifferentiable] has no
+  // backward; of a function with a [BackwardDerivative] alone Slang would make a forward derivative of zeros.
   static bool link_derivatives(Function& function, FunctionReflection* reflection) {
+    const auto marked = [&](const char* name) { return find_attribute(reflection, name) != nullptr; };
     const bool differentiable = reflection->findModifier(Modifier::Differentiable) != nullptr;
-    const bool forward = find_attribute(reflection, "PyBindCUDAFwdDiff") != nullptr;
-    const bool backward = find_attribute(reflection, "PyBindCUDABwdDiff") != nullptr;
-    const bool chosen = forward || backward;
-    function.has_backward = differentiable && (!chosen || backward);
-    function.has_forward_derivative = differentiable && (!chosen || forward);
+    const bool has_forward = differentiable && (!marked("TorchSlangOwnBackward") || marked("TorchSlangOwnForward"));
+    const bool has_backward = differentiable && !marked("TorchSlangForwardOnly");
+    const bool chosen = marked("PyBindCUDAFwdDiff") || marked("PyBindCUDABwdDiff");
+    function.has_backward = has_backward && (!chosen || marked("PyBindCUDABwdDiff"));
+    function.has_forward_derivative = has_forward && (!chosen || marked("PyBindCUDAFwdDiff"));
     return differentiable;
   }
 
@@ -321,6 +336,15 @@ std::vector<DescribedFunction> describe_module(slang::ISession* session, slang::
   slang::ShaderReflection* layout = module->getLayout(0, diagnostics.out());
   TORCH_CHECK(layout != nullptr, "torch-slangc: no reflection of ", file, "\n", text_of(diagnostics.get()));
   return ModuleDescriber(session, layout, file).all(module->getModuleReflection());
+}
+
+std::vector<std::string> shader_parameters(slang::IModule* module) {
+  std::vector<std::string> names;
+  slang::ShaderReflection* layout = module->getLayout();
+  for (unsigned i = 0; layout != nullptr && i < layout->getParameterCount(); ++i) {
+    names.emplace_back(layout->getParameterByIndex(i)->getName());
+  }
+  return names;
 }
 
 }  // namespace torch_slang

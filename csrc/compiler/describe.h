@@ -19,4 +19,7 @@ struct DescribedFunction {
 std::vector<DescribedFunction> describe_module(slang::ISession* session, slang::IModule* module,
                                                const std::string& file);
 
+// Names of the module's global shader parameters (uniforms, buffers), which no operator can have.
+std::vector<std::string> shader_parameters(slang::IModule* module);
+
 }  // namespace torch_slang

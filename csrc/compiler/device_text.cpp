@@ -5,7 +5,6 @@
 #include <map>
 #include <vector>
 
-#include "common/error.h"
 #include "compiler/session.h"
 #include "compiler/tokens.h"
 
@@ -107,30 +106,22 @@ class Members {
 
   // `__device__ __shared__ TYPE name;` or `__device__ static const TYPE name = VALUE;`
   void add_variable(const Declaration& declaration, size_t head) {
-    std::string type, name;
     bool shared = false, constant = false;
+    std::vector<std::string_view> words;  // of the type, then the name
     for (size_t i = 0; i < head; ++i) {
-      const Token& token = declaration[i];
-      if (token.text == "__shared__") shared = true;
-      if (token.text == "const") constant = true;
-      if (token.text == "__device__" || token.text == "__shared__" || token.text == "static" || token.text == "const") {
-        continue;
-      }
-      if (token.kind == TokenKind::Identifier) {
-        type += name;
-        name = token.text;
-      } else if (is_code(token) || token.kind == TokenKind::Space) {
-        type += is_code(token) ? name + std::string(token.text) : std::string(token.text);
-        if (is_code(token)) name.clear();
-      }
+      const std::string_view text = declaration[i].text;
+      shared = shared || text == "__shared__";
+      constant = constant || text == "const";
+      const bool specifier = text == "__device__" || text == "__shared__" || text == "static" || text == "const";
+      if (is_code(declaration[i]) && !specifier) words.push_back(text);
     }
-    if (!shared && !constant) {
-      throw_compile_error("the module-scope variable `", name, "` of type `", type,
-                          "` is a shader parameter or a mutable global, which an operator cannot have; "
-                          "pass it as a parameter of the kernel");
-    }
+    const std::string_view name = words.back();
+    words.pop_back();
+    std::string type;
+    for (const auto word : words) type += std::string(type.empty() || word == ">" || word == "," ? "" : " ") + std::string(word);
+    if (!shared && !constant) throw UnsupportedGlobal{std::string(name)};
     const std::string accessor = c10::str("tsl_var_", name);
-    renamed_[name] = accessor + "()";
+    renamed_[std::string(name)] = accessor + "()";
     body_ += c10::str("__device__ ", shared ? "" : "const ", type, "& ", accessor, "() { ",
                       shared ? "TSL_SHARED " : "static const ", type, " value");
     copy(declaration, head);
@@ -174,13 +165,26 @@ void find_meetings(const std::string& code, DeviceText& text) {
   }
 }
 
+// Slang writes what users ask for by __requirePrelude between its own prelude and the first declaration, which begins
+// with a #line.
+size_t first_declaration(std::string_view text) {
+  constexpr std::string_view kLine = "#line ";
+  if (text.starts_with(kLine)) return 0;
+  const size_t found = text.find("\n#line ");
+  return found == std::string_view::npos ? 0 : found + 1;
+}
+
 }  // namespace
 
 void shape_device_text(const std::string& emitted, DeviceText& text) {
-  const size_t mark = emitted.find(kPreludeMark);
-  TORCH_INTERNAL_ASSERT(mark != std::string::npos, "emitted text has no prelude mark");
-  text.file_scope = emitted.substr(0, mark);
-  text.body = Members(std::string_view(emitted).substr(mark + std::string_view(kPreludeMark).size())).all();
+  const std::string_view mark = kPreludeMark;
+  const size_t at = emitted.find(mark);
+  TORCH_INTERNAL_ASSERT(at != std::string::npos, "emitted text has no prelude mark");
+  const std::string_view own = std::string_view(emitted).substr(at + mark.size());
+  const size_t begin = first_declaration(own);
+  const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
+  text.file_scope = blank ? "" : own.substr(0, begin);
+  text.body = Members(own.substr(begin)).all();
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

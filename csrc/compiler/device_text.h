@@ -7,7 +7,12 @@
 
 namespace torch_slang {
 
-// Fills file_scope, body, barriers and waves from the whole text that Slang emitted for one entry point.
+// The text needs a variable that a kernel object cannot have: a mutable global, or Slang's block of shader parameters.
+struct UnsupportedGlobal {
+  std::string name;
+};
+
+// Throws UnsupportedGlobal. Fills file_scope, body, barriers and waves from the whole text that Slang emitted for one entry point.
 void shape_device_text(const std::string& emitted, DeviceText& text);
 
 }  // namespace torch_slang

@@ -16,10 +16,14 @@ struct Macro {
 // Note [kernel attributes]
 //   To Slang, [CudaKernel] makes an entry point: it would be emitted on its own, refuse differentiable parameters, and be
 //   invisible to reflection. Renamed to attributes of our library, kernels are ordinary functions that reflection shows.
-constexpr std::array<Macro, 3> kMacros = {{
+//   It does not show which of Slang's derivative attributes a function has either, so each brings one of ours along.
+constexpr std::array<Macro, 6> kMacros = {{
     {"CudaKernel", "TorchSlangKernel"},
     {"CUDAKernel", "TorchSlangKernel"},
     {"AutoPyBindCUDA", "PyBindCUDA(Auto)"},
+    {"ForwardDifferentiable", "TorchSlangForwardOnly, ForwardDifferentiable"},
+    {"ForwardDerivative", "TorchSlangOwnForward, ForwardDerivative"},
+    {"BackwardDerivative", "TorchSlangOwnBackward, BackwardDerivative"},
 }};
 
 // The library's text must not be changed by macros that are meant for the user's.

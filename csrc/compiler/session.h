@@ -12,8 +12,7 @@
 
 namespace torch_slang {
 
-// Stands where Slang would put its own CUDA prelude: what comes before it in emitted text is what users asked for by
-// __requirePrelude.
+// Stands where Slang would put its own CUDA prelude.
 inline constexpr const char* kPreludeMark = "//torch_slang: end of prelude\n";
 
 class Session {

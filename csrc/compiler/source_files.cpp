@@ -27,7 +27,7 @@ const std::string* SourceFiles::read(const std::string& path) {
   return &(contents_[absolute] = *content);
 }
 
-std::string SourceFiles::read_main(const std::string& path) {
+std::string SourceFiles::read_or_throw(const std::string& path) {
   const std::string* content = read(path);
   TORCH_CHECK(content != nullptr, "torch_slang: cannot read ", path);
   return *content;
@@ -45,8 +45,10 @@ SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
     *blob = make_blob(std::move(text));
     return SLANG_OK;
   };
-  if (name.rfind(kLibraryFolder, 0) == 0) {
-    const char* text = library_text(name.substr(std::string(kLibraryFolder).size()));
+  // Slang may ask with or without the leading slash.
+  const std::string folder = std::string(kLibraryFolder).substr(1);
+  if (const size_t at = name.find(folder); at != std::string::npos) {
+    const char* text = library_text(name.substr(at + folder.size()));
     return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + text);
   }
   const std::string* content = read(name);

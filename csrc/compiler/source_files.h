@@ -20,7 +20,8 @@ class SourceFiles final : public ISlangFileSystem {
   // `library_head`: stands in front of each file of the library.
   explicit SourceFiles(std::string library_head) : library_head_(std::move(library_head)) {}
 
-  std::string read_main(const std::string& path);  // throws c10::Error if it cannot be read
+  std::string read_or_throw(const std::string& path);  // a c10::Error that names it
+  bool exists(const std::string& path) { return read(path) != nullptr; }  // either answer goes into the record
   std::vector<SourceFile> manifest() const;
 
   SlangResult SLANG_MCALL loadFile(const char* path, ISlangBlob** blob) override;

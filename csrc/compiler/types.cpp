@@ -28,6 +28,9 @@ std::optional<ElementType> scalar_type(Scalar type) {
   }
 }
 
+// Sizes that are not known yet (unbounded, or a generic's value) come as huge numbers.
+bool is_known_size(int64_t size) { return size > 0 && size <= (1 << 20); }
+
 std::string simple_name(slang::TypeReflection* type) {
   const char* name = type->getName();
   const std::string text = name == nullptr ? "" : name;
@@ -85,7 +88,7 @@ std::optional<Element> TypeReader::element(slang::TypeReflection* type) const {
       return std::nullopt;
   }
   for (const int64_t size : own) {
-    if (size <= 0 || size > (1 << 20)) return std::nullopt;  // not a number known now: unbounded, or a generic's value
+    if (!is_known_size(size)) return std::nullopt;
   }
   slang::TypeReflection* inner_type = type->getElementType();
   if (type->getKind() == Kind::Matrix && inner_type->getKind() == Kind::Vector) inner_type = inner_type->getElementType();
@@ -105,6 +108,12 @@ slang::TypeReflection* TypeReader::viewed(slang::TypeReflection* type) const {
 
 bool TypeReader::is_struct(slang::TypeReflection* type) const {
   return type->getKind() == Kind::Struct && viewed(type) == nullptr;
+}
+
+std::optional<int64_t> TypeReader::array_size(slang::TypeReflection* type) const {
+  if (type->getKind() != Kind::Array) return std::nullopt;
+  const auto size = static_cast<int64_t>(type->getElementCount());
+  return is_known_size(size) ? std::optional(size) : std::nullopt;
 }
 
 bool TypeReader::is_differentiable(slang::TypeReflection* type) const {

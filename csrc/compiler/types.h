@@ -25,6 +25,7 @@ class TypeReader {
   slang::TypeReflection* viewed(slang::TypeReflection* type) const;
   bool is_diff_view(slang::TypeReflection* type) const;
   bool is_struct(slang::TypeReflection* type) const;
+  std::optional<int64_t> array_size(slang::TypeReflection* type) const;  // nothing: no array, or of unknown size
   bool is_differentiable(slang::TypeReflection* type) const;  // conforms to IDifferentiable
   int type_parameter(slang::TypeReflection* type) const;      // index, or -1
   std::vector<ElementType> allowed(const std::vector<slang::TypeReflection*>& constraints) const;

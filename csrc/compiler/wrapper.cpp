@@ -3,6 +3,8 @@
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
+#include <cctype>
+
 #include "compiler/tokens.h"
 #include "program/names.h"
 
@@ -32,6 +34,12 @@ class WrapperWriter {
  private:
   static std::string variable(size_t index) { return c10::str("tsl_p", index); }
   static std::string pair(size_t index) { return c10::str("tsl_d", index); }
+
+  // A field of a struct, or an element of an array, whose name is its index.
+  static std::string member(const std::string& place, const Parameter& field) {
+    const bool is_index = std::isdigit(static_cast<unsigned char>(field.name[0])) != 0;
+    return is_index ? place + "[" + field.name + "]" : place + "." + field.name;
+  }
 
   template <class... Parts>
   void line(const Parts&... parts) {
@@ -67,7 +75,7 @@ class WrapperWriter {
 
   void fetch(const Parameter& parameter, const std::string& place) {
     if (parameter.leaf < 0) {
-      for (const Parameter& field : parameter.fields) fetch(field, place + "." + field.name);
+      for (const Parameter& field : parameter.fields) fetch(field, member(place, field));
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
@@ -119,7 +127,7 @@ class WrapperWriter {
 
   void give_gradients(const Parameter& parameter, const std::string& place) {
     if (parameter.leaf < 0) {
-      for (const Parameter& field : parameter.fields) give_gradients(field, place + "." + field.name);
+      for (const Parameter& field : parameter.fields) give_gradients(field, member(place, field));
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <mutex>
+#include <optional>
 
 #include "common/environment.h"
 #include "common/error.h"
@@ -10,6 +11,7 @@
 #include "common/log.h"
 #include "common/process.h"
 #include "program/compiler_protocol.h"
+#include "program/instantiations.h"
 
 namespace torch_slang {
 namespace {
@@ -44,31 +46,64 @@ Report read_report(const std::string& error_output) {
   return report;
 }
 
-ProcessResult run_compiler(const CompileRequest& request) {
+enum class Extent { DescribeOnly, Texts };
+
+// What became of one run of torch-slangc.
+struct Answer {
+  std::optional<Program> program;
+  std::string failure;  // else: the message for the user
+  bool died = false;    // the compiler crashed, hung or was killed: the source may be innocent
+};
+
+Answer ask(const CompileRequest& request, Extent extent) {
   ProcessRequest process;
   process.argv = {compiler_path(), kServeOption};
+  if (extent == Extent::DescribeOnly) process.argv.emplace_back(kDescribeOption);
   process.input = to_json(request);
   process.timeout = std::chrono::seconds(environment_integer("TORCH_SLANG_COMPILE_TIMEOUT", 120));
-  return run_process(process);
-}
-
-// A program that died has no answer; each instantiation is then asked for on its own, so that one bad kernel costs only
-// itself.
-bool died(const ProcessResult& result) { return result.signal != 0 || result.timed_out; }
-
-std::string what_happened(const ProcessResult& result, const Report& report, const std::string& path) {
-  std::string text = "the Slang compiler " + result.how_it_ended() + " while compiling " +
-                     (report.at.empty() ? path : report.at + " of " + path);
-  if (!report.text.empty()) text += "\n" + report.text;
-  return text;
-}
-
-Program ask(const CompileRequest& request) {
-  const ProcessResult result = run_compiler(request);
+  const ProcessResult result = run_process(process);
   const Report report = read_report(result.error);
-  if (result.succeeded()) return program_from_json(result.output);
-  if (!died(result) && result.status == kStatusCompileError) throw CompileError(report.text);
-  throw CompileError(what_happened(result, report, request.path));
+  Answer answer;
+  if (result.succeeded()) {
+    answer.program = program_from_json(result.output);
+  } else if (result.start_error.empty() && result.status == kStatusCompileError) {
+    answer.failure = report.text;
+  } else {
+    answer.died = result.signal != 0 || result.timed_out;
+    answer.failure = "torch_slang: the Slang compiler " + result.how_it_ended() + " while compiling " +
+                     (report.at.empty() ? "" : report.at + " in ") + request.path;
+    if (!report.text.empty()) answer.failure += "\n" + report.text;
+  }
+  return answer;
+}
+
+Program program_or_throw(Answer answer) {
+  if (!answer.program) throw CompileError(answer.failure);
+  return std::move(*answer.program);
+}
+
+// Note [one crash costs one kernel]
+//   When the compiler dies over a request with several texts, each is asked for on its own: those that compile are kept,
+//   the others carry what happened as their error.
+Program compile_one_by_one(const CompileRequest& request) {
+  Program program = program_or_throw(ask(request, Extent::DescribeOnly));
+  const auto wanted = request.instantiations.empty() ? usual_instantiations(program.functions) : request.instantiations;
+  for (const Instantiation& one : wanted) {
+    CompileRequest alone = request;
+    alone.instantiations = {one};
+    Answer answer = ask(alone, Extent::Texts);
+    if (answer.program && answer.program->texts.size() == 1) {
+      program.texts.push_back(std::move(answer.program->texts.front()));
+      continue;
+    }
+    DeviceText failed;
+    failed.function = one.function;
+    failed.direction = one.direction;
+    failed.types = one.types;
+    failed.error = answer.failure;
+    program.texts.push_back(std::move(failed));
+  }
+  return program;
 }
 
 }  // namespace
@@ -92,7 +127,9 @@ std::string compiler_path() {
 
 Program compile(const CompileRequest& request) {
   CompileTimer timer(request.path, "device text");
-  return ask(request);
+  Answer answer = ask(request, Extent::Texts);
+  if (answer.died && request.instantiations.size() != 1) return compile_one_by_one(request);
+  return program_or_throw(std::move(answer));
 }
 
 }  // namespace torch_slang

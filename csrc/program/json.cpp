@@ -120,7 +120,6 @@ void fields(V& v, CompileRequest& r) {
   v("source", r.source);
   v("defines", r.defines);
   v("include_dirs", r.include_dirs);
-  v("annotations", r.annotations);
   v("instantiations", r.instantiations);
 }
 

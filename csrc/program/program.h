@@ -123,7 +123,6 @@ struct CompileRequest {
   std::optional<std::string> source;
   std::vector<std::pair<std::string, std::string>> defines;
   std::vector<std::string> include_dirs;
-  std::string annotations;        // JSON text of load(annotations=), or empty
   std::vector<Instantiation> instantiations;
 };
 

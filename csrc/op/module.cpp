@@ -9,6 +9,7 @@
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/log.h"
+#include "op/annotations.h"
 #include "op/program_store.h"
 #include "op/registry.h"
 
@@ -46,14 +47,13 @@ CompileRequest request_of(const LoadOptions& options) {
   }
   request.defines = options.defines;
   for (const auto& folder : options.include_dirs) request.include_dirs.push_back(canonical_path(folder));
-  request.annotations = options.annotations;
   return request;
 }
 
 std::string identity_of(const CompileRequest& request, const LoadOptions& options) {
   CompileRequest shown = request;
   shown.source.reset();
-  return options.ns + "\n" + to_json(shown) + (options.fast_math ? "\nfast_math" : "") +
+  return options.ns + "\n" + to_json(shown) + "\n" + options.annotations + (options.fast_math ? "\nfast_math" : "") +
          (options.debug ? *options.debug ? "\ndebug" : "\nno debug" : "");
 }
 
@@ -98,7 +98,7 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
   const auto texts = std::make_shared<TextSource>(request, program_);
   const auto constants = integer_defines(options);
   const KernelOptions kernel_options{options.fast_math, options.debug.value_or(environment_flag("TORCH_SLANG_DEBUG", false))};
-  for (const Function& function : program_->functions) {
+  for (const Function& function : annotate(program_->functions, options.annotations)) {
     if (!function.is_kernel) continue;
     if (!function.refusal.empty()) {
       log_info(request.path, ": ", function.name, " is no operator: ", function.refusal);

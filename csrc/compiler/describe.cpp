@@ -127,6 +127,11 @@ class Flattener {
   }
 
   int add_value(const Item& item, bool differentiable) {
+    for (const char* name : {"Shape", "Out", "Fill", "In"}) {
+      if (find_attribute(item.variable, name) == nullptr) continue;
+      refuse("parameter ", item.path, " has the attribute ", name, ", which is for tensors, but it is a ",
+             name_of(item.type));
+    }
     Leaf leaf = named_leaf(item);
     leaf.kind = LeafKind::Value;
     leaf.element = *types_.element(item.type);

@@ -58,6 +58,7 @@ TSL_INLINE int highest_bit(ulonglong x) { return 63 - leading_zeros(x); }
 #define TSL_INTEGER(P, T, U)                                                                                  \
   TSL_INLINE T P##_min(T a, T b) { return a < b ? a : b; }                                                    \
   TSL_INLINE T P##_max(T a, T b) { return a > b ? a : b; }                                                    \
+  TSL_INLINE T P##_fma(T a, T b, T c) { return T(U(a) * U(b) + U(c)); }                                       \
   TSL_INLINE T P##_abs(T a) { return T(tsl::is_negative(a) ? U(0) - U(a) : U(a)); }                                      \
   TSL_INLINE int P##_sign(T a) { return int(a > T(0)) - int(tsl::is_negative(a)); }                                      \
   TSL_INLINE uint P##_countbits(T a) { return tsl::bit_count(U(a)); }                                         \

@@ -15,6 +15,7 @@
 #include "prelude/mark.h"
 #include "prelude/views.h"
 #include "prelude/gradients.h"
+#include "prelude/wave_operators.h"
 #include "prelude/kernel_base.h"
 #include "prelude/host_loop.h"
 #include "prelude/host_meet.h"

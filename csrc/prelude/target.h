@@ -61,6 +61,12 @@ typedef __SIZE_TYPE__ size_t;
 #endif
 static_assert(sizeof(int64_t) == 8 && sizeof(void*) == 8, "the prelude is written for 64-bit targets");
 
+#if !TSL_CUDA
+extern "C" int printf(const char* format, ...);  // as the C library declares it
+TSL_INLINE void __trap() { __builtin_trap(); }
+TSL_INLINE void __brkpt() { __builtin_trap(); }
+#endif
+
 namespace tsl {
 
 constexpr double kInfinity = __builtin_bit_cast(double, 0x7ff0000000000000ull);

@@ -146,6 +146,12 @@ TSL_INLINE tsl::ElementOf<V> _slang_vector_dot(V left, V right) {
   return sum;
 }
 
+// The distance vector of HLSL, which Slang leaves to the target.
+template <class V>
+TSL_INLINE V dst(V left, V right) {
+  return V{tsl::ElementOf<V>(1), left.y * right.y, left.z, right.w};
+}
+
 #if TSL_CUDA
 // CUDA's own blockDim and gridDim, where users' text names them, are dim3.
 TSL_INLINE uint3 operator*(uint3 a, dim3 b) { return uint3{a.x * b.x, a.y * b.y, a.z * b.z}; }

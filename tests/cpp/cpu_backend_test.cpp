@@ -4,8 +4,11 @@
 #define BOOST_TEST_MODULE cpu_backend
 #include <boost/test/included/unit_test.hpp>
 
+#include <ATen/Parallel.h>
 #include <sys/stat.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -223,13 +226,13 @@ BOOST_AUTO_TEST_CASE(every_element_is_computed_whatever_the_block_and_no_other_i
 
 // Vector loops: the full blocks' and, where the machine has masked stores, the others'.
 BOOST_AUTO_TEST_CASE(independent_threads_become_a_vector_loop) {
-  std::string report = TemporaryFolder().path() + ".vectorised";
+  TemporaryFolder folder;
+  std::string report = folder.file("vectorised");
   KernelSource source = square();
   source.op = "slang::sqr_reported";
   ScopedEnvironment flags("TORCH_SLANG_CXXFLAGS", "-fopt-info-vec-optimized=" + report);
   load(source);
   auto text = read_file(report);
-  remove_file(report);
   if (!text) return;  // another compiler than g++
   BOOST_TEST(contains(*text, "host_loop.h"), *text);
 }
@@ -500,10 +503,10 @@ BOOST_AUTO_TEST_CASE(os_threads_may_load_the_same_kernel_at_once) {
 BOOST_AUTO_TEST_CASE(marks_show_what_is_read_and_what_is_written) {
   ScopedEnvironment flags("TORCH_SLANG_CXXFLAGS", "");  // sanitizers keep code that is never reached
   KernelSource source = square();
-  BOOST_TEST(load(source)->marks().empty());
+  BOOST_TEST((load(source)->marks() == std::set<std::string>{"uses 0", "uses 1"}));
   source.make_view =
       "return k == 0 ? tsl::absent(tsl::present_view(args, 0)) : k == 1 ? tsl::readonly(tsl::present_view(args, 1)) : tsl::present_view(args, k);";
-  BOOST_TEST((load(source)->marks() == std::set<std::string>{"reads 0", "writes 1"}));
+  BOOST_TEST((load(source)->marks() == std::set<std::string>{"reads 0", "uses 1", "writes 1"}));
 }
 
 BOOST_AUTO_TEST_CASE(debug_mode_names_the_index_that_is_outside) {
@@ -514,6 +517,45 @@ BOOST_AUTO_TEST_CASE(debug_mode_names_the_index_that_is_outside) {
   std::vector<int> y(64);
   std::string message = message_of([&] { launch(*kernel, blocks_of(64, 64), x, y); });
   BOOST_TEST(contains(message, "slang::outside: index 64 is outside dimension 0 of view 1, which has 64 elements"), message);
+}
+
+BOOST_AUTO_TEST_CASE(spread_blocks_run_once_each_whatever_they_cost) {
+  BlockCost cost;
+  for (int microseconds : {0, 0, 200, 200, 0, 0}) {
+    for (int64_t blocks : {1, 2, 7, 64}) {
+      std::vector<std::atomic<int>> seen(blocks);
+      spread_blocks(blocks, cost, [&](int64_t first, int64_t last) {
+        for (int64_t b = first; b < last; ++b) {
+          ++seen[b];
+          std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+        }
+      });
+      for (const auto& count : seen) BOOST_TEST(count == 1);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_exception_in_a_thread_of_the_pool_reaches_the_caller) {
+  for (int64_t bad : {0, 31, 63}) {
+    BlockCost cost;
+    auto run = [&](int64_t first, int64_t last) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100 * (last - first)));
+      if (first <= bad && bad < last) throw_launch_error("block ", bad);
+    };
+    std::string message = message_of([&] { spread_blocks(64, cost, run); });
+    BOOST_TEST(message == "block " + std::to_string(bad));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_launch_inside_a_parallel_region_stays_on_its_thread) {
+  BlockCost cost;
+  at::parallel_for(0, 4, 1, [&](int64_t, int64_t) {
+    auto caller = std::this_thread::get_id();
+    spread_blocks(64, cost, [&](int64_t, int64_t) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      TORCH_CHECK(std::this_thread::get_id() == caller, "another thread runs blocks");
+    });
+  });
 }
 
 BOOST_AUTO_TEST_CASE(launch_shapes_that_a_gpu_refuses_are_refused) {

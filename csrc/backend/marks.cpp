@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "tsl-mark:";
 constexpr std::string_view kControl = "control";
-constexpr const char* kWords[] = {"reads", "writes"};
+constexpr const char* kWords[] = {"reads", "writes", "uses"};
 
 // "reads 3" and "control" are well formed; the text of an asm template in debug information is not.
 bool is_well_formed(std::string_view mark) {

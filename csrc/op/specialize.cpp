@@ -39,7 +39,7 @@ std::string primal_expression(const Operator& op, const KernelKey& key, int leaf
   const Leaf& self = op.function.leaves[leaf];
   const std::string view = view_expression(op, key, leaf, self.primal_view);
   if (key.kind == OpKind::Launch) return self.is_in ? "tsl::readonly(" + view + ")" : view;
-  if (!self.is_output) return "tsl::readonly(" + view + ")";
+  if (!self.is_output) return key.kind == OpKind::Backward ? "tsl::readonly(tsl::noted(" + view + "))" : "tsl::readonly(" + view + ")";
   return key.kind == OpKind::Backward && !scratch ? "tsl::absent(" + view + ")" : view;
 }
 

@@ -6,7 +6,9 @@
 //   this compiler, and the run-time takes every mark as present.
 //
 //   A *read* of an absent view matters only if its value does. So the mark hangs on a zero that the compiler cannot see
-//   through: an unused value takes its mark with it. A *write* is an effect and stays wherever it can be reached.
+//   through: an unused value takes its mark with it. A *write* is an effect and stays wherever it can be reached. A *use*
+//   of a present view hangs on its address in the same way: `uses 3` is missing where nothing is loaded from view 3 or
+//   stored to it. On the host it is left outside the loop over threads, so that the loop still vectorises.
 #pragma once
 
 #include "target.h"
@@ -15,10 +17,12 @@
 #define TSL_MARK_ASM(mark) "// tsl-mark:" mark ";"
 #define TSL_MARK_VIEW(operand) "%" #operand
 #define TSL_MARK_COPY memcpy
+#define TSL_MARK_ADDRESS "+l"
 #else
 #define TSL_MARK_ASM(mark) ".pushsection .tsl_marks,\"\",@progbits\n\t.ascii \"tsl-mark:" mark ";\"\n\t.popsection"
 #define TSL_MARK_VIEW(operand) "%c" #operand
 #define TSL_MARK_COPY __builtin_memcpy
+#define TSL_MARK_ADDRESS "+r"
 #endif
 
 namespace tsl {
@@ -65,6 +69,30 @@ TSL_INLINE T marked_absent_value(int view) {
   T value;
   TSL_MARK_COPY(&value, bytes, sizeof(T));
   return value;
+}
+
+template <int kView>
+TSL_INLINE unsigned char* mark_use_at(unsigned char* address) {
+  asm(TSL_MARK_ASM("uses " TSL_MARK_VIEW(1)) : TSL_MARK_ADDRESS(address) : "n"(kView));
+  return address;
+}
+
+template <int kView = 0>
+TSL_INLINE unsigned char* mark_use(int view, unsigned char* address) {
+  if constexpr (kView < TSL_VIEW_COUNT) {
+    return view == kView ? mark_use_at<kView>(address) : mark_use<kView + 1>(view, address);
+  } else {
+    return address;
+  }
+}
+
+// The uses of all views at once, for a launcher with an argument block of its own.
+template <int kView = 0, class Args>
+TSL_INLINE void mark_uses(Args& args) {
+  if constexpr (kView < TSL_VIEW_COUNT) {
+    args.views[kView].data = mark_use_at<kView>(args.views[kView].data);
+    mark_uses<kView + 1>(args);
+  }
 }
 
 // Stands once in each launcher.

@@ -210,6 +210,13 @@ TSL_INLINE TensorView readonly(TensorView view) {
   view.readonly = true;
   return view;
 }
+// Leaves `uses <id>` if the view is used (Note [marks]). Where the launcher marks all views at once, nothing more to do.
+TSL_INLINE TensorView noted(TensorView view) {
+#if TSL_CUDA || TSL_BARRIERS || TSL_WAVES
+  view.data = mark_use(view.id, view.data);
+#endif
+  return view;
+}
 TSL_INLINE TensorView aligned(TensorView view) {
   view.aligned = true;
   return view;

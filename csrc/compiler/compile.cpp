@@ -94,7 +94,7 @@ class Compilation {
   std::string emit(const Instantiation& instantiation, const std::string& entry, std::string* diagnostics) {
     const auto found = functions_.find(instantiation.function);
     if (found == functions_.end()) throw_compile_error("torch_slang: ", request_.path, " has no kernel ", instantiation.function);
-    const std::string source = source_ + "\n#undef CudaKernel\n#line 1 \"torch_slang wrapper\"\n" +
+    const std::string source = source_ + "\n" + undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n" +
                                wrapper_source(found->second, instantiation);
     // A session takes a path once, so each copy of the user's module has one of its own in the same folder.
     slang::IModule* module = session_.load(name_ + "_" + entry, request_.path + "_" + entry, source, diagnostics);

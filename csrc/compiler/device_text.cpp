@@ -2,6 +2,7 @@
 
 #include <c10/util/StringUtil.h>
 
+#include <cctype>
 #include <map>
 #include <vector>
 
@@ -30,6 +31,10 @@ class Members {
 
  private:
   using Declaration = std::vector<Token>;
+
+  static bool is_word(std::string_view text) {
+    return !text.empty() && (std::isalnum(static_cast<unsigned char>(text.back())) != 0 || text.back() == '_');
+  }
 
   static bool is_code(const Token& token) {
     return token.kind != TokenKind::Space && token.kind != TokenKind::Comment && token.kind != TokenKind::Directive;
@@ -118,12 +123,15 @@ class Members {
     const std::string_view name = words.back();
     words.pop_back();
     std::string type;
-    for (const auto word : words) type += std::string(type.empty() || word == ">" || word == "," ? "" : " ") + std::string(word);
+    for (const std::string_view word : words) {
+      const bool apart = type.ends_with(",") || (is_word(type) && is_word(word));
+      type += (apart ? " " : "") + std::string(word);
+    }
     if (!shared && !constant) throw UnsupportedGlobal{std::string(name)};
     const std::string accessor = c10::str("tsl_var_", name);
     renamed_[std::string(name)] = accessor + "()";
     body_ += c10::str("__device__ ", shared ? "" : "const ", type, "& ", accessor, "() { ",
-                      shared ? "TSL_SHARED " : "static const ", type, " value");
+                      shared ? "TSL_SHARED " : "static const ", type, " value ");
     copy(declaration, head);
     body_ += " return value; }";
   }

@@ -26,14 +26,6 @@ constexpr std::array<Macro, 6> kMacros = {{
     {"BackwardDerivative", "TorchSlangOwnBackward, BackwardDerivative"},
 }};
 
-// The library's text must not be changed by macros that are meant for the user's.
-std::string library_head(const CompileRequest& request) {
-  std::string head;
-  for (const Macro& macro : kMacros) head += std::string("#undef ") + macro.name + "\n";
-  for (const auto& define : request.defines) head += "#undef " + define.first + "\n";
-  return head + "#line 1\n";
-}
-
 std::vector<const char*> search_paths(const CompileRequest& request) {
   std::vector<const char*> paths;
   for (const std::string& folder : request.include_dirs) paths.push_back(folder.c_str());
@@ -49,7 +41,14 @@ std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request) 
 
 }  // namespace
 
-Session::Session(const CompileRequest& request, Library library) : files_(library_head(request)) {
+std::string undefine_macros(const CompileRequest& request) {
+  std::string text;
+  for (const Macro& macro : kMacros) text += std::string("#undef ") + macro.name + "\n";
+  for (const auto& define : request.defines) text += "#undef " + define.first.substr(0, define.first.find('(')) + "\n";
+  return text;
+}
+
+Session::Session(const CompileRequest& request, Library library) : files_(undefine_macros(request) + "#line 1\n") {
   SlangGlobalSessionDesc global_desc = {};
   check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
   global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);

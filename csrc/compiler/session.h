@@ -15,6 +15,9 @@ namespace torch_slang {
 // Stands where Slang would put its own CUDA prelude.
 inline constexpr const char* kPreludeMark = "//torch_slang: end of prelude\n";
 
+// Directives after which no macro of the user's or of ours is defined.
+std::string undefine_macros(const CompileRequest& request);
+
 class Session {
  public:
   enum class Library { AsBuilt, FromText };  // AsBuilt: the compiled one beside the program, if it is there

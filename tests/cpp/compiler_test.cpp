@@ -1,0 +1,512 @@
+#define BOOST_TEST_MODULE compiler
+#include <boost/test/included/unit_test.hpp>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "compiler/compile.h"
+#include "compiler/device_text.h"
+#include "compiler/session.h"
+#include "compiler/tokens.h"
+#include "program/compiler_client.h"
+#include "program/instantiations.h"
+#include "program/names.h"
+
+using namespace torch_slang;
+
+namespace {
+
+const std::string kPath = "/nowhere/kernels.slang";
+
+CompileRequest request_for(const std::string& source) {
+  CompileRequest request;
+  request.path = kPath;
+  request.source = source;
+  return request;
+}
+
+Program describe(const std::string& source) {
+  return compile_request(request_for(source), Extent::DescribeOnly, [](const std::string&) {});
+}
+
+Program compile_texts(const CompileRequest& request) {
+  return compile_request(request, Extent::Texts, [](const std::string&) {});
+}
+
+const Function& function_named(const Program& program, const std::string& name) {
+  const auto found = std::find_if(program.functions.begin(), program.functions.end(),
+                                  [&](const Function& function) { return function.name == name; });
+  BOOST_REQUIRE_MESSAGE(found != program.functions.end(), "no function " << name);
+  return *found;
+}
+
+const Leaf& leaf_named(const Function& function, const std::string& name) {
+  const auto found = std::find_if(function.leaves.begin(), function.leaves.end(),
+                                  [&](const Leaf& leaf) { return leaf.name == name; });
+  BOOST_REQUIRE_MESSAGE(found != function.leaves.end(), "no leaf " << name);
+  return *found;
+}
+
+const DeviceText& text_of(const Program& program, const std::string& function, Direction direction) {
+  const auto found = std::find_if(program.texts.begin(), program.texts.end(), [&](const DeviceText& text) {
+    return text.function == function && text.direction == direction;
+  });
+  BOOST_REQUIRE_MESSAGE(found != program.texts.end(), "no text of " << function);
+  return *found;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string message_of(const c10::Error& error) { return error.what_without_backtrace(); }
+
+template <class Act>
+std::string compile_error_of(const Act& act) {
+  try {
+    act();
+  } catch (const CompileError& error) {
+    return message_of(error);
+  }
+  BOOST_FAIL("no CompileError");
+  return {};
+}
+
+// A program in place of torch-slangc.
+class FakeCompiler {
+ public:
+  explicit FakeCompiler(const std::string& script) {
+    BOOST_REQUIRE(publish_file(path(), "#!/bin/sh\n" + script, 0755));
+    set_compiler_path(path());
+  }
+  std::string path() const { return folder_.file("torch-slangc"); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+constexpr const char* kHead = "[AutoPyBindCUDA] [CUDAKernel] ";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(descriptors)
+
+BOOST_AUTO_TEST_CASE(unmodified_slangtorch_kernel_needs_no_import) {
+  const Program program = describe(R"slang([AutoPyBindCUDA] [CUDAKernel] [Differentiable]
+void square(DiffTensorView input, DiffTensorView output)
+{
+    uint i = cudaThreadIdx().x;
+    output[i] = input[i] * input[i];
+})slang");
+  const Function& square = function_named(program, "square");
+  BOOST_TEST(square.is_kernel);
+  BOOST_TEST(square.has_backward);
+  BOOST_TEST(square.has_forward_derivative);
+  BOOST_TEST(square.file == kPath);
+  BOOST_TEST(square.line == 2);
+  BOOST_TEST(square.view_count == 4);
+  BOOST_TEST(square.slot_count == 0);
+  const Leaf& output = leaf_named(square, "output");
+  BOOST_TEST(output.differentiable);
+  BOOST_TEST(output.primal_view == 2);
+  BOOST_TEST(output.diff_view == 3);
+  BOOST_TEST((output.element.type == ElementType::Float32));
+}
+
+BOOST_AUTO_TEST_CASE(attributes_are_read_from_kernels_parameters_and_fields) {
+  const Program program = describe(R"slang(import torch_slang;
+struct Grid { [Shape("N")] TensorView<float> cells; int n; }
+[PyBindCUDA(Auto)] [CudaKernel] [LaunchTotal("F, N")] [BlockSize(64, 2, 1)] [Tune("BM", "32, 64")] [Tune("BN", "8")] [Parallel("N")]
+void f(Grid grid, [In] TensorView<int> ids, [Out("N, F")] [Fill(0.5)] TensorView<float2> y) {}
+[TorchOp] float g(float x, no_diff int k = 3, float eps = 0.25) { return x; })slang");
+  const Function& f = function_named(program, "f");
+  BOOST_TEST(*f.launch_total == "F, N");
+  BOOST_TEST((f.block_size == std::vector<int64_t>{64, 2, 1}));
+  BOOST_TEST(f.tune.size() == 2u);
+  BOOST_TEST(f.tune[0].second == "32, 64");
+  BOOST_TEST(*f.parallel == "N");
+  BOOST_TEST(*leaf_named(f, "grid_cells").shape == "N");
+  BOOST_TEST(leaf_named(f, "ids").is_in);
+  const Leaf& y = leaf_named(f, "y");
+  BOOST_TEST(y.is_output);
+  BOOST_TEST(*y.shape == "N, F");
+  BOOST_TEST(*y.fill == 0.5);
+  BOOST_TEST((y.element.shape == std::vector<int64_t>{2}));
+  BOOST_TEST(!f.has_backward);
+  const Function& g = function_named(program, "g");
+  BOOST_TEST(!g.is_kernel);
+  BOOST_TEST(g.torch_op);
+  BOOST_TEST(*leaf_named(g, "k").default_int == 3);
+  BOOST_TEST(*leaf_named(g, "eps").default_float == 0.25);
+}
+
+BOOST_AUTO_TEST_CASE(structs_and_arrays_are_flattened_in_order) {
+  const Program program = describe(R"slang(
+struct Light : IDifferentiable { float gain; float3 tint; no_diff float k; int mode; }
+struct Scene { Light light; DiffTensorView<float> image; float3x2 m; float w[4]; }
+[CudaKernel] [Differentiable] void f(Scene scene, Light lamp, no_diff Light sun, DiffTensorView<half> a[2], bool flag) {})slang");
+  const Function& f = function_named(program, "f");
+  std::string names;
+  for (const Leaf& leaf : f.leaves) names += leaf.name + " ";
+  BOOST_TEST(names ==
+             "scene_light_gain scene_light_tint scene_light_k scene_light_mode scene_image scene_m scene_w "
+             "lamp_gain lamp_tint lamp_k lamp_mode sun_gain sun_tint sun_k sun_mode a_0 a_1 flag ");
+  BOOST_TEST(leaf_named(f, "scene_image").differentiable);
+  BOOST_TEST(!leaf_named(f, "scene_light_gain").differentiable);  // Scene itself is not differentiable
+  BOOST_TEST(leaf_named(f, "lamp_tint").differentiable);
+  BOOST_TEST(!leaf_named(f, "lamp_k").differentiable);
+  BOOST_TEST(!leaf_named(f, "sun_tint").differentiable);
+  BOOST_TEST((leaf_named(f, "scene_m").element.shape == std::vector<int64_t>{3, 2}));
+  BOOST_TEST(leaf_named(f, "a_1").path == "a[1]");
+  BOOST_TEST(f.parameters[0].fields[0].fields[1].leaf == 1);
+  // lamp_gain: one component, then its pointer and its gradient's.
+  const Leaf& gain = leaf_named(f, "lamp_gain");
+  BOOST_TEST(gain.pointer_slot == gain.slot + 1);
+  BOOST_TEST(gain.gradient_slot == gain.slot + 2);
+  BOOST_TEST(leaf_named(f, "lamp_tint").pointer_slot == leaf_named(f, "lamp_tint").slot + 3);
+}
+
+BOOST_AUTO_TEST_CASE(generic_kernels_list_the_types_that_their_constraints_allow) {
+  const Program program = describe(R"slang(import torch_slang;
+[CudaKernel] void a<T : __BuiltinFloatingPointType>(TensorView<T> x, T s) {}
+[CudaKernel] [Differentiable] void b<T : IFloat>(DiffTensorView<T> x) {}
+[CudaKernel] void c<T : __BuiltinIntegerType>(TensorView<vector<T, 2>> x) {})slang");
+  const auto allowed = [&](const char* name) {
+    std::string text;
+    for (const ElementType type : function_named(program, name).type_parameters.at(0).allowed) text += std::string(name_of(type)) + " ";
+    return text;
+  };
+  BOOST_TEST(allowed("a") == "float16 float32 float64 ");
+  BOOST_TEST(allowed("b") == "float16 bfloat16 float32 float64 ");
+  BOOST_TEST(allowed("c") == "int8 int16 int32 int64 uint8 uint16 uint32 uint64 ");
+  BOOST_TEST(leaf_named(function_named(program, "a"), "s").element.type_parameter == 0);
+  BOOST_TEST(leaf_named(function_named(program, "b"), "x").differentiable);
+}
+
+BOOST_AUTO_TEST_CASE(derivative_attributes_choose_what_is_linked) {
+  const Program program = describe(R"slang(import torch_slang;
+[PyBindCUDABwdDiff(Auto)] [CudaKernel] [Differentiable] void only_backward(DiffTensorView x) {}
+[PyBindCUDAFwdDiff(Auto)] [CudaKernel] [Differentiable] void only_forward(DiffTensorView x) {}
+[CudaKernel] [ForwardDifferentiable] void forward_kind(DiffTensorView x) {}
+[CudaKernel] [BackwardDerivative(own_backward)] void own(DiffTensorView x) {}
+void own_backward(DiffTensorView x) {})slang");
+  const auto linked = [&](const char* name) {
+    const Function& function = function_named(program, name);
+    return std::pair(function.has_forward_derivative, function.has_backward);
+  };
+  BOOST_TEST((linked("only_backward") == std::pair(false, true)));
+  BOOST_TEST((linked("only_forward") == std::pair(true, false)));
+  BOOST_TEST((linked("forward_kind") == std::pair(true, false)));
+  BOOST_TEST((linked("own") == std::pair(false, true)));  // Slang's forward derivative of it would be zero
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_an_operator_is_refused_with_its_parameter_and_type) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> table = {
+      {"void f(out TensorView<float> y) {}", {"parameter y is `out TensorView<float>`", "without out"}},
+      {"void f(inout float y) {}", {"parameter y is `inout float`"}},
+      {"void f(S p) {}", {"parameter p.a has the type Ptr<float"}},
+      {"void f(TensorView<float3x3> x) {}", {"parameter x is a TensorView<matrix<float,3,3>>"}},
+      {"float f(TensorView<float> x) { return 1; }", {"returns nothing", "float"}},
+      {"void f<let N : int>(TensorView<float> x) {}", {"generic over the value N"}},
+      {"void f(V x, float x_a) {}", {"x.a and x_a", "rename"}},
+      {"void f([Shape(\"N\")] int n) {}", {"parameter n has the attribute Shape", "it is a int"}},
+  };
+  std::string source = "struct S { Ptr<float> a; }\nstruct V { float a; }\n";
+  for (size_t i = 0; i < table.size(); ++i) {
+    std::string text = table[i].first;
+    text.replace(text.find(" f") + 1, 1, "f" + std::to_string(i));
+    source += kHead + text + "\n";
+  }
+  const Program program = describe(source);
+  for (size_t i = 0; i < table.size(); ++i) {
+    const std::string& refusal = function_named(program, "f" + std::to_string(i)).refusal;
+    for (const std::string& part : table[i].second) BOOST_TEST(contains(refusal, part), refusal << " lacks " << part);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(namespaces_become_part_of_the_name) {
+  const Program program = describe("namespace a { namespace b { [CudaKernel] void f(TensorView<float> x) {} } }");
+  BOOST_TEST(function_named(program, "a_b_f").qualified_name == "a.b.f");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(texts)
+
+BOOST_AUTO_TEST_CASE(forward_and_backward_of_a_kernel_are_written) {
+  const Program program = compile_texts(request_for(R"slang(
+[CudaKernel] [Differentiable] void f<T : __BuiltinFloatingPointType>(DiffTensorView<T> x, T s, DiffTensorView<T> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i < x.size(0)) y[i] = s * x[i];
+})slang"));
+  BOOST_TEST(program.texts.size() == 2u);
+  const DeviceText& forward = text_of(program, "f", Direction::Forward);
+  BOOST_TEST(forward.error == "");
+  BOOST_TEST(contains(forward.body, "void " + forward.entry + "()"));
+  BOOST_TEST(!contains(forward.body, "__global__"));
+  BOOST_TEST(contains(forward.body, "#line 2 \"" + kPath + "\""));
+  const DeviceText& backward = text_of(program, "f", Direction::Backward);
+  BOOST_TEST(backward.error == "");
+  for (const char* part : {"tsl_take<float", "tsl_accumulate<float", "tsl_gradient<float"}) {
+    BOOST_TEST(contains(backward.body, part), part);
+  }
+  BOOST_TEST(!backward.barriers);
+  BOOST_TEST(!backward.waves);
+}
+
+BOOST_AUTO_TEST_CASE(module_variables_become_members_and_meetings_are_noticed) {
+  const Program program = compile_texts(request_for(R"slang(
+static const float kTable[4] = { 1, 2, 3, 4 };
+groupshared float tile[64];
+float device_word() { __target_switch { case cuda: __requirePrelude("__device__ float word() { return 1; }"); __intrinsic_asm "word()"; } }
+[CudaKernel] void meet(TensorView<float> x)
+{
+    uint i = cudaThreadIdx().x;
+    tile[i] = kTable[i % 4];
+    GroupMemoryBarrierWithGroupSync();
+    x[i] = tile[63 - i];
+}
+[CudaKernel] void wave(TensorView<float> x) { x[0] = WaveActiveSum(x[0]) + device_word(); })slang"));
+  const DeviceText& meet = text_of(program, "meet", Direction::Forward);
+  BOOST_TEST(meet.barriers);
+  BOOST_TEST(!meet.waves);
+  BOOST_TEST(contains(meet.body, "TSL_SHARED FixedArray<float, 64> value"));
+  BOOST_TEST(contains(meet.body, "static const FixedArray<float, 4> value"));
+  BOOST_TEST(!contains(meet.body, "__shared__"));
+  const DeviceText& wave = text_of(program, "wave", Direction::Forward);
+  BOOST_TEST(wave.waves);
+  BOOST_TEST(!wave.barriers);
+  BOOST_TEST(contains(wave.file_scope, "float word()"));
+  BOOST_TEST(!contains(wave.body, "float word()"));
+}
+
+BOOST_AUTO_TEST_CASE(an_instantiation_that_fails_does_not_spoil_the_others) {
+  const Program program = compile_texts(request_for(R"slang(
+uniform float scale;
+[CudaKernel] void bad(TensorView<float> x) { x[0] = scale; }
+[CudaKernel] void good(TensorView<float> x) { x[0] = 1; })slang"));
+  const std::string& error = text_of(program, "bad", Direction::Forward).error;
+  BOOST_TEST(contains(error, "the forward of bad in " + kPath), error);
+  BOOST_TEST(contains(error, "shader parameters scale"), error);
+  BOOST_TEST(text_of(program, "good", Direction::Forward).error == "");
+}
+
+BOOST_AUTO_TEST_CASE(prototypes_and_strings_survive_as_they_should) {
+  DeviceText text;
+  shape_device_text(std::string(kPreludeMark) +
+                        "\n#line 1 \"a.slang\"\n__device__ void f_0();\n__device__ void f_0() { say(\"; } t_0\"); t_0; }\n"
+                        "__device__ static const int t_0 = int(3);\nextern \"C\" __global__ void go() { f_0(); }\n",
+                    text);
+  BOOST_TEST(!contains(text.body, "f_0();\n__device__"));
+  BOOST_TEST(contains(text.body, "say(\"; } t_0\"); tsl_var_t_0();"));
+  BOOST_TEST(contains(text.body, "__device__ const int& tsl_var_t_0() { static const int value = int(3); return value; }"));
+  BOOST_TEST(!contains(text.body, "extern"));
+}
+
+BOOST_AUTO_TEST_CASE(identifiers_are_replaced_whole_and_only_in_code) {
+  BOOST_TEST(replace_identifier("T a_T = T(1); // T\n\"T\" View<T>", "T", "float") ==
+             "float a_T = float(1); // T\n\"T\" View<float>");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(files)
+
+BOOST_AUTO_TEST_CASE(manifest_holds_what_was_read_and_where_nothing_was_found) {
+  TemporaryFolder folder;
+  BOOST_REQUIRE(make_folders(folder.file("late")));
+  const std::string imported = "float twice(float x) { return 2 * x; }\nvoid look(DiffTensorView v) {}";
+  BOOST_REQUIRE(publish_file(folder.file("late/helper.slang"), imported));
+  BOOST_REQUIRE(publish_file(folder.file("late/text.slangh"), "static const float kOne = 1;"));
+  BOOST_REQUIRE(publish_file(folder.file("main.slang"),
+                             "import helper;\n#include \"text.slangh\"\n"
+                             "[CudaKernel] void f(TensorView<float> x) { x[0] = twice(kOne) * SCALE; }"));
+  CompileRequest request;
+  request.path = folder.file("main.slang");
+  request.include_dirs = {folder.file("late")};
+  request.defines = {{"SCALE", "3"}};
+  const Program program = compile_texts(request);
+  BOOST_TEST(text_of(program, "f", Direction::Forward).error == "");
+  const auto digest = [&](const std::string& name) {
+    for (const SourceFile& file : program.files) {
+      if (file.path == folder.file(name)) return file.digest.empty() ? "absent" : file.digest;
+    }
+    return std::string("not in the manifest");
+  };
+  BOOST_TEST(digest("main.slang") != "absent");
+  BOOST_TEST(digest("late/helper.slang") == digest_of(imported));
+  BOOST_TEST(digest("text.slangh") == "absent");     // it would go before late/text.slangh
+  BOOST_TEST(digest("helper.slang") == "absent");
+  BOOST_TEST(digest("late/text.slangh").size() > 8u);
+}
+
+BOOST_AUTO_TEST_CASE(headers_asked_for_by_requirePrelude_are_put_in_place) {
+  TemporaryFolder folder;
+  BOOST_REQUIRE(publish_file(folder.file("a.cuh"), "#pragma once\n#include \"b.cuh\"\n#include <mma.h>\n__device__ float a();\n"));
+  BOOST_REQUIRE(publish_file(folder.file("b.cuh"), "struct B {};\n"));
+  CompileRequest request = request_for(R"slang(
+float a() { __target_switch { case cuda: __requirePrelude("#include \"a.cuh\""); __intrinsic_asm "a()"; } }
+[CudaKernel] void f(TensorView<float> x) { x[0] = a(); })slang");
+  request.include_dirs = {folder.path()};
+  const Program program = compile_texts(request);
+  const std::string& text = text_of(program, "f", Direction::Forward).file_scope;
+  BOOST_TEST(contains(text, "struct B {};"));
+  BOOST_TEST(contains(text, "__device__ float a();"));
+  BOOST_TEST(contains(text, "#include <mma.h>"));
+  BOOST_TEST(contains(text, "#line 3 \"" + folder.file("a.cuh") + "\""));
+  BOOST_TEST(!contains(text, "#pragma once"));
+}
+
+BOOST_AUTO_TEST_CASE(macros_of_the_user_do_not_reach_the_library) {
+  CompileRequest request = request_for("[CudaKernel] void f(DiffTensorView<float> x) { x[0] = N; }");
+  request.defines = {{"N", "4"}, {"T", "float"}, {"diff", "other"}, {"x", "x"}};
+  const Program program = compile_texts(request);
+  BOOST_TEST(text_of(program, "f", Direction::Forward).error == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(diagnostics)
+
+BOOST_AUTO_TEST_CASE(errors_show_the_users_file_line_and_caret) {
+  const std::string error = compile_error_of([] {
+    describe("[CudaKernel] void f(TensorView<float> x)\n{\n    x[0] = missing;\n}");
+  });
+  BOOST_TEST(error.starts_with("torch_slang: " + kPath + " does not compile\n"), error);
+  for (const std::string& part : {kPath + ":3:", std::string("x[0] = missing;"), std::string("^^^^^^^")}) {
+    BOOST_TEST(contains(error, part), error);
+  }
+  BOOST_TEST(!contains(error, "import torch_slang"), error);
+}
+
+BOOST_AUTO_TEST_CASE(an_error_in_the_first_line_has_its_right_place) {
+  const std::string error = compile_error_of([] { describe("void f(Missing x) {}"); });
+  BOOST_TEST(contains(error, kPath + ":1:8"), error);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_read_is_named) {
+  CompileRequest request;
+  request.path = "/nowhere/at_all.slang";
+  BOOST_CHECK_EXCEPTION(compile_texts(request), c10::Error, [](const c10::Error& error) {
+    return contains(message_of(error), "cannot read /nowhere/at_all.slang");
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(client)
+
+BOOST_AUTO_TEST_CASE(a_crash_names_the_kernel_that_was_being_compiled) {
+  const FakeCompiler fake("echo '@at the backward of f for float64' >&2; kill -SEGV $$");
+  const std::string error = compile_error_of([] { torch_slang::compile(request_for("")); });
+  BOOST_TEST(contains(error, "signal 11"), error);
+  BOOST_TEST(contains(error, "while compiling the backward of f for float64 in " + kPath), error);
+}
+
+BOOST_AUTO_TEST_CASE(a_compiler_that_hangs_is_ended_and_the_kernel_named) {
+  const FakeCompiler fake("echo '@at the forward of g' >&2; sleep 60");
+  ::setenv("TORCH_SLANG_COMPILE_TIMEOUT", "1", 1);
+  const std::string error = compile_error_of([] { torch_slang::compile(request_for("")); });
+  ::unsetenv("TORCH_SLANG_COMPILE_TIMEOUT");
+  BOOST_TEST(contains(error, "did not finish in 1 s"), error);
+  BOOST_TEST(contains(error, "the forward of g"), error);
+}
+
+BOOST_AUTO_TEST_CASE(an_ordinary_error_is_passed_on_whole) {
+  const FakeCompiler fake("echo '@at the declarations' >&2; echo 'one sentence' >&2; echo ' --> a.slang:3:4' >&2; exit 1");
+  const std::string error = compile_error_of([] { torch_slang::compile(request_for("")); });
+  BOOST_TEST(error == "one sentence\n --> a.slang:3:4\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_crash_over_one_kernel_leaves_the_others) {
+  Program described;
+  for (const char* name : {"good", "bad"}) {
+    Function function;
+    function.name = name;
+    described.functions.push_back(function);
+  }
+  Program answer;
+  answer.texts.resize(1);
+  answer.texts[0].function = "good";
+  answer.texts[0].body = "text";
+  const FakeCompiler fake("input=$(cat)\n"
+                          "case \"$*\" in *--describe*) echo '" + to_json(described) + "'; exit 0;; esac\n"
+                          "case \"$input\" in *'\"function\":\"good\"'*) echo '" + to_json(answer) + "'; exit 0;; esac\n"
+                          "echo '@at the forward of bad' >&2; kill -SEGV $$");
+  const Program program = torch_slang::compile(request_for(""));
+  BOOST_TEST(program.texts.size() == 2u);
+  BOOST_TEST(text_of(program, "good", Direction::Forward).body == "text");
+  const std::string& error = text_of(program, "bad", Direction::Forward).error;
+  BOOST_TEST(contains(error, "signal 11"), error);
+  BOOST_TEST(contains(error, "the forward of bad"), error);
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_compiler_is_named) {
+  set_compiler_path("/nowhere/torch-slangc");
+  BOOST_CHECK_EXCEPTION(torch_slang::compile(request_for("")), c10::Error, [](const c10::Error& error) {
+    return contains(message_of(error), "/nowhere/torch-slangc") && contains(message_of(error), "TORCH_SLANG_COMPILER");
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(json)
+
+BOOST_AUTO_TEST_CASE(a_program_survives_as_text) {
+  Program program;
+  program.module_name = "m";
+  Function function;
+  function.name = "f";
+  function.is_kernel = false;
+  function.block_size = {1, 2, 3};
+  function.tune = {{"BM", "1, 2"}};
+  function.launch_total = "N";
+  function.type_parameters = {{"T", {ElementType::BFloat16, ElementType::Float64}}};
+  Leaf leaf;
+  leaf.name = "x\"\n\t\\ \xc3\xa9";
+  leaf.kind = LeafKind::Value;
+  leaf.primal_view = 0;
+  leaf.default_float = 1e-300;
+  leaf.default_int = int64_t{1} << 62;
+  leaf.element.shape = {3, 2};
+  function.leaves = {leaf};
+  Parameter parameter;
+  parameter.fields.resize(2);
+  parameter.fields[1].leaf = 7;
+  function.parameters = {parameter};
+  program.functions = {function};
+  DeviceText text;
+  text.direction = Direction::Backward;
+  text.types = {ElementType::Float16};
+  text.waves = true;
+  program.texts = {text};
+  program.files = {{"/a", ""}, {"/b", "12"}};
+  const Program again = program_from_json(to_json(program));
+  BOOST_TEST(to_json(again) == to_json(program));
+  BOOST_TEST(!again.functions[0].is_kernel);
+  BOOST_TEST(again.functions[0].leaves[0].name == leaf.name);
+  BOOST_TEST(again.functions[0].leaves[0].primal_view == 0);
+  BOOST_TEST(*again.functions[0].leaves[0].default_int == *leaf.default_int);
+  BOOST_TEST(*again.functions[0].leaves[0].default_float == 1e-300);
+  BOOST_TEST(again.functions[0].parameters[0].fields[1].leaf == 7);
+}
+
+BOOST_AUTO_TEST_CASE(damaged_text_is_an_error_that_names_the_place) {
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"{", "damaged program text"},
+      {"[]", "program should be an object"},
+      {R"slang({"functions": [{"line": "three"}]})slang", "program.functions[0].line should be a number"},
+      {R"slang({"texts": [{"direction": "sideways"}]})slang", "program.texts[0].direction should be a name"},
+      {R"slang({"functions": [{}, {"leaves": 3}]})slang", "program.functions[1].leaves should be a list"},
+  };
+  for (const auto& [text, part] : table) {
+    BOOST_CHECK_EXCEPTION(program_from_json(text), c10::Error,
+                          [&](const c10::Error& error) { return contains(message_of(error), part); });
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -22,15 +22,16 @@ struct KernelSource {
   int slot_count = 0;
   int dim_count = 0;
   std::string make_view;          // body of `TensorView tsl_make_view(const TslArgs& args, int k)`, see prelude/
-  std::string thread_bound;       // C++ expression over `args` that every thread index x in a full tile is below, or empty
-  bool independent_views = false; // no two views overlap and none that is written overlaps itself: no-alias promises hold
+  std::string thread_bound;  // C++ expression over `args` that every thread index x in a full tile is below, or empty
+  bool independent_views =
+      false;  // no two views overlap and none that is written overlaps itself: no-alias promises hold
   uint32_t block[3] = {0, 0, 0};  // threads a block where that is fixed for every launch, else zeros
   bool fast_math = false;
   bool debug = false;
 };
 
 struct LaunchShape {
-  uint32_t grid[3] = {1, 1, 1};   // blocks; all at least 1
+  uint32_t grid[3] = {1, 1, 1};  // blocks; all at least 1
   uint32_t block[3] = {1, 1, 1};  // threads a block
 };
 
@@ -56,7 +57,7 @@ class Backend {
 };
 
 Backend& cpu_backend();
-Backend& cuda_backend();                      // throws only when used
-Backend& backend_for(c10::DeviceType type);   // an error that names the device type if there is none
+Backend& cuda_backend();  // throws only when used
+Backend& backend_for(c10::DeviceType type);  // an error that names the device type if there is none
 
 }  // namespace torch_slang

@@ -15,8 +15,8 @@ void check_axes(const std::string& op, const LaunchShape& shape, const char* wha
                 const uint64_t (&limits)[3], const std::string& device) {
   for (int axis = 0; axis < 3; ++axis) {
     if (sizes[axis] >= 1 && sizes[axis] <= limits[axis]) continue;
-    throw_launch_error(op, ": cannot launch a ", describe(shape), ": expected ", what, " ", kAxes[axis], " from 1 to ", limits[axis],
-                       " on ", device, ", but got ", sizes[axis]);
+    throw_launch_error(op, ": cannot launch a ", describe(shape), ": expected ", what, " ", kAxes[axis], " from 1 to ",
+                       limits[axis], " on ", device, ", but got ", sizes[axis]);
   }
 }
 
@@ -26,14 +26,16 @@ uint64_t threads_in_block(const LaunchShape& shape) {
   return uint64_t{shape.block[0]} * uint64_t{shape.block[1]} * uint64_t{shape.block[2]};
 }
 
-std::string describe(const LaunchShape& shape) { return "grid " + list(shape.grid) + " of blocks " + list(shape.block); }
+std::string describe(const LaunchShape& shape) {
+  return "grid " + list(shape.grid) + " of blocks " + list(shape.block);
+}
 
 void check_limits(const std::string& op, const LaunchShape& shape, const LaunchLimits& limits) {
   check_axes(op, shape, "the grid's", shape.grid, limits.grid, limits.device);
   check_axes(op, shape, "the block's", shape.block, limits.block, limits.device);
   if (threads_in_block(shape) > limits.threads) {
-    throw_launch_error(op, ": cannot launch a ", describe(shape), ": expected at most ", limits.threads, " threads a block on ",
-                       limits.device, ", but got ", threads_in_block(shape));
+    throw_launch_error(op, ": cannot launch a ", describe(shape), ": expected at most ", limits.threads,
+                       " threads a block on ", limits.device, ", but got ", threads_in_block(shape));
   }
 }
 

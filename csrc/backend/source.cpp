@@ -19,7 +19,8 @@ std::string line_directive(size_t line, std::string_view name) {
 
 std::string_view embedded_text(std::string_view name) {
   const EmbeddedText* end = kPreludeText + kPreludeTextCount;
-  const EmbeddedText* found = std::find_if(kPreludeText, end, [&](const EmbeddedText& entry) { return name == entry.name; });
+  const EmbeddedText* found =
+      std::find_if(kPreludeText, end, [&](const EmbeddedText& entry) { return name == entry.name; });
   TORCH_INTERNAL_ASSERT(found != end, "the prelude has no file ", std::string(name));
   return found->text;
 }
@@ -68,12 +69,15 @@ const std::string& prelude_text() {
   return text;
 }
 
-std::string define(const char* name, int value) { return std::string("#define ") + name + " " + std::to_string(value) + "\n"; }
+std::string define(const char* name, int value) {
+  return std::string("#define ") + name + " " + std::to_string(value) + "\n";
+}
 
 std::string definitions(const KernelSource& source) {
   return define("TSL_VIEW_COUNT", source.view_count) + define("TSL_SLOT_COUNT", source.slot_count) +
          define("TSL_DIM_COUNT", source.dim_count) + define("TSL_INDEPENDENT", source.independent_views) +
-         define("TSL_DEBUG", source.debug) + define("TSL_BARRIERS", source.text.barriers) + define("TSL_WAVES", source.text.waves);
+         define("TSL_DEBUG", source.debug) + define("TSL_BARRIERS", source.text.barriers) +
+         define("TSL_WAVES", source.text.waves);
 }
 
 constexpr const char* kArgs = R"(struct TslArgs {

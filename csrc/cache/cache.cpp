@@ -44,7 +44,8 @@ std::string home_folder() {
 std::string kind_folder(Kind kind) { return join_path(path(), name_of(kind)); }
 
 std::string entry_path(Kind kind, const std::string& key) {
-  TORCH_INTERNAL_ASSERT(!key.empty() && key.find_first_not_of("0123456789abcdef") == std::string::npos, "cache key ", key);
+  TORCH_INTERNAL_ASSERT(!key.empty() && key.find_first_not_of("0123456789abcdef") == std::string::npos, "cache key ",
+                        key);
   return join_path(kind_folder(kind), key);
 }
 
@@ -79,7 +80,9 @@ std::string path() {
   return join_path(folder, "torch_slang");
 }
 
-std::optional<std::string> read(Kind kind, const std::string& key) { return take_counted(kind, key, entry_path(kind, key)); }
+std::optional<std::string> read(Kind kind, const std::string& key) {
+  return take_counted(kind, key, entry_path(kind, key));
+}
 
 std::optional<std::string> path_of(Kind kind, const std::string& key, std::string* payload) {
   const std::string file = entry_path(kind, key);

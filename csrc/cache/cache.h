@@ -40,7 +40,7 @@ int64_t clear();
 
 struct Stats {
   int64_t hits = 0;
-  int64_t misses = 0;   // damaged ones included
+  int64_t misses = 0;  // damaged ones included
   int64_t writes = 0;
   int64_t damaged = 0;
   int64_t slang_runs = 0;

@@ -20,26 +20,28 @@ bool is_own(const struct stat& facts) { return facts.st_uid == ::geteuid() && (f
 // A folder above that anyone may write to lets anyone exchange the folders in it, unless its sticky bit forbids that.
 bool can_be_exchanged(const std::string& folder) {
   for (std::string above = parent_path(folder);; above = parent_path(above)) {
-    struct stat facts {};
-    if (::stat(above.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0) return true;
+    struct stat facts{};
+    if (::stat(above.c_str(), &facts) == 0 && (facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0)
+      return true;
     if (above == "/" || above == ".") return false;
   }
 }
 
 std::string why_not_trusted(const std::string& folder) {
-  struct stat facts {};
+  struct stat facts{};
   if (::stat(folder.c_str(), &facts) != 0) return std::strerror(errno);
   if (!S_ISDIR(facts.st_mode)) return "it is not a folder";
   if (facts.st_uid != ::geteuid()) return "it belongs to another user, who could put code there";
   if (!is_own(facts)) return "other users may write to it, and could put code there";
-  if (can_be_exchanged(canonical_path(folder))) return "a folder above it may be written by anyone, who could put another in its place";
+  if (can_be_exchanged(canonical_path(folder)))
+    return "a folder above it may be written by anyone, who could put another in its place";
   return {};
 }
 
 }  // namespace
 
 bool is_trusted_folder(const std::string& folder, bool make) {
-  struct stat facts {};
+  struct stat facts{};
   if (::stat(folder.c_str(), &facts) != 0 && errno == ENOENT) {
     if (!make) return false;  // an empty cache, nothing to warn of
     if (!make_folders(folder)) {
@@ -50,12 +52,13 @@ bool is_trusted_folder(const std::string& folder, bool make) {
   }
   const std::string reason = why_not_trusted(folder);
   if (reason.empty()) return true;
-  log_warning_once("the cache folder " + folder + " is not used: " + reason + ". TORCH_SLANG_CACHE_DIR chooses another");
+  log_warning_once("the cache folder " + folder + " is not used: " + reason +
+                   ". TORCH_SLANG_CACHE_DIR chooses another");
   return false;
 }
 
 bool is_trusted_file(const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   return ::lstat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && is_own(facts);
 }
 

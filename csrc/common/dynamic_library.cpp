@@ -49,7 +49,8 @@ std::optional<DynamicLibrary> DynamicLibrary::already_loaded(const std::string& 
 
 std::string DynamicLibrary::path() const {
   link_map* map = nullptr;
-  if (::dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name == nullptr || *map->l_name == '\0') return name_;
+  if (::dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name == nullptr || *map->l_name == '\0')
+    return name_;
   return map->l_name;
 }
 

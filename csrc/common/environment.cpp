@@ -24,7 +24,9 @@ std::optional<std::string> environment(const char* name) {
   return std::string(value);
 }
 
-std::string environment_or(const char* name, const std::string& fallback) { return environment(name).value_or(fallback); }
+std::string environment_or(const char* name, const std::string& fallback) {
+  return environment(name).value_or(fallback);
+}
 
 bool environment_flag(const char* name, bool fallback) {
   const auto value = environment(name);
@@ -40,8 +42,8 @@ int64_t environment_integer(const char* name, int64_t fallback) {
   int64_t number = 0;
   const char* end = value->data() + value->size();
   const auto [stop, problem] = std::from_chars(value->data(), end, number);
-  TORCH_CHECK(problem == std::errc() && stop == end, "expected the environment variable ", name, " to be an integer, but got '",
-              *value, "'");
+  TORCH_CHECK(problem == std::errc() && stop == end, "expected the environment variable ", name,
+              " to be an integer, but got '", *value, "'");
   return number;
 }
 

@@ -49,9 +49,10 @@ bool write_all(int descriptor, std::string_view content) {
 
 std::optional<std::string> read_file(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat facts {};
+  struct stat facts{};
   if (!file.valid() || ::fstat(file.get(), &facts) != 0) return std::nullopt;
-  std::string content(static_cast<size_t>(facts.st_size) + 1, '\0');  // one more, so that the end is met without growing
+  std::string content(static_cast<size_t>(facts.st_size) + 1,
+                      '\0');  // one more, so that the end is met without growing
   size_t size = 0;
   for (;;) {
     const ssize_t got = ::read(file.get(), content.data() + size, content.size() - size);
@@ -94,7 +95,7 @@ bool make_folders(const std::string& path, mode_t mode) {
     const std::string part = path.substr(0, end);
     if (::mkdir(part.c_str(), mode) != 0 && errno != EEXIST) {
       // A parent that exists but where nothing may be made (a read-only file system says so first) is no obstacle.
-      struct stat facts {};
+      struct stat facts{};
       const int saved = errno;
       const bool exists = ::stat(part.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
       errno = saved;
@@ -102,7 +103,7 @@ bool make_folders(const std::string& path, mode_t mode) {
     }
     if (end == std::string::npos) break;
   }
-  struct stat facts {};
+  struct stat facts{};
   if (::stat(path.c_str(), &facts) != 0) return false;
   if (S_ISDIR(facts.st_mode)) return true;
   errno = ENOTDIR;
@@ -122,12 +123,12 @@ std::vector<std::string> list_folder(const std::string& path) {
 }
 
 bool is_file(const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   return ::stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
 std::optional<std::string> file_stamp(const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
   return canonical_path(path) + "|" + std::to_string(facts.st_size) + "|" + std::to_string(facts.st_mtim.tv_sec) + "." +
          std::to_string(facts.st_mtim.tv_nsec);
@@ -170,7 +171,8 @@ std::optional<std::string> find_program(const std::string& name) {
 
 TemporaryFolder::TemporaryFolder(const std::string& prefix) {
   std::string name = join_path(temporary_root(), prefix + "-XXXXXX");
-  TORCH_CHECK(::mkdtemp(name.data()) != nullptr, "cannot make a temporary folder in ", temporary_root(), ": ", std::strerror(errno));
+  TORCH_CHECK(::mkdtemp(name.data()) != nullptr, "cannot make a temporary folder in ", temporary_root(), ": ",
+              std::strerror(errno));
   path_ = name;
 }
 

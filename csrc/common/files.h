@@ -19,8 +19,8 @@ std::string read_file_or_throw(const std::string& path);  // a c10::Error that n
 // file, none, or the whole new one. The last of several writers wins.
 bool publish_file(const std::string& path, std::string_view content, mode_t mode = 0600);
 
-bool remove_file(const std::string& path);                // true also if there was none
-bool remove_folder(const std::string& path);              // with all that is in it; links are not followed
+bool remove_file(const std::string& path);  // true also if there was none
+bool remove_folder(const std::string& path);  // with all that is in it; links are not followed
 bool make_folders(const std::string& path, mode_t mode = 0700);
 std::vector<std::string> list_folder(const std::string& path);  // names, sorted; empty if it cannot be read
 bool is_file(const std::string& path);
@@ -28,10 +28,10 @@ bool is_file(const std::string& path);
 // Path, size and time of change as text: tells whether a program or library is the one seen before without reading it.
 std::optional<std::string> file_stamp(const std::string& path);
 
-std::string canonical_path(const std::string& path);            // links resolved; the path itself if it does not exist
+std::string canonical_path(const std::string& path);  // links resolved; the path itself if it does not exist
 std::string join_path(const std::string& folder, const std::string& name);
 std::string parent_path(const std::string& path);
-std::string temporary_root();                                   // TMPDIR or /tmp
+std::string temporary_root();  // TMPDIR or /tmp
 std::optional<std::string> find_program(const std::string& name);  // as execvp would, absolute
 
 // A new private folder (0700) that goes, with all that is in it, when its owner does.

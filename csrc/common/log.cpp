@@ -28,7 +28,8 @@ LogLevel level_from_environment() {
   if (name == "warning") return LogLevel::Warning;
   if (name == "info") return LogLevel::Info;
   if (name == "debug") return LogLevel::Debug;
-  write_line("expected the environment variable TORCH_SLANG_LOG to be off, warning, info or debug, but got '" + name + "'");
+  write_line("expected the environment variable TORCH_SLANG_LOG to be off, warning, info or debug, but got '" + name +
+             "'");
   return LogLevel::Warning;
 }
 

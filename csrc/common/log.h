@@ -16,8 +16,8 @@ LogLevel log_level();
 void set_log_level(LogLevel level);  // in place of the environment's
 inline bool log_enabled(LogLevel level) { return level <= log_level(); }
 
-void log_line(LogLevel level, const std::string& text);       // written if the level is enabled
-void log_warning_once(const std::string& text);               // one text is written once in a process
+void log_line(LogLevel level, const std::string& text);  // written if the level is enabled
+void log_warning_once(const std::string& text);  // one text is written once in a process
 
 // The parts are put together only if the line is going to be written.
 template <class... Parts>

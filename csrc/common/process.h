@@ -11,17 +11,17 @@ namespace torch_slang {
 
 struct ProcessRequest {
   std::vector<std::string> argv;  // argv[0] is a path, or a name that is looked up in PATH
-  std::string input;              // for its standard input, which then ends
+  std::string input;  // for its standard input, which then ends
   std::vector<std::pair<std::string, std::string>> environment;  // in addition to, or in place of, the parent's
-  std::chrono::milliseconds timeout{0};                          // 0: none
+  std::chrono::milliseconds timeout{0};  // 0: none
 };
 
 struct ProcessResult {
-  std::string output;       // all of its standard output
-  std::string error;        // all of its standard error
-  int status = -1;          // exit status, if it exited
-  int signal = 0;           // the signal that ended it, or 0
-  bool timed_out = false;   // it was killed by us (signal is then SIGKILL)
+  std::string output;  // all of its standard output
+  std::string error;  // all of its standard error
+  int status = -1;  // exit status, if it exited
+  int signal = 0;  // the signal that ended it, or 0
+  bool timed_out = false;  // it was killed by us (signal is then SIGKILL)
   std::string start_error;  // not empty: it could not be started, and why
 
   bool succeeded() const { return start_error.empty() && !timed_out && signal == 0 && status == 0; }

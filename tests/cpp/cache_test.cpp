@@ -124,7 +124,7 @@ BOOST_FIXTURE_TEST_CASE(shared_object_loads_from_its_verified_entry, OwnCache) {
 
 BOOST_FIXTURE_TEST_CASE(new_folder_is_private, OwnCache) {
   cache::write(Kind::Program, key, "payload");
-  struct stat facts {};
+  struct stat facts{};
   ::stat(folder.c_str(), &facts);
   BOOST_TEST((facts.st_mode & 0777) == 0700u);
   ::stat(entry(Kind::Program).c_str(), &facts);

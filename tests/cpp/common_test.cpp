@@ -114,7 +114,9 @@ BOOST_AUTO_TEST_CASE(one_warning_is_written_once) {
 
 BOOST_AUTO_TEST_CASE(slow_compile_is_told_by_itself_and_a_failed_one_never) {
   CapturedStderr captured;
-  { CompileTimer quick("quick", "cpu"); }
+  {
+    CompileTimer quick("quick", "cpu");
+  }
   try {
     CompileTimer failed("failed", "cpu");
     throw std::runtime_error("no");
@@ -135,7 +137,8 @@ BOOST_AUTO_TEST_SUITE(digests)
 BOOST_AUTO_TEST_CASE(digests_are_sha256) {
   BOOST_TEST(digest_of("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   BOOST_TEST(digest_of("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  BOOST_TEST(digest_of(std::string(1000000, 'a')) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  BOOST_TEST(digest_of(std::string(1000000, 'a')) ==
+             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
 BOOST_AUTO_TEST_CASE(pieces_of_any_length_give_the_digest_of_the_whole) {
@@ -164,7 +167,7 @@ BOOST_AUTO_TEST_CASE(published_file_is_whole_private_and_leaves_no_temporary) {
   BOOST_TEST(publish_file(folder.file("f"), content));
   BOOST_TEST(*read_file(folder.file("f")) == content);
   BOOST_TEST(list_folder(folder.path()) == std::vector<std::string>{"f"}, boost::test_tools::per_element());
-  struct stat facts {};
+  struct stat facts{};
   ::stat(folder.file("f").c_str(), &facts);
   BOOST_TEST((facts.st_mode & 0777) == 0600u);
   BOOST_TEST(!publish_file(folder.file("none/f"), content));
@@ -187,7 +190,7 @@ BOOST_AUTO_TEST_CASE(temporary_folder_goes_with_its_content) {
     BOOST_TEST(make_folders(moved.file("a/b/c")));
     BOOST_TEST(publish_file(moved.file("a/b/c/f"), "x"));
   }
-  struct stat facts {};
+  struct stat facts{};
   BOOST_TEST(::stat(path.c_str(), &facts) != 0);
 }
 
@@ -281,7 +284,10 @@ BOOST_AUTO_TEST_CASE(program_that_cannot_start_says_why) {
   request.argv = {"torch_slang_no_such_program"};
   BOOST_TEST(run_process(request).start_error.find("torch_slang_no_such_program was not found") == 0u);
   TemporaryFolder folder;
-  publish_file(folder.file("f"), "\x7f" "ELF no program", 0700);
+  publish_file(folder.file("f"),
+               "\x7f"
+               "ELF no program",
+               0700);
   request.argv = {folder.file("f")};
   BOOST_TEST(run_process(request).how_it_ended() == "could not be started (Exec format error)");
 }
@@ -298,7 +304,8 @@ BOOST_AUTO_TEST_CASE(many_threads_run_programs_at_once) {
   std::vector<int> right(8, 0);
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([t, &right] {
-      for (int i = 0; i < 10; ++i) right[t] += run_shell("cat; exit " + std::to_string(t), 0, std::to_string(i)).status == t;
+      for (int i = 0; i < 10; ++i)
+        right[t] += run_shell("cat; exit " + std::to_string(t), 0, std::to_string(i)).status == t;
     });
   }
   for (auto& thread : threads) thread.join();
@@ -310,7 +317,8 @@ BOOST_AUTO_TEST_SUITE(libraries)
 
 BOOST_AUTO_TEST_CASE(missing_library_and_missing_symbol_are_named) {
   BOOST_CHECK_EXCEPTION(DynamicLibrary::open("libtorch_slang_none.so"), c10::Error, [](const c10::Error& error) {
-    return std::string(error.what_without_backtrace()).find("cannot load the library libtorch_slang_none.so") != std::string::npos;
+    return std::string(error.what_without_backtrace()).find("cannot load the library libtorch_slang_none.so") !=
+           std::string::npos;
   });
   const auto math = DynamicLibrary::open("libm.so.6");
   BOOST_TEST(math.function<double(double)>("sqrt")(4.0) == 2.0);

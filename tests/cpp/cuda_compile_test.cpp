@@ -67,7 +67,9 @@ BOOST_AUTO_TEST_SUITE(nvrtc, *boost::unit_test::precondition(nvrtc_is_there))
 
 BOOST_AUTO_TEST_CASE(small_source_becomes_a_cubin_for_an_architecture_without_a_gpu) {
   const std::string cubin = compile_for_architecture(square_source(), kArchitecture);
-  BOOST_TEST(cubin.substr(0, 4) == "\x7f" "ELF");
+  BOOST_TEST(cubin.substr(0, 4) ==
+             "\x7f"
+             "ELF");
   const CudaCompilation compilation = compile(square_source());
   BOOST_TEST(compilation.registers > 0);
   BOOST_TEST(compilation.ptx.find(".entry tsl_entry") != std::string::npos);
@@ -109,7 +111,8 @@ BOOST_AUTO_TEST_CASE(rejected_source_is_told_with_op_target_and_the_users_line) 
     BOOST_TEST_INFO(text);
     BOOST_CHECK(text.find("slang::sqr: NVRTC 1") == 0);
     BOOST_CHECK(text.find("for sm_90") < text.find('\n'));
-    BOOST_CHECK(text.find("/home/user/sqr.slang(14): error: identifier \"no_such_name\" is undefined") != std::string::npos);
+    BOOST_CHECK(text.find("/home/user/sqr.slang(14): error: identifier \"no_such_name\" is undefined") !=
+                std::string::npos);
     return true;
   });
 }
@@ -123,13 +126,15 @@ BOOST_AUTO_TEST_CASE(architecture_follows_the_capability) {
   BOOST_TEST(architecture_for({9, 0, "H100"}) == "sm_90");
   BOOST_TEST(architecture_for({99, 0, "a GPU of the future"}).find("compute_") == 0u);
   BOOST_CHECK_EXCEPTION(architecture_for({1, 3, "a GPU of the past"}), c10::Error, [](const c10::Error& error) {
-    return std::string(error.what_without_backtrace()).find("a GPU of the past (compute capability 1.3)") != std::string::npos;
+    return std::string(error.what_without_backtrace()).find("a GPU of the past (compute capability 1.3)") !=
+           std::string::npos;
   });
 }
 
 BOOST_AUTO_TEST_CASE(virtual_architecture_gives_ptx) {
   const KernelSource source = square_source();
-  const CudaCompilation compilation = compile_cuda(source.op, cuda_source_text(source), "compute_90", cuda_options(source));
+  const CudaCompilation compilation =
+      compile_cuda(source.op, cuda_source_text(source), "compute_90", cuda_options(source));
   BOOST_TEST(compilation.image.find(".entry tsl_entry") != std::string::npos);
 }
 

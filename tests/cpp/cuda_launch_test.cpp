@@ -140,7 +140,8 @@ CudaContext current_context() {
 // Torch's current stream of the GPU while it lives.
 class OnSideStream {
  public:
-  explicit OnSideStream(int device) : stream_(torch_.getStreamFromGlobalPool(gpu(device))), before_(torch_.exchangeStream(stream_)) {}
+  explicit OnSideStream(int device)
+      : stream_(torch_.getStreamFromGlobalPool(gpu(device))), before_(torch_.exchangeStream(stream_)) {}
   ~OnSideStream() { torch_.exchangeStream(before_); }
   CudaStream native() const { return static_cast<CudaStream>(torch_.getStreamNativeHandle(stream_)); }
 
@@ -227,7 +228,10 @@ BOOST_FIXTURE_TEST_CASE(block_too_large_for_the_kernel_is_told, Loaded) {
   const auto small = cuda_backend().load(bounded, gpu(0));
   const Square square(1000);
   const std::string text = launch_error([&] { square.launch(*small, 128); });
-  BOOST_TEST(text.find("slang::sqr: cannot launch a grid [8, 1, 1] of blocks [128, 1, 1]: expected at most 64 threads a block") == 0u);
+  BOOST_TEST(
+      text.find(
+          "slang::sqr: cannot launch a grid [8, 1, 1] of blocks [128, 1, 1]: expected at most 64 threads a block") ==
+      0u);
   BOOST_TEST(small->preferred_block() == 64u);
   square.launch(*small, 64);
   BOOST_TEST(square.outcome().right == 1000u);
@@ -238,7 +242,8 @@ BOOST_AUTO_TEST_CASE(limits_of_the_device_are_checked_before_a_launch) {
     return launch_error([&] { cuda_backend().check_launch("slang::sqr", shape, gpu(0)); });
   };
   BOOST_TEST(check({{2147483647u, 65535, 65535}, {1024, 1, 1}}) == "no LaunchError");
-  BOOST_TEST(check({{2147483648u, 1, 1}, {1, 1, 1}}).find("expected the grid's x from 1 to 2147483647") != std::string::npos);
+  BOOST_TEST(check({{2147483648u, 1, 1}, {1, 1, 1}}).find("expected the grid's x from 1 to 2147483647") !=
+             std::string::npos);
   BOOST_TEST(check({{1, 65536, 1}, {1, 1, 1}}).find("expected the grid's y from 1 to 65535") != std::string::npos);
   BOOST_TEST(check({{1, 1, 0}, {1, 1, 1}}).find("but got 0") != std::string::npos);
   BOOST_TEST(check({{1, 1, 1}, {1, 1, 65}}).find("expected the block's z from 1 to 64") != std::string::npos);
@@ -269,7 +274,8 @@ BOOST_FIXTURE_TEST_CASE(host_cost_of_a_launch_is_mostly_the_drivers, Loaded) {
   const double context = time([&] { const CurrentContext current(CudaGpu::of(gpu(0))); });
   const c10::impl::VirtualGuardImpl torch(c10::kCUDA);
   const double stream = time([&] { torch.getStreamNativeHandle(torch.getStream(gpu(0))); });
-  BOOST_TEST_MESSAGE("microseconds a launch: " << all << "; of which the context " << context << ", the stream " << stream);
+  BOOST_TEST_MESSAGE("microseconds a launch: " << all << "; of which the context " << context << ", the stream "
+                                               << stream);
   BOOST_TEST(square.outcome().right == 32u);
 }
 

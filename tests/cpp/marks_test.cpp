@@ -18,17 +18,21 @@ namespace {
 using Marks = std::set<std::string>;
 
 Marks cuda_marks(const KernelSource& source) {
-  return find_marks(compile_cuda(source.op, cuda_source_text(source), "sm_90", cuda_options(source)).ptx, source.view_count);
+  return find_marks(compile_cuda(source.op, cuda_source_text(source), "sm_90", cuda_options(source)).ptx,
+                    source.view_count);
 }
 
 Marks host_marks(const KernelSource& source) {
-  const std::string launcher = R"(extern "C" void entry(const TslArgs& args, uint3 thread, uint3 block, uint3 block_size, uint3 grid) {
+  const std::string launcher =
+      R"(extern "C" void entry(const TslArgs& args, uint3 thread, uint3 block, uint3 block_size, uint3 grid) {
   tsl::mark_control();
   Kernel kernel{{thread, block, block_size, grid, args}};
-  kernel.)" + source.text.entry + "();\n}\n";
+  kernel.)" +
+      source.text.entry + "();\n}\n";
   const TemporaryFolder folder;
   ProcessRequest request;
-  request.argv = {"c++", "-std=c++17", "-O2", "-w", "-shared", "-fPIC", "-x", "c++", "-", "-o", folder.file("kernel.so")};
+  request.argv = {
+      "c++", "-std=c++17", "-O2", "-w", "-shared", "-fPIC", "-x", "c++", "-", "-o", folder.file("kernel.so")};
   request.input = assemble_source(source, launcher);
   const ProcessResult result = run_process(request);
   BOOST_REQUIRE_MESSAGE(result.succeeded(), result.error);
@@ -44,6 +48,12 @@ bool has_nvrtc() {
     BOOST_TEST_MESSAGE("CUDA is skipped: " << error.what_without_backtrace());
     return false;
   }
+}
+
+// Reads of absent views and writes to those that are only read: what the run-time must not overlook.
+Marks faults(Marks marks) {
+  for (auto mark = marks.begin(); mark != marks.end();) mark = mark->rfind("uses", 0) == 0 ? marks.erase(mark) : ++mark;
+  return marks;
 }
 
 // The kernel also stores what it read of y to a third view.
@@ -62,13 +72,14 @@ BOOST_AUTO_TEST_CASE(well_formed_marks_are_found_wherever_they_stand) {
 }
 
 BOOST_AUTO_TEST_CASE(templates_of_marks_are_not_marks) {
-  const std::string text = "tsl-mark:control; tsl-mark:reads %2; tsl-mark:\" mark \"; tsl-mark:reads ; tsl-mark:reads 1";
+  const std::string text =
+      "tsl-mark:control; tsl-mark:reads %2; tsl-mark:\" mark \"; tsl-mark:reads ; tsl-mark:reads 1";
   BOOST_TEST(find_marks(text, 4).empty());
 }
 
 BOOST_AUTO_TEST_CASE(without_the_control_every_mark_counts_as_present) {
-  BOOST_TEST(find_marks("tsl-mark:reads 1;", 2) == (Marks{"reads 0", "reads 1", "writes 0", "writes 1"}),
-             boost::test_tools::per_element());
+  const Marks marks = find_marks("tsl-mark:reads 1;", 2);
+  for (const char* mark : {"reads 0", "reads 1", "writes 0", "writes 1"}) BOOST_TEST(marks.count(mark) == 1u, mark);
 }
 
 BOOST_AUTO_TEST_CASE(marks_survive_their_text_form) {
@@ -94,8 +105,8 @@ BOOST_AUTO_TEST_CASE(marks_are_present_exactly_where_their_code_is) {
   const bool cuda = has_nvrtc();
   for (const auto& [claim, source, expected] : cases) {
     BOOST_TEST_CONTEXT(claim) {
-      BOOST_TEST(host_marks(source) == expected, boost::test_tools::per_element());
-      if (cuda) BOOST_TEST(cuda_marks(source) == expected, boost::test_tools::per_element());
+      BOOST_TEST(faults(host_marks(source)) == expected, boost::test_tools::per_element());
+      if (cuda) BOOST_TEST(faults(cuda_marks(source)) == expected, boost::test_tools::per_element());
     }
   }
 }
@@ -103,6 +114,6 @@ BOOST_AUTO_TEST_CASE(marks_are_present_exactly_where_their_code_is) {
 BOOST_AUTO_TEST_CASE(store_that_is_never_reached_leaves_no_mark) {
   KernelSource source = square_source("v); if (i == 3 && x.id == 1) tsl_view(0).store<float>(i, v");
   source.make_view = "return k == 0 ? tsl::readonly(tsl::present_view(args, k)) : tsl::present_view(args, k);";
-  BOOST_TEST(host_marks(source).empty());
-  if (has_nvrtc()) BOOST_TEST(cuda_marks(source).empty());
+  BOOST_TEST(faults(host_marks(source)).empty());
+  if (has_nvrtc()) BOOST_TEST(faults(cuda_marks(source)).empty());
 }

@@ -24,7 +24,8 @@ __device__ void sqr__fwd__f32() {
   if (i >= x.sizes[0]) return;
   float v = x.load<float>(i);
   float old = y.load<float>(i);
-  y.store<float>(i, )" + expression + R"();
+  y.store<float>(i, )" +
+                     expression + R"();
 }
 )";
   source.make_view = "switch (k) {\n case 1: return " + y_view + ";\n default: return tsl::present_view(args, k);\n}";

@@ -23,7 +23,8 @@ constexpr const char* kSourceName = "torch_slang/kernel.cu";
 
 // A text or binary that NVRTC hands out by two calls, one for its size (terminator included, for texts).
 template <class GetSize, class Get>
-std::string take_output(NvrtcProgramHandle program, const GetSize& get_size, const Get& get, const char* call, const std::string& what) {
+std::string take_output(NvrtcProgramHandle program, const GetSize& get_size, const Get& get, const char* call,
+                        const std::string& what) {
   size_t size = 0;
   check_nvrtc(get_size(program, &size), call, what);
   std::string output(size, '\0');
@@ -70,7 +71,8 @@ CudaCompilation compile_cuda(const std::string& op, const std::string& source, c
   cache::count_run(cache::Compiler::Nvrtc);
   const std::string what = op + ": compiling for " + architecture;
   NvrtcProgramHandle handle = nullptr;
-  check_nvrtc(nvrtc().create_program(&handle, source.c_str(), kSourceName, 0, nullptr, nullptr), "nvrtcCreateProgram", what);
+  check_nvrtc(nvrtc().create_program(&handle, source.c_str(), kSourceName, 0, nullptr, nullptr), "nvrtcCreateProgram",
+              what);
   const NvrtcProgram program(handle);
 
   const std::string target = "--gpu-architecture=" + architecture;
@@ -79,11 +81,12 @@ CudaCompilation compile_cuda(const std::string& op, const std::string& source, c
   const NvrtcResult result = nvrtc().compile_program(handle, static_cast<int>(arguments.size()), arguments.data());
 
   CudaCompilation compilation;
-  compilation.log = without_terminator(take_output(handle, nvrtc().get_log_size, nvrtc().get_log, "nvrtcGetProgramLog", what));
+  compilation.log =
+      without_terminator(take_output(handle, nvrtc().get_log_size, nvrtc().get_log, "nvrtcGetProgramLog", what));
   if (result != kNvrtcSuccess) {
     const char* verdict = result == kNvrtcCompilationFailed ? " rejects the kernel" : " failed";
-    throw_compile_error(op, ": ", nvrtc_name(), verdict, " for ", architecture, " (", nvrtc().get_error_string(result), ")\n",
-                        compilation.log);
+    throw_compile_error(op, ": ", nvrtc_name(), verdict, " for ", architecture, " (", nvrtc().get_error_string(result),
+                        ")\n", compilation.log);
   }
   compilation.ptx = without_terminator(take_output(handle, nvrtc().get_ptx_size, nvrtc().get_ptx, "nvrtcGetPTX", what));
   compilation.image = is_virtual(architecture)
@@ -130,8 +133,8 @@ std::string architecture_for(const CudaTarget& target) {
   const int wanted = 10 * target.major + target.minor;
   if (std::find(known.begin(), known.end(), wanted) != known.end()) return "sm_" + std::to_string(wanted);
   const int newest = known.empty() ? 0 : *std::max_element(known.begin(), known.end());
-  TORCH_CHECK(wanted > newest, nvrtc_name(), " does not compile for ", target.name, " (compute capability ", target.major,
-              ".", target.minor, "): TORCH_SLANG_NVRTC can name an older one");
+  TORCH_CHECK(wanted > newest, nvrtc_name(), " does not compile for ", target.name, " (compute capability ",
+              target.major, ".", target.minor, "): TORCH_SLANG_NVRTC can name an older one");
   return "compute_" + std::to_string(newest);
 }
 

@@ -57,7 +57,9 @@ int registers_in_info(std::string_view info) {
 int registers_of_cubin(std::string_view cubin) {
   const auto header = structure_at<Elf64_Ehdr>(cubin, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return 0;
-  const auto section = [&](uint64_t index) { return structure_at<Elf64_Shdr>(cubin, header->e_shoff + index * header->e_shentsize); };
+  const auto section = [&](uint64_t index) {
+    return structure_at<Elf64_Shdr>(cubin, header->e_shoff + index * header->e_shentsize);
+  };
   const auto name_section = section(header->e_shstrndx);
   if (!name_section) return 0;
   const std::string_view names = content_of(cubin, *name_section);

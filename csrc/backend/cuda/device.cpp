@@ -44,7 +44,8 @@ CudaGpu::CudaGpu(int index) : index_(index) {
 
 int CudaGpu::attribute(int which) const {
   int value = 0;
-  check_driver(driver().device_get_attribute(&value, which, device_), "cuDeviceGetAttribute", "using cuda:" + std::to_string(index_));
+  check_driver(driver().device_get_attribute(&value, which, device_), "cuDeviceGetAttribute",
+               "using cuda:" + std::to_string(index_));
   return value;
 }
 

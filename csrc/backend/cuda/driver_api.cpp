@@ -47,8 +47,8 @@ std::string describe_driver_error(CudaResult result, const char* call) {
   const char* text = nullptr;
   driver().get_error_name(result, &name);
   driver().get_error_string(result, &text);
-  return c10::str(call, ": ", name != nullptr ? name : "unknown error ", name != nullptr ? "" : std::to_string(result), " (",
-                  text != nullptr ? text : "no description", ")");
+  return c10::str(call, ": ", name != nullptr ? name : "unknown error ", name != nullptr ? "" : std::to_string(result),
+                  " (", text != nullptr ? text : "no description", ")");
 }
 
 void check_driver(CudaResult result, const char* call, const std::string& what) {

@@ -21,8 +21,8 @@ inline constexpr CudaResult kCudaSuccess = 0;
 
 enum CudaDeviceAttribute : int {
   kCudaMaxThreadsPerBlock = 1,
-  kCudaMaxBlockX = 2,  // y and z follow
-  kCudaMaxGridX = 5,   // y and z follow
+  kCudaMaxBlockX = 2,  // y and z follow in both
+  kCudaMaxGridX = 5,
   kCudaCapabilityMajor = 75,
   kCudaCapabilityMinor = 76,
 };
@@ -32,27 +32,30 @@ enum CudaFunctionAttribute : int { kCudaFunctionMaxThreads = 0, kCudaFunctionReg
 enum CudaCaptureMode : int { kCudaCaptureRelaxed = 2 };
 
 struct DriverApi {
+  template <class... Arguments>
+  using Call = ForeignFunction<CudaResult(Arguments...)>;
+
   explicit DriverApi(DynamicLibrary opened);
 
   DynamicLibrary library;
-  ForeignFunction<CudaResult(unsigned flags)> init{library, "cuInit"};
-  ForeignFunction<CudaResult(int* version)> driver_get_version{library, "cuDriverGetVersion"};
-  ForeignFunction<CudaResult(CudaResult, const char** name)> get_error_name{library, "cuGetErrorName"};
-  ForeignFunction<CudaResult(CudaResult, const char** text)> get_error_string{library, "cuGetErrorString"};
-  ForeignFunction<CudaResult(CudaDevice*, int ordinal)> device_get{library, "cuDeviceGet"};
-  ForeignFunction<CudaResult(char* name, int size, CudaDevice)> device_get_name{library, "cuDeviceGetName"};
-  ForeignFunction<CudaResult(int* value, int attribute, CudaDevice)> device_get_attribute{library, "cuDeviceGetAttribute"};
-  ForeignFunction<CudaResult(CudaContext*, CudaDevice)> primary_context_retain{library, "cuDevicePrimaryCtxRetain"};
-  ForeignFunction<CudaResult(CudaContext*)> context_get_current{library, "cuCtxGetCurrent"};
-  ForeignFunction<CudaResult(CudaContext)> context_set_current{library, "cuCtxSetCurrent"};
-  ForeignFunction<CudaResult(CudaModule*, const void* image)> module_load_data{library, "cuModuleLoadData"};
-  ForeignFunction<CudaResult(CudaFunction*, CudaModule, const char* name)> module_get_function{library, "cuModuleGetFunction"};
-  ForeignFunction<CudaResult(int* value, int attribute, CudaFunction)> function_get_attribute{library, "cuFuncGetAttribute"};
-  ForeignFunction<CudaResult(CudaFunction, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                             unsigned block_z, unsigned shared_bytes, CudaStream, void** parameters, void** extra)>
+  Call<unsigned> init{library, "cuInit"};
+  Call<int*> driver_get_version{library, "cuDriverGetVersion"};
+  Call<CudaResult, const char**> get_error_name{library, "cuGetErrorName"};
+  Call<CudaResult, const char**> get_error_string{library, "cuGetErrorString"};
+  Call<CudaDevice*, int> device_get{library, "cuDeviceGet"};
+  Call<char*, int, CudaDevice> device_get_name{library, "cuDeviceGetName"};
+  Call<int*, int, CudaDevice> device_get_attribute{library, "cuDeviceGetAttribute"};
+  Call<CudaContext*, CudaDevice> primary_context_retain{library, "cuDevicePrimaryCtxRetain"};
+  Call<CudaContext*> context_get_current{library, "cuCtxGetCurrent"};
+  Call<CudaContext> context_set_current{library, "cuCtxSetCurrent"};
+  Call<CudaModule*, const void*> module_load_data{library, "cuModuleLoadData"};
+  Call<CudaFunction*, CudaModule, const char*> module_get_function{library, "cuModuleGetFunction"};
+  Call<int*, int, CudaFunction> function_get_attribute{library, "cuFuncGetAttribute"};
+  // Function, grid, block, bytes of dynamic shared memory, stream, pointers to the parameters, extra options.
+  Call<CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaStream, void**, void**>
       launch_kernel{library, "cuLaunchKernel"};
-  ForeignFunction<CudaResult(int* mode)> exchange_capture_mode{library, "cuThreadExchangeStreamCaptureMode"};
-  ForeignFunction<CudaResult(CudaFunction)> function_load{library, "cuFuncLoad", Need::Optional};  // from CUDA 12.4 on
+  Call<int*> exchange_capture_mode{library, "cuThreadExchangeStreamCaptureMode"};
+  Call<CudaFunction> function_load{library, "cuFuncLoad", Need::Optional};  // from CUDA 12.4 on
 };
 
 // Opened and initialised at the first call. An error says what is missing: the library, a symbol or a device.

@@ -35,7 +35,8 @@ CudaStream current_stream(int gpu) {
 CudaKernel::CudaKernel(const KernelSource& source, const CudaGpu& gpu, CudaBinary binary)
     : op_(source.op), gpu_(gpu), args_size_(argument_block_size(source)), marks_(std::move(binary.marks)) {
   load(binary.image);
-  log_debug(op_, " on ", gpu.target().name, ": ", registers_, " registers a thread, at most ", max_threads_, " threads a block");
+  log_debug(op_, " on ", gpu.target().name, ": ", registers_, " registers a thread, at most ", max_threads_,
+            " threads a block");
 }
 
 void CudaKernel::load(const std::string& image) {
@@ -49,32 +50,37 @@ void CudaKernel::load(const std::string& image) {
   if (driver().function_load) check_driver(driver().function_load(function_), "cuFuncLoad", what);
 
   int max_threads = 0;
-  check_driver(driver().function_get_attribute(&max_threads, kCudaFunctionMaxThreads, function_), "cuFuncGetAttribute", what);
-  check_driver(driver().function_get_attribute(&registers_, kCudaFunctionRegisters, function_), "cuFuncGetAttribute", what);
+  check_driver(driver().function_get_attribute(&max_threads, kCudaFunctionMaxThreads, function_), "cuFuncGetAttribute",
+               what);
+  check_driver(driver().function_get_attribute(&registers_, kCudaFunctionRegisters, function_), "cuFuncGetAttribute",
+               what);
   max_threads_ = static_cast<uint32_t>(max_threads);
 }
 
 void CudaKernel::launch(const LaunchShape& shape, const void* args, size_t args_size) const {
-  TORCH_INTERNAL_ASSERT(args_size >= args_size_, op_, ": the argument block has ", args_size, " bytes, the kernel expects ", args_size_);
+  TORCH_INTERNAL_ASSERT(args_size >= args_size_, op_, ": the argument block has ", args_size,
+                        " bytes, the kernel expects ", args_size_);
   if (threads_in_block(shape) > max_threads_) refuse_block(shape);
   const CurrentContext context(gpu_);
   void* parameters[] = {const_cast<void*>(args)};  // the driver copies what it points to
-  const CudaResult result =
-      driver().launch_kernel(function_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2],
-                             /*shared_bytes=*/0, current_stream(gpu_.index()), parameters, /*extra=*/nullptr);
+  const CudaResult result = driver().launch_kernel(
+      function_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2],
+      /*shared_bytes=*/0, current_stream(gpu_.index()), parameters, /*extra=*/nullptr);
   if (result != kCudaSuccess) fail_launch(result, shape);
 }
 
 void CudaKernel::fail_launch(CudaResult result, const LaunchShape& shape) const {
-  throw_launch_error(op_, ": launching a ", describe(shape), " on ", gpu_.target().name, " failed: ",
-                     describe_driver_error(result, "cuLaunchKernel"),
-                     comes_from_earlier_work(result) ? ". This error may come from an earlier kernel; CUDA_LAUNCH_BLOCKING=1 shows which" : "");
+  throw_launch_error(op_, ": launching a ", describe(shape), " on ", gpu_.target().name,
+                     " failed: ", describe_driver_error(result, "cuLaunchKernel"),
+                     comes_from_earlier_work(result)
+                         ? ". This error may come from an earlier kernel; CUDA_LAUNCH_BLOCKING=1 shows which"
+                         : "");
 }
 
 void CudaKernel::refuse_block(const LaunchShape& shape) const {
   throw_launch_error(op_, ": cannot launch a ", describe(shape), ": expected at most ", max_threads_,
-                     " threads a block for this kernel, which has ", registers_, " registers a thread, on ", gpu_.target().name,
-                     ", but got ", threads_in_block(shape));
+                     " threads a block for this kernel, which has ", registers_, " registers a thread, on ",
+                     gpu_.target().name, ", but got ", threads_in_block(shape));
 }
 
 uint32_t CudaKernel::preferred_block() const { return std::min(kPreferredBlock, max_threads_); }

@@ -5,7 +5,8 @@ namespace {
 
 // Each thread makes a kernel object from its own indices and runs the entry. The block's and the grid's dimensions are the
 // hardware's, in special registers and constant memory, which costs less than reading the argument block.
-constexpr const char* kText = R"(extern "C" __global__ void LAUNCH_BOUNDS tsl_entry(const __grid_constant__ TslArgs args) {
+constexpr const char* kText =
+    R"(extern "C" __global__ void LAUNCH_BOUNDS tsl_entry(const __grid_constant__ TslArgs args) {
   tsl::mark_control();
   Kernel kernel{{make_uint3(threadIdx.x, threadIdx.y, threadIdx.z), make_uint3(blockIdx.x, blockIdx.y, blockIdx.z),
                  make_uint3(blockDim.x, blockDim.y, blockDim.z), make_uint3(gridDim.x, gridDim.y, gridDim.z), args}};
@@ -13,7 +14,9 @@ constexpr const char* kText = R"(extern "C" __global__ void LAUNCH_BOUNDS tsl_en
 }
 )";
 
-void replace(std::string& text, const std::string& word, const std::string& by) { text.replace(text.find(word), word.size(), by); }
+void replace(std::string& text, const std::string& word, const std::string& by) {
+  text.replace(text.find(word), word.size(), by);
+}
 
 }  // namespace
 

@@ -19,25 +19,28 @@ inline constexpr NvrtcResult kNvrtcSuccess = 0;
 inline constexpr NvrtcResult kNvrtcCompilationFailed = 6;
 
 struct NvrtcApi {
+  template <class... Arguments>
+  using Call = ForeignFunction<NvrtcResult(Arguments...)>;
+  using Texts = const char* const*;
+
   explicit NvrtcApi(const std::string& path);
 
   std::optional<DynamicLibrary> builtins;  // held open: see nvrtc_api.cpp
   DynamicLibrary library;
-  ForeignFunction<NvrtcResult(int* major, int* minor)> version{library, "nvrtcVersion"};
+  Call<int*, int*> version{library, "nvrtcVersion"};
   ForeignFunction<const char*(NvrtcResult)> get_error_string{library, "nvrtcGetErrorString"};
-  ForeignFunction<NvrtcResult(int* count)> get_architecture_count{library, "nvrtcGetNumSupportedArchs"};
-  ForeignFunction<NvrtcResult(int* architectures)> get_architectures{library, "nvrtcGetSupportedArchs"};
-  ForeignFunction<NvrtcResult(NvrtcProgramHandle*, const char* source, const char* name, int header_count, const char* const* headers,
-                              const char* const* header_names)>
-      create_program{library, "nvrtcCreateProgram"};
-  ForeignFunction<NvrtcResult(NvrtcProgramHandle*)> destroy_program{library, "nvrtcDestroyProgram"};
-  ForeignFunction<NvrtcResult(NvrtcProgramHandle, int count, const char* const* options)> compile_program{library, "nvrtcCompileProgram"};
-  ForeignFunction<NvrtcResult(NvrtcProgramHandle, size_t*)> get_log_size{library, "nvrtcGetProgramLogSize"};
-  ForeignFunction<NvrtcResult(NvrtcProgramHandle, char*)> get_log{library, "nvrtcGetProgramLog"};
-  ForeignFunction<NvrtcResult(NvrtcProgramHandle, size_t*)> get_ptx_size{library, "nvrtcGetPTXSize"};
-  ForeignFunction<NvrtcResult(NvrtcProgramHandle, char*)> get_ptx{library, "nvrtcGetPTX"};
-  ForeignFunction<NvrtcResult(NvrtcProgramHandle, size_t*)> get_cubin_size{library, "nvrtcGetCUBINSize"};
-  ForeignFunction<NvrtcResult(NvrtcProgramHandle, char*)> get_cubin{library, "nvrtcGetCUBIN"};
+  Call<int*> get_architecture_count{library, "nvrtcGetNumSupportedArchs"};
+  Call<int*> get_architectures{library, "nvrtcGetSupportedArchs"};
+  // Program, source, its name, number of headers, headers, their names.
+  Call<NvrtcProgramHandle*, const char*, const char*, int, Texts, Texts> create_program{library, "nvrtcCreateProgram"};
+  Call<NvrtcProgramHandle*> destroy_program{library, "nvrtcDestroyProgram"};
+  Call<NvrtcProgramHandle, int, Texts> compile_program{library, "nvrtcCompileProgram"};
+  Call<NvrtcProgramHandle, size_t*> get_log_size{library, "nvrtcGetProgramLogSize"};
+  Call<NvrtcProgramHandle, char*> get_log{library, "nvrtcGetProgramLog"};
+  Call<NvrtcProgramHandle, size_t*> get_ptx_size{library, "nvrtcGetPTXSize"};
+  Call<NvrtcProgramHandle, char*> get_ptx{library, "nvrtcGetPTX"};
+  Call<NvrtcProgramHandle, size_t*> get_cubin_size{library, "nvrtcGetCUBINSize"};
+  Call<NvrtcProgramHandle, char*> get_cubin{library, "nvrtcGetCUBIN"};
 };
 
 const NvrtcApi& nvrtc();  // throws as find_nvrtc does, or naming a missing symbol

@@ -37,12 +37,14 @@ std::vector<std::string> folders_to_search() {
   const std::string torch = torch_library_folder();
   folders.push_back(torch);
   const std::string nvidia = join_path(parent_path(parent_path(torch)), "nvidia");  // site-packages/nvidia
-  for (const std::string& package : list_folder(nvidia)) folders.push_back(join_path(join_path(nvidia, package), "lib"));
+  for (const std::string& package : list_folder(nvidia))
+    folders.push_back(join_path(join_path(nvidia, package), "lib"));
   append_split(environment_or("LD_LIBRARY_PATH", ""), folders);
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
     if (const auto home = environment(variable)) folders.push_back(join_path(*home, "lib64"));
   }
-  for (const char* place : {"/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"}) {
+  for (const char* place :
+       {"/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"}) {
     folders.emplace_back(place);
   }
   return folders;
@@ -85,8 +87,9 @@ std::string find_nvrtc() {
     if (driver_major == 0 || major_version(path) <= driver_major) return path;
     unusable = path;
   }
-  TORCH_CHECK(unusable.empty(), "the driver of this machine supports CUDA ", driver_major, ", but the only NVRTC found is ", unusable,
-              ": install the one of CUDA ", driver_major, ", or name it in TORCH_SLANG_NVRTC");
+  TORCH_CHECK(unusable.empty(), "the driver of this machine supports CUDA ", driver_major,
+              ", but the only NVRTC found is ", unusable, ": install the one of CUDA ", driver_major,
+              ", or name it in TORCH_SLANG_NVRTC");
   TORCH_CHECK(false, "compiling Slang kernels for CUDA needs NVRTC (", kNames[0], " or ", kNames[1],
               "), which was not found in the process, beside torch in ", torch_library_folder(),
               ", in LD_LIBRARY_PATH, CUDA_HOME or /usr/local/cuda: `pip install nvidia-cuda-nvrtc` brings it, and "

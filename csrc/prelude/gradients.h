@@ -17,28 +17,30 @@ struct TakeFrom {
   template <class T> TSL_INLINE void operator()(T* place, T& taken) const { taken = atomicExch(place, T(0)); }
 };
 
-TSL_INLINE bool wanted(const TensorView& gradient) { return !gradient.absent && gradient.data != nullptr; }
+template <class Index> TSL_INLINE bool wanted(const TensorView& gradient, Index index) {
+  return !gradient.absent && gradient.data != nullptr && gradient.inside(index);
+}
 
 }  // namespace tsl
 
 template <class T, class Index>
 TSL_INLINE void tsl_accumulate(TensorView gradient, Index index, T amount) {
-  if (tsl::wanted(gradient)) tsl::for_each_scalar(gradient.data_ptr_at<T>(index), amount, tsl::AddTo{});
+  if (tsl::wanted(gradient, index)) tsl::for_each_scalar(gradient.data_ptr_at<T>(index), amount, tsl::AddTo{});
 }
 
 template <class T, class Index>
 TSL_INLINE T tsl_take(TensorView gradient, Index index) {
   T taken{};
-  if (tsl::wanted(gradient)) tsl::for_each_scalar(gradient.data_ptr_at<T>(index), taken, tsl::TakeFrom{});
+  if (tsl::wanted(gradient, index)) tsl::for_each_scalar(gradient.data_ptr_at<T>(index), taken, tsl::TakeFrom{});
   return taken;
 }
 
 template <class T, class Index>
 TSL_INLINE void tsl_set(TensorView gradient, Index index, T amount) {
-  if (tsl::wanted(gradient)) gradient.store<T>(index, amount);
+  if (tsl::wanted(gradient, index)) gradient.store<T>(index, amount);
 }
 
 template <class T, class Index>
 TSL_INLINE T tsl_get(TensorView gradient, Index index) {
-  return tsl::wanted(gradient) ? gradient.load<T>(index) : T{};
+  return tsl::wanted(gradient, index) ? gradient.load<T>(index) : T{};
 }

@@ -28,6 +28,12 @@ struct TensorView {
 
   template <class... Index> TSL_INLINE long long offset(Index... index) const { return offset_from<0>(index...); }
 
+  // In debug mode, whether there is such an element; if not, it is reported. Otherwise that is the kernel's affair.
+  template <class... Index> TSL_INLINE bool inside(Index... index) const {
+    if constexpr (TSL_DEBUG) return inside_from<0>(index...);
+    else return true;
+  }
+
   template <class T> TSL_INLINE T* data_ptr() const { return reinterpret_cast<T*>(data); }
   template <class T, class... Index> TSL_INLINE T* data_ptr_at(Index... index) const {
     return reinterpret_cast<T*>(data + offset(index...));
@@ -38,16 +44,15 @@ struct TensorView {
   }
 
  private:
-  template <int kDimension> TSL_INLINE long long offset_from() const { return 0; }
-  template <int kDimension, class... Index> TSL_INLINE long long offset_from(uint first, Index... rest) const;
-  template <int kDimension> TSL_INLINE long long offset_from(uint1 index) const { return offset_from<0>(index.x); }
-  template <int kDimension> TSL_INLINE long long offset_from(uint2 index) const { return offset_from<0>(index.x, index.y); }
-  template <int kDimension> TSL_INLINE long long offset_from(uint3 index) const {
-    return offset_from<0>(index.x, index.y, index.z);
-  }
-  template <int kDimension> TSL_INLINE long long offset_from(uint4 index) const {
-    return offset_from<0>(index.x, index.y, index.z, index.w);
-  }
+#define TSL_EACH_INDEX(R, name)                                                                                          \
+  template <int kDimension, class... Index> TSL_INLINE R name(uint first, Index... rest) const;                          \
+  template <int kDimension> TSL_INLINE R name(uint1 index) const { return name<0>(index.x); }                            \
+  template <int kDimension> TSL_INLINE R name(uint2 index) const { return name<0>(index.x, index.y); }                   \
+  template <int kDimension> TSL_INLINE R name(uint3 index) const { return name<0>(index.x, index.y, index.z); }          \
+  template <int kDimension> TSL_INLINE R name(uint4 index) const { return name<0>(index.x, index.y, index.z, index.w); }
+  TSL_EACH_INDEX(long long, offset_from)
+  TSL_EACH_INDEX(bool, inside_from)
+#undef TSL_EACH_INDEX
   template <class T, class A> TSL_INLINE void store_last(A i, T value) const { put<T>(value, i); }
   template <class T> TSL_INLINE void store_last(uint i, uint j, T value) const { put<T>(value, i, j); }
   template <class T> TSL_INLINE void store_last(uint i, uint j, uint k, T value) const { put<T>(value, i, j, k); }
@@ -61,7 +66,7 @@ struct TensorView {
 namespace tsl {
 
 #if TSL_DEBUG
-// Called in debug mode for an index outside its view; the element at index 0 is used instead.
+// Called in debug mode for an index outside its view. The access is then left out.
 #if TSL_CUDA
 TSL_INLINE void report_index(int view, int dimension, uint index, uint size) {
   printf("torch_slang: index %u is outside dimension %d of view %d, which has %u elements\n", index, dimension, view, size);
@@ -142,25 +147,32 @@ TSL_INLINE void write_element(Matrix<T, R, C>* p, Matrix<T, R, C> value, bool al
 template <int kDimension, class... Index>
 TSL_INLINE long long TensorView::offset_from(uint first, Index... rest) const {
   static_assert(kDimension < kTslMaxDims, "TensorView: too many indices");
-#if TSL_DEBUG
-  if (first >= sizes[kDimension]) {
-    if (!absent) tsl::report_index(id, kDimension, first, sizes[kDimension]);
-    first = 0;
-  }
-#endif
   if constexpr (sizeof...(rest) == 0) return strides[kDimension] * first;
   else return strides[kDimension] * first + offset_from<kDimension + 1>(rest...);
+}
+
+template <int kDimension, class... Index>
+TSL_INLINE bool TensorView::inside_from(uint first, Index... rest) const {
+#if TSL_DEBUG
+  if (first >= sizes[kDimension]) {
+    tsl::report_index(id, kDimension, first, sizes[kDimension]);
+    return false;
+  }
+#endif
+  if constexpr (sizeof...(rest) == 0) return true;
+  else return inside_from<kDimension + 1>(rest...);
 }
 
 template <class T, class... Index>
 TSL_INLINE T TensorView::load(Index... index) const {
   if (absent) return tsl::marked_absent_value<T>(id);
+  if (!inside(index...)) return T{};
   return tsl::read_element(data_ptr_at<T>(index...), aligned, readonly && TSL_INDEPENDENT);
 }
 
 template <class T, class... Index>
 TSL_INLINE void TensorView::put(T value, Index... index) const {
-  if (absent) return;
+  if (absent || !inside(index...)) return;
   if (readonly) tsl::mark_write(id);
   tsl::write_element(data_ptr_at<T>(index...), value, aligned);
 }

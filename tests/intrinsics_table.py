@@ -1,6 +1,7 @@
 """The table of what Slang's core offers to device code: each row an expression and its value in PyTorch.
 
-A row is an expression in `a`, `b` and `c`, numbers of one element type T, and the same on float64 or int64 tensors. Vectors,
+A row is an expression in `a`, `b` and `c`, numbers of one element type T, and the same on float64 or int64 tensors.
+Vectors,
 matrices, half and the rest are reached through such expressions, so a row needs no kinds of its own. V3 is a vector of
 three T, M23 a matrix of two rows and three columns.
 """
@@ -96,7 +97,9 @@ def _compare(a: Tensor, b: Tensor) -> Tensor:
 
 # fmt: off
 _POSITIVE = (0.01, 8.0)
-_COMPARE = "(a < b ? 1 : 0) + (a <= b ? 2 : 0) + (a > b ? 4 : 0) + (a >= b ? 8 : 0) + (a == b ? 16 : 0) + (a != b ? 32 : 0)"
+_COMPARE = (
+    "(a < b ? 1 : 0) + (a <= b ? 2 : 0) + (a > b ? 4 : 0) + (a >= b ? 8 : 0) + (a == b ? 16 : 0) + (a != b ? 32 : 0)"
+)
 
 SCALAR = [
     _unary("abs", torch.abs),
@@ -160,16 +163,19 @@ SCALAR = [
     Row("comparisons", _COMPARE, lambda a, b, c: _compare(a, b), to_int=True),
     Row("comparisons of equals", _COMPARE, lambda a, b, c: _compare(a, b), b=(-4, -4), to_int=True),
     Row("logic", "(a > z && b > z ? 1 : 0) + (a > z || b > z ? 2 : 0) + (!(a > z) ? 4 : 0)",
-        lambda a, b, c: ((a > 0) & (b > 0)) * 1 + ((a > 0) | (b > 0)) * 2 + (a <= 0) * 4, to_int=True, statements="T z = T(0);"),
+        lambda a, b, c: ((a > 0) & (b > 0)) * 1 + ((a > 0) | (b > 0)) * 2 + (a <= 0) * 4, to_int=True,
+        statements="T z = T(0);"),
     Row("to int", "int(a)", lambda a, b, c: torch.trunc(a), to_int=True),
     Row("to uint", "int(uint(a))", lambda a, b, c: torch.trunc(a), a=(0, 8), to_int=True),
     Row("to int64", "int(int64_t(a) * 3)", lambda a, b, c: torch.trunc(a) * 3, to_int=True),
     Row("to bool", "bool(floor(a)) ? 1 : 0", lambda a, b, c: torch.floor(a) != 0, to_int=True),
     Row("from integers", "T(int(a)) + T(uint(b)) + T(int64_t(c)) + T(bool(floor(a)))", scale=16, b=(0, 4),
         reference=lambda a, b, c: a.trunc() + b.trunc() + c.trunc() + (a.floor() != 0)),
-    Row("through half", "T(half(a)) + T(float(half(b)))", lambda a, b, c: a.half().double() + b.half().double(), scale=8),
+    Row("through half", "T(half(a)) + T(float(half(b)))", lambda a, b, c: a.half().double() + b.half().double(),
+        scale=8),
     Row("constant tables", "a * numbers[1] + pairs[2].y + T(tiny)", lambda a, b, c: a * 2.5 + 9 + 2.0**-20, scale=16,
-        statements="static const T numbers[3] = {T(1), T(2.5), T(-3)}; static const half tiny = half(9.5367431640625e-07);"
+        statements="static const T numbers[3] = {T(1), T(2.5), T(-3)}; "
+                   "static const half tiny = half(9.5367431640625e-07);"
                    "static const V2 pairs[3] = {V2(1, 2), V2(3, 4), V2(8, 9)};"),
     Row("constants by index", "numbers[i] * pairs[2 - i].x", scale=40, a=(0, 2.9),
         reference=lambda a, b, c: _pick(_vector(0 * a + 1, 0 * a + 2.5, 0 * a - 3), a.floor())
@@ -189,13 +195,17 @@ _UV = "V3 u = V3(a, b, c); V3 v = V3(c, a, b);"
 
 VECTOR = [
     Row("dot", "dot(u, v)", _uv(lambda u, v: (u * v).sum(-1)), statements=_UV, scale=48),
-    Row("cross", "dot(cross(u, v), V3(1, 2, 3))", _uv(lambda u, v: (torch.linalg.cross(u, v) * _like(u, 1, 2, 3)).sum(-1)),
+    Row("cross", "dot(cross(u, v), V3(1, 2, 3))", _uv(lambda u, v: (torch.linalg.cross(u, v) * _like(u, 1, 2,
+        3)).sum(-1)),
         statements=_UV, scale=150),
-    Row("length", "length(u) + distance(u, v)", _uv(lambda u, v: u.norm(dim=-1) + (u - v).norm(dim=-1)), statements=_UV, scale=16),
+    Row("length", "length(u) + distance(u, v)", _uv(lambda u, v: u.norm(dim=-1) + (u - v).norm(dim=-1)),
+        statements=_UV, scale=16),
     Row("normalize", "normalize(u).y", _uv(lambda u, v: _unit(u)[..., 1]), a=(1, 4), statements=_UV, scale=1),
-    Row("reflect", "reflect(u, v).x", _uv(lambda u, v: (u - 2 * (u * v).sum(-1, keepdim=True) * v)[..., 0]), statements=_UV,
+    Row("reflect", "reflect(u, v).x", _uv(lambda u, v: (u - 2 * (u * v).sum(-1, keepdim=True) * v)[..., 0]),
+        statements=_UV,
         scale=400),
-    Row("refract", "refract(normalize(u), normalize(v), T(0.5)).z", _uv(lambda u, v: _refract(_unit(u), _unit(v), 0.5)[..., 2]),
+    Row("refract", "refract(normalize(u), normalize(v), T(0.5)).z", _uv(lambda u, v: _refract(_unit(u), _unit(v),
+        0.5)[..., 2]),
         a=(1, 4), b=(1, 4), c=(1, 4), statements=_UV, scale=8),
     Row("vector arithmetic", "w.x + w.y + w.z", _uv(lambda u, v: (u * v + u - v / 2 - 3 * u).sum(-1)), scale=100,
         statements=_UV + "V3 w = u * v + u - v / T(2) - T(3) * u;"),
@@ -204,7 +214,8 @@ VECTOR = [
     Row("vector comparisons", "(any(p) ? 1 : 0) + (all(p) ? 2 : 0) + (any(!p && (u != v)) ? 4 : 0)", to_int=True,
         reference=_uv(lambda u, v: (u < v).any(-1) * 1 + (u < v).all(-1) * 2 + (u > v).any(-1) * 4),
         statements=_UV + "bool3 p = u < v;"),
-    Row("vector select", "dot(select(u > v, u, v), V3(1, 2, 3))", _uv(lambda u, v: (u.maximum(v) * _like(u, 1, 2, 3)).sum(-1)),
+    Row("vector select", "dot(select(u > v, u, v), V3(1, 2, 3))", _uv(lambda u, v: (u.maximum(v) * _like(u, 1, 2,
+        3)).sum(-1)),
         statements=_UV, scale=40),
     Row("vector functions", "dot(sin(u) + max(u, v) + floor(v) + abs(u), V3(1))",
         _uv(lambda u, v: (u.sin() + u.maximum(v) + v.floor() + u.abs()).sum(-1)), statements=_UV, scale=64),
@@ -219,7 +230,8 @@ VECTOR = [
     Row("vector conversions", "T(i.x) + T(i.y) * T(10) + T(h.x) + V4(V2(a, b), T(1), c).w", scale=64,
         reference=lambda a, b, c: a.trunc() + 10 * b.trunc() + c.half().double() + c,
         statements="int2 i = int2(V2(a, b)); half3 h = half3(V3(c));"),
-    Row("one-component vector", "(o * o + o).x", lambda a, b, c: a * a + a, statements="vector<T, 1> o = vector<T, 1>(a);", scale=16),
+    Row("one-component vector", "(o * o + o).x", lambda a, b, c: a * a + a,
+        statements="vector<T, 1> o = vector<T, 1>(a);", scale=16),
 ]
 
 
@@ -250,10 +262,12 @@ MATRIX = [
         reference=lambda a, b, c: (_times(_matrix(2, a, b, c, a + b), _vector(b, c)) * _like(a, 1, 2)).sum(-1)),
     Row("vector times matrix", "dot(mul(V2(b, c), m), V2(3, 4))", scale=400, statements=_MN,
         reference=lambda a, b, c: (_times(_matrix(2, a, b, c, a + b).mT, _vector(b, c)) * _like(a, 3, 4)).sum(-1)),
-    Row("oblong matrices", _WEIGH, lambda a, b, c: _weigh(_matrix(2, a, b, c, c, b, a) @ _matrix(3, a, b, b, c, c, a)), scale=700,
+    Row("oblong matrices", _WEIGH, lambda a, b, c: _weigh(_matrix(2, a, b, c, c, b, a) @ _matrix(3, a, b, b, c, c,
+        a)), scale=700,
         statements="M23 p = M23(a, b, c, c, b, a); M32 q = M32(a, b, b, c, c, a); M22 r = mul(p, q);"),
     Row("matrix comparisons", "dot(select(g[0], m[0], n[0]), V2(1, 2)) + (any(g[1]) ? T(100) : T(0))", scale=120,
-        reference=_mn(lambda m, n: (m.maximum(n)[..., 0, :] * _like(m, 1, 2)).sum(-1) + 100 * (m > n)[..., 1, :].any(-1)),
+        reference=_mn(lambda m, n: (m.maximum(n)[..., 0, :] * _like(m, 1, 2)).sum(-1) + 100 * (m > n)[..., 1,
+        :].any(-1)),
         statements=_MN + "matrix<bool, 2, 2> g = m > n;"),
     Row("matrix functions", _WEIGH, _mn(lambda m, n: _weigh(m.abs() + m.maximum(n) + m.cos())), scale=200,
         statements=_MN + "M22 r = abs(m) + max(m, n) + cos(m);"),
@@ -265,7 +279,8 @@ MATRIX = [
 ]
 
 BITS = [
-    Row("asuint and asint", "int(asuint(a) & 0xffffu) + asint(b)", lambda a, b, c: (_bits(a) & 0xFFFF) + _bits(b), b=(1, 2),
+    Row("asuint and asint", "int(asuint(a) & 0xffffu) + asint(b)", lambda a, b, c: (_bits(a) & 0xFFFF) + _bits(b),
+        b=(1, 2),
         types=("float",), to_int=True),
     Row("asfloat", "asfloat(asuint(a)) + asfloat(asint(b))", lambda a, b, c: a + b, types=("float",), scale=8),
     Row("float16 bits", "f16tof32(f32tof16(a)) + float(asfloat16(asuint16(half(b))))", types=("float",), scale=8,
@@ -282,52 +297,70 @@ _HUNDRED = (-99, 99)
 _DIGIT = (0, 9)
 
 INTEGER = [
-    Row("integer arithmetic", "T((a + b) * c - a)", lambda a, b, c: (a + b) * c - a, a=(5, 8), b=(0, 4), c=(1, 9), types=INTEGERS),
-    Row("integer division", "T(a / b)", lambda a, b, c: a.div(b, rounding_mode="trunc"), a=_HUNDRED, b=(1, 11), types=SIGNED),
+    Row("integer arithmetic", "T((a + b) * c - a)", lambda a, b, c: (a + b) * c - a, a=(5, 8), b=(0, 4), c=(1, 9),
+        types=INTEGERS),
+    Row("integer division", "T(a / b)", lambda a, b, c: a.div(b, rounding_mode="trunc"), a=_HUNDRED, b=(1, 11),
+        types=SIGNED),
     Row("integer remainder", "T(a % b)", lambda a, b, c: a.fmod(b), a=_HUNDRED, b=(1, 11), types=SIGNED),
     Row("shifts", "T((a << 3) + (b >> 2))", lambda a, b, c: (a << 3) + (b >> 2), a=_DIGIT, b=(0, 99), types=INTEGERS),
     Row("right shift of a negative number", "T(a >> 2)", lambda a, b, c: a >> 2, a=(-99, -1), types=SIGNED),
-    Row("bit operators", "T((a & b) | (c ^ a))", lambda a, b, c: (a & b) | (c ^ a), a=(0, 99), b=(0, 99), c=(0, 99), types=INTEGERS),
+    Row("bit operators", "T((a & b) | (c ^ a))", lambda a, b, c: (a & b) | (c ^ a), a=(0, 99), b=(0, 99), c=(0, 99),
+        types=INTEGERS),
     Row("complement", "T(~a & T(127))", lambda a, b, c: ~a & 127, a=(0, 99), types=INTEGERS),
     Row("integer min and max", "T(min(a, b) + max(b, c) * T(2))", lambda a, b, c: a.minimum(b) + 2 * b.maximum(c),
         a=_DIGIT, b=_DIGIT, c=_DIGIT, types=INTEGERS),
     Row("integer clamp", "clamp(a, T(2), T(7))", lambda a, b, c: a.clamp(2, 7), a=_DIGIT, types=INTEGERS),
     Row("integer abs", "abs(a)", lambda a, b, c: a.abs(), a=_SMALL, types=SIGNED),
     Row("integer sign", "sign(a)", lambda a, b, c: a.sign(), a=_SMALL, types=WIDE, to_int=True),
-    Row("countbits", "int(countbits(uint(a)))", lambda a, b, c: sum((a >> i) & 1 for i in range(32)), a=(0, 2**31 - 1), types=_INT,
+    Row("countbits", "int(countbits(uint(a)))", lambda a, b, c: sum((a >> i) & 1 for i in range(32)), a=(0,
+        2**31 - 1), types=_INT,
         to_int=True),
-    Row("reversebits", "int(reversebits(uint(a)) >> 1)", lambda a, b, c: sum(((a >> i) & 1) << (30 - i) for i in range(31)),
+    Row("reversebits", "int(reversebits(uint(a)) >> 1)", lambda a, b,
+        c: sum(((a >> i) & 1) << (30 - i) for i in range(31)),
         a=(0, 2**30), types=_INT, to_int=True),
-    Row("firstbithigh", "firstbithigh(a)", lambda a, b, c: _highest_bit(torch.where(a < 0, ~a, a)), a=_NEAR_ZERO, types=_INT,
+    Row("firstbithigh", "firstbithigh(a)", lambda a, b, c: _highest_bit(torch.where(a < 0, ~a, a)), a=_NEAR_ZERO,
+        types=_INT,
         to_int=True),
     Row("firstbithigh unsigned", "int(firstbithigh(uint(a)))", lambda a, b, c: torch.where(a < 0, 31, _highest_bit(a)),
         a=_NEAR_ZERO, types=_INT, to_int=True),
     Row("firstbitlow", "firstbitlow(a)", lambda a, b, c: _highest_bit(a & -a), a=_NEAR_ZERO, types=_INT, to_int=True),
-    Row("firstbit of zero", "firstbitlow(a - a) + 3 * firstbithigh(a & 0)", lambda a, b, c: 0 * a - 4, types=_INT, to_int=True),
-    Row("unsigned division", "int(uint(a) / uint(b))", lambda a, b, c: (a & 0xFFFFFFFF) // b, a=_HUNDRED, b=(3, 11), types=_INT,
+    Row("firstbit of zero", "firstbitlow(a - a) + 3 * firstbithigh(a & 0)", lambda a, b, c: 0 * a - 4, types=_INT,
+        to_int=True),
+    Row("unsigned division", "int(uint(a) / uint(b))", lambda a, b, c: (a & 0xFFFFFFFF) // b, a=_HUNDRED, b=(3, 11),
+        types=_INT,
         to_int=True),
     Row("unsigned comparison", "uint(a) < uint(b) ? 1 : 0", lambda a, b, c: (a & 0xFFFFFFFF) < (b & 0xFFFFFFFF),
         a=_SMALL, b=_SMALL, types=_INT, to_int=True),
-    Row("unsigned wrap", "int((uint(a) * 2654435769u) >> 4)", lambda a, b, c: ((a * 2654435769) & 0xFFFFFFFF) >> 4, a=(0, 2**20),
+    Row("unsigned wrap", "int((uint(a) * 2654435769u) >> 4)", lambda a, b, c: ((a * 2654435769) & 0xFFFFFFFF) >> 4,
+        a=(0, 2**20),
         types=_INT, to_int=True),
-    Row("narrowing", "int(int8_t(a)) + int(uint8_t(a)) * 3 + int(int16_t(a)) * 5 + int(uint16_t(a)) * 7", types=_INT, to_int=True,
-        a=(-100000, 100000), reference=lambda a, b, c: _wrap(8, a) + (a & 0xFF) * 3 + _wrap(16, a) * 5 + (a & 0xFFFF) * 7),
+    Row("narrowing", "int(int8_t(a)) + int(uint8_t(a)) * 3 + int(int16_t(a)) * 5 + int(uint16_t(a)) * 7", types=_INT,
+        to_int=True,
+        a=(-100000, 100000), reference=lambda a, b, c: _wrap(8, a) + (a & 0xFF) * 3 + _wrap(16,
+        a) * 5 + (a & 0xFFFF) * 7),
     Row("64-bit product", "T(a) * T(b) + (T(1) << 40)", lambda a, b, c: a * b + (1 << 40), a=(0, 2**31), b=(0, 2**20),
         types=("int64_t",)),
-    Row("unsigned 64-bit", "int(uint64_t(a) >> 60)", lambda a, b, c: torch.where(a < 0, 15, 0), a=_SMALL, types=("int64_t",),
+    Row("unsigned 64-bit", "int(uint64_t(a) >> 60)", lambda a, b, c: torch.where(a < 0, 15, 0), a=_SMALL,
+        types=("int64_t",),
         to_int=True),
-    Row("integer vectors", "r.x + T(2) * r.y + T(3) * r.z", _uv(lambda u, v: (((u * v + u) & 63) * _like(u, 1, 2, 3)).sum(-1)),
+    Row("integer vectors", "r.x + T(2) * r.y + T(3) * r.z", _uv(lambda u, v: (((u * v + u) & 63) * _like(u, 1, 2,
+        3)).sum(-1)),
         a=_DIGIT, b=_DIGIT, c=_DIGIT, types=WIDE, statements=_UV + "V3 r = (u * v + u) & V3(63);"),
-    Row("integer vector shifts", "r.x + r.y", lambda a, b, c: (a << 2) + (b << 3) - (a + b) % 7, a=_DIGIT, b=_DIGIT, types=WIDE,
+    Row("integer vector shifts", "r.x + r.y", lambda a, b, c: (a << 2) + (b << 3) - (a + b) % 7, a=_DIGIT, b=_DIGIT,
+        types=WIDE,
         statements="V2 s = V2(2, 3); V2 r = V2(a, b) << s; r.x = r.x - (a + b) % T(7);"),
-    Row("integer vector logic", "(any(p) ? 1 : 0) + (all(p) ? 2 : 0) + dot(i, i)", a=_DIGIT, b=_DIGIT, c=_DIGIT, types=_INT,
+    Row("integer vector logic", "(any(p) ? 1 : 0) + (all(p) ? 2 : 0) + dot(i, i)", a=_DIGIT, b=_DIGIT, c=_DIGIT,
+        types=_INT,
         reference=lambda a, b, c: ((a >= b) | (b >= c)) * 1 + ((a >= b) & (b >= c)) * 2 + a * a + b * b, to_int=True,
         statements="int2 i = int2(a, b); bool2 p = i >= int2(b, c);"),
-    Row("integer matrices", "r[0][0] + 2 * r[1][1]", lambda a, b, c: a * c + b * a + 2 * (c * b + (a + b) * c), a=_DIGIT, b=_DIGIT,
+    Row("integer matrices", "r[0][0] + 2 * r[1][1]", lambda a, b, c: a * c + b * a + 2 * (c * b + (a + b) * c),
+        a=_DIGIT, b=_DIGIT,
         c=_DIGIT, types=_INT, to_int=True, statements="int2x2 r = mul(int2x2(a, b, c, a + b), int2x2(c, b, a, c));"),
-    Row("bool vectors", "(all(p && q) ? 1 : 0) + (any(p || q) ? 2 : 0) + (any(p) == all(q) ? 4 : 0)", types=_INT, to_int=True,
+    Row("bool vectors", "(all(p && q) ? 1 : 0) + (any(p || q) ? 2 : 0) + (any(p) == all(q) ? 4 : 0)", types=_INT,
+        to_int=True,
         a=_SMALL, b=_SMALL, c=_SMALL, statements="bool2 p = bool2(a > 0, b > 0); bool2 q = bool2(c > 0, a > b);",
-        reference=lambda a, b, c: ((a > 0) & (b > 0) & (c > 0) & (a > b)) * 1 + ((a > 0) | (b > 0) | (c > 0) | (a > b)) * 2
+        reference=lambda a, b, c: ((a > 0) & (b > 0) & (c > 0) & (a > b)) * 1
+        + ((a > 0) | (b > 0) | (c > 0) | (a > b)) * 2
         + (((a > 0) | (b > 0)) == ((c > 0) & (a > b))) * 4),
 ]
 # fmt: on

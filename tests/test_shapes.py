@@ -35,9 +35,8 @@ void vectors(TensorView<float3> x, TensorView<float3> y)
 [AutoPyBindCUDA] [CUDAKernel]
 void threads(TensorView<float> x, TensorView<int> y)
 {
-    InterlockedMax(y[0], int(cudaGlobalIdx().x) + 1);
-    InterlockedMax(y[1], int(cudaGlobalIdx().y) + 1);
-    InterlockedMax(y[2], int(cudaGlobalIdx().z) + 1);
+    int before;
+    for (uint axis = 0; axis < 3; ++axis) y.InterlockedMax(axis, int(cudaGlobalIdx()[axis]) + 1, before);
 }
 // Rows of the flattened view, so that a wrong flattening shows.
 [AutoPyBindCUDA] [CUDAKernel]
@@ -63,11 +62,15 @@ def meta(*sizes: int) -> torch.Tensor:
     return torch.empty(sizes, device="meta")
 
 
-def k(x: str = "...", z: str = "...", y: str = "...", defines: dict[str, Any] | None = None, **more: Any) -> Callable[..., Any]:
+def k(
+    x: str = "...", z: str = "...", y: str = "...", defines: dict[str, Any] | None = None, **more: Any
+) -> Callable[..., Any]:
     return load(defines, k={"x": f"Shape({x})", "z": f"Shape({z})", "y": f"Out({y})", **more}).k
 
 
-def out(x: str, y: str, sizes: Sequence[int], n: int = 0, m: int = 0, defines: dict[str, Any] | None = None) -> list[int]:
+def out(
+    x: str, y: str, sizes: Sequence[int], n: int = 0, m: int = 0, defines: dict[str, Any] | None = None
+) -> list[int]:
     """The sizes of an output of shape `y`."""
     return list(k(x=x, z="", y=y, defines=defines)(meta(*sizes), meta(), n, m).shape)
 
@@ -181,27 +184,35 @@ def test_arithmetic_beyond_64_bits_is_an_error() -> None:
 def test_a_name_is_bound_where_first_met_and_checked_elsewhere() -> None:
     call = k(x="N, F", z="F, N", y="F")
     assert list(call(meta(4, 3), meta(3, 4), 0, 0).shape) == [3]
-    with pytest.raises(RuntimeError, match=r"expected z to have shape \[F, N\], but got \[4, 3\]: dimension 0 must be F = 3 \(from x\)"):
+    with pytest.raises(
+        RuntimeError, match=r"expected z to have shape \[F, N\], but got \[4, 3\]: dimension 0 must be F = 3 \(from x\)"
+    ):
         call(meta(4, 3), meta(4, 3), 0, 0)
 
 
 def test_an_expression_before_its_name_is_bound_is_checked_afterwards() -> None:
     call = k(x="2 * N", z="N", y="N")
     assert list(call(meta(6), meta(3), 0, 0).shape) == [3]
-    with pytest.raises(RuntimeError, match=r"expected x to have shape \[2 \* N\], but got \[5\]: dimension 0 must be 2 \* N = 6"):
+    with pytest.raises(
+        RuntimeError, match=r"expected x to have shape \[2 \* N\], but got \[5\]: dimension 0 must be 2 \* N = 6"
+    ):
         call(meta(5), meta(3), 0, 0)
 
 
 def test_a_name_met_twice_in_one_shape() -> None:
     call = k(x="N, N", z="", y="N")
     assert list(call(meta(4, 4), meta(), 0, 0).shape) == [4]
-    with pytest.raises(RuntimeError, match=r"expected x to have shape \[N, N\], but got \[4, 5\]: dimension 1 must be N = 4"):
+    with pytest.raises(
+        RuntimeError, match=r"expected x to have shape \[N, N\], but got \[4, 5\]: dimension 1 must be N = 4"
+    ):
         call(meta(4, 5), meta(), 0, 0)
 
 
 def test_numbers_and_ranks_are_checked() -> None:
     call = k(x="N, 8, F", z="n", y="N")
-    with pytest.raises(RuntimeError, match=r"expected x to have shape \[N, 8, F\], but got \[4, 7, 3\]: dimension 1 must be 8"):
+    with pytest.raises(
+        RuntimeError, match=r"expected x to have shape \[N, 8, F\], but got \[4, 7, 3\]: dimension 1 must be 8"
+    ):
         call(meta(4, 7, 3), meta(0), 0, 0)
     with pytest.raises(RuntimeError, match=r"expected x to have shape \[N, 8, F\] \(3 dimensions\), but got \[4, 8\]"):
         call(meta(4, 8), meta(0), 0, 0)
@@ -274,14 +285,18 @@ def test_leading_dimensions_must_agree() -> None:
     message = r"expected z to have shape \[..., N\], but got \[5, 2, 4\]: its leading dimensions must be \[2, 5\], as for the other arguments"
     with pytest.raises(RuntimeError, match=message):
         call(meta(2, 5, 3), meta(5, 2, 4), 0, 0)
-    with pytest.raises(RuntimeError, match=r"expected x to have shape \[..., 3\] \(at least 1 dimensions?\), but got \[\]"):
+    with pytest.raises(
+        RuntimeError, match=r"expected x to have shape \[..., 3\] \(at least 1 dimensions?\), but got \[\]"
+    ):
         call(meta(), meta(5, 2, 4), 0, 0)
 
 
 def test_a_parameters_name_stands_for_its_shape() -> None:
     assert k(x="N, 3", z="x", y="x")(meta(4, 3), meta(4, 3), 0, 0).shape == (4, 3)
     assert k(x="..., 3", z="x", y="z")(meta(2, 4, 3), meta(2, 4, 3), 0, 0).shape == (2, 4, 3)
-    with pytest.raises(RuntimeError, match=r"expected z to have shape \[N, 3\], but got \[5, 3\]: dimension 0 must be N = 4 \(from x\)"):
+    with pytest.raises(
+        RuntimeError, match=r"expected z to have shape \[N, 3\], but got \[5, 3\]: dimension 0 must be N = 4 \(from x\)"
+    ):
         k(x="N, 3", z="x", y="x")(meta(4, 3), meta(5, 3), 0, 0)
 
 
@@ -299,7 +314,9 @@ def test_elements_of_vectors_are_behind_the_shape() -> None:
     x = torch.randn(5, 3)
     torch.testing.assert_close(call(x), 2 * x)
     torch.testing.assert_close(call(torch.randn(3, 5).t()).shape, x.shape)
-    with pytest.raises(RuntimeError, match=r"expected x to have shape \[N, 3\], but got \[5, 4\]: dimension 1 must be 3 \(.*float3.*\)"):
+    with pytest.raises(
+        RuntimeError, match=r"expected x to have shape \[N, 3\], but got \[5, 4\]: dimension 1 must be 3 \(TensorView<.*float.*3>\)"
+    ):
         call(meta(5, 4))
     with pytest.raises(RuntimeError, match=r"expected x to have shape \[N, 3\] \(2 dimensions\), but got \[3\]"):
         call(meta(3))
@@ -315,7 +332,9 @@ def test_elements_of_vectors_of_leading_dimensions() -> None:
 
 
 def test_fill_is_what_the_kernel_does_not_write() -> None:
-    call = load(k={"x": "Shape(N)", "z": "Shape()", "y": "Out(N), Fill(-2.5)", "launch_total": ["2"], "block_size": [1]}).k
+    call = load(
+        k={"x": "Shape(N)", "z": "Shape()", "y": "Out(N), Fill(-2.5)", "launch_total": ["2"], "block_size": [1]}
+    ).k
     assert call(torch.zeros(4), torch.zeros(()), 0, 0).tolist() == [1, 1, -2.5, -2.5]
 
 
@@ -329,8 +348,12 @@ def test_fill_is_what_the_kernel_does_not_write() -> None:
         (["W"], [4, 3, 2], (8, 3, 2)),  # a block is launched whole
     ],
 )
-def test_launch_total_is_rounded_up_to_whole_blocks(total: list[str], block: list[int], threads: tuple[int, ...]) -> None:
-    call = load(threads={"x": "Shape(H, W)", "y": "Out(3), Fill(0)", "launch_total": total, "block_size": block}).threads
+def test_launch_total_is_rounded_up_to_whole_blocks(
+    total: list[str], block: list[int], threads: tuple[int, ...]
+) -> None:
+    call = load(
+        threads={"x": "Shape(H, W)", "y": "Out(3), Fill(0)", "launch_total": total, "block_size": block}
+    ).threads
     assert tuple(call(torch.zeros(5, 7)).tolist()) == threads
 
 
@@ -417,11 +440,11 @@ def test_a_mismatch_shows_while_tracing(symbolic: Callable[..., Any]) -> None:
         ({"x": "2 * M"}, "'M' in a shape or launch expression is never bound"),
         ({"x": "N, ..."}, r"Shape\(\"N, ...\"\) of x: '...' must come first"),
         ({"x": "..., ..."}, "'...' must come first"),
-        ({"x": "N", "y": "..."}, r"Out\(\"...\"\) of y: '...' is not bound by any input"),
+        ({"x": "N", "z": "", "y": "..."}, r"Out\(\"...\"\) of y: '...' is not bound by any input"),
         ({"x": "N,, 3"}, "of x: dimension 1 is empty"),
         ({"x": "N +"}, r"of x: in \"N \+\": expected a number, a name or '\(' at character 4"),
         ({"x": "N N"}, r"of x: in \"N N\": expected an operator at character 3"),
-        ({"x": "(N"}, r"annotations of k.x: expected attributes"),
+        ({"x": "(N"}, r"of x: in \"\(N\": expected '\)' at character 3"),
         ({"x": "3x"}, r"of x: in \"3x\": expected a number at character 2"),
         ({"x": "$N"}, r"of x: in \"\$N\": expected a number, a name or '\(' at character 1"),
         ({"x": "N", "y": "min(N)"}, "min takes at least two arguments, got 1"),
@@ -430,7 +453,7 @@ def test_a_mismatch_shows_while_tracing(symbolic: Callable[..., Any]) -> None:
         ({"x": "N", "y": "99999999999999999999"}, "number too large"),
         ({"x": "N", "y": "y"}, r"Out\(\"y\"\) of y refers to itself"),
         ({"x": "x"}, r"Shape\(\"x\"\) of x refers to itself"),
-        ({"x": "y", "y": "N", "z": "N"}, "refers to the output y"),
+        ({"x": "y", "y": "N", "z": "N"}, r"Shape\(\"y\"\) of x refers to a later output"),
         ({"x": "z", "z": "N", "y": "N"}, "refers to z, whose own shape comes later"),
         ({"x": "A, B, C, D, E, F", "y": "A"}, "a view has at most 5 dimensions, got 6"),
         ({"x": "N", "y": "z + 1"}, r"uses 'z', which is not an integer"),
@@ -446,7 +469,10 @@ def test_mistakes_in_shapes_are_errors_of_the_load(shapes: dict[str, str], messa
     ("annotations", "message"),
     [
         ({"nobody": {}}, "annotations of nobody: no kernel of that name \\(there are: k, vectors, threads, rows\\)"),
-        ({"k": {"q": "Shape(N)"}}, "annotations of k: no parameter named q \\(there are: x, z, n, m, y; and launch_total"),
+        (
+            {"k": {"q": "Shape(N)"}},
+            "annotations of k: no parameter named q \\(there are: x, z, n, m, y; and launch_total",
+        ),
         ({"k": {"x": "Shap(N)"}}, "annotations of k.x: unknown attribute Shap \\(known: Shape, Out, Fill, In\\)"),
         ({"k": {"x": 3}}, "annotations of k.x: expected a string, but got 3"),
         ({"k": {"y": "Out(4), Fill(a)"}}, 'annotations of k.y: Fill takes a number, but got "a"'),
@@ -477,5 +503,5 @@ def test_a_negative_launch_is_an_error_of_the_call() -> None:
 
 
 def test_a_zero_divisor_names_the_operator_and_the_expression() -> None:
-    with pytest.raises(RuntimeError, match=r"::k: .*N / n.*division by zero"):
+    with pytest.raises(RuntimeError, match=r'::k: Out\("N / n"\) of y: in "N / n": division by zero'):
         out("N", "N / n", (4,), n=0)

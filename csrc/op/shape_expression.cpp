@@ -40,7 +40,8 @@ Expression combine(Expression::Kind kind, std::vector<Expression> operands) {
 // Recursive descent: sum -> product -> unary -> atom.
 class Parser {
  public:
-  Parser(const std::string& text, const NameLookup& lookup) : text_(text), lookup_(lookup) {}
+  Parser(const std::string& text, const std::string& origin, const NameLookup& lookup)
+      : text_(text), origin_(origin), lookup_(lookup) {}
 
   Expression parse() {
     Expression e = sum();
@@ -101,7 +102,7 @@ class Parser {
     int64_t value = 0;
     while (position_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[position_])) != 0) {
       const int digit = text_[position_] - '0';
-      TORCH_CHECK(value <= (std::numeric_limits<int64_t>::max() - digit) / 10, "in \"", text_, "\": number too large");
+      TORCH_CHECK(value <= (std::numeric_limits<int64_t>::max() - digit) / 10, origin_, "number too large");
       value = value * 10 + digit;
       ++position_;
     }
@@ -115,9 +116,9 @@ class Parser {
       operands.push_back(sum());
     } while (accept(','));
     expect(accept(')'), "')'");
-    TORCH_CHECK(name == "min" || name == "max" || name == "cdiv", "in \"", text_, "\": unknown function '", name,
+    TORCH_CHECK(name == "min" || name == "max" || name == "cdiv", origin_, "unknown function '", name,
                 "' (known: min, max, cdiv)");
-    TORCH_CHECK(operands.size() == 2 || (name != "cdiv" && operands.size() > 2), "in \"", text_, "\": ", name,
+    TORCH_CHECK(operands.size() == 2 || (name != "cdiv" && operands.size() > 2), origin_, name,
                 " takes ", name == "cdiv" ? "two arguments" : "at least two arguments", ", got ", operands.size());
     const auto kind = name == "min"   ? Expression::Kind::Min
                       : name == "max" ? Expression::Kind::Max
@@ -150,39 +151,82 @@ class Parser {
   }
 
   void expect(bool condition, const char* what) {
-    TORCH_CHECK(condition, "in \"", text_, "\": expected ", what, " at character ", position_ + 1);
+    TORCH_CHECK(condition, origin_, "expected ", what, " at character ", position_ + 1);
   }
 
   const std::string& text_;
+  const std::string& origin_;
   const NameLookup& lookup_;
   size_t position_ = 0;
 };
 
+using Kind = Expression::Kind;
+
+constexpr bool divides(Kind kind) { return kind == Kind::Divide || kind == Kind::Modulo || kind == Kind::CeilDivide; }
+
+// The quotient is known to fit.
 int64_t floor_divide(int64_t a, int64_t b) {
   const int64_t q = a / b;
   return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
 
-c10::SymInt floor_divide(const c10::SymInt& a, const c10::SymInt& b) {
+int64_t compute(Kind kind, int64_t a, int64_t b) {
+  TORCH_CHECK(b != 0 || !divides(kind), "division by zero");
+  int64_t result = 0;
+  bool overflows = divides(kind) && a == std::numeric_limits<int64_t>::min() && (b == -1 || kind == Kind::CeilDivide);
+  if (!overflows) {
+    switch (kind) {
+      case Kind::Add: overflows = __builtin_add_overflow(a, b, &result); break;
+      case Kind::Subtract: overflows = __builtin_sub_overflow(a, b, &result); break;
+      case Kind::Multiply: overflows = __builtin_mul_overflow(a, b, &result); break;
+      case Kind::Min: result = std::min(a, b); break;
+      case Kind::Max: result = std::max(a, b); break;
+      case Kind::Divide: result = floor_divide(a, b); break;
+      case Kind::Modulo: result = a - floor_divide(a, b) * b; break;
+      case Kind::CeilDivide: result = -floor_divide(-a, b); break;
+      default: TORCH_INTERNAL_ASSERT(false, "unknown expression");
+    }
+  }
+  TORCH_CHECK(!overflows, "the result does not fit in 64 bits");
+  return result;
+}
+
+// What is not symbolic is checked as for a real launch; symbolic division is floor division already.
+c10::SymInt compute(Kind kind, const c10::SymInt& a, const c10::SymInt& b) {
   const auto concrete_a = a.maybe_as_int();
   const auto concrete_b = b.maybe_as_int();
-  if (concrete_a && concrete_b) return c10::SymInt(floor_divide(*concrete_a, *concrete_b));
-  return a / b;  // symbolic division is floor division already
+  if (concrete_a && concrete_b) return c10::SymInt(compute(kind, *concrete_a, *concrete_b));
+  if (divides(kind)) TORCH_CHECK(b.sym_ne(0).expect_true(__FILE__, __LINE__), "division by zero");
+  switch (kind) {
+    case Kind::Add: return a + b;
+    case Kind::Subtract: return a - b;
+    case Kind::Multiply: return a * b;
+    case Kind::Min: return a.min(b);
+    case Kind::Max: return a.max(b);
+    case Kind::Divide: return a / b;
+    case Kind::Modulo: return a - a / b * b;
+    case Kind::CeilDivide: return c10::SymInt(0) - (c10::SymInt(0) - a) / b;
+    default: TORCH_INTERNAL_ASSERT(false, "unknown expression");
+  }
 }
 
-void check_divisor(int64_t b) { TORCH_CHECK(b != 0, "division by zero in a shape expression"); }
-void check_divisor(const c10::SymInt& b) {
-  TORCH_CHECK(b.sym_ne(0).expect_true(__FILE__, __LINE__), "division by zero in a shape expression");
+template <class Int>
+Int evaluate_node(const Expression& e, c10::ArrayRef<Int> symbols) {
+  if (e.kind == Kind::Constant) return Int(e.constant);
+  if (e.kind == Kind::Symbol) return symbols[e.symbol];
+  const Int a = evaluate_node(e.operands[0], symbols);
+  if (e.kind == Kind::Negate) return compute(Kind::Subtract, Int(0), a);
+  return compute(e.kind, a, evaluate_node(e.operands[1], symbols));
 }
-
-int64_t minimum(int64_t a, int64_t b) { return std::min(a, b); }
-int64_t maximum(int64_t a, int64_t b) { return std::max(a, b); }
-c10::SymInt minimum(const c10::SymInt& a, const c10::SymInt& b) { return a.min(b); }
-c10::SymInt maximum(const c10::SymInt& a, const c10::SymInt& b) { return a.max(b); }
 
 }  // namespace
 
-Expression parse_expression(const std::string& text, const NameLookup& lookup) { return Parser(text, lookup).parse(); }
+Expression parse_expression(const std::string& text, const std::string& where, const NameLookup& lookup) {
+  const std::string origin = where + ": in \"" + text + "\": ";
+  Expression expression = Parser(text, origin, lookup).parse();
+  expression.origin = origin;
+  return expression;
+}
 
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> items;
@@ -212,27 +256,11 @@ bool is_name(const std::string& text) {
 }
 
 template <class Int>
-Int evaluate(const Expression& e, c10::ArrayRef<Int> symbols) {
-  using Kind = Expression::Kind;
-  if (e.kind == Kind::Constant) return Int(e.constant);
-  if (e.kind == Kind::Symbol) return symbols[e.symbol];
-  const Int a = evaluate(e.operands[0], symbols);
-  if (e.kind == Kind::Negate) return Int(0) - a;
-  const Int b = evaluate(e.operands[1], symbols);
-  switch (e.kind) {
-    case Kind::Add: return a + b;
-    case Kind::Subtract: return a - b;
-    case Kind::Multiply: return a * b;
-    case Kind::Min: return minimum(a, b);
-    case Kind::Max: return maximum(a, b);
-    default: break;
-  }
-  check_divisor(b);
-  switch (e.kind) {
-    case Kind::Divide: return floor_divide(a, b);
-    case Kind::Modulo: return a - floor_divide(a, b) * b;
-    case Kind::CeilDivide: return Int(0) - floor_divide(Int(0) - a, b);
-    default: TORCH_INTERNAL_ASSERT(false, "unknown expression");
+Int evaluate(const Expression& expression, c10::ArrayRef<Int> symbols) {
+  try {
+    return evaluate_node(expression, symbols);
+  } catch (const c10::Error& e) {
+    TORCH_CHECK(false, expression.origin, e.what_without_backtrace());
   }
 }
 

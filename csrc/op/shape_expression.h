@@ -18,6 +18,7 @@ struct Expression {
   int64_t constant = 0;
   int symbol = -1;  // index into the values given to evaluate
   std::vector<Expression> operands;
+  std::string origin;  // of a whole expression: where it stands and its text, for messages
 
   static Expression of_constant(int64_t value);
   static Expression of_symbol(int index);
@@ -27,15 +28,15 @@ struct Expression {
 // Gives the meaning of a name: a symbol or a constant.
 using NameLookup = std::function<Expression(const std::string& name)>;
 
-// Throws c10::Error that quotes `text` and says what was expected where.
-Expression parse_expression(const std::string& text, const NameLookup& lookup);
+// Throws c10::Error that begins with `where`, quotes `text` and says what was expected at which character.
+Expression parse_expression(const std::string& text, const std::string& where, const NameLookup& lookup);
 
 // Splits at commas outside parentheses and trims: "N, min(A, 8)" -> {"N", "min(A, 8)"}; "" -> {}.
 std::vector<std::string> split_list(const std::string& text);
 
 bool is_name(const std::string& text);
 
-// Division and modulo round towards minus infinity, as in Python. A zero divisor throws.
+// Division and modulo round towards minus infinity, as in Python. A zero divisor throws, and what does not fit in 64 bits.
 template <class Int>
 Int evaluate(const Expression& expression, c10::ArrayRef<Int> symbols);
 extern template int64_t evaluate(const Expression&, c10::ArrayRef<int64_t>);

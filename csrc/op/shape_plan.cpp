@@ -71,7 +71,8 @@ ShapePlan::ShapePlan(std::string op, const Function& function,
     TORCH_CHECK(!items.empty() && items.size() <= 3, op_, ": LaunchTotal \"", *function.launch_total,
                 "\" must list one to three numbers of threads, x first");
     for (const auto& item : items) {
-      launch_.push_back(parse_expression(item, [&](const std::string& n) { return resolve(n, "LaunchTotal"); }));
+      launch_.push_back(
+          parse_expression(item, op_ + ": LaunchTotal", [&](const std::string& n) { return resolve(n, "LaunchTotal"); }));
     }
   }
   check_all_bound();
@@ -140,12 +141,8 @@ void ShapePlan::add_view(int leaf, const std::string& text) {
       continue;
     }
     TORCH_CHECK(!items[i].empty(), op_, ": ", where, ": dimension ", i, " is empty");
-    Expression dim;
-    try {
-      dim = parse_expression(items[i], [&](const std::string& name) { return resolve(name, where); });
-    } catch (const c10::Error& e) {
-      TORCH_CHECK(false, op_, ": ", where, ": ", e.what_without_backtrace());
-    }
+    Expression dim =
+        parse_expression(items[i], op_ + ": " + where, [&](const std::string& name) { return resolve(name, where); });
     const bool binds = dim.kind == Expression::Kind::Symbol && !symbol_bound_[dim.symbol] && !self.is_output;
     if (binds) {
       symbol_bound_[dim.symbol] = true;

@@ -5,6 +5,10 @@
 #define BOOST_TEST_MODULE thread_block
 #include <boost/test/included/unit_test.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -212,4 +216,23 @@ BOOST_AUTO_TEST_CASE(large_local_arrays_fit_a_stack) {
     for (size_t k = 0; k < std::size(local); k += 1024) sums[x] += local[k];
   });
   for (int x = 0; x < 256; ++x) BOOST_TEST(sums[x] == 8 * x);
+}
+
+// In a process of its own, which must not get to its end.
+BOOST_AUTO_TEST_CASE(a_thread_that_needs_more_than_its_stack_does_not_write_over_another) {
+  pid_t child = ::fork();
+  BOOST_REQUIRE(child >= 0);
+  if (child == 0) {
+    std::signal(SIGSEGV, SIG_DFL);
+    std::signal(SIGBUS, SIG_DFL);
+    ::close(STDERR_FILENO);
+    run_block({2}, [](TslHostThread*, unsigned, unsigned, unsigned) {
+      volatile char local[300 * 1024];
+      for (size_t k = sizeof local; k > 0; k -= 1024) local[k - 1] = 1;
+    });
+    ::_exit(0);
+  }
+  int status = 0;
+  BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+  BOOST_TEST(!(WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }

@@ -206,6 +206,23 @@ c10::TensorOptions Arguments::options(const Operator& op, int leaf) const {
   return c10::TensorOptions().dtype(scalar_type(element_type(op.function.leaves[leaf].element, types))).device(device);
 }
 
+std::pair<std::vector<ElementType>, c10::Device> types_and_device(const Operator& op, OpKind kind,
+                                                                  c10::ArrayRef<c10::IValue> stack) {
+  std::vector<ElementType> types(op.function.type_parameters.size());
+  c10::Device device = c10::kCPU;
+  const auto& meaning = op.signature(kind)->arguments;
+  for (size_t i = stack.size(); i-- > 0;) {
+    if (!stack[i].isTensor() || !stack[i].toTensor().defined()) continue;
+    const at::Tensor& tensor = stack[i].toTensor();
+    const Leaf& leaf = op.function.leaves[meaning[i].leaf];
+    if (leaf.element.type_parameter >= 0) {
+      if (const auto type = element_type_of(tensor.scalar_type())) types[leaf.element.type_parameter] = *type;
+    }
+    if (leaf.kind == LeafKind::View) device = tensor.device();
+  }
+  return {std::move(types), device};
+}
+
 Arguments read_arguments(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   return Reader(op, kind, stack).take();
 }

@@ -24,6 +24,10 @@ struct Arguments {
   c10::TensorOptions options(const Operator& op, int leaf) const;  // of a new tensor for this leaf
 };
 
+// The types that the tensor arguments decide, one for each type parameter, and their device; nothing is checked.
+std::pair<std::vector<ElementType>, c10::Device> types_and_device(const Operator& op, OpKind kind,
+                                                                  c10::ArrayRef<c10::IValue> stack);
+
 // `stack` must outlive the result.
 Arguments read_arguments(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
 

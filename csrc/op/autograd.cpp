@@ -104,8 +104,12 @@ void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Op
     redispatch(handle, keys, stack);
     return;
   }
-  const auto node = make_node<BackwardNode>(family, op, view);
-  redispatch(handle, keys, stack);
+  const c10::SmallVector<c10::IValue, 8> arguments(view.begin(), view.end());
+  {
+    const RecordingScope recording;
+    redispatch(handle, keys, stack);
+  }
+  const auto node = make_node<BackwardNode>(family, op, arguments);
   node->set_results(torch::jit::last(*stack, op->outputs.size()), node);
 }
 

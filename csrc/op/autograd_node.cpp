@@ -1,5 +1,6 @@
 #include "op/autograd_node.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/dynamo/compiled_autograd.h>
@@ -7,11 +8,21 @@
 #include <algorithm>
 #include <mutex>
 
+#include "op/arguments.h"
 #include "op/run.h"
 
 namespace torch_slang {
 
 namespace ag = torch::autograd;
+
+namespace {
+
+// For an input whose values nobody looks at: its shape, dtype and device, one element of memory.
+at::Tensor stand_in(const ag::VariableInfo& info) {
+  return at::empty({1}, at::TensorOptions().dtype(info.scalar_type).device(info.device)).expand_symint(info.size);
+}
+
+}  // namespace
 
 // One edge for each differentiable argument, in the order of the backward op's results.
 BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const Operator> op,
@@ -19,8 +30,11 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
     : family_(family), op_(std::move(op)) {
   const size_t leaves = op_->function.leaves.size();
   saved_.resize(leaves);
+  unused_.resize(leaves);
   numbers_.resize(leaves);
   const auto& meaning = op_->signature(OpKind::Forward)->arguments;
+  const auto [types, device] = types_and_device(*op_, OpKind::Forward, arguments);
+  const auto backward = op_->kernels.any_backward(types, device);
   ag::edge_list edges(op_->differentiable.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     const int leaf = meaning[i].leaf;
@@ -29,7 +43,11 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
       continue;
     }
     const at::Tensor& tensor = arguments[i].toTensor();
-    saved_[leaf] = ag::SavedVariable(tensor, /*is_output=*/false);
+    if (backward != nullptr && backward->unused[leaf]) {
+      unused_[leaf] = ag::VariableInfo(tensor);
+    } else {
+      saved_[leaf] = ag::SavedVariable(tensor, /*is_output=*/false);
+    }
     const auto at = std::find(op_->differentiable.begin(), op_->differentiable.end(), leaf);
     if (at == op_->differentiable.end() || !tensor.requires_grad()) continue;
     edges[at - op_->differentiable.begin()] = ag::impl::gradient_edge(tensor);
@@ -63,10 +81,12 @@ std::vector<c10::IValue> BackwardNode::backward_arguments(const ag::variable_lis
       c10::List<bool> mask;
       for (size_t i = 0; i < op_->differentiable.size(); ++i) mask.push_back(task_should_compute_output(i));
       arguments.emplace_back(std::move(mask));
-    } else if (numbers_[leaf].isNone()) {
+    } else if (!numbers_[leaf].isNone()) {
+      arguments.push_back(numbers_[leaf]);
+    } else if (unused_[leaf].is_empty) {
       arguments.emplace_back(saved_[leaf].unpack());
     } else {
-      arguments.push_back(numbers_[leaf]);
+      arguments.emplace_back(stand_in(unused_[leaf]));
     }
   }
   return arguments;
@@ -96,6 +116,7 @@ void BackwardNode::compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args
   args.collect(reinterpret_cast<uint64_t>(op_.get()));  // another Program, another graph
   for (const auto& saved : saved_) args.collect(saved, /*is_output=*/true);
   for (const auto& number : numbers_) args.collect(number);
+  args.collect(unused_);
   args.collect(results_);
 }
 
@@ -103,10 +124,12 @@ ag::variable_list BackwardNode::apply_with_saved(const ag::variable_list& inputs
                                                  torch::dynamo::autograd::SwapSavedVariables& swap) {
   for (auto& saved : saved_) swap.before(saved);
   for (auto& number : numbers_) swap.before(number);
+  swap.before(unused_);
   swap.before(results_);
   ag::variable_list gradients = apply(ag::variable_list(inputs));
   for (auto& saved : saved_) swap.after(saved);
   for (auto& number : numbers_) swap.after(number);
+  swap.after(unused_);
   swap.after(results_);
   return gradients;
 }

@@ -34,6 +34,7 @@ NodePtr<T> make_node(Args&&... args) {
 
 class BackwardNode final : public torch::autograd::Node {
  public:
+  // `arguments` of a forward that has run. Inputs that the backward kernel does not look at are not kept.
   BackwardNode(const RegisteredFamily& family, std::shared_ptr<const Operator> op, c10::ArrayRef<c10::IValue> arguments);
 
   // Connects the results to this node (`self` holds it).
@@ -51,7 +52,8 @@ class BackwardNode final : public torch::autograd::Node {
 
   const RegisteredFamily& family_;
   const std::shared_ptr<const Operator> op_;
-  std::vector<torch::autograd::SavedVariable> saved_;    // by leaf; empty for numbers and outputs
+  std::vector<torch::autograd::SavedVariable> saved_;    // by leaf; empty for numbers, outputs and unused inputs
+  std::vector<torch::autograd::VariableInfo> unused_;     // by leaf: what an unused input was like
   std::vector<c10::IValue> numbers_;                      // by leaf
   std::vector<torch::autograd::VariableInfo> results_;    // by output: to materialise undefined gradients
 };

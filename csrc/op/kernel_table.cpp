@@ -1,13 +1,56 @@
 #include "op/kernel_table.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <thread>
 
 #include "op/operator.h"
 #include "op/specialize.h"
 
 namespace torch_slang {
+
+namespace {
+
+thread_local int recording_depth = 0;
+
+// Compiles nobody waits for yet. The process does not end before they do, or they would find its libraries gone.
+class BackgroundThreads {
+ public:
+  static BackgroundThreads& instance() {
+    static auto* threads = [] {
+      auto* made = new BackgroundThreads;
+      std::atexit([] { instance().join(); });
+      return made;
+    }();
+    return *threads;
+  }
+
+  void start(std::function<void()> work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    threads_.emplace_back(std::move(work));
+  }
+
+ private:
+  void join() {
+    std::vector<std::thread> threads;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      threads.swap(threads_);
+    }
+    for (auto& thread : threads) thread.join();
+  }
+
+  std::mutex mutex_;
+  std::vector<std::thread> threads_;
+};
+
+void run_in_background(std::function<void()> work) { BackgroundThreads::instance().start(std::move(work)); }
+
+}  // namespace
+
+RecordingScope::RecordingScope() { ++recording_depth; }
+RecordingScope::~RecordingScope() { --recording_depth; }
 
 bool KernelKey::operator==(const KernelKey& other) const {
   return kind == other.kind && dense == other.dense && independent == other.independent && device == other.device &&
@@ -27,6 +70,15 @@ void KernelTable::forget(const KernelKey& key) {
                  entries_.end());
 }
 
+void KernelTable::fulfil(const Operator& op, const KernelKey& key, std::promise<std::shared_ptr<const LoadedKernel>>& promise) {
+  try {
+    promise.set_value(load(op, key));
+  } catch (...) {
+    forget(key);
+    promise.set_exception(std::current_exception());
+  }
+}
+
 std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const KernelKey& key) {
   std::promise<std::shared_ptr<const LoadedKernel>> promise;
   Future future;
@@ -42,27 +94,44 @@ std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const K
     }
   }
   if (ours) {
-    try {
-      promise.set_value(load(op, key));
-    } catch (...) {
-      forget(key);
-      promise.set_exception(std::current_exception());
+    if (key.kind == OpKind::Forward && recording_depth > 0 && op.signature(OpKind::Backward) != nullptr) {
+      KernelKey backward = key;
+      backward.kind = OpKind::Backward;
+      prefetch(op.shared_from_this(), backward);
     }
+    fulfil(op, key, promise);
   }
   return future.get();
 }
 
-void KernelTable::prefetch(const std::shared_ptr<const Operator>& op, const KernelKey& key) {
+void KernelTable::prefetch(std::shared_ptr<const Operator> op, const KernelKey& key) {
+  std::promise<std::shared_ptr<const LoadedKernel>> promise;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (find(key) != nullptr) return;
+    entries_.push_back({key, promise.get_future().share()});
   }
-  std::thread([op, key] {
-    try {
-      op->kernels.get(*op, key);
-    } catch (...) {  // NOLINT: whoever needs the kernel compiles again and reports
+  run_in_background([this, op = std::move(op), key, promise = std::make_shared<decltype(promise)>(std::move(promise))] {
+    fulfil(*op, key, *promise);
+  });
+}
+
+std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<ElementType>& types, c10::Device device) {
+  Future future;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Entry& entry : entries_) {
+      if (entry.key.kind != OpKind::Backward || entry.key.device != device || entry.key.types != types) continue;
+      future = entry.future;
+      break;
     }
-  }).detach();
+  }
+  if (!future.valid()) return nullptr;
+  try {
+    return future.get();
+  } catch (const c10::Error&) {
+    return nullptr;
+  }
 }
 
 std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) const {
@@ -71,10 +140,12 @@ std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const 
   KernelSource source = specialize(op, key, {}, options_);
   loaded->kernel = backend.load(source, key.device);
   check_written_views(op, key, *loaded->kernel);
+  loaded->unused = unused_inputs(op, key, *loaded->kernel);
   loaded->scratch_outputs = outputs_read_back(op, key, *loaded->kernel);
   if (!loaded->scratch_outputs.empty()) {
     source = specialize(op, key, loaded->scratch_outputs, options_);
     loaded->kernel = backend.load(source, key.device);
+    loaded->unused = unused_inputs(op, key, *loaded->kernel);
   }
   return loaded;
 }

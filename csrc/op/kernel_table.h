@@ -38,6 +38,16 @@ struct KernelKey {
 struct LoadedKernel {
   std::shared_ptr<const Kernel> kernel;
   std::vector<int> scratch_outputs;  // Backward: outputs whose values the kernel reads back, so they need memory
+  std::vector<bool> unused;          // Backward, by leaf: inputs whose values the kernel never looks at
+};
+
+// While it lives, kernels that this thread compiles for a forward have their backward compiled at the same time.
+class RecordingScope {
+ public:
+  RecordingScope();
+  ~RecordingScope();
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
 };
 
 class KernelTable {
@@ -46,8 +56,12 @@ class KernelTable {
 
   // Compiles if need be; throws CompileError.
   std::shared_ptr<const LoadedKernel> get(const Operator& op, const KernelKey& key);
-  // Starts compiling on a thread of its own unless that was done; errors come out of a later get.
-  void prefetch(const std::shared_ptr<const Operator>& op, const KernelKey& key);
+  // Starts compiling on a thread of its own unless that was done. A failure is forgotten: a later get meets it again.
+  void prefetch(std::shared_ptr<const Operator> op, const KernelKey& key);
+
+  // The backward kernel for these types on this device in whichever variant there is, waiting for one being compiled;
+  // null if none is.
+  std::shared_ptr<const LoadedKernel> any_backward(const std::vector<ElementType>& types, c10::Device device);
 
  private:
   using Future = std::shared_future<std::shared_ptr<const LoadedKernel>>;
@@ -56,6 +70,7 @@ class KernelTable {
     Future future;
   };
   const Entry* find(const KernelKey& key) const;
+  void fulfil(const Operator& op, const KernelKey& key, std::promise<std::shared_ptr<const LoadedKernel>>& promise);
   void forget(const KernelKey& key);
   std::shared_ptr<const LoadedKernel> load(const Operator& op, const KernelKey& key) const;
 

@@ -68,6 +68,7 @@ int64_t component_count(const Leaf& leaf) {
 
 Launcher::Launcher(const Operator& op, OpKind kind, const Arguments& arguments, const Bound<int64_t>& bound)
     : op_(op), kind_(kind), arguments_(arguments), bound_(bound), name_(op.qualified(kind)) {
+  if (kind == OpKind::Backward) known_backward_ = op.kernels.any_backward(arguments.types, arguments.device);
   block_.resize(op.layout.size());
   std::memset(block_.data(), 0, block_.size());
   op.layout.write_dims(bound, block_.data());
@@ -153,7 +154,8 @@ void Launcher::write_absent_sizes(int view, int leaf) {
       set(i, size);
     }
     absent.dimensionCount = static_cast<unsigned>(dims.size());
-  } else if (const int source = op_.shapes.view(leaf).same_as; source >= 0) {
+  } else {
+    const int source = op_.shapes.view(leaf).same_as >= 0 ? op_.shapes.view(leaf).same_as : leaf;
     const auto& sizes = bound_.any_shapes[source];
     const size_t rank = sizes.size() - op_.function.leaves[source].element.shape.size();
     for (size_t i = 0; i < rank && i < kTslMaxDims; ++i) set(i, sizes[i]);
@@ -168,6 +170,7 @@ void Launcher::set_primal(int index, const at::Tensor& tensor) {
     write_value_tensor(leaf, tensor);
     return;
   }
+  if (known_backward_ != nullptr && known_backward_->unused[index]) return;  // sizes are in the block already
   const bool may_be_written = kind_ == OpKind::Launch && !leaf.is_in;
   if (kind_ == OpKind::Launch) launch_views_.emplace_back(tensor, may_be_written);
   write_view(leaf.primal_view, index, tensor, may_be_written);

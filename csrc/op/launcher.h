@@ -47,6 +47,7 @@ class Launcher {
   const Arguments& arguments_;
   const Bound<int64_t>& bound_;
   const std::string& name_;
+  std::shared_ptr<const LoadedKernel> known_backward_;  // what an earlier backward of these types has shown
   bool dense_ = true;
   c10::SmallVector<char, 1024> block_;
   c10::SmallVector<at::Tensor, 4> kept_;  // copies that the block points into

@@ -38,6 +38,11 @@ CompileRequest request_of(const LoadOptions& options) {
   TORCH_CHECK(options.source.has_value() != !options.path.empty(), "torch_slang.load: give either a path or source=");
   TORCH_CHECK(!options.ns.empty() && is_name(options.ns), "torch_slang.load: expected namespace to be a name, but got '",
               options.ns, "'");
+  TORCH_CHECK(options.ns != "aten" && options.ns != "prim" && options.ns != "prims", "torch_slang.load: the namespace ",
+              options.ns, " is PyTorch's own");
+  for (const auto& [name, value] : options.defines) {
+    TORCH_CHECK(is_name(name), "torch_slang.load: expected defines to be of names, but got '", name, "'");
+  }
   CompileRequest request;
   request.source = options.source;
   if (options.source) {
@@ -98,7 +103,10 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
   const auto texts = std::make_shared<TextSource>(request, program_);
   const auto constants = integer_defines(options);
   const KernelOptions kernel_options{options.fast_math, options.debug.value_or(environment_flag("TORCH_SLANG_DEBUG", false))};
-  for (const Function& function : annotate(program_->functions, options.annotations)) {
+  Program annotated;
+  annotated.functions = annotate(program_->functions, options.annotations);
+  digest_ = digest_of(to_json(annotated));
+  for (const Function& function : annotated.functions) {
     if (!function.is_kernel) continue;
     if (!function.refusal.empty()) {
       log_info(request.path, ": ", function.name, " is no operator: ", function.refusal);
@@ -139,6 +147,14 @@ LoadResult load_module(const LoadOptions& options) {
     return {known->second, {}, false};
   }
   return enter(std::move(module));
+}
+
+std::string descriptors_digest() {
+  Claims& all = claims();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  Digest digest;
+  for (const auto& [identity, module] : all.by_identity) digest.add(identity).add(module->digest());
+  return digest.hex();
 }
 
 void load_builtin(const std::string& folder) {

@@ -38,6 +38,7 @@ class Module {
   const std::string& identity() const { return identity_; }
   const std::string& ns() const { return ns_; }
   const Program& program() const { return *program_; }
+  const std::string& digest() const { return digest_; }  // of the descriptors, as annotated
   const std::map<std::string, std::shared_ptr<Operator>>& operators() const { return operators_; }
 
   // Throws, naming the kernels there are, or says why this function is no operator.
@@ -48,6 +49,7 @@ class Module {
   const std::string identity_;
   const std::string ns_;
   const std::shared_ptr<const Program> program_;
+  std::string digest_;
   std::map<std::string, std::shared_ptr<Operator>> operators_;
 };
 
@@ -58,6 +60,9 @@ struct LoadResult {
 };
 
 LoadResult load_module(const LoadOptions& options);
+
+// Of all that PyTorch's compilers may have recorded of the loaded modules: changes with any schema or shape rule.
+std::string descriptors_digest();
 
 // The operators of ops/, compiled when the package was built: registers each <folder>/*.json.
 void load_builtin(const std::string& folder);

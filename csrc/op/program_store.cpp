@@ -46,11 +46,7 @@ std::shared_ptr<const Program> load_program(const CompileRequest& request) {
     }
   }
   cache::count_run(cache::Compiler::Slang);
-  std::shared_ptr<const Program> program;
-  {
-    const CompileTimer timer(request.path, "Slang");
-    program = std::make_shared<const Program>(compile(request));
-  }
+  auto program = std::make_shared<const Program>(compile(request));
   cache::write(cache::Kind::Program, key, to_json(*program));
   return program;
 }

@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include <map>
+#include <set>
 
 #include "op/autograd.h"
 #include "op/run.h"
@@ -26,6 +27,35 @@ class BoxedKernel final : public c10::OperatorKernel {
     Results results = Run(*op, kind_, torch::jit::last(*stack, count));
     torch::jit::drop(*stack, count);
     for (auto& result : results) stack->emplace_back(std::move(result));
+  }
+
+ private:
+  const RegisteredFamily& family_;
+  const OpKind kind_;
+};
+
+// Sparse, quantized and nested tensors, and devices that there is no backend for.
+class UnsupportedKernel final : public c10::OperatorKernel {
+ public:
+  UnsupportedKernel(const RegisteredFamily& family, OpKind kind) : family_(family), kind_(kind) {}
+
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
+    const auto op = family_.current();
+    const auto& schema = handle.schema();
+    const auto arguments = torch::jit::last(*stack, schema.arguments().size());
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].isTensor() || !arguments[i].toTensor().defined()) continue;
+      const at::Tensor& tensor = arguments[i].toTensor();
+      const bool is_plain = tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized();
+      if (is_plain && (tensor.is_cpu() || tensor.is_cuda())) continue;
+      TORCH_CHECK(false, op->qualified(kind_), ": expected ", schema.arguments()[i].name(),
+                  " to be a dense tensor on the CPU or a CUDA device, but got ",
+                  tensor.is_nested()      ? "a nested tensor"
+                  : tensor.is_quantized() ? "a quantized tensor"
+                  : !is_plain             ? c10::str("the layout ", tensor.layout())
+                                          : c10::str("one on ", tensor.device()));
+    }
+    TORCH_CHECK(false, op->qualified(kind_), ": expected a dense tensor on the CPU or a CUDA device");
   }
 
  private:
@@ -85,18 +115,22 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
     implement<Real>(*library, signature->name, c10::DispatchKey::CPU, family, kind);
     implement<Real>(*library, signature->name, c10::DispatchKey::CUDA, family, kind);
     implement<Meta>(*library, signature->name, c10::DispatchKey::Meta, family, kind);
+    implement<UnsupportedKernel>(*library, signature->name, c10::DispatchKey::CompositeExplicitAutograd, family, kind);
     implement<AutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
   }
   return library;
 }
 
-void check_free(const Operator& op) {
-  for (int i = 0; i < kOpKinds; ++i) {
-    const auto* signature = op.signature(static_cast<OpKind>(i));
-    if (signature == nullptr) continue;
-    auto& dispatcher = c10::Dispatcher::singleton();
-    TORCH_CHECK(!dispatcher.findSchema({op.ns + "::" + signature->name, ""}), op.ns, "::", signature->name,
-                " is registered already, and not by torch_slang: load with another namespace=");
+// The names that an operator takes, over those that `before`, its earlier version or null, has already.
+void check_names(const Operator& op, const Operator* before, std::set<std::string>& taken) {
+  for (int kind = 0; kind < kOpKinds; ++kind) {
+    const std::string& name = op.qualified_names[kind];
+    if (name.empty()) continue;
+    TORCH_CHECK(taken.insert(name).second, "torch_slang.load: ", name, " would be both a kernel and an operator that goes "
+                "with another kernel: rename one");
+    if (before != nullptr && before->qualified_names[kind] == name) continue;
+    TORCH_CHECK(!c10::Dispatcher::singleton().findSchema({name, ""}), "torch_slang.load: ", name,
+                " is registered already: load with another namespace=");
   }
 }
 
@@ -105,8 +139,11 @@ void check_free(const Operator& op) {
 Publication publish(const std::vector<std::shared_ptr<Operator>>& operators) {
   Registry& all = registry();
   const std::lock_guard<std::mutex> lock(all.mutex);
+  std::set<std::string> taken;
   for (const auto& op : operators) {
-    if (all.entries.find(op->ns + "::" + op->function.name) == all.entries.end()) check_free(*op);
+    const auto known = all.entries.find(op->ns + "::" + op->function.name);
+    const auto before = known == all.entries.end() ? nullptr : known->second->family.current();
+    check_names(*op, before.get(), taken);
   }
   Publication publication;
   for (const auto& op : operators) {

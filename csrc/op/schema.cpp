@@ -115,6 +115,16 @@ void check_names(const Operator& op, const ArgumentList& list, const c10::Functi
   TORCH_INTERNAL_ASSERT(names.size() == list.arguments.size());
 }
 
+c10::FunctionSchema parse_schema(const Operator& op, const std::string& text) {
+  try {
+    return torch::schema(text.c_str());
+  } catch (const c10::Error& error) {
+    TORCH_CHECK(false, op.ns, "::", op.function.name,
+                ": the name of a kernel or an argument means something else in PyTorch's schemas; rename it\n",
+                error.what_without_backtrace());
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind) {
@@ -130,7 +140,7 @@ std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kin
   if (kind == OpKind::Backward) fill_backward(op, list, *signature);
   if (kind == OpKind::Launch) fill_launch(op, list);
   const std::string text = op.ns + "::" + signature->name + "(" + list.text() + ") -> " + results_text(signature->results.size());
-  signature->schema = std::make_unique<c10::FunctionSchema>(torch::schema(text.c_str()));
+  signature->schema = std::make_unique<c10::FunctionSchema>(parse_schema(op, text));
   check_names(op, list, *signature->schema);
   signature->arguments = std::move(list.arguments);
   return signature;

@@ -77,6 +77,10 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const std::vec
   if (key.dense && op.shapes.launch_symbol() >= 0) {
     source.thread_bound = "args.dims[" + std::to_string(op.shapes.launch_symbol()) + "]";
   }
+  if (key.kind != OpKind::Launch) {  // a launch op's block is the caller's
+    const auto& block = op.function.block_size;
+    for (size_t i = 0; i < 3 && !block.empty(); ++i) source.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : 1;
+  }
   source.independent_views = key.independent;
   source.fast_math = options.fast_math;
   source.debug = options.debug;
@@ -90,6 +94,17 @@ std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, con
     if (kernel.marks().count("reads " + std::to_string(op.function.leaves[leaf].primal_view)) != 0) outputs.push_back(leaf);
   }
   return outputs;
+}
+
+std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Kernel& kernel) {
+  std::vector<bool> unused(op.function.leaves.size(), false);
+  if (key.kind != OpKind::Backward) return unused;
+  for (size_t i = 0; i < unused.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    unused[i] = leaf.kind == LeafKind::View && !leaf.is_output &&
+                kernel.marks().count("uses " + std::to_string(leaf.primal_view)) == 0;
+  }
+  return unused;
 }
 
 void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel) {

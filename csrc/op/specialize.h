@@ -16,6 +16,9 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const std::vec
 // Outputs that a backward kernel compiled without memory for them was seen to read.
 std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, const Kernel& kernel);
 
+// By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.
+std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Kernel& kernel);
+
 // Throws CompileError if a functional op's kernel stores to a view that is not an output.
 void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel);
 

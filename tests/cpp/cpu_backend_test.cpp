@@ -231,9 +231,10 @@ BOOST_AUTO_TEST_CASE(independent_threads_become_a_vector_loop) {
   KernelSource source = square();
   source.op = "slang::sqr_reported";
   ScopedEnvironment flags("TORCH_SLANG_CXXFLAGS", "-fopt-info-vec-optimized=" + report);
-  load(source);
+  std::string message = message_of([&] { load(source); });
+  if (contains(message, "unknown argument")) return;  // another compiler than g++
   auto text = read_file(report);
-  if (!text) return;  // another compiler than g++
+  BOOST_REQUIRE_MESSAGE(text, message);
   BOOST_TEST(contains(*text, "host_loop.h"), *text);
 }
 

@@ -8,7 +8,6 @@
 #include "compiler/describe.h"
 #include "compiler/device_text.h"
 #include "compiler/file_scope.h"
-#include "compiler/session.h"
 #include "compiler/wrapper.h"
 #include "program/instantiations.h"
 #include "program/names.h"
@@ -18,10 +17,10 @@ namespace {
 
 class Compilation {
  public:
-  Compilation(const CompileRequest& request, const std::function<void(const std::string&)>& progress)
-      : request_(request),
+  Compilation(Session& session, const CompileRequest& request, const std::function<void(const std::string&)>& progress)
+      : session_(session),
+        request_(request),
         progress_(progress),
-        session_(request),
         name_(std::filesystem::path(request.path).stem().string()),
         source_(with_library(request.source ? *request.source : session_.files().read_or_throw(request.path), request.path)) {}
 
@@ -48,21 +47,27 @@ class Compilation {
     }
   }
 
+  // One copy of the user's module with all wrappers behind it; if that does not compile, one copy for each, so that a
+  // wrapper that fails spoils no other.
   void add_texts(Program& program) {
     const auto wanted = request_.instantiations.empty() ? usual_instantiations(program.functions)
                                                         : request_.instantiations;
-    for (const Instantiation& one : wanted) program.texts.push_back(text_of_one(one));
+    progress_("the generated kernels");
+    std::string ignored;
+    slang::IModule* all = load_wrappers(wanted, &ignored);
+    for (const Instantiation& one : wanted) program.texts.push_back(text_of_one(one, all));
   }
 
-  DeviceText text_of_one(const Instantiation& instantiation) {
+  DeviceText text_of_one(const Instantiation& instantiation, slang::IModule* module) {
     DeviceText text;
     text.function = instantiation.function;
     text.direction = instantiation.direction;
     text.types = instantiation.types;
     text.entry = entry_name(instantiation);
     progress_(describe_instantiation(instantiation));
-    std::string diagnostics;
-    const std::string emitted = emit(instantiation, text.entry, &diagnostics);
+    std::string diagnostics, emitted;
+    if (module == nullptr) module = load_wrappers({instantiation}, &diagnostics);
+    if (module != nullptr) emitted = session_.emit(module, text.entry, &diagnostics);
     try {
       if (!emitted.empty()) {
         shape_device_text(emitted, text);
@@ -91,30 +96,37 @@ class Compilation {
                     "const`, or groupshared");
   }
 
-  std::string emit(const Instantiation& instantiation, const std::string& entry, std::string* diagnostics) {
-    const auto found = functions_.find(instantiation.function);
-    if (found == functions_.end()) throw_compile_error("torch_slang: ", request_.path, " has no kernel ", instantiation.function);
-    const std::string source = source_ + "\n" + undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n" +
-                               wrapper_source(found->second, instantiation);
-    // A session takes a path once, so each copy of the user's module has one of its own in the same folder.
-    slang::IModule* module = session_.load(name_ + "_" + entry, request_.path + "_" + entry, source, diagnostics);
-    return module == nullptr ? std::string() : session_.emit(module, entry, diagnostics);
+  slang::IModule* load_wrappers(const std::vector<Instantiation>& instantiations, std::string* diagnostics) {
+    std::string source = source_ + "\n" + undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n";
+    for (const Instantiation& one : instantiations) source += wrapper_source(described(one.function), one);
+    // A session takes a name and a path once, so each copy of the user's module has its own, in the same folder.
+    const std::string suffix = "_torch_slang_" + std::to_string(++copies_);
+    return session_.load(name_ + suffix, request_.path + suffix, source, diagnostics);
   }
 
+  const DescribedFunction& described(const std::string& name) const {
+    const auto found = functions_.find(name);
+    if (found == functions_.end()) throw_compile_error("torch_slang: ", request_.path, " has no kernel ", name);
+    const std::string& refusal = found->second.function.refusal;
+    if (!refusal.empty()) throw_compile_error("torch_slang: ", name, " in ", request_.path, " cannot be an operator: ", refusal);
+    return found->second;
+  }
+
+  Session& session_;
   const CompileRequest& request_;
   const std::function<void(const std::string&)>& progress_;
-  Session session_;
   std::string name_;
   std::string source_;
   std::map<std::string, DescribedFunction> functions_;
   std::vector<std::string> shader_parameters_;
+  int copies_ = 0;
 };
 
 }  // namespace
 
-Program compile_request(const CompileRequest& request, Extent extent,
+Program compile_request(Session& session, const CompileRequest& request, Extent extent,
                         const std::function<void(const std::string&)>& progress) {
-  return Compilation(request, progress).run(extent);
+  return Compilation(session, request, progress).run(extent);
 }
 
 }  // namespace torch_slang

@@ -1,10 +1,12 @@
 // torch-slangc: the compiler as a program, for people (`torch-slangc cube.slang -o cube.json`) and for the library
 // (`--serve`, see program/compiler_protocol.h).
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <iterator>
 
@@ -125,6 +127,11 @@ void write_output(const std::string& path, const std::string& text) {
   TORCH_CHECK(file.good(), "torch-slangc: cannot write ", path);
 }
 
+Program compile_once(const CompileRequest& request, Extent extent, const std::function<void(const std::string&)>& progress) {
+  auto* session = new Session(request);  // never destroyed: see compile.h
+  return compile_request(*session, request, extent, progress);
+}
+
 int serve(const Options& options) {
   const std::string input((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
   const auto progress = [](const std::string& what) {
@@ -132,7 +139,7 @@ int serve(const Options& options) {
     std::fflush(stderr);
   };
   const Extent extent = options.describe ? Extent::DescribeOnly : Extent::Texts;
-  std::cout << to_json(compile_request(request_from_json(input), extent, progress));
+  std::cout << to_json(compile_once(request_from_json(input), extent, progress));
   return 0;
 }
 
@@ -156,7 +163,7 @@ int run(int argc, char** argv) {
   if (options.serve) return serve(options);
   if (!options.library_folder.empty()) return compile_library(options.library_folder);
   const Extent extent = options.list ? Extent::DescribeOnly : Extent::Texts;
-  const Program program = compile_request(options.request, extent, [](const std::string&) {});
+  const Program program = compile_once(options.request, extent, [](const std::string&) {});
   if (!program.warnings.empty()) std::cerr << program.warnings << "\n";
   if (options.list) {
     list_kernels(program);
@@ -181,8 +188,11 @@ int main_guarded(int argc, char** argv) {
 }  // namespace
 }  // namespace torch_slang
 
-// Slang's own static objects take no part in what we wrote: leaving at once skips their teardown.
+// Slang's objects take no part in what we wrote: leaving at once skips their teardown. Memory that it frees on the way is
+// better kept than handed back to the system.
 int main(int argc, char** argv) {
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc takes
   const int status = torch_slang::main_guarded(argc, argv);
   std::cout.flush();
   std::cerr.flush();

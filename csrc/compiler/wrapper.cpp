@@ -28,7 +28,7 @@ class WrapperWriter {
     } else {
       call_backward();
     }
-    return c10::str("[CudaKernel] void ", entry_name(instantiation_), "()\n{\n", text_, "}\n");
+    return c10::str("[shader(\"compute\")] [numthreads(1, 1, 1)] void ", entry_name(instantiation_), "()\n{\n", text_, "}\n");
   }
 
  private:

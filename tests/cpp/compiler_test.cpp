@@ -30,13 +30,13 @@ CompileRequest request_for(const std::string& source) {
   return request;
 }
 
-Program describe(const std::string& source) {
-  return compile_request(request_for(source), Extent::DescribeOnly, [](const std::string&) {});
+Program run_compiler(const CompileRequest& request, Extent extent) {
+  Session session(request);
+  return compile_request(session, request, extent, [](const std::string&) {});
 }
 
-Program compile_texts(const CompileRequest& request) {
-  return compile_request(request, Extent::Texts, [](const std::string&) {});
-}
+Program describe(const std::string& source) { return run_compiler(request_for(source), Extent::DescribeOnly); }
+Program compile_texts(const CompileRequest& request) { return run_compiler(request, Extent::Texts); }
 
 const Function& function_named(const Program& program, const std::string& name) {
   const auto found = std::find_if(program.functions.begin(), program.functions.end(),

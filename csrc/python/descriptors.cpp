@@ -55,6 +55,13 @@ py::dict describe(const Operator& op) {
     const auto* signature = op.signature(static_cast<OpKind>(i));
     result[kind_names[i]] = signature != nullptr ? py::cast(signature->name) : py::object(py::none());
   }
+  py::list type_parameters;
+  for (const auto& parameter : op.function.type_parameters) {
+    py::list allowed;
+    for (const ElementType type : parameter.allowed) allowed.append(name_of(type));
+    type_parameters.append(py::make_tuple(parameter.name, allowed));
+  }
+  result["type_parameters"] = type_parameters;
   result["has_backward"] = op.function.has_backward;
   result["has_forward_derivative"] = op.function.has_forward_derivative;
   return result;

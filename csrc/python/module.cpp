@@ -7,6 +7,7 @@
 
 #include "cache/cache.h"
 #include "common/error.h"
+#include "op/inspect.h"
 #include "op/module.h"
 #include "op/registry.h"
 #include "program/compiler_client.h"
@@ -64,28 +65,57 @@ py::dict stats_dict() {
   return result;
 }
 
-// Errors of ours keep their names in Python; the C++ backtrace is for logs, not for users.
+PyObject* compile_error = nullptr;
+PyObject* launch_error = nullptr;
+
+// The C++ backtrace is for logs, not for users. Diagnostics quote files, whose bytes may be no UTF-8.
+void set_error(PyObject* type, const c10::Error& error) {
+  const std::string message = error.what_without_backtrace();
+  PyObject* text = PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace");
+  if (text == nullptr) return;  // out of memory: that error is set
+  PyErr_SetObject(type, text);
+  Py_DECREF(text);
+}
+
+// Errors of ours keep their names in Python: those that other bindings let through, torch.ops among them, and (the local
+// translator, which is asked first) those of this module.
 void register_errors(py::module_& m) {
-  static PyObject* compile_error = nullptr;
-  static PyObject* launch_error = nullptr;
   compile_error = py::exception<CompileError>(m, "CompileError", PyExc_RuntimeError).release().ptr();
   launch_error = py::exception<LaunchError>(m, "LaunchError", PyExc_RuntimeError).release().ptr();
   py::register_exception_translator([](std::exception_ptr error) {
     try {
       std::rethrow_exception(error);
     } catch (const CompileError& e) {
-      PyErr_SetString(compile_error, e.what_without_backtrace());
+      set_error(compile_error, e);
     } catch (const LaunchError& e) {
-      PyErr_SetString(launch_error, e.what_without_backtrace());
+      set_error(launch_error, e);
     }
   });
   py::register_local_exception_translator([](std::exception_ptr error) {
     try {
       std::rethrow_exception(error);
+    } catch (const CompileError& e) {
+      set_error(compile_error, e);
+    } catch (const LaunchError& e) {
+      set_error(launch_error, e);
     } catch (const c10::Error& e) {
-      PyErr_SetString(PyExc_RuntimeError, e.what_without_backtrace());
+      set_error(PyExc_RuntimeError, e);
     }
   });
+}
+
+py::bytes cubin_of(const Module& module, const std::string& name, const std::string& kind, const std::vector<std::string>& types,
+                   bool dense, const std::string& architecture) {
+  const Operator& op = *module.find(name);
+  std::vector<ElementType> elements;
+  for (const auto& type : types) elements.push_back(element_type_named(type));
+  const auto op_kind = kind == "backward" ? OpKind::Backward : kind == "launch" ? OpKind::Launch : OpKind::Forward;
+  std::string cubin;
+  {
+    const py::gil_scoped_release release;
+    cubin = cubin_for(op, op_kind, elements, dense, architecture);
+  }
+  return py::bytes(cubin);
 }
 
 void bind_module(py::module_& m) {
@@ -99,6 +129,8 @@ void bind_module(py::module_& m) {
              return names;
            })
       .def("check", [](const Module& self, const std::string& name) { self.find(name); }, py::arg("name"))
+      .def("cubin", &cubin_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
+           py::arg("architecture") = "sm_90")
       .def("describe", [](const Module& self, const std::string& name) { return describe(*self.find(name)); }, py::arg("name"));
   py::class_<Pin>(m, "Pin")
       .def(py::init<const Module&, const std::string&>(), py::arg("module"), py::arg("name"))
@@ -129,6 +161,7 @@ PYBIND11_MODULE(_C, m) {
       },
       py::arg("path"), py::arg("source"), py::arg("name"), py::arg("namespace"), py::arg("defines"), py::arg("include_dirs"),
       py::arg("annotations"), py::arg("fast_math"), py::arg("debug"));
+  m.def("descriptors_digest", &descriptors_digest);
   m.def("cache_path", &cache::path);
   m.def("cache_clear", &cache::clear);
   m.def("cache_stats", &stats_dict);

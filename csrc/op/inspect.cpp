@@ -1,0 +1,24 @@
+#include "op/inspect.h"
+
+#include <c10/util/Exception.h>
+
+#include "backend/cuda/compile.h"
+#include "op/specialize.h"
+
+namespace torch_slang {
+
+std::string cubin_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense,
+                      const std::string& architecture) {
+  TORCH_CHECK(op.signature(kind) != nullptr, op.ns, "::", op.function.name, " has no op of this kind");
+  const KernelKey key{kind, dense, /*independent=*/true, c10::Device(c10::kCUDA, 0), types};
+  return compile_for_architecture(specialize(op, key, {}, op.options), architecture);
+}
+
+ElementType element_type_named(const std::string& name) {
+  for (int i = 0; i <= static_cast<int>(ElementType::Bool); ++i) {
+    if (name == name_of(static_cast<ElementType>(i))) return static_cast<ElementType>(i);
+  }
+  TORCH_CHECK(false, "unknown element type '", name, "'");
+}
+
+}  // namespace torch_slang

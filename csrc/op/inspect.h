@@ -1,0 +1,18 @@
+// Looking at what an operator compiles to, for tests and tools: no GPU is needed, and nothing is cached or loaded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "op/operator.h"
+
+namespace torch_slang {
+
+// The cubin of this kind of call for "sm_90", say. `types` by type parameter.
+std::string cubin_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense,
+                      const std::string& architecture);
+
+// "float32" -> ElementType::Float32; throws for other names.
+ElementType element_type_named(const std::string& name);
+
+}  // namespace torch_slang

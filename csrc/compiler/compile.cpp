@@ -37,7 +37,7 @@ class Compilation {
   void describe(Program& program) {
     progress_("the declarations");
     std::string diagnostics;
-    slang::IModule* module = session_.load(name_, request_.path, source_, &diagnostics);
+    slang::IModule* module = load_copy("", &diagnostics);
     if (module == nullptr) throw_compile_error("torch_slang: ", request_.path, " does not compile\n", diagnostics);
     program.warnings = diagnostics;
     shader_parameters_ = shader_parameters(module);
@@ -97,11 +97,16 @@ class Compilation {
   }
 
   slang::IModule* load_wrappers(const std::vector<Instantiation>& instantiations, std::string* diagnostics) {
-    std::string source = source_ + "\n" + undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n";
+    std::string source = undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n";
     for (const Instantiation& one : instantiations) source += wrapper_source(described(one.function), one);
-    // A session takes a name and a path once, so each copy of the user's module has its own, in the same folder.
+    return load_copy(source, diagnostics);
+  }
+
+  // The user's module with more text behind it. A session takes a name and a path once, so each copy has its own, in the
+  // user's folder; no name is one that an import may ask for.
+  slang::IModule* load_copy(const std::string& addition, std::string* diagnostics) {
     const std::string suffix = "_torch_slang_" + std::to_string(++copies_);
-    return session_.load(name_ + suffix, request_.path + suffix, source, diagnostics);
+    return session_.load(name_ + suffix, request_.path + suffix, source_ + "\n" + addition, diagnostics);
   }
 
   const DescribedFunction& described(const std::string& name) const {

@@ -105,10 +105,10 @@ class Flattener {
   int add_view(const Item& item) {
     Leaf leaf = named_leaf(item);
     leaf.kind = LeafKind::View;
-    const auto element = types_.element(types_.viewed(item.type));
-    if (!element || element->shape.size() > 1) {
+    const auto element = types_.view_element(types_.viewed(item.type));
+    if (!element) {
       refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but the elements of a view of an operator must be ",
-             "scalars or vectors");
+             "scalars, vectors, or structs of scalars and 3-vectors of one type");
     }
     leaf.element = *element;
     leaf.primal_view = function_.view_count++;

@@ -41,6 +41,9 @@ struct Options {
 // Not in the usage text: for the build alone.
 constexpr const char* kLibraryOption = "--compile-library";
 
+constexpr int kStatusUsage = 2;
+constexpr int kStatusBroken = 3;
+
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -132,14 +135,30 @@ Program compile_once(const CompileRequest& request, Extent extent, const std::fu
   return compile_request(*session, request, extent, progress);
 }
 
+// Standard output carries the Program alone: whatever Slang itself might print there goes to stderr.
+int take_standard_output() {
+  const int output = dup(STDOUT_FILENO);
+  TORCH_CHECK(output >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0, "torch-slangc: cannot redirect its output");
+  return output;
+}
+
+void write_all(int file, const std::string& text) {
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t written = write(file, text.data() + at, text.size() - at);
+    TORCH_CHECK(written > 0, "torch-slangc: cannot write its answer");
+    at += static_cast<size_t>(written);
+  }
+}
+
 int serve(const Options& options) {
+  const int output = take_standard_output();
   const std::string input((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
   const auto progress = [](const std::string& what) {
     std::fprintf(stderr, "%s%s\n", kProgressMark, what.c_str());
     std::fflush(stderr);
   };
   const Extent extent = options.describe ? Extent::DescribeOnly : Extent::Texts;
-  std::cout << to_json(compile_once(request_from_json(input), extent, progress));
+  write_all(output, to_json(compile_once(request_from_json(input), extent, progress)));
   return 0;
 }
 
@@ -178,10 +197,13 @@ int main_guarded(int argc, char** argv) {
     return run(argc, argv);
   } catch (const UsageError& error) {
     std::cerr << "torch-slangc: " << error.what() << "\n" << kUsage;
-    return 2;
+    return kStatusUsage;
   } catch (const c10::Error& error) {
     std::cerr << error.what_without_backtrace() << "\n";
     return kStatusCompileError;
+  } catch (const std::exception& error) {
+    std::cerr << "torch-slangc: " << error.what() << "\n";
+    return kStatusBroken;
   }
 }
 

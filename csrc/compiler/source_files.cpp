@@ -6,16 +6,30 @@
 #include "common/hash.h"
 #include "compiler/com.h"
 #include "compiler/library.h"
+#include "compiler/tokens.h"
 
 namespace torch_slang {
 namespace {
+
+// A file that is part of a module begins with `implementing`, and sees what the module's first file imports.
+bool is_part_of_module(const std::string& source) {
+  for (const Token& token : split_tokens(source)) {
+    if (token.kind == TokenKind::Identifier) return token.text == "implementing";
+  }
+  return false;
+}
 
 bool is_slang_source(const std::string& path) { return path.ends_with(".slang"); }
 
 }  // namespace
 
 std::string with_library(const std::string& source, const std::string& path) {
-  return "import torch_slang;\n#line 1 \"" + path + "\"\n" + source;
+  if (is_part_of_module(source)) return source;
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  std::string name;
+  for (const char c : path) name += (c == '"' || c == '\\') ? std::string{'\\', c} : std::string{c};
+  return "import torch_slang;\n#line 1 \"" + name + "\"\n" + source.substr(begin);
 }
 
 const std::string* SourceFiles::read(const std::string& path) {

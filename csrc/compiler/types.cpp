@@ -98,6 +98,28 @@ std::optional<Element> TypeReader::element(slang::TypeReflection* type) const {
   return inner;
 }
 
+std::optional<Element> TypeReader::view_element(slang::TypeReflection* type) const {
+  if (type->getKind() != Kind::Struct) {
+    const auto known = element(type);
+    return known && known->shape.size() <= 1 ? known : std::nullopt;
+  }
+  std::optional<Element> all;
+  int64_t count = 0;
+  for (unsigned i = 0; i < type->getFieldCount(); ++i) {
+    const auto field = view_element(type->getFieldByIndex(i)->getType());
+    if (!field) return std::nullopt;
+    const int64_t size = field->shape.empty() ? 1 : field->shape[0];
+    const bool aligned_more = type->getFieldByIndex(i)->getType()->getKind() == Kind::Vector && size % 2 == 0;
+    if (aligned_more || (all && (all->type != field->type || all->type_parameter != field->type_parameter))) {
+      return std::nullopt;
+    }
+    all = field;
+    count += size;
+  }
+  if (all) all->shape = {count};
+  return all;
+}
+
 bool TypeReader::is_diff_view(slang::TypeReflection* type) const { return simple_name(type) == "DiffTensorView"; }
 
 slang::TypeReflection* TypeReader::viewed(slang::TypeReflection* type) const {

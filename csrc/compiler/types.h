@@ -21,6 +21,8 @@ class TypeReader {
 
   // Scalar, vector, matrix, or array of those; nothing for other types.
   std::optional<Element> element(slang::TypeReflection* type) const;
+  // The same of a view's element, which may also be a struct of numbers of one type without padding: {n}.
+  std::optional<Element> view_element(slang::TypeReflection* type) const;
   // The element type T of TensorView<T> or DiffTensorView<T, A>; null if the type is no view.
   slang::TypeReflection* viewed(slang::TypeReflection* type) const;
   bool is_diff_view(slang::TypeReflection* type) const;

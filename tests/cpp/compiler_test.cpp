@@ -227,6 +227,16 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_an_operator_is_refused_with_its_parameter_an
   }
 }
 
+BOOST_AUTO_TEST_CASE(elements_of_views_may_be_structs_without_padding) {
+  const Program program = describe(R"slang(
+struct P : IDifferentiable { float a; float3 b; }
+struct Q { float a; float2 b; }
+[CudaKernel] [Differentiable] void f(DiffTensorView<P> x) {}
+[CudaKernel] void g(TensorView<Q> x) {})slang");
+  BOOST_TEST((leaf_named(function_named(program, "f"), "x").element.shape == std::vector<int64_t>{4}));
+  BOOST_TEST(contains(function_named(program, "g").refusal, "parameter x is a TensorView<Q>"));
+}
+
 BOOST_AUTO_TEST_CASE(namespaces_become_part_of_the_name) {
   const Program program = describe("namespace a { namespace b { [CudaKernel] void f(TensorView<float> x) {} } }");
   BOOST_TEST(function_named(program, "a_b_f").qualified_name == "a.b.f");
@@ -359,6 +369,23 @@ float a() { __target_switch { case cuda: __requirePrelude("#include \"a.cuh\"");
   BOOST_TEST(contains(text, "#include <mma.h>"));
   BOOST_TEST(contains(text, "#line 3 \"" + folder.file("a.cuh") + "\""));
   BOOST_TEST(!contains(text, "#pragma once"));
+}
+
+BOOST_AUTO_TEST_CASE(a_module_of_several_files_compiles) {
+  TemporaryFolder folder;
+  BOOST_REQUIRE(publish_file(folder.file("part.slang"), "// a part\nimplementing whole;\nfloat part(float x) { return x; }"));
+  BOOST_REQUIRE(publish_file(folder.file("whole.slang"),
+                             "module whole;\n__include part;\n"
+                             "[CudaKernel] void f(DiffTensorView<float> x) { x[0] = part(x[1]); }"));
+  CompileRequest request;
+  request.path = folder.file("whole.slang");
+  BOOST_TEST(text_of(compile_texts(request), "f", Direction::Forward).error == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_file_may_have_the_librarys_name_and_a_byte_order_mark) {
+  CompileRequest request = request_for("\xef\xbb\xbf[CudaKernel] void f(DiffTensorView<float> x)\r\n{\r\n  x[0] = 1;\r\n}");
+  request.path = "/nowhere/torch_slang.slang";
+  BOOST_TEST(text_of(compile_texts(request), "f", Direction::Forward).error == "");
 }
 
 BOOST_AUTO_TEST_CASE(macros_of_the_user_do_not_reach_the_library) {

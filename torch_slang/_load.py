@@ -13,6 +13,8 @@ import torch
 from torch_slang._library import _C
 from torch_slang._module import Module
 
+_TAG = " torch_slang:"
+
 _modules: dict[str, Module] = {}  # by identity
 _owners: dict[str, Module] = {}  # by qualified name: whose operator the global name runs
 
@@ -49,6 +51,10 @@ def load(
         CompileError: the source does not compile; Slang's diagnostics are in the message. Nothing was registered.
         RuntimeError: a shape expression is wrong, or a name is taken. Nothing was registered.
     """
+    if source is not None and not isinstance(source, str):
+        raise TypeError(f"torch_slang.load: expected source to be a string, but got {type(source).__name__}")
+    if isinstance(include_dirs, str | os.PathLike):
+        raise TypeError("torch_slang.load: expected include_dirs to be a list of folders, but got one path")
     handle, changed, is_new = _C.load(
         path=None if path is None else os.fspath(path),
         source=source,
@@ -66,6 +72,7 @@ def load(
     module = Module(handle)
     _modules[handle.identity] = module
     _take_names(module, changed)
+    _tag_compile_caches()
     return module
 
 
@@ -91,6 +98,14 @@ def _take_names(module: Module, changed: list[str]) -> None:
         torch.compiler.reset()
 
 
+def _tag_compile_caches() -> None:
+    """Makes torch.compile's disk caches depend on the loaded modules: what they keep under an operator's name is stale once
+    a shape rule changes."""
+    config = torch.compiler.config
+    own = config.cache_key_tag.split(_TAG)[0]  # what the user has set stays
+    config.cache_key_tag = f"{own}{_TAG}{_C.descriptors_digest()}"
+
+
 def _forget_cached_op(namespace: str, name: str) -> None:
     # torch.ops caches what it looked up, with its schema; the next access looks again.
     operators = getattr(torch.ops, namespace)
@@ -99,3 +114,6 @@ def _forget_cached_op(namespace: str, name: str) -> None:
         listed = vars(operators).get("_dir", [])
         if name in listed:
             listed.remove(name)
+
+
+_tag_compile_caches()  # for the operators of ops/

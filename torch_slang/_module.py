@@ -9,6 +9,7 @@ import torch
 
 from torch_slang._library import _C
 
+_KINDS = {"": "forward", "_backward": "backward", "_launch": "launch"}  # how the operators of a kernel are named
 _SUFFIXES = ("_backward", "_launch")
 
 
@@ -32,6 +33,7 @@ class Module:
         self._handle = handle
         self._names: tuple[str, ...] = tuple(handle.operators())
         self._kernels: dict[str, Kernel] = {}
+        self._retired: set[str] = set()  # names that a later load took
 
     @property
     def namespace(self) -> str:
@@ -59,12 +61,12 @@ class Module:
         kernel = self._kernels.get(name)
         if kernel is not None:
             return kernel
-        for suffix in _SUFFIXES:
+        base, suffix = name, ""
+        if name not in self._names:
+            suffix = next((s for s in _SUFFIXES if name.removesuffix(s) in self._names), "")
             base = name.removesuffix(suffix)
-            if base != name and base in self._names and name not in self._names:
-                return getattr(getattr(torch.ops, self.namespace), name)
         try:
-            kernel = Kernel(self._handle, name)
+            kernel = Kernel(self._handle, base, suffix, self._retired)
         except RuntimeError as error:
             raise AttributeError(str(error)) from None
         self._kernels[name] = kernel
@@ -77,37 +79,44 @@ class Module:
         return f"<torch_slang.Module {self.namespace}: {', '.join(self._names)}>"
 
     def _retire(self, name: str) -> None:
-        """The global name now runs another Program: the callable here must not go through it unpinned."""
-        if name in self._names:
-            getattr(self, name)._is_current = False
+        """The global name now runs another Program: the callables here must not go through it unpinned."""
+        self._retired.add(name)
 
 
 class Kernel:
     """A kernel as a function: positional or keyword arguments in the order of the Slang source, outputs left out.
 
+    Its ``_launch`` takes the outputs too, and then ``block_size`` and ``grid_size``; its ``_backward`` what the operator
+    of that name takes.
+
     A struct parameter takes a mapping, a named tuple or a tuple of its fields (or its fields under their flat names, as
     the operator has them); a differentiable scalar takes a number or a 0-dimensional tensor.
     """
 
-    def __init__(self, handle: Any, name: str) -> None:
+    def __init__(self, handle: Any, name: str, suffix: str, retired: set[str]) -> None:
         about = handle.describe(name)
-        self.__name__ = name
+        self.__name__ = name + suffix
         self._handle = handle
-        self._is_current = True
-        self._leaves: list[dict[str, Any]] = about["leaves"]
-        self._parameters: list[dict[str, Any]] = [p for p in about["parameters"] if not self._is_output(p)]
+        self._base = name
+        self._retired = retired
         self._namespace = str(handle.namespace)
-        self._has_forward = about["forward"] is not None
+        self._is_launch = suffix == "_launch"
+        self._exists = about[_KINDS[suffix]] is not None
+        self._leaves: list[dict[str, Any]] = about["leaves"]
+        self._parameters: list[dict[str, Any]] = [p for p in about["parameters"] if self._is_given(p)]
+        self._names = [p["name"] for p in self._parameters] + (["block_size", "grid_size"] if self._is_launch else [])
         # Views alone need no conversion: the arguments go to the operator as they are.
-        self._plain = all(p["leaf"] >= 0 and self._leaves[p["leaf"]]["is_view"] for p in self._parameters)
+        views = all(p["leaf"] >= 0 and self._leaves[p["leaf"]]["is_view"] for p in self._parameters)
+        self._plain = views or suffix == "_backward"
 
     @property
     def op(self) -> Callable[..., Any]:
         """The operator ``torch.ops.<namespace>.<name>``."""
-        if not self._has_forward:
+        if not self._exists:
+            reason = "output ([Out])" if self.__name__ == self._base else "derivative"
             raise RuntimeError(
-                f"{self._namespace}::{self.__name__} has no output ([Out]), so it only has the operator "
-                f"{self.__name__}_launch"
+                f"{self._namespace}::{self._base} has no {reason}, so there is no operator {self.__name__}; "
+                f"there is {self._base}_launch"
             )
         packet = getattr(getattr(torch.ops, self._namespace), self.__name__)
         operator: Callable[..., Any] = packet.default
@@ -116,19 +125,20 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._plain:
             args, kwargs = (), self._flatten(args, kwargs)
-        if self._is_current:
+        if self._base not in self._retired:
             return self.op(*args, **kwargs)
-        with _C.Pin(self._handle, self.__name__):
+        with _C.Pin(self._handle, self._base):
             return self.op(*args, **kwargs)
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{p['name']}: {p['type']}" for p in self._parameters)
         return f"<torch_slang kernel {self._namespace}::{self.__name__}({arguments})>"
 
-    def _is_output(self, parameter: dict[str, Any]) -> bool:
+    def _is_given(self, parameter: dict[str, Any]) -> bool:
+        """Something of this parameter is an argument; outputs are allocated, except by a launch."""
         if parameter["leaf"] >= 0:
-            return bool(self._leaves[parameter["leaf"]]["is_output"])
-        return all(self._is_output(field) for field in parameter["fields"])
+            return self._is_launch or not self._leaves[parameter["leaf"]]["is_output"]
+        return any(self._is_given(field) for field in parameter["fields"])
 
     @staticmethod
     def _takes_tensor_value(leaf: dict[str, Any]) -> bool:
@@ -139,18 +149,17 @@ class Kernel:
         return TypeError(f"{self._namespace}::{self.__name__}({signature}): {message}")
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        if len(args) > len(self._parameters):
-            raise self._error(f"expected at most {len(self._parameters)} arguments, but got {len(args)}")
-        flat: dict[str, Any] = {}
+        if len(args) > len(self._names):
+            raise self._error(f"expected at most {len(self._names)} arguments, but got {len(args)}")
         remaining = dict(kwargs)
-        for index, parameter in enumerate(self._parameters):
-            name = parameter["name"]
-            if index < len(args):
-                if name in remaining:
-                    raise self._error(f"got two values for {name}")
-                self._put(flat, parameter, args[index])
-            elif name in remaining:
-                self._put(flat, parameter, remaining.pop(name))
+        for name, value in zip(self._names, args, strict=False):
+            if name in remaining:
+                raise self._error(f"got two values for {name}")
+            remaining[name] = value
+        flat: dict[str, Any] = {}
+        for parameter in self._parameters:
+            if parameter["name"] in remaining:
+                self._put(flat, parameter, remaining.pop(parameter["name"]))
         flat.update(remaining)  # flat names of struct fields; the operator names what is missing or unknown
         self._convert_numbers(flat)
         return flat
@@ -159,7 +168,7 @@ class Kernel:
         if parameter["leaf"] >= 0:
             flat[self._leaves[parameter["leaf"]]["name"]] = value
             return
-        fields = [field for field in parameter["fields"] if not self._is_output(field)]
+        fields = [field for field in parameter["fields"] if self._is_given(field)]
         names = [field["name"] for field in fields]
         if hasattr(value, "_asdict"):
             value = value._asdict()
@@ -182,6 +191,12 @@ class Kernel:
         for field, item in zip(fields, values, strict=True):
             self._put(flat, field, item)
 
+    def _tensor(self, value: Any, dtype: torch.dtype, leaf: dict[str, Any]) -> torch.Tensor:
+        try:
+            return torch.tensor(value, dtype=dtype)
+        except (TypeError, ValueError, RuntimeError):
+            raise self._error(f"expected {leaf['name']} ({leaf['type']}) to be a number or a tensor, but got {value!r}") from None
+
     def _convert_numbers(self, flat: dict[str, Any]) -> None:
         """Numbers for differentiable values become tensors; tensors that require grad are refused where a number is meant."""
         generic = next((v.dtype for v in flat.values() if isinstance(v, torch.Tensor) and v.is_floating_point()), None)
@@ -194,7 +209,7 @@ class Kernel:
                 if not isinstance(value, torch.Tensor):
                     own = getattr(torch, leaf["dtype"])
                     dtype = generic if leaf["type_parameter"] >= 0 and generic is not None else own
-                    flat[name] = torch.tensor(value, dtype=dtype)
+                    flat[name] = self._tensor(value, dtype, leaf)
             elif isinstance(value, torch.Tensor):
                 if value.requires_grad:
                     raise self._error(f"{name} ({leaf['type']}) is a constant, but got a tensor that requires grad")

@@ -27,6 +27,12 @@ std::optional<ElementType> element_type_of(c10::ScalarType type) {
   return std::nullopt;
 }
 
+// As join_types spells those that are expected.
+std::string dtype_text(c10::ScalarType type) {
+  const auto known = element_type_of(type);
+  return known ? name_of(*known) : c10::toString(type);
+}
+
 // A tensor argument with what its leaf wants of it.
 struct Given {
   const at::Tensor* tensor;
@@ -61,7 +67,8 @@ class Reader {
         case OpArgument::Role::Leaf:
           if (stack[i].isTensor()) {
             result_.tensors[leaf] = stack[i].toTensor();
-            TORCH_CHECK(result_.tensors[leaf].defined(), name_, ": ", op_.function.leaves[leaf].name, " is undefined");
+            TORCH_CHECK(result_.tensors[leaf].defined(), name_, ": expected ",
+                        op_.function.leaves[leaf].name, " to be a tensor, but got None");
           } else {
             result_.numbers[leaf] = &stack[i];
           }
@@ -94,7 +101,7 @@ class Reader {
     TORCH_CHECK(!list.empty() && list.size() <= 3, name_, ": expected ", what, " to have 1 to 3 elements, but got ",
                 c10::IntArrayRef(list));
     for (const int64_t n : list) {
-      TORCH_CHECK(n > 0 && n <= 0xffffffffLL, name_, ": expected ", what, " to be positive, but got ", c10::IntArrayRef(list));
+      TORCH_CHECK(n > 0 && n <= 0xffffffffLL, name_, ": expected ", what, " to be positive and to fit in 32 bits, but got ", c10::IntArrayRef(list));
     }
     extent.assign(list.begin(), list.end());
     extent.resize(3, 1);
@@ -128,7 +135,7 @@ class Reader {
       const auto& allowed = parameters[index].allowed;
       const auto type = element_type_of(given.tensor->scalar_type());
       TORCH_CHECK(type && std::find(allowed.begin(), allowed.end(), *type) != allowed.end(), name_, ": expected ",
-                  given.name(), " to have dtype ", join_types(allowed), ", but got ", given.tensor->scalar_type());
+                  given.name(), " to have dtype ", join_types(allowed), ", but got ", dtype_text(given.tensor->scalar_type()));
       result_.types[index] = *type;
       decided[index] = true;
     }
@@ -146,7 +153,7 @@ class Reader {
       TORCH_CHECK(false, name_, ": expected ", given.name(), " to have dtype ", name_of(expected),
                   generic >= 0 ? " like the other arguments of type " + op_.function.type_parameters[generic].name
                                : " (" + leaf.slang_type + ")",
-                  ", but got ", given.tensor->scalar_type());
+                  ", but got ", dtype_text(given.tensor->scalar_type()));
     }
   }
 

@@ -117,7 +117,7 @@ void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Op
 
 void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto op = family_.current();
-  const auto view = torch::jit::last(*stack, op->signature(kind_)->arguments.size());
+  const auto view = arguments_of_call(*op, kind_, *stack);
   TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(view), op->qualified(kind_), ": forward-mode derivatives are not available");
   switch (kind_) {
     case OpKind::Forward: return call_forward(family_, op, handle, keys, stack);

@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+
 #include "cache/cache.h"
 #include "common/files.h"
 #include "common/hash.h"
@@ -47,7 +49,9 @@ std::shared_ptr<const Program> load_program(const CompileRequest& request) {
   }
   cache::count_run(cache::Compiler::Slang);
   auto program = std::make_shared<const Program>(compile(request));
-  cache::write(cache::Kind::Program, key, to_json(*program));
+  // What kept a text from being compiled may not last: a time-out, a kill.
+  const bool complete = std::all_of(program->texts.begin(), program->texts.end(), [](const DeviceText& t) { return t.error.empty(); });
+  if (complete) cache::write(cache::Kind::Program, key, to_json(*program));
   return program;
 }
 

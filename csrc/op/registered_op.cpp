@@ -41,6 +41,13 @@ bool RegisteredFamily::has_schemas_of(const Operator& op) const {
   return operator_.get() == &op || same_schemas(*operator_, op);
 }
 
+c10::ArrayRef<c10::IValue> arguments_of_call(const Operator& op, OpKind kind, const std::vector<c10::IValue>& stack) {
+  const size_t count = op.signature(kind)->arguments.size();
+  TORCH_CHECK(stack.size() >= count, op.qualified(kind), ": expected ", count, " arguments, but got ", stack.size(),
+              "; a function scripted before a reload that changed the arguments must be scripted again");
+  return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count);
+}
+
 bool same_schemas(const Operator& a, const Operator& b) {
   for (int kind = 0; kind < kOpKinds; ++kind) {
     const auto* first = a.signature(static_cast<OpKind>(kind));

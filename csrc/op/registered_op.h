@@ -48,6 +48,10 @@ class PinnedOperator {
   PinnedOperator* outer_;
 };
 
+// The arguments of a call, which are the last on the stack. A function that was scripted before a reload may have put
+// fewer there than the operator now takes: an error.
+c10::ArrayRef<c10::IValue> arguments_of_call(const Operator& op, OpKind kind, const std::vector<c10::IValue>& stack);
+
 bool same_schemas(const Operator& a, const Operator& b);
 
 }  // namespace torch_slang

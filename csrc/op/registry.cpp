@@ -23,9 +23,9 @@ class BoxedKernel final : public c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
     const auto op = family_.current();
-    const size_t count = op->signature(kind_)->arguments.size();
-    Results results = Run(*op, kind_, torch::jit::last(*stack, count));
-    torch::jit::drop(*stack, count);
+    const auto arguments = arguments_of_call(*op, kind_, *stack);
+    Results results = Run(*op, kind_, arguments);
+    torch::jit::drop(*stack, arguments.size());
     for (auto& result : results) stack->emplace_back(std::move(result));
   }
 
@@ -41,21 +41,24 @@ class UnsupportedKernel final : public c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
     const auto op = family_.current();
-    const auto& schema = handle.schema();
-    const auto arguments = torch::jit::last(*stack, schema.arguments().size());
+    const auto arguments = arguments_of_call(*op, kind_, *stack);
+    bool takes_tensors = false;
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].isTensor() || !arguments[i].toTensor().defined()) continue;
+      takes_tensors = true;
       const at::Tensor& tensor = arguments[i].toTensor();
       const bool is_plain = tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized();
       if (is_plain && (tensor.is_cpu() || tensor.is_cuda())) continue;
-      TORCH_CHECK(false, op->qualified(kind_), ": expected ", schema.arguments()[i].name(),
+      TORCH_CHECK(false, op->qualified(kind_), ": expected ", handle.schema().arguments()[i].name(),
                   " to be a dense tensor on the CPU or a CUDA device, but got ",
                   tensor.is_nested()      ? "a nested tensor"
                   : tensor.is_quantized() ? "a quantized tensor"
                   : !is_plain             ? c10::str("the layout ", tensor.layout())
                                           : c10::str("one on ", tensor.device()));
     }
-    TORCH_CHECK(false, op->qualified(kind_), ": expected a dense tensor on the CPU or a CUDA device");
+    TORCH_CHECK(takes_tensors, op->qualified(kind_), ": no argument is a tensor, so nothing says which device to run on: call ",
+                op->ns, "::", op->function.name, "_launch with the outputs");
+    TORCH_INTERNAL_ASSERT(false, op->qualified(kind_), " has tensors that a backend takes");
   }
 
  private:
@@ -115,7 +118,10 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
     implement<Real>(*library, signature->name, c10::DispatchKey::CPU, family, kind);
     implement<Real>(*library, signature->name, c10::DispatchKey::CUDA, family, kind);
     implement<Meta>(*library, signature->name, c10::DispatchKey::Meta, family, kind);
-    implement<UnsupportedKernel>(*library, signature->name, c10::DispatchKey::CompositeExplicitAutograd, family, kind);
+    for (const auto key : {c10::DispatchKey::CompositeExplicitAutograd,  // all backends but those of nested tensors
+                           c10::DispatchKey::NestedTensorCPU, c10::DispatchKey::NestedTensorCUDA}) {
+      implement<UnsupportedKernel>(*library, signature->name, key, family, kind);
+    }
     implement<AutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
   }
   return library;

@@ -22,13 +22,14 @@ class Compilation {
         request_(request),
         progress_(progress),
         name_(std::filesystem::path(request.path).stem().string()),
-        source_(with_library(request.source ? *request.source : session_.files().read_or_throw(request.path), request.path)) {}
+        source_(with_library(request.source ? *request.source : session_.files().read_or_throw(request.path),
+                             request.path)) {}
 
   Program run(Extent extent) {
     Program program;
     program.module_name = name_;
     describe(program);
-    if (extent == Extent::Texts) add_texts(program);
+    if (extent != Extent::DescribeOnly) add_texts(program, wanted(program, extent));
     program.files = session_.files().manifest();
     return program;
   }
@@ -47,11 +48,14 @@ class Compilation {
     }
   }
 
+  std::vector<Instantiation> wanted(const Program& program, Extent extent) const {
+    if (!request_.instantiations.empty()) return request_.instantiations;
+    return extent == Extent::AllTypes ? all_instantiations(program.functions) : usual_instantiations(program.functions);
+  }
+
   // One copy of the user's module with all wrappers behind it; if that does not compile, one copy for each, so that a
   // wrapper that fails spoils no other.
-  void add_texts(Program& program) {
-    const auto wanted = request_.instantiations.empty() ? usual_instantiations(program.functions)
-                                                        : request_.instantiations;
+  void add_texts(Program& program, const std::vector<Instantiation>& wanted) {
     progress_("the generated kernels");
     std::string ignored;
     slang::IModule* all = load_wrappers(wanted, &ignored);
@@ -91,7 +95,8 @@ class Compilation {
   std::string explain_global(const UnsupportedGlobal& global) const {
     std::string names;
     for (const std::string& name : shader_parameters_) names += (names.empty() ? "" : ", ") + name;
-    return c10::str("it uses ", names.empty() ? "the global variable " + global.name : "one of the shader parameters " + names,
+    return c10::str("it uses ",
+                    names.empty() ? "the global variable " + global.name : "one of the shader parameters " + names,
                     ", but an operator has no inputs other than its kernel's parameters: make it one of those, `static "
                     "const`, or groupshared");
   }
@@ -113,7 +118,8 @@ class Compilation {
     const auto found = functions_.find(name);
     if (found == functions_.end()) throw_compile_error("torch_slang: ", request_.path, " has no kernel ", name);
     const std::string& refusal = found->second.function.refusal;
-    if (!refusal.empty()) throw_compile_error("torch_slang: ", name, " in ", request_.path, " cannot be an operator: ", refusal);
+    if (!refusal.empty())
+      throw_compile_error("torch_slang: ", name, " in ", request_.path, " cannot be an operator: ", refusal);
     return found->second;
   }
 

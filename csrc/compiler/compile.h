@@ -9,7 +9,8 @@
 
 namespace torch_slang {
 
-enum class Extent { DescribeOnly, Texts };
+// Texts: those that the request asks for, else the usual ones. AllTypes: generic kernels for each type that they allow.
+enum class Extent { DescribeOnly, Texts, AllTypes };
 
 // The session is made for the same request, and used once. Tearing it down takes a fifth of a small compile: a program
 // that ends anyway had better not.

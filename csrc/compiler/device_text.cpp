@@ -157,9 +157,9 @@ bool is_barrier(std::string_view name) {
 }
 
 bool is_wave(std::string_view name) {
-  for (const char* prefix : {"_wave", "_slang_wave", "_slang_quad", "_getLaneId", "_getActiveMask", "_getMultiPrefixMask",
-                             "_getConvergedMask", "__shfl", "__ballot", "__activemask", "__any_sync", "__all_sync", "__match_", "__reduce_",
-                             "__syncwarp"}) {
+  for (const char* prefix : {"_wave", "_slang_wave", "_slang_quad", "_getLaneId", "_getActiveMask",
+                             "_getMultiPrefixMask", "_getConvergedMask", "__shfl", "__ballot", "__activemask",
+                             "__any_sync", "__all_sync", "__match_", "__reduce_", "__syncwarp"}) {
     if (name.starts_with(prefix)) return true;
   }
   return false;

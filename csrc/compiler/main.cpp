@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -21,17 +22,19 @@ namespace torch_slang {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: torch-slangc FILE.slang [-D NAME[=VALUE]] [-I FOLDER] [-o OUT.json] [--list]\n"
+    "usage: torch-slangc FILE.slang [-D NAME[=VALUE]] [-I FOLDER] [-o OUT.json] [--all-types | --list]\n"
     "  Compiles the kernels of a Slang file to a torch_slang Program.\n"
     "  -D NAME[=VALUE]   define a macro\n"
     "  -I FOLDER         search imported and included files here too\n"
     "  -o OUT.json       write the Program here (default: standard output)\n"
+    "  --all-types       compile generic kernels for each type that they allow, not for float32 alone\n"
     "  --list            print the operators that the file gives, and compile nothing\n";
 
 struct Options {
   CompileRequest request;
   std::string output;
   bool list = false;
+  bool all_types = false;
   bool serve = false;
   bool describe = false;
   bool help = false;
@@ -68,6 +71,8 @@ Options parse(int argc, char** argv) {
     } else if (word == kLibraryOption) {
       if (++i >= argc) throw UsageError(word + " needs a folder");
       options.library_folder = argv[i];
+    } else if (word == "--all-types") {
+      options.all_types = true;
     } else if (word == "--list") {
       options.list = true;
     } else if (word.rfind("-D", 0) == 0) {
@@ -87,7 +92,8 @@ Options parse(int argc, char** argv) {
       throw UsageError("one file at a time, but " + word + " is a second one");
     }
   }
-  if (options.request.path.empty() && !options.serve && !options.help && options.library_folder.empty()) throw UsageError("no file given");
+  if (options.request.path.empty() && !options.serve && !options.help && options.library_folder.empty())
+    throw UsageError("no file given");
   return options;
 }
 
@@ -130,7 +136,8 @@ void write_output(const std::string& path, const std::string& text) {
   TORCH_CHECK(file.good(), "torch-slangc: cannot write ", path);
 }
 
-Program compile_once(const CompileRequest& request, Extent extent, const std::function<void(const std::string&)>& progress) {
+Program compile_once(const CompileRequest& request, Extent extent,
+                     const std::function<void(const std::string&)>& progress) {
   auto* session = new Session(request);  // never destroyed: see compile.h
   return compile_request(*session, request, extent, progress);
 }
@@ -173,6 +180,30 @@ int compile_library(const std::string& folder) {
   return 0;
 }
 
+// Slang can crash. People then learn at what; the library's own message comes from the progress lines.
+std::string crash_message;
+
+void report_crash(int) {
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, crash_message.data(), crash_message.size());
+}
+
+// On a stack of their own: recursion without end is a way to crash.
+void catch_crashes() {
+  static char stack[1 << 16];
+  stack_t alternative = {};
+  alternative.ss_sp = stack;
+  alternative.ss_size = sizeof(stack);
+  sigaltstack(&alternative, nullptr);
+  struct sigaction action = {};
+  action.sa_handler = report_crash;
+  action.sa_flags = static_cast<int>(SA_ONSTACK | SA_RESETHAND);  // the second time it ends the program
+  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) sigaction(signal, &action, nullptr);
+}
+
+void note_progress(const std::string& what) {
+  crash_message = "torch-slangc: the Slang compiler crashed while compiling " + what + "\n";
+}
+
 int run(int argc, char** argv) {
   const Options options = parse(argc, argv);
   if (options.help) {
@@ -181,8 +212,9 @@ int run(int argc, char** argv) {
   }
   if (options.serve) return serve(options);
   if (!options.library_folder.empty()) return compile_library(options.library_folder);
-  const Extent extent = options.list ? Extent::DescribeOnly : Extent::Texts;
-  const Program program = compile_once(options.request, extent, [](const std::string&) {});
+  catch_crashes();
+  const Extent extent = options.list ? Extent::DescribeOnly : options.all_types ? Extent::AllTypes : Extent::Texts;
+  const Program program = compile_once(options.request, extent, note_progress);
   if (!program.warnings.empty()) std::cerr << program.warnings << "\n";
   if (options.list) {
     list_kernels(program);

@@ -102,8 +102,7 @@ std::string Session::compiled_library_path(const std::string& folder) const {
 slang::IModule* Session::load(const std::string& name, const std::string& path, const std::string& source,
                               std::string* diagnostics) {
   Com<ISlangBlob> said;
-  slang::IModule* module =
-      session_->loadModuleFromSourceString(name.c_str(), path.c_str(), source.c_str(), said.out());
+  slang::IModule* module = session_->loadModuleFromSourceString(name.c_str(), path.c_str(), source.c_str(), said.out());
   *diagnostics = text_of(said.get());
   return module;
 }

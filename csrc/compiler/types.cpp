@@ -77,21 +77,17 @@ std::optional<Element> TypeReader::element(slang::TypeReflection* type) const {
       element.type = *scalar;
       return element;
     }
-    case Kind::Matrix:
-      own = {type->getRowCount(), type->getColumnCount()};
-      break;
+    case Kind::Matrix: own = {type->getRowCount(), type->getColumnCount()}; break;
     case Kind::Vector:
-    case Kind::Array:
-      own = {static_cast<int64_t>(type->getElementCount())};
-      break;
-    default:
-      return std::nullopt;
+    case Kind::Array: own = {static_cast<int64_t>(type->getElementCount())}; break;
+    default: return std::nullopt;
   }
   for (const int64_t size : own) {
     if (!is_known_size(size)) return std::nullopt;
   }
   slang::TypeReflection* inner_type = type->getElementType();
-  if (type->getKind() == Kind::Matrix && inner_type->getKind() == Kind::Vector) inner_type = inner_type->getElementType();
+  if (type->getKind() == Kind::Matrix && inner_type->getKind() == Kind::Vector)
+    inner_type = inner_type->getElementType();
   auto inner = this->element(inner_type);
   if (!inner) return std::nullopt;
   inner->shape.insert(inner->shape.begin(), own.begin(), own.end());

@@ -28,7 +28,8 @@ class WrapperWriter {
     } else {
       call_backward();
     }
-    return c10::str("[shader(\"compute\")] [numthreads(1, 1, 1)] void ", entry_name(instantiation_), "()\n{\n", text_, "}\n");
+    return c10::str("[shader(\"compute\")] [numthreads(1, 1, 1)] void ", entry_name(instantiation_), "()\n{\n", text_,
+                    "}\n");
   }
 
  private:
@@ -61,7 +62,8 @@ class WrapperWriter {
   std::string callee() const {
     std::string name = function_.qualified_name;
     std::string list;
-    for (const ElementType type : instantiation_.types) list += (list.empty() ? "" : ", ") + std::string(slang_name_of(type));
+    for (const ElementType type : instantiation_.types)
+      list += (list.empty() ? "" : ", ") + std::string(slang_name_of(type));
     return list.empty() ? name : name + "<" + list + ">";
   }
 
@@ -153,9 +155,9 @@ std::string entry_name(const Instantiation& instantiation) {
 }
 
 std::string wrapper_source(const DescribedFunction& kernel, const Instantiation& instantiation) {
-  TORCH_CHECK(instantiation.types.size() == kernel.function.type_parameters.size(), "torch-slangc: ",
-              instantiation.function, " has ", kernel.function.type_parameters.size(), " type parameters, but ",
-              instantiation.types.size(), " types were given");
+  TORCH_CHECK(instantiation.types.size() == kernel.function.type_parameters.size(),
+              "torch-slangc: ", instantiation.function, " has ", kernel.function.type_parameters.size(),
+              " type parameters, but ", instantiation.types.size(), " types were given");
   return WrapperWriter(kernel, instantiation).write();
 }
 

@@ -5,27 +5,55 @@
 namespace torch_slang {
 namespace {
 
-bool usual_types(const Function& function, std::vector<ElementType>& types) {
+using Types = std::vector<ElementType>;
+
+std::vector<ElementType> usual_choice(const TypeParameter& parameter) {
+  const auto& allowed = parameter.allowed;
+  if (allowed.empty()) return {};
+  const bool has_float = std::find(allowed.begin(), allowed.end(), ElementType::Float32) != allowed.end();
+  return {has_float ? ElementType::Float32 : allowed.front()};
+}
+
+std::vector<ElementType> every_choice(const TypeParameter& parameter) { return parameter.allowed; }
+
+// Each combination of one type for each type parameter.
+template <class Choice>
+std::vector<Types> combinations(const Function& function, const Choice& choice) {
+  std::vector<Types> all = {{}};
   for (const TypeParameter& parameter : function.type_parameters) {
-    if (parameter.allowed.empty()) return false;
-    const bool has_float = std::find(parameter.allowed.begin(), parameter.allowed.end(), ElementType::Float32) !=
-                           parameter.allowed.end();
-    types.push_back(has_float ? ElementType::Float32 : parameter.allowed.front());
+    std::vector<Types> longer;
+    for (const Types& types : all) {
+      for (const ElementType type : choice(parameter)) {
+        longer.push_back(types);
+        longer.back().push_back(type);
+      }
+    }
+    all = std::move(longer);
   }
-  return true;
+  return all;
+}
+
+template <class Choice>
+std::vector<Instantiation> instantiations(const std::vector<Function>& functions, const Choice& choice) {
+  std::vector<Instantiation> all;
+  for (const Function& function : functions) {
+    if (!function.is_kernel || !function.refusal.empty()) continue;
+    for (const Types& types : combinations(function, choice)) {
+      all.push_back({function.name, Direction::Forward, types});
+      if (function.has_backward) all.push_back({function.name, Direction::Backward, types});
+    }
+  }
+  return all;
 }
 
 }  // namespace
 
 std::vector<Instantiation> usual_instantiations(const std::vector<Function>& functions) {
-  std::vector<Instantiation> all;
-  for (const Function& function : functions) {
-    std::vector<ElementType> types;
-    if (!function.is_kernel || !function.refusal.empty() || !usual_types(function, types)) continue;
-    all.push_back({function.name, Direction::Forward, types});
-    if (function.has_backward) all.push_back({function.name, Direction::Backward, types});
-  }
-  return all;
+  return instantiations(functions, usual_choice);
+}
+
+std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions) {
+  return instantiations(functions, every_choice);
 }
 
 std::string describe_instantiation(const Instantiation& instantiation) {

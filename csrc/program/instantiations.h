@@ -11,6 +11,9 @@ namespace torch_slang {
 // Forward and backward of each kernel, generic ones for float32 (or the first type that they allow).
 std::vector<Instantiation> usual_instantiations(const std::vector<Function>& functions);
 
+// The same for every choice of types that the kernels allow.
+std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions);
+
 // "the backward of sqr for float64"
 std::string describe_instantiation(const Instantiation& instantiation);
 

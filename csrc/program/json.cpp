@@ -268,7 +268,8 @@ T parse(const std::string& text, const char* what) {
 
 template <class T>
 std::string write(const T& item) {
-  return json::serialize(Writer::of(const_cast<T&>(item)));  // `fields` serves both ways and so takes T&; nothing is written
+  return json::serialize(
+      Writer::of(const_cast<T&>(item)));  // `fields` serves both ways and so takes T&; nothing is written
 }
 
 }  // namespace

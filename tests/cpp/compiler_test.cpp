@@ -46,8 +46,8 @@ const Function& function_named(const Program& program, const std::string& name) 
 }
 
 const Leaf& leaf_named(const Function& function, const std::string& name) {
-  const auto found = std::find_if(function.leaves.begin(), function.leaves.end(),
-                                  [&](const Leaf& leaf) { return leaf.name == name; });
+  const auto found =
+      std::find_if(function.leaves.begin(), function.leaves.end(), [&](const Leaf& leaf) { return leaf.name == name; });
   BOOST_REQUIRE_MESSAGE(found != function.leaves.end(), "no leaf " << name);
   return *found;
 }
@@ -176,7 +176,8 @@ BOOST_AUTO_TEST_CASE(generic_kernels_list_the_types_that_their_constraints_allow
 [CudaKernel] void c<T : __BuiltinIntegerType>(TensorView<vector<T, 2>> x) {})slang");
   const auto allowed = [&](const char* name) {
     std::string text;
-    for (const ElementType type : function_named(program, name).type_parameters.at(0).allowed) text += std::string(name_of(type)) + " ";
+    for (const ElementType type : function_named(program, name).type_parameters.at(0).allowed)
+      text += std::string(name_of(type)) + " ";
     return text;
   };
   BOOST_TEST(allowed("a") == "float16 float32 float64 ");
@@ -307,13 +308,15 @@ uniform float scale;
 
 BOOST_AUTO_TEST_CASE(prototypes_and_strings_survive_as_they_should) {
   DeviceText text;
-  shape_device_text(std::string(kPreludeMark) +
-                        "\n#line 1 \"a.slang\"\n__device__ void f_0();\n__device__ void f_0() { say(\"; } t_0\"); t_0; }\n"
-                        "__device__ static const int t_0 = int(3);\nextern \"C\" __global__ void go() { f_0(); }\n",
-                    text);
+  shape_device_text(
+      std::string(kPreludeMark) +
+          "\n#line 1 \"a.slang\"\n__device__ void f_0();\n__device__ void f_0() { say(\"; } t_0\"); t_0; }\n"
+          "__device__ static const int t_0 = int(3);\nextern \"C\" __global__ void go() { f_0(); }\n",
+      text);
   BOOST_TEST(!contains(text.body, "f_0();\n__device__"));
   BOOST_TEST(contains(text.body, "say(\"; } t_0\"); tsl_var_t_0();"));
-  BOOST_TEST(contains(text.body, "__device__ const int& tsl_var_t_0() { static const int value = int(3); return value; }"));
+  BOOST_TEST(
+      contains(text.body, "__device__ const int& tsl_var_t_0() { static const int value = int(3); return value; }"));
   BOOST_TEST(!contains(text.body, "extern"));
 }
 
@@ -356,7 +359,8 @@ BOOST_AUTO_TEST_CASE(manifest_holds_what_was_read_and_where_nothing_was_found) {
 
 BOOST_AUTO_TEST_CASE(headers_asked_for_by_requirePrelude_are_put_in_place) {
   TemporaryFolder folder;
-  BOOST_REQUIRE(publish_file(folder.file("a.cuh"), "#pragma once\n#include \"b.cuh\"\n#include <mma.h>\n__device__ float a();\n"));
+  BOOST_REQUIRE(publish_file(folder.file("a.cuh"),
+                             "#pragma once\n#include \"b.cuh\"\n#include <mma.h>\n__device__ float a();\n"));
   BOOST_REQUIRE(publish_file(folder.file("b.cuh"), "struct B {};\n"));
   CompileRequest request = request_for(R"slang(
 float a() { __target_switch { case cuda: __requirePrelude("#include \"a.cuh\""); __intrinsic_asm "a()"; } }
@@ -373,7 +377,8 @@ float a() { __target_switch { case cuda: __requirePrelude("#include \"a.cuh\"");
 
 BOOST_AUTO_TEST_CASE(a_module_of_several_files_compiles) {
   TemporaryFolder folder;
-  BOOST_REQUIRE(publish_file(folder.file("part.slang"), "// a part\nimplementing whole;\nfloat part(float x) { return x; }"));
+  BOOST_REQUIRE(
+      publish_file(folder.file("part.slang"), "// a part\nimplementing whole;\nfloat part(float x) { return x; }"));
   BOOST_REQUIRE(publish_file(folder.file("whole.slang"),
                              "module whole;\n__include part;\n"
                              "[CudaKernel] void f(DiffTensorView<float> x) { x[0] = part(x[1]); }"));
@@ -383,7 +388,8 @@ BOOST_AUTO_TEST_CASE(a_module_of_several_files_compiles) {
 }
 
 BOOST_AUTO_TEST_CASE(a_file_may_have_the_librarys_name_and_a_byte_order_mark) {
-  CompileRequest request = request_for("\xef\xbb\xbf[CudaKernel] void f(DiffTensorView<float> x)\r\n{\r\n  x[0] = 1;\r\n}");
+  CompileRequest request =
+      request_for("\xef\xbb\xbf[CudaKernel] void f(DiffTensorView<float> x)\r\n{\r\n  x[0] = 1;\r\n}");
   request.path = "/nowhere/torch_slang.slang";
   BOOST_TEST(text_of(compile_texts(request), "f", Direction::Forward).error == "");
 }
@@ -400,9 +406,8 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(diagnostics)
 
 BOOST_AUTO_TEST_CASE(errors_show_the_users_file_line_and_caret) {
-  const std::string error = compile_error_of([] {
-    describe("[CudaKernel] void f(TensorView<float> x)\n{\n    x[0] = missing;\n}");
-  });
+  const std::string error =
+      compile_error_of([] { describe("[CudaKernel] void f(TensorView<float> x)\n{\n    x[0] = missing;\n}"); });
   BOOST_TEST(error.starts_with("torch_slang: " + kPath + " does not compile\n"), error);
   for (const std::string& part : {kPath + ":3:", std::string("x[0] = missing;"), std::string("^^^^^^^")}) {
     BOOST_TEST(contains(error, part), error);
@@ -444,7 +449,8 @@ BOOST_AUTO_TEST_CASE(a_compiler_that_hangs_is_ended_and_the_kernel_named) {
 }
 
 BOOST_AUTO_TEST_CASE(an_ordinary_error_is_passed_on_whole) {
-  const FakeCompiler fake("echo '@at the declarations' >&2; echo 'one sentence' >&2; echo ' --> a.slang:3:4' >&2; exit 1");
+  const FakeCompiler fake(
+      "echo '@at the declarations' >&2; echo 'one sentence' >&2; echo ' --> a.slang:3:4' >&2; exit 1");
   const std::string error = compile_error_of([] { torch_slang::compile(request_for("")); });
   BOOST_TEST(error == "one sentence\n --> a.slang:3:4\n");
 }
@@ -460,10 +466,15 @@ BOOST_AUTO_TEST_CASE(a_crash_over_one_kernel_leaves_the_others) {
   answer.texts.resize(1);
   answer.texts[0].function = "good";
   answer.texts[0].body = "text";
-  const FakeCompiler fake("input=$(cat)\n"
-                          "case \"$*\" in *--describe*) echo '" + to_json(described) + "'; exit 0;; esac\n"
-                          "case \"$input\" in *'\"function\":\"good\"'*) echo '" + to_json(answer) + "'; exit 0;; esac\n"
-                          "echo '@at the forward of bad' >&2; kill -SEGV $$");
+  const FakeCompiler fake(
+      "input=$(cat)\n"
+      "case \"$*\" in *--describe*) echo '" +
+      to_json(described) +
+      "'; exit 0;; esac\n"
+      "case \"$input\" in *'\"function\":\"good\"'*) echo '" +
+      to_json(answer) +
+      "'; exit 0;; esac\n"
+      "echo '@at the forward of bad' >&2; kill -SEGV $$");
   const Program program = torch_slang::compile(request_for(""));
   BOOST_TEST(program.texts.size() == 2u);
   BOOST_TEST(text_of(program, "good", Direction::Forward).body == "text");

@@ -1,0 +1,172 @@
+#include "compiler/flatten.h"
+
+#include "compiler/attributes.h"
+
+namespace torch_slang {
+namespace {
+
+using slang::Modifier;
+using slang::TypeReflection;
+using slang::VariableReflection;
+
+bool has(VariableReflection* variable, Modifier::ID modifier) { return variable->findModifier(modifier) != nullptr; }
+
+int64_t component_count(const Element& element) {
+  int64_t count = 1;
+  for (const int64_t size : element.shape) count *= size;
+  return count;
+}
+
+class Flattener {
+ public:
+  Flattener(Function& function, const TypeReader& types, bool differentiable_function)
+      : function_(function), types_(types), differentiable_function_(differentiable_function) {}
+
+  Parameter top_level(VariableReflection* variable) {
+    const std::string name = variable->getName();
+    TypeReflection* type = variable->getType();
+    refuse_out(variable, name, type);
+    return flatten({variable, type, name, name, name}, differentiable_function_);
+  }
+
+ private:
+  static void refuse_out(VariableReflection* variable, const std::string& name, TypeReflection* type) {
+    const char* word = has(variable, Modifier::InOut) ? "inout" : has(variable, Modifier::Out) ? "out" : nullptr;
+    if (word == nullptr) return;
+    refuse("parameter ", name, " is `", word, " ", name_of(type), "`, but ", word,
+           " parameters cannot be arguments of an operator: write results through a TensorView or DiffTensorView "
+           "parameter, without ",
+           word);
+  }
+
+  // One parameter, field or array element. The variable, for its attributes, is that of the parameter or field.
+  struct Item {
+    VariableReflection* variable;
+    TypeReflection* type;
+    std::string own_name;  // "gain", or "1" in an array
+    std::string name;      // "cfg_gain"
+    std::string path;      // "cfg.gain"
+  };
+
+  // `differentiable`: the surroundings are (the function, and the struct that the field is in).
+  Parameter flatten(const Item& item, bool differentiable) {
+    Parameter parameter;
+    parameter.name = item.own_name;
+    parameter.slang_type = name_of(item.type);
+    if (types_.viewed(item.type) != nullptr) {
+      parameter.leaf = add_view(item);
+      return parameter;
+    }
+    const bool inner = differentiable && !has(item.variable, Modifier::NoDiff) && types_.is_differentiable(item.type);
+    if (types_.element(item.type)) {
+      parameter.leaf = add_value(item, inner);
+    } else if (types_.is_struct(item.type)) {
+      for (unsigned i = 0; i < item.type->getFieldCount(); ++i) {
+        VariableReflection* field = item.type->getFieldByIndex(i);
+        const std::string name = field->getName();
+        if (has(field, Modifier::Static)) continue;
+        parameter.fields.push_back(
+            flatten({field, field->getType(), name, item.name + "_" + name, item.path + "." + name}, inner));
+      }
+    } else if (const auto count = types_.array_size(item.type)) {
+      for (int64_t i = 0; i < *count; ++i) {
+        const std::string index = std::to_string(i);
+        parameter.fields.push_back(flatten(
+            {item.variable, item.type->getElementType(), index, item.name + "_" + index, item.path + "[" + index + "]"},
+            inner));
+      }
+    } else {
+      refuse("parameter ", item.path, " has the type ", parameter.slang_type,
+             ", which cannot be an argument of an operator; tensors are TensorView or DiffTensorView, values are "
+             "scalars, vectors and matrices, and there may be arrays and structs of all these");
+    }
+    return parameter;
+  }
+
+  int add_view(const Item& item) {
+    Leaf leaf = named_leaf(item);
+    leaf.kind = LeafKind::View;
+    const auto element = types_.view_element(types_.viewed(item.type));
+    if (!element) {
+      refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but the elements of a view of an operator must be ",
+             "scalars, vectors, or structs of scalars and 3-vectors of one type");
+    }
+    leaf.element = *element;
+    leaf.primal_view = function_.view_count++;
+    if (types_.is_diff_view(item.type)) {
+      leaf.diff_view = function_.view_count++;
+      leaf.differentiable = differentiable_function_;
+    }
+    if (auto shape = find_string_attribute(item.variable, "Shape")) leaf.shape = shape;
+    if (auto shape = find_string_attribute(item.variable, "Out")) {
+      leaf.shape = shape;
+      leaf.is_output = true;
+    }
+    leaf.is_in = find_attribute(item.variable, "In") != nullptr;
+    if (slang::Attribute* fill = find_attribute(item.variable, "Fill")) leaf.fill = number_argument(fill, 0);
+    return keep(std::move(leaf));
+  }
+
+  int add_value(const Item& item, bool differentiable) {
+    for (const char* name : {"Shape", "Out", "Fill", "In"}) {
+      if (find_attribute(item.variable, name) == nullptr) continue;
+      refuse("parameter ", item.path, " has the attribute ", name, ", which is for tensors, but it is a ",
+             name_of(item.type));
+    }
+    Leaf leaf = named_leaf(item);
+    leaf.kind = LeafKind::Value;
+    leaf.element = *types_.element(item.type);
+    leaf.differentiable = differentiable;
+    leaf.slot = function_.slot_count;
+    function_.slot_count += static_cast<int>(component_count(leaf.element));
+    if (differentiable) {
+      leaf.pointer_slot = function_.slot_count++;
+      leaf.gradient_slot = function_.slot_count++;
+    }
+    read_default(item.variable, leaf);
+    return keep(std::move(leaf));
+  }
+
+  static void read_default(VariableReflection* variable, Leaf& leaf) {
+    if (!variable->hasDefaultValue()) return;
+    int64_t whole = 0;
+    float number = 0;
+    if (SLANG_SUCCEEDED(variable->getDefaultValueInt(&whole))) {
+      leaf.default_int = whole;
+    } else if (SLANG_SUCCEEDED(variable->getDefaultValueFloat(&number))) {
+      leaf.default_float = number;
+    }
+  }
+
+  static Leaf named_leaf(const Item& item) {
+    Leaf leaf;
+    leaf.name = item.name;
+    leaf.path = item.path;
+    leaf.slang_type = name_of(item.type);
+    return leaf;
+  }
+
+  int keep(Leaf leaf) {
+    for (const Leaf& other : function_.leaves) {
+      if (other.name == leaf.name) {
+        refuse("the parameters ", other.path, " and ", leaf.path, " would both be the argument ", leaf.name,
+               " of the operator; rename one");
+      }
+    }
+    function_.leaves.push_back(std::move(leaf));
+    return static_cast<int>(function_.leaves.size()) - 1;
+  }
+
+  Function& function_;
+  const TypeReader& types_;
+  bool differentiable_function_;
+};
+
+}  // namespace
+
+void add_parameter(Function& function, VariableReflection* variable, const TypeReader& types,
+                   bool differentiable_function) {
+  function.parameters.push_back(Flattener(function, types, differentiable_function).top_level(variable));
+}
+
+}  // namespace torch_slang

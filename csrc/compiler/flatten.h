@@ -1,0 +1,29 @@
+// One parameter of a function becomes leaves of its descriptor: structs and arrays are taken apart, and each leaf gets its
+// places in the argument block (Note [argument block] in prelude/abi.h).
+#pragma once
+
+#include <c10/util/StringUtil.h>
+#include <slang.h>
+
+#include <string>
+
+#include "compiler/types.h"
+#include "program/program.h"
+
+namespace torch_slang {
+
+// A function cannot become an operator: why. Turned into Function::refusal.
+struct Refusal {
+  std::string reason;
+};
+
+template <class... Parts>
+[[noreturn]] void refuse(const Parts&... parts) {
+  throw Refusal{c10::str(parts...)};
+}
+
+// Throws Refusal, naming the parameter and what is wrong with it.
+void add_parameter(Function& function, slang::VariableReflection* variable, const TypeReader& types,
+                   bool differentiable_function);
+
+}  // namespace torch_slang

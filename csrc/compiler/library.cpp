@@ -12,11 +12,11 @@ const char* library_text(const std::string& file_name) {
   return nullptr;
 }
 
-std::string compiled_library_path(const std::string& folder, const std::string& slang_version) {
+std::string library_digest(const std::string& slang_version) {
   Digest digest;
   digest.add(slang_version);
   for (int i = 0; i < kSlangLibraryCount; ++i) digest.add(kSlangLibrary[i].name).add(kSlangLibrary[i].text);
-  return join_path(folder, std::string(kLibraryModule) + "-" + digest.hex().substr(0, 16) + ".slang-module");
+  return digest.hex();
 }
 
 std::string program_folder() { return parent_path(canonical_path("/proc/self/exe")); }

@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "compiler/compile.h"
+#include "compiler/library.h"
 #include "compiler/session.h"
 #include "program/compiler_protocol.h"
 #include "program/names.h"
@@ -172,10 +173,7 @@ int serve(const Options& options) {
 // Part of the build: the library in the form that loads fast, for the folder that the program lies in.
 int compile_library(const std::string& folder) {
   Session session({}, Session::Library::FromText);
-  for (const std::string& name : list_folder(folder)) {
-    if (name.ends_with(".slang-module")) remove_file(join_path(folder, name));
-  }
-  const std::string path = session.compiled_library_path(folder);
+  const std::string path = join_path(folder, kCompiledLibrary);
   TORCH_CHECK(publish_file(path, session.compiled_library(), 0644), "torch-slangc: cannot write ", path);
   return 0;
 }

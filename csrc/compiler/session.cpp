@@ -71,11 +71,12 @@ Session::Session(const CompileRequest& request, Library library) : files_(undefi
 }
 
 bool Session::load_compiled_library() {
-  const auto compiled = read_file(compiled_library_path(program_folder()));
-  if (!compiled) return false;
+  const auto compiled = read_file(join_path(program_folder(), kCompiledLibrary));
+  const std::string digest = library_digest(global_->getBuildTagString());
+  if (!compiled || !compiled->starts_with(digest)) return false;
   Com<ISlangBlob> blob, said;
-  *blob.out() = make_blob(*compiled);
-  const std::string path = std::string(kLibraryFolder) + kLibraryModule + ".slang-module";
+  *blob.out() = make_blob(compiled->substr(digest.size()));
+  const std::string path = std::string(kLibraryFolder) + kCompiledLibrary;
   library_ = session_->loadModuleFromIRBlob(kLibraryModule, path.c_str(), blob.get(), said.out());
   return library_ != nullptr;
 }
@@ -92,11 +93,8 @@ void Session::load_library_text() {
 std::string Session::compiled_library() {
   Com<ISlangBlob> blob;
   check_slang(library_->serialize(blob.out()), "IModule::serialize");
-  return {static_cast<const char*>(blob->getBufferPointer()), blob->getBufferSize()};
-}
-
-std::string Session::compiled_library_path(const std::string& folder) const {
-  return torch_slang::compiled_library_path(folder, global_->getBuildTagString());
+  std::string file = library_digest(global_->getBuildTagString());
+  return file.append(static_cast<const char*>(blob->getBufferPointer()), blob->getBufferSize());
 }
 
 slang::IModule* Session::load(const std::string& name, const std::string& path, const std::string& source,

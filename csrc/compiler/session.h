@@ -32,9 +32,8 @@ class Session {
   // CUDA text of one entry point of the module; empty on failure.
   std::string emit(slang::IModule* module, const std::string& entry, std::string* diagnostics);
 
-  // The library in Slang's own form, and where program_folder() would have it.
+  // The library in Slang's own form, as the file beside the program holds it.
   std::string compiled_library();
-  std::string compiled_library_path(const std::string& folder) const;
 
   SourceFiles& files() { return files_; }
   slang::ISession* slang() const { return session_.get(); }

@@ -12,7 +12,7 @@ foreach(source IN LISTS operator_sources)
   add_custom_command(
     OUTPUT ${program} ${operator_dir}/${name}.slang
     COMMAND ${CMAKE_COMMAND} -E copy ${source} ${operator_dir}/${name}.slang
-    COMMAND torch-slangc ${operator_dir}/${name}.slang -o ${program}
+    COMMAND torch-slangc ${operator_dir}/${name}.slang --all-types -o ${program}
     DEPENDS ${source} torch-slangc
     COMMENT "torch-slangc ops/${name}.slang" VERBATIM)
   list(APPEND operator_files ${program})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -202,7 +202,9 @@ class Kernel:
         generic = next((v.dtype for v in flat.values() if isinstance(v, torch.Tensor) and v.is_floating_point()), None)
         for leaf in self._leaves:
             name = leaf["name"]
-            value = flat.get(name, leaf["default"] if self._takes_tensor_value(leaf) else None)
+            value = flat.get(name)
+            if value is None:
+                value = leaf["default"]
             if value is None or leaf["is_view"]:
                 continue
             if self._takes_tensor_value(leaf):
@@ -210,7 +212,18 @@ class Kernel:
                     own = getattr(torch, leaf["dtype"])
                     dtype = generic if leaf["type_parameter"] >= 0 and generic is not None else own
                     flat[name] = self._tensor(value, dtype, leaf)
-            elif isinstance(value, torch.Tensor):
+                continue
+            if isinstance(value, torch.Tensor):
                 if value.requires_grad:
                     raise self._error(f"{name} ({leaf['type']}) is a constant, but got a tensor that requires grad")
-                flat[name] = value.tolist()
+                value = value.tolist()
+            flat[name] = list(_numbers(value)) if leaf["element_shape"] else value
+
+
+def _numbers(value: Any) -> Iterator[Any]:
+    """Those of a vector, or of a matrix by rows."""
+    if not isinstance(value, list | tuple):
+        yield value
+        return
+    for item in value:
+        yield from _numbers(item)

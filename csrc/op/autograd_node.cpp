@@ -14,12 +14,44 @@
 namespace torch_slang {
 
 namespace ag = torch::autograd;
+namespace dynamo = torch::dynamo::autograd;
 
 namespace {
 
-// For an input whose values nobody looks at: its shape, dtype and device, one element of memory.
-at::Tensor stand_in(const ag::VariableInfo& info) {
-  return at::empty({1}, at::TensorOptions().dtype(info.scalar_type).device(info.device)).expand_symint(info.size);
+using ResultsPacker = dynamo::IValuePacker<std::vector<ag::VariableInfo>>;
+using EdgesPacker = dynamo::IValuePacker<std::vector<std::optional<ag::InputMetadata>>>;
+
+// For an input whose values nobody looks at: its shape, dtype and device, one element of memory. Saved like any other, so
+// that what is saved does not depend on whether the backward is compiled yet (checkpoints compare two runs).
+at::Tensor stand_in(const at::Tensor& tensor) {
+  return at::empty({1}, tensor.options()).expand_symint(tensor.sym_sizes());
+}
+
+// Calls the backward op. `recorded`: its arguments but for the gradients; `results`: what undefined gradients are like.
+ag::variable_list call_backward(const RegisteredFamily& family, const Operator& op, const ag::variable_list& grads,
+                                std::vector<c10::IValue> recorded, const std::vector<ag::VariableInfo>& results) {
+  ag::variable_list gradients(op.differentiable.size());
+  if (std::none_of(grads.begin(), grads.end(), [](const at::Tensor& g) { return g.defined(); })) return gradients;
+  torch::jit::Stack stack;
+  auto next = recorded.begin();
+  for (const auto& [role, leaf] : op.signature(OpKind::Backward)->arguments) {
+    if (role == OpArgument::Role::GradOutput) {
+      const size_t output = std::find(op.outputs.begin(), op.outputs.end(), leaf) - op.outputs.begin();
+      at::OptionalDeviceGuard guard;
+      stack.emplace_back(grads[output].defined() ? grads[output] : results[output].zeros(guard));
+    } else {
+      stack.push_back(std::move(*next++));
+    }
+  }
+  if (family.has_schemas_of(op)) {
+    const PinnedOperator pin(family, op);
+    family.handle(OpKind::Backward).callBoxed(&stack);
+    for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = std::move(stack[i]).toTensor();
+  } else {  // the name was reloaded with other arguments: what was recorded runs as it was recorded
+    const Results computed = run(op, OpKind::Backward, stack);
+    std::copy(computed.begin(), computed.end(), gradients.begin());
+  }
+  return gradients;
 }
 
 }  // namespace
@@ -30,7 +62,6 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
     : family_(family), op_(std::move(op)) {
   const size_t leaves = op_->function.leaves.size();
   saved_.resize(leaves);
-  unused_.resize(leaves);
   numbers_.resize(leaves);
   const auto& meaning = op_->signature(OpKind::Forward)->arguments;
   const auto [types, device] = types_and_device(*op_, OpKind::Forward, arguments);
@@ -43,11 +74,8 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
       continue;
     }
     const at::Tensor& tensor = arguments[i].toTensor();
-    if (backward != nullptr && backward->unused[leaf]) {
-      unused_[leaf] = ag::VariableInfo(tensor);
-    } else {
-      saved_[leaf] = ag::SavedVariable(tensor, /*is_output=*/false);
-    }
+    const bool unused = backward != nullptr && backward->unused[leaf];
+    saved_[leaf] = ag::SavedVariable(unused ? stand_in(tensor) : tensor, /*is_output=*/false);
     const auto at = std::find(op_->differentiable.begin(), op_->differentiable.end(), leaf);
     if (at == op_->differentiable.end() || !tensor.requires_grad()) continue;
     edges[at - op_->differentiable.begin()] = ag::impl::gradient_edge(tensor);
@@ -69,42 +97,25 @@ void BackwardNode::set_results(c10::ArrayRef<c10::IValue> results, const NodePtr
 
 std::string BackwardNode::name() const { return "Slang_" + op_->function.name + "_Backward"; }
 
-std::vector<c10::IValue> BackwardNode::backward_arguments(const ag::variable_list& grads) {
+std::vector<c10::IValue> BackwardNode::recorded_arguments() {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<c10::IValue> arguments;
   for (const auto& [role, leaf] : op_->signature(OpKind::Backward)->arguments) {
-    if (role == OpArgument::Role::GradOutput) {
-      const size_t output = std::find(op_->outputs.begin(), op_->outputs.end(), leaf) - op_->outputs.begin();
-      at::OptionalDeviceGuard guard;
-      arguments.emplace_back(grads[output].defined() ? grads[output] : results_[output].zeros(guard));
-    } else if (role == OpArgument::Role::Mask) {
+    if (role == OpArgument::Role::Mask) {
       c10::List<bool> mask;
       for (size_t i = 0; i < op_->differentiable.size(); ++i) mask.push_back(task_should_compute_output(i));
       arguments.emplace_back(std::move(mask));
-    } else if (!numbers_[leaf].isNone()) {
-      arguments.push_back(numbers_[leaf]);
-    } else if (unused_[leaf].is_empty) {
+    } else if (role == OpArgument::Role::Leaf && numbers_[leaf].isNone()) {
       arguments.emplace_back(saved_[leaf].unpack());
-    } else {
-      arguments.emplace_back(stand_in(unused_[leaf]));
+    } else if (role == OpArgument::Role::Leaf) {
+      arguments.push_back(numbers_[leaf]);
     }
   }
   return arguments;
 }
 
 ag::variable_list BackwardNode::apply(ag::variable_list&& grads) {
-  ag::variable_list gradients(num_outputs());
-  if (std::none_of(grads.begin(), grads.end(), [](const at::Tensor& g) { return g.defined(); })) return gradients;
-  torch::jit::Stack stack = backward_arguments(grads);
-  if (family_.has_schemas_of(*op_)) {
-    const PinnedOperator pin(family_, *op_);
-    family_.handle(OpKind::Backward).callBoxed(&stack);
-    for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = std::move(stack[i]).toTensor();
-  } else {  // the name was reloaded with other arguments: what was recorded runs as it was recorded
-    const Results results = run(*op_, OpKind::Backward, stack);
-    std::copy(results.begin(), results.end(), gradients.begin());
-  }
-  return gradients;
+  return call_backward(family_, *op_, grads, recorded_arguments(), results_);
 }
 
 void BackwardNode::release_variables() {
@@ -112,24 +123,35 @@ void BackwardNode::release_variables() {
   for (auto& saved : saved_) saved.reset_data();
 }
 
-void BackwardNode::compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const {
+void BackwardNode::compiled_args(dynamo::CompiledNodeArgs& args) const {
   args.collect(reinterpret_cast<uint64_t>(op_.get()));  // another Program, another graph
   for (const auto& saved : saved_) args.collect(saved, /*is_output=*/true);
   for (const auto& number : numbers_) args.collect(number);
-  args.collect(unused_);
   args.collect(results_);
 }
 
-ag::variable_list BackwardNode::apply_with_saved(const ag::variable_list& inputs,
-                                                 torch::dynamo::autograd::SwapSavedVariables& swap) {
+// Compiled autograd captures with tensors that have no shapes yet, so the op cannot be called here: a function that calls
+// it goes into the graph, and what was recorded becomes its arguments.
+ag::variable_list BackwardNode::apply_with_saved(const ag::variable_list& grads, dynamo::SwapSavedVariables& swap) {
   for (auto& saved : saved_) swap.before(saved);
   for (auto& number : numbers_) swap.before(number);
-  swap.before(unused_);
   swap.before(results_);
-  ag::variable_list gradients = apply(ag::variable_list(inputs));
+
+  std::vector<c10::IValue> arguments = recorded_arguments();
+  arguments.push_back(ResultsPacker::pack(results_));
+  std::vector<at::TypePtr> types;
+  for (const auto& value : arguments) types.push_back(value.isTensor() ? at::TensorType::get() : value.type());
+  const auto call = [&family = family_, op = op_](const ag::variable_list& inputs, const std::vector<c10::IValue>& packed) {
+    return call_backward(family, *op, inputs, {packed.begin(), packed.end() - 1}, ResultsPacker::unpack(packed.back()));
+  };
+  const auto& compiler = dynamo::getPyCompilerInterface();
+  const std::string bound = compiler->bind_function(swap.get_py_compiler(), name(), call, types, /*is_custom_function=*/true);
+  ag::variable_list gradients =
+      compiler->call_function(swap.get_py_compiler(), "apply_functional", bound, grads, arguments,
+                              EdgesPacker::pack(dynamo::get_input_metadata(next_edges())));
+
   for (auto& saved : saved_) swap.after(saved);
   for (auto& number : numbers_) swap.after(number);
-  swap.after(unused_);
   swap.after(results_);
   return gradients;
 }

@@ -34,7 +34,8 @@ NodePtr<T> make_node(Args&&... args) {
 
 class BackwardNode final : public torch::autograd::Node {
  public:
-  // `arguments` of a forward that has run. Inputs that the backward kernel does not look at are not kept.
+  // `arguments` of a forward that has run. Inputs that the backward kernel does not look at are not
+  // kept alive.
   BackwardNode(const RegisteredFamily& family, std::shared_ptr<const Operator> op, c10::ArrayRef<c10::IValue> arguments);
 
   // Connects the results to this node (`self` holds it).
@@ -48,12 +49,12 @@ class BackwardNode final : public torch::autograd::Node {
                                                   torch::dynamo::autograd::SwapSavedVariables& saved) override;
 
  private:
-  std::vector<c10::IValue> backward_arguments(const torch::autograd::variable_list& grads);
+  // Arguments of the backward op but for the gradients.
+  std::vector<c10::IValue> recorded_arguments();
 
   const RegisteredFamily& family_;
   const std::shared_ptr<const Operator> op_;
-  std::vector<torch::autograd::SavedVariable> saved_;    // by leaf; empty for numbers, outputs and unused inputs
-  std::vector<torch::autograd::VariableInfo> unused_;     // by leaf: what an unused input was like
+  std::vector<torch::autograd::SavedVariable> saved_;    // by leaf; empty for numbers and outputs
   std::vector<c10::IValue> numbers_;                      // by leaf
   std::vector<torch::autograd::VariableInfo> results_;    // by output: to materialise undefined gradients
 };

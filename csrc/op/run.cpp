@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "op/launcher.h"
@@ -54,6 +55,8 @@ Results run_forward(const Operator& op, const Arguments& arguments, const Bound<
 //   gradient of each stored output element and leaves zero behind, so it works on a copy of the caller's. A gradient of a
 //   CPU scalar beside CUDA views is accumulated on the device and moved when it is complete.
 Results run_backward(const Operator& op, const Arguments& arguments, const Bound<int64_t>& bound) {
+  Results results(op.differentiable.size());
+  if (std::none_of(arguments.mask.begin(), arguments.mask.end(), [](bool wanted) { return wanted; })) return results;
   Launcher launcher(op, OpKind::Backward, arguments, bound);
   set_inputs(arguments, launcher);
   Results taken;
@@ -63,17 +66,13 @@ Results run_backward(const Operator& op, const Arguments& arguments, const Bound
     taken.push_back(grad.clone(at::MemoryFormat::Contiguous));
     launcher.set_gradient(leaf, taken.back());
   }
-  Results results(op.differentiable.size());
   Results on_device(results.size());
-  bool any = false;
   for (size_t i = 0; i < results.size(); ++i) {
     if (!arguments.mask[i]) continue;
-    any = true;
     const int leaf = op.differentiable[i];
     on_device[i] = at::zeros(arguments.tensors[leaf].sizes(), arguments.options(op, leaf));
     launcher.set_gradient(leaf, on_device[i]);
   }
-  if (!any) return results;
   const auto loaded = launcher.kernel();
   Results scratch;
   for (const int leaf : loaded->scratch_outputs) {

@@ -117,6 +117,7 @@ CASES = [
     Case("pointwise", "branching", (Input((2, 4)), 4), branching),
     Case("pointwise", "polar", (Input((5,)), Input((5,))), polar),
     Case("pointwise", "parts", (Input((5,)), Input((5,), differentiable=False)), parts),
+    Case("pointwise", "total", (Input((5,)), Input((5,))), lambda x, z: x + 2 * z),
     Case("overlaps", "stencil", (Input((7,)),), stencil, options=UNORDERED),
     Case(
         "overlaps",
@@ -143,6 +144,7 @@ CASES = [
         place,
         options=UNORDERED,
     ),
+    Case("vectors", "scaled", (Input((4, 3)), Input(())), torch.mul, options=UNORDERED),
     Case("stores", "stored_twice", (Input((6,)),), lambda x: torch.where(x > 0, x**3, x**2)),
     Case("stores", "stored_somewhere", (Input((7,)),), stored_somewhere),
     Case("stores", "read_back", (Input((5,)),), lambda x: x**5),

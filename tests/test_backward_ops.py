@@ -1,6 +1,7 @@
 """Backward and launch operators: masks, memory, versions, and what autograd does around them."""
 
 import itertools
+import weakref
 
 import pytest
 import torch
@@ -109,6 +110,18 @@ def test_saved_tensors_pass_through_hooks(device: torch.device) -> None:
     assert len(packed) == len(unpacked) == 2
     x, y = case.reference(radius, angle)
     torch.testing.assert_close(grads, torch.autograd.grad(x.sum() + 2 * y.sum(), [radius, angle]))
+
+
+def test_inputs_that_the_backward_ignores_are_not_kept_alive(device: torch.device) -> None:
+    op = BY_NAME["total"].op
+    x, z = BY_NAME["total"].args(device)
+    op(x, z).sum().backward()  # compiles the backward, which shows what it looks at
+    kept, unused = x * 1, x * 2
+    reference = weakref.ref(unused)
+    y = op(unused, kept)
+    del unused
+    assert reference() is None
+    torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], torch.full_like(x, 4))
 
 
 def test_inputs_changed_in_place_are_noticed(device: torch.device) -> None:

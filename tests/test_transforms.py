@@ -14,6 +14,25 @@ from torch.utils.checkpoint import checkpoint
 import torch_slang
 
 Tensor = torch.Tensor
+CUBE = """
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+void cube<T : IReal>([Shape("N")] DiffTensorView<T> x, [Out("N")] DiffTensorView<T> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i < x.size(0)) y[i] = x[i] * x[i] * x[i];
+}
+"""
+
+TOTAL = """
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+void total<T : IReal>(
+    [Shape("N")] DiffTensorView<T> x, [Shape("N")] DiffTensorView<T> z, [Out("N")] DiffTensorView<T> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i < x.size(0)) y[i] = x[i] + z[i];
+}
+"""
+
 SIZES = [(3, 5), (4, 7), (9, 2), (6, 11)]
 
 
@@ -107,7 +126,7 @@ class TestCompile:
         with torch._dynamo.compiled_autograd._enable(torch.compile(backend=counter, fullgraph=True)):
             wave(x, scale).sum().backward()
         torch.testing.assert_close([x.grad, scale.grad], expected)
-        assert counter.frame_count == 1
+        assert any("slang_sqr_backward" in node.name for graph in counter.graphs for node in graph.graph.nodes)
 
 
 class Waves(torch.nn.Module):
@@ -152,12 +171,25 @@ def test_gradients_are_traced_as_the_backward_op(device: torch.device) -> None:
 
 @pytest.mark.parametrize("use_reentrant", [False, True])
 def test_checkpoint_recomputes(use_reentrant: bool, device: torch.device) -> None:
-    inputs = wave_inputs(3, 5, device)
+    x, scale = wave_inputs(3, 5, device)
+    expected = value_and_gradients(wave_in_torch, x, scale)[1:]
+    x.requires_grad_()
+    scale.requires_grad_()
+    checkpoint(wave, x, scale, use_reentrant=use_reentrant).sum().backward()
+    torch.testing.assert_close([x.grad, scale.grad], expected)
 
-    def recomputed(x: Tensor, scale: Tensor) -> Tensor:
-        return checkpoint(wave, x, scale, use_reentrant=use_reentrant)
 
-    torch.testing.assert_close(value_and_gradients(recomputed, *inputs), value_and_gradients(wave_in_torch, *inputs))
+def test_checkpoints_agree_on_what_is_saved_before_and_after_the_first_backward(device: torch.device) -> None:
+    """The last block's backward compiles the kernel, which shows what it needs; the first is recomputed after that."""
+    total = torch_slang.load(
+        source=TOTAL, name=f"total_{device.type}", namespace=f"test_checkpoint_{device.type}"
+    ).total
+    x = torch.ones(5, dtype=torch.float64, device=device, requires_grad=True)
+    y = x
+    for _ in range(2):
+        y = checkpoint(lambda y: total(y, y.sin()).exp(), y, use_reentrant=False)
+    y.sum().backward()
+    assert x.grad.isfinite().all()
 
 
 class TestFunctionTransforms:
@@ -229,16 +261,6 @@ def in_threads(count: int, function: Callable[[int], None]) -> None:
         thread.join()
     if errors:
         raise errors[0]
-
-
-CUBE = """
-[PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
-void cube<T : IReal>([Shape("N")] DiffTensorView<T> x, [Out("N")] DiffTensorView<T> y)
-{
-    uint i = cudaGlobalIdx().x;
-    if (i < x.size(0)) y[i] = x[i] * x[i] * x[i];
-}
-"""
 
 
 def test_threads_share_one_first_compile(device: torch.device) -> None:

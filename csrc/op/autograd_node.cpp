@@ -141,11 +141,13 @@ ag::variable_list BackwardNode::apply_with_saved(const ag::variable_list& grads,
   arguments.push_back(ResultsPacker::pack(results_));
   std::vector<at::TypePtr> types;
   for (const auto& value : arguments) types.push_back(value.isTensor() ? at::TensorType::get() : value.type());
-  const auto call = [&family = family_, op = op_](const ag::variable_list& inputs, const std::vector<c10::IValue>& packed) {
+  const auto call = [&family = family_, op = op_](const ag::variable_list& inputs,
+                                                  const std::vector<c10::IValue>& packed) {
     return call_backward(family, *op, inputs, {packed.begin(), packed.end() - 1}, ResultsPacker::unpack(packed.back()));
   };
   const auto& compiler = dynamo::getPyCompilerInterface();
-  const std::string bound = compiler->bind_function(swap.get_py_compiler(), name(), call, types, /*is_custom_function=*/true);
+  const std::string bound =
+      compiler->bind_function(swap.get_py_compiler(), name(), call, types, /*is_custom_function=*/true);
   ag::variable_list gradients =
       compiler->call_function(swap.get_py_compiler(), "apply_functional", bound, grads, arguments,
                               EdgesPacker::pack(dynamo::get_input_metadata(next_edges())));

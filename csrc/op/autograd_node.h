@@ -36,7 +36,8 @@ class BackwardNode final : public torch::autograd::Node {
  public:
   // `arguments` of a forward that has run. Inputs that the backward kernel does not look at are not
   // kept alive.
-  BackwardNode(const RegisteredFamily& family, std::shared_ptr<const Operator> op, c10::ArrayRef<c10::IValue> arguments);
+  BackwardNode(const RegisteredFamily& family, std::shared_ptr<const Operator> op,
+               c10::ArrayRef<c10::IValue> arguments);
 
   // Connects the results to this node (`self` holds it).
   void set_results(c10::ArrayRef<c10::IValue> results, const NodePtr<BackwardNode>& self);

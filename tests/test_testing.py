@@ -1,0 +1,114 @@
+"""torch_slang.testing.check finds the faults that it claims to find, each planted in an operator right otherwise."""
+
+import pytest
+import torch
+from torch.autograd.gradcheck import GradcheckError
+
+from torch_slang import testing
+
+Tensor = torch.Tensor
+
+
+def as_if_contiguous(tensor: Tensor) -> Tensor:
+    """What an operator sees that never looks at strides."""
+    if tensor.is_meta:
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+    strides = torch.empty(tensor.shape, device="meta").stride()
+    beyond = sum((size - 1) * stride for size, stride in zip(tensor.shape, strides, strict=True))
+    room = torch.zeros(tensor.storage_offset() + beyond + 1, dtype=tensor.dtype)
+    stored = tensor.detach().as_strided((tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,), 0)
+    room[: stored.numel()] = stored[: room.numel()]
+    return room.as_strided(tensor.shape, strides, tensor.storage_offset()).clone()
+
+
+def product_and_sum(fault: str) -> torch._ops.OpOverload:
+    """a * b and a + b, with one fault."""
+
+    @torch.library.custom_op(f"test_testing::{fault}", mutates_args=())
+    def op(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        if fault == "changes_argument":
+            a.data[0] = 0
+        if fault == "refuses_empty" and a.numel() == 0:
+            raise RuntimeError("no elements")
+        if fault == "ignores_strides":
+            a = as_if_contiguous(a)
+        product = a * b
+        if fault == "shuffles_strides":
+            product = product.t().contiguous().t()
+        return product * (2 if fault == "wrong_value" else 1), a + b
+
+    @op.register_fake
+    def _(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.empty(a.shape, dtype=a.dtype, device=a.device), torch.empty_like(a)
+
+    def setup(ctx, inputs, output) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.set_materialize_grads(False)
+
+    def backward(ctx, grad_product: Tensor | None, grad_sum: Tensor | None) -> tuple[Tensor | None, ...]:
+        a, b = ctx.saved_tensors
+        if grad_sum is None:
+            grad_sum = torch.full_like(a, 1.0 if fault == "undefined_is_one" else 0.0)
+        if grad_product is None:
+            grad_product = torch.zeros_like(a)
+        if fault == "changes_gradient":
+            grad_product.data.mul_(2)
+        if fault == "ignores_strides_of_gradients":
+            grad_product = as_if_contiguous(grad_product)
+        grad_a = grad_product * b + grad_sum
+        if fault == "wrong_gradient":
+            grad_a = grad_a + a * grad_product
+        if fault == "needs_both" and not all(ctx.needs_input_grad):
+            grad_a = torch.zeros_like(grad_a)
+        return grad_a, grad_product * a + grad_sum
+
+    op.register_autograd(backward, setup_context=setup)
+    return op._opoverload
+
+
+def arguments() -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(2, 3, dtype=torch.float64, generator=generator).requires_grad_() for _ in range(2)]
+
+
+def reference(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    return a * b, a + b
+
+
+def test_right_operator_passes() -> None:
+    testing.check(product_and_sum("none"), arguments(), reference=reference)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("wrong_value", "differs from the reference: result or gradient 0"),
+        ("changes_argument", "changes a$"),
+        ("changes_gradient", "changes gradient of result 0"),
+        ("ignores_strides", "depends on the layout: strided a"),
+        ("shuffles_strides", "on the meta device, results and gradients are foretold as"),
+        ("refuses_empty", "no elements"),
+        ("ignores_strides_of_gradients", "depends on the layout of output gradients: strided"),
+        ("needs_both", "where only a require grad"),
+        ("undefined_is_one", r"where only results \(0,\) have a gradient"),
+    ],
+)
+def test_fault_is_found(fault: str, message: str) -> None:
+    given = reference if fault == "wrong_value" else None
+    with pytest.raises((AssertionError, RuntimeError), match=message):
+        testing.check(product_and_sum(fault), arguments(), reference=given)
+
+
+def test_wrong_gradient_is_found_with_and_without_a_reference() -> None:
+    op = product_and_sum("wrong_gradient")
+    with pytest.raises(AssertionError, match="differs from the reference: result or gradient 2"):
+        testing.check(op, arguments(), reference=reference)
+    with pytest.raises(GradcheckError, match="Jacobian mismatch"):
+        testing.check(op, arguments())
+
+
+def test_wrong_call_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match=r"arguments missing: \['x'\], unknown: \['z'\]"):
+        testing.check(torch.ops.slang.sqr, (), {"z": torch.ones(2)})
+    with pytest.raises(TypeError, match="takes 1 arguments, but got 2"):
+        testing.check(torch.ops.slang.sqr, (1, 2))

@@ -209,11 +209,11 @@ TABLE: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a block of no threads": (
         lambda m: m.corner_launch(ones(4, 8, 3), ones(4, 3), [8, 0], [1]),
-        r"^errors::corner_launch: expected block_size to be positive, but got \[8, 0\]$",
+        r"^errors::corner_launch: expected block_size to be positive and to fit in 32 bits, but got \[8, 0\]$",
     ),
     "a negative grid": (
         lambda m: m.corner_launch(ones(4, 8, 3), ones(4, 3), [8], [-1]),
-        r"^errors::corner_launch: expected grid_size to be positive, but got \[-1\]$",
+        r"^errors::corner_launch: expected grid_size to be positive and to fit in 32 bits, but got \[-1\]$",
     ),
     "more blocks than a number": (
         lambda m: m.corner_launch(ones(4, 8, 3), ones(4, 3), [8], [2**32]),

@@ -118,10 +118,9 @@ void check_names(const Operator& op, const ArgumentList& list, const c10::Functi
 c10::FunctionSchema parse_schema(const Operator& op, const std::string& text) {
   try {
     return torch::schema(text.c_str());
-  } catch (const c10::Error& error) {
+  } catch (const std::exception& error) {  // not a c10::Error
     TORCH_CHECK(false, op.ns, "::", op.function.name,
-                ": the name of a kernel or an argument means something else in PyTorch's schemas; rename it\n",
-                error.what_without_backtrace());
+                ": the name of a kernel or an argument means something else in PyTorch's schemas; rename it\n", error.what());
   }
 }
 

@@ -60,6 +60,10 @@ endfunction()
 torch_slang_import_library(torch_slang::c10 ${torch_library_dir}/libc10.so)
 torch_slang_import_library(torch_slang::torch ${torch_library_dir}/libtorch_cpu.so)
 target_link_libraries(torch_slang::torch INTERFACE torch_slang::c10)
+# Note [one libstdc++]
+#   Some compilers link libstdc++ statically unless told otherwise. Beside torch's shared one that makes two sets of locale
+#   facets in the process, and printing a number into an error message crashes. Named first, the shared one is taken.
+target_link_libraries(torch_slang::c10 INTERFACE -l:libstdc++.so.6)
 # at::parallel_for is a template over OpenMP, so whoever includes it must be compiled with -fopenmp. The OpenMP library
 # must be torch's own: a second one in the process would have threads of its own.
 target_compile_options(torch_slang::torch INTERFACE -fopenmp)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [--quick] [name...]``: all benchmarks, or those named. Correctness is checked before timing."""
+"""``python -m benchmarks [--quick] [name...]``: all benchmarks, or those named. Values are checked before timing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes: checks the harness, not the speed")
     arguments = parser.parse_args()
     machine = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.processor()} CPU"
-    print(f"torch_slang {torch_slang.__version__}, torch {torch.__version__}, {machine}, {torch.get_num_threads()} threads")
+    versions = f"torch_slang {torch_slang.__version__}, torch {torch.__version__}"
+    print(f"{versions}, {machine}, {torch.get_num_threads()} threads")
     for name in arguments.names or ALL:
         ALL[name](arguments.quick)
 

@@ -16,7 +16,10 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 
 def rivals(quick: bool) -> dict[str, Function]:
-    functions: dict[str, Function] = {"eager x * x": lambda x: x * x, "torch.ops.slang.sqr": torch.ops.slang.sqr.default}
+    functions: dict[str, Function] = {
+        "eager x * x": lambda x: x * x,
+        "torch.ops.slang.sqr": torch.ops.slang.sqr.default,
+    }
     if not quick:
         cpp_extension.load("torch_slang_rival", [str(Path(__file__).parent / "rivals" / "square.cpp")])
         functions["C++ autograd::Function"] = torch.ops.torch_slang_rival.square.default

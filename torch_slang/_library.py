@@ -6,6 +6,8 @@ from pathlib import Path
 
 import torch  # noqa: F401  (the native library links torch's, which this loads)
 
+__all__ = ["_C", "CompileError", "LaunchError"]
+
 _FOLDER = Path(__file__).resolve().parent
 
 try:

@@ -37,15 +37,16 @@ def load(
         path: the ``.slang`` file. Give either this or ``source``.
         source: Slang text; ``name`` then is its identity and what diagnostics call it.
         namespace: of the operators.
-        defines: preprocessor macros. Integers may be named in shape expressions too; ``True`` and ``False`` become 1 and 0.
+        defines: preprocessor macros. Integers may be named in shape expressions too; ``True`` and ``False`` become 1
+            and 0.
         include_dirs: searched by ``import`` and ``#include`` after the file's own folder.
         annotations: shapes and launches for kernels whose source must stay as it is:
             ``{"kernel": {"x": "Shape(N)", "y": "Out(N)", "launch_total": ["N"], "block_size": [256]}}``.
         fast_math: lets the device compilers trade accuracy for speed.
         debug: checks every index, and fills new outputs with NaN; ``TORCH_SLANG_DEBUG`` if None.
 
-    Loading the same module with the same options again does nothing while its text is unchanged, and reloads it after an
-    edit. Other options with the same operator names need another ``namespace``.
+    Loading the same module with the same options again does nothing while its text is unchanged, and reloads it after
+    an edit. Other options with the same operator names need another ``namespace``.
 
     Raises:
         CompileError: the source does not compile; Slang's diagnostics are in the message. Nothing was registered.
@@ -99,8 +100,10 @@ def _take_names(module: Module, changed: list[str]) -> None:
 
 
 def _tag_compile_caches() -> None:
-    """Makes torch.compile's disk caches depend on the loaded modules: what they keep under an operator's name is stale once
-    a shape rule changes."""
+    """Makes torch.compile's disk caches depend on the loaded modules.
+
+    What they keep under an operator's name is stale once a shape rule changes.
+    """
     config = torch.compiler.config
     own = config.cache_key_tag.split(_TAG)[0]  # what the user has set stays
     config.cache_key_tag = f"{own}{_TAG}{_C.descriptors_digest()}"

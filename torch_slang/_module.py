@@ -45,7 +45,7 @@ class Module:
         return self._names
 
     def funcinfo(self, name: str) -> FunctionInfo:
-        """Argument names and types of a kernel as written in Slang, and the names of its derivatives (None if absent)."""
+        """Argument names and types of a kernel as written in Slang, and its derivatives' names (None if absent)."""
         about = self._handle.describe(name)
         return FunctionInfo(
             name=name,
@@ -86,8 +86,8 @@ class Module:
 class Kernel:
     """A kernel as a function: positional or keyword arguments in the order of the Slang source, outputs left out.
 
-    Its ``_launch`` takes the outputs too, and then ``block_size`` and ``grid_size``; its ``_backward`` what the operator
-    of that name takes.
+    Its ``_launch`` takes the outputs too, and then ``block_size`` and ``grid_size``; its ``_backward`` what the
+    operator of that name takes.
 
     A struct parameter takes a mapping, a named tuple or a tuple of its fields (or its fields under their flat names, as
     the operator has them); a differentiable scalar takes a number or a 0-dimensional tensor.
@@ -182,11 +182,14 @@ class Kernel:
             values = [value[name] for name in names]
         elif isinstance(value, (tuple, list)):
             if len(value) != len(fields):
-                raise self._error(f"{parameter['name']} ({parameter['type']}) has fields {names}, but got {len(value)} values")
+                raise self._error(
+                    f"{parameter['name']} ({parameter['type']}) has fields {names}, but got {len(value)} values"
+                )
             values = list(value)
         else:
             raise self._error(
-                f"expected {parameter['name']} ({parameter['type']}) to be a mapping or a tuple, but got {type(value).__name__}"
+                f"expected {parameter['name']} ({parameter['type']}) to be a mapping or a tuple, "
+                f"but got {type(value).__name__}"
             )
         for field, item in zip(fields, values, strict=True):
             self._put(flat, field, item)
@@ -195,10 +198,12 @@ class Kernel:
         try:
             return torch.tensor(value, dtype=dtype)
         except (TypeError, ValueError, RuntimeError):
-            raise self._error(f"expected {leaf['name']} ({leaf['type']}) to be a number or a tensor, but got {value!r}") from None
+            raise self._error(
+                f"expected {leaf['name']} ({leaf['type']}) to be a number or a tensor, but got {value!r}"
+            ) from None
 
     def _convert_numbers(self, flat: dict[str, Any]) -> None:
-        """Numbers for differentiable values become tensors; tensors that require grad are refused where a number is meant."""
+        """Numbers for differentiable values become tensors; tensors with gradients are refused for numbers."""
         generic = next((v.dtype for v in flat.values() if isinstance(v, torch.Tensor) and v.is_floating_point()), None)
         for leaf in self._leaves:
             name = leaf["name"]

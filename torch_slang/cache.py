@@ -8,7 +8,10 @@ __all__ = ["clear", "path", "stats"]
 
 
 def path() -> str:
-    """The cache's folder: ``TORCH_SLANG_CACHE_DIR``, else ``$XDG_CACHE_HOME/torch_slang``, else ``~/.cache/torch_slang``."""
+    """The cache's folder.
+
+    ``TORCH_SLANG_CACHE_DIR``, else ``$XDG_CACHE_HOME/torch_slang``, else ``~/.cache/torch_slang``.
+    """
     return _C.cache_path()
 
 
@@ -20,7 +23,7 @@ def clear() -> int:
 def stats() -> dict[str, int]:
     """Counters of this process.
 
-    ``hits``, ``misses``, ``writes`` and ``damaged`` count cache entries; ``slang_runs``, ``host_runs`` and ``nvrtc_runs``
-    count compilers started.
+    ``hits``, ``misses``, ``writes`` and ``damaged`` count cache entries; ``slang_runs``, ``host_runs`` and
+    ``nvrtc_runs`` count compilers started.
     """
     return _C.cache_stats()

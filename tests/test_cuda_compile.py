@@ -1,0 +1,70 @@
+"""Every kernel of the tests and of ops/ compiles for a GPU, on machines that have none."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from cases import FOLDER, kernels
+
+import torch_slang
+
+ARCHITECTURE = "sm_90"
+SLANG_CRASHES = ("scaled", "backward")  # the compiler's own bug: see test_gradients.py
+FILES = sorted(path.stem for path in FOLDER.glob("*.slang"))
+
+
+TRIVIAL = """
+[PyBindCUDA(Auto)] [CudaKernel]
+void nothing([Shape("N")] TensorView<float> x, [Out("N")] TensorView<float> y) { }
+"""
+
+
+def nvrtc_is_here() -> bool:
+    try:
+        handle = torch_slang.load(source=TRIVIAL, name="nvrtc_probe", namespace="test_nvrtc_probe")._handle
+        handle.cubin("nothing", "forward", [])
+    except RuntimeError as error:
+        if "NVRTC" not in str(error):
+            raise
+        return False
+    return True
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nvrtc() -> None:
+    if not nvrtc_is_here():
+        pytest.skip("NVRTC is not installed")
+
+
+def is_cubin(image: bytes) -> bool:
+    return image.startswith(b"\x7fELF") and b"tsl_entry" in image
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_kernels_compile_for_a_gpu(file: str) -> None:
+    module = kernels(file)
+    for name in module.kernels():
+        about = module._handle.describe(name)
+        types = ["float32" if "float32" in allowed else allowed[0] for _, allowed in about["type_parameters"]]
+        for kind in ("forward", "backward", "launch"):
+            if about[kind] is None:
+                continue
+            if (name, kind) == SLANG_CRASHES:
+                with pytest.raises(torch_slang.CompileError, match="signal"):
+                    module._handle.cubin(name, kind, types)
+                continue
+            for dense in (True, False):
+                assert is_cubin(module._handle.cubin(name, kind, types, dense, ARCHITECTURE)), (name, kind, dense)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_built_in_operators_compile_for_a_gpu_in_every_dtype(dtype: torch.dtype) -> None:
+    sqr = torch_slang.load(Path(torch_slang.__file__).with_name("ops") / "sqr.slang", namespace="test_built_in")
+    for kind in ("forward", "backward"):
+        assert is_cubin(sqr._handle.cubin("sqr", kind, [str(dtype).removeprefix("torch.")], True, ARCHITECTURE))
+
+
+def test_an_unknown_architecture_is_named() -> None:
+    module = torch_slang.load(source=TRIVIAL, name="nvrtc_probe", namespace="test_nvrtc_probe")
+    with pytest.raises(RuntimeError, match="sm_12345"):
+        module._handle.cubin("nothing", "forward", [], True, "sm_12345")

@@ -1,4 +1,4 @@
-"""Runs every kernel of the tests once on the GPU, forward and backward: what compute-sanitizer looks at in gpu_check.sh."""
+"""Runs every kernel of the tests once on the GPU, forward and backward, for compute-sanitizer (gpu_check.sh)."""
 
 import os
 import sys

@@ -27,7 +27,14 @@ def package(name: str) -> Path:
 
 def boost_headers_of(source: Path, boost: Path) -> set[Path]:
     torch = package("torch") / "include"
-    includes = [f"-I{ROOT / 'csrc'}", "-isystem", str(torch), "-isystem", str(torch / "torch/csrc/api/include")]
+    includes = [
+        f"-I{ROOT / 'csrc'}",
+        f"-I{package('slangpy') / 'include'}",
+        "-isystem",
+        str(torch),
+        "-isystem",
+        str(torch / "torch/csrc/api/include"),
+    ]
     command = ["c++", "-std=c++20", "-M", *includes, "-isystem", str(boost), str(source)]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.replace("\\\n", " ").split()
     return {Path(word).relative_to(boost) for word in listed if word.startswith(str(boost))}

@@ -33,7 +33,8 @@ module = torch_slang.load(sys.argv[1], include_dirs=sys.argv[2:])
 x = torch.ones(2, requires_grad=True)
 y = module.scaled(x)
 y.sum().backward()
-print(json.dumps({"y": y.tolist(), "grad": x.grad.tolist(), "path": torch_slang.cache.path(), **torch_slang.cache.stats()}))
+answer = {"y": y.tolist(), "grad": x.grad.tolist(), "path": torch_slang.cache.path()}
+print(json.dumps(answer | torch_slang.cache.stats()))
 """
 
 
@@ -235,7 +236,9 @@ def test_another_compiler_is_noticed(copy: Project, tmp_path: Path) -> None:
     assert compiled(copy.run(TORCH_SLANG_COMPILER=str(slang))) == (0, 0)
 
 
-def test_clear_removes_the_entries_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: Project) -> None:
+def test_clear_removes_the_entries_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: Project
+) -> None:
     folder = tmp_path / "cache"
     shutil.copytree(filled.cache, folder)
     (folder / "notes.txt").write_text("mine")
@@ -263,7 +266,11 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_log_tells_what_is_compiled_for_what_and_in_how_long(project: Project) -> None:
     project.run(TORCH_SLANG_LOG="info")
     seconds = r"in \d+\.\d\d s"
-    for what in (rf"compiled {project.source} .*{seconds}", rf"compiled slang::scaled for CPU {seconds}", rf"compiled slang::scaled_backward for CPU {seconds}"):
+    for what in (
+        rf"compiled {project.source} .*{seconds}",
+        rf"compiled slang::scaled for CPU {seconds}",
+        rf"compiled slang::scaled_backward for CPU {seconds}",
+    ):
         assert len(re.findall(what, project.said)) == 1, project.said
     project.run(TORCH_SLANG_LOG="info")
     assert re.search(rf"{project.source}: Program from the cache", project.said)
@@ -281,7 +288,12 @@ def test_the_log_has_levels(copy: Project) -> None:
     copy.run(TORCH_SLANG_LOG="off")
     assert copy.said == ""
     copy.run(TORCH_SLANG_LOG="loud")
-    assert copy.said.count("expected the environment variable TORCH_SLANG_LOG to be off, warning, info or debug, but got 'loud'") == 1
+    assert (
+        copy.said.count(
+            "expected the environment variable TORCH_SLANG_LOG to be off, warning, info or debug, but got 'loud'"
+        )
+        == 1
+    )
 
 
 SLOW = """
@@ -293,13 +305,19 @@ torch_slang.load(sys.argv[1]).quick(torch.ones(1))
 
 def test_a_slow_compile_says_so_by_itself(tmp_path: Path) -> None:
     source = tmp_path / "quick.slang"
-    source.write_text(textwrap.dedent(KERNEL).replace("scaled", "quick").replace('#include "factor.h"', "").replace("FACTOR_", "2"))
+    source.write_text(
+        textwrap.dedent(KERNEL).replace("scaled", "quick").replace('#include "factor.h"', "").replace("FACTOR_", "2")
+    )
     slow = tmp_path / "c++"
     slow.write_text('#!/bin/sh\nsleep 2.1\nexec c++ "$@"\n')
     slow.chmod(0o755)
     environment = {**os.environ, "TORCH_SLANG_CACHE_DIR": str(tmp_path / "cache")}
     environment.pop("TORCH_SLANG_LOG", None)
     run = subprocess.run(
-        [sys.executable, "-c", SLOW, str(source), str(slow)], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", SLOW, str(source), str(slow)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert re.search(r"^torch_slang: compiled slang::quick for CPU in [2-9]\.\d\d s$", run.stderr, re.MULTILINE)

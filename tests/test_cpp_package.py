@@ -24,7 +24,9 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
-@pytest.mark.skipif(CMAKE is None or not (PACKAGE / "share" / "cmake").is_dir(), reason="no cmake, or no installed CMake files")
+@pytest.mark.skipif(
+    CMAKE is None or not (PACKAGE / "share" / "cmake").is_dir(), reason="no cmake, or no installed CMake files"
+)
 def test_the_cpp_example_builds_and_runs(tmp_path: Path) -> None:
     assert CMAKE is not None
     found = f"-Dtorch_slang_DIR={PACKAGE}/share/cmake/torch_slang"

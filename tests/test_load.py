@@ -109,7 +109,9 @@ def test_a_reload_may_change_the_arguments(file: Callable[[str], Path]) -> None:
     assert torch.ops.slang.resized(TWO, 5.0).tolist() == [20]
     assert second.resized(TWO, c=0.5).tolist() == [2]
     assert "resized" in dir(torch.ops.slang)
-    with pytest.raises(RuntimeError, match="slang::resized was reloaded with other arguments: use the module that the reload"):
+    with pytest.raises(
+        RuntimeError, match="slang::resized was reloaded with other arguments: use the module that the reload"
+    ):
         first.resized(TWO)
 
 
@@ -142,7 +144,9 @@ def test_names_are_pinned_for_those_who_hold_them(file: Callable[[str], Path]) -
     assert x.grad is not None
     assert x.grad.tolist() == [12]
     # With other arguments both are out of date: an error, and no harm.
-    torch_slang.load(file(elementwise("pinned", "a * b * c", parameters="no_diff float a, no_diff float b, no_diff float c,")))
+    torch_slang.load(
+        file(elementwise("pinned", "a * b * c", parameters="no_diff float a, no_diff float b, no_diff float c,"))
+    )
     for stale in (overload, scripted):
         with pytest.raises(RuntimeError, match="argument"):
             stale(TWO)
@@ -152,7 +156,9 @@ def test_names_are_pinned_for_those_who_hold_them(file: Callable[[str], Path]) -
 def test_imported_and_included_files_are_part_of_the_text(tmp_path: Path) -> None:
     (tmp_path / "factors.slang").write_text("module factors; public static const float FACTOR = 2;")
     (tmp_path / "more.h").write_text("#define MORE 1\n")
-    text = elementwise("composed", "FACTOR * MORE").replace("import torch_slang;", 'import torch_slang;\nimport factors;\n#include "more.h"')
+    text = elementwise("composed", "FACTOR * MORE").replace(
+        "import torch_slang;", 'import torch_slang;\nimport factors;\n#include "more.h"'
+    )
     path = tmp_path / "composed.slang"
     path.write_text(text)
     module = torch_slang.load(path)
@@ -224,7 +230,9 @@ def test_annotations_stand_for_attributes_of_unmodified_source(tmp_path: Path) -
     """
     path = tmp_path / "plain.slang"
     path.write_text(source)
-    module = torch_slang.load(path, annotations={"plain": {"x": "Shape(N)", "y": "Out(2 * N), Fill(7)", "launch_total": ["N"]}})
+    module = torch_slang.load(
+        path, annotations={"plain": {"x": "Shape(N)", "y": "Out(2 * N), Fill(7)", "launch_total": ["N"]}}
+    )
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     y = module.plain(x)
     assert y.tolist() == [1, 4, 7, 7]
@@ -255,7 +263,8 @@ void structs(Pair pair, no_diff Settings settings, [Out("N")] DiffTensorView<flo
 }
 
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
-void defaults([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y, no_diff float a = 0.5, int b = 3, float c = -1)
+void defaults([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y,
+              no_diff float a = 0.5, int b = 3, float c = -1)
 {
     uint i = cudaGlobalIdx().x;
     if (i < y.size(0)) y[i] = c * (x[i] * a + b);
@@ -272,7 +281,8 @@ void transform([Shape("2, N")] TensorView<float> x, float2x2 m, float2 v, [Out("
 }
 
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
-void both([Shape("N")] DiffTensorView<float> x, float s, [Out("N")] DiffTensorView<float> y, [Out("N")] DiffTensorView<float> z)
+void both([Shape("N")] DiffTensorView<float> x, float s, [Out("N")] DiffTensorView<float> y,
+          [Out("N")] DiffTensorView<float> z)
 {
     uint i = cudaGlobalIdx().x;
     if (i >= y.size(0)) return;
@@ -334,7 +344,10 @@ def test_defaults_and_keywords(offers: torch_slang.Module) -> None:
     assert offers.defaults(x, b=0).tolist() == [-2]
     assert offers.defaults(c=2, x=x).tolist() == [10]
     # A differentiable number is a tensor to the operator, and tensors have no defaults.
-    assert str(torch.ops.offers.defaults.default._schema) == "offers::defaults(Tensor x, float a, int b, Tensor c) -> Tensor"
+    assert (
+        str(torch.ops.offers.defaults.default._schema)
+        == "offers::defaults(Tensor x, float a, int b, Tensor c) -> Tensor"
+    )
 
 
 def test_matrices_are_numbers_by_rows(offers: torch_slang.Module) -> None:
@@ -343,7 +356,7 @@ def test_matrices_are_numbers_by_rows(offers: torch_slang.Module) -> None:
     for matrix in (m, m.tolist(), (1, 2, -3, 4)):
         torch.testing.assert_close(offers.transform(x, matrix, v), expected)
     torch.testing.assert_close(torch.ops.offers.transform(x, [1, 2, -3, 4], [0.5, -0.5]), expected)
-    with pytest.raises(RuntimeError, match="expected m .* to have 4 numbers, but got 6"):
+    with pytest.raises(RuntimeError, match=r"expected m .* to have 4 numbers, but got 6"):
         offers.transform(x, torch.ones(2, 3), v)
 
 

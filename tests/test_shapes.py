@@ -1,7 +1,7 @@
 """The shape language: what it accepts, what it gives, and what it says of mistakes.
 
-Nearly all of it is seen on the meta device, where nothing is compiled: one kernel serves all tests, its shapes are given
-as annotations, and each set of them is a module with a namespace of its own.
+Nearly all of it is seen on the meta device, where nothing is compiled: one kernel serves all tests, its shapes are
+given as annotations, and each set of them is a module with a namespace of its own.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def test_a_launch_copies_back_what_it_had_to_copy_in(kind: str) -> None:
 def test_leading_dimensions_must_agree() -> None:
     call = k(x="..., 3", z="..., N", y="..., N")
     assert call(meta(2, 5, 3), meta(2, 5, 4), 0, 0).shape == (2, 5, 4)
-    message = r"expected z to have shape \[..., N\], but got \[5, 2, 4\]: its leading dimensions must be \[2, 5\], as for the other arguments"
+    message = r"expected z to have shape \[..., N\], but got \[5, 2, 4\]: its leading dimensions must be \[2, 5\]"
     with pytest.raises(RuntimeError, match=message):
         call(meta(2, 5, 3), meta(5, 2, 4), 0, 0)
     with pytest.raises(
@@ -315,7 +315,8 @@ def test_elements_of_vectors_are_behind_the_shape() -> None:
     torch.testing.assert_close(call(x), 2 * x)
     torch.testing.assert_close(call(torch.randn(3, 5).t()).shape, x.shape)
     with pytest.raises(
-        RuntimeError, match=r"expected x to have shape \[N, 3\], but got \[5, 4\]: dimension 1 must be 3 \(TensorView<.*float.*3>\)"
+        RuntimeError,
+        match=r"expected x to have shape \[N, 3\], but got \[5, 4\]: dimension 1 must be 3 \(TensorView<.*3.*\)",
     ):
         call(meta(5, 4))
     with pytest.raises(RuntimeError, match=r"expected x to have shape \[N, 3\] \(2 dimensions\), but got \[3\]"):

@@ -76,8 +76,8 @@ std::vector<int64_t> block_size(const json::value& value, const std::string& whe
     sizes.push_back(std::strtoll(item.c_str(), nullptr, 10));
     TORCH_CHECK(sizes.back() > 0, kPrefix, where, ": expected positive numbers of threads, but got ", item);
   }
-  TORCH_CHECK(!sizes.empty() && sizes.size() <= 3, kPrefix, where, ": expected one to three numbers of threads, but got ",
-              sizes.size());
+  TORCH_CHECK(!sizes.empty() && sizes.size() <= 3, kPrefix, where,
+              ": expected one to three numbers of threads, but got ", sizes.size());
   return sizes;
 }
 
@@ -93,8 +93,9 @@ void apply(Function& function, const std::string& key, const json::value& value)
   } else if (key == "block_size") {
     function.block_size = block_size(value, where);
   } else {
-    TORCH_CHECK(false, kPrefix, function.name, ": no parameter named ", key, " (there are: ",
-                joined(function.leaves, [](const Leaf& l) { return l.path; }), "; and launch_total, block_size)");
+    TORCH_CHECK(false, kPrefix, function.name, ": no parameter named ", key,
+                " (there are: ", joined(function.leaves, [](const Leaf& l) { return l.path; }),
+                "; and launch_total, block_size)");
   }
 }
 
@@ -104,15 +105,17 @@ std::vector<Function> annotate(std::vector<Function> functions, const std::strin
   if (annotations.empty()) return functions;
   boost::system::error_code error;
   const json::value all = json::parse(annotations, error);
-  TORCH_CHECK(!error && all.is_object(), "torch_slang.load: expected annotations to map names of kernels to attributes");
+  TORCH_CHECK(!error && all.is_object(),
+              "torch_slang.load: expected annotations to map names of kernels to attributes");
   for (const auto& [name, attributes] : all.as_object()) {
-    const auto function = std::find_if(functions.begin(), functions.end(), [&, n = std::string(name)](const Function& f) {
-      return f.name == n || f.qualified_name == n;
-    });
-    TORCH_CHECK(function != functions.end(), kPrefix, std::string(name), ": no kernel of that name (there are: ",
-                joined(functions, [](const Function& f) { return f.name; }), ")");
-    TORCH_CHECK(attributes.is_object(), kPrefix, function->name, ": expected names of parameters with attributes, but got ",
-                json::serialize(attributes));
+    const auto function =
+        std::find_if(functions.begin(), functions.end(),
+                     [&, n = std::string(name)](const Function& f) { return f.name == n || f.qualified_name == n; });
+    TORCH_CHECK(function != functions.end(), kPrefix, std::string(name),
+                ": no kernel of that name (there are: ", joined(functions, [](const Function& f) { return f.name; }),
+                ")");
+    TORCH_CHECK(attributes.is_object(), kPrefix, function->name,
+                ": expected names of parameters with attributes, but got ", json::serialize(attributes));
     for (const auto& [key, value] : attributes.as_object()) apply(*function, std::string(key), value);
   }
   return functions;

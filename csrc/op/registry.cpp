@@ -56,8 +56,9 @@ class UnsupportedKernel final : public c10::OperatorKernel {
                   : !is_plain             ? c10::str("the layout ", tensor.layout())
                                           : c10::str("one on ", tensor.device()));
     }
-    TORCH_CHECK(takes_tensors, op->qualified(kind_), ": no argument is a tensor, so nothing says which device to run on: call ",
-                op->ns, "::", op->function.name, "_launch with the outputs");
+    TORCH_CHECK(takes_tensors, op->qualified(kind_),
+                ": no argument is a tensor, so nothing says which device to run on: call ", op->ns,
+                "::", op->function.name, "_launch with the outputs");
     TORCH_INTERNAL_ASSERT(false, op->qualified(kind_), " has tensors that a backend takes");
   }
 
@@ -103,7 +104,8 @@ void pin(Entry& entry, const Operator& op) {
 template <class Kernel>
 void implement(torch::Library& library, const std::string& name, c10::DispatchKey key, const RegisteredFamily& family,
                OpKind kind) {
-  library.impl(name.c_str(), torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(family, kind))));
+  library.impl(name.c_str(),
+               torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(family, kind))));
 }
 
 std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Operator& op) {
@@ -132,7 +134,8 @@ void check_names(const Operator& op, const Operator* before, std::set<std::strin
   for (int kind = 0; kind < kOpKinds; ++kind) {
     const std::string& name = op.qualified_names[kind];
     if (name.empty()) continue;
-    TORCH_CHECK(taken.insert(name).second, "torch_slang.load: ", name, " would be both a kernel and an operator that goes "
+    TORCH_CHECK(taken.insert(name).second, "torch_slang.load: ", name,
+                " would be both a kernel and an operator that goes "
                 "with another kernel: rename one");
     if (before != nullptr && before->qualified_names[kind] == name) continue;
     TORCH_CHECK(!c10::Dispatcher::singleton().findSchema({name, ""}), "torch_slang.load: ", name,

@@ -14,8 +14,8 @@ std::string number_type(const Operator& op, int leaf) {
   const Leaf& self = op.function.leaves[leaf];
   const ElementType type = self.element.type;
   const bool generic = self.element.type_parameter >= 0;  // type parameters stand for floating-point types
-  const std::string scalar = generic || is_floating_point(type) ? "float"
-                             : type == ElementType::Bool        ? "bool"
+  const std::string scalar = generic || is_floating_point(type)     ? "float"
+                             : type == ElementType::Bool            ? "bool"
                              : op.shapes.symbol_of_value(leaf) >= 0 ? "SymInt"
                                                                     : "int";
   return self.element.shape.empty() ? scalar : scalar + "[]";
@@ -120,7 +120,8 @@ c10::FunctionSchema parse_schema(const Operator& op, const std::string& text) {
     return torch::schema(text.c_str());
   } catch (const std::exception& error) {  // not a c10::Error
     TORCH_CHECK(false, op.ns, "::", op.function.name,
-                ": the name of a kernel or an argument means something else in PyTorch's schemas; rename it\n", error.what());
+                ": the name of a kernel or an argument means something else in PyTorch's schemas; rename it\n",
+                error.what());
   }
 }
 
@@ -138,7 +139,8 @@ std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kin
   if (kind == OpKind::Forward) fill_forward(op, list, *signature);
   if (kind == OpKind::Backward) fill_backward(op, list, *signature);
   if (kind == OpKind::Launch) fill_launch(op, list);
-  const std::string text = op.ns + "::" + signature->name + "(" + list.text() + ") -> " + results_text(signature->results.size());
+  const std::string text =
+      op.ns + "::" + signature->name + "(" + list.text() + ") -> " + results_text(signature->results.size());
   signature->schema = std::make_unique<c10::FunctionSchema>(parse_schema(op, text));
   check_names(op, list, *signature->schema);
   signature->arguments = std::move(list.arguments);

@@ -118,8 +118,8 @@ class Parser {
     expect(accept(')'), "')'");
     TORCH_CHECK(name == "min" || name == "max" || name == "cdiv", origin_, "unknown function '", name,
                 "' (known: min, max, cdiv)");
-    TORCH_CHECK(operands.size() == 2 || (name != "cdiv" && operands.size() > 2), origin_, name,
-                " takes ", name == "cdiv" ? "two arguments" : "at least two arguments", ", got ", operands.size());
+    TORCH_CHECK(operands.size() == 2 || (name != "cdiv" && operands.size() > 2), origin_, name, " takes ",
+                name == "cdiv" ? "two arguments" : "at least two arguments", ", got ", operands.size());
     const auto kind = name == "min"   ? Expression::Kind::Min
                       : name == "max" ? Expression::Kind::Max
                                       : Expression::Kind::CeilDivide;

@@ -18,9 +18,8 @@ int main(int argc, char** argv) {
     std::cerr << error.what_without_backtrace() << "\n";
     return 1;
   }
-  const auto cube = c10::Dispatcher::singleton()
-                        .findSchemaOrThrow("slang::cube", "")
-                        .typed<at::Tensor(const at::Tensor&)>();
+  const auto cube =
+      c10::Dispatcher::singleton().findSchemaOrThrow("slang::cube", "").typed<at::Tensor(const at::Tensor&)>();
 
   // Finds the cube root of 27 by Newton's method, with the kernel's own derivative.
   at::Tensor x = at::full({1}, 10.0, at::kDouble).set_requires_grad(true);

@@ -34,10 +34,14 @@ TemporaryFolder Workplace::folder{"torch_slang_op_test"};
 std::string kernel(const std::string& name, const std::string& value) {
   return "import torch_slang;\n"
          "[PyBindCUDA(Auto)] [Differentiable] [CudaKernel]\n"
-         "void " + name + "<T : IReal>([Shape(\"...\")] DiffTensorView<T> x, T s, [Out(\"...\")] DiffTensorView<T> y)\n"
+         "void " +
+         name +
+         "<T : IReal>([Shape(\"...\")] DiffTensorView<T> x, T s, [Out(\"...\")] DiffTensorView<T> y)\n"
          "{\n"
          "    uint i = cudaGlobalIdx().x;\n"
-         "    if (i < x.size(0)) y[i] = " + value + ";\n"
+         "    if (i < x.size(0)) y[i] = " +
+         value +
+         ";\n"
          "}\n";
 }
 
@@ -48,7 +52,9 @@ LoadResult load_text(const std::string& name, const std::string& text, LoadOptio
 }
 
 c10::TypedOperatorHandle<at::Tensor(const at::Tensor&, const at::Tensor&)> find(const std::string& name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow(name.c_str(), "")
+      .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
 }
 
 // The message of the exception of type Error that `function` throws.
@@ -113,14 +119,15 @@ BOOST_AUTO_TEST_CASE(options_separate_modules) {
 BOOST_AUTO_TEST_CASE(each_mistake_has_its_type_of_error) {
   BOOST_TEST(contains(error_of<CompileError>([] { load_text("broken", kernel("broken", "nothing")); }),
                       "undefined identifier 'nothing'"));
-  BOOST_TEST(contains(error_of<c10::Error>([] { load("/nowhere/kernel.slang"); }), "no such file: /nowhere/kernel.slang"));
+  BOOST_TEST(
+      contains(error_of<c10::Error>([] { load("/nowhere/kernel.slang"); }), "no such file: /nowhere/kernel.slang"));
   load_text("fine", kernel("fine", "x[i]"));
   BOOST_TEST(contains(error_of<c10::Error>([] { find("slang::fine").call(at::ones({2}), at::ones({2})); }),
                       "slang::fine: expected s (T) to be a 0-dimensional tensor, but got shape [2]"));
   const auto launch = c10::Dispatcher::singleton().findSchemaOrThrow("slang::fine_launch", "");
   BOOST_TEST(contains(error_of<LaunchError>([&] {
-                        std::vector<c10::IValue> stack{at::ones({2}), at::ones({}), at::ones({2}), c10::List<int64_t>({4096}),
-                                                       c10::List<int64_t>({1})};
+                        std::vector<c10::IValue> stack{at::ones({2}), at::ones({}), at::ones({2}),
+                                                       c10::List<int64_t>({4096}), c10::List<int64_t>({1})};
                         launch.callBoxed(&stack);
                       }),
                       "cannot launch a grid [1, 1, 1] of blocks [4096, 1, 1]"));
@@ -135,12 +142,15 @@ BOOST_AUTO_TEST_CASE(expressions_on_symbolic_and_real_integers_agree) {
       for (const int64_t b : {-3, -1, 2, 4}) {
         const int64_t real = evaluate<int64_t>(expression, {a, b});
         const c10::SymInt symbols[] = {a, b};
-        BOOST_TEST(evaluate<c10::SymInt>(expression, symbols).guard_int(__FILE__, __LINE__) == real, text << " of " << a << ", " << b);
+        BOOST_TEST(evaluate<c10::SymInt>(expression, symbols).guard_int(__FILE__, __LINE__) == real,
+                   text << " of " << a << ", " << b);
       }
     }
   }
   const Expression division = parse_expression("A / B", "here", lookup);
-  BOOST_TEST(contains(error_of<c10::Error>([&] { evaluate<int64_t>(division, {1, 0}); }), "here: in \"A / B\": division by zero"));
+  BOOST_TEST(contains(error_of<c10::Error>([&] { evaluate<int64_t>(division, {1, 0}); }),
+                      "here: in \"A / B\": division by zero"));
   const int64_t least = std::numeric_limits<int64_t>::min();
-  BOOST_TEST(contains(error_of<c10::Error>([&] { evaluate<int64_t>(division, {least, -1}); }), "does not fit in 64 bits"));
+  BOOST_TEST(
+      contains(error_of<c10::Error>([&] { evaluate<int64_t>(division, {least, -1}); }), "does not fit in 64 bits"));
 }

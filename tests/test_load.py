@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,21 @@ def test_names_are_pinned_for_those_who_hold_them(file: Callable[[str], Path]) -
         with pytest.raises(RuntimeError, match="argument"):
             stale(TWO)
     assert torch.ops.slang.pinned(TWO, 1, 2, 3).tolist() == [24]
+
+
+def test_threads_may_load_and_reload_at_once() -> None:
+    def work(thread: int) -> None:
+        for factor in (1, 2, 3):
+            own = torch_slang.load(source=elementwise(f"own{thread}", factor), name=f"own{thread}")
+            x = TWO.clone().requires_grad_()
+            y = getattr(own, f"own{thread}")(x)
+            assert (y.item(), torch.autograd.grad(y, x)[0].item()) == (4 * factor, 4 * factor)
+            shared = torch_slang.load(source=elementwise("shared", factor), name="shared")
+            assert shared.shared(TWO).item() == 4 * factor
+
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(work, thread) for thread in range(3)]:
+            done.result()
 
 
 def test_imported_and_included_files_are_part_of_the_text(tmp_path: Path) -> None:

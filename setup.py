@@ -45,7 +45,11 @@ def build(*targets: str) -> Path:
     arguments = shlex.split(os.environ.get("TORCH_SLANG_CMAKE_ARGS", ""))
     folder.mkdir(parents=True, exist_ok=True)
     lock = (folder / ".lock").open("w")  # released when this process ends: two builds in one folder spoil each other
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"torch_slang: waiting for another build in {folder}", file=sys.stderr)
+        fcntl.flock(lock, fcntl.LOCK_EX)
     run_cmake(
         *("-S", str(ROOT), "-B", str(folder), "-G", "Ninja", "--log-level=NOTICE"),
         *(f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DPython_EXECUTABLE={sys.executable}"),

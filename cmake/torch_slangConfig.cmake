@@ -1,13 +1,15 @@
 # find_package(torch_slang): the target torch_slang::torch_slang, the run-time that loads Slang kernels as operators of
 # torch without Python. Torch itself comes from find_package(Torch), or, where that asks for a CUDA toolkit that is not
 # there, from TORCH_DIR (the folder of the torch package, or of an unpacked libtorch).
-#     cmake -DCMAKE_PREFIX_PATH="$(python -c 'import torch_slang; print(torch_slang.cmake_prefix_path)')" ...
+#     cmake -Dtorch_slang_DIR=<package>/share/cmake/torch_slang ...
+# where <package> is the folder of the Python package torch_slang.
 get_filename_component(torch_slang_root "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
 if(NOT TARGET torch_slang::torch_slang)
   add_library(torch_slang::torch_slang SHARED IMPORTED)
   set_target_properties(torch_slang::torch_slang PROPERTIES IMPORTED_LOCATION ${torch_slang_root}/lib/libtorch_slang.so)
-  target_include_directories(torch_slang::torch_slang INTERFACE ${torch_slang_root}/include)
+  target_include_directories(torch_slang::torch_slang INTERFACE
+    ${torch_slang_root}/include ${torch_slang_root}/include/torch_slang)
   target_compile_features(torch_slang::torch_slang INTERFACE cxx_std_20)
 
   if(NOT TORCH_DIR)

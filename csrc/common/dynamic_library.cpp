@@ -47,6 +47,12 @@ std::optional<DynamicLibrary> DynamicLibrary::already_loaded(const std::string& 
   return DynamicLibrary(handle, name);
 }
 
+std::string DynamicLibrary::file_of(const void* function) {
+  Dl_info info{};
+  const bool known = ::dladdr(function, &info) != 0 && info.dli_fname != nullptr;
+  return known ? info.dli_fname : "";
+}
+
 std::string DynamicLibrary::path() const {
   link_map* map = nullptr;
   if (::dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name == nullptr || *map->l_name == '\0')

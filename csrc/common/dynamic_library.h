@@ -14,6 +14,9 @@ class DynamicLibrary {
   static std::optional<DynamicLibrary> try_open(const std::string& name, std::string* reason = nullptr);
   static std::optional<DynamicLibrary> already_loaded(const std::string& name);  // only if the process has it
 
+  // The file, library or program, that holds this function; empty if the loader does not know.
+  static std::string file_of(const void* function);
+
   ~DynamicLibrary();
   DynamicLibrary(DynamicLibrary&& other) noexcept;
   DynamicLibrary& operator=(DynamicLibrary&& other) noexcept;

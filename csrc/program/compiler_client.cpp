@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "common/dynamic_library.h"
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/files.h"
@@ -16,9 +17,15 @@
 namespace torch_slang {
 namespace {
 
+// As the package lays it out: lib/libtorch_slang.so, bin/torch-slangc.
+std::string packaged_path() {
+  const std::string library = DynamicLibrary::file_of(reinterpret_cast<const void*>(&compiler_path));
+  return join_path(join_path(parent_path(parent_path(library)), "bin"), "torch-slangc");
+}
+
 std::mutex path_mutex;
 std::string& configured_path() {
-  static std::string path;
+  static std::string path = packaged_path();
   return path;
 }
 
@@ -124,8 +131,8 @@ std::string compiler_path() {
   }
   const std::lock_guard<std::mutex> lock(path_mutex);
   const std::string& path = configured_path();
-  TORCH_CHECK(!path.empty() && is_file(path), "torch_slang: the compiler torch-slangc is not at ",
-              path.empty() ? "any known place" : path, "; reinstall torch_slang or set TORCH_SLANG_COMPILER");
+  TORCH_CHECK(is_file(path), "torch_slang: the compiler torch-slangc is not at ", path,
+              "; reinstall torch_slang or set TORCH_SLANG_COMPILER");
   return path;
 }
 

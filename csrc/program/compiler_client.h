@@ -8,7 +8,8 @@
 
 namespace torch_slang {
 
-// Where torch-slangc is; the environment's TORCH_SLANG_COMPILER goes before it. Set once, when the library is loaded.
+// Where torch-slangc is, if not in the package beside this library; the environment's TORCH_SLANG_COMPILER goes before
+// either.
 void set_compiler_path(std::string path);
 std::string compiler_path();  // throws c10::Error that says where it was looked for
 

@@ -91,6 +91,9 @@ template <class T> TSL_INLINE T atomicCAS(T* p, tsl::Argument<T> expected, tsl::
 TSL_INLINE longlong atomicAdd(longlong* p, longlong value) {
   return longlong(atomicAdd(reinterpret_cast<ulonglong*>(p), ulonglong(value)));
 }
+TSL_INLINE double atomicExch(double* p, double value) {
+  return slang_bit_cast<double>(atomicExch(reinterpret_cast<ulonglong*>(p), slang_bit_cast<ulonglong>(value)));
+}
 TSL_INLINE __half atomicAdd(__half* p, __half value) {
   __half old;
   asm volatile("atom.add.noftz.f16 %0, [%1], %2;" : "=h"(old.bits) : "l"(p), "h"(value.bits) : "memory");

@@ -88,13 +88,29 @@ template <class T> TSL_INLINE T read_element(const T* p, bool aligned, bool cons
 template <class T> TSL_INLINE void write_element(T* p, T value, bool aligned);
 
 #if TSL_CUDA
+// Loads through the read-only cache. Not __ldg: NVRTC's is volatile assembly, which is never dropped, merged or moved.
+TSL_INLINE uint4 load_constant(const uint4* p) {
+  uint4 v;
+  asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  return v;
+}
+#define TSL_LOAD_CONSTANT(Word, width, constraint)                                  \
+  TSL_INLINE Word load_constant(const Word* p) {                                    \
+    Word v;                                                                         \
+    asm("ld.global.nc.b" #width " %0, [%1];" : constraint(v) : "l"(p));             \
+    return v;                                                                       \
+  }
+TSL_LOAD_CONSTANT(ulonglong, 64, "=l")
+TSL_LOAD_CONSTANT(uint, 32, "=r")
+TSL_LOAD_CONSTANT(ushort, 16, "=h")
+#undef TSL_LOAD_CONSTANT
+
 template <class T> TSL_INLINE T read_whole(const T* p, bool constant) {
   if (!constant) return *p;
-  if constexpr (sizeof(T) == 16) return slang_bit_cast<T>(__ldg(reinterpret_cast<const uint4*>(p)));
-  else if constexpr (sizeof(T) == 8) return slang_bit_cast<T>(__ldg(reinterpret_cast<const ulonglong*>(p)));
-  else if constexpr (sizeof(T) == 4) return slang_bit_cast<T>(__ldg(reinterpret_cast<const uint*>(p)));
-  else if constexpr (sizeof(T) == 2) return slang_bit_cast<T>(__ldg(reinterpret_cast<const ushort*>(p)));
-  else if constexpr (sizeof(T) == 1) return slang_bit_cast<T>(__ldg(reinterpret_cast<const uchar*>(p)));
+  if constexpr (sizeof(T) == 16) return slang_bit_cast<T>(load_constant(reinterpret_cast<const uint4*>(p)));
+  else if constexpr (sizeof(T) == 8) return slang_bit_cast<T>(load_constant(reinterpret_cast<const ulonglong*>(p)));
+  else if constexpr (sizeof(T) == 4) return slang_bit_cast<T>(load_constant(reinterpret_cast<const uint*>(p)));
+  else if constexpr (sizeof(T) == 2) return slang_bit_cast<T>(load_constant(reinterpret_cast<const ushort*>(p)));
   else return *p;
 }
 #else

@@ -13,7 +13,8 @@ constexpr const char* kWords[] = {"reads", "writes", "uses"};
 bool is_well_formed(std::string_view mark) {
   if (mark == kControl) return true;
   const size_t space = mark.find(' ');
-  if (space == std::string_view::npos || std::find(std::begin(kWords), std::end(kWords), mark.substr(0, space)) == std::end(kWords)) {
+  if (space == std::string_view::npos ||
+      std::find(std::begin(kWords), std::end(kWords), mark.substr(0, space)) == std::end(kWords)) {
     return false;
   }
   const std::string_view number = mark.substr(space + 1);

@@ -43,7 +43,8 @@ struct Given {
 
 class Reader {
  public:
-  Reader(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) : op_(op), kind_(kind), name_(op.qualified_names[static_cast<int>(kind)]) {
+  Reader(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack)
+      : op_(op), kind_(kind), name_(op.qualified_names[static_cast<int>(kind)]) {
     const size_t leaves = op.function.leaves.size();
     result_.tensors.resize(leaves);
     result_.numbers.resize(leaves, nullptr);
@@ -67,8 +68,8 @@ class Reader {
         case OpArgument::Role::Leaf:
           if (stack[i].isTensor()) {
             result_.tensors[leaf] = stack[i].toTensor();
-            TORCH_CHECK(result_.tensors[leaf].defined(), name_, ": expected ",
-                        op_.function.leaves[leaf].name, " to be a tensor, but got None");
+            TORCH_CHECK(result_.tensors[leaf].defined(), name_, ": expected ", op_.function.leaves[leaf].name,
+                        " to be a tensor, but got None");
           } else {
             result_.numbers[leaf] = &stack[i];
           }
@@ -93,7 +94,8 @@ class Reader {
   void read_mask(const c10::IValue& value) {
     for (const bool wanted : value.toBoolList()) result_.mask.push_back(wanted);
     TORCH_CHECK(result_.mask.size() == op_.differentiable.size(), name_, ": expected mask to have ",
-                op_.differentiable.size(), " elements, one for each differentiable argument, but got ", result_.mask.size());
+                op_.differentiable.size(), " elements, one for each differentiable argument, but got ",
+                result_.mask.size());
   }
 
   void read_extent(const c10::IValue& value, const char* what, c10::SmallVector<int64_t, 3>& extent) {
@@ -101,7 +103,8 @@ class Reader {
     TORCH_CHECK(!list.empty() && list.size() <= 3, name_, ": expected ", what, " to have 1 to 3 elements, but got ",
                 c10::IntArrayRef(list));
     for (const int64_t n : list) {
-      TORCH_CHECK(n > 0 && n <= 0xffffffffLL, name_, ": expected ", what, " to be positive and to fit in 32 bits, but got ", c10::IntArrayRef(list));
+      TORCH_CHECK(n > 0 && n <= 0xffffffffLL, name_, ": expected ", what,
+                  " to be positive and to fit in 32 bits, but got ", c10::IntArrayRef(list));
     }
     extent.assign(list.begin(), list.end());
     extent.resize(3, 1);
@@ -116,8 +119,9 @@ class Reader {
         first = &given;
         result_.device = given.tensor->device();
       }
-      TORCH_CHECK(given.tensor->device() == result_.device, name_, ": expected all tensors to be on the same device, but ",
-                  first->name(), " is on ", result_.device, " and ", given.name(), " is on ", given.tensor->device());
+      TORCH_CHECK(given.tensor->device() == result_.device, name_,
+                  ": expected all tensors to be on the same device, but ", first->name(), " is on ", result_.device,
+                  " and ", given.name(), " is on ", given.tensor->device());
       TORCH_CHECK(given.tensor->layout() == c10::kStrided, name_, ": expected ", given.name(),
                   " to be a strided tensor, but got ", given.tensor->layout());
     }
@@ -135,7 +139,8 @@ class Reader {
       const auto& allowed = parameters[index].allowed;
       const auto type = element_type_of(given.tensor->scalar_type());
       TORCH_CHECK(type && std::find(allowed.begin(), allowed.end(), *type) != allowed.end(), name_, ": expected ",
-                  given.name(), " to have dtype ", join_types(allowed), ", but got ", dtype_text(given.tensor->scalar_type()));
+                  given.name(), " to have dtype ", join_types(allowed), ", but got ",
+                  dtype_text(given.tensor->scalar_type()));
       result_.types[index] = *type;
       decided[index] = true;
     }

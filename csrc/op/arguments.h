@@ -13,12 +13,12 @@
 namespace torch_slang {
 
 struct Arguments {
-  c10::SmallVector<at::Tensor, 8> tensors;           // by leaf; undefined if it is not a tensor argument
-  c10::SmallVector<at::Tensor, 8> grad_outputs;      // by leaf; empty unless a backward
-  c10::SmallVector<const c10::IValue*, 8> numbers;   // by leaf; null if it is not a number
-  c10::SmallVector<bool, 4> mask;                    // by differentiable argument; empty unless a backward
+  c10::SmallVector<at::Tensor, 8> tensors;  // by leaf; undefined if it is not a tensor argument
+  c10::SmallVector<at::Tensor, 8> grad_outputs;  // by leaf; empty unless a backward
+  c10::SmallVector<const c10::IValue*, 8> numbers;  // by leaf; null if it is not a number
+  c10::SmallVector<bool, 4> mask;  // by differentiable argument; empty unless a backward
   c10::SmallVector<int64_t, 3> block_size, grid_size;  // empty unless a launch
-  std::vector<ElementType> types;                    // by type parameter
+  std::vector<ElementType> types;  // by type parameter
   c10::Device device = c10::kCPU;
 
   c10::TensorOptions options(const Operator& op, int leaf) const;  // of a new tensor for this leaf

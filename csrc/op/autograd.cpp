@@ -38,7 +38,8 @@ int requiring_grad(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> a
   if (!c10::GradMode::is_enabled()) return -1;
   const auto& meaning = op.signature(kind)->arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments[i].isTensor() || !arguments[i].toTensor().defined() || !arguments[i].toTensor().requires_grad()) continue;
+    if (!arguments[i].isTensor() || !arguments[i].toTensor().defined() || !arguments[i].toTensor().requires_grad())
+      continue;
     if (!only_differentiable || meaning[i].role == OpArgument::Role::GradOutput ||
         op.function.leaves[meaning[i].leaf].differentiable) {
       return static_cast<int>(i);
@@ -90,8 +91,8 @@ void call_backward(const Operator& op, const c10::OperatorHandle& handle, c10::D
   }
 }
 
-void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op, const c10::OperatorHandle& handle,
-                  c10::DispatchKeySet keys, Stack* stack) {
+void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op,
+                  const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
   const auto view = torch::jit::last(*stack, op->signature(OpKind::Forward)->arguments.size());
   if (!op->function.has_backward) {
     const int culprit = requiring_grad(*op, OpKind::Forward, view, false);
@@ -99,7 +100,8 @@ void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Op
                 " requires grad, but the kernel has no derivative: mark it [Differentiable], or call it under "
                 "torch.no_grad()");
   }
-  const bool record = op->signature(OpKind::Backward) != nullptr && requiring_grad(*op, OpKind::Forward, view, true) >= 0;
+  const bool record =
+      op->signature(OpKind::Backward) != nullptr && requiring_grad(*op, OpKind::Forward, view, true) >= 0;
   if (!record) {
     redispatch(handle, keys, stack);
     return;

@@ -70,7 +70,8 @@ void KernelTable::forget(const KernelKey& key) {
                  entries_.end());
 }
 
-void KernelTable::fulfil(const Operator& op, const KernelKey& key, std::promise<std::shared_ptr<const LoadedKernel>>& promise) {
+void KernelTable::fulfil(const Operator& op, const KernelKey& key,
+                         std::promise<std::shared_ptr<const LoadedKernel>>& promise) {
   try {
     promise.set_value(load(op, key));
   } catch (...) {
@@ -116,7 +117,8 @@ void KernelTable::prefetch(std::shared_ptr<const Operator> op, const KernelKey& 
   });
 }
 
-std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<ElementType>& types, c10::Device device) {
+std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<ElementType>& types,
+                                                              c10::Device device) {
   Future future;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -36,7 +36,7 @@ bool store_integer(char* to, int64_t value) {
 bool store_number(ElementType type, char* to, const c10::IValue& value) {
   const auto real = [&] { return value.isDouble() ? value.toDouble() : static_cast<double>(value.toInt()); };
   const auto integer = [&] {
-    return value.isBool() ? static_cast<int64_t>(value.toBool())
+    return value.isBool()     ? static_cast<int64_t>(value.toBool())
            : value.isSymInt() ? value.toSymInt().guard_int(__FILE__, __LINE__)
                               : value.toInt();
   };

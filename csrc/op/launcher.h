@@ -52,7 +52,8 @@ class Launcher {
   c10::SmallVector<char, 1024> block_;
   c10::SmallVector<at::Tensor, 4> kept_;  // copies that the block points into
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 2> copied_;  // (caller's tensor, copy that the kernel writes)
-  c10::SmallVector<std::pair<at::Tensor, bool>, 8> launch_views_;  // what a launch op gives, and whether it may be written
+  c10::SmallVector<std::pair<at::Tensor, bool>, 8>
+      launch_views_;  // what a launch op gives, and whether it may be written
 };
 
 }  // namespace torch_slang

@@ -36,8 +36,8 @@ std::string absolute(const std::string& path) {
 
 CompileRequest request_of(const LoadOptions& options) {
   TORCH_CHECK(options.source.has_value() != !options.path.empty(), "torch_slang.load: give either a path or source=");
-  TORCH_CHECK(!options.ns.empty() && is_name(options.ns), "torch_slang.load: expected namespace to be a name, but got '",
-              options.ns, "'");
+  TORCH_CHECK(!options.ns.empty() && is_name(options.ns),
+              "torch_slang.load: expected namespace to be a name, but got '", options.ns, "'");
   TORCH_CHECK(options.ns != "aten" && options.ns != "prim" && options.ns != "prims", "torch_slang.load: the namespace ",
               options.ns, " is PyTorch's own");
   for (const auto& [name, value] : options.defines) {
@@ -102,7 +102,8 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
     : identity_(std::move(identity)), ns_(options.ns), program_(std::move(program)) {
   const auto texts = std::make_shared<TextSource>(request, program_);
   const auto constants = integer_defines(options);
-  const KernelOptions kernel_options{options.fast_math, options.debug.value_or(environment_flag("TORCH_SLANG_DEBUG", false))};
+  const KernelOptions kernel_options{options.fast_math,
+                                     options.debug.value_or(environment_flag("TORCH_SLANG_DEBUG", false))};
   Program annotated;
   annotated.functions = annotate(program_->functions, options.annotations);
   digest_ = digest_of(to_json(annotated));

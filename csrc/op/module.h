@@ -20,20 +20,21 @@
 namespace torch_slang {
 
 struct LoadOptions {
-  std::string path;                    // made absolute; empty if `source` is given
+  std::string path;  // made absolute; empty if `source` is given
   std::optional<std::string> source;
-  std::string name;                    // identity of `source`
+  std::string name;  // identity of `source`
   std::string ns = "slang";
   std::vector<std::pair<std::string, std::string>> defines;
   std::vector<std::string> include_dirs;
-  std::string annotations;             // JSON
+  std::string annotations;  // JSON
   bool fast_math = false;
-  std::optional<bool> debug;           // else TORCH_SLANG_DEBUG
+  std::optional<bool> debug;  // else TORCH_SLANG_DEBUG
 };
 
 class Module {
  public:
-  Module(std::string identity, const LoadOptions& options, const CompileRequest& request, std::shared_ptr<const Program> program);
+  Module(std::string identity, const LoadOptions& options, const CompileRequest& request,
+         std::shared_ptr<const Program> program);
 
   const std::string& identity() const { return identity_; }
   const std::string& ns() const { return ns_; }
@@ -56,7 +57,7 @@ class Module {
 struct LoadResult {
   std::shared_ptr<const Module> module;
   std::vector<std::string> changed;  // ops whose schema a reload changed: Python's cached handles are stale
-  bool is_new = false;               // false: nothing had changed
+  bool is_new = false;  // false: nothing had changed
 };
 
 LoadResult load_module(const LoadOptions& options);

@@ -49,9 +49,9 @@ struct Operator : std::enable_shared_from_this<Operator> {
   const ShapePlan shapes;
   const Layout layout;
   std::string qualified_names[kOpKinds];  // "slang::sqr_backward"
-  std::vector<int> outputs;          // leaves
-  std::vector<int> differentiable;   // leaves that get a gradient, in order
-  std::vector<int> grad_outputs;     // outputs that have one
+  std::vector<int> outputs;  // leaves
+  std::vector<int> differentiable;  // leaves that get a gradient, in order
+  std::vector<int> grad_outputs;  // outputs that have one
   std::unique_ptr<const OpSignature> signatures[kOpKinds];  // null: this kind does not exist for this kernel
   const KernelOptions options;
   const std::shared_ptr<TextSource> texts;

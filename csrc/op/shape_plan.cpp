@@ -71,8 +71,8 @@ ShapePlan::ShapePlan(std::string op, const Function& function,
     TORCH_CHECK(!items.empty() && items.size() <= 3, op_, ": LaunchTotal \"", *function.launch_total,
                 "\" must list one to three numbers of threads, x first");
     for (const auto& item : items) {
-      launch_.push_back(
-          parse_expression(item, op_ + ": LaunchTotal", [&](const std::string& n) { return resolve(n, "LaunchTotal"); }));
+      launch_.push_back(parse_expression(item, op_ + ": LaunchTotal",
+                                         [&](const std::string& n) { return resolve(n, "LaunchTotal"); }));
     }
   }
   check_all_bound();
@@ -117,7 +117,8 @@ void ShapePlan::add_view(int leaf, const std::string& text) {
       const Leaf& candidate = function_->leaves[other];
       if (candidate.kind != LeafKind::View || candidate.name != items[0]) continue;
       TORCH_CHECK(static_cast<int>(other) != leaf, op_, ": ", where, " refers to itself");
-      TORCH_CHECK(!candidate.is_output || static_cast<int>(other) < leaf, op_, ": ", where, " refers to a later output");
+      TORCH_CHECK(!candidate.is_output || static_cast<int>(other) < leaf, op_, ": ", where,
+                  " refers to a later output");
       if (views_[other].any) {
         shape.any = true;
         shape.same_as = views_[other].same_as >= 0 ? views_[other].same_as : static_cast<int>(other);
@@ -161,9 +162,10 @@ void ShapePlan::add_view(int leaf, const std::string& text) {
 
 void ShapePlan::check_all_bound() const {
   for (size_t i = 1; i < symbol_names_.size(); ++i) {
-    TORCH_CHECK(symbol_bound_[i], op_, ": '", symbol_names_[i],
-                "' in a shape or launch expression is never bound: no input has it as a dimension, and it is neither an "
-                "integer parameter nor an integer define");
+    TORCH_CHECK(
+        symbol_bound_[i], op_, ": '", symbol_names_[i],
+        "' in a shape or launch expression is never bound: no input has it as a dimension, and it is neither an "
+        "integer parameter nor an integer define");
   }
 }
 
@@ -187,7 +189,8 @@ std::string ShapePlan::describe_symbol(int index) const {
 }
 
 template <class Int>
-void ShapePlan::bind_view(const std::string& op, int leaf, c10::ArrayRef<Int> sizes, Bound<Int>& bound, bool& leading_known) const {
+void ShapePlan::bind_view(const std::string& op, int leaf, c10::ArrayRef<Int> sizes, Bound<Int>& bound,
+                          bool& leading_known) const {
   const Leaf& self = function_->leaves[leaf];
   const ViewShape& shape = views_[leaf];
   const size_t element_rank = self.element.shape.size();
@@ -199,7 +202,8 @@ void ShapePlan::bind_view(const std::string& op, int leaf, c10::ArrayRef<Int> si
   }
   const size_t fixed = shape.dims.size() + element_rank;
   TORCH_CHECK(shape.leading ? sizes.size() >= fixed : sizes.size() == fixed, op, ": expected ", self.name,
-              " to have shape ", shape.text, shape.leading ? " (at least " : " (", fixed, " dimensions), but got ", sizes);
+              " to have shape ", shape.text, shape.leading ? " (at least " : " (", fixed, " dimensions), but got ",
+              sizes);
   const size_t leading = sizes.size() - fixed;
   if (shape.leading && !leading_known) {
     leading_known = true;
@@ -232,8 +236,8 @@ void ShapePlan::check_view(const std::string& op, int leaf, c10::ArrayRef<Int> s
     const size_t rank = other.size() - function_->leaves[shape.same_as].element.shape.size();
     bool same = rank == sizes.size() - element_rank;
     for (size_t i = 0; same && i < rank; ++i) same = equal(sizes[i], other[i]);
-    TORCH_CHECK(same, op, ": expected ", self.name, " to have the shape of ", function_->leaves[shape.same_as].name, ", ",
-                c10::ArrayRef<Int>(other), ", but got ", sizes);
+    TORCH_CHECK(same, op, ": expected ", self.name, " to have the shape of ", function_->leaves[shape.same_as].name,
+                ", ", c10::ArrayRef<Int>(other), ", but got ", sizes);
     return;
   }
   const size_t leading = sizes.size() - shape.dims.size() - element_rank;
@@ -313,9 +317,10 @@ Sizes<Int> ShapePlan::launch_total(const Bound<Int>& bound) const {
   return total;
 }
 
-#define TORCH_SLANG_INSTANTIATE(Int)                                                                               \
-  template Bound<Int> ShapePlan::bind(c10::ArrayRef<std::optional<c10::ArrayRef<Int>>>, c10::ArrayRef<Int>, const std::string&) const; \
-  template Sizes<Int> ShapePlan::output_sizes(int, const Bound<Int>&) const;                                       \
+#define TORCH_SLANG_INSTANTIATE(Int)                                                                        \
+  template Bound<Int> ShapePlan::bind(c10::ArrayRef<std::optional<c10::ArrayRef<Int>>>, c10::ArrayRef<Int>, \
+                                      const std::string&) const;                                            \
+  template Sizes<Int> ShapePlan::output_sizes(int, const Bound<Int>&) const;                                \
   template Sizes<Int> ShapePlan::launch_total(const Bound<Int>&) const;
 TORCH_SLANG_INSTANTIATE(int64_t)
 TORCH_SLANG_INSTANTIATE(c10::SymInt)

@@ -22,18 +22,18 @@ using Sizes = c10::SmallVector<Int, 5>;
 
 // The shape of one view leaf as declared.
 struct ViewShape {
-  bool any = false;       // no Shape: whatever the tensor has
-  bool leading = false;   // begins with "..."
+  bool any = false;  // no Shape: whatever the tensor has
+  bool leading = false;  // begins with "..."
   std::vector<Expression> dims;
   std::vector<bool> binds;  // dims[i] is a name that this tensor's size defines
-  std::string text;         // "[N, 8, F]"
-  int same_as = -1;         // an unshaped view leaf whose shape this one shares (implies `any`)
+  std::string text;  // "[N, 8, F]"
+  int same_as = -1;  // an unshaped view leaf whose shape this one shares (implies `any`)
 };
 
 // What the arguments of a call bind.
 template <class Int>
 struct Bound {
-  Sizes<Int> symbols;             // by symbol index; [kLeadingSymbol] is product(leading)
+  Sizes<Int> symbols;  // by symbol index; [kLeadingSymbol] is product(leading)
   Sizes<Int> leading;
   std::vector<Sizes<Int>> any_shapes;  // by leaf: full sizes of views without Shape (else empty)
 };
@@ -60,7 +60,8 @@ class ShapePlan {
   // Binds and checks. `sizes[leaf]` are the full sizes of a tensor that is given (inputs; in a launch outputs too), empty
   // optional for those that are not; `values[leaf]` the integer parameters that expressions use. `op` is for messages.
   template <class Int>
-  Bound<Int> bind(c10::ArrayRef<std::optional<c10::ArrayRef<Int>>> sizes, c10::ArrayRef<Int> values, const std::string& op) const;
+  Bound<Int> bind(c10::ArrayRef<std::optional<c10::ArrayRef<Int>>> sizes, c10::ArrayRef<Int> values,
+                  const std::string& op) const;
 
   // Full sizes (leading, dims, element) of an output.
   template <class Int>
@@ -80,7 +81,8 @@ class ShapePlan {
   void check_all_bound() const;
 
   template <class Int>
-  void bind_view(const std::string& op, int leaf, c10::ArrayRef<Int> sizes, Bound<Int>& bound, bool& leading_known) const;
+  void bind_view(const std::string& op, int leaf, c10::ArrayRef<Int> sizes, Bound<Int>& bound,
+                 bool& leading_known) const;
   template <class Int>
   void check_view(const std::string& op, int leaf, c10::ArrayRef<Int> sizes, const Bound<Int>& bound) const;
 
@@ -90,8 +92,8 @@ class ShapePlan {
   std::vector<std::string> symbol_names_;
   std::vector<std::string> symbol_origins_;  // parameter that binds it, for messages
   std::vector<bool> symbol_bound_;
-  std::vector<ViewShape> views_;             // by leaf
-  std::vector<int> value_symbols_;           // by leaf
+  std::vector<ViewShape> views_;  // by leaf
+  std::vector<int> value_symbols_;  // by leaf
   std::vector<Expression> launch_;
   int first_output_ = -1;
 };

@@ -21,8 +21,8 @@ std::string device_dim(const DeviceDim& dim) {
 }
 
 int64_t element_bytes(const Leaf& leaf, const std::vector<ElementType>& types) {
-  return std::accumulate(leaf.element.shape.begin(), leaf.element.shape.end(), size_of(element_type(leaf.element, types)),
-                         std::multiplies<>());
+  return std::accumulate(leaf.element.shape.begin(), leaf.element.shape.end(),
+                         size_of(element_type(leaf.element, types)), std::multiplies<>());
 }
 
 // `tsl::dense_view<4>(args, 2, args.dims[0], 8u)` where the layout is known, else as the argument block describes it.
@@ -30,7 +30,8 @@ std::string view_expression(const Operator& op, const KernelKey& key, int leaf, 
   const std::string index = std::to_string(view);
   // Elements are aligned: a tensor that has them otherwise is copied before the launch (see view_packing.h).
   if (!key.dense || !op.shapes.has_static_rank(leaf)) return "tsl::aligned(tsl::present_view(args, " + index + "))";
-  std::string text = "tsl::aligned(tsl::dense_view<" + std::to_string(element_bytes(op.function.leaves[leaf], key.types)) + ">(args, " + index;
+  std::string text = "tsl::aligned(tsl::dense_view<" +
+                     std::to_string(element_bytes(op.function.leaves[leaf], key.types)) + ">(args, " + index;
   for (const DeviceDim& dim : op.layout.device_dims(leaf)) text += ", " + device_dim(dim);
   return text + "))";
 }
@@ -39,7 +40,8 @@ std::string primal_expression(const Operator& op, const KernelKey& key, int leaf
   const Leaf& self = op.function.leaves[leaf];
   const std::string view = view_expression(op, key, leaf, self.primal_view);
   if (key.kind == OpKind::Launch) return self.is_in ? "tsl::readonly(" + view + ")" : view;
-  if (!self.is_output) return key.kind == OpKind::Backward ? "tsl::readonly(tsl::noted(" + view + "))" : "tsl::readonly(" + view + ")";
+  if (!self.is_output)
+    return key.kind == OpKind::Backward ? "tsl::readonly(tsl::noted(" + view + "))" : "tsl::readonly(" + view + ")";
   return key.kind == OpKind::Backward && !scratch ? "tsl::absent(" + view + ")" : view;
 }
 
@@ -79,7 +81,8 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const std::vec
   }
   if (key.kind != OpKind::Launch) {  // a launch op's block is the caller's
     const auto& block = op.function.block_size;
-    for (size_t i = 0; i < 3 && !block.empty(); ++i) source.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : 1;
+    for (size_t i = 0; i < 3 && !block.empty(); ++i)
+      source.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : 1;
   }
   source.independent_views = key.independent;
   source.fast_math = options.fast_math;
@@ -91,7 +94,8 @@ std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, con
   std::vector<int> outputs;
   if (key.kind != OpKind::Backward) return outputs;
   for (const int leaf : op.outputs) {
-    if (kernel.marks().count("reads " + std::to_string(op.function.leaves[leaf].primal_view)) != 0) outputs.push_back(leaf);
+    if (kernel.marks().count("reads " + std::to_string(op.function.leaves[leaf].primal_view)) != 0)
+      outputs.push_back(leaf);
   }
   return outputs;
 }
@@ -109,13 +113,14 @@ std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const 
 
 void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel) {
   for (const Leaf& leaf : op.function.leaves) {
-    if (leaf.kind != LeafKind::View || kernel.marks().count("writes " + std::to_string(leaf.primal_view)) == 0) continue;
+    if (leaf.kind != LeafKind::View || kernel.marks().count("writes " + std::to_string(leaf.primal_view)) == 0)
+      continue;
     if (key.kind == OpKind::Launch) {
       throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name, ", which is declared [In]");
     }
     throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name,
-                        ", which is not an output: declare it [Out(\"shape\")], or call ", op.ns, "::", op.function.name,
-                        "_launch, which may change its arguments");
+                        ", which is not an output: declare it [Out(\"shape\")], or call ", op.ns,
+                        "::", op.function.name, "_launch, which may change its arguments");
   }
 }
 

@@ -23,7 +23,8 @@ void TextSource::take(const Program& program) {
   for (const DeviceText& text : program.texts) texts_.emplace(Key{text.function, text.direction, text.types}, text);
 }
 
-const DeviceText& TextSource::text(const std::string& function, Direction direction, const std::vector<ElementType>& types) {
+const DeviceText& TextSource::text(const std::string& function, Direction direction,
+                                   const std::vector<ElementType>& types) {
   const Key key{function, direction, types};
   const std::lock_guard<std::mutex> lock(mutex_);
   auto found = texts_.find(key);
@@ -37,7 +38,8 @@ const DeviceText& TextSource::text(const std::string& function, Direction direct
     throw_compile_error(request_.path, ": the compiler gave no text for ", describe(function, direction, types));
   }
   if (!found->second.error.empty()) {
-    throw_compile_error(request_.path, ": ", describe(function, direction, types), " does not compile\n", found->second.error);
+    throw_compile_error(request_.path, ": ", describe(function, direction, types), " does not compile\n",
+                        found->second.error);
   }
   return found->second;
 }

@@ -72,7 +72,8 @@ c10::ScalarType scalar_type(ElementType type) {
   TORCH_INTERNAL_ASSERT(false, "unknown element type");
 }
 
-std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, const ViewCut& cut, const at::Tensor& tensor) {
+std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, const ViewCut& cut,
+                                     const at::Tensor& tensor) {
   const size_t outer = tensor.dim() - cut.element;  // dimensions before the element
   const size_t leading = cut.flatten ? outer - cut.fixed : 0;
   const size_t rank = cut.flatten ? cut.fixed + 1 : outer;

@@ -29,6 +29,7 @@ struct ViewCut {
 
 // Empty if the tensor's strides or alignment do not allow it: the caller then takes a contiguous copy, which always does.
 // Throws, naming op and argument, beyond five visible dimensions or sizes that uint indices do not reach.
-std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, const ViewCut& cut, const at::Tensor& tensor);
+std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, const ViewCut& cut,
+                                     const at::Tensor& tensor);
 
 }  // namespace torch_slang

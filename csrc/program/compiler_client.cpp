@@ -75,7 +75,8 @@ Answer ask(const CompileRequest& request, Extent extent) {
     try {
       answer.program = program_from_json(result.output);
     } catch (const c10::Error& error) {
-      answer.failure = "torch_slang: the Slang compiler's answer for " + request.path + " is no Program: " + error.what_without_backtrace();
+      answer.failure = "torch_slang: the Slang compiler's answer for " + request.path +
+                       " is no Program: " + error.what_without_backtrace();
     }
   } else if (result.start_error.empty() && result.status == kStatusCompileError) {
     answer.failure = report.text;

@@ -10,13 +10,27 @@
 
 namespace torch_slang {
 
-enum class ElementType : int8_t { Float16, BFloat16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Bool };
+enum class ElementType : int8_t {
+  Float16,
+  BFloat16,
+  Float32,
+  Float64,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  UInt8,
+  UInt16,
+  UInt32,
+  UInt64,
+  Bool
+};
 
 // A leaf's element type: concrete, or the function's type parameter with this index.
 struct Element {
   ElementType type = ElementType::Float32;
-  int type_parameter = -1;        // >= 0: `type` is meaningless, the instantiation decides
-  std::vector<int64_t> shape;     // {} scalar, {3} float3, {rows, columns} matrix, {n} or {n, ...} array of those
+  int type_parameter = -1;  // >= 0: `type` is meaningless, the instantiation decides
+  std::vector<int64_t> shape;  // {} scalar, {3} float3, {rows, columns} matrix, {n} or {n, ...} array of those
 };
 
 enum class LeafKind : int8_t { View, Value };
@@ -24,23 +38,23 @@ enum class LeafKind : int8_t { View, Value };
 // One flattened argument: a tensor view, or a value (scalar, vector, matrix, array). Fields of struct parameters become
 // leaves named `parameter_field`.
 struct Leaf {
-  std::string name;               // "x", "cfg_gain"
-  std::string path;               // "x", "cfg.gain": as the user wrote it
-  std::string slang_type;         // for messages: "DiffTensorView<float>"
+  std::string name;  // "x", "cfg_gain"
+  std::string path;  // "x", "cfg.gain": as the user wrote it
+  std::string slang_type;  // for messages: "DiffTensorView<float>"
   LeafKind kind = LeafKind::View;
   Element element;
-  bool differentiable = false;    // a DiffTensorView, or a float value that is not no_diff, of a differentiable kernel
+  bool differentiable = false;  // a DiffTensorView, or a float value that is not no_diff, of a differentiable kernel
   // Views.
-  bool is_output = false;         // [Out]
-  bool is_in = false;             // [In]: never written
+  bool is_output = false;  // [Out]
+  bool is_in = false;  // [In]: never written
   std::optional<std::string> shape;  // text of [Shape] or [Out]
-  std::optional<double> fill;        // [Fill(v)]
-  int primal_view = -1;           // indices into the argument block's views
-  int diff_view = -1;             // -1: none
+  std::optional<double> fill;  // [Fill(v)]
+  int primal_view = -1;  // indices into the argument block's views
+  int diff_view = -1;  // -1: none
   // Values.
-  int slot = -1;                  // first of the slots with the components, row-major
-  int pointer_slot = -1;          // differentiable values: a device pointer to the components, or null: use the slots
-  int gradient_slot = -1;         // differentiable values: a pointer to the gradient to add to, or null: unwanted
+  int slot = -1;  // first of the slots with the components, row-major
+  int pointer_slot = -1;  // differentiable values: a device pointer to the components, or null: use the slots
+  int gradient_slot = -1;  // differentiable values: a pointer to the gradient to add to, or null: unwanted
   std::optional<double> default_float;
   std::optional<int64_t> default_int;
 };
@@ -49,34 +63,34 @@ struct Leaf {
 struct Parameter {
   std::string name;
   std::string slang_type;
-  int leaf = -1;                  // >= 0: index into leaves; -1: a struct
+  int leaf = -1;  // >= 0: index into leaves; -1: a struct
   std::vector<Parameter> fields;
 };
 
 struct TypeParameter {
-  std::string name;                  // "T"
+  std::string name;  // "T"
   std::vector<ElementType> allowed;  // those that satisfy its constraints
 };
 
 struct Function {
-  std::string name;               // "cube"; a kernel in a namespace of the source: "ns_cube"
-  std::string qualified_name;     // "ns.cube" as Slang spells it
+  std::string name;  // "cube"; a kernel in a namespace of the source: "ns_cube"
+  std::string qualified_name;  // "ns.cube" as Slang spells it
   std::string file;
   int line = 0;
-  bool is_kernel = true;          // false: a plain function
-  bool torch_op = false;          // [TorchOp]
-  bool has_backward = false;      // [Differentiable] links both; PyBindCUDA{Fwd,Bwd}Diff choose one
+  bool is_kernel = true;  // false: a plain function
+  bool torch_op = false;  // [TorchOp]
+  bool has_backward = false;  // [Differentiable] links both; PyBindCUDA{Fwd,Bwd}Diff choose one
   bool has_forward_derivative = false;
   std::vector<TypeParameter> type_parameters;
   std::vector<Parameter> parameters;
-  std::vector<Leaf> leaves;       // flattened, in order
-  int view_count = 0;             // of the argument block
+  std::vector<Leaf> leaves;  // flattened, in order
+  int view_count = 0;  // of the argument block
   int slot_count = 0;
-  std::optional<std::string> launch_total;              // text: "F, N"
-  std::vector<int64_t> block_size;                      // {} : the run-time chooses
+  std::optional<std::string> launch_total;  // text: "F, N"
+  std::vector<int64_t> block_size;  // {} : the run-time chooses
   std::vector<std::pair<std::string, std::string>> tune;
   std::optional<std::string> parallel;
-  std::string refusal;            // not empty: why this function cannot become an operator (an error once it is asked for)
+  std::string refusal;  // not empty: why this function cannot become an operator (an error once it is asked for)
 };
 
 enum class Direction : int8_t { Forward, Backward, Jvp };
@@ -87,19 +101,19 @@ enum class Direction : int8_t { Forward, Backward, Jvp };
 struct DeviceText {
   std::string function;
   Direction direction = Direction::Forward;
-  std::vector<ElementType> types; // one for each type parameter
+  std::vector<ElementType> types;  // one for each type parameter
   std::string entry;
-  std::string file_scope;         // what users ask for by __requirePrelude
+  std::string file_scope;  // what users ask for by __requirePrelude
   std::string body;
-  bool barriers = false;          // group-shared memory or barriers: a block's threads meet
-  bool waves = false;             // wave operations: lanes meet
-  std::string error;              // not empty: this instantiation does not compile (Slang's diagnostics)
+  bool barriers = false;  // group-shared memory or barriers: a block's threads meet
+  bool waves = false;  // wave operations: lanes meet
+  std::string error;  // not empty: this instantiation does not compile (Slang's diagnostics)
 };
 
 // Files that went into a Program, so that a cached one can be checked without starting a compiler.
 struct SourceFile {
-  std::string path;               // absolute
-  std::string digest;             // of the content; empty: the file must not exist (it would shadow a later one)
+  std::string path;  // absolute
+  std::string digest;  // of the content; empty: the file must not exist (it would shadow a later one)
 };
 
 struct Program {
@@ -107,7 +121,7 @@ struct Program {
   std::vector<Function> functions;
   std::vector<DeviceText> texts;
   std::vector<SourceFile> files;
-  std::string warnings;           // the compiler's, for the log
+  std::string warnings;  // the compiler's, for the log
 };
 
 struct Instantiation {
@@ -119,7 +133,7 @@ struct Instantiation {
 // What torch-slangc is asked. Without `instantiations` it describes the module and gives the texts that nearly every
 // program wants: forward and backward of each kernel with fixed types, and of generic ones for float.
 struct CompileRequest {
-  std::string path;               // absolute; for source text without a file, the name that diagnostics show
+  std::string path;  // absolute; for source text without a file, the name that diagnostics show
   std::optional<std::string> source;
   std::vector<std::pair<std::string, std::string>> defines;
   std::vector<std::string> include_dirs;
@@ -128,7 +142,7 @@ struct CompileRequest {
 
 const char* name_of(ElementType type);  // "float32"
 const char* name_of(Direction direction);
-int64_t size_of(ElementType type);      // bytes
+int64_t size_of(ElementType type);  // bytes
 bool is_floating_point(ElementType type);
 
 std::string to_json(const Program& program);

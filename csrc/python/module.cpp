@@ -35,10 +35,10 @@ class Pin {
   std::optional<PinnedOperator> pin_;
 };
 
-LoadOptions options_of(std::optional<std::string> path, std::optional<std::string> source, std::optional<std::string> name,
-                       std::string ns, std::vector<std::pair<std::string, std::string>> defines,
-                       std::vector<std::string> include_dirs, std::string annotations, bool fast_math,
-                       std::optional<bool> debug) {
+LoadOptions options_of(std::optional<std::string> path, std::optional<std::string> source,
+                       std::optional<std::string> name, std::string ns,
+                       std::vector<std::pair<std::string, std::string>> defines, std::vector<std::string> include_dirs,
+                       std::string annotations, bool fast_math, std::optional<bool> debug) {
   LoadOptions options;
   options.path = path.value_or("");
   options.source = std::move(source);
@@ -104,8 +104,8 @@ void register_errors(py::module_& m) {
   });
 }
 
-py::bytes cubin_of(const Module& module, const std::string& name, const std::string& kind, const std::vector<std::string>& types,
-                   bool dense, const std::string& architecture) {
+py::bytes cubin_of(const Module& module, const std::string& name, const std::string& kind,
+                   const std::vector<std::string>& types, bool dense, const std::string& architecture) {
   const Operator& op = *module.find(name);
   std::vector<ElementType> elements;
   for (const auto& type : types) elements.push_back(element_type_named(type));
@@ -128,10 +128,13 @@ void bind_module(py::module_& m) {
              for (const auto& [name, op] : self.operators()) names.push_back(name);
              return names;
            })
-      .def("check", [](const Module& self, const std::string& name) { self.find(name); }, py::arg("name"))
+      .def(
+          "check", [](const Module& self, const std::string& name) { self.find(name); }, py::arg("name"))
       .def("cubin", &cubin_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
            py::arg("architecture") = "sm_90")
-      .def("describe", [](const Module& self, const std::string& name) { return describe(*self.find(name)); }, py::arg("name"));
+      .def(
+          "describe", [](const Module& self, const std::string& name) { return describe(*self.find(name)); },
+          py::arg("name"));
   py::class_<Pin>(m, "Pin")
       .def(py::init<const Module&, const std::string&>(), py::arg("module"), py::arg("name"))
       .def("__enter__", &Pin::enter)
@@ -147,11 +150,12 @@ PYBIND11_MODULE(_C, m) {
   m.def("load_builtin", &load_builtin, py::arg("folder"), py::call_guard<py::gil_scoped_release>());
   m.def(
       "load",
-      [](std::optional<std::string> path, std::optional<std::string> source, std::optional<std::string> name, std::string ns,
-         std::vector<std::pair<std::string, std::string>> defines, std::vector<std::string> include_dirs,
-         std::string annotations, bool fast_math, std::optional<bool> debug) {
-        const LoadOptions options = options_of(std::move(path), std::move(source), std::move(name), std::move(ns),
-                                               std::move(defines), std::move(include_dirs), std::move(annotations), fast_math, debug);
+      [](std::optional<std::string> path, std::optional<std::string> source, std::optional<std::string> name,
+         std::string ns, std::vector<std::pair<std::string, std::string>> defines,
+         std::vector<std::string> include_dirs, std::string annotations, bool fast_math, std::optional<bool> debug) {
+        const LoadOptions options =
+            options_of(std::move(path), std::move(source), std::move(name), std::move(ns), std::move(defines),
+                       std::move(include_dirs), std::move(annotations), fast_math, debug);
         LoadResult result;
         {
           const py::gil_scoped_release release;
@@ -159,8 +163,8 @@ PYBIND11_MODULE(_C, m) {
         }
         return py::make_tuple(std::const_pointer_cast<Module>(result.module), result.changed, result.is_new);
       },
-      py::arg("path"), py::arg("source"), py::arg("name"), py::arg("namespace"), py::arg("defines"), py::arg("include_dirs"),
-      py::arg("annotations"), py::arg("fast_math"), py::arg("debug"));
+      py::arg("path"), py::arg("source"), py::arg("name"), py::arg("namespace"), py::arg("defines"),
+      py::arg("include_dirs"), py::arg("annotations"), py::arg("fast_math"), py::arg("debug"));
   m.def("descriptors_digest", &descriptors_digest);
   m.def("cache_path", &cache::path);
   m.def("cache_clear", &cache::clear);

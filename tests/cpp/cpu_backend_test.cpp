@@ -100,7 +100,8 @@ TslView view_of(std::vector<T>& values) {
 enum class Pool { Used, Unused };
 
 template <class T>
-void launch(const CpuKernel& kernel, LaunchShape shape, std::vector<T>& x, std::vector<T>& y, Pool pool = Pool::Unused, size_t size = 0) {
+void launch(const CpuKernel& kernel, LaunchShape shape, std::vector<T>& x, std::vector<T>& y, Pool pool = Pool::Unused,
+            size_t size = 0) {
   Args args{};
   std::copy_n(shape.grid, 3, args.header.grid);
   std::copy_n(shape.block, 3, args.header.block);
@@ -245,8 +246,8 @@ BOOST_AUTO_TEST_CASE(grids_and_blocks_of_three_dimensions_reach_every_thread_onc
     uint place = (at.z * all.y + at.y) * all.x + at.x;
     y.store<int>(place, y.load<int>(place) + int(place));
 )")));
-  for (LaunchShape shape : {LaunchShape{{5, 4, 3}, {8, 2, 3}}, LaunchShape{{1, 70, 2}, {1, 1, 64}}, LaunchShape{{33, 1, 1}, {16, 16, 1}},
-                            LaunchShape{{2, 3, 65}, {3, 5, 1}}}) {
+  for (LaunchShape shape : {LaunchShape{{5, 4, 3}, {8, 2, 3}}, LaunchShape{{1, 70, 2}, {1, 1, 64}},
+                            LaunchShape{{33, 1, 1}, {16, 16, 1}}, LaunchShape{{2, 3, 65}, {3, 5, 1}}}) {
     size_t count = 1;
     for (int axis = 0; axis < 3; ++axis) count *= shape.grid[axis] * shape.block[axis];
     std::vector<int> x(1);
@@ -285,9 +286,11 @@ namespace {
 // A sum of a block's values through group-shared memory, as the compiler rewrites `groupshared float sh[N]`.
 KernelSource block_sum(int size) {
   std::string n = std::to_string(size);
-  KernelSource source = meeting_source_of("block_sum", "#define sh_0 (tsl_var_sh_0())\n"
-                                          "__device__ FixedArray<float, " + n + ">& tsl_var_sh_0() { TSL_SHARED FixedArray<float, " + n + "> v; return v; }\n" +
-                                          kernel_text("block_sum", R"(
+  KernelSource source = meeting_source_of("block_sum",
+                                          "#define sh_0 (tsl_var_sh_0())\n"
+                                          "__device__ FixedArray<float, " +
+                                              n + ">& tsl_var_sh_0() { TSL_SHARED FixedArray<float, " + n +
+                                              "> v; return v; }\n" + kernel_text("block_sum", R"(
     uint t = threadIdx.x;
     (*&sh_0)[t] = i < x.sizes[0] ? x.load<float>(i) : 0.0f;
     __syncthreads();
@@ -344,9 +347,11 @@ BOOST_AUTO_TEST_CASE(shared_memory_may_be_larger_than_a_gpus) {
 }
 
 BOOST_AUTO_TEST_CASE(threads_may_leave_before_a_barrier) {
-  auto kernel = load(meeting_source_of("leave", "#define sh_0 (tsl_var_sh_0())\n"
-                                       "__device__ FixedArray<int, 128>& tsl_var_sh_0() { TSL_SHARED FixedArray<int, 128> v; return v; }\n" +
-                                       kernel_text("leave", R"(
+  auto kernel = load(meeting_source_of(
+      "leave",
+      "#define sh_0 (tsl_var_sh_0())\n"
+      "__device__ FixedArray<int, 128>& tsl_var_sh_0() { TSL_SHARED FixedArray<int, 128> v; return v; }\n" +
+          kernel_text("leave", R"(
     if(i >= y.sizes[0])
     {
         return;
@@ -427,13 +432,15 @@ BOOST_AUTO_TEST_CASE(threads_that_wait_forever_are_a_launch_error_that_names_the
     std::vector<int> x(512);
     std::vector<int> y(512);
     std::string message = message_of([&] { launch(*kernel, blocks_of(64, 512), x, y, pool); });
-    BOOST_TEST(contains(message, "slang::stuck: block (4, 0, 0) of a grid [8, 1, 1] of blocks [64, 1, 1] cannot end: "), message);
+    BOOST_TEST(contains(message, "slang::stuck: block (4, 0, 0) of a grid [8, 1, 1] of blocks [64, 1, 1] cannot end: "),
+               message);
     BOOST_TEST(contains(message, "1 in wave operations, 63 at a barrier; thread (44, 0, 0)"), message);
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_compiler_that_fails_shows_the_users_file_and_line) {
-  KernelSource source = source_of("broken", "#line 7 \"/somewhere/broken.slang\"\n" + kernel_text("broken", "    undeclared(i);\n"));
+  KernelSource source =
+      source_of("broken", "#line 7 \"/somewhere/broken.slang\"\n" + kernel_text("broken", "    undeclared(i);\n"));
   std::string message = message_of([&] { load(source); });
   BOOST_TEST(contains(message, "slang::broken: /somewhere/broken.slang does not compile for the CPU: "), message);
   BOOST_TEST(contains(message, "/somewhere/broken.slang:11:"), message);
@@ -452,7 +459,8 @@ BOOST_AUTO_TEST_CASE(a_machine_without_a_compiler_is_told_what_to_do) {
     BOOST_TEST(contains(message, "set TORCH_SLANG_CXX"), message);
   }
   ScopedEnvironment own("TORCH_SLANG_CXX", "/nonexistent/c++ -m64");
-  BOOST_TEST(contains(message_of([&] { load(source); }), "TORCH_SLANG_CXX names the C++ compiler /nonexistent/c++, which is not a program"));
+  BOOST_TEST(contains(message_of([&] { load(source); }),
+                      "TORCH_SLANG_CXX names the C++ compiler /nonexistent/c++, which is not a program"));
 }
 
 BOOST_AUTO_TEST_CASE(a_compiler_that_dies_is_a_compile_error) {
@@ -506,7 +514,8 @@ BOOST_AUTO_TEST_CASE(marks_show_what_is_read_and_what_is_written) {
   KernelSource source = square();
   BOOST_TEST((load(source)->marks() == std::set<std::string>{"uses 0", "uses 1"}));
   source.make_view =
-      "return k == 0 ? tsl::absent(tsl::present_view(args, 0)) : k == 1 ? tsl::readonly(tsl::present_view(args, 1)) : tsl::present_view(args, k);";
+      "return k == 0 ? tsl::absent(tsl::present_view(args, 0)) : k == 1 ? tsl::readonly(tsl::present_view(args, 1)) : "
+      "tsl::present_view(args, k);";
   BOOST_TEST((load(source)->marks() == std::set<std::string>{"reads 0", "uses 1", "writes 1"}));
 }
 
@@ -517,7 +526,8 @@ BOOST_AUTO_TEST_CASE(debug_mode_names_the_index_that_is_outside) {
   std::vector<int> x(64);
   std::vector<int> y(64);
   std::string message = message_of([&] { launch(*kernel, blocks_of(64, 64), x, y); });
-  BOOST_TEST(contains(message, "slang::outside: index 64 is outside dimension 0 of view 1, which has 64 elements"), message);
+  BOOST_TEST(contains(message, "slang::outside: index 64 is outside dimension 0 of view 1, which has 64 elements"),
+             message);
 }
 
 BOOST_AUTO_TEST_CASE(spread_blocks_run_once_each_whatever_they_cost) {
@@ -564,9 +574,11 @@ BOOST_AUTO_TEST_CASE(launch_shapes_that_a_gpu_refuses_are_refused) {
     LaunchShape shape;
     std::string part;
   };
-  for (const Case& each : {Case{{{1, 1, 1}, {1025, 1, 1}}, "but got 1025"}, Case{{{1, 65536, 1}, {1, 1, 1}}, "the grid's y from 1 to 65535"},
-                           Case{{{1, 1, 65536}, {1, 1, 1}}, "the grid's z"}, Case{{{1, 1, 1}, {0, 1, 1}}, "the block's x from 1"},
-                           Case{{{1, 1, 1}, {64, 64, 1}}, "at most 1024 threads a block on CPU, but got 4096"}}) {
+  for (const Case& each :
+       {Case{{{1, 1, 1}, {1025, 1, 1}}, "but got 1025"},
+        Case{{{1, 65536, 1}, {1, 1, 1}}, "the grid's y from 1 to 65535"},
+        Case{{{1, 1, 65536}, {1, 1, 1}}, "the grid's z"}, Case{{{1, 1, 1}, {0, 1, 1}}, "the block's x from 1"},
+        Case{{{1, 1, 1}, {64, 64, 1}}, "at most 1024 threads a block on CPU, but got 4096"}}) {
     std::string message = message_of([&] { cpu_backend().check_launch("slang::sqr", each.shape, kCpu); });
     BOOST_TEST(contains(message, "slang::sqr: cannot launch a grid ["), message);
     BOOST_TEST(contains(message, each.part), message);

@@ -98,11 +98,14 @@ BOOST_AUTO_TEST_CASE(threads_that_left_count_as_arrived_at_a_barrier) {
 
 BOOST_AUTO_TEST_CASE(lanes_of_a_full_mask_exchange_their_values) {
   std::vector<Exchanged> results(70);
-  run_block({70}, [&](TslHostThread* self, unsigned x, unsigned, unsigned) { results[x] = exchange(self, ~0u, 1, static_cast<int>(x * x)); });
+  run_block({70}, [&](TslHostThread* self, unsigned x, unsigned, unsigned) {
+    results[x] = exchange(self, ~0u, 1, static_cast<int>(x * x));
+  });
   for (unsigned x = 0; x < 70; ++x) {
     unsigned lanes = std::min(32u, 70 - x / 32 * 32);
     BOOST_TEST(results[x].mask == (lanes == 32 ? ~0u : (1u << lanes) - 1));
-    for (unsigned k = 0; k < lanes; ++k) BOOST_TEST(results[x].values[k] == static_cast<int>((x / 32 * 32 + k) * (x / 32 * 32 + k)));
+    for (unsigned k = 0; k < lanes; ++k)
+      BOOST_TEST(results[x].values[k] == static_cast<int>((x / 32 * 32 + k) * (x / 32 * 32 + k)));
   }
 }
 

@@ -39,8 +39,8 @@ std::optional<LoadedObject> load_cached(const std::string& key, const KernelSour
 }
 
 // The loader maps the object: its file need not stay.
-LoadedObject compile_and_load(const HostCompiler& compiler, const std::vector<std::string>& flags, const std::string& key,
-                              const std::string& text, const KernelSource& source) {
+LoadedObject compile_and_load(const HostCompiler& compiler, const std::vector<std::string>& flags,
+                              const std::string& key, const std::string& text, const KernelSource& source) {
   TemporaryFolder folder;
   std::string output = folder.file("kernel.so");
   compile_shared_object(compiler, flags, source, text, output);

@@ -42,7 +42,8 @@ void CpuKernel::launch_serially(const LaunchShape& shape, const void* args, size
 }
 
 void CpuKernel::check_args(size_t args_size) const {
-  TORCH_INTERNAL_ASSERT(args_size >= args_size_, op_, ": an argument block of ", args_size, " bytes where the kernel reads ", args_size_);
+  TORCH_INTERNAL_ASSERT(args_size >= args_size_, op_, ": an argument block of ", args_size,
+                        " bytes where the kernel reads ", args_size_);
 }
 
 void CpuKernel::run_blocks(const LaunchShape& shape, const void* args, int64_t first, int64_t last) const {
@@ -67,8 +68,8 @@ void CpuKernel::run_meeting_blocks(const LaunchShape& shape, const void* args, i
     work.block_index[2] = static_cast<uint32_t>(block / shape.grid[0] / shape.grid[1]);
     std::string reason = threads.run(work);
     if (reason.empty()) continue;
-    throw_launch_error(op_, ": block (", work.block_index[0], ", ", work.block_index[1], ", ", work.block_index[2], ") of a ",
-                       describe(shape), " cannot end: ", reason);
+    throw_launch_error(op_, ": block (", work.block_index[0], ", ", work.block_index[1], ", ", work.block_index[2],
+                       ") of a ", describe(shape), " cannot end: ", reason);
   }
 }
 

@@ -216,11 +216,13 @@ size_t page_size() {
 
 }  // namespace
 
-FiberStacks::FiberStacks(size_t count, size_t stack_size) : count_(count), guard_size_(page_size()), thread_sanitizer_fibers_(count) {
+FiberStacks::FiberStacks(size_t count, size_t stack_size)
+    : count_(count), guard_size_(page_size()), thread_sanitizer_fibers_(count) {
   stack_size_ = (stack_size + page_size() - 1) / page_size() * page_size();
   size_t size = count_ * (stack_size_ + guard_size_);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  TORCH_CHECK(memory != MAP_FAILED, "cannot reserve ", size, " bytes for the stacks of ", count_, " threads of a block: ", std::strerror(errno),
+  TORCH_CHECK(memory != MAP_FAILED, "cannot reserve ", size, " bytes for the stacks of ", count_,
+              " threads of a block: ", std::strerror(errno),
               " (TORCH_SLANG_FIBER_STACK_KB sets the size of one stack)");
   memory_ = static_cast<unsigned char*>(memory);
   for (size_t k = 0; k < count_; ++k) guard_pages_counted_ += set_guard(stack(k) - guard_size_, guard_size_);
@@ -251,8 +253,8 @@ FiberContext FiberStacks::start(size_t k, void (*body)(void*), void* argument) {
   context.machine.uc_stack.ss_size = static_cast<size_t>(reinterpret_cast<unsigned char*>(start) - stack(k));
   context.machine.uc_link = nullptr;
   auto address = reinterpret_cast<uint64_t>(start);
-  makecontext(&context.machine, reinterpret_cast<void (*)()>(&run_body_from_halves), 2, static_cast<unsigned>(address >> 32),
-              static_cast<unsigned>(address));
+  makecontext(&context.machine, reinterpret_cast<void (*)()>(&run_body_from_halves), 2,
+              static_cast<unsigned>(address >> 32), static_cast<unsigned>(address));
 #else
   context.stack_pointer = prepare_stack(reinterpret_cast<unsigned char*>(start), &run_body, start);
 #endif
@@ -261,7 +263,8 @@ FiberContext FiberStacks::start(size_t k, void (*body)(void*), void* argument) {
 
 size_t fiber_stack_size() {
   int64_t kilobytes = environment_integer("TORCH_SLANG_FIBER_STACK_KB", 256);
-  TORCH_CHECK(kilobytes >= 16 && kilobytes <= 1024 * 1024, "TORCH_SLANG_FIBER_STACK_KB: expected 16 to 1048576, but got ", kilobytes);
+  TORCH_CHECK(kilobytes >= 16 && kilobytes <= 1024 * 1024,
+              "TORCH_SLANG_FIBER_STACK_KB: expected 16 to 1048576, but got ", kilobytes);
   return static_cast<size_t>(kilobytes) * 1024;
 }
 

@@ -36,8 +36,9 @@ std::optional<HostCompiler> resolve(std::vector<std::string> command) {
 
 // The lines of /proc/cpuinfo that say what kind of processor this is; others change from core to core or by the minute.
 bool names_processor_kind(std::string_view line) {
-  constexpr std::array<std::string_view, 12> kKeys = {"vendor_id",  "cpu family", "model",           "stepping", "flags",       "Features",
-                                                      "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "isa"};
+  constexpr std::array<std::string_view, 12> kKeys = {
+      "vendor_id",       "cpu family",       "model",       "stepping", "flags",        "Features",
+      "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "isa"};
   std::string_view key = line.substr(0, line.find(':'));
   key = key.substr(0, key.find_last_not_of(" \t") + 1);
   for (std::string_view known : kKeys) {
@@ -68,29 +69,24 @@ HostCompiler find_host_compiler(const std::string& op) {
   for (const char* name : kUsualNames) {
     if (auto compiler = resolve({name})) return *compiler;
   }
-  throw_compile_error(op, ": cannot be compiled for the CPU: there is no C++ compiler here (none of c++, g++, clang++ is in PATH). ",
-                      "Install one (e.g. `apt install g++`, `dnf install gcc-c++`, `conda install -c conda-forge gxx`) or set TORCH_SLANG_CXX to its path");
+  throw_compile_error(
+      op, ": cannot be compiled for the CPU: there is no C++ compiler here (none of c++, g++, clang++ is in PATH). ",
+      "Install one (e.g. `apt install g++`, `dnf install gcc-c++`, `conda install -c conda-forge gxx`) or set "
+      "TORCH_SLANG_CXX to its path");
 }
 
 std::vector<std::string> host_compiler_flags(bool fast_math) {
-  std::vector<std::string> flags = {"-std=c++20",
-                                    "-O3",
+  std::vector<std::string> flags = {
+      "-std=c++20", "-O3",
 #if defined(__aarch64__)
-                                    "-mcpu=native",
+      "-mcpu=native",
 #else
-                                    "-march=native",
+      "-march=native",
 #endif
-                                    "-fPIC",
-                                    "-shared",
-                                    "-w",
-                                    "-fno-math-errno",
-                                    "-fno-trapping-math",
-                                    "-ffp-contract=fast",
-                                    "-fno-strict-aliasing",
-                                    "-fno-exceptions",
-                                    "-fno-rtti",
-                                    // Kernels have equal names for different things: none may be shared between objects.
-                                    "-fvisibility=hidden"};
+      "-fPIC", "-shared", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-strict-aliasing",
+      "-fno-exceptions", "-fno-rtti",
+      // Kernels have equal names for different things: none may be shared between objects.
+      "-fvisibility=hidden"};
   if (fast_math) flags.insert(flags.end(), {"-ffast-math", "-DTSL_FAST_MATH"});
   for (std::string& word : split_words(environment_or("TORCH_SLANG_CXXFLAGS", ""))) flags.push_back(std::move(word));
   return flags;
@@ -109,12 +105,13 @@ const std::string& cpu_identity() {
   return identity;
 }
 
-void compile_shared_object(const HostCompiler& compiler, const std::vector<std::string>& flags, const KernelSource& source,
-                           const std::string& text, const std::string& output) {
+void compile_shared_object(const HostCompiler& compiler, const std::vector<std::string>& flags,
+                           const KernelSource& source, const std::string& text, const std::string& output) {
   CompileTimer timer(source.op, "CPU");
   const std::string folder = parent_path(output);
   const std::string input = join_path(folder, "kernel.cpp");
-  if (!publish_file(input, text)) throw_compile_error(source.op, ": cannot be compiled for the CPU: cannot write ", input);
+  if (!publish_file(input, text))
+    throw_compile_error(source.op, ": cannot be compiled for the CPU: cannot write ", input);
 
   ProcessRequest request;
   request.argv = compiler.command;
@@ -128,8 +125,9 @@ void compile_shared_object(const HostCompiler& compiler, const std::vector<std::
     return;
   }
   std::string file = slang_file_of(source);
-  throw_compile_error(source.op, ": ", file.empty() ? source.text.entry : file, " does not compile for the CPU: ", compiler.program(), " ",
-                      result.how_it_ended(), "\n", result.output, result.error);
+  throw_compile_error(source.op, ": ", file.empty() ? source.text.entry : file,
+                      " does not compile for the CPU: ", compiler.program(), " ", result.how_it_ended(), "\n",
+                      result.output, result.error);
 }
 
 }  // namespace torch_slang

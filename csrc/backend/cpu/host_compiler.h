@@ -17,7 +17,7 @@ namespace torch_slang {
 
 struct HostCompiler {
   std::vector<std::string> command;  // the program's absolute path, then words that came with its name ("g++ -m64")
-  std::string stamp;                 // of the program's file: tells one version from the next without starting it
+  std::string stamp;  // of the program's file: tells one version from the next without starting it
   const std::string& program() const { return command.front(); }
 };
 
@@ -33,7 +33,7 @@ const std::string& cpu_identity();
 
 // Compiles `text` to the shared object `output`. Throws CompileError: one sentence that names the op, the user's file and
 // the target, then the compiler's diagnostics.
-void compile_shared_object(const HostCompiler& compiler, const std::vector<std::string>& flags, const KernelSource& source,
-                           const std::string& text, const std::string& output);
+void compile_shared_object(const HostCompiler& compiler, const std::vector<std::string>& flags,
+                           const KernelSource& source, const std::string& text, const std::string& output);
 
 }  // namespace torch_slang

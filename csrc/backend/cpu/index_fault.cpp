@@ -24,8 +24,8 @@ void IndexFaults::report(int view, int dimension, unsigned index, unsigned size)
 }
 
 void IndexFaults::check(const std::string& op) const {
-  TORCH_CHECK_INDEX(!any_, op, ": index ", index_, " is outside dimension ", dimension_, " of view ", view_, ", which has ", size_,
-                    " elements");
+  TORCH_CHECK_INDEX(!any_, op, ": index ", index_, " is outside dimension ", dimension_, " of view ", view_,
+                    ", which has ", size_, " elements");
 }
 
 }  // namespace torch_slang

@@ -40,7 +40,8 @@ bool threads_meet(const KernelSource& source) { return source.text.barriers || s
 std::string host_launcher_text(const KernelSource& source) {
   std::string text = "#define TSL_ENTRY " + source.text.entry + "\n";
   if (threads_meet(source)) return text + kExport + "void " + kRunThread + kRunThreadText;
-  text += "#define TSL_THREAD_BOUND " + (source.thread_bound.empty() ? "tsl::kNoBound" : "(" + source.thread_bound + ")") + "\n";
+  text += "#define TSL_THREAD_BOUND " +
+          (source.thread_bound.empty() ? "tsl::kNoBound" : "(" + source.thread_bound + ")") + "\n";
   return text + kExport + "void " + kRunBlocks + kRunBlocksText;
 }
 

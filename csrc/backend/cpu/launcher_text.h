@@ -13,7 +13,8 @@ using RunBlocks = void(const void* args, unsigned long long first, unsigned long
 inline constexpr const char* kRunBlocks = "tsl_run_blocks";
 
 // Runs one thread of a block whose threads meet, on the fiber that `self` stands for.
-using RunThread = void(const void* args, TslHostThread* self, const unsigned* block_index, const unsigned* thread_index);
+using RunThread = void(const void* args, TslHostThread* self, const unsigned* block_index,
+                       const unsigned* thread_index);
 inline constexpr const char* kRunThread = "tsl_run_thread";
 
 // In debug mode an object calls the function here (if not null) for an index outside its view.

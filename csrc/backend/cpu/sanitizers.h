@@ -38,8 +38,8 @@ inline void describe_own_stack([[maybe_unused]] const void*& bottom, [[maybe_unu
 #endif
 }
 
-inline void before_fiber_switch([[maybe_unused]] void*& fake_stack, [[maybe_unused]] const void* bottom, [[maybe_unused]] size_t size,
-                                [[maybe_unused]] void* fiber) {
+inline void before_fiber_switch([[maybe_unused]] void*& fake_stack, [[maybe_unused]] const void* bottom,
+                                [[maybe_unused]] size_t size, [[maybe_unused]] void* fiber) {
 #if TORCH_SLANG_ADDRESS_SANITIZER
   __sanitizer_start_switch_fiber(&fake_stack, bottom, size);
 #endif

@@ -17,7 +17,8 @@ class BlockCost {
   double nanoseconds() const { return nanoseconds_.load(std::memory_order_relaxed); }  // 0: not known
   void observe(double nanoseconds) {
     double known = this->nanoseconds();
-    nanoseconds_.store(static_cast<float>(known == 0 ? nanoseconds : std::min(nanoseconds, 2 * known)), std::memory_order_relaxed);
+    nanoseconds_.store(static_cast<float>(known == 0 ? nanoseconds : std::min(nanoseconds, 2 * known)),
+                       std::memory_order_relaxed);
   }
 
  private:

@@ -40,7 +40,11 @@ struct ThreadBlock::Lane : TslHostThread {
   bool meets(const Lane& other) const { return operation == other.operation && size == other.size; }
 };
 
-ThreadBlock::ThreadBlock(size_t stack_size) : stack_size_(stack_size), lanes_(new Lane[kMostThreads]), waves_(kMostWaves), values_(new unsigned char[kTslWaveSize * kTslMaxExchange]) {}
+ThreadBlock::ThreadBlock(size_t stack_size)
+    : stack_size_(stack_size),
+      lanes_(new Lane[kMostThreads]),
+      waves_(kMostWaves),
+      values_(new unsigned char[kTslWaveSize * kTslMaxExchange]) {}
 
 ThreadBlock::~ThreadBlock() = default;
 
@@ -76,7 +80,7 @@ void ThreadBlock::begin(const BlockWork& work) {
   for (uint32_t z = 0; z < work.block_size[2]; ++z) {
     for (uint32_t y = 0; y < work.block_size[1]; ++y) {
       for (uint32_t x = 0; x < work.block_size[0]; ++x, ++linear) {
-        uint32_t(&index)[3] = lanes_[linear].thread_index;
+        uint32_t (&index)[3] = lanes_[linear].thread_index;
         index[0] = x, index[1] = y, index[2] = z;
       }
     }
@@ -133,7 +137,8 @@ void ThreadBlock::barrier(TslHostThread* self) {
   lane.owner->give_way(lane);
 }
 
-unsigned ThreadBlock::exchange(TslHostThread* self, unsigned mask, unsigned operation, const void* value, unsigned size, void* all_values) {
+unsigned ThreadBlock::exchange(TslHostThread* self, unsigned mask, unsigned operation, const void* value, unsigned size,
+                               void* all_values) {
   Lane& lane = *static_cast<Lane*>(self);
   Wave& wave = lane.owner->wave_of(lane);
   uint32_t bit = 1u << lane.lane;
@@ -259,9 +264,9 @@ std::string ThreadBlock::describe_deadlock() const {
   }
   TORCH_INTERNAL_ASSERT(example != nullptr, "threads of a block stopped without waiting for each other");
   const uint32_t* thread = example->thread_index;
-  return c10::str("its threads wait for each other forever: ", exchanging, " in wave operations, ", at_barrier, " at a barrier; thread (",
-                  thread[0], ", ", thread[1], ", ", thread[2], ") waits for lanes of its wave that take no part in the same operation with the ",
-                  "same mask");
+  return c10::str("its threads wait for each other forever: ", exchanging, " in wave operations, ", at_barrier,
+                  " at a barrier; thread (", thread[0], ", ", thread[1], ", ", thread[2],
+                  ") waits for lanes of its wave that take no part in the same operation with the ", "same mask");
 }
 
 }  // namespace torch_slang

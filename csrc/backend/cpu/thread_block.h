@@ -14,7 +14,8 @@
 namespace torch_slang {
 
 // One thread of a kernel, from the compiled code: runs it to its end. Throws nothing.
-using HostThreadEntry = void (*)(const void* args, TslHostThread* self, const unsigned block_index[3], const unsigned thread_index[3]);
+using HostThreadEntry = void (*)(const void* args, TslHostThread* self, const unsigned block_index[3],
+                                 const unsigned thread_index[3]);
 
 struct BlockWork {
   HostThreadEntry entry = nullptr;
@@ -46,7 +47,8 @@ class ThreadBlock {
 
   static void lane_body(void* lane);
   static void barrier(TslHostThread* self);
-  static unsigned exchange(TslHostThread* self, unsigned mask, unsigned operation, const void* value, unsigned size, void* all_values);
+  static unsigned exchange(TslHostThread* self, unsigned mask, unsigned operation, const void* value, unsigned size,
+                           void* all_values);
 
   void reserve(size_t count);
   void begin(const BlockWork& work);

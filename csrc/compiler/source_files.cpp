@@ -38,7 +38,9 @@ const std::string* SourceFiles::read(const std::string& path) {
   const auto content = is_file(absolute) ? read_file(absolute) : std::nullopt;
   digests_[absolute] = content ? digest_of(*content) : "";
   if (!content) return nullptr;
-  return &(contents_[absolute] = *content);
+  std::string& kept = contents_[absolute];
+  kept = *content;
+  return &kept;
 }
 
 std::string SourceFiles::read_or_throw(const std::string& path) {

@@ -3,6 +3,8 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include "backend/cuda/cubin.h"
 #include "backend/cuda/launcher.h"
@@ -11,6 +13,7 @@
 #include "backend/marks.h"
 #include "backend/source.h"
 #include "cache/cache.h"
+#include "common/environment.h"
 #include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
@@ -44,6 +47,26 @@ std::string nvrtc_name() {
   return c10::str("NVRTC ", major, ".", minor);
 }
 
+// What users' text may include without effect: the host's headers and the driver's declarations have no place in device
+// code, and the types of the others are the prelude's.
+constexpr const char* kEmptyHeaders[] = {"cuda.h",   "cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h",
+                                         "math.h",   "stddef.h",       "stdint.h",    "stdio.h",
+                                         "stdlib.h", "cmath",          "cstdint",     "cstdlib"};
+constexpr auto kNoText = [] {
+  std::array<const char*, std::size(kEmptyHeaders)> texts{};
+  texts.fill("");
+  return texts;
+}();
+
+// CUDA's own headers, for users' text that includes some (mma.h, say): our own needs none. Empty if there are none.
+std::string toolkit_headers() {
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (const auto folder = environment(variable)) return join_path(*folder, "include");
+  }
+  const std::string usual = "/usr/local/cuda/include";
+  return is_file(join_path(usual, "cuda.h")) ? usual : "";
+}
+
 bool is_virtual(const std::string& architecture) { return architecture.rfind("compute_", 0) == 0; }
 
 // NVRTC's file and the capability decide the architecture and the code.
@@ -71,8 +94,9 @@ CudaCompilation compile_cuda(const std::string& op, const std::string& source, c
   cache::count_run(cache::Compiler::Nvrtc);
   const std::string what = op + ": compiling for " + architecture;
   NvrtcProgramHandle handle = nullptr;
-  check_nvrtc(nvrtc().create_program(&handle, source.c_str(), kSourceName, 0, nullptr, nullptr), "nvrtcCreateProgram",
-              what);
+  check_nvrtc(nvrtc().create_program(&handle, source.c_str(), kSourceName, std::size(kEmptyHeaders), kNoText.data(),
+                                     kEmptyHeaders),
+              "nvrtcCreateProgram", what);
   const NvrtcProgram program(handle);
 
   const std::string target = "--gpu-architecture=" + architecture;
@@ -101,6 +125,9 @@ std::string cuda_source_text(const KernelSource& source) { return assemble_sourc
 std::vector<std::string> cuda_options(const KernelSource& source) {
   // Warnings are about text that users never see: their own were given by Slang.
   std::vector<std::string> options = {"-std=c++17", "--device-as-default-execution-space", "-w"};
+  if (const std::string headers = toolkit_headers(); !source.text.file_scope.empty() && !headers.empty()) {
+    options.push_back("--include-path=" + headers);
+  }
   if (source.fast_math) options.emplace_back("--use_fast_math");
   if (source.debug) options.emplace_back("-lineinfo");
   return options;

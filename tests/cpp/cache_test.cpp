@@ -1,5 +1,4 @@
-#define BOOST_TEST_MODULE cache
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include <dlfcn.h>
 #include <sys/stat.h>

@@ -1,8 +1,7 @@
 // Kernels on the CPU from device text in the shape that Slang emits. Each test compiles for real, into a cache of its own.
 // Under sanitizers set TORCH_SLANG_CXXFLAGS="-fsanitize=address,undefined" (or thread), so that kernels are watched too, and
 // for the thread sanitizer OMP_NUM_THREADS=1: it does not know how OpenMP's threads wait for each other.
-#define BOOST_TEST_MODULE cpu_backend
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include <ATen/Parallel.h>
 #include <sys/stat.h>

@@ -1,7 +1,6 @@
 // Source assembly and NVRTC: all that works without a GPU. Without libnvrtc the compiles are skipped with a
 // message, unless TORCH_SLANG_REQUIRE_CUDA=1.
-#define BOOST_TEST_MODULE cuda_compile
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include <cstdlib>
 

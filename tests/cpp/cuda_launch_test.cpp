@@ -1,7 +1,6 @@
 // Launching on a GPU, through torch's streams but without any tensor. Skipped with a message where there is no GPU or
 // torch has no CUDA, unless TORCH_SLANG_REQUIRE_CUDA=1. Also a target for compute-sanitizer.
-#define BOOST_TEST_MODULE cuda_launch
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 

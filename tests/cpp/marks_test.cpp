@@ -1,6 +1,5 @@
 // Marks, as text and as both targets' compilers leave them.
-#define BOOST_TEST_MODULE marks
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include "backend/cuda/compile.h"
 #include "backend/cuda/nvrtc_library.h"

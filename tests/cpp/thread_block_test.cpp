@@ -2,8 +2,7 @@
 //   g++ -std=c++20 -g -fsanitize=address,undefined -I csrc $TORCH_AND_BOOST_INCLUDES tests/cpp/thread_block_test.cpp
 //       csrc/backend/cpu/{fiber,thread_block}.cpp csrc/common/{environment,error}.cpp -lc10
 // and the same with -fsanitize=thread, or with -DTORCH_SLANG_FIBER_UCONTEXT.
-#define BOOST_TEST_MODULE thread_block
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -11,6 +11,9 @@ if(NOT TARGET torch_slang::torch_slang)
   target_include_directories(torch_slang::torch_slang INTERFACE
     ${torch_slang_root}/include ${torch_slang_root}/include/torch_slang)
   target_compile_features(torch_slang::torch_slang INTERFACE cxx_std_20)
+  # Torch's libraries use the shared libstdc++. A compiler that links a static one by default would put a second into the
+  # process, whose streams then crash.
+  target_link_libraries(torch_slang::torch_slang INTERFACE -l:libstdc++.so.6)
 
   if(NOT TORCH_DIR)
     get_filename_component(torch_slang_sibling "${torch_slang_root}/../torch" ABSOLUTE)

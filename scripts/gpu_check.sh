@@ -21,6 +21,13 @@ for tool in memcheck racecheck; do
   timeout 150 compute-sanitizer --tool $tool --error-exitcode 9 python3 scripts/gpu_sanitize.py > "$OUT/$tool.log" 2>&1
   echo "$tool: exit $?; $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY|values' "$OUT/$tool.log" | tr '\n' ' ')"
 done
+echo "CUDA's sanitizers after $SECONDS s"
+
+# The C++ tests under address and undefined-behaviour checks, GPU tests included.
+TORCH_SLANG_BUILD_DIR=build/sanitize TORCH_SLANG_CMAKE_ARGS=-DTORCH_SLANG_SANITIZE=ON \
+  timeout 200 python3 setup.py --quiet build_cpp_tests > "$OUT/sanitize.log" 2>&1 || tail -20 "$OUT/sanitize.log"
+(cd build/sanitize && timeout 150 ctest -j 8 --output-on-failure) >> "$OUT/sanitize.log" 2>&1
+grep -E "Failed|tests passed|ERROR: |runtime error" "$OUT/sanitize.log" | head -20
 echo "sanitized after $SECONDS s"
 
 timeout 200 python3 -m benchmarks 2>&1 | tee "$OUT/bench.log" | tail -30

@@ -7,6 +7,7 @@ import pytest
 import torch
 from cases import BY_NAME, kernels
 
+import torch_slang
 from torch_slang import testing
 
 SIZE = 5000  # elements; nothing else in a call allocates as much
@@ -246,6 +247,23 @@ class TestLaunch:
         y = torch.arange(70.0, device=device)
         launch(y, y, 1.0, [32], [3])
         torch.testing.assert_close(y, 2 * torch.arange(70.0, device=device))
+
+    def test_takes_one_tensor_twice_that_is_copied_in(self, device: torch.device) -> None:
+        add = torch_slang.load(
+            source="""
+            [PyBindCUDA(Auto)] [CudaKernel]
+            void add([Shape("...")] TensorView<float> y, [Shape("...")] TensorView<float> x)
+            {
+                uint i = cudaGlobalIdx().x;
+                if (i < x.size(0)) y[i] = y[i] + x[i];
+            }
+            """,
+            name="aliases",
+            namespace="test_aliases",
+        ).add_launch
+        y = torch.arange(6.0, device=device).view(2, 3)
+        add(y.t(), y.t(), [32], [1])  # not to be flattened as a view
+        assert torch.equal(y, 2 * torch.arange(6.0, device=device).view(2, 3))
 
     def test_refuses_what_requires_grad(self, launch, device: torch.device) -> None:
         x, y = torch.ones(4, device=device), torch.zeros(4, device=device)

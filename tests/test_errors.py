@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from cases import kernels
 
 import torch_slang
 
@@ -295,6 +296,16 @@ def test_a_kernel_that_writes_to_an_input_says_so(module: torch_slang.Module) ->
         module.promised_launch(ones(4), block_size=[4], grid_size=[1])
 
 
+def test_a_gradient_that_slang_gets_wrong_is_an_error() -> None:
+    """It loads bfloat16 values again, after the last store, where the derivative needs what was read before."""
+    kernel = kernels("stores").read_back
+    x = ones(3, dtype=torch.bfloat16, requires_grad=True)
+    y = kernel(x)
+    with pytest.raises(RuntimeError, match=r"reads back from its output y, .* for bfloat16"):
+        y.sum().backward()
+    assert y.all()
+
+
 def test_a_second_derivative_that_is_not_there_is_an_error_when_it_is_asked_for() -> None:
     x = ones(3, requires_grad=True)
     (gradient,) = torch.autograd.grad(torch.ops.slang.sqr(x).sum(), x, create_graph=True)
@@ -335,6 +346,11 @@ BROKEN = {
     "include": ("import torch_slang;", '#include "nowhere.h"', r"broken\.slang:2:\d+[\s\S]*'nowhere\.h'"),
     "module": ("import torch_slang;", "import nowhere;", r"broken\.slang:2:\d+[\s\S]*nowhere"),
     "shape": ('[Shape("N")]', '[Shape("N +")]', r'slang::shape: Shape\("N \+"\) of x: in "N \+": expected a number'),
+    "block": (
+        "[CudaKernel]",
+        "[CudaKernel] [BlockSize(0, 1, 1)]",
+        r"slang::block: expected BlockSize to be positive, but got \[0, 1, 1\]",
+    ),
     "unbound": ('[Out("N")]', '[Out("M")]', r"slang::unbound: 'M' in a shape or launch expression is never bound"),
     "no_utf8": ("2 * x[i]", "2 * \udcff\udcfe", r"broken\.slang:7:\d+"),
 }
@@ -345,7 +361,7 @@ def test_a_source_that_does_not_compile_registers_nothing(name: str, tmp_path: P
     old, new, message = BROKEN[name]
     path = tmp_path / "broken.slang"
     path.write_bytes(GOOD.replace("NAME", name).replace(old, new).encode(errors="surrogateescape"))
-    of_the_shape = name in ("shape", "unbound")
+    of_the_shape = name in ("shape", "unbound", "block")
     with pytest.raises(RuntimeError if of_the_shape else torch_slang.CompileError, match=message) as caught:
         torch_slang.load(path)
     if not of_the_shape:

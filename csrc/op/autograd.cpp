@@ -64,8 +64,9 @@ void call_launch(const Operator& op, const c10::OperatorHandle& handle, c10::Dis
   const auto view = torch::jit::last(*stack, count);
   const int culprit = requiring_grad(op, OpKind::Launch, view, false);
   TORCH_CHECK(culprit < 0, op.qualified(OpKind::Launch), ": ", name_of_argument(handle, culprit),
-              " requires grad, but a launch op is not differentiable: call ", op.ns, "::", op.function.name,
-              ", or launch under torch.no_grad()");
+              " requires grad, but a launch op is not differentiable: ",
+              op.signature(OpKind::Forward) != nullptr ? "call " + op.qualified(OpKind::Forward) + ", or " : "",
+              "launch under torch.no_grad()");
   const std::vector<c10::IValue> arguments(view.begin(), view.end());
   redispatch(handle, keys, stack);
   bump_versions(handle, arguments);

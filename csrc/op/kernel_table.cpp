@@ -145,6 +145,7 @@ std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const 
   loaded->unused = unused_inputs(op, key, *loaded->kernel);
   loaded->scratch_outputs = outputs_read_back(op, key, *loaded->kernel);
   if (!loaded->scratch_outputs.empty()) {
+    check_stored_values(op, key, loaded->scratch_outputs);
     source = specialize(op, key, loaded->scratch_outputs, options_);
     loaded->kernel = backend.load(source, key.device);
     loaded->unused = unused_inputs(op, key, *loaded->kernel);

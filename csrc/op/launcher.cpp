@@ -122,11 +122,22 @@ ViewCut Launcher::cut_of(int leaf) const {
   return {shape.leading, shape.dims.size(), op_.function.leaves[leaf].element.shape.size()};
 }
 
+// Arguments of a launch that are one memory seen in one way stay so: they share the copy.
+at::Tensor Launcher::packed_copy(const at::Tensor& given) const {
+  for (const auto& [caller, copy] : copied_) {
+    if (caller.const_data_ptr() == given.const_data_ptr() && caller.sizes() == given.sizes() &&
+        caller.strides() == given.strides() && caller.scalar_type() == given.scalar_type()) {
+      return copy;
+    }
+  }
+  return given.clone(at::MemoryFormat::Contiguous);
+}
+
 void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool written) {
   at::Tensor tensor = given.is_neg() ? given.resolve_neg() : given;
   auto visible = make_view(name_, op_.function.leaves[leaf], cut_of(leaf), tensor);
   if (!visible) {
-    tensor = tensor.clone(at::MemoryFormat::Contiguous);
+    tensor = packed_copy(tensor);
     visible = make_view(name_, op_.function.leaves[leaf], cut_of(leaf), tensor);
     TORCH_INTERNAL_ASSERT(visible, "a contiguous copy can be viewed");
   }

@@ -37,6 +37,7 @@ class Launcher {
   void write_component(int slot, ElementType type, const c10::IValue& value, const Leaf& leaf);
   void write_value_tensor(const Leaf& leaf, const at::Tensor& tensor);
   void write_view(int view, int leaf, const at::Tensor& tensor, bool written);
+  at::Tensor packed_copy(const at::Tensor& given) const;
   void write_absent_sizes(int view, int leaf);
   ViewCut cut_of(int leaf) const;
   LaunchShape choose_shape(const Sizes<int64_t>& total, const Kernel& kernel) const;

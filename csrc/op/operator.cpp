@@ -1,5 +1,8 @@
 #include "op/operator.h"
 
+#include <c10/util/ArrayRef.h>
+#include <c10/util/Exception.h>
+
 #include "op/schema.h"
 
 namespace torch_slang {
@@ -13,6 +16,10 @@ Operator::Operator(std::string ns_, Function function_, const std::vector<std::p
       options(options_),
       texts(std::move(texts_)),
       kernels(options_) {
+  for (const int64_t threads : function.block_size) {
+    TORCH_CHECK(threads > 0, ns, "::", function.name, ": expected BlockSize to be positive, but got ",
+                c10::IntArrayRef(function.block_size));
+  }
   for (size_t i = 0; i < function.leaves.size(); ++i) {
     const Leaf& leaf = function.leaves[i];
     const int index = static_cast<int>(i);

@@ -124,4 +124,16 @@ void check_written_views(const Operator& op, const KernelKey& key, const Kernel&
   }
 }
 
+// Slang's derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store.
+void check_stored_values(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
+  for (const int output : scratch_outputs) {
+    const Leaf& leaf = op.function.leaves[output];
+    if (element_type(leaf.element, key.types) != ElementType::BFloat16) continue;
+    throw_compile_error(op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
+                        leaf.name,
+                        ", which Slang does not differentiate for bfloat16: keep the value in a local "
+                        "variable, or call the kernel with another dtype");
+  }
+}
+
 }  // namespace torch_slang

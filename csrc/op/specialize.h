@@ -22,6 +22,9 @@ std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const 
 // Throws CompileError if a functional op's kernel stores to a view that is not an output.
 void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel);
 
+// Throws CompileError if a backward needs what the forward read back from one of these outputs, and Slang cannot tell it.
+void check_stored_values(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs);
+
 // The concrete type of a leaf's element under these type arguments.
 ElementType element_type(const Element& element, const std::vector<ElementType>& types);
 

@@ -56,7 +56,8 @@ lint: $(READY)
 	$(PY) -m ruff format $(if $(FIX),,--check) .
 	$(PY) -m ruff check $(if $(FIX),--fix) .
 	$(PY) -m mypy
-	$(VENV)/bin/clang-format --style=file $(if $(FIX),-i,--dry-run --Werror) $(CXX_FILES)
+	@echo clang-format $(words $(CXX_FILES)) files
+	@$(VENV)/bin/clang-format --style=file $(if $(FIX),-i,--dry-run --Werror) $(CXX_FILES)
 
 bench: build
 	$(PY) -m benchmarks

@@ -142,6 +142,10 @@ TABLE: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda m: torch.ops.slang.sqr(ones(1).expand(2**17, 2**17)),
         r"^slang::sqr: x is too large: kernels index with uint, but dimension 0 \(as the kernel sees it\) has 17179",
     ),
+    "too large for uint on meta": (
+        lambda m: torch.ops.slang.sqr(torch.empty(2**17, 2**17, device="meta")),
+        r"^slang::sqr: x is too large: kernels index with uint, but dimension 0 \(as the kernel sees it\) has 17179",
+    ),
     "sparse": (
         lambda m: torch.ops.slang.sqr(torch.eye(3).to_sparse()),
         r"^slang::sqr: expected x to be a dense tensor on the CPU or a CUDA device, but got the layout Sparse$",
@@ -294,6 +298,27 @@ def test_a_kernel_that_writes_to_an_input_says_so(module: torch_slang.Module) ->
     assert not x.any()
     with pytest.raises(torch_slang.CompileError, match=r"the kernel writes to x, which is declared \[In\]"):
         module.promised_launch(ones(4), block_size=[4], grid_size=[1])
+
+
+RECOMPUTED = """
+[PreferRecompute] [Differentiable] float half_of(DiffTensorView<float> y, uint i) { return 0.5f * y[i] * y[i]; }
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+void recomputed([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i >= x.size(0)) return;
+    y[i] = x[i];
+    float before = half_of(y, i);
+    y[i] = before * x[i];
+}
+"""
+
+
+def test_recomputing_from_an_output_that_is_overwritten_is_an_error() -> None:
+    kernel = torch_slang.load(source=RECOMPUTED, name="recomputed", namespace="test_recomputed").recomputed
+    y = kernel(ones(3, requires_grad=True))
+    with pytest.raises(RuntimeError, match=r"reads back from its output y, which \[PreferRecompute\] would read after"):
+        y.sum().backward()
 
 
 def test_a_gradient_that_slang_gets_wrong_is_an_error() -> None:

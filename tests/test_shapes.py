@@ -280,6 +280,15 @@ def test_a_launch_copies_back_what_it_had_to_copy_in(kind: str) -> None:
     assert torch.equal(around[..., 1:], before[..., 1:])
 
 
+def test_a_launch_refuses_to_copy_what_overlaps_another_argument() -> None:
+    module = load(rows={"x": "Shape(..., N)", "y": "Shape(...)"})
+    memory = torch.zeros(4, 3, 2)
+    before = memory.clone()
+    with pytest.raises(RuntimeError, match="two arguments share memory, and one of them must be copied"):
+        module.rows_launch(memory.transpose(0, 1), memory[..., 0].t(), block_size=[16], grid_size=[1])
+    assert torch.equal(memory, before)
+
+
 def test_leading_dimensions_must_agree() -> None:
     call = k(x="..., 3", z="..., N", y="..., N")
     assert call(meta(2, 5, 3), meta(2, 5, 4), 0, 0).shape == (2, 5, 4)

@@ -51,8 +51,8 @@ class Module:
             name=name,
             arguments=tuple(parameter["name"] for parameter in about["parameters"]),
             types=tuple(parameter["type"] for parameter in about["parameters"]),
-            forward_derivative=f"{name}_jvp" if about["has_forward_derivative"] else None,
-            backward_derivative=f"{name}_backward" if about["has_backward"] else None,
+            forward_derivative=about.get("jvp"),
+            backward_derivative=about["backward"],
         )
 
     def __getattr__(self, name: str) -> Any:

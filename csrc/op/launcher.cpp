@@ -58,6 +58,16 @@ bool store_number(ElementType type, char* to, const c10::IValue& value) {
   TORCH_INTERNAL_ASSERT(false, "unknown element type");
 }
 
+// torch's own answer is "too hard" for tensors with gaps, even of different storages.
+bool may_overlap(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_alias_of(b) && at::get_overlap_status(a, b) != at::MemOverlapStatus::No;
+}
+
+bool same_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.scalar_type() == b.scalar_type();
+}
+
 int64_t component_count(const Leaf& leaf) {
   int64_t count = 1;
   for (const int64_t n : leaf.element.shape) count *= n;
@@ -125,10 +135,7 @@ ViewCut Launcher::cut_of(int leaf) const {
 // Arguments of a launch that are one memory seen in one way stay so: they share the copy.
 at::Tensor Launcher::packed_copy(const at::Tensor& given) const {
   for (const auto& [caller, copy] : copied_) {
-    if (caller.const_data_ptr() == given.const_data_ptr() && caller.sizes() == given.sizes() &&
-        caller.strides() == given.strides() && caller.scalar_type() == given.scalar_type()) {
-      return copy;
-    }
+    if (same_memory(caller, given)) return copy;
   }
   return given.clone(at::MemoryFormat::Contiguous);
 }
@@ -204,7 +211,7 @@ bool Launcher::views_are_independent() const {
     if (written && at::has_internal_overlap(tensor) != at::MemOverlap::No) return false;
     for (size_t j = 0; j < i; ++j) {
       if (!written && !launch_views_[j].second) continue;
-      if (at::get_overlap_status(tensor, launch_views_[j].first) != at::MemOverlapStatus::No) return false;
+      if (may_overlap(tensor, launch_views_[j].first)) return false;
     }
   }
   return true;
@@ -212,6 +219,28 @@ bool Launcher::views_are_independent() const {
 
 std::shared_ptr<const LoadedKernel> Launcher::kernel() {
   return op_.kernels.get(op_, {kind_, dense_, views_are_independent(), arguments_.device, arguments_.types});
+}
+
+void Launcher::check_skipped(const LoadedKernel& loaded) const {
+  if (known_backward_ == nullptr) return;
+  for (size_t i = 0; i < loaded.unused.size(); ++i) {
+    TORCH_INTERNAL_ASSERT(loaded.unused[i] || !known_backward_->unused[i], name_, ": ", op_.function.leaves[i].name,
+                          " is used by one variant of the backward and not by another");
+  }
+}
+
+// A copy that goes back whole would undo what the kernel stored through another argument that shares the memory.
+void Launcher::check_copies() const {
+  for (const auto& [caller, copy] : copied_) {
+    for (const auto& [other, written] : launch_views_) {
+      if (same_memory(caller, other)) continue;  // they share the copy
+      TORCH_CHECK(
+          !may_overlap(caller, other), name_,
+          ": two arguments share memory, and one of them must be copied since its strides or alignment do not suit "
+          "the kernel: shapes ",
+          caller.sizes(), " and ", other.sizes(), "; pass contiguous tensors");
+    }
+  }
 }
 
 LaunchShape Launcher::choose_shape(const Sizes<int64_t>& total, const Kernel& kernel) const {
@@ -241,6 +270,7 @@ void Launcher::launch(const Kernel& kernel) {
 }
 
 void Launcher::launch(const Kernel& kernel, const LaunchShape& shape) {
+  check_copies();
   backend_for(arguments_.device.type()).check_launch(name_, shape, arguments_.device);
   std::memcpy(block_.data(), shape.grid, sizeof shape.grid);
   std::memcpy(block_.data() + sizeof shape.grid, shape.block, sizeof shape.block);

@@ -26,6 +26,9 @@ class Launcher {
   // The kernel for what was set so far; compiles at first need.
   std::shared_ptr<const LoadedKernel> kernel();
 
+  // Inputs that an earlier backward did not look at have no memory here: this kernel must not look at them either.
+  void check_skipped(const LoadedKernel& loaded) const;
+
   // Threads as LaunchTotal says, blocks as BlockSize or the backend says. Nothing is launched for no threads.
   void launch(const Kernel& kernel);
   // Blocks and threads as the caller says; views that had to be copied are copied back.
@@ -42,6 +45,7 @@ class Launcher {
   ViewCut cut_of(int leaf) const;
   LaunchShape choose_shape(const Sizes<int64_t>& total, const Kernel& kernel) const;
   bool views_are_independent() const;
+  void check_copies() const;
 
   const Operator& op_;
   const OpKind kind_;

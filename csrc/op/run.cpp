@@ -74,6 +74,7 @@ Results run_backward(const Operator& op, const Arguments& arguments, const Bound
     launcher.set_gradient(leaf, on_device[i]);
   }
   const auto loaded = launcher.kernel();
+  launcher.check_skipped(*loaded);
   Results scratch;
   for (const int leaf : loaded->scratch_outputs) {
     const Sizes<int64_t> sizes = op.shapes.output_sizes<int64_t>(leaf, bound);
@@ -99,6 +100,26 @@ void run_launch(const Operator& op, const Arguments& arguments, const Bound<int6
   launcher.launch(*launcher.kernel()->kernel, shape);
 }
 
+// What a real launch would refuse when it makes its views, as far as sizes are known.
+void check_visible_views(const Operator& op, OpKind kind, const Arguments& arguments, const Bound<c10::SymInt>& bound) {
+  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    const at::Tensor& tensor = arguments.tensors[i];
+    if (!tensor.defined() || leaf.kind != LeafKind::View) continue;
+    const ViewShape& shape = op.shapes.view(static_cast<int>(i));
+    const size_t outer = tensor.dim() - leaf.element.shape.size();
+    const size_t leading = shape.leading ? outer - shape.dims.size() : 0;
+    check_visible_rank(op.qualified(kind), leaf, outer - leading + (shape.leading ? 1 : 0), tensor.sym_sizes());
+    if (shape.leading) {
+      check_visible_size(op.qualified(kind), leaf, 0, bound.symbols[kLeadingSymbol].maybe_as_int().value_or(0));
+    }
+    for (size_t d = leading; d < outer; ++d) {
+      check_visible_size(op.qualified(kind), leaf, d - leading + (shape.leading ? 1 : 0),
+                         tensor.sym_sizes()[d].maybe_as_int().value_or(0));
+    }
+  }
+}
+
 }  // namespace
 
 Results run(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
@@ -116,6 +137,7 @@ Results run(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
 Results run_meta(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   const Arguments arguments = read_arguments(op, kind, stack);
   const Bound<c10::SymInt> bound = bind_arguments<c10::SymInt>(op, kind, arguments);
+  check_visible_views(op, kind, arguments, bound);
   if (kind == OpKind::Forward) {
     op.shapes.launch_total<c10::SymInt>(bound);
     return new_outputs(op, arguments, bound);

@@ -125,7 +125,13 @@ void check_written_views(const Operator& op, const KernelKey& key, const Kernel&
 }
 
 // Slang's derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store.
+// A function that is run again in the backward sees the output as the forward left it.
 void check_stored_values(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
+  if (!scratch_outputs.empty() && op.texts->mentions("PreferRecompute")) {
+    throw_compile_error(op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
+                        op.function.leaves[scratch_outputs.front()].name,
+                        ", which [PreferRecompute] would read after the last store: do without one of the two");
+  }
   for (const int output : scratch_outputs) {
     const Leaf& leaf = op.function.leaves[output];
     if (element_type(leaf.element, key.types) != ElementType::BFloat16) continue;

@@ -1,6 +1,9 @@
 #include "op/text_source.h"
 
+#include <algorithm>
+
 #include "common/error.h"
+#include "common/files.h"
 #include "op/program_store.h"
 
 namespace torch_slang {
@@ -15,8 +18,17 @@ std::string describe(const std::string& function, Direction direction, const std
 
 }  // namespace
 
-TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> program) : request_(std::move(request)) {
+TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> program)
+    : request_(std::move(request)), files_(program->files) {
   take(*program);
+}
+
+bool TextSource::mentions(const std::string& word) const {
+  if (request_.source && request_.source->find(word) != std::string::npos) return true;
+  return std::any_of(files_.begin(), files_.end(), [&](const SourceFile& file) {
+    const auto content = read_file(file.path);
+    return content && content->find(word) != std::string::npos;
+  });
 }
 
 void TextSource::take(const Program& program) {

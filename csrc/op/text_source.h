@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "program/program.h"
 
@@ -21,11 +22,15 @@ class TextSource {
 
   const CompileRequest& request() const { return request_; }
 
+  // Whether the user's source, imported files included, has this word anywhere.
+  bool mentions(const std::string& word) const;
+
  private:
   using Key = std::tuple<std::string, Direction, std::vector<ElementType>>;
   void take(const Program& program);
 
   const CompileRequest request_;
+  const std::vector<SourceFile> files_;
   std::mutex mutex_;
   std::map<Key, DeviceText> texts_;
 };

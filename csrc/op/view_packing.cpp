@@ -72,13 +72,22 @@ c10::ScalarType scalar_type(ElementType type) {
   TORCH_INTERNAL_ASSERT(false, "unknown element type");
 }
 
+void check_visible_rank(const std::string& op, const Leaf& leaf, size_t rank, c10::SymIntArrayRef shape) {
+  TORCH_CHECK(rank <= kTslMaxDims, op, ": ", leaf.name, " has ", rank, " dimensions, but kernels see at most ",
+              static_cast<int>(kTslMaxDims), ": shape ", shape);
+}
+
+void check_visible_size(const std::string& op, const Leaf& leaf, size_t dimension, int64_t size) {
+  TORCH_CHECK(size <= kMaxSize, op, ": ", leaf.name, " is too large: kernels index with uint, but dimension ",
+              dimension, " (as the kernel sees it) has ", size, " elements");
+}
+
 std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, const ViewCut& cut,
                                      const at::Tensor& tensor) {
   const size_t outer = tensor.dim() - cut.element;  // dimensions before the element
   const size_t leading = cut.flatten ? outer - cut.fixed : 0;
   const size_t rank = cut.flatten ? cut.fixed + 1 : outer;
-  TORCH_CHECK(rank <= kTslMaxDims, op, ": ", leaf.name, " has ", rank, " dimensions, but kernels see at most ",
-              static_cast<int>(kTslMaxDims), ": shape ", tensor.sizes());
+  if (rank > kTslMaxDims) check_visible_rank(op, leaf, rank, tensor.sym_sizes());
   const int64_t item_size = tensor.element_size();
   VisibleView result;
   TslView& view = result.view;
@@ -107,8 +116,7 @@ std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, co
   bool aligned = reinterpret_cast<uintptr_t>(view.data) % alignment == 0;
   result.dense = true;
   for (size_t i = rank; i-- > 0;) {
-    TORCH_CHECK(sizes[i] <= kMaxSize, op, ": ", leaf.name, " is too large: kernels index with uint, but dimension ", i,
-                " (as the kernel sees it) has ", sizes[i], " elements");
+    check_visible_size(op, leaf, i, sizes[i]);
     const int64_t stride = sizes[i] <= 1 ? expected : strides[i] * item_size;
     result.dense &= stride == expected;
     aligned &= stride % alignment == 0;

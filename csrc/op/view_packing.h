@@ -27,6 +27,10 @@ struct ViewCut {
   size_t element = 0;    // trailing element dimensions
 };
 
+// Throws, naming op and argument, for a rank that kernels cannot see, or a size that uint indices do not reach.
+void check_visible_rank(const std::string& op, const Leaf& leaf, size_t rank, c10::SymIntArrayRef shape);
+void check_visible_size(const std::string& op, const Leaf& leaf, size_t dimension, int64_t size);
+
 // Empty if the tensor's strides or alignment do not allow it: the caller then takes a contiguous copy, which always does.
 // Throws, naming op and argument, beyond five visible dimensions or sizes that uint indices do not reach.
 std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, const ViewCut& cut,

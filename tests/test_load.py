@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -469,8 +469,17 @@ def test_compile_caches_on_disk_know_the_shape_rules(file: Callable[[str], Path]
     assert run.stdout.split("\n")[:3] == ["(4,) 0", "(4,) 1", "(5,) 1"]
 
 
-def test_a_tag_of_the_users_own_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.compiler.config, "cache_key_tag", "mine")
+@pytest.fixture
+def own_tag() -> Iterator[None]:
+    # Not monkeypatch: it deletes what it finds to be no attribute of the instance, and torch then has no such setting.
+    before = torch.compiler.config.cache_key_tag
+    torch.compiler.config.cache_key_tag = "mine"
+    yield
+    torch.compiler.config.cache_key_tag = before
+
+
+@pytest.mark.usefixtures("own_tag")
+def test_a_tag_of_the_users_own_stays() -> None:
     torch_slang.load(source=elementwise("tag_one"), name="tag_one")
     first = torch.compiler.config.cache_key_tag
     torch_slang.load(source=elementwise("tag_two"), name="tag_two")

@@ -14,11 +14,4 @@ std::string cubin_for(const Operator& op, OpKind kind, const std::vector<Element
   return compile_for_architecture(specialize(op, key, {}, op.options), architecture);
 }
 
-ElementType element_type_named(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(ElementType::Bool); ++i) {
-    if (name == name_of(static_cast<ElementType>(i))) return static_cast<ElementType>(i);
-  }
-  TORCH_CHECK(false, "unknown element type '", name, "'");
-}
-
 }  // namespace torch_slang

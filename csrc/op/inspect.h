@@ -12,7 +12,4 @@ namespace torch_slang {
 std::string cubin_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense,
                       const std::string& architecture);
 
-// "float32" -> ElementType::Float32; throws for other names.
-ElementType element_type_named(const std::string& name);
-
 }  // namespace torch_slang

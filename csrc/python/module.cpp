@@ -11,6 +11,7 @@
 #include "op/module.h"
 #include "op/registry.h"
 #include "program/compiler_client.h"
+#include "program/names.h"
 #include "python/descriptors.h"
 
 namespace py = pybind11;
@@ -77,27 +78,26 @@ void set_error(PyObject* type, const c10::Error& error) {
   Py_DECREF(text);
 }
 
+// Lets every other exception through.
+void translate_own(std::exception_ptr error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const CompileError& e) {
+    set_error(compile_error, e);
+  } catch (const LaunchError& e) {
+    set_error(launch_error, e);
+  }
+}
+
 // Errors of ours keep their names in Python: those that other bindings let through, torch.ops among them, and (the local
 // translator, which is asked first) those of this module.
 void register_errors(py::module_& m) {
   compile_error = py::exception<CompileError>(m, "CompileError", PyExc_RuntimeError).release().ptr();
   launch_error = py::exception<LaunchError>(m, "LaunchError", PyExc_RuntimeError).release().ptr();
-  py::register_exception_translator([](std::exception_ptr error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (const CompileError& e) {
-      set_error(compile_error, e);
-    } catch (const LaunchError& e) {
-      set_error(launch_error, e);
-    }
-  });
+  py::register_exception_translator(translate_own);
   py::register_local_exception_translator([](std::exception_ptr error) {
     try {
-      std::rethrow_exception(error);
-    } catch (const CompileError& e) {
-      set_error(compile_error, e);
-    } catch (const LaunchError& e) {
-      set_error(launch_error, e);
+      translate_own(error);
     } catch (const c10::Error& e) {
       set_error(PyExc_RuntimeError, e);
     }
@@ -108,7 +108,11 @@ py::bytes cubin_of(const Module& module, const std::string& name, const std::str
                    const std::vector<std::string>& types, bool dense, const std::string& architecture) {
   const Operator& op = *module.find(name);
   std::vector<ElementType> elements;
-  for (const auto& type : types) elements.push_back(element_type_named(type));
+  for (const auto& type : types) {
+    const auto element = element_type_named(type);
+    TORCH_CHECK(element, "unknown element type '", type, "'");
+    elements.push_back(*element);
+  }
   const auto op_kind = kind == "backward" ? OpKind::Backward : kind == "launch" ? OpKind::Launch : OpKind::Forward;
   std::string cubin;
   {
@@ -128,8 +132,6 @@ void bind_module(py::module_& m) {
              for (const auto& [name, op] : self.operators()) names.push_back(name);
              return names;
            })
-      .def(
-          "check", [](const Module& self, const std::string& name) { self.find(name); }, py::arg("name"))
       .def("cubin", &cubin_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
            py::arg("architecture") = "sm_90")
       .def(

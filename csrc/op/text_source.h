@@ -20,8 +20,6 @@ class TextSource {
   // Throws CompileError if the instantiation does not compile. The reference stays valid as long as this object.
   const DeviceText& text(const std::string& function, Direction direction, const std::vector<ElementType>& types);
 
-  const CompileRequest& request() const { return request_; }
-
   // Whether the user's source, imported files included, has this word anywhere.
   bool mentions(const std::string& word) const;
 

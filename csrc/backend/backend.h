@@ -14,6 +14,9 @@
 
 namespace torch_slang {
 
+// What compiled code checks as it runs: nothing; that indices are inside their views; or all that debug mode does.
+enum class Checks : int8_t { None, Bounds, All };
+
 // Everything that decides a compiled kernel, apart from the device. Its hash is the key in the disk cache.
 struct KernelSource {
   std::string op;                 // "slang::sqr_backward", for messages and logs
@@ -27,7 +30,7 @@ struct KernelSource {
       false;  // no two views overlap and none that is written overlaps itself: no-alias promises hold
   uint32_t block[3] = {0, 0, 0};  // threads a block where that is fixed for every launch, else zeros
   bool fast_math = false;
-  bool debug = false;
+  Checks checks = Checks::None;
 };
 
 struct LaunchShape {

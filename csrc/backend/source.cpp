@@ -76,7 +76,7 @@ std::string define(const char* name, int value) {
 std::string definitions(const KernelSource& source) {
   return define("TSL_VIEW_COUNT", source.view_count) + define("TSL_SLOT_COUNT", source.slot_count) +
          define("TSL_DIM_COUNT", source.dim_count) + define("TSL_INDEPENDENT", source.independent_views) +
-         define("TSL_DEBUG", source.debug) + define("TSL_BARRIERS", source.text.barriers) +
+         define("TSL_CHECKS", static_cast<int>(source.checks)) + define("TSL_BARRIERS", source.text.barriers) +
          define("TSL_WAVES", source.text.waves);
 }
 

@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +22,12 @@ enum class OpKind : int8_t;
 
 struct KernelOptions {
   bool fast_math = false;
-  bool debug = false;
+  std::optional<bool> debug;  // all checks, or none; else indices are checked on the CPU alone
+
+  Checks checks(c10::Device device) const {
+    if (debug) return *debug ? Checks::All : Checks::None;
+    return device.is_cpu() ? Checks::Bounds : Checks::None;
+  }
 };
 
 // What a kernel is specialised for.

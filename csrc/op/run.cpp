@@ -18,7 +18,7 @@ at::Tensor new_output(const Operator& op, int leaf, const Arguments& arguments, 
   const Leaf& self = op.function.leaves[leaf];
   const auto options = arguments.options(op, leaf);
   if (self.fill) return at::full_symint(sizes, *self.fill, options);
-  if (op.options.debug && c10::isFloatingType(options.dtype().toScalarType())) {
+  if (op.options.debug.value_or(false) && c10::isFloatingType(options.dtype().toScalarType())) {
     return at::full_symint(sizes, std::numeric_limits<double>::quiet_NaN(), options);
   }
   return at::empty_symint(sizes, options);

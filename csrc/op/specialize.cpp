@@ -86,7 +86,7 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const std::vec
   }
   source.independent_views = key.independent;
   source.fast_math = options.fast_math;
-  source.debug = options.debug;
+  source.checks = options.checks(key.device);
   return source;
 }
 

@@ -13,6 +13,26 @@
 
 enum { kTslMaxDims = 5 };
 
+// Note [gradient slots]
+//   Each differentiable view has a few slots of its own, beginning at its descriptor's `gradient_slots`. What they hold
+//   depends on how the gradient is gathered; only a backward fills them.
+//     every kind: owners    debug mode, else null: two words an element, the thread (1 + its linear index) that has loaded
+//                           it, and the one that has stored it, where only one may
+//     replicated: replicas  how many copies of the gradient there are; 1 where the kernel takes from it (an output)
+//                 stride    bytes from one to the next
+//     recorded:   values, indices   [N, threads] each: what to add, and where (the element's linear index, int64); null
+//                           where the kernel takes from the gradient: then all is added atomically
+//                 overflow  a count (unsigned 64-bit) of the additions that found no slot and were made atomically
+//   The memory of replicated and recorded gradients is of a type wide enough to add in: float for halves.
+enum TslGradientSlot {
+  kTslOwners = 0,
+  kTslReplicas = 1,
+  kTslReplicaStride = 2,
+  kTslValues = 1,
+  kTslIndices = 2,
+  kTslOverflow = 3,
+};
+
 struct TslView {
   unsigned char* data;
   long long strides[kTslMaxDims];  // bytes; 0 for expanded dimensions, may be negative
@@ -20,10 +40,32 @@ struct TslView {
   unsigned dimensionCount;
 };
 
+// What a check has found: the first fault of a launch. The access is then left out and the kernel goes on.
+enum TslFaultKind {
+  kTslNoFault = 0,
+  kTslOutOfBounds = 1,  // index[dimension] is not below `size`
+  kTslWrongRank = 2,    // `count` indices for a view of `size` dimensions
+  kTslNotFixed = 3,     // loadFixed at `index` while another lane of the wave loads another element
+  kTslUsedTwice = 4,    // loadUniform, loadOnce or storeOnce at `index`, which the thread `other` (linear) has used before
+};
+
+struct TslFault {
+  unsigned kind;  // written first, by compare-and-swap: whoever finds kTslNoFault writes the rest
+  int view;       // number in the argument block
+  int dimension;
+  unsigned count;  // of indices
+  unsigned index[kTslMaxDims];
+  unsigned size;
+  unsigned other;
+  unsigned file, line;  // of the user's statement; file is an index into DeviceText::files
+  unsigned thread[3], block[3];
+};
+
 struct TslHeader {
   unsigned grid[3];   // blocks, as the kernel sees gridDim
   unsigned block[3];  // threads, as the kernel sees blockDim
+  TslFault* fault;    // on the device; null where nothing is checked
 };
 
 static_assert(sizeof(TslView) == 72, "the run-time and device code must agree on TslView");
-static_assert(sizeof(TslHeader) == 24, "the run-time and device code must agree on TslHeader");
+static_assert(sizeof(TslHeader) == 32, "the run-time and device code must agree on TslHeader");

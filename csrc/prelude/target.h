@@ -32,8 +32,8 @@
 #define __align__(n) __attribute__((aligned(n)))
 #endif
 
-#ifndef TSL_DEBUG
-#define TSL_DEBUG 0
+#ifndef TSL_CHECKS
+#define TSL_CHECKS 0
 #endif
 #ifndef TSL_WAVES
 #define TSL_WAVES 0

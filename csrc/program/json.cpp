@@ -36,6 +36,9 @@ void fields(V& v, Leaf& l) {
   v("fill", l.fill);
   v("primal_view", l.primal_view);
   v("diff_view", l.diff_view);
+  v("accumulation", l.accumulation);
+  v("copies", l.copies);
+  v("gradient_slots", l.gradient_slots);
   v("slot", l.slot);
   v("pointer_slot", l.pointer_slot);
   v("gradient_slot", l.gradient_slot);
@@ -89,6 +92,7 @@ void fields(V& v, DeviceText& t) {
   v("body", t.body);
   v("barriers", t.barriers);
   v("waves", t.waves);
+  v("files", t.files);
   v("error", t.error);
 }
 
@@ -223,6 +227,9 @@ class Reader {
   }
   static void into(const json::value& value, const std::string& path, LeafKind& item) {
     named(value, path, item, leaf_kind_named);
+  }
+  static void into(const json::value& value, const std::string& path, Accumulation& item) {
+    named(value, path, item, accumulation_named);
   }
   template <class T, class Find>
   static void named(const json::value& value, const std::string& path, T& item, const Find& find) {

@@ -15,5 +15,6 @@ const char* name_of(LeafKind kind);           // "view"
 std::optional<ElementType> element_type_named(std::string_view name);  // "float32"
 std::optional<Direction> direction_named(std::string_view name);       // "forward"
 std::optional<LeafKind> leaf_kind_named(std::string_view name);
+std::optional<Accumulation> accumulation_named(std::string_view name);
 
 }  // namespace torch_slang

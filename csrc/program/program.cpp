@@ -31,6 +31,14 @@ const ElementFacts& facts_of(ElementType type) {
 
 constexpr const char* kDirections[] = {"forward", "backward", "jvp"};
 constexpr const char* kLeafKinds[] = {"view", "value"};
+constexpr const char* kAccumulations[] = {"atomic", "replicated", "recorded", "custom"};
+
+template <class T, size_t N>
+const char* name_at(const char* const (&names)[N], T item) {
+  const auto index = static_cast<size_t>(item);
+  TORCH_INTERNAL_ASSERT(index < N, names[0], " and its kin have no item ", index);
+  return names[index];
+}
 
 template <class T, size_t N>
 std::optional<T> find_name(const char* const (&names)[N], std::string_view name) {
@@ -47,17 +55,9 @@ const char* slang_name_of(ElementType type) { return facts_of(type).slang_name; 
 int64_t size_of(ElementType type) { return facts_of(type).size; }
 bool is_floating_point(ElementType type) { return facts_of(type).floating; }
 
-const char* name_of(Direction direction) {
-  const auto index = static_cast<size_t>(direction);
-  TORCH_INTERNAL_ASSERT(index < std::size(kDirections), "direction ", index);
-  return kDirections[index];
-}
-
-const char* name_of(LeafKind kind) {
-  const auto index = static_cast<size_t>(kind);
-  TORCH_INTERNAL_ASSERT(index < std::size(kLeafKinds), "leaf kind ", index);
-  return kLeafKinds[index];
-}
+const char* name_of(Direction direction) { return name_at(kDirections, direction); }
+const char* name_of(LeafKind kind) { return name_at(kLeafKinds, kind); }
+const char* name_of(Accumulation accumulation) { return name_at(kAccumulations, accumulation); }
 
 std::optional<ElementType> element_type_named(std::string_view name) {
   for (size_t i = 0; i < std::size(kElements); ++i) {
@@ -68,5 +68,8 @@ std::optional<ElementType> element_type_named(std::string_view name) {
 
 std::optional<Direction> direction_named(std::string_view name) { return find_name<Direction>(kDirections, name); }
 std::optional<LeafKind> leaf_kind_named(std::string_view name) { return find_name<LeafKind>(kLeafKinds, name); }
+std::optional<Accumulation> accumulation_named(std::string_view name) {
+  return find_name<Accumulation>(kAccumulations, name);
+}
 
 }  // namespace torch_slang

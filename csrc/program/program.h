@@ -35,6 +35,11 @@ struct Element {
 
 enum class LeafKind : int8_t { View, Value };
 
+// How the gradient of a differentiable view is gathered: by atomic additions (DiffTensorView, DiffTensorViewAA), in
+// replicas of the gradient's memory (DiffTensorViewR<T, N>), as recorded (index, value) pairs (DiffTensorViewASR<T, N>),
+// or by a wrapper of the user's own.
+enum class Accumulation : int8_t { Atomic, Replicated, Recorded, Custom };
+
 // One flattened argument: a tensor view, or a value (scalar, vector, matrix, array). Fields of struct parameters become
 // leaves named `parameter_field`.
 struct Leaf {
@@ -51,6 +56,9 @@ struct Leaf {
   std::optional<double> fill;  // [Fill(v)]
   int primal_view = -1;  // indices into the argument block's views
   int diff_view = -1;  // -1: none
+  Accumulation accumulation = Accumulation::Atomic;
+  int copies = 0;  // N: replicas, or recorded pairs a thread
+  int gradient_slots = -1;  // first of the slots that describe the gradient's memory: Note [gradient slots] in abi.h
   // Values.
   int slot = -1;  // first of the slots with the components, row-major
   int pointer_slot = -1;  // differentiable values: a device pointer to the components, or null: use the slots
@@ -107,6 +115,7 @@ struct DeviceText {
   std::string body;
   bool barriers = false;  // group-shared memory or barriers: a block's threads meet
   bool waves = false;  // wave operations: lanes meet
+  std::vector<std::string> files;  // that TSL_AT(file, line) in `body` names by index: where the user's statements stand
   std::string error;  // not empty: this instantiation does not compile (Slang's diagnostics)
 };
 
@@ -142,6 +151,7 @@ struct CompileRequest {
 
 const char* name_of(ElementType type);  // "float32"
 const char* name_of(Direction direction);
+const char* name_of(Accumulation accumulation);
 int64_t size_of(ElementType type);  // bytes
 bool is_floating_point(ElementType type);
 

@@ -2,7 +2,6 @@
 
 #include <c10/util/Exception.h>
 
-#include "backend/cpu/index_fault.h"
 #include "backend/cpu/thread_block.h"
 #include "backend/launch_shape.h"
 #include "backend/source.h"
@@ -24,8 +23,6 @@ CpuKernel::CpuKernel(const KernelSource& source, DynamicLibrary library, std::se
   } else {
     run_blocks_ = library_.function<RunBlocks>(kRunBlocks);
   }
-  // Only objects compiled in debug mode have the pointer.
-  if (void* pointer = library_.find(kReportIndex)) *static_cast<ReportIndex**>(pointer) = &IndexFaults::report;
 }
 
 // Independent threads: rows long enough for vector loops, blocks few enough to share. Threads that meet: each has a stack.
@@ -47,13 +44,11 @@ void CpuKernel::check_args(size_t args_size) const {
 }
 
 void CpuKernel::run_blocks(const LaunchShape& shape, const void* args, int64_t first, int64_t last) const {
-  IndexFaults faults;
   if (run_thread_ != nullptr) {
     run_meeting_blocks(shape, args, first, last);
   } else {
     run_blocks_(args, static_cast<unsigned long long>(first), static_cast<unsigned long long>(last));
   }
-  faults.check(op_);
 }
 
 void CpuKernel::run_meeting_blocks(const LaunchShape& shape, const void* args, int64_t first, int64_t last) const {

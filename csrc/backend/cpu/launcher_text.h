@@ -17,10 +17,6 @@ using RunThread = void(const void* args, TslHostThread* self, const unsigned* bl
                        const unsigned* thread_index);
 inline constexpr const char* kRunThread = "tsl_run_thread";
 
-// In debug mode an object calls the function here (if not null) for an index outside its view.
-using ReportIndex = void(int view, int dimension, unsigned index, unsigned size);
-inline constexpr const char* kReportIndex = "tsl_report_index";
-
 // Whether the kernel's threads meet: then it has kRunThread, else kRunBlocks.
 bool threads_meet(const KernelSource& source);
 

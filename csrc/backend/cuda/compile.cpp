@@ -129,7 +129,7 @@ std::vector<std::string> cuda_options(const KernelSource& source) {
     options.push_back("--include-path=" + headers);
   }
   if (source.fast_math) options.emplace_back("--use_fast_math");
-  if (source.debug) options.emplace_back("-lineinfo");
+  if (source.checks != Checks::None) options.emplace_back("-lineinfo");
   return options;
 }
 

@@ -48,7 +48,8 @@ std::string undefine_macros(const CompileRequest& request) {
   return text;
 }
 
-Session::Session(const CompileRequest& request, Library library) : files_(undefine_macros(request) + "#line 1\n") {
+Session::Session(const CompileRequest& request, Library library)
+    : files_(undefine_macros(request) + "#line 1\n", request.defines) {
   SlangGlobalSessionDesc global_desc = {};
   check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
   global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);

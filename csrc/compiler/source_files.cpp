@@ -6,6 +6,7 @@
 #include "common/hash.h"
 #include "compiler/com.h"
 #include "compiler/library.h"
+#include "compiler/placeholders.h"
 #include "compiler/tokens.h"
 
 namespace torch_slang {
@@ -39,7 +40,7 @@ const std::string* SourceFiles::read(const std::string& path) {
   digests_[absolute] = content ? digest_of(*content) : "";
   if (!content) return nullptr;
   std::string& kept = contents_[absolute];
-  kept = *content;
+  kept = fill_placeholders(*content, defines_);
   return &kept;
 }
 

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program/program.h"
@@ -17,8 +18,11 @@ inline constexpr const char* kLibraryFolder = "/torch_slang.library/";
 // Lives as long as the session that reads through it; owned by C++, so COM's counting does nothing.
 class SourceFiles final : public ISlangFileSystem {
  public:
-  // `library_head`: stands in front of each file of the library.
-  explicit SourceFiles(std::string library_head) : library_head_(std::move(library_head)) {}
+  using Defines = std::vector<std::pair<std::string, std::string>>;
+
+  // `library_head`: stands in front of each file of the library. `defines`: their %NAME% is filled in every file on disk.
+  explicit SourceFiles(std::string library_head, Defines defines)
+      : library_head_(std::move(library_head)), defines_(std::move(defines)) {}
 
   std::string read_or_throw(const std::string& path);  // a c10::Error that names it
   bool exists(const std::string& path) { return read(path) != nullptr; }  // either answer goes into the record
@@ -34,6 +38,7 @@ class SourceFiles final : public ISlangFileSystem {
   const std::string* read(const std::string& path);  // null: there is none
 
   std::string library_head_;
+  Defines defines_;
   std::map<std::string, std::string> contents_;
   std::map<std::string, std::string> digests_;  // empty: not there
 };

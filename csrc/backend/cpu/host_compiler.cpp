@@ -87,7 +87,11 @@ std::vector<std::string> host_compiler_flags(bool fast_math) {
       "-fno-exceptions", "-fno-rtti",
       // Kernels have equal names for different things: none may be shared between objects.
       "-fvisibility=hidden"};
-  if (fast_math) flags.insert(flags.end(), {"-ffast-math", "-DTSL_FAST_MATH"});
+  // Not -ffast-math, which would take isnan away and, linked, flush denormals in the whole process. The macro makes glibc
+  // declare its vector versions of exp, sin and the like.
+  if (fast_math) {
+    flags.insert(flags.end(), {"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-D__FAST_MATH__=1"});
+  }
   for (std::string& word : split_words(environment_or("TORCH_SLANG_CXXFLAGS", ""))) flags.push_back(std::move(word));
   return flags;
 }

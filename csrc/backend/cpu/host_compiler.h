@@ -5,7 +5,9 @@
 //   (-ffp-contract=fast, as NVRTC's --fmad=true; the CUDA and the CPU result then differ in rounding only, and either is
 //   at least as exact as without), no errno (-fno-math-errno), no floating-point exceptions (-fno-trapping-math, which
 //   lets guarded arithmetic vectorise), memory may be seen as another type (-fno-strict-aliasing). Infinities, NaN and signed zeros are kept.
-//   fast_math adds -ffast-math and defines TSL_FAST_MATH.
+//   fast_math lets sums be reordered, divisions become products and the sign of zero be lost, and takes vector versions of
+//   exp, sin and the like. Infinities and NaN stay, as with NVRTC's --use_fast_math, and so does the process's treatment of
+//   denormals.
 #pragma once
 
 #include <string>

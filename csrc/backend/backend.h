@@ -57,6 +57,8 @@ class Backend {
   virtual std::shared_ptr<const Kernel> load(const KernelSource& source, c10::Device device) = 0;
   // Throws LaunchError naming op, grid, block and the limit if the device cannot launch this shape.
   virtual void check_launch(const std::string& op, const LaunchShape& shape, c10::Device device) = 0;
+  // Whether the device's current stream is being captured into a graph, so that nobody may wait for it.
+  virtual bool is_capturing(c10::Device device) = 0;
 };
 
 Backend& cpu_backend();

@@ -37,9 +37,11 @@ std::string dtype_text(c10::ScalarType type) {
 struct Given {
   const at::Tensor* tensor;
   const Leaf* leaf;
-  bool is_gradient;
-  std::string name() const { return is_gradient ? "grad_" + leaf->name : leaf->name; }
+  const char* prefix;  // "grad_"
+  std::string name() const { return prefix + leaf->name; }
 };
+
+const char* gradient_prefix(OpKind kind) { return kind == OpKind::LaunchJvp ? "tangent_" : "grad_"; }
 
 class Reader {
  public:
@@ -48,7 +50,7 @@ class Reader {
     const size_t leaves = op.function.leaves.size();
     result_.tensors.resize(leaves);
     result_.numbers.resize(leaves, nullptr);
-    if (kind == OpKind::Backward) result_.grad_outputs.resize(leaves);
+    if (direction_of(kind) != Direction::Forward) result_.gradients.resize(leaves);
     read(stack);
     collect();
     check_devices();
@@ -74,7 +76,9 @@ class Reader {
             result_.numbers[leaf] = &stack[i];
           }
           break;
-        case OpArgument::Role::GradOutput: result_.grad_outputs[leaf] = stack[i].toTensor(); break;
+        case OpArgument::Role::Gradient:
+          if (stack[i].isTensor()) result_.gradients[leaf] = stack[i].toTensor();
+          break;
         case OpArgument::Role::Mask: read_mask(stack[i]); break;
         case OpArgument::Role::BlockSize: read_extent(stack[i], "block_size", result_.block_size); break;
         case OpArgument::Role::GridSize: read_extent(stack[i], "grid_size", result_.grid_size); break;
@@ -84,9 +88,10 @@ class Reader {
 
   void collect() {
     for (const bool gradients : {false, true}) {
-      const auto& tensors = gradients ? result_.grad_outputs : result_.tensors;
+      const char* prefix = gradients ? gradient_prefix(kind_) : "";
+      const auto& tensors = gradients ? result_.gradients : result_.tensors;
       for (size_t i = 0; i < tensors.size(); ++i) {
-        if (tensors[i].defined()) given_.push_back({&tensors[i], &op_.function.leaves[i], gradients});
+        if (tensors[i].defined()) given_.push_back({&tensors[i], &op_.function.leaves[i], prefix});
       }
     }
   }
@@ -179,6 +184,11 @@ c10::ArrayRef<Int> sizes_of(const at::Tensor& tensor) {
 }
 
 template <class Int>
+Sizes<Int> to_sizes(c10::ArrayRef<Int> sizes) {
+  return Sizes<Int>(sizes.begin(), sizes.end());
+}
+
+template <class Int>
 Int integer_of(const c10::IValue& value) {
   if constexpr (std::is_same_v<Int, int64_t>) {
     return value.isBool() ? static_cast<int64_t>(value.toBool()) : value.toInt();
@@ -256,12 +266,15 @@ Bound<Int> bind_arguments(const Operator& op, OpKind kind, const Arguments& argu
     }
   }
   Bound<Int> bound = op.shapes.bind<Int>(sizes, values, name);
-  for (size_t i = 0; i < arguments.grad_outputs.size(); ++i) {
-    const at::Tensor& grad = arguments.grad_outputs[i];
+  for (size_t i = 0; i < arguments.gradients.size(); ++i) {
+    const at::Tensor& grad = arguments.gradients[i];
     if (!grad.defined()) continue;
-    const Sizes<Int> expected = op.shapes.output_sizes<Int>(static_cast<int>(i), bound);
-    TORCH_CHECK(same_sizes<Int>(sizes_of<Int>(grad), expected), name, ": expected grad_", leaves[i].name,
-                " to have the output's shape ", c10::ArrayRef<Int>(expected), ", but got ", sizes_of<Int>(grad));
+    const at::Tensor& own = arguments.tensors[i];
+    const Sizes<Int> expected =
+        own.defined() ? to_sizes(sizes_of<Int>(own)) : op.shapes.output_sizes<Int>(static_cast<int>(i), bound);
+    TORCH_CHECK(same_sizes<Int>(sizes_of<Int>(grad), expected), name, ": expected ", gradient_prefix(kind),
+                leaves[i].name, " to have ", own.defined() ? "the shape of " + leaves[i].name : "the output's shape", " ",
+                c10::ArrayRef<Int>(expected), ", but got ", sizes_of<Int>(grad));
   }
   return bound;
 }

@@ -14,7 +14,7 @@ namespace torch_slang {
 
 struct Arguments {
   c10::SmallVector<at::Tensor, 8> tensors;  // by leaf; undefined if it is not a tensor argument
-  c10::SmallVector<at::Tensor, 8> grad_outputs;  // by leaf; empty unless a backward
+  c10::SmallVector<at::Tensor, 8> gradients;  // by leaf: of outputs in a backward, of all in a launch, or tangents
   c10::SmallVector<const c10::IValue*, 8> numbers;  // by leaf; null if it is not a number
   c10::SmallVector<bool, 4> mask;  // by differentiable argument; empty unless a backward
   c10::SmallVector<int64_t, 3> block_size, grid_size;  // empty unless a launch

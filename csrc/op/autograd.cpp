@@ -40,7 +40,7 @@ int requiring_grad(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> a
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].isTensor() || !arguments[i].toTensor().defined() || !arguments[i].toTensor().requires_grad())
       continue;
-    if (!only_differentiable || meaning[i].role == OpArgument::Role::GradOutput ||
+    if (!only_differentiable || meaning[i].role == OpArgument::Role::Gradient ||
         op.function.leaves[meaning[i].leaf].differentiable) {
       return static_cast<int>(i);
     }
@@ -59,11 +59,11 @@ void bump_versions(const c10::OperatorHandle& handle, const std::vector<c10::IVa
   }
 }
 
-void call_launch(const Operator& op, const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
-  const size_t count = op.signature(OpKind::Launch)->arguments.size();
-  const auto view = torch::jit::last(*stack, count);
-  const int culprit = requiring_grad(op, OpKind::Launch, view, false);
-  TORCH_CHECK(culprit < 0, op.qualified(OpKind::Launch), ": ", name_of_argument(handle, culprit),
+void call_launch(const Operator& op, OpKind kind, const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                 Stack* stack) {
+  const auto view = torch::jit::last(*stack, op.signature(kind)->arguments.size());
+  const int culprit = requiring_grad(op, kind, view, false);
+  TORCH_CHECK(culprit < 0, op.qualified(kind), ": ", name_of_argument(handle, culprit),
               " requires grad, but a launch op is not differentiable: ",
               op.signature(OpKind::Forward) != nullptr ? "call " + op.qualified(OpKind::Forward) + ", or " : "",
               "launch under torch.no_grad()");
@@ -125,7 +125,9 @@ void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::Dispatch
   switch (kind_) {
     case OpKind::Forward: return call_forward(family_, op, handle, keys, stack);
     case OpKind::Backward: return call_backward(*op, handle, keys, stack);
-    case OpKind::Launch: return call_launch(*op, handle, keys, stack);
+    case OpKind::Launch:
+    case OpKind::LaunchJvp:
+    case OpKind::LaunchBackward: return call_launch(*op, kind_, handle, keys, stack);
   }
 }
 

@@ -35,7 +35,7 @@ ag::variable_list call_backward(const RegisteredFamily& family, const Operator& 
   torch::jit::Stack stack;
   auto next = recorded.begin();
   for (const auto& [role, leaf] : op.signature(OpKind::Backward)->arguments) {
-    if (role == OpArgument::Role::GradOutput) {
+    if (role == OpArgument::Role::Gradient) {
       const size_t output = std::find(op.outputs.begin(), op.outputs.end(), leaf) - op.outputs.begin();
       at::OptionalDeviceGuard guard;
       stack.emplace_back(grads[output].defined() ? grads[output] : results[output].zeros(guard));

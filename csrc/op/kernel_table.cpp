@@ -143,6 +143,7 @@ std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const 
   loaded->kernel = backend.load(source, key.device);
   check_written_views(op, key, *loaded->kernel);
   loaded->unused = unused_inputs(op, key, *loaded->kernel);
+  loaded->gradients = gradient_uses(op, *loaded->kernel);
   loaded->scratch_outputs = outputs_read_back(op, key, *loaded->kernel);
   if (!loaded->scratch_outputs.empty()) {
     check_stored_values(op, key, loaded->scratch_outputs);

@@ -41,8 +41,15 @@ struct KernelKey {
   bool operator==(const KernelKey& other) const;
 };
 
+// What a kernel does with the gradient of one leaf.
+struct GradientUse {
+  bool taken = false;  // an element's gradient is taken and zero left behind: the kernel stores to the view
+  bool added = false;  // it is added to atomically
+};
+
 struct LoadedKernel {
   std::shared_ptr<const Kernel> kernel;
+  std::vector<GradientUse> gradients;  // by leaf
   std::vector<int> scratch_outputs;  // Backward: outputs whose values the kernel reads back, so they need memory
   std::vector<bool> unused;          // Backward, by leaf: inputs whose values the kernel never looks at
 };

@@ -6,9 +6,11 @@
 #include <c10/util/Exception.h>
 #include <c10/util/Half.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
+#include "op/faults.h"
 #include "op/specialize.h"
 
 namespace torch_slang {
@@ -189,20 +191,36 @@ void Launcher::set_primal(int index, const at::Tensor& tensor) {
     return;
   }
   if (known_backward_ != nullptr && known_backward_->unused[index]) return;  // sizes are in the block already
-  const bool may_be_written = kind_ == OpKind::Launch && !leaf.is_in;
-  if (kind_ == OpKind::Launch) launch_views_.emplace_back(tensor, may_be_written);
+  const bool may_be_written = is_launch(kind_) && !leaf.is_in;
+  if (is_launch(kind_)) launch_views_.emplace_back(tensor, may_be_written);
   write_view(leaf.primal_view, index, tensor, may_be_written);
 }
 
 void Launcher::set_gradient(int index, const at::Tensor& tensor) {
   const Leaf& leaf = op_.function.leaves[index];
   if (leaf.kind == LeafKind::View) {
-    write_view(leaf.diff_view, index, tensor, false);
+    if (is_launch(kind_)) note_written(tensor);
+    write_view(leaf.diff_view, index, tensor, is_launch(kind_));
     return;
   }
   void* data = tensor.mutable_data_ptr();
   write(op_.layout.slot_offset(leaf.gradient_slot), &data, sizeof data);
 }
+
+void Launcher::set_tangent(int index, const at::Tensor& tensor) {
+  const Leaf& leaf = op_.function.leaves[index];
+  if (leaf.kind == LeafKind::View) {
+    launch_views_.emplace_back(tensor, !leaf.is_in);
+    write_view(leaf.diff_view, index, tensor, !leaf.is_in);
+    return;
+  }
+  kept_.push_back(tensor.to(arguments_.device).contiguous());
+  set_slot(leaf.gradient_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
+}
+
+void Launcher::set_slot(int slot, uint64_t value) { write(op_.layout.slot_offset(slot), &value, sizeof value); }
+
+void Launcher::note_written(const at::Tensor& tensor) { launch_views_.emplace_back(tensor, true); }
 
 // Functional ops write only to memory of their own; a launch op writes where the caller says.
 bool Launcher::views_are_independent() const {
@@ -217,9 +235,13 @@ bool Launcher::views_are_independent() const {
   return true;
 }
 
-std::shared_ptr<const LoadedKernel> Launcher::kernel() {
-  return op_.kernels.get(op_, {kind_, dense_, views_are_independent(), arguments_.device, arguments_.types});
+KernelKey Launcher::key() const {
+  return {kind_, dense_, views_are_independent(), arguments_.device, arguments_.types};
 }
+
+std::shared_ptr<const LoadedKernel> Launcher::kernel() { return op_.kernels.get(op_, key()); }
+
+bool Launcher::is_captured() const { return backend_for(arguments_.device.type()).is_capturing(arguments_.device); }
 
 void Launcher::check_skipped(const LoadedKernel& loaded) const {
   if (known_backward_ == nullptr) return;
@@ -243,9 +265,10 @@ void Launcher::check_copies() const {
   }
 }
 
-LaunchShape Launcher::choose_shape(const Sizes<int64_t>& total, const Kernel& kernel) const {
+LaunchShape Launcher::shape(const Kernel& kernel) const {
   static constexpr uint32_t kBlock2[3] = {32, 8, 1};
   static constexpr uint32_t kBlock3[3] = {8, 8, 4};
+  const Sizes<int64_t> total = op_.shapes.launch_total(bound_);
   const auto& given = op_.function.block_size;
   const int rank = total[2] > 1 ? 3 : total[1] > 1 ? 2 : 1;
   LaunchShape shape;
@@ -263,19 +286,19 @@ LaunchShape Launcher::choose_shape(const Sizes<int64_t>& total, const Kernel& ke
   return shape;
 }
 
-void Launcher::launch(const Kernel& kernel) {
-  const Sizes<int64_t> total = op_.shapes.launch_total(bound_);
-  if (total[0] == 0 || total[1] == 0 || total[2] == 0) return;
-  launch(kernel, choose_shape(total, kernel));
-}
-
 void Launcher::launch(const Kernel& kernel, const LaunchShape& shape) {
+  if (shape.grid[0] == 0 || shape.grid[1] == 0 || shape.grid[2] == 0) return;
   check_copies();
   backend_for(arguments_.device.type()).check_launch(name_, shape, arguments_.device);
-  std::memcpy(block_.data(), shape.grid, sizeof shape.grid);
-  std::memcpy(block_.data() + sizeof shape.grid, shape.block, sizeof shape.block);
+  FaultRecord faults(op_, key());
+  TslHeader header = {};
+  std::copy(std::begin(shape.grid), std::end(shape.grid), header.grid);
+  std::copy(std::begin(shape.block), std::end(shape.block), header.block);
+  header.fault = faults.address();
+  write(0, &header, sizeof header);
   kernel.launch(shape, block_.data(), block_.size());
   for (const auto& [caller, copy] : copied_) caller.copy_(copy);
+  if (header.fault != nullptr && !is_captured()) faults.check();
 }
 
 }  // namespace torch_slang

@@ -22,6 +22,10 @@ class Launcher {
   // that was given none is absent.
   void set_primal(int leaf, const at::Tensor& tensor);
   void set_gradient(int leaf, const at::Tensor& tensor);
+  void set_tangent(int leaf, const at::Tensor& tensor);
+  void set_slot(int slot, uint64_t value);
+  // A tensor of a launch that the caller's memory stands for, and that is written without being a view of the kernel.
+  void note_written(const at::Tensor& tensor);
 
   // The kernel for what was set so far; compiles at first need.
   std::shared_ptr<const LoadedKernel> kernel();
@@ -29,10 +33,12 @@ class Launcher {
   // Inputs that an earlier backward did not look at have no memory here: this kernel must not look at them either.
   void check_skipped(const LoadedKernel& loaded) const;
 
-  // Threads as LaunchTotal says, blocks as BlockSize or the backend says. Nothing is launched for no threads.
-  void launch(const Kernel& kernel);
-  // Blocks and threads as the caller says; views that had to be copied are copied back.
+  // Threads as LaunchTotal says, blocks as BlockSize or the backend says; no blocks if there are no threads.
+  LaunchShape shape(const Kernel& kernel) const;
+  // Nothing is launched for no blocks. Views that had to be copied are copied back. Throws what the kernel's checks found.
   void launch(const Kernel& kernel, const LaunchShape& shape);
+  // The stream is being captured: nobody may wait for it.
+  bool is_captured() const;
 
  private:
   void write(size_t offset, const void* data, size_t size);
@@ -43,7 +49,7 @@ class Launcher {
   at::Tensor packed_copy(const at::Tensor& given) const;
   void write_absent_sizes(int view, int leaf);
   ViewCut cut_of(int leaf) const;
-  LaunchShape choose_shape(const Sizes<int64_t>& total, const Kernel& kernel) const;
+  KernelKey key() const;
   bool views_are_independent() const;
   void check_copies() const;
 

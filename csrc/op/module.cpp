@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <set>
 
 #include "common/environment.h"
 #include "common/files.h"
@@ -102,18 +103,24 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
     : identity_(std::move(identity)), ns_(options.ns), program_(std::move(program)) {
   const auto texts = std::make_shared<TextSource>(request, program_);
   const auto constants = integer_defines(options);
-  const KernelOptions kernel_options{options.fast_math,
-                                     options.debug.value_or(environment_flag("TORCH_SLANG_DEBUG", false))};
+  KernelOptions kernel_options{options.fast_math, options.debug};
+  if (!options.debug && environment("TORCH_SLANG_DEBUG")) {
+    kernel_options.debug = environment_flag("TORCH_SLANG_DEBUG", false);
+  }
   Program annotated;
   annotated.functions = annotate(program_->functions, options.annotations);
   digest_ = digest_of(to_json(annotated));
+  std::set<std::string> kernels;
+  for (const Function& function : annotated.functions) {
+    if (function.is_kernel) kernels.insert(function.name);
+  }
   for (const Function& function : annotated.functions) {
     if (!function.is_kernel) continue;
     if (!function.refusal.empty()) {
       log_info(request.path, ": ", function.name, " is no operator: ", function.refusal);
       continue;
     }
-    const auto op = std::make_shared<Operator>(ns_, function, constants, texts, kernel_options);
+    const auto op = std::make_shared<Operator>(ns_, function, constants, texts, kernel_options, kernels);
     TORCH_CHECK(operators_.emplace(function.name, op).second, request.path, ": two kernels are named ", function.name);
   }
 }

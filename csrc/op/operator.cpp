@@ -7,8 +7,19 @@
 
 namespace torch_slang {
 
+Direction direction_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::Backward:
+    case OpKind::LaunchBackward: return Direction::Backward;
+    case OpKind::LaunchJvp: return Direction::Jvp;
+    case OpKind::Forward:
+    case OpKind::Launch: break;
+  }
+  return Direction::Forward;
+}
+
 Operator::Operator(std::string ns_, Function function_, const std::vector<std::pair<std::string, int64_t>>& constants,
-                   std::shared_ptr<TextSource> texts_, KernelOptions options_)
+                   std::shared_ptr<TextSource> texts_, KernelOptions options_, const std::set<std::string>& kernels_)
     : ns(std::move(ns_)),
       function(std::move(function_)),
       shapes(ns + "::" + function.name, function, constants),
@@ -28,8 +39,10 @@ Operator::Operator(std::string ns_, Function function_, const std::vector<std::p
     (leaf.is_output ? grad_outputs : differentiable).push_back(index);
   }
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    signatures[kind] = make_signature(*this, static_cast<OpKind>(kind));
-    if (signatures[kind]) qualified_names[kind] = ns + "::" + signatures[kind]->name;
+    auto signature = make_signature(*this, static_cast<OpKind>(kind));
+    if (signature == nullptr || (is_launch(static_cast<OpKind>(kind)) && kernels_.count(signature->name) != 0)) continue;
+    qualified_names[kind] = ns + "::" + signature->name;
+    signatures[kind] = std::move(signature);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <ATen/core/function_schema.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,14 +18,21 @@
 
 namespace torch_slang {
 
-enum class OpKind : int8_t { Forward, Backward, Launch };
-constexpr int kOpKinds = 3;
+// LaunchJvp and LaunchBackward: the derivatives of the kernel, with all their memory given and a launch of the caller's.
+enum class OpKind : int8_t { Forward, Backward, Launch, LaunchJvp, LaunchBackward };
+constexpr int kOpKinds = 5;
+
+inline bool is_launch(OpKind kind) {
+  return kind == OpKind::Launch || kind == OpKind::LaunchJvp || kind == OpKind::LaunchBackward;
+}
+Direction direction_of(OpKind kind);  // of the device text that it runs
 
 // Where an argument of a registered op comes from.
 struct OpArgument {
-  enum class Role : int8_t { Leaf, GradOutput, Mask, BlockSize, GridSize };
+  // Gradient: of an output, in a backward; of any leaf (or its tangent), in a launch.
+  enum class Role : int8_t { Leaf, Gradient, Mask, BlockSize, GridSize };
   Role role = Role::Leaf;
-  int leaf = -1;  // for Leaf and GradOutput
+  int leaf = -1;  // for Leaf and Gradient
 };
 
 // One registered op of the family: its schema, and what its arguments and results mean.
@@ -36,8 +44,9 @@ struct OpSignature {
 };
 
 struct Operator : std::enable_shared_from_this<Operator> {
+  // `kernels`: names of the module's kernels, which its launch operators ("sqr_bwd") do not take away from them.
   Operator(std::string ns, Function function, const std::vector<std::pair<std::string, int64_t>>& constants,
-           std::shared_ptr<TextSource> texts, KernelOptions options);
+           std::shared_ptr<TextSource> texts, KernelOptions options, const std::set<std::string>& kernels = {});
   Operator(const Operator&) = delete;
   Operator& operator=(const Operator&) = delete;
 

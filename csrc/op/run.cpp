@@ -1,13 +1,14 @@
 #include "op/run.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "op/gradients.h"
 #include "op/launcher.h"
 
 namespace torch_slang {
@@ -46,32 +47,22 @@ Results run_forward(const Operator& op, const Arguments& arguments, const Bound<
   set_inputs(arguments, launcher);
   Results results = new_outputs(op, arguments, bound);
   for (size_t i = 0; i < results.size(); ++i) launcher.set_primal(op.outputs[i], results[i]);
-  launcher.launch(*launcher.kernel()->kernel);
+  const auto loaded = launcher.kernel();
+  launcher.launch(*loaded->kernel, launcher.shape(*loaded->kernel));
   return results;
 }
 
-// Note [gradient memory]
-//   Wanted gradients start as zeros and are added to; unwanted ones have no memory and no stores. A kernel takes the
-//   gradient of each stored output element and leaves zero behind, so it works on a copy of the caller's. A gradient of a
-//   CPU scalar beside CUDA views is accumulated on the device and moved when it is complete.
 Results run_backward(const Operator& op, const Arguments& arguments, const Bound<int64_t>& bound) {
   Results results(op.differentiable.size());
   if (std::none_of(arguments.mask.begin(), arguments.mask.end(), [](bool wanted) { return wanted; })) return results;
   Launcher launcher(op, OpKind::Backward, arguments, bound);
   set_inputs(arguments, launcher);
-  Results taken;
+  Gradients gradients(op, OpKind::Backward, arguments, launcher);
   for (const int leaf : op.grad_outputs) {
-    const at::Tensor& grad = arguments.grad_outputs[leaf];
-    if (!grad.defined()) continue;
-    taken.push_back(grad.clone(at::MemoryFormat::Contiguous));
-    launcher.set_gradient(leaf, taken.back());
+    if (arguments.gradients[leaf].defined()) gradients.give(leaf, arguments.gradients[leaf]);
   }
-  Results on_device(results.size());
   for (size_t i = 0; i < results.size(); ++i) {
-    if (!arguments.mask[i]) continue;
-    const int leaf = op.differentiable[i];
-    on_device[i] = at::zeros(arguments.tensors[leaf].sizes(), arguments.options(op, leaf));
-    launcher.set_gradient(leaf, on_device[i]);
+    if (arguments.mask[i]) gradients.want(op.differentiable[i]);
   }
   const auto loaded = launcher.kernel();
   launcher.check_skipped(*loaded);
@@ -82,22 +73,46 @@ Results run_backward(const Operator& op, const Arguments& arguments, const Bound
     scratch.push_back(new_output(op, leaf, arguments, symbolic));
     launcher.set_primal(leaf, scratch.back());
   }
-  launcher.launch(*loaded->kernel);
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (on_device[i].defined()) results[i] = on_device[i].to(arguments.tensors[op.differentiable[i]].device());
-  }
+  const LaunchShape shape = launcher.shape(*loaded->kernel);
+  gradients.prepare(*loaded, shape);
+  launcher.launch(*loaded->kernel, shape);
+  gradients.finish();
+  for (size_t i = 0; i < results.size(); ++i) results[i] = gradients.take_result(op.differentiable[i]);
   return results;
 }
 
-void run_launch(const Operator& op, const Arguments& arguments, const Bound<int64_t>& bound) {
-  Launcher launcher(op, OpKind::Launch, arguments, bound);
+// Threads take gradients and leave zero behind: elements that are one memory would get one another's.
+void check_overlap(const Operator& op, int leaf, const at::Tensor& gradient) {
+  TORCH_CHECK(at::has_internal_overlap(gradient) != at::MemOverlap::Yes, op.qualified(OpKind::LaunchBackward),
+              ": expected the elements of grad_", op.function.leaves[leaf].name,
+              " to have memory of their own, but it is expanded, with strides ", gradient.strides(),
+              ": pass grad.contiguous()");
+}
+
+void run_launch(const Operator& op, OpKind kind, const Arguments& arguments, const Bound<int64_t>& bound) {
+  Launcher launcher(op, kind, arguments, bound);
+  Gradients gradients(op, kind, arguments, launcher);
   set_inputs(arguments, launcher);
+  for (size_t i = 0; i < arguments.gradients.size(); ++i) {
+    const at::Tensor& gradient = arguments.gradients[i];
+    const int leaf = static_cast<int>(i);
+    if (!gradient.defined()) continue;
+    if (kind == OpKind::LaunchJvp) {
+      launcher.set_tangent(leaf, gradient);
+    } else {
+      check_overlap(op, leaf, gradient);
+      gradients.want(leaf, gradient);
+    }
+  }
   LaunchShape shape;
   for (size_t i = 0; i < 3; ++i) {
     shape.block[i] = static_cast<uint32_t>(arguments.block_size[i]);
     shape.grid[i] = static_cast<uint32_t>(arguments.grid_size[i]);
   }
-  launcher.launch(*launcher.kernel()->kernel, shape);
+  const auto loaded = launcher.kernel();
+  gradients.prepare(*loaded, shape);
+  launcher.launch(*loaded->kernel, shape);
+  gradients.finish();
 }
 
 // What a real launch would refuse when it makes its views, as far as sizes are known.
@@ -129,9 +144,11 @@ Results run(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   switch (kind) {
     case OpKind::Forward: return run_forward(op, arguments, bound);
     case OpKind::Backward: return run_backward(op, arguments, bound);
-    case OpKind::Launch: run_launch(op, arguments, bound); return {};
+    case OpKind::Launch:
+    case OpKind::LaunchJvp:
+    case OpKind::LaunchBackward: run_launch(op, kind, arguments, bound); break;
   }
-  TORCH_INTERNAL_ASSERT(false, "unknown kind of op");
+  return {};
 }
 
 Results run_meta(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {

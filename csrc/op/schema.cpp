@@ -90,7 +90,7 @@ void fill_forward(const Operator& op, ArgumentList& list, OpSignature& signature
 
 void fill_backward(const Operator& op, ArgumentList& list, OpSignature& signature) {
   for (const int leaf : op.grad_outputs) {
-    list.add("Tensor", "grad_" + op.function.leaves[leaf].name, "", {OpArgument::Role::GradOutput, leaf});
+    list.add("Tensor", "grad_" + op.function.leaves[leaf].name, "", {OpArgument::Role::Gradient, leaf});
   }
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     if (!op.function.leaves[i].is_output) add_leaf(list, op, static_cast<int>(i), false, nullptr);
@@ -99,9 +99,18 @@ void fill_backward(const Operator& op, ArgumentList& list, OpSignature& signatur
   signature.results = op.differentiable;
 }
 
-void fill_launch(const Operator& op, ArgumentList& list) {
+// Each leaf, and for a derivative its gradient or tangent behind it, which is added to, or written.
+void fill_launch(const Operator& op, OpKind kind, ArgumentList& list) {
   int alias = 0;
-  for (size_t i = 0; i < op.function.leaves.size(); ++i) add_leaf(list, op, static_cast<int>(i), false, &alias);
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    add_leaf(list, op, static_cast<int>(i), false, &alias);
+    if (kind == OpKind::Launch || !leaf.differentiable) continue;
+    const bool may_be_written = kind == OpKind::LaunchBackward || (leaf.kind == LeafKind::View && !leaf.is_in);
+    list.add(may_be_written ? "Tensor(a" + std::to_string(alias++) + "!)?" : "Tensor?",
+             (kind == OpKind::LaunchJvp ? "tangent_" : "grad_") + leaf.name, "",
+             {OpArgument::Role::Gradient, static_cast<int>(i)});
+  }
   list.add("int[]", "block_size", "", {OpArgument::Role::BlockSize, -1});
   list.add("int[]", "grid_size", "", {OpArgument::Role::GridSize, -1});
 }
@@ -128,8 +137,10 @@ c10::FunctionSchema parse_schema(const Operator& op, const std::string& text) {
 }  // namespace
 
 std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind) {
-  static const char* const suffix[kOpKinds] = {"", "_backward", "_launch"};
-  if (kind != OpKind::Launch && op.outputs.empty()) return nullptr;
+  static const char* const suffix[kOpKinds] = {"", "_backward", "_launch", "_fwd", "_bwd"};
+  if (!is_launch(kind) && op.outputs.empty()) return nullptr;
+  if (kind == OpKind::LaunchJvp && !op.function.has_forward_derivative) return nullptr;
+  if (kind == OpKind::LaunchBackward && !op.function.has_backward) return nullptr;
   if (kind == OpKind::Backward && (!op.function.has_backward || op.grad_outputs.empty() || op.differentiable.empty())) {
     return nullptr;
   }
@@ -138,7 +149,7 @@ std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kin
   ArgumentList list;
   if (kind == OpKind::Forward) fill_forward(op, list, *signature);
   if (kind == OpKind::Backward) fill_backward(op, list, *signature);
-  if (kind == OpKind::Launch) fill_launch(op, list);
+  if (is_launch(kind)) fill_launch(op, kind, list);
   const std::string text =
       op.ns + "::" + signature->name + "(" + list.text() + ") -> " + results_text(signature->results.size());
   signature->schema = std::make_unique<c10::FunctionSchema>(parse_schema(op, text));

@@ -1,6 +1,7 @@
 #include "op/specialize.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 #include "common/error.h"
@@ -10,39 +11,59 @@ namespace torch_slang {
 
 namespace {
 
-Direction direction_of(OpKind kind) { return kind == OpKind::Backward ? Direction::Backward : Direction::Forward; }
-
 bool contains(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// As the prelude names the type of a view's scalars: kFloat32.
+std::string scalar_tag(ElementType type) {
+  std::string name = name_of(type);
+  const size_t capitals = name.starts_with("bf") || name.starts_with("ui") ? 2 : 1;
+  for (size_t i = 0; i < capitals; ++i) name[i] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[i])));
+  return "k" + name;
 }
 
 std::string device_dim(const DeviceDim& dim) {
   return dim.constant ? std::to_string(*dim.constant) + "u" : "args.dims[" + std::to_string(dim.dim) + "]";
 }
 
-int64_t element_bytes(const Leaf& leaf, const std::vector<ElementType>& types) {
-  return std::accumulate(leaf.element.shape.begin(), leaf.element.shape.end(),
-                         size_of(element_type(leaf.element, types)), std::multiplies<>());
+int64_t element_bytes(const Leaf& leaf, ElementType type) {
+  return std::accumulate(leaf.element.shape.begin(), leaf.element.shape.end(), size_of(type), std::multiplies<>());
 }
 
 // `tsl::dense_view<4>(args, 2, args.dims[0], 8u)` where the layout is known, else as the argument block describes it.
-std::string view_expression(const Operator& op, const KernelKey& key, int leaf, int view) {
+std::string view_expression(const Operator& op, const KernelKey& key, int leaf, int view, ElementType type) {
   const std::string index = std::to_string(view);
   // Elements are aligned: a tensor that has them otherwise is copied before the launch (see view_packing.h).
   if (!key.dense || !op.shapes.has_static_rank(leaf)) return "tsl::aligned(tsl::present_view(args, " + index + "))";
   std::string text = "tsl::aligned(tsl::dense_view<" +
-                     std::to_string(element_bytes(op.function.leaves[leaf], key.types)) + ">(args, " + index;
+                     std::to_string(element_bytes(op.function.leaves[leaf], type)) + ">(args, " + index;
   for (const DeviceDim& dim : op.layout.device_dims(leaf)) text += ", " + device_dim(dim);
   return text + "))";
 }
 
 std::string primal_expression(const Operator& op, const KernelKey& key, int leaf, bool scratch) {
   const Leaf& self = op.function.leaves[leaf];
-  const std::string view = view_expression(op, key, leaf, self.primal_view);
-  if (key.kind == OpKind::Launch) return self.is_in ? "tsl::readonly(" + view + ")" : view;
+  const std::string view =
+      view_expression(op, key, leaf, self.primal_view, element_type(self.element, key.types));
+  if (is_launch(key.kind)) return self.is_in ? "tsl::readonly(" + view + ")" : view;
   if (!self.is_output)
     return key.kind == OpKind::Backward ? "tsl::readonly(tsl::noted(" + view + "))" : "tsl::readonly(" + view + ")";
   return key.kind == OpKind::Backward && !scratch ? "tsl::absent(" + view + ")" : view;
+}
+
+// A gradient, in a forward derivative a tangent; else there is none.
+std::string diff_expression(const Operator& op, const KernelKey& key, int leaf) {
+  const Leaf& self = op.function.leaves[leaf];
+  const Direction direction = direction_of(key.kind);
+  const bool summed = direction == Direction::Backward &&
+                      (self.accumulation == Accumulation::Replicated || self.accumulation == Accumulation::Recorded);
+  ElementType type = element_type(self.element, key.types);
+  if (summed) type = summing_type(type);
+  const std::string view = view_expression(op, key, leaf, self.diff_view, type);
+  if (direction == Direction::Forward) return "tsl::absent(" + view + ")";
+  return "tsl::gradient(tsl::of_scalars(" + view + ", tsl::" + scalar_tag(element_type(self.element, key.types)) + "), " +
+         std::to_string(self.gradient_slots) + ")";
 }
 
 std::string make_view_body(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
@@ -54,9 +75,7 @@ std::string make_view_body(const Operator& op, const KernelKey& key, const std::
     body += "  case " + std::to_string(leaf.primal_view) + ": return " +
             primal_expression(op, key, index, contains(scratch_outputs, index)) + ";\n";
     if (leaf.diff_view < 0) continue;
-    const std::string diff = view_expression(op, key, index, leaf.diff_view);
-    body += "  case " + std::to_string(leaf.diff_view) + ": return " +
-            (key.kind == OpKind::Backward ? diff : "tsl::absent(" + diff + ")") + ";\n";
+    body += "  case " + std::to_string(leaf.diff_view) + ": return " + diff_expression(op, key, index) + ";\n";
   }
   return body + "  default: return tsl::present_view(args, k);\n}";
 }
@@ -79,7 +98,7 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const std::vec
   if (key.dense && op.shapes.launch_symbol() >= 0) {
     source.thread_bound = "args.dims[" + std::to_string(op.shapes.launch_symbol()) + "]";
   }
-  if (key.kind != OpKind::Launch) {  // a launch op's block is the caller's
+  if (!is_launch(key.kind)) {  // a launch op's block is the caller's
     const auto& block = op.function.block_size;
     for (size_t i = 0; i < 3 && !block.empty(); ++i)
       source.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : 1;
@@ -87,6 +106,10 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const std::vec
   source.independent_views = key.independent;
   source.fast_math = options.fast_math;
   source.checks = options.checks(key.device);
+  // What a debug check asks of a whole wave, the host can only answer where lanes meet.
+  if (source.checks == Checks::All && source.text.body.find("tsl_accumulate_fixed") != std::string::npos) {
+    source.text.waves = true;
+  }
   return source;
 }
 
@@ -98,6 +121,22 @@ std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, con
       outputs.push_back(leaf);
   }
   return outputs;
+}
+
+ElementType summing_type(ElementType type) {
+  return type == ElementType::Float16 || type == ElementType::BFloat16 ? ElementType::Float32 : type;
+}
+
+std::vector<GradientUse> gradient_uses(const Operator& op, const Kernel& kernel) {
+  const auto marked = [&](const char* word, int number) {
+    return number >= 0 && kernel.marks().count(word + std::to_string(number)) != 0;
+  };
+  std::vector<GradientUse> uses;
+  for (const Leaf& leaf : op.function.leaves) {
+    const bool summed = leaf.kind == LeafKind::Value && marked("sums ", leaf.gradient_slot);
+    uses.push_back({marked("takes ", leaf.diff_view), summed || marked("adds ", leaf.diff_view)});
+  }
+  return uses;
 }
 
 std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Kernel& kernel) {
@@ -115,7 +154,7 @@ void check_written_views(const Operator& op, const KernelKey& key, const Kernel&
   for (const Leaf& leaf : op.function.leaves) {
     if (leaf.kind != LeafKind::View || kernel.marks().count("writes " + std::to_string(leaf.primal_view)) == 0)
       continue;
-    if (key.kind == OpKind::Launch) {
+    if (is_launch(key.kind)) {
       throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name, ", which is declared [In]");
     }
     throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name,

@@ -16,6 +16,9 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const std::vec
 // Outputs that a backward kernel compiled without memory for them was seen to read.
 std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, const Kernel& kernel);
 
+// By leaf: what a derivative's kernel was seen to do with gradients.
+std::vector<GradientUse> gradient_uses(const Operator& op, const Kernel& kernel);
+
 // By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.
 std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Kernel& kernel);
 
@@ -27,5 +30,8 @@ void check_stored_values(const Operator& op, const KernelKey& key, const std::ve
 
 // The concrete type of a leaf's element under these type arguments.
 ElementType element_type(const Element& element, const std::vector<ElementType>& types);
+
+// The type that replicated and recorded gradients of this type are added up in.
+ElementType summing_type(ElementType type);
 
 }  // namespace torch_slang

@@ -40,7 +40,7 @@ py::dict describe_parameter(const Parameter& parameter) {
 }  // namespace
 
 py::dict describe(const Operator& op) {
-  static const char* const kind_names[kOpKinds] = {"forward", "backward", "launch"};
+  static const char* const kind_names[kOpKinds] = {"forward", "backward", "launch", "fwd", "bwd"};
   py::dict result;
   result["name"] = op.function.name;
   result["file"] = op.function.file;

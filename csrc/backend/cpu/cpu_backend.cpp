@@ -73,6 +73,8 @@ class CpuBackend final : public Backend {
     TORCH_INTERNAL_ASSERT(device.is_cpu());
     check_limits(op, shape, kLimits);
   }
+
+  bool is_capturing(c10::Device) override { return false; }
 };
 
 }  // namespace

@@ -18,6 +18,14 @@ class CudaBackend final : public Backend {
   void check_launch(const std::string& op, const LaunchShape& shape, c10::Device device) override {
     check_limits(op, shape, CudaGpu::of(device).limits());
   }
+
+  bool is_capturing(c10::Device device) override {
+    const CudaGpu& gpu = CudaGpu::of(device);
+    const CurrentContext context(gpu);
+    int status = 0;  // none, active or invalidated
+    check_driver(driver().stream_is_capturing(current_stream(gpu), &status), "cuStreamIsCapturing", "looking at a stream");
+    return status != 0;
+  }
 };
 
 }  // namespace

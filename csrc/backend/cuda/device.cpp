@@ -1,5 +1,6 @@
 #include "backend/cuda/device.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <array>
@@ -47,6 +48,12 @@ int CudaGpu::attribute(int which) const {
   check_driver(driver().device_get_attribute(&value, which, device_), "cuDeviceGetAttribute",
                "using cuda:" + std::to_string(index_));
   return value;
+}
+
+CudaStream current_stream(const CudaGpu& gpu) {
+  const c10::impl::VirtualGuardImpl torch(c10::kCUDA);
+  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(gpu.index()));
+  return static_cast<CudaStream>(torch.getStreamNativeHandle(torch.getStream(device)));
 }
 
 CurrentContext::CurrentContext(const CudaGpu& gpu) {

@@ -32,6 +32,8 @@ class CudaGpu {
   LaunchLimits limits_;
 };
 
+CudaStream current_stream(const CudaGpu& gpu);  // torch's, on the calling thread
+
 // Makes the GPU's context the calling thread's while it lives. A thread without any (a fresh one, autograd's own) keeps
 // it: that is what CUDA's run-time would have set.
 class CurrentContext {

@@ -54,6 +54,7 @@ struct DriverApi {
   // Function, grid, block, bytes of dynamic shared memory, stream, pointers to the parameters, extra options.
   Call<CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaStream, void**, void**>
       launch_kernel{library, "cuLaunchKernel"};
+  Call<CudaStream, int*> stream_is_capturing{library, "cuStreamIsCapturing"};
   Call<int*> exchange_capture_mode{library, "cuThreadExchangeStreamCaptureMode"};
   Call<CudaFunction> function_load{library, "cuFuncLoad", Need::Optional};  // from CUDA 12.4 on
 };

@@ -1,6 +1,5 @@
 #include "backend/cuda/kernel.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -22,12 +21,6 @@ constexpr CudaResult kLastSticky = 719;
 
 bool comes_from_earlier_work(CudaResult result) {
   return result == kIllegalAddress || (result >= kFirstSticky && result <= kLastSticky);
-}
-
-CudaStream current_stream(int gpu) {
-  const c10::impl::VirtualGuardImpl torch(c10::kCUDA);
-  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(gpu));
-  return static_cast<CudaStream>(torch.getStreamNativeHandle(torch.getStream(device)));
 }
 
 }  // namespace
@@ -65,7 +58,7 @@ void CudaKernel::launch(const LaunchShape& shape, const void* args, size_t args_
   void* parameters[] = {const_cast<void*>(args)};  // the driver copies what it points to
   const CudaResult result = driver().launch_kernel(
       function_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2],
-      /*shared_bytes=*/0, current_stream(gpu_.index()), parameters, /*extra=*/nullptr);
+      /*shared_bytes=*/0, current_stream(gpu_), parameters, /*extra=*/nullptr);
   if (result != kCudaSuccess) fail_launch(result, shape);
 }
 

@@ -1,0 +1,34 @@
+// What a kernel compiled with checks has found wrong, as an error that names the operator, the argument and the place.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+
+#include "op/operator.h"
+#include "prelude/abi.h"
+
+namespace torch_slang {
+
+class FaultRecord {
+ public:
+  FaultRecord(const Operator& op, KernelKey key);
+
+  // For TslHeader::fault; null where the kernel checks nothing.
+  TslFault* address();
+  // After the launch; waits for the device. Throws an IndexError for an index that is outside, a RuntimeError for the rest.
+  void check();
+
+ private:
+  std::string describe_place(const TslFault& fault) const;
+  std::string view_name(int view) const;
+
+  const Operator& op_;
+  const KernelKey key_;
+  const bool exists_;
+  TslFault here_ = {};
+  at::Tensor on_gpu_;
+};
+
+}  // namespace torch_slang

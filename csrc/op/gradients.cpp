@@ -1,0 +1,233 @@
+#include "op/gradients.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/launch_shape.h"
+#include "common/log.h"
+#include "op/specialize.h"
+#include "op/view_packing.h"
+#include "prelude/abi.h"
+
+namespace torch_slang {
+
+namespace {
+
+uint64_t threads_in(const LaunchShape& shape) {
+  return threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
+}
+
+int64_t components(const Leaf& leaf) {
+  int64_t count = 1;
+  for (const int64_t n : leaf.element.shape) count *= n;
+  return count;
+}
+
+bool is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
+
+// As PyTorch's own operators: an error, or with warn_only a warning.
+void alert(const std::string& op, const std::string& why) {
+  const std::string message = c10::str(op,
+                                       " does not have a deterministic implementation, but you set "
+                                       "'torch.use_deterministic_algorithms(True)': ",
+                                       why);
+  if (at::globalContext().deterministicAlgorithmsWarnOnly()) {
+    TORCH_WARN(message);
+  } else {
+    TORCH_CHECK(false, message);
+  }
+}
+
+}  // namespace
+
+Gradients::Gradients(const Operator& op, OpKind kind, const Arguments& arguments, Launcher& launcher)
+    : op_(op), kind_(kind), arguments_(arguments), launcher_(launcher) {}
+
+// Decided once the kernel is known, and contiguous: views of it suit every kernel.
+bool Gradients::in_private_memory(const Item& item) const {
+  const Accumulation how = leaf_of(item).accumulation;
+  return leaf_of(item).kind == LeafKind::View && (how == Accumulation::Replicated || how == Accumulation::Recorded);
+}
+
+c10::IntArrayRef Gradients::sizes_of(const Item& item) const {
+  return item.target.defined() ? item.target.sizes() : arguments_.tensors[item.leaf].sizes();
+}
+
+at::TensorOptions Gradients::options_to_add_in(const Item& item) const {
+  const ElementType type = element_type(leaf_of(item).element, arguments_.types);
+  return at::TensorOptions().dtype(scalar_type(summing_type(type))).device(arguments_.device);
+}
+
+void Gradients::want(int leaf, const at::Tensor& target) {
+  Item item;
+  item.leaf = leaf;
+  item.target = target;
+  if (!in_private_memory(item)) {
+    if (!target.defined()) {
+      item.memory = at::zeros(sizes_of(item), arguments_.options(op_, leaf));
+    } else if (leaf_of(item).kind == LeafKind::Value) {  // a pointer: no strides, and on the kernel's device
+      item.memory = target.to(arguments_.device).contiguous();
+    } else {
+      item.memory = target;
+    }
+    launcher_.set_gradient(leaf, item.memory);
+  } else if (target.defined()) {
+    launcher_.note_written(target);
+  }
+  items_.push_back(std::move(item));
+}
+
+void Gradients::give(int leaf, const at::Tensor& gradient) {
+  Item item;
+  item.leaf = leaf;
+  item.is_given = true;
+  item.target = gradient;
+  if (!in_private_memory(item)) {
+    item.memory = gradient.clone(at::MemoryFormat::Contiguous);
+    launcher_.set_gradient(leaf, item.memory);
+  }
+  items_.push_back(std::move(item));
+}
+
+void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
+  const uint64_t threads = threads_in(shape);
+  for (Item& item : items_) {
+    item.is_taken = item.is_given || loaded.gradients[item.leaf].taken;
+    if (is_deterministic()) check_deterministic(item, loaded, threads);
+  }
+  for (Item& item : items_) {
+    if (leaf_of(item).kind == LeafKind::Value) continue;
+    if (in_private_memory(item)) {
+      make_memory(item, threads);
+      launcher_.set_gradient(item.leaf, item.memory);
+    }
+    if (op_.options.checks(arguments_.device) == Checks::All) {
+      const int64_t elements = item.memory.numel() / std::max<int64_t>(components(leaf_of(item)), 1);
+      item.owners = at::zeros({elements, 2}, at::TensorOptions().dtype(at::kInt).device(arguments_.device));
+    }
+    set_slots(item);
+  }
+}
+
+void Gradients::check_deterministic(const Item& item, const LoadedKernel& loaded, uint64_t threads) const {
+  const Leaf& leaf = leaf_of(item);
+  if (!loaded.gradients[item.leaf].added || threads <= 1) return;
+  if (leaf.kind == LeafKind::Value) {
+    return alert(op_.qualified(kind_), c10::str("the gradient of ", leaf.name, " is a sum over threads in whatever order they "
+                                                "come. Pass it as a view, DiffTensorViewASR<T, N>, or as a constant"));
+  }
+  if (leaf.accumulation == Accumulation::Replicated && !item.is_taken) {
+    if (threads <= static_cast<uint64_t>(leaf.copies)) return;  // each thread has a replica of its own
+    return alert(op_.qualified(kind_), c10::str("the gradient of ", leaf.name, " has ", leaf.copies, " replicas for ",
+                                                threads, " threads. Declare it DiffTensorViewR<T, N> with N at least as "
+                                                "many, or DiffTensorViewASR<T, N>, which records and sorts"));
+  }
+  alert(op_.qualified(kind_),
+        c10::str("the gradient of ", leaf.name, " is added up atomically, in whatever order threads come. Declare it "
+                 "DiffTensorViewASR<T, N>, which records and sorts what is added, or DiffTensorViewR<T, N> with at least "
+                 "as many replicas as threads"));
+}
+
+void Gradients::make_memory(Item& item, uint64_t threads) {
+  const auto options = options_to_add_in(item);
+  if (item.is_taken) {
+    const at::Tensor start = item.target.defined() ? item.target : at::zeros(sizes_of(item), options);
+    item.memory = start.to(options, /*non_blocking=*/false, /*copy=*/item.is_given).contiguous();
+    return;
+  }
+  if (leaf_of(item).accumulation == Accumulation::Recorded) {
+    item.memory = at::zeros(sizes_of(item), options);
+    make_records(item, threads);
+    return;
+  }
+  c10::SmallVector<int64_t, 6> sizes{leaf_of(item).copies};
+  sizes.append(sizes_of(item).begin(), sizes_of(item).end());
+  item.memory = at::zeros(sizes, options);
+}
+
+void Gradients::make_records(Item& item, uint64_t threads) {
+  const Leaf& leaf = leaf_of(item);
+  TORCH_CHECK(threads <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max() / leaf.copies / 64),
+              op_.qualified(kind_), ": ", leaf.name, " cannot record ", leaf.copies, " pairs for each of ", threads,
+              " threads");
+  const auto count = static_cast<int64_t>(threads);
+  const auto options = options_to_add_in(item);
+  item.values = at::empty({leaf.copies, count, components(leaf)}, options);
+  item.indices = at::empty({leaf.copies, count}, options.dtype(at::kLong));
+  item.overflow = at::zeros({1}, options.dtype(at::kLong));
+}
+
+void Gradients::set_slots(const Item& item) {
+  const Leaf& leaf = leaf_of(item);
+  const auto set_pointer = [&](int which, const at::Tensor& tensor) {
+    const void* data = tensor.defined() ? tensor.const_data_ptr() : nullptr;
+    launcher_.set_slot(leaf.gradient_slots + which, reinterpret_cast<uintptr_t>(data));
+  };
+  set_pointer(kTslOwners, item.owners);
+  if (leaf.accumulation == Accumulation::Replicated) {
+    const bool one = item.is_taken;
+    launcher_.set_slot(leaf.gradient_slots + kTslReplicas, one ? 1 : static_cast<uint64_t>(leaf.copies));
+    const int64_t bytes = one ? 0 : item.memory.numel() / leaf.copies * item.memory.element_size();
+    launcher_.set_slot(leaf.gradient_slots + kTslReplicaStride, static_cast<uint64_t>(bytes));
+  } else if (leaf.accumulation == Accumulation::Recorded) {
+    set_pointer(kTslValues, item.values);
+    set_pointer(kTslIndices, item.indices);
+    set_pointer(kTslOverflow, item.overflow);
+  }
+}
+
+// Looked at only where somebody asked to know: the GPU must be waited for.
+void Gradients::check_overflow(const Item& item) const {
+  const bool all_checks = op_.options.checks(arguments_.device) == Checks::All;
+  if ((!all_checks && !is_deterministic()) || launcher_.is_captured()) return;
+  const int64_t count = item.overflow.item<int64_t>();
+  if (count == 0) return;
+  const Leaf& leaf = leaf_of(item);
+  const std::string what = c10::str(op_.qualified(kind_), ": ", count, " additions to the gradient of ", leaf.name,
+                                    " found no place among the ", leaf.copies,
+                                    " that DiffTensorViewASR<T, N> gives each thread");
+  if (is_deterministic()) {
+    alert(op_.qualified(kind_), what + ", and were made atomically. Use a larger N");
+  } else {
+    log_warning(what, ", and were made atomically");
+  }
+}
+
+at::Tensor Gradients::reduced(const Item& item) const {
+  const Leaf& leaf = leaf_of(item);
+  if (leaf.accumulation == Accumulation::Replicated) return item.memory.sum(0);
+  check_overflow(item);
+  if (item.memory.numel() == 0) return item.memory;
+  const bool is_scalar = components(leaf) == 1;
+  at::Tensor flat = is_scalar ? item.memory.view(-1) : item.memory.view({-1, components(leaf)});
+  flat.index_add_(0, item.indices.view(-1), is_scalar ? item.values.view(-1) : item.values.flatten(0, 1));
+  return item.memory;
+}
+
+void Gradients::finish() {
+  for (Item& item : items_) {
+    if (item.is_given) continue;
+    const bool reduces = in_private_memory(item) && !item.is_taken;
+    if (reduces) item.memory = reduced(item);
+    if (!item.target.defined()) continue;
+    if (reduces) {
+      item.target.add_(item.memory);
+    } else if (!item.memory.is_same(item.target)) {
+      item.target.copy_(item.memory);
+    }
+  }
+}
+
+at::Tensor Gradients::take_result(int leaf) {
+  const auto item = std::find_if(items_.begin(), items_.end(), [&](const Item& i) { return i.leaf == leaf; });
+  if (item == items_.end()) return {};
+  const at::Tensor& own = arguments_.tensors[leaf];
+  return item->memory.to(arguments_.options(op_, leaf)).to(own.device());
+}
+
+}  // namespace torch_slang

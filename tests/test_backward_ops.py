@@ -1,4 +1,4 @@
-"""Backward and launch operators: masks, memory, versions, and what autograd does around them."""
+"""Backward operators: masks, memory, versions, and what autograd does around them."""
 
 import itertools
 import weakref
@@ -217,78 +217,3 @@ def test_struct_fields_are_given_as_a_mapping_or_a_tuple() -> None:
     flat = BY_NAME["along"].op(x, slope, start)
     assert torch.equal(along(x, {"start": start, "slope": slope}), flat)
     assert torch.equal(along(x, line=(slope, start)), flat)
-
-
-class TestLaunch:
-    @pytest.fixture
-    def launch(self):
-        return kernels("plain").add_scaled_launch
-
-    def test_changes_its_argument_and_bumps_its_version(self, launch, device: torch.device) -> None:
-        x, y = torch.randn(2, 100, device=device)
-        y = y.clone()
-        expected = y + 3 * x
-        versions = x._version, y._version
-        assert launch(y, x, 3.0, [32], [4]) is None
-        torch.testing.assert_close(y, expected)
-        assert (x._version, y._version) == (versions[0], versions[1] + 1)
-
-    def test_reaches_only_the_threads_asked_for(self, launch, device: torch.device) -> None:
-        y = torch.zeros(100, device=device)
-        launch(y, torch.ones_like(y), 1.0, [16, 1, 1], [2, 1, 1])
-        assert y.sum().item() == 32
-
-    def test_writes_through_strides(self, launch, device: torch.device) -> None:
-        room = torch.zeros(10, device=device)
-        launch(room[::2], torch.ones(5, device=device), 1.0, [32], [1])
-        assert room.tolist() == [1.0, 0.0] * 5
-
-    def test_takes_one_tensor_twice(self, launch, device: torch.device) -> None:
-        y = torch.arange(70.0, device=device)
-        launch(y, y, 1.0, [32], [3])
-        torch.testing.assert_close(y, 2 * torch.arange(70.0, device=device))
-
-    def test_takes_one_tensor_twice_that_is_copied_in(self, device: torch.device) -> None:
-        add = torch_slang.load(
-            source="""
-            [PyBindCUDA(Auto)] [CudaKernel]
-            void add([Shape("...")] TensorView<float> y, [Shape("...")] TensorView<float> x)
-            {
-                uint i = cudaGlobalIdx().x;
-                if (i < x.size(0)) y[i] = y[i] + x[i];
-            }
-            """,
-            name="aliases",
-            namespace="test_aliases",
-        ).add_launch
-        y = torch.arange(6.0, device=device).view(2, 3)
-        add(y.t(), y.t(), [32], [1])  # not to be flattened as a view
-        assert torch.equal(y, 2 * torch.arange(6.0, device=device).view(2, 3))
-
-    def test_refuses_what_requires_grad(self, launch, device: torch.device) -> None:
-        x, y = torch.ones(4, device=device), torch.zeros(4, device=device)
-        for arguments in [(y, x.clone().requires_grad_()), (y.clone().requires_grad_(), x)]:
-            with pytest.raises(RuntimeError, match="requires grad, but a launch op is not differentiable"):
-                launch(*arguments, 1.0, [32], [1])
-        with torch.no_grad():
-            launch(y, x.requires_grad_(), 1.0, [32], [1])
-        assert y.tolist() == [1.0] * 4
-
-    def test_is_noticed_by_graphs_that_saved_its_argument(self, launch, device: torch.device) -> None:
-        x = torch.ones(4, device=device, requires_grad=True)
-        saved = torch.full((4,), 2.0, device=device)
-        y = (x * saved).sum()
-        launch(saved, torch.ones(4, device=device), 1.0, [32], [1])
-        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-            y.backward()
-
-    def test_passes_opcheck(self, launch, device: torch.device) -> None:
-        y, x = torch.zeros(5, device=device), torch.ones(5, device=device)
-        torch.library.opcheck(torch.ops.test_plain.add_scaled_launch.default, (y, x, 2.0, [32], [1]))
-
-    def test_needs_sensible_extents(self, launch) -> None:
-        y = torch.zeros(4)
-        with pytest.raises(RuntimeError, match="expected block_size to be positive"):
-            launch(y, y, 1.0, [0], [1])
-        with pytest.raises(RuntimeError, match="expected grid_size to have 1 to 3 elements"):
-            launch(y, y, 1.0, [32], [1, 1, 1, 1])

@@ -424,9 +424,9 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
         RuntimeError, match=r"slang::taken_backward is registered already: load with another namespace="
     ):
         load(GOOD.replace("NAME", "taken_backward"))
-    both = GOOD.replace("NAME", "pair") + GOOD.replace("NAME", "pair_launch").replace("import torch_slang;", "")
+    both = GOOD.replace("NAME", "pair") + GOOD.replace("NAME", "pair_backward").replace("import torch_slang;", "")
     with pytest.raises(
-        RuntimeError, match=r"pair_launch would be both a kernel and an operator that goes with another kernel"
+        RuntimeError, match=r"pair_backward would be both a kernel and an operator that goes with another kernel"
     ):
         load(both)
     assert not hasattr(torch.ops.slang, "pair")

@@ -76,7 +76,7 @@ def check(
 def _overload_and_values(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
     """The overload, and the call's arguments in the order of its schema."""
     if isinstance(op, Kernel):
-        args, kwargs = (), op._flatten(tuple(args), kwargs)
+        args, kwargs = (), op.flatten(*args, **kwargs)
         op = op.op
     overload = getattr(op, "default", op)
     arguments = overload._schema.arguments

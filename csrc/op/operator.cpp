@@ -7,6 +7,11 @@
 
 namespace torch_slang {
 
+const char* name_of(OpKind kind) {
+  static const char* const names[kOpKinds] = {"forward", "backward", "launch", "fwd", "bwd"};
+  return names[static_cast<int>(kind)];
+}
+
 Direction direction_of(OpKind kind) {
   switch (kind) {
     case OpKind::Backward:

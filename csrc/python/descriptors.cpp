@@ -16,6 +16,7 @@ py::dict describe_leaf(const Leaf& leaf) {
   result["is_view"] = leaf.kind == LeafKind::View;
   result["is_output"] = leaf.is_output;
   result["differentiable"] = leaf.differentiable;
+  result["has_gradient"] = leaf.diff_view >= 0 || leaf.gradient_slot >= 0;
   result["element_shape"] = leaf.element.shape;
   result["type_parameter"] = leaf.element.type_parameter;
   result["dtype"] = name_of(leaf.element.type);
@@ -40,7 +41,6 @@ py::dict describe_parameter(const Parameter& parameter) {
 }  // namespace
 
 py::dict describe(const Operator& op) {
-  static const char* const kind_names[kOpKinds] = {"forward", "backward", "launch", "fwd", "bwd"};
   py::dict result;
   result["name"] = op.function.name;
   result["file"] = op.function.file;
@@ -52,8 +52,9 @@ py::dict describe(const Operator& op) {
   for (const auto& parameter : op.function.parameters) parameters.append(describe_parameter(parameter));
   result["parameters"] = parameters;
   for (int i = 0; i < kOpKinds; ++i) {
-    const auto* signature = op.signature(static_cast<OpKind>(i));
-    result[kind_names[i]] = signature != nullptr ? py::cast(signature->name) : py::object(py::none());
+    const auto kind = static_cast<OpKind>(i);
+    const auto* signature = op.signature(kind);
+    result[name_of(kind)] = signature != nullptr ? py::cast(signature->name) : py::object(py::none());
   }
   py::list type_parameters;
   for (const auto& parameter : op.function.type_parameters) {

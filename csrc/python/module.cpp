@@ -113,13 +113,16 @@ py::bytes cubin_of(const Module& module, const std::string& name, const std::str
     TORCH_CHECK(element, "unknown element type '", type, "'");
     elements.push_back(*element);
   }
-  const auto op_kind = kind == "backward" ? OpKind::Backward : kind == "launch" ? OpKind::Launch : OpKind::Forward;
-  std::string cubin;
-  {
-    const py::gil_scoped_release release;
-    cubin = cubin_for(op, op_kind, elements, dense, architecture);
+  for (int i = 0; i < kOpKinds; ++i) {
+    if (kind != name_of(static_cast<OpKind>(i))) continue;
+    std::string cubin;
+    {
+      const py::gil_scoped_release release;
+      cubin = cubin_for(op, static_cast<OpKind>(i), elements, dense, architecture);
+    }
+    return py::bytes(cubin);
   }
-  return py::bytes(cubin);
+  TORCH_CHECK(false, "unknown kind of operator '", kind, "'");
 }
 
 void bind_module(py::module_& m) {

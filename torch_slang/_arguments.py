@@ -1,0 +1,155 @@
+"""From what a user passes to a kernel to the arguments of its operator: structs taken apart, numbers to tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+__all__ = ["Arguments"]
+
+_GRADIENT_PREFIX = {"_bwd": "grad_", "_fwd": "tangent_"}
+_LAUNCHES = ("_launch", "_fwd", "_bwd")
+_EXTENTS = {"launchBlockSize": "block_size", "launchGridSize": "grid_size"}  # as the published design spells them
+
+
+class Arguments:
+    """The parameters of one operator of a kernel, in the order of the Slang source.
+
+    ``flatten`` turns positional and keyword arguments into those of the operator. A struct is a mapping, a tuple or a
+    named tuple of its fields, or its fields under their flat names. Where a launch takes gradients (``_bwd``) or tangents
+    (``_fwd``), a differentiable tensor is a pair ``(value, gradient)``; alone, or with None, its gradient is unwanted.
+    """
+
+    def __init__(self, about: dict[str, Any], suffix: str, signature: str) -> None:
+        self.leaves: list[dict[str, Any]] = about["leaves"]
+        self.is_launch = suffix in _LAUNCHES
+        self._gradient_prefix = _GRADIENT_PREFIX.get(suffix)
+        self.parameters: list[dict[str, Any]] = [p for p in about["parameters"] if self._is_given(p)]
+        self.names = [p["name"] for p in self.parameters] + (["block_size", "grid_size"] if self.is_launch else [])
+        self._signature = f"{signature}({', '.join(f'{p["name"]}: {p["type"]}' for p in self.parameters)})"
+
+    @property
+    def are_plain(self) -> bool:
+        """Tensors alone, which go to the operator as they are."""
+        return not self.is_launch and all(
+            p["leaf"] >= 0 and self.leaves[p["leaf"]]["is_view"] for p in self.parameters
+        )
+
+    def __str__(self) -> str:
+        return self._signature
+
+    def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises TypeError, naming the kernel, the parameter and what was given."""
+        if len(args) > len(self.names):
+            raise self._error(f"expected at most {len(self.names)} arguments, but got {len(args)}")
+        remaining = {_EXTENTS.get(name, name) if self.is_launch else name: value for name, value in kwargs.items()}
+        for name, value in zip(self.names, args, strict=False):
+            if name in remaining:
+                raise self._error(f"got two values for {name}")
+            remaining[name] = value
+        flat: dict[str, Any] = {}
+        for parameter in self.parameters:
+            if parameter["name"] in remaining:
+                self._put(flat, parameter, remaining.pop(parameter["name"]))
+        flat.update(remaining)  # flat names of struct fields; the operator names what is missing or unknown
+        self._convert_numbers(flat)
+        for extent in _EXTENTS.values():
+            if isinstance(flat.get(extent), int):
+                flat[extent] = (flat[extent],)
+        return flat
+
+    def _is_given(self, parameter: dict[str, Any]) -> bool:
+        """Something of this parameter is an argument; outputs are allocated, except by a launch."""
+        if parameter["leaf"] >= 0:
+            return self.is_launch or not self.leaves[parameter["leaf"]]["is_output"]
+        return any(self._is_given(field) for field in parameter["fields"])
+
+    def _error(self, message: str) -> TypeError:
+        return TypeError(f"{self._signature}: {message}")
+
+    def _put(self, flat: dict[str, Any], parameter: dict[str, Any], value: Any) -> None:
+        if parameter["leaf"] >= 0:
+            self._put_leaf(flat, self.leaves[parameter["leaf"]], value)
+            return
+        fields = [field for field in parameter["fields"] if self._is_given(field)]
+        for field, item in zip(fields, self._field_values(parameter, fields, value), strict=True):
+            self._put(flat, field, item)
+
+    def _field_values(self, parameter: dict[str, Any], fields: list[dict[str, Any]], value: Any) -> list[Any]:
+        what = f"{parameter['name']} ({parameter['type']})"
+        names = [field["name"] for field in fields]
+        if hasattr(value, "_asdict"):
+            value = value._asdict()
+        if isinstance(value, Mapping):
+            unknown = [str(key) for key in value if key not in names]
+            if unknown:
+                raise self._error(f"{what} has no field {', '.join(unknown)}")
+            missing = [name for name in names if name not in value]
+            if missing:
+                raise self._error(f"{what} lacks field {', '.join(missing)}")
+            return [value[name] for name in names]
+        if isinstance(value, tuple | list):
+            if len(value) != len(fields):
+                raise self._error(f"{what} has fields {names}, but got {len(value)} values")
+            return list(value)
+        raise self._error(f"expected {what} to be a mapping or a tuple, but got {type(value).__name__}")
+
+    def _put_leaf(self, flat: dict[str, Any], leaf: dict[str, Any], value: Any) -> None:
+        gradient = None
+        if self.is_launch and isinstance(value, tuple) and (leaf["is_view"] or _begins_with_tensor(value)):
+            if not (leaf["has_gradient"] and len(value) in (1, 2)):
+                raise self._error(
+                    f"expected {leaf['path']} ({leaf['type']}) to be a tensor"
+                    f"{' or a pair (value, gradient)' if leaf['has_gradient'] else ''}, but got {len(value)} values"
+                )
+            value, gradient = (*value, None)[:2]
+        flat[leaf["name"]] = value
+        if self._gradient_prefix is not None and leaf["differentiable"]:
+            flat[self._gradient_prefix + leaf["name"]] = gradient
+
+    def _tensor(self, value: Any, dtype: torch.dtype, leaf: dict[str, Any]) -> torch.Tensor:
+        try:
+            return torch.tensor(value, dtype=dtype)
+        except (TypeError, ValueError, RuntimeError):
+            raise self._error(
+                f"expected {leaf['name']} ({leaf['type']}) to be a number or a tensor, but got {value!r}"
+            ) from None
+
+    def _convert_numbers(self, flat: dict[str, Any]) -> None:
+        """Numbers for differentiable values become tensors; tensors with gradients are refused for numbers."""
+        generic = next((v.dtype for v in flat.values() if isinstance(v, torch.Tensor) and v.is_floating_point()), None)
+        for leaf in self.leaves:
+            name = leaf["name"]
+            value = flat.get(name)
+            if value is None:
+                value = leaf["default"]
+            if value is None or leaf["is_view"]:
+                continue
+            if leaf["differentiable"]:
+                if not isinstance(value, torch.Tensor):
+                    own = getattr(torch, leaf["dtype"])
+                    dtype = generic if leaf["type_parameter"] >= 0 and generic is not None else own
+                    flat[name] = self._tensor(value, dtype, leaf)
+                if self._gradient_prefix is not None:
+                    flat.setdefault(self._gradient_prefix + name, None)
+                continue
+            if isinstance(value, torch.Tensor):
+                if value.requires_grad:
+                    raise self._error(f"{name} ({leaf['type']}) is a constant, but got a tensor that requires grad")
+                value = value.tolist()
+            flat[name] = list(_numbers(value)) if leaf["element_shape"] else value
+
+
+def _begins_with_tensor(value: tuple[Any, ...]) -> bool:
+    return bool(value) and isinstance(value[0], torch.Tensor)
+
+
+def _numbers(value: Any) -> Iterator[Any]:
+    """Those of a vector, or of a matrix by rows."""
+    if not isinstance(value, list | tuple):
+        yield value
+        return
+    for item in value:
+        yield from _numbers(item)

@@ -1,5 +1,8 @@
 #include "compiler/types.h"
 
+#include <c10/util/StringUtil.h>
+
+#include "compiler/attributes.h"
 #include "compiler/com.h"
 #include "program/names.h"
 
@@ -122,6 +125,32 @@ slang::TypeReflection* TypeReader::viewed(slang::TypeReflection* type) const {
   if (!is_diff_view(type) && simple_name(type) != "TensorView") return nullptr;
   slang::GenericReflection* generic = type->getGenericContainer();
   return generic == nullptr ? nullptr : generic->getConcreteType(generic->getTypeParameter(0));
+}
+
+Gathering TypeReader::gathering(slang::TypeReflection* diff_view) const {
+  slang::GenericReflection* view = diff_view->getGenericContainer();
+  Gathering gathering;
+  gathering.wrapper = view->getConcreteType(view->getTypeParameter(1));
+  const auto known = find_string_attribute(gathering.wrapper, "TorchSlangAccumulation");
+  gathering.accumulation = known ? *accumulation_named(*known) : Accumulation::Custom;
+  if (gathering.accumulation != Accumulation::Replicated && gathering.accumulation != Accumulation::Recorded)
+    return gathering;
+  slang::GenericReflection* generic = gathering.wrapper->getGenericContainer();
+  gathering.copies = generic->getConcreteIntVal(generic->getValueParameter(0));
+  return gathering;
+}
+
+std::string TypeReader::view_name(slang::TypeReflection* view) const {
+  if (!is_diff_view(view)) return name_of(view);
+  const std::string element = name_of(viewed(view));
+  const Gathering gathering = this->gathering(view);
+  switch (gathering.accumulation) {
+    case Accumulation::Atomic: return "DiffTensorView<" + element + ">";
+    case Accumulation::Replicated: return c10::str("DiffTensorViewR<", element, ", ", gathering.copies, ">");
+    case Accumulation::Recorded: return c10::str("DiffTensorViewASR<", element, ", ", gathering.copies, ">");
+    case Accumulation::Custom: break;
+  }
+  return name_of(view);
 }
 
 bool TypeReader::is_struct(slang::TypeReflection* type) const {

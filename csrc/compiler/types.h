@@ -13,6 +13,12 @@ namespace torch_slang {
 
 std::string name_of(slang::TypeReflection* type);  // as the user would write it: "DiffTensorView<float3, AtomicAdd>"
 
+struct Gathering {
+  Accumulation accumulation = Accumulation::Atomic;
+  int64_t copies = 0;  // N
+  slang::TypeReflection* wrapper = nullptr;
+};
+
 // What the types of one function mean: its type parameters, and what is differentiable.
 class TypeReader {
  public:
@@ -26,6 +32,10 @@ class TypeReader {
   // The element type T of TensorView<T> or DiffTensorView<T, A>; null if the type is no view.
   slang::TypeReflection* viewed(slang::TypeReflection* type) const;
   bool is_diff_view(slang::TypeReflection* type) const;
+  // How DiffTensorView<T, A> gathers its gradient: what A says.
+  Gathering gathering(slang::TypeReflection* diff_view) const;
+  // A view's type as users write it: "DiffTensorViewR<float, 32>".
+  std::string view_name(slang::TypeReflection* view) const;
   bool is_struct(slang::TypeReflection* type) const;
   std::optional<int64_t> array_size(slang::TypeReflection* type) const;  // nothing: no array, or of unknown size
   bool is_differentiable(slang::TypeReflection* type) const;  // conforms to IDifferentiable

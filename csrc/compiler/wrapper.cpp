@@ -23,10 +23,10 @@ class WrapperWriter {
       line(concrete(function_.parameters[i].slang_type), " ", variable(i), ";");
       fetch(function_.parameters[i], variable(i));
     }
-    if (instantiation_.direction == Direction::Forward) {
-      line(callee(), "(", arguments(false), ");");
-    } else {
-      call_backward();
+    switch (instantiation_.direction) {
+      case Direction::Forward: line(callee(), "(", arguments(false), ");"); break;
+      case Direction::Backward: call_backward(); break;
+      case Direction::Jvp: call_forward_derivative(); break;
     }
     return c10::str("[shader(\"compute\")] [numthreads(1, 1, 1)] void ", entry_name(instantiation_), "()\n{\n", text_,
                     "}\n");
@@ -35,6 +35,7 @@ class WrapperWriter {
  private:
   static std::string variable(size_t index) { return c10::str("tsl_p", index); }
   static std::string pair(size_t index) { return c10::str("tsl_d", index); }
+  static std::string tangent(size_t index) { return c10::str("tsl_t", index); }
 
   // A field of a struct, or an element of an array, whose name is its index.
   static std::string member(const std::string& place, const Parameter& field) {
@@ -67,10 +68,10 @@ class WrapperWriter {
     return list.empty() ? name : name + "<" + list + ">";
   }
 
-  std::string arguments(bool backward) const {
+  std::string arguments(bool derivative) const {
     std::string list;
     for (size_t i = 0; i < function_.parameters.size(); ++i) {
-      list += (i == 0 ? "" : ", ") + (backward && kernel_.paired[i] ? pair(i) : variable(i));
+      list += (i == 0 ? "" : ", ") + (derivative && kernel_.paired[i] ? pair(i) : variable(i));
     }
     return list;
   }
@@ -125,19 +126,57 @@ class WrapperWriter {
     for (size_t i = 0; i < function_.parameters.size(); ++i) {
       if (kernel_.paired[i]) give_gradients(function_.parameters[i], pair(i) + ".d");
     }
+    finish_records();
+  }
+
+  // Paired values take their tangents along; those of views are in the views.
+  void call_forward_derivative() {
+    for (size_t i = 0; i < function_.parameters.size(); ++i) {
+      if (!kernel_.paired[i]) continue;
+      line("var ", pair(i), " = __tsl_pair(", variable(i), ");");
+      line("var ", tangent(i), " = ", pair(i), ".d;");
+      take_tangents(function_.parameters[i], tangent(i));
+      line(pair(i), " = diffPair(", variable(i), ", ", tangent(i), ");");
+    }
+    line("fwd_diff(", callee(), ")(", arguments(true), ");");
+  }
+
+  void take_tangents(const Parameter& parameter, const std::string& place) {
+    each_differentiable_value(parameter, place, [&](const Leaf& leaf, const std::string& type, const std::string& here) {
+      each_component(leaf.element, [&](const std::string& index, const std::string& component) {
+        return c10::str(here, index, " = __tsl_tangent<", type, ">(", leaf.gradient_slot, ", ", component, ");");
+      });
+    });
   }
 
   void give_gradients(const Parameter& parameter, const std::string& place) {
+    each_differentiable_value(parameter, place, [&](const Leaf& leaf, const std::string& type, const std::string& here) {
+      each_component(leaf.element, [&](const std::string& index, const std::string& component) {
+        return c10::str("__tsl_gradient<", type, ">(", leaf.gradient_slot, ", ", component, ", ", here, index, ");");
+      });
+    });
+  }
+
+  // `use(leaf, its scalar type, its place in the parameter's differential)`
+  template <class Use>
+  void each_differentiable_value(const Parameter& parameter, const std::string& place, const Use& use) {
     if (parameter.leaf < 0) {
-      for (const Parameter& field : parameter.fields) give_gradients(field, member(place, field));
+      for (const Parameter& field : parameter.fields) each_differentiable_value(field, member(place, field), use);
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
-    if (leaf.kind != LeafKind::Value || !leaf.differentiable) return;
-    const std::string type = slang_name_of(component_type(leaf.element));
-    each_component(leaf.element, [&](const std::string& index, const std::string& component) {
-      return c10::str("__tsl_gradient<", type, ">(", leaf.gradient_slot, ", ", component, ", ", place, index, ");");
-    });
+    if (leaf.kind == LeafKind::Value && leaf.differentiable) use(leaf, slang_name_of(component_type(leaf.element)), place);
+  }
+
+  // The thread is done, wherever the kernel has returned.
+  void finish_records() {
+    for (const Leaf& leaf : function_.leaves) {
+      if (leaf.accumulation != Accumulation::Recorded || !leaf.differentiable) continue;
+      const ElementType type = component_type(leaf.element);
+      int64_t bytes = type == ElementType::Float64 ? 8 : 4;  // halves are summed in float
+      for (const int64_t size : leaf.element.shape) bytes *= size;
+      line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ", ", bytes, ");");
+    }
   }
 
   const DescribedFunction& kernel_;

@@ -1,46 +1,134 @@
-// Gradient primitives that the Slang view library names (slang/device.slang). A gradient view has its primal's element
-// type and index space; where it is null or absent (nobody wants the gradient) everything here does nothing or gives zero.
+// Gradients, by element: how one is added to, taken and read, in each of the ways that slang/wrapper.slang tells apart. A
+// gradient view has its primal's index space and, where the sum is kept in the element's own type, its elements; where it
+// is null or absent (nobody wants the gradient) nothing is done and zero is given.
 //
-// Sums happen in the element's own type: float16 and bfloat16 round at each addition, as an atomic addition must.
+// An element is so many scalars of one type without padding, be it a number, a vector, an array or a user's struct.
 #pragma once
 
 #include "prelude/atomics.h"
 #include "prelude/components.h"
 #include "prelude/views.h"
+#include "prelude/wave_operators.h"
+#if TSL_CUDA
+#include "prelude/wave_primitives_cuda.h"
+#endif
 
 namespace tsl {
 
-struct AddTo {
-  template <class T> TSL_INLINE void operator()(T* place, T& amount) const { atomicAdd(place, amount); }
-};
-struct TakeFrom {
-  template <class T> TSL_INLINE void operator()(T* place, T& taken) const { taken = atomicExch(place, T(0)); }
-};
+// What a primitive's argument `way` says; above zero: recorded, with so many places a thread.
+enum Way { kAtomic = 0, kReplicated = -1 };
 
-template <class Index> TSL_INLINE bool wanted(const TensorView& gradient, Index index) {
-  return !gradient.absent && gradient.data != nullptr && gradient.inside(index);
+// Sums of halves are kept in float, but where the sum is an atomic addition into the gradient itself: then each addition rounds.
+template <class T> struct SumIn { using type = T; };
+template <> struct SumIn<__half> { using type = float; };
+template <> struct SumIn<__nv_bfloat16> { using type = float; };
+template <class T> using SumOf = typename SumIn<T>::type;
+
+// The numbers that T is made of; void for a struct, whose view says it (TensorView::scalar).
+template <class T, bool kVector = kIsVector<T>, bool kNumber = IsScalar<T>::value> struct NumbersOf { using type = void; };
+template <class T> struct NumbersOf<T, false, true> { using type = T; };
+template <class T> struct NumbersOf<T, true, false> { using type = ElementOf<T>; };
+template <class T, int R, int C> struct NumbersOf<Matrix<T, R, C>, false, false> { using type = T; };
+template <class T, size_t N> struct NumbersOf<FixedArray<T, N>, false, false> { using type = typename NumbersOf<T>::type; };
+
+// f(S()) for that type S of numbers.
+template <class T, class F>
+TSL_INLINE void with_numbers(const TensorView& view, F f) {
+  using S = typename NumbersOf<T>::type;
+  if constexpr (!IsSame<S, void>::value) {
+    f(S());
+  } else {
+    if (view.scalar == kFloat32) f(float());
+    if (view.scalar == kFloat64) f(double());
+    if (view.scalar == kFloat16) f(__half());
+    if (view.scalar == kBFloat16) f(__nv_bfloat16());
+  }
 }
 
-}  // namespace tsl
-
-template <class T, class Index>
-TSL_INLINE void tsl_accumulate(TensorView gradient, Index index, T amount) {
-  if (tsl::wanted(gradient, index)) tsl::for_each_scalar(gradient.data_ptr_at<T>(index), amount, tsl::AddTo{});
+// f(where a number is kept in an element of the gradient, the same number of `value`) for each.
+template <class T, class F>
+TSL_INLINE void each_number(const TensorView& view, int way, unsigned char* element, T& value, F f) {
+  with_numbers<T>(view, [&](auto s) {
+    using S = decltype(s);
+    constexpr int kCount = sizeof(T) / sizeof(S);
+    S numbers[kCount > 0 ? kCount : 1];
+    TSL_COPY(numbers, &value, kCount * sizeof(S));
+    for (int i = 0; i < kCount; ++i) {
+      if (way == kAtomic) f(reinterpret_cast<S*>(element) + i, numbers[i]);
+      else f(reinterpret_cast<SumOf<S>*>(element) + i, numbers[i]);
+    }
+    TSL_COPY(&value, numbers, kCount * sizeof(S));
+  });
 }
 
-template <class T, class Index>
-TSL_INLINE T tsl_take(TensorView gradient, Index index) {
+struct Add {
+  template <class M, class S> TSL_INLINE void operator()(M* kept, S& number) const { *kept = M(*kept + M(number)); }
+};
+struct Set {
+  template <class M, class S> TSL_INLINE void operator()(M* kept, S& number) const { *kept = M(number); }
+};
+// These three add to `number` what they find, since replicas are taken from one after the other.
+struct TakeAtomically {
+  template <class M, class S> TSL_INLINE void operator()(M* kept, S& number) const {
+    number = S(M(number) + atomicExch(kept, M(0)));
+  }
+};
+struct Take {
+  template <class M, class S> TSL_INLINE void operator()(M* kept, S& number) const {
+    number = S(M(number) + *kept);
+    *kept = M(0);
+  }
+};
+struct Read {
+  template <class M, class S> TSL_INLINE void operator()(M* kept, S& number) const { number = S(M(number) + *kept); }
+};
+
+// Whether an element of the gradient is a T in memory, and may be moved whole.
+template <class T> TSL_INLINE bool is_kept_whole(int way) {
+  using S = typename NumbersOf<T>::type;
+  return way == kAtomic || (!IsSame<S, void>::value && IsSame<S, SumOf<S>>::value);
+}
+
+// What a gradient's slots say (Note [gradient slots] in abi.h).
+TSL_INLINE ulonglong gradient_slot(const TslArgs& args, const TensorView& view, int which, ulonglong otherwise) {
+  return view.gradient_slot < 0 ? otherwise : args.slots[view.gradient_slot + which];
+}
+
+TSL_INLINE uint replicas_of(const TslArgs& args, const TensorView& view, int way) {
+  return way == kReplicated ? uint(gradient_slot(args, view, kTslReplicas, 1)) : 1u;
+}
+
+TSL_INLINE unsigned char* replica(const TslArgs& args, const TensorView& view, unsigned char* element, uint number) {
+  return element + static_cast<long long>(number) * static_cast<long long>(gradient_slot(args, view, kTslReplicaStride, 0));
+}
+
+// Of all replicas together.
+template <class T, class F>
+TSL_INLINE T take_from(const TslArgs& args, const TensorView& view, int way, unsigned char* element, F take) {
   T taken{};
-  if (tsl::wanted(gradient, index)) tsl::for_each_scalar(gradient.data_ptr_at<T>(index), taken, tsl::TakeFrom{});
+  const uint replicas = replicas_of(args, view, way);
+  for (uint r = 0; r < replicas; ++r) each_number(view, way, replica(args, view, element, r), taken, take);
   return taken;
 }
 
-template <class T, class Index>
-TSL_INLINE void tsl_set(TensorView gradient, Index index, T amount) {
-  if (tsl::wanted(gradient, index)) gradient.store<T>(index, amount);
+template <class Index> TSL_INLINE bool wanted(const TensorView& gradient, Index index) {
+  return !gradient.is_missing() && gradient.inside(index);
 }
 
-template <class T, class Index>
-TSL_INLINE T tsl_get(TensorView gradient, Index index) {
-  return tsl::wanted(gradient, index) ? gradient.load<T>(index) : T{};
-}
+// What one thread adds to a number's gradient: its own amount, or what those lanes of its wave that are here have together,
+// which one of them then adds.
+struct Own {
+  bool adds = true;
+  template <class S> TSL_INLINE SumOf<S> sum(S amount) const { return SumOf<S>(amount); }
+};
+#if TSL_CUDA
+struct Together {
+  WarpMask lanes = __activemask();
+  bool adds = _getLaneId() == uint(__ffs(int(lanes)) - 1);
+  template <class S> TSL_INLINE SumOf<S> sum(S amount) const { return reduce<WaveAdd>(lanes, SumOf<S>(amount)); }
+};
+#else
+using Together = Own;
+#endif
+
+}  // namespace tsl

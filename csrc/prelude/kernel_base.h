@@ -1,27 +1,18 @@
 // What the kernel object inherits. Emitted functions are members of `struct Kernel : tsl::KernelBase`, so the index
 // built-ins that the text names (threadIdx, ...) are fields, and one real thread can run several virtual ones, each with a
-// fresh object.
+// fresh object. So are the primitives that the Slang view library names (slang/device.slang): they need to know the thread.
 #pragma once
 
 #include "prelude/gradients.h"
-#include "prelude/wave_operators.h"
-#if TSL_CUDA
-#include "prelude/wave_primitives_cuda.h"
-#endif
 
 TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated for each kernel
 
 namespace tsl {
 
-// Halves are added up in float.
-template <class T> struct SumIn { using type = T; };
-template <> struct SumIn<__half> { using type = float; };
-template <> struct SumIn<__nv_bfloat16> { using type = float; };
-template <class T> using SumOf = typename SumIn<T>::type;
-
 struct KernelBase {
   uint3 threadIdx, blockIdx, blockDim, gridDim;
   const TslArgs& args;
+  uint recorded[TSL_VIEW_COUNT > 0 ? TSL_VIEW_COUNT : 1];  // additions that this thread has recorded, by view
 
 #if !TSL_CUDA
   // Members, since the C library has a clock() too.
@@ -50,16 +41,139 @@ struct KernelBase {
     return values ? values[component] : tsl_slot<T>(slot + component);
   }
 
+  template <class T> TSL_INLINE T tsl_tangent(int gradient_slot, int component) const {
+    const T* tangent = reinterpret_cast<const T*>(args.slots[gradient_slot]);
+    return tangent ? tangent[component] : T(0);
+  }
+
   // Adds to the value's gradient. All threads add to one address, so on the GPU those of a wave add up first.
   template <class T> TSL_INLINE void tsl_gradient(int gradient_slot, int component, T amount) const {
     T* gradient = reinterpret_cast<T*>(args.slots[gradient_slot]);
     if (!gradient) return;
-#if TSL_CUDA
-    const WarpMask active = __activemask();
-    amount = T(reduce<WaveAdd>(active, SumOf<T>(amount)));
-    if (_getLaneId() != uint(__ffs(active) - 1)) return;
-#endif
-    atomicAdd(gradient + component, amount);
+    mark_sum(gradient_slot);
+    const Together together;
+    const SumOf<T> sum = together.sum(amount);
+    if (together.adds) atomicAdd(gradient + component, T(sum));
+  }
+
+  // The thread's number in the launch, block by block.
+  TSL_INLINE ulonglong thread_number() const {
+    const ulonglong block = (ulonglong(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    const uint thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    return block * (blockDim.x * blockDim.y * blockDim.z) + thread;
+  }
+  TSL_INLINE ulonglong thread_count() const {
+    return ulonglong(gridDim.x) * gridDim.y * gridDim.z * (blockDim.x * blockDim.y * blockDim.z);
+  }
+
+  // Gradients of views: Note [ways] in slang/wrapper.slang.
+  template <class T, class Index> TSL_INLINE void tsl_accumulate(const TensorView& view, Index index, T amount, int way) {
+    if (wanted(view, index)) accumulate(view, index, amount, way, Own{});
+  }
+  template <class T, class Index>
+  TSL_INLINE void tsl_accumulate_fixed(const TensorView& view, Index index, T amount, int way) {
+    if (wanted(view, index)) accumulate(view, index, amount, way, Together{});
+  }
+  template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int way) const {
+    if (!wanted(view, index)) return;
+    if (is_kept_whole<T>(way)) {
+      T sum = view.load<T>(index);
+      each_number(view, kAtomic, reinterpret_cast<unsigned char*>(&sum), amount, Add{});
+      view.store<T>(index, sum);
+    } else {
+      each_number(view, way, view.data_ptr_at<unsigned char>(index), amount, Add{});
+    }
+  }
+  template <class T, class Index> TSL_INLINE void tsl_set(const TensorView& view, Index index, T amount, int way) const {
+    if (!wanted(view, index)) return;
+    if (is_kept_whole<T>(way)) view.store<T>(index, amount);
+    else each_number(view, way, view.data_ptr_at<unsigned char>(index), amount, Set{});
+  }
+  template <class T, class Index> TSL_INLINE T tsl_take(const TensorView& view, Index index, int way) const {
+    if (!wanted(view, index)) return T{};
+    mark_take(view.id);
+    return take_from<T>(args, view, way, view.data_ptr_at<unsigned char>(index), TakeAtomically{});
+  }
+  template <class T, class Index> TSL_INLINE T tsl_take_uniform(const TensorView& view, Index index, int way) const {
+    if (!wanted(view, index)) return T{};
+    mark_take(view.id);
+    return take_from<T>(args, view, way, view.data_ptr_at<unsigned char>(index), Take{});
+  }
+  // Leaves the gradient as it is: a mark only where there may be more of it than is here.
+  template <class T, class Index> TSL_INLINE T tsl_take_once(const TensorView& view, Index index, int way) const {
+    if (!wanted(view, index)) return T{};
+    if (way == kAtomic) return view.load<T>(index);
+    mark_take(view.id);
+    return take_from<T>(args, view, way, view.data_ptr_at<unsigned char>(index), Read{});
+  }
+
+  // Tangents of views.
+  template <class T, class Index> TSL_INLINE T tsl_get(const TensorView& view, Index index) const {
+    return wanted(view, index) ? view.load<T>(index) : T{};
+  }
+  template <class T, class Index> TSL_INLINE void tsl_put(const TensorView& view, Index index, T tangent) const {
+    if (wanted(view, index)) view.store<T>(index, tangent);
+  }
+
+  // Fills the places that the thread has left in the record of view k, whose elements' sums have so many bytes (a multiple
+  // of 4): zeros for some element, not the same for all threads, so that those who add up do not all meet there.
+  TSL_INLINE void tsl_finish(int k, int places, int bytes) const {
+    const TensorView view = tsl_view(k);
+    unsigned char* values = reinterpret_cast<unsigned char*>(gradient_slot(args, view, kTslValues, 0));
+    if (view.is_missing() || !values) return;
+    longlong* indices = reinterpret_cast<longlong*>(gradient_slot(args, view, kTslIndices, 0));
+    const ulonglong thread = thread_number(), threads = thread_count(), elements = view.element_count();
+    const ulonglong element = thread < elements ? thread : elements == 0 ? 0 : thread % elements;
+    for (int i = int(recorded[k]); i < places; ++i) {
+      const ulonglong place = ulonglong(i) * threads + thread;
+      indices[place] = longlong(element);
+      uint* words = reinterpret_cast<uint*>(values + place * uint(bytes));
+      for (int w = 0; w < bytes / 4; ++w) words[w] = 0u;
+    }
+  }
+
+ private:
+  template <class T, class Index, class Amounts>
+  TSL_INLINE void accumulate(const TensorView& view, Index index, T amount, int way, Amounts amounts) {
+    with_numbers<T>(view, [&](auto s) {
+      using S = decltype(s);
+      constexpr int kCount = sizeof(T) / sizeof(S);
+      S numbers[kCount > 0 ? kCount : 1];
+      SumOf<S> sums[kCount > 0 ? kCount : 1];
+      TSL_COPY(numbers, &amount, kCount * sizeof(S));
+      for (int i = 0; i < kCount; ++i) sums[i] = amounts.sum(numbers[i]);
+      if (!amounts.adds) return;
+      if (way > 0) {
+        if (auto* place = reinterpret_cast<SumOf<S>*>(new_record(view, index, way, sizeof sums))) {
+          for (int i = 0; i < kCount; ++i) place[i] = sums[i];
+          return;
+        }
+      } else {
+        mark_add(view.id);
+      }
+      unsigned char* element = view.data_ptr_at<unsigned char>(index);
+      if (way == kReplicated) element = replica(args, view, element, uint(thread_number()) % replicas_of(args, view, way));
+      for (int i = 0; i < kCount; ++i) {
+        if (way == kAtomic) atomicAdd(reinterpret_cast<S*>(element) + i, S(sums[i]));
+        else atomicAdd(reinterpret_cast<SumOf<S>*>(element) + i, sums[i]);
+      }
+    });
+  }
+
+  // The thread's next place in the view's record, its index written; null if there is none.
+  template <class Index>
+  TSL_INLINE unsigned char* new_record(const TensorView& view, Index index, int places, uint bytes) {
+    unsigned char* values = reinterpret_cast<unsigned char*>(gradient_slot(args, view, kTslValues, 0));
+    if (!values) return nullptr;
+    const uint used = recorded[view.id];
+    if (used >= uint(places)) {
+      atomicAdd(reinterpret_cast<ulonglong*>(gradient_slot(args, view, kTslOverflow, 0)), 1ull);
+      return nullptr;
+    }
+    recorded[view.id] = used + 1;
+    const ulonglong place = used * thread_count() + thread_number();
+    reinterpret_cast<longlong*>(gradient_slot(args, view, kTslIndices, 0))[place] = view.number_of(index);
+    return values + place * bytes;
   }
 };
 

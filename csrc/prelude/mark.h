@@ -8,7 +8,9 @@
 //   A *read* of an absent view matters only if its value does. So the mark hangs on a zero that the compiler cannot see
 //   through: an unused value takes its mark with it. A *write* is an effect and stays wherever it can be reached. A *use*
 //   of a present view hangs on its address in the same way: `uses 3` is missing where nothing is loaded from view 3 or
-//   stored to it. On the host it is left outside the loop over threads, so that the loop still vectorises.
+//   stored to it. Effects on gradients: `takes 3`, some of gradient view 3 is taken from it and gone, or (replicated and
+//   recorded ones) has to be there; `adds 3`, it is added to atomically, in place or in replicas; `sums 5`, the gradient
+//   of a value whose pointer is in slot 5 is added to atomically. On the host it is left outside the loop over threads, so that the loop still vectorises.
 #pragma once
 
 #include "target.h"
@@ -16,12 +18,10 @@
 #if TSL_CUDA
 #define TSL_MARK_ASM(mark) "// tsl-mark:" mark ";"
 #define TSL_MARK_VIEW(operand) "%" #operand
-#define TSL_MARK_COPY memcpy
 #define TSL_MARK_ADDRESS "+l"
 #else
 #define TSL_MARK_ASM(mark) ".pushsection .tsl_marks,\"\",@progbits\n\t.ascii \"tsl-mark:" mark ";\"\n\t.popsection"
 #define TSL_MARK_VIEW(operand) "%c" #operand
-#define TSL_MARK_COPY __builtin_memcpy
 #define TSL_MARK_ADDRESS "+r"
 #endif
 
@@ -34,11 +34,6 @@ TSL_INLINE unsigned marked_zero_at() {
   return zero;
 }
 
-template <int kView>
-TSL_INLINE void mark_write_at() {
-  asm volatile(TSL_MARK_ASM("writes " TSL_MARK_VIEW(0)) : : "n"(kView));
-}
-
 // The view's number is a constant once everything is inlined; of the chain of tests one call is then left.
 template <int kView = 0>
 TSL_INLINE unsigned marked_zero(int view) {
@@ -49,16 +44,20 @@ TSL_INLINE unsigned marked_zero(int view) {
   }
 }
 
-template <int kView = 0>
-TSL_INLINE void mark_write(int view) {
-  if constexpr (kView < TSL_VIEW_COUNT) {
-    if (view == kView) {
-      mark_write_at<kView>();
-    } else {
-      mark_write<kView + 1>(view);
-    }
+// An effect on view or slot number `which`, of `count` that there are.
+#define TSL_MARK_EFFECT(name, word, count)                                                                   \
+  template <int kWhich = 0>                                                                                   \
+  TSL_INLINE void name(int which) {                                                                           \
+    if constexpr (kWhich < count) {                                                                           \
+      if (which == kWhich) asm volatile(TSL_MARK_ASM(word " " TSL_MARK_VIEW(0)) : : "n"(kWhich));             \
+      else name<kWhich + 1>(which);                                                                           \
+    }                                                                                                         \
   }
-}
+TSL_MARK_EFFECT(mark_write, "writes", TSL_VIEW_COUNT)
+TSL_MARK_EFFECT(mark_take, "takes", TSL_VIEW_COUNT)
+TSL_MARK_EFFECT(mark_add, "adds", TSL_VIEW_COUNT)
+TSL_MARK_EFFECT(mark_sum, "sums", TSL_SLOT_COUNT)
+#undef TSL_MARK_EFFECT
 
 // What a load from the absent view gives: zero of any type, with the mark `reads <view>` for as long as the value is used.
 template <class T>
@@ -67,7 +66,7 @@ TSL_INLINE T marked_absent_value(int view) {
   unsigned char bytes[sizeof(T)];
   for (unsigned i = 0; i < sizeof(T); ++i) bytes[i] = static_cast<unsigned char>(zero);
   T value;
-  TSL_MARK_COPY(&value, bytes, sizeof(T));
+  TSL_COPY(&value, bytes, sizeof(T));
   return value;
 }
 

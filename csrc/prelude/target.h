@@ -12,6 +12,7 @@
 #define TSL_INLINE __attribute__((device)) __forceinline__
 #define TSL_SHARED __shared__
 #define TSL_EMITTED __attribute__((device)) __forceinline__
+#define TSL_COPY memcpy
 #pragma nv_diag_suppress 1444  // double4 and longlong4 are deprecated; emitted text names them
 #pragma nv_diag_suppress 177   // emitted text declares variables that it does not use
 #else
@@ -21,6 +22,7 @@
 // kernels with equal names would otherwise be one object once both are loaded.
 #define TSL_SHARED static thread_local
 #define TSL_EMITTED __attribute__((always_inline))
+#define TSL_COPY __builtin_memcpy
 #define __device__ __attribute__((always_inline))
 #define __global__ __attribute__((always_inline))
 #define __host__

@@ -7,6 +7,8 @@
 //             `reads <id>`; stores do nothing.
 //   readonly: stores are done and leave the mark `writes <id>`, upon which the run-time refuses the kernel. So where no two
 //             views overlap (TSL_INDEPENDENT), loads may go through the read-only cache and move across stores.
+//   gradient: a backward gathers a gradient here, `gradient_slot` is the first of its slots (Note [gradient slots] in
+//             abi.h). At run time it may turn out to be unwanted: then it is null, and the same holds as for absent views.
 //   aligned:  each element lies at a multiple of its size, so vector elements may be moved whole; otherwise by component
 //             (a tensor of float4 may begin at any float).
 #pragma once
@@ -14,12 +16,21 @@
 #include "prelude/mark.h"
 #include "prelude/matrix.h"
 
+namespace tsl {
+// What numbers are, in the order of ElementType in program.h.
+enum Scalar {
+  kFloat16, kBFloat16, kFloat32, kFloat64, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64, kBool
+};
+}  // namespace tsl
+
 struct TensorView {
   unsigned char* data;
   long long strides[kTslMaxDims];  // bytes
   uint sizes[kTslMaxDims];
   uint dimensionCount;
   int id;
+  int scalar;         // the Scalar that elements are made of
+  int gradient_slot;  // -1: no gradient
   bool absent, readonly, aligned;
 
   TSL_INLINE uint dims() const { return dimensionCount; }
@@ -30,9 +41,19 @@ struct TensorView {
 
   // In debug mode, whether there is such an element; if not, it is reported. Otherwise that is the kernel's affair.
   template <class... Index> TSL_INLINE bool inside(Index... index) const {
-    if constexpr (TSL_DEBUG) return inside_from<0>(index...);
+    if constexpr (TSL_CHECKS) return inside_from<0>(index...);
     else return true;
   }
+
+  TSL_INLINE bool is_missing() const { return absent || (gradient_slot >= 0 && data == nullptr); }
+
+  TSL_INLINE ulonglong element_count() const {
+    ulonglong count = 1;
+    for (uint d = 0; d < kTslMaxDims; ++d) count *= d < dimensionCount ? sizes[d] : 1u;
+    return count;
+  }
+  // An element's number in row-major order.
+  template <class... Index> TSL_INLINE longlong number_of(Index... index) const { return number_from<0>(index...); }
 
   template <class T> TSL_INLINE T* data_ptr() const { return reinterpret_cast<T*>(data); }
   template <class T, class... Index> TSL_INLINE T* data_ptr_at(Index... index) const {
@@ -51,6 +72,7 @@ struct TensorView {
   template <int kDimension> TSL_INLINE R name(uint3 index) const { return name<0>(index.x, index.y, index.z); }          \
   template <int kDimension> TSL_INLINE R name(uint4 index) const { return name<0>(index.x, index.y, index.z, index.w); }
   TSL_EACH_INDEX(long long, offset_from)
+  TSL_EACH_INDEX(longlong, number_from)
   TSL_EACH_INDEX(bool, inside_from)
 #undef TSL_EACH_INDEX
   template <class T, class A> TSL_INLINE void store_last(A i, T value) const { put<T>(value, i); }
@@ -65,7 +87,7 @@ struct TensorView {
 
 namespace tsl {
 
-#if TSL_DEBUG
+#if TSL_CHECKS
 // Called in debug mode for an index outside its view. The access is then left out.
 #if TSL_CUDA
 TSL_INLINE void report_index(int view, int dimension, uint index, uint size) {
@@ -168,8 +190,16 @@ TSL_INLINE long long TensorView::offset_from(uint first, Index... rest) const {
 }
 
 template <int kDimension, class... Index>
+TSL_INLINE longlong TensorView::number_from(uint first, Index... rest) const {
+  ulonglong inner = 1;
+  for (uint d = kDimension + 1; d < kTslMaxDims; ++d) inner *= d < dimensionCount ? sizes[d] : 1u;
+  if constexpr (sizeof...(rest) == 0) return longlong(first * inner);
+  else return longlong(first * inner) + number_from<kDimension + 1>(rest...);
+}
+
+template <int kDimension, class... Index>
 TSL_INLINE bool TensorView::inside_from(uint first, Index... rest) const {
-#if TSL_DEBUG
+#if TSL_CHECKS
   if (first >= sizes[kDimension]) {
     tsl::report_index(id, kDimension, first, sizes[kDimension]);
     return false;
@@ -182,13 +212,14 @@ TSL_INLINE bool TensorView::inside_from(uint first, Index... rest) const {
 template <class T, class... Index>
 TSL_INLINE T TensorView::load(Index... index) const {
   if (absent) return tsl::marked_absent_value<T>(id);
+  if (is_missing()) return T{};
   if (!inside(index...)) return T{};
   return tsl::read_element(data_ptr_at<T>(index...), aligned, readonly && TSL_INDEPENDENT);
 }
 
 template <class T, class... Index>
 TSL_INLINE void TensorView::put(T value, Index... index) const {
-  if (absent || !inside(index...)) return;
+  if (is_missing() || !inside(index...)) return;
   if (readonly) tsl::mark_write(id);
   tsl::write_element(data_ptr_at<T>(index...), value, aligned);
 }
@@ -206,6 +237,7 @@ TSL_INLINE TensorView present_view(const TslArgs& args, int k) {
   }
   view.dimensionCount = from.dimensionCount;
   view.id = k;
+  view.gradient_slot = -1;
   return view;
 }
 
@@ -225,6 +257,7 @@ TSL_INLINE TensorView dense_view(const TslArgs& args, int k, Sizes... sizes) {
   }
   view.dimensionCount = kRank;
   view.id = k;
+  view.gradient_slot = -1;
   return view;
 }
 
@@ -243,6 +276,15 @@ TSL_INLINE TensorView noted(TensorView view) {
 #if TSL_CUDA || TSL_BARRIERS || TSL_WAVES
   view.data = mark_use(view.id, view.data);
 #endif
+  return view;
+}
+// The same view with what its elements are made of.
+TSL_INLINE TensorView of_scalars(TensorView view, Scalar scalar) {
+  view.scalar = scalar;
+  return view;
+}
+TSL_INLINE TensorView gradient(TensorView view, int first_slot) {
+  view.gradient_slot = first_slot;
   return view;
 }
 TSL_INLINE TensorView aligned(TensorView view) {

@@ -28,7 +28,7 @@ class Arguments:
         self._gradient_prefix = _GRADIENT_PREFIX.get(suffix)
         self.parameters: list[dict[str, Any]] = [p for p in about["parameters"] if self._is_given(p)]
         self.names = [p["name"] for p in self.parameters] + (["block_size", "grid_size"] if self.is_launch else [])
-        self._signature = f"{signature}({', '.join(f'{p["name"]}: {p["type"]}' for p in self.parameters)})"
+        self._signature = f"{signature}({', '.join(p['name'] + ': ' + p['type'] for p in self.parameters)})"
 
     @property
     def are_plain(self) -> bool:

@@ -1,0 +1,182 @@
+"""Kernels to call: with arguments they become launchables, as in slangtorch."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from torch_slang._module import Kernel, Module
+from torch_slang.slangtorch._types import ArgumentError, check_views, plain_argument
+
+Extent = tuple[int, int, int]
+
+# Threads in x, y, z where the caller leaves the block to us: by the number of dimensions of the whole.
+_BLOCKS: dict[int, Extent] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (8, 8, 4)}
+
+
+class Launchable:
+    """A kernel with its arguments. Nothing runs before one of the launch functions is called."""
+
+    def __init__(self, name: str, launch: Callable[[Extent, Extent], None]) -> None:
+        self._name = name
+        self._launch = launch
+        self._was_launched = False
+
+    # The names of the arguments are slangtorch's.
+    def launchRaw(self, blockSize: Extent, gridSize: Extent) -> None:  # noqa: N802, N803
+        """Launches a grid of so many blocks of so many threads, each in x, y, z."""
+        self._was_launched = True
+        _check_extent("blockSize", blockSize)
+        _check_extent("gridSize", gridSize)
+        self._launch(blockSize, gridSize)
+
+    def launchTotal(self, blockSize: Extent, totalSize: Extent) -> None:  # noqa: N802, N803
+        """Launches as many whole blocks as ``totalSize`` threads need; the surplus threads run too."""
+        self._was_launched = True
+        _check_extent("blockSize", blockSize)
+        _check_extent("totalSize", totalSize)
+        if min(blockSize) < 1:
+            raise ValueError(f"{self._name}: expected blockSize to be positive, but got {blockSize}")
+        if 0 in totalSize:
+            return
+        gx, gy, gz = (-(-total // block) for total, block in zip(totalSize, blockSize, strict=True))
+        self._launch(blockSize, (gx, gy, gz))
+
+    def autoLaunch(self, totalSize: Extent) -> None:  # noqa: N802, N803
+        """Launches at least ``totalSize`` threads in blocks of a usual size."""
+        self._was_launched = True
+        _check_extent("totalSize", totalSize)
+        dimensions = max((axis + 1 for axis in range(3) if totalSize[axis] != 1), default=1)
+        self.launchTotal(_BLOCKS[dimensions], totalSize)
+
+    def __del__(self) -> None:
+        if not self._was_launched and not sys.is_finalizing():
+            warnings.warn(
+                f"{self._name} was given arguments but never launched: call launchRaw, launchTotal or autoLaunch",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+class Function:
+    """A kernel, or a derivative of one.
+
+    ``kernel(x=x, y=y)`` or ``kernel(x, y)`` is a :class:`Launchable`. With the launch in front,
+    ``kernel(block, grid, x, y)``, it is launched at once, as functions of slangtorch's raw modules are.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        about: Mapping[str, Any],
+        name: str,
+        forward: Function | None = None,
+        backward: Function | None = None,
+    ) -> None:
+        self.__name__ = name
+        self._kernel = kernel
+        self._parameters: dict[str, dict[str, Any]] = {p["name"]: p for p in about["parameters"]}
+        self._leaves: list[dict[str, Any]] = about["leaves"]
+        self._forward = forward
+        self._backward = backward
+
+    @property
+    def argnames(self) -> list[str]:
+        """Names of the arguments, in order."""
+        return list(self._parameters)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Launchable | None:
+        if len(args) >= 2 and len(args) + len(kwargs) == len(self._parameters) + 2:
+            block, grid, *args_left = args
+            if _is_extent(block) and _is_extent(grid):
+                self._launch(self._flatten(tuple(args_left), kwargs), block, grid)
+                return None
+        flat = self._flatten(args, kwargs)
+        return Launchable(self.__name__, lambda block, grid: self._launch(flat, block, grid))
+
+    def fwd(self, *args: Any, **kwargs: Any) -> Launchable | None:
+        """The kernel's forward derivative; differentiable tensors are (value, tangent) pairs."""
+        if self._forward is None:
+            raise ValueError(f"{self.__name__} has no forward derivative: mark the kernel [Differentiable]")
+        return self._forward(*args, **kwargs)
+
+    def bwd(self, *args: Any, **kwargs: Any) -> Launchable | None:
+        """The kernel's backward derivative; differentiable tensors are (value, gradient) pairs.
+
+        Gradients of what the kernel loads are added to; those of what it stores are read, and leave zeros behind.
+        """
+        if self._backward is None:
+            raise ValueError(f"{self.__name__} has no backward derivative: mark the kernel [Differentiable]")
+        return self._backward(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{p['name']}: {p['type']}" for p in self._parameters.values())
+        return f"<slangtorch kernel {self.__name__}({arguments})>"
+
+    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        given = self._by_name(args, kwargs)
+        plain = {name: plain_argument(self._parameters[name], self._leaves, value) for name, value in given.items()}
+        try:
+            flat = self._kernel.flatten(**plain)
+        except TypeError as error:
+            raise ArgumentError(str(error)) from None
+        check_views(self.__name__, self._leaves, flat)
+        return flat
+
+    def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        names = self.argnames
+        if len(args) > len(names):
+            raise ArgumentError(f"{self.__name__}: expected at most {len(names)} arguments, but got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        twice = [name for name in given if name in kwargs]
+        if twice:
+            raise ArgumentError(f"{self.__name__}: got two values for {', '.join(twice)}")
+        given.update(kwargs)
+        unknown = [name for name in given if name not in self._parameters]
+        if unknown:
+            raise ArgumentError(f"{self.__name__} has no argument {', '.join(unknown)}; it has {', '.join(names)}")
+        missing = [name for name in names if name not in given and not self._has_default(name)]
+        if missing:
+            raise ArgumentError(f"{self.__name__}: missing {', '.join(missing)}; it has {', '.join(names)}")
+        return given
+
+    def _has_default(self, name: str) -> bool:
+        leaf = self._parameters[name]["leaf"]
+        return leaf >= 0 and self._leaves[leaf]["default"] is not None
+
+    def _launch(self, flat: dict[str, Any], block: Extent, grid: Extent) -> None:
+        # As slangtorch does, a launch leaves no trace in the graph: programs wrap it in an autograd.Function.
+        with torch.no_grad():
+            self._kernel.call_flat(**flat, block_size=block, grid_size=grid)
+
+
+def functions_of(module: Module, name: str, about: Mapping[str, Any]) -> dict[str, Function]:
+    """The kernel under its name, and its derivatives under those that slangtorch's raw modules give them."""
+    functions: dict[str, Function] = {}
+    for suffix, raw, exists in (
+        ("_fwd", "_fwd_diff", about["fwd"]),
+        ("_bwd", "_bwd_diff", about["bwd"]),
+    ):
+        if exists is not None:
+            functions[name + raw] = Function(getattr(module, name + suffix), about, name + raw)
+    functions[name] = Function(
+        getattr(module, name + "_launch"),
+        about,
+        name,
+        functions.get(name + "_fwd_diff"),
+        functions.get(name + "_bwd_diff"),
+    )
+    return functions
+
+
+def _is_extent(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 3 and all(type(size) is int for size in value)
+
+
+def _check_extent(what: str, value: Any) -> None:
+    if not _is_extent(value):
+        raise ValueError(f"expected {what} to be a tuple of 3 integers, but got {value!r}")

@@ -1,0 +1,106 @@
+"""Arguments as slangtorch spells them: named tuples for structs, pairs for tensors with gradients."""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+
+class ArgumentError(TypeError, ValueError):
+    """An argument that the kernel does not take; slangtorch raises now one, now the other."""
+
+
+class DiffTensorView(NamedTuple):
+    """A tensor with its gradient, or with its tangent."""
+
+    value: torch.Tensor
+    grad: torch.Tensor | None = None
+
+
+def struct_types(parameters: Iterable[dict[str, Any]]) -> dict[str, type]:
+    """A named tuple for each struct among the parameters and inside them, by its simple name.
+
+    Absent are structs whose fields Python cannot name, and names that stand for several structs: those are given as
+    mappings.
+    """
+    fields_by_name: dict[str, set[tuple[str, ...]]] = {}
+    for parameter in _structs(parameters):
+        names = tuple(field["name"] for field in parameter["fields"])
+        fields_by_name.setdefault(_simple_name(parameter["type"]), set()).add(names)
+    types: dict[str, type] = {}
+    for name, variants in fields_by_name.items():
+        if len(variants) == 1:
+            try:
+                types[name] = namedtuple(name, next(iter(variants)))
+            except ValueError:  # a field that begins with an underscore, or is a keyword
+                continue
+    return types
+
+
+def plain_argument(parameter: dict[str, Any], leaves: list[dict[str, Any]], value: Any) -> Any:
+    """The same argument without what only slangtorch knows.
+
+    That is a gradient inside a tuple of its own, ``(value, (grad,))``, as its raw modules want it, and numbers of numpy
+    or of torch. What does not fit the parameter stays as it is: the kernel's own check says what is wrong.
+    """
+    if parameter["leaf"] >= 0:
+        if leaves[parameter["leaf"]]["is_view"]:
+            return _plain_view(value)
+        return _plain_numbers(value)
+    fields = parameter["fields"]
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        known = {field["name"]: field for field in fields}
+        return {key: plain_argument(known[key], leaves, item) if key in known else item for key, item in value.items()}
+    if isinstance(value, tuple | list) and len(value) == len(fields):
+        return [plain_argument(field, leaves, item) for field, item in zip(fields, value, strict=True)]
+    return value
+
+
+def check_views(name: str, leaves: Iterable[dict[str, Any]], flat: Mapping[str, Any]) -> None:
+    """Refuses what is no tensor, and broadcast tensors as slangtorch does: writing to one would be a race."""
+    for leaf in leaves:
+        value = flat.get(leaf["name"])
+        if leaf["is_view"] and not isinstance(value, torch.Tensor):
+            raise ArgumentError(
+                f"{name}: expected {leaf['path']} ({leaf['type']}) to be a tensor, but got {type(value).__name__}"
+            )
+    for argument, value in flat.items():
+        if not isinstance(value, torch.Tensor):
+            continue
+        if any(stride == 0 and size > 1 for stride, size in zip(value.stride(), value.shape, strict=True)):
+            raise RuntimeError(
+                f"{name}: {argument} has broadcast dimensions (shape {list(value.shape)}, strides "
+                f"{list(value.stride())}), which a kernel cannot write to: pass {argument}.contiguous()"
+            )
+
+
+def _structs(parameters: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for parameter in parameters:
+        if parameter["leaf"] < 0 and not parameter["type"].endswith("]"):
+            yield parameter
+        yield from _structs(parameter["fields"])
+
+
+def _simple_name(slang_type: str) -> str:
+    """``Linear`` of ``nets.Linear<16>``."""
+    return re.split(r"[.:]", slang_type.split("<")[0])[-1]
+
+
+def _plain_view(value: Any) -> Any:
+    if isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], tuple) and len(value[1]) == 1:
+        return (value[0], value[1][0])
+    return value
+
+
+def _plain_numbers(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain_numbers(item) for item in value]
+    if hasattr(value, "tolist") and not (isinstance(value, torch.Tensor) and value.requires_grad):
+        return value.tolist()
+    return value

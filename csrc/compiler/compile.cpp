@@ -2,12 +2,14 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "common/error.h"
 #include "common/files.h"
 #include "compiler/describe.h"
 #include "compiler/device_text.h"
 #include "compiler/file_scope.h"
+#include "compiler/own_derivatives.h"
 #include "compiler/wrapper.h"
 #include "program/instantiations.h"
 #include "program/names.h"
@@ -69,6 +71,13 @@ class Compilation {
     text.types = instantiation.types;
     text.entry = entry_name(instantiation);
     progress_(describe_instantiation(instantiation));
+    const auto one_way = instantiation.direction == Direction::Jvp ? backward_only() : std::nullopt;
+    if (one_way) {
+      text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
+                            " would be wrong: ", *one_way,
+                            " has a [BackwardDerivative] and no [ForwardDerivative], which Slang takes for zero");
+      return text;
+    }
     std::string diagnostics, emitted;
     if (module == nullptr) module = load_wrappers({instantiation}, &diagnostics);
     if (module != nullptr) emitted = session_.emit(module, text.entry, &diagnostics);
@@ -84,6 +93,15 @@ class Compilation {
     text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                           " does not compile\n", diagnostics);
     return text;
+  }
+
+  // A function whose forward derivative Slang would take for zero, in the module or in what it imports.
+  std::optional<std::string> backward_only() const {
+    if (auto name = find_backward_only(source_)) return name;
+    for (const auto& [path, content] : session_.files().contents()) {
+      if (auto name = find_backward_only(content)) return name;
+    }
+    return std::nullopt;
   }
 
   std::vector<std::string> header_folders() const {

@@ -27,6 +27,7 @@ class SourceFiles final : public ISlangFileSystem {
   std::string read_or_throw(const std::string& path);  // a c10::Error that names it
   bool exists(const std::string& path) { return read(path) != nullptr; }  // either answer goes into the record
   std::vector<SourceFile> manifest() const;
+  const std::map<std::string, std::string>& contents() const { return contents_; }  // of the files read, by path
 
   SlangResult SLANG_MCALL loadFile(const char* path, ISlangBlob** blob) override;
   SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override;

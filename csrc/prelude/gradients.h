@@ -48,7 +48,7 @@ TSL_INLINE void with_numbers(const TensorView& view, F f) {
 // f(where a number is kept in an element of the gradient, the same number of `value`) for each.
 template <class T, class F>
 TSL_INLINE void each_number(const TensorView& view, int way, unsigned char* element, T& value, F f) {
-  with_numbers<T>(view, [&](auto s) {
+  with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
     using S = decltype(s);
     constexpr int kCount = sizeof(T) / sizeof(S);
     S numbers[kCount > 0 ? kCount : 1];

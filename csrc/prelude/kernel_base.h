@@ -135,7 +135,7 @@ struct KernelBase {
  private:
   template <class T, class Index, class Amounts>
   TSL_INLINE void accumulate(const TensorView& view, Index index, T amount, int way, Amounts amounts) {
-    with_numbers<T>(view, [&](auto s) {
+    with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
       using S = decltype(s);
       constexpr int kCount = sizeof(T) / sizeof(S);
       S numbers[kCount > 0 ? kCount : 1];

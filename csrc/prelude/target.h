@@ -44,6 +44,9 @@
 #define TSL_BARRIERS 0
 #endif
 
+// Behind a lambda's parameters: marks are exact only where everything is inlined.
+#define TSL_INLINE_LAMBDA __attribute__((always_inline))
+
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;

@@ -149,9 +149,10 @@ class Function:
         return leaf >= 0 and self._leaves[leaf]["default"] is not None
 
     def _launch(self, flat: dict[str, Any], block: Extent, grid: Extent) -> None:
-        # As slangtorch does, a launch leaves no trace in the graph: programs wrap it in an autograd.Function.
-        with torch.no_grad():
-            self._kernel.call_flat(**flat, block_size=block, grid_size=grid)
+        # Programs wrap launches in an autograd.Function: as with slangtorch, a launch leaves no trace, neither in the graph
+        # nor in the versions of tensors, which the graph may have kept.
+        bare = {name: value.data if isinstance(value, torch.Tensor) else value for name, value in flat.items()}
+        self._kernel.call_flat(**bare, block_size=block, grid_size=grid)
 
 
 def functions_of(module: Module, name: str, about: Mapping[str, Any]) -> dict[str, Function]:

@@ -2,10 +2,11 @@
 
     python scripts/slangtorch_evidence.py CHECKOUT [--device cpu|cuda] [--only tests,bezier_curvefit,...] [--iterations 30]
 
-Their programs run as they are, with three changes made in memory: `slangtorch` is ours; matplotlib and cv2 are stand-ins
-(nothing is shown, pictures are read by PIL if it is there and made up else); loops are cut to --iterations, and print their
-loss where they did not. On the CPU `.cuda()` and device="cuda" mean the CPU, pictures are smaller, and examples whose guards
-let one thread too many through (`>` for `>=`, which our checks report) run a second time with the guard put right.
+Their programs run as they are, with three changes made in memory: `slangtorch` is ours; matplotlib and cv2 are
+stand-ins (nothing is shown; pictures are read by PIL if it is there, and made up else); loops are cut to --iterations,
+and print their loss where they did not. On the CPU `.cuda()` and device="cuda" mean the CPU, pictures are smaller, and
+examples whose guards let one thread too many through (`>` for `>=`, which our checks report) run again with the guard
+put right.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ class Example:
 PRINT_LOSS: Edit = (r"loss\.backward\(\)", r"loss.backward(); print('Loss:', loss.item())")
 SMALL_PICTURE: list[Edit] = [(r"\b1024\b", "128")]
 OFF_BY_ONE: list[Edit] = [(r"> (\w+)\.size\(", r">= \1.size("), (r"tIdx\.x > M\b", "tIdx.x >= M")]
+
+# The triangle covers an eighth of the picture.
+INSIDE = """
+print("Inside:", (outputImage[..., 1] < 0.5).float().mean().item(), "of the picture, expected 0.125")
+"""
 
 # How well the properties match the reference under three lights, before and after.
 BRDF_LOSS = """
@@ -98,7 +104,7 @@ EXAMPLES = {
     "fwd-rasterizer": Example(
         "fwd-rasterizer-example",
         "rasterizer2d.py",
-        [(r"\Z", "\nprint('Inside:', (outputImage[..., 1] < 0.5).float().mean().item(), 'of the picture, expected 0.125')\n")],
+        [(r"\Z", INSIDE)],
         guards=OFF_BY_ONE,
     ),
     "hard-rasterizer": Example(

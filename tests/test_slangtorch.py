@@ -131,7 +131,7 @@ def test_impossible_blocks_are_errors(block: tuple[int, int, int], derivatives: 
 
 def test_a_launchable_that_was_never_launched_warns(derivatives: Any) -> None:
     x = torch.ones(3)
-    with pytest.warns(RuntimeWarning, match="square was given arguments but never launched"):
+    with pytest.warns(RuntimeWarning, match=r"square was given arguments but never launched"):
         derivatives.square(input=x, output=x.clone())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -186,9 +186,7 @@ def test_gradients_are_added_to(derivatives: Any, device: torch.device) -> None:
 
 
 @pytest.mark.parametrize("unwanted", [lambda x: x, lambda x: (x,), lambda x: (x, None)])
-def test_unwanted_gradients_are_left_out(
-    unwanted: Callable[..., Any], derivatives: Any, device: torch.device
-) -> None:
+def test_unwanted_gradients_are_left_out(unwanted: Callable[..., Any], derivatives: Any, device: torch.device) -> None:
     x, mask = numbers(5, device), torch.ones(5, device=device)
     y, gy = torch.zeros_like(x), torch.ones_like(x)
     derivatives.weighted.bwd(weight=2.0, x=unwanted(x), mask=mask, y=(y, gy)).launchTotal(BLOCK, (5, 1, 1))
@@ -439,12 +437,12 @@ def test_broadcast_tensors_are_refused(derivatives: Any, device: torch.device) -
 def test_missing_derivatives_are_errors(derivatives: Any) -> None:
     x = torch.ones(3)
     for derivative in ("fwd", "bwd"):
-        with pytest.raises(ValueError, match="copy has no .* derivative"):
+        with pytest.raises(ValueError, match=r"copy has no .* derivative"):
             getattr(derivatives.copy, derivative)(input=x, output=x)
 
 
 def test_unknown_names_are_attribute_errors(derivatives: Any) -> None:
-    with pytest.raises(AttributeError, match="slangtorch_derivatives has no sqare; it has .*square"):
+    with pytest.raises(AttributeError, match=r"slangtorch_derivatives has no sqare; it has .*square"):
         derivatives.sqare  # noqa: B018
 
 
@@ -489,7 +487,9 @@ def test_an_edit_makes_a_new_module_and_leaves_the_old(copied: Callable[..., Pat
     part = path.parent / "slangtorch-imported-part.slang"
     part.write_text(part.read_text().replace("return v *", "return 10 * v *"))
     second = slangtorch.loadModule(path, defines=defines)
-    path.write_text(path.read_text().replace("TensorView<float> x, TensorView<float> y", "float s, TensorView<float> x"))
+    path.write_text(
+        path.read_text().replace("TensorView<float> x, TensorView<float> y", "float s, TensorView<float> x")
+    )
     path.write_text(path.read_text().replace("y[at.x] =", "x[at.x] = s *"))
     third = slangtorch.loadModule(path, defines=defines)
     assert scaled(second, device) == [20, 40]
@@ -512,7 +512,7 @@ def test_an_edit_of_a_cuda_header_is_seen(copied: Callable[..., Path], device: t
 
 def test_a_failed_load_is_a_runtime_error_and_spoils_nothing(copied: Callable[..., Path]) -> None:
     path = copied("slangtorch_import.slang", "slangtorch-imported-part.slang")
-    with pytest.raises(RuntimeError, match="slangtorch-imported-part.slang"):
+    with pytest.raises(RuntimeError, match=r"slangtorch-imported-part\.slang"):
         slangtorch.loadModule(path)
     assert scaled(slangtorch.loadModule(path, defines={"FACTOR": 1, "SHIFT": 0}), torch.device("cpu")) == [1, 2]
     with pytest.raises(RuntimeError, match="no such file"):

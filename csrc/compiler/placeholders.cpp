@@ -12,9 +12,8 @@ namespace {
 using Defines = std::vector<std::pair<std::string, std::string>>;
 
 bool may_hold_one(const std::string& text, const Defines& defines) {
-  return std::any_of(defines.begin(), defines.end(), [&](const auto& define) {
-    return text.find("%" + define.first + "%") != std::string::npos;
-  });
+  return std::any_of(defines.begin(), defines.end(),
+                     [&](const auto& define) { return text.find("%" + define.first + "%") != std::string::npos; });
 }
 
 // `a % b`: what may stand before an operator ends in a name, a number, a string or a closing bracket.

@@ -27,14 +27,14 @@ class Launchable:
         self._was_launched = False
 
     # The names of the arguments are slangtorch's.
-    def launchRaw(self, blockSize: Extent, gridSize: Extent) -> None:  # noqa: N802, N803
+    def launchRaw(self, blockSize: Extent, gridSize: Extent) -> None:
         """Launches a grid of so many blocks of so many threads, each in x, y, z."""
         self._was_launched = True
         _check_extent("blockSize", blockSize)
         _check_extent("gridSize", gridSize)
         self._launch(blockSize, gridSize)
 
-    def launchTotal(self, blockSize: Extent, totalSize: Extent) -> None:  # noqa: N802, N803
+    def launchTotal(self, blockSize: Extent, totalSize: Extent) -> None:
         """Launches as many whole blocks as ``totalSize`` threads need; the surplus threads run too."""
         self._was_launched = True
         _check_extent("blockSize", blockSize)
@@ -46,7 +46,7 @@ class Launchable:
         gx, gy, gz = (-(-total // block) for total, block in zip(totalSize, blockSize, strict=True))
         self._launch(blockSize, (gx, gy, gz))
 
-    def autoLaunch(self, totalSize: Extent) -> None:  # noqa: N802, N803
+    def autoLaunch(self, totalSize: Extent) -> None:
         """Launches at least ``totalSize`` threads in blocks of a usual size."""
         self._was_launched = True
         _check_extent("totalSize", totalSize)
@@ -149,8 +149,8 @@ class Function:
         return leaf >= 0 and self._leaves[leaf]["default"] is not None
 
     def _launch(self, flat: dict[str, Any], block: Extent, grid: Extent) -> None:
-        # Programs wrap launches in an autograd.Function: as with slangtorch, a launch leaves no trace, neither in the graph
-        # nor in the versions of tensors, which the graph may have kept.
+        # Programs wrap launches in an autograd.Function: as with slangtorch, a launch leaves no trace, neither in the
+        # graph nor in the versions of tensors, which the graph may have kept.
         bare = {name: value.data if isinstance(value, torch.Tensor) else value for name, value in flat.items()}
         self._kernel.call_flat(**bare, block_size=block, grid_size=grid)
 

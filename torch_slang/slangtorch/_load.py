@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,10 @@ _NEEDLESS = (
     "-gencode",
     "--generate-code",
     "-U__CUDA_NO_",
-    "-DSLANG_CUDA_ENABLE_HALF",
-    "-DSLANG_CUDA_ENABLE_BF16",
+    "-D SLANG_CUDA_ENABLE_",
     "--expt-relaxed-constexpr",
     "--expt-extended-lambda",
 )
-_FAST_MATH = ("-use_fast_math", "--use_fast_math")
 
 _noted: set[str] = set()
 _wrapped: dict[Module, SlangtorchModule] = {}
@@ -65,19 +63,19 @@ class SlangtorchModule:
         return f"<slangtorch module {self.__name__}: {', '.join(list(vars(self))[1:])}>"
 
 
-# The names of the arguments are slangtorch's.
-def loadModule(  # noqa: N802
-    fileName: str | os.PathLike[str],  # noqa: N803
-    skipSlang: bool | None = None,  # noqa: N803
+# The arguments, their names and their order are slangtorch's.
+def loadModule(  # noqa: PLR0917
+    fileName: str | os.PathLike[str],
+    skipSlang: bool | None = None,
     verbose: bool = False,
     defines: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
-    includePaths: Iterable[str | os.PathLike[str]] | None = None,  # noqa: N803
-    skipNinjaCheck: bool = False,  # noqa: N803
-    slangGenLineInfo: bool = True,  # noqa: N803
-    cudaFastMath: bool = True,  # noqa: N803
-    cudaGenLineInfo: bool = True,  # noqa: N803
-    extraSlangFlags: Iterable[str] | None = None,  # noqa: N803
-    extraCudaFlags: Iterable[str] | None = None,  # noqa: N803
+    includePaths: Iterable[str | os.PathLike[str]] | None = None,
+    skipNinjaCheck: bool = False,
+    slangGenLineInfo: bool = True,
+    cudaFastMath: bool = True,
+    cudaGenLineInfo: bool = True,
+    extraSlangFlags: Iterable[str] | None = None,
+    extraCudaFlags: Iterable[str] | None = None,
 ) -> SlangtorchModule:
     """Compiles a ``.slang`` file and returns its kernels.
 
@@ -98,29 +96,21 @@ def loadModule(  # noqa: N802
     Raises:
         RuntimeError: there is no such file, or it does not compile; the compiler's diagnostics are in the message.
     """
+    del skipNinjaCheck, slangGenLineInfo, cudaGenLineInfo
     if skipSlang is not None:
         warnings.warn("loadModule: skipSlang is deprecated and does nothing", DeprecationWarning, stacklevel=2)
     start = time.perf_counter()
-    macros = dict(defines or {})
-    folders = [Path(folder).absolute() for folder in includePaths or ()]
-    fast_math = bool(cudaFastMath)
-    for flag, value in _split(extraSlangFlags, "extraSlangFlags"):
-        if flag == "-D":
-            macros.setdefault(*_macro(value))
-        elif flag == "-I":
-            folders.append(Path(value).absolute())
-        else:
-            _note("extraSlangFlags", flag, value)
-    for flag, value in _split(extraCudaFlags, "extraCudaFlags"):
-        if flag == "-I":
-            folders.append(Path(value).absolute())
-        elif flag in _FAST_MATH:
-            fast_math = True
-        else:
-            _note("extraCudaFlags", flag, value)
     path = Path(fileName).absolute()
-    options = {"defines": macros, "include_dirs": folders, "fast_math": fast_math}
-    module = load(path, namespace=_namespace(path, options), **options)
+    options = _Options(dict(defines or {}), [Path(folder).absolute() for folder in includePaths or ()], cudaFastMath)
+    options.add_flags("extraSlangFlags", extraSlangFlags)
+    options.add_flags("extraCudaFlags", extraCudaFlags)
+    module = load(
+        path,
+        namespace=_namespace(path, options),
+        defines=options.defines,
+        include_dirs=options.folders,
+        fast_math=options.fast_math,
+    )
     if module not in _wrapped:
         _wrapped[module] = SlangtorchModule(path.stem, module)
     if verbose:
@@ -128,43 +118,51 @@ def loadModule(  # noqa: N802
     return _wrapped[module]
 
 
-def clearSessionShaderCache() -> None:  # noqa: N802
+def clearSessionShaderCache() -> None:
     """Forgets what was loaded; modules in use stay usable."""
     _wrapped.clear()
 
 
-def clearPersistentShaderCache() -> None:  # noqa: N802
+def clearPersistentShaderCache() -> None:
     """Empties the disk cache, which all programs that use torch_slang share."""
     cache.clear()
 
 
-def clearShaderCaches() -> None:  # noqa: N802
+def clearShaderCaches() -> None:
     """Both."""
     clearSessionShaderCache()
     clearPersistentShaderCache()
 
 
-def _namespace(path: Path, options: Mapping[str, Any]) -> str:
-    """Each module's operators have a namespace of their own, so that equal names meet nowhere.
+@dataclass
+class _Options:
+    defines: dict[str, Any]
+    folders: list[Path]
+    fast_math: bool
 
-    The text is part of it: a module stays as it was when its file is edited and loaded again.
-    """
-    text = path.read_bytes() if path.is_file() else b""
-    shown = json.dumps([str(path), options], sort_keys=True, default=str)
-    digest = hashlib.sha256(shown.encode() + text).hexdigest()[:16]
-    return f"slangtorch_{re.sub(r'[^A-Za-z0-9]', '_', path.stem)}_{digest}"
+    def add_flags(self, argument: str, flags: Iterable[str] | None) -> None:
+        """Takes from flags of slangc or nvcc what has a meaning here; a warning says which have none."""
+        if isinstance(flags, str):
+            raise TypeError(f"loadModule: expected {argument} to be a list of flags, but got one string")
+        for flag, value in _split([str(flag) for flag in flags or ()]):
+            if flag == "-D" and argument == "extraSlangFlags":
+                name, has_value, text = value.partition("=")
+                self.defines.setdefault(name, text if has_value else "1")
+            elif flag == "-I":
+                self.folders.append(Path(value).absolute())
+            elif flag in ("-use_fast_math", "--use_fast_math"):
+                self.fast_math = True
+            else:
+                _note_ignored(argument, f"{flag} {value}".strip())
 
 
-def _split(flags: Iterable[str] | None, argument: str) -> Iterator[tuple[str, str]]:
-    """Flags with their values: those of -D, -I and of what a word without a dash follows."""
-    if isinstance(flags, str):
-        raise TypeError(f"loadModule: expected {argument} to be a list of flags, but got one string")
-    words = [str(flag) for flag in flags or ()]
+def _split(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Flags with their values: what follows -D and -I, and any word that does not begin with a dash."""
     at = 0
     while at < len(words):
         word = words[at]
         at += 1
-        if word[:2] in ("-D", "-I") and len(word) > 2 and not word.startswith(_NEEDLESS):
+        if word[:2] in ("-D", "-I") and len(word) > 2:
             yield word[:2], word[2:]
         elif at < len(words) and not words[at].startswith("-"):
             yield word, words[at]
@@ -173,14 +171,19 @@ def _split(flags: Iterable[str] | None, argument: str) -> Iterator[tuple[str, st
             yield word, ""
 
 
-def _macro(definition: str) -> tuple[str, str]:
-    name, _, value = definition.partition("=")
-    return name, value if "=" in definition else "1"
-
-
-def _note(argument: str, flag: str, value: str) -> None:
-    shown = f"{flag} {value}".strip()
-    if shown.startswith(_NEEDLESS) or shown in _noted:
+def _note_ignored(argument: str, flag: str) -> None:
+    if flag.startswith(_NEEDLESS) or flag in _noted:
         return
-    _noted.add(shown)
-    warnings.warn(f"loadModule: {shown} in {argument} is ignored: it has no meaning here", UserWarning, stacklevel=3)
+    _noted.add(flag)
+    warnings.warn(f"loadModule: {flag} in {argument} is ignored: it has no meaning here", UserWarning, stacklevel=4)
+
+
+def _namespace(path: Path, options: _Options) -> str:
+    """Each module's operators have a namespace of their own, so that equal names meet nowhere.
+
+    The text is part of it: a module stays as it was when its file is edited and loaded again.
+    """
+    text = path.read_bytes() if path.is_file() else b""
+    shown = repr((str(path), sorted(options.defines.items()), options.folders, options.fast_math))
+    digest = hashlib.sha256(shown.encode() + text).hexdigest()[:16]
+    return f"slangtorch_{re.sub(r'[^A-Za-z0-9]', '_', path.stem)}_{digest}"

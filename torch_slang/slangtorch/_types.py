@@ -89,7 +89,7 @@ def _structs(parameters: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _simple_name(slang_type: str) -> str:
     """``Linear`` of ``nets.Linear<16>``."""
-    return re.split(r"[.:]", slang_type.split("<")[0])[-1]
+    return re.split(r"[.:]", slang_type.split("<", maxsplit=1)[0])[-1]
 
 
 def _plain_view(value: Any) -> Any:

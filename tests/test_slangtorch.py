@@ -381,6 +381,14 @@ def test_elements(element: str, values: Any, device: torch.device) -> None:
     assert out.cpu().to(torch.int64).tolist() == [2 * i + 1 for i in range(50)]
 
 
+def test_a_tensor_without_dimensions_is_one_of_one_element(derivatives: Any, device: torch.device) -> None:
+    x, y = torch.tensor(3.0, device=device), torch.tensor(0.0, device=device)
+    gx, gy = torch.tensor(0.0, device=device), torch.tensor(1.0, device=device)
+    derivatives.square(input=x, output=y).launchRaw(BLOCK, ONE)
+    derivatives.square.bwd(input=(x, gx), output=(y, gy)).launchRaw(BLOCK, ONE)
+    assert (y.item(), gx.item(), gy.item()) == (9, 6, 0)
+
+
 def test_bools(values: Any, device: torch.device) -> None:
     x = torch.arange(9, device=device) % 3 == 0
     out = torch.zeros_like(x)

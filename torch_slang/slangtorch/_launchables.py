@@ -81,6 +81,8 @@ class Function:
         self._kernel = kernel
         self._parameters: dict[str, dict[str, Any]] = {p["name"]: p for p in about["parameters"]}
         self._leaves: list[dict[str, Any]] = about["leaves"]
+        views = {leaf["name"] for leaf in self._leaves if leaf["is_view"]}
+        self._views = views | {prefix + name for prefix in ("grad_", "tangent_") for name in views}
         self._forward = forward
         self._backward = backward
 
@@ -125,7 +127,7 @@ class Function:
         except TypeError as error:
             raise ArgumentError(str(error)) from None
         check_views(self.__name__, self._leaves, flat)
-        return flat
+        return {name: _bare(value) if name in self._views else value for name, value in flat.items()}
 
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         names = self.argnames
@@ -149,10 +151,8 @@ class Function:
         return leaf >= 0 and self._leaves[leaf]["default"] is not None
 
     def _launch(self, flat: dict[str, Any], block: Extent, grid: Extent) -> None:
-        # Programs wrap launches in an autograd.Function: as with slangtorch, a launch leaves no trace, neither in the
-        # graph nor in the versions of tensors, which the graph may have kept.
-        bare = {name: value.data if isinstance(value, torch.Tensor) else value for name, value in flat.items()}
-        self._kernel.call_flat(**bare, block_size=block, grid_size=grid)
+        with torch.no_grad():  # a differentiable number may be a tensor that requires grad
+            self._kernel.call_flat(**flat, block_size=block, grid_size=grid)
 
 
 def functions_of(module: Module, name: str, about: Mapping[str, Any]) -> dict[str, Function]:
@@ -172,6 +172,17 @@ def functions_of(module: Module, name: str, about: Mapping[str, Any]) -> dict[st
         functions.get(name + "_bwd_diff"),
     )
     return functions
+
+
+def _bare(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """The memory of a tensor, as slangtorch sees it.
+
+    Programs wrap launches in an autograd.Function: a launch leaves no trace, neither in the graph nor in the version of
+    a tensor, which the graph may have kept. And a tensor without dimensions is one of one element, read by ``x[0]``.
+    """
+    if tensor is None:
+        return None
+    return tensor.data if tensor.dim() > 0 else tensor.data.view(1)
 
 
 def _is_extent(value: Any) -> bool:

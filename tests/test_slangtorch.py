@@ -185,6 +185,16 @@ def test_gradients_are_added_to(derivatives: Any, device: torch.device) -> None:
     torch.testing.assert_close(gx, 10 + 2 * x)
 
 
+def test_differentiable_numbers_are_plain_arguments(derivatives: Any, device: torch.device) -> None:
+    x = numbers(5, device)
+    for factor in (3.0, torch.tensor(3.0, requires_grad=True)):
+        y, gx = torch.zeros_like(x), torch.zeros_like(x)
+        derivatives.scale(factor=factor, x=x, y=y).launchRaw(BLOCK, ONE)
+        torch.testing.assert_close(y, 3 * x)
+        derivatives.scale.bwd(factor=factor, x=(x, gx), y=(y, torch.ones_like(x))).launchRaw(BLOCK, ONE)
+        torch.testing.assert_close(gx, torch.full_like(x, 3))
+
+
 @pytest.mark.parametrize("unwanted", [lambda x: x, lambda x: (x,), lambda x: (x, None)])
 def test_unwanted_gradients_are_left_out(unwanted: Callable[..., Any], derivatives: Any, device: torch.device) -> None:
     x, mask = numbers(5, device), torch.ones(5, device=device)
@@ -449,8 +459,15 @@ def test_missing_derivatives_are_errors(derivatives: Any) -> None:
             getattr(derivatives.copy, derivative)(input=x, output=x)
 
 
+def test_a_refused_kernel_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "refused.slang"
+    path.write_text("[AutoPyBindCUDA] [CUDAKernel] void writes(out TensorView<float> x) {}")
+    with pytest.raises(AttributeError, match=r"writes is not available: .*x"):
+        slangtorch.loadModule(path).writes  # noqa: B018
+
+
 def test_unknown_names_are_attribute_errors(derivatives: Any) -> None:
-    with pytest.raises(AttributeError, match=r"slangtorch_derivatives has no sqare; it has .*square"):
+    with pytest.raises(AttributeError, match=r"no kernel named 'sqare'; this module has: .*square"):
         derivatives.sqare  # noqa: B018
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torch_slang._module import Kernel, Module
-from torch_slang.slangtorch._types import ArgumentError, check_views, plain_argument
+from torch_slang.slangtorch._types import ArgumentError, bare_memory, no_tensor, plain_argument
 
 Extent = tuple[int, int, int]
 
@@ -81,8 +81,8 @@ class Function:
         self._kernel = kernel
         self._parameters: dict[str, dict[str, Any]] = {p["name"]: p for p in about["parameters"]}
         self._leaves: list[dict[str, Any]] = about["leaves"]
-        views = {leaf["name"] for leaf in self._leaves if leaf["is_view"]}
-        self._views = views | {prefix + name for prefix in ("grad_", "tangent_") for name in views}
+        self._views = {leaf["name"]: leaf for leaf in self._leaves if leaf["is_view"]}
+        self._memory = {prefix + name for prefix in ("", "grad_", "tangent_") for name in self._views}
         self._forward = forward
         self._backward = backward
 
@@ -120,14 +120,18 @@ class Function:
         return f"<slangtorch kernel {self.__name__}({arguments})>"
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        given = self._by_name(args, kwargs)
+        given = kwargs if not args and kwargs.keys() == self._parameters.keys() else self._by_name(args, kwargs)
         plain = {name: plain_argument(self._parameters[name], self._leaves, value) for name, value in given.items()}
         try:
             flat = self._kernel.flatten(**plain)
         except TypeError as error:
             raise ArgumentError(str(error)) from None
-        check_views(self.__name__, self._leaves, flat)
-        return {name: _bare(value) if name in self._views else value for name, value in flat.items()}
+        for name, value in flat.items():
+            if isinstance(value, torch.Tensor):
+                flat[name] = bare_memory(self.__name__, name, value) if name in self._memory else value.detach()
+            elif name in self._views:
+                raise no_tensor(self.__name__, self._views[name], value)
+        return flat
 
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         names = self.argnames
@@ -151,8 +155,7 @@ class Function:
         return leaf >= 0 and self._leaves[leaf]["default"] is not None
 
     def _launch(self, flat: dict[str, Any], block: Extent, grid: Extent) -> None:
-        with torch.no_grad():  # a differentiable number may be a tensor that requires grad
-            self._kernel.call_flat(**flat, block_size=block, grid_size=grid)
+        self._kernel.call_flat(**flat, block_size=block, grid_size=grid)
 
 
 def functions_of(module: Module, name: str, about: Mapping[str, Any]) -> dict[str, Function]:
@@ -172,17 +175,6 @@ def functions_of(module: Module, name: str, about: Mapping[str, Any]) -> dict[st
         functions.get(name + "_bwd_diff"),
     )
     return functions
-
-
-def _bare(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    """The memory of a tensor, as slangtorch sees it.
-
-    Programs wrap launches in an autograd.Function: a launch leaves no trace, neither in the graph nor in the version of
-    a tensor, which the graph may have kept. And a tensor without dimensions is one of one element, read by ``x[0]``.
-    """
-    if tensor is None:
-        return None
-    return tensor.data if tensor.dim() > 0 else tensor.data.view(1)
 
 
 def _is_extent(value: Any) -> bool:

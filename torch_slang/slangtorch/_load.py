@@ -50,17 +50,22 @@ class SlangtorchModule:
 
     def __init__(self, name: str, module: Module) -> None:
         self.__name__ = name
+        self._handle = module._handle
         for kernel in module.kernels():
             about = module._handle.describe(kernel)
             vars(self).update(struct_types(about["parameters"]))
             vars(self).update(functions_of(module, kernel, about))
 
     def __getattr__(self, name: str) -> Any:
-        names = ", ".join(known for known in vars(self) if not known.startswith("__"))
-        raise AttributeError(f"the module {self.__name__} has no {name}; it has {names or 'nothing'}")
+        if not name.startswith("__"):
+            try:
+                self._handle.describe(name)
+            except RuntimeError as error:  # why there is none: the kernel is refused, or unknown
+                raise AttributeError(str(error)) from None
+        raise AttributeError(name)
 
     def __repr__(self) -> str:
-        return f"<slangtorch module {self.__name__}: {', '.join(list(vars(self))[1:])}>"
+        return f"<slangtorch module {self.__name__}: {', '.join(n for n in vars(self) if not n.startswith('_'))}>"
 
 
 # The arguments, their names and their order are slangtorch's.

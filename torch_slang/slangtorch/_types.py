@@ -48,9 +48,7 @@ def plain_argument(parameter: dict[str, Any], leaves: list[dict[str, Any]], valu
     or of torch. What does not fit the parameter stays as it is: the kernel's own check says what is wrong.
     """
     if parameter["leaf"] >= 0:
-        if leaves[parameter["leaf"]]["is_view"]:
-            return _plain_view(value)
-        return _plain_numbers(value)
+        return _plain_view(value) if leaves[parameter["leaf"]]["is_view"] else _plain_numbers(value)
     fields = parameter["fields"]
     if hasattr(value, "_asdict"):
         value = value._asdict()
@@ -62,22 +60,28 @@ def plain_argument(parameter: dict[str, Any], leaves: list[dict[str, Any]], valu
     return value
 
 
-def check_views(name: str, leaves: Iterable[dict[str, Any]], flat: Mapping[str, Any]) -> None:
-    """Refuses what is no tensor, and broadcast tensors as slangtorch does: writing to one would be a race."""
-    for leaf in leaves:
-        value = flat.get(leaf["name"])
-        if leaf["is_view"] and not isinstance(value, torch.Tensor):
-            raise ArgumentError(
-                f"{name}: expected {leaf['path']} ({leaf['type']}) to be a tensor, but got {type(value).__name__}"
-            )
-    for argument, value in flat.items():
-        if not isinstance(value, torch.Tensor):
-            continue
-        if any(stride == 0 and size > 1 for stride, size in zip(value.stride(), value.shape, strict=True)):
-            raise RuntimeError(
-                f"{name}: {argument} has broadcast dimensions (shape {list(value.shape)}, strides "
-                f"{list(value.stride())}), which a kernel cannot write to: pass {argument}.contiguous()"
-            )
+def bare_memory(kernel: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor as slangtorch sees it: its memory.
+
+    Programs wrap launches in an autograd.Function: a launch leaves no trace, neither in the graph nor in the version of
+    a tensor, which the graph may have kept. A tensor without dimensions is one of one element, read by ``x[0]``.
+    Broadcast tensors are refused: writing to one would be a race.
+    """
+    if 0 in tensor.stride() and any(
+        stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)
+    ):
+        raise RuntimeError(
+            f"{kernel}: {name} has broadcast dimensions (shape {list(tensor.shape)}, strides {list(tensor.stride())}), "
+            f"which a kernel cannot write to: pass {name}.contiguous()"
+        )
+    return tensor.data if tensor.dim() > 0 else tensor.data.view(1)
+
+
+def no_tensor(kernel: str, leaf: Mapping[str, Any], value: Any) -> ArgumentError:
+    """The error where a tensor is wanted."""
+    return ArgumentError(
+        f"{kernel}: expected {leaf['path']} ({leaf['type']}) to be a tensor, but got {type(value).__name__}"
+    )
 
 
 def _structs(parameters: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
-__all__ = ["Arguments"]
+__all__ = ["Arguments", "field_values"]
 
 _GRADIENT_PREFIX = {"_bwd": "grad_", "_fwd": "tangent_"}
 _LAUNCHES = ("_launch", "_fwd", "_bwd")
@@ -33,9 +33,7 @@ class Arguments:
     @property
     def are_plain(self) -> bool:
         """Tensors alone, which go to the operator as they are."""
-        return not self.is_launch and all(
-            p["leaf"] >= 0 and self.leaves[p["leaf"]]["is_view"] for p in self.parameters
-        )
+        return not self.is_launch and all(p["leaf"] >= 0 and self.leaves[p["leaf"]]["is_view"] for p in self.parameters)
 
     def __str__(self) -> str:
         return self._signature
@@ -79,22 +77,7 @@ class Arguments:
 
     def _field_values(self, parameter: dict[str, Any], fields: list[dict[str, Any]], value: Any) -> list[Any]:
         what = f"{parameter['name']} ({parameter['type']})"
-        names = [field["name"] for field in fields]
-        if hasattr(value, "_asdict"):
-            value = value._asdict()
-        if isinstance(value, Mapping):
-            unknown = [str(key) for key in value if key not in names]
-            if unknown:
-                raise self._error(f"{what} has no field {', '.join(unknown)}")
-            missing = [name for name in names if name not in value]
-            if missing:
-                raise self._error(f"{what} lacks field {', '.join(missing)}")
-            return [value[name] for name in names]
-        if isinstance(value, tuple | list):
-            if len(value) != len(fields):
-                raise self._error(f"{what} has fields {names}, but got {len(value)} values")
-            return list(value)
-        raise self._error(f"expected {what} to be a mapping or a tuple, but got {type(value).__name__}")
+        return field_values(what, [field["name"] for field in fields], value, self._error)
 
     def _put_leaf(self, flat: dict[str, Any], leaf: dict[str, Any], value: Any) -> None:
         gradient = None
@@ -140,6 +123,25 @@ class Arguments:
                     raise self._error(f"{name} ({leaf['type']}) is a constant, but got a tensor that requires grad")
                 value = value.tolist()
             flat[name] = list(_numbers(value)) if leaf["element_shape"] else value
+
+
+def field_values(what: str, names: list[str], value: Any, error: Callable[[str], TypeError]) -> list[Any]:
+    """Those of a struct given as a mapping, a named tuple, a tuple or a list. `what`, for errors: "cfg (Config)"."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        unknown = [str(key) for key in value if key not in names]
+        if unknown:
+            raise error(f"{what} has no field {', '.join(unknown)}")
+        missing = [name for name in names if name not in value]
+        if missing:
+            raise error(f"{what} lacks field {', '.join(missing)}")
+        return [value[name] for name in names]
+    if isinstance(value, tuple | list):
+        if len(value) != len(names):
+            raise error(f"{what} has fields {names}, but got {len(value)} values")
+        return list(value)
+    raise error(f"expected {what} to be a mapping or a tuple, but got {type(value).__name__}")
 
 
 def _begins_with_tensor(value: tuple[Any, ...]) -> bool:

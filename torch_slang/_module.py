@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from torch_slang._arguments import Arguments
+from torch_slang._host_function import HostFunction
 from torch_slang._library import _C
 
 # How the operators of a kernel are named, and what `describe` calls them.
@@ -36,6 +37,8 @@ class Module:
         self._handle = handle
         self._names: tuple[str, ...] = tuple(handle.operators())
         self._kernels: dict[str, Kernel] = {}
+        self._host_names: frozenset[str] = frozenset(handle.host_functions())
+        self._host_functions: dict[str, HostFunction] = {}
         self._retired: set[str] = set()  # names that a later load took
 
     @property
@@ -70,6 +73,8 @@ class Module:
         kernel = self._kernels.get(name)
         if kernel is not None:
             return kernel
+        if name in self._host_names:
+            return self._host_function(name)
         try:
             kernel = Kernel(self._handle, *self._split(name), self._retired)
         except RuntimeError as error:
@@ -85,8 +90,13 @@ class Module:
                     return name.removesuffix(suffix), suffix
         return name, ""
 
+    def _host_function(self, name: str) -> HostFunction:
+        if name not in self._host_functions:
+            self._host_functions[name] = HostFunction(self._handle, name)
+        return self._host_functions[name]
+
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._names]
+        return [*super().__dir__(), *self._names, *self._host_names]
 
     def __repr__(self) -> str:
         return f"<torch_slang.Module {self.namespace}: {', '.join(self._names)}>"

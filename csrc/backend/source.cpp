@@ -108,6 +108,8 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   return text;
 }
 
+std::string prelude_file(std::string_view name) { return file_with_includes(name, {}); }
+
 size_t argument_block_size(const KernelSource& source) {
   const auto length = [](int count) { return static_cast<size_t>(std::max(count, 1)); };
   const size_t size = sizeof(TslHeader) + length(source.view_count) * sizeof(TslView) +

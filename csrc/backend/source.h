@@ -22,6 +22,9 @@ namespace torch_slang {
 
 std::string assemble_source(const KernelSource& source, std::string_view launcher);
 
+// A file of the prelude with those that it includes: "host_function.h".
+std::string prelude_file(std::string_view name);
+
 // Size of TslArgs, in bytes: what launch() must be given at least.
 size_t argument_block_size(const KernelSource& source);
 

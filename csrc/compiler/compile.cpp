@@ -9,6 +9,7 @@
 #include "compiler/describe.h"
 #include "compiler/device_text.h"
 #include "compiler/file_scope.h"
+#include "compiler/host_text.h"
 #include "compiler/own_derivatives.h"
 #include "compiler/wrapper.h"
 #include "program/instantiations.h"
@@ -31,7 +32,10 @@ class Compilation {
     Program program;
     program.module_name = name_;
     describe(program);
-    if (extent != Extent::DescribeOnly) add_texts(program, wanted(program, extent));
+    if (extent != Extent::DescribeOnly) {
+      add_texts(program, wanted(program, extent));
+      if (request_.instantiations.empty() && !program.host_functions.empty()) add_host_text(program);
+    }
     program.files = session_.files().manifest();
     return program;
   }
@@ -45,8 +49,13 @@ class Compilation {
     program.warnings = diagnostics;
     shader_parameters_ = shader_parameters(module);
     for (DescribedFunction& one : describe_module(session_.slang(), module, request_.path)) {
-      program.functions.push_back(one.function);
-      functions_[one.function.name] = std::move(one);
+      if (one.host) {
+        one.host->function = std::move(one.function);
+        program.host_functions.push_back(*std::move(one.host));
+      } else {
+        program.functions.push_back(one.function);
+        functions_[one.function.name] = std::move(one);
+      }
     }
   }
 
@@ -62,6 +71,23 @@ class Compilation {
     std::string ignored;
     slang::IModule* all = load_wrappers(wanted, &ignored);
     for (const Instantiation& one : wanted) program.texts.push_back(text_of_one(one, all));
+  }
+
+  void add_host_text(Program& program) {
+    std::string names;
+    for (const HostFunction& one : program.host_functions) names += (names.empty() ? "" : ", ") + one.function.name;
+    progress_("the host functions " + names);
+    Session session(request_, session_, Session::Output::HostFunctions);
+    std::string diagnostics;
+    const std::string emitted = session.emit_host(name_, request_.path, source_, &diagnostics);
+    if (!emitted.empty()) {
+      program.host_text.body = shape_host_text(emitted, program.host_functions);
+    } else {
+      program.host_text.error = c10::str("torch_slang: the [TorchEntryPoint] functions of ", request_.path, " (", names,
+                                         ") do not compile as host code. A kernel with [Out] parameters, called from "
+                                         "Python, needs none\n",
+                                         explain_host_diagnostics(diagnostics));
+    }
   }
 
   DeviceText text_of_one(const Instantiation& instantiation, slang::IModule* module) {

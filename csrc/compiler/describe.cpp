@@ -7,6 +7,7 @@
 #include "compiler/attributes.h"
 #include "compiler/com.h"
 #include "compiler/flatten.h"
+#include "compiler/host_signature.h"
 #include "compiler/types.h"
 
 namespace torch_slang {
@@ -80,6 +81,13 @@ class ModuleDescriber {
   void fill(DescribedFunction& described, FunctionReflection* reflection, GenericReflection* generic) {
     Function& function = described.function;
     read_attributes(function, reflection);
+    if (find_attribute(reflection, "TorchSlangHostHelper") != nullptr) refuse("it is a [CudaHost] function");
+    if (find_attribute(reflection, "TorchSlangHost") != nullptr) {
+      described.host.emplace();
+      if (generic != nullptr) refuse("it is generic, but what Python calls has concrete types");
+      describe_host_function(function, *described.host, reflection, TypeReader(layout_, {}, {}));
+      return;
+    }
     const bool differentiable = link_derivatives(function, reflection);
     const TypeReader types = read_type_parameters(function, generic);
     if (function.is_kernel && name_of(reflection->getReturnType()) != "void") {

@@ -3,6 +3,7 @@
 
 #include <slang.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace torch_slang {
 struct DescribedFunction {
   Function function;
   std::vector<bool> paired;  // for each parameter: bwd_diff takes a DifferentialPair of it
+  std::optional<HostFunction> host;  // of a [TorchEntryPoint] function: its result; `function` is to be put into it
 };
 
 std::vector<DescribedFunction> describe_module(slang::ISession* session, slang::IModule* module,

@@ -1,6 +1,9 @@
 #include "compiler/session.h"
 
+#include <slang-deprecated.h>
+
 #include <array>
+#include <string_view>
 
 #include "common/files.h"
 #include "compiler/library.h"
@@ -17,10 +20,13 @@ struct Macro {
 //   To Slang, [CudaKernel] makes an entry point: it would be emitted on its own, refuse differentiable parameters, and be
 //   invisible to reflection. Renamed to attributes of our library, kernels are ordinary functions that reflection shows.
 //   It does not show which of Slang's derivative attributes a function has either, so each brings one of ours along.
-constexpr std::array<Macro, 6> kMacros = {{
+constexpr std::array<Macro, 9> kMacros = {{
     {"CudaKernel", "TorchSlangKernel"},
     {"CUDAKernel", "TorchSlangKernel"},
     {"AutoPyBindCUDA", "PyBindCUDA(Auto)"},
+    {"TorchEntryPoint", "TorchSlangHost, TorchEntryPoint"},
+    {"CudaHost", "TorchSlangHostHelper, TorchEntryPoint"},
+    {"CUDAHost", "TorchSlangHostHelper, TorchEntryPoint"},
     {"ForwardDifferentiable", "TorchSlangForwardOnly, ForwardDifferentiable"},
     {"ForwardDerivative", "TorchSlangOwnForward, ForwardDerivative"},
     {"BackwardDerivative", "TorchSlangOwnBackward, BackwardDerivative"},
@@ -32,9 +38,20 @@ std::vector<const char*> search_paths(const CompileRequest& request) {
   return paths;
 }
 
-std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request) {
+// Note [host attributes]
+//   Host functions dispatch what is a kernel to Slang, so where they are emitted the attributes stay what they are. Where
+//   kernels are emitted Slang leaves out [TorchEntryPoint] functions, but not [CudaHost] ones, and then cannot write their
+//   types: there they pass for the former.
+bool keeps_meaning(const Macro& macro) {
+  const std::string_view name = macro.name;
+  return name == "CudaKernel" || name == "CUDAKernel" || name == "CudaHost" || name == "CUDAHost";
+}
+
+std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output) {
   std::vector<slang::PreprocessorMacroDesc> all;
-  for (const Macro& macro : kMacros) all.push_back({macro.name, macro.value});
+  for (const Macro& macro : kMacros) {
+    if (output == Session::Output::Kernels || !keeps_meaning(macro)) all.push_back({macro.name, macro.value});
+  }
   for (const auto& [name, value] : request.defines) all.push_back({name.c_str(), value.c_str()});
   return all;
 }
@@ -53,11 +70,21 @@ Session::Session(const CompileRequest& request, Library library)
   SlangGlobalSessionDesc global_desc = {};
   check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
   global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);
+  open(request, library, Output::Kernels);
+}
 
+Session::Session(const CompileRequest& request, const Session& sibling, Output output)
+    : files_(undefine_macros(request) + "#line 1\n", request.defines) {
+  sibling.global_->addRef();
+  *global_.out() = sibling.global_.get();
+  open(request, Library::AsBuilt, output);
+}
+
+void Session::open(const CompileRequest& request, Library library, Output output) {
   slang::TargetDesc target = {};
-  target.format = SLANG_CUDA_SOURCE;
+  target.format = output == Output::Kernels ? SLANG_CUDA_SOURCE : SLANG_CPP_PYTORCH_BINDING;
   const auto paths = search_paths(request);
-  const auto defines = macros(request);
+  const auto defines = macros(request, output);
   slang::SessionDesc desc = {};
   desc.targets = &target;
   desc.targetCount = 1;
@@ -104,6 +131,25 @@ slang::IModule* Session::load(const std::string& name, const std::string& path, 
   slang::IModule* module = session_->loadModuleFromSourceString(name.c_str(), path.c_str(), source.c_str(), said.out());
   *diagnostics = text_of(said.get());
   return module;
+}
+
+// Note [whole program of the host]
+//   The session's usual way to code asks for a layout of the program, which Slang has not for this target; a compile request
+//   (of slang-deprecated.h) does not.
+std::string Session::emit_host(const std::string& name, const std::string& path, const std::string& source,
+                               std::string* diagnostics) {
+  Com<slang::ICompileRequest> request;
+  check_slang(session_->createCompileRequest(request.out()), "createCompileRequest");
+  request->setTargetGenerateWholeProgram(0, true);
+  const int unit = request->addTranslationUnit(SLANG_SOURCE_LANGUAGE_SLANG, name.c_str());
+  request->addTranslationUnitSourceString(unit, path.c_str(), source.c_str());
+  const SlangResult result = request->compile();
+  Com<ISlangBlob> said, code;
+  request->getDiagnosticOutputBlob(said.out());
+  *diagnostics = text_of(said.get());
+  if (SLANG_FAILED(result)) return {};
+  check_slang(request->getTargetCodeBlob(0, code.out()), "ICompileRequest::getTargetCodeBlob");
+  return text_of(code.get());
 }
 
 std::string Session::emit(slang::IModule* module, const std::string& entry, std::string* diagnostics) {

@@ -22,7 +22,11 @@ class Session {
  public:
   enum class Library { AsBuilt, FromText };  // AsBuilt: the compiled one beside the program, if it is there
 
+  enum class Output { Kernels, HostFunctions };  // CUDA text, or C++ of [TorchEntryPoint] functions
+
   explicit Session(const CompileRequest& request, Library library = Library::AsBuilt);
+  // One more for the same request, which shares what costs most to set up.
+  Session(const CompileRequest& request, const Session& sibling, Output output);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -32,6 +36,10 @@ class Session {
   // CUDA text of one entry point of the module; empty on failure.
   std::string emit(slang::IModule* module, const std::string& entry, std::string* diagnostics);
 
+  // C++ of the source's host functions, behind a prelude of Slang's; empty on failure. Of an Output::HostFunctions session.
+  std::string emit_host(const std::string& name, const std::string& path, const std::string& source,
+                        std::string* diagnostics);
+
   // The library in Slang's own form, as the file beside the program holds it.
   std::string compiled_library();
 
@@ -39,6 +47,7 @@ class Session {
   slang::ISession* slang() const { return session_.get(); }
 
  private:
+  void open(const CompileRequest& request, Library library, Output output);
   bool load_compiled_library();
   void load_library_text();
 

@@ -123,6 +123,7 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
     const auto op = std::make_shared<Operator>(ns_, function, constants, texts, kernel_options, kernels);
     TORCH_CHECK(operators_.emplace(function.name, op).second, request.path, ": two kernels are named ", function.name);
   }
+  host_functions_ = std::make_unique<const HostFunctions>(ns_, program_, operators_);
 }
 
 const Function* Module::function(const std::string& name) const {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "op/host_function.h"
 #include "op/operator.h"
 #include "op/registered_op.h"
 #include "program/program.h"
@@ -45,6 +46,7 @@ class Module {
   // Throws, naming the kernels there are, or says why this function is no operator.
   const std::shared_ptr<Operator>& find(const std::string& name) const;
   const Function* function(const std::string& name) const;  // null if there is none
+  const HostFunctions& host_functions() const { return *host_functions_; }
 
  private:
   const std::string identity_;
@@ -52,6 +54,7 @@ class Module {
   const std::shared_ptr<const Program> program_;
   std::string digest_;
   std::map<std::string, std::shared_ptr<Operator>> operators_;
+  std::unique_ptr<const HostFunctions> host_functions_;
 };
 
 struct LoadResult {

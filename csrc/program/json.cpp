@@ -83,6 +83,19 @@ void fields(V& v, Function& f) {
 }
 
 template <class V>
+void fields(V& v, HostFunction& h) {
+  v("function", h.function);
+  v("result", h.result);
+  v("result_leaves", h.result_leaves);
+}
+
+template <class V>
+void fields(V& v, HostText& t) {
+  v("body", t.body);
+  v("error", t.error);
+}
+
+template <class V>
 void fields(V& v, DeviceText& t) {
   v("function", t.function);
   v("direction", t.direction);
@@ -107,6 +120,8 @@ void fields(V& v, Program& p) {
   v("module_name", p.module_name);
   v("functions", p.functions);
   v("texts", p.texts);
+  v("host_functions", p.host_functions);
+  v("host_text", p.host_text);
   v("files", p.files);
   v("warnings", p.warnings);
 }

@@ -101,6 +101,20 @@ struct Function {
   std::string refusal;  // not empty: why this function cannot become an operator (an error once it is asked for)
 };
 
+// A [TorchEntryPoint] function: it runs on the host, allocates tensors and dispatches kernels of its module.
+struct HostFunction {
+  Function function;  // name, place, parameters and their leaves; views are its TorchTensors
+  Parameter result;  // neither leaf nor fields: void
+  std::vector<Leaf> result_leaves;
+};
+
+// C++ of all host functions of a module, which stands behind the prelude's host_abi.h and host_function.h. Each has an entry
+// point `tsl_host_<name>`, a TslHostEntry.
+struct HostText {
+  std::string body;
+  std::string error;  // not empty: they do not compile (Slang's diagnostics)
+};
+
 enum class Direction : int8_t { Forward, Backward, Jvp };
 
 // Device text of one function in one direction for one choice of type parameters. The final source is
@@ -115,7 +129,8 @@ struct DeviceText {
   std::string body;
   bool barriers = false;  // group-shared memory or barriers: a block's threads meet
   bool waves = false;  // wave operations: lanes meet
-  std::vector<std::string> files;  // that TSL_AT(file, line) in `body` names by index: where the user's statements stand
+  std::vector<std::string>
+      files;  // that TSL_AT(file, line) in `body` names by index: where the user's statements stand
   std::string error;  // not empty: this instantiation does not compile (Slang's diagnostics)
 };
 
@@ -129,6 +144,8 @@ struct Program {
   std::string module_name;
   std::vector<Function> functions;
   std::vector<DeviceText> texts;
+  std::vector<HostFunction> host_functions;
+  HostText host_text;
   std::vector<SourceFile> files;
   std::string warnings;  // the compiler's, for the log
 };

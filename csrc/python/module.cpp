@@ -13,6 +13,7 @@
 #include "program/compiler_client.h"
 #include "program/names.h"
 #include "python/descriptors.h"
+#include "python/host_functions.h"
 
 namespace py = pybind11;
 
@@ -126,8 +127,8 @@ py::bytes cubin_of(const Module& module, const std::string& name, const std::str
 }
 
 void bind_module(py::module_& m) {
-  py::class_<Module, std::shared_ptr<Module>>(m, "Module")
-      .def_property_readonly("identity", &Module::identity)
+  py::class_<Module, std::shared_ptr<Module>> module(m, "Module");
+  module.def_property_readonly("identity", &Module::identity)
       .def_property_readonly("namespace", &Module::ns)
       .def("operators",
            [](const Module& self) {
@@ -140,6 +141,7 @@ void bind_module(py::module_& m) {
       .def(
           "describe", [](const Module& self, const std::string& name) { return describe(*self.find(name)); },
           py::arg("name"));
+  bind_host_functions(module);
   py::class_<Pin>(m, "Pin")
       .def(py::init<const Module&, const std::string&>(), py::arg("module"), py::arg("name"))
       .def("__enter__", &Pin::enter)

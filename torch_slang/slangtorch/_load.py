@@ -55,6 +55,8 @@ class SlangtorchModule:
             about = module._handle.describe(kernel)
             vars(self).update(struct_types(about["parameters"]))
             vars(self).update(functions_of(module, kernel, about))
+        for host in module._handle.host_functions():
+            vars(self)[host] = getattr(module, host)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):

@@ -1,0 +1,48 @@
+#include "backend/cpu/host_library.h"
+
+#include "backend/cpu/host_compiler.h"
+#include "backend/source.h"
+#include "cache/cache.h"
+#include "common/files.h"
+#include "common/hash.h"
+
+namespace torch_slang {
+namespace {
+
+// They run once a call, between kernels: time to compile counts, speed does not. Errors leave them by exceptions.
+std::vector<std::string> flags_of_host_functions() {
+  std::vector<std::string> flags = host_compiler_flags(false);
+  flags.insert(flags.end(), {"-O1", "-fexceptions"});
+  return flags;
+}
+
+std::string source_text(const HostText& text) {
+  return prelude_file("host_abi.h") + prelude_file("host_function.h") + text.body;
+}
+
+}  // namespace
+
+DynamicLibrary load_host_library(const HostText& text, const std::string& op, const std::string& file) {
+  const HostCompiler compiler = find_host_compiler(op);
+  const std::vector<std::string> flags = flags_of_host_functions();
+  const std::string source = source_text(text);
+  Digest digest;
+  digest.add("host functions").add(source).add(compiler.stamp).add(cpu_identity());
+  for (const std::string& word : compiler.command) digest.add(word);
+  for (const std::string& word : flags) digest.add(word);
+  const std::string key = digest.hex();
+
+  if (const auto path = cache::path_of(cache::Kind::Object, key)) {
+    if (auto library = DynamicLibrary::try_open(*path)) return std::move(*library);
+  }
+  KernelSource described;  // what compile errors name
+  described.op = op;
+  described.text.entry = file;
+  TemporaryFolder folder;
+  const std::string output = folder.file("host.so");
+  compile_shared_object(compiler, flags, described, source, output);
+  cache::write(cache::Kind::Object, key, read_file_or_throw(output));
+  return DynamicLibrary::open(output);  // the loader maps it: its file need not stay
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,27 @@
+// One running call of a host function: what the functions of TslHostTable act on. Lives on the caller's stack.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <exception>
+#include <string>
+
+#include "op/host_function.h"
+#include "prelude/host_abi.h"
+
+namespace torch_slang {
+
+struct HostCall {
+  const HostFunctions& functions;
+  std::string name;  // "slang::multiply"
+  c10::Device device;  // of new tensors
+  std::exception_ptr error;  // what a function of the table has failed with
+};
+
+const TslHostTable& host_table();
+
+// A tensor as the emitted text holds it, with one reference of its own; and back, taking that reference.
+void* give_tensor(at::Tensor tensor);
+at::Tensor take_tensor(void* tensor);
+
+}  // namespace torch_slang

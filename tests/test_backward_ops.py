@@ -7,7 +7,6 @@ import pytest
 import torch
 from cases import BY_NAME, kernels
 
-import torch_slang
 from torch_slang import testing
 
 SIZE = 5000  # elements; nothing else in a call allocates as much

@@ -34,7 +34,10 @@ GUARD = "    uint i = cudaGlobalIdx().x;\n    if (i >= y.size(0)) return;\n"
 
 def load(name: str, source: str, debug: bool | None = True) -> torch_slang.Module:
     return torch_slang.load(
-        source=source.replace("NAME", name), name=f"{name}.slang", namespace=f"checks_{name}_{debug}".lower(), debug=debug
+        source=source.replace("NAME", name),
+        name=f"{name}.slang",
+        namespace=f"checks_{name}_{debug}".lower(),
+        debug=debug,
     )
 
 
@@ -54,7 +57,9 @@ def test_the_published_square_is_caught(device: torch.device) -> None:
 def test_a_fault_in_a_backward_points_at_the_users_statement(device: torch.device) -> None:
     module = load("careless", PUBLISHED)
     x = torch.randn(5, device=device)[:4]
-    with pytest.raises(IndexError, match=rf"careless_backward: .*(in|out)put\[4\]: index 4 .*careless\.slang:{LINE}\)$"):
+    with pytest.raises(
+        IndexError, match=rf"careless_backward: .*(in|out)put\[4\]: index 4 .*careless\.slang:{LINE}\)$"
+    ):
         torch.ops.checks_careless_true.careless_backward(torch.ones(4, device=device), x, [True])
     assert module.funcinfo("careless").arguments == ("input", "output")
 
@@ -67,7 +72,9 @@ def test_checks_can_be_left_out() -> None:
 
 def test_checks_cost_nothing_on_a_gpu_unless_asked_for() -> None:
     pytest.importorskip("nvidia.cu13", reason="NVRTC is not installed")
-    images = [load("careless", PUBLISHED, debug)._handle.cubin("careless", "backward", []) for debug in (None, False, True)]
+    images = [
+        load("careless", PUBLISHED, debug)._handle.cubin("careless", "backward", []) for debug in (None, False, True)
+    ]
     assert images[0] == images[1] != images[2]
 
 
@@ -94,7 +101,11 @@ def test_indices_that_do_not_fit_a_view(name: str, body: str, message: str, devi
 @pytest.mark.parametrize(
     ("name", "body", "message"),
     [
-        ("unfixed", "    y[i] = x.loadFixed(uint2(index[i], 0));\n", r"x\[\d, 0\]: loadFixed promises that all threads name"),
+        (
+            "unfixed",
+            "    y[i] = x.loadFixed(uint2(index[i], 0));\n",
+            r"x\[\d, 0\]: loadFixed promises that all threads name",
+        ),
         ("shared", "    y[i] = x.loadUniform(uint2(index[i], 0));\n", r"x\[\d, 0\]: this element was promised to one"),
         ("again", "    y[i] = x.loadOnce(uint2(i, 0)) + x.loadOnce(uint2(i, 0));\n", r"x\[\d, 0\]: this element was"),
         ("once", "    y[i] = x.loadUniformOnce(uint2(index[i], 0));\n", r"x\[\d, 0\]: this element was promised"),
@@ -106,7 +117,9 @@ def test_broken_promises_are_found_in_the_backward(name: str, body: str, message
     x = torch.ones(4, 2, device=device, requires_grad=True)
     index = torch.tensor([0, 1, 1, 0], dtype=torch.int32, device=device)
     y = getattr(module, name)(x, index)
-    with pytest.raises(RuntimeError, match=rf"^checks_{name}_true::{name}_backward: gradient of {message}.*{name}\.slang:5\)"):
+    with pytest.raises(
+        RuntimeError, match=rf"^checks_{name}_true::{name}_backward: gradient of {message}.*{name}\.slang:5\)"
+    ):
         y.sum().backward()
     assert x.grad is None
 
@@ -156,7 +169,9 @@ except IndexError as error:
 """
 
 
-@pytest.mark.parametrize(("value", "outcome"), [("1", "caught slang::careless"), ("0", "[0.0, 1.0, 4.0, 9.0]"), ("", "caught")])
+@pytest.mark.parametrize(
+    ("value", "outcome"), [("1", "caught slang::careless"), ("0", "[0.0, 1.0, 4.0, 9.0]"), ("", "caught")]
+)
 def test_the_environment_decides_where_load_does_not(value: str, outcome: str) -> None:
     environment = {**os.environ, "TORCH_SLANG_DEBUG": value, "PYTHONPATH": str(Path(torch_slang.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)

@@ -42,8 +42,16 @@ def arguments(count: int, device: torch.device) -> tuple[torch.Tensor, torch.Ten
 @pytest.mark.parametrize(
     ("name", "view", "hint"),
     [
-        ("atomic", "DiffTensorView<float>", "the gradient of table is added up atomically.* DiffTensorViewASR<T, N>.* DiffTensorViewR"),
-        ("few", "DiffTensorViewR<float, 64>", "the gradient of table has 64 replicas for 512 threads.* DiffTensorViewASR<T, N>"),
+        (
+            "atomic",
+            "DiffTensorView<float>",
+            "the gradient of table is added up atomically.* DiffTensorViewASR<T, N>.* DiffTensorViewR",
+        ),
+        (
+            "few",
+            "DiffTensorViewR<float, 64>",
+            "the gradient of table has 64 replicas for 512 threads.* DiffTensorViewASR<T, N>",
+        ),
     ],
 )
 def test_sums_without_an_order_raise(name: str, view: str, hint: str, device: torch.device) -> None:
@@ -86,7 +94,9 @@ def test_one_thread_has_an_order(device: torch.device) -> None:
     assert x.grad.tolist() == [9.0] + [1.0] * 7
 
 
-@pytest.mark.parametrize(("name", "view"), [("recorded", "DiffTensorViewASR<float, 2>"), ("many", "DiffTensorViewR<float, 512>")])
+@pytest.mark.parametrize(
+    ("name", "view"), [("recorded", "DiffTensorViewASR<float, 2>"), ("many", "DiffTensorViewR<float, 512>")]
+)
 def test_recorded_and_private_sums_are_reproducible(name: str, view: str, device: torch.device) -> None:
     kernel = gather(name, view)
     table, index, w = arguments(500, device)

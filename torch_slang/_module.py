@@ -57,7 +57,7 @@ class Module:
         """
         base, suffix = self._split(name)
         about = self._handle.describe(base)
-        if about[_KINDS[suffix]] is None:
+        if suffix and about[_KINDS[suffix]] is None:
             raise AttributeError(f"{self.namespace}::{base} has no operator {name}")
         return FunctionInfo(
             name=name,

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <limits>
@@ -104,10 +105,11 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
     if (leaf_of(item).kind == LeafKind::Value) continue;
     if (in_private_memory(item)) {
       make_memory(item, threads);
-      launcher_.set_gradient(item.leaf, item.memory);
+      const bool has_replicas = leaf_of(item).accumulation == Accumulation::Replicated && !item.is_taken;
+      launcher_.set_gradient(item.leaf, has_replicas ? item.memory.select(0, 0) : item.memory);
     }
     if (op_.options.checks(arguments_.device) == Checks::All) {
-      const int64_t elements = item.memory.numel() / std::max<int64_t>(components(leaf_of(item)), 1);
+      const int64_t elements = c10::multiply_integers(sizes_of(item)) / components(leaf_of(item));
       item.owners = at::zeros({elements, 2}, at::TensorOptions().dtype(at::kInt).device(arguments_.device));
     }
     set_slots(item);

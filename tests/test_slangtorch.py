@@ -178,6 +178,18 @@ def test_derivatives_of_both_precisions(dtype: torch.dtype, derivatives: Any, de
     torch.testing.assert_close(ty, 2 * x * tangent)
 
 
+def test_float32_gradients_of_other_values_are_taken_too(derivatives: Any, device: torch.device) -> None:
+    x = numbers(20, device, torch.float64)
+    y, gx, gy = torch.zeros_like(x), torch.ones(20, device=device), torch.full((20,), 0.5, device=device)
+    derivatives.square_double.bwd(input=(x, gx), output=(y, gy)).launchRaw(BLOCK, ONE)
+    torch.testing.assert_close(gx, 1 + x.float())
+    assert not gy.any()
+    derivatives.square_double.fwd(input=(x, torch.ones_like(gx)), output=(y, gy)).launchRaw(BLOCK, ONE)
+    torch.testing.assert_close(gy, 2 * x.float())
+    with pytest.raises(RuntimeError, match=r"to have dtype float64.*, but got float16"):
+        derivatives.square_double.bwd(input=(x, gx.half()), output=(y, gy)).launchRaw(BLOCK, ONE)
+
+
 def test_gradients_are_added_to(derivatives: Any, device: torch.device) -> None:
     x = numbers(5, device)
     gx = torch.full_like(x, 10)
@@ -522,6 +534,15 @@ def test_an_edit_makes_a_new_module_and_leaves_the_old(copied: Callable[..., Pat
     x = torch.ones(2, device=device)
     third.scale(s=3.0, x=x).launchRaw(BLOCK, ONE)
     assert x.tolist() == [60, 60]
+
+
+def test_a_cuda_header_is_found_in_include_paths(copied: Callable[..., Path], device: torch.device) -> None:
+    path = copied("slangtorch_prelude.slang")
+    x = torch.tensor([1.0, 2.0], device=device)
+    y = torch.zeros_like(x)
+    for folder in ({"includePaths": [KERNELS]}, {"extraCudaFlags": ["-I", str(KERNELS)]}):
+        slangtorch.loadModule(path, **folder).offset(x=x, y=y).launchRaw(BLOCK, ONE)
+        assert y.tolist() == [3, 4]
 
 
 def test_an_edit_of_a_cuda_header_is_seen(copied: Callable[..., Path], device: torch.device) -> None:

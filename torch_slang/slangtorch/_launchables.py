@@ -82,7 +82,7 @@ class Function:
         self._parameters: dict[str, dict[str, Any]] = {p["name"]: p for p in about["parameters"]}
         self._leaves: list[dict[str, Any]] = about["leaves"]
         self._views = {leaf["name"]: leaf for leaf in self._leaves if leaf["is_view"]}
-        self._memory = {prefix + name for prefix in ("", "grad_", "tangent_") for name in self._views}
+        self._gradients = {prefix + name: name for prefix in ("grad_", "tangent_") for name in self._views}
         self._forward = forward
         self._backward = backward
 
@@ -128,7 +128,8 @@ class Function:
             raise ArgumentError(str(error)) from None
         for name, value in flat.items():
             if isinstance(value, torch.Tensor):
-                flat[name] = bare_memory(self.__name__, name, value) if name in self._memory else value.detach()
+                is_memory = name in self._views or name in self._gradients
+                flat[name] = bare_memory(self.__name__, name, value) if is_memory else value.detach()
             elif name in self._views:
                 raise no_tensor(self.__name__, self._views[name], value)
         return flat
@@ -155,7 +156,17 @@ class Function:
         return leaf >= 0 and self._leaves[leaf]["default"] is not None
 
     def _launch(self, flat: dict[str, Any], block: Extent, grid: Extent) -> None:
-        self._kernel.call_flat(**flat, block_size=block, grid_size=grid)
+        # slangtorch wants gradients in float32 whatever the values are: where they are, the kernel gets a copy.
+        copies = {
+            gradient: tensor.to(flat[name].dtype)
+            for gradient, name in self._gradients.items()
+            if (tensor := flat.get(gradient)) is not None
+            and tensor.dtype == torch.float32
+            and flat[name].dtype != torch.float32
+        }
+        self._kernel.call_flat(**{**flat, **copies}, block_size=block, grid_size=grid)
+        for gradient, copy in copies.items():
+            flat[gradient].copy_(copy)
 
 
 def functions_of(module: Module, name: str, about: Mapping[str, Any]) -> dict[str, Function]:

@@ -67,14 +67,16 @@ def bare_memory(kernel: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
     a tensor, which the graph may have kept. A tensor without dimensions is one of one element, read by ``x[0]``.
     Broadcast tensors are refused: writing to one would be a race.
     """
-    if 0 in tensor.stride() and any(
-        stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)
-    ):
+    if 0 in tensor.stride() and tensor.numel() > 0 and _is_broadcast(tensor):
         raise RuntimeError(
             f"{kernel}: {name} has broadcast dimensions (shape {list(tensor.shape)}, strides {list(tensor.stride())}), "
             f"which a kernel cannot write to: pass {name}.contiguous()"
         )
     return tensor.data if tensor.dim() > 0 else tensor.data.view(1)
+
+
+def _is_broadcast(tensor: torch.Tensor) -> bool:
+    return any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
 
 
 def no_tensor(kernel: str, leaf: Mapping[str, Any], value: Any) -> ArgumentError:

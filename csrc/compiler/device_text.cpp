@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/session.h"
+#include "compiler/statement_lines.h"
 #include "compiler/tokens.h"
 
 namespace torch_slang {
@@ -192,7 +193,7 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   const size_t begin = first_declaration(own);
   const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
   text.file_scope = blank ? "" : own.substr(0, begin);
-  text.body = Members(own.substr(begin)).all();
+  text.body = with_statement_lines(Members(own.substr(begin)).all(), text.files);
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

@@ -110,6 +110,12 @@ class Flattener {
     leaf.slang_type = types_.view_name(item.type);
     leaf.diff_view = function_.view_count++;
     leaf.differentiable = differentiable_function_;
+    TypeReflection* element = types_.viewed(item.type);
+    if (!types_.is_own_differential(element)) {
+      refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but the derivative of ", name_of(element),
+             " does not look like ", name_of(element), " itself: it must have differentiable fields alone, and no "
+             "Differential of its own");
+    }
     const Gathering gathering = types_.gathering(item.type);
     leaf.accumulation = gathering.accumulation;
     const bool copied =

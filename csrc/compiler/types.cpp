@@ -4,6 +4,7 @@
 
 #include "compiler/attributes.h"
 #include "compiler/com.h"
+#include "compiler/tokens.h"
 #include "program/names.h"
 
 namespace torch_slang {
@@ -38,6 +39,23 @@ std::string simple_name(slang::TypeReflection* type) {
   const char* name = type->getName();
   const std::string text = name == nullptr ? "" : name;
   return text.substr(0, text.find('<'));
+}
+
+// Whether two types are the same, or structs of such fields under the same names.
+bool looks_like(slang::TypeReflection* one, slang::TypeReflection* other) {
+  if (name_of(one) == name_of(other)) return true;
+  if (one->getKind() != other->getKind()) return false;
+  if (one->getKind() == Kind::Array) {
+    return one->getElementCount() == other->getElementCount() &&
+           looks_like(one->getElementType(), other->getElementType());
+  }
+  if (one->getKind() != Kind::Struct || one->getFieldCount() != other->getFieldCount()) return false;
+  for (unsigned i = 0; i < one->getFieldCount(); ++i) {
+    slang::VariableReflection* field = one->getFieldByIndex(i);
+    slang::VariableReflection* like = other->getFieldByIndex(i);
+    if (std::string(field->getName()) != like->getName() || !looks_like(field->getType(), like->getType())) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -170,6 +188,19 @@ bool TypeReader::is_differentiable(slang::TypeReflection* type) const {
                                       : is_floating_point(known->type);
   }
   return conforms(layout_, type, layout_->findTypeByName("IDifferentiable"));
+}
+
+bool TypeReader::is_own_differential(slang::TypeReflection* type) const {
+  if (type->getKind() != Kind::Struct) return true;
+  // Of a generic type only instances have a Differential; one stands for all.
+  for (const char* argument : {"float", "double", "half", "BFloat16"}) {
+    std::string name = name_of(type);
+    for (const std::string& parameter : type_parameters_) name = replace_identifier(name, parameter, argument);
+    slang::TypeReflection* instance = layout_->findTypeByName(name.c_str());
+    slang::TypeReflection* differential = layout_->findTypeByName((name + ".Differential").c_str());
+    if (instance != nullptr && differential != nullptr) return looks_like(differential, instance);
+  }
+  return false;
 }
 
 std::vector<ElementType> TypeReader::allowed(const std::vector<slang::TypeReflection*>& constraints) const {

@@ -39,6 +39,9 @@ class TypeReader {
   bool is_struct(slang::TypeReflection* type) const;
   std::optional<int64_t> array_size(slang::TypeReflection* type) const;  // nothing: no array, or of unknown size
   bool is_differentiable(slang::TypeReflection* type) const;  // conforms to IDifferentiable
+  // Whether a derivative of the type has the type's fields. Not so where a struct has fields without a derivative, or
+  // names a Differential of its own.
+  bool is_own_differential(slang::TypeReflection* type) const;
   int type_parameter(slang::TypeReflection* type) const;      // index, or -1
   std::vector<ElementType> allowed(const std::vector<slang::TypeReflection*>& constraints) const;
 

@@ -8,9 +8,11 @@
 #include "prelude/atomics.h"
 #include "prelude/components.h"
 #include "prelude/views.h"
-#include "prelude/wave_operators.h"
+#include "prelude/wave_operators.h"  // before the #if: each file's text stands where it is included first
 #if TSL_CUDA
 #include "prelude/wave_primitives_cuda.h"
+#else
+#include "prelude/wave_primitives_host.h"
 #endif
 
 namespace tsl {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "prelude/host_threads.h"
-#include "prelude/kernel_base.h"
+#include "prelude/vectors.h"
 
 #if !TSL_CUDA
 

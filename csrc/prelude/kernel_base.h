@@ -7,12 +7,25 @@
 
 TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated for each kernel
 
+#if TSL_CHECKS
+#define TSL_AT(file, line) tsl_at = ulonglong(file) << 32 | line
+#else
+#define TSL_AT(file, line)
+#endif
+
 namespace tsl {
+
+// Defined in checks.h; true where nothing is checked.
+template <class Index> TSL_INLINE bool check_fixed(const TensorView& view, Index index);
+template <class Index> TSL_INLINE bool check_owner(const TensorView& view, Index index, bool stores, bool again);
 
 struct KernelBase {
   uint3 threadIdx, blockIdx, blockDim, gridDim;
   const TslArgs& args;
   uint recorded[TSL_VIEW_COUNT > 0 ? TSL_VIEW_COUNT : 1];  // additions that this thread has recorded, by view
+#if TSL_CHECKS
+  ulonglong tsl_at;  // the user's statement that runs: TSL_AT(file, line)
+#endif
 
 #if !TSL_CUDA
   // Members, since the C library has a clock() too.
@@ -28,7 +41,13 @@ struct KernelBase {
   static TSL_INLINE int clock() { return int(clock64()); }
 #endif
 
-  TSL_INLINE TensorView tsl_view(int k) const { return tsl_make_view(args, k); }
+  TSL_INLINE TensorView tsl_view(int k) const {
+    TensorView view = tsl_make_view(args, k);
+#if TSL_CHECKS
+    view.kernel = this;
+#endif
+    return view;
+  }
 
   // A value parameter's component, which its slot holds in its own type.
   template <class T> TSL_INLINE T tsl_slot(int slot) const {
@@ -72,39 +91,39 @@ struct KernelBase {
   }
   template <class T, class Index>
   TSL_INLINE void tsl_accumulate_fixed(const TensorView& view, Index index, T amount, int way) {
-    if (wanted(view, index)) accumulate(view, index, amount, way, Together{});
+    if (wanted(view, index) && check_fixed(view, index)) accumulate(view, index, amount, way, Together{});
   }
   template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int way) const {
-    if (!wanted(view, index)) return;
+    if (!wanted(view, index) || !check_owner(view, index, false, true)) return;
     if (is_kept_whole<T>(way)) {
       T sum = view.load<T>(index);
       each_number(view, kAtomic, reinterpret_cast<unsigned char*>(&sum), amount, Add{});
       view.store<T>(index, sum);
     } else {
-      each_number(view, way, view.data_ptr_at<unsigned char>(index), amount, Add{});
+      each_number(view, way, view.address_of<unsigned char>(index), amount, Add{});
     }
   }
   template <class T, class Index> TSL_INLINE void tsl_set(const TensorView& view, Index index, T amount, int way) const {
-    if (!wanted(view, index)) return;
+    if (!wanted(view, index) || !check_owner(view, index, false, false)) return;
     if (is_kept_whole<T>(way)) view.store<T>(index, amount);
-    else each_number(view, way, view.data_ptr_at<unsigned char>(index), amount, Set{});
+    else each_number(view, way, view.address_of<unsigned char>(index), amount, Set{});
   }
   template <class T, class Index> TSL_INLINE T tsl_take(const TensorView& view, Index index, int way) const {
     if (!wanted(view, index)) return T{};
     mark_take(view.id);
-    return take_from<T>(args, view, way, view.data_ptr_at<unsigned char>(index), TakeAtomically{});
+    return take_from<T>(args, view, way, view.address_of<unsigned char>(index), TakeAtomically{});
   }
   template <class T, class Index> TSL_INLINE T tsl_take_uniform(const TensorView& view, Index index, int way) const {
-    if (!wanted(view, index)) return T{};
+    if (!wanted(view, index) || !check_owner(view, index, true, true)) return T{};
     mark_take(view.id);
-    return take_from<T>(args, view, way, view.data_ptr_at<unsigned char>(index), Take{});
+    return take_from<T>(args, view, way, view.address_of<unsigned char>(index), Take{});
   }
   // Leaves the gradient as it is: a mark only where there may be more of it than is here.
   template <class T, class Index> TSL_INLINE T tsl_take_once(const TensorView& view, Index index, int way) const {
-    if (!wanted(view, index)) return T{};
+    if (!wanted(view, index) || !check_owner(view, index, true, false)) return T{};
     if (way == kAtomic) return view.load<T>(index);
     mark_take(view.id);
-    return take_from<T>(args, view, way, view.data_ptr_at<unsigned char>(index), Read{});
+    return take_from<T>(args, view, way, view.address_of<unsigned char>(index), Read{});
   }
 
   // Tangents of views.
@@ -151,7 +170,7 @@ struct KernelBase {
       } else {
         mark_add(view.id);
       }
-      unsigned char* element = view.data_ptr_at<unsigned char>(index);
+      unsigned char* element = view.address_of<unsigned char>(index);
       if (way == kReplicated) element = replica(args, view, element, uint(thread_number()) % replicas_of(args, view, way));
       for (int i = 0; i < kCount; ++i) {
         if (way == kAtomic) atomicAdd(reinterpret_cast<S*>(element) + i, S(sums[i]));

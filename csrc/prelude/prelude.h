@@ -17,6 +17,7 @@
 #include "prelude/gradients.h"
 #include "prelude/wave_operators.h"
 #include "prelude/kernel_base.h"
+#include "prelude/checks.h"
 #include "prelude/host_loop.h"
 #include "prelude/host_meet.h"
 #include "prelude/waves.h"

@@ -16,11 +16,19 @@
 #include "prelude/mark.h"
 #include "prelude/matrix.h"
 
+struct TensorView;
+
 namespace tsl {
 // What numbers are, in the order of ElementType in program.h.
 enum Scalar {
   kFloat16, kBFloat16, kFloat32, kFloat64, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64, kBool
 };
+
+struct KernelBase;
+#if TSL_CHECKS
+template <class... Index> TSL_INLINE bool check_index(const TensorView& view, Index... index);
+template <class T> TSL_INLINE T* spare_place();
+#endif
 }  // namespace tsl
 
 struct TensorView {
@@ -32,6 +40,9 @@ struct TensorView {
   int scalar;         // the Scalar that elements are made of
   int gradient_slot;  // -1: no gradient
   bool absent, readonly, aligned;
+#if TSL_CHECKS
+  const tsl::KernelBase* kernel;  // the thread that looks through this view
+#endif
 
   TSL_INLINE uint dims() const { return dimensionCount; }
   TSL_INLINE uint size(uint dimension) const { return sizes[dimension]; }
@@ -39,10 +50,16 @@ struct TensorView {
 
   template <class... Index> TSL_INLINE long long offset(Index... index) const { return offset_from<0>(index...); }
 
-  // In debug mode, whether there is such an element; if not, it is reported. Otherwise that is the kernel's affair.
+  // Whether there is such an element: if not, it is reported. Unchecked, that is the kernel's affair.
   template <class... Index> TSL_INLINE bool inside(Index... index) const {
-    if constexpr (TSL_CHECKS) return inside_from<0>(index...);
-    else return true;
+#if TSL_CHECKS
+    return tsl::check_index(*this, index...);
+#else
+    return true;
+#endif
+  }
+  template <class T, class... Index> TSL_INLINE T* address_of(Index... index) const {
+    return reinterpret_cast<T*>(data + offset(index...));
   }
 
   TSL_INLINE bool is_missing() const { return absent || (gradient_slot >= 0 && data == nullptr); }
@@ -56,8 +73,12 @@ struct TensorView {
   template <class... Index> TSL_INLINE longlong number_of(Index... index) const { return number_from<0>(index...); }
 
   template <class T> TSL_INLINE T* data_ptr() const { return reinterpret_cast<T*>(data); }
+  // What emitted text takes for atomic operations, which must go somewhere.
   template <class T, class... Index> TSL_INLINE T* data_ptr_at(Index... index) const {
-    return reinterpret_cast<T*>(data + offset(index...));
+#if TSL_CHECKS
+    if (!tsl::check_index(*this, index...)) return tsl::spare_place<T>();
+#endif
+    return address_of<T>(index...);
   }
   template <class T, class... Index> TSL_INLINE T load(Index... index) const;
   template <class T, class... IndexAndValue> TSL_INLINE void store(IndexAndValue... arguments) const {
@@ -73,7 +94,6 @@ struct TensorView {
   template <int kDimension> TSL_INLINE R name(uint4 index) const { return name<0>(index.x, index.y, index.z, index.w); }
   TSL_EACH_INDEX(long long, offset_from)
   TSL_EACH_INDEX(longlong, number_from)
-  TSL_EACH_INDEX(bool, inside_from)
 #undef TSL_EACH_INDEX
   template <class T, class A> TSL_INLINE void store_last(A i, T value) const { put<T>(value, i); }
   template <class T> TSL_INLINE void store_last(uint i, uint j, T value) const { put<T>(value, i, j); }
@@ -86,24 +106,6 @@ struct TensorView {
 };
 
 namespace tsl {
-
-#if TSL_CHECKS
-// Called in debug mode for an index outside its view. The access is then left out.
-#if TSL_CUDA
-TSL_INLINE void report_index(int view, int dimension, uint index, uint size) {
-  printf("torch_slang: index %u is outside dimension %d of view %d, which has %u elements\n", index, dimension, view, size);
-  __trap();
-}
-#else
-// Set by whoever loads the kernel; may throw or note the fault for later.
-extern "C" {
-__attribute__((visibility("default"), weak)) void (*tsl_report_index)(int view, int dimension, unsigned index, unsigned size);
-}
-inline __attribute__((noinline)) void report_index(int view, int dimension, uint index, uint size) {
-  if (tsl_report_index) tsl_report_index(view, dimension, index, size);
-}
-#endif
-#endif
 
 // An element moved whole, or by component where its address may not be a multiple of its size.
 template <class T> TSL_INLINE T read_element(const T* p, bool aligned, bool constant);
@@ -197,31 +199,19 @@ TSL_INLINE longlong TensorView::number_from(uint first, Index... rest) const {
   else return longlong(first * inner) + number_from<kDimension + 1>(rest...);
 }
 
-template <int kDimension, class... Index>
-TSL_INLINE bool TensorView::inside_from(uint first, Index... rest) const {
-#if TSL_CHECKS
-  if (first >= sizes[kDimension]) {
-    tsl::report_index(id, kDimension, first, sizes[kDimension]);
-    return false;
-  }
-#endif
-  if constexpr (sizeof...(rest) == 0) return true;
-  else return inside_from<kDimension + 1>(rest...);
-}
-
 template <class T, class... Index>
 TSL_INLINE T TensorView::load(Index... index) const {
   if (absent) return tsl::marked_absent_value<T>(id);
   if (is_missing()) return T{};
   if (!inside(index...)) return T{};
-  return tsl::read_element(data_ptr_at<T>(index...), aligned, readonly && TSL_INDEPENDENT);
+  return tsl::read_element(address_of<T>(index...), aligned, readonly && TSL_INDEPENDENT);
 }
 
 template <class T, class... Index>
 TSL_INLINE void TensorView::put(T value, Index... index) const {
   if (is_missing() || !inside(index...)) return;
   if (readonly) tsl::mark_write(id);
-  tsl::write_element(data_ptr_at<T>(index...), value, aligned);
+  tsl::write_element(address_of<T>(index...), value, aligned);
 }
 
 namespace tsl {

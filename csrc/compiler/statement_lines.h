@@ -1,0 +1,19 @@
+// Which of the user's statements a place in emitted text belongs to, for checks that fail there as the kernel runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace torch_slang {
+
+// Note [statement lines]
+//   Emitted text says by #line which line of which file it comes from, which a compiler reads but running code does not
+//   know. So `TSL_AT(file, line);` is put before the statements of each function, `file` an index into `files`; it means
+//   nothing unless the kernel is compiled with checks.
+//     - Only the user's files count. Functions of our library and of Slang's own, and generated ones, leave what their
+//       caller has said. Our library comes without #line: a function is taken for one of the user's from where a #line
+//       says something new, before it or in it.
+//     - It stands where a statement may: after `;`, `{` and `}` of statements, not before else, case or while.
+std::string with_statement_lines(const std::string& body, std::vector<std::string>& files);
+
+}  // namespace torch_slang

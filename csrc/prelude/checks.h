@@ -1,0 +1,138 @@
+// What a kernel that is compiled with checks looks at before each access, and where it notes the first fault of a launch
+// (TslFault in abi.h). The access is then left out, and the kernel goes on. TSL_CHECKS is 1 for bounds, 2 for all.
+//
+// Note [checks that vanish]
+//   Bounds are checked on the CPU unless somebody says otherwise, so loops over threads must vectorise all the same. They do
+//   where the compiler concludes that an index is inside (Note [host loop]): what is left then is nothing, since a
+//   fault is put together from plain values where it is found, and nothing of the kernel object's or the view's address
+//   leaves the loop.
+#pragma once
+
+#include "prelude/kernel_base.h"
+
+#if TSL_CHECKS
+
+#if TSL_CUDA
+#define TSL_COLD static __attribute__((device)) __noinline__
+#else
+#define TSL_COLD static __attribute__((noinline, cold))
+#endif
+
+namespace tsl {
+
+// The indices of one access.
+template <int kCount> struct Place { uint index[kCount]; };
+TSL_INLINE Place<1> place_of(uint i) { return {{i}}; }
+TSL_INLINE Place<2> place_of(uint i, uint j) { return {{i, j}}; }
+TSL_INLINE Place<3> place_of(uint i, uint j, uint k) { return {{i, j, k}}; }
+TSL_INLINE Place<4> place_of(uint i, uint j, uint k, uint l) { return {{i, j, k, l}}; }
+TSL_INLINE Place<5> place_of(uint i, uint j, uint k, uint l, uint m) { return {{i, j, k, l, m}}; }
+TSL_INLINE Place<1> place_of(uint1 at) { return {{at.x}}; }
+TSL_INLINE Place<2> place_of(uint2 at) { return {{at.x, at.y}}; }
+TSL_INLINE Place<3> place_of(uint3 at) { return {{at.x, at.y, at.z}}; }
+TSL_INLINE Place<4> place_of(uint4 at) { return {{at.x, at.y, at.z, at.w}}; }
+
+TSL_COLD void note_fault(TslFault* first, TslFault fault) {
+  if (!first || compare_and_swap(&first->kind, uint(kTslNoFault), fault.kind) != kTslNoFault) return;
+  *first = fault;
+  __threadfence();
+}
+
+template <int kCount>
+TSL_INLINE void report(const TensorView& view, const Place<kCount>& at, TslFaultKind kind, int dimension, uint size, uint other) {
+  if (!view.kernel) return;
+  const KernelBase& kernel = *view.kernel;
+  TslFault fault{};
+  fault.kind = kind;
+  fault.view = view.id;
+  fault.dimension = dimension;
+  fault.count = kCount;
+  for (int i = 0; i < kCount; ++i) fault.index[i] = at.index[i];
+  fault.size = size;
+  fault.other = other;
+  fault.file = uint(kernel.tsl_at >> 32);
+  fault.line = uint(kernel.tsl_at);
+  fault.thread[0] = kernel.threadIdx.x;
+  fault.thread[1] = kernel.threadIdx.y;
+  fault.thread[2] = kernel.threadIdx.z;
+  fault.block[0] = kernel.blockIdx.x;
+  fault.block[1] = kernel.blockIdx.y;
+  fault.block[2] = kernel.blockIdx.z;
+  note_fault(kernel.args.header.fault, fault);
+}
+
+// A dimension that the view lacks counts as one of size 1.
+template <int kDimension, int kCount>
+TSL_INLINE bool is_inside(const TensorView& view, const Place<kCount>& at) {
+  if constexpr (kDimension == kCount) {
+    return true;
+  } else {
+    const uint index = at.index[kDimension], size = view.sizes[kDimension];
+    if (index >= size) {
+      const bool lacks = kDimension >= view.dimensionCount;
+      if (!lacks) report(view, at, kTslOutOfBounds, kDimension, size, 0);
+      else if (index != 0) report(view, at, kTslWrongRank, kDimension, view.dimensionCount, 0);
+      if (!lacks || index != 0) return false;
+    }
+    return is_inside<kDimension + 1>(view, at);
+  }
+}
+
+template <class... Index>
+TSL_INLINE bool check_index(const TensorView& view, Index... index) {
+  const auto at = place_of(index...);
+  constexpr int kCount = sizeof(at.index) / sizeof(uint);
+  if (TSL_CHECKS == 2 && view.dimensionCount != kCount) {
+    report(view, at, kTslWrongRank, 0, view.dimensionCount, 0);
+    return false;
+  }
+  return is_inside<0>(view, at);
+}
+
+// Where atomic operations outside a view go instead.
+template <class T> TSL_INLINE T* spare_place() {
+#if TSL_CUDA
+  __device__ static T place;
+#else
+  static thread_local T place;
+#endif
+  return &place;
+}
+
+}  // namespace tsl
+
+#endif
+
+namespace tsl {
+
+// Whether all lanes that are here load the same element.
+template <class Index>
+TSL_INLINE bool check_fixed(const TensorView& view, Index index) {
+#if TSL_CHECKS == 2 && (TSL_CUDA || TSL_WAVES)
+  const WarpMask lanes = __activemask();
+  const longlong own = view.number_of(index);
+  if (shuffle(lanes, own, __ffs(int(lanes)) - 1) != own) {
+    report(view, place_of(index), kTslNotFixed, 0, 0, 0);
+    return false;
+  }
+#endif
+  return true;
+}
+
+// Whether the thread may load (or store) an element that it must have to itself, and then only once if not `again`.
+template <class Index>
+TSL_INLINE bool check_owner(const TensorView& view, Index index, bool stores, bool again) {
+#if TSL_CHECKS == 2
+  uint* owners = reinterpret_cast<uint*>(gradient_slot(view.kernel->args, view, kTslOwners, 0));
+  if (!owners) return true;
+  const uint self = uint(view.kernel->thread_number()) + 1u;
+  const uint before = compare_and_swap(owners + 2 * view.number_of(index) + (stores ? 1 : 0), 0u, self);
+  if (before != 0u && !(again && before == self)) {
+    report(view, place_of(index), kTslUsedTwice, 0, 0, before - 1u);
+    return false;
+  }
+#endif
+  return true;
+}
+
+}  // namespace tsl

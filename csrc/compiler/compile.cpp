@@ -33,7 +33,7 @@ class Compilation {
     program.module_name = name_;
     describe(program);
     if (extent != Extent::DescribeOnly) {
-      add_texts(program, wanted(program, extent));
+      if (!request_.host_text_alone) add_texts(program, wanted(program, extent));
       if (request_.instantiations.empty() && !program.host_functions.empty()) add_host_text(program);
     }
     program.files = session_.files().manifest();

@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <set>
+
 #include "compiler/tokens.h"
 
 namespace torch_slang {
@@ -88,16 +90,73 @@ class StructFlattener {
   int depth_ = 0;
 };
 
+// Leaves out the definitions of refused functions, which may be no valid C++. A definition is
+// `SLANG_PRELUDE_EXPORT type name(...) { ... }`; lines keep their numbers by the directives that follow.
+class DefinitionCutter {
+ public:
+  DefinitionCutter(const std::string& text, const std::set<std::string>& names)
+      : tokens_(split_tokens(text)), names_(names) {}
+
+  std::string rest() {
+    while (at_ < tokens_.size()) {
+      if (tokens_[at_].text == "SLANG_PRELUDE_EXPORT" && names_.count(name_of_definition()) > 0) {
+        skip_definition();
+      } else {
+        result_ += tokens_[at_++].text;
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // The last identifier before the parameters. Types hold no parentheses.
+  std::string name_of_definition() const {
+    std::string_view name;
+    for (size_t i = at_ + 1; i < tokens_.size() && tokens_[i].text != "("; ++i) {
+      if (tokens_[i].kind == TokenKind::Identifier) name = tokens_[i].text;
+    }
+    return std::string(name);
+  }
+
+  void skip_definition() {
+    int depth = 0;
+    for (; at_ < tokens_.size(); ++at_) {
+      if (tokens_[at_].text == "{") ++depth;
+      if (tokens_[at_].text == "}" && --depth == 0) {
+        ++at_;
+        return;
+      }
+    }
+  }
+
+  const std::vector<Token> tokens_;
+  const std::set<std::string>& names_;
+  size_t at_ = 0;
+  std::string result_;
+};
+
+// As Slang emits it: without namespaces.
+std::string emitted_name(const HostFunction& host) {
+  const std::string& qualified = host.function.qualified_name;
+  return qualified.substr(qualified.rfind('.') + 1);
+}
+
+std::set<std::string> refused(const std::vector<HostFunction>& functions) {
+  std::set<std::string> names;
+  for (const HostFunction& one : functions) {
+    if (!one.function.refusal.empty()) names.insert(emitted_name(one));
+  }
+  return names;
+}
+
 std::string entry_points(const std::vector<HostFunction>& functions) {
   std::string text;
   for (const HostFunction& one : functions) {
     if (!one.function.refusal.empty()) continue;
-    const std::string& qualified = one.function.qualified_name;
-    const std::string emitted = qualified.substr(qualified.rfind('.') + 1);  // it has no namespaces
     text += "extern \"C\" __attribute__((visibility(\"default\"))) int tsl_host_" + one.function.name +
             "(const TslHostTable* table, void* call, const TslComponent* arguments, TslComponent* results) {\n"
             "  return tsl::enter(tsl_host::" +
-            emitted + ", table, call, arguments, results);\n}\n";
+            emitted_name(one) + ", table, call, arguments, results);\n}\n";
   }
   return text;
 }
@@ -105,7 +164,9 @@ std::string entry_points(const std::vector<HostFunction>& functions) {
 }  // namespace
 
 std::string shape_host_text(const std::string& emitted, const std::vector<HostFunction>& functions) {
-  const std::string body = StructFlattener().with_overloads(name_kernels(functions_of(emitted)));
+  const std::set<std::string> left_out = refused(functions);
+  const std::string kept = DefinitionCutter(functions_of(emitted), left_out).rest();
+  const std::string body = StructFlattener().with_overloads(name_kernels(kept));
   return "namespace tsl_host {\nusing tsl::flatten;\n" + body + "\n}\n#line 1 \"torch_slang/entry points\"\n" +
          entry_points(functions);
 }

@@ -80,6 +80,15 @@ Session::Session(const CompileRequest& request, const Session& sibling, Output o
   open(request, Library::AsBuilt, output);
 }
 
+// Note [capabilities of host functions]
+//   Slang says that part of what a host function does needs C++ (to fill a tensor, to wait) and part CUDA (the kernels that
+//   it dispatches), and refuses both in one function. Files that have such functions are compiled without that check.
+bool Session::has_host_functions(const CompileRequest& request) {
+  if (request.path.empty() && !request.source) return false;
+  const std::string text = request.source ? *request.source : files_.read_or_throw(request.path);
+  return text.find("TorchEntryPoint") != std::string::npos;
+}
+
 void Session::open(const CompileRequest& request, Library library, Output output) {
   slang::TargetDesc target = {};
   target.format = output == Output::Kernels ? SLANG_CUDA_SOURCE : SLANG_CPP_PYTORCH_BINDING;
@@ -93,6 +102,13 @@ void Session::open(const CompileRequest& request, Library library, Output output
   desc.preprocessorMacros = defines.data();
   desc.preprocessorMacroCount = static_cast<SlangInt>(defines.size());
   desc.fileSystem = &files_;
+  slang::CompilerOptionEntry ignore_capabilities = {};
+  ignore_capabilities.name = slang::CompilerOptionName::IgnoreCapabilities;
+  ignore_capabilities.value.intValue0 = 1;
+  if (has_host_functions(request)) {
+    desc.compilerOptionEntries = &ignore_capabilities;
+    desc.compilerOptionEntryCount = 1;
+  }
   check_slang(global_->createSession(desc, session_.out()), "createSession");
 
   if (library == Library::FromText || !load_compiled_library()) load_library_text();

@@ -48,6 +48,7 @@ class Session {
 
  private:
   void open(const CompileRequest& request, Library library, Output output);
+  bool has_host_functions(const CompileRequest& request);
   bool load_compiled_library();
   void load_library_text();
 

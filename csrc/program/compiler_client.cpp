@@ -115,6 +115,16 @@ Program compile_one_by_one(const CompileRequest& request) {
     failed.error = answer.failure;
     program.texts.push_back(std::move(failed));
   }
+  if (request.instantiations.empty() && !program.host_functions.empty()) {
+    CompileRequest alone = request;
+    alone.host_text_alone = true;
+    Answer answer = ask(alone, Extent::Texts);
+    if (answer.program) {
+      program.host_text = std::move(answer.program->host_text);
+    } else {
+      program.host_text.error = answer.failure;
+    }
+  }
   return program;
 }
 

@@ -164,6 +164,7 @@ struct CompileRequest {
   std::vector<std::pair<std::string, std::string>> defines;
   std::vector<std::string> include_dirs;
   std::vector<Instantiation> instantiations;
+  bool host_text_alone = false;  // no device text
 };
 
 const char* name_of(ElementType type);  // "float32"

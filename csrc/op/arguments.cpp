@@ -12,14 +12,6 @@ namespace torch_slang {
 
 namespace {
 
-std::string join_types(const std::vector<ElementType>& types) {
-  std::string text;
-  for (size_t i = 0; i < types.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == types.size() ? " or " : ", ") + std::string(name_of(types[i]));
-  }
-  return text;
-}
-
 std::optional<ElementType> element_type_of(c10::ScalarType type) {
   for (int i = 0; i <= static_cast<int>(ElementType::Bool); ++i) {
     if (scalar_type(static_cast<ElementType>(i)) == type) return static_cast<ElementType>(i);
@@ -27,10 +19,21 @@ std::optional<ElementType> element_type_of(c10::ScalarType type) {
   return std::nullopt;
 }
 
-// As join_types spells those that are expected.
+}  // namespace
+
 std::string dtype_text(c10::ScalarType type) {
   const auto known = element_type_of(type);
   return known ? name_of(*known) : c10::toString(type);
+}
+
+namespace {
+
+std::string join_types(const std::vector<ElementType>& types) {
+  std::string text;
+  for (size_t i = 0; i < types.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == types.size() ? " or " : ", ") + std::string(name_of(types[i]));
+  }
+  return text;
 }
 
 // A tensor argument with what its leaf wants of it.
@@ -273,8 +276,8 @@ Bound<Int> bind_arguments(const Operator& op, OpKind kind, const Arguments& argu
     const Sizes<Int> expected =
         own.defined() ? to_sizes(sizes_of<Int>(own)) : op.shapes.output_sizes<Int>(static_cast<int>(i), bound);
     TORCH_CHECK(same_sizes<Int>(sizes_of<Int>(grad), expected), name, ": expected ", gradient_prefix(kind),
-                leaves[i].name, " to have ", own.defined() ? "the shape of " + leaves[i].name : "the output's shape", " ",
-                c10::ArrayRef<Int>(expected), ", but got ", sizes_of<Int>(grad));
+                leaves[i].name, " to have ", own.defined() ? "the shape of " + leaves[i].name : "the output's shape",
+                " ", c10::ArrayRef<Int>(expected), ", but got ", sizes_of<Int>(grad));
   }
   return bound;
 }

@@ -6,11 +6,14 @@
 #include <ATen/core/ivalue.h>
 #include <c10/util/SmallVector.h>
 
+#include <string>
 #include <vector>
 
 #include "op/operator.h"
 
 namespace torch_slang {
+
+std::string dtype_text(c10::ScalarType type);  // as the Program names it: "float64"
 
 struct Arguments {
   c10::SmallVector<at::Tensor, 8> tensors;  // by leaf; undefined if it is not a tensor argument

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/host_library.h"
 #include "common/error.h"
+#include "op/arguments.h"
 #include "op/host_call.h"
 #include "op/view_packing.h"
 
@@ -75,7 +76,7 @@ class ArgumentReader {
   void check_type(const Leaf& leaf, const at::Tensor& tensor) const {
     const c10::ScalarType expected = scalar_type(leaf.element.type);
     TORCH_CHECK(tensor.scalar_type() == expected, name_, ": expected ", leaf.path, " to have dtype ",
-                name_of(leaf.element.type), " (", leaf.slang_type, "), but got ", tensor.scalar_type());
+                name_of(leaf.element.type), " (", leaf.slang_type, "), but got ", dtype_text(tensor.scalar_type()));
     TORCH_CHECK(tensor.layout() == c10::kStrided, name_, ": expected ", leaf.path, " to be a strided tensor, but got ",
                 tensor.layout());
     if (leaf.element.shape.empty()) return;

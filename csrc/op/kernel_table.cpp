@@ -136,10 +136,27 @@ std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<
   }
 }
 
-std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) const {
+// Which inputs have no memory is decided once, by the variant that was asked for first: a graph may have been recorded
+// without them, and another variant, in which the compiler did not find out, must do without them too.
+std::shared_ptr<const LoadedKernel> KernelTable::first_backward(const KernelKey& key) {
+  if (key.kind != OpKind::Backward) return nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Entry& entry : entries_) {
+      if (entry.key.kind != OpKind::Backward || entry.key.device != key.device || entry.key.types != key.types) continue;
+      if (entry.key == key) return nullptr;  // this is the first
+      break;
+    }
+  }
+  return any_backward(key.types, key.device);
+}
+
+std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) {
   Backend& backend = backend_for(key.device.type());
   auto loaded = std::make_shared<LoadedKernel>();
-  KernelSource source = specialize(op, key, {}, options_);
+  KnownUse known;
+  if (const auto first = first_backward(key)) known.unused = first->unused;
+  KernelSource source = specialize(op, key, known, options_);
   loaded->kernel = backend.load(source, key.device);
   check_written_views(op, key, *loaded->kernel);
   loaded->unused = unused_inputs(op, key, *loaded->kernel);
@@ -147,10 +164,12 @@ std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const 
   loaded->scratch_outputs = outputs_read_back(op, key, *loaded->kernel);
   if (!loaded->scratch_outputs.empty()) {
     check_stored_values(op, key, loaded->scratch_outputs);
-    source = specialize(op, key, loaded->scratch_outputs, options_);
+    known.scratch_outputs = loaded->scratch_outputs;
+    source = specialize(op, key, known, options_);
     loaded->kernel = backend.load(source, key.device);
     loaded->unused = unused_inputs(op, key, *loaded->kernel);
   }
+  if (!known.unused.empty()) loaded->unused = known.unused;
   return loaded;
 }
 

@@ -85,7 +85,8 @@ class KernelTable {
   const Entry* find(const KernelKey& key) const;
   void fulfil(const Operator& op, const KernelKey& key, std::promise<std::shared_ptr<const LoadedKernel>>& promise);
   void forget(const KernelKey& key);
-  std::shared_ptr<const LoadedKernel> load(const Operator& op, const KernelKey& key) const;
+  std::shared_ptr<const LoadedKernel> first_backward(const KernelKey& key);
+  std::shared_ptr<const LoadedKernel> load(const Operator& op, const KernelKey& key);
 
   const KernelOptions options_;
   std::mutex mutex_;

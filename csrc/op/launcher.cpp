@@ -243,14 +243,6 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel() { return op_.kernels.get(
 
 bool Launcher::is_captured() const { return backend_for(arguments_.device.type()).is_capturing(arguments_.device); }
 
-void Launcher::check_skipped(const LoadedKernel& loaded) const {
-  if (known_backward_ == nullptr) return;
-  for (size_t i = 0; i < loaded.unused.size(); ++i) {
-    TORCH_INTERNAL_ASSERT(loaded.unused[i] || !known_backward_->unused[i], name_, ": ", op_.function.leaves[i].name,
-                          " is used by one variant of the backward and not by another");
-  }
-}
-
 // A copy that goes back whole would undo what the kernel stored through another argument that shares the memory.
 void Launcher::check_copies() const {
   for (const auto& [caller, copy] : copied_) {

@@ -30,9 +30,6 @@ class Launcher {
   // The kernel for what was set so far; compiles at first need.
   std::shared_ptr<const LoadedKernel> kernel();
 
-  // Inputs that an earlier backward did not look at have no memory here: this kernel must not look at them either.
-  void check_skipped(const LoadedKernel& loaded) const;
-
   // Threads as LaunchTotal says, blocks as BlockSize or the backend says; no blocks if there are no threads.
   LaunchShape shape(const Kernel& kernel) const;
   // Nothing is launched for no blocks. Views that had to be copied are copied back. Throws what the kernel's checks found.

@@ -42,14 +42,15 @@ std::string view_expression(const Operator& op, const KernelKey& key, int leaf, 
   return text + "))";
 }
 
-std::string primal_expression(const Operator& op, const KernelKey& key, int leaf, bool scratch) {
+std::string primal_expression(const Operator& op, const KernelKey& key, int leaf, const KnownUse& known) {
   const Leaf& self = op.function.leaves[leaf];
   const std::string view =
       view_expression(op, key, leaf, self.primal_view, element_type(self.element, key.types));
   if (is_launch(key.kind)) return self.is_in ? "tsl::readonly(" + view + ")" : view;
-  if (!self.is_output)
-    return key.kind == OpKind::Backward ? "tsl::readonly(tsl::noted(" + view + "))" : "tsl::readonly(" + view + ")";
-  return key.kind == OpKind::Backward && !scratch ? "tsl::absent(" + view + ")" : view;
+  if (key.kind != OpKind::Backward) return self.is_output ? view : "tsl::readonly(" + view + ")";
+  const bool absent = self.is_output ? !contains(known.scratch_outputs, leaf) : !known.unused.empty() && known.unused[leaf];
+  if (absent) return "tsl::absent(" + view + ")";
+  return self.is_output ? view : "tsl::readonly(tsl::noted(" + view + "))";
 }
 
 // A gradient, in a forward derivative a tangent; else there is none.
@@ -66,14 +67,14 @@ std::string diff_expression(const Operator& op, const KernelKey& key, int leaf) 
          std::to_string(self.gradient_slots) + ")";
 }
 
-std::string make_view_body(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
+std::string make_view_body(const Operator& op, const KernelKey& key, const KnownUse& known) {
   std::string body = "switch (k) {\n";
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     const int index = static_cast<int>(i);
     if (leaf.kind != LeafKind::View) continue;
     body += "  case " + std::to_string(leaf.primal_view) + ": return " +
-            primal_expression(op, key, index, contains(scratch_outputs, index)) + ";\n";
+            primal_expression(op, key, index, known) + ";\n";
     if (leaf.diff_view < 0) continue;
     body += "  case " + std::to_string(leaf.diff_view) + ": return " + diff_expression(op, key, index) + ";\n";
   }
@@ -86,15 +87,14 @@ ElementType element_type(const Element& element, const std::vector<ElementType>&
   return element.type_parameter < 0 ? element.type : types.at(element.type_parameter);
 }
 
-KernelSource specialize(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs,
-                        const KernelOptions& options) {
+KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse& known, const KernelOptions& options) {
   KernelSource source;
   source.op = op.qualified(key.kind);
   source.text = op.texts->text(op.function.name, direction_of(key.kind), key.types);
   source.view_count = op.layout.view_count();
   source.slot_count = op.layout.slot_count();
   source.dim_count = op.layout.dim_count();
-  source.make_view = make_view_body(op, key, scratch_outputs);
+  source.make_view = make_view_body(op, key, known);
   if (key.dense && op.shapes.launch_symbol() >= 0) {
     source.thread_bound = "args.dims[" + std::to_string(op.shapes.launch_symbol()) + "]";
   }

@@ -9,9 +9,13 @@
 
 namespace torch_slang {
 
-// `scratch_outputs`: outputs that get memory in a backward (others are absent there: stored values vanish).
-KernelSource specialize(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs,
-                        const KernelOptions& options);
+// What is known of a backward before it is compiled.
+struct KnownUse {
+  std::vector<int> scratch_outputs;  // outputs that get memory (others are absent: stored values vanish)
+  std::vector<bool> unused;  // by leaf, or empty: inputs whose values another variant was seen not to look at
+};
+
+KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse& known, const KernelOptions& options);
 
 // Outputs that a backward kernel compiled without memory for them was seen to read.
 std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, const Kernel& kernel);

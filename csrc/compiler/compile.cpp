@@ -73,9 +73,13 @@ class Compilation {
     for (const Instantiation& one : wanted) program.texts.push_back(text_of_one(one, all));
   }
 
+  // Slang emits all of them or none.
   void add_host_text(Program& program) {
-    std::string names;
-    for (const HostFunction& one : program.host_functions) names += (names.empty() ? "" : ", ") + one.function.name;
+    std::string names, refusals;
+    for (const HostFunction& one : program.host_functions) {
+      names += (names.empty() ? "" : ", ") + one.function.name;
+      if (!one.function.refusal.empty()) refusals += one.function.name + " is refused: " + one.function.refusal + "\n";
+    }
     progress_("the host functions " + names);
     Session session(request_, session_, Session::Output::HostFunctions);
     std::string diagnostics;
@@ -83,10 +87,10 @@ class Compilation {
     if (!emitted.empty()) {
       program.host_text.body = shape_host_text(emitted, program.host_functions);
     } else {
-      program.host_text.error = c10::str("torch_slang: the [TorchEntryPoint] functions of ", request_.path, " (", names,
-                                         ") do not compile as host code. A kernel with [Out] parameters, called from "
-                                         "Python, needs none\n",
-                                         explain_host_diagnostics(diagnostics));
+      program.host_text.error =
+          c10::str("the host functions ([TorchEntryPoint]) of ", request_.path, " do not compile (", names,
+                   "); in place of what is said to be wrong, write a kernel with [Out] parameters and call it from ",
+                   "Python\n", refusals, explain_host_diagnostics(diagnostics));
     }
   }
 

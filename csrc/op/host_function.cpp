@@ -144,8 +144,10 @@ std::vector<c10::IValue> read_results(const std::string& name, const std::vector
       }
     }
   }
-  TORCH_CHECK(missing == nullptr, name, ": its result", missing == nullptr ? "" : missing->path,
-              " was never given a value");
+  if (missing != nullptr) {
+    TORCH_CHECK(false, name, ": its result", missing->path.empty() ? "" : "'s " + missing->path.substr(1),
+                " was never given a value");
+  }
   return values;
 }
 

@@ -94,6 +94,12 @@ def test_without_tensors_the_gpu_is_where_new_ones_are(host: Any) -> None:
     assert host.allocate(1, (0, 0, 0)).is_cuda == torch.cuda.is_available()
 
 
+def test_names_may_be_any(host: Any, device: torch.device) -> None:
+    x = torch.zeros(1, device=device)
+    assert host.enter(x, 4.0) is None
+    assert x.item() == 4
+
+
 def test_void_functions_return_none(host: Any) -> None:
     assert host.nothing(torch.zeros(1)) is None
 
@@ -254,13 +260,22 @@ def test_kernels_of_imported_modules_are_refused(tmp_path: Path) -> None:
         module.f(torch.zeros(1))
 
 
-def test_equal_names_in_two_namespaces_are_refused_at_the_dispatch() -> None:
+def test_equal_names_in_two_namespaces_are_refused() -> None:
     source = """
         namespace a { [CudaKernel] void k(TensorView<float> x) { } }
-        namespace b { [CudaKernel] void k(TensorView<float> x, float y) { } }
-        [TorchEntryPoint] int g(TorchTensor<float> x) { return 1; }
+        namespace b { [CudaKernel] void k(TensorView<float> x) { } }
+        [TorchEntryPoint] void f(TorchTensor<float> x)
+        {
+            __dispatch_kernel(a.k, uint3(1, 1, 1), uint3(1, 1, 1))(x);
+        }
+        namespace a { [TorchEntryPoint] int g(TorchTensor<float> x) { return 1; } }
+        namespace b { [TorchEntryPoint] int g(TorchTensor<float> x) { return 2; } }
         """
-    assert load_source(source, "host_equal_names").g(torch.zeros(1)) == 1
+    module = load_source(source, "host_equal_names")
+    with pytest.raises(RuntimeError, match=r"::f: dispatches k, but its module has several kernels of that name"):
+        module.f(X)
+    with pytest.raises(RuntimeError, match=r"::b_g .* cannot be called: there are several host functions g"):
+        module.b_g(X)
 
 
 def test_an_edit_changes_what_runs(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@
 #include "compiler/describe.h"
 #include "compiler/device_text.h"
 #include "compiler/file_scope.h"
+#include "compiler/host_signature.h"
 #include "compiler/host_text.h"
 #include "compiler/own_derivatives.h"
 #include "compiler/wrapper.h"
@@ -57,6 +58,7 @@ class Compilation {
         functions_[one.function.name] = std::move(one);
       }
     }
+    refuse_equal_names(program.host_functions);
   }
 
   std::vector<Instantiation> wanted(const Program& program, Extent extent) const {

@@ -1,5 +1,7 @@
 #include "compiler/host_signature.h"
 
+#include <map>
+
 #include "compiler/flatten.h"
 
 namespace torch_slang {
@@ -104,6 +106,19 @@ class HostFlattener {
 };
 
 }  // namespace
+
+std::string emitted_name(const Function& function) {
+  return function.qualified_name.substr(function.qualified_name.rfind('.') + 1);
+}
+
+void refuse_equal_names(std::vector<HostFunction>& functions) {
+  std::map<std::string, int> counts;
+  for (const HostFunction& one : functions) ++counts[emitted_name(one.function)];
+  for (HostFunction& one : functions) {
+    const std::string name = emitted_name(one.function);
+    if (counts[name] > 1) one.function.refusal = "there are several host functions " + name + "; rename the others";
+  }
+}
 
 void describe_host_function(Function& function, HostFunction& host, slang::FunctionReflection* reflection,
                             const TypeReader& types) {

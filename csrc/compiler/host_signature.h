@@ -4,6 +4,9 @@
 
 #include <slang.h>
 
+#include <string>
+#include <vector>
+
 #include "compiler/types.h"
 #include "program/program.h"
 
@@ -12,5 +15,11 @@ namespace torch_slang {
 // Throws Refusal, naming the parameter and what is wrong with it.
 void describe_host_function(Function& function, HostFunction& host, slang::FunctionReflection* reflection,
                             const TypeReader& types);
+
+// Slang emits host functions by their names without namespaces.
+std::string emitted_name(const Function& function);
+
+// Refuses those whose emitted names are equal.
+void refuse_equal_names(std::vector<HostFunction>& functions);
 
 }  // namespace torch_slang

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "compiler/host_signature.h"
 #include "compiler/tokens.h"
 
 namespace torch_slang {
@@ -57,18 +58,20 @@ class StructFlattener {
     if (depth_ == 0 && last_ == "struct") {
       struct_ = word;
       fields_.clear();
+      has_body_ = false;
     }
     last_ = word;
   }
 
   void punctuation(char c) {
-    if (c == '{') ++depth_;
+    if (c == '{' && ++depth_ == 1) has_body_ = true;
     if (c == '}') --depth_;
     if (c == ';' && !struct_.empty()) {
       if (depth_ == 1) {
         fields_.push_back(last_);  // a declaration ends with the field's name
       } else if (depth_ == 0) {
-        close();
+        if (has_body_) close();
+        struct_.clear();
       }
     }
     if (c != '{' && depth_ == 0) last_.clear();
@@ -77,15 +80,15 @@ class StructFlattener {
   // Of a differentiable view the kernel is given the tensor; the gradient behind it is no argument of a launch.
   void close() {
     if (struct_.rfind("DiffTensorView", 0) == 0 && !fields_.empty()) fields_.resize(1);
-    result_ += " inline void flatten(tsl::Components& list, const " + struct_ + "& value) {";
-    for (const std::string& field : fields_) result_ += " flatten(list, value." + field + ");";
+    result_ += " inline void tsl_flatten(tsl::Components& list, const " + struct_ + "& value) {";
+    for (const std::string& field : fields_) result_ += " tsl_flatten(list, value." + field + ");";
     result_ += " }";
-    struct_.clear();
   }
 
   std::string result_;
   std::string struct_;  // whose fields come
   std::vector<std::string> fields_;
+  bool has_body_ = false;
   std::string last_;  // identifier
   int depth_ = 0;
 };
@@ -135,16 +138,10 @@ class DefinitionCutter {
   std::string result_;
 };
 
-// As Slang emits it: without namespaces.
-std::string emitted_name(const HostFunction& host) {
-  const std::string& qualified = host.function.qualified_name;
-  return qualified.substr(qualified.rfind('.') + 1);
-}
-
 std::set<std::string> refused(const std::vector<HostFunction>& functions) {
   std::set<std::string> names;
   for (const HostFunction& one : functions) {
-    if (!one.function.refusal.empty()) names.insert(emitted_name(one));
+    if (!one.function.refusal.empty()) names.insert(emitted_name(one.function));
   }
   return names;
 }
@@ -156,7 +153,7 @@ std::string entry_points(const std::vector<HostFunction>& functions) {
     text += "extern \"C\" __attribute__((visibility(\"default\"))) int tsl_host_" + one.function.name +
             "(const TslHostTable* table, void* call, const TslComponent* arguments, TslComponent* results) {\n"
             "  return tsl::enter(tsl_host::" +
-            emitted_name(one) + ", table, call, arguments, results);\n}\n";
+            emitted_name(one.function) + ", table, call, arguments, results);\n}\n";
   }
   return text;
 }
@@ -167,15 +164,14 @@ std::string shape_host_text(const std::string& emitted, const std::vector<HostFu
   const std::set<std::string> left_out = refused(functions);
   const std::string kept = DefinitionCutter(functions_of(emitted), left_out).rest();
   const std::string body = StructFlattener().with_overloads(name_kernels(kept));
-  return "namespace tsl_host {\nusing tsl::flatten;\n" + body + "\n}\n#line 1 \"torch_slang/entry points\"\n" +
+  return "namespace tsl_host {\nusing tsl::tsl_flatten;\n" + body + "\n}\n#line 1 \"torch_slang/entry points\"\n" +
          entry_points(functions);
 }
 
 std::string explain_host_diagnostics(const std::string& diagnostics) {
   if (diagnostics.find("unknown scalar type in allocTorchTensor") == std::string::npos) return diagnostics;
-  return "a tensor of 16, 32 or 64 bit unsigned integers is allocated or given to a kernel, which Slang's host "
-         "functions "
-         "cannot do\n" +
+  return "a tensor of 16, 32 or 64 bit unsigned integers is allocated or given to a kernel, which no host function "
+         "can\n" +
          diagnostics;
 }
 

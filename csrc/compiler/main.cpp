@@ -123,6 +123,10 @@ int report_errors(const Program& program) {
     std::cerr << text.error << "\n";
     status = kStatusCompileError;
   }
+  if (!program.host_text.error.empty()) {
+    std::cerr << "torch_slang: " << program.host_text.error << "\n";
+    status = kStatusCompileError;
+  }
   return status;
 }
 

@@ -115,13 +115,6 @@ int synchronize(void* call) {
   });
 }
 
-int64_t component_count(const Leaf& leaf) {
-  if (leaf.kind == LeafKind::View) return 1;
-  int64_t count = 1;
-  for (const int64_t size : leaf.element.shape) count *= size;
-  return count;
-}
-
 // The arguments of a dispatch as the launch op of the kernel takes them.
 class LaunchArguments {
  public:
@@ -212,6 +205,13 @@ int launch(void* call, const char* kernel, const unsigned* grid, const unsigned*
 }
 
 }  // namespace
+
+int64_t component_count(const Leaf& leaf) {
+  if (leaf.kind == LeafKind::View) return 1;
+  int64_t count = 1;
+  for (const int64_t size : leaf.element.shape) count *= size;
+  return count;
+}
 
 void* give_tensor(at::Tensor tensor) { return tensor.unsafeReleaseTensorImpl(); }
 

@@ -20,6 +20,9 @@ struct HostCall {
 
 const TslHostTable& host_table();
 
+// 1 for a tensor, else the number of numbers.
+int64_t component_count(const Leaf& leaf);
+
 // A tensor as the emitted text holds it, with one reference of its own; and back, taking that reference.
 void* give_tensor(at::Tensor tensor);
 at::Tensor take_tensor(void* tensor);

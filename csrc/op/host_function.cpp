@@ -16,20 +16,10 @@
 namespace torch_slang {
 namespace {
 
-constexpr const char* kOtherThings = "; write a kernel with [Out] parameters instead, and call it from Python";
-
 c10::Device default_device() {
   if (!c10::impl::hasDeviceGuardImpl(c10::kCUDA)) return c10::kCPU;
   const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
   return cuda.deviceCount() > 0 ? cuda.getDevice() : c10::Device(c10::kCPU);
-}
-
-int64_t component_count(const Leaf& leaf) {
-  int64_t count = 1;
-  if (leaf.kind == LeafKind::Value) {
-    for (const int64_t size : leaf.element.shape) count *= size;
-  }
-  return count;
 }
 
 size_t component_count(const std::vector<Leaf>& leaves) {
@@ -194,8 +184,9 @@ const Operator& HostFunctions::kernel(const std::string& emitted, const std::str
     TORCH_CHECK(!function.is_kernel || function.refusal.empty() || last_name(function.qualified_name) != emitted,
                 caller, ": dispatches ", function.name, ", which is not available: ", function.refusal);
   }
-  TORCH_CHECK(false, caller, ": dispatches ", emitted, ", which is no kernel of its own file; put that kernel there",
-              kOtherThings);
+  TORCH_CHECK(false, caller, ": dispatches ", emitted,
+              ", which is no kernel of its own file; put it there, or write a kernel ",
+              "with [Out] parameters and call it from Python");
 }
 
 TslHostEntry* HostFunctions::entry(const HostFunction& function) const {

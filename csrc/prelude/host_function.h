@@ -161,16 +161,16 @@ struct Components {
 template <class T> inline constexpr bool kIsReal =
     IsSame<T, float>::value || IsSame<T, double>::value || IsSame<T, __half>::value || IsSame<T, __nv_bfloat16>::value;
 
-// flatten(list, value): the value's components. The emitted text's structs have overloads of their own behind them.
-inline void flatten(Components& list, const torch::Tensor& tensor) {
+// tsl_flatten(list, value): the value's components. The emitted text's structs have overloads of their own behind them.
+inline void tsl_flatten(Components& list, const torch::Tensor& tensor) {
   TslComponent component;
   component.kind = kTslTensor;
   component.tensor = tensor.get();
   list.add(component);
 }
-inline void flatten(Components& list, const TensorView& view) { flatten(list, view.tensor); }
+inline void tsl_flatten(Components& list, const TensorView& view) { tsl_flatten(list, view.tensor); }
 template <class T> requires(std::is_arithmetic_v<T> || kIsReal<T>)
-void flatten(Components& list, const T& number) {
+void tsl_flatten(Components& list, const T& number) {
   TslComponent component;
   if constexpr (kIsReal<T>) {
     component.kind = kTslReal;
@@ -182,30 +182,30 @@ void flatten(Components& list, const T& number) {
   list.add(component);
 }
 template <class T>
-void flatten(Components& list, T* const& address) {
-  flatten(list, reinterpret_cast<unsigned long long>(address));
+void tsl_flatten(Components& list, T* const& address) {
+  tsl_flatten(list, reinterpret_cast<unsigned long long>(address));
 }
 template <class T, size_t N>
-void flatten(Components& list, const FixedArray<T, N>& array) {
-  for (size_t i = 0; i < N; ++i) flatten(list, array.m_data[i]);
+void tsl_flatten(Components& list, const FixedArray<T, N>& array) {
+  for (size_t i = 0; i < N; ++i) tsl_flatten(list, array.m_data[i]);
 }
 template <class T, int N>
-void flatten(Components& list, const tsl_host::Vector<T, N>& vector) {
-  for (int i = 0; i < N; ++i) flatten(list, (&vector.x)[i]);
+void tsl_flatten(Components& list, const tsl_host::Vector<T, N>& vector) {
+  for (int i = 0; i < N; ++i) tsl_flatten(list, (&vector.x)[i]);
 }
 template <class T, int R, int C>
-void flatten(Components& list, const tsl_host::Matrix<T, R, C>& matrix) {
-  for (int i = 0; i < R; ++i) flatten(list, matrix.rows[i]);
+void tsl_flatten(Components& list, const tsl_host::Matrix<T, R, C>& matrix) {
+  for (int i = 0; i < R; ++i) tsl_flatten(list, matrix.rows[i]);
 }
 
 // Results, each tensor with a reference for the run-time.
 template <class T>
 void give(Components& list, const T& value) {
-  flatten(list, value);
+  tsl_flatten(list, value);
 }
 inline void give(Components& list, torch::Tensor tensor) {
   if (tensor.get() != nullptr) current.table->retain(tensor.get());
-  flatten(list, tensor);
+  tsl_flatten(list, tensor);
 }
 template <class... T>
 void give(Components& list, const std::tuple<T...>& tuple) {
@@ -248,7 +248,7 @@ template <class... A>
 struct Dispatch<void(A...)> {
   static void flatten_all(Components& list, void** arguments) {
     int i = 0;
-    (flatten(list, *static_cast<A*>(arguments[i++])), ...);
+    (tsl_flatten(list, *static_cast<A*>(arguments[i++])), ...);
   }
 };
 
@@ -295,6 +295,6 @@ template <class T>
 void torch::Tensor::fill_(T value) const {
   TslComponent components[4];  // elements are scalars and vectors
   tsl::Components list{components};
-  tsl::flatten(list, value);
+  tsl::tsl_flatten(list, value);
   tsl::check(tsl::current.table->fill(tsl::current.call, self_, components, list.count));
 }

@@ -90,7 +90,7 @@ class Flattener {
     leaf.kind = LeafKind::View;
     const auto element = types_.view_element(types_.viewed(item.type));
     if (!element) {
-      refuse("parameter ", item.path, " is a ", name_of(item.type), ", but the elements of a view of an operator must be ",
+      refuse("parameter ", item.path, " is a ", types_.view_name(item.type), ", but the elements of a view of an operator must be ",
              "scalars, vectors, or structs of scalars and 3-vectors of one type");
     }
     leaf.element = *element;

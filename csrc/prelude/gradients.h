@@ -121,12 +121,14 @@ template <class Index> TSL_INLINE bool wanted(const TensorView& gradient, Index 
 // which one of them then adds.
 struct Own {
   bool adds = true;
+  TSL_INLINE uint number_among_adders(ulonglong thread) const { return uint(thread); }
   template <class S> TSL_INLINE SumOf<S> sum(S amount) const { return SumOf<S>(amount); }
 };
 #if TSL_CUDA
 struct Together {
   WarpMask lanes = __activemask();
   bool adds = _getLaneId() == uint(__ffs(int(lanes)) - 1);
+  TSL_INLINE uint number_among_adders(ulonglong thread) const { return uint(thread / warpSize); }
   template <class S> TSL_INLINE SumOf<S> sum(S amount) const { return reduce<WaveAdd>(lanes, SumOf<S>(amount)); }
 };
 #else

@@ -171,7 +171,10 @@ struct KernelBase {
         mark_add(view.id);
       }
       unsigned char* element = view.address_of<unsigned char>(index);
-      if (way == kReplicated) element = replica(args, view, element, uint(thread_number()) % replicas_of(args, view, way));
+      if (way == kReplicated) {
+        const uint number = amounts.number_among_adders(thread_number());
+        element = replica(args, view, element, number % replicas_of(args, view, way));
+      }
       for (int i = 0; i < kCount; ++i) {
         if (way == kAtomic) atomicAdd(reinterpret_cast<S*>(element) + i, S(sums[i]));
         else atomicAdd(reinterpret_cast<SumOf<S>*>(element) + i, sums[i]);

@@ -11,6 +11,7 @@
 #include "compiler/compile.h"
 #include "compiler/device_text.h"
 #include "compiler/session.h"
+#include "compiler/statement_lines.h"
 #include "compiler/tokens.h"
 #include "program/compiler_client.h"
 #include "program/instantiations.h"
@@ -87,6 +88,19 @@ class FakeCompiler {
   TemporaryFolder folder_;
 };
 
+// METHODS: what a gradient wrapper of the user's own must have.
+constexpr const char* kWrapperMethods = R"slang(
+#define GIVES(N)                                                                            \
+    T N<T : __BuiltinFloatingPointType>(uint i) { return T(0); }                            \
+    T N<T : __BuiltinFloatingPointType, let K : int>(vector<uint, K> i) { return T(0); }
+#define TAKES(N)                                                                            \
+    void N<T : __BuiltinFloatingPointType>(uint i, T d) {}                                  \
+    void N<T : __BuiltinFloatingPointType, let K : int>(vector<uint, K> i, T d) {}
+#define METHODS                                                                             \
+    GIVES(load_forward) TAKES(load_backward) TAKES(store_forward) GIVES(store_backward)     \
+    GIVES(loadOnce_forward) TAKES(loadOnce_backward) TAKES(storeOnce_forward) GIVES(storeOnce_backward)
+)slang";
+
 constexpr const char* kHead = "[AutoPyBindCUDA] [CUDAKernel] ";
 
 }  // namespace
@@ -107,7 +121,7 @@ void square(DiffTensorView input, DiffTensorView output)
   BOOST_TEST(square.file == kPath);
   BOOST_TEST(square.line == 2);
   BOOST_TEST(square.view_count == 4);
-  BOOST_TEST(square.slot_count == 0);
+  BOOST_TEST(square.slot_count == 2);  // one for each gradient
   const Leaf& output = leaf_named(square, "output");
   BOOST_TEST(output.differentiable);
   BOOST_TEST(output.primal_view == 2);
@@ -140,6 +154,46 @@ void f(Grid grid, [In] TensorView<int> ids, [Out("N, F")] [Fill(0.5)] TensorView
   BOOST_TEST(g.torch_op);
   BOOST_TEST(*leaf_named(g, "k").default_int == 3);
   BOOST_TEST(*leaf_named(g, "eps").default_float == 0.25);
+}
+
+BOOST_AUTO_TEST_CASE(gradient_views_say_how_they_gather) {
+  const Program program = describe(kWrapperMethods + std::string(R"slang(
+struct Own : IDiffTensorWrapper
+{
+    TensorView<float> diff;
+    static const int kNothing = 0;
+    METHODS
+}
+static const int kCopies = 8;
+struct Pair { DiffTensorViewR<half3, kCopies> left; DiffTensorViewAA<float> right; }
+[CudaKernel] [Differentiable]
+void f(DiffTensorView x, Pair pair, float scale, DiffTensorViewASR<double, 2 * 3> s, DiffTensorView<float, Own> own) {}
+[CudaKernel] void g(DiffTensorViewR<float, 4> x) {})slang"));
+  const struct {
+    const char* leaf;
+    Accumulation accumulation;
+    int copies, slots;
+    const char* type;
+  } table[] = {
+      {"x", Accumulation::Atomic, 0, 0, "DiffTensorView<float>"},
+      {"pair_left", Accumulation::Replicated, 8, 1, "DiffTensorViewR<vector<half,3>, 8>"},
+      {"pair_right", Accumulation::Atomic, 0, 4, "DiffTensorView<float>"},
+      {"s", Accumulation::Recorded, 6, 8, "DiffTensorViewASR<double, 6>"},
+      {"own", Accumulation::Custom, 0, 12, "DiffTensorView<float, Own>"},
+  };
+  const Function& f = function_named(program, "f");
+  BOOST_TEST(f.refusal == "");
+  for (const auto& [name, accumulation, copies, slots, type] : table) {
+    const Leaf& leaf = leaf_named(f, name);
+    BOOST_TEST_CONTEXT(name) {
+      BOOST_TEST((leaf.accumulation == accumulation));
+      BOOST_TEST(leaf.copies == copies);
+      BOOST_TEST(leaf.gradient_slots == slots);
+      BOOST_TEST(leaf.slang_type == type);
+    }
+  }
+  BOOST_TEST(f.slot_count == 13);
+  BOOST_TEST(function_named(program, "g").slot_count == 0);  // without derivatives nobody needs them
 }
 
 BOOST_AUTO_TEST_CASE(structs_and_arrays_are_flattened_in_order) {
@@ -212,9 +266,33 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_an_operator_is_refused_with_its_parameter_an
       {"float f(TensorView<float> x) { return 1; }", {"returns nothing", "float"}},
       {"void f<let N : int>(TensorView<float> x) {}", {"generic over the value N"}},
       {"void f(V x, float x_a) {}", {"x.a and x_a", "rename"}},
+      {"void f(DiffTensorViewR<float, 0> x) {}", {"parameter x is a DiffTensorViewR<float, 0>", "N must be from 1"}},
+      {"void f(DiffTensorViewASR<float, 70000> x) {}", {"DiffTensorViewASR<float, 70000>", "to 65536"}},
+      {"void f(DiffTensorView<Flagged> x) {}", {"parameter x is a DiffTensorView<Flagged>", "the derivative of Flagged"}},
+      {"void f(DiffTensorView<Counted> x) {}", {"parameter x is a DiffTensorView<Counted>"}},
+      {"void f(DiffTensorViewR<Renamed, 2> x) {}", {"DiffTensorViewR<Renamed, 2>", "no Differential of its own"}},
+      {"void f(DiffTensorView<float, Bare> x) {}", {"the wrapper Bare must have", "TensorView<float> diff"}},
+      {"void f(DiffTensorView<float, Rich> x) {}", {"the wrapper Rich must have", "no other field"}},
       {"void f([Shape(\"N\")] int n) {}", {"parameter n has the attribute Shape", "it is a int"}},
   };
-  std::string source = "struct S { Ptr<float> a; }\nstruct V { float a; }\n";
+  std::string source = R"slang(
+struct S { Ptr<float> a; }
+struct V { float a; }
+struct Flagged : IDifferentiable { float a; no_diff float k; }
+struct Counted : IDifferentiable { float a; int k; }
+struct Delta : IDifferentiable { float b; float a; }
+struct Renamed : IDifferentiable
+{
+    typealias Differential = Delta;
+    [DerivativeMember(Delta.a)] float a;
+    [DerivativeMember(Delta.b)] float b;
+    [Differentiable] static Delta dzero() { return { 0, 0 }; }
+    [Differentiable] static Delta dadd(Delta x, Delta y) { return { x.b + y.b, x.a + y.a }; }
+}
+struct Bare : IDiffTensorWrapper { METHODS }
+struct Rich : IDiffTensorWrapper { TensorView<float> diff; float scale; METHODS }
+)slang";
+  source = kWrapperMethods + source;
   for (size_t i = 0; i < table.size(); ++i) {
     std::string text = table[i].first;
     text.replace(text.find(" f") + 1, 1, "f" + std::to_string(i));
@@ -268,6 +346,99 @@ BOOST_AUTO_TEST_CASE(forward_and_backward_of_a_kernel_are_written) {
   BOOST_TEST(!backward.waves);
 }
 
+BOOST_AUTO_TEST_CASE(forward_derivatives_take_tangents_and_gather_nothing) {
+  CompileRequest request = request_for(R"slang(
+struct Light : IDifferentiable { float gain; float3 tint; no_diff float k; int mode; }
+[CudaKernel] [Differentiable] void f(DiffTensorViewR<float, 4> x, Light light, float2x2 m, int n, DiffTensorView<float> y)
+{
+    uint i = cudaGlobalIdx().x;
+    y[i] = light.gain * x[i] * light.tint.y * light.k + m[0][1] * n;
+})slang");
+  request.instantiations = {{"f", Direction::Jvp, {}}};
+  const Program program = compile_texts(request);
+  const DeviceText& jvp = text_of(program, "f", Direction::Jvp);
+  BOOST_TEST(jvp.error == "");
+  const Function& f = function_named(program, "f");
+  const auto tangents = [&](const char* leaf) {
+    return contains(jvp.body, "tsl_tangent<float>((int(" + std::to_string(leaf_named(f, leaf).gradient_slot) + ")), ");
+  };
+  for (const char* leaf : {"light_gain", "light_tint", "m"}) BOOST_TEST(tangents(leaf), leaf);
+  for (const char* part : {"tsl_get<float>", "tsl_put<float>"}) BOOST_TEST(contains(jvp.body, part), part);
+  for (const char* part : {"tsl_accumulate", "tsl_take", "tsl_gradient"}) BOOST_TEST(!contains(jvp.body, part), part);
+}
+
+BOOST_AUTO_TEST_CASE(recorded_gradients_are_finished_where_the_thread_ends) {
+  const Program program = compile_texts(request_for(R"slang(
+[CudaKernel] [Differentiable]
+void f(DiffTensorViewASR<half3, 5> x, DiffTensorViewASR<double, 2> z, DiffTensorView<float> y) { y[0] = x[0].x; })slang"));
+  const std::string& backward = text_of(program, "f", Direction::Backward).body;
+  for (const char* part : {"tsl_finish((int(1)), (int(5)), (int(12)))", "tsl_finish((int(3)), (int(2)), (int(8)))"}) {
+    BOOST_TEST(contains(backward, part), part);
+  }
+  BOOST_TEST(!contains(text_of(program, "f", Direction::Forward).body, "tsl_finish"));
+}
+
+BOOST_AUTO_TEST_CASE(statements_know_their_lines_in_every_direction) {
+  const Program program = compile_texts(request_for(R"slang([Differentiable] float twice(float a)
+{
+    return a * 2;
+}
+[CudaKernel] [Differentiable] void f(DiffTensorView<float> x, TensorView<float> p, DiffTensorView<float> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i >= x.size(0))
+        return;
+    float a = x.load(i);
+
+    float b = x[i + 1] + p[i];
+    for (int k = 0; k < 3; ++k)
+        b += x.loadUniform(i, k);
+    y[i] = a * twice(b);
+    y.storeOnce(i,
+        x.loadFixed(0));
+})slang"));
+  const auto at = [](const DeviceText& text, const std::string& part) {
+    const size_t found = text.body.find(part);
+    BOOST_REQUIRE_MESSAGE(found != std::string::npos, part << " is not in\n" << text.body);
+    const size_t mark = text.body.rfind("TSL_AT(", found);
+    return mark == std::string::npos ? "" : text.body.substr(mark, text.body.find(')', mark) + 1 - mark);
+  };
+  const DeviceText& forward = text_of(program, "f", Direction::Forward);
+  BOOST_TEST(forward.files == std::vector<std::string>{kPath}, boost::test_tools::per_element());
+  BOOST_TEST(at(forward, "a_0 * 2.0f") == "TSL_AT(0, 3)");
+  BOOST_TEST(at(forward, "(p_0).load") == "TSL_AT(0, 12)");
+  BOOST_TEST(at(forward, "twice_0(b_") == "TSL_AT(0, 15)");
+  const DeviceText& backward = text_of(program, "f", Direction::Backward);
+  BOOST_TEST(backward.files == std::vector<std::string>{kPath}, boost::test_tools::per_element());
+  BOOST_TEST(at(backward, "    TSL_AT(0, 14); s_bwdProp_DiffTensorView_loadUniform_0(&") != "");
+  BOOST_TEST(at(backward, "s_bwdProp_DiffTensorView_loadFixed_0(&_") == "TSL_AT(0, 17)");
+  BOOST_TEST(at(backward, "s_bwdProp_DiffTensorView_storeOnce_0(&_") == "TSL_AT(0, 16)");
+  BOOST_TEST(at(backward, "s_bwdProp_twice_0(&_") == "TSL_AT(0, 15)");
+}
+
+BOOST_AUTO_TEST_CASE(lines_are_told_only_where_a_statement_may_stand) {
+  std::vector<std::string> files;
+  const std::string text = with_statement_lines(
+      "#line 3 \"core\"\n__device__ float g_0()\n{\n    return 1;\n}\n\n"
+      "#line 7 \"/a/b.slang\"\nstruct Pair { float x; float y; };\n"
+      "__device__ void none_0()\n{\n    g_0();\n}\n\n"
+      "#line 9 \"/a/b.slang\"\n__device__ void f_0(int n)\n{\n"
+      "    Pair p = { 1, 2 };\n    for(int i = 0; i < n; ++i)\n    {\n        g_0();\n    }\n"
+      "    if(n > 0)\n    {\n        g_0();\n    }\n    else\n    {\n        g_0();\n    }\n"
+      "    switch(n)\n    {\n    case 1:\n        {\n            g_0();\n            break;\n        }\n    }\n"
+      "    do\n    {\n        g_0();\n    } while(n < 3);\n}\n",
+      files);
+  BOOST_TEST(files == std::vector<std::string>{"/a/b.slang"}, boost::test_tools::per_element());
+  std::string told;
+  for (size_t i = text.find("TSL_AT"); i != std::string::npos; i = text.find("TSL_AT", i + 1)) {
+    const size_t from = text.find("; ", i) + 2;
+    told += text.substr(i + 7, text.find(')', i) - i - 7) + ": " + text.substr(from, text.find_first_of("\n({", from) - from) + "\n";
+  }
+  BOOST_TEST(told ==
+             "0, 11: Pair p = \n0, 12: for\n0, 14: g_0\n0, 16: if\n0, 18: g_0\n0, 22: g_0\n0, 24: "
+             "switch\n0, 28: g_0\n0, 29: break;\n0, 32: do\n0, 34: g_0\n");
+}
+
 BOOST_AUTO_TEST_CASE(module_variables_become_members_and_meetings_are_noticed) {
   const Program program = compile_texts(request_for(R"slang(
 static const float kTable[4] = { 1, 2, 3, 4 };
@@ -313,7 +484,8 @@ BOOST_AUTO_TEST_CASE(prototypes_and_strings_survive_as_they_should) {
           "__device__ static const int t_0 = int(3);\nextern \"C\" __global__ void go() { f_0(); }\n",
       text);
   BOOST_TEST(!contains(text.body, "f_0();\n__device__"));
-  BOOST_TEST(contains(text.body, "say(\"; } t_0\"); tsl_var_t_0();"));
+  BOOST_TEST(contains(text.body, "say(\"; } t_0\");"));
+  BOOST_TEST(contains(text.body, "; tsl_var_t_0();"));
   BOOST_TEST(
       contains(text.body, "__device__ const int& tsl_var_t_0() { static const int value = int(3); return value; }"));
   BOOST_TEST(!contains(text.body, "extern"));

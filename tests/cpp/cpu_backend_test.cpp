@@ -55,7 +55,7 @@ class ScopedEnvironment {
 struct Args {
   TslHeader header;
   TslView views[3];
-  unsigned long long slots[1];
+  unsigned long long slots[4];
   unsigned dims[1];
 };
 
@@ -65,7 +65,7 @@ KernelSource source_of(const std::string& entry, const std::string& body) {
   source.text.entry = entry;
   source.text.body = body;
   source.view_count = 3;
-  source.slot_count = 1;
+  source.slot_count = 4;
   source.dim_count = 1;
   source.make_view =
       "switch (k) {\n"
@@ -225,17 +225,21 @@ BOOST_AUTO_TEST_CASE(every_element_is_computed_whatever_the_block_and_no_other_i
 }
 
 // Vector loops: the full blocks' and, where the machine has masked stores, the others'.
+// Checks of indices that the kernel's guard bounds do not change that.
 BOOST_AUTO_TEST_CASE(independent_threads_become_a_vector_loop) {
-  TemporaryFolder folder;
-  std::string report = folder.file("vectorised");
-  KernelSource source = square();
-  source.op = "slang::sqr_reported";
-  ScopedEnvironment flags("TORCH_SLANG_CXXFLAGS", "-fopt-info-vec-optimized=" + report);
-  std::string message = message_of([&] { load(source); });
-  if (contains(message, "unknown argument")) return;  // another compiler than g++
-  auto text = read_file(report);
-  BOOST_REQUIRE_MESSAGE(text, message);
-  BOOST_TEST(contains(*text, "host_loop.h"), *text);
+  for (Checks checks : {Checks::None, Checks::Bounds}) {
+    TemporaryFolder folder;
+    std::string report = folder.file("vectorised");
+    KernelSource source = square();
+    source.op = "slang::sqr_reported";
+    source.checks = checks;
+    ScopedEnvironment flags("TORCH_SLANG_CXXFLAGS", "-fopt-info-vec-optimized=" + report);
+    std::string message = message_of([&] { load(source); });
+    if (contains(message, "unknown argument")) return;  // another compiler than g++
+    auto text = read_file(report);
+    BOOST_REQUIRE_MESSAGE(text, message);
+    BOOST_TEST(contains(*text, "host_loop.h"), *text);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(grids_and_blocks_of_three_dimensions_reach_every_thread_once) {
@@ -518,15 +522,248 @@ BOOST_AUTO_TEST_CASE(marks_show_what_is_read_and_what_is_written) {
   BOOST_TEST((load(source)->marks() == std::set<std::string>{"reads 0", "uses 1", "writes 1"}));
 }
 
-BOOST_AUTO_TEST_CASE(debug_mode_names_the_index_that_is_outside) {
-  KernelSource source = source_of("outside", kernel_text("outside", "    y.store<int>(i + 3U, 1);\n"));
-  source.debug = true;
-  auto kernel = load(source);
-  std::vector<int> x(64);
-  std::vector<int> y(64);
-  std::string message = message_of([&] { launch(*kernel, blocks_of(64, 64), x, y); });
-  BOOST_TEST(contains(message, "slang::outside: index 64 is outside dimension 0 of view 1, which has 64 elements"),
-             message);
+namespace {
+
+// Launches with checks; gives the fault that is noted. View 1 has `sizes`, its gradient's slots begin at 0.
+struct Checked {
+  Checks checks = Checks::All;
+  std::vector<unsigned> sizes = {64};
+  LaunchShape shape = blocks_of(32, 64);
+  bool waves = false;
+
+  TslFault fault_of(const std::string& statements, std::vector<float>* values = nullptr) const {
+    KernelSource source = source_of("checked", kernel_text("checked", statements));
+    source.make_view = "return tsl::gradient(tsl::present_view(args, k), 0);";
+    source.checks = checks;
+    source.text.waves = waves;
+    std::vector<float> y(4096), x(1);
+    std::vector<unsigned> owners(2 * y.size());
+    TslFault fault{};
+    Args args{};
+    std::copy_n(shape.grid, 3, args.header.grid);
+    std::copy_n(shape.block, 3, args.header.block);
+    args.header.fault = &fault;
+    args.views[0] = view_of(x);
+    args.views[1] = view_of(y);
+    args.views[1].dimensionCount = static_cast<unsigned>(sizes.size());
+    long long stride = sizeof(float);
+    for (size_t d = sizes.size(); d-- > 0;) {
+      args.views[1].sizes[d] = sizes[d];
+      args.views[1].strides[d] = stride;
+      stride *= sizes[d];
+    }
+    args.slots[kTslOwners] = reinterpret_cast<unsigned long long>(owners.data());
+    load(source)->launch_serially(shape, &args, sizeof args);
+    if (values != nullptr) *values = y;
+    return fault;
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_first_index_outside_is_noted_and_the_access_left_out) {
+  for (Checks checks : {Checks::Bounds, Checks::All}) {
+    std::vector<float> y;
+    const TslFault fault =
+        Checked{checks}.fault_of("TSL_AT(2, 17); y.store<float>(i + 3U, 1.0f + y.load<float>(i + 3U));\n", &y);
+    BOOST_TEST(fault.kind == kTslOutOfBounds);
+    BOOST_TEST(fault.view == 1);
+    BOOST_TEST(fault.dimension == 0);
+    BOOST_TEST(fault.count == 1u);
+    BOOST_TEST(fault.index[0] == 64u);
+    BOOST_TEST(fault.size == 64u);
+    BOOST_TEST(fault.file == 2u);
+    BOOST_TEST(fault.line == 17u);
+    BOOST_TEST(fault.thread[0] == 29u);
+    BOOST_TEST(fault.block[0] == 1u);
+    BOOST_TEST(y[63] == 1.0f);
+    BOOST_TEST(y[64] == 0.0f);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_access_by_index_is_checked) {
+  for (const char* statement : {
+           "y.store<float>(uint2{3, i}, 1.0f)",
+           "x.store<float>(0u, y.load<float>(3u, i))",
+           "atomicAdd(y.data_ptr_at<float>(uint2{3, i}), 1.0f)",
+           "tsl_accumulate<float>(y, uint2{3, i}, 1.0f, 0)",
+           "tsl_accumulate_fixed<float>(y, uint2{3, i}, 1.0f, 2)",
+           "tsl_add<float>(y, uint2{3, i}, 1.0f, 0)",
+           "tsl_set<float>(y, uint2{3, i}, 1.0f, 0)",
+           "x.store<float>(0u, tsl_take<float>(y, uint2{3, i}, 0))",
+           "x.store<float>(0u, tsl_take_uniform<float>(y, uint2{3, i}, 0))",
+           "x.store<float>(0u, tsl_take_once<float>(y, uint2{3, i}, 0))",
+           "tsl_put<float>(y, uint2{3, i}, tsl_get<float>(y, uint2{3, i}))",
+       }) {
+    BOOST_TEST_CONTEXT(statement) {
+      const TslFault fault = Checked{Checks::Bounds, {4, 16}}.fault_of(statement + std::string(";\n"));
+      BOOST_TEST(fault.kind == kTslOutOfBounds);
+      BOOST_TEST(fault.dimension == 1);
+      BOOST_TEST(fault.count == 2u);
+      BOOST_TEST(fault.index[0] == 3u);
+      BOOST_TEST(fault.index[1] == 16u);
+      BOOST_TEST(fault.size == 16u);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_index_too_few_or_too_many_is_a_wrong_rank) {
+  const auto kind = [](Checks checks, const char* statement) {
+    return Checked{checks, {4, 16}}.fault_of(statement).kind;
+  };
+  BOOST_TEST(kind(Checks::All, "y.store<float>(0u, 1.0f);") == kTslWrongRank);
+  BOOST_TEST(kind(Checks::All, "y.store<float>(uint3{0, 0, 0}, 1.0f);") == kTslWrongRank);
+  BOOST_TEST(kind(Checks::All, "y.store<float>(uint2{0, 0}, 1.0f);") == kTslNoFault);
+  // Where only bounds are checked, what has no address of its own.
+  BOOST_TEST(kind(Checks::Bounds, "y.store<float>(0u, 1.0f);") == kTslNoFault);
+  BOOST_TEST(kind(Checks::Bounds, "y.store<float>(uint3{0, 0, 0}, 1.0f);") == kTslNoFault);
+  const TslFault fault = Checked{Checks::Bounds, {4, 16}}.fault_of("y.store<float>(uint3{0, 0, 1}, 1.0f);");
+  BOOST_TEST(fault.kind == kTslWrongRank);
+  BOOST_TEST(fault.count == 3u);
+  BOOST_TEST(fault.size == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(promises_of_gradient_views_are_checked) {
+  const struct {
+    const char* statement;
+    unsigned kind;
+  } table[] = {
+      {"tsl_add<float>(y, i, 1.0f, 0); tsl_add<float>(y, i, 1.0f, 0);", kTslNoFault},
+      {"tsl_add<float>(y, i / 2, 1.0f, 0);", kTslUsedTwice},
+      {"tsl_set<float>(y, i, 1.0f, 0);", kTslNoFault},
+      {"tsl_set<float>(y, i, 1.0f, 0); tsl_set<float>(y, i, 1.0f, 0);", kTslUsedTwice},
+      {"x.store<float>(0u, tsl_take_once<float>(y, i, 0)); tsl_set<float>(y, i, 1.0f, 0);", kTslNoFault},
+      {"x.store<float>(0u, tsl_take_once<float>(y, i / 2, 0));", kTslUsedTwice},
+      {"x.store<float>(0u, tsl_take_uniform<float>(y, i, 0) + tsl_take_uniform<float>(y, i, 0));", kTslNoFault},
+      {"tsl_accumulate_fixed<float>(y, 5u, 1.0f, 0);", kTslNoFault},
+      {"tsl_accumulate_fixed<float>(y, i / 32, 1.0f, 0);", kTslNoFault},
+      {"tsl_accumulate_fixed<float>(y, i / 31, 1.0f, 0);", kTslNotFixed},
+      {"if (i % 2 == 0) { tsl_accumulate_fixed<float>(y, 5u, 1.0f, 0); }", kTslNoFault},
+  };
+  for (const auto& [statement, kind] : table) {
+    BOOST_TEST_CONTEXT(statement) {
+      BOOST_TEST((Checked{Checks::All, {64}, blocks_of(64, 64), true}.fault_of(statement).kind == kind));
+    }
+  }
+  const TslFault fault = Checked{}.fault_of("tsl_add<float>(y, i / 40, 1.0f, 0);");
+  BOOST_TEST(fault.index[0] == 0u);
+  BOOST_TEST(fault.other == 0u);
+  BOOST_TEST(fault.thread[0] == 1u);
+}
+
+namespace {
+
+// Gradients of view 1, four floats (or other numbers), by threads of which only the first 60 do something.
+struct Gathered {
+  std::string numbers = "float", tag = "tsl::kFloat32";
+  size_t elements = 4;
+
+  std::shared_ptr<const CpuKernel> kernel(const std::string& statements, int places) const {
+    KernelSource source = source_of("gather", kernel_text("gathering", "if (i >= 60) return;\n" + statements) +
+                                                  "__device__ void gather() { gathering(); " +
+                                                  (places > 0 ? "tsl_finish(1, " + std::to_string(places) + ", 4); " : "") + "}\n");
+    source.make_view = "return tsl::gradient(tsl::of_scalars(tsl::present_view(args, k), " + tag + "), 0);";
+    return load(source);
+  }
+
+  void run(const CpuKernel& kernel, std::vector<float>& gradient, std::vector<unsigned long long> slots) const {
+    Args args{};
+    const LaunchShape shape = blocks_of(16, 64);
+    std::copy_n(shape.grid, 3, args.header.grid);
+    std::copy_n(shape.block, 3, args.header.block);
+    args.views[1] = view_of(gradient);
+    args.views[1].sizes[0] = static_cast<unsigned>(elements);
+    std::copy(slots.begin(), slots.end(), args.slots);
+    kernel.launch(shape, &args, sizeof args);
+  }
+};
+
+template <class T>
+unsigned long long address(std::vector<T>& values) {
+  return reinterpret_cast<unsigned long long>(values.data());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(replicas_share_the_sum_among_the_threads) {
+  const Gathered gathered;
+  const auto kernel = gathered.kernel("tsl_accumulate<float>(y, i % 4u, 1.0f, -1);\n", 0);
+  for (unsigned long long replicas : {1, 3, 8}) {
+    std::vector<float> gradient(4 * replicas);
+    gathered.run(*kernel, gradient, {0, replicas, 16});
+    for (size_t element = 0; element < 4; ++element) {
+      float sum = 0;
+      for (size_t r = 0; r < replicas; ++r) sum += gradient[4 * r + element];
+      BOOST_TEST(sum == 15.0f);
+    }
+    BOOST_TEST(gradient[4 * (replicas - 1)] + gradient[4 * (replicas - 1) + 3] > 0.0f);  // the last has its part
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_taken_comes_from_all_replicas_and_leaves_zero) {
+  const Gathered gathered;
+  const auto kernel = gathered.kernel("if (i == 0) { y.store<float>(3u, tsl_take<float>(y, 1u, -1)); }\n", 0);
+  std::vector<float> gradient = {0, 1, 0, 0, 0, 20, 0, 0, 0, 300, 0, 0};
+  gathered.run(*kernel, gradient, {0, 3, 16});
+  BOOST_TEST(gradient == (std::vector<float>{0, 0, 0, 321, 0, 0, 0, 0, 0, 0, 0, 0}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(records_are_filled_to_the_end_and_what_finds_no_place_is_added) {
+  const Gathered gathered;
+  // Threads 0 to 59 add one, two or three times; two places each. Threads 60 to 63 return at once.
+  const auto kernel =
+      gathered.kernel("for (uint k = 0; k <= i % 3; ++k) { tsl_accumulate<float>(y, (i + k) % 4u, 1.0f + k, 2); }\n", 2);
+  std::vector<float> gradient(4), values(128, -1.0f);
+  std::vector<int64_t> indices(128, -1);
+  std::vector<unsigned long long> overflow(1);
+  gathered.run(*kernel, gradient, {0, address(values), address(indices), address(overflow)});
+  std::vector<float> expected(4), direct(4), sum = gradient;
+  for (unsigned i = 0; i < 60; ++i) {
+    for (unsigned k = 0; k <= i % 3; ++k) expected[(i + k) % 4] += 1.0f + k;
+    if (i % 3 == 2) direct[(i + 2) % 4] += 3.0f;
+  }
+  for (size_t place = 0; place < 128; ++place) {
+    BOOST_REQUIRE((indices[place] >= 0 && indices[place] < 4));
+    sum[indices[place]] += values[place];
+  }
+  BOOST_TEST(gradient == direct, boost::test_tools::per_element());
+  BOOST_TEST(sum == expected, boost::test_tools::per_element());
+  BOOST_TEST(overflow[0] == 20u);
+  BOOST_TEST(values[61] == 0.0f);      // a thread that returned early
+  BOOST_TEST(indices[64 + 7] == 0);    // pair k of thread t lies at [k * threads + t]: (7 + 1) % 4
+  BOOST_TEST(values[64 + 7] == 2.0f);
+}
+
+BOOST_AUTO_TEST_CASE(without_a_record_all_is_added_at_once) {
+  const Gathered gathered;
+  const auto kernel = gathered.kernel("tsl_accumulate<float>(y, i % 4u, 1.0f, 2);\n", 2);
+  std::vector<float> gradient(4);
+  gathered.run(*kernel, gradient, {});
+  BOOST_TEST(gradient == std::vector<float>(4, 15.0f), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_record_of_no_elements_is_finished_too) {
+  Gathered gathered;
+  gathered.elements = 0;
+  const auto kernel = gathered.kernel("", 1);
+  std::vector<float> gradient(1), values(64, -1.0f);
+  std::vector<int64_t> indices(64, -1);
+  gathered.run(*kernel, gradient, {0, address(values), address(indices), 0});
+  BOOST_TEST(values == std::vector<float>(64), boost::test_tools::per_element());
+  BOOST_TEST(indices == std::vector<int64_t>(64), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(halves_are_added_up_in_float_and_structs_by_their_numbers) {
+  Gathered gathered;
+  gathered.tag = "tsl::kFloat16";
+  const std::string head = "struct Two { __half a; __half b; }; Two two; two.a = __half(1.0f); two.b = __half(0.0009765625f);\n";
+  for (const char* statement : {"tsl_accumulate<Two>(y, 0u, two, -1);", "tsl_accumulate_fixed<Two>(y, 0u, two, 7);"}) {
+    const auto kernel = gathered.kernel(head + statement, 0);
+    std::vector<float> gradient(4);
+    gathered.run(*kernel, gradient, {0, std::string(statement).find("-1") != std::string::npos ? 1ull : 0ull, 8});
+    BOOST_TEST(gradient[0] == 60.0f);
+    BOOST_TEST(gradient[1] == 60 * 0.0009765625f);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(spread_blocks_run_once_each_whatever_they_cost) {

@@ -12,6 +12,10 @@
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/files.h"
+#include "compiler/compile.h"
+#include "compiler/session.h"
+#include "prelude/abi.h"
+#include "program/names.h"
 #include "square_source.h"
 
 using namespace torch_slang;
@@ -39,6 +43,55 @@ CudaCompilation compile(const KernelSource& source) {
 
 using Marks = std::set<std::string>;
 
+// What the operator layer makes of a text, where all views have gradients and nothing is known of their sizes.
+KernelSource source_of(const Function& function, const DeviceText& text, ElementType scalar) {
+  KernelSource source;
+  source.op = "slang::" + function.name;
+  source.text = text;
+  source.view_count = function.view_count;
+  source.slot_count = function.slot_count;
+  const std::string tag = "tsl::Scalar(" + std::to_string(static_cast<int>(scalar)) + ")";
+  source.make_view = "switch (k) {\n";
+  for (const Leaf& leaf : function.leaves) {
+    if (leaf.diff_view < 0) continue;
+    const std::string view = std::to_string(leaf.diff_view);
+    source.make_view += "case " + view + ": return tsl::gradient(tsl::of_scalars(tsl::present_view(args, " + view + "), " +
+                        tag + "), " + std::to_string(leaf.gradient_slots) + ");\n";
+  }
+  source.make_view += "default: return tsl::aligned(tsl::present_view(args, k));\n}";
+  return source;
+}
+
+// One kernel for each kind of element and way to gather, named after both.
+Program gathering_kernels() {
+  std::string text = "struct Pair : IDifferentiable { float a; float3 b; }\n#define COMMA ,\n";
+  const std::pair<const char*, const char*> ways[] = {
+      {"aa", "DiffTensorViewAA<"}, {"r", "DiffTensorViewR<"}, {"asr", "DiffTensorViewASR<"}};
+  for (const std::string element : {"float", "double", "half", "BFloat16", "float3", "Pair"}) {
+    for (const auto& [way, view] : ways) {
+      const std::string type = view + element + (std::string(way) == "aa" ? ">" : ", 4>");
+      text += "[CudaKernel] [Differentiable] void " + element + "_" + way + "(" + type + " x, " + type + " y)\n" +
+              "{\n    uint i = cudaGlobalIdx().x;\n    if (i >= x.size(0)) return;\n" +
+              "    y[i] = x[i / 2];\n    y.storeFixed(1, x.loadFixed(1));\n" +
+              "    y.storeUniform(i, 0, x.loadUniform(i, 0));\n    y.storeOnce(i, 1, x.loadUniformOnce(i, 1));\n}\n";
+    }
+  }
+  CompileRequest request;
+  request.path = "/nowhere/gathering.slang";
+  request.source = text;
+  const Program described = [&] {
+    Session session(request);
+    return compile_request(session, request, Extent::DescribeOnly, [](const std::string&) {});
+  }();
+  for (const Function& function : described.functions) {
+    if (!function.is_kernel) continue;
+    for (const Direction direction : {Direction::Backward, Direction::Jvp})
+      request.instantiations.push_back({function.name, direction, {}});
+  }
+  Session session(request);
+  return compile_request(session, request, Extent::Texts, [](const std::string&) {});
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(source_text)
@@ -54,11 +107,11 @@ BOOST_AUTO_TEST_CASE(prelude_files_appear_once_and_need_no_include_path) {
 
 BOOST_AUTO_TEST_CASE(argument_block_has_at_least_one_of_each) {
   KernelSource source;
-  BOOST_TEST(argument_block_size(source) == 24u + 72 + 8 + 8);
+  BOOST_TEST(argument_block_size(source) == sizeof(TslHeader) + 72 + 8 + 8);
   source.view_count = 3;
   source.slot_count = 2;
   source.dim_count = 5;
-  BOOST_TEST(argument_block_size(source) == 24u + 3 * 72 + 2 * 8 + 24);
+  BOOST_TEST(argument_block_size(source) == sizeof(TslHeader) + 3 * 72 + 2 * 8 + 24);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
@@ -102,6 +155,23 @@ BOOST_AUTO_TEST_CASE(fixed_block_becomes_launch_bounds) {
   source.block[1] = 4;
   source.block[2] = 1;
   BOOST_TEST(compile(source).ptx.find(".maxntid 128") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(every_way_to_gather_compiles_for_every_kind_of_element) {
+  const Program program = gathering_kernels();
+  BOOST_TEST(program.texts.size() == 36u);
+  for (const DeviceText& text : program.texts) {
+    BOOST_TEST_CONTEXT(text.entry) {
+      BOOST_TEST(text.error == "");
+      const auto function = std::find_if(program.functions.begin(), program.functions.end(),
+                                         [&](const Function& one) { return one.name == text.function; });
+      KernelSource source = source_of(*function, text, function->leaves[0].element.type);
+      for (const Checks checks : {Checks::None, Checks::All}) {
+        source.checks = checks;
+        BOOST_CHECK_NO_THROW(compile(source));
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(rejected_source_is_told_with_op_target_and_the_users_line) {

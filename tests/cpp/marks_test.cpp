@@ -18,7 +18,7 @@ using Marks = std::set<std::string>;
 
 Marks cuda_marks(const KernelSource& source) {
   return find_marks(compile_cuda(source.op, cuda_source_text(source), "sm_90", cuda_options(source)).ptx,
-                    source.view_count);
+                    source.view_count, source.slot_count);
 }
 
 Marks host_marks(const KernelSource& source) {
@@ -35,7 +35,7 @@ Marks host_marks(const KernelSource& source) {
   request.input = assemble_source(source, launcher);
   const ProcessResult result = run_process(request);
   BOOST_REQUIRE_MESSAGE(result.succeeded(), result.error);
-  return find_marks(read_file_or_throw(folder.file("kernel.so")), source.view_count);
+  return find_marks(read_file_or_throw(folder.file("kernel.so")), source.view_count, source.slot_count);
 }
 
 bool has_nvrtc() {
@@ -49,7 +49,7 @@ bool has_nvrtc() {
   }
 }
 
-// Reads of absent views and writes to those that are only read: what the run-time must not overlook.
+// All but uses: what the run-time must not overlook.
 Marks faults(Marks marks) {
   for (auto mark = marks.begin(); mark != marks.end();) mark = mark->rfind("uses", 0) == 0 ? marks.erase(mark) : ++mark;
   return marks;
@@ -66,19 +66,21 @@ KernelSource keeping_old(KernelSource source) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(well_formed_marks_are_found_wherever_they_stand) {
-  const std::string binary("\0\x7f junk tsl-mark:control;\0tsl-mark:reads 3;tsl-mark:writes 12;", 62);
-  BOOST_TEST(find_marks(binary, 4) == (Marks{"reads 3", "writes 12"}), boost::test_tools::per_element());
+  const std::string binary("\0\x7f junk tsl-mark:control;\0tsl-mark:reads 3;tsl-mark:writes 12;tsl-mark:sums 0;", 79);
+  BOOST_TEST(find_marks(binary, 4, 1) == (Marks{"reads 3", "sums 0", "writes 12"}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(templates_of_marks_are_not_marks) {
   const std::string text =
       "tsl-mark:control; tsl-mark:reads %2; tsl-mark:\" mark \"; tsl-mark:reads ; tsl-mark:reads 1";
-  BOOST_TEST(find_marks(text, 4).empty());
+  BOOST_TEST(find_marks(text, 4, 4).empty());
 }
 
 BOOST_AUTO_TEST_CASE(without_the_control_every_mark_counts_as_present) {
-  const Marks marks = find_marks("tsl-mark:reads 1;", 2);
-  for (const char* mark : {"reads 0", "reads 1", "writes 0", "writes 1"}) BOOST_TEST(marks.count(mark) == 1u, mark);
+  const Marks marks = find_marks("tsl-mark:reads 1;", 2, 1);
+  for (const char* mark : {"reads 0", "reads 1", "writes 0", "takes 1", "adds 0", "sums 0"})
+    BOOST_TEST(marks.count(mark) == 1u, mark);
+  BOOST_TEST(marks.count("sums 1") == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(marks_survive_their_text_form) {
@@ -104,6 +106,40 @@ BOOST_AUTO_TEST_CASE(marks_are_present_exactly_where_their_code_is) {
   const bool cuda = has_nvrtc();
   for (const auto& [claim, source, expected] : cases) {
     BOOST_TEST_CONTEXT(claim) {
+      BOOST_TEST(faults(host_marks(source)) == expected, boost::test_tools::per_element());
+      if (cuda) BOOST_TEST(faults(cuda_marks(source)) == expected, boost::test_tools::per_element());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_done_with_gradients_leaves_its_mark) {
+  const auto doing = [](const std::string& statement) {
+    KernelSource source = square_source("v); " + statement + "; (void)(old");
+    source.make_view = "return tsl::gradient(tsl::present_view(args, k), 0);";
+    source.slot_count = 4;
+    return source;
+  };
+  const struct {
+    const char* statement;
+    Marks expected;
+  } cases[] = {
+      {"tsl_accumulate<float>(y, i, v, 0)", {"adds 1"}},
+      {"tsl_accumulate<float>(y, i, v, -1)", {"adds 1"}},
+      {"tsl_accumulate<float>(y, i, v, 2)", {}},
+      {"tsl_accumulate_fixed<float>(y, 0u, v, 0)", {"adds 1"}},
+      {"tsl_add<float>(y, i, v, 0)", {}},
+      {"tsl_set<float>(y, i, v, -1)", {}},
+      {"x.store<float>(i, tsl_take<float>(y, i, 0))", {"takes 1"}},
+      {"x.store<float>(i, tsl_take_uniform<float>(y, i, 0))", {"takes 1"}},
+      {"x.store<float>(i, tsl_take_once<float>(y, i, 0))", {}},
+      {"x.store<float>(i, tsl_take_once<float>(y, i, 3))", {"takes 1"}},
+      {"tsl_gradient<float>(3, 0, v)", {"sums 3"}},
+      {"if (i == 3 && x.id == 1) tsl_accumulate<float>(y, i, v, 0)", {}},
+  };
+  const bool cuda = has_nvrtc();
+  for (const auto& [statement, expected] : cases) {
+    BOOST_TEST_CONTEXT(statement) {
+      const KernelSource source = doing(statement);
       BOOST_TEST(faults(host_marks(source)) == expected, boost::test_tools::per_element());
       if (cuda) BOOST_TEST(faults(cuda_marks(source)) == expected, boost::test_tools::per_element());
     }

@@ -187,6 +187,32 @@ def test_only_backward_derivatives_refuse_forward_mode() -> None:
         match=r"jvp of wave_share.* would be wrong: \w+ has a \[BackwardDerivative\] and no \[Forward",
     ):
         module.wave_share_fwd(torch.ones(4).double(), torch.zeros(4).double(), **LAUNCH)
+    source = f"""
+    void own_backward(inout DifferentialPair<float> v, float d) {{ v = diffPair(v.p, d); }}
+    [BackwardDerivative(own_backward)] float own(float v) {{ return v; }}
+    [PyBindCUDA(Auto)] {TWICE.replace("NAME", "beside")}"""
+    beside = torch_slang.load(source=source, name="beside", namespace="test_beside")
+    tangent = torch.zeros(4)
+    beside.beside_fwd((torch.ones(4), torch.ones(4)), (torch.zeros(4), tangent), **LAUNCH)
+    assert tangent.tolist() == [2.0] * 4
+
+
+def test_parameters_may_have_the_names_of_extents(device: torch.device) -> None:
+    source = """
+    [PyBindCUDA(Auto)] [CudaKernel] [LaunchTotal("N")]
+    void extents([Shape("N")] TensorView<float> x, int block_size, int self, [Out("N")] TensorView<float> y)
+    {
+        uint i = cudaGlobalIdx().x;
+        if (i < x.size(0)) y[i] = x[i] * block_size + self;
+    }
+    """
+    module = torch_slang.load(source=source, name="extents", namespace="test_extents")
+    x, y = torch.ones(4, device=device), torch.zeros(4, device=device)
+    assert module.extents(x, block_size=3, self=1).tolist() == [4.0] * 4
+    module.extents(x, 2, 0, y, launchBlockSize=4, launchGridSize=1)
+    assert y.tolist() == [2.0] * 4
+    torch.ops.test_extents.extents_launch(x, 5, 0, y, launch_block_size=[4], grid_size=[1])
+    assert y.tolist() == [5.0] * 4
 
 
 class TestDerivativesOfALaunch:

@@ -27,7 +27,7 @@ def copied(tmp_path: Path) -> Callable[..., Path]:
 
     def copy(*names: str) -> Path:
         for name in names:
-            shutil.copy(KERNELS / name, tmp_path / name)
+            shutil.copy(next(KERNELS.rglob(name)), tmp_path / name)
         return tmp_path / names[0]
 
     return copy
@@ -41,7 +41,7 @@ def scaled(module: Any, device: torch.device) -> list[float]:
 
 
 def test_defines_as_text_reach_imported_files(device: torch.device) -> None:
-    path = KERNELS / "slangtorch_import.slang"
+    path = KERNELS / "imports" / "slangtorch_import.slang"
     twice = slangtorch.loadModule(path, defines={"FACTOR": "2.0", "SHIFT": 1, "MODULUS": 4})
     thrice = slangtorch.loadModule(path, defines={"FACTOR": 3, "SHIFT": "0.5"})
     assert scaled(twice, device) == [3, 5]
@@ -167,7 +167,7 @@ def test_fast_math_keeps_nan_and_infinity(fast: bool, tmp_path: Path, device: to
 
 
 def test_clearing_the_caches_leaves_modules_usable(device: torch.device) -> None:
-    path = KERNELS / "slangtorch_import.slang"
+    path = KERNELS / "imports" / "slangtorch_import.slang"
     before = slangtorch.loadModule(path, defines={"FACTOR": 7, "SHIFT": 0})
     slangtorch.clearShaderCaches()
     assert torch_slang.cache.clear() == 0

@@ -11,7 +11,8 @@ __all__ = ["Arguments", "field_values"]
 
 _GRADIENT_PREFIX = {"_bwd": "grad_", "_fwd": "tangent_"}
 _LAUNCHES = ("_launch", "_fwd", "_bwd")
-_EXTENTS = {"launchBlockSize": "block_size", "launchGridSize": "grid_size"}  # as the published design spells them
+_EXTENTS = ("block_size", "grid_size")
+_PUBLISHED_EXTENTS = ("launchBlockSize", "launchGridSize")  # as the published design spells them
 
 
 class Arguments:
@@ -27,7 +28,9 @@ class Arguments:
         self.is_launch = suffix in _LAUNCHES
         self._gradient_prefix = _GRADIENT_PREFIX.get(suffix)
         self.parameters: list[dict[str, Any]] = [p for p in about["parameters"] if self._is_given(p)]
-        self.names = [p["name"] for p in self.parameters] + (["block_size", "grid_size"] if self.is_launch else [])
+        taken = {leaf["name"] for leaf in self.leaves}
+        self.extents = tuple(_free_name(name, taken) for name in _EXTENTS) if self.is_launch else ()
+        self.names = [*(p["name"] for p in self.parameters), *self.extents]
         self._signature = f"{signature}({', '.join(p['name'] + ': ' + p['type'] for p in self.parameters)})"
 
     @property
@@ -42,7 +45,8 @@ class Arguments:
         """Raises TypeError, naming the kernel, the parameter and what was given."""
         if len(args) > len(self.names):
             raise self._error(f"expected at most {len(self.names)} arguments, but got {len(args)}")
-        remaining = {_EXTENTS.get(name, name) if self.is_launch else name: value for name, value in kwargs.items()}
+        published = dict(zip(_PUBLISHED_EXTENTS, self.extents, strict=False))
+        remaining = {published.get(name, name): value for name, value in kwargs.items()}
         for name, value in zip(self.names, args, strict=False):
             if name in remaining:
                 raise self._error(f"got two values for {name}")
@@ -53,7 +57,7 @@ class Arguments:
                 self._put(flat, parameter, remaining.pop(parameter["name"]))
         flat.update(remaining)  # flat names of struct fields; the operator names what is missing or unknown
         self._convert_numbers(flat)
-        for extent in _EXTENTS.values():
+        for extent in self.extents:
             if isinstance(flat.get(extent), int):
                 flat[extent] = (flat[extent],)
         return flat
@@ -142,6 +146,11 @@ def field_values(what: str, names: list[str], value: Any, error: Callable[[str],
             raise error(f"{what} has fields {names}, but got {len(value)} values")
         return list(value)
     raise error(f"expected {what} to be a mapping or a tuple, but got {type(value).__name__}")
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """As the operator has it: a kernel's own parameter of that name goes first."""
+    return _free_name(f"launch_{name}", taken) if name in taken else name
 
 
 def _begins_with_tensor(value: tuple[Any, ...]) -> bool:

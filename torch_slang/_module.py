@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -147,15 +147,19 @@ class Kernel:
     def _launch(self) -> Kernel:
         return Kernel(self._handle, self._base, "_launch", self._retired)
 
-    def flatten(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def flatten(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The operator's arguments by name, without calling it. Raises TypeError for what does not fit."""
         return self._arguments.flatten(args, kwargs)
 
-    def call_flat(self, **arguments: Any) -> Any:
+    def call_flat(self, /, **arguments: Any) -> Any:
         """Calls the operator with what :meth:`flatten` gave."""
         return self._call((), arguments)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def launch_flat(self, arguments: dict[str, Any], block_size: Sequence[int], grid_size: Sequence[int]) -> None:
+        """Launches with what :meth:`flatten` gave for the kernel's own parameters."""
+        self._call((), {**arguments, **dict(zip(self._arguments.extents, (block_size, grid_size), strict=True))})
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if "launchBlockSize" in kwargs and not self._arguments.is_launch:
             return self._launch(*args, **kwargs)
         if not self._is_plain:

@@ -103,16 +103,17 @@ class Compilation {
     text.types = instantiation.types;
     text.entry = entry_name(instantiation);
     progress_(describe_instantiation(instantiation));
-    const auto one_way = instantiation.direction == Direction::Jvp ? backward_only() : std::nullopt;
-    if (one_way) {
-      text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
-                            " would be wrong: ", *one_way,
-                            " has a [BackwardDerivative] and no [ForwardDerivative], which Slang takes for zero");
-      return text;
-    }
     std::string diagnostics, emitted;
     if (module == nullptr) module = load_wrappers({instantiation}, &diagnostics);
     if (module != nullptr) emitted = session_.emit(module, text.entry, &diagnostics);
+    if (instantiation.direction == Direction::Jvp) {
+      if (const auto name = backward_only_callee(instantiation)) {
+        text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
+                              " would be wrong: ", *name,
+                              " has a [BackwardDerivative] and no [ForwardDerivative], which Slang takes for zero");
+        return text;
+      }
+    }
     try {
       if (!emitted.empty()) {
         shape_device_text(emitted, text);
@@ -127,11 +128,19 @@ class Compilation {
     return text;
   }
 
-  // A function whose forward derivative Slang would take for zero, in the module or in what it imports.
-  std::optional<std::string> backward_only() const {
-    if (auto name = find_backward_only(source_)) return name;
-    for (const auto& [path, content] : session_.files().contents()) {
-      if (auto name = find_backward_only(content)) return name;
+  // A function without a forward derivative of its own that the kernel calls, as its own text shows: that of the forward
+  // derivative need not name it.
+  std::optional<std::string> backward_only_callee(Instantiation instantiation) {
+    std::map<std::string, bool> found = find_backward_only(source_);
+    for (const auto& [path, content] : session_.files().contents()) found.merge(find_backward_only(content));
+    if (found.empty()) return std::nullopt;
+    instantiation.direction = Direction::Forward;
+    std::string diagnostics, emitted;
+    if (slang::IModule* module = load_wrappers({instantiation}, &diagnostics)) {
+      emitted = session_.emit(module, entry_name(instantiation), &diagnostics);
+    }
+    for (const auto& [name, inlined] : found) {
+      if (inlined || emitted.empty() || calls_function(emitted, name)) return name;
     }
     return std::nullopt;
   }

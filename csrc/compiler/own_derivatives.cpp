@@ -1,5 +1,6 @@
 #include "compiler/own_derivatives.h"
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -22,7 +23,7 @@ class Search {
 
   // Attributes stand in one or more [...] before a declaration; derivatives may also be given away from it, by
   // [BackwardDerivativeOf(f)] and [ForwardDerivativeOf(f)].
-  std::optional<std::string> run() {
+  std::map<std::string, bool> run() {
     while (at_ < code_.size()) {
       if (code_[at_].text == "[" && starts_declaration()) {
         take_declaration();
@@ -30,13 +31,14 @@ class Search {
         ++at_;
       }
     }
-    for (const std::string& name : backward_only_) {
-      if (forward_elsewhere_.count(name) == 0) return name;
+    std::map<std::string, bool> found;
+    for (const auto& [name, inlined] : backward_only_) {
+      if (forward_elsewhere_.count(name) == 0) found.emplace(name, inlined);
     }
-    for (const std::string& name : backward_elsewhere_) {
-      if (forward_elsewhere_.count(name) + forward_.count(name) == 0) return name;
+    for (const std::string& name : backward_elsewhere_) {  // what attributes that one has is not known here
+      if (forward_elsewhere_.count(name) + forward_.count(name) == 0) found.insert_or_assign(name, true);
     }
-    return std::nullopt;
+    return found;
   }
 
  private:
@@ -47,7 +49,7 @@ class Search {
   }
 
   void take_declaration() {
-    bool own_backward = false, own_forward = false;
+    bool own_backward = false, own_forward = false, inlined = false;
     while (at_ < code_.size() && code_[at_].text == "[") {
       int depth = 0;
       for (; at_ < code_.size(); ++at_) {
@@ -56,13 +58,18 @@ class Search {
         if (text == "]" && --depth == 0) break;
         if (text == "BackwardDerivative") own_backward = true;
         if (text == "ForwardDerivative") own_forward = true;
+        if (text == "ForceInline" || text == "__unsafeForceInlineEarly") inlined = true;
         if (text == "BackwardDerivativeOf") backward_elsewhere_.insert(argument());
         if (text == "ForwardDerivativeOf") forward_elsewhere_.insert(argument());
       }
       ++at_;
     }
     if (!own_backward && !own_forward) return;
-    (own_forward ? forward_ : backward_only_).insert(declared_name());
+    if (own_forward) {
+      forward_.insert(declared_name());
+    } else {
+      backward_only_[declared_name()] |= inlined;
+    }
   }
 
   // f of `BackwardDerivativeOf(f)`.
@@ -82,11 +89,23 @@ class Search {
 
   std::vector<Token> code_;
   size_t at_ = 0;
-  std::set<std::string> backward_only_, forward_, backward_elsewhere_, forward_elsewhere_;
+  std::map<std::string, bool> backward_only_;
+  std::set<std::string> forward_, backward_elsewhere_, forward_elsewhere_;
 };
 
 }  // namespace
 
-std::optional<std::string> find_backward_only(std::string_view source) { return Search(source).run(); }
+std::map<std::string, bool> find_backward_only(std::string_view source) { return Search(source).run(); }
+
+bool calls_function(std::string_view emitted, const std::string& name) {
+  for (const Token& token : split_tokens(emitted)) {
+    if (token.kind != TokenKind::Identifier) continue;
+    const size_t number = token.text.find_last_not_of("0123456789");
+    if (number == std::string_view::npos || token.text[number] != '_') continue;
+    const std::string_view stem = token.text.substr(0, number);
+    if (stem == name || stem.ends_with("_" + name)) return true;
+  }
+  return false;
+}
 
 }  // namespace torch_slang

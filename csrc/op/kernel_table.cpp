@@ -151,25 +151,35 @@ std::shared_ptr<const LoadedKernel> KernelTable::first_backward(const KernelKey&
   return any_backward(key.types, key.device);
 }
 
-std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) {
+KernelTable::Compiled KernelTable::compile(const Operator& op, const KernelKey& key, const KnownUse& known) const {
   Backend& backend = backend_for(key.device.type());
-  auto loaded = std::make_shared<LoadedKernel>();
+  KernelSource source = specialize(op, key, known, options_);
+  Compiled compiled;
+  compiled.kernel = compiled.facts = backend.load(source, key.device);
+  const auto& marks = compiled.kernel->marks();
+  const bool writes = std::any_of(marks.begin(), marks.end(), [](const auto& mark) { return mark.starts_with("writes "); });
+  if (source.checks == Checks::All || (source.checks != Checks::None && writes)) {
+    source.checks = Checks::None;
+    compiled.facts = backend.load(source, key.device);
+  }
+  return compiled;
+}
+
+std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) {
   KnownUse known;
   if (const auto first = first_backward(key)) known.unused = first->unused;
-  KernelSource source = specialize(op, key, known, options_);
-  loaded->kernel = backend.load(source, key.device);
-  check_written_views(op, key, *loaded->kernel);
-  loaded->unused = unused_inputs(op, key, *loaded->kernel);
-  loaded->gradients = gradient_uses(op, *loaded->kernel);
-  loaded->scratch_outputs = outputs_read_back(op, key, *loaded->kernel);
+  Compiled compiled = compile(op, key, known);
+  check_written_views(op, key, *compiled.facts);
+  auto loaded = std::make_shared<LoadedKernel>();
+  loaded->gradients = gradient_uses(op, *compiled.facts);
+  loaded->scratch_outputs = outputs_read_back(op, key, *compiled.facts);
   if (!loaded->scratch_outputs.empty()) {
     check_stored_values(op, key, loaded->scratch_outputs);
     known.scratch_outputs = loaded->scratch_outputs;
-    source = specialize(op, key, known, options_);
-    loaded->kernel = backend.load(source, key.device);
-    loaded->unused = unused_inputs(op, key, *loaded->kernel);
+    compiled = compile(op, key, known);
   }
-  if (!known.unused.empty()) loaded->unused = known.unused;
+  loaded->unused = known.unused.empty() ? unused_inputs(op, key, *compiled.facts) : known.unused;
+  loaded->kernel = compiled.kernel;
   return loaded;
 }
 

@@ -17,6 +17,7 @@
 
 namespace torch_slang {
 
+struct KnownUse;
 struct Operator;
 enum class OpKind : int8_t;
 
@@ -85,6 +86,13 @@ class KernelTable {
   const Entry* find(const KernelKey& key) const;
   void fulfil(const Operator& op, const KernelKey& key, std::promise<std::shared_ptr<const LoadedKernel>>& promise);
   void forget(const KernelKey& key);
+  // Checks take addresses and branch, which hides from the compiler what the code otherwise shows: so the marks of a
+  // kernel with all checks, or that seem to say too much, are those of the same kernel without any.
+  struct Compiled {
+    std::shared_ptr<const Kernel> kernel;
+    std::shared_ptr<const Kernel> facts;  // whose marks count
+  };
+  Compiled compile(const Operator& op, const KernelKey& key, const KnownUse& known) const;
   std::shared_ptr<const LoadedKernel> first_backward(const KernelKey& key);
   std::shared_ptr<const LoadedKernel> load(const Operator& op, const KernelKey& key);
 

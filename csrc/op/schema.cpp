@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 
@@ -99,6 +100,13 @@ void fill_backward(const Operator& op, ArgumentList& list, OpSignature& signatur
   signature.results = op.differentiable;
 }
 
+// A kernel's own parameter of that name goes first.
+std::string extent_name(const Operator& op, const std::string& name) {
+  const auto& leaves = op.function.leaves;
+  const bool taken = std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) { return leaf.name == name; });
+  return taken ? extent_name(op, "launch_" + name) : name;
+}
+
 // Each leaf, and for a derivative its gradient or tangent behind it, which is added to, or written.
 void fill_launch(const Operator& op, OpKind kind, ArgumentList& list) {
   int alias = 0;
@@ -111,8 +119,8 @@ void fill_launch(const Operator& op, OpKind kind, ArgumentList& list) {
              (kind == OpKind::LaunchJvp ? "tangent_" : "grad_") + leaf.name, "",
              {OpArgument::Role::Gradient, static_cast<int>(i)});
   }
-  list.add("int[]", "block_size", "", {OpArgument::Role::BlockSize, -1});
-  list.add("int[]", "grid_size", "", {OpArgument::Role::GridSize, -1});
+  list.add("int[]", extent_name(op, "block_size"), "", {OpArgument::Role::BlockSize, -1});
+  list.add("int[]", extent_name(op, "grid_size"), "", {OpArgument::Role::GridSize, -1});
 }
 
 void check_names(const Operator& op, const ArgumentList& list, const c10::FunctionSchema& schema) {

@@ -164,7 +164,7 @@ class Function:
             and tensor.dtype == torch.float32
             and flat[name].dtype != torch.float32
         }
-        self._kernel.call_flat(**{**flat, **copies}, block_size=block, grid_size=grid)
+        self._kernel.launch_flat({**flat, **copies}, block, grid)
         for gradient, copy in copies.items():
             flat[gradient].copy_(copy)
 

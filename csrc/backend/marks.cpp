@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "tsl-mark:";
 constexpr std::string_view kControl = "control";
-constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds"};
+constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds", "retypes"};
 constexpr const char* kSlotWord = "sums";
 
 // "reads 3" and "control" are well formed; the text of an asm template in debug information is not.
@@ -16,8 +16,7 @@ bool is_well_formed(std::string_view mark) {
   const size_t space = mark.find(' ');
   if (space == std::string_view::npos) return false;
   const std::string_view word = mark.substr(0, space);
-  if (word != kSlotWord &&
-      std::find(std::begin(kViewWords), std::end(kViewWords), word) == std::end(kViewWords)) {
+  if (word != kSlotWord && std::find(std::begin(kViewWords), std::end(kViewWords), word) == std::end(kViewWords)) {
     return false;
   }
   const std::string_view number = mark.substr(space + 1);

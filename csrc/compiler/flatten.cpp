@@ -54,7 +54,7 @@ class Flattener {
   Parameter flatten(const Item& item, bool differentiable) {
     Parameter parameter;
     parameter.name = item.own_name;
-    parameter.slang_type = name_of(item.type);
+    parameter.slang_type = types_.view_name(item.type);
     if (types_.viewed(item.type) != nullptr) {
       parameter.leaf = add_view(item);
       return parameter;
@@ -90,7 +90,7 @@ class Flattener {
     leaf.kind = LeafKind::View;
     const auto element = types_.view_element(types_.viewed(item.type));
     if (!element) {
-      refuse("parameter ", item.path, " is a ", types_.view_name(item.type), ", but the elements of a view of an operator must be ",
+      refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but the elements of a view of an operator must be ",
              "scalars, vectors, or structs of scalars and 3-vectors of one type");
     }
     leaf.element = *element;
@@ -107,19 +107,18 @@ class Flattener {
   }
 
   void add_gradient(const Item& item, Leaf& leaf) {
-    leaf.slang_type = types_.view_name(item.type);
     leaf.diff_view = function_.view_count++;
     leaf.differentiable = differentiable_function_;
     TypeReflection* element = types_.viewed(item.type);
     if (!types_.is_own_differential(element)) {
       refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but the derivative of ", name_of(element),
-             " does not look like ", name_of(element), " itself: it must have differentiable fields alone, and no "
+             " does not look like ", name_of(element),
+             " itself: it must have differentiable fields alone, and no "
              "Differential of its own");
     }
     const Gathering gathering = types_.gathering(item.type);
     leaf.accumulation = gathering.accumulation;
-    const bool copied =
-        leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded;
+    const bool copied = leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded;
     if (copied && (gathering.copies < 1 || gathering.copies > kMaxCopies)) {
       refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but N must be from 1 to ", kMaxCopies);
     }
@@ -178,11 +177,11 @@ class Flattener {
     }
   }
 
-  static Leaf named_leaf(const Item& item) {
+  Leaf named_leaf(const Item& item) const {
     Leaf leaf;
     leaf.name = item.name;
     leaf.path = item.path;
-    leaf.slang_type = name_of(item.type);
+    leaf.slang_type = types_.view_name(item.type);
     return leaf;
   }
 

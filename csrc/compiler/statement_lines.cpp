@@ -120,7 +120,8 @@ class Contexts {
 
 class StatementLines {
  public:
-  StatementLines(const std::string& body, std::vector<std::string>& files) : code_(body), contexts_(code_), files_(files) {}
+  StatementLines(const std::string& body, std::vector<std::string>& files)
+      : code_(body), contexts_(code_), files_(files) {}
 
   std::string all() {
     for (size_t at = 0; at < code_.tokens.size(); ++at) {

@@ -53,7 +53,8 @@ bool looks_like(slang::TypeReflection* one, slang::TypeReflection* other) {
   for (unsigned i = 0; i < one->getFieldCount(); ++i) {
     slang::VariableReflection* field = one->getFieldByIndex(i);
     slang::VariableReflection* like = other->getFieldByIndex(i);
-    if (std::string(field->getName()) != like->getName() || !looks_like(field->getType(), like->getType())) return false;
+    if (std::string(field->getName()) != like->getName() || !looks_like(field->getType(), like->getType()))
+      return false;
   }
   return true;
 }
@@ -137,7 +138,10 @@ std::optional<Element> TypeReader::view_element(slang::TypeReflection* type) con
   return all;
 }
 
-bool TypeReader::is_diff_view(slang::TypeReflection* type) const { return simple_name(type) == "DiffTensorView"; }
+bool TypeReader::is_diff_view(slang::TypeReflection* type) const {
+  slang::GenericReflection* generic = type->getGenericContainer();
+  return simple_name(type) == "DiffTensorView" && generic != nullptr && generic->getTypeParameterCount() == 2;
+}
 
 slang::TypeReflection* TypeReader::viewed(slang::TypeReflection* type) const {
   if (!is_diff_view(type) && simple_name(type) != "TensorView") return nullptr;
@@ -158,17 +162,17 @@ Gathering TypeReader::gathering(slang::TypeReflection* diff_view) const {
   return gathering;
 }
 
-std::string TypeReader::view_name(slang::TypeReflection* view) const {
-  if (!is_diff_view(view)) return name_of(view);
-  const std::string element = name_of(viewed(view));
-  const Gathering gathering = this->gathering(view);
+std::string TypeReader::view_name(slang::TypeReflection* type) const {
+  if (!is_diff_view(type)) return name_of(type);
+  const std::string element = name_of(viewed(type));
+  const Gathering gathering = this->gathering(type);
   switch (gathering.accumulation) {
     case Accumulation::Atomic: return "DiffTensorView<" + element + ">";
     case Accumulation::Replicated: return c10::str("DiffTensorViewR<", element, ", ", gathering.copies, ">");
     case Accumulation::Recorded: return c10::str("DiffTensorViewASR<", element, ", ", gathering.copies, ">");
     case Accumulation::Custom: break;
   }
-  return name_of(view);
+  return name_of(type);
 }
 
 bool TypeReader::is_struct(slang::TypeReflection* type) const {

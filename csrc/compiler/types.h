@@ -11,7 +11,7 @@
 
 namespace torch_slang {
 
-std::string name_of(slang::TypeReflection* type);  // as the user would write it: "DiffTensorView<float3, AtomicAdd>"
+std::string name_of(slang::TypeReflection* type);  // as Slang writes it: "DiffTensorView<vector<float,3>, AtomicAdd>"
 
 struct Gathering {
   Accumulation accumulation = Accumulation::Atomic;
@@ -34,15 +34,15 @@ class TypeReader {
   bool is_diff_view(slang::TypeReflection* type) const;
   // How DiffTensorView<T, A> gathers its gradient: what A says.
   Gathering gathering(slang::TypeReflection* diff_view) const;
-  // A view's type as users write it: "DiffTensorViewR<float, 32>".
-  std::string view_name(slang::TypeReflection* view) const;
+  // A type's name, that of a view as users write it: "DiffTensorViewR<float, 32>".
+  std::string view_name(slang::TypeReflection* type) const;
   bool is_struct(slang::TypeReflection* type) const;
   std::optional<int64_t> array_size(slang::TypeReflection* type) const;  // nothing: no array, or of unknown size
   bool is_differentiable(slang::TypeReflection* type) const;  // conforms to IDifferentiable
   // Whether a derivative of the type has the type's fields. Not so where a struct has fields without a derivative, or
   // names a Differential of its own.
   bool is_own_differential(slang::TypeReflection* type) const;
-  int type_parameter(slang::TypeReflection* type) const;      // index, or -1
+  int type_parameter(slang::TypeReflection* type) const;  // index, or -1
   std::vector<ElementType> allowed(const std::vector<slang::TypeReflection*>& constraints) const;
 
  private:

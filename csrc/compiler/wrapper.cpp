@@ -142,19 +142,22 @@ class WrapperWriter {
   }
 
   void take_tangents(const Parameter& parameter, const std::string& place) {
-    each_differentiable_value(parameter, place, [&](const Leaf& leaf, const std::string& type, const std::string& here) {
-      each_component(leaf.element, [&](const std::string& index, const std::string& component) {
-        return c10::str(here, index, " = __tsl_tangent<", type, ">(", leaf.gradient_slot, ", ", component, ");");
-      });
-    });
+    each_differentiable_value(
+        parameter, place, [&](const Leaf& leaf, const std::string& type, const std::string& here) {
+          each_component(leaf.element, [&](const std::string& index, const std::string& component) {
+            return c10::str(here, index, " = __tsl_tangent<", type, ">(", leaf.gradient_slot, ", ", component, ");");
+          });
+        });
   }
 
   void give_gradients(const Parameter& parameter, const std::string& place) {
-    each_differentiable_value(parameter, place, [&](const Leaf& leaf, const std::string& type, const std::string& here) {
-      each_component(leaf.element, [&](const std::string& index, const std::string& component) {
-        return c10::str("__tsl_gradient<", type, ">(", leaf.gradient_slot, ", ", component, ", ", here, index, ");");
-      });
-    });
+    each_differentiable_value(
+        parameter, place, [&](const Leaf& leaf, const std::string& type, const std::string& here) {
+          each_component(leaf.element, [&](const std::string& index, const std::string& component) {
+            return c10::str("__tsl_gradient<", type, ">(", leaf.gradient_slot, ", ", component, ", ", here, index,
+                            ");");
+          });
+        });
   }
 
   // `use(leaf, its scalar type, its place in the parameter's differential)`
@@ -165,7 +168,8 @@ class WrapperWriter {
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
-    if (leaf.kind == LeafKind::Value && leaf.differentiable) use(leaf, slang_name_of(component_type(leaf.element)), place);
+    if (leaf.kind == LeafKind::Value && leaf.differentiable)
+      use(leaf, slang_name_of(component_type(leaf.element)), place);
   }
 
   // The thread is done, wherever the kernel has returned.

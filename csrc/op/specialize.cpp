@@ -36,19 +36,19 @@ std::string view_expression(const Operator& op, const KernelKey& key, int leaf, 
   const std::string index = std::to_string(view);
   // Elements are aligned: a tensor that has them otherwise is copied before the launch (see view_packing.h).
   if (!key.dense || !op.shapes.has_static_rank(leaf)) return "tsl::aligned(tsl::present_view(args, " + index + "))";
-  std::string text = "tsl::aligned(tsl::dense_view<" +
-                     std::to_string(element_bytes(op.function.leaves[leaf], type)) + ">(args, " + index;
+  std::string text = "tsl::aligned(tsl::dense_view<" + std::to_string(element_bytes(op.function.leaves[leaf], type)) +
+                     ">(args, " + index;
   for (const DeviceDim& dim : op.layout.device_dims(leaf)) text += ", " + device_dim(dim);
   return text + "))";
 }
 
 std::string primal_expression(const Operator& op, const KernelKey& key, int leaf, const KnownUse& known) {
   const Leaf& self = op.function.leaves[leaf];
-  const std::string view =
-      view_expression(op, key, leaf, self.primal_view, element_type(self.element, key.types));
+  const std::string view = view_expression(op, key, leaf, self.primal_view, element_type(self.element, key.types));
   if (is_launch(key.kind)) return self.is_in ? "tsl::readonly(" + view + ")" : view;
   if (key.kind != OpKind::Backward) return self.is_output ? view : "tsl::readonly(" + view + ")";
-  const bool absent = self.is_output ? !contains(known.scratch_outputs, leaf) : !known.unused.empty() && known.unused[leaf];
+  const bool absent =
+      self.is_output ? !contains(known.scratch_outputs, leaf) : !known.unused.empty() && known.unused[leaf];
   if (absent) return "tsl::absent(" + view + ")";
   return self.is_output ? view : "tsl::readonly(tsl::noted(" + view + "))";
 }
@@ -63,8 +63,8 @@ std::string diff_expression(const Operator& op, const KernelKey& key, int leaf) 
   if (summed) type = summing_type(type);
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
   if (direction == Direction::Forward) return "tsl::absent(" + view + ")";
-  return "tsl::gradient(tsl::of_scalars(" + view + ", tsl::" + scalar_tag(element_type(self.element, key.types)) + "), " +
-         std::to_string(self.gradient_slots) + ")";
+  return "tsl::gradient(tsl::of_scalars(" + view + ", tsl::" + scalar_tag(element_type(self.element, key.types)) +
+         "), " + std::to_string(self.gradient_slots) + ")";
 }
 
 std::string make_view_body(const Operator& op, const KernelKey& key, const KnownUse& known) {
@@ -73,8 +73,8 @@ std::string make_view_body(const Operator& op, const KernelKey& key, const Known
     const Leaf& leaf = op.function.leaves[i];
     const int index = static_cast<int>(i);
     if (leaf.kind != LeafKind::View) continue;
-    body += "  case " + std::to_string(leaf.primal_view) + ": return " +
-            primal_expression(op, key, index, known) + ";\n";
+    body +=
+        "  case " + std::to_string(leaf.primal_view) + ": return " + primal_expression(op, key, index, known) + ";\n";
     if (leaf.diff_view < 0) continue;
     body += "  case " + std::to_string(leaf.diff_view) + ": return " + diff_expression(op, key, index) + ";\n";
   }
@@ -152,6 +152,13 @@ std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const 
 
 void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel) {
   for (const Leaf& leaf : op.function.leaves) {
+    if (leaf.diff_view >= 0 && kernel.marks().count("retypes " + std::to_string(leaf.diff_view)) != 0) {
+      throw_compile_error(
+          op.qualified(key.kind), ": the gradient of ", leaf.path, " holds ",
+          name_of(element_type(leaf.element, key.types)),
+          " numbers as its values do, but code of your own takes it for a view of another type: declare "
+          "the wrapper's `diff` with the values' type, or use DiffTensorViewAA, R or ASR");
+    }
     if (leaf.kind != LeafKind::View || kernel.marks().count("writes " + std::to_string(leaf.primal_view)) == 0)
       continue;
     if (is_launch(key.kind)) {

@@ -26,7 +26,8 @@ std::vector<GradientUse> gradient_uses(const Operator& op, const Kernel& kernel)
 // By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.
 std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Kernel& kernel);
 
-// Throws CompileError if a functional op's kernel stores to a view that is not an output.
+// Throws CompileError if a functional op's kernel stores to a view that is not an output, or any kernel takes a gradient's
+// numbers for those of another type.
 void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel);
 
 // Throws CompileError if a backward needs what the forward read back from one of these outputs, and Slang cannot tell it.

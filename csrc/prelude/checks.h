@@ -89,16 +89,6 @@ TSL_INLINE bool check_index(const TensorView& view, Index... index) {
   return is_inside<0>(view, at);
 }
 
-// Where atomic operations outside a view go instead.
-template <class T> TSL_INLINE T* spare_place() {
-#if TSL_CUDA
-  __device__ static T place;
-#else
-  static thread_local T place;
-#endif
-  return &place;
-}
-
 }  // namespace tsl
 
 #endif

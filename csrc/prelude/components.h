@@ -13,6 +13,13 @@ TSL_SCALAR(int) TSL_SCALAR(uint) TSL_SCALAR(longlong) TSL_SCALAR(ulonglong)
 TSL_SCALAR(int64_t) TSL_SCALAR(uint64_t)
 #undef TSL_SCALAR
 
+// The type of the numbers that T is made of; void for a struct.
+template <class T, bool kVector = kIsVector<T>, bool kNumber = IsScalar<T>::value> struct NumbersOf { using type = void; };
+template <class T> struct NumbersOf<T, false, true> { using type = T; };
+template <class T> struct NumbersOf<T, true, false> { using type = ElementOf<T>; };
+template <class T, int R, int C> struct NumbersOf<Matrix<T, R, C>, false, false> { using type = T; };
+template <class T, size_t N> struct NumbersOf<FixedArray<T, N>, false, false> { using type = typename NumbersOf<T>::type; };
+
 // Applies f(Scalar* a part of *place, Scalar& the same part of value).
 template <class T, class F>
 TSL_INLINE void for_each_scalar(T* place, T& value, F f) {

@@ -26,14 +26,7 @@ template <> struct SumIn<__half> { using type = float; };
 template <> struct SumIn<__nv_bfloat16> { using type = float; };
 template <class T> using SumOf = typename SumIn<T>::type;
 
-// The numbers that T is made of; void for a struct, whose view says it (TensorView::scalar).
-template <class T, bool kVector = kIsVector<T>, bool kNumber = IsScalar<T>::value> struct NumbersOf { using type = void; };
-template <class T> struct NumbersOf<T, false, true> { using type = T; };
-template <class T> struct NumbersOf<T, true, false> { using type = ElementOf<T>; };
-template <class T, int R, int C> struct NumbersOf<Matrix<T, R, C>, false, false> { using type = T; };
-template <class T, size_t N> struct NumbersOf<FixedArray<T, N>, false, false> { using type = typename NumbersOf<T>::type; };
-
-// f(S()) for that type S of numbers.
+// f(S()) for the type S of the numbers that T is made of. Of a struct, the view says it.
 template <class T, class F>
 TSL_INLINE void with_numbers(const TensorView& view, F f) {
   using S = typename NumbersOf<T>::type;

@@ -55,6 +55,7 @@ TSL_INLINE unsigned marked_zero(int view) {
   }
 TSL_MARK_EFFECT(mark_write, "writes", TSL_VIEW_COUNT)
 TSL_MARK_EFFECT(mark_take, "takes", TSL_VIEW_COUNT)
+TSL_MARK_EFFECT(mark_retype, "retypes", TSL_VIEW_COUNT)
 TSL_MARK_EFFECT(mark_add, "adds", TSL_VIEW_COUNT)
 TSL_MARK_EFFECT(mark_sum, "sums", TSL_SLOT_COUNT)
 #undef TSL_MARK_EFFECT

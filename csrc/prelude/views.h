@@ -9,26 +9,35 @@
 //             views overlap (TSL_INDEPENDENT), loads may go through the read-only cache and move across stores.
 //   gradient: a backward gathers a gradient here, `gradient_slot` is the first of its slots (Note [gradient slots] in
 //             abi.h). At run time it may turn out to be unwanted: then it is null, and the same holds as for absent views.
+//             Code of the user's own may take its elements for numbers of another type, which leaves the mark
+//             `retypes <id>`, upon which the run-time refuses the kernel.
 //   aligned:  each element lies at a multiple of its size, so vector elements may be moved whole; otherwise by component
 //             (a tensor of float4 may begin at any float).
 #pragma once
 
+#include "prelude/components.h"
 #include "prelude/mark.h"
-#include "prelude/matrix.h"
 
 struct TensorView;
 
 namespace tsl {
 // What numbers are, in the order of ElementType in program.h.
 enum Scalar {
+  kUnknown = -1,
   kFloat16, kBFloat16, kFloat32, kFloat64, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64, kBool
 };
+
+template <class S> constexpr Scalar kScalarOf = kUnknown;
+template <> constexpr Scalar kScalarOf<__half> = kFloat16;
+template <> constexpr Scalar kScalarOf<__nv_bfloat16> = kBFloat16;
+template <> constexpr Scalar kScalarOf<float> = kFloat32;
+template <> constexpr Scalar kScalarOf<double> = kFloat64;
 
 struct KernelBase;
 #if TSL_CHECKS
 template <class... Index> TSL_INLINE bool check_index(const TensorView& view, Index... index);
-template <class T> TSL_INLINE T* spare_place();
 #endif
+template <class T> TSL_INLINE T* spare_place(int view);
 }  // namespace tsl
 
 struct TensorView {
@@ -37,8 +46,8 @@ struct TensorView {
   uint sizes[kTslMaxDims];
   uint dimensionCount;
   int id;
-  int scalar;         // the Scalar that elements are made of
-  int gradient_slot;  // -1: no gradient
+  tsl::Scalar scalar;  // that elements are made of
+  int gradient_slot;   // -1: no gradient
   bool absent, readonly, aligned;
 #if TSL_CHECKS
   const tsl::KernelBase* kernel;  // the thread that looks through this view
@@ -75,10 +84,8 @@ struct TensorView {
   template <class T> TSL_INLINE T* data_ptr() const { return reinterpret_cast<T*>(data); }
   // What emitted text takes for atomic operations, which must go somewhere.
   template <class T, class... Index> TSL_INLINE T* data_ptr_at(Index... index) const {
-#if TSL_CHECKS
-    if (!tsl::check_index(*this, index...)) return tsl::spare_place<T>();
-#endif
-    return address_of<T>(index...);
+    note_type<T>();
+    return is_missing() || !inside(index...) ? tsl::spare_place<T>(id) : address_of<T>(index...);
   }
   template <class T, class... Index> TSL_INLINE T load(Index... index) const;
   template <class T, class... IndexAndValue> TSL_INLINE void store(IndexAndValue... arguments) const {
@@ -86,6 +93,11 @@ struct TensorView {
   }
 
  private:
+  template <class T> TSL_INLINE void note_type() const {
+    constexpr tsl::Scalar kTaken = tsl::kScalarOf<typename tsl::NumbersOf<T>::type>;
+    if (kTaken != tsl::kUnknown && scalar != tsl::kUnknown && gradient_slot >= 0 && scalar != kTaken) tsl::mark_retype(id);
+  }
+
 #define TSL_EACH_INDEX(R, name)                                                                                          \
   template <int kDimension, class... Index> TSL_INLINE R name(uint first, Index... rest) const;                          \
   template <int kDimension> TSL_INLINE R name(uint1 index) const { return name<0>(index.x); }                            \
@@ -106,6 +118,16 @@ struct TensorView {
 };
 
 namespace tsl {
+
+// Where atomic operations go that have no element of the view to go to. Nobody adds to one view what another gives away.
+template <class T> TSL_INLINE T* spare_place(int view) {
+#if TSL_CUDA
+  __device__ static T places[TSL_VIEW_COUNT];
+#else
+  static thread_local T places[TSL_VIEW_COUNT];
+#endif
+  return places + view;
+}
 
 // An element moved whole, or by component where its address may not be a multiple of its size.
 template <class T> TSL_INLINE T read_element(const T* p, bool aligned, bool constant);
@@ -202,6 +224,7 @@ TSL_INLINE longlong TensorView::number_from(uint first, Index... rest) const {
 template <class T, class... Index>
 TSL_INLINE T TensorView::load(Index... index) const {
   if (absent) return tsl::marked_absent_value<T>(id);
+  note_type<T>();
   if (is_missing()) return T{};
   if (!inside(index...)) return T{};
   return tsl::read_element(address_of<T>(index...), aligned, readonly && TSL_INDEPENDENT);
@@ -209,6 +232,7 @@ TSL_INLINE T TensorView::load(Index... index) const {
 
 template <class T, class... Index>
 TSL_INLINE void TensorView::put(T value, Index... index) const {
+  note_type<T>();
   if (is_missing() || !inside(index...)) return;
   if (readonly) tsl::mark_write(id);
   tsl::write_element(address_of<T>(index...), value, aligned);
@@ -227,6 +251,7 @@ TSL_INLINE TensorView present_view(const TslArgs& args, int k) {
   }
   view.dimensionCount = from.dimensionCount;
   view.id = k;
+  view.scalar = kUnknown;
   view.gradient_slot = -1;
   return view;
 }
@@ -247,6 +272,7 @@ TSL_INLINE TensorView dense_view(const TslArgs& args, int k, Sizes... sizes) {
   }
   view.dimensionCount = kRank;
   view.id = k;
+  view.scalar = kUnknown;
   view.gradient_slot = -1;
   return view;
 }

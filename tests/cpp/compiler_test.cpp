@@ -268,7 +268,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_an_operator_is_refused_with_its_parameter_an
       {"void f(V x, float x_a) {}", {"x.a and x_a", "rename"}},
       {"void f(DiffTensorViewR<float, 0> x) {}", {"parameter x is a DiffTensorViewR<float, 0>", "N must be from 1"}},
       {"void f(DiffTensorViewASR<float, 70000> x) {}", {"DiffTensorViewASR<float, 70000>", "to 65536"}},
-      {"void f(DiffTensorView<Flagged> x) {}", {"parameter x is a DiffTensorView<Flagged>", "the derivative of Flagged"}},
+      {"void f(DiffTensorView<Flagged> x) {}",
+       {"parameter x is a DiffTensorView<Flagged>", "the derivative of Flagged"}},
       {"void f(DiffTensorView<Counted> x) {}", {"parameter x is a DiffTensorView<Counted>"}},
       {"void f(DiffTensorViewR<Renamed, 2> x) {}", {"DiffTensorViewR<Renamed, 2>", "no Differential of its own"}},
       {"void f(DiffTensorView<float, Bare> x) {}", {"the wrapper Bare must have", "TensorView<float> diff"}},
@@ -432,7 +433,8 @@ BOOST_AUTO_TEST_CASE(lines_are_told_only_where_a_statement_may_stand) {
   std::string told;
   for (size_t i = text.find("TSL_AT"); i != std::string::npos; i = text.find("TSL_AT", i + 1)) {
     const size_t from = text.find("; ", i) + 2;
-    told += text.substr(i + 7, text.find(')', i) - i - 7) + ": " + text.substr(from, text.find_first_of("\n({", from) - from) + "\n";
+    told += text.substr(i + 7, text.find(')', i) - i - 7) + ": " +
+            text.substr(from, text.find_first_of("\n({", from) - from) + "\n";
   }
   BOOST_TEST(told ==
              "0, 11: Pair p = \n0, 12: for\n0, 14: g_0\n0, 16: if\n0, 18: g_0\n0, 22: g_0\n0, 24: "

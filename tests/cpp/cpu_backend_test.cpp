@@ -659,9 +659,10 @@ struct Gathered {
   size_t elements = 4;
 
   std::shared_ptr<const CpuKernel> kernel(const std::string& statements, int places) const {
-    KernelSource source = source_of("gather", kernel_text("gathering", "if (i >= 60) return;\n" + statements) +
-                                                  "__device__ void gather() { gathering(); " +
-                                                  (places > 0 ? "tsl_finish(1, " + std::to_string(places) + ", 4); " : "") + "}\n");
+    KernelSource source =
+        source_of("gather", kernel_text("gathering", "if (i >= 60) return;\n" + statements) +
+                                "__device__ void gather() { gathering(); " +
+                                (places > 0 ? "tsl_finish(1, " + std::to_string(places) + ", 4); " : "") + "}\n");
     source.make_view = "return tsl::gradient(tsl::of_scalars(tsl::present_view(args, k), " + tag + "), 0);";
     return load(source);
   }
@@ -711,8 +712,8 @@ BOOST_AUTO_TEST_CASE(what_is_taken_comes_from_all_replicas_and_leaves_zero) {
 BOOST_AUTO_TEST_CASE(records_are_filled_to_the_end_and_what_finds_no_place_is_added) {
   const Gathered gathered;
   // Threads 0 to 59 add one, two or three times; two places each. Threads 60 to 63 return at once.
-  const auto kernel =
-      gathered.kernel("for (uint k = 0; k <= i % 3; ++k) { tsl_accumulate<float>(y, (i + k) % 4u, 1.0f + k, 2); }\n", 2);
+  const auto kernel = gathered.kernel(
+      "for (uint k = 0; k <= i % 3; ++k) { tsl_accumulate<float>(y, (i + k) % 4u, 1.0f + k, 2); }\n", 2);
   std::vector<float> gradient(4), values(128, -1.0f);
   std::vector<int64_t> indices(128, -1);
   std::vector<unsigned long long> overflow(1);
@@ -729,8 +730,8 @@ BOOST_AUTO_TEST_CASE(records_are_filled_to_the_end_and_what_finds_no_place_is_ad
   BOOST_TEST(gradient == direct, boost::test_tools::per_element());
   BOOST_TEST(sum == expected, boost::test_tools::per_element());
   BOOST_TEST(overflow[0] == 20u);
-  BOOST_TEST(values[61] == 0.0f);      // a thread that returned early
-  BOOST_TEST(indices[64 + 7] == 0);    // pair k of thread t lies at [k * threads + t]: (7 + 1) % 4
+  BOOST_TEST(values[61] == 0.0f);  // a thread that returned early
+  BOOST_TEST(indices[64 + 7] == 0);  // pair k of thread t lies at [k * threads + t]: (7 + 1) % 4
   BOOST_TEST(values[64 + 7] == 2.0f);
 }
 
@@ -756,7 +757,8 @@ BOOST_AUTO_TEST_CASE(a_record_of_no_elements_is_finished_too) {
 BOOST_AUTO_TEST_CASE(halves_are_added_up_in_float_and_structs_by_their_numbers) {
   Gathered gathered;
   gathered.tag = "tsl::kFloat16";
-  const std::string head = "struct Two { __half a; __half b; }; Two two; two.a = __half(1.0f); two.b = __half(0.0009765625f);\n";
+  const std::string head =
+      "struct Two { __half a; __half b; }; Two two; two.a = __half(1.0f); two.b = __half(0.0009765625f);\n";
   for (const char* statement : {"tsl_accumulate<Two>(y, 0u, two, -1);", "tsl_accumulate_fixed<Two>(y, 0u, two, 7);"}) {
     const auto kernel = gathered.kernel(head + statement, 0);
     std::vector<float> gradient(4);

@@ -55,8 +55,8 @@ KernelSource source_of(const Function& function, const DeviceText& text, Element
   for (const Leaf& leaf : function.leaves) {
     if (leaf.diff_view < 0) continue;
     const std::string view = std::to_string(leaf.diff_view);
-    source.make_view += "case " + view + ": return tsl::gradient(tsl::of_scalars(tsl::present_view(args, " + view + "), " +
-                        tag + "), " + std::to_string(leaf.gradient_slots) + ");\n";
+    source.make_view += "case " + view + ": return tsl::gradient(tsl::of_scalars(tsl::present_view(args, " + view +
+                        "), " + tag + "), " + std::to_string(leaf.gradient_slots) + ");\n";
   }
   source.make_view += "default: return tsl::aligned(tsl::present_view(args, k));\n}";
   return source;

@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(marks_are_present_exactly_where_their_code_is) {
 BOOST_AUTO_TEST_CASE(what_is_done_with_gradients_leaves_its_mark) {
   const auto doing = [](const std::string& statement) {
     KernelSource source = square_source("v); " + statement + "; (void)(old");
-    source.make_view = "return tsl::gradient(tsl::present_view(args, k), 0);";
+    source.make_view = "return tsl::gradient(tsl::of_scalars(tsl::present_view(args, k), tsl::kFloat32), 0);";
     source.slot_count = 4;
     return source;
   };
@@ -134,6 +134,9 @@ BOOST_AUTO_TEST_CASE(what_is_done_with_gradients_leaves_its_mark) {
       {"x.store<float>(i, tsl_take_once<float>(y, i, 0))", {}},
       {"x.store<float>(i, tsl_take_once<float>(y, i, 3))", {"takes 1"}},
       {"tsl_gradient<float>(3, 0, v)", {"sums 3"}},
+      {"y.store<double>(i, 1.0)", {"retypes 1"}},
+      {"atomicAdd(y.data_ptr_at<__half>(i), __half(1.0f))", {"retypes 1"}},
+      {"y.store<int>(i, 1)", {}},
       {"if (i == 3 && x.id == 1) tsl_accumulate<float>(y, i, v, 0)", {}},
   };
   const bool cuda = has_nvrtc();

@@ -35,5 +35,10 @@ unset ASAN_OPTIONS
 echo "sanitized after $SECONDS s"
 
 timeout 200 python3 -m benchmarks 2>&1 | tee "$OUT/bench.log" | tail -30
+# A checkout of slang-torch in .sdk/st: its own tests and examples through the drop-in.
+if [ -d .sdk/st ]; then
+  timeout 200 python3 scripts/slangtorch_evidence.py .sdk/st --device cuda > "$OUT/evidence.log" 2>&1
+  grep -E "ran:|failed:" "$OUT/evidence.log" | cut -c1-150
+fi
 timeout 60 python3 examples/gaussian_image_fit/fit.py 2>&1 | tail -1 | tr '\r' '\n' | tail -1
 echo "done after $SECONDS s"

@@ -9,13 +9,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import torch
 from cases import CASES
+from test_accumulation import CASES as GATHERED
 
 SLANG_CRASHES = {"scaled"}  # the compiler's own bug: see tests/test_gradients.py
 
 
 def main() -> None:
     count = 0
-    for case in CASES:
+    for case in [*CASES, *GATHERED.values()]:
         if case.kernel in SLANG_CRASHES:
             continue
         results = case.op(*case.args("cuda"))

@@ -50,7 +50,7 @@ def main() -> None:
     for library in slang.glob("libslang-compiler.so*"):
         shutil.copy(library, target)
     boost = package("boost_headers") / "include"
-    sources = [*ROOT.glob("csrc/**/*json*.cpp"), *ROOT.glob("tests/cpp/*_test.cpp")]
+    sources = [*ROOT.glob("csrc/**/*json*.cpp"), *ROOT.glob("tests/cpp/*.cpp")]
     for header in set().union(*(boost_headers_of(source, boost) for source in sources)):
         (target / "include" / header).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(boost / header, target / "include" / header)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 
 import torch_slang
 
-Tensor = torch.Tensor
 N = 13
 SOURCE = """
 #define KERNEL [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]

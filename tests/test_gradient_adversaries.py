@@ -155,3 +155,174 @@ def test_gradients_of_two_parameters_in_one_memory(device: torch.device) -> None
     wanted[:N] += expected[0] + expected[1]
     wanted[1:] += expected[2]
     torch.testing.assert_close(room, wanted)
+
+
+# --- What checks hide from the compiler must not count: marks that say too much refused these.
+
+BRANCHES = """
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+void branches([Shape("N")] VIEW x, [Shape("N")] DiffTensorView<double> w, [Out("N")] DiffTensorView<double> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i >= x.size(0)) return;
+    if (i % 2 == 0) y[i] = x.FIRST(i) * w[i];
+    else y[i] = 2 * x.SECOND(i) * w[i];
+}
+"""
+
+
+@pytest.mark.parametrize("view", ["DiffTensorViewAA<double>", "DiffTensorViewR<double, 2>", "DiffTensorViewASR<double, 2>"])
+@pytest.mark.parametrize("loads", [("loadUniform", "loadUniform"), ("load", "loadUniform"), ("loadOnce", "loadUniform")])
+def test_different_accesses_in_two_branches(view: str, loads: tuple[str, str], device: torch.device) -> None:
+    name = "branches_" + "".join(c for c in view + loads[0] if c.isalnum())
+    source = BRANCHES.replace("VIEW", view).replace("FIRST", loads[0]).replace("SECOND", loads[1])
+    kernel = torch_slang.load(source=source, name=name, namespace=name).branches
+    x, w = (torch.randn(9, dtype=torch.float64, device=device, requires_grad=True) for _ in range(2))
+    factor = torch.where(torch.arange(9, device=device) % 2 == 0, 1.0, 2.0).double()
+    gradients = torch.autograd.grad(kernel(x, w).sum(), (x, w))
+    torch.testing.assert_close(gradients, ((factor * w).detach(), (factor * x).detach()))
+
+
+def test_records_beside_a_frozen_atomic_view_are_deterministic(device: torch.device) -> None:
+    source = BRANCHES.replace("VIEW", "DiffTensorViewASR<double, 1>").replace("FIRST", "load").replace("SECOND", "load")
+    kernel = torch_slang.load(source=source, name="frozen_beside", namespace="frozen_beside").branches
+    x = torch.randn(9, dtype=torch.float64, device=device, requires_grad=True)
+    torch.use_deterministic_algorithms(True)
+    try:
+        kernel(x, torch.ones_like(x).detach()).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert x.grad is not None
+
+
+def test_atomics_of_the_users_own_have_no_order(device: torch.device) -> None:
+    source = """
+    void cube_backward(DiffTensorView<float> x, uint i, float d)
+    {
+        float before;
+        x.diff.diff.InterlockedAdd(i, 3 * x.primal[i] * x.primal[i] * d, before);
+    }
+    [BackwardDerivative(cube_backward)] float cube(DiffTensorView<float> x, uint i) { return x.primal[i] * x.primal[i] * x.primal[i]; }
+    [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+    void cubes([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y)
+    {
+        uint i = cudaGlobalIdx().x;
+        if (i < x.size(0)) y[i] = cube(x, i);
+    }
+    """
+    kernel = torch_slang.load(source=source, name="own_atomics", namespace="own_atomics").cubes
+    x = torch.randn(9, device=device, requires_grad=True)
+    (gradient,) = torch.autograd.grad(kernel(x).sum(), x)
+    torch.testing.assert_close(gradient, 3 * x.detach() ** 2)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match="the gradient of x is added up atomically"):
+            kernel(x).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+# --- Copies that go back whole
+
+SHARED = """
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+void shared([Shape("N")] DiffTensorView<double> x, double3 u, double3 v, [Out("N")] DiffTensorView<double> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i < x.size(0)) y[i] = x[i] * dot(u, double3(1, 2, 3)) + dot(v, v);
+}
+"""
+
+
+def test_gradients_that_share_memory_and_must_be_copied_are_refused(device: torch.device) -> None:
+    module = torch_slang.load(source=SHARED, name="shared", namespace="shared_memory")
+    x, y = torch.ones(2, 4, dtype=torch.float64, device=device)
+    u, v = torch.ones(2, 3, dtype=torch.float64, device=device)
+    room = torch.zeros(3, 2, dtype=torch.float64, device=device)
+    with pytest.raises(RuntimeError, match="the gradients of u and v share memory, but one of them must be copied"):
+        module.shared_bwd(x, (u, room[:, 0]), (v, room[:, 0]), (y, torch.ones_like(y)), block_size=4, grid_size=1)
+    whole = torch.zeros(3, dtype=torch.float64, device=device)
+    module.shared_bwd(x, (u, whole), (v, whole), (y, torch.ones_like(y)), block_size=4, grid_size=1)
+    assert whole.tolist() == [4 * (1 + 2), 4 * (2 + 2), 4 * (3 + 2)]
+
+
+# --- Derivatives that Slang would take for zero, however they are written
+
+MACRO = "#define OWN(f) [BackwardDerivative(f)]\nOWN(cube_backward) double cube(double x) { return x * x * x; }"
+CONDITIONAL = """
+#ifdef NEVER
+[ForwardDerivative(cube_forward)]
+#endif
+[BackwardDerivative(cube_backward)] double cube(double x) { return x * x * x; }
+"""
+OPERATOR = """
+struct Number : IDifferentiable { double v; }
+void product_backward(inout DifferentialPair<Number> a, inout DifferentialPair<Number> b, Number.Differential d)
+{
+    Number.Differential da, db;
+    da.v = d.v * b.p.v;
+    db.v = d.v * a.p.v;
+    a = diffPair(a.p, da);
+    b = diffPair(b.p, db);
+}
+[BackwardDerivative(product_backward)] Number operator*(Number a, Number b) { Number r; r.v = a.v * b.v; return r; }
+[Differentiable] double cube(double x) { Number n; n.v = x; Number r = n * n * n; return r.v; }
+"""
+METHOD = """
+struct Powers { [BackwardDerivative(third_backward)] double third(double x) { return x * x * x; }
+                void third_backward(inout DifferentialPair<double> x, double d) { x = diffPair(x.p, 3 * x.p * x.p * d); } }
+[Differentiable] double cube(double x) { Powers p; return p.third(x); }
+"""
+
+
+@pytest.mark.parametrize("text", [MACRO, CONDITIONAL, OPERATOR, METHOD])
+def test_forward_derivatives_that_would_be_zero_are_refused(text: str) -> None:
+    source = f"""
+    {text}
+    void cube_backward(inout DifferentialPair<double> x, double d) {{ x = diffPair(x.p, 3 * x.p * x.p * d); }}
+    [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+    void cubes([Shape("N")] DiffTensorView<double> x, [Out("N")] DiffTensorView<double> y)
+    {{
+        uint i = cudaGlobalIdx().x;
+        if (i < x.size(0)) y[i] = cube(x[i]);
+    }}
+    """
+    name = f"zero_{abs(hash(text))}"
+    module = torch_slang.load(source=source, name=name, namespace=name)
+    x = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(module.cubes(x).sum(), x)
+    torch.testing.assert_close(gradient, 3 * x.detach() ** 2)
+    pair = (torch.zeros(5, dtype=torch.float64), torch.zeros(5, dtype=torch.float64))
+    with pytest.raises(torch_slang.CompileError, match=r"has a \[BackwardDerivative\] and no \[ForwardDerivative\]"):
+        module.cubes_fwd((x.detach(), torch.ones_like(x).detach()), pair, block_size=8, grid_size=1)
+
+
+# --- A module inside torch.compile
+
+
+def test_kernels_first_used_in_a_compiled_function(device: torch.device) -> None:
+    module = torch_slang.load(source=SHARED.replace("shared", "traced"), name="traced", namespace="traced")
+    x = torch.ones(4, dtype=torch.float64, device=device)
+    u = torch.ones(3, dtype=torch.float64, device=device)
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        module.traced(x, u, u, y, launchBlockSize=(4,), launchGridSize=(1,))
+        return module.traced(x, u, u) + y
+
+    assert run(x, torch.zeros_like(x)).tolist() == [18.0] * 4
+
+
+def test_a_number_takes_the_dtype_of_its_own_type_parameter(device: torch.device) -> None:
+    source = """
+    [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+    void mixed_types<T : IFloat>(
+        [Shape("N")] TensorView<float> f, [Shape("N")] DiffTensorView<T> x, T s, [Out("N")] DiffTensorView<T> y)
+    {
+        uint i = cudaGlobalIdx().x;
+        if (i < x.size(0)) y[i] = x[i] * s;
+    }
+    """
+    kernel = torch_slang.load(source=source, name="mixed_types", namespace="mixed_types").mixed_types
+    f, x = torch.ones(4, device=device), torch.ones(4, dtype=torch.float64, device=device)
+    assert kernel(f, x, 2.5).tolist() == [2.5] * 4

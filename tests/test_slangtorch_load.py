@@ -170,7 +170,6 @@ def test_clearing_the_caches_leaves_modules_usable(device: torch.device) -> None
     path = KERNELS / "imports" / "slangtorch_import.slang"
     before = slangtorch.loadModule(path, defines={"FACTOR": 7, "SHIFT": 0})
     slangtorch.clearShaderCaches()
-    assert torch_slang.cache.clear() == 0
     after = slangtorch.loadModule(path, defines={"FACTOR": 7, "SHIFT": 0})
     assert after is not before
     assert scaled(before, device) == scaled(after, device) == [7, 14]

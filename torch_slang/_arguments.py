@@ -106,7 +106,11 @@ class Arguments:
 
     def _convert_numbers(self, flat: dict[str, Any]) -> None:
         """Numbers for differentiable values become tensors; tensors with gradients are refused for numbers."""
-        generic = next((v.dtype for v in flat.values() if isinstance(v, torch.Tensor) and v.is_floating_point()), None)
+        generic = {  # what the tensors say of the type parameters
+            leaf["type_parameter"]: flat[leaf["name"]].dtype
+            for leaf in reversed(self.leaves)
+            if leaf["type_parameter"] >= 0 and isinstance(flat.get(leaf["name"]), torch.Tensor)
+        }
         for leaf in self.leaves:
             name = leaf["name"]
             value = flat.get(name)
@@ -116,8 +120,7 @@ class Arguments:
                 continue
             if leaf["differentiable"]:
                 if not isinstance(value, torch.Tensor):
-                    own = getattr(torch, leaf["dtype"])
-                    dtype = generic if leaf["type_parameter"] >= 0 and generic is not None else own
+                    dtype = generic.get(leaf["type_parameter"], getattr(torch, leaf["dtype"]))
                     flat[name] = self._tensor(value, dtype, leaf)
                 if self._gradient_prefix is not None:
                     flat.setdefault(self._gradient_prefix + name, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -40,6 +39,9 @@ class Module:
         self._host_names: frozenset[str] = frozenset(handle.host_functions())
         self._host_functions: dict[str, HostFunction] = {}
         self._retired: set[str] = set()  # names that a later load took
+        # Made here and not at first use, which may stand in a function that torch.compile traces.
+        for name in self._names:
+            self._make(name)
 
     @property
     def namespace(self) -> str:
@@ -76,11 +78,16 @@ class Module:
         if name in self._host_names:
             return self._host_function(name)
         try:
-            kernel = Kernel(self._handle, *self._split(name), self._retired)
+            return Kernel(self._handle, *self._split(name), self._retired)  # there is none: an error that says why
         except RuntimeError as error:
             raise AttributeError(str(error)) from None
-        self._kernels[name] = kernel
-        return kernel
+
+    def _make(self, name: str) -> None:
+        launch = Kernel(self._handle, name, "_launch", self._retired)
+        self._kernels[name] = Kernel(self._handle, name, "", self._retired, launch)
+        for suffix in _SUFFIXES:
+            if name + suffix not in self._names:
+                self._kernels[name + suffix] = Kernel(self._handle, name, suffix, self._retired)
 
     def _split(self, name: str) -> tuple[str, str]:
         """The kernel and the suffix of an operator's name; a kernel's own name goes first."""
@@ -119,12 +126,15 @@ class Kernel:
     the operator has them); a differentiable scalar takes a number or a 0-dimensional tensor.
     """
 
-    def __init__(self, handle: Any, name: str, suffix: str, retired: set[str]) -> None:
+    def __init__(
+        self, handle: Any, name: str, suffix: str, retired: set[str], launch: Kernel | None = None
+    ) -> None:
         about = handle.describe(name)
         self.__name__ = name + suffix
         self._handle = handle
         self._base = name
         self._retired = retired
+        self._launch = launch
         self._namespace = str(handle.namespace)
         self._exists = about[_KINDS[suffix]] is not None
         self._arguments = Arguments(about, suffix, f"{self._namespace}::{self.__name__}")
@@ -143,10 +153,6 @@ class Kernel:
         operator: Callable[..., Any] = packet.default
         return operator
 
-    @functools.cached_property
-    def _launch(self) -> Kernel:
-        return Kernel(self._handle, self._base, "_launch", self._retired)
-
     def flatten(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The operator's arguments by name, without calling it. Raises TypeError for what does not fit."""
         return self._arguments.flatten(args, kwargs)
@@ -160,7 +166,7 @@ class Kernel:
         self._call((), {**arguments, **dict(zip(self._arguments.extents, (block_size, grid_size), strict=True))})
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if "launchBlockSize" in kwargs and not self._arguments.is_launch:
+        if "launchBlockSize" in kwargs and self._launch is not None:
             return self._launch(*args, **kwargs)
         if not self._is_plain:
             args, kwargs = (), self._arguments.flatten(args, kwargs)

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "common/error.h"
 #include "common/files.h"
@@ -128,19 +129,21 @@ class Compilation {
     return text;
   }
 
-  // A function without a forward derivative of its own that the kernel calls, as its own text shows: that of the forward
-  // derivative need not name it.
+  // A function without a forward derivative of its own that the kernel may call, as its own text shows: that of the
+  // forward derivative need not name it.
   std::optional<std::string> backward_only_callee(Instantiation instantiation) {
-    std::map<std::string, bool> found = find_backward_only(source_);
-    for (const auto& [path, content] : session_.files().contents()) found.merge(find_backward_only(content));
+    const auto hides = [](const std::string& text) { return may_hide_derivatives(text); };
+    bool hidden = hides(source_);
+    for (const auto& [path, content] : session_.files().contents()) hidden = hidden || hides(content);
+    const std::set<std::string> found = backward_only_functions(session_.slang());
     if (found.empty()) return std::nullopt;
     instantiation.direction = Direction::Forward;
     std::string diagnostics, emitted;
     if (slang::IModule* module = load_wrappers({instantiation}, &diagnostics)) {
       emitted = session_.emit(module, entry_name(instantiation), &diagnostics);
     }
-    for (const auto& [name, inlined] : found) {
-      if (inlined || emitted.empty() || calls_function(emitted, name)) return name;
+    for (const std::string& name : found) {
+      if (hidden || emitted.empty() || may_call(emitted, name)) return name;
     }
     return std::nullopt;
   }

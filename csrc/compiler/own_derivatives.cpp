@@ -1,103 +1,68 @@
 #include "compiler/own_derivatives.h"
 
-#include <map>
-#include <set>
-#include <vector>
-
+#include "compiler/attributes.h"
+#include "compiler/library.h"
 #include "compiler/tokens.h"
 
 namespace torch_slang {
 namespace {
 
-bool is_code(const Token& token) {
-  return token.kind != TokenKind::Space && token.kind != TokenKind::Comment && token.kind != TokenKind::Directive;
+using slang::DeclReflection;
+using slang::FunctionReflection;
+
+void visit(DeclReflection* declaration, std::set<std::string>& found);
+
+void visit_function(FunctionReflection* function, std::set<std::string>& found) {
+  if (function == nullptr || find_attribute(function, "TorchSlangOwnBackward") == nullptr) return;
+  if (find_attribute(function, "TorchSlangOwnForward") != nullptr) return;
+  const char* name = function->getName();
+  found.insert(name == nullptr ? "" : name);
 }
 
-class Search {
- public:
-  explicit Search(std::string_view source) {
-    for (const Token& token : split_tokens(source)) {
-      if (is_code(token)) code_.push_back(token);
-    }
+// Types, extensions and namespaces have functions in them.
+void visit_children(DeclReflection* declaration, std::set<std::string>& found) {
+  for (DeclReflection* child : declaration->getChildren()) visit(child, found);
+}
+
+void visit(DeclReflection* declaration, std::set<std::string>& found) {
+  switch (declaration->getKind()) {
+    case DeclReflection::Kind::Func: visit_function(declaration->asFunction(), found); break;
+    case DeclReflection::Kind::Generic:
+      if (DeclReflection* inner = declaration->asGeneric()->getInnerDecl()) visit(inner, found);
+      break;
+    default: visit_children(declaration, found);
   }
+}
 
-  // Attributes stand in one or more [...] before a declaration; derivatives may also be given away from it, by
-  // [BackwardDerivativeOf(f)] and [ForwardDerivativeOf(f)].
-  std::map<std::string, bool> run() {
-    while (at_ < code_.size()) {
-      if (code_[at_].text == "[" && starts_declaration()) {
-        take_declaration();
-      } else {
-        ++at_;
-      }
-    }
-    std::map<std::string, bool> found;
-    for (const auto& [name, inlined] : backward_only_) {
-      if (forward_elsewhere_.count(name) == 0) found.emplace(name, inlined);
-    }
-    for (const std::string& name : backward_elsewhere_) {  // what attributes that one has is not known here
-      if (forward_elsewhere_.count(name) + forward_.count(name) == 0) found.insert_or_assign(name, true);
-    }
-    return found;
-  }
-
- private:
-  bool starts_declaration() const {
-    if (at_ == 0) return true;
-    const std::string_view before = code_[at_ - 1].text;
-    return before == ";" || before == "}" || before == "{" || before == "]" || before == ")";
-  }
-
-  void take_declaration() {
-    bool own_backward = false, own_forward = false, inlined = false;
-    while (at_ < code_.size() && code_[at_].text == "[") {
-      int depth = 0;
-      for (; at_ < code_.size(); ++at_) {
-        const std::string_view text = code_[at_].text;
-        if (text == "[") ++depth;
-        if (text == "]" && --depth == 0) break;
-        if (text == "BackwardDerivative") own_backward = true;
-        if (text == "ForwardDerivative") own_forward = true;
-        if (text == "ForceInline" || text == "__unsafeForceInlineEarly") inlined = true;
-        if (text == "BackwardDerivativeOf") backward_elsewhere_.insert(argument());
-        if (text == "ForwardDerivativeOf") forward_elsewhere_.insert(argument());
-      }
-      ++at_;
-    }
-    if (!own_backward && !own_forward) return;
-    if (own_forward) {
-      forward_.insert(declared_name());
-    } else {
-      backward_only_[declared_name()] |= inlined;
-    }
-  }
-
-  // f of `BackwardDerivativeOf(f)`.
-  std::string argument() const { return at_ + 2 < code_.size() ? std::string(code_[at_ + 2].text) : ""; }
-
-  // The last identifier before the parameter list, outside the <...> of types and of type parameters.
-  std::string declared_name() const {
-    std::string_view name = "?";
-    int depth = 0;
-    for (size_t i = at_; i < code_.size() && !(depth == 0 && code_[i].text == "("); ++i) {
-      if (code_[i].text == "<") ++depth;
-      if (code_[i].text == ">") --depth;
-      if (depth == 0 && code_[i].kind == TokenKind::Identifier) name = code_[i].text;
-    }
-    return std::string(name);
-  }
-
-  std::vector<Token> code_;
-  size_t at_ = 0;
-  std::map<std::string, bool> backward_only_;
-  std::set<std::string> forward_, backward_elsewhere_, forward_elsewhere_;
-};
+bool is_identifier(const std::string& name) {
+  return !name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+                              std::string::npos;
+}
 
 }  // namespace
 
-std::map<std::string, bool> find_backward_only(std::string_view source) { return Search(source).run(); }
+std::set<std::string> backward_only_functions(slang::ISession* session) {
+  std::set<std::string> found;
+  for (SlangInt i = 0; i < session->getLoadedModuleCount(); ++i) {
+    slang::IModule* module = session->getLoadedModule(i);
+    if (std::string_view(module->getName()) == kLibraryModule) continue;
+    if (DeclReflection* declarations = module->getModuleReflection()) visit_children(declarations, found);
+  }
+  return found;
+}
 
-bool calls_function(std::string_view emitted, const std::string& name) {
+bool may_hide_derivatives(std::string_view source) {
+  for (const Token& token : split_tokens(source)) {
+    if (token.kind != TokenKind::Identifier && token.kind != TokenKind::Directive) continue;
+    for (const char* word : {"ForceInline", "__unsafeForceInlineEarly", "BackwardDerivativeOf"}) {
+      if (token.text.find(word) != std::string_view::npos) return true;
+    }
+  }
+  return false;
+}
+
+bool may_call(std::string_view emitted, const std::string& name) {
+  if (!is_identifier(name)) return true;
   for (const Token& token : split_tokens(emitted)) {
     if (token.kind != TokenKind::Identifier) continue;
     const size_t number = token.text.find_last_not_of("0123456789");

@@ -2,17 +2,24 @@
 // of zeros, or none at all, without a word. So the forward derivative of what calls one must be refused.
 #pragma once
 
-#include <map>
+#include <slang.h>
+
+#include <set>
 #include <string>
 #include <string_view>
 
 namespace torch_slang {
 
-// Such functions of a source text by name, and whether they are inlined early: calls of those cannot be seen.
-std::map<std::string, bool> find_backward_only(std::string_view source);
+// Such functions, by name, in the user's modules of a session: as Slang's reflection shows them, so whatever macros and
+// conditions are around them. (Our attributes stand beside Slang's: Note [kernel attributes].)
+std::set<std::string> backward_only_functions(slang::ISession* session);
 
-// Whether the text that Slang has emitted for a kernel calls the function `name` of the source: emitted names have a number
-// behind them, and those of methods their type in front.
-bool calls_function(std::string_view emitted, const std::string& name);
+// Whether a source text may hide calls, or derivatives: functions that are inlined early leave no name behind, and
+// [BackwardDerivativeOf(f)] stands away from f.
+bool may_hide_derivatives(std::string_view source);
+
+// Whether the text that Slang has emitted for a kernel may call the function `name` of the source: emitted names have a
+// number behind them, and those of methods their type in front. Operators are named otherwise there: any may be called.
+bool may_call(std::string_view emitted, const std::string& name);
 
 }  // namespace torch_slang

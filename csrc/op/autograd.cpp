@@ -49,7 +49,7 @@ int requiring_grad(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> a
 }
 
 // Mutated arguments get a new version, as after PyTorch's own in-place ops.
-void bump_versions(const c10::OperatorHandle& handle, const std::vector<c10::IValue>& arguments) {
+void bump_versions(const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue> arguments) {
   const auto& schema = handle.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto* alias = schema[i].alias_info();
@@ -67,9 +67,8 @@ void call_launch(const Operator& op, OpKind kind, const c10::OperatorHandle& han
               " requires grad, but a launch op is not differentiable: ",
               op.signature(OpKind::Forward) != nullptr ? "call " + op.qualified(OpKind::Forward) + ", or " : "",
               "launch under torch.no_grad()");
-  const std::vector<c10::IValue> arguments(view.begin(), view.end());
+  bump_versions(handle, view);  // a launch that ends in an error may have written too
   redispatch(handle, keys, stack);
-  bump_versions(handle, arguments);
 }
 
 // The derivative of a derivative: an error, but only once somebody asks for it.

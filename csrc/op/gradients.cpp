@@ -73,6 +73,7 @@ void Gradients::want(int leaf, const at::Tensor& target) {
       item.memory = at::zeros(sizes_of(item), arguments_.options(op_, leaf));
     } else if (leaf_of(item).kind == LeafKind::Value) {  // a pointer: no strides, and on the kernel's device
       item.memory = target.to(arguments_.device).contiguous();
+      check_alone(item);
     } else {
       item.memory = target;
     }
@@ -81,6 +82,18 @@ void Gradients::want(int leaf, const at::Tensor& target) {
     launcher_.note_written(target);
   }
   items_.push_back(std::move(item));
+}
+
+// A copy that goes back whole would undo what was added through another argument that shares the memory.
+void Gradients::check_alone(const Item& item) const {
+  if (!item.target.defined() || item.memory.is_same(item.target)) return;
+  for (size_t i = 0; i < arguments_.gradients.size(); ++i) {
+    const at::Tensor& other = arguments_.gradients[i];
+    if (!other.defined() || static_cast<int>(i) == item.leaf) continue;
+    TORCH_CHECK(!may_overlap(item.target, other), op_.qualified(kind_), ": the gradients of ", leaf_of(item).name, " and ",
+                op_.function.leaves[i].name, " share memory, but one of them must be copied for the kernel, since its "
+                "dtype, strides or device do not suit it: give each its own");
+  }
 }
 
 void Gradients::give(int leaf, const at::Tensor& gradient) {
@@ -119,6 +132,7 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
 void Gradients::check_deterministic(const Item& item, const LoadedKernel& loaded, uint64_t threads) const {
   const Leaf& leaf = leaf_of(item);
   if (!loaded.gradients[item.leaf].added || threads <= 1) return;
+  if (leaf.accumulation == Accumulation::Recorded && !item.is_taken) return;  // what finds no place is counted
   if (leaf.kind == LeafKind::Value) {
     return alert(op_.qualified(kind_), c10::str("the gradient of ", leaf.name, " is a sum over threads in whatever order they "
                                                 "come. Pass it as a view, DiffTensorViewASR<T, N>, or as a constant"));
@@ -140,6 +154,7 @@ void Gradients::make_memory(Item& item, uint64_t threads) {
   if (item.is_taken) {
     const at::Tensor start = item.target.defined() ? item.target : at::zeros(sizes_of(item), options);
     item.memory = start.to(options, /*non_blocking=*/false, /*copy=*/item.is_given).contiguous();
+    if (!item.is_given) check_alone(item);
     return;
   }
   if (leaf_of(item).accumulation == Accumulation::Recorded) {

@@ -58,6 +58,7 @@ class Gradients {
   at::TensorOptions options_to_add_in(const Item& item) const;
   c10::IntArrayRef sizes_of(const Item& item) const;
   void check_deterministic(const Item& item, const LoadedKernel& loaded, uint64_t threads) const;
+  void check_alone(const Item& item) const;
   void make_memory(Item& item, uint64_t threads);
   void make_records(Item& item, uint64_t threads);
   void set_slots(const Item& item);

@@ -119,11 +119,17 @@ void KernelTable::prefetch(std::shared_ptr<const Operator> op, const KernelKey& 
 
 std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<ElementType>& types,
                                                               c10::Device device) {
+  return wait_for_backward(types, device, nullptr);
+}
+
+std::shared_ptr<const LoadedKernel> KernelTable::wait_for_backward(const std::vector<ElementType>& types,
+                                                                   c10::Device device, const KernelKey* own) {
   Future future;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const Entry& entry : entries_) {
       if (entry.key.kind != OpKind::Backward || entry.key.device != device || entry.key.types != types) continue;
+      if (own != nullptr && entry.key == *own) return nullptr;
       future = entry.future;
       break;
     }
@@ -136,38 +142,37 @@ std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<
   }
 }
 
-// Which inputs have no memory is decided once, by the variant that was asked for first: a graph may have been recorded
-// without them, and another variant, in which the compiler did not find out, must do without them too.
-std::shared_ptr<const LoadedKernel> KernelTable::first_backward(const KernelKey& key) {
-  if (key.kind != OpKind::Backward) return nullptr;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const Entry& entry : entries_) {
-      if (entry.key.kind != OpKind::Backward || entry.key.device != key.device || entry.key.types != key.types) continue;
-      if (entry.key == key) return nullptr;  // this is the first
-      break;
-    }
-  }
-  return any_backward(key.types, key.device);
-}
-
 KernelTable::Compiled KernelTable::compile(const Operator& op, const KernelKey& key, const KnownUse& known) const {
   Backend& backend = backend_for(key.device.type());
   KernelSource source = specialize(op, key, known, options_);
   Compiled compiled;
+  if (source.checks == Checks::None) {
+    compiled.kernel = compiled.facts = backend.load(source, key.device);
+    return compiled;
+  }
+  KernelSource unchecked = source;
+  unchecked.checks = Checks::None;
+  const auto load_unchecked = [&] { return backend.load(unchecked, key.device); };
+  std::future<std::shared_ptr<const Kernel>> facts;
+  if (direction_of(key.kind) == Direction::Backward) facts = std::async(std::launch::async, load_unchecked);
   compiled.kernel = compiled.facts = backend.load(source, key.device);
   const auto& marks = compiled.kernel->marks();
   const bool writes = std::any_of(marks.begin(), marks.end(), [](const auto& mark) { return mark.starts_with("writes "); });
-  if (source.checks == Checks::All || (source.checks != Checks::None && writes)) {
-    source.checks = Checks::None;
-    compiled.facts = backend.load(source, key.device);
+  if (facts.valid()) {
+    compiled.facts = facts.get();
+  } else if (writes) {
+    compiled.facts = load_unchecked();
   }
   return compiled;
 }
 
 std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) {
   KnownUse known;
-  if (const auto first = first_backward(key)) known.unused = first->unused;
+  // Which inputs have no memory is decided once, by the variant that was asked for first: a graph may have been recorded
+  // without them, and another variant, in which the compiler did not find out, must do without them too.
+  if (key.kind == OpKind::Backward) {
+    if (const auto first = wait_for_backward(key.types, key.device, &key)) known.unused = first->unused;
+  }
   Compiled compiled = compile(op, key, known);
   check_written_views(op, key, *compiled.facts);
   auto loaded = std::make_shared<LoadedKernel>();

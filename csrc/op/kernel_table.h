@@ -86,14 +86,16 @@ class KernelTable {
   const Entry* find(const KernelKey& key) const;
   void fulfil(const Operator& op, const KernelKey& key, std::promise<std::shared_ptr<const LoadedKernel>>& promise);
   void forget(const KernelKey& key);
-  // Checks take addresses and branch, which hides from the compiler what the code otherwise shows: so the marks of a
-  // kernel with all checks, or that seem to say too much, are those of the same kernel without any.
+  // Checks add branches, which hide from the compiler what the code otherwise shows, so that marks say too much: those that
+  // count are the marks of the same kernel without checks. A forward has one alone, and is looked at again only for it.
   struct Compiled {
     std::shared_ptr<const Kernel> kernel;
     std::shared_ptr<const Kernel> facts;  // whose marks count
   };
   Compiled compile(const Operator& op, const KernelKey& key, const KnownUse& known) const;
-  std::shared_ptr<const LoadedKernel> first_backward(const KernelKey& key);
+  // The first backward for these types on this device; null if there is none, or if it is `own`.
+  std::shared_ptr<const LoadedKernel> wait_for_backward(const std::vector<ElementType>& types, c10::Device device,
+                                                        const KernelKey* own);
   std::shared_ptr<const LoadedKernel> load(const Operator& op, const KernelKey& key);
 
   const KernelOptions options_;

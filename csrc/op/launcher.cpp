@@ -60,11 +60,6 @@ bool store_number(ElementType type, char* to, const c10::IValue& value) {
   TORCH_INTERNAL_ASSERT(false, "unknown element type");
 }
 
-// torch's own answer is "too hard" for tensors with gaps, even of different storages.
-bool may_overlap(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_alias_of(b) && at::get_overlap_status(a, b) != at::MemOverlapStatus::No;
-}
-
 bool same_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
          a.scalar_type() == b.scalar_type();

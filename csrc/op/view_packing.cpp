@@ -1,5 +1,6 @@
 #include "op/view_packing.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -70,6 +71,11 @@ c10::ScalarType scalar_type(ElementType type) {
     case ElementType::Bool: return c10::kBool;
   }
   TORCH_INTERNAL_ASSERT(false, "unknown element type");
+}
+
+// torch's own answer is "too hard" for tensors with gaps, even of different storages.
+bool may_overlap(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_alias_of(b) && at::get_overlap_status(a, b) != at::MemOverlapStatus::No;
 }
 
 void check_visible_rank(const std::string& op, const Leaf& leaf, size_t rank, c10::SymIntArrayRef shape) {

@@ -27,6 +27,9 @@ struct ViewCut {
   size_t element = 0;    // trailing element dimensions
 };
 
+// Whether an element of one may be an element of the other.
+bool may_overlap(const at::Tensor& a, const at::Tensor& b);
+
 // Throws, naming op and argument, for a rank that kernels cannot see, or a size that uint indices do not reach.
 void check_visible_rank(const std::string& op, const Leaf& leaf, size_t rank, c10::SymIntArrayRef shape);
 void check_visible_size(const std::string& op, const Leaf& leaf, size_t dimension, int64_t size);

@@ -32,9 +32,29 @@ TSL_INLINE Place<2> place_of(uint2 at) { return {{at.x, at.y}}; }
 TSL_INLINE Place<3> place_of(uint3 at) { return {{at.x, at.y, at.z}}; }
 TSL_INLINE Place<4> place_of(uint4 at) { return {{at.x, at.y, at.z, at.w}}; }
 
-TSL_COLD void note_fault(TslFault* first, TslFault fault) {
-  if (!first || compare_and_swap(&first->kind, uint(kTslNoFault), fault.kind) != kTslNoFault) return;
-  *first = fault;
+// Two words in one: a call with few arguments keeps the code around it small, and quick to compile.
+TSL_INLINE ulonglong both(uint low, uint high) { return ulonglong(high) << 32 | low; }
+
+// `what`: the view's number, the dimension in 8 bits above, the kind above those. `sizes`: size and other. The rest: thread
+// and block, two by two.
+template <int kCount>
+TSL_COLD void note_fault(TslFault* first, ulonglong at, ulonglong what, ulonglong sizes, Place<kCount> place, ulonglong thread_xy,
+                         ulonglong thread_z_block_x, ulonglong block_yz) {
+  if (!first || compare_and_swap(&first->kind, uint(kTslNoFault), uint(what >> 40)) != kTslNoFault) return;
+  first->view = int(uint(what));
+  first->dimension = int(uint(what >> 32) & 255u);
+  first->count = kCount;
+  for (int i = 0; i < kCount; ++i) first->index[i] = place.index[i];
+  first->size = uint(sizes);
+  first->other = uint(sizes >> 32);
+  first->file = uint(at >> 32);
+  first->line = uint(at);
+  first->thread[0] = uint(thread_xy);
+  first->thread[1] = uint(thread_xy >> 32);
+  first->thread[2] = uint(thread_z_block_x);
+  first->block[0] = uint(thread_z_block_x >> 32);
+  first->block[1] = uint(block_yz);
+  first->block[2] = uint(block_yz >> 32);
   __threadfence();
 }
 
@@ -42,23 +62,9 @@ template <int kCount>
 TSL_INLINE void report(const TensorView& view, const Place<kCount>& at, TslFaultKind kind, int dimension, uint size, uint other) {
   if (!view.kernel) return;
   const KernelBase& kernel = *view.kernel;
-  TslFault fault{};
-  fault.kind = kind;
-  fault.view = view.id;
-  fault.dimension = dimension;
-  fault.count = kCount;
-  for (int i = 0; i < kCount; ++i) fault.index[i] = at.index[i];
-  fault.size = size;
-  fault.other = other;
-  fault.file = uint(kernel.tsl_at >> 32);
-  fault.line = uint(kernel.tsl_at);
-  fault.thread[0] = kernel.threadIdx.x;
-  fault.thread[1] = kernel.threadIdx.y;
-  fault.thread[2] = kernel.threadIdx.z;
-  fault.block[0] = kernel.blockIdx.x;
-  fault.block[1] = kernel.blockIdx.y;
-  fault.block[2] = kernel.blockIdx.z;
-  note_fault(kernel.args.header.fault, fault);
+  note_fault(kernel.args.header.fault, kernel.tsl_at, both(uint(view.id), uint(kind) << 8 | uint(dimension)), both(size, other), at,
+             both(kernel.threadIdx.x, kernel.threadIdx.y), both(kernel.threadIdx.z, kernel.blockIdx.x),
+             both(kernel.blockIdx.y, kernel.blockIdx.z));
 }
 
 // A dimension that the view lacks counts as one of size 1.

@@ -86,7 +86,7 @@ template <class T> TSL_INLINE bool is_kept_whole(int way) {
 
 // What a gradient's slots say (Note [gradient slots] in abi.h).
 TSL_INLINE ulonglong gradient_slot(const TslArgs& args, const TensorView& view, int which, ulonglong otherwise) {
-  return view.gradient_slot < 0 ? otherwise : args.slots[view.gradient_slot + which];
+  return view.gradient_slot == 0 ? otherwise : args.slots[view.gradient_slot - 1 + which];
 }
 
 TSL_INLINE uint replicas_of(const TslArgs& args, const TensorView& view, int way) {

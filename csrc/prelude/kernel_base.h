@@ -96,16 +96,16 @@ struct KernelBase {
   template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int way) const {
     if (!wanted(view, index) || !check_owner(view, index, false, true)) return;
     if (is_kept_whole<T>(way)) {
-      T sum = view.load<T>(index);
+      T sum = whole<T>(view, index);
       each_number(view, kAtomic, reinterpret_cast<unsigned char*>(&sum), amount, Add{});
-      view.store<T>(index, sum);
+      put_whole(view, index, sum);
     } else {
       each_number(view, way, view.address_of<unsigned char>(index), amount, Add{});
     }
   }
   template <class T, class Index> TSL_INLINE void tsl_set(const TensorView& view, Index index, T amount, int way) const {
     if (!wanted(view, index) || !check_owner(view, index, false, false)) return;
-    if (is_kept_whole<T>(way)) view.store<T>(index, amount);
+    if (is_kept_whole<T>(way)) put_whole(view, index, amount);
     else each_number(view, way, view.address_of<unsigned char>(index), amount, Set{});
   }
   template <class T, class Index> TSL_INLINE T tsl_take(const TensorView& view, Index index, int way) const {
@@ -121,17 +121,17 @@ struct KernelBase {
   // Leaves the gradient as it is: a mark only where there may be more of it than is here.
   template <class T, class Index> TSL_INLINE T tsl_take_once(const TensorView& view, Index index, int way) const {
     if (!wanted(view, index) || !check_owner(view, index, true, false)) return T{};
-    if (way == kAtomic) return view.load<T>(index);
+    if (way == kAtomic) return whole<T>(view, index);
     mark_take(view.id);
     return take_from<T>(args, view, way, view.address_of<unsigned char>(index), Read{});
   }
 
   // Tangents of views.
   template <class T, class Index> TSL_INLINE T tsl_get(const TensorView& view, Index index) const {
-    return wanted(view, index) ? view.load<T>(index) : T{};
+    return wanted(view, index) ? whole<T>(view, index) : T{};
   }
   template <class T, class Index> TSL_INLINE void tsl_put(const TensorView& view, Index index, T tangent) const {
-    if (wanted(view, index)) view.store<T>(index, tangent);
+    if (wanted(view, index)) put_whole(view, index, tangent);
   }
 
   // Fills the places that the thread has left in the record of view k, whose elements' sums have so many bytes (a multiple
@@ -152,6 +152,14 @@ struct KernelBase {
   }
 
  private:
+  // An element of a gradient that is there: without the marks that loads and stores of views leave.
+  template <class T, class Index> static TSL_INLINE T whole(const TensorView& view, Index index) {
+    return read_element(view.address_of<T>(index), view.aligned, /*constant=*/false);
+  }
+  template <class T, class Index> static TSL_INLINE void put_whole(const TensorView& view, Index index, T value) {
+    write_element(view.address_of<T>(index), value, view.aligned);
+  }
+
   template <class T, class Index, class Amounts>
   TSL_INLINE void accumulate(const TensorView& view, Index index, T amount, int way, Amounts amounts) {
     with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
@@ -167,9 +175,8 @@ struct KernelBase {
           for (int i = 0; i < kCount; ++i) place[i] = sums[i];
           return;
         }
-      } else {
-        mark_add(view.id);
       }
+      mark_add(view.id);
       unsigned char* element = view.address_of<unsigned char>(index);
       if (way == kReplicated) {
         const uint number = amounts.number_among_adders(thread_number());

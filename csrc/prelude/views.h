@@ -23,7 +23,7 @@ struct TensorView;
 namespace tsl {
 // What numbers are, in the order of ElementType in program.h.
 enum Scalar {
-  kUnknown = -1,
+  kUnknown,  // zero, as in the views of zeros that emitted text makes: what is tested then vanishes with them
   kFloat16, kBFloat16, kFloat32, kFloat64, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64, kBool
 };
 
@@ -47,7 +47,7 @@ struct TensorView {
   uint dimensionCount;
   int id;
   tsl::Scalar scalar;  // that elements are made of
-  int gradient_slot;   // -1: no gradient
+  int gradient_slot;   // the first one's number plus one; 0: no gradient
   bool absent, readonly, aligned;
 #if TSL_CHECKS
   const tsl::KernelBase* kernel;  // the thread that looks through this view
@@ -71,7 +71,7 @@ struct TensorView {
     return reinterpret_cast<T*>(data + offset(index...));
   }
 
-  TSL_INLINE bool is_missing() const { return absent || (gradient_slot >= 0 && data == nullptr); }
+  TSL_INLINE bool is_missing() const { return absent || (gradient_slot > 0 && data == nullptr); }
 
   TSL_INLINE ulonglong element_count() const {
     ulonglong count = 1;
@@ -85,6 +85,7 @@ struct TensorView {
   // What emitted text takes for atomic operations, which must go somewhere.
   template <class T, class... Index> TSL_INLINE T* data_ptr_at(Index... index) const {
     note_type<T>();
+    if (gradient_slot > 0) tsl::mark_add(id);  // the user's own derivative does what it likes
     return is_missing() || !inside(index...) ? tsl::spare_place<T>(id) : address_of<T>(index...);
   }
   template <class T, class... Index> TSL_INLINE T load(Index... index) const;
@@ -95,7 +96,7 @@ struct TensorView {
  private:
   template <class T> TSL_INLINE void note_type() const {
     constexpr tsl::Scalar kTaken = tsl::kScalarOf<typename tsl::NumbersOf<T>::type>;
-    if (kTaken != tsl::kUnknown && scalar != tsl::kUnknown && gradient_slot >= 0 && scalar != kTaken) tsl::mark_retype(id);
+    if (kTaken != tsl::kUnknown && scalar != tsl::kUnknown && gradient_slot > 0 && scalar != kTaken) tsl::mark_retype(id);
   }
 
 #define TSL_EACH_INDEX(R, name)                                                                                          \
@@ -251,8 +252,6 @@ TSL_INLINE TensorView present_view(const TslArgs& args, int k) {
   }
   view.dimensionCount = from.dimensionCount;
   view.id = k;
-  view.scalar = kUnknown;
-  view.gradient_slot = -1;
   return view;
 }
 
@@ -272,8 +271,6 @@ TSL_INLINE TensorView dense_view(const TslArgs& args, int k, Sizes... sizes) {
   }
   view.dimensionCount = kRank;
   view.id = k;
-  view.scalar = kUnknown;
-  view.gradient_slot = -1;
   return view;
 }
 
@@ -300,7 +297,7 @@ TSL_INLINE TensorView of_scalars(TensorView view, Scalar scalar) {
   return view;
 }
 TSL_INLINE TensorView gradient(TensorView view, int first_slot) {
-  view.gradient_slot = first_slot;
+  view.gradient_slot = first_slot + 1;
   return view;
 }
 TSL_INLINE TensorView aligned(TensorView view) {

@@ -1,10 +1,11 @@
-"""Which gradient view to choose: the backward of each mode where all threads read one element, gather, or have their own.
+"""Which gradient view to choose: the backward of each where all threads read one element, gather, or have their own.
 
 Times are of the whole backward operator: clearing and allocating memory, the kernel, and what follows it.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -64,7 +65,7 @@ def title_of(mode: tuple[str, str]) -> str:
 def measure(mode: tuple[str, str], kernel: str, expected: torch.Tensor, *arguments: torch.Tensor) -> float:
     operator = backward(mode, kernel)
     torch.testing.assert_close(operator(*arguments, [True]), expected, rtol=1e-3, atol=1e-3 * len(arguments[0]) ** 0.5)
-    return milliseconds(lambda: operator(*arguments, [True]))
+    return milliseconds(functools.partial(operator, *arguments, [True]))
 
 
 def one_element(quick: bool) -> None:
@@ -75,7 +76,7 @@ def one_element(quick: bool) -> None:
         w = torch.randn(1, device=device())
         expected = (grad * x).sum(0, keepdim=True)
         times = [measure(mode, "fixed", expected, grad, w, x) for mode in modes]
-        rows.append([count, *times, milliseconds(lambda: (grad * x).sum())])  # noqa: B023  (called at once)
+        rows.append([count, *times, milliseconds(lambda: (grad * x).sum())])  # noqa: B023, PLW0108  (called at once)
     print_table(
         f"all threads read one element, on {device()}, ms",
         ["threads", *(title_of(m) for m in modes), "eager (grad * x).sum()"],
@@ -96,7 +97,7 @@ def gathers(quick: bool) -> None:
         times = [measure(mode, "gather", expected, grad, w, index, x) for mode in modes]
         sort = backward(RECORDED, "gather")
         torch.use_deterministic_algorithms(True)
-        sorted_time = milliseconds(lambda: sort(grad, w, index, x, [True]))  # noqa: B023
+        sorted_time = milliseconds(functools.partial(sort, grad, w, index, x, [True]))
         torch.use_deterministic_algorithms(False)
         eager = milliseconds(lambda: torch.zeros_like(w).index_add_(0, wide, grad * x))  # noqa: B023
         rows.append([f"2^{bits}", *times, sorted_time, eager])

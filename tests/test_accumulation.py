@@ -75,15 +75,16 @@ def test_modes_agree_on_strided_and_expanded_tensors(body: str, device: torch.de
     case = CASES[body, "aa"]
     args = []
     for value in case.args(device):
-        if isinstance(value, Tensor) and value.is_floating_point():
-            room = torch.zeros(*value.shape, 2, dtype=value.dtype, device=device)
-            room[..., 0] = value.detach()
-            strided = room[..., 0]
-            if value.dim() == 1 or body in ("uniform", "once"):
-                value = strided.requires_grad_()
-            else:  # the numbers of an element must be packed, the elements need not
-                value = torch.cat([strided, strided], dim=1)[:, : value.shape[1]].requires_grad_()
-        args.append(value)
+        if not (isinstance(value, Tensor) and value.is_floating_point()):
+            args.append(value)
+            continue
+        room = torch.zeros(*value.shape, 2, dtype=value.dtype, device=device)
+        room[..., 0] = value.detach()
+        strided = room[..., 0]
+        if value.dim() == 2 and body not in ("uniform", "once"):
+            # The numbers of an element must be packed, the elements need not.
+            strided = torch.cat([strided, strided], dim=1)[:, : value.shape[1]]
+        args.append(strided.requires_grad_())
     result = case.op(*args)
     seed = torch.tensor(0.5, dtype=result.dtype, device=device).expand_as(result)
     runs = [backward_of(body, mode, args, seed) for mode in MODES]
@@ -101,7 +102,8 @@ def test_replicas_and_records_of_halves_are_rounded_once(dtype: torch.dtype, dev
     seed = torch.ones(count, dtype=dtype, device=device)
     for mode in ("r", "asr"):
         (gradient,) = backward_of("gather", mode, [table, index], seed)
-        assert gradient.dtype == dtype and gradient.tolist() == [2.0 * count, 0, 0, 0, 0]
+        assert gradient.dtype == dtype
+        assert gradient.tolist() == [2.0 * count, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -110,7 +112,9 @@ def test_narrower_types_agree_with_float64(mode: str, dtype: torch.dtype, device
     for body in ("gather", "fixed", "uniform", "once", "stencil"):
         case = CASES[body, mode]
         args = case.args(device, dtype)
-        exact = [a.detach().double().requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a for a in args]
+        exact = [
+            a.detach().double().requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a for a in args
+        ]
         result, expected = case.op(*args), case.reference(*exact)
         seed = torch.linspace(-1, 1, len(result), device=device)
         wanted = [a for a in args if a.requires_grad]
@@ -135,7 +139,8 @@ def test_a_launched_backward_adds_to_what_is_there(mode: str, device: torch.devi
         launch((table, room[:, 0]), index, (result, seed), launchBlockSize=4, launchGridSize=3)
         expected = torch.zeros(5, dtype=torch.float64, device=device).index_add_(0, index, 2 * table[index].double())
         torch.testing.assert_close(room[:, 0].double(), 3 + expected, rtol=4e-3, atol=4e-3)
-        assert not seed.any() and room[:, 1].tolist() == [3] * 5
+        assert not seed.any()
+        assert room[:, 1].tolist() == [3] * 5
 
 
 @pytest.mark.parametrize("mode", ["r", "asr"])
@@ -183,8 +188,7 @@ def test_memory_that_runs_out_leaves_everything_usable(view: str, device: torch.
     module = torch_slang.load(source=HUGE.replace("VIEW", view), name=name, namespace=name)
     count = 1 << 29  # replicas of 128 TiB, records of 384 TiB
     x = torch.empty(1, device=device).expand(count)
-    with pytest.raises(RuntimeError, match="(?i)memory|allocate"):
-        getattr(torch.ops, name).huge_backward(torch.empty(1, device=device).expand(count)[:8], x[:8], [True])
+    with pytest.raises(RuntimeError, match=r"(?i)memory|allocate"):
         getattr(torch.ops, name).huge_backward(x, x, [True])
     small = torch.ones(8, device=device, requires_grad=True)
     module.huge(small).sum().backward()

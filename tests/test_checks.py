@@ -142,7 +142,8 @@ def test_promises_that_are_kept_pass(name: str, body: str, expected: list, devic
 
 RECORDS = """
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
-void records([Shape("M")] DiffTensorViewASR<float, 1> x, [Shape("N")] TensorView<float> w, [Out("N")] DiffTensorView<float> y)
+void records(
+    [Shape("M")] DiffTensorViewASR<float, 1> x, [Shape("N")] TensorView<float> w, [Out("N")] DiffTensorView<float> y)
 {
     uint i = cudaGlobalIdx().x;
     if (i < w.size(0)) y[i] = x[0] * w[i] + x[1];

@@ -59,7 +59,9 @@ def test_kernels_compile_for_a_gpu(file: str) -> None:
                     module._handle.cubin(name, kind, types)
                 continue
             if kind == "fwd" and (file, name) in ONLY_BACKWARD:
-                with pytest.raises(torch_slang.CompileError, match=r"\[BackwardDerivative\] and no \[ForwardDerivative\]"):
+                with pytest.raises(
+                    torch_slang.CompileError, match=r"\[BackwardDerivative\] and no \[ForwardDerivative\]"
+                ):
                     module._handle.cubin(name, kind, types)
                 continue
             for dense in (True, False) if kind != "fwd" else (True,):

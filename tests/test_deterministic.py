@@ -61,7 +61,7 @@ def test_sums_without_an_order_raise(name: str, view: str, hint: str, device: to
     message = rf"^deterministic::{name}_backward does not have a deterministic implementation.*{hint}"
     with pytest.raises(RuntimeError, match=message):
         y.sum().backward(retain_graph=True)
-    assert table.grad is None and w.grad is None
+    assert (table.grad, w.grad) == (None, None)
     torch.use_deterministic_algorithms(True, warn_only=True)
     with pytest.warns(UserWarning, match=message):
         y.sum().backward()
@@ -115,8 +115,8 @@ def test_a_record_that_is_too_short_raises(device: torch.device) -> None:
     y = kernel(table, index, w)
     with pytest.raises(
         RuntimeError,
-        match=r"^deterministic::short_record_backward .*: 500 additions to the gradient of table found no place among the 1 "
-        r"that DiffTensorViewASR<T, N> gives each thread, and were made atomically. Use a larger N",
+        match=r"^deterministic::short_record_backward .*: 500 additions to the gradient of table found no place "
+        r"among the 1 that DiffTensorViewASR<T, N> gives each thread, and were made atomically. Use a larger N",
     ):
         y.sum().backward()
 

@@ -171,8 +171,12 @@ void branches([Shape("N")] VIEW x, [Shape("N")] DiffTensorView<double> w, [Out("
 """
 
 
-@pytest.mark.parametrize("view", ["DiffTensorViewAA<double>", "DiffTensorViewR<double, 2>", "DiffTensorViewASR<double, 2>"])
-@pytest.mark.parametrize("loads", [("loadUniform", "loadUniform"), ("load", "loadUniform"), ("loadOnce", "loadUniform")])
+@pytest.mark.parametrize(
+    "view", ["DiffTensorViewAA<double>", "DiffTensorViewR<double, 2>", "DiffTensorViewASR<double, 2>"]
+)
+@pytest.mark.parametrize(
+    "loads", [("loadUniform", "loadUniform"), ("load", "loadUniform"), ("loadOnce", "loadUniform")]
+)
 def test_different_accesses_in_two_branches(view: str, loads: tuple[str, str], device: torch.device) -> None:
     name = "branches_" + "".join(c for c in view + loads[0] if c.isalnum())
     source = BRANCHES.replace("VIEW", view).replace("FIRST", loads[0]).replace("SECOND", loads[1])
@@ -202,7 +206,8 @@ def test_atomics_of_the_users_own_have_no_order(device: torch.device) -> None:
         float before;
         x.diff.diff.InterlockedAdd(i, 3 * x.primal[i] * x.primal[i] * d, before);
     }
-    [BackwardDerivative(cube_backward)] float cube(DiffTensorView<float> x, uint i) { return x.primal[i] * x.primal[i] * x.primal[i]; }
+    [BackwardDerivative(cube_backward)]
+    float cube(DiffTensorView<float> x, uint i) { return x.primal[i] * x.primal[i] * x.primal[i]; }
     [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
     void cubes([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y)
     {
@@ -269,8 +274,11 @@ void product_backward(inout DifferentialPair<Number> a, inout DifferentialPair<N
 [Differentiable] double cube(double x) { Number n; n.v = x; Number r = n * n * n; return r.v; }
 """
 METHOD = """
-struct Powers { [BackwardDerivative(third_backward)] double third(double x) { return x * x * x; }
-                void third_backward(inout DifferentialPair<double> x, double d) { x = diffPair(x.p, 3 * x.p * x.p * d); } }
+struct Powers
+{
+    [BackwardDerivative(third_backward)] double third(double x) { return x * x * x; }
+    void third_backward(inout DifferentialPair<double> x, double d) { x = diffPair(x.p, 3 * x.p * x.p * d); }
+}
 [Differentiable] double cube(double x) { Powers p; return p.third(x); }
 """
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 from slangtorch_kernels import BLOCK, KERNELS, ONE, module, numbers
 
-import torch_slang
 import torch_slang.slangtorch as slangtorch
 
 

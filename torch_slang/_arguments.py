@@ -19,8 +19,9 @@ class Arguments:
     """The parameters of one operator of a kernel, in the order of the Slang source.
 
     ``flatten`` turns positional and keyword arguments into those of the operator. A struct is a mapping, a tuple or a
-    named tuple of its fields, or its fields under their flat names. Where a launch takes gradients (``_bwd``) or tangents
-    (``_fwd``), a differentiable tensor is a pair ``(value, gradient)``; alone, or with None, its gradient is unwanted.
+    named tuple of its fields, or its fields under their flat names. Where a launch takes gradients (``_bwd``) or
+    tangents (``_fwd``), a differentiable tensor is a pair ``(value, gradient)``; alone, or with None, its gradient is
+    unwanted.
     """
 
     def __init__(self, about: dict[str, Any], suffix: str, signature: str) -> None:

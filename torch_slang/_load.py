@@ -43,8 +43,8 @@ def load(
         annotations: shapes and launches for kernels whose source must stay as it is:
             ``{"kernel": {"x": "Shape(N)", "y": "Out(N)", "launch_total": ["N"], "block_size": [256]}}``.
         fast_math: lets the device compilers trade accuracy for speed.
-        debug: checks indices and the promises of ``loadFixed`` and its kin, and fills new outputs with NaN. False checks
-            nothing; None: ``TORCH_SLANG_DEBUG``, else indices on the CPU alone.
+        debug: checks indices and the promises of ``loadFixed`` and its kin, and fills new outputs with NaN. False
+            checks nothing; None: ``TORCH_SLANG_DEBUG``, else indices on the CPU alone.
 
     Loading the same module with the same options again does nothing while its text is unchanged, and reloads it after
     an edit. Other options with the same operator names need another ``namespace``.

@@ -116,19 +116,17 @@ class Module:
 class Kernel:
     """A kernel as a function: positional or keyword arguments in the order of the Slang source, outputs left out.
 
-    Its launches (``_launch``, and of its derivatives ``_fwd`` and ``_bwd``) take the outputs too, and then ``block_size``
-    and ``grid_size``, of one to three numbers each; calling the kernel itself with ``launchBlockSize=`` and
-    ``launchGridSize=`` is a launch as well. ``_bwd`` and ``_fwd`` take pairs ``(value, gradient)`` for differentiable
-    tensors: gradients are added to (those of stored elements taken and set to zero), tangents read and written. Its
+    Its launches (``_launch``, and of its derivatives ``_fwd`` and ``_bwd``) take the outputs too, and then
+    ``block_size`` and ``grid_size``, of one to three numbers each; calling the kernel itself with ``launchBlockSize=``
+    and ``launchGridSize=`` is a launch as well. ``_bwd`` and ``_fwd`` take pairs ``(value, gradient)`` for
+    differentiable tensors: gradients are added to (those of stored elements taken and set to zero), tangents read and written. Its
     ``_backward`` takes what the operator of that name takes.
 
     A struct parameter takes a mapping, a named tuple or a tuple of its fields (or its fields under their flat names, as
     the operator has them); a differentiable scalar takes a number or a 0-dimensional tensor.
     """
 
-    def __init__(
-        self, handle: Any, name: str, suffix: str, retired: set[str], launch: Kernel | None = None
-    ) -> None:
+    def __init__(self, handle: Any, name: str, suffix: str, retired: set[str], launch: Kernel | None = None) -> None:
         about = handle.describe(name)
         self.__name__ = name + suffix
         self._handle = handle

@@ -119,8 +119,8 @@ class Kernel:
     Its launches (``_launch``, and of its derivatives ``_fwd`` and ``_bwd``) take the outputs too, and then
     ``block_size`` and ``grid_size``, of one to three numbers each; calling the kernel itself with ``launchBlockSize=``
     and ``launchGridSize=`` is a launch as well. ``_bwd`` and ``_fwd`` take pairs ``(value, gradient)`` for
-    differentiable tensors: gradients are added to (those of stored elements taken and set to zero), tangents read and written. Its
-    ``_backward`` takes what the operator of that name takes.
+    differentiable tensors: gradients are added to (those of stored elements taken and set to zero), tangents read and
+    written. Its ``_backward`` takes what the operator of that name takes.
 
     A struct parameter takes a mapping, a named tuple or a tuple of its fields (or its fields under their flat names, as
     the operator has them); a differentiable scalar takes a number or a 0-dimensional tensor.

@@ -11,7 +11,9 @@ namespace torch_slang {
 
 namespace {
 
-std::string triple(const unsigned (&values)[3]) { return c10::str("(", values[0], ", ", values[1], ", ", values[2], ")"); }
+std::string triple(const unsigned (&values)[3]) {
+  return c10::str("(", values[0], ", ", values[1], ", ", values[2], ")");
+}
 
 std::string element(const std::string& view, const TslFault& fault) {
   std::string text = view + "[";
@@ -27,7 +29,8 @@ std::string file_name(const std::string& path) { return path.substr(path.rfind('
 FaultRecord::FaultRecord(const Operator& op, KernelKey key)
     : op_(op), key_(std::move(key)), exists_(op.options.checks(key_.device) != Checks::None) {
   if (!exists_ || key_.device.is_cpu()) return;
-  on_gpu_ = at::zeros({static_cast<int64_t>(sizeof(TslFault))}, at::TensorOptions().dtype(at::kByte).device(key_.device));
+  on_gpu_ =
+      at::zeros({static_cast<int64_t>(sizeof(TslFault))}, at::TensorOptions().dtype(at::kByte).device(key_.device));
 }
 
 TslFault* FaultRecord::address() {
@@ -39,7 +42,8 @@ std::string FaultRecord::view_name(int view) const {
   for (const Leaf& leaf : op_.function.leaves) {
     if (leaf.kind != LeafKind::View) continue;
     if (leaf.primal_view == view) return leaf.path;
-    if (leaf.diff_view == view) return (direction_of(key_.kind) == Direction::Jvp ? "tangent of " : "gradient of ") + leaf.path;
+    if (leaf.diff_view == view)
+      return (direction_of(key_.kind) == Direction::Jvp ? "tangent of " : "gradient of ") + leaf.path;
   }
   return "view " + std::to_string(view);
 }
@@ -62,16 +66,21 @@ void FaultRecord::check() {
   switch (fault.kind) {
     case kTslOutOfBounds:
       TORCH_CHECK_INDEX(false, what, ": index ", fault.index[std::min<int>(fault.dimension, kTslMaxDims - 1)],
-                        " is outside dimension ", fault.dimension, ", which has ", fault.size, " elements (", place, ")");
+                        " is outside dimension ", fault.dimension, ", which has ", fault.size, " elements (", place,
+                        ")");
     case kTslWrongRank:
-      TORCH_CHECK_INDEX(false, what, ": ", fault.count, fault.count == 1 ? " index" : " indices",
-                        " for a view of ", fault.size, fault.size == 1 ? " dimension (" : " dimensions (", place, ")");
+      TORCH_CHECK_INDEX(false, what, ": ", fault.count, fault.count == 1 ? " index" : " indices", " for a view of ",
+                        fault.size, fault.size == 1 ? " dimension (" : " dimensions (", place, ")");
     case kTslNotFixed:
-      TORCH_CHECK(false, what, ": loadFixed promises that all threads name the same element, but another thread of the "
-                  "wave names another one (", place, ")");
+      TORCH_CHECK(false, what,
+                  ": loadFixed promises that all threads name the same element, but another thread of the "
+                  "wave names another one (",
+                  place, ")");
     default:
-      TORCH_CHECK(false, what, ": this element was promised to one thread alone, once (loadUniform: to one thread), but "
-                  "thread ", fault.other, " of the launch has used it before (", place, ")");
+      TORCH_CHECK(false, what,
+                  ": this element was promised to one thread alone, once (loadUniform: to one thread), but "
+                  "thread ",
+                  fault.other, " of the launch has used it before (", place, ")");
   }
 }
 

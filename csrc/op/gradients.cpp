@@ -90,8 +90,9 @@ void Gradients::check_alone(const Item& item) const {
   for (size_t i = 0; i < arguments_.gradients.size(); ++i) {
     const at::Tensor& other = arguments_.gradients[i];
     if (!other.defined() || static_cast<int>(i) == item.leaf) continue;
-    TORCH_CHECK(!may_overlap(item.target, other), op_.qualified(kind_), ": the gradients of ", leaf_of(item).name, " and ",
-                op_.function.leaves[i].name, " share memory, but one of them must be copied for the kernel, since its "
+    TORCH_CHECK(!may_overlap(item.target, other), op_.qualified(kind_), ": the gradients of ", leaf_of(item).name,
+                " and ", op_.function.leaves[i].name,
+                " share memory, but one of them must be copied for the kernel, since its "
                 "dtype, strides or device do not suit it: give each its own");
   }
 }
@@ -134,19 +135,23 @@ void Gradients::check_deterministic(const Item& item, const LoadedKernel& loaded
   if (!loaded.gradients[item.leaf].added || threads <= 1) return;
   if (leaf.accumulation == Accumulation::Recorded && !item.is_taken) return;  // what finds no place is counted
   if (leaf.kind == LeafKind::Value) {
-    return alert(op_.qualified(kind_), c10::str("the gradient of ", leaf.name, " is a sum over threads in whatever order they "
+    return alert(op_.qualified(kind_), c10::str("the gradient of ", leaf.name,
+                                                " is a sum over threads in whatever order they "
                                                 "come. Pass it as a view, DiffTensorViewASR<T, N>, or as a constant"));
   }
   if (leaf.accumulation == Accumulation::Replicated && !item.is_taken) {
     if (threads <= static_cast<uint64_t>(leaf.copies)) return;  // each thread has a replica of its own
-    return alert(op_.qualified(kind_), c10::str("the gradient of ", leaf.name, " has ", leaf.copies, " replicas for ",
-                                                threads, " threads. Declare it DiffTensorViewR<T, N> with N at least as "
-                                                "many, or DiffTensorViewASR<T, N>, which records and sorts"));
+    return alert(op_.qualified(kind_),
+                 c10::str("the gradient of ", leaf.name, " has ", leaf.copies, " replicas for ", threads,
+                          " threads. Declare it DiffTensorViewR<T, N> with N at least as "
+                          "many, or DiffTensorViewASR<T, N>, which records and sorts"));
   }
-  alert(op_.qualified(kind_),
-        c10::str("the gradient of ", leaf.name, " is added up atomically, in whatever order threads come. Declare it "
-                 "DiffTensorViewASR<T, N>, which records and sorts what is added, or DiffTensorViewR<T, N> with at least "
-                 "as many replicas as threads"));
+  alert(
+      op_.qualified(kind_),
+      c10::str("the gradient of ", leaf.name,
+               " is added up atomically, in whatever order threads come. Declare it "
+               "DiffTensorViewASR<T, N>, which records and sorts what is added, or DiffTensorViewR<T, N> with at least "
+               "as many replicas as threads"));
 }
 
 void Gradients::make_memory(Item& item, uint64_t threads) {
@@ -205,9 +210,9 @@ void Gradients::check_overflow(const Item& item) const {
   const int64_t count = item.overflow.item<int64_t>();
   if (count == 0) return;
   const Leaf& leaf = leaf_of(item);
-  const std::string what = c10::str(op_.qualified(kind_), ": ", count, " additions to the gradient of ", leaf.name,
-                                    " found no place among the ", leaf.copies,
-                                    " that DiffTensorViewASR<T, N> gives each thread");
+  const std::string what =
+      c10::str(op_.qualified(kind_), ": ", count, " additions to the gradient of ", leaf.name,
+               " found no place among the ", leaf.copies, " that DiffTensorViewASR<T, N> gives each thread");
   if (is_deterministic()) {
     alert(op_.qualified(kind_), what + ", and were made atomically. Use a larger N");
   } else {

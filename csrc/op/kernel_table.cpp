@@ -157,7 +157,8 @@ KernelTable::Compiled KernelTable::compile(const Operator& op, const KernelKey& 
   if (direction_of(key.kind) == Direction::Backward) facts = std::async(std::launch::async, load_unchecked);
   compiled.kernel = compiled.facts = backend.load(source, key.device);
   const auto& marks = compiled.kernel->marks();
-  const bool writes = std::any_of(marks.begin(), marks.end(), [](const auto& mark) { return mark.starts_with("writes "); });
+  const bool writes =
+      std::any_of(marks.begin(), marks.end(), [](const auto& mark) { return mark.starts_with("writes "); });
   if (facts.valid()) {
     compiled.facts = facts.get();
   } else if (writes) {

@@ -26,7 +26,7 @@ inline bool is_launch(OpKind kind) {
   return kind == OpKind::Launch || kind == OpKind::LaunchJvp || kind == OpKind::LaunchBackward;
 }
 Direction direction_of(OpKind kind);  // of the device text that it runs
-const char* name_of(OpKind kind);     // "forward", "backward", "launch", "fwd", "bwd"
+const char* name_of(OpKind kind);  // "forward", "backward", "launch", "fwd", "bwd"
 
 // Where an argument of a registered op comes from.
 struct OpArgument {

@@ -23,7 +23,8 @@ class CudaBackend final : public Backend {
     const CudaGpu& gpu = CudaGpu::of(device);
     const CurrentContext context(gpu);
     int status = 0;  // none, active or invalidated
-    check_driver(driver().stream_is_capturing(current_stream(gpu), &status), "cuStreamIsCapturing", "looking at a stream");
+    check_driver(driver().stream_is_capturing(current_stream(gpu), &status), "cuStreamIsCapturing",
+                 "looking at a stream");
     return status != 0;
   }
 };

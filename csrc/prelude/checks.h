@@ -68,32 +68,44 @@ TSL_INLINE void report(const TensorView& view, const Place<kCount>& at, TslFault
 }
 
 // A dimension that the view lacks counts as one of size 1.
+TSL_INLINE bool is_inside(const TensorView& view, int dimension, uint index) {
+  return index < view.sizes[dimension] || (uint(dimension) >= view.dimensionCount && index == 0);
+}
+
+// In scalars, which the compiler sees through sooner than through an array: before it looks for loops to vectorise.
+template <int kDimension, class... Index>
+TSL_INLINE bool are_inside(const TensorView& view, uint first, Index... rest) {
+  if constexpr (sizeof...(rest) == 0) return is_inside(view, kDimension, first);
+  else return is_inside(view, kDimension, first) && are_inside<kDimension + 1>(view, rest...);
+}
+
 template <int kDimension, int kCount>
-TSL_INLINE bool is_inside(const TensorView& view, const Place<kCount>& at) {
-  if constexpr (kDimension == kCount) {
-    return true;
-  } else {
-    const uint index = at.index[kDimension], size = view.sizes[kDimension];
-    if (index >= size) {
-      const bool lacks = kDimension >= view.dimensionCount;
-      if (!lacks) report(view, at, kTslOutOfBounds, kDimension, size, 0);
-      else if (index != 0) report(view, at, kTslWrongRank, kDimension, view.dimensionCount, 0);
-      if (!lacks || index != 0) return false;
-    }
-    return is_inside<kDimension + 1>(view, at);
+TSL_INLINE void report_outside(const TensorView& view, const Place<kCount>& at) {
+  if constexpr (kDimension < kCount) {
+    if (is_inside(view, kDimension, at.index[kDimension])) report_outside<kDimension + 1>(view, at);
+    else if (kDimension < view.dimensionCount) report(view, at, kTslOutOfBounds, kDimension, view.sizes[kDimension], 0);
+    else report(view, at, kTslWrongRank, kDimension, view.dimensionCount, 0);
   }
 }
 
 template <class... Index>
-TSL_INLINE bool check_index(const TensorView& view, Index... index) {
-  const auto at = place_of(index...);
-  constexpr int kCount = sizeof(at.index) / sizeof(uint);
-  if (TSL_CHECKS == 2 && view.dimensionCount != kCount) {
-    report(view, at, kTslWrongRank, 0, view.dimensionCount, 0);
+TSL_INLINE bool check_scalars(const TensorView& view, Index... index) {
+  if (TSL_CHECKS == 2 && view.dimensionCount != sizeof...(index)) {
+    report(view, place_of(index...), kTslWrongRank, 0, view.dimensionCount, 0);
     return false;
   }
-  return is_inside<0>(view, at);
+  if (are_inside<0>(view, index...)) return true;
+  report_outside<0>(view, place_of(index...));
+  return false;
 }
+
+template <class... Index> TSL_INLINE bool check_index(const TensorView& view, Index... index) {
+  return check_scalars(view, index...);
+}
+TSL_INLINE bool check_index(const TensorView& view, uint1 at) { return check_scalars(view, at.x); }
+TSL_INLINE bool check_index(const TensorView& view, uint2 at) { return check_scalars(view, at.x, at.y); }
+TSL_INLINE bool check_index(const TensorView& view, uint3 at) { return check_scalars(view, at.x, at.y, at.z); }
+TSL_INLINE bool check_index(const TensorView& view, uint4 at) { return check_scalars(view, at.x, at.y, at.z, at.w); }
 
 }  // namespace tsl
 

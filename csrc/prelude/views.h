@@ -36,6 +36,10 @@ template <> constexpr Scalar kScalarOf<double> = kFloat64;
 struct KernelBase;
 #if TSL_CHECKS
 template <class... Index> TSL_INLINE bool check_index(const TensorView& view, Index... index);
+TSL_INLINE bool check_index(const TensorView& view, uint1 at);
+TSL_INLINE bool check_index(const TensorView& view, uint2 at);
+TSL_INLINE bool check_index(const TensorView& view, uint3 at);
+TSL_INLINE bool check_index(const TensorView& view, uint4 at);
 #endif
 template <class T> TSL_INLINE T* spare_place(int view);
 }  // namespace tsl
@@ -255,21 +259,24 @@ TSL_INLINE TensorView present_view(const TslArgs& args, int k) {
   return view;
 }
 
+// By recursion rather than in a loop, so that all is constants from the start. Gives the elements of dimensions kDimension on.
+template <int kElementBytes, int kDimension> TSL_INLINE long long fill_dense(TensorView&) { return 1; }
+template <int kElementBytes, int kDimension, class... Sizes>
+TSL_INLINE long long fill_dense(TensorView& view, uint size, Sizes... sizes) {
+  const long long inner = fill_dense<kElementBytes, kDimension + 1>(view, sizes...);
+  view.sizes[kDimension] = size;
+  view.strides[kDimension] = inner * kElementBytes;
+  return inner * size;
+}
+
 // View k, known to be contiguous and to have these sizes: strides follow from them, the last one a constant.
 template <int kElementBytes, class... Sizes>
 TSL_INLINE TensorView dense_view(const TslArgs& args, int k, Sizes... sizes) {
-  constexpr int kRank = sizeof...(sizes);
-  static_assert(kRank <= kTslMaxDims, "dense_view: too many dimensions");
-  const uint given[kRank + 1] = {uint(sizes)...};
+  static_assert(sizeof...(sizes) <= kTslMaxDims, "dense_view: too many dimensions");
   TensorView view{};
   view.data = args.views[k].data;
-  long long stride = kElementBytes;
-  for (int d = kRank - 1; d >= 0; --d) {
-    view.sizes[d] = given[d];
-    view.strides[d] = stride;
-    stride *= given[d];
-  }
-  view.dimensionCount = kRank;
+  fill_dense<kElementBytes, 0>(view, uint(sizes)...);
+  view.dimensionCount = sizeof...(sizes);
   view.id = k;
   return view;
 }

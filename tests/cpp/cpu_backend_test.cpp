@@ -227,18 +227,30 @@ BOOST_AUTO_TEST_CASE(every_element_is_computed_whatever_the_block_and_no_other_i
 // Vector loops: the full blocks' and, where the machine has masked stores, the others'.
 // Checks of indices that the kernel's guard bounds do not change that.
 BOOST_AUTO_TEST_CASE(independent_threads_become_a_vector_loop) {
-  for (Checks checks : {Checks::None, Checks::Bounds}) {
-    TemporaryFolder folder;
-    std::string report = folder.file("vectorised");
-    KernelSource source = square();
-    source.op = "slang::sqr_reported";
-    source.checks = checks;
-    ScopedEnvironment flags("TORCH_SLANG_CXXFLAGS", "-fopt-info-vec-optimized=" + report);
-    std::string message = message_of([&] { load(source); });
-    if (contains(message, "unknown argument")) return;  // another compiler than g++
-    auto text = read_file(report);
-    BOOST_REQUIRE_MESSAGE(text, message);
-    BOOST_TEST(contains(*text, "host_loop.h"), *text);
+  KernelSource pairs = source_of("pairs", kernel_text("pairs", R"(
+    if(i >= y.sizes[0])
+    {
+        return;
+    }
+    y.store<float>((i), (x.load<float>((make_uint2(i, 0U))) * x.load<float>((make_uint2(i, 1U)))));
+)"));
+  pairs.make_view =
+      "return k == 0 ? tsl::readonly(tsl::aligned(tsl::dense_view<4>(args, 0, args.dims[0], 2u))) : "
+      "tsl::aligned(tsl::dense_view<4>(args, 1, args.dims[0]));";
+  pairs.thread_bound = "args.dims[0]";
+  for (KernelSource source : {square(), pairs}) {
+    for (Checks checks : {Checks::None, Checks::Bounds}) {
+      TemporaryFolder folder;
+      std::string report = folder.file("vectorised");
+      source.op = "slang::" + source.text.entry + "_reported";
+      source.checks = checks;
+      ScopedEnvironment flags("TORCH_SLANG_CXXFLAGS", "-fopt-info-vec-optimized=" + report);
+      std::string message = message_of([&] { load(source); });
+      if (contains(message, "unknown argument")) return;  // another compiler than g++
+      auto text = read_file(report);
+      BOOST_REQUIRE_MESSAGE(text, message);
+      BOOST_TEST(contains(*text, "host_loop.h"), source.op << " with checks " << static_cast<int>(checks) << *text);
+    }
   }
 }
 

@@ -146,23 +146,10 @@ KernelTable::Compiled KernelTable::compile(const Operator& op, const KernelKey& 
   Backend& backend = backend_for(key.device.type());
   KernelSource source = specialize(op, key, known, options_);
   Compiled compiled;
-  if (source.checks == Checks::None) {
-    compiled.kernel = compiled.facts = backend.load(source, key.device);
-    return compiled;
-  }
-  KernelSource unchecked = source;
-  unchecked.checks = Checks::None;
-  const auto load_unchecked = [&] { return backend.load(unchecked, key.device); };
-  std::future<std::shared_ptr<const Kernel>> facts;
-  if (direction_of(key.kind) == Direction::Backward) facts = std::async(std::launch::async, load_unchecked);
   compiled.kernel = compiled.facts = backend.load(source, key.device);
-  const auto& marks = compiled.kernel->marks();
-  const bool writes =
-      std::any_of(marks.begin(), marks.end(), [](const auto& mark) { return mark.starts_with("writes "); });
-  if (facts.valid()) {
-    compiled.facts = facts.get();
-  } else if (writes) {
-    compiled.facts = load_unchecked();
+  if (source.checks == Checks::All || (source.checks != Checks::None && may_say_too_much(op, *compiled.kernel))) {
+    source.checks = Checks::None;
+    compiled.facts = backend.load(source, key.device);
   }
   return compiled;
 }

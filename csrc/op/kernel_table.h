@@ -86,8 +86,8 @@ class KernelTable {
   const Entry* find(const KernelKey& key) const;
   void fulfil(const Operator& op, const KernelKey& key, std::promise<std::shared_ptr<const LoadedKernel>>& promise);
   void forget(const KernelKey& key);
-  // Checks add branches, which hide from the compiler what the code otherwise shows, so that marks say too much: those that
-  // count are the marks of the same kernel without checks. A forward has one alone, and is looked at again only for it.
+  // Checks add branches, which may hide from the compiler what the code otherwise shows, so that marks say too much. Then
+  // those that count are the marks of the same kernel without checks.
   struct Compiled {
     std::shared_ptr<const Kernel> kernel;
     std::shared_ptr<const Kernel> facts;  // whose marks count

@@ -150,6 +150,23 @@ std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const 
   return unused;
 }
 
+bool may_say_too_much(const Operator& op, const Kernel& kernel) {
+  const auto marked = [&](const char* word, int view) {
+    return view >= 0 && kernel.marks().count(word + std::to_string(view)) != 0;
+  };
+  for (const Leaf& leaf : op.function.leaves) {
+    if (leaf.kind != LeafKind::View) continue;
+    for (const char* word : {"takes ", "adds ", "retypes ", "writes "}) {
+      if (marked(word, leaf.primal_view)) return true;
+    }
+    for (const char* word : {"reads ", "retypes ", "writes "}) {
+      if (marked(word, leaf.diff_view)) return true;
+    }
+    if (!leaf.is_output && marked("reads ", leaf.primal_view)) return true;
+  }
+  return false;
+}
+
 void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel) {
   for (const Leaf& leaf : op.function.leaves) {
     if (leaf.diff_view >= 0 && kernel.marks().count("retypes " + std::to_string(leaf.diff_view)) != 0) {

@@ -26,6 +26,10 @@ std::vector<GradientUse> gradient_uses(const Operator& op, const Kernel& kernel)
 // By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.
 std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Kernel& kernel);
 
+// Whether a kernel's marks speak of stores to what is no output, or of what cannot be: where the compiler did not see which
+// view an access is to, it left the marks of all.
+bool may_say_too_much(const Operator& op, const Kernel& kernel);
+
 // Throws CompileError if a functional op's kernel stores to a view that is not an output, or any kernel takes a gradient's
 // numbers for those of another type.
 void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel);

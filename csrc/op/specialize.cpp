@@ -131,10 +131,15 @@ std::vector<GradientUse> gradient_uses(const Operator& op, const Kernel& kernel)
   const auto marked = [&](const char* word, int number) {
     return number >= 0 && kernel.marks().count(word + std::to_string(number)) != 0;
   };
+  // Where the compiler did not see which view an addition is to, it left the marks of all, values' included. Outputs are
+  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own.
+  const bool ambiguous = std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
+                                     [&](const Leaf& leaf) { return marked("adds ", leaf.primal_view); });
   std::vector<GradientUse> uses;
   for (const Leaf& leaf : op.function.leaves) {
     const bool summed = leaf.kind == LeafKind::Value && marked("sums ", leaf.gradient_slot);
-    uses.push_back({marked("takes ", leaf.diff_view), summed || marked("adds ", leaf.diff_view)});
+    const bool added = marked("adds ", leaf.diff_view) && !(ambiguous && leaf.is_output);
+    uses.push_back({marked("takes ", leaf.diff_view), summed || added});
   }
   return uses;
 }

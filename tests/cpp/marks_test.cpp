@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(what_is_done_with_gradients_leaves_its_mark) {
   } cases[] = {
       {"tsl_accumulate<float>(y, i, v, 0)", {"adds 1"}},
       {"tsl_accumulate<float>(y, i, v, -1)", {"adds 1"}},
-      {"tsl_accumulate<float>(y, i, v, 2)", {}},
+      {"tsl_accumulate<float>(y, i, v, 2)", {"adds 1"}},  // once its record is full
       {"tsl_accumulate_fixed<float>(y, 0u, v, 0)", {"adds 1"}},
       {"tsl_add<float>(y, i, v, 0)", {}},
       {"tsl_set<float>(y, i, v, -1)", {}},
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(what_is_done_with_gradients_leaves_its_mark) {
       {"x.store<float>(i, tsl_take_once<float>(y, i, 3))", {"takes 1"}},
       {"tsl_gradient<float>(3, 0, v)", {"sums 3"}},
       {"y.store<double>(i, 1.0)", {"retypes 1"}},
-      {"atomicAdd(y.data_ptr_at<__half>(i), __half(1.0f))", {"retypes 1"}},
+      {"atomicAdd(y.data_ptr_at<__half>(i), __half(1.0f))", {"adds 1", "retypes 1"}},
       {"y.store<int>(i, 1)", {}},
       {"if (i == 3 && x.id == 1) tsl_accumulate<float>(y, i, v, 0)", {}},
   };

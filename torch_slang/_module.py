@@ -85,9 +85,12 @@ class Module:
     def _make(self, name: str) -> None:
         launch = Kernel(self._handle, name, "_launch", self._retired)
         self._kernels[name] = Kernel(self._handle, name, "", self._retired, launch)
-        for suffix in _SUFFIXES:
+        family = {
+            suffix: Kernel(self._handle, name, suffix, self._retired) for suffix in _SUFFIXES if suffix != "_launch"
+        }
+        for suffix, kernel in {**family, "_launch": launch}.items():
             if name + suffix not in self._names:
-                self._kernels[name + suffix] = Kernel(self._handle, name, suffix, self._retired)
+                self._kernels[name + suffix] = kernel
 
     def _split(self, name: str) -> tuple[str, str]:
         """The kernel and the suffix of an operator's name; a kernel's own name goes first."""
@@ -154,10 +157,6 @@ class Kernel:
     def flatten(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The operator's arguments by name, without calling it. Raises TypeError for what does not fit."""
         return self._arguments.flatten(args, kwargs)
-
-    def call_flat(self, /, **arguments: Any) -> Any:
-        """Calls the operator with what :meth:`flatten` gave."""
-        return self._call((), arguments)
 
     def launch_flat(self, arguments: dict[str, Any], block_size: Sequence[int], grid_size: Sequence[int]) -> None:
         """Launches with what :meth:`flatten` gave for the kernel's own parameters."""

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace torch_slang {
 
@@ -26,11 +25,11 @@ std::string file_name(const std::string& path) { return path.substr(path.rfind('
 
 }  // namespace
 
-FaultRecord::FaultRecord(const Operator& op, KernelKey key)
-    : op_(op), key_(std::move(key)), exists_(op.options.checks(key_.device) != Checks::None) {
-  if (!exists_ || key_.device.is_cpu()) return;
-  on_gpu_ =
-      at::zeros({static_cast<int64_t>(sizeof(TslFault))}, at::TensorOptions().dtype(at::kByte).device(key_.device));
+FaultRecord::FaultRecord(const Operator& op, OpKind kind, const Arguments& arguments)
+    : op_(op), kind_(kind), arguments_(arguments), exists_(op.options.checks(arguments.device) != Checks::None) {
+  if (!exists_ || arguments.device.is_cpu()) return;
+  on_gpu_ = at::zeros({static_cast<int64_t>(sizeof(TslFault))},
+                      at::TensorOptions().dtype(at::kByte).device(arguments.device));
 }
 
 TslFault* FaultRecord::address() {
@@ -43,14 +42,14 @@ std::string FaultRecord::view_name(int view) const {
     if (leaf.kind != LeafKind::View) continue;
     if (leaf.primal_view == view) return leaf.path;
     if (leaf.diff_view == view)
-      return (direction_of(key_.kind) == Direction::Jvp ? "tangent of " : "gradient of ") + leaf.path;
+      return (direction_of(kind_) == Direction::Jvp ? "tangent of " : "gradient of ") + leaf.path;
   }
   return "view " + std::to_string(view);
 }
 
 std::string FaultRecord::describe_place(const TslFault& fault) const {
   std::string text = c10::str("thread ", triple(fault.thread), " of block ", triple(fault.block));
-  const auto& files = op_.texts->text(op_.function.name, direction_of(key_.kind), key_.types).files;
+  const auto& files = op_.texts->text(op_.function.name, direction_of(kind_), arguments_.types).files;
   if (fault.file < files.size() && fault.line > 0) {
     text += c10::str(", ", file_name(files[fault.file]), ":", fault.line);
   }
@@ -61,7 +60,7 @@ void FaultRecord::check() {
   if (on_gpu_.defined()) std::memcpy(&here_, on_gpu_.cpu().const_data_ptr(), sizeof here_);
   const TslFault& fault = here_;
   if (fault.kind == kTslNoFault) return;
-  const std::string what = op_.qualified(key_.kind) + ": " + element(view_name(fault.view), fault);
+  const std::string what = op_.qualified(kind_) + ": " + element(view_name(fault.view), fault);
   const std::string place = describe_place(fault);
   switch (fault.kind) {
     case kTslOutOfBounds:

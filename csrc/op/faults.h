@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "op/arguments.h"
 #include "op/operator.h"
 #include "prelude/abi.h"
 
@@ -13,7 +14,8 @@ namespace torch_slang {
 
 class FaultRecord {
  public:
-  FaultRecord(const Operator& op, KernelKey key);
+  // Both must outlive this object.
+  FaultRecord(const Operator& op, OpKind kind, const Arguments& arguments);
 
   // For TslHeader::fault; null where the kernel checks nothing.
   TslFault* address();
@@ -25,7 +27,8 @@ class FaultRecord {
   std::string view_name(int view) const;
 
   const Operator& op_;
-  const KernelKey key_;
+  const OpKind kind_;
+  const Arguments& arguments_;
   const bool exists_;
   TslFault here_ = {};
   at::Tensor on_gpu_;

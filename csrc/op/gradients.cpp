@@ -249,7 +249,7 @@ at::Tensor Gradients::take_result(int leaf) {
   const auto item = std::find_if(items_.begin(), items_.end(), [&](const Item& i) { return i.leaf == leaf; });
   if (item == items_.end()) return {};
   const at::Tensor& own = arguments_.tensors[leaf];
-  return item->memory.to(arguments_.options(op_, leaf)).to(own.device());
+  return item->memory.to(own.device(), own.scalar_type());
 }
 
 }  // namespace torch_slang

@@ -230,11 +230,9 @@ bool Launcher::views_are_independent() const {
   return true;
 }
 
-KernelKey Launcher::key() const {
-  return {kind_, dense_, views_are_independent(), arguments_.device, arguments_.types};
+std::shared_ptr<const LoadedKernel> Launcher::kernel() {
+  return op_.kernels.get(op_, {kind_, dense_, views_are_independent(), arguments_.device, arguments_.types});
 }
-
-std::shared_ptr<const LoadedKernel> Launcher::kernel() { return op_.kernels.get(op_, key()); }
 
 bool Launcher::is_captured() const { return backend_for(arguments_.device.type()).is_capturing(arguments_.device); }
 
@@ -277,7 +275,7 @@ void Launcher::launch(const Kernel& kernel, const LaunchShape& shape) {
   if (shape.grid[0] == 0 || shape.grid[1] == 0 || shape.grid[2] == 0) return;
   check_copies();
   backend_for(arguments_.device.type()).check_launch(name_, shape, arguments_.device);
-  FaultRecord faults(op_, key());
+  FaultRecord faults(op_, kind_, arguments_);
   TslHeader header = {};
   std::copy(std::begin(shape.grid), std::end(shape.grid), header.grid);
   std::copy(std::begin(shape.block), std::end(shape.block), header.block);

@@ -46,7 +46,6 @@ class Launcher {
   at::Tensor packed_copy(const at::Tensor& given) const;
   void write_absent_sizes(int view, int leaf);
   ViewCut cut_of(int leaf) const;
-  KernelKey key() const;
   bool views_are_independent() const;
   void check_copies() const;
 

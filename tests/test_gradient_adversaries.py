@@ -283,7 +283,14 @@ struct Powers
 """
 
 
-@pytest.mark.parametrize("text", [MACRO, CONDITIONAL, OPERATOR, METHOD])
+ELSEWHERE = """
+double cube(double x) { return x * x * x; }
+[BackwardDerivativeOf(cube)]
+void away(inout DifferentialPair<double> x, double d) { x = diffPair(x.p, 3 * x.p * x.p * d); }
+"""
+
+
+@pytest.mark.parametrize("text", [MACRO, CONDITIONAL, OPERATOR, METHOD, ELSEWHERE])
 def test_forward_derivatives_that_would_be_zero_are_refused(text: str) -> None:
     source = f"""
     {text}

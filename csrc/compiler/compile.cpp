@@ -132,11 +132,14 @@ class Compilation {
   // A function without a forward derivative of its own that the kernel may call, as its own text shows: that of the
   // forward derivative need not name it.
   std::optional<std::string> backward_only_callee(Instantiation instantiation) {
-    const auto hides = [](const std::string& text) { return may_hide_derivatives(text); };
-    bool hidden = hides(source_);
-    for (const auto& [path, content] : session_.files().contents()) hidden = hidden || hides(content);
+    std::string texts = source_;
+    for (const auto& [path, content] : session_.files().contents()) texts += "\n" + content;
+    const auto mentions = [&](const char* word) { return texts.find(word) != std::string::npos; };
+    if (mentions("BackwardDerivativeOf") && !mentions("ForwardDerivativeOf"))
+      return "a [BackwardDerivativeOf] function";
     const std::set<std::string> found = backward_only_functions(session_.slang());
     if (found.empty()) return std::nullopt;
+    const bool hidden = may_hide_derivatives(texts);
     instantiation.direction = Direction::Forward;
     std::string diagnostics, emitted;
     if (slang::IModule* module = load_wrappers({instantiation}, &diagnostics)) {

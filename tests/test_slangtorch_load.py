@@ -183,3 +183,26 @@ def test_tensors_of_a_second_gpu(derivatives: Any) -> None:
     derivatives.square.bwd((x, gx), (y, torch.ones_like(x))).launchRaw(BLOCK, ONE)
     torch.testing.assert_close(y, x * x)
     torch.testing.assert_close(gx, 2 * x)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_powers_of_zero_and_of_negative_numbers(fast: bool, tmp_path: Path, device: torch.device) -> None:
+    """Bernstein polynomials take 0 to the power of 0, and signs are powers of -1."""
+    path = tmp_path / "powers.slang"
+    path.write_text(
+        """
+        [CudaKernel] void powers(TensorView<float> x, TensorView<float> e, TensorView<float> y)
+        {
+            uint i = cudaThreadIdx().x;
+            if (i < y.size(0)) y[i] = pow(x[i], e[i]);
+        }
+        """
+    )
+    module = slangtorch.loadModule(str(path), cudaFastMath=fast)
+    bases, exponents = torch.meshgrid(
+        torch.tensor([0.0, 1.0, -1.0, -2.0, 0.5, 3.0]), torch.tensor([0.0, 1.0, 2.0, 3.0, -1.0, 0.5]), indexing="ij"
+    )
+    x, e = bases.reshape(-1).to(device), exponents.reshape(-1).to(device)
+    y = torch.zeros_like(x)
+    module.powers(x=x, e=e, y=y).launchRaw(blockSize=(64, 1, 1), gridSize=(1, 1, 1))
+    torch.testing.assert_close(y, torch.pow(x, e), equal_nan=True)

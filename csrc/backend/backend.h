@@ -24,6 +24,7 @@ struct KernelSource {
   int view_count = 0;
   int slot_count = 0;
   int dim_count = 0;
+  uint32_t gradient_scalars = ~0u;  // what numbers gradient views may hold: bit k for ElementType k
   std::string make_view;          // body of `TensorView tsl_make_view(const TslArgs& args, int k)`, see prelude/
   std::string thread_bound;  // C++ expression over `args` that every thread index x in a full tile is below, or empty
   bool independent_views =

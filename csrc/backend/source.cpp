@@ -75,8 +75,10 @@ std::string define(const char* name, int value) {
 
 std::string definitions(const KernelSource& source) {
   return define("TSL_VIEW_COUNT", source.view_count) + define("TSL_SLOT_COUNT", source.slot_count) +
-         define("TSL_DIM_COUNT", source.dim_count) + define("TSL_INDEPENDENT", source.independent_views) +
-         define("TSL_CHECKS", static_cast<int>(source.checks)) + define("TSL_BARRIERS", source.text.barriers) +
+         define("TSL_DIM_COUNT", source.dim_count) +
+         define("TSL_GRADIENT_SCALARS", static_cast<int>(source.gradient_scalars)) +
+         define("TSL_INDEPENDENT", source.independent_views) + define("TSL_CHECKS", static_cast<int>(source.checks)) +
+         define("TSL_BARRIERS", source.text.barriers) + define("TSL_FAST_MATH", source.fast_math) +
          define("TSL_WAVES", source.text.waves);
 }
 

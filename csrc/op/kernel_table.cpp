@@ -164,7 +164,7 @@ std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const 
   Compiled compiled = compile(op, key, known);
   check_written_views(op, key, *compiled.facts);
   auto loaded = std::make_shared<LoadedKernel>();
-  loaded->gradients = gradient_uses(op, *compiled.facts);
+  loaded->gradients = gradient_uses(op, key, *compiled.facts);
   loaded->scratch_outputs = outputs_read_back(op, key, *compiled.facts);
   if (!loaded->scratch_outputs.empty()) {
     check_stored_values(op, key, loaded->scratch_outputs);

@@ -53,14 +53,19 @@ std::string primal_expression(const Operator& op, const KernelKey& key, int leaf
   return self.is_output ? view : "tsl::readonly(tsl::noted(" + view + "))";
 }
 
+// What a view's gradient holds as it is gathered, or its tangent.
+ElementType diff_type(const Leaf& leaf, const KernelKey& key) {
+  const bool summed = direction_of(key.kind) == Direction::Backward &&
+                      (leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded);
+  const ElementType type = element_type(leaf.element, key.types);
+  return summed ? summing_type(type) : type;
+}
+
 // A gradient, in a forward derivative a tangent; else there is none.
 std::string diff_expression(const Operator& op, const KernelKey& key, int leaf) {
   const Leaf& self = op.function.leaves[leaf];
   const Direction direction = direction_of(key.kind);
-  const bool summed = direction == Direction::Backward &&
-                      (self.accumulation == Accumulation::Replicated || self.accumulation == Accumulation::Recorded);
-  ElementType type = element_type(self.element, key.types);
-  if (summed) type = summing_type(type);
+  const ElementType type = diff_type(self, key);
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
   if (direction == Direction::Forward) return "tsl::absent(" + view + ")";
   return "tsl::gradient(tsl::of_scalars(" + view + ", tsl::" + scalar_tag(element_type(self.element, key.types)) +
@@ -94,6 +99,10 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
   source.view_count = op.layout.view_count();
   source.slot_count = op.layout.slot_count();
   source.dim_count = op.layout.dim_count();
+  source.gradient_scalars = 0;
+  for (const Leaf& leaf : op.function.leaves) {
+    if (leaf.diff_view >= 0) source.gradient_scalars |= 1u << static_cast<unsigned>(diff_type(leaf, key));
+  }
   source.make_view = make_view_body(op, key, known);
   if (key.dense && op.shapes.launch_symbol() >= 0) {
     source.thread_bound = "args.dims[" + std::to_string(op.shapes.launch_symbol()) + "]";
@@ -127,19 +136,25 @@ ElementType summing_type(ElementType type) {
   return type == ElementType::Float16 || type == ElementType::BFloat16 ? ElementType::Float32 : type;
 }
 
-std::vector<GradientUse> gradient_uses(const Operator& op, const Kernel& kernel) {
+std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Kernel& kernel) {
   const auto marked = [&](const char* word, int number) {
     return number >= 0 && kernel.marks().count(word + std::to_string(number)) != 0;
   };
   // Where the compiler did not see which view an addition is to, it left the marks of all, values' included. Outputs are
-  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own.
-  const bool ambiguous = std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
-                                     [&](const Leaf& leaf) { return marked("adds ", leaf.primal_view); });
+  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own. Nor
+  // are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
+  const auto ambiguous = [&](const char* word) {
+    return std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
+                       [&](const Leaf& leaf) { return marked(word, leaf.primal_view); });
+  };
+  const bool adds_to_any = ambiguous("adds ");
+  const bool takes_from_any = ambiguous("takes ") && key.kind == OpKind::Backward;
   std::vector<GradientUse> uses;
   for (const Leaf& leaf : op.function.leaves) {
     const bool summed = leaf.kind == LeafKind::Value && marked("sums ", leaf.gradient_slot);
-    const bool added = marked("adds ", leaf.diff_view) && !(ambiguous && leaf.is_output);
-    uses.push_back({marked("takes ", leaf.diff_view), summed || added});
+    const bool added = marked("adds ", leaf.diff_view) && !(adds_to_any && leaf.is_output);
+    const bool taken = marked("takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
+    uses.push_back({taken, summed || added});
   }
   return uses;
 }

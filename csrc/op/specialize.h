@@ -21,7 +21,7 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
 std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, const Kernel& kernel);
 
 // By leaf: what a derivative's kernel was seen to do with gradients.
-std::vector<GradientUse> gradient_uses(const Operator& op, const Kernel& kernel);
+std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Kernel& kernel);
 
 // By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.
 std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Kernel& kernel);

@@ -41,10 +41,25 @@ TSL_UNARY(ceil, ceil)
 TSL_UNARY(trunc, trunc)
 TSL_UNARY(round, round)
 TSL_UNARY(abs, fabs)
-TSL_BINARY(pow, pow)
 TSL_BINARY(atan2, atan2)
 TSL_BINARY(fmod, fmod)
 TSL_BINARY(remainder, remainder)
+
+#if TSL_CUDA && TSL_FAST_MATH
+// CUDA's fast power is exp2(y * log2(x)), NaN for x < 0 and for 0 to the power of 0. Code that counts on powers of -1, or
+// on the first term of a polynomial, needs those.
+TSL_INLINE float F32_pow(float x, float y) {
+  if (y == 0.0f) return 1.0f;
+  const float size = powf(fabsf(x), y);
+  if (!(x < 0.0f)) return size;
+  const float half = 0.5f * y;
+  if (y != floorf(y)) return __int_as_float(0x7fffffff);  // NaN
+  return half != floorf(half) ? -size : size;
+}
+TSL_INLINE double F64_pow(double x, double y) { return pow(x, y); }
+#else
+TSL_BINARY(pow, pow)
+#endif
 #if TSL_CUDA
 TSL_UNARY(rsqrt, rsqrt)
 TSL_INLINE float F32_exp10(float x) { return exp10f(x); }

@@ -100,7 +100,9 @@ struct TensorView {
  private:
   template <class T> TSL_INLINE void note_type() const {
     constexpr tsl::Scalar kTaken = tsl::kScalarOf<typename tsl::NumbersOf<T>::type>;
-    if (kTaken != tsl::kUnknown && scalar != tsl::kUnknown && gradient_slot > 0 && scalar != kTaken) tsl::mark_retype(id);
+    // Where all gradients hold what is taken there is nothing to see, even where the view is only known at run time.
+    constexpr bool kPossible = kTaken != tsl::kUnknown && (TSL_GRADIENT_SCALARS & ~(1u << (unsigned(kTaken) - 1))) != 0;
+    if (kPossible && scalar != tsl::kUnknown && gradient_slot > 0 && scalar != kTaken) tsl::mark_retype(id);
   }
 
 #define TSL_EACH_INDEX(R, name)                                                                                          \

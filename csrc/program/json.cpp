@@ -71,7 +71,9 @@ void fields(V& v, Function& f) {
   v("has_backward", f.has_backward);
   v("has_forward_derivative", f.has_forward_derivative);
   v("type_parameters", f.type_parameters);
+  v("size_parameters", f.size_parameters);
   v("parameters", f.parameters);
+  v("results", f.results);
   v("leaves", f.leaves);
   v("view_count", f.view_count);
   v("slot_count", f.slot_count);
@@ -100,6 +102,7 @@ void fields(V& v, DeviceText& t) {
   v("function", t.function);
   v("direction", t.direction);
   v("types", t.types);
+  v("sizes", t.sizes);
   v("entry", t.entry);
   v("file_scope", t.file_scope);
   v("body", t.body);
@@ -131,6 +134,7 @@ void fields(V& v, Instantiation& i) {
   v("function", i.function);
   v("direction", i.direction);
   v("types", i.types);
+  v("sizes", i.sizes);
 }
 
 template <class V>

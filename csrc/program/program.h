@@ -30,7 +30,9 @@ enum class ElementType : int8_t {
 struct Element {
   ElementType type = ElementType::Float32;
   int type_parameter = -1;  // >= 0: `type` is meaningless, the instantiation decides
-  std::vector<int64_t> shape;  // {} scalar, {3} float3, {rows, columns} matrix, {n} or {n, ...} array of those
+  // {} scalar, {3} float3, {rows, columns} matrix, {n} or {n, ...} array of those. Of a plain function, -1 - k stands for
+  // its size parameter k, whose value the tensors decide.
+  std::vector<int64_t> shape;
 };
 
 enum class LeafKind : int8_t { View, Value };
@@ -67,6 +69,15 @@ struct Leaf {
   std::optional<int64_t> default_int;
 };
 
+// Note [mapped functions]
+//   A plain function (is_kernel is false) is applied to each element of its broadcast arguments. Every leaf is a View: an
+//   element of it is one value of the leaf's type, whose shape is the tensor's trailing dimensions. Inputs come first, in
+//   the order of the parameters; behind them come the outputs (is_output): the returned value, then what `out` and `inout`
+//   parameters give. An `inout` parameter is both, an input `p` and an output `p_out`; an `out` parameter p is the output
+//   `p`; the returned value is `result`, its fields `result_<field>`. An input has component slots too, from `slot` on: a
+//   tensor of the host's is given in them, its view is then null. A differentiable leaf has a diff_view: the gradient, of
+//   an output given to a backward, of an input taken from it.
+
 // A parameter as declared, for funcinfo, error messages and struct results: a leaf, or a struct of fields.
 struct Parameter {
   std::string name;
@@ -90,7 +101,9 @@ struct Function {
   bool has_backward = false;  // [Differentiable] links both; PyBindCUDA{Fwd,Bwd}Diff choose one
   bool has_forward_derivative = false;
   std::vector<TypeParameter> type_parameters;
-  std::vector<Parameter> parameters;
+  std::vector<std::string> size_parameters;  // of a plain function: `let N : int`
+  std::vector<Parameter> parameters;  // of a plain function, its inputs
+  std::vector<Parameter> results;  // of a plain function: `result`, then `out` and `inout` parameters
   std::vector<Leaf> leaves;  // flattened, in order
   int view_count = 0;  // of the argument block
   int slot_count = 0;
@@ -124,6 +137,7 @@ struct DeviceText {
   std::string function;
   Direction direction = Direction::Forward;
   std::vector<ElementType> types;  // one for each type parameter
+  std::vector<int64_t> sizes;  // one for each size parameter
   std::string entry;
   std::string file_scope;  // what users ask for by __requirePrelude
   std::string body;
@@ -154,6 +168,7 @@ struct Instantiation {
   std::string function;
   Direction direction = Direction::Forward;
   std::vector<ElementType> types;
+  std::vector<int64_t> sizes;
 };
 
 // What torch-slangc is asked. Without `instantiations` it describes the module and gives the texts that nearly every

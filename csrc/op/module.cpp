@@ -73,20 +73,28 @@ std::vector<std::pair<std::string, int64_t>> integer_defines(const LoadOptions& 
   return constants;
 }
 
-void check_claims(const Module& module, const Claims& all) {
-  for (const auto& [name, op] : module.operators()) {
-    const auto it = all.owner.find(op->ns + "::" + name);
-    TORCH_CHECK(it == all.owner.end() || it->second == module.identity(), "torch_slang.load: ", op->ns, "::", name,
-                " is already defined by another module (a different file, or other defines, include folders or flags): "
-                "load this one with namespace=");
-  }
+void check_claim(const Module& module, const std::string& name, const Claims& all) {
+  const auto it = all.owner.find(module.ns() + "::" + name);
+  TORCH_CHECK(it == all.owner.end() || it->second == module.identity(), "torch_slang.load: ", module.ns(), "::", name,
+              " is already defined by another module (a different file, or other defines, include folders or flags): "
+              "load this one with namespace=");
+}
+
+// Plain functions that ask for it at load, and those that an earlier load of the same module has registered.
+bool is_registered_at_load(const Module& module, const Function& function, const Claims& all) {
+  if (function.is_kernel || !function.refusal.empty()) return false;
+  const auto it = all.owner.find(module.ns() + "::" + function.name);
+  return function.torch_op || (it != all.owner.end() && it->second == module.identity());
 }
 
 LoadResult enter(std::shared_ptr<const Module> module) {
   Claims& all = claims();
-  check_claims(*module, all);
   std::vector<std::shared_ptr<Operator>> operators;
   for (const auto& [name, op] : module->operators()) operators.push_back(op);
+  for (const Function& function : module->program().functions) {
+    if (is_registered_at_load(*module, function, all)) operators.push_back(module->find(function.name));
+  }
+  for (const auto& op : operators) check_claim(*module, op->function.name, all);
   LoadResult result;
   result.changed = publish(operators).changed;
   for (const auto& op : operators) all.owner[op->ns + "::" + op->function.name] = module->identity();
@@ -101,11 +109,11 @@ LoadResult enter(std::shared_ptr<const Module> module) {
 Module::Module(std::string identity, const LoadOptions& options, const CompileRequest& request,
                std::shared_ptr<const Program> program)
     : identity_(std::move(identity)), ns_(options.ns), program_(std::move(program)) {
-  const auto texts = std::make_shared<TextSource>(request, program_);
-  const auto constants = integer_defines(options);
-  KernelOptions kernel_options{options.fast_math, options.debug};
+  texts_ = std::make_shared<TextSource>(request, program_);
+  constants_ = integer_defines(options);
+  options_ = KernelOptions{options.fast_math, options.debug};
   if (!options.debug && environment("TORCH_SLANG_DEBUG")) {
-    kernel_options.debug = environment_flag("TORCH_SLANG_DEBUG", false);
+    options_.debug = environment_flag("TORCH_SLANG_DEBUG", false);
   }
   Program annotated;
   annotated.functions = annotate(program_->functions, options.annotations);
@@ -120,7 +128,7 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
       log_info(request.path, ": ", function.name, " is no operator: ", function.refusal);
       continue;
     }
-    const auto op = std::make_shared<Operator>(ns_, function, constants, texts, kernel_options, kernels);
+    const auto op = std::make_shared<Operator>(ns_, function, constants_, texts_, options_, kernels);
     TORCH_CHECK(operators_.emplace(function.name, op).second, request.path, ": two kernels are named ", function.name);
   }
   host_functions_ = std::make_unique<const HostFunctions>(ns_, program_, operators_);
@@ -133,14 +141,40 @@ const Function* Module::function(const std::string& name) const {
   return nullptr;
 }
 
-const std::shared_ptr<Operator>& Module::find(const std::string& name) const {
+std::vector<std::string> Module::functions() const {
+  std::vector<std::string> names;
+  for (const Function& function : program_->functions) {
+    if (!function.is_kernel && function.refusal.empty()) names.push_back(function.name);
+  }
+  return names;
+}
+
+std::shared_ptr<Operator> Module::find(const std::string& name) const {
   const auto it = operators_.find(name);
   if (it != operators_.end()) return it->second;
   const Function* other = function(name);
   TORCH_CHECK(other == nullptr || other->refusal.empty(), ns_, "::", name, " is not available: ", other->refusal);
+  if (other != nullptr && !other->is_kernel) {
+    const std::lock_guard<std::mutex> lock(functions_mutex_);
+    auto& op = functions_[name];
+    if (op == nullptr) op = std::make_shared<Operator>(ns_, *other, constants_, texts_, options_);
+    return op;
+  }
   std::string known;
   for (const auto& [kernel, op] : operators_) known += (known.empty() ? "" : ", ") + kernel;
   TORCH_CHECK(false, "no kernel named '", name, "'; this module has: ", known.empty() ? "none" : known);
+}
+
+std::vector<std::string> Module::register_function(const std::string& name) const {
+  const std::shared_ptr<Operator> op = find(name);
+  Claims& all = claims();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto known = all.owner.find(op->ns + "::" + name);
+  if (known != all.owner.end() && known->second == identity_) return {};
+  check_claim(*this, name, all);
+  Publication publication = publish({op});
+  all.owner[op->ns + "::" + name] = identity_;
+  return std::move(publication.changed);
 }
 
 LoadResult load_module(const LoadOptions& options) {

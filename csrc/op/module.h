@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -41,10 +42,14 @@ class Module {
   const std::string& ns() const { return ns_; }
   const Program& program() const { return *program_; }
   const std::string& digest() const { return digest_; }  // of the descriptors, as annotated
-  const std::map<std::string, std::shared_ptr<Operator>>& operators() const { return operators_; }
+  const std::map<std::string, std::shared_ptr<Operator>>& operators() const { return operators_; }  // of kernels
+  std::vector<std::string> functions() const;  // plain ones that can be operators
 
-  // Throws, naming the kernels there are, or says why this function is no operator.
-  const std::shared_ptr<Operator>& find(const std::string& name) const;
+  // The operator of a kernel or plain function. Throws, naming the kernels there are, or says why this is none.
+  std::shared_ptr<Operator> find(const std::string& name) const;
+  // Registers the operators of a plain function, unless that was done. Gives names whose schema this changed. Throws if
+  // another module has the name.
+  std::vector<std::string> register_function(const std::string& name) const;
   const Function* function(const std::string& name) const;  // null if there is none
   const HostFunctions& host_functions() const { return *host_functions_; }
 
@@ -53,7 +58,12 @@ class Module {
   const std::string ns_;
   const std::shared_ptr<const Program> program_;
   std::string digest_;
+  std::shared_ptr<TextSource> texts_;
+  std::vector<std::pair<std::string, int64_t>> constants_;
+  KernelOptions options_;
   std::map<std::string, std::shared_ptr<Operator>> operators_;
+  mutable std::mutex functions_mutex_;
+  mutable std::map<std::string, std::shared_ptr<Operator>> functions_;  // of plain functions, made when first asked for
   std::unique_ptr<const HostFunctions> host_functions_;
 };
 

@@ -32,17 +32,17 @@ bool TextSource::mentions(const std::string& word) const {
 }
 
 void TextSource::take(const Program& program) {
-  for (const DeviceText& text : program.texts) texts_.emplace(Key{text.function, text.direction, text.types}, text);
+  for (const DeviceText& text : program.texts) texts_.emplace(Key{text.function, text.direction, text.types, text.sizes}, text);
 }
 
 const DeviceText& TextSource::text(const std::string& function, Direction direction,
-                                   const std::vector<ElementType>& types) {
-  const Key key{function, direction, types};
+                                   const std::vector<ElementType>& types, const std::vector<int64_t>& sizes) {
+  const Key key{function, direction, types, sizes};
   const std::lock_guard<std::mutex> lock(mutex_);
   auto found = texts_.find(key);
   if (found == texts_.end()) {
     CompileRequest request = request_;
-    request.instantiations = {{function, direction, types}};
+    request.instantiations = {{function, direction, types, sizes}};
     take(*load_program(request));
     found = texts_.find(key);
   }

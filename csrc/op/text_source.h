@@ -18,13 +18,14 @@ class TextSource {
   TextSource(CompileRequest request, std::shared_ptr<const Program> program);
 
   // Throws CompileError if the instantiation does not compile. The reference stays valid as long as this object.
-  const DeviceText& text(const std::string& function, Direction direction, const std::vector<ElementType>& types);
+  const DeviceText& text(const std::string& function, Direction direction, const std::vector<ElementType>& types,
+                         const std::vector<int64_t>& sizes = {});
 
   // Whether the user's source, imported files included, has this word anywhere.
   bool mentions(const std::string& word) const;
 
  private:
-  using Key = std::tuple<std::string, Direction, std::vector<ElementType>>;
+  using Key = std::tuple<std::string, Direction, std::vector<ElementType>, std::vector<int64_t>>;
   void take(const Program& program);
 
   const CompileRequest request_;

@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "program/program.h"
 
@@ -16,6 +18,35 @@ namespace torch_slang {
 
 // What compiled code checks as it runs: nothing; that indices are inside their views; or all that debug mode does.
 enum class Checks : int8_t { None, Bounds, All };
+
+// Note [map loops]
+//   A mapped function runs once for each element. The loop around it is not the user's, so it is written here, for each
+//   backend: it loads the values of an element's arguments into fields of the kernel object, where the emitted text finds
+//   them (tsl_input), and stores the fields that the text has filled (tsl_output). What is the same for all elements is
+//   loaded once. An output that is Summed is added up over all elements: each block of the loop writes its sum to a row of
+//   its own, in the type that sums are kept in, and whoever launches adds the rows.
+struct MapView {
+  enum class Access : char {
+    Dense = 'd',    // contiguous, elements in the loop's order
+    Scalar = 's',   // one element for all: the view's first, or the slots' if the view is null
+    Strided = 'g',  // by the view's strides
+    Summed = '+',   // outputs alone
+  };
+  int view = 0;
+  int slot = -1;
+  ElementType type = ElementType::Float32;  // in memory
+  int components = 1;
+  Access access = Access::Dense;
+};
+
+struct MapLoop {
+  std::vector<MapView> inputs;
+  std::vector<MapView> outputs;
+  int lanes = 1;  // elements that a GPU thread loads at once; above 1 only where dense views are aligned to 16 bytes
+};
+
+constexpr uint32_t kMapThreads = 256;   // of a block of a map loop on a GPU
+constexpr uint32_t kMapElements = 4096;  // of a block of a map loop on the host
 
 // Everything that decides a compiled kernel, apart from the device. Its hash is the key in the disk cache.
 struct KernelSource {
@@ -30,6 +61,7 @@ struct KernelSource {
   bool independent_views =
       false;  // no two views overlap and none that is written overlaps itself: no-alias promises hold
   uint32_t block[3] = {0, 0, 0};  // threads a block where that is fixed for every launch, else zeros
+  std::optional<MapLoop> map;  // of a mapped function, which has no launcher of its own
   bool fast_math = false;
   Checks checks = Checks::None;
 };
@@ -48,6 +80,8 @@ class Kernel {
   virtual const std::set<std::string>& marks() const = 0;
   // A good number of threads a block for a one-dimensional launch when the user gives none.
   virtual uint32_t preferred_block() const = 0;
+  // How many blocks of kMapThreads threads the device runs at once; a map loop with sums gains nothing by more.
+  virtual uint32_t resident_blocks() const = 0;
 };
 
 class Backend {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/map_text.h"
 #include "prelude/abi.h"
 #include "prelude/text.h"
 
@@ -103,6 +104,7 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   text += "\n" + line_directive(1, "views");
   text += "TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k) {\n" + source.make_view + "\n}\n";
   text += "#undef __device__\n#define __device__ TSL_EMITTED\nstruct Kernel : tsl::KernelBase {\n";
+  if (source.map) text += map_members(*source.map);
   text += source.text.body;
   text += "\n" + line_directive(1, "launcher");
   text += "};\n";

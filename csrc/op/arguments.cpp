@@ -10,23 +10,10 @@
 
 namespace torch_slang {
 
-namespace {
-
-std::optional<ElementType> element_type_of(c10::ScalarType type) {
-  for (int i = 0; i <= static_cast<int>(ElementType::Bool); ++i) {
-    if (scalar_type(static_cast<ElementType>(i)) == type) return static_cast<ElementType>(i);
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
 std::string dtype_text(c10::ScalarType type) {
   const auto known = element_type_of(type);
   return known ? name_of(*known) : c10::toString(type);
 }
-
-namespace {
 
 std::string join_types(const std::vector<ElementType>& types) {
   std::string text;
@@ -35,6 +22,8 @@ std::string join_types(const std::vector<ElementType>& types) {
   }
   return text;
 }
+
+namespace {
 
 // A tensor argument with what its leaf wants of it.
 struct Given {

@@ -14,6 +14,7 @@
 namespace torch_slang {
 
 std::string dtype_text(c10::ScalarType type);  // as the Program names it: "float64"
+std::string join_types(const std::vector<ElementType>& types);  // "float32 or float64"
 
 struct Arguments {
   c10::SmallVector<at::Tensor, 8> tensors;  // by leaf; undefined if it is not a tensor argument

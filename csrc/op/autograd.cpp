@@ -71,21 +71,20 @@ void call_launch(const Operator& op, OpKind kind, const c10::OperatorHandle& han
   redispatch(handle, keys, stack);
 }
 
-// The derivative of a derivative: an error, but only once somebody asks for it.
-void call_backward(const Operator& op, const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
-  const auto& signature = *op.signature(OpKind::Backward);
+// An error, but only once somebody asks for the derivative.
+void call_without_derivative(const Operator& op, OpKind kind, const char* reason, const c10::OperatorHandle& handle,
+                             c10::DispatchKeySet keys, Stack* stack) {
+  const auto& signature = *op.signature(kind);
   const auto view = torch::jit::last(*stack, signature.arguments.size());
   ag::variable_list inputs;
-  if (requiring_grad(op, OpKind::Backward, view, true) >= 0) {
+  if (requiring_grad(op, kind, view, kind == OpKind::Backward) >= 0) {
     for (const auto& value : view) {
       if (value.isTensor() && value.toTensor().defined()) inputs.push_back(value.toTensor());
     }
   }
   redispatch(handle, keys, stack);
   if (inputs.empty()) return;
-  const auto node = make_node<ag::Error>(
-      op.qualified(OpKind::Backward) + ": the derivative of this derivative is not available (double backward)",
-      ag::collect_next_edges(inputs));
+  const auto node = make_node<ag::Error>(op.qualified(kind) + ": " + reason, ag::collect_next_edges(inputs));
   for (const auto& value : torch::jit::last(*stack, signature.results.size())) {
     if (value.toTensor().defined()) ag::set_history(value.toTensor(), node);
   }
@@ -94,7 +93,13 @@ void call_backward(const Operator& op, const c10::OperatorHandle& handle, c10::D
 void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op,
                   const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
   const auto view = torch::jit::last(*stack, op->signature(OpKind::Forward)->arguments.size());
-  if (!op->function.has_backward) {
+  if (op->is_mapped() && op->signature(OpKind::Backward) == nullptr) {
+    return call_without_derivative(*op, OpKind::Forward,
+                                   "it has no derivative: mark the function [Differentiable], and the arguments that "
+                                   "gradients are asked of must be floating-point ones without no_diff",
+                                   handle, keys, stack);
+  }
+  if (!op->function.has_backward && !op->is_mapped()) {
     const int culprit = requiring_grad(*op, OpKind::Forward, view, false);
     TORCH_CHECK(culprit < 0, op->qualified(OpKind::Forward), ": ", name_of_argument(handle, culprit),
                 " requires grad, but the kernel has no derivative: mark it [Differentiable], or call it under "
@@ -123,7 +128,9 @@ void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::Dispatch
   TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(view), op->qualified(kind_), ": forward-mode derivatives are not available");
   switch (kind_) {
     case OpKind::Forward: return call_forward(family_, op, handle, keys, stack);
-    case OpKind::Backward: return call_backward(*op, handle, keys, stack);
+    case OpKind::Backward:
+      return call_without_derivative(*op, kind_, "the derivative of this derivative is not available (double backward)",
+                                     handle, keys, stack);
     case OpKind::Launch:
     case OpKind::LaunchJvp:
     case OpKind::LaunchBackward: return call_launch(*op, kind_, handle, keys, stack);

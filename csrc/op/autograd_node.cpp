@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "op/arguments.h"
+#include "op/mapped.h"
 #include "op/run.h"
 
 namespace torch_slang {
@@ -64,8 +65,11 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
   saved_.resize(leaves);
   numbers_.resize(leaves);
   const auto& meaning = op_->signature(OpKind::Forward)->arguments;
-  const auto [types, device] = types_and_device(*op_, OpKind::Forward, arguments);
-  const auto backward = op_->kernels.any_backward(types, device);
+  const auto [types, device] = op_->is_mapped() ? mapped_types_and_device(*op_, OpKind::Forward, arguments)
+                                                : types_and_device(*op_, OpKind::Forward, arguments);
+  const auto known = op_->kernels.any(op_->is_mapped() ? OpKind::Forward : OpKind::Backward, types, device);
+  const std::vector<bool> none(leaves, false);
+  const std::vector<bool>& unused_inputs = known != nullptr && !known->unused.empty() ? known->unused : none;
   ag::edge_list edges(op_->differentiable.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     const int leaf = meaning[i].leaf;
@@ -74,8 +78,7 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
       continue;
     }
     const at::Tensor& tensor = arguments[i].toTensor();
-    const bool unused = backward != nullptr && backward->unused[leaf];
-    saved_[leaf] = ag::SavedVariable(unused ? stand_in(tensor) : tensor, /*is_output=*/false);
+    saved_[leaf] = ag::SavedVariable(unused_inputs[leaf] ? stand_in(tensor) : tensor, /*is_output=*/false);
     const auto at = std::find(op_->differentiable.begin(), op_->differentiable.end(), leaf);
     if (at == op_->differentiable.end() || !tensor.requires_grad()) continue;
     edges[at - op_->differentiable.begin()] = ag::impl::gradient_edge(tensor);

@@ -54,7 +54,7 @@ RecordingScope::~RecordingScope() { --recording_depth; }
 
 bool KernelKey::operator==(const KernelKey& other) const {
   return kind == other.kind && dense == other.dense && independent == other.independent && device == other.device &&
-         types == other.types;
+         types == other.types && sizes == other.sizes && variant == other.variant;
 }
 
 const KernelTable::Entry* KernelTable::find(const KernelKey& key) const {
@@ -95,7 +95,8 @@ std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const K
     }
   }
   if (ours) {
-    if (key.kind == OpKind::Forward && recording_depth > 0 && op.signature(OpKind::Backward) != nullptr) {
+    if (key.kind == OpKind::Forward && recording_depth > 0 && op.signature(OpKind::Backward) != nullptr &&
+        !op.is_mapped()) {
       KernelKey backward = key;
       backward.kind = OpKind::Backward;
       prefetch(op.shared_from_this(), backward);
@@ -117,18 +118,13 @@ void KernelTable::prefetch(std::shared_ptr<const Operator> op, const KernelKey& 
   });
 }
 
-std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<ElementType>& types,
-                                                              c10::Device device) {
-  return wait_for_backward(types, device, nullptr);
-}
-
-std::shared_ptr<const LoadedKernel> KernelTable::wait_for_backward(const std::vector<ElementType>& types,
-                                                                   c10::Device device, const KernelKey* own) {
+std::shared_ptr<const LoadedKernel> KernelTable::any(OpKind kind, const std::vector<ElementType>& types,
+                                                     c10::Device device, const KernelKey* own) {
   Future future;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const Entry& entry : entries_) {
-      if (entry.key.kind != OpKind::Backward || entry.key.device != device || entry.key.types != types) continue;
+      if (entry.key.kind != kind || entry.key.device != device || entry.key.types != types) continue;
       if (own != nullptr && entry.key == *own) return nullptr;
       future = entry.future;
       break;
@@ -156,10 +152,16 @@ KernelTable::Compiled KernelTable::compile(const Operator& op, const KernelKey& 
 
 std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) {
   KnownUse known;
+  if (op.is_mapped()) {
+    auto loaded = std::make_shared<LoadedKernel>();
+    loaded->kernel = compile(op, key, known).kernel;
+    if (key.kind == OpKind::Forward) loaded->unused = unused_by_backward(op, key);
+    return loaded;
+  }
   // Which inputs have no memory is decided once, by the variant that was asked for first: a graph may have been recorded
   // without them, and another variant, in which the compiler did not find out, must do without them too.
   if (key.kind == OpKind::Backward) {
-    if (const auto first = wait_for_backward(key.types, key.device, &key)) known.unused = first->unused;
+    if (const auto first = any(OpKind::Backward, key.types, key.device, &key)) known.unused = first->unused;
   }
   Compiled compiled = compile(op, key, known);
   check_written_views(op, key, *compiled.facts);

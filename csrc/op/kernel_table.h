@@ -38,6 +38,8 @@ struct KernelKey {
   bool independent = true;   // no written view overlaps another view or itself
   c10::Device device = c10::kCPU;
   std::vector<ElementType> types;  // by type parameter
+  std::vector<int64_t> sizes;      // by size parameter, of a mapped function
+  std::string variant;             // of a mapped function: MappedVariant::text
 
   bool operator==(const KernelKey& other) const;
 };
@@ -52,7 +54,8 @@ struct LoadedKernel {
   std::shared_ptr<const Kernel> kernel;
   std::vector<GradientUse> gradients;  // by leaf
   std::vector<int> scratch_outputs;  // Backward: outputs whose values the kernel reads back, so they need memory
-  std::vector<bool> unused;          // Backward, by leaf: inputs whose values the kernel never looks at
+  // Backward, by leaf: inputs whose values the kernel never looks at. A mapped function's forward says it of its backward.
+  std::vector<bool> unused;
 };
 
 // While it lives, kernels that this thread compiles for a forward have their backward compiled at the same time.
@@ -73,9 +76,10 @@ class KernelTable {
   // Starts compiling on a thread of its own unless that was done. A failure is forgotten: a later get meets it again.
   void prefetch(std::shared_ptr<const Operator> op, const KernelKey& key);
 
-  // The backward kernel for these types on this device in whichever variant there is, waiting for one being compiled;
-  // null if none is.
-  std::shared_ptr<const LoadedKernel> any_backward(const std::vector<ElementType>& types, c10::Device device);
+  // The first kernel of this kind for these types on this device, waiting for one being compiled; null if there is none,
+  // or if it is `own`.
+  std::shared_ptr<const LoadedKernel> any(OpKind kind, const std::vector<ElementType>& types, c10::Device device,
+                                          const KernelKey* own = nullptr);
 
  private:
   using Future = std::shared_future<std::shared_ptr<const LoadedKernel>>;
@@ -93,9 +97,6 @@ class KernelTable {
     std::shared_ptr<const Kernel> facts;  // whose marks count
   };
   Compiled compile(const Operator& op, const KernelKey& key, const KnownUse& known) const;
-  // The first backward for these types on this device; null if there is none, or if it is `own`.
-  std::shared_ptr<const LoadedKernel> wait_for_backward(const std::vector<ElementType>& types, c10::Device device,
-                                                        const KernelKey* own);
   std::shared_ptr<const LoadedKernel> load(const Operator& op, const KernelKey& key);
 
   const KernelOptions options_;

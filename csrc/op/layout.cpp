@@ -25,6 +25,15 @@ Layout::Layout(const Function& function, const ShapePlan& shapes)
       device_dims_[leaf].push_back(dim);
     }
   }
+  place_parts();
+}
+
+Layout::Layout(const Function& function, int dim_count)
+    : view_count_(function.view_count), slot_count_(function.slot_count), symbol_count_(dim_count) {
+  place_parts();
+}
+
+void Layout::place_parts() {
   // Arrays in the device's struct have at least one element (see backend/source.h).
   slots_offset_ = sizeof(TslHeader) + sizeof(TslView) * std::max(view_count_, 1);
   dims_offset_ = slots_offset_ + 8 * static_cast<size_t>(std::max(slot_count_, 1));

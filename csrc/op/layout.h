@@ -21,6 +21,8 @@ struct DeviceDim {
 class Layout {
  public:
   Layout(const Function& function, const ShapePlan& shapes);
+  // Of a mapped function, whose dims are not those of the shape language.
+  Layout(const Function& function, int dim_count);
 
   int view_count() const { return view_count_; }
   int slot_count() const { return slot_count_; }
@@ -41,6 +43,8 @@ class Layout {
   int symbol_count_;
   std::vector<Expression> computed_;  // dims that are neither a symbol nor a constant
   std::vector<std::vector<DeviceDim>> device_dims_;
+  void place_parts();
+
   size_t slots_offset_;
   size_t dims_offset_;
   size_t size_;

@@ -23,12 +23,22 @@ Direction direction_of(OpKind kind) {
   return Direction::Forward;
 }
 
+namespace {
+
+// The shape language is for kernels: a mapped function has no part in it.
+const Function& with_shapes(const Function& function) {
+  static const Function none;
+  return function.is_kernel ? function : none;
+}
+
+}  // namespace
+
 Operator::Operator(std::string ns_, Function function_, const std::vector<std::pair<std::string, int64_t>>& constants,
                    std::shared_ptr<TextSource> texts_, KernelOptions options_, const std::set<std::string>& kernels_)
     : ns(std::move(ns_)),
       function(std::move(function_)),
-      shapes(ns + "::" + function.name, function, constants),
-      layout(function, shapes),
+      shapes(ns + "::" + function.name, with_shapes(function), constants),
+      layout(function.is_kernel ? Layout(function, shapes) : Layout(function, kTslMapDims)),
       options(options_),
       texts(std::move(texts_)),
       kernels(options_) {

@@ -1,5 +1,5 @@
 // An Operator is one kernel of one Program as PyTorch sees it: what its arguments are, which shapes they have, and the
-// compiled kernels it has so far. Immutable but for its table of kernels; shared by the registered op, by Module callables
+// compiled kernels it has so far. Or it is one plain function, mapped over its broadcast arguments (mapped.h). Immutable but for its table of kernels; shared by the registered op, by Module callables
 // and by the graphs that were recorded with it, so a reload never changes what any of them runs.
 #pragma once
 
@@ -51,6 +51,7 @@ struct Operator : std::enable_shared_from_this<Operator> {
   Operator(const Operator&) = delete;
   Operator& operator=(const Operator&) = delete;
 
+  bool is_mapped() const { return !function.is_kernel; }
   const OpSignature* signature(OpKind kind) const { return signatures[static_cast<int>(kind)].get(); }
   const std::string& qualified(OpKind kind) const { return qualified_names[static_cast<int>(kind)]; }
 

@@ -10,6 +10,7 @@
 
 #include "op/gradients.h"
 #include "op/launcher.h"
+#include "op/mapped.h"
 
 namespace torch_slang {
 
@@ -137,6 +138,7 @@ void check_visible_views(const Operator& op, OpKind kind, const Arguments& argum
 }  // namespace
 
 Results run(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+  if (op.is_mapped()) return run_mapped(op, kind, stack);
   const Arguments arguments = read_arguments(op, kind, stack);
   const Bound<int64_t> bound = bind_arguments<int64_t>(op, kind, arguments);
   const c10::OptionalDeviceGuard guard(arguments.device);
@@ -151,6 +153,7 @@ Results run(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
 }
 
 Results run_meta(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+  if (op.is_mapped()) return run_mapped_meta(op, kind, stack);
   const Arguments arguments = read_arguments(op, kind, stack);
   const Bound<c10::SymInt> bound = bind_arguments<c10::SymInt>(op, kind, arguments);
   check_visible_views(op, kind, arguments, bound);

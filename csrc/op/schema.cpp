@@ -123,6 +123,16 @@ void fill_launch(const Operator& op, OpKind kind, ArgumentList& list) {
   list.add("int[]", extent_name(op, "grid_size"), "", {OpArgument::Role::GridSize, -1});
 }
 
+// Of a mapped function: writes into the outputs that it is given.
+void fill_out(const Operator& op, ArgumentList& list) {
+  int alias = 0;
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    list.add(leaf.is_output ? "Tensor(a" + std::to_string(alias++) + "!)" : "Tensor", leaf.name, "",
+             {OpArgument::Role::Leaf, static_cast<int>(i)});
+  }
+}
+
 void check_names(const Operator& op, const ArgumentList& list, const c10::FunctionSchema& schema) {
   std::set<std::string> names;
   for (const auto& argument : schema.arguments()) {
@@ -146,18 +156,21 @@ c10::FunctionSchema parse_schema(const Operator& op, const std::string& text) {
 
 std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind) {
   static const char* const suffix[kOpKinds] = {"", "_backward", "_launch", "_fwd", "_bwd"};
-  if (!is_launch(kind) && op.outputs.empty()) return nullptr;
+  if (op.is_mapped() && (kind == OpKind::LaunchJvp || kind == OpKind::LaunchBackward)) return nullptr;
+  if ((op.is_mapped() || !is_launch(kind)) && op.outputs.empty()) return nullptr;
   if (kind == OpKind::LaunchJvp && !op.function.has_forward_derivative) return nullptr;
   if (kind == OpKind::LaunchBackward && !op.function.has_backward) return nullptr;
   if (kind == OpKind::Backward && (!op.function.has_backward || op.grad_outputs.empty() || op.differentiable.empty())) {
     return nullptr;
   }
   auto signature = std::make_unique<OpSignature>();
-  signature->name = op.function.name + suffix[static_cast<int>(kind)];
+  const bool writes_outputs = op.is_mapped() && kind == OpKind::Launch;
+  signature->name = op.function.name + (writes_outputs ? "_out" : suffix[static_cast<int>(kind)]);
   ArgumentList list;
   if (kind == OpKind::Forward) fill_forward(op, list, *signature);
   if (kind == OpKind::Backward) fill_backward(op, list, *signature);
-  if (is_launch(kind)) fill_launch(op, kind, list);
+  if (writes_outputs) fill_out(op, list);
+  if (is_launch(kind) && !writes_outputs) fill_launch(op, kind, list);
   const std::string text =
       op.ns + "::" + signature->name + "(" + list.text() + ") -> " + results_text(signature->results.size());
   signature->schema = std::make_unique<c10::FunctionSchema>(parse_schema(op, text));

@@ -1,5 +1,7 @@
 #include "op/specialize.h"
 
+#include "op/mapped_call.h"
+
 #include <algorithm>
 #include <cctype>
 #include <numeric>
@@ -92,7 +94,27 @@ ElementType element_type(const Element& element, const std::vector<ElementType>&
   return element.type_parameter < 0 ? element.type : types.at(element.type_parameter);
 }
 
+KernelSource specialize_mapped(const Operator& op, const KernelKey& key, const KernelOptions& options) {
+  KernelSource source;
+  source.op = op.qualified(key.kind);
+  source.text = op.texts->text(op.function.name, direction_of(key.kind), key.types, key.sizes);
+  if (source.text.waves || source.text.barriers) {
+    throw_compile_error(source.op, ": a plain function runs for each element on its own, but this one uses ",
+                        source.text.barriers ? "group-shared memory or barriers" : "wave operations",
+                        ": make it a kernel");
+  }
+  source.view_count = op.layout.view_count();
+  source.slot_count = op.layout.slot_count();
+  source.dim_count = op.layout.dim_count();
+  source.make_view = "return tsl::present_view(args, k);";
+  source.independent_views = key.independent;
+  source.map = map_loop(op, key.kind, MappedVariant(key.variant), key.sizes);
+  source.fast_math = options.fast_math;
+  return source;
+}
+
 KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse& known, const KernelOptions& options) {
+  if (op.is_mapped()) return specialize_mapped(op, key, options);
   KernelSource source;
   source.op = op.qualified(key.kind);
   source.text = op.texts->text(op.function.name, direction_of(key.kind), key.types);
@@ -130,6 +152,31 @@ std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, con
       outputs.push_back(leaf);
   }
   return outputs;
+}
+
+std::vector<bool> unused_by_backward(const Operator& op, const KernelKey& forward) {
+  std::vector<bool> unused(op.function.leaves.size(), false);
+  if (op.signature(OpKind::Backward) == nullptr) return unused;
+  std::string body;
+  try {
+    body = op.texts->text(op.function.name, Direction::Backward, forward.types, forward.sizes).body;
+  } catch (const c10::Error&) {  // met again by whoever asks for a gradient
+    return unused;
+  }
+  std::set<int> loaded;
+  constexpr std::string_view kCall = "tsl_input<";
+  for (size_t at = body.find(kCall); at != std::string::npos; at = body.find(kCall, at + 1)) {
+    const size_t open = body.find('(', at);
+    const size_t digit = body.find_first_of("0123456789", open);
+    const size_t other = body.find(',', open);
+    if (digit == std::string::npos || digit > other) return unused;  // not a number
+    loaded.insert(std::stoi(body.substr(digit)));
+  }
+  for (size_t i = 0; i < unused.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    unused[i] = !leaf.is_output && loaded.count(leaf.primal_view) == 0;
+  }
+  return unused;
 }
 
 ElementType summing_type(ElementType type) {

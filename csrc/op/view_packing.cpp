@@ -73,6 +73,25 @@ c10::ScalarType scalar_type(ElementType type) {
   TORCH_INTERNAL_ASSERT(false, "unknown element type");
 }
 
+std::optional<ElementType> element_type_of(c10::ScalarType type) {
+  switch (type) {
+    case c10::kHalf: return ElementType::Float16;
+    case c10::kBFloat16: return ElementType::BFloat16;
+    case c10::kFloat: return ElementType::Float32;
+    case c10::kDouble: return ElementType::Float64;
+    case c10::kChar: return ElementType::Int8;
+    case c10::kShort: return ElementType::Int16;
+    case c10::kInt: return ElementType::Int32;
+    case c10::kLong: return ElementType::Int64;
+    case c10::kByte: return ElementType::UInt8;
+    case c10::kUInt16: return ElementType::UInt16;
+    case c10::kUInt32: return ElementType::UInt32;
+    case c10::kUInt64: return ElementType::UInt64;
+    case c10::kBool: return ElementType::Bool;
+    default: return std::nullopt;
+  }
+}
+
 // torch's own answer is "too hard" for tensors with gaps, even of different storages.
 bool may_overlap(const at::Tensor& a, const at::Tensor& b) {
   return a.is_alias_of(b) && at::get_overlap_status(a, b) != at::MemOverlapStatus::No;

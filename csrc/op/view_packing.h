@@ -13,6 +13,7 @@
 namespace torch_slang {
 
 c10::ScalarType scalar_type(ElementType type);
+std::optional<ElementType> element_type_of(c10::ScalarType type);  // empty for complex and quantized types
 
 // What a tensor looks like to a kernel: leading dimensions flattened into one, the element inside the index.
 struct VisibleView {

@@ -13,6 +13,10 @@
 
 enum { kTslMaxDims = 5 };
 
+// The dims of a mapped function's argument block: how many elements there are, low and high word, and the sizes that they
+// are counted by where a tensor's strides matter, outermost first.
+enum { kTslMapTotal = 0, kTslMapRank = 2, kTslMapSizes = 3, kTslMapDims = kTslMapSizes + kTslMaxDims };
+
 // Note [gradient slots]
 //   Each differentiable view has a few slots of its own, beginning at its descriptor's `gradient_slots`. What they hold
 //   depends on how the gradient is gathered; only a backward fills them.

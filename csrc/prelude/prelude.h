@@ -21,3 +21,4 @@
 #include "prelude/host_loop.h"
 #include "prelude/host_meet.h"
 #include "prelude/waves.h"
+#include "prelude/map.h"

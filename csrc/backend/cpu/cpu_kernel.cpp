@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <limits>
+
 #include "backend/cpu/thread_block.h"
 #include "backend/launch_shape.h"
 #include "backend/source.h"
@@ -27,6 +29,9 @@ CpuKernel::CpuKernel(const KernelSource& source, DynamicLibrary library, std::se
 
 // Independent threads: rows long enough for vector loops, blocks few enough to share. Threads that meet: each has a stack.
 uint32_t CpuKernel::preferred_block() const { return run_thread_ != nullptr ? 128 : 256; }
+
+// Blocks are shared out among threads as they come, and sums must not depend on how many those are.
+uint32_t CpuKernel::resident_blocks() const { return std::numeric_limits<uint32_t>::max(); }
 
 void CpuKernel::launch(const LaunchShape& shape, const void* args, size_t args_size) const {
   check_args(args_size);

@@ -23,6 +23,7 @@ class CpuKernel final : public Kernel {
 
   const std::set<std::string>& marks() const override { return marks_; }
   uint32_t preferred_block() const override;
+  uint32_t resident_blocks() const override;
 
  private:
   void check_args(size_t args_size) const;

@@ -83,7 +83,7 @@ std::vector<std::string> host_compiler_flags(bool fast_math) {
 #else
       "-march=native",
 #endif
-      "-fPIC", "-shared", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-strict-aliasing",
+      "-fPIC", "-shared", "-w", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-strict-aliasing",
       "-fno-exceptions", "-fno-rtti",
       // Views, and derivatives' structs of views, are copied a lot. GCC gives up taking them apart sooner than is good:
       // then loads stay whose values nobody wants, and loops that could vectorise do not. Other compilers ignore it.

@@ -1,5 +1,7 @@
 #include "backend/cpu/launcher_text.h"
 
+#include "backend/map_text.h"
+
 namespace torch_slang {
 namespace {
 
@@ -38,6 +40,7 @@ constexpr const char* kRunThreadText =
 bool threads_meet(const KernelSource& source) { return source.text.barriers || source.text.waves; }
 
 std::string host_launcher_text(const KernelSource& source) {
+  if (source.map) return host_map_launcher(source);
   std::string text = "#define TSL_ENTRY " + source.text.entry + "\n";
   if (threads_meet(source)) return text + kExport + "void " + kRunThread + kRunThreadText;
   text += "#define TSL_THREAD_BOUND " +

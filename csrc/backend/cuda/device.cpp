@@ -39,6 +39,7 @@ CudaGpu::CudaGpu(int index) : index_(index) {
     limits_.grid[axis] = static_cast<uint64_t>(attribute(kCudaMaxGridX + axis));
     limits_.block[axis] = static_cast<uint64_t>(attribute(kCudaMaxBlockX + axis));
   }
+  multiprocessors_ = attribute(kCudaMultiprocessors);
   limits_.threads = static_cast<uint64_t>(attribute(kCudaMaxThreadsPerBlock));
   limits_.device = name;
 }

@@ -20,6 +20,7 @@ class CudaGpu {
   CudaContext context() const { return context_; }
   const LaunchLimits& limits() const { return limits_; }
   const CudaTarget& target() const { return target_; }
+  int multiprocessors() const { return multiprocessors_; }
 
  private:
   explicit CudaGpu(int index);
@@ -30,6 +31,7 @@ class CudaGpu {
   CudaContext context_ = nullptr;
   CudaTarget target_;
   LaunchLimits limits_;
+  int multiprocessors_ = 1;
 };
 
 CudaStream current_stream(const CudaGpu& gpu);  // torch's, on the calling thread

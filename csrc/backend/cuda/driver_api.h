@@ -23,6 +23,7 @@ enum CudaDeviceAttribute : int {
   kCudaMaxThreadsPerBlock = 1,
   kCudaMaxBlockX = 2,  // y and z follow in both
   kCudaMaxGridX = 5,
+  kCudaMultiprocessors = 16,
   kCudaCapabilityMajor = 75,
   kCudaCapabilityMinor = 76,
 };

@@ -76,6 +76,13 @@ void CudaKernel::refuse_block(const LaunchShape& shape) const {
                      gpu_.target().name, ", but got ", threads_in_block(shape));
 }
 
+uint32_t CudaKernel::resident_blocks() const {
+  constexpr int kRegisters = 65536, kThreads = 2048;  // of a multiprocessor
+  const int by_registers = kRegisters / (std::max(registers_, 1) * static_cast<int>(kMapThreads));
+  const int blocks = std::clamp(by_registers, 1, kThreads / static_cast<int>(kMapThreads));
+  return static_cast<uint32_t>(blocks * gpu_.multiprocessors());
+}
+
 uint32_t CudaKernel::preferred_block() const { return std::min(kPreferredBlock, max_threads_); }
 
 }  // namespace torch_slang

@@ -22,6 +22,7 @@ class CudaKernel final : public Kernel {
   void launch(const LaunchShape& shape, const void* args, size_t args_size) const override;
   const std::set<std::string>& marks() const override { return marks_; }
   uint32_t preferred_block() const override;
+  uint32_t resident_blocks() const override;
 
  private:
   void load(const std::string& image);

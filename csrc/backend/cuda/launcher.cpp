@@ -1,5 +1,7 @@
 #include "backend/cuda/launcher.h"
 
+#include "backend/map_text.h"
+
 namespace torch_slang {
 namespace {
 
@@ -21,6 +23,7 @@ void replace(std::string& text, const std::string& word, const std::string& by) 
 }  // namespace
 
 std::string cuda_launcher(const KernelSource& source) {
+  if (source.map) return cuda_map_launcher(source);
   const uint32_t threads = source.block[0] * source.block[1] * source.block[2];
   std::string text = kText;
   replace(text, "LAUNCH_BOUNDS", threads > 0 ? "__launch_bounds__(" + std::to_string(threads) + ")" : "");

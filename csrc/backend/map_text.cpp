@@ -1,0 +1,227 @@
+#include "backend/map_text.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+
+namespace torch_slang {
+namespace {
+
+using Access = MapView::Access;
+
+const char* c_name_of(ElementType type) {
+  switch (type) {
+    case ElementType::Float16: return "__half";
+    case ElementType::BFloat16: return "__nv_bfloat16";
+    case ElementType::Float32: return "float";
+    case ElementType::Float64: return "double";
+    case ElementType::Int8: return "int8_t";
+    case ElementType::Int16: return "int16_t";
+    case ElementType::Int32: return "int32_t";
+    case ElementType::Int64: return "longlong";
+    case ElementType::UInt8: return "uint8_t";
+    case ElementType::UInt16: return "uint16_t";
+    case ElementType::UInt32: return "uint32_t";
+    case ElementType::UInt64: return "ulonglong";
+    case ElementType::Bool: return "bool";
+  }
+  return "";
+}
+
+std::string field(const MapView& view) { return c10::str("v", view.view); }
+
+// The type of an element's field: that in memory, or that of its sum.
+std::string field_type(const MapView& view) {
+  const std::string type = c_name_of(view.type);
+  return view.access == Access::Summed ? "tsl::SumOf<" + type + ">" : type;
+}
+
+// `of(view)` for each, one after the other.
+template <class Of>
+std::string each(const std::vector<MapView>& views, Access access, const Of& of) {
+  std::string text;
+  for (const MapView& view : views) {
+    if (view.access == access) text += of(view);
+  }
+  return text;
+}
+
+// `of(component)` for each component of a view.
+template <class Of>
+std::string each_component(const MapView& view, const Of& of) {
+  std::string text;
+  for (int c = 0; c < view.components; ++c) text += of(c);
+  return text;
+}
+
+bool has_strides(const MapLoop& map) {
+  return std::any_of(map.inputs.begin(), map.inputs.end(),
+                     [](const MapView& view) { return view.access == Access::Strided; });
+}
+
+std::string load_scalars(const MapLoop& map) {
+  return each(map.inputs, Access::Scalar, [](const MapView& view) {
+    return c10::str("  tsl::load_scalar(args, ", view.view, ", ", view.slot, ", scalars.", field(view), ");\n");
+  });
+}
+
+}  // namespace
+
+std::string map_members(const MapLoop& map) {
+  std::string fields, inputs, outputs;
+  for (const MapView& view : map.inputs) {
+    fields += c10::str("    ", field_type(view), " ", field(view), "[", view.components, "];\n");
+    inputs += c10::str("    if (view == ", view.view, ") return tsl::convert<T>(element.", field(view), "[component]);\n");
+  }
+  for (const MapView& view : map.outputs) {
+    fields += c10::str("    ", field_type(view), " ", field(view), "[", view.components, "];\n");
+    outputs += c10::str("    if (view == ", view.view, ") element.", field(view), "[component] = tsl::convert<",
+                        field_type(view), ">(value);\n");
+  }
+  return c10::str("  struct Element {\n", fields, "  };\n  Element element;\n",
+                  "  template <class T> TSL_INLINE T tsl_input(int view, int component) const {\n", inputs,
+                  "    return T();\n  }\n",
+                  "  template <class T> TSL_INLINE void tsl_output(int view, int component, T value) {\n", outputs,
+                  "  }\n");
+}
+
+std::string cuda_map_launcher(const KernelSource& source) {
+  const MapLoop& map = *source.map;
+  const auto array = [](const MapView& view) {
+    return c10::str("    ", c_name_of(view.type), " lanes", view.view, "[kLanes * ", view.components, "];\n");
+  };
+  std::string text = c10::str(R"(extern "C" __global__ void __launch_bounds__()", kMapThreads, R"()
+tsl_entry(const __grid_constant__ TslArgs args) {
+  tsl::mark_control();
+  constexpr int kLanes = )", map.lanes, R"(;
+  const ulonglong total = tsl::map_total(args);
+  Kernel::Element scalars;
+)");
+  text += load_scalars(map);
+  text += each(map.outputs, Access::Summed, [](const MapView& view) {
+    return c10::str("  ", field_type(view), " sum", view.view, "[", view.components, "] = {};\n");
+  });
+  text += R"(  const ulonglong step = ulonglong(gridDim.x) * blockDim.x * kLanes;
+  for (ulonglong first = (ulonglong(blockIdx.x) * blockDim.x + threadIdx.x) * kLanes; first < total; first += step) {
+)";
+  text += each(map.inputs, Access::Dense, [&](const MapView& view) {
+    return array(view) + c10::str("    tsl::load_lanes<kLanes, ", view.components, ">(args.views[", view.view,
+                                  "].data, first, total, lanes", view.view, ");\n");
+  });
+  if (has_strides(map)) text += "    const tsl::MapPlace place(args, first);\n";
+  text += each(map.inputs, Access::Strided, [&](const MapView& view) {
+    return array(view) + c10::str("    tsl::load_at(args.views[", view.view, "], place, lanes", view.view, ");\n");
+  });
+  text += each(map.outputs, Access::Dense, array);
+  text += R"(#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      Kernel kernel{{make_uint3(threadIdx.x, 0, 0), make_uint3(blockIdx.x, 0, 0), make_uint3(blockDim.x, 1, 1),
+                     make_uint3(gridDim.x, 1, 1), args}};
+      kernel.element = scalars;
+)";
+  const auto take = [](const MapView& view) {
+    return c10::str("      tsl::copy_components<", view.components, ">(kernel.element.", field(view), ", lanes",
+                    view.view, " + lane * ", view.components, ");\n");
+  };
+  text += each(map.inputs, Access::Dense, take) + each(map.inputs, Access::Strided, take);
+  text += "      kernel." + source.text.entry + "();\n";
+  text += each(map.outputs, Access::Dense, [](const MapView& view) {
+    return c10::str("      tsl::copy_components<", view.components, ">(lanes", view.view, " + lane * ",
+                    view.components, ", kernel.element.", field(view), ");\n");
+  });
+  text += each(map.outputs, Access::Summed, [](const MapView& view) {
+    return c10::str("      if (kLanes == 1 || first + lane < total) tsl::add_components<", view.components, ">(sum",
+                    view.view, ", kernel.element.", field(view), ");\n");
+  });
+  text += "    }\n";
+  text += each(map.outputs, Access::Dense, [](const MapView& view) {
+    return c10::str("    tsl::store_lanes<kLanes, ", view.components, ">(args.views[", view.view,
+                    "].data, first, total, lanes", view.view, ");\n");
+  });
+  text += "  }\n";
+  text += each(map.outputs, Access::Summed, [](const MapView& view) {
+    return c10::str("  tsl::store_block_sum<", kMapThreads, ", ", view.components, ">(args.views[", view.view,
+                    "].data, sum", view.view, ");\n");
+  });
+  return text + "}\n";
+}
+
+std::string host_map_launcher(const KernelSource& source) {
+  const MapLoop& map = *source.map;
+  const auto pointer = [](const MapView& view, const char* qualifier, const std::string& from) {
+    return c10::str("      ", qualifier, c_name_of(view.type), "* const p", view.view, " = reinterpret_cast<",
+                    qualifier, c_name_of(view.type), "*>(args.views[", view.view, "].data", from, ");\n");
+  };
+  const bool strided = has_strides(map);
+  std::string text = R"(extern "C" __attribute__((visibility("default"))) void tsl_run_blocks(const void* given, unsigned long long block, unsigned long long last) {
+  tsl::mark_control();
+  const TslArgs args = *static_cast<const TslArgs*>(given);
+  const ulonglong total = tsl::map_total(args);
+  Kernel::Element scalars;
+)";
+  text += load_scalars(map);
+  text += c10::str("  for (; block < last; ++block) {\n    ulonglong i = block * ", kMapElements,
+                   ";\n    const ulonglong end = total - i < ", kMapElements, " ? total : i + ", kMapElements, ";\n");
+  std::string sums;
+  text += each(map.outputs, Access::Summed, [&](const MapView& view) {
+    return each_component(view, [&](int c) {
+      const std::string name = c10::str("sum", view.view, "_", c);
+      sums += (sums.empty() ? "" : ", ") + name;
+      return c10::str("    ", field_type(view), " ", name, " = 0;\n");
+    });
+  });
+  text += "    while (i < end) {\n";
+  if (strided) {
+    text += "      const tsl::MapPlace place(args, i);\n      const ulonglong row = place.left_in_row(args);\n"
+            "      const longlong count = longlong(end - i < row ? end - i : row);\n";
+  } else {
+    text += "      const longlong count = longlong(end - i);\n";
+  }
+  const auto start = [&](const MapView& view) { return c10::str(" + i * (", view.components, " * sizeof(", c_name_of(view.type), "))"); };
+  text += each(map.inputs, Access::Dense, [&](const MapView& view) { return pointer(view, "const ", start(view)); });
+  text += each(map.outputs, Access::Dense, [&](const MapView& view) { return pointer(view, "", start(view)); });
+  text += each(map.inputs, Access::Strided, [&](const MapView& view) {
+    return c10::str("      const uchar* const p", view.view, " = args.views[", view.view, "].data + place.offset(args.views[",
+                    view.view, "]);\n      const longlong s", view.view, " = place.row_stride(args, args.views[", view.view,
+                    "]);\n");
+  });
+  text += sums.empty() ? "#pragma omp simd\n" : "#pragma omp simd reduction(+ : " + sums + ")\n";
+  text += R"(      for (longlong j = 0; j < count; ++j) {
+        Kernel kernel{{uint3{0, 0, 0}, uint3{0, 0, 0}, uint3{1, 1, 1}, uint3{1, 1, 1}, args}};
+        kernel.element = scalars;
+)";
+  text += each(map.inputs, Access::Dense, [&](const MapView& view) {
+    return each_component(view, [&](int c) {
+      return c10::str("        kernel.element.", field(view), "[", c, "] = p", view.view, "[j * ", view.components,
+                      " + ", c, "];\n");
+    });
+  });
+  text += each(map.inputs, Access::Strided, [&](const MapView& view) {
+    return each_component(view, [&](int c) {
+      return c10::str("        kernel.element.", field(view), "[", c, "] = reinterpret_cast<const ",
+                      c_name_of(view.type), "*>(p", view.view, " + j * s", view.view, ")[", c, "];\n");
+    });
+  });
+  text += "        kernel." + source.text.entry + "();\n";
+  text += each(map.outputs, Access::Dense, [&](const MapView& view) {
+    return each_component(view, [&](int c) {
+      return c10::str("        p", view.view, "[j * ", view.components, " + ", c, "] = kernel.element.", field(view),
+                      "[", c, "];\n");
+    });
+  });
+  text += each(map.outputs, Access::Summed, [&](const MapView& view) {
+    return each_component(view, [&](int c) {
+      return c10::str("        sum", view.view, "_", c, " += kernel.element.", field(view), "[", c, "];\n");
+    });
+  });
+  text += "      }\n      i += count;\n    }\n";
+  text += each(map.outputs, Access::Summed, [&](const MapView& view) {
+    return each_component(view, [&](int c) {
+      return c10::str("    reinterpret_cast<", field_type(view), "*>(args.views[", view.view, "].data)[block * ",
+                      view.components, " + ", c, "] = sum", view.view, "_", c, ";\n");
+    });
+  });
+  return text + "  }\n}\n";
+}
+
+}  // namespace torch_slang

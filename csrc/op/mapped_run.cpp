@@ -1,0 +1,184 @@
+// Calls of mapped functions: forward, backward, and into given outputs.
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+
+#include "op/mapped_call.h"
+#include "op/specialize.h"
+#include "op/view_packing.h"
+
+namespace torch_slang {
+namespace {
+
+template <class Int>
+OuterShape<Int> with_element(const OuterShape<Int>& outer, const MappedArguments& arguments, const Leaf& leaf) {
+  OuterShape<Int> sizes = outer;
+  for (const int64_t n : arguments.element_shape(leaf)) sizes.push_back(Int(n));
+  return sizes;
+}
+
+c10::TensorOptions options_of(const MappedArguments& arguments, const Leaf& leaf) {
+  return c10::TensorOptions().dtype(scalar_type(arguments.type_of(leaf))).device(arguments.device);
+}
+
+void load_inputs(const Operator& op, const MappedArguments& arguments, MappedCall& call) {
+  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
+    if (arguments.tensors[i].defined() && !op.function.leaves[i].is_output) {
+      call.load(static_cast<int>(i), arguments.tensors[i]);
+    }
+  }
+}
+
+void compute(const Operator& op, OpKind kind, const MappedArguments& arguments, const OuterShape<int64_t>& shape,
+             const Results& outputs) {
+  MappedCall call(op, kind, arguments, shape);
+  if (call.total() == 0) return;
+  load_inputs(op, arguments, call);
+  for (size_t i = 0; i < outputs.size(); ++i) call.store(op.outputs[i], outputs[i]);
+  call.prepare();
+  call.launch();
+}
+
+Results forward(const Operator& op, const MappedArguments& arguments, const OuterShape<int64_t>& shape) {
+  Results results;
+  for (const int output : op.outputs) {
+    const Leaf& leaf = op.function.leaves[output];
+    results.push_back(at::empty(with_element(shape, arguments, leaf), options_of(arguments, leaf)));
+  }
+  compute(op, OpKind::Forward, arguments, shape, results);
+  return results;
+}
+
+// A given tensor may be written in place unless its elements lie otherwise than a new one's, or are still to be read
+// as other elements of an argument.
+bool can_be_written(const Operator& op, const MappedArguments& arguments, size_t output) {
+  const at::Tensor& tensor = arguments.tensors[output];
+  if (!tensor.is_contiguous()) return false;
+  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
+    const at::Tensor& other = arguments.tensors[i];
+    if (i == output || !other.defined() || !may_overlap(tensor, other)) continue;
+    if (op.function.leaves[i].is_output || at::get_overlap_status(tensor, other) != at::MemOverlapStatus::Full) return false;
+  }
+  return true;
+}
+
+void forward_into(const Operator& op, const MappedArguments& arguments, const OuterShape<int64_t>& shape) {
+  Results outputs;
+  for (const int output : op.outputs) {
+    const at::Tensor& given = arguments.tensors[output];
+    at::assert_no_internal_overlap(given);
+    outputs.push_back(can_be_written(op, arguments, output) ? given : at::empty(given.sizes(), given.options()));
+  }
+  compute(op, OpKind::Launch, arguments, shape, outputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const at::Tensor& given = arguments.tensors[op.outputs[i]];
+    if (!outputs[i].is_same(given)) given.copy_(outputs[i]);
+  }
+}
+
+// Where the gradient of one argument is gathered.
+struct Gathered {
+  int leaf;
+  MappedVariant::Gradient kind;
+  at::Tensor memory;
+};
+
+MappedVariant::Gradient gathering(const at::Tensor& tensor, const Leaf& leaf, const MappedArguments& arguments,
+                                  const OuterShape<int64_t>& shape) {
+  const auto outer = tensor.sizes().slice(0, tensor.dim() - leaf.element.shape.size());
+  if (c10::multiply_integers(outer) == 1 &&
+      (tensor.device() != arguments.device || c10::multiply_integers(shape) != 1)) {
+    return MappedVariant::Summed;
+  }
+  return c10::multiply_integers(outer) == c10::multiply_integers(shape) ? MappedVariant::Whole : MappedVariant::Wide;
+}
+
+// The memory's sum over what was broadcast, like the argument.
+at::Tensor reduced(const Gathered& gathered, const at::Tensor& tensor) {
+  at::Tensor sum = gathered.memory;
+  if (gathered.kind == MappedVariant::Wide) sum = at::sum_to(sum, tensor.sizes());
+  if (gathered.kind == MappedVariant::Summed) sum = (sum.size(0) == 1 ? sum : sum.sum(0)).view(tensor.sizes());
+  return sum.to(tensor.device(), tensor.scalar_type());
+}
+
+Results backward(const Operator& op, const MappedArguments& arguments, const OuterShape<int64_t>& shape) {
+  Results results(op.differentiable.size());
+  c10::SmallVector<Gathered, 4> wanted;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const int leaf = op.differentiable[i];
+    const at::Tensor& tensor = arguments.tensors[leaf];
+    // Integers where T has become a floating-point type have no gradient, nor does PyTorch ask for one.
+    if (!arguments.mask[i] || !c10::isFloatingType(tensor.scalar_type())) continue;
+    wanted.push_back({leaf, gathering(tensor, op.function.leaves[leaf], arguments, shape), {}});
+  }
+  if (wanted.empty()) return results;
+  MappedCall call(op, OpKind::Backward, arguments, shape);
+  const auto result_of = [&](int leaf) -> at::Tensor& {
+    return results[std::find(op.differentiable.begin(), op.differentiable.end(), leaf) - op.differentiable.begin()];
+  };
+  if (call.total() == 0) {
+    for (const Gathered& one : wanted) {
+      const at::Tensor& tensor = arguments.tensors[one.leaf];
+      result_of(one.leaf) = at::zeros(tensor.sizes(), tensor.options());
+    }
+    return results;
+  }
+  load_inputs(op, arguments, call);
+  for (const int output : op.grad_outputs) call.load(output, arguments.gradients[output]);
+  for (const Gathered& one : wanted) call.want(one.leaf, one.kind);
+  call.prepare();
+  for (Gathered& one : wanted) {
+    const Leaf& leaf = op.function.leaves[one.leaf];
+    const at::Tensor& tensor = arguments.tensors[one.leaf];
+    const ElementType own = *element_type_of(tensor.scalar_type());
+    const auto type = scalar_type(one.kind == MappedVariant::Whole ? own : summing_type(own));
+    const auto sizes = one.kind == MappedVariant::Summed
+                           ? with_element<int64_t>({call.rows()}, arguments, leaf)
+                           : with_element(shape, arguments, leaf);
+    one.memory = one.kind == MappedVariant::Whole ? at::empty(tensor.sizes(), tensor.options())
+                                                  : at::empty(sizes, c10::TensorOptions().dtype(type).device(arguments.device));
+    call.set_gradient(one.leaf, one.memory);
+  }
+  call.launch();
+  for (const Gathered& one : wanted) result_of(one.leaf) = reduced(one, arguments.tensors[one.leaf]);
+  return results;
+}
+
+}  // namespace
+
+Results run_mapped(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+  const MappedArguments arguments = read_mapped(op, kind, stack);
+  const auto shape = broadcast<int64_t>(op, kind, arguments);
+  const c10::OptionalDeviceGuard guard(arguments.device);
+  switch (kind) {
+    case OpKind::Forward: return forward(op, arguments, shape);
+    case OpKind::Backward: return backward(op, arguments, shape);
+    default: forward_into(op, arguments, shape); return {};
+  }
+}
+
+Results run_mapped_meta(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+  const MappedArguments arguments = read_mapped(op, kind, stack);
+  const auto shape = broadcast<c10::SymInt>(op, kind, arguments);
+  Results results;
+  if (kind == OpKind::Forward) {
+    for (const int output : op.outputs) {
+      const Leaf& leaf = op.function.leaves[output];
+      results.push_back(at::empty_symint(with_element(shape, arguments, leaf), options_of(arguments, leaf)));
+    }
+  }
+  if (kind == OpKind::Backward) {
+    for (size_t i = 0; i < op.differentiable.size(); ++i) {
+      const at::Tensor& input = arguments.tensors[op.differentiable[i]];
+      const bool wanted = arguments.mask[i] && c10::isFloatingType(input.scalar_type());
+      results.push_back(wanted ? at::empty_symint(input.sym_sizes(), input.options().memory_format(c10::MemoryFormat::Contiguous)) : at::Tensor());
+    }
+  }
+  return results;
+}
+
+}  // namespace torch_slang

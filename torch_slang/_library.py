@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch  # noqa: F401  (the native library links torch's, which this loads)
+import torch  # the native library links torch's, which this loads
 
-__all__ = ["_C", "CompileError", "LaunchError"]
+__all__ = ["_C", "CompileError", "LaunchError", "forget_cached_op"]
 
 _FOLDER = Path(__file__).resolve().parent
 
@@ -23,3 +23,14 @@ LaunchError = _C.LaunchError
 
 _C.set_compiler_path(str(_FOLDER / "bin" / "torch-slangc"))
 _C.load_builtin(str(_FOLDER / "ops"))
+
+
+def forget_cached_op(qualified: str) -> None:
+    """Makes torch.ops, which keeps what it looked up, with its schema, look again."""
+    namespace, name = qualified.split("::")
+    operators = getattr(torch.ops, namespace)
+    if name in vars(operators):
+        delattr(operators, name)
+        listed = vars(operators).get("_dir", [])
+        if name in listed:
+            listed.remove(name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from torch_slang._library import _C
+from torch_slang._library import _C, forget_cached_op
 from torch_slang._module import Module
 
 _TAG = " torch_slang:"
@@ -95,7 +95,7 @@ def _take_names(module: Module, changed: list[str]) -> None:
             reloaded = True
         _owners[qualified] = module
     for qualified in changed:
-        _forget_cached_op(*qualified.split("::"))
+        forget_cached_op(qualified)
     if reloaded and "torch._dynamo" in sys.modules:
         torch.compiler.reset()
 
@@ -108,16 +108,6 @@ def _tag_compile_caches() -> None:
     config = torch.compiler.config
     own = config.cache_key_tag.split(_TAG)[0]  # what the user has set stays
     config.cache_key_tag = f"{own}{_TAG}{_C.descriptors_digest()}"
-
-
-def _forget_cached_op(namespace: str, name: str) -> None:
-    # torch.ops caches what it looked up, with its schema; the next access looks again.
-    operators = getattr(torch.ops, namespace)
-    if name in vars(operators):
-        delattr(operators, name)
-        listed = vars(operators).get("_dir", [])
-        if name in listed:
-            listed.remove(name)
 
 
 _tag_compile_caches()  # for the operators of ops/

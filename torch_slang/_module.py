@@ -1,4 +1,4 @@
-"""What :func:`torch_slang.load` returns: a module whose attributes are its kernels."""
+"""What :func:`torch_slang.load` returns: a module whose attributes are its kernels and functions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from torch_slang._arguments import Arguments
+from torch_slang._function import Function
 from torch_slang._host_function import HostFunction
 from torch_slang._library import _C
 
@@ -17,7 +18,8 @@ _SUFFIXES = tuple(suffix for suffix in _KINDS if suffix)
 
 
 class FunctionInfo(NamedTuple):
-    """What a kernel takes, and which derivatives it has: the names of their launches, or None."""
+    """What a kernel or function takes, and which derivatives it has: names of launches (of a function, of an operator),
+    or None."""
 
     name: str
     arguments: tuple[str, ...]
@@ -27,7 +29,7 @@ class FunctionInfo(NamedTuple):
 
 
 class Module:
-    """The kernels of one loaded Slang module, as attributes.
+    """The kernels and functions of one loaded Slang module, as attributes.
 
     They stay bound to the Program that this load made, whatever a later load puts behind ``torch.ops``.
     """
@@ -42,6 +44,7 @@ class Module:
         # Made here and not at first use, which may stand in a function that torch.compile traces.
         for name in self._names:
             self._make(name)
+        self._functions = {name: Function(handle, name, self._retired) for name in handle.functions()}
 
     @property
     def namespace(self) -> str:
@@ -52,8 +55,12 @@ class Module:
         """Names of the kernels that are operators."""
         return self._names
 
+    def functions(self) -> tuple[str, ...]:
+        """Names of the plain functions, which are operators once they are used."""
+        return tuple(self._functions)
+
     def funcinfo(self, name: str) -> FunctionInfo:
-        """Argument names and types of a kernel as written in Slang, and its derivatives' names (None if absent).
+        """Argument names and types as written in Slang, and the derivatives' names (None if absent).
 
         A derivative may be asked about as well (``"sqr_bwd"``): it has the kernel's arguments and no derivatives here.
         """
@@ -66,7 +73,7 @@ class Module:
             arguments=tuple(parameter["name"] for parameter in about["parameters"]),
             types=tuple(parameter["type"] for parameter in about["parameters"]),
             forward_derivative=None if suffix else about["fwd"],
-            backward_derivative=None if suffix else about["bwd"],
+            backward_derivative=None if suffix else about["backward" if base in self._functions else "bwd"],
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -75,6 +82,8 @@ class Module:
         kernel = self._kernels.get(name)
         if kernel is not None:
             return kernel
+        if name in self._functions:
+            return self._functions[name]
         if name in self._host_names:
             return self._host_function(name)
         try:
@@ -106,10 +115,10 @@ class Module:
         return self._host_functions[name]
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._names, *self._host_names]
+        return [*super().__dir__(), *self._names, *self._functions, *self._host_names]
 
     def __repr__(self) -> str:
-        return f"<torch_slang.Module {self.namespace}: {', '.join(self._names)}>"
+        return f"<torch_slang.Module {self.namespace}: {', '.join((*self._names, *self._functions))}>"
 
     def _retire(self, name: str) -> None:
         """The global name now runs another Program: the callables here must not go through it unpinned."""

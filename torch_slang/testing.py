@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_slang._function import Function
 from torch_slang._module import Kernel
 
 __all__ = ["check"]
@@ -49,7 +50,7 @@ def check(
     - ``torch.library.opcheck``: schema, autograd registration, fake tensors, AOTAutograd
 
     Args:
-        op: ``torch.ops.slang.name``, its overload, or the kernel of a loaded module.
+        op: ``torch.ops.slang.name``, its overload, or a kernel or function of a loaded module.
         reference: plain torch; it takes the arguments in the order of the operator's schema.
         gradcheck_dtype: None leaves finite differences out, for kernels that take only narrower types.
         nondet_tol: how far two runs may differ where sums have no fixed order, as in gradcheck.
@@ -75,7 +76,7 @@ def check(
 
 def _overload_and_values(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
     """The overload, and the call's arguments in the order of its schema."""
-    if isinstance(op, Kernel):
+    if isinstance(op, Kernel | Function):
         args, kwargs = (), op.flatten(*args, **kwargs)
         op = op.op
     overload = getattr(op, "default", op)

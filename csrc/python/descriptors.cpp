@@ -51,10 +51,15 @@ py::dict describe(const Operator& op) {
   py::list parameters;
   for (const auto& parameter : op.function.parameters) parameters.append(describe_parameter(parameter));
   result["parameters"] = parameters;
+  py::list results;
+  for (const auto& parameter : op.function.results) results.append(describe_parameter(parameter));
+  result["results"] = results;
   for (int i = 0; i < kOpKinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
     const auto* signature = op.signature(kind);
-    result[name_of(kind)] = signature != nullptr ? py::cast(signature->name) : py::object(py::none());
+    const bool writes_outputs = !op.function.is_kernel && kind == OpKind::Launch;
+    result[writes_outputs ? "out" : name_of(kind)] =
+        signature != nullptr ? py::cast(signature->name) : py::object(py::none());
   }
   py::list type_parameters;
   for (const auto& parameter : op.function.type_parameters) {
@@ -63,6 +68,7 @@ py::dict describe(const Operator& op) {
     type_parameters.append(py::make_tuple(parameter.name, allowed));
   }
   result["type_parameters"] = type_parameters;
+  result["size_parameters"] = op.function.size_parameters;
   result["has_backward"] = op.function.has_backward;
   result["has_forward_derivative"] = op.function.has_forward_derivative;
   return result;

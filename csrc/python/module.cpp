@@ -14,6 +14,7 @@
 #include "program/names.h"
 #include "python/descriptors.h"
 #include "python/host_functions.h"
+#include "python/tensors.h"
 
 namespace py = pybind11;
 
@@ -138,6 +139,8 @@ void bind_module(py::module_& m) {
            })
       .def("cubin", &cubin_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
            py::arg("architecture") = "sm_90")
+      .def("functions", &Module::functions)
+      .def("register_function", &Module::register_function, py::arg("name"), py::call_guard<py::gil_scoped_release>())
       .def(
           "describe", [](const Module& self, const std::string& name) { return describe(*self.find(name)); },
           py::arg("name"));
@@ -153,6 +156,7 @@ void bind_module(py::module_& m) {
 PYBIND11_MODULE(_C, m) {
   register_errors(m);
   bind_module(m);
+  bind_tensors(m);
   m.def("set_compiler_path", &set_compiler_path, py::arg("path"));
   m.def("load_builtin", &load_builtin, py::arg("folder"), py::call_guard<py::gil_scoped_release>());
   m.def(

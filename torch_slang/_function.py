@@ -1,0 +1,187 @@
+"""Plain Slang functions as PyTorch functions, which broadcast their arguments and have gradients."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_slang._function_arguments import FunctionArguments
+from torch_slang._function_results import FunctionResults
+from torch_slang._library import _C, forget_cached_op
+
+__all__ = ["Function"]
+
+
+@dataclass(frozen=True)
+class _Ops:
+    """The operators of a function, which exist."""
+
+    arguments: FunctionArguments
+    results: FunctionResults
+    forward: Any
+    backward: Any  # None: there is no derivative
+    out: Any
+
+
+class Function:
+    """A plain function of a module, applied to each element of its arguments, which broadcast as in PyTorch.
+
+    Arguments go by position or by name, in the order of the Slang source: a tensor, a number (a constant), a list of
+    numbers for a vector, matrix or array, and a mapping, a tuple or a named tuple of such for a struct. A vector's
+    components are the tensor's last dimension, a matrix's its last two. ``out`` parameters are results.
+
+    Results are new tensors; structs, and several results, are named tuples. ``_result=`` gives the tensors to write
+    into instead; ``_result="tensor"`` and ``_result=torch.Tensor`` say what is so anyway.
+
+    The operators are registered as ``torch.ops.<namespace>.<name>`` at first use, or at load where the source says
+    ``[TorchOp]``.
+    """
+
+    def __init__(self, handle: _C.Module, name: str, retired: set[str]) -> None:
+        # No more than this: a module may have hundreds, of which few are called.
+        self.__name__ = name
+        self._handle = handle
+        self._retired = retired
+        self._qualified = f"{handle.namespace}::{name}"
+        self._arguments: FunctionArguments | None = None
+        self._ops: _Ops | None = None
+
+    def __call__(self, /, *args: Any, _result: Any = None, **kwargs: Any) -> Any:
+        ops = self._ready()
+        tensors = ops.arguments.flatten(args, kwargs)
+        if isinstance(_result, str | type):
+            self.return_type(_result)
+        elif _result is not None:
+            return self._write(ops, tensors, ops.results.flatten(_result))
+        return ops.results.build(self._run(ops.forward, tensors))
+
+    def return_type(self, result: Any) -> Function:
+        """The function itself: it gives tensors, for which ``torch.Tensor`` and ``"tensor"`` are the names."""
+        if result is torch.Tensor or (isinstance(result, str) and result == "tensor"):
+            return self
+        given = repr(result) if isinstance(result, str | type) else f"a {type(result).__name__}"
+        raise self._described().error(
+            f"results are tensors (torch.Tensor, 'tensor') or are written into tensors that _result= gives, not {given}"
+        )
+
+    def bwds(self, /, *args: Any, _result: Any, **kwargs: Any) -> None:
+        """Adds to the ``.grad`` of each argument that requires grad, given the function's result with its ``.grad``.
+
+        The arguments are those of the call that gave the result. No graph is needed, nor used if there is one.
+        """
+        ops = self._ready()
+        tensors = ops.arguments.flatten(args, kwargs)
+        if ops.backward is None:
+            raise RuntimeError(f"{ops.arguments} has no gradient: mark it [Differentiable]")
+        given = [
+            self._gradient(ops, name, result)
+            for name, result in ops.results.differentiable(ops.results.flatten(_result))
+        ]
+        wanted = [tensor for leaf, tensor in zip(ops.arguments.leaves, tensors, strict=True) if leaf.differentiable]
+        mask = [tensor.requires_grad for tensor in wanted]
+        if not any(mask):
+            raise RuntimeError(f"{ops.arguments}: no differentiable argument of bwds requires grad")
+        with torch.no_grad():
+            gradients = self._run(ops.backward, [*given, *tensors, mask])
+        if isinstance(gradients, Tensor):
+            gradients = [gradients]
+        _accumulate(
+            (tensor, gradient) for tensor, gradient in zip(wanted, gradients, strict=True) if gradient is not None
+        )
+
+    @property
+    def op(self) -> Any:
+        """The operator ``torch.ops.<namespace>.<name>``: it takes a tensor for each argument, or field of one."""
+        return self._ready().forward
+
+    def flatten(self, /, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        """The operator's arguments by name, without calling it. Raises TypeError for what does not fit."""
+        arguments = self._described()
+        tensors = arguments.flatten(args, kwargs)
+        return {leaf.name: tensor for leaf, tensor in zip(arguments.leaves, tensors, strict=True)}
+
+    def register(self) -> _Ops:
+        """Makes the operators exist, unless they do."""
+        for changed in self._handle.register_function(self.__name__):
+            forget_cached_op(changed)
+        about = self._handle.describe(self.__name__)
+        arguments = self._described()
+        namespace = getattr(torch.ops, self._handle.namespace)
+        forward, backward, out = (
+            None if about[kind] is None else getattr(namespace, about[kind]).default
+            for kind in ("forward", "backward", "out")
+        )
+        self._ops = _Ops(arguments, FunctionResults(about, arguments.error), forward, backward, out)
+        return self._ops
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return self._described().signature()
+
+    def __repr__(self) -> str:
+        return f"<torch_slang function {self._described()}>"
+
+    def _described(self) -> FunctionArguments:
+        if self._arguments is None:
+            self._arguments = FunctionArguments(self._handle.describe(self.__name__), self._qualified)
+        return self._arguments
+
+    def _ready(self) -> _Ops:
+        if torch.compiler.is_dynamo_compiling():
+            from torch_slang._compiled import register
+
+            register(self)
+        ops = self._ops
+        return self.register() if ops is None else ops
+
+    def _run(self, op: Any, arguments: Sequence[Any]) -> Any:
+        if self.__name__ not in self._retired:
+            return op(*arguments)
+        with _C.Pin(self._handle, self.__name__):
+            return op(*arguments)
+
+    def _write(self, ops: _Ops, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> Any:
+        """Into given tensors: where a graph is recorded as a copy, so that autograd says what it always says."""
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *outputs)):
+            computed = self._run(ops.forward, tensors)
+            results = [computed] if isinstance(computed, Tensor) else computed
+            for leaf, output, result in zip(ops.results.leaves, outputs, results, strict=True):
+                _check_like(f"{self._qualified}: expected {leaf.name}", output, result)
+            for output, result in zip(outputs, results, strict=True):
+                output.copy_(result)
+        else:
+            self._run(ops.out, [*tensors, *outputs])
+        return ops.results.build(outputs[0] if len(outputs) == 1 else outputs)
+
+    def _gradient(self, ops: _Ops, name: str, result: Tensor) -> Tensor:
+        gradient = _C.gradient_of(result)
+        if gradient is None:
+            raise RuntimeError(f"{ops.arguments}: bwds reads {name}.grad of _result, which is None: set it first")
+        return gradient
+
+
+def _check_like(expected: str, output: Tensor, result: Tensor) -> None:
+    if output.shape != result.shape:
+        raise RuntimeError(f"{expected} to have the result's shape {list(result.shape)}, but got {list(output.shape)}")
+    for what in ("dtype", "device"):
+        if getattr(output, what) != getattr(result, what):
+            raise RuntimeError(
+                f"{expected} to have the result's {what} {getattr(result, what)}, but got {getattr(output, what)}"
+            )
+
+
+def _accumulate(pairs: Iterable[tuple[Tensor, Tensor]]) -> None:
+    leaves = []
+    for tensor, gradient in pairs:
+        if tensor.is_leaf:
+            leaves.append((tensor, gradient))
+            continue
+        before = _C.gradient_of(tensor)
+        tensor.grad = gradient if before is None else before + gradient
+    if leaves:
+        torch.autograd.backward([tensor for tensor, _ in leaves], [gradient for _, gradient in leaves])

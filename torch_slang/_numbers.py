@@ -1,0 +1,86 @@
+"""Python numbers as the 0-dimensional tensors that operators take."""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from typing import Any
+
+import torch
+
+from torch_slang._library import _C
+
+__all__ = ["kind_of", "number_of", "result_type", "tensor_of"]
+
+_CACHED = 4096
+_KINDS = {bool: 0, int: 1, float: 2}
+_cache: dict[tuple[type, Any, torch.dtype], torch.Tensor] = {}
+
+
+def kind_of(value: Any) -> int:
+    """0 for bools, 1 for integers, 2 for other real numbers, -1 for what is no number."""
+    kind = _KINDS.get(value.__class__)
+    if kind is not None:
+        return kind
+    if isinstance(value, bool | torch.SymBool):
+        return 0
+    if isinstance(value, int | torch.SymInt | numbers.Integral):
+        return 1
+    return 2 if isinstance(value, float | torch.SymFloat | numbers.Real) else -1
+
+
+def number_of(value: Any, dtype: torch.dtype) -> Any:
+    """`value` as a number that fits `dtype`, or None: numbers are widened as PyTorch does, never narrowed.
+
+    Raises OverflowError where an integer has too many digits.
+    """
+    kind = kind_of(value)
+    if kind == 0:
+        return value
+    if dtype.is_floating_point and kind > 0:
+        return value if isinstance(value, torch.SymInt | torch.SymFloat) else float(value)
+    if kind != 1 or dtype == torch.bool:
+        return None
+    number = value if isinstance(value, torch.SymInt) else operator.index(value)
+    if not torch.iinfo(dtype).min <= number <= torch.iinfo(dtype).max:
+        raise OverflowError
+    return number
+
+
+def tensor_of(value: Any, dtype: torch.dtype, may_share: bool) -> torch.Tensor | None:
+    """A tensor on the CPU, or None where :func:`number_of` gives none.
+
+    To make one takes as long as a small operator, so calls share those of numbers that come again. In a trace, and
+    where a mode is active, `torch.tensor` is right instead: what it makes belongs there.
+    """
+    if not may_share or value.__class__ not in _KINDS:
+        number = number_of(value, dtype)
+        return None if number is None else torch.tensor(number, dtype=dtype, device="cpu")
+    key = (value.__class__, value or repr(value), dtype)  # -0.0 is not 0.0
+    tensor = _cache.get(key)
+    if tensor is None:
+        number = number_of(value, dtype)
+        if number is None:
+            return None
+        if len(_cache) >= _CACHED:
+            _cache.clear()
+        tensor = _cache[key] = _C.number_tensor(number, str(dtype).removeprefix("torch."))
+    return tensor
+
+
+def result_type(
+    strong: torch.dtype | None, weak: torch.dtype | None, kind: int, default: torch.dtype
+) -> torch.dtype | None:
+    """PyTorch's result type of tensors, of those that weigh less, and of numbers, which weigh least."""
+    of_numbers = {-1: None, 0: torch.bool, 1: torch.int64, 2: default}[kind]
+    return _outweighed(_outweighed(strong, weak), of_numbers)
+
+
+def _outweighed(strong: torch.dtype | None, weak: torch.dtype | None) -> torch.dtype | None:
+    if strong is None or weak is None:
+        return strong or weak
+    return torch.promote_types(strong, weak) if _category(weak) > _category(strong) else strong
+
+
+def _category(dtype: torch.dtype) -> int:
+    return 2 if dtype.is_floating_point or dtype.is_complex else int(dtype != torch.bool)

@@ -146,47 +146,51 @@ tsl_entry(const __grid_constant__ TslArgs args) {
   return text + "}\n";
 }
 
+// The loop over elements must look like any other to vectorise: sums of floats, which may not be reordered, would stand in
+// its way. So it stores what is to be summed, for a slice of elements, and a plain loop adds the slice up, in double.
+constexpr int kSlice = 256;
+
 std::string host_map_launcher(const KernelSource& source) {
   const MapLoop& map = *source.map;
-  const auto pointer = [](const MapView& view, const char* qualifier, const std::string& from) {
-    return c10::str("      ", qualifier, c_name_of(view.type), "* const p", view.view, " = reinterpret_cast<",
-                    qualifier, c_name_of(view.type), "*>(args.views[", view.view, "].data", from, ");\n");
+  const auto pointer = [](const MapView& view, const char* qualifier) {
+    const std::string type = c10::str(qualifier, c_name_of(view.type), "*");
+    return c10::str("      ", type, " const p", view.view, " = reinterpret_cast<", type, ">(args.views[", view.view,
+                    "].data) + i * ", view.components, ";\n");
   };
-  const bool strided = has_strides(map);
-  std::string text = R"(extern "C" __attribute__((visibility("default"))) void tsl_run_blocks(const void* given, unsigned long long block, unsigned long long last) {
+  // `of(name of one component's sum, component)` for all sums.
+  const auto each_sum = [&](const auto& of) {
+    return each(map.outputs, Access::Summed, [&](const MapView& view) {
+      return each_component(view, [&](int c) { return of(c10::str("sum", view.view, "_", c), view, c); });
+    });
+  };
+  std::string text = c10::str(R"(extern "C" __attribute__((visibility("default"))) void tsl_run_blocks(const void* given, unsigned long long block,
+                                                                       unsigned long long last) {
   tsl::mark_control();
   const TslArgs args = *static_cast<const TslArgs*>(given);
   const ulonglong total = tsl::map_total(args);
   Kernel::Element scalars;
-)";
-  text += load_scalars(map);
-  text += c10::str("  for (; block < last; ++block) {\n    ulonglong i = block * ", kMapElements,
-                   ";\n    const ulonglong end = total - i < ", kMapElements, " ? total : i + ", kMapElements, ";\n");
-  std::string sums;
-  text += each(map.outputs, Access::Summed, [&](const MapView& view) {
-    return each_component(view, [&](int c) {
-      const std::string name = c10::str("sum", view.view, "_", c);
-      sums += (sums.empty() ? "" : ", ") + name;
-      return c10::str("    ", field_type(view), " ", name, " = 0;\n");
-    });
-  });
-  text += "    while (i < end) {\n";
-  if (strided) {
-    text += "      const tsl::MapPlace place(args, i);\n      const ulonglong row = place.left_in_row(args);\n"
-            "      const longlong count = longlong(end - i < row ? end - i : row);\n";
-  } else {
-    text += "      const longlong count = longlong(end - i);\n";
+)", load_scalars(map), "  for (; block < last; ++block) {\n    ulonglong i = block * ", kMapElements,
+                              ";\n    const ulonglong end = total - i < ", kMapElements, " ? total : i + ",
+                              kMapElements, ";\n");
+  text += each_sum([](const std::string& name, const MapView&, int) { return c10::str("    double ", name, " = 0;\n"); });
+  text += "    while (i < end) {\n      longlong count = longlong(end - i);\n";
+  if (has_strides(map)) {
+    text += "      const tsl::MapPlace place(args, i);\n"
+            "      if (const longlong row = place.left_in_row(args); row < count) count = row;\n";
   }
-  const auto start = [&](const MapView& view) { return c10::str(" + i * (", view.components, " * sizeof(", c_name_of(view.type), "))"); };
-  text += each(map.inputs, Access::Dense, [&](const MapView& view) { return pointer(view, "const ", start(view)); });
-  text += each(map.outputs, Access::Dense, [&](const MapView& view) { return pointer(view, "", start(view)); });
-  text += each(map.inputs, Access::Strided, [&](const MapView& view) {
-    return c10::str("      const uchar* const p", view.view, " = args.views[", view.view, "].data + place.offset(args.views[",
-                    view.view, "]);\n      const longlong s", view.view, " = place.row_stride(args, args.views[", view.view,
-                    "]);\n");
+  const std::string sums = each_sum([](const std::string& name, const MapView& view, int) {
+    return c10::str("      ", field_type(view), " slice_", name, "[", kSlice, "];\n");
   });
-  text += sums.empty() ? "#pragma omp simd\n" : "#pragma omp simd reduction(+ : " + sums + ")\n";
-  text += R"(      for (longlong j = 0; j < count; ++j) {
+  if (!sums.empty()) text += c10::str("      if (count > ", kSlice, ") count = ", kSlice, ";\n", sums);
+  text += each(map.inputs, Access::Dense, [&](const MapView& view) { return pointer(view, "const "); });
+  text += each(map.outputs, Access::Dense, [&](const MapView& view) { return pointer(view, ""); });
+  text += each(map.inputs, Access::Strided, [&](const MapView& view) {
+    return c10::str("      const uchar* const p", view.view, " = args.views[", view.view,
+                    "].data + place.offset(args.views[", view.view, "]);\n      const longlong s", view.view,
+                    " = place.row_stride(args, args.views[", view.view, "]);\n");
+  });
+  text += R"(      TSL_INDEPENDENT_THREADS
+      for (longlong j = 0; j < count; ++j) {
         Kernel kernel{{uint3{0, 0, 0}, uint3{0, 0, 0}, uint3{1, 1, 1}, uint3{1, 1, 1}, args}};
         kernel.element = scalars;
 )";
@@ -209,17 +213,18 @@ std::string host_map_launcher(const KernelSource& source) {
                       "[", c, "];\n");
     });
   });
-  text += each(map.outputs, Access::Summed, [&](const MapView& view) {
-    return each_component(view, [&](int c) {
-      return c10::str("        sum", view.view, "_", c, " += kernel.element.", field(view), "[", c, "];\n");
-    });
+  text += each_sum([](const std::string& name, const MapView& view, int c) {
+    return c10::str("        slice_", name, "[j] = kernel.element.", field(view), "[", c, "];\n");
   });
-  text += "      }\n      i += count;\n    }\n";
-  text += each(map.outputs, Access::Summed, [&](const MapView& view) {
-    return each_component(view, [&](int c) {
-      return c10::str("    reinterpret_cast<", field_type(view), "*>(args.views[", view.view, "].data)[block * ",
-                      view.components, " + ", c, "] = sum", view.view, "_", c, ";\n");
-    });
+  text += "      }\n";
+  text += each_sum([](const std::string& name, const MapView&, int) {
+    return c10::str("#pragma omp simd reduction(+ : ", name, ")\n      for (longlong j = 0; j < count; ++j) ", name,
+                    " += slice_", name, "[j];\n");
+  });
+  text += "      i += count;\n    }\n";
+  text += each_sum([](const std::string& name, const MapView& view, int c) {
+    return c10::str("    reinterpret_cast<", field_type(view), "*>(args.views[", view.view, "].data)[block * ",
+                    view.components, " + ", c, "] = ", field_type(view), "(", name, ");\n");
   });
   return text + "  }\n}\n";
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -133,8 +133,10 @@ class Arguments:
             flat[name] = list(_numbers(value)) if leaf["element_shape"] else value
 
 
-def field_values(what: str, names: list[str], value: Any, error: Callable[[str], TypeError]) -> list[Any]:
+def field_values(what: str, names: Sequence[str], value: Any, error: Callable[[str], TypeError]) -> list[Any]:
     """Those of a struct given as a mapping, a named tuple, a tuple or a list. `what`, for errors: "cfg (Config)"."""
+    if type(value) is tuple and len(value) == len(names):
+        return list(value)  # soon, as what follows takes longer
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
@@ -147,7 +149,7 @@ def field_values(what: str, names: list[str], value: Any, error: Callable[[str],
         return [value[name] for name in names]
     if isinstance(value, tuple | list):
         if len(value) != len(names):
-            raise error(f"{what} has fields {names}, but got {len(value)} values")
+            raise error(f"{what} has fields {list(names)}, but got {len(value)} values")
         return list(value)
     raise error(f"expected {what} to be a mapping or a tuple, but got {type(value).__name__}")
 

@@ -52,22 +52,20 @@ class Function:
         self._ops: _Ops | None = None
 
     def __call__(self, /, *args: Any, _result: Any = None, **kwargs: Any) -> Any:
-        ops = self._ready()
+        ops = None if torch.compiler.is_dynamo_compiling() else self._ops
+        if ops is None:
+            ops = self._ready()
         tensors = ops.arguments.flatten(args, kwargs)
-        if isinstance(_result, str | type):
-            self.return_type(_result)
-        elif _result is not None:
-            return self._write(ops, tensors, ops.results.flatten(_result))
-        return ops.results.build(self._run(ops.forward, tensors))
+        if _result is not None and not _is_tensor_type(_result):
+            return self._write(ops, tensors, _result)
+        results = ops.forward(*tensors) if self.__name__ not in self._retired else self._pinned(ops.forward, tensors)
+        return results if ops.results.is_tensor else ops.results.build(results)
 
     def return_type(self, result: Any) -> Function:
         """The function itself: it gives tensors, for which ``torch.Tensor`` and ``"tensor"`` are the names."""
-        if result is torch.Tensor or (isinstance(result, str) and result == "tensor"):
-            return self
-        given = repr(result) if isinstance(result, str | type) else f"a {type(result).__name__}"
-        raise self._described().error(
-            f"results are tensors (torch.Tensor, 'tensor') or are written into tensors that _result= gives, not {given}"
-        )
+        if not _is_tensor_type(result):
+            raise self._described().error(_no_result_type(result))
+        return self
 
     def bwds(self, /, *args: Any, _result: Any, **kwargs: Any) -> None:
         """Adds to the ``.grad`` of each argument that requires grad, given the function's result with its ``.grad``.
@@ -135,34 +133,48 @@ class Function:
         if torch.compiler.is_dynamo_compiling():
             from torch_slang._compiled import register
 
-            register(self)
+            register(self)  # before the trace looks at self._ops, which it takes for constant
         ops = self._ops
         return self.register() if ops is None else ops
 
-    def _run(self, op: Any, arguments: Sequence[Any]) -> Any:
-        if self.__name__ not in self._retired:
-            return op(*arguments)
+    def _pinned(self, op: Any, arguments: Sequence[Any]) -> Any:
+        """Calls an operator whose name a later load took."""
         with _C.Pin(self._handle, self.__name__):
             return op(*arguments)
 
-    def _write(self, ops: _Ops, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> Any:
+    def _run(self, op: Any, arguments: Sequence[Any]) -> Any:
+        return self._pinned(op, arguments) if self.__name__ in self._retired else op(*arguments)
+
+    def _write(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
         """Into given tensors: where a graph is recorded as a copy, so that autograd says what it always says."""
+        if isinstance(result, (str, type)):
+            raise ops.arguments.error(_no_result_type(result))
+        outputs = ops.results.flatten(result)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *outputs)):
             computed = self._run(ops.forward, tensors)
             results = [computed] if isinstance(computed, Tensor) else computed
-            for leaf, output, result in zip(ops.results.leaves, outputs, results, strict=True):
-                _check_like(f"{self._qualified}: expected {leaf.name}", output, result)
-            for output, result in zip(outputs, results, strict=True):
-                output.copy_(result)
+            for leaf, output, value in zip(ops.results.leaves, outputs, results, strict=True):
+                _check_like(f"{self._qualified}: expected {leaf.name}", output, value)
+            for output, value in zip(outputs, results, strict=True):
+                output.copy_(value)
         else:
             self._run(ops.out, [*tensors, *outputs])
-        return ops.results.build(outputs[0] if len(outputs) == 1 else outputs)
+        return ops.results.build(outputs[0] if ops.results.is_tensor else outputs)
 
     def _gradient(self, ops: _Ops, name: str, result: Tensor) -> Tensor:
         gradient = _C.gradient_of(result)
         if gradient is None:
             raise RuntimeError(f"{ops.arguments}: bwds reads {name}.grad of _result, which is None: set it first")
         return gradient
+
+
+def _is_tensor_type(result: Any) -> bool:
+    return result is torch.Tensor or (isinstance(result, str) and result == "tensor")
+
+
+def _no_result_type(result: Any) -> str:
+    given = repr(result) if isinstance(result, (str, type)) else f"a {type(result).__name__}"
+    return f"results are tensors: torch.Tensor, 'tensor', or tensors to write into, but the result was to be {given}"
 
 
 def _check_like(expected: str, output: Tensor, result: Tensor) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from torch_slang._arguments import field_values
-from torch_slang._numbers import kind_of, number_of, result_type, tensor_of
+from torch_slang._numbers import kind_of, number_of, result_type, share_tensor, shared_tensor
 
-__all__ = ["FunctionArguments", "FunctionLeaf"]
-
-_PLAIN = {torch.Tensor, torch.nn.Parameter}
-_Tree = dict[str, Any]  # a parameter or result: a leaf, or a struct of such
+__all__ = ["FunctionArguments", "FunctionLeaf", "Tree"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +45,54 @@ class FunctionLeaf:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A parameter or a result: a leaf, or a struct (or an array) of such."""
+
+    what: str  # for messages: "camera.lens (Lens)"
+    type: str
+    leaf: int  # negative: a struct
+    names: tuple[str, ...]
+    fields: tuple[Tree, ...]
+
+    @classmethod
+    def of(cls, about: dict[str, Any], path: str) -> Tree:
+        fields: list[dict[str, Any]] = about["fields"]
+        return cls(
+            what=f"{path} ({about['type']})",
+            type=about["type"],
+            leaf=about["leaf"],
+            names=tuple(field["name"] for field in fields),
+            fields=tuple(cls.of(field, f"{path}.{field['name']}") for field in fields),
+        )
+
+    def take_apart(self, value: Any, leaves: list[Any], error: Callable[[str], TypeError]) -> None:
+        """Appends what a user gave for each leaf."""
+        if self.leaf >= 0:
+            leaves.append(value)
+            return
+        if isinstance(value, torch.Tensor):
+            raise error(f"expected {self.what} to be a mapping or a tuple of its fields, but got a tensor")
+        for field, item in zip(self.fields, field_values(self.what, self.names, value, error), strict=True):
+            field.take_apart(item, leaves, error)
+
+
 class FunctionArguments:
     """The parameters of a plain function, in the order of the Slang source: `out` ones are results, not arguments."""
 
     def __init__(self, about: dict[str, Any], qualified: str) -> None:
-        self.qualified = qualified
-        self.parameters: list[_Tree] = about["parameters"]
-        self.names: list[str] = [parameter["name"] for parameter in self.parameters]
+        trees = [Tree.of(parameter, parameter["name"]) for parameter in about["parameters"]]
+        self.names: tuple[str, ...] = tuple(parameter["name"] for parameter in about["parameters"])
         self.leaves = [leaf for leaf in map(FunctionLeaf.of, about["leaves"]) if not leaf.is_output]
-        self._has_structs = any(parameter["leaf"] < 0 for parameter in self.parameters)
-        self._type_parameters = [
-            (name, {getattr(torch, dtype) for dtype in allowed}) for name, allowed in about["type_parameters"]
-        ]
-        self.defaults: dict[str, Any] = {
-            parameter["name"]: self.leaves[parameter["leaf"]].default
-            for parameter in self.parameters
-            if parameter["leaf"] >= 0 and self.leaves[parameter["leaf"]].default is not None
+        self._trees = trees if any(tree.leaf < 0 for tree in trees) else []
+        self._allowed = [{getattr(torch, dtype) for dtype in allowed} for _, allowed in about["type_parameters"]]
+        self._types: tuple[str, ...] = tuple(tree.type for tree in trees)
+        self._defaults: dict[str, Any] = {
+            name: self.leaves[tree.leaf].default
+            for name, tree in zip(self.names, trees, strict=True)
+            if tree.leaf >= 0 and self.leaves[tree.leaf].default is not None
         }
-        self._signature = self._written(about)
+        self._signature = qualified + self._written(about)
 
     def __str__(self) -> str:
         return self._signature
@@ -78,104 +105,104 @@ class FunctionArguments:
         return inspect.Signature(
             [
                 inspect.Parameter(
-                    parameter["name"],
+                    name,
                     inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                    default=self.defaults.get(parameter["name"], inspect.Parameter.empty),
-                    annotation=parameter["type"],
+                    default=self._defaults.get(name, inspect.Parameter.empty),
+                    annotation=slang_type,
                 )
-                for parameter in self.parameters
+                for name, slang_type in zip(self.names, self._types, strict=True)
             ]
         )
 
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         """One tensor for each leaf. Raises TypeError or OverflowError with the signature for what does not fit."""
-        values: Sequence[Any] = args if not kwargs and len(args) == len(self.names) else self._bound(args, kwargs)
-        if self._has_structs:
+        values: Sequence[Any] = self._bound(args, kwargs) if kwargs or len(args) != len(self.names) else args
+        if self._trees:
             leaves: list[Any] = []
-            for parameter, value in zip(self.parameters, values, strict=True):
-                self._put(leaves, parameter, parameter["name"], value)
+            for tree, value in zip(self._trees, values, strict=True):
+                tree.take_apart(value, leaves, self.error)
             values = leaves
         for value in values:
-            if not isinstance(value, torch.Tensor):
-                return self._with_numbers(values)
+            if type(value) is not torch.Tensor:
+                return self._tensors(values)
         return values
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        if len(args) > len(self.names):
-            raise self.error(f"expected at most {len(self.names)} arguments, but got {len(args)}")
         values = list(args)
-        missing = []
+        taken = 0
         for name in self.names[len(args) :]:
             if name in kwargs:
                 values.append(kwargs[name])
-            elif name in self.defaults:
-                values.append(self.defaults[name])
-            else:
-                missing.append(name)
-        for name in kwargs:
-            if name not in self.names:
-                raise self.error(f"there is no argument {name}")
-            if name in self.names[: len(args)]:
-                raise self.error(f"got two values for {name}")
-        if missing:
-            raise self.error(f"missing {', '.join(missing)}")
+                taken += 1
+            elif name in self._defaults:
+                values.append(self._defaults[name])
+        if len(values) != len(self.names) or taken != len(kwargs):
+            raise self._unbound(args, kwargs)
         return values
 
-    def _put(self, leaves: list[Any], tree: _Tree, path: str, value: Any) -> None:
-        if tree["leaf"] >= 0:
-            leaves.append(value)
-            return
-        names = [field["name"] for field in tree["fields"]]
-        values = field_values(f"{path} ({tree['type']})", names, value, self.error)
-        for field, item in zip(tree["fields"], values, strict=True):
-            self._put(leaves, field, f"{path}.{field['name']}", item)
+    def _unbound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TypeError:
+        if len(args) > len(self.names):
+            return self.error(f"expected at most {len(self.names)} arguments, but got {len(args)}")
+        unknown = [name for name in kwargs if name not in self.names]
+        if unknown:
+            return self.error(f"there is no argument {', '.join(unknown)}")
+        twice = [name for name in self.names[: len(args)] if name in kwargs]
+        if twice:
+            return self.error(f"got two values for {', '.join(twice)}")
+        missing = [name for name in self.names[len(args) :] if name not in kwargs and name not in self._defaults]
+        return self.error(f"missing {', '.join(missing)}")
 
-    def _with_numbers(self, values: Sequence[Any]) -> list[torch.Tensor]:
-        types = [self._chosen_type(k, values) for k in range(len(self._type_parameters))]
-        # Compiled functions are compiled again for a second value of a number that is an argument of theirs, once: from
-        # then on torch.compile has the number as an input.
+    def _tensors(self, values: Sequence[Any]) -> list[torch.Tensor]:
+        chosen = [self._chosen_type(k, values) for k in range(len(self._allowed))]
         may_share = not torch.compiler.is_compiling() and _are_plain(values)
-        return [
-            value
-            if isinstance(value, torch.Tensor)
-            else self._tensor(leaf, value, leaf.dtype or types[leaf.type_parameter], may_share)
-            for leaf, value in zip(self.leaves, values, strict=True)
-        ]
+        tensors = []
+        for leaf, value in zip(self.leaves, values, strict=True):
+            if type(value) is torch.Tensor or isinstance(value, torch.Tensor):
+                tensors.append(value)
+                continue
+            dtype = chosen[leaf.type_parameter] if leaf.dtype is None else leaf.dtype
+            tensor = shared_tensor(value, dtype) if may_share and not leaf.shape else None
+            tensors.append(self._new_tensor(leaf, value, dtype, may_share) if tensor is None else tensor)
+        return tensors
 
     def _chosen_type(self, k: int, values: Sequence[Any]) -> torch.dtype:
-        """What the type parameter will be; numbers weigh least. Note [mapped types] in mapped.h."""
+        """What a type parameter will be: tensors decide, and numbers weigh least. Note [mapped types] in mapped.h."""
         strong = weak = None
-        kind = -1
+        others = []
         for leaf, value in zip(self.leaves, values, strict=True):
             if leaf.type_parameter != k:
                 continue
-            if not isinstance(value, torch.Tensor):
-                kind = max(kind, *map(kind_of, _numbers(value)), -1)
+            if type(value) is not torch.Tensor and not isinstance(value, torch.Tensor):
+                others.append(value)
             elif value.dim() > len(leaf.shape):
                 strong = value.dtype if strong is None else torch.promote_types(strong, value.dtype)
             else:
                 weak = value.dtype if weak is None else torch.promote_types(weak, value.dtype)
+        if strong is not None and strong.is_floating_point:
+            return strong
         default = torch.get_default_dtype()
-        chosen = result_type(strong, weak, kind, default) or default
+        chosen = result_type(strong, weak, max(map(_kind_of, others), default=-1), default) or default
         is_integral = not (chosen.is_floating_point or chosen.is_complex)
-        return default if is_integral and chosen not in self._type_parameters[k][1] else chosen
+        return default if is_integral and chosen not in self._allowed[k] else chosen
 
-    def _tensor(self, leaf: FunctionLeaf, value: Any, dtype: torch.dtype, may_share: bool) -> torch.Tensor:
+    def _new_tensor(self, leaf: FunctionLeaf, value: Any, dtype: torch.dtype, may_share: bool) -> torch.Tensor:
         try:
-            if leaf.shape:
-                return torch.tensor(self._numbers_of(leaf, value, leaf.shape, dtype), dtype=dtype, device="cpu")
-            tensor = tensor_of(value, dtype, may_share)
+            numbers = self._numbers_of(leaf, value, leaf.shape, dtype)
         except OverflowError:
             fits = "" if dtype.is_floating_point else f" [{torch.iinfo(dtype).min}, {torch.iinfo(dtype).max}]"
             raise OverflowError(
                 f"{self._signature}: expected {leaf.what} to be within the range{fits} of its type, but got {value!r}"
             ) from None
-        if tensor is None:
-            raise self._misfit(leaf, value, dtype)
-        return tensor
+        if may_share and not leaf.shape:
+            return share_tensor(value, dtype, numbers)
+        if torch.compiler.is_compiling() and not leaf.shape and dtype.is_floating_point:
+            # torch.compile makes numbers inputs of its graph, once they change, where they are factors, but compiles
+            # again for each that torch.tensor takes.
+            return torch.ones((), dtype=dtype, device="cpu") * numbers
+        return torch.tensor(numbers, dtype=dtype, device="cpu")
 
     def _numbers_of(self, leaf: FunctionLeaf, value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
-        """The numbers of a vector, matrix or array, in lists as deep as `shape`."""
+        """A number, or the numbers of a vector, matrix or array, in lists as deep as `shape`."""
         if not shape:
             number = number_of(value, dtype)
             if number is None:
@@ -184,42 +211,46 @@ class FunctionArguments:
         if not isinstance(value, list | tuple):
             raise self._misfit(leaf, value, dtype)
         if shape[0] >= 0 and len(value) != shape[0]:
-            raise self.error(f"expected {leaf.what} to have shape {list(leaf.shape)}, but got {value!r}")
+            raise self.error(f"expected {leaf.what} to have shape {_shown(leaf.shape)}, but got {value!r}")
         return [self._numbers_of(leaf, item, shape[1:], dtype) for item in value]
 
     def _misfit(self, leaf: FunctionLeaf, value: Any, dtype: torch.dtype) -> TypeError:
         number = "a bool" if dtype == torch.bool else "a number" if dtype.is_floating_point else "an integer"
         if leaf.shape:
-            number = f"a list of numbers, of shape {[size if size >= 0 else '*' for size in leaf.shape]}"
+            number = f"a list of numbers, of shape {_shown(leaf.shape)}"
         got = repr(value) if kind_of(value) >= 0 else f"a {type(value).__name__}"
-        hint = "; torch.stack makes one tensor of several" if leaf.shape and isinstance(value, torch.Tensor) else ""
+        hint = "; torch.stack makes one tensor of several" if isinstance(value, torch.Tensor) else ""
         return self.error(f"expected {leaf.what} to be a tensor or {number}, but got {got}{hint}")
 
     def _written(self, about: dict[str, Any]) -> str:
-        generics = [name for name, _ in about["type_parameters"]] + list(about["size_parameters"])
+        generics = [*(name for name, _ in about["type_parameters"]), *about["size_parameters"]]
         parameters = [
-            f"{p['name']}: {p['type']}" + (f" = {self.defaults[p['name']]}" if p["name"] in self.defaults else "")
-            for p in self.parameters
+            f"{name}: {slang_type}" + (f" = {self._defaults[name]}" if name in self._defaults else "")
+            for name, slang_type in zip(self.names, self._types, strict=True)
         ]
-        results = [f"{r['name']}: {r['type']}" for r in about["results"]]
-        if [r["name"] for r in about["results"]] == ["result"]:
-            returned = about["results"][0]["type"]
+        results = about["results"]
+        if [result["name"] for result in results] == ["result"]:
+            returned = results[0]["type"]
         else:
-            returned = f"({', '.join(results)})"
-        generic = f"<{', '.join(generics)}>" if generics else ""
-        return f"{self.qualified}{generic}({', '.join(parameters)}) -> {returned}"
+            returned = f"({', '.join(result['name'] + ': ' + result['type'] for result in results)})"
+        return f"{'<' + ', '.join(generics) + '>' if generics else ''}({', '.join(parameters)}) -> {returned}"
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    return f"[{', '.join('*' if size < 0 else str(size) for size in shape)}]"
 
 
 def _are_plain(values: Sequence[Any]) -> bool:
-    """There are tensors, and no modes' or users' own ones: what is computed is computed here and now."""
-    types = {value.__class__ for value in values if isinstance(value, torch.Tensor)}
-    return bool(types) and types <= _PLAIN
+    """There are tensors, and none of a mode's or a user's own: what is computed is computed here and now."""
+    found = False
+    for value in values:
+        if type(value) is torch.Tensor or type(value) is torch.nn.Parameter:
+            found = True
+        elif isinstance(value, torch.Tensor):
+            return False
+    return found
 
 
-def _numbers(value: Any) -> Iterator[Any]:
-    """Those of a vector, or of a matrix by rows."""
-    if not isinstance(value, list | tuple):
-        yield value
-        return
-    for item in value:
-        yield from _numbers(item)
+def _kind_of(value: Any) -> int:
+    """The weightiest among the numbers of a vector or matrix."""
+    return max(map(_kind_of, value), default=-1) if isinstance(value, list | tuple) else kind_of(value)

@@ -7,16 +7,14 @@ import keyword
 import re
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from torch_slang._arguments import field_values
-from torch_slang._function_arguments import FunctionLeaf
+from torch_slang._function_arguments import FunctionLeaf, Tree
 
 __all__ = ["FunctionResults"]
-
-_Tree = dict[str, Any]
 
 
 class FunctionResults:
@@ -29,24 +27,26 @@ class FunctionResults:
         self._error = error
         leaves = [FunctionLeaf.of(leaf) for leaf in about["leaves"]]
         self.leaves = [leaf for leaf in leaves if leaf.is_output]
-        self._inputs = len(leaves) - len(self.leaves)
-        trees: list[_Tree] = about["results"]
-        self._whole: _Tree = (
-            trees[0]
-            if len(trees) == 1
-            else {"name": "_result", "type": f"{about['name']}_results", "leaf": -1, "fields": trees}
-        )
-        self._is_one_tensor = self._whole["leaf"] >= 0
-        self._types = {} if self._is_one_tensor else _types_of(self._whole)
+        trees = about["results"]
+        if len(trees) > 1:
+            trees = [{"type": f"{about['name']}_results", "leaf": -1, "fields": trees}]
+        self._whole = Tree.of(trees[0], "_result")
+        self.is_tensor = self._whole.leaf >= 0
+        self._maker = _Maker.of(self._whole, len(leaves) - len(self.leaves))
 
     def build(self, tensors: Any) -> Any:
         """What the function gives for what its operator gave."""
-        return tensors if self._is_one_tensor else self._built(self._whole, tensors)
+        if self.is_tensor:
+            return tensors
+        return self._maker.build([tensors] if isinstance(tensors, torch.Tensor) else tensors)
 
     def flatten(self, result: Any) -> Sequence[torch.Tensor]:
         """The tensors of a `_result`, one for each leaf."""
         tensors: list[torch.Tensor] = []
-        self._put(tensors, self._whole, "_result", result)
+        self._whole.take_apart(result, tensors, self._error)
+        for leaf, tensor in zip(self.leaves, tensors, strict=True):
+            if not isinstance(tensor, torch.Tensor):
+                raise self._error(f"expected {leaf.what} of _result to be a tensor, but got a {type(tensor).__name__}")
         return tensors
 
     def differentiable(self, tensors: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
@@ -54,44 +54,23 @@ class FunctionResults:
         pairs = zip(self.leaves, tensors, strict=True)
         return [(leaf.name, tensor) for leaf, tensor in pairs if leaf.differentiable]
 
-    def _built(self, tree: _Tree, tensors: Sequence[torch.Tensor]) -> Any:
-        if tree["leaf"] >= 0:
-            return tensors[tree["leaf"] - self._inputs]
-        values = [self._built(field, tensors) for field in tree["fields"]]
-        return self._types[_key(tree)](values)
 
-    def _put(self, tensors: list[torch.Tensor], tree: _Tree, path: str, value: Any) -> None:
-        what = f"{path} ({tree['type']})"
-        if tree["leaf"] >= 0:
-            if not isinstance(value, torch.Tensor):
-                raise self._error(f"expected {what} to be a tensor, but got {_given(value)}")
-            tensors.append(value)
-            return
-        if isinstance(value, torch.Tensor):
-            raise self._error(f"expected {what} to be a mapping or a tuple, but got a tensor")
-        values = field_values(what, [field["name"] for field in tree["fields"]], value, self._error)
-        for field, item in zip(tree["fields"], values, strict=True):
-            self._put(tensors, field, f"{path}.{field['name']}", item)
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """How a result is made of tensors."""
 
+    index: int  # negative: a struct
+    make: Callable[[Any], Any]  # from the fields' values
+    fields: tuple[_Maker, ...]
 
-def _given(value: Any) -> str:
-    return repr(value) if isinstance(value, str | type) else f"a {type(value).__name__}"
+    @classmethod
+    def of(cls, tree: Tree, inputs: int) -> _Maker:
+        is_array = tree.leaf < 0 and tree.names[0].isdigit()
+        make = tuple if tree.leaf >= 0 or is_array else _named_tuple(_simple_name(tree.type), tree.names)._make
+        return cls(tree.leaf - inputs, make, tuple(cls.of(field, inputs) for field in tree.fields))
 
-
-def _key(tree: _Tree) -> tuple[str, tuple[str, ...]]:
-    return tree["type"], tuple(field["name"] for field in tree["fields"])
-
-
-def _types_of(tree: _Tree) -> dict[Any, Callable[[Any], Any]]:
-    """How each struct in a tree is made of its fields, which are given in a list."""
-    types: dict[Any, Callable[[Any], Any]] = {}
-    if tree["leaf"] < 0:
-        name, fields = _key(tree)
-        is_array = fields[0].isdigit()
-        types[name, fields] = tuple if is_array else _named_tuple(_simple_name(name), fields)._make
-        for field in tree["fields"]:
-            types |= _types_of(field)
-    return types
+    def build(self, tensors: Sequence[torch.Tensor]) -> Any:
+        return tensors[self.index] if self.index >= 0 else self.make([field.build(tensors) for field in self.fields])
 
 
 def _simple_name(slang_type: str) -> str:

@@ -16,7 +16,7 @@ from torch_slang._module import Module
 _TAG = " torch_slang:"
 
 _modules: dict[str, Module] = {}  # by identity
-_owners: dict[str, Module] = {}  # by qualified name: whose operator the global name runs
+_owners: dict[tuple[str, str], Module] = {}  # by identity and name: whose operator the global name runs
 
 
 def load(
@@ -32,6 +32,8 @@ def load(
     debug: bool | None = None,
 ) -> Module:
     """Compiles a Slang module and registers its kernels as ``torch.ops.<namespace>.<kernel>``.
+
+    Its plain functions are operators too: those with ``[TorchOp]`` at once, others when they are first used.
 
     Args:
         path: the ``.slang`` file. Give either this or ``source``.
@@ -87,13 +89,13 @@ def _define(value: Any) -> str:
 def _take_names(module: Module, changed: list[str]) -> None:
     """After a reload: earlier callables keep their own Program, and nothing cached outlives what it was made from."""
     reloaded = bool(changed)
-    for name in module.kernels():
-        qualified = f"{module.namespace}::{name}"
-        previous = _owners.get(qualified)
+    for name in (*module.kernels(), *module.functions()):
+        key = (module._handle.identity, name)
+        previous = _owners.get(key)
         if previous is not None:
             previous._retire(name)
             reloaded = True
-        _owners[qualified] = module
+        _owners[key] = module
     for qualified in changed:
         forget_cached_op(qualified)
     if reloaded and "torch._dynamo" in sys.modules:

@@ -45,6 +45,9 @@ class Module:
         for name in self._names:
             self._make(name)
         self._functions = {name: Function(handle, name, self._retired) for name in handle.functions()}
+        for name, member in (self._functions | self._kernels).items():
+            if not hasattr(Module, name):
+                vars(self).setdefault(name, member)  # found without __getattr__, which takes its time
 
     @property
     def namespace(self) -> str:

@@ -10,23 +10,28 @@ import torch
 
 from torch_slang._library import _C
 
-__all__ = ["kind_of", "number_of", "result_type", "tensor_of"]
+__all__ = ["kind_of", "number_of", "result_type", "share_tensor", "shared_tensor"]
 
+# Note [shared numbers]
+#   To make a tensor takes as long as a small operator, so calls share those of numbers that come again: nothing changes
+#   the arguments of an operator. In a trace, and where a mode is active, `torch.tensor` is right instead: what it makes
+#   belongs there.
 _CACHED = 4096
-_KINDS = {bool: 0, int: 1, float: 2}
 _cache: dict[tuple[type, Any, torch.dtype], torch.Tensor] = {}
 
 
 def kind_of(value: Any) -> int:
     """0 for bools, 1 for integers, 2 for other real numbers, -1 for what is no number."""
-    kind = _KINDS.get(value.__class__)
-    if kind is not None:
-        return kind
-    if isinstance(value, bool | torch.SymBool):
-        return 0
-    if isinstance(value, int | torch.SymInt | numbers.Integral):
+    exact = type(value)
+    if exact is float:
+        return 2
+    if exact is int:
         return 1
-    return 2 if isinstance(value, float | torch.SymFloat | numbers.Real) else -1
+    if isinstance(value, (bool, torch.SymBool)):
+        return 0
+    if isinstance(value, (int, torch.SymInt, numbers.Integral)):
+        return 1
+    return 2 if isinstance(value, (float, torch.SymFloat, numbers.Real)) else -1
 
 
 def number_of(value: Any, dtype: torch.dtype) -> Any:
@@ -38,7 +43,7 @@ def number_of(value: Any, dtype: torch.dtype) -> Any:
     if kind == 0:
         return value
     if dtype.is_floating_point and kind > 0:
-        return value if isinstance(value, torch.SymInt | torch.SymFloat) else float(value)
+        return value if isinstance(value, (float, torch.SymInt, torch.SymFloat)) else float(value)
     if kind != 1 or dtype == torch.bool:
         return None
     number = value if isinstance(value, torch.SymInt) else operator.index(value)
@@ -47,24 +52,19 @@ def number_of(value: Any, dtype: torch.dtype) -> Any:
     return number
 
 
-def tensor_of(value: Any, dtype: torch.dtype, may_share: bool) -> torch.Tensor | None:
-    """A tensor on the CPU, or None where :func:`number_of` gives none.
+def shared_tensor(value: Any, dtype: torch.dtype) -> torch.Tensor | None:
+    """What :func:`share_tensor` made of a number earlier, if it did."""
+    if value.__class__ is not float and value.__class__ is not int and value.__class__ is not bool:
+        return None
+    return _cache.get((value.__class__, value or repr(value), dtype))  # -0.0 is not 0.0
 
-    To make one takes as long as a small operator, so calls share those of numbers that come again. In a trace, and
-    where a mode is active, `torch.tensor` is right instead: what it makes belongs there.
-    """
-    if not may_share or value.__class__ not in _KINDS:
-        number = number_of(value, dtype)
-        return None if number is None else torch.tensor(number, dtype=dtype, device="cpu")
-    key = (value.__class__, value or repr(value), dtype)  # -0.0 is not 0.0
-    tensor = _cache.get(key)
-    if tensor is None:
-        number = number_of(value, dtype)
-        if number is None:
-            return None
-        if len(_cache) >= _CACHED:
-            _cache.clear()
-        tensor = _cache[key] = _C.number_tensor(number, str(dtype).removeprefix("torch."))
+
+def share_tensor(value: Any, dtype: torch.dtype, number: Any) -> torch.Tensor:
+    """A tensor of a number, on the CPU: `number` is what :func:`number_of` made of `value`."""
+    tensor = _C.number_tensor(number, str(dtype).removeprefix("torch."))
+    if len(_cache) >= _CACHED:
+        _cache.clear()
+    _cache[value.__class__, value or repr(value), dtype] = tensor
     return tensor
 
 
@@ -72,7 +72,7 @@ def result_type(
     strong: torch.dtype | None, weak: torch.dtype | None, kind: int, default: torch.dtype
 ) -> torch.dtype | None:
     """PyTorch's result type of tensors, of those that weigh less, and of numbers, which weigh least."""
-    of_numbers = {-1: None, 0: torch.bool, 1: torch.int64, 2: default}[kind]
+    of_numbers = None if kind < 0 else (torch.bool, torch.int64, default)[kind]
     return _outweighed(_outweighed(strong, weak), of_numbers)
 
 

@@ -87,6 +87,11 @@ bool is_registered_at_load(const Module& module, const Function& function, const
   return function.torch_op || (it != all.owner.end() && it->second == module.identity());
 }
 
+bool is_available_function(const Module& module, const std::string& name) {
+  const Function* function = module.function(name);
+  return function != nullptr && !function->is_kernel && function->refusal.empty();
+}
+
 LoadResult enter(std::shared_ptr<const Module> module) {
   Claims& all = claims();
   std::vector<std::shared_ptr<Operator>> operators;
@@ -166,14 +171,16 @@ std::shared_ptr<Operator> Module::find(const std::string& name) const {
 }
 
 std::vector<std::string> Module::register_function(const std::string& name) const {
-  const std::shared_ptr<Operator> op = find(name);
   Claims& all = claims();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto known = all.owner.find(op->ns + "::" + name);
+  const auto known = all.owner.find(ns_ + "::" + name);
   if (known != all.owner.end() && known->second == identity_) return {};
   check_claim(*this, name, all);
-  Publication publication = publish({op});
-  all.owner[op->ns + "::" + name] = identity_;
+  // An earlier load of this module leaves the name to the current one.
+  const auto current = all.by_identity.find(identity_);
+  const bool is_there = current != all.by_identity.end() && is_available_function(*current->second, name);
+  Publication publication = publish({is_there ? current->second->find(name) : find(name)});
+  all.owner[ns_ + "::" + name] = identity_;
   return std::move(publication.changed);
 }
 

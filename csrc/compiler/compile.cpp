@@ -67,13 +67,33 @@ class Compilation {
     return extent == Extent::AllTypes ? all_instantiations(program.functions) : usual_instantiations(program.functions);
   }
 
-  // One copy of the user's module with all wrappers behind it; if that does not compile, one copy for each, so that a
-  // wrapper that fails spoils no other.
+  // One copy of the user's module with all wrappers behind it; if that does not compile, one for each half of them, and so
+  // on, so that a wrapper that fails spoils no other.
   void add_texts(Program& program, const std::vector<Instantiation>& wanted) {
     progress_("the generated kernels");
-    std::string ignored;
-    slang::IModule* all = load_wrappers(wanted, &ignored);
-    for (const Instantiation& one : wanted) program.texts.push_back(text_of_one(one, all));
+    std::vector<Loaded> modules;
+    load_groups(wanted, modules);
+    for (size_t i = 0; i < wanted.size(); ++i) program.texts.push_back(text_of_one(wanted[i], modules[i]));
+  }
+
+  // A copy of the user's module with wrappers behind it, or why there is none.
+  struct Loaded {
+    slang::IModule* module = nullptr;
+    std::string diagnostics;
+  };
+
+  // Adds the copy that each wrapper stands in.
+  void load_groups(const std::vector<Instantiation>& group, std::vector<Loaded>& modules) {
+    if (group.empty()) return;
+    Loaded loaded;
+    loaded.module = load_wrappers(group, &loaded.diagnostics);
+    if (loaded.module != nullptr || group.size() == 1) {
+      modules.insert(modules.end(), group.size(), loaded);
+      return;
+    }
+    const auto middle = group.begin() + static_cast<std::ptrdiff_t>(group.size() / 2);
+    load_groups({group.begin(), middle}, modules);
+    load_groups({middle, group.end()}, modules);
   }
 
   // Slang emits all of them or none.
@@ -97,16 +117,16 @@ class Compilation {
     }
   }
 
-  DeviceText text_of_one(const Instantiation& instantiation, slang::IModule* module) {
+  DeviceText text_of_one(const Instantiation& instantiation, const Loaded& loaded) {
     DeviceText text;
     text.function = instantiation.function;
     text.direction = instantiation.direction;
     text.types = instantiation.types;
+    text.sizes = instantiation.sizes;
     text.entry = entry_name(instantiation);
     progress_(describe_instantiation(instantiation));
-    std::string diagnostics, emitted;
-    if (module == nullptr) module = load_wrappers({instantiation}, &diagnostics);
-    if (module != nullptr) emitted = session_.emit(module, text.entry, &diagnostics);
+    std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "", emitted;
+    if (loaded.module != nullptr) emitted = session_.emit(loaded.module, text.entry, &diagnostics);
     if (instantiation.direction == Direction::Jvp) {
       if (const auto name = backward_only_callee(instantiation)) {
         text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
@@ -181,7 +201,8 @@ class Compilation {
 
   const DescribedFunction& described(const std::string& name) const {
     const auto found = functions_.find(name);
-    if (found == functions_.end()) throw_compile_error("torch_slang: ", request_.path, " has no kernel ", name);
+    if (found == functions_.end())
+      throw_compile_error("torch_slang: ", request_.path, " has no kernel or function ", name);
     const std::string& refusal = found->second.function.refusal;
     if (!refusal.empty())
       throw_compile_error("torch_slang: ", name, " in ", request_.path, " cannot be an operator: ", refusal);

@@ -2,6 +2,7 @@
 
 #include <c10/util/StringUtil.h>
 
+#include <cctype>
 #include <set>
 
 #include "compiler/attributes.h"
@@ -20,77 +21,107 @@ using slang::Modifier;
 using slang::TypeReflection;
 using slang::VariableReflection;
 
+// What stands around a declaration.
+struct Scope {
+  std::vector<std::string> names;          // of namespaces and structs
+  TypeReflection* owner = nullptr;         // the struct, where functions are methods
+  std::vector<DeclReflection*> generics;   // whose parameters are in scope, outermost first
+};
+
+// Functions that Slang makes, or asks for: constructors and derivatives of types have a `$` in their names.
+bool is_callable_name(const std::string& name) {
+  if (name.empty() || name.find('$') != std::string::npos || name.rfind("operator", 0) == 0) return false;
+  return std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_';
+}
+
+bool is_of_differentials(const std::string& name) { return name == "dzero" || name == "dadd"; }
+
+std::string declared_name(DeclReflection* declaration) {
+  const char* name = declaration->getName();
+  return name == nullptr ? "" : name;
+}
+
 class ModuleDescriber {
  public:
   ModuleDescriber(slang::ISession* session, slang::ShaderReflection* layout, std::string file)
       : session_(session), layout_(layout), file_(std::move(file)) {}
 
   std::vector<DescribedFunction> all(DeclReflection* module) {
-    walk(module, {});
+    for (DeclReflection* child : module->getChildren()) walk(child, child, {});
+    leave_out_hidden_methods();
     refuse_overloads();
     return std::move(found_);
   }
 
  private:
-  void walk(DeclReflection* parent, const std::vector<std::string>& scope) {
-    for (DeclReflection* child : parent->getChildren()) {
-      switch (child->getKind()) {
-        case DeclReflection::Kind::Namespace: {
-          auto inner = scope;
-          inner.push_back(child->getName());
-          walk(child, inner);
-          break;
-        }
-        case DeclReflection::Kind::Func: add(child, child->asFunction(), nullptr, scope); break;
-        case DeclReflection::Kind::Generic: {
-          GenericReflection* generic = child->asGeneric();
-          if (generic->getInnerKind() == SLANG_DECL_KIND_FUNC) {
-            add(child, generic->getInnerDecl()->asFunction(), generic, scope);
-          }
-          break;
-        }
-        default: break;
-      }
+  // `place`: where the declaration is, which for a generic one is around it.
+  void walk(DeclReflection* declaration, DeclReflection* place, Scope scope) {
+    switch (declaration->getKind()) {
+      case DeclReflection::Kind::Namespace: walk_inside(declaration, std::move(scope)); break;
+      case DeclReflection::Kind::Struct:
+        scope.owner = declaration->getType();
+        if (scope.owner != nullptr) walk_inside(declaration, std::move(scope));
+        break;
+      case DeclReflection::Kind::Func: add(place, declaration->asFunction(), scope); break;
+      case DeclReflection::Kind::Generic:
+        scope.generics.push_back(declaration);
+        if (DeclReflection* inner = declaration->asGeneric()->getInnerDecl())
+          walk(inner, declaration, std::move(scope));
+        break;
+      default: break;
     }
   }
 
-  void add(DeclReflection* declaration, FunctionReflection* reflection, GenericReflection* generic,
-           const std::vector<std::string>& scope) {
+  void walk_inside(DeclReflection* parent, Scope scope) {
+    scope.names.push_back(declared_name(parent));
+    for (DeclReflection* child : parent->getChildren()) walk(child, child, scope);
+  }
+
+  void add(DeclReflection* declaration, FunctionReflection* reflection, const Scope& scope) {
+    const std::string name = reflection->getName();
+    if (!is_callable_name(name) || (scope.owner != nullptr && is_of_differentials(name))) return;
     DescribedFunction described;
     Function& function = described.function;
-    for (const std::string& part : scope) {
+    for (const std::string& part : scope.names) {
       function.name += part + "_";
       function.qualified_name += part + ".";
     }
-    function.name += reflection->getName();
-    function.qualified_name += reflection->getName();
+    function.name += name;
+    function.qualified_name += name;
+    described.call.name = scope.owner == nullptr ? function.qualified_name : name;
     function.file = file_;
     slang::SourceLocation location;
     if (SLANG_SUCCEEDED(session_->getDeclSourceLocation(declaration, &location))) {
       function.line = static_cast<int>(location.line);
       if (location.filePath != nullptr) function.file = location.filePath;
     }
+    read_attributes(function, reflection);
+    if (function.is_kernel && scope.owner != nullptr) return;
     try {
-      fill(described, reflection, generic);
+      fill(described, reflection, scope);
     } catch (const Refusal& refusal) {
       function.refusal = refusal.reason;
     }
+    if (scope.owner != nullptr) methods_.insert(found_.size());
     found_.push_back(std::move(described));
   }
 
-  void fill(DescribedFunction& described, FunctionReflection* reflection, GenericReflection* generic) {
+  void fill(DescribedFunction& described, FunctionReflection* reflection, const Scope& scope) {
     Function& function = described.function;
-    read_attributes(function, reflection);
     if (find_attribute(reflection, "TorchSlangHostHelper") != nullptr) refuse("it is a [CudaHost] function");
     if (find_attribute(reflection, "TorchSlangHost") != nullptr) {
       described.host.emplace();
-      if (generic != nullptr) refuse("it is generic, but what Python calls has concrete types");
+      if (!scope.generics.empty()) refuse("it is generic, but what Python calls has concrete types");
       describe_host_function(function, *described.host, reflection, TypeReader(layout_, {}, {}));
       return;
     }
     const bool differentiable = link_derivatives(function, reflection);
-    const TypeReader types = read_type_parameters(function, generic);
-    if (function.is_kernel && name_of(reflection->getReturnType()) != "void") {
+    const TypeReader types = read_generics(described, scope);
+    if (!function.is_kernel) {
+      describe_mapped_function(function, described.call, reflection, scope.owner, types, differentiable);
+      return;
+    }
+    if (name_of(reflection->getReturnType()) != "void") {
       refuse("a kernel returns nothing, but this one returns ", name_of(reflection->getReturnType()),
              "; write results through a TensorView or DiffTensorView parameter");
     }
@@ -134,29 +165,78 @@ class ModuleDescriber {
     return differentiable;
   }
 
-  TypeReader read_type_parameters(Function& function, GenericReflection* generic) {
+  TypeReader read_generics(DescribedFunction& described, const Scope& scope) {
+    Function& function = described.function;
     std::vector<std::string> names;
     std::vector<bool> differentiable;
-    if (generic != nullptr) {
-      if (generic->getValueParameterCount() > 0) {
-        refuse("it is generic over the value ", generic->getValueParameter(0)->getName(),
-               "; an operator may be generic over types alone");
-      }
-      const TypeReader plain(layout_, {}, {});
+    for (DeclReflection* declaration : scope.generics) {
+      GenericReflection* generic = declaration->asGeneric();
       for (unsigned i = 0; i < generic->getTypeParameterCount(); ++i) {
-        VariableReflection* variable = generic->getTypeParameter(i);
-        std::vector<TypeReflection*> constraints;
-        bool diff = false;
-        for (unsigned k = 0; k < generic->getTypeParameterConstraintCount(variable); ++k) {
-          constraints.push_back(generic->getTypeParameterConstraintType(variable, k));
-          diff = diff || conforms(layout_, constraints.back(), layout_->findTypeByName("IDifferentiable"));
-        }
-        names.push_back(variable->getName());
-        differentiable.push_back(diff);
-        function.type_parameters.push_back({names.back(), plain.allowed(constraints)});
+        differentiable.push_back(add_type_parameter(function, generic, generic->getTypeParameter(i)));
+        names.push_back(function.type_parameters.back().name);
+      }
+      for (unsigned i = 0; i < generic->getValueParameterCount(); ++i) {
+        add_size_parameter(function, generic->getValueParameter(i));
       }
     }
-    return {layout_, names, differentiable};
+    const bool own_generic =
+        !scope.generics.empty() && scope.generics.back()->asGeneric()->getInnerKind() == SLANG_DECL_KIND_FUNC;
+    if (own_generic) described.call.generic_arguments = parameters_in_order(scope.generics.back());
+    return {layout_, names, differentiable, function.size_parameters};
+  }
+
+  // Whether it is differentiable.
+  bool add_type_parameter(Function& function, GenericReflection* generic, VariableReflection* parameter) const {
+    std::vector<TypeReflection*> constraints;
+    bool differentiable = false;
+    for (unsigned k = 0; k < generic->getTypeParameterConstraintCount(parameter); ++k) {
+      constraints.push_back(generic->getTypeParameterConstraintType(parameter, k));
+      differentiable =
+          differentiable || conforms(layout_, constraints.back(), layout_->findTypeByName("IDifferentiable"));
+    }
+    function.type_parameters.push_back({parameter->getName(), TypeReader(layout_, {}, {}).allowed(constraints)});
+    return differentiable;
+  }
+
+  static void add_size_parameter(Function& function, VariableReflection* parameter) {
+    const std::string name = parameter->getName();
+    if (function.is_kernel) {
+      refuse("it is generic over the value ", name, "; an operator may be generic over types alone");
+    }
+    const std::string type = name_of(parameter->getType());
+    if (type != "int" && type != "uint") {
+      refuse("its generic parameter ", name, " is a ", type,
+             ", but values that it is generic over must be sizes: int or uint");
+    }
+    function.size_parameters.push_back(name);
+  }
+
+  // Reflection lists types and values apart; the declaration has both in order.
+  static std::vector<std::string> parameters_in_order(DeclReflection* declaration) {
+    GenericReflection* generic = declaration->asGeneric();
+    std::set<std::string> names;
+    for (unsigned i = 0; i < generic->getTypeParameterCount(); ++i)
+      names.insert(generic->getTypeParameter(i)->getName());
+    for (unsigned i = 0; i < generic->getValueParameterCount(); ++i)
+      names.insert(generic->getValueParameter(i)->getName());
+    std::vector<std::string> ordered;
+    for (DeclReflection* child : declaration->getChildren()) {
+      if (names.erase(declared_name(child)) > 0) ordered.push_back(declared_name(child));
+    }
+    return ordered;
+  }
+
+  // A function or kernel goes before the method of a struct that would have its name.
+  void leave_out_hidden_methods() {
+    std::set<std::string> taken;
+    for (size_t i = 0; i < found_.size(); ++i) {
+      if (methods_.count(i) == 0) taken.insert(found_[i].function.name);
+    }
+    std::vector<DescribedFunction> kept;
+    for (size_t i = 0; i < found_.size(); ++i) {
+      if (methods_.count(i) == 0 || taken.count(found_[i].function.name) == 0) kept.push_back(std::move(found_[i]));
+    }
+    found_ = std::move(kept);
   }
 
   void refuse_overloads() {
@@ -173,6 +253,7 @@ class ModuleDescriber {
   slang::ShaderReflection* layout_;
   std::string file_;
   std::vector<DescribedFunction> found_;
+  std::set<size_t> methods_;  // indices into found_
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/mapped_function.h"
 #include "program/program.h"
 
 namespace torch_slang {
@@ -14,7 +15,8 @@ namespace torch_slang {
 // A Function and what only the writer of wrappers needs to know.
 struct DescribedFunction {
   Function function;
-  std::vector<bool> paired;  // for each parameter: bwd_diff takes a DifferentialPair of it
+  std::vector<bool> paired;  // of a kernel, for each parameter: bwd_diff takes a DifferentialPair of it
+  MappedCall call;           // of a plain function
   std::optional<HostFunction> host;  // of a [TorchEntryPoint] function: its result; `function` is to be put into it
 };
 

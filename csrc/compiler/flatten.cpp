@@ -103,7 +103,7 @@ class Flattener {
     }
     leaf.is_in = find_attribute(item.variable, "In") != nullptr;
     if (slang::Attribute* fill = find_attribute(item.variable, "Fill")) leaf.fill = number_argument(fill, 0);
-    return keep(std::move(leaf));
+    return keep_leaf(function_, std::move(leaf));
   }
 
   void add_gradient(const Item& item, Leaf& leaf) {
@@ -163,18 +163,7 @@ class Flattener {
       leaf.gradient_slot = function_.slot_count++;
     }
     read_default(item.variable, leaf);
-    return keep(std::move(leaf));
-  }
-
-  static void read_default(VariableReflection* variable, Leaf& leaf) {
-    if (!variable->hasDefaultValue()) return;
-    int64_t whole = 0;
-    float number = 0;
-    if (SLANG_SUCCEEDED(variable->getDefaultValueInt(&whole))) {
-      leaf.default_int = whole;
-    } else if (SLANG_SUCCEEDED(variable->getDefaultValueFloat(&number))) {
-      leaf.default_float = number;
-    }
+    return keep_leaf(function_, std::move(leaf));
   }
 
   Leaf named_leaf(const Item& item) const {
@@ -185,23 +174,34 @@ class Flattener {
     return leaf;
   }
 
-  int keep(Leaf leaf) {
-    for (const Leaf& other : function_.leaves) {
-      if (other.name == leaf.name) {
-        refuse("the parameters ", other.path, " and ", leaf.path, " would both be the argument ", leaf.name,
-               " of the operator; rename one");
-      }
-    }
-    function_.leaves.push_back(std::move(leaf));
-    return static_cast<int>(function_.leaves.size()) - 1;
-  }
-
   Function& function_;
   const TypeReader& types_;
   bool differentiable_function_;
 };
 
 }  // namespace
+
+void read_default(VariableReflection* variable, Leaf& leaf) {
+  if (!variable->hasDefaultValue()) return;
+  int64_t whole = 0;
+  float number = 0;
+  if (SLANG_SUCCEEDED(variable->getDefaultValueInt(&whole))) {
+    leaf.default_int = whole;
+  } else if (SLANG_SUCCEEDED(variable->getDefaultValueFloat(&number))) {
+    leaf.default_float = number;
+  }
+}
+
+int keep_leaf(Function& function, Leaf leaf) {
+  for (const Leaf& other : function.leaves) {
+    if (other.name == leaf.name) {
+      refuse("the parameters ", other.path, " and ", leaf.path, " would both be the argument ", leaf.name,
+             " of the operator; rename one");
+    }
+  }
+  function.leaves.push_back(std::move(leaf));
+  return static_cast<int>(function.leaves.size()) - 1;
+}
 
 void add_parameter(Function& function, VariableReflection* variable, const TypeReader& types,
                    bool differentiable_function) {

@@ -1,4 +1,4 @@
-// One parameter of a function becomes leaves of its descriptor: structs and arrays are taken apart, and each leaf gets its
+// One parameter of a kernel becomes leaves of its descriptor: structs and arrays are taken apart, and each leaf gets its
 // places in the argument block (Note [argument block] in prelude/abi.h).
 #pragma once
 
@@ -21,6 +21,10 @@ template <class... Parts>
 [[noreturn]] void refuse(const Parts&... parts) {
   throw Refusal{c10::str(parts...)};
 }
+
+// The index of the leaf among the function's. Throws Refusal if its name is taken.
+int keep_leaf(Function& function, Leaf leaf);
+void read_default(slang::VariableReflection* variable, Leaf& leaf);
 
 // Throws Refusal, naming the parameter and what is wrong with it.
 void add_parameter(Function& function, slang::VariableReflection* variable, const TypeReader& types,

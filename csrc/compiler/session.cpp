@@ -20,7 +20,7 @@ struct Macro {
 //   To Slang, [CudaKernel] makes an entry point: it would be emitted on its own, refuse differentiable parameters, and be
 //   invisible to reflection. Renamed to attributes of our library, kernels are ordinary functions that reflection shows.
 //   It does not show which of Slang's derivative attributes a function has either, so each brings one of ours along.
-constexpr std::array<Macro, 9> kMacros = {{
+constexpr std::array<Macro, 11> kMacros = {{
     {"CudaKernel", "TorchSlangKernel"},
     {"CUDAKernel", "TorchSlangKernel"},
     {"AutoPyBindCUDA", "PyBindCUDA(Auto)"},
@@ -30,6 +30,8 @@ constexpr std::array<Macro, 9> kMacros = {{
     {"ForwardDifferentiable", "TorchSlangForwardOnly, ForwardDifferentiable"},
     {"ForwardDerivative", "TorchSlangOwnForward, ForwardDerivative"},
     {"BackwardDerivative", "TorchSlangOwnBackward, BackwardDerivative"},
+    {"NoDiffThis", "TorchSlangNoDiffThis, NoDiffThis"},
+    {"DerivativeMember", "TorchSlangDerivativeMember, DerivativeMember"},
 }};
 
 std::vector<const char*> search_paths(const CompileRequest& request) {

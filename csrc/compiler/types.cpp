@@ -2,6 +2,8 @@
 
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
+
 #include "compiler/attributes.h"
 #include "compiler/com.h"
 #include "compiler/tokens.h"
@@ -34,6 +36,31 @@ std::optional<ElementType> scalar_type(Scalar type) {
 
 // Sizes that are not known yet (unbounded, or a generic's value) come as huge numbers.
 bool is_known_size(int64_t size) { return size > 0 && size <= (1 << 20); }
+
+bool has_sizes(Kind kind) { return kind == Kind::Array || kind == Kind::Vector || kind == Kind::Matrix; }
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// Note [sizes as text]
+//   Asked for the size of an array over a generic value, Slang throws an exception of its own. Where a function has such
+//   values, sizes are read from the type's name: "float[N]", "vector<float,N>", "matrix<float,N,3>".
+std::vector<std::string> size_texts(slang::TypeReflection* type) {
+  const std::string name = name_of(type);
+  if (type->getKind() == Kind::Array) {
+    const size_t open = name.rfind('[');
+    return {name.substr(open + 1, name.size() - open - 2)};
+  }
+  std::vector<std::string> texts(type->getKind() == Kind::Matrix ? 2 : 1);
+  size_t end = name.size() - 1;
+  for (size_t i = texts.size(); i-- > 0;) {
+    const size_t comma = name.rfind(',', end - 1);
+    texts[i] = name.substr(comma + 1, end - comma - 1);
+    end = comma;
+  }
+  return texts;
+}
 
 std::string simple_name(slang::TypeReflection* type) {
   const char* name = type->getName();
@@ -72,10 +99,11 @@ bool conforms(slang::ShaderReflection* layout, slang::TypeReflection* type, slan
 }
 
 TypeReader::TypeReader(slang::ShaderReflection* layout, std::vector<std::string> type_parameters,
-                       std::vector<bool> differentiable_parameters)
+                       std::vector<bool> differentiable_parameters, std::vector<std::string> size_parameters)
     : layout_(layout),
       type_parameters_(std::move(type_parameters)),
-      differentiable_parameters_(std::move(differentiable_parameters)) {}
+      differentiable_parameters_(std::move(differentiable_parameters)),
+      size_parameters_(std::move(size_parameters)) {}
 
 int TypeReader::type_parameter(slang::TypeReflection* type) const {
   const std::string name = name_of(type);
@@ -91,28 +119,21 @@ std::optional<Element> TypeReader::element(slang::TypeReflection* type) const {
     element.type_parameter = index;
     return element;
   }
-  std::vector<int64_t> own;
-  switch (type->getKind()) {
-    case Kind::Scalar: {
-      const auto scalar = scalar_type(type->getScalarType());
-      if (!scalar) return std::nullopt;
-      element.type = *scalar;
-      return element;
-    }
-    case Kind::Matrix: own = {type->getRowCount(), type->getColumnCount()}; break;
-    case Kind::Vector:
-    case Kind::Array: own = {static_cast<int64_t>(type->getElementCount())}; break;
-    default: return std::nullopt;
+  if (type->getKind() == Kind::Enum) return this->element(type->getElementType());
+  if (type->getKind() == Kind::Scalar) {
+    const auto scalar = scalar_type(type->getScalarType());
+    if (!scalar) return std::nullopt;
+    element.type = *scalar;
+    return element;
   }
-  for (const int64_t size : own) {
-    if (!is_known_size(size)) return std::nullopt;
-  }
+  const auto own = sizes(type);
+  if (!own) return std::nullopt;
   slang::TypeReflection* inner_type = type->getElementType();
   if (type->getKind() == Kind::Matrix && inner_type->getKind() == Kind::Vector)
     inner_type = inner_type->getElementType();
   auto inner = this->element(inner_type);
   if (!inner) return std::nullopt;
-  inner->shape.insert(inner->shape.begin(), own.begin(), own.end());
+  inner->shape.insert(inner->shape.begin(), own->begin(), own->end());
   return inner;
 }
 
@@ -181,8 +202,43 @@ bool TypeReader::is_struct(slang::TypeReflection* type) const {
 
 std::optional<int64_t> TypeReader::array_size(slang::TypeReflection* type) const {
   if (type->getKind() != Kind::Array) return std::nullopt;
-  const auto size = static_cast<int64_t>(type->getElementCount());
-  return is_known_size(size) ? std::optional(size) : std::nullopt;
+  const auto known = sizes(type);
+  return known && known->front() > 0 ? std::optional(known->front()) : std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> TypeReader::sizes(slang::TypeReflection* type) const {
+  if (!has_sizes(type->getKind())) return std::nullopt;
+  std::vector<int64_t> sizes;
+  if (size_parameters_.empty()) {
+    if (type->getKind() == Kind::Matrix) {
+      sizes = {type->getRowCount(), type->getColumnCount()};
+    } else {
+      sizes = {static_cast<int64_t>(type->getElementCount())};
+    }
+  } else {
+    for (const std::string& text : size_texts(type)) {
+      const auto parameter = std::find(size_parameters_.begin(), size_parameters_.end(), text);
+      if (parameter != size_parameters_.end()) {
+        sizes.push_back(-1 - (parameter - size_parameters_.begin()));
+      } else {
+        sizes.push_back(is_number(text) ? std::stoll(text) : 0);
+      }
+    }
+  }
+  for (const int64_t size : sizes) {
+    if (size >= 0 && !is_known_size(size)) return std::nullopt;
+  }
+  return sizes;
+}
+
+bool TypeReader::has_computed_size(slang::TypeReflection* type) const {
+  if (size_parameters_.empty() || !has_sizes(type->getKind())) return false;
+  for (const std::string& text : size_texts(type)) {
+    const bool is_parameter =
+        std::find(size_parameters_.begin(), size_parameters_.end(), text) != size_parameters_.end();
+    if (!text.empty() && !is_number(text) && !is_parameter) return true;
+  }
+  return has_computed_size(type->getElementType());
 }
 
 bool TypeReader::is_differentiable(slang::TypeReflection* type) const {

@@ -23,9 +23,9 @@ struct Gathering {
 class TypeReader {
  public:
   TypeReader(slang::ShaderReflection* layout, std::vector<std::string> type_parameters,
-             std::vector<bool> differentiable_parameters);
+             std::vector<bool> differentiable_parameters, std::vector<std::string> size_parameters = {});
 
-  // Scalar, vector, matrix, or array of those; nothing for other types.
+  // Scalar or enumeration (as its integer type), vector, matrix, or array of those; nothing for other types.
   std::optional<Element> element(slang::TypeReflection* type) const;
   // The same of a view's element, which may also be a struct of numbers of one type without padding: {n}.
   std::optional<Element> view_element(slang::TypeReflection* type) const;
@@ -38,6 +38,8 @@ class TypeReader {
   std::string view_name(slang::TypeReflection* type) const;
   bool is_struct(slang::TypeReflection* type) const;
   std::optional<int64_t> array_size(slang::TypeReflection* type) const;  // nothing: no array, or of unknown size
+  // Whether a size of the array, vector or matrix, or of what it consists of, is computed from size parameters.
+  bool has_computed_size(slang::TypeReflection* type) const;
   bool is_differentiable(slang::TypeReflection* type) const;  // conforms to IDifferentiable
   // Whether a derivative of the type has the type's fields. Not so where a struct has fields without a derivative, or
   // names a Differential of its own.
@@ -46,9 +48,13 @@ class TypeReader {
   std::vector<ElementType> allowed(const std::vector<slang::TypeReflection*>& constraints) const;
 
  private:
+  // Of an array, vector or matrix, outermost first; a size parameter k is -1 - k. Nothing where one is not known.
+  std::optional<std::vector<int64_t>> sizes(slang::TypeReflection* type) const;
+
   slang::ShaderReflection* layout_;
   std::vector<std::string> type_parameters_;
   std::vector<bool> differentiable_parameters_;
+  std::vector<std::string> size_parameters_;
 };
 
 bool conforms(slang::ShaderReflection* layout, slang::TypeReflection* type, slang::TypeReflection* interface);

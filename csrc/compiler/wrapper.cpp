@@ -3,24 +3,24 @@
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
-#include <cctype>
-
-#include "compiler/tokens.h"
+#include "compiler/mapped_wrapper.h"
+#include "compiler/wrapper_text.h"
 #include "program/names.h"
 
 namespace torch_slang {
 namespace {
 
-constexpr int64_t kMaxUnrolled = 64;
-
-class WrapperWriter {
+class KernelWriter {
  public:
-  WrapperWriter(const DescribedFunction& kernel, const Instantiation& instantiation)
-      : kernel_(kernel), function_(kernel.function), instantiation_(instantiation) {}
+  KernelWriter(const DescribedFunction& kernel, const Instantiation& instantiation)
+      : kernel_(kernel),
+        function_(kernel.function),
+        instantiation_(instantiation),
+        text_(kernel.function, instantiation) {}
 
   std::string write() {
     for (size_t i = 0; i < function_.parameters.size(); ++i) {
-      line(concrete(function_.parameters[i].slang_type), " ", variable(i), ";");
+      line(text_.concrete(function_.parameters[i].slang_type), " ", variable(i), ";");
       fetch(function_.parameters[i], variable(i));
     }
     switch (instantiation_.direction) {
@@ -28,8 +28,7 @@ class WrapperWriter {
       case Direction::Backward: call_backward(); break;
       case Direction::Jvp: call_forward_derivative(); break;
     }
-    return c10::str("[shader(\"compute\")] [numthreads(1, 1, 1)] void ", entry_name(instantiation_), "()\n{\n", text_,
-                    "}\n");
+    return text_.entry_point();
   }
 
  private:
@@ -37,27 +36,9 @@ class WrapperWriter {
   static std::string pair(size_t index) { return c10::str("tsl_d", index); }
   static std::string tangent(size_t index) { return c10::str("tsl_t", index); }
 
-  // A field of a struct, or an element of an array, whose name is its index.
-  static std::string member(const std::string& place, const Parameter& field) {
-    const bool is_index = std::isdigit(static_cast<unsigned char>(field.name[0])) != 0;
-    return is_index ? place + "[" + field.name + "]" : place + "." + field.name;
-  }
-
   template <class... Parts>
   void line(const Parts&... parts) {
-    text_ += c10::str("    ", parts..., "\n");
-  }
-
-  // A type as the descriptor names it, with the type arguments in place of the type parameters.
-  std::string concrete(std::string type) const {
-    for (size_t i = 0; i < function_.type_parameters.size(); ++i) {
-      type = replace_identifier(type, function_.type_parameters[i].name, slang_name_of(instantiation_.types[i]));
-    }
-    return type;
-  }
-
-  ElementType component_type(const Element& element) const {
-    return element.type_parameter >= 0 ? instantiation_.types[element.type_parameter] : element.type;
+    text_.line(parts...);
   }
 
   std::string callee() const {
@@ -92,30 +73,14 @@ class WrapperWriter {
   }
 
   void fetch_value(const Leaf& leaf, const std::string& place) {
-    const std::string type = slang_name_of(component_type(leaf.element));
-    each_component(leaf.element, [&](const std::string& index, const std::string& component) {
+    const std::string type = text_.component_type_name(leaf);
+    text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
       if (leaf.differentiable) {
         return c10::str(place, index, " = __tsl_value<", type, ">(", leaf.slot, ", ", leaf.pointer_slot, ", ",
                         component, ");");
       }
       return c10::str(place, index, " = __tsl_slot<", type, ">(", leaf.slot, " + ", component, ");");
     });
-  }
-
-  // One statement for each component, in row-major order: `write(index, component)` gets "[i0][i1]" and "i0 * 3 + i1".
-  template <class Write>
-  void each_component(const Element& element, const Write& write) {
-    std::string loops, index, component = "0";
-    int64_t count = 1;
-    for (const int64_t size : element.shape) count *= size;
-    for (size_t i = 0; i < element.shape.size(); ++i) {
-      const std::string name = c10::str("i", i);
-      loops += c10::str(count <= kMaxUnrolled ? "[ForceUnroll] " : "", "for (int ", name, " = 0; ", name, " < ",
-                        element.shape[i], "; ++", name, ") ");
-      index += "[" + name + "]";
-      component = i == 0 ? name : c10::str("(", component, ") * ", element.shape[i], " + ", name);
-    }
-    line(loops, write(index, component));
   }
 
   void call_backward() {
@@ -144,20 +109,20 @@ class WrapperWriter {
   void take_tangents(const Parameter& parameter, const std::string& place) {
     each_differentiable_value(
         parameter, place, [&](const Leaf& leaf, const std::string& type, const std::string& here) {
-          each_component(leaf.element, [&](const std::string& index, const std::string& component) {
+          text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
             return c10::str(here, index, " = __tsl_tangent<", type, ">(", leaf.gradient_slot, ", ", component, ");");
           });
         });
   }
 
   void give_gradients(const Parameter& parameter, const std::string& place) {
-    each_differentiable_value(
-        parameter, place, [&](const Leaf& leaf, const std::string& type, const std::string& here) {
-          each_component(leaf.element, [&](const std::string& index, const std::string& component) {
-            return c10::str("__tsl_gradient<", type, ">(", leaf.gradient_slot, ", ", component, ", ", here, index,
-                            ");");
-          });
-        });
+    each_differentiable_value(parameter, place,
+                              [&](const Leaf& leaf, const std::string& type, const std::string& here) {
+                                text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
+                                  return c10::str("__tsl_gradient<", type, ">(", leaf.gradient_slot, ", ", component,
+                                                  ", ", here, index, ");");
+                                });
+                              });
   }
 
   // `use(leaf, its scalar type, its place in the parameter's differential)`
@@ -168,15 +133,14 @@ class WrapperWriter {
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
-    if (leaf.kind == LeafKind::Value && leaf.differentiable)
-      use(leaf, slang_name_of(component_type(leaf.element)), place);
+    if (leaf.kind == LeafKind::Value && leaf.differentiable) use(leaf, text_.component_type_name(leaf), place);
   }
 
   // The thread is done, wherever the kernel has returned.
   void finish_records() {
     for (const Leaf& leaf : function_.leaves) {
       if (leaf.accumulation != Accumulation::Recorded || !leaf.differentiable) continue;
-      const ElementType type = component_type(leaf.element);
+      const ElementType type = text_.component_type(leaf.element);
       int64_t bytes = type == ElementType::Float64 ? 8 : 4;  // halves are summed in float
       for (const int64_t size : leaf.element.shape) bytes *= size;
       line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ", ", bytes, ");");
@@ -186,22 +150,24 @@ class WrapperWriter {
   const DescribedFunction& kernel_;
   const Function& function_;
   const Instantiation& instantiation_;
-  std::string text_;
+  WrapperText text_;
 };
 
 }  // namespace
 
-std::string entry_name(const Instantiation& instantiation) {
-  std::string name = c10::str("tsl_", instantiation.function, "_", name_of(instantiation.direction));
-  for (const ElementType type : instantiation.types) name += std::string("_") + name_of(type);
-  return name;
-}
-
-std::string wrapper_source(const DescribedFunction& kernel, const Instantiation& instantiation) {
-  TORCH_CHECK(instantiation.types.size() == kernel.function.type_parameters.size(),
-              "torch-slangc: ", instantiation.function, " has ", kernel.function.type_parameters.size(),
-              " type parameters, but ", instantiation.types.size(), " types were given");
-  return WrapperWriter(kernel, instantiation).write();
+std::string wrapper_source(const DescribedFunction& described, const Instantiation& instantiation) {
+  const Function& function = described.function;
+  const auto check = [&](size_t given, size_t expected, const char* what) {
+    TORCH_CHECK(given == expected, "torch-slangc: ", function.name, " has ", expected, " ", what, " parameters, but ",
+                given, " ", what, "s were given");
+  };
+  check(instantiation.types.size(), function.type_parameters.size(), "type");
+  check(instantiation.sizes.size(), function.size_parameters.size(), "size");
+  for (const int64_t size : instantiation.sizes) {
+    TORCH_CHECK(size > 0, "torch-slangc: ", function.name, " was asked for with the size ", size);
+  }
+  if (!function.is_kernel) return mapped_wrapper(function, described.call, instantiation);
+  return KernelWriter(described, instantiation).write();
 }
 
 }  // namespace torch_slang

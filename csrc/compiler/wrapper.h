@@ -1,15 +1,15 @@
-// The generated kernels without parameters that fetch everything from the argument block and call the user's kernel.
+// The generated kernels without parameters that fetch everything and call the user's kernel or plain function.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "compiler/describe.h"
+#include "compiler/wrapper_text.h"
 #include "program/program.h"
 
 namespace torch_slang {
 
-std::string entry_name(const Instantiation& instantiation);
-std::string wrapper_source(const DescribedFunction& kernel, const Instantiation& instantiation);
+std::string wrapper_source(const DescribedFunction& described, const Instantiation& instantiation);
 
 }  // namespace torch_slang

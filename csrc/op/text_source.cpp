@@ -1,59 +1,80 @@
 #include "op/text_source.h"
 
 #include <algorithm>
+#include <set>
 
 #include "common/error.h"
 #include "common/files.h"
 #include "op/program_store.h"
+#include "program/instantiations.h"
 
 namespace torch_slang {
 
-namespace {
-
-std::string describe(const std::string& function, Direction direction, const std::vector<ElementType>& types) {
-  std::string text = function + " (" + name_of(direction);
-  for (const ElementType type : types) text += std::string(", ") + name_of(type);
-  return text + ")";
-}
-
-}  // namespace
-
 TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> program)
-    : request_(std::move(request)), files_(program->files) {
-  take(*program);
+    : request_(std::move(request)), program_(std::move(program)) {
+  take(*program_);
 }
 
 bool TextSource::mentions(const std::string& word) const {
   if (request_.source && request_.source->find(word) != std::string::npos) return true;
-  return std::any_of(files_.begin(), files_.end(), [&](const SourceFile& file) {
+  return std::any_of(program_->files.begin(), program_->files.end(), [&](const SourceFile& file) {
     const auto content = read_file(file.path);
     return content && content->find(word) != std::string::npos;
   });
 }
 
 void TextSource::take(const Program& program) {
-  for (const DeviceText& text : program.texts) texts_.emplace(Key{text.function, text.direction, text.types, text.sizes}, text);
+  for (const DeviceText& text : program.texts) {
+    texts_.emplace(Key{text.function, text.direction, text.types, text.sizes}, text);
+  }
+}
+
+const DeviceText* TextSource::find(const Instantiation& wanted) const {
+  const auto found = texts_.find(Key{wanted.function, wanted.direction, wanted.types, wanted.sizes});
+  return found == texts_.end() ? nullptr : &found->second;
+}
+
+// Of a plain function that is used at all a backward is likely to be wanted too, and so are its module's others: one run of
+// the compiler costs less than one for each. The list depends on the module and `wanted` alone, as far as it can: the disk
+// cache knows a run by its list.
+std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) const {
+  const auto function = std::find_if(program_->functions.begin(), program_->functions.end(),
+                                     [&](const Function& one) { return one.name == wanted.function; });
+  if (function == program_->functions.end() || function->is_kernel || wanted.direction == Direction::Jvp)
+    return {wanted};
+  std::vector<Instantiation> list;
+  std::set<Key> listed;
+  const auto add = [&](const Instantiation& one) {
+    if (find(one) == nullptr && listed.emplace(one.function, one.direction, one.types, one.sizes).second)
+      list.push_back(one);
+  };
+  for (const Instantiation& one : plain_instantiations(program_->functions)) add(one);
+  Instantiation both = wanted;
+  both.direction = Direction::Forward;
+  add(both);
+  both.direction = Direction::Backward;
+  if (function->has_backward || wanted.direction == Direction::Backward) add(both);
+  return list;
 }
 
 const DeviceText& TextSource::text(const std::string& function, Direction direction,
                                    const std::vector<ElementType>& types, const std::vector<int64_t>& sizes) {
-  const Key key{function, direction, types, sizes};
+  const Instantiation wanted{function, direction, types, sizes};
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto found = texts_.find(key);
-  if (found == texts_.end()) {
+  const DeviceText* text = find(wanted);
+  if (text == nullptr) {
     CompileRequest request = request_;
-    request.instantiations = {{function, direction, types, sizes}};
+    request.instantiations = to_ask_for(wanted);
     take(*load_program(request));
-    found = texts_.find(key);
+    text = find(wanted);
   }
-  if (found == texts_.end()) {
-    throw_compile_error(request_.path, ": the compiler gave no text for ", describe(function, direction, types));
+  if (text == nullptr) {
+    throw_compile_error(request_.path, ": the compiler gave no text for ", describe_instantiation(wanted));
   }
-  if (!found->second.error.empty()) {
-    throw_compile_error(request_.path, ": ", describe(function, direction, types), " does not compile\n",
-                        found->second.error);
+  if (!text->error.empty()) {
+    throw_compile_error(request_.path, ": ", describe_instantiation(wanted), " does not compile\n", text->error);
   }
-  return found->second;
+  return *text;
 }
 
 }  // namespace torch_slang

@@ -17,7 +17,8 @@ class TextSource {
  public:
   TextSource(CompileRequest request, std::shared_ptr<const Program> program);
 
-  // Throws CompileError if the instantiation does not compile. The reference stays valid as long as this object.
+  // Throws CompileError if the instantiation does not compile. The reference stays valid as long as this object. The first
+  // plain function that is asked for brings the texts of all of them.
   const DeviceText& text(const std::string& function, Direction direction, const std::vector<ElementType>& types,
                          const std::vector<int64_t>& sizes = {});
 
@@ -27,9 +28,11 @@ class TextSource {
  private:
   using Key = std::tuple<std::string, Direction, std::vector<ElementType>, std::vector<int64_t>>;
   void take(const Program& program);
+  const DeviceText* find(const Instantiation& wanted) const;
+  std::vector<Instantiation> to_ask_for(const Instantiation& wanted) const;
 
   const CompileRequest request_;
-  const std::vector<SourceFile> files_;
+  const std::shared_ptr<const Program> program_;
   std::mutex mutex_;
   std::map<Key, DeviceText> texts_;
 };

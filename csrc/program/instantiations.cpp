@@ -33,14 +33,16 @@ std::vector<Types> combinations(const Function& function, const Choice& choice) 
   return all;
 }
 
-template <class Choice>
-std::vector<Instantiation> instantiations(const std::vector<Function>& functions, const Choice& choice) {
+// Of those functions that `wanted` holds for.
+template <class Choice, class Wanted>
+std::vector<Instantiation> instantiations(const std::vector<Function>& functions, const Choice& choice,
+                                          const Wanted& wanted) {
   std::vector<Instantiation> all;
   for (const Function& function : functions) {
-    if (!function.is_kernel || !function.refusal.empty()) continue;
+    if (!function.refusal.empty() || !function.size_parameters.empty() || !wanted(function)) continue;
     for (const Types& types : combinations(function, choice)) {
-      all.push_back({function.name, Direction::Forward, types});
-      if (function.has_backward) all.push_back({function.name, Direction::Backward, types});
+      all.push_back({function.name, Direction::Forward, types, {}});
+      if (function.has_backward) all.push_back({function.name, Direction::Backward, types, {}});
     }
   }
   return all;
@@ -49,11 +51,16 @@ std::vector<Instantiation> instantiations(const std::vector<Function>& functions
 }  // namespace
 
 std::vector<Instantiation> usual_instantiations(const std::vector<Function>& functions) {
-  return instantiations(functions, usual_choice);
+  return instantiations(functions, usual_choice,
+                        [](const Function& function) { return function.is_kernel || function.torch_op; });
+}
+
+std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions) {
+  return instantiations(functions, usual_choice, [](const Function& function) { return !function.is_kernel; });
 }
 
 std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions) {
-  return instantiations(functions, every_choice);
+  return instantiations(functions, every_choice, [](const Function&) { return true; });
 }
 
 std::string describe_instantiation(const Instantiation& instantiation) {
@@ -61,6 +68,7 @@ std::string describe_instantiation(const Instantiation& instantiation) {
   for (size_t i = 0; i < instantiation.types.size(); ++i) {
     text += (i == 0 ? " for " : ", ") + std::string(name_of(instantiation.types[i]));
   }
+  for (const int64_t size : instantiation.sizes) text += ", " + std::to_string(size);
   return text;
 }
 

@@ -8,10 +8,14 @@
 
 namespace torch_slang {
 
-// Forward and backward of each kernel, generic ones for float32 (or the first type that they allow).
+// Forward and backward of each kernel and [TorchOp] function, generic ones for float32 (or the first type that they allow).
+// What is generic over sizes has no usual choice of them, here and below.
 std::vector<Instantiation> usual_instantiations(const std::vector<Function>& functions);
 
-// The same for every choice of types that the kernels allow.
+// The same of all plain functions.
+std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions);
+
+// Of all kernels and functions, for every choice of types that they allow.
 std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions);
 
 // "the backward of sqr for float64"

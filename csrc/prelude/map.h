@@ -61,10 +61,7 @@ struct MapPlace {
 
 #if TSL_CUDA
 
-template <int kBytes> struct WordOf { using type = uint4; };
-template <> struct WordOf<8> { using type = uint2; };
-template <> struct WordOf<4> { using type = uint; };
-template <> struct WordOf<2> { using type = ushort; };
+template <> struct WordOf<16> { using type = uint4; };
 template <> struct WordOf<1> { using type = uchar; };
 
 // The widest word of which so many bytes are a multiple.

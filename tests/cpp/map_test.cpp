@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda/compile.h"
+#include "backend/cuda/nvrtc_library.h"
 #include "backend/source.h"
 #include "common/files.h"
 #include "prelude/abi.h"
@@ -149,10 +151,43 @@ BOOST_AUTO_TEST_CASE(sums_have_a_row_for_each_block) {
     expected += double{d[i]} * x[i] * x[i];
     BOOST_REQUIRE_CLOSE(gx[i], 4 * d[i] * x[i], 1e-4);
   }
-  BOOST_TEST(std::accumulate(sums.begin(), sums.end(), 0.0) == expected, boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(std::accumulate(sums.begin(), sums.end(), 0.0) == expected, boost::test_tools::tolerance(1e-7));
   const std::vector<float> first = sums;
   launch(*kernel, args, n);
   BOOST_TEST(sums == first, boost::test_tools::per_element());
+}
+
+bool has_nvrtc() {
+  try {
+    find_nvrtc();
+    return true;
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
+boost::test_tools::assertion_result nvrtc_is_there(boost::unit_test::test_unit_id) { return has_nvrtc(); }
+
+// Elements that fill words are moved as words.
+BOOST_AUTO_TEST_CASE(compiles_for_a_gpu, *boost::unit_test::precondition(nvrtc_is_there)) {
+  const auto ptx = [](const char* body, MapLoop loop) {
+    return compile_for_architecture(source_of(body, std::move(loop)), "compute_90");
+  };
+  const auto has = [](const std::string& text, const char* word) { return text.find(word) != std::string::npos; };
+  const std::string dense =
+      ptx(kForward, {{view(0, Access::Dense), {1, 0, ElementType::Float32, 1, Access::Scalar}}, {view(2, Access::Dense)}, 4});
+  BOOST_TEST(has(dense, "ld.global.nc.v4"));
+  BOOST_TEST(has(dense, "st.global.v4"));
+  const std::string halves =
+      ptx(kForward, {{view(0, Access::Dense, ElementType::Float16), view(1, Access::Scalar, ElementType::BFloat16)},
+                     {view(2, Access::Dense, ElementType::Float16)}, 8});
+  BOOST_TEST(has(halves, "ld.global.nc.v4"));
+  BOOST_TEST(!has(ptx(kForward, {{view(0, Access::Strided), view(1, Access::Strided)}, {view(2, Access::Dense)}}), ".v4"));
+  const std::string sums = ptx(kBackward, {{view(0, Access::Dense), view(1, Access::Scalar), view(3, Access::Dense)},
+                                           {view(4, Access::Summed), view(5, Access::Dense)}, 4});
+  BOOST_TEST(has(sums, "shfl.sync"));
+  BOOST_TEST(!has(sums, "atom."));
+  BOOST_TEST(!has(sums, "red.global"));
 }
 
 }  // namespace

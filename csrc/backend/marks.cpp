@@ -8,7 +8,6 @@ namespace {
 constexpr std::string_view kPrefix = "tsl-mark:";
 constexpr std::string_view kControl = "control";
 constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds", "retypes"};
-constexpr const char* kSlotWord = "sums";
 
 // "reads 3" and "control" are well formed; the text of an asm template in debug information is not.
 bool is_well_formed(std::string_view mark) {
@@ -16,26 +15,22 @@ bool is_well_formed(std::string_view mark) {
   const size_t space = mark.find(' ');
   if (space == std::string_view::npos) return false;
   const std::string_view word = mark.substr(0, space);
-  if (word != kSlotWord && std::find(std::begin(kViewWords), std::end(kViewWords), word) == std::end(kViewWords)) {
-    return false;
-  }
+  if (std::find(std::begin(kViewWords), std::end(kViewWords), word) == std::end(kViewWords)) return false;
   const std::string_view number = mark.substr(space + 1);
   return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-std::set<std::string> every_mark(int view_count, int slot_count) {
+std::set<std::string> every_mark(int view_count) {
   std::set<std::string> marks;
-  const auto add = [&](const char* word, int count) {
-    for (int i = 0; i < count; ++i) marks.insert(word + (" " + std::to_string(i)));
-  };
-  for (const char* word : kViewWords) add(word, view_count);
-  add(kSlotWord, slot_count);
+  for (const char* word : kViewWords) {
+    for (int i = 0; i < view_count; ++i) marks.insert(word + (" " + std::to_string(i)));
+  }
   return marks;
 }
 
 }  // namespace
 
-std::set<std::string> find_marks(std::string_view compiled, int view_count, int slot_count) {
+std::set<std::string> find_marks(std::string_view compiled, int view_count) {
   std::set<std::string> marks;
   bool control = false;
   for (size_t at = compiled.find(kPrefix); at != std::string_view::npos; at = compiled.find(kPrefix, at)) {
@@ -50,7 +45,7 @@ std::set<std::string> find_marks(std::string_view compiled, int view_count, int 
       marks.emplace(mark);
     }
   }
-  return control ? marks : every_mark(view_count, slot_count);
+  return control ? marks : every_mark(view_count);
 }
 
 std::string marks_to_text(const std::set<std::string>& marks) {

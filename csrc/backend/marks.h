@@ -9,7 +9,7 @@ namespace torch_slang {
 
 // `compiled` is PTX or a binary file's content. {"reads 3", "writes 0", ...}; without the mark `control`, all marks of
 // all views and slots.
-std::set<std::string> find_marks(std::string_view compiled, int view_count, int slot_count);
+std::set<std::string> find_marks(std::string_view compiled, int view_count);
 
 // As kept beside a cached binary: "reads 3;writes 0;".
 std::string marks_to_text(const std::set<std::string>& marks);

@@ -80,7 +80,8 @@ std::string definitions(const KernelSource& source) {
          define("TSL_GRADIENT_SCALARS", static_cast<int>(source.gradient_scalars)) +
          define("TSL_INDEPENDENT", source.independent_views) + define("TSL_CHECKS", static_cast<int>(source.checks)) +
          define("TSL_BARRIERS", source.text.barriers) + define("TSL_FAST_MATH", source.fast_math) +
-         define("TSL_WAVES", source.text.waves);
+         define("TSL_WAVES", source.text.waves) +
+         define("TSL_VALUE_SUMS", source.text.body.find("tsl_gradient<") != std::string::npos);
 }
 
 constexpr const char* kArgs = R"(struct TslArgs {

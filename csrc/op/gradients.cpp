@@ -19,6 +19,9 @@ namespace torch_slang {
 
 namespace {
 
+// More memory than this for the parts of one value's gradient, and neighbours share it.
+constexpr uint64_t kMostBytesOfParts = uint64_t{64} << 20;
+
 uint64_t threads_in(const LaunchShape& shape) {
   return threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
 }
@@ -27,6 +30,13 @@ int64_t components(const Leaf& leaf) {
   int64_t count = 1;
   for (const int64_t n : leaf.element.shape) count *= n;
   return count;
+}
+
+// Those that have a part each in the gradient of a value: Note [value gradients] in abi.h.
+uint64_t adders_in(const LaunchShape& shape, c10::Device device) {
+  constexpr uint64_t kWave = 32;
+  const uint64_t blocks = shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
+  return device.is_cpu() ? blocks : blocks * ((threads_in_block(shape) + kWave - 1) / kWave);
 }
 
 bool is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
@@ -68,15 +78,10 @@ void Gradients::want(int leaf, const at::Tensor& target) {
   Item item;
   item.leaf = leaf;
   item.target = target;
-  if (!in_private_memory(item)) {
-    if (!target.defined()) {
-      item.memory = at::zeros(sizes_of(item), arguments_.options(op_, leaf));
-    } else if (leaf_of(item).kind == LeafKind::Value) {  // a pointer: no strides, and on the kernel's device
-      item.memory = target.to(arguments_.device).contiguous();
-      check_alone(item);
-    } else {
-      item.memory = target;
-    }
+  if (is_value(item)) {
+    // The kernel never sees it.
+  } else if (!in_private_memory(item)) {
+    item.memory = target.defined() ? target : at::zeros(sizes_of(item), arguments_.options(op_, leaf));
     launcher_.set_gradient(leaf, item.memory);
   } else if (target.defined()) {
     launcher_.note_written(target);
@@ -116,7 +121,10 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
     if (is_deterministic()) check_deterministic(item, loaded, threads);
   }
   for (Item& item : items_) {
-    if (leaf_of(item).kind == LeafKind::Value) continue;
+    if (is_value(item)) {
+      make_parts(item, shape);
+      continue;
+    }
     if (in_private_memory(item)) {
       make_memory(item, threads);
       const bool has_replicas = leaf_of(item).accumulation == Accumulation::Replicated && !item.is_taken;
@@ -134,11 +142,6 @@ void Gradients::check_deterministic(const Item& item, const LoadedKernel& loaded
   const Leaf& leaf = leaf_of(item);
   if (!loaded.gradients[item.leaf].added || threads <= 1) return;
   if (leaf.accumulation == Accumulation::Recorded && !item.is_taken) return;  // what finds no place is counted
-  if (leaf.kind == LeafKind::Value) {
-    return alert(op_.qualified(kind_), c10::str("the gradient of ", leaf.name,
-                                                " is a sum over threads in whatever order they "
-                                                "come. Pass it as a view, DiffTensorViewASR<T, N>, or as a constant"));
-  }
   if (leaf.accumulation == Accumulation::Replicated && !item.is_taken) {
     if (threads <= static_cast<uint64_t>(leaf.copies)) return;  // each thread has a replica of its own
     return alert(op_.qualified(kind_),
@@ -182,6 +185,24 @@ void Gradients::make_records(Item& item, uint64_t threads) {
   item.values = at::empty({leaf.copies, count, components(leaf)}, options);
   item.indices = at::empty({leaf.copies, count}, options.dtype(at::kLong));
   item.overflow = at::zeros({1}, options.dtype(at::kLong));
+}
+
+void Gradients::make_parts(Item& item, const LaunchShape& shape) {
+  const bool on_host = arguments_.device.is_cpu();
+  const auto options = on_host ? at::TensorOptions().dtype(at::kDouble) : options_to_add_in(item);
+  const uint64_t adders = adders_in(shape, arguments_.device);
+  const uint64_t bytes = components(leaf_of(item)) * options.dtype().itemsize();
+  uint64_t places = adders;
+  uint64_t sharing = 0;
+  while (!is_deterministic() && sharing < kTslMostSharing && places * bytes > kMostBytesOfParts) {
+    ++sharing;
+    places = ((adders - 1) >> sharing) + 1;
+  }
+  const int64_t sizes[] = {components(leaf_of(item)), static_cast<int64_t>(places)};
+  item.parts = on_host || sharing > 0 ? at::zeros(sizes, options) : at::empty(sizes, options);
+  const auto address = reinterpret_cast<uintptr_t>(item.parts.mutable_data_ptr());
+  TORCH_INTERNAL_ASSERT((address & kTslMostSharing) == 0, "new memory is aligned");
+  launcher_.set_slot(leaf_of(item).gradient_slot, address | sharing);
 }
 
 void Gradients::set_slots(const Item& item) {
@@ -231,14 +252,19 @@ at::Tensor Gradients::reduced(const Item& item) const {
   return item.memory;
 }
 
+at::Tensor Gradients::sum_of_parts(const Item& item) const {
+  const at::Tensor sum = item.parts.size(1) == 1 ? item.parts : item.parts.sum(1);
+  return sum.view(leaf_of(item).element.shape);
+}
+
 void Gradients::finish() {
   for (Item& item : items_) {
     if (item.is_given) continue;
-    const bool reduces = in_private_memory(item) && !item.is_taken;
-    if (reduces) item.memory = reduced(item);
+    const bool reduces = is_value(item) || (in_private_memory(item) && !item.is_taken);
+    if (reduces) item.memory = is_value(item) ? sum_of_parts(item) : reduced(item);
     if (!item.target.defined()) continue;
     if (reduces) {
-      item.target.add_(item.memory);
+      item.target.add_(item.memory.to(item.target.device()));
     } else if (!item.memory.is_same(item.target)) {
       item.target.copy_(item.memory);
     }

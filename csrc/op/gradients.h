@@ -11,6 +11,8 @@
 //                 went to memory of the gradient's own size.
 //   Replicas and recorded values are float for float16 and bfloat16, and rounded once. A view that the kernel takes from
 //   (an output) has plain memory of that type however it is declared: what a thread takes there, others have added.
+//   The gradient of a value is added up in parts, one for each block or wave (Note [value gradients] in abi.h), and then
+//   over the parts. Parts take the place of atomics: the sum is the same in every run.
 //   Everything is enqueued on the stream of the launch.
 #pragma once
 
@@ -50,10 +52,12 @@ class Gradients {
     at::Tensor target;  // the caller's; undefined: result
     at::Tensor memory;  // what the kernel sees, of the type to add in
     at::Tensor values, indices, overflow;  // recorded pairs
+    at::Tensor parts;  // of a value: [components, places]
     at::Tensor owners;  // debug mode
   };
 
   const Leaf& leaf_of(const Item& item) const { return op_.function.leaves[item.leaf]; }
+  bool is_value(const Item& item) const { return leaf_of(item).kind == LeafKind::Value; }
   bool in_private_memory(const Item& item) const;
   at::TensorOptions options_to_add_in(const Item& item) const;
   c10::IntArrayRef sizes_of(const Item& item) const;
@@ -61,9 +65,11 @@ class Gradients {
   void check_alone(const Item& item) const;
   void make_memory(Item& item, uint64_t threads);
   void make_records(Item& item, uint64_t threads);
+  void make_parts(Item& item, const LaunchShape& shape);
   void set_slots(const Item& item);
   void check_overflow(const Item& item) const;
   at::Tensor reduced(const Item& item) const;
+  at::Tensor sum_of_parts(const Item& item) const;
 
   const Operator& op_;
   const OpKind kind_;

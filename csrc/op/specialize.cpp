@@ -187,7 +187,7 @@ std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key,
   const auto marked = [&](const char* word, int number) {
     return number >= 0 && kernel.marks().count(word + std::to_string(number)) != 0;
   };
-  // Where the compiler did not see which view an addition is to, it left the marks of all, values' included. Outputs are
+  // Where the compiler did not see which view an addition is to, it left the marks of all. Outputs are
   // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own. Nor
   // are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
   const auto ambiguous = [&](const char* word) {
@@ -198,10 +198,9 @@ std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key,
   const bool takes_from_any = ambiguous("takes ") && key.kind == OpKind::Backward;
   std::vector<GradientUse> uses;
   for (const Leaf& leaf : op.function.leaves) {
-    const bool summed = leaf.kind == LeafKind::Value && marked("sums ", leaf.gradient_slot);
     const bool added = marked("adds ", leaf.diff_view) && !(adds_to_any && leaf.is_output);
     const bool taken = marked("takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
-    uses.push_back({taken, summed || added});
+    uses.push_back({taken, added});
   }
   return uses;
 }

@@ -17,6 +17,16 @@ enum { kTslMaxDims = 5 };
 // are counted by where a tensor's strides matter, outermost first.
 enum { kTslMapTotal = 0, kTslMapRank = 2, kTslMapSizes = 3, kTslMapDims = kTslMapSizes + kTslMaxDims };
 
+// Note [value gradients]
+//   The gradient of a value is a sum over all threads. Its slot is null where nobody wants it; else it points to numbers
+//   [components, places] that add up to it over the places. They are float64 on the host; on a GPU of a type wide enough
+//   to add in, float for halves. Those who add are the blocks on the host, and on a GPU the waves of each block: 32
+//   threads with consecutive numbers (x fastest), the block's last wave possibly shorter. Each has a place of its own, so
+//   the sum does not depend on who comes first. A GPU's wave stores to it; on the host a block adds, to zero at first.
+//   Where that would be too much memory, the low bits of the pointer are a number s above zero: then 2^s neighbours
+//   share a place, zero at first, to which they add atomically.
+enum { kTslMostSharing = 63 };
+
 // Note [gradient slots]
 //   Each differentiable view has a few slots of its own, beginning at its descriptor's `gradient_slots`. What they hold
 //   depends on how the gradient is gathered; only a backward fills them.

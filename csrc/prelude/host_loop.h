@@ -31,39 +31,56 @@ namespace tsl {
 // A `bound` for when nothing is known about thread indices.
 constexpr uint kNoBound = 0;
 
-// One row of a block: all its threads with the same y and z. `entry` is a pointer to the kernel's entry member.
+// One row of a block, or a part of it: its threads first <= threadIdx.x < last with the same y and z. `entry` is a pointer to
+// the kernel's entry member.
 template <class Kernel, void (Kernel::*kEntry)()>
-TSL_INLINE void run_row(const TslArgs& args, uint3 block_index, uint y, uint z, uint bound) {
+TSL_INLINE void run_row(const TslArgs& args, uint3 block_index, uint first, uint last, uint y, uint z, uint bound) {
   const uint3 block{args.header.block[0], args.header.block[1], args.header.block[2]};
   const uint3 grid{args.header.grid[0], args.header.grid[1], args.header.grid[2]};
   const uint base = block_index.x * block.x;
-  const uint end = base + block.x;
-  if (end < base) {  // the last indices of all: no promise holds
-    for (uint t = 0; t < block.x; ++t) {
+  const uint begin = base + first, end = base + last;
+  RowSums sums;
+  if (end < begin) {  // the last indices of all: no promise holds
+    for (uint t = first; t < last; ++t) {
       Kernel kernel{{uint3{t, y, z}, block_index, block, grid, args}};
+      kernel.row_sums = &sums;
+      kernel.row_thread = t - first;
       (kernel.*kEntry)();
     }
   } else if (end <= bound) {
     TSL_INDEPENDENT_THREADS
-    for (uint i = base; i < end; ++i) {
+    for (uint i = begin; i < end; ++i) {
       Kernel kernel{{uint3{i - base, y, z}, block_index, block, grid, args}};
+      kernel.row_sums = &sums;
+      kernel.row_thread = i - begin;
       (kernel.*kEntry)();
     }
   } else {
     TSL_INDEPENDENT_THREADS
-    for (uint i = base; i < end; ++i) {
+    for (uint i = begin; i < end; ++i) {
       Kernel kernel{{uint3{i - base, y, z}, block_index, block, grid, args}};
+      kernel.row_sums = &sums;
+      kernel.row_thread = i - begin;
       (kernel.*kEntry)();
     }
   }
+  const ulonglong number = (ulonglong(block_index.z) * grid.y + block_index.y) * grid.x + block_index.x;
+  sums.add_up(args, number, ulonglong(grid.x) * grid.y * grid.z, last - first);
 }
 
 // All threads of one block. `bound`: every i = threadIdx.x + blockIdx.x * blockDim.x that is below it satisfies what
 // the bound stands for (KernelSource::thread_bound, evaluated on `args`), or kNoBound.
 template <class Kernel, void (Kernel::*kEntry)()>
 TSL_INLINE void run_block(const TslArgs& args, uint3 block_index, uint bound) {
-  for (uint z = 0; z < args.header.block[2]; ++z)
-    for (uint y = 0; y < args.header.block[1]; ++y) run_row<Kernel, kEntry>(args, block_index, y, z, bound);
+  const uint row = args.header.block[0];
+  for (uint z = 0; z < args.header.block[2]; ++z) {
+    for (uint y = 0; y < args.header.block[1]; ++y) {
+      for (uint first = 0, last; first < row; first = last) {
+        last = row - first < RowSums::kThreads ? row : first + RowSums::kThreads;
+        run_row<Kernel, kEntry>(args, block_index, first, last, y, z, bound);
+      }
+    }
+  }
 }
 
 }  // namespace tsl

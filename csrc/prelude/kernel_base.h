@@ -4,6 +4,7 @@
 #pragma once
 
 #include "prelude/gradients.h"
+#include "prelude/value_sums.h"
 
 TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated for each kernel
 
@@ -25,6 +26,10 @@ struct KernelBase {
   uint recorded[TSL_VIEW_COUNT > 0 ? TSL_VIEW_COUNT : 1];  // additions that this thread has recorded, by view
 #if TSL_CHECKS
   ulonglong tsl_at;  // the user's statement that runs: TSL_AT(file, line)
+#endif
+#if !TSL_CUDA
+  RowSums* row_sums = nullptr;  // of the loop that runs this thread, if one does, and the thread's number there
+  uint row_thread = 0;
 #endif
 
 #if !TSL_CUDA
@@ -57,7 +62,11 @@ struct KernelBase {
   // The same of a differentiable value: in memory of the device if the pointer is not null, else in the slots.
   template <class T> TSL_INLINE T tsl_value(int slot, int pointer_slot, int component) const {
     const T* values = reinterpret_cast<const T*>(args.slots[pointer_slot]);
+#if TSL_CUDA
     return values ? values[component] : tsl_slot<T>(slot + component);
+#else  // one load: of a branch compilers make two loops
+    return *(values ? values + component : reinterpret_cast<const T*>(&args.slots[slot + component]));
+#endif
   }
 
   template <class T> TSL_INLINE T tsl_tangent(int gradient_slot, int component) const {
@@ -65,25 +74,34 @@ struct KernelBase {
     return tangent ? tangent[component] : T(0);
   }
 
-  // Adds to the value's gradient. All threads add to one address, so on the GPU those of a wave add up first.
+  // Adds to the gradient of a value. Every thread of the launch comes here, for each component once: the wrapper ends so.
   template <class T> TSL_INLINE void tsl_gradient(int gradient_slot, int component, T amount) const {
-    T* gradient = reinterpret_cast<T*>(args.slots[gradient_slot]);
-    if (!gradient) return;
-    mark_sum(gradient_slot);
-    const Together together;
-    const SumOf<T> sum = together.sum(amount);
-    if (together.adds) atomicAdd(gradient + component, T(sum));
+    const ulonglong slot = args.slots[gradient_slot];
+#if TSL_CUDA
+    if (slot == 0) return;
+    const uint threads = blockDim.x * blockDim.y * blockDim.z, thread = thread_in_block();
+    const Wave wave(thread, threads);
+    const SumOf<T> sum = wave.sum(SumOf<T>(amount));
+    const ulonglong waves = (threads + 31) / 32;
+    if (wave.lane == 0) {
+      add_part(slot, component, block_number() * waves + thread / 32, block_count() * waves, sum);
+    }
+#else
+    if (row_sums) row_sums->give(gradient_slot, component, row_thread, double(amount));
+    else if (slot != 0) add_part(slot, component, block_number(), block_count(), double(amount));
+#endif
   }
 
   // The thread's number in the launch, block by block.
   TSL_INLINE ulonglong thread_number() const {
-    const ulonglong block = (ulonglong(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-    const uint thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-    return block * (blockDim.x * blockDim.y * blockDim.z) + thread;
+    return block_number() * (blockDim.x * blockDim.y * blockDim.z) + thread_in_block();
   }
-  TSL_INLINE ulonglong thread_count() const {
-    return ulonglong(gridDim.x) * gridDim.y * gridDim.z * (blockDim.x * blockDim.y * blockDim.z);
+  TSL_INLINE ulonglong thread_count() const { return block_count() * (blockDim.x * blockDim.y * blockDim.z); }
+  TSL_INLINE uint thread_in_block() const { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+  TSL_INLINE ulonglong block_number() const {
+    return (ulonglong(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
   }
+  TSL_INLINE ulonglong block_count() const { return ulonglong(gridDim.x) * gridDim.y * gridDim.z; }
 
   // Gradients of views: Note [ways] in slang/wrapper.slang.
   template <class T, class Index> TSL_INLINE void tsl_accumulate(const TensorView& view, Index index, T amount, int way) {

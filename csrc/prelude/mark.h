@@ -9,8 +9,7 @@
 //   through: an unused value takes its mark with it. A *write* is an effect and stays wherever it can be reached. A *use*
 //   of a present view hangs on its address in the same way: `uses 3` is missing where nothing is loaded from view 3 or
 //   stored to it. Effects on gradients: `takes 3`, some of gradient view 3 is taken from it and gone, or (replicated and
-//   recorded ones) has to be there; `adds 3`, it is added to atomically, in place or in replicas; `sums 5`, the gradient
-//   of a value whose pointer is in slot 5 is added to atomically. On the host it is left outside the loop over threads, so that the loop still vectorises.
+//   recorded ones) has to be there; `adds 3`, it is added to atomically, in place or in replicas.
 #pragma once
 
 #include "target.h"
@@ -44,20 +43,19 @@ TSL_INLINE unsigned marked_zero(int view) {
   }
 }
 
-// An effect on view or slot number `which`, of `count` that there are.
-#define TSL_MARK_EFFECT(name, word, count)                                                                   \
+// An effect on view number `which`.
+#define TSL_MARK_EFFECT(name, word)                                                                          \
   template <int kWhich = 0>                                                                                   \
   TSL_INLINE void name(int which) {                                                                           \
-    if constexpr (kWhich < count) {                                                                           \
+    if constexpr (kWhich < TSL_VIEW_COUNT) {                                                                  \
       if (which == kWhich) asm volatile(TSL_MARK_ASM(word " " TSL_MARK_VIEW(0)) : : "n"(kWhich));             \
       else name<kWhich + 1>(which);                                                                           \
     }                                                                                                         \
   }
-TSL_MARK_EFFECT(mark_write, "writes", TSL_VIEW_COUNT)
-TSL_MARK_EFFECT(mark_take, "takes", TSL_VIEW_COUNT)
-TSL_MARK_EFFECT(mark_retype, "retypes", TSL_VIEW_COUNT)
-TSL_MARK_EFFECT(mark_add, "adds", TSL_VIEW_COUNT)
-TSL_MARK_EFFECT(mark_sum, "sums", TSL_SLOT_COUNT)
+TSL_MARK_EFFECT(mark_write, "writes")
+TSL_MARK_EFFECT(mark_take, "takes")
+TSL_MARK_EFFECT(mark_retype, "retypes")
+TSL_MARK_EFFECT(mark_add, "adds")
 #undef TSL_MARK_EFFECT
 
 // What a load from the absent view gives: zero of any type, with the mark `reads <view>` for as long as the value is used.

@@ -35,7 +35,7 @@ std::optional<LoadedObject> load_cached(const std::string& key, const KernelSour
     log_warning_once("CPU kernels are compiled but cannot be loaded from the cache: " + reason);
     return std::nullopt;
   }
-  return LoadedObject{std::move(*library), find_marks(content, source.view_count, source.slot_count)};
+  return LoadedObject{std::move(*library), find_marks(content, source.view_count)};
 }
 
 // The loader maps the object: its file need not stay.
@@ -48,7 +48,7 @@ LoadedObject compile_and_load(const HostCompiler& compiler, const std::vector<st
   if (cache::write(cache::Kind::Object, key, content)) {
     if (auto cached = load_cached(key, source)) return std::move(*cached);
   }
-  return {DynamicLibrary::open(output), find_marks(content, source.view_count, source.slot_count)};
+  return {DynamicLibrary::open(output), find_marks(content, source.view_count)};
 }
 
 class CpuBackend final : public Backend {

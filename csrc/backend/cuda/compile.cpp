@@ -142,7 +142,7 @@ CudaBinary load_or_compile(const KernelSource& source, const CudaTarget& target)
     return from_payload(*payload);
   }
   CudaCompilation compilation = compile_cuda(source.op, text, architecture_for(target), options);
-  CudaBinary binary{std::move(compilation.image), find_marks(compilation.ptx, source.view_count, source.slot_count)};
+  CudaBinary binary{std::move(compilation.image), find_marks(compilation.ptx, source.view_count)};
   cache::write(cache::Kind::Cubin, key, to_payload(binary));
   return binary;
 }

@@ -1,0 +1,101 @@
+// Gradients of values (scalars, vectors, matrices, arrays): sums over all threads of a launch. Here a wave's or a block's part
+// of the sum goes to its place; the run-time adds the places up. Memory: Note [value gradients] in abi.h.
+//
+// Note [row sums]
+//   On the host a loop runs the threads of a row of a block, and it should vectorise. So nothing is added inside it: what
+//   each thread gives is stored beside what its neighbours give, and the whole is summed once the loop is through. That
+//   this is wanted is not asked inside either, since compilers make a loop of its own of each answer.
+//   In double whatever the values' type, so that nobody need know it after the loop.
+#pragma once
+
+#include "prelude/gradients.h"
+
+#ifndef TSL_VALUE_SUMS
+#define TSL_VALUE_SUMS 0
+#endif
+
+namespace tsl {
+
+// Adds one adder's part to the place that it has for this component.
+template <class S>
+TSL_INLINE void add_part(ulonglong slot, int component, ulonglong adder, ulonglong adders, S part) {
+  const uint sharing = slot & kTslMostSharing;
+  const ulonglong places = ((adders - 1) >> sharing) + 1;
+  S* place = reinterpret_cast<S*>(slot - sharing) + component * places + (adder >> sharing);
+#if TSL_CUDA
+  if (sharing == 0) {
+    *place = part;
+    return;
+  }
+#endif
+  atomicAdd(place, part);
+}
+
+#if TSL_CUDA
+
+// The wave of a thread, of those lanes that its block has: the block's last wave may be shorter. All of them must be here.
+struct Wave {
+  uint lane, lanes;
+
+  TSL_INLINE Wave(uint thread, uint threads) : lane(thread % 32), lanes(min(threads - (thread - lane), 32u)) {}
+
+  // Lane 0 gets the sum.
+  template <class S> TSL_INLINE S sum(S amount) const {
+    const WarpMask mask = ~0u >> (32 - lanes);
+    for (uint step = 16; step > 0; step /= 2) {
+      const S other = shuffle(mask, amount, int(lane + step));
+      if (lane + step < lanes) amount += other;
+    }
+    return amount;
+  }
+};
+
+#elif TSL_VALUE_SUMS && !TSL_BARRIERS && !TSL_WAVES
+
+// What the threads of one row give: Note [row sums].
+class RowSums {
+  // A value has a slot for each component in front of its gradient's, so `slot - component` is no other's.
+  static constexpr int kComponents = TSL_SLOT_COUNT;
+  static constexpr uint kVector = 8;
+
+ public:
+  // Threads a row at most: few enough for a stack, and for the first cache where values are small.
+  static constexpr uint kThreads = kComponents <= 64 ? 128 : kComponents <= 512 ? 2 * kVector : kVector;
+
+  TSL_INLINE void give(int slot, int component, uint thread, double amount) {
+    slots_[slot - component] = slot;
+    amounts_[slot - component][thread] = amount;
+  }
+
+  TSL_INLINE void add_up(const TslArgs& args, ulonglong block, ulonglong blocks, uint threads) {
+    for (int i = 0; i < kComponents; ++i) {
+      const int slot = slots_[i];
+      if (slot == 0 || args.slots[slot] == 0) continue;  // nothing was given, or nobody wants it
+      add_part(args.slots[slot], slot - i, block, blocks, sum(amounts_[i], threads));
+    }
+  }
+
+ private:
+  static TSL_INLINE double sum(double* amounts, uint count) {
+    typedef double Vector __attribute__((vector_size(kVector * sizeof(double)), may_alias));
+    for (uint i = count; i % kVector != 0; ++i) amounts[i] = 0;
+    Vector sums = {};
+    for (uint i = 0; i < count; i += kVector) sums += *reinterpret_cast<const Vector*>(amounts + i);
+    return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+  }
+
+  int slots_[kComponents] = {};
+  alignas(64) double amounts_[kComponents][kThreads];
+};
+
+#else
+
+struct RowSums {
+  static constexpr uint kThreads = ~0u;
+  TSL_INLINE void give(int, int, uint, double) {}
+  TSL_INLINE void add_up(const TslArgs&, ulonglong, ulonglong, uint) {}
+};
+
+#endif
+
+}  // namespace tsl

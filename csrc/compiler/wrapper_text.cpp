@@ -12,9 +12,11 @@ constexpr int64_t kMaxUnrolled = 64;
 
 }  // namespace
 
+// Note [entry points by name]
+//   Without [shader("compute")] the function is an entry point only where it is asked for as one. Slang would carry all
+//   that have it through every text that it makes of the module: twenty functions would take four times as long.
 std::string WrapperText::entry_point() const {
-  return c10::str("[shader(\"compute\")] [numthreads(1, 1, 1)] void ", entry_name(instantiation_), "()\n{\n", text_,
-                  "}\n");
+  return c10::str("[numthreads(1, 1, 1)] void ", entry_name(instantiation_), "()\n{\n", text_, "}\n");
 }
 
 std::string WrapperText::concrete(std::string type) const {

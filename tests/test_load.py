@@ -408,7 +408,7 @@ def test_funcinfo(offers: torch_slang.Module) -> None:
     assert info.arguments == ("pair", "settings", "y")
     assert info.types[:2] == ("Pair", "Settings")
     assert info.backward_derivative == "structs_bwd"
-    with pytest.raises(RuntimeError, match="no kernel named 'nobody'"):
+    with pytest.raises(RuntimeError, match="no kernel or function named 'nobody'"):
         offers.funcinfo("nobody")
 
 

@@ -173,5 +173,5 @@ def test_a_refused_kernel_says_why(tmp_path: Path) -> None:
 
 
 def test_unknown_names_are_attribute_errors(derivatives: Any) -> None:
-    with pytest.raises(AttributeError, match=r"no kernel named 'sqare'; this module has: .*square"):
+    with pytest.raises(AttributeError, match=r"no kernel or function named 'sqare'; this module has: .*square"):
         derivatives.sqare  # noqa: B018

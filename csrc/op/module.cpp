@@ -113,7 +113,7 @@ LoadResult enter(std::shared_ptr<const Module> module) {
 
 Module::Module(std::string identity, const LoadOptions& options, const CompileRequest& request,
                std::shared_ptr<const Program> program)
-    : identity_(std::move(identity)), ns_(options.ns), program_(std::move(program)) {
+    : identity_(std::move(identity)), ns_(options.ns), source_(options.source), program_(std::move(program)) {
   texts_ = std::make_shared<TextSource>(request, program_);
   constants_ = integer_defines(options);
   options_ = KernelOptions{options.fast_math, options.debug};
@@ -167,7 +167,8 @@ std::shared_ptr<Operator> Module::find(const std::string& name) const {
   }
   std::string known;
   for (const auto& [kernel, op] : operators_) known += (known.empty() ? "" : ", ") + kernel;
-  TORCH_CHECK(false, "no kernel named '", name, "'; this module has: ", known.empty() ? "none" : known);
+  for (const auto& plain : functions()) known += (known.empty() ? "" : ", ") + plain;
+  TORCH_CHECK(false, "no kernel or function named '", name, "'; this module has: ", known.empty() ? "none" : known);
 }
 
 std::vector<std::string> Module::register_function(const std::string& name) const {
@@ -193,7 +194,8 @@ LoadResult load_module(const LoadOptions& options) {
   Claims& all = claims();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto known = all.by_identity.find(identity);
-  if (known != all.by_identity.end() && to_json(known->second->program()) == to_json(*program)) {
+  if (known != all.by_identity.end() && known->second->source() == options.source &&
+      to_json(known->second->program()) == to_json(*program)) {
     return {known->second, {}, false};
   }
   return enter(std::move(module));

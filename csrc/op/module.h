@@ -40,6 +40,7 @@ class Module {
 
   const std::string& identity() const { return identity_; }
   const std::string& ns() const { return ns_; }
+  const std::optional<std::string>& source() const { return source_; }  // empty: a file, which the program knows
   const Program& program() const { return *program_; }
   const std::string& digest() const { return digest_; }  // of the descriptors, as annotated
   const std::map<std::string, std::shared_ptr<Operator>>& operators() const { return operators_; }  // of kernels
@@ -56,6 +57,7 @@ class Module {
  private:
   const std::string identity_;
   const std::string ns_;
+  const std::optional<std::string> source_;
   const std::shared_ptr<const Program> program_;
   std::string digest_;
   std::shared_ptr<TextSource> texts_;

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torch_slang._arguments import field_values
-from torch_slang._numbers import kind_of, number_of, result_type, share_tensor, shared_tensor
+from torch_slang._numbers import EXACT_NUMBERS, kind_of, number_of, result_type, share_tensor, shared_tensor
 
 __all__ = ["FunctionArguments", "FunctionLeaf", "Tree"]
 
@@ -153,35 +153,41 @@ class FunctionArguments:
         return self.error(f"missing {', '.join(missing)}")
 
     def _tensors(self, values: Sequence[Any]) -> list[torch.Tensor]:
-        chosen = [self._chosen_type(k, values) for k in range(len(self._allowed))]
-        may_share = not torch.compiler.is_compiling() and _are_plain(values)
-        tensors = []
-        for leaf, value in zip(self.leaves, values, strict=True):
-            if type(value) is torch.Tensor or isinstance(value, torch.Tensor):
-                tensors.append(value)
-                continue
+        tensors = list(values)
+        others = []  # where there is no tensor
+        is_plain = is_foreign = False
+        for i, value in enumerate(values):
+            exact = type(value)
+            if exact is torch.Tensor or exact is torch.nn.Parameter:
+                is_plain = True
+            elif exact in EXACT_NUMBERS or not isinstance(value, torch.Tensor):  # which takes its time
+                others.append(i)
+            else:
+                is_foreign = True  # a mode's or a user's own tensors: Note [shared numbers]
+        may_share = is_plain and not is_foreign and not torch.compiler.is_compiling()
+        chosen = [self._chosen_type(k, values, others) for k in range(len(self._allowed))]
+        for i in others:
+            leaf, value = self.leaves[i], values[i]
             dtype = chosen[leaf.type_parameter] if leaf.dtype is None else leaf.dtype
             tensor = shared_tensor(value, dtype) if may_share and not leaf.shape else None
-            tensors.append(self._new_tensor(leaf, value, dtype, may_share) if tensor is None else tensor)
+            tensors[i] = self._new_tensor(leaf, value, dtype, may_share) if tensor is None else tensor
         return tensors
 
-    def _chosen_type(self, k: int, values: Sequence[Any]) -> torch.dtype:
+    def _chosen_type(self, k: int, values: Sequence[Any], others: Sequence[int]) -> torch.dtype:
         """What a type parameter will be: tensors decide, and numbers weigh least. Note [mapped types] in mapped.h."""
         strong = weak = None
-        others = []
-        for leaf, value in zip(self.leaves, values, strict=True):
-            if leaf.type_parameter != k:
+        for i, (leaf, value) in enumerate(zip(self.leaves, values, strict=True)):
+            if leaf.type_parameter != k or i in others:
                 continue
-            if type(value) is not torch.Tensor and not isinstance(value, torch.Tensor):
-                others.append(value)
-            elif value.dim() > len(leaf.shape):
+            if value.dim() > len(leaf.shape):
                 strong = value.dtype if strong is None else torch.promote_types(strong, value.dtype)
             else:
                 weak = value.dtype if weak is None else torch.promote_types(weak, value.dtype)
         if strong is not None and strong.is_floating_point:
             return strong
+        kinds = [_kind_of(values[i]) for i in others if self.leaves[i].type_parameter == k]
         default = torch.get_default_dtype()
-        chosen = result_type(strong, weak, max(map(_kind_of, others), default=-1), default) or default
+        chosen = result_type(strong, weak, max(kinds, default=-1), default) or default
         is_integral = not (chosen.is_floating_point or chosen.is_complex)
         return default if is_integral and chosen not in self._allowed[k] else chosen
 
@@ -238,17 +244,6 @@ class FunctionArguments:
 
 def _shown(shape: tuple[int, ...]) -> str:
     return f"[{', '.join('*' if size < 0 else str(size) for size in shape)}]"
-
-
-def _are_plain(values: Sequence[Any]) -> bool:
-    """There are tensors, and none of a mode's or a user's own: what is computed is computed here and now."""
-    found = False
-    for value in values:
-        if type(value) is torch.Tensor or type(value) is torch.nn.Parameter:
-            found = True
-        elif isinstance(value, torch.Tensor):
-            return False
-    return found
 
 
 def _kind_of(value: Any) -> int:

@@ -10,13 +10,14 @@ import torch
 
 from torch_slang._library import _C
 
-__all__ = ["kind_of", "number_of", "result_type", "share_tensor", "shared_tensor"]
+__all__ = ["EXACT_NUMBERS", "kind_of", "number_of", "result_type", "share_tensor", "shared_tensor"]
 
 # Note [shared numbers]
 #   To make a tensor takes as long as a small operator, so calls share those of numbers that come again: nothing changes
 #   the arguments of an operator. In a trace, and where a mode is active, `torch.tensor` is right instead: what it makes
-#   belongs there.
+#   belongs there. Modes are known by their tensors, so calls share only beside tensors of no class but PyTorch's own.
 _CACHED = 4096
+EXACT_NUMBERS = (float, int, bool)
 _cache: dict[tuple[type, Any, torch.dtype], torch.Tensor] = {}
 
 
@@ -54,9 +55,8 @@ def number_of(value: Any, dtype: torch.dtype) -> Any:
 
 def shared_tensor(value: Any, dtype: torch.dtype) -> torch.Tensor | None:
     """What :func:`share_tensor` made of a number earlier, if it did."""
-    if value.__class__ is not float and value.__class__ is not int and value.__class__ is not bool:
-        return None
-    return _cache.get((value.__class__, value or repr(value), dtype))  # -0.0 is not 0.0
+    exact = type(value)
+    return _cache.get((exact, value or repr(value), dtype)) if exact in EXACT_NUMBERS else None  # -0.0 is not 0.0
 
 
 def share_tensor(value: Any, dtype: torch.dtype, number: Any) -> torch.Tensor:
@@ -64,7 +64,8 @@ def share_tensor(value: Any, dtype: torch.dtype, number: Any) -> torch.Tensor:
     tensor = _C.number_tensor(number, str(dtype).removeprefix("torch."))
     if len(_cache) >= _CACHED:
         _cache.clear()
-    _cache[value.__class__, value or repr(value), dtype] = tensor
+    if type(value) in EXACT_NUMBERS:
+        _cache[type(value), value or repr(value), dtype] = tensor
     return tensor
 
 

@@ -24,13 +24,20 @@ enum class Checks : int8_t { None, Bounds, All };
 //   backend: it loads the values of an element's arguments into fields of the kernel object, where the emitted text finds
 //   them (tsl_input), and stores the fields that the text has filled (tsl_output). What is the same for all elements is
 //   loaded once. An output that is Summed is added up over all elements: each block of the loop writes its sum to a row of
-//   its own, in the type that sums are kept in, and whoever launches adds the rows.
+//   its own, in the type that sums are kept in, and whoever launches adds the rows. Sums over rows or columns alone have
+//   parts in the same way.
 struct MapView {
   enum class Access : char {
     Dense = 'd',    // contiguous, elements in the loop's order
     Scalar = 's',   // one element for all: the view's first, or the slots' if the view is null
-    Strided = 'g',  // by the view's strides
-    Summed = '+',   // outputs alone
+    // Where not all is dense, the loop goes by rows, and strides say where a row begins.
+    Row = 'r',        // a row's elements follow each other
+    Column = 'c',     // one element for the whole row
+    Strided = 'g',    // a row's elements stand apart
+    // Outputs alone; the last two on GPUs, where blocks take tiles of rows and columns.
+    Summed = '+',
+    RowSum = 'x',     // of each part of a row: [rows, parts]
+    ColumnSum = 'y',  // of each part of a column: [parts, columns]
   };
   int view = 0;
   int slot = -1;
@@ -42,6 +49,7 @@ struct MapView {
 struct MapLoop {
   std::vector<MapView> inputs;
   std::vector<MapView> outputs;
+  bool is_tiled = false;  // by rows
   int lanes = 1;  // elements that a GPU thread loads at once; above 1 only where dense views are aligned to 16 bytes
 };
 

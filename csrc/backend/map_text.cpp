@@ -33,7 +33,9 @@ std::string field(const MapView& view) { return c10::str("v", view.view); }
 // The type of an element's field: that in memory, or that of its sum.
 std::string field_type(const MapView& view) {
   const std::string type = c_name_of(view.type);
-  return view.access == Access::Summed ? "tsl::SumOf<" + type + ">" : type;
+  const bool is_sum =
+      view.access == Access::Summed || view.access == Access::RowSum || view.access == Access::ColumnSum;
+  return is_sum ? "tsl::SumOf<" + type + ">" : type;
 }
 
 // `of(view)` for each, one after the other.
@@ -54,11 +56,6 @@ std::string each_component(const MapView& view, const Of& of) {
   return text;
 }
 
-bool has_strides(const MapLoop& map) {
-  return std::any_of(map.inputs.begin(), map.inputs.end(),
-                     [](const MapView& view) { return view.access == Access::Strided; });
-}
-
 std::string load_scalars(const MapLoop& map) {
   return each(map.inputs, Access::Scalar, [](const MapView& view) {
     return c10::str("  tsl::load_scalar(args, ", view.view, ", ", view.slot, ", scalars.", field(view), ");\n");
@@ -71,7 +68,8 @@ std::string map_members(const MapLoop& map) {
   std::string fields, inputs, outputs;
   for (const MapView& view : map.inputs) {
     fields += c10::str("    ", field_type(view), " ", field(view), "[", view.components, "];\n");
-    inputs += c10::str("    if (view == ", view.view, ") return tsl::convert<T>(element.", field(view), "[component]);\n");
+    inputs +=
+        c10::str("    if (view == ", view.view, ") return tsl::convert<T>(element.", field(view), "[component]);\n");
   }
   for (const MapView& view : map.outputs) {
     fields += c10::str("    ", field_type(view), " ", field(view), "[", view.components, "];\n");
@@ -85,60 +83,125 @@ std::string map_members(const MapLoop& map) {
                   "  }\n");
 }
 
-std::string cuda_map_launcher(const KernelSource& source) {
+namespace {
+
+std::string lanes_of(const MapView& view) {
+  return c10::str("    ", c_name_of(view.type), " lanes", view.view, "[kLanes * ", view.components, "];\n");
+}
+
+// `name[count] = {}` of the type that the output's sums have.
+std::string sums_of(const MapView& view, const char* name, const std::string& count) {
+  return c10::str("  ", field_type(view), " ", name, view.view, "[", count, view.components, "] = {};\n");
+}
+
+// Runs the function for each lane. `here`: whether the lane is an element, for sums.
+std::string run_lanes(const KernelSource& source, const std::string& here) {
   const MapLoop& map = *source.map;
-  const auto array = [](const MapView& view) {
-    return c10::str("    ", c_name_of(view.type), " lanes", view.view, "[kLanes * ", view.components, "];\n");
-  };
-  std::string text = c10::str(R"(extern "C" __global__ void __launch_bounds__()", kMapThreads, R"()
-tsl_entry(const __grid_constant__ TslArgs args) {
-  tsl::mark_control();
-  constexpr int kLanes = )", map.lanes, R"(;
-  const ulonglong total = tsl::map_total(args);
-  Kernel::Element scalars;
-)");
-  text += load_scalars(map);
-  text += each(map.outputs, Access::Summed, [](const MapView& view) {
-    return c10::str("  ", field_type(view), " sum", view.view, "[", view.components, "] = {};\n");
-  });
-  text += R"(  const ulonglong step = ulonglong(gridDim.x) * blockDim.x * kLanes;
-  for (ulonglong first = (ulonglong(blockIdx.x) * blockDim.x + threadIdx.x) * kLanes; first < total; first += step) {
-)";
-  text += each(map.inputs, Access::Dense, [&](const MapView& view) {
-    return array(view) + c10::str("    tsl::load_lanes<kLanes, ", view.components, ">(args.views[", view.view,
-                                  "].data, first, total, lanes", view.view, ");\n");
-  });
-  if (has_strides(map)) text += "    const tsl::MapPlace place(args, first);\n";
-  text += each(map.inputs, Access::Strided, [&](const MapView& view) {
-    return array(view) + c10::str("    tsl::load_at(args.views[", view.view, "], place, lanes", view.view, ");\n");
-  });
-  text += each(map.outputs, Access::Dense, array);
-  text += R"(#pragma unroll
+  std::string text = R"(#pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       Kernel kernel{{make_uint3(threadIdx.x, 0, 0), make_uint3(blockIdx.x, 0, 0), make_uint3(blockDim.x, 1, 1),
                      make_uint3(gridDim.x, 1, 1), args}};
       kernel.element = scalars;
 )";
-  const auto take = [](const MapView& view) {
-    return c10::str("      tsl::copy_components<", view.components, ">(kernel.element.", field(view), ", lanes",
-                    view.view, " + lane * ", view.components, ");\n");
-  };
-  text += each(map.inputs, Access::Dense, take) + each(map.inputs, Access::Strided, take);
+  for (const MapView& view : map.inputs) {
+    if (view.access == Access::Scalar) continue;
+    text += c10::str("      tsl::copy_components<", view.components, ">(kernel.element.", field(view), ", lanes",
+                     view.view, " + lane * ", view.components, ");\n");
+  }
   text += "      kernel." + source.text.entry + "();\n";
-  text += each(map.outputs, Access::Dense, [](const MapView& view) {
-    return c10::str("      tsl::copy_components<", view.components, ">(lanes", view.view, " + lane * ",
-                    view.components, ", kernel.element.", field(view), ");\n");
+  const auto add = [&](const MapView& view, const std::string& to) {
+    return c10::str("      if (", here, ") tsl::add_components<", view.components, ">(", to, ", kernel.element.",
+                    field(view), ");\n");
+  };
+  for (const MapView& view : map.outputs) {
+    switch (view.access) {
+      case Access::Summed: text += add(view, c10::str("sum", view.view)); break;
+      case Access::RowSum: text += add(view, c10::str("row", view.view)); break;
+      case Access::ColumnSum: text += add(view, c10::str("column", view.view, " + lane * ", view.components)); break;
+      default:
+        text += c10::str("      tsl::copy_components<", view.components, ">(lanes", view.view, " + lane * ",
+                         view.components, ", kernel.element.", field(view), ");\n");
+    }
+  }
+  return text + "    }\n";
+}
+
+std::string linear_loop(const KernelSource& source) {
+  const MapLoop& map = *source.map;
+  std::string text = R"(  const ulonglong step = ulonglong(gridDim.x) * blockDim.x * kLanes;
+  for (ulonglong first = (ulonglong(blockIdx.x) * blockDim.x + threadIdx.x) * kLanes; first < total; first += step) {
+)";
+  text += each(map.inputs, Access::Dense, [](const MapView& view) {
+    return lanes_of(view) + c10::str("    tsl::load_lanes<kLanes, ", view.components, ">(args.views[", view.view,
+                                     "].data, first, total, lanes", view.view, ");\n");
   });
-  text += each(map.outputs, Access::Summed, [](const MapView& view) {
-    return c10::str("      if (kLanes == 1 || first + lane < total) tsl::add_components<", view.components, ">(sum",
-                    view.view, ", kernel.element.", field(view), ");\n");
-  });
-  text += "    }\n";
+  text += each(map.outputs, Access::Dense, lanes_of);
+  text += run_lanes(source, "kLanes == 1 || first + lane < total");
   text += each(map.outputs, Access::Dense, [](const MapView& view) {
     return c10::str("    tsl::store_lanes<kLanes, ", view.components, ">(args.views[", view.view,
                     "].data, first, total, lanes", view.view, ");\n");
   });
+  return text + "  }\n";
+}
+
+// Threads that have no element go along with the first one's values: waves sum together.
+std::string tiled_loop(const KernelSource& source) {
+  const MapLoop& map = *source.map;
+  std::string text = "  const tsl::MapTile tile(args, kLanes);\n";
+  text +=
+      each(map.outputs, Access::ColumnSum, [](const MapView& view) { return sums_of(view, "column", "kLanes * "); });
+  text += R"(#pragma unroll 1
+  for (uint k = 0; k < tile.rows_each; ++k) {
+    const ulonglong own_row = tile.first_row + ulonglong(k) * tile.rows_at_once;
+    const bool here = own_row < tile.rows && tile.column < tile.columns;
+    const ulonglong row = here ? own_row : 0;
+    const uint column = here ? tile.column : 0u;
+    const tsl::MapPlace place(args, row, tsl::map_rank(args) - 1);
+)";
+  const auto load = [&](Access access, const char* name, const std::string& more) {
+    return each(map.inputs, access, [&](const MapView& view) {
+      const std::string stride = access == Access::Strided ? c10::str(", tsl::row_stride(args, ", view.view, ")") : "";
+      return lanes_of(view) + c10::str("    tsl::", name, "<kLanes, ", view.components, ">(args.views[", view.view,
+                                       "], place", more, stride, ", lanes", view.view, ");\n");
+    });
+  };
+  text += load(Access::Row, "load_row", ", column") + load(Access::Column, "load_column", "") +
+          load(Access::Strided, "load_strided", ", column");
+  text += each(map.outputs, Access::Dense, lanes_of);
+  text += each(map.outputs, Access::RowSum, [](const MapView& view) { return sums_of(view, "row", ""); });
+  text += run_lanes(source, "here");
+  text += "    if (here) {\n      const ulonglong first = row * tile.columns + column;\n";
+  text += each(map.outputs, Access::Dense, [](const MapView& view) {
+    return c10::str("      tsl::store_lanes<kLanes, ", view.components, ">(args.views[", view.view,
+                    "].data, first, first + kLanes, lanes", view.view, ");\n");
+  });
+  text += "    }\n";
+  text += each(map.outputs, Access::RowSum, [](const MapView& view) {
+    return c10::str("    tsl::store_row_sum<", view.components, ">(args.views[", view.view,
+                    "].data, args, tile, own_row, row", view.view, ");\n");
+  });
   text += "  }\n";
+  return text + each(map.outputs, Access::ColumnSum, [](const MapView& view) {
+           return c10::str("  tsl::store_column_sums<kLanes, ", view.components, ">(args.views[", view.view,
+                           "].data, tile, column", view.view, ");\n");
+         });
+}
+
+}  // namespace
+
+std::string cuda_map_launcher(const KernelSource& source) {
+  const MapLoop& map = *source.map;
+  std::string text = c10::str("extern \"C\" __global__ void __launch_bounds__(", kMapThreads, ") ", R"(
+tsl_entry(const __grid_constant__ TslArgs args) {
+  tsl::mark_control();
+  constexpr int kLanes = )",
+                              map.lanes, R"(;
+  const ulonglong total = tsl::map_total(args);
+  Kernel::Element scalars;
+)");
+  text += load_scalars(map);
+  text += each(map.outputs, Access::Summed, [](const MapView& view) { return sums_of(view, "sum", ""); });
+  text += map.is_tiled ? tiled_loop(source) : linear_loop(source);
   text += each(map.outputs, Access::Summed, [](const MapView& view) {
     return c10::str("  tsl::store_block_sum<", kMapThreads, ", ", view.components, ">(args.views[", view.view,
                     "].data, sum", view.view, ");\n");
@@ -163,20 +226,24 @@ std::string host_map_launcher(const KernelSource& source) {
       return each_component(view, [&](int c) { return of(c10::str("sum", view.view, "_", c), view, c); });
     });
   };
-  std::string text = c10::str(R"(extern "C" __attribute__((visibility("default"))) void tsl_run_blocks(const void* given, unsigned long long block,
+  std::string text = c10::str(
+      R"(extern "C" __attribute__((visibility("default"))) void tsl_run_blocks(const void* given, unsigned long long block,
                                                                        unsigned long long last) {
   tsl::mark_control();
   const TslArgs args = *static_cast<const TslArgs*>(given);
   const ulonglong total = tsl::map_total(args);
   Kernel::Element scalars;
-)", load_scalars(map), "  for (; block < last; ++block) {\n    ulonglong i = block * ", kMapElements,
-                              ";\n    const ulonglong end = total - i < ", kMapElements, " ? total : i + ",
-                              kMapElements, ";\n");
-  text += each_sum([](const std::string& name, const MapView&, int) { return c10::str("    double ", name, " = 0;\n"); });
+)",
+      load_scalars(map), "  for (; block < last; ++block) {\n    ulonglong i = block * ", kMapElements,
+      ";\n    const ulonglong end = total - i < ", kMapElements, " ? total : i + ", kMapElements, ";\n");
+  text +=
+      each_sum([](const std::string& name, const MapView&, int) { return c10::str("    double ", name, " = 0;\n"); });
   text += "    while (i < end) {\n      longlong count = longlong(end - i);\n";
-  if (has_strides(map)) {
-    text += "      const tsl::MapPlace place(args, i);\n"
-            "      if (const longlong row = place.left_in_row(args); row < count) count = row;\n";
+  if (map.is_tiled) {
+    text += R"(      const uint length = tsl::row_length(args), column = uint(i % length);
+      const tsl::MapPlace place(args, i / length, tsl::map_rank(args) - 1);
+      if (const longlong left = length - column; left < count) count = left;
+)";
   }
   const std::string sums = each_sum([](const std::string& name, const MapView& view, int) {
     return c10::str("      ", field_type(view), " slice_", name, "[", kSlice, "];\n");
@@ -184,22 +251,36 @@ std::string host_map_launcher(const KernelSource& source) {
   if (!sums.empty()) text += c10::str("      if (count > ", kSlice, ") count = ", kSlice, ";\n", sums);
   text += each(map.inputs, Access::Dense, [&](const MapView& view) { return pointer(view, "const "); });
   text += each(map.outputs, Access::Dense, [&](const MapView& view) { return pointer(view, ""); });
-  text += each(map.inputs, Access::Strided, [&](const MapView& view) {
-    return c10::str("      const uchar* const p", view.view, " = args.views[", view.view,
-                    "].data + place.offset(args.views[", view.view, "]);\n      const longlong s", view.view,
-                    " = place.row_stride(args, args.views[", view.view, "]);\n");
-  });
+  // Where a row's elements are: p, and s bytes from one to the next.
+  for (const MapView& view : map.inputs) {
+    if (view.access != Access::Row && view.access != Access::Column && view.access != Access::Strided) continue;
+    const std::string type = c10::str("const ", c_name_of(view.type), "*");
+    const std::string row = c10::str("args.views[", view.view, "].data + place.offset(args.views[", view.view, "])");
+    if (view.access == Access::Strided) {
+      text += c10::str("      const longlong s", view.view, " = tsl::row_stride(args, ", view.view, ");\n",
+                       "      const uchar* const p", view.view, " = ", row, " + column * s", view.view, ";\n");
+    } else if (view.access == Access::Row) {
+      text += c10::str("      ", type, " const p", view.view, " = reinterpret_cast<", type, ">(", row,
+                       ") + ulonglong(column) * ", view.components, ";\n");
+    } else {
+      text += each_component(view, [&](int c) {
+        return c10::str("      scalars.", field(view), "[", c, "] = reinterpret_cast<", type, ">(", row, ")[", c,
+                        "];\n");
+      });
+    }
+  }
   text += R"(      TSL_INDEPENDENT_THREADS
       for (longlong j = 0; j < count; ++j) {
         Kernel kernel{{uint3{0, 0, 0}, uint3{0, 0, 0}, uint3{1, 1, 1}, uint3{1, 1, 1}, args}};
         kernel.element = scalars;
 )";
-  text += each(map.inputs, Access::Dense, [&](const MapView& view) {
+  const auto take = [&](const MapView& view) {
     return each_component(view, [&](int c) {
       return c10::str("        kernel.element.", field(view), "[", c, "] = p", view.view, "[j * ", view.components,
                       " + ", c, "];\n");
     });
-  });
+  };
+  text += each(map.inputs, Access::Dense, take) + each(map.inputs, Access::Row, take);
   text += each(map.inputs, Access::Strided, [&](const MapView& view) {
     return each_component(view, [&](int c) {
       return c10::str("        kernel.element.", field(view), "[", c, "] = reinterpret_cast<const ",

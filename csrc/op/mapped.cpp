@@ -27,9 +27,7 @@ class ResultType {
   }
 
  private:
-  static int category(c10::ScalarType type) {
-    return c10::isFloatingType(type) ? 2 : type == c10::kBool ? 0 : 1;
-  }
+  static int category(c10::ScalarType type) { return c10::isFloatingType(type) ? 2 : type == c10::kBool ? 0 : 1; }
   std::optional<c10::ScalarType> with_dimensions_, without_;
 };
 
@@ -125,10 +123,9 @@ class Reader {
         if (shape[d] >= 0) continue;
         const auto given = tensor.sym_sizes()[tensor.dim() - shape.size() + d].guard_int(__FILE__, __LINE__);
         int64_t& size = result_.sizes[-1 - shape[d]];
-        TORCH_CHECK(size < 0 || size == given, name_, ": expected ",
-                    op_.function.size_parameters[-1 - shape[d]], " to be the same in all arguments, but ", prefix,
-                    leaf(i).name, " (", leaf(i).slang_type, ") has ", given, " where others have ", size, ": shape ",
-                    tensor.sym_sizes());
+        TORCH_CHECK(size < 0 || size == given, name_, ": expected ", op_.function.size_parameters[-1 - shape[d]],
+                    " to be the same in all arguments, but ", prefix, leaf(i).name, " (", leaf(i).slang_type, ") has ",
+                    given, " where others have ", size, ": shape ", tensor.sym_sizes());
         size = given;
       }
     });
@@ -199,14 +196,14 @@ class Reader {
     TORCH_CHECK(element_type_of(given), name_, ": expected ", prefix, leaf(i).name, " to have dtype ",
                 name_of(declared), ", but got ", dtype_text(given));
     if (leaf(i).is_output && *prefix == '\0') {
-      TORCH_CHECK(false, name_, ": expected ", leaf(i).name, " to have dtype ", name_of(declared), ", the result's, but got ",
-                  dtype_text(given));
+      TORCH_CHECK(false, name_, ": expected ", leaf(i).name, " to have dtype ", name_of(declared),
+                  ", the result's, but got ", dtype_text(given));
     }
     const bool weak = leaf(i).element.type_parameter >= 0 && is_weak(i, tensor);  // decided already
-    TORCH_CHECK(weak || leaf(i).is_output || widens(given, wanted), name_, ": expected ", prefix,
-                leaf(i).name, " (", leaf(i).slang_type, ") to have dtype ", name_of(declared),
-                " or one that widens to it, but got ", dtype_text(given), "; convert it, ", leaf(i).name, ".to(torch.",
-                name_of(declared), "), if its values fit");
+    TORCH_CHECK(weak || leaf(i).is_output || widens(given, wanted), name_, ": expected ", prefix, leaf(i).name, " (",
+                leaf(i).slang_type, ") to have dtype ", name_of(declared), " or one that widens to it, but got ",
+                dtype_text(given), "; convert it, ", leaf(i).name, ".to(torch.", name_of(declared),
+                "), if its values fit");
   }
 
   const Operator& op_;
@@ -217,8 +214,10 @@ class Reader {
 
 template <class Int>
 c10::ArrayRef<Int> sizes_of(const at::Tensor& tensor) {
-  if constexpr (std::is_same_v<Int, int64_t>) return tensor.sizes();
-  else return tensor.sym_sizes();
+  if constexpr (std::is_same_v<Int, int64_t>)
+    return tensor.sizes();
+  else
+    return tensor.sym_sizes();
 }
 
 bool equal(int64_t a, int64_t b) { return a == b; }

@@ -19,11 +19,11 @@
 namespace torch_slang {
 
 struct MappedArguments {
-  c10::SmallVector<at::Tensor, 8> tensors;    // by leaf; undefined where there is none
+  c10::SmallVector<at::Tensor, 8> tensors;  // by leaf; undefined where there is none
   c10::SmallVector<at::Tensor, 8> gradients;  // by leaf: of the outputs, in a backward
-  c10::SmallVector<bool, 4> mask;             // by differentiable argument, in a backward
-  std::vector<ElementType> types;             // by type parameter
-  std::vector<int64_t> sizes;                 // by size parameter
+  c10::SmallVector<bool, 4> mask;  // by differentiable argument, in a backward
+  std::vector<ElementType> types;  // by type parameter
+  std::vector<int64_t> sizes;  // by size parameter
   c10::Device device = c10::kCPU;
 
   ElementType type_of(const Leaf& leaf) const {

@@ -8,77 +8,73 @@
 #include <memory>
 #include <string>
 
+#include "op/loop_shape.h"
 #include "op/mapped.h"
+#include "op/mapped_variant.h"
 
 namespace torch_slang {
 
-// A variant as KernelKey holds it: for each leaf the letters of the type in memory, the access (MapView::Access) and the
-// gradient's kind, then that of lanes.
-class MappedVariant {
- public:
-  enum Gradient : char {
-    Unwanted = '-',
-    Whole = 'd',   // of the broadcast shape, in the tensor's type
-    Wide = 'w',    // the same, in the type that sums are kept in
-    Summed = '+',  // of one element for all
-  };
-  explicit MappedVariant(size_t leaves) : text_(3 * leaves + 1, '-') {}
-  explicit MappedVariant(std::string text) : text_(std::move(text)) {}
-
-  const std::string& text() const { return text_; }
-  bool has(size_t leaf) const { return text_[3 * leaf + 1] != '-'; }
-  ElementType type(size_t leaf) const { return static_cast<ElementType>(text_[3 * leaf] - 'a'); }
-  MapView::Access access(size_t leaf) const { return static_cast<MapView::Access>(text_[3 * leaf + 1]); }
-  Gradient gradient(size_t leaf) const { return static_cast<Gradient>(text_[3 * leaf + 2]); }
-  int lanes() const { return text_.back() - '0'; }
-
-  void set(size_t leaf, ElementType type, MapView::Access access) {
-    text_[3 * leaf] = static_cast<char>('a' + static_cast<int>(type));
-    text_[3 * leaf + 1] = static_cast<char>(access);
-  }
-  void set_gradient(size_t leaf, Gradient kind) { text_[3 * leaf + 2] = kind; }
-  void set_lanes(int lanes) { text_.back() = static_cast<char>('0' + lanes); }
-
- private:
-  std::string text_;
-};
-
-// The loop of a variant: which views it loads and stores.
-MapLoop map_loop(const Operator& op, OpKind kind, const MappedVariant& variant, const std::vector<int64_t>& sizes);
-
 class MappedCall {
  public:
-  // All references must outlive this object.
+  // All references must outlive this object. `shape`: what the arguments broadcast to.
   MappedCall(const Operator& op, OpKind kind, const MappedArguments& arguments, c10::IntArrayRef shape);
 
-  int64_t total() const { return total_; }
-  // What an element's values are loaded from: an argument, or an output's gradient.
+  // What elements' values are loaded from: an argument, or an output's gradient.
   void load(int leaf, const at::Tensor& tensor);
   // A contiguous tensor of the broadcast shape that takes an output.
   void store(int leaf, const at::Tensor& tensor);
-  // A gradient is wanted; `kind` says how it is gathered. Its memory is given after `prepare`.
-  void want(int leaf, MappedVariant::Gradient kind);
+  // The gradient of this argument is wanted.
+  void want(int leaf);
 
-  // Finds or compiles the kernel, which decides how many rows sums have.
-  void prepare();
-  int64_t rows() const { return blocks_; }
-  void set_gradient(int leaf, const at::Tensor& memory);
-  void launch();
+  void run();
+  // After `run`: like the argument.
+  at::Tensor gradient(int leaf) const;
 
  private:
+  using Access = MapView::Access;
+
   struct Source {
     int leaf;
     at::Tensor tensor;
-    MapView::Access access;
-    c10::SmallVector<int64_t, 6> strides;  // in bytes, by dimension of the broadcast shape
+    Access access;
+    Strides strides;  // in bytes, by dimension of the broadcast shape
   };
-  MapView::Access classify(Source& source) const;
-  void collapse();
+  struct Wanted {
+    int leaf;
+    MappedVariant::Gradient kind;
+    Strides strides;  // of a new tensor like the argument, by dimension of the broadcast shape
+    at::Tensor memory;
+  };
+  // The tiles of rows and columns that blocks of a GPU take.
+  struct Tiles {
+    int64_t rows = 0;
+    uint32_t width_log2 = 0;  // threads beside each other in a row
+    uint32_t columns = 0;  // tiles beside each other
+    uint32_t rows_each = 1;  // rows that a thread takes, one after the other
+    int64_t rows_at_once() const { return kMapThreads >> width_log2; }
+    int64_t row_parts() const;  // sums of a row that stand beside each other
+    int64_t column_parts() const;
+  };
+
+  size_t outer_rank(int leaf, const at::Tensor& tensor) const;
+  Strides strides_in_shape(int leaf, const at::Tensor& tensor, c10::IntArrayRef strides) const;
+  Access classify(Source& source) const;
+  Wanted classify_gradient(int leaf) const;
+  bool needs_rows() const;
+  void tile();
+  void join_dimensions_of_all();
   void use_copies();
+  void classify_rows();
   int choose_lanes() const;
-  void write_view(int view, const at::Tensor& tensor);
-  void write_source(const Source& source);
+  void find_kernel();
+  void choose_tiles();
+  void allocate();
+  std::vector<int64_t> memory_shape(const Wanted& wanted) const;
+
+  void write_block();
+  void write_source(const Source& source, const Strides* strides);
   void write_slots(const Leaf& leaf, const at::Tensor& tensor);
+  void write_view(int view, const at::Tensor& tensor);
   void write_dims();
   void write(size_t offset, const void* data, size_t size);
 
@@ -90,9 +86,10 @@ class MappedCall {
   MappedVariant variant_;
   c10::SmallVector<Source, 8> sources_;
   c10::SmallVector<std::pair<int, at::Tensor>, 4> stored_;
-  bool has_sums_ = false;
-  c10::SmallVector<int64_t, 6> loop_sizes_;  // outermost first, where strides matter
-  c10::SmallVector<c10::SmallVector<int64_t, 6>, 8> loop_strides_;  // by source
+  c10::SmallVector<Wanted, 4> wanted_;
+  bool is_tiled_ = false;
+  LoopShape loop_;  // where strides matter: of the sources, then of the partial gradients
+  Tiles tiles_;
   std::shared_ptr<const LoadedKernel> kernel_;
   int64_t blocks_ = 0;
   c10::SmallVector<char, 1024> block_;

@@ -1,5 +1,4 @@
 // Calls of mapped functions: forward, backward, and into given outputs.
-#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -8,7 +7,6 @@
 #include <algorithm>
 
 #include "op/mapped_call.h"
-#include "op/specialize.h"
 #include "op/view_packing.h"
 
 namespace torch_slang {
@@ -35,12 +33,11 @@ void load_inputs(const Operator& op, const MappedArguments& arguments, MappedCal
 
 void compute(const Operator& op, OpKind kind, const MappedArguments& arguments, const OuterShape<int64_t>& shape,
              const Results& outputs) {
+  if (c10::multiply_integers(shape) == 0) return;
   MappedCall call(op, kind, arguments, shape);
-  if (call.total() == 0) return;
   load_inputs(op, arguments, call);
   for (size_t i = 0; i < outputs.size(); ++i) call.store(op.outputs[i], outputs[i]);
-  call.prepare();
-  call.launch();
+  call.run();
 }
 
 Results forward(const Operator& op, const MappedArguments& arguments, const OuterShape<int64_t>& shape) {
@@ -61,7 +58,8 @@ bool can_be_written(const Operator& op, const MappedArguments& arguments, size_t
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     const at::Tensor& other = arguments.tensors[i];
     if (i == output || !other.defined() || !may_overlap(tensor, other)) continue;
-    if (op.function.leaves[i].is_output || at::get_overlap_status(tensor, other) != at::MemOverlapStatus::Full) return false;
+    if (op.function.leaves[i].is_output || at::get_overlap_status(tensor, other) != at::MemOverlapStatus::Full)
+      return false;
   }
   return true;
 }
@@ -80,71 +78,33 @@ void forward_into(const Operator& op, const MappedArguments& arguments, const Ou
   }
 }
 
-// Where the gradient of one argument is gathered.
-struct Gathered {
-  int leaf;
-  MappedVariant::Gradient kind;
-  at::Tensor memory;
-};
-
-MappedVariant::Gradient gathering(const at::Tensor& tensor, const Leaf& leaf, const MappedArguments& arguments,
-                                  const OuterShape<int64_t>& shape) {
-  const auto outer = tensor.sizes().slice(0, tensor.dim() - leaf.element.shape.size());
-  if (c10::multiply_integers(outer) == 1 &&
-      (tensor.device() != arguments.device || c10::multiply_integers(shape) != 1)) {
-    return MappedVariant::Summed;
-  }
-  return c10::multiply_integers(outer) == c10::multiply_integers(shape) ? MappedVariant::Whole : MappedVariant::Wide;
-}
-
-// The memory's sum over what was broadcast, like the argument.
-at::Tensor reduced(const Gathered& gathered, const at::Tensor& tensor) {
-  at::Tensor sum = gathered.memory;
-  if (gathered.kind == MappedVariant::Wide) sum = at::sum_to(sum, tensor.sizes());
-  if (gathered.kind == MappedVariant::Summed) sum = (sum.size(0) == 1 ? sum : sum.sum(0)).view(tensor.sizes());
-  return sum.to(tensor.device(), tensor.scalar_type());
-}
-
 Results backward(const Operator& op, const MappedArguments& arguments, const OuterShape<int64_t>& shape) {
   Results results(op.differentiable.size());
-  c10::SmallVector<Gathered, 4> wanted;
-  for (size_t i = 0; i < results.size(); ++i) {
-    const int leaf = op.differentiable[i];
-    const at::Tensor& tensor = arguments.tensors[leaf];
-    // Integers where T has become a floating-point type have no gradient, nor does PyTorch ask for one.
-    if (!arguments.mask[i] || !c10::isFloatingType(tensor.scalar_type())) continue;
-    wanted.push_back({leaf, gathering(tensor, op.function.leaves[leaf], arguments, shape), {}});
-  }
-  if (wanted.empty()) return results;
   MappedCall call(op, OpKind::Backward, arguments, shape);
-  const auto result_of = [&](int leaf) -> at::Tensor& {
-    return results[std::find(op.differentiable.begin(), op.differentiable.end(), leaf) - op.differentiable.begin()];
+  bool any = false;
+  // Integers where T has become a floating-point type have no gradient, nor does PyTorch ask for one.
+  const auto is_wanted = [&](size_t i) {
+    return arguments.mask[i] && c10::isFloatingType(arguments.tensors[op.differentiable[i]].scalar_type());
   };
-  if (call.total() == 0) {
-    for (const Gathered& one : wanted) {
-      const at::Tensor& tensor = arguments.tensors[one.leaf];
-      result_of(one.leaf) = at::zeros(tensor.sizes(), tensor.options());
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!is_wanted(i)) continue;
+    call.want(op.differentiable[i]);
+    any = true;
+  }
+  if (!any) return results;
+  if (c10::multiply_integers(shape) == 0) {
+    for (size_t i = 0; i < results.size(); ++i) {
+      const at::Tensor& tensor = arguments.tensors[op.differentiable[i]];
+      if (is_wanted(i)) results[i] = at::zeros(tensor.sizes(), tensor.options());
     }
     return results;
   }
   load_inputs(op, arguments, call);
   for (const int output : op.grad_outputs) call.load(output, arguments.gradients[output]);
-  for (const Gathered& one : wanted) call.want(one.leaf, one.kind);
-  call.prepare();
-  for (Gathered& one : wanted) {
-    const Leaf& leaf = op.function.leaves[one.leaf];
-    const at::Tensor& tensor = arguments.tensors[one.leaf];
-    const ElementType own = *element_type_of(tensor.scalar_type());
-    const auto type = scalar_type(one.kind == MappedVariant::Whole ? own : summing_type(own));
-    const auto sizes = one.kind == MappedVariant::Summed
-                           ? with_element<int64_t>({call.rows()}, arguments, leaf)
-                           : with_element(shape, arguments, leaf);
-    one.memory = one.kind == MappedVariant::Whole ? at::empty(tensor.sizes(), tensor.options())
-                                                  : at::empty(sizes, c10::TensorOptions().dtype(type).device(arguments.device));
-    call.set_gradient(one.leaf, one.memory);
+  call.run();
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (is_wanted(i)) results[i] = call.gradient(op.differentiable[i]);
   }
-  call.launch();
-  for (const Gathered& one : wanted) result_of(one.leaf) = reduced(one, arguments.tensors[one.leaf]);
   return results;
 }
 
@@ -175,7 +135,9 @@ Results run_mapped_meta(const Operator& op, OpKind kind, c10::ArrayRef<c10::IVal
     for (size_t i = 0; i < op.differentiable.size(); ++i) {
       const at::Tensor& input = arguments.tensors[op.differentiable[i]];
       const bool wanted = arguments.mask[i] && c10::isFloatingType(input.scalar_type());
-      results.push_back(wanted ? at::empty_symint(input.sym_sizes(), input.options().memory_format(c10::MemoryFormat::Contiguous)) : at::Tensor());
+      results.push_back(
+          wanted ? at::empty_symint(input.sym_sizes(), input.options().memory_format(c10::MemoryFormat::Contiguous))
+                 : at::Tensor());
     }
   }
   return results;

@@ -1,6 +1,6 @@
 #include "op/specialize.h"
 
-#include "op/mapped_call.h"
+#include "op/mapped_variant.h"
 
 #include <algorithm>
 #include <cctype>

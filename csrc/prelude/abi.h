@@ -14,8 +14,19 @@
 enum { kTslMaxDims = 5 };
 
 // The dims of a mapped function's argument block: how many elements there are, low and high word, and the sizes that they
-// are counted by where a tensor's strides matter, outermost first.
-enum { kTslMapTotal = 0, kTslMapRank = 2, kTslMapSizes = 3, kTslMapDims = kTslMapSizes + kTslMaxDims };
+// are counted by where a tensor's strides matter, outermost first; the last is a row's length. On a GPU also: how many
+// rows there are (two words), the logarithm of how many threads stand beside each other in a row, how many tiles do, and
+// how many rows a thread takes.
+enum {
+  kTslMapTotal = 0,
+  kTslMapRank = 2,
+  kTslMapSizes = 3,
+  kTslMapRows = kTslMapSizes + kTslMaxDims,
+  kTslMapWidth = kTslMapRows + 2,
+  kTslMapColumns,
+  kTslMapRowsEach,
+  kTslMapDims
+};
 
 // Note [value gradients]
 //   The gradient of a value is a sum over all threads. Its slot is null where nobody wants it; else it points to numbers

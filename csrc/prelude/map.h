@@ -23,34 +23,29 @@ TSL_INLINE void load_scalar(const TslArgs& args, int view, int slot, S (&values)
   for (int c = 0; c < kCount; ++c) values[c] = data ? data[c] : *reinterpret_cast<const S*>(&args.slots[slot + c]);
 }
 
-// The coordinates of the loop's element i, by the sizes in dims.
+// Coordinates in the first `rank` of the dims' sizes.
 struct MapPlace {
   uint at[kTslMaxDims];
 
-  TSL_INLINE MapPlace(const TslArgs& args, ulonglong i) {
-    if (i >> 32) divide(args, i);
-    else divide(args, uint(i));
+  TSL_INLINE MapPlace(const TslArgs& args, ulonglong i, uint rank) {
+    if (i >> 32) divide(args, i, rank);
+    else divide(args, uint(i), rank);
   }
   TSL_INLINE longlong offset(const TslView& view) const {
     longlong bytes = 0;
     for (uint d = 0; d < kTslMaxDims; ++d) bytes += longlong(at[d]) * view.strides[d];
     return bytes;
   }
-  // The innermost dimension alone.
-  TSL_INLINE ulonglong left_in_row(const TslArgs& args) const {
-    const uint inner = args.dims[kTslMapRank] - 1;
-    return args.dims[kTslMapSizes + inner] - at[inner];
-  }
-  TSL_INLINE longlong row_stride(const TslArgs& args, const TslView& view) const {
-    return view.strides[args.dims[kTslMapRank] - 1];
-  }
 
  private:
-  template <class I> TSL_INLINE void divide(const TslArgs& args, I i) {
-    const uint rank = args.dims[kTslMapRank];
+  template <class I> TSL_INLINE void divide(const TslArgs& args, I i, uint rank) {
     for (uint d = kTslMaxDims; d-- > 0;) {
       at[d] = 0;
       if (d >= rank) continue;
+      if (d == 0) {
+        at[0] = uint(i);
+        continue;
+      }
       const uint size = args.dims[kTslMapSizes + d];
       const I outer = i / size;
       at[d] = uint(i - outer * size);
@@ -58,6 +53,10 @@ struct MapPlace {
     }
   }
 };
+
+TSL_INLINE uint map_rank(const TslArgs& args) { return args.dims[kTslMapRank]; }
+TSL_INLINE uint row_length(const TslArgs& args) { return args.dims[kTslMapSizes + map_rank(args) - 1]; }
+TSL_INLINE longlong row_stride(const TslArgs& args, int view) { return args.views[view].strides[map_rank(args) - 1]; }
 
 #if TSL_CUDA
 
@@ -114,10 +113,73 @@ TSL_INLINE void store_lanes(uchar* data, ulonglong first, ulonglong total, const
   }
 }
 
-template <class S, int kCount>
-TSL_INLINE void load_at(const TslView& view, const MapPlace& place, S (&values)[kCount]) {
+// The rows and columns that a thread of a tiled loop takes: `lanes` columns from `column` on, of rows `first_row`,
+// first_row + rows_at_once, ...
+struct MapTile {
+  ulonglong rows, first_row;
+  uint columns, column, width, across, rows_each, rows_at_once;
+  uint part;  // of the parts of its rows: the wave's, or where several rows share a wave, the tile's
+
+  TSL_INLINE MapTile(const TslArgs& args, uint lanes) {
+    const uint log2 = args.dims[kTslMapWidth], tiles = args.dims[kTslMapColumns];
+    rows = args.dims[kTslMapRows] | ulonglong(args.dims[kTslMapRows + 1]) << 32;
+    columns = row_length(args);
+    rows_each = args.dims[kTslMapRowsEach];
+    rows_at_once = blockDim.x >> log2;
+    width = 1u << log2;
+    across = threadIdx.x & (width - 1);
+    const uint tile = blockIdx.x % tiles;
+    column = (tile * width + across) * lanes;
+    first_row = ulonglong(blockIdx.x / tiles) * rows_at_once * rows_each + (threadIdx.x >> log2);
+    part = width > 32 ? tile * (width / 32) + across / 32 : tile;
+  }
+  TSL_INLINE uint parts(const TslArgs& args) const {
+    return args.dims[kTslMapColumns] * (width > 32 ? width / 32 : 1u);
+  }
+};
+
+template <int kLanes, int kCount, class S>
+TSL_INLINE void load_row(const TslView& view, const MapPlace& place, uint column, S (&values)[kLanes * kCount]) {
+  load_lanes<kLanes, kCount>(view.data + place.offset(view), column, ulonglong(column) + kLanes, values);
+}
+template <int kLanes, int kCount, class S>
+TSL_INLINE void load_column(const TslView& view, const MapPlace& place, S (&values)[kLanes * kCount]) {
   const S* from = reinterpret_cast<const S*>(view.data + place.offset(view));
-  for (int c = 0; c < kCount; ++c) values[c] = from[c];
+  for (int c = 0; c < kCount; ++c) {
+    const S value = from[c];
+    for (int lane = 0; lane < kLanes; ++lane) values[lane * kCount + c] = value;
+  }
+}
+template <int kLanes, int kCount, class S>
+TSL_INLINE void load_strided(const TslView& view, const MapPlace& place, uint column, longlong stride,
+                             S (&values)[kLanes * kCount]) {
+  const uchar* row = view.data + place.offset(view);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const S* from = reinterpret_cast<const S*>(row + longlong(column + lane) * stride);
+    for (int c = 0; c < kCount; ++c) values[lane * kCount + c] = from[c];
+  }
+}
+
+// What the threads beside each other in a row have together goes to their part of it. All threads of a wave are here.
+template <int kCount, class S>
+TSL_INLINE void store_row_sum(uchar* parts, const TslArgs& args, const MapTile& tile, ulonglong row, const S (&sums)[kCount]) {
+  const int together = tile.width < 32 ? int(tile.width) : 32;
+  for (int c = 0; c < kCount; ++c) {
+    S sum = sums[c];
+    for (int delta = together / 2; delta > 0; delta /= 2) sum += __shfl_down_sync(0xffffffffu, sum, delta, together);
+    if (tile.across % together == 0 && row < tile.rows) {
+      reinterpret_cast<S*>(parts)[(row * tile.parts(args) + tile.part) * kCount + c] = sum;
+    }
+  }
+}
+
+template <int kLanes, int kCount, class S>
+TSL_INLINE void store_column_sums(uchar* parts, const MapTile& tile, const S (&sums)[kLanes * kCount]) {
+  if (tile.column >= tile.columns) return;
+  const ulonglong block = tile.first_row / (ulonglong(tile.rows_at_once) * tile.rows_each);
+  const ulonglong part = block * tile.rows_at_once + tile.first_row % (ulonglong(tile.rows_at_once) * tile.rows_each);
+  S* to = reinterpret_cast<S*>(parts) + (part * tile.columns + tile.column) * kCount;
+  for (int i = 0; i < kLanes * kCount; ++i) to[i] = sums[i];
 }
 
 template <int kCount, class S> TSL_INLINE void copy_components(S* to, const S* from) {

@@ -64,7 +64,9 @@ KernelSource source_of(const char* body, MapLoop loop) {
   return source;
 }
 
-MapView view(int number, Access access, ElementType type = ElementType::Float32) { return {number, -1, type, 1, access}; }
+MapView view(int number, Access access, ElementType type = ElementType::Float32) {
+  return {number, -1, type, 1, access};
+}
 
 Args args_of(const std::vector<void*>& data, uint64_t total, std::vector<unsigned> sizes = {}) {
   Args args{};
@@ -92,7 +94,8 @@ std::vector<float> ramp(size_t n) {
 
 BOOST_AUTO_TEST_CASE(dense_elements_and_a_scalar_from_memory_or_from_slots) {
   const auto kernel = cpu_backend().load(
-      source_of(kForward, {{view(0, Access::Dense), {1, 0, ElementType::Float32, 1, Access::Scalar}}, {view(2, Access::Dense)}}),
+      source_of(kForward,
+                {{view(0, Access::Dense), {1, 0, ElementType::Float32, 1, Access::Scalar}}, {view(2, Access::Dense)}}),
       c10::kCPU);
   for (const size_t n : {size_t{1}, size_t{31}, size_t{kMapElements}, size_t{3 * kMapElements + 5}}) {
     std::vector<float> x = ramp(n), y(n, -1), a = {3};
@@ -121,7 +124,8 @@ BOOST_AUTO_TEST_CASE(memory_of_another_type_is_converted) {
 
 BOOST_AUTO_TEST_CASE(strides_of_any_kind) {
   const auto kernel = cpu_backend().load(
-      source_of(kForward, {{view(0, Access::Strided), view(1, Access::Strided)}, {view(2, Access::Dense)}}), c10::kCPU);
+      source_of(kForward, {{view(0, Access::Strided), view(1, Access::Row)}, {view(2, Access::Dense)}, true}),
+      c10::kCPU);
   constexpr unsigned kRows = 37, kColumns = 211;  // x is transposed, a is one row for all
   std::vector<float> x = ramp(kRows * kColumns), a = ramp(kColumns), y(kRows * kColumns);
   Args args = args_of({x.data(), a.data(), y.data()}, y.size(), {kRows, kColumns});
@@ -135,6 +139,20 @@ BOOST_AUTO_TEST_CASE(strides_of_any_kind) {
       BOOST_REQUIRE_CLOSE(y[r * kColumns + c], a[c] * value * value, 1e-4);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_share_one_element) {
+  const auto kernel = cpu_backend().load(
+      source_of(kForward, {{view(0, Access::Row), view(1, Access::Column)}, {view(2, Access::Dense)}, true}),
+      c10::kCPU);
+  constexpr unsigned kRows = 93, kColumns = 111;  // blocks begin within rows
+  std::vector<float> x = ramp(kRows * kColumns), a = ramp(kRows), y(kRows * kColumns);
+  Args args = args_of({x.data(), a.data(), y.data()}, y.size(), {kRows, kColumns});
+  args.views[0].strides[0] = kColumns * sizeof(float);
+  args.views[0].strides[1] = sizeof(float);
+  args.views[1].strides[0] = sizeof(float);
+  launch(*kernel, args, y.size());
+  for (unsigned i = 0; i < y.size(); ++i) BOOST_REQUIRE_CLOSE(y[i], a[i / kColumns] * x[i] * x[i], 1e-4);
 }
 
 BOOST_AUTO_TEST_CASE(sums_have_a_row_for_each_block) {
@@ -174,17 +192,31 @@ BOOST_AUTO_TEST_CASE(compiles_for_a_gpu, *boost::unit_test::precondition(nvrtc_i
     return compile_for_architecture(source_of(body, std::move(loop)), "compute_90");
   };
   const auto has = [](const std::string& text, const char* word) { return text.find(word) != std::string::npos; };
-  const std::string dense =
-      ptx(kForward, {{view(0, Access::Dense), {1, 0, ElementType::Float32, 1, Access::Scalar}}, {view(2, Access::Dense)}, 4});
+  const std::string dense = ptx(
+      kForward,
+      {{view(0, Access::Dense), {1, 0, ElementType::Float32, 1, Access::Scalar}}, {view(2, Access::Dense)}, false, 4});
   BOOST_TEST(has(dense, "ld.global.nc.v4"));
   BOOST_TEST(has(dense, "st.global.v4"));
   const std::string halves =
       ptx(kForward, {{view(0, Access::Dense, ElementType::Float16), view(1, Access::Scalar, ElementType::BFloat16)},
-                     {view(2, Access::Dense, ElementType::Float16)}, 8});
+                     {view(2, Access::Dense, ElementType::Float16)},
+                     false,
+                     8});
   BOOST_TEST(has(halves, "ld.global.nc.v4"));
-  BOOST_TEST(!has(ptx(kForward, {{view(0, Access::Strided), view(1, Access::Strided)}, {view(2, Access::Dense)}}), ".v4"));
+  const std::string rows =
+      ptx(kForward, {{view(0, Access::Row), view(1, Access::Column)}, {view(2, Access::Dense)}, true, 4});
+  BOOST_TEST(has(rows, "ld.global.nc.v4"));
+  BOOST_TEST(has(rows, "st.global.v4"));
+  const std::string parts = ptx(kBackward, {{view(0, Access::Row), view(1, Access::Strided), view(3, Access::Row)},
+                                            {view(4, Access::RowSum), view(5, Access::ColumnSum)},
+                                            true,
+                                            1});
+  BOOST_TEST(has(parts, "shfl.sync"));
+  BOOST_TEST(!has(parts, ".v4"));
   const std::string sums = ptx(kBackward, {{view(0, Access::Dense), view(1, Access::Scalar), view(3, Access::Dense)},
-                                           {view(4, Access::Summed), view(5, Access::Dense)}, 4});
+                                           {view(4, Access::Summed), view(5, Access::Dense)},
+                                           false,
+                                           4});
   BOOST_TEST(has(sums, "shfl.sync"));
   BOOST_TEST(!has(sums, "atom."));
   BOOST_TEST(!has(sums, "red.global"));

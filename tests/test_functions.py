@@ -1,0 +1,209 @@
+"""Plain functions as operators: every differentiable intrinsic and form of the language against plain PyTorch."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from cases import kernels
+from function_references import BY_NAME, CASES, INTRINSICS, LANGUAGE, Case
+
+import torch_slang
+from torch_slang import testing
+
+Tensor = torch.Tensor
+OWN_DERIVATIVE = {"quantized"}  # its derivative is not that of its values
+# What the run-time does with arguments and results depends on their number and kinds alone: one function of each goes
+# through every layout, frozen argument and empty tensor. The others are called once for each precision.
+OF_EACH_KIND = [
+    BY_NAME[name]
+    for name in (
+        "polynomial", "weighed", "chosen", "with_constants", "cast_ray", "focused", "running_sum", "polar", "turned",
+        "everything", "adjusted", "remainder_of", "inside", "normalize_of", "determinants",
+    )
+]  # fmt: skip
+HALF = [BY_NAME[name] for name in ("polynomial", "damped", "lerp_of", "bounds", "matrix_times_vector")]
+# In float64 as near as Slang's constants of single precision allow, which are in the derivatives of logarithms.
+ACCURACY = {torch.float64: 5e-8, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+def functions() -> torch_slang.Module:
+    return kernels("functions")
+
+
+def outcome(function: Callable[..., Any], values: Sequence[Tensor]) -> list[Tensor]:
+    """Results, then the gradients of those arguments that require grad, for random gradients of the results."""
+    returned = function(*values)
+    results = [returned] if isinstance(returned, Tensor) else list(returned)
+    inputs = [value for value in values if value.requires_grad]
+    if not inputs:
+        return results
+    generator = torch.Generator().manual_seed(1)
+    random = [torch.randn(r.shape, generator=generator, dtype=torch.float64).to(r.device, r.dtype) for r in results]
+    pairs = [(result, grad) for result, grad in zip(results, random, strict=True) if result.requires_grad]
+    outputs, grads = zip(*pairs, strict=True)
+    return [*results, *torch.autograd.grad(outputs, inputs, grads)]
+
+
+def assert_agrees(case: Case, values: Sequence[Tensor]) -> None:
+    """Results and gradients are those of the formula in float64, as near as the coarsest type around allows."""
+    wide = [v.detach().double().requires_grad_(v.requires_grad) if v.is_floating_point() else v for v in values]
+    ours, theirs = outcome(case.op, values), outcome(case.reference, wide)
+    assert [one.shape for one in ours] == [other.shape for other in theirs]
+    given = [value for value in values if value.requires_grad]
+    assert [g.dtype for g in ours[len(ours) - len(given) :]] == [value.dtype for value in given]
+    for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        accuracy = scale = 0.0
+        if one.is_floating_point():
+            accuracy, scale = ACCURACY[one.dtype], max(1.0, other.detach().abs().max().item())
+        error = (one.detach().double() - other.detach().double()).abs().max().item()
+        assert error <= accuracy * scale, f"{case}: result or gradient {number} is off by {error} of {scale}"
+
+
+def has_exact_derivative(case: Case) -> bool:
+    return case.dtypes[0] == torch.float64 and case.is_differentiable and case.name not in OWN_DERIVATIVE
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_function_is_the_formula_with_its_gradients(case: Case, device: torch.device) -> None:
+    values = case.mixed(case.dtypes[0], device)
+    assert_agrees(case, values)
+    torch.library.opcheck(case.op, tuple(values), rtol=1e-4, atol=1e-4)
+    if has_exact_derivative(case):
+        wanted = [i for i, value in enumerate(values) if value.requires_grad]
+
+        def differentiable_results(*inputs: Tensor) -> tuple[Tensor, ...]:
+            called = [inputs[wanted.index(i)] if i in wanted else value for i, value in enumerate(values)]
+            returned = case.op(*called)
+            return tuple(r for r in ([returned] if isinstance(returned, Tensor) else returned) if r.requires_grad)
+
+        inputs = tuple(values[i].double().detach().requires_grad_() for i in wanted)
+        torch.autograd.gradcheck(differentiable_results, inputs)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_single_precision(case: Case, device: torch.device) -> None:
+    assert_agrees(case, case.make([(1003,)], torch.float32, device))
+
+
+@pytest.mark.parametrize("case", OF_EACH_KIND, ids=str)
+def test_every_layout_frozen_argument_and_empty_tensor(case: Case) -> None:
+    dtype = case.dtypes[0]
+    testing.check(
+        case.op,
+        case.mixed(dtype),
+        reference=case.reference,
+        gradcheck_dtype=torch.float64 if has_exact_derivative(case) else None,
+        **({} if dtype == torch.float64 else {"rtol": 1e-4, "atol": 1e-4}),
+    )
+
+
+@pytest.mark.parametrize("case", OF_EACH_KIND, ids=str)
+def test_no_dimensions_give_none(case: Case, device: torch.device) -> None:
+    assert_agrees(case, case.make([()], case.dtypes[0], device))
+
+
+@pytest.mark.parametrize("case", HALF, ids=str)
+def test_half_precision(case: Case, device: torch.device) -> None:
+    assert_agrees(case, case.make([(9, 5)], torch.float16, device))
+    assert_agrees(case, case.mixed(torch.float16, device))
+
+
+def test_functions_of_real_numbers_take_bfloat16(device: torch.device) -> None:
+    case = BY_NAME["damped"]
+    assert_agrees(case, case.make([(9, 5)], torch.bfloat16, device))
+    assert_agrees(case, case.mixed(torch.bfloat16, device))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32, torch.bool])
+def test_fixed_types_widen_narrower_arguments(dtype: torch.dtype, device: torch.device) -> None:
+    x = torch.randint(0, 2, (6,), device=device).to(dtype)
+    weight = torch.rand(6, device=device, requires_grad=True)
+    y = functions().weighed(x, weight)
+    assert y.dtype == torch.float32
+    torch.testing.assert_close(y, x.float() ** 2 * weight + weight)
+    (gradient,) = torch.autograd.grad(y.sum(), weight)
+    torch.testing.assert_close(gradient, x.float() ** 2 + 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gradients_of_widened_arguments_have_their_dtype(dtype: torch.dtype, device: torch.device) -> None:
+    x = torch.randn(5, device=device).to(dtype).requires_grad_()
+    weight = torch.randn(3, 1, device=device).to(dtype).requires_grad_()
+    functions().weighed(x, weight).sum().backward()
+    wide = [v.detach().float().requires_grad_() for v in (x, weight)]
+    BY_NAME["weighed"].reference(*wide).sum().backward()
+    for narrow, expected in zip((x, weight), wide, strict=True):
+        assert narrow.grad is not None
+        assert narrow.grad.dtype == dtype
+        torch.testing.assert_close(narrow.grad, expected.grad.to(dtype))  # type: ignore[union-attr]
+
+
+def test_fixed_types_never_narrow() -> None:
+    with pytest.raises((TypeError, RuntimeError), match=r"weighed.*x.*float.*(float64|Double|double)"):
+        functions().weighed(torch.ones(3, dtype=torch.float64), torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (torch.float32, torch.float64, torch.float64),
+        (torch.float16, torch.float32, torch.float32),
+        (torch.int64, torch.float16, torch.float16),
+        (torch.int64, torch.uint8, torch.float32),
+    ],
+    ids=str,
+)
+def test_generic_types_are_promoted_as_in_pytorch(
+    one: torch.dtype, other: torch.dtype, expected: torch.dtype, device: torch.device
+) -> None:
+    x, y = torch.tensor([1, 2, 3], device=device).to(one), torch.tensor([3, 1, 2], device=device).to(other)
+    result = functions().late(x=x, y=y)
+    assert result.dtype == expected
+    torch.testing.assert_close(result, (x.to(expected) * y.to(expected) + y.to(expected)))
+
+
+def test_numbers_without_dimensions_do_not_widen_tensors(device: torch.device) -> None:
+    x = torch.rand(4, dtype=torch.float16, device=device)
+    assert functions().late(x, torch.tensor(2.0, dtype=torch.float64)).dtype == torch.float16
+    assert functions().late(x, 2.5).dtype == torch.float16
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_size_parameters_come_from_the_tensors(size: int, device: torch.device) -> None:
+    v = torch.randn(5, size, dtype=torch.float64, device=device, requires_grad=True)
+    y = functions().sum_of_squares(v)
+    torch.testing.assert_close(y, (v * v).sum(-1))
+    (gradient,) = torch.autograd.grad(y.sum(), v)
+    torch.testing.assert_close(gradient, 2 * v)
+
+
+def test_shapes_that_do_not_broadcast_are_an_error() -> None:
+    with pytest.raises(RuntimeError, match=r"(?s)late.*\[2, 3\].*\[4\]"):
+        functions().late(torch.ones(2, 3), torch.ones(4))
+    with pytest.raises(RuntimeError, match=r"(?s)cross_of.*x.*3.*\[5, 2\]"):
+        BY_NAME["cross_of"].op(torch.ones(5, 2), torch.ones(3))
+
+
+@pytest.mark.parametrize("call", ["floor(x)", "step(T(1), x)", "ceil(x)", "round(x)", "smoothstep(T(0), T(1), x)"])
+def test_intrinsics_without_derivative_are_refused_in_differentiable_functions(call: str) -> None:
+    intrinsic = call.partition("(")[0]
+    source = f"[Differentiable] T f<T : __BuiltinFloatingPointType>(T x) {{ return x * {call}; }}"
+    with pytest.raises(torch_slang.CompileError, match=rf"non-\S*differentiable.*{intrinsic}"):
+        torch_slang.load(source=source, name=f"refused_{intrinsic}.slang", namespace="refused")
+
+
+def test_functions_that_are_not_differentiable_say_so() -> None:
+    at = torch.ones(3, 2, requires_grad=True)
+    result = functions().checkered(at)
+    assert result.tolist() == [3, 3, 3]
+    with pytest.raises(RuntimeError, match=r"checkered.*Differentiable"):
+        result.sum().backward()
+
+
+def test_table_is_whole() -> None:
+    """Each function of the files stands in the table, but for those that other tests call."""
+    elsewhere = {"late", "bucket", "rounded", "squared_plus", "scale_by", "split"}
+    assert len(CASES) >= 45
+    for file, cases in (("functions_intrinsics", INTRINSICS), ("functions", LANGUAGE)):
+        assert set(kernels(file).functions()) - elsewhere == {case.name for case in cases}

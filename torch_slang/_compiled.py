@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
-if TYPE_CHECKING:
-    from torch_slang._function import Function
+from torch_slang._function import function_of
 
 __all__ = ["register"]
 
 
 @torch.compiler.assume_constant_result
-def register(function: Function) -> bool:
+def register(number: str) -> bool:
     """Makes the operators of a plain function exist, so that the trace finds them."""
-    return function.register() is not None
+    return function_of(number).register() is not None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,11 @@ from torch_slang._function_results import FunctionResults
 from torch_slang._library import _C, forget_cached_op
 
 __all__ = ["Function"]
+
+
+# Functions by a number of their own, as text: what a trace calls takes constants, no objects, and integers may be symbols.
+_functions: weakref.WeakValueDictionary[str, Function] = weakref.WeakValueDictionary()
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,8 @@ class Function:
         self._qualified = f"{handle.namespace}::{name}"
         self._arguments: FunctionArguments | None = None
         self._ops: _Ops | None = None
+        self._number = str(next(_numbers))
+        _functions[self._number] = self
 
     def __call__(self, /, *args: Any, _result: Any = None, **kwargs: Any) -> Any:
         ops = None if torch.compiler.is_dynamo_compiling() else self._ops
@@ -133,7 +142,7 @@ class Function:
         if torch.compiler.is_dynamo_compiling():
             from torch_slang._compiled import register
 
-            register(self)  # before the trace looks at self._ops, which it takes for constant
+            register(self._number)  # before the trace looks at self._ops, which it takes for constant
         ops = self._ops
         return self.register() if ops is None else ops
 
@@ -166,6 +175,10 @@ class Function:
         if gradient is None:
             raise RuntimeError(f"{ops.arguments}: bwds reads {name}.grad of _result, which is None: set it first")
         return gradient
+
+
+def function_of(number: str) -> Function:
+    return _functions[number]
 
 
 def _is_tensor_type(result: Any) -> bool:

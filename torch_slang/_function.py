@@ -19,7 +19,8 @@ from torch_slang._library import _C, forget_cached_op
 __all__ = ["Function"]
 
 
-# Functions by a number of their own, as text: what a trace calls takes constants, no objects, and integers may be symbols.
+# Functions by a number of their own, as text: what a trace calls takes constants, no objects, and integers may be
+# symbols.
 _functions: weakref.WeakValueDictionary[str, Function] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 

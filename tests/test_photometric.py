@@ -1,0 +1,29 @@
+"""examples/photometric finds the camera that made the shots, on a small picture."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "photometric" / "fit.py"
+
+
+def test_camera_is_recovered(tmp_path: Path, device: torch.device) -> None:
+    for package in ("matplotlib", "skimage", "PIL"):
+        pytest.importorskip(package)
+    spec = importlib.util.spec_from_file_location("photometric_fit", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+
+    noise = 0.005
+    arguments = f"--width 60 --shots 3 --steps 120 --noise {noise} --device {device} --out {tmp_path}"
+    found, truth, losses = example.main(arguments.split())
+    for name, value in found.values.items():
+        torch.testing.assert_close(
+            value, truth.values[name], rtol=0, atol=0.03, msg=lambda text, name=name: f"{name}: {text}"
+        )
+    assert losses[-1] < 1.1 * noise**2 < 0.05 * losses[0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["loss.png", "response.png", "shots.png"]

@@ -8,13 +8,14 @@ import platform
 import torch
 
 import torch_slang
-from benchmarks import accumulation, bandwidth, cold_load, host_cost
+from benchmarks import accumulation, bandwidth, cold_load, functions, host_cost
 
 ALL = {
     "cold_load": cold_load.main,
     "host_cost": host_cost.main,
     "bandwidth": bandwidth.main,
     "accumulation": accumulation.main,
+    "functions": functions.main,
 }
 
 

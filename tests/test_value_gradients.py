@@ -337,6 +337,27 @@ def test_parts_share_places_where_they_would_take_too_much_memory(
     assert torch.equal(grad_w, expected)
 
 
+@pytest.mark.parametrize("count", [200, 1500])
+def test_values_of_many_components(count: int) -> None:
+    """On the host: a GPU has no room for so much in each thread."""
+    source = """
+    [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+    void looked_up([Shape("N")] DiffTensorView<float> x, float w[COUNT], [Out("N")] DiffTensorView<float> y)
+    {
+        uint i = cudaGlobalIdx().x;
+        if (i < x.size(0)) y[i] = x[i] * w[i % COUNT];
+    }
+    """
+    module = torch_slang.load(
+        source=source, name=f"looked_up_{count}.slang", namespace=f"looked_up_{count}", defines={"COUNT": count}
+    )
+    x = torch.arange(3 * count - 1).float()
+    w = torch.ones(count, requires_grad=True)
+    module.looked_up(x, w).sum().backward()
+    expected = torch.zeros(count).index_add_(0, torch.arange(len(x)) % count, x)
+    assert torch.equal(w.grad, expected)
+
+
 def test_expanded_output_gradients(values: torch_slang.Module, device: torch.device) -> None:
     x = random(300).to(device)
     s = torch.tensor(2.0, dtype=F64, device=device, requires_grad=True)

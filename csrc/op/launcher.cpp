@@ -192,14 +192,8 @@ void Launcher::set_primal(int index, const at::Tensor& tensor) {
 }
 
 void Launcher::set_gradient(int index, const at::Tensor& tensor) {
-  const Leaf& leaf = op_.function.leaves[index];
-  if (leaf.kind == LeafKind::View) {
-    if (is_launch(kind_)) note_written(tensor);
-    write_view(leaf.diff_view, index, tensor, is_launch(kind_));
-    return;
-  }
-  void* data = tensor.mutable_data_ptr();
-  write(op_.layout.slot_offset(leaf.gradient_slot), &data, sizeof data);
+  if (is_launch(kind_)) note_written(tensor);
+  write_view(op_.function.leaves[index].diff_view, index, tensor, is_launch(kind_));
 }
 
 void Launcher::set_tangent(int index, const at::Tensor& tensor) {

@@ -18,8 +18,8 @@ class Launcher {
   // Numbers and dims are filled at once; views by the setters. Both references must outlive this object.
   Launcher(const Operator& op, OpKind kind, const Arguments& arguments, const Bound<int64_t>& bound);
 
-  // Memory of a leaf: its values, or its gradient. Tensors need not be contiguous, and must outlive the launch. A leaf
-  // that was given none is absent.
+  // Memory of a leaf: its values, or a view's gradient. Tensors need not be contiguous, and must outlive the launch. A
+  // leaf that was given none is absent.
   void set_primal(int leaf, const at::Tensor& tensor);
   void set_gradient(int leaf, const at::Tensor& tensor);
   void set_tangent(int leaf, const at::Tensor& tensor);

@@ -55,12 +55,13 @@ struct Wave {
 // What the threads of one row give: Note [row sums].
 class RowSums {
   // A value has a slot for each component in front of its gradient's, so `slot - component` is no other's.
-  static constexpr int kComponents = TSL_SLOT_COUNT;
+  static constexpr uint kComponents = TSL_SLOT_COUNT;
   static constexpr uint kVector = 8;
+  static constexpr uint kFit = 8192 / kComponents / kVector * kVector;  // on a stack
 
  public:
-  // Threads a row at most: few enough for a stack, and for the first cache where values are small.
-  static constexpr uint kThreads = kComponents <= 64 ? 128 : kComponents <= 512 ? 2 * kVector : kVector;
+  // Threads a row at most.
+  static constexpr uint kThreads = kFit > 128 ? 128 : kFit > 0 ? kFit : 1;
 
   TSL_INLINE void give(int slot, int component, uint thread, double amount) {
     slots_[slot - component] = slot;
@@ -68,7 +69,7 @@ class RowSums {
   }
 
   TSL_INLINE void add_up(const TslArgs& args, ulonglong block, ulonglong blocks, uint threads) {
-    for (int i = 0; i < kComponents; ++i) {
+    for (int i = 0; i < int(kComponents); ++i) {
       const int slot = slots_[i];
       if (slot == 0 || args.slots[slot] == 0) continue;  // nothing was given, or nobody wants it
       add_part(args.slots[slot], slot - i, block, blocks, sum(amounts_[i], threads));
@@ -77,6 +78,7 @@ class RowSums {
 
  private:
   static TSL_INLINE double sum(double* amounts, uint count) {
+    if (kThreads == 1) return amounts[0];
     typedef double Vector __attribute__((vector_size(kVector * sizeof(double)), may_alias));
     for (uint i = count; i % kVector != 0; ++i) amounts[i] = 0;
     Vector sums = {};
@@ -85,7 +87,7 @@ class RowSums {
   }
 
   int slots_[kComponents] = {};
-  alignas(64) double amounts_[kComponents][kThreads];
+  alignas(64) double amounts_[kComponents][kThreads];  // rows of whole vectors, or of one
 };
 
 #else

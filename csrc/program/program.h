@@ -64,7 +64,7 @@ struct Leaf {
   // Values.
   int slot = -1;  // first of the slots with the components, row-major
   int pointer_slot = -1;  // differentiable values: a device pointer to the components, or null: use the slots
-  int gradient_slot = -1;  // differentiable values: a pointer to the gradient to add to, or null: unwanted
+  int gradient_slot = -1;  // differentiable values: where the gradient is summed: Note [value gradients] in abi.h
   std::optional<double> default_float;
   std::optional<int64_t> default_int;
 };

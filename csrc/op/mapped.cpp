@@ -220,8 +220,13 @@ c10::ArrayRef<Int> sizes_of(const at::Tensor& tensor) {
     return tensor.sym_sizes();
 }
 
-bool equal(int64_t a, int64_t b) { return a == b; }
-bool equal(const c10::SymInt& a, const c10::SymInt& b) { return a.sym_eq(b).guard_bool(__FILE__, __LINE__); }
+// Note [unbacked sizes]
+//   A trace may know nothing of a size but its name. As in PyTorch such a one is taken for neither 1 nor any other size
+//   (known_equal), and where it must be one, that is left to a check as the trace runs (must_equal).
+bool known_equal(int64_t a, int64_t b) { return a == b; }
+bool known_equal(const c10::SymInt& a, const c10::SymInt& b) { return a.sym_eq(b).guard_or_false(__FILE__, __LINE__); }
+bool must_equal(int64_t a, int64_t b) { return a == b; }
+bool must_equal(const c10::SymInt& a, const c10::SymInt& b) { return a.sym_eq(b).expect_true(__FILE__, __LINE__); }
 
 }  // namespace
 
@@ -261,16 +266,19 @@ OuterShape<Int> broadcast(const Operator& op, OpKind kind, const MappedArguments
     if (sizes.size() > shape.size()) shape.insert(shape.begin(), sizes.size() - shape.size(), Int(1));
     for (size_t d = 0; d < sizes.size(); ++d) {
       Int& mine = shape[shape.size() - sizes.size() + d];
-      if (equal(mine, sizes[d]) || equal(sizes[d], Int(1))) continue;
-      if (!equal(mine, Int(1))) refuse(leaf, tensor);
-      mine = sizes[d];
+      if (known_equal(mine, sizes[d]) || known_equal(sizes[d], Int(1))) continue;
+      if (known_equal(mine, Int(1))) {
+        mine = sizes[d];
+      } else if (!must_equal(mine, sizes[d])) {
+        refuse(leaf, tensor);
+      }
     }
   }
   const auto check_exact = [&](const at::Tensor& tensor, const Leaf& leaf, const char* prefix) {
     if (!tensor.defined() || !leaf.is_output) return;
     const auto sizes = outer(tensor, leaf);
     bool same = sizes.size() == shape.size();
-    for (size_t d = 0; same && d < shape.size(); ++d) same = equal(sizes[d], shape[d]);
+    for (size_t d = 0; same && d < shape.size(); ++d) same = must_equal(sizes[d], shape[d]);
     if (same) return;
     OuterShape<Int> expected = shape;
     for (const int64_t n : arguments.element_shape(leaf)) expected.push_back(Int(n));

@@ -77,6 +77,7 @@ void MappedCall::load(int leaf, const at::Tensor& given) {
 
 void MappedCall::store(int leaf, const at::Tensor& tensor) {
   variant_.set(leaf, *element_type_of(tensor.scalar_type()), Access::Dense);
+  tensor.mutable_data_ptr();  // its own from here on: a lazy clone shares its memory until it is written
   stored_.emplace_back(leaf, tensor);
 }
 

@@ -50,25 +50,49 @@ Results forward(const Operator& op, const MappedArguments& arguments, const Oute
   return results;
 }
 
+// Whether some memory is certainly both's. Where that is too hard to say they are taken for interleaved.
+bool share_memory(const at::Tensor& a, const at::Tensor& b) {
+  if (!may_overlap(a, b)) return false;
+  return at::get_overlap_status(a, b) != at::MemOverlapStatus::TooHard || a.const_data_ptr() == b.const_data_ptr();
+}
+
+// What is given to be written must have room for every element of every output.
+void check_given(const Operator& op, const MappedArguments& arguments) {
+  const auto& leaves = op.function.leaves;
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    const at::Tensor& given = arguments.tensors[op.outputs[i]];
+    const std::string& name = leaves[op.outputs[i]].name;
+    TORCH_CHECK(at::has_internal_overlap(given) != at::MemOverlap::Yes, op.qualified(OpKind::Launch), ": expected ",
+                name, " to have memory of its own for each element, but it is expanded, with strides ",
+                given.strides());
+    for (size_t k = 0; k < i; ++k) {
+      TORCH_CHECK(!share_memory(given, arguments.tensors[op.outputs[k]]), op.qualified(OpKind::Launch), ": expected ",
+                  leaves[op.outputs[k]].name, " and ", name, " to be tensors apart, but they share memory");
+    }
+  }
+}
+
 // A given tensor may be written in place unless its elements lie otherwise than a new one's, or are still to be read
-// as other elements of an argument.
+// as other elements of an argument: one with elements of another rank has them elsewhere even in the same memory.
 bool can_be_written(const Operator& op, const MappedArguments& arguments, size_t output) {
+  const auto& leaves = op.function.leaves;
   const at::Tensor& tensor = arguments.tensors[output];
-  if (!tensor.is_contiguous()) return false;
+  if (!tensor.is_contiguous() || tensor.is_neg()) return false;
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     const at::Tensor& other = arguments.tensors[i];
     if (i == output || !other.defined() || !may_overlap(tensor, other)) continue;
-    if (op.function.leaves[i].is_output || at::get_overlap_status(tensor, other) != at::MemOverlapStatus::Full)
+    if (leaves[i].is_output || leaves[i].element.shape.size() != leaves[output].element.shape.size() ||
+        at::get_overlap_status(tensor, other) != at::MemOverlapStatus::Full)
       return false;
   }
   return true;
 }
 
 void forward_into(const Operator& op, const MappedArguments& arguments, const OuterShape<int64_t>& shape) {
+  check_given(op, arguments);
   Results outputs;
   for (const int output : op.outputs) {
     const at::Tensor& given = arguments.tensors[output];
-    at::assert_no_internal_overlap(given);
     outputs.push_back(can_be_written(op, arguments, output) ? given : at::empty(given.sizes(), given.options()));
   }
   compute(op, OpKind::Launch, arguments, shape, outputs);

@@ -1,0 +1,95 @@
+"""Functions where memory is shared, sizes are unknown and modes are on: what a review of their run-time found."""
+
+import functools
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch._dynamo.config
+
+import torch_slang
+
+SOURCE = """
+[Differentiable] float product(float x, float y) { return x * y; }
+float weighed_square(float3 x, float y) { return dot(x, x) * y; }
+[Differentiable] void both(float x, float y, out float a, out float b) { a = x * y; b = x + y; }
+"""
+
+
+@functools.cache
+def functions() -> torch_slang.Module:
+    return torch_slang.load(source=SOURCE, name="function_review.slang", namespace="function_review")
+
+
+def test_a_result_in_an_arguments_memory_is_read_before_it_is_written(device: torch.device) -> None:
+    x, y = torch.rand(3, 3, device=device), torch.rand(3, 3, device=device)
+    expected = (x * x).sum(-1) * y
+    functions().weighed_square(x, y, _result=x)  # an element of x is a whole row, one of the result is not
+    torch.testing.assert_close(x, expected)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_results_must_not_share_memory(shift: int, device: torch.device) -> None:
+    memory = torch.zeros(5, device=device)
+    a, b = memory[:4], memory[shift : 4 + shift]
+    with pytest.raises(RuntimeError, match=r"both_out: expected a and b to be tensors apart, but they share memory"):
+        functions().both(torch.ones(4, device=device), 2.0, _result=(a, b))
+    assert memory.tolist() == [0, 0, 0, 0, 0]
+    every_other = torch.zeros(8, device=device)[::2]
+    with pytest.raises(RuntimeError, match="a and b"):
+        functions().both(torch.ones(4, device=device), 2.0, _result=(every_other, every_other[:]))
+
+
+def test_results_may_lie_between_each_other(device: torch.device) -> None:
+    memory = torch.zeros(4, 2, device=device)
+    x = torch.arange(4.0, device=device)
+    functions().both(x, 3.0, _result=(memory[:, 0], memory[:, 1]))
+    torch.testing.assert_close(memory, torch.stack([3 * x, x + 3], -1))
+
+
+def test_an_expanded_result_is_refused_by_name(device: torch.device) -> None:
+    with pytest.raises(RuntimeError, match=r"product_out: expected result to have memory of its own.*strides \[0\]"):
+        functions().product(torch.ones(3, device=device), 2.0, _result=torch.empty(1, device=device).expand(3))
+
+
+def test_a_result_given_as_a_lazy_clone_leaves_the_original_alone(device: torch.device) -> None:
+    original = torch.full((4,), 5.0, device=device)
+    clone = torch._lazy_clone(original)
+    functions().product(torch.ones(4, device=device), 2.0, _result=clone)
+    assert clone.tolist() == [2, 2, 2, 2]
+    assert original.tolist() == [5, 5, 5, 5]
+
+
+@pytest.fixture
+def unknown_sizes() -> Iterator[None]:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        yield
+
+
+@pytest.mark.usefixtures("unknown_sizes")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_sizes_that_a_trace_does_not_know(backend: str) -> None:
+    product = functions().product
+
+    def of_positive(x: torch.Tensor) -> torch.Tensor:
+        chosen = x[x > 0]
+        return product(product(chosen, 2.0), chosen[None] + 1)
+
+    compiled = torch.compile(of_positive, backend=backend, fullgraph=True)
+    for count in (3, 8):
+        x = torch.randn(count)
+        torch.testing.assert_close(compiled(x), of_positive(x))
+
+
+@pytest.mark.usefixtures("unknown_sizes")
+def test_unknown_sizes_are_checked_as_the_trace_runs() -> None:
+    product = functions().product
+
+    def of_positive(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = product(x[x > 0], y[y > 0])
+        return result
+
+    mixed = torch.compile(of_positive, backend="aot_eager", fullgraph=True)
+    assert mixed(torch.ones(3), torch.full((3,), 2.0)).tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError):
+        mixed(torch.ones(3), torch.ones(2))

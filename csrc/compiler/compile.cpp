@@ -50,7 +50,12 @@ class Compilation {
     if (module == nullptr) throw_compile_error("torch_slang: ", request_.path, " does not compile\n", diagnostics);
     program.warnings = diagnostics;
     shader_parameters_ = shader_parameters(module);
-    for (DescribedFunction& one : describe_module(session_.slang(), module, request_.path)) {
+    const auto source_of = [&](const std::string& path) {
+      if (path == request_.path && request_.source) return *request_.source;
+      const auto found = session_.files().contents().find(path);
+      return found == session_.files().contents().end() ? std::string() : found->second;
+    };
+    for (DescribedFunction& one : describe_module(session_.slang(), module, request_.path, source_of)) {
       if (one.host) {
         one.host->function = std::move(one.function);
         program.host_functions.push_back(*std::move(one.host));
@@ -67,8 +72,8 @@ class Compilation {
     return extent == Extent::AllTypes ? all_instantiations(program.functions) : usual_instantiations(program.functions);
   }
 
-  // One copy of the user's module with all wrappers behind it; if that does not compile, one for each half of them, and so
-  // on, so that a wrapper that fails spoils no other.
+  // One copy of the user's module with all wrappers behind it; if that does not compile, one for each half of them, and
+  // so on, so that a wrapper that fails spoils no other.
   void add_texts(Program& program, const std::vector<Instantiation>& wanted) {
     progress_("the generated kernels");
     std::vector<Loaded> modules;
@@ -138,6 +143,12 @@ class Compilation {
     try {
       if (!emitted.empty()) {
         shape_device_text(emitted, text);
+        if (!described(instantiation.function).function.is_kernel && depends_on_threads(text)) {
+          text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
+                                " is applied to each element by itself, but it asks for thread indices, group-shared "
+                                "memory, barriers or wave operations; make it a [CudaKernel]");
+          return text;
+        }
         text.file_scope = with_headers(text.file_scope, header_folders(), session_.files());
         return text;
       }

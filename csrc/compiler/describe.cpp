@@ -3,12 +3,15 @@
 #include <c10/util/StringUtil.h>
 
 #include <cctype>
+#include <map>
 #include <set>
 
 #include "compiler/attributes.h"
 #include "compiler/com.h"
+#include "compiler/default_values.h"
 #include "compiler/flatten.h"
 #include "compiler/host_signature.h"
+#include "compiler/library.h"
 #include "compiler/types.h"
 
 namespace torch_slang {
@@ -41,13 +44,17 @@ std::string declared_name(DeclReflection* declaration) {
   return name == nullptr ? "" : name;
 }
 
+using SourceOf = std::function<std::string(const std::string&)>;
+
 class ModuleDescriber {
  public:
-  ModuleDescriber(slang::ISession* session, slang::ShaderReflection* layout, std::string file)
-      : session_(session), layout_(layout), file_(std::move(file)) {}
+  ModuleDescriber(slang::ISession* session, slang::ShaderReflection* layout, std::string file,
+                  const SourceOf& source_of)
+      : session_(session), layout_(layout), file_(std::move(file)), source_of_(source_of) {}
 
   std::vector<DescribedFunction> all(DeclReflection* module) {
     for (DeclReflection* child : module->getChildren()) walk(child, child, {});
+    refuse_inheritance();
     leave_out_hidden_methods();
     refuse_overloads();
     return std::move(found_);
@@ -117,8 +124,9 @@ class ModuleDescriber {
     }
     const bool differentiable = link_derivatives(function, reflection);
     const TypeReader types = read_generics(described, scope);
+    const std::vector<std::string> defaults = default_texts_of(function, reflection);
     if (!function.is_kernel) {
-      describe_mapped_function(function, described.call, reflection, scope.owner, types, differentiable);
+      describe_mapped_function(function, described.call, reflection, scope.owner, defaults, types, differentiable);
       return;
     }
     if (name_of(reflection->getReturnType()) != "void") {
@@ -127,11 +135,22 @@ class ModuleDescriber {
     }
     for (unsigned i = 0; i < reflection->getParameterCount(); ++i) {
       VariableReflection* variable = reflection->getParameterByIndex(i);
-      add_parameter(function, variable, types, differentiable);
+      add_parameter(function, variable, defaults[i], types, differentiable);
       TypeReflection* type = variable->getType();
       described.paired.push_back(types.viewed(type) == nullptr && variable->findModifier(Modifier::NoDiff) == nullptr &&
                                  types.is_differentiable(type));
     }
+  }
+
+  std::vector<std::string> default_texts_of(const Function& function, FunctionReflection* reflection) const {
+    const unsigned count = reflection->getParameterCount();
+    std::vector<std::string> texts;
+    for (unsigned i = 0; i < count && texts.empty(); ++i) {
+      if (reflection->getParameterByIndex(i)->hasDefaultValue())
+        texts = default_texts(source_of_(function.file), function.line, reflection->getName());
+    }
+    if (texts.size() != count) texts.assign(count, "");
+    return texts;
   }
 
   static void read_attributes(Function& function, FunctionReflection* reflection) {
@@ -226,6 +245,46 @@ class ModuleDescriber {
     return ordered;
   }
 
+  // Reflection leaves out the fields that a struct has from another one.
+  void refuse_inheritance() {
+    std::vector<TypeReflection*> structs;
+    for (SlangInt i = 0; i < session_->getLoadedModuleCount(); ++i) {
+      slang::IModule* module = session_->getLoadedModule(i);
+      if (std::string_view(module->getName()) != kLibraryModule) add_structs(module->getModuleReflection(), structs);
+    }
+    std::map<std::string, std::string> bases;
+    for (TypeReflection* type : structs) {
+      for (TypeReflection* other : structs) {
+        if (name_of(type) != name_of(other) && conforms(layout_, type, other)) bases[name_of(type)] = name_of(other);
+      }
+    }
+    if (bases.empty()) return;
+    for (DescribedFunction& one : found_) {
+      for (const auto* trees : {&one.function.parameters, &one.function.results}) {
+        for (const Parameter& tree : *trees) refuse_inheriting(tree, bases, one.function.refusal);
+      }
+    }
+  }
+
+  static void add_structs(DeclReflection* parent, std::vector<TypeReflection*>& structs) {
+    if (parent == nullptr) return;
+    for (DeclReflection* child : parent->getChildren()) {
+      const bool is_struct = child->getKind() == DeclReflection::Kind::Struct;
+      if (is_struct && child->getType() != nullptr) structs.push_back(child->getType());
+      if (is_struct || child->getKind() == DeclReflection::Kind::Namespace) add_structs(child, structs);
+    }
+  }
+
+  static void refuse_inheriting(const Parameter& tree, const std::map<std::string, std::string>& bases,
+                                std::string& refusal) {
+    const auto found = bases.find(tree.slang_type);
+    if (found != bases.end() && refusal.empty()) {
+      refusal = c10::str(tree.name, " is a ", tree.slang_type, ", which inherits from the struct ", found->second,
+                         ": Slang does not show inherited fields, so make that a field");
+    }
+    for (const Parameter& field : tree.fields) refuse_inheriting(field, bases, refusal);
+  }
+
   // A function or kernel goes before the method of a struct that would have its name.
   void leave_out_hidden_methods() {
     std::set<std::string> taken;
@@ -252,6 +311,7 @@ class ModuleDescriber {
   slang::ISession* session_;
   slang::ShaderReflection* layout_;
   std::string file_;
+  const SourceOf& source_of_;
   std::vector<DescribedFunction> found_;
   std::set<size_t> methods_;  // indices into found_
 };
@@ -259,11 +319,11 @@ class ModuleDescriber {
 }  // namespace
 
 std::vector<DescribedFunction> describe_module(slang::ISession* session, slang::IModule* module,
-                                               const std::string& file) {
+                                               const std::string& file, const SourceOf& source_of) {
   Com<ISlangBlob> diagnostics;
   slang::ShaderReflection* layout = module->getLayout(0, diagnostics.out());
   TORCH_CHECK(layout != nullptr, "torch-slangc: no reflection of ", file, "\n", text_of(diagnostics.get()));
-  return ModuleDescriber(session, layout, file).all(module->getModuleReflection());
+  return ModuleDescriber(session, layout, file, source_of).all(module->getModuleReflection());
 }
 
 std::vector<std::string> shader_parameters(slang::IModule* module) {

@@ -3,6 +3,7 @@
 
 #include <slang.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +21,10 @@ struct DescribedFunction {
   std::optional<HostFunction> host;  // of a [TorchEntryPoint] function: its result; `function` is to be put into it
 };
 
+// `source_of`: the text of the file with a path.
 std::vector<DescribedFunction> describe_module(slang::ISession* session, slang::IModule* module,
-                                               const std::string& file);
+                                               const std::string& file,
+                                               const std::function<std::string(const std::string&)>& source_of);
 
 // Names of the module's global shader parameters (uniforms, buffers), which no operator can have.
 std::vector<std::string> shader_parameters(slang::IModule* module);

@@ -198,4 +198,14 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   find_meetings(text.file_scope, text);
 }
 
+bool depends_on_threads(const DeviceText& text) {
+  if (text.barriers || text.waves) return true;
+  for (const Token& token : split_tokens(text.body)) {
+    for (const char* name : {"threadIdx", "blockIdx", "blockDim", "gridDim"}) {
+      if (token.kind == TokenKind::Identifier && token.text == name) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace torch_slang

@@ -15,4 +15,7 @@ struct UnsupportedGlobal {
 // Throws UnsupportedGlobal. Fills file_scope, body, files, barriers and waves from the whole text that Slang emitted for one entry point.
 void shape_device_text(const std::string& emitted, DeviceText& text);
 
+// Whether the text, filled before, does what depends on the thread that runs it, or on other threads.
+bool depends_on_threads(const DeviceText& text);
+
 }  // namespace torch_slang

@@ -1,6 +1,7 @@
 #include "compiler/flatten.h"
 
 #include "compiler/attributes.h"
+#include "compiler/default_values.h"
 
 namespace torch_slang {
 namespace {
@@ -24,7 +25,8 @@ class Flattener {
   Flattener(Function& function, const TypeReader& types, bool differentiable_function)
       : function_(function), types_(types), differentiable_function_(differentiable_function) {}
 
-  Parameter top_level(VariableReflection* variable) {
+  Parameter top_level(VariableReflection* variable, const std::string& default_text) {
+    default_text_ = default_text;
     const std::string name = variable->getName();
     TypeReflection* type = variable->getType();
     refuse_out(variable, name, type);
@@ -162,7 +164,7 @@ class Flattener {
       leaf.pointer_slot = function_.slot_count++;
       leaf.gradient_slot = function_.slot_count++;
     }
-    read_default(item.variable, leaf);
+    read_default(item.variable, default_text_, leaf);
     return keep_leaf(function_, std::move(leaf));
   }
 
@@ -177,35 +179,25 @@ class Flattener {
   Function& function_;
   const TypeReader& types_;
   bool differentiable_function_;
+  std::string default_text_;
 };
 
 }  // namespace
 
-void read_default(VariableReflection* variable, Leaf& leaf) {
-  if (!variable->hasDefaultValue()) return;
-  int64_t whole = 0;
-  float number = 0;
-  if (SLANG_SUCCEEDED(variable->getDefaultValueInt(&whole))) {
-    leaf.default_int = whole;
-  } else if (SLANG_SUCCEEDED(variable->getDefaultValueFloat(&number))) {
-    leaf.default_float = number;
-  }
-}
-
 int keep_leaf(Function& function, Leaf leaf) {
   for (const Leaf& other : function.leaves) {
     if (other.name == leaf.name) {
-      refuse("the parameters ", other.path, " and ", leaf.path, " would both be the argument ", leaf.name,
-             " of the operator; rename one");
+      refuse("what is ", other.path, " and ", leaf.path, " in the function would both be ", leaf.name,
+             " in the operator; rename one");
     }
   }
   function.leaves.push_back(std::move(leaf));
   return static_cast<int>(function.leaves.size()) - 1;
 }
 
-void add_parameter(Function& function, VariableReflection* variable, const TypeReader& types,
-                   bool differentiable_function) {
-  function.parameters.push_back(Flattener(function, types, differentiable_function).top_level(variable));
+void add_parameter(Function& function, VariableReflection* variable, const std::string& default_text,
+                   const TypeReader& types, bool differentiable_function) {
+  function.parameters.push_back(Flattener(function, types, differentiable_function).top_level(variable, default_text));
 }
 
 }  // namespace torch_slang

@@ -24,10 +24,10 @@ template <class... Parts>
 
 // The index of the leaf among the function's. Throws Refusal if its name is taken.
 int keep_leaf(Function& function, Leaf leaf);
-void read_default(slang::VariableReflection* variable, Leaf& leaf);
 
-// Throws Refusal, naming the parameter and what is wrong with it.
-void add_parameter(Function& function, slang::VariableReflection* variable, const TypeReader& types,
-                   bool differentiable_function);
+// `default_text`: of the parameter's default value, as in default_values.h. Throws Refusal, naming the parameter and
+// what is wrong with it.
+void add_parameter(Function& function, slang::VariableReflection* variable, const std::string& default_text,
+                   const TypeReader& types, bool differentiable_function);
 
 }  // namespace torch_slang

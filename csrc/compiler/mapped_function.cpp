@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/attributes.h"
+#include "compiler/default_values.h"
 #include "compiler/flatten.h"
 
 namespace torch_slang {
@@ -35,6 +36,7 @@ class MappedFlattener {
     std::string name;      // "cfg_gain"
     std::string path;      // "cfg.gain"
     VariableReflection* defaulted = nullptr;  // the parameter, whose default the leaf may have
+    std::string default_text = {};
   };
 
   // `differentiable`: its surroundings are (the function, or the struct that the field is in), and it is not no_diff.
@@ -93,7 +95,7 @@ class MappedFlattener {
     leaf.primal_view = function_.view_count++;
     if (differentiable) leaf.diff_view = function_.view_count++;
     if (!is_output_) add_slots(leaf);
-    if (item.defaulted != nullptr) read_default(item.defaulted, leaf);
+    if (item.defaulted != nullptr) read_default(item.defaulted, item.default_text, leaf);
     return keep_leaf(function_, std::move(leaf));
   }
 
@@ -131,10 +133,11 @@ class MappedDescriber {
   MappedDescriber(Function& function, MappedCall& call, const TypeReader& types, bool differentiable)
       : function_(function), call_(call), types_(types), differentiable_(differentiable) {}
 
-  void describe(FunctionReflection* reflection, TypeReflection* owner) {
+  void describe(FunctionReflection* reflection, TypeReflection* owner, const std::vector<std::string>& default_texts) {
     if (owner != nullptr) add_this(reflection, owner);
     const auto first = call_.parameters.size();
-    for (unsigned i = 0; i < reflection->getParameterCount(); ++i) add_input(reflection->getParameterByIndex(i), i);
+    for (unsigned i = 0; i < reflection->getParameterCount(); ++i)
+      add_input(reflection->getParameterByIndex(i), default_texts[i]);
     add_returned(reflection);
     if (first > 0) add_result(owner, "this", call_.parameters.front());
     for (unsigned i = 0; i < reflection->getParameterCount(); ++i)
@@ -159,17 +162,17 @@ class MappedDescriber {
     call_.parameters.push_back(std::move(value));
   }
 
-  void add_input(VariableReflection* variable, unsigned index) {
-    const std::string name = variable->getName() == nullptr ? "" : variable->getName();
-    if (name.empty()) refuse("its parameter ", index + 1, " has no name");
+  void add_input(VariableReflection* variable, const std::string& default_text) {
+    const std::string name = variable->getName();
     PassedValue value;
     value.type = name_of(variable->getType());
     value.passing = passing_of(variable);
     value.paired = differentiable_ && !has(variable, Modifier::NoDiff) && types_.is_differentiable(variable->getType());
     if (value.passing != Passing::Out) {
       value.input = static_cast<int>(function_.parameters.size());
-      function_.parameters.push_back(MappedFlattener(function_, types_, false)
-                                         .flatten({variable->getType(), name, name, name, variable}, value.paired));
+      function_.parameters.push_back(
+          MappedFlattener(function_, types_, false)
+              .flatten({variable->getType(), name, name, name, variable, default_text}, value.paired));
     }
     call_.parameters.push_back(std::move(value));
   }
@@ -244,8 +247,9 @@ class MappedDescriber {
 }  // namespace
 
 void describe_mapped_function(Function& function, MappedCall& call, FunctionReflection* reflection,
-                              TypeReflection* owner, const TypeReader& types, bool differentiable) {
-  MappedDescriber(function, call, types, differentiable).describe(reflection, owner);
+                              TypeReflection* owner, const std::vector<std::string>& default_texts,
+                              const TypeReader& types, bool differentiable) {
+  MappedDescriber(function, call, types, differentiable).describe(reflection, owner, default_texts);
 }
 
 }  // namespace torch_slang

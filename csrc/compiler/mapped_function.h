@@ -33,9 +33,10 @@ struct MappedCall {
   PassedValue returned;                        // result -1: void
 };
 
-// Fills the function's parameters, results and leaves, and what the call needs but its name and generic arguments. `owner`:
-// of a method its struct, else null. Throws Refusal, naming the parameter and what is wrong with it.
+// Fills the function's parameters, results and leaves, and what the call needs but its name and generic arguments.
+// `owner`: of a method its struct, else null. Throws Refusal, naming the parameter and what is wrong with it.
 void describe_mapped_function(Function& function, MappedCall& call, slang::FunctionReflection* reflection,
-                              slang::TypeReflection* owner, const TypeReader& types, bool differentiable);
+                              slang::TypeReflection* owner, const std::vector<std::string>& default_texts,
+                              const TypeReader& types, bool differentiable);
 
 }  // namespace torch_slang

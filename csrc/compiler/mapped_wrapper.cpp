@@ -21,8 +21,8 @@ namespace {
 //     out, without           nothing                                           the same
 //     inout, without         in: the value                                     the same
 //   "without": no_diff, or of a type without a derivative. Behind them bwd_diff takes the differential of the returned
-//   value, if that has one; fwd_diff returns a DifferentialPair. A struct's Differential has those of its fields that have
-//   a derivative, under their names.
+//   value, if that has one; fwd_diff returns a DifferentialPair. A struct's Differential has those of its fields that
+//   have a derivative, under their names.
 class MappedWriter {
  public:
   MappedWriter(const Function& function, const MappedCall& call, const Instantiation& instantiation)

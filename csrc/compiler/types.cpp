@@ -43,20 +43,26 @@ bool is_number(const std::string& text) {
   return !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
+// A uint that is a size is converted.
+std::string without_conversion(const std::string& size) {
+  constexpr std::string_view kHead = "int(";
+  return size.starts_with(kHead) ? size.substr(kHead.size(), size.size() - kHead.size() - 1) : size;
+}
+
 // Note [sizes as text]
-//   Asked for the size of an array over a generic value, Slang throws an exception of its own. Where a function has such
-//   values, sizes are read from the type's name: "float[N]", "vector<float,N>", "matrix<float,N,3>".
+//   Asked for the size of an array over a generic value, Slang throws an exception of its own. Where a function has
+//   such values, sizes are read from the type's name: "float[N]", "vector<float,N>", "matrix<float,N,3>", "float[int(M)]".
 std::vector<std::string> size_texts(slang::TypeReflection* type) {
   const std::string name = name_of(type);
   if (type->getKind() == Kind::Array) {
     const size_t open = name.rfind('[');
-    return {name.substr(open + 1, name.size() - open - 2)};
+    return {without_conversion(name.substr(open + 1, name.size() - open - 2))};
   }
   std::vector<std::string> texts(type->getKind() == Kind::Matrix ? 2 : 1);
   size_t end = name.size() - 1;
   for (size_t i = texts.size(); i-- > 0;) {
     const size_t comma = name.rfind(',', end - 1);
-    texts[i] = name.substr(comma + 1, end - comma - 1);
+    texts[i] = without_conversion(name.substr(comma + 1, end - comma - 1));
     end = comma;
   }
   return texts;

@@ -50,9 +50,8 @@ std::shared_ptr<const Program> load_program(const CompileRequest& request) {
   cache::count_run(cache::Compiler::Slang);
   auto program = std::make_shared<const Program>(compile(request));
   // What kept a text from being compiled may not last: a time-out, a kill.
-  const bool complete =
-      program->host_text.error.empty() &&
-      std::all_of(program->texts.begin(), program->texts.end(), [](const DeviceText& t) { return t.error.empty(); });
+  const bool complete = program->host_text.error.empty() && std::all_of(program->texts.begin(), program->texts.end(),
+                                                                        [](const DeviceText& t) { return !t.died; });
   if (complete) cache::write(cache::Kind::Program, key, to_json(*program));
   return program;
 }

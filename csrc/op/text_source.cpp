@@ -9,6 +9,11 @@
 #include "program/instantiations.h"
 
 namespace torch_slang {
+namespace {
+
+constexpr size_t kManyTexts = 64;  // some three seconds of the compiler's
+
+}  // namespace
 
 TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> program)
     : request_(std::move(request)), program_(std::move(program)) {
@@ -34,9 +39,9 @@ const DeviceText* TextSource::find(const Instantiation& wanted) const {
   return found == texts_.end() ? nullptr : &found->second;
 }
 
-// Of a plain function that is used at all a backward is likely to be wanted too, and so are its module's others: one run of
-// the compiler costs less than one for each. The list depends on the module and `wanted` alone, as far as it can: the disk
-// cache knows a run by its list.
+// Of a plain function that is used at all a backward is likely to be wanted too, and so are its module's others: one run
+// of the compiler costs less than one for each, unless there are very many. The list depends on the module and `wanted`
+// alone, as far as it can: the disk cache knows a run by its list.
 std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) const {
   const auto function = std::find_if(program_->functions.begin(), program_->functions.end(),
                                      [&](const Function& one) { return one.name == wanted.function; });
@@ -48,7 +53,9 @@ std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) c
     if (find(one) == nullptr && listed.emplace(one.function, one.direction, one.types, one.sizes).second)
       list.push_back(one);
   };
-  for (const Instantiation& one : plain_instantiations(program_->functions)) add(one);
+  for (const Instantiation& one : plain_instantiations(program_->functions)) {
+    if (list.size() < kManyTexts) add(one);
+  }
   Instantiation both = wanted;
   both.direction = Direction::Forward;
   add(both);

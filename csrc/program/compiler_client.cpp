@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 
@@ -60,6 +61,8 @@ struct Answer {
   std::optional<Program> program;
   std::string failure;  // else: the message for the user
   bool died = false;    // the compiler crashed, hung or was killed: the source may be innocent
+  bool timed_out = false;
+  std::string at;  // what it was at when it died
 };
 
 Answer ask(const CompileRequest& request, Extent extent) {
@@ -82,6 +85,8 @@ Answer ask(const CompileRequest& request, Extent extent) {
     answer.failure = report.text;
   } else {
     answer.died = result.signal != 0 || result.timed_out;
+    answer.timed_out = result.timed_out;
+    answer.at = report.at;
     answer.failure = "torch_slang: the Slang compiler " + result.how_it_ended() + " while compiling " +
                      (report.at.empty() ? "" : report.at + " in ") + request.path;
     if (!report.text.empty()) answer.failure += "\n" + report.text;
@@ -95,26 +100,60 @@ Program program_or_throw(Answer answer) {
 }
 
 // Note [one crash costs one kernel]
-//   When the compiler dies over a request with several texts, each is asked for on its own: those that compile are kept,
-//   the others carry what happened as their error.
-Program compile_one_by_one(const CompileRequest& request) {
-  Program program = program_or_throw(ask(request, Extent::DescribeOnly));
-  const auto wanted = request.instantiations.empty() ? usual_instantiations(program.functions) : request.instantiations;
-  for (const Instantiation& one : wanted) {
-    CompileRequest alone = request;
-    alone.instantiations = {one};
-    Answer answer = ask(alone, Extent::Texts);
-    if (answer.program && answer.program->texts.size() == 1) {
-      program.texts.push_back(std::move(answer.program->texts.front()));
-      continue;
+//   A compiler that dies over several texts has said which one it was at. The others are asked for without it, and it
+//   then alone, unless it took too long: what dies again carries as its error what happened. If it was at none of them,
+//   each half is asked for.
+class Rescue {
+ public:
+  Rescue(CompileRequest request, std::vector<DeviceText>& texts) : request_(std::move(request)), texts_(texts) {}
+
+  // `answer`: what asking for `wanted` has come to.
+  void after(Answer answer, std::vector<Instantiation> wanted) {
+    if (answer.program && answer.program->texts.size() == wanted.size()) {
+      for (DeviceText& text : answer.program->texts) texts_.push_back(std::move(text));
+      return;
     }
+    if (wanted.size() == 1) return fail(wanted.front(), answer);
+    const auto culprit = std::find_if(wanted.begin(), wanted.end(), [&](const Instantiation& one) {
+      return answer.died && describe_instantiation(one) == answer.at;
+    });
+    if (culprit == wanted.end()) {
+      const auto middle = wanted.begin() + static_cast<std::ptrdiff_t>(wanted.size() / 2);
+      add({wanted.begin(), middle});
+      return add({middle, wanted.end()});
+    }
+    const Instantiation one = *culprit;
+    wanted.erase(culprit);
+    add(std::move(wanted));
+    if (answer.timed_out) return fail(one, answer);
+    add({one});
+  }
+
+ private:
+  void add(std::vector<Instantiation> wanted) {
+    request_.instantiations = wanted;
+    after(ask(request_, Extent::Texts), std::move(wanted));
+  }
+
+  void fail(const Instantiation& one, const Answer& answer) {
     DeviceText failed;
     failed.function = one.function;
     failed.direction = one.direction;
     failed.types = one.types;
+    failed.sizes = one.sizes;
     failed.error = answer.failure;
-    program.texts.push_back(std::move(failed));
+    failed.died = answer.died;
+    texts_.push_back(std::move(failed));
   }
+
+  CompileRequest request_;
+  std::vector<DeviceText>& texts_;
+};
+
+Program compile_in_parts(const CompileRequest& request, Answer died) {
+  Program program = program_or_throw(ask(request, Extent::DescribeOnly));
+  auto wanted = request.instantiations.empty() ? usual_instantiations(program.functions) : request.instantiations;
+  if (!wanted.empty()) Rescue(request, program.texts).after(std::move(died), std::move(wanted));
   if (request.instantiations.empty() && !program.host_functions.empty()) {
     CompileRequest alone = request;
     alone.host_text_alone = true;
@@ -150,7 +189,7 @@ std::string compiler_path() {
 Program compile(const CompileRequest& request) {
   CompileTimer timer(request.path, "device text");
   Answer answer = ask(request, Extent::Texts);
-  if (answer.died && request.instantiations.size() != 1) return compile_one_by_one(request);
+  if (answer.died && request.instantiations.size() != 1) return compile_in_parts(request, std::move(answer));
   return program_or_throw(std::move(answer));
 }
 

@@ -110,6 +110,7 @@ void fields(V& v, DeviceText& t) {
   v("waves", t.waves);
   v("files", t.files);
   v("error", t.error);
+  v("died", t.died);
 }
 
 template <class V>

@@ -146,6 +146,7 @@ struct DeviceText {
   std::vector<std::string>
       files;  // that TSL_AT(file, line) in `body` names by index: where the user's statements stand
   std::string error;  // not empty: this instantiation does not compile (Slang's diagnostics)
+  bool died = false;  // the error is of a compiler that crashed or was stopped: another time it may not
 };
 
 // Files that went into a Program, so that a cached one can be checked without starting a compiler.

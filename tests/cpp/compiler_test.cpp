@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "compile_source.h"
 #include "compiler/compile.h"
 #include "compiler/device_text.h"
 #include "compiler/session.h"
@@ -20,47 +21,6 @@
 using namespace torch_slang;
 
 namespace {
-
-const std::string kPath = "/nowhere/kernels.slang";
-
-CompileRequest request_for(const std::string& source) {
-  CompileRequest request;
-  request.path = kPath;
-  request.source = source;
-  return request;
-}
-
-Program run_compiler(const CompileRequest& request, Extent extent) {
-  Session session(request);
-  return compile_request(session, request, extent, [](const std::string&) {});
-}
-
-Program describe(const std::string& source) { return run_compiler(request_for(source), Extent::DescribeOnly); }
-Program compile_texts(const CompileRequest& request) { return run_compiler(request, Extent::Texts); }
-
-const Function& function_named(const Program& program, const std::string& name) {
-  const auto found = std::find_if(program.functions.begin(), program.functions.end(),
-                                  [&](const Function& function) { return function.name == name; });
-  BOOST_REQUIRE_MESSAGE(found != program.functions.end(), "no function " << name);
-  return *found;
-}
-
-const Leaf& leaf_named(const Function& function, const std::string& name) {
-  const auto found =
-      std::find_if(function.leaves.begin(), function.leaves.end(), [&](const Leaf& leaf) { return leaf.name == name; });
-  BOOST_REQUIRE_MESSAGE(found != function.leaves.end(), "no leaf " << name);
-  return *found;
-}
-
-const DeviceText& text_of(const Program& program, const std::string& function, Direction direction) {
-  const auto found = std::find_if(program.texts.begin(), program.texts.end(), [&](const DeviceText& text) {
-    return text.function == function && text.direction == direction;
-  });
-  BOOST_REQUIRE_MESSAGE(found != program.texts.end(), "no text of " << function);
-  return *found;
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::string message_of(const c10::Error& error) { return error.what_without_backtrace(); }
 
@@ -654,6 +614,32 @@ BOOST_AUTO_TEST_CASE(a_crash_over_one_kernel_leaves_the_others) {
   const std::string& error = text_of(program, "bad", Direction::Forward).error;
   BOOST_TEST(contains(error, "signal 11"), error);
   BOOST_TEST(contains(error, "the forward of bad"), error);
+}
+
+BOOST_AUTO_TEST_CASE(a_crash_over_one_of_many_kernels_costs_few_runs) {
+  Program described, answer;
+  for (int i = 0; i < 9; ++i) {
+    Function function;
+    function.name = i == 4 ? "bad" : "good" + std::to_string(i);
+    described.functions.push_back(function);
+    if (i == 4) continue;
+    answer.texts.emplace_back();
+    answer.texts.back().function = function.name;
+  }
+  TemporaryFolder folder;
+  const FakeCompiler fake("input=$(cat); echo run >> " + folder.file("runs") + "\ncase \"$*\" in *--describe*) echo '" +
+                          to_json(described) +
+                          "'; exit 0;; esac\n"
+                          "case \"$input\" in *'\"function\":\"good8\"'*) case \"$input\" in *bad*) ;; *) echo '" +
+                          to_json(answer) + "'; exit 0;; esac;; esac\n" +
+                          "echo '@at the forward of bad' >&2; kill -SEGV $$");
+  const Program program = torch_slang::compile(request_for(""));
+  BOOST_TEST(program.texts.size() == 9u);
+  for (const DeviceText& text : program.texts) {
+    BOOST_TEST(text.died == (text.function == "bad"));
+    BOOST_TEST(contains(text.error, "signal 11") == text.died);
+  }
+  BOOST_TEST(*read_file(folder.file("runs")) == "run\nrun\nrun\nrun\n");  // all, descriptors, the others, bad alone
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_compiler_is_named) {

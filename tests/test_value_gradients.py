@@ -118,7 +118,7 @@ CASES: dict[str, tuple[str, tuple[tuple[int, ...] | float, ...], Callable[..., T
     ),
     "many_weights": ("value_gradients", ((23,), (10, 10)), many_weights),
     "leaves_early": ("value_gradients", ((70,), (), ()), leaves_early),
-    "own_derivative": ("value_gradients", ((70,), ()), own_derivative),
+    "own_derivative": ("value_own_backward", ((70,), ()), own_derivative),
     "grid_2d": ("value_gradients", ((5, 40), (3,)), grid_2d),
     "grid_3d": ("value_gradients", ((3, 5, 9), ()), lambda x, s: x * s),
     "block_shares": ("value_meetings", ((150,), ()), shares(64)),

@@ -79,7 +79,7 @@ void Gradients::want(int leaf, const at::Tensor& target) {
   item.leaf = leaf;
   item.target = target;
   if (is_value(item)) {
-    // The kernel never sees it.
+    // Its parts are made once the launch is known, and the target gets their sum.
   } else if (!in_private_memory(item)) {
     item.memory = target.defined() ? target : at::zeros(sizes_of(item), arguments_.options(op_, leaf));
     launcher_.set_gradient(leaf, item.memory);

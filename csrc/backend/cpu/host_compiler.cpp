@@ -83,8 +83,8 @@ std::vector<std::string> host_compiler_flags(bool fast_math) {
 #else
       "-march=native",
 #endif
-      "-fPIC", "-shared", "-w", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fno-strict-aliasing",
-      "-fno-exceptions", "-fno-rtti",
+      "-fPIC", "-shared", "-w", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
+      "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti",
       // Views, and derivatives' structs of views, are copied a lot. GCC gives up taking them apart sooner than is good:
       // then loads stay whose values nobody wants, and loops that could vectorise do not. Other compilers ignore it.
       "--param=sra-max-propagations=1000",

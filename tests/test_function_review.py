@@ -40,6 +40,18 @@ def test_results_must_not_share_memory(shift: int, device: torch.device) -> None
         functions().both(torch.ones(4, device=device), 2.0, _result=(every_other, every_other[:]))
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_one_tensor_for_two_results_is_refused_beside_a_graph_too(compiled: bool) -> None:
+    both = functions().both
+
+    def call(x: torch.Tensor, result: torch.Tensor) -> None:
+        both(x, 2.0, _result=(result, result))
+
+    traced = torch.compile(call, backend="aot_eager", fullgraph=True) if compiled else call
+    with pytest.raises(RuntimeError, match="a and b to be tensors apart"):
+        traced(torch.ones(4, requires_grad=True), torch.zeros(4))
+
+
 def test_results_may_lie_between_each_other(device: torch.device) -> None:
     memory = torch.zeros(4, 2, device=device)
     x = torch.arange(4.0, device=device)

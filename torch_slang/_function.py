@@ -165,6 +165,7 @@ class Function:
             results = [computed] if isinstance(computed, Tensor) else computed
             for leaf, output, value in zip(ops.results.leaves, outputs, results, strict=True):
                 _check_like(f"{self._qualified}: expected {leaf.name}", output, value)
+            _check_apart(self._qualified, [leaf.name for leaf in ops.results.leaves], outputs)
             for output, value in zip(outputs, results, strict=True):
                 output.copy_(value)
         else:
@@ -199,6 +200,12 @@ def _check_like(expected: str, output: Tensor, result: Tensor) -> None:
             raise RuntimeError(
                 f"{expected} to have the result's {what} {getattr(result, what)}, but got {getattr(output, what)}"
             )
+
+
+def _check_apart(qualified: str, names: Sequence[str], outputs: Sequence[Tensor]) -> None:
+    for (name, output), (later, other) in itertools.combinations(zip(names, outputs, strict=True), 2):
+        if output is other:
+            raise RuntimeError(f"{qualified}: expected {name} and {later} to be tensors apart, but they share memory")
 
 
 def _accumulate(pairs: Iterable[tuple[Tensor, Tensor]]) -> None:

@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -24,11 +25,12 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: torch-slangc FILE.slang [-D NAME[=VALUE]] [-I FOLDER] [-o OUT.json] [--all-types | --list]\n"
-    "  Compiles the kernels of a Slang file to a torch_slang Program.\n"
+    "  Compiles the kernels and [TorchOp] functions of a Slang file to a torch_slang Program.\n"
     "  -D NAME[=VALUE]   define a macro\n"
     "  -I FOLDER         search imported and included files here too\n"
     "  -o OUT.json       write the Program here (default: standard output)\n"
-    "  --all-types       compile generic kernels for each type that they allow, not for float32 alone\n"
+    "  --all-types       compile functions without [TorchOp] too, and what is generic for each type that it allows,\n"
+    "                    not for float32 alone\n"
     "  --list            print the operators that the file gives, and compile nothing\n";
 
 struct Options {
@@ -99,29 +101,39 @@ Options parse(int argc, char** argv) {
 }
 
 std::string signature(const Function& function) {
-  std::string text = function.name + "(";
-  for (size_t i = 0; i < function.leaves.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + function.leaves[i].slang_type + " " + function.leaves[i].name;
+  std::string inputs, outputs;
+  for (const Leaf& leaf : function.leaves) {
+    std::string& list = leaf.is_output && !function.is_kernel ? outputs : inputs;
+    list += (list.empty() ? "" : ", ") + leaf.slang_type + " " + leaf.name;
   }
-  text += ")";
+  std::string text = function.name + "(" + inputs + ")";
+  if (!outputs.empty()) text += " -> " + outputs;
   if (function.has_backward) text += ", with backward";
   if (!function.refusal.empty()) text += ": refused, " + function.refusal;
   return text;
 }
 
-void list_kernels(const Program& program) {
+// Functions that cannot be operators are there for others to call.
+void list_operators(const Program& program) {
   for (const Function& function : program.functions) {
-    if (function.is_kernel) std::cout << signature(function) << "\n";
+    if (function.is_kernel || function.torch_op || function.refusal.empty()) std::cout << signature(function) << "\n";
   }
 }
 
-// For people a failing instantiation is an error; the library is told in the Program and decides.
+bool is_promised(const Program& program, const std::string& name) {
+  return std::any_of(program.functions.begin(), program.functions.end(), [&](const Function& function) {
+    return function.name == name && (function.is_kernel || function.torch_op);
+  });
+}
+
+// For people a failing instantiation is an error, unless it is of a function that need not be an operator; the library is
+// told in the Program and decides.
 int report_errors(const Program& program) {
   int status = 0;
   for (const DeviceText& text : program.texts) {
     if (text.error.empty()) continue;
     std::cerr << text.error << "\n";
-    status = kStatusCompileError;
+    if (is_promised(program, text.function)) status = kStatusCompileError;
   }
   if (!program.host_text.error.empty()) {
     std::cerr << "torch_slang: " << program.host_text.error << "\n";
@@ -219,7 +231,7 @@ int run(int argc, char** argv) {
   const Program program = compile_once(options.request, extent, note_progress);
   if (!program.warnings.empty()) std::cerr << program.warnings << "\n";
   if (options.list) {
-    list_kernels(program);
+    list_operators(program);
     return 0;
   }
   write_output(options.output, to_json(program));

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -105,3 +106,59 @@ def test_unknown_sizes_are_checked_as_the_trace_runs() -> None:
     assert mixed(torch.ones(3), torch.full((3,), 2.0)).tolist() == [2, 2, 2]
     with pytest.raises(RuntimeError):
         mixed(torch.ones(3), torch.ones(2))
+
+
+WRITES = """
+import torch_slang;
+[Differentiable] float product(float x, float y) { return x * y; }
+int whole(float x) { return int(x); }
+struct Parts { int whole; float rest; }
+Parts parts(float x) { return { int(x), frac(x) }; }
+[PyBindCUDA(Auto)] [CudaKernel]
+void copied([Shape("N")] [In] TensorView<float> x, [Out("N")] TensorView<float> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i < x.size(0)) y[i] = x[i];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def writes() -> Any:
+    return torch_slang.load(source=WRITES, name="review_writes", namespace="review_writes")
+
+
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("name", ["product", "copied"])
+def test_what_is_written_has_a_new_version_in_inference_mode_too(writes: Any, name: str, inference: bool) -> None:
+    w, x = torch.randn(4), torch.randn(4, requires_grad=True)
+    y, version = x * w, w._version
+    with torch.inference_mode(inference):
+        if name == "product":
+            writes.product(torch.ones(4), 2.0, _result=w)
+        else:
+            writes.copied_launch(torch.ones(4), w, block_size=4, grid_size=1)
+    assert w._version == version + 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_negated_views_are_read_and_not_written(writes: Any) -> None:
+    negated, result = torch.ones(4)._neg_view(), torch.empty(4)
+    writes.product(negated, 3.0, _result=result)
+    assert result.tolist() == [-3.0] * 4
+    writes.copied_launch(negated, result, block_size=4, grid_size=1)
+    assert result.tolist() == [-1.0] * 4
+    with pytest.raises(RuntimeError, match="expected result, which may be written, to be no negated view"):
+        writes.product(torch.ones(4), 3.0, _result=torch.empty(4)._neg_view())
+    with pytest.raises(RuntimeError, match="expected y, which may be written, to be no negated view"):
+        writes.copied_launch(torch.ones(4), torch.empty(4)._neg_view(), block_size=4, grid_size=1)
+
+
+def test_integer_results_of_what_has_no_derivative(writes: Any) -> None:
+    x = torch.tensor([1.5, -2.25], requires_grad=True)
+    assert writes.whole(x).tolist() == [1, -2]
+    result = writes.parts(x)
+    assert result.whole.tolist() == [1, -2]
+    with pytest.raises(RuntimeError, match="it has no derivative"):
+        result.rest.sum().backward()

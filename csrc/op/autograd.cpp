@@ -67,8 +67,7 @@ void call_launch(const Operator& op, OpKind kind, const c10::OperatorHandle& han
               " requires grad, but a launch op is not differentiable: ",
               op.signature(OpKind::Forward) != nullptr ? "call " + op.qualified(OpKind::Forward) + ", or " : "",
               "launch under torch.no_grad()");
-  bump_versions(handle, view);  // a launch that ends in an error may have written too
-  redispatch(handle, keys, stack);
+  redispatch(handle, keys, stack);  // by way of VersionKernel
 }
 
 // An error, but only once somebody asks for the derivative.
@@ -86,7 +85,8 @@ void call_without_derivative(const Operator& op, OpKind kind, const char* reason
   if (inputs.empty()) return;
   const auto node = make_node<ag::Error>(op.qualified(kind) + ": " + reason, ag::collect_next_edges(inputs));
   for (const auto& value : torch::jit::last(*stack, signature.results.size())) {
-    if (value.toTensor().defined()) ag::set_history(value.toTensor(), node);
+    const at::Tensor& result = value.toTensor();
+    if (result.defined() && ag::isDifferentiableType(result.scalar_type())) ag::set_history(result, node);
   }
 }
 
@@ -121,6 +121,12 @@ void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Op
 }
 
 }  // namespace
+
+void VersionKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  // Before the launch: one that ends in an error may have written too.
+  bump_versions(handle, torch::jit::last(*stack, handle.schema().arguments().size()));
+  handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+}
 
 void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto op = family_.current();

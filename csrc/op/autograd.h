@@ -19,4 +19,10 @@ class AutogradKernel final : public c10::OperatorKernel {
   const OpKind kind_;
 };
 
+// On ADInplaceOrView, of ops that mutate: their tensors get a new version where autograd itself is off (inference mode).
+class VersionKernel final : public c10::OperatorKernel {
+ public:
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+};
+
 }  // namespace torch_slang

@@ -9,7 +9,6 @@
 #include <mutex>
 
 #include "op/arguments.h"
-#include "op/mapped.h"
 #include "op/run.h"
 
 namespace torch_slang {
@@ -26,6 +25,15 @@ using EdgesPacker = dynamo::IValuePacker<std::vector<std::optional<ag::InputMeta
 // that what is saved does not depend on whether the backward is compiled yet (checkpoints compare two runs).
 at::Tensor stand_in(const at::Tensor& tensor) {
   return at::empty({1}, tensor.options()).expand_symint(tensor.sym_sizes());
+}
+
+// By leaf, as an earlier backward of these types has shown. A mapped function's inputs are all kept.
+std::vector<bool> unused_inputs(const Operator& op, c10::ArrayRef<c10::IValue> arguments) {
+  const std::vector<bool> none(op.function.leaves.size(), false);
+  if (op.is_mapped()) return none;
+  const auto [types, device] = types_and_device(op, OpKind::Forward, arguments);
+  const auto backward = op.kernels.any_backward(types, device);
+  return backward != nullptr ? backward->unused : none;
 }
 
 // Calls the backward op. `recorded`: its arguments but for the gradients; `results`: what undefined gradients are like.
@@ -65,11 +73,7 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
   saved_.resize(leaves);
   numbers_.resize(leaves);
   const auto& meaning = op_->signature(OpKind::Forward)->arguments;
-  const auto [types, device] = op_->is_mapped() ? mapped_types_and_device(*op_, OpKind::Forward, arguments)
-                                                : types_and_device(*op_, OpKind::Forward, arguments);
-  const auto known = op_->kernels.any(op_->is_mapped() ? OpKind::Forward : OpKind::Backward, types, device);
-  const std::vector<bool> none(leaves, false);
-  const std::vector<bool>& unused_inputs = known != nullptr && !known->unused.empty() ? known->unused : none;
+  const std::vector<bool> unused = unused_inputs(*op_, arguments);
   ag::edge_list edges(op_->differentiable.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     const int leaf = meaning[i].leaf;
@@ -78,7 +82,7 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
       continue;
     }
     const at::Tensor& tensor = arguments[i].toTensor();
-    saved_[leaf] = ag::SavedVariable(unused_inputs[leaf] ? stand_in(tensor) : tensor, /*is_output=*/false);
+    saved_[leaf] = ag::SavedVariable(unused[leaf] ? stand_in(tensor) : tensor, /*is_output=*/false);
     const auto at = std::find(op_->differentiable.begin(), op_->differentiable.end(), leaf);
     if (at == op_->differentiable.end() || !tensor.requires_grad()) continue;
     edges[at - op_->differentiable.begin()] = ag::impl::gradient_edge(tensor);

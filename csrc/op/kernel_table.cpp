@@ -118,13 +118,13 @@ void KernelTable::prefetch(std::shared_ptr<const Operator> op, const KernelKey& 
   });
 }
 
-std::shared_ptr<const LoadedKernel> KernelTable::any(OpKind kind, const std::vector<ElementType>& types,
-                                                     c10::Device device, const KernelKey* own) {
+std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<ElementType>& types, c10::Device device,
+                                                              const KernelKey* own) {
   Future future;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const Entry& entry : entries_) {
-      if (entry.key.kind != kind || entry.key.device != device || entry.key.types != types) continue;
+      if (entry.key.kind != OpKind::Backward || entry.key.device != device || entry.key.types != types) continue;
       if (own != nullptr && entry.key == *own) return nullptr;
       future = entry.future;
       break;
@@ -155,13 +155,12 @@ std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const 
   if (op.is_mapped()) {
     auto loaded = std::make_shared<LoadedKernel>();
     loaded->kernel = compile(op, key, known).kernel;
-    if (key.kind == OpKind::Forward) loaded->unused = unused_by_backward(op, key);
     return loaded;
   }
   // Which inputs have no memory is decided once, by the variant that was asked for first: a graph may have been recorded
   // without them, and another variant, in which the compiler did not find out, must do without them too.
   if (key.kind == OpKind::Backward) {
-    if (const auto first = any(OpKind::Backward, key.types, key.device, &key)) known.unused = first->unused;
+    if (const auto first = any_backward(key.types, key.device, &key)) known.unused = first->unused;
   }
   Compiled compiled = compile(op, key, known);
   check_written_views(op, key, *compiled.facts);

@@ -54,8 +54,7 @@ struct LoadedKernel {
   std::shared_ptr<const Kernel> kernel;
   std::vector<GradientUse> gradients;  // by leaf
   std::vector<int> scratch_outputs;  // Backward: outputs whose values the kernel reads back, so they need memory
-  // Backward, by leaf: inputs whose values the kernel never looks at. A mapped function's forward says it of its backward.
-  std::vector<bool> unused;
+  std::vector<bool> unused;          // Backward, by leaf: inputs whose values the kernel never looks at
 };
 
 // While it lives, kernels that this thread compiles for a forward have their backward compiled at the same time.
@@ -76,10 +75,10 @@ class KernelTable {
   // Starts compiling on a thread of its own unless that was done. A failure is forgotten: a later get meets it again.
   void prefetch(std::shared_ptr<const Operator> op, const KernelKey& key);
 
-  // The first kernel of this kind for these types on this device, waiting for one being compiled; null if there is none,
-  // or if it is `own`.
-  std::shared_ptr<const LoadedKernel> any(OpKind kind, const std::vector<ElementType>& types, c10::Device device,
-                                          const KernelKey* own = nullptr);
+  // The first backward kernel for these types on this device, waiting for one being compiled; null if there is none, or if
+  // it is `own`.
+  std::shared_ptr<const LoadedKernel> any_backward(const std::vector<ElementType>& types, c10::Device device,
+                                                   const KernelKey* own = nullptr);
 
  private:
   using Future = std::shared_future<std::shared_ptr<const LoadedKernel>>;

@@ -75,7 +75,7 @@ int64_t component_count(const Leaf& leaf) {
 
 Launcher::Launcher(const Operator& op, OpKind kind, const Arguments& arguments, const Bound<int64_t>& bound)
     : op_(op), kind_(kind), arguments_(arguments), bound_(bound), name_(op.qualified(kind)) {
-  if (kind == OpKind::Backward) known_backward_ = op.kernels.any(OpKind::Backward, arguments.types, arguments.device);
+  if (kind == OpKind::Backward) known_backward_ = op.kernels.any_backward(arguments.types, arguments.device);
   block_.resize(op.layout.size());
   std::memset(block_.data(), 0, block_.size());
   op.layout.write_dims(bound, block_.data());

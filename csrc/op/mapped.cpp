@@ -292,12 +292,6 @@ OuterShape<Int> broadcast(const Operator& op, OpKind kind, const MappedArguments
   return shape;
 }
 
-std::pair<std::vector<ElementType>, c10::Device> mapped_types_and_device(const Operator& op, OpKind kind,
-                                                                         c10::ArrayRef<c10::IValue> stack) {
-  MappedArguments arguments = read_mapped(op, kind, stack);
-  return {std::move(arguments.types), arguments.device};
-}
-
 template OuterShape<int64_t> broadcast(const Operator&, OpKind, const MappedArguments&);
 template OuterShape<c10::SymInt> broadcast(const Operator&, OpKind, const MappedArguments&);
 

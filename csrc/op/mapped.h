@@ -43,10 +43,6 @@ OuterShape<Int> broadcast(const Operator& op, OpKind kind, const MappedArguments
 extern template OuterShape<int64_t> broadcast(const Operator&, OpKind, const MappedArguments&);
 extern template OuterShape<c10::SymInt> broadcast(const Operator&, OpKind, const MappedArguments&);
 
-// The types that tensors decide, one for each type parameter, and the device, for what has been checked already.
-std::pair<std::vector<ElementType>, c10::Device> mapped_types_and_device(const Operator& op, OpKind kind,
-                                                                         c10::ArrayRef<c10::IValue> stack);
-
 Results run_mapped(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
 Results run_mapped_meta(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
 

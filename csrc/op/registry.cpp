@@ -67,6 +67,32 @@ class UnsupportedKernel final : public c10::OperatorKernel {
   const OpKind kind_;
 };
 
+// Of ops that mutate: PyTorch's own fallback for negated views wants what is mutated returned, and ends the process else.
+class NegativeKernel final : public c10::OperatorKernel {
+ public:
+  NegativeKernel(const RegisteredFamily& family, OpKind kind) : family_(family), kind_(kind) {}
+
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+    const auto op = family_.current();
+    const size_t count = arguments_of_call(*op, kind_, *stack).size();
+    for (size_t i = 0; i < count; ++i) {
+      c10::IValue& value = torch::jit::peek(*stack, i, count);
+      if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().is_neg()) continue;
+      const auto& argument = handle.schema().arguments()[i];
+      TORCH_CHECK(argument.alias_info() == nullptr || !argument.alias_info()->isWrite(), op->qualified(kind_),
+                  ": expected ", argument.name(), ", which may be written, to be no negated view, but it is one: pass ",
+                  "its .resolve_neg()");
+      value = value.toTensor().resolve_neg();
+    }
+    const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Negative);
+    handle.redispatchBoxed(keys & below, stack);
+  }
+
+ private:
+  const RegisteredFamily& family_;
+  const OpKind kind_;
+};
+
 struct Entry {
   RegisteredFamily family;
   // Note [pinned names]: when the last registration of a name goes, the dispatcher frees its OperatorDef and every cached
@@ -125,6 +151,12 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
       implement<UnsupportedKernel>(*library, signature->name, key, family, kind);
     }
     implement<AutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
+    if (is_launch(kind)) {
+      library->impl(signature->name.c_str(),
+                    torch::dispatch(c10::DispatchKey::ADInplaceOrView,
+                                    torch::CppFunction::makeFromBoxedFunctor(std::make_unique<VersionKernel>())));
+      implement<NegativeKernel>(*library, signature->name, c10::DispatchKey::Negative, family, kind);
+    }
   }
   return library;
 }

@@ -154,31 +154,6 @@ std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, con
   return outputs;
 }
 
-std::vector<bool> unused_by_backward(const Operator& op, const KernelKey& forward) {
-  std::vector<bool> unused(op.function.leaves.size(), false);
-  if (op.signature(OpKind::Backward) == nullptr) return unused;
-  std::string body;
-  try {
-    body = op.texts->text(op.function.name, Direction::Backward, forward.types, forward.sizes).body;
-  } catch (const c10::Error&) {  // met again by whoever asks for a gradient
-    return unused;
-  }
-  std::set<int> loaded;
-  constexpr std::string_view kCall = "tsl_input<";
-  for (size_t at = body.find(kCall); at != std::string::npos; at = body.find(kCall, at + 1)) {
-    const size_t open = body.find('(', at);
-    const size_t digit = body.find_first_of("0123456789", open);
-    const size_t other = body.find(',', open);
-    if (digit == std::string::npos || digit > other) return unused;  // not a number
-    loaded.insert(std::stoi(body.substr(digit)));
-  }
-  for (size_t i = 0; i < unused.size(); ++i) {
-    const Leaf& leaf = op.function.leaves[i];
-    unused[i] = !leaf.is_output && loaded.count(leaf.primal_view) == 0;
-  }
-  return unused;
-}
-
 ElementType summing_type(ElementType type) {
   return type == ElementType::Float16 || type == ElementType::BFloat16 ? ElementType::Float32 : type;
 }

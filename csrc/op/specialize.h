@@ -21,9 +21,6 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
 std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, const Kernel& kernel);
 
 // By leaf: what a derivative's kernel was seen to do with gradients.
-// Of a mapped function's inputs, by leaf: those whose values its backward never loads.
-std::vector<bool> unused_by_backward(const Operator& op, const KernelKey& forward);
-
 std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Kernel& kernel);
 
 // By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.

@@ -34,6 +34,18 @@ void TextSource::take(const Program& program) {
   }
 }
 
+// Texts of another state of the source would not fit the descriptors.
+void TextSource::check_same_files(const Program& program) const {
+  std::map<std::string, std::string> digests;
+  for (const SourceFile& file : program_->files) digests.emplace(file.path, file.digest);
+  for (const SourceFile& file : program.files) {
+    const auto known = digests.find(file.path);
+    if (known == digests.end() || known->second == file.digest) continue;
+    throw_compile_error(file.path, " has changed since ", request_.path,
+                        " was loaded: load that again, and call what the new module has");
+  }
+}
+
 const DeviceText* TextSource::find(const Instantiation& wanted) const {
   const auto found = texts_.find(Key{wanted.function, wanted.direction, wanted.types, wanted.sizes});
   return found == texts_.end() ? nullptr : &found->second;
@@ -72,7 +84,9 @@ const DeviceText& TextSource::text(const std::string& function, Direction direct
   if (text == nullptr) {
     CompileRequest request = request_;
     request.instantiations = to_ask_for(wanted);
-    take(*load_program(request));
+    const auto program = load_program(request);
+    check_same_files(*program);
+    take(*program);
     text = find(wanted);
   }
   if (text == nullptr) {

@@ -28,6 +28,7 @@ class TextSource {
  private:
   using Key = std::tuple<std::string, Direction, std::vector<ElementType>, std::vector<int64_t>>;
   void take(const Program& program);
+  void check_same_files(const Program& program) const;
   const DeviceText* find(const Instantiation& wanted) const;
   std::vector<Instantiation> to_ask_for(const Instantiation& wanted) const;
 

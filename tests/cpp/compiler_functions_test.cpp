@@ -450,13 +450,18 @@ BOOST_AUTO_TEST_CASE(large_arrays_are_fetched_in_loops) {
   check_contains(plain(text_of(program, "g", Direction::Forward)), {input(0, 63)});
 }
 
-BOOST_AUTO_TEST_CASE(kernels_take_enumerations) {
+BOOST_AUTO_TEST_CASE(enumerations_are_fetched_as_their_integers) {
   const Program program = compile_texts(request_for(R"slang(
 enum Kind : uint8_t { A, B }
+struct Box<T : __BuiltinFloatingPointType> { enum Mode { A, B }; T x; Mode modes[2]; }
+[TorchOp] Box<T>.Mode mode<T : __BuiltinFloatingPointType>(Box<T> box, Kind kind) { return box.modes[int(kind)]; }
 [CudaKernel] void f(TensorView<float> x, Kind kind) { x[0] = kind == Kind.B ? 1 : 0; })slang"));
   BOOST_TEST((leaf_named(function_named(program, "f"), "kind").element.type == ElementType::UInt8));
   BOOST_TEST(text_of(program, "f", Direction::Forward).error == "");
   check_contains(plain(text_of(program, "f", Direction::Forward)), {"tsl_slot<uchar>"});
+  BOOST_TEST(text_of(program, "mode", Direction::Forward).error == "");
+  check_contains(plain(text_of(program, "mode", Direction::Forward)),
+                 {input(1, 1, "int"), input(2, 0, "uchar"), output(3, 0, "int")});
 }
 
 BOOST_AUTO_TEST_CASE(what_depends_on_threads_is_no_function_of_an_element) {
@@ -578,6 +583,26 @@ float meets(float x) { return WaveActiveSum(x); })slang");
   BOOST_TEST(counted() == 0);
   source.text("sized", Direction::Backward, {}, {3});
   BOOST_TEST(counted() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(texts_are_of_the_source_that_was_loaded) {
+  TemporaryFolder folder;
+  ::setenv("TORCH_SLANG_CACHE_DIR", folder.file("cache").c_str(), 1);
+  const std::string helper = "module helper;\npublic float twice(float x) { return 2 * x; }";
+  BOOST_REQUIRE(publish_file(folder.file("helper.slang"), helper));
+  BOOST_REQUIRE(publish_file(folder.file("main.slang"), "import helper;\nT f<T : IFloat>(T x, float y) { return x; }"));
+  CompileRequest request;
+  request.path = folder.file("main.slang");
+  TextSource source(request, load_program(request));
+  source.text("f", Direction::Forward, {ElementType::Float32});
+  BOOST_REQUIRE(publish_file(folder.file("helper.slang"), helper + " // changed"));
+  source.text("f", Direction::Forward, {ElementType::Float32});
+  BOOST_CHECK_EXCEPTION(
+      source.text("f", Direction::Forward, {ElementType::Float64}), CompileError, [&](const CompileError& error) {
+        return contains(error.what_without_backtrace(), folder.file("helper.slang") + " has changed since");
+      });
+  BOOST_REQUIRE(publish_file(folder.file("helper.slang"), helper));
+  source.text("f", Direction::Forward, {ElementType::Float64});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

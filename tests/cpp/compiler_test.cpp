@@ -599,21 +599,21 @@ BOOST_AUTO_TEST_CASE(a_crash_over_one_kernel_leaves_the_others) {
   answer.texts.resize(1);
   answer.texts[0].function = "good";
   answer.texts[0].body = "text";
-  const FakeCompiler fake(
-      "input=$(cat)\n"
-      "case \"$*\" in *--describe*) echo '" +
-      to_json(described) +
-      "'; exit 0;; esac\n"
-      "case \"$input\" in *'\"function\":\"good\"'*) echo '" +
-      to_json(answer) +
-      "'; exit 0;; esac\n"
-      "echo '@at the forward of bad' >&2; kill -SEGV $$");
-  const Program program = torch_slang::compile(request_for(""));
-  BOOST_TEST(program.texts.size() == 2u);
-  BOOST_TEST(text_of(program, "good", Direction::Forward).body == "text");
-  const std::string& error = text_of(program, "bad", Direction::Forward).error;
-  BOOST_TEST(contains(error, "signal 11"), error);
-  BOOST_TEST(contains(error, "the forward of bad"), error);
+  for (const std::string at : {"the forward of bad", "the generated kernels"}) {
+    const FakeCompiler fake(
+        "input=$(cat)\n"
+        "case \"$*\" in *--describe*) echo '" +
+        to_json(described) +
+        "'; exit 0;; esac\n"
+        "case \"$input\" in *'\"function\":\"good\"'*) echo '" +
+        to_json(answer) + "'; exit 0;; esac\necho '@at " + at + "' >&2; kill -SEGV $$");
+    const Program program = torch_slang::compile(request_for(""));
+    BOOST_TEST(program.texts.size() == 2u);
+    BOOST_TEST(text_of(program, "good", Direction::Forward).body == "text");
+    const std::string& error = text_of(program, "bad", Direction::Forward).error;
+    BOOST_TEST(contains(error, "signal 11"), error);
+    BOOST_TEST(contains(error, at), error);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_crash_over_one_of_many_kernels_costs_few_runs) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/util/FunctionRef.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -102,6 +103,12 @@ class Backend {
   virtual void check_launch(const std::string& op, const LaunchShape& shape, c10::Device device) = 0;
   // Whether the device's current stream is being captured into a graph, so that nobody may wait for it.
   virtual bool is_capturing(c10::Device device) = 0;
+
+  // What the hardware is called: choices that were measured on it hold wherever the name is the same.
+  virtual std::string hardware(c10::Device device) = 0;
+  // Seconds that the device takes for what one call of `work` gives it on the current stream (a CPU: for the call itself),
+  // the least of `rounds` calls in a row. Waits for the stream; not while it is captured.
+  virtual double seconds(c10::Device device, c10::function_ref<void()> work, int rounds) = 0;
 };
 
 Backend& cpu_backend();

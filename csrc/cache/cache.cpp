@@ -18,8 +18,8 @@
 namespace torch_slang::cache {
 namespace {
 
-constexpr Kind kKinds[] = {Kind::Program, Kind::Cubin, Kind::Object};
-constexpr const char* kNames[] = {"program", "cubin", "object"};
+constexpr Kind kKinds[] = {Kind::Program, Kind::Cubin, Kind::Object, Kind::Choice};
+constexpr const char* kNames[] = {"program", "cubin", "object", "choice"};
 static_assert(std::size(kKinds) == std::size(kNames));
 
 struct Counters {
@@ -105,12 +105,16 @@ bool write(Kind kind, const std::string& key, std::string_view payload) {
 
 int64_t clear() {
   int64_t removed = 0;
+  for (const Kind kind : kKinds) removed += clear(kind);
+  return removed;
+}
+
+int64_t clear(Kind kind) {
+  int64_t removed = 0;
   if (!is_trusted_folder(path(), /*make=*/false)) return removed;
-  for (const Kind kind : kKinds) {
-    const std::string folder = kind_folder(kind);
-    // Temporaries of writers at work, or that died, go too: those at work then find that they cannot publish.
-    for (const std::string& name : list_folder(folder)) removed += remove_file(join_path(folder, name));
-  }
+  const std::string folder = kind_folder(kind);
+  // Temporaries of writers at work, or that died, go too: those at work then find that they cannot publish.
+  for (const std::string& name : list_folder(folder)) removed += remove_file(join_path(folder, name));
   return removed;
 }
 

@@ -1,6 +1,7 @@
-// The disk cache: what compilers made, kept between processes. Entries are found by kind and key (a digest of all that
-// decides the content), checked whole before they are used, and published atomically, so any number of threads and
-// processes may share a folder. Nothing here throws for what is on the disk: the cache only makes things faster.
+// The disk cache: what compilers made, and what was chosen by measurement, kept between processes. Entries are found by
+// kind and key (a digest of all that decides the content), checked whole before they are used, and published atomically,
+// so any number of threads and processes may share a folder. Nothing here throws for what is on the disk: the cache only
+// makes things faster.
 //
 // Note [cache entry]
 //   A file <folder>/<kind>/<key> holds the payload and then a trailer: magic, format version, payload size, checksum over
@@ -21,7 +22,7 @@
 
 namespace torch_slang::cache {
 
-enum class Kind : int8_t { Program, Cubin, Object };
+enum class Kind : int8_t { Program, Cubin, Object, Choice };
 enum class Compiler : int8_t { Slang, Host, Nvrtc };
 
 const char* name_of(Kind kind);  // "program"
@@ -35,8 +36,9 @@ bool write(Kind kind, const std::string& key, std::string_view payload);  // fal
 // The entry as a file that can be loaded, its content just verified; the payload too if it is asked for.
 std::optional<std::string> path_of(Kind kind, const std::string& key, std::string* payload = nullptr);
 
-// Removes all entries of the folder, and nothing else in it. Returns how many.
+// Removes all entries of the folder, or those of one kind, and nothing else in it. Returns how many.
 int64_t clear();
+int64_t clear(Kind kind);
 
 struct Stats {
   int64_t hits = 0;

@@ -1,6 +1,10 @@
 // The CPU back end: text to a shared object by the machine's C++ compiler, kept in the disk cache, loaded from there.
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
 #include "backend/backend.h"
 #include "backend/cpu/cpu_kernel.h"
 #include "backend/cpu/host_compiler.h"
@@ -75,6 +79,19 @@ class CpuBackend final : public Backend {
   }
 
   bool is_capturing(c10::Device) override { return false; }
+
+  std::string hardware(c10::Device) override { return cpu_name(); }
+
+  double seconds(c10::Device, c10::function_ref<void()> work, int rounds) override {
+    using Clock = std::chrono::steady_clock;
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < rounds; ++i) {
+      const auto start = Clock::now();
+      work();
+      least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
+    }
+    return least;
+  }
 };
 
 }  // namespace

@@ -112,6 +112,18 @@ const std::string& cpu_identity() {
   return identity;
 }
 
+const std::string& cpu_name() {
+  static const std::string name = [] {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+      const size_t colon = line.find(": ");
+      if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+    }
+    return std::string("CPU");
+  }();
+  return name;
+}
+
 void compile_shared_object(const HostCompiler& compiler, const std::vector<std::string>& flags,
                            const KernelSource& source, const std::string& text, const std::string& output) {
   CompileTimer timer(source.op, "CPU");

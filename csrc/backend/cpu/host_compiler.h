@@ -32,6 +32,7 @@ std::vector<std::string> host_compiler_flags(bool fast_math);
 
 // What -march=native depends on.
 const std::string& cpu_identity();
+const std::string& cpu_name();  // "Intel(R) Xeon(R) Platinum 8480C", or "CPU"
 
 // Compiles `text` to the shared object `output`. Throws CompileError: one sentence that names the op, the user's file and
 // the target, then the compiler's diagnostics.

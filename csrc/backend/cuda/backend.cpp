@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "backend/cuda/clock.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/kernel.h"
 
@@ -26,6 +27,12 @@ class CudaBackend final : public Backend {
     check_driver(driver().stream_is_capturing(current_stream(gpu), &status), "cuStreamIsCapturing",
                  "looking at a stream");
     return status != 0;
+  }
+
+  std::string hardware(c10::Device device) override { return CudaGpu::of(device).target().name; }
+
+  double seconds(c10::Device device, c10::function_ref<void()> work, int rounds) override {
+    return seconds_on_gpu(CudaGpu::of(device), work, rounds);
   }
 };
 

@@ -16,6 +16,7 @@ using CudaContext = struct CudaContextOpaque*;
 using CudaModule = struct CudaModuleOpaque*;
 using CudaFunction = struct CudaFunctionOpaque*;
 using CudaStream = struct CudaStreamOpaque*;
+using CudaEvent = struct CudaEventOpaque*;
 
 inline constexpr CudaResult kCudaSuccess = 0;
 
@@ -56,6 +57,11 @@ struct DriverApi {
   Call<CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaStream, void**, void**>
       launch_kernel{library, "cuLaunchKernel"};
   Call<CudaStream, int*> stream_is_capturing{library, "cuStreamIsCapturing"};
+  Call<CudaEvent*, unsigned> event_create{library, "cuEventCreate"};
+  Call<CudaEvent, CudaStream> event_record{library, "cuEventRecord"};
+  Call<CudaEvent> event_synchronize{library, "cuEventSynchronize"};
+  Call<float*, CudaEvent, CudaEvent> event_elapsed_time{library, "cuEventElapsedTime"};
+  Call<CudaEvent> event_destroy{library, "cuEventDestroy_v2"};
   Call<int*> exchange_capture_mode{library, "cuThreadExchangeStreamCaptureMode"};
   Call<CudaFunction> function_load{library, "cuFuncLoad", Need::Optional};  // from CUDA 12.4 on
 };

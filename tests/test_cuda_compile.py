@@ -69,10 +69,12 @@ def test_kernels_compile_for_a_gpu(file: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_built_in_operators_compile_for_a_gpu_in_every_dtype(dtype: torch.dtype) -> None:
-    sqr = torch_slang.load(Path(torch_slang.__file__).with_name("ops") / "sqr.slang", namespace="test_built_in")
+@pytest.mark.parametrize("name", ["sqr", "trilinear"])
+def test_built_in_operators_compile_for_a_gpu_in_every_dtype(name: str, dtype: torch.dtype) -> None:
+    path = Path(torch_slang.__file__).with_name("ops") / f"{name}.slang"
+    handle = torch_slang.load(path, namespace="test_built_in")._handle
     for kind in ("forward", "backward"):
-        assert is_cubin(sqr._handle.cubin("sqr", kind, [str(dtype).removeprefix("torch.")], True, ARCHITECTURE))
+        assert is_cubin(handle.cubin(name, kind, [str(dtype).removeprefix("torch.")], True, ARCHITECTURE))
 
 
 def test_an_unknown_architecture_is_named() -> None:

@@ -1,34 +1,80 @@
-"""``python -m benchmarks [--quick] [name...]``: all benchmarks, or those named. Values are checked before timing."""
+"""``python -m benchmarks [name...]``: all benchmarks, or those named; docs/benchmarks.md says what they mean.
+
+Values are checked before anything is timed: what is wrong is reported, left out, and makes the exit status 1.
+"""
 
 from __future__ import annotations
 
 import argparse
-import platform
+import importlib
+import json
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
 
-import torch
+import benchmarks
+from benchmarks.plots import write_plots
+from benchmarks.report import RUN, as_data, markdown, problem, replace_generated, write_json
 
-import torch_slang
-from benchmarks import accumulation, bandwidth, cold_load, functions, host_cost
-
-ALL = {
-    "cold_load": cold_load.main,
-    "host_cost": host_cost.main,
-    "bandwidth": bandwidth.main,
-    "accumulation": accumulation.main,
-    "functions": functions.main,
-}
+DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*ALL, []], help="which (default: all)")
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"which of {', '.join(benchmarks.ALL)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes: checks the harness, not the speed")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write results.json, results.md and plots there")
+    parser.add_argument(
+        "--markdown",
+        nargs="+",
+        type=Path,
+        metavar="RESULTS.json",
+        help="run nothing: put the results of earlier runs into the document, and plots beside the files",
+    )
+    parser.add_argument("--document", type=Path, default=DOCUMENT, help="the document (default: docs/benchmarks.md)")
     arguments = parser.parse_args()
-    machine = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.processor()} CPU"
-    versions = f"torch_slang {torch_slang.__version__}, torch {torch.__version__}"
-    print(f"{versions}, {machine}, {torch.get_num_threads()} threads")
-    for name in arguments.names or ALL:
-        ALL[name](arguments.quick)
+    if unknown := [name for name in arguments.names if name not in benchmarks.ALL]:
+        parser.error(f"no benchmark is called {unknown[0]}; there are {', '.join(benchmarks.ALL)}")
+    if arguments.markdown:
+        return document(arguments.markdown, arguments.document)
+    return run(arguments.names or benchmarks.ALL, arguments.quick, arguments.output)
 
 
-main()
+def document(files: list[Path], target: Path) -> int:
+    results: list[dict[str, Any]] = [json.loads(file.read_text()) for file in files]
+    target.write_text(replace_generated(target.read_text(), results))
+    for file, data in zip(files, results, strict=True):
+        write_plots(data, file.parent)
+    return 0
+
+
+def run(names: list[str], quick: bool, output: Path | None) -> int:
+    from benchmarks.machine import description
+
+    RUN.quick = quick
+    RUN.machine = description()
+    print(", ".join(f"{name} {value}" for name, value in RUN.machine.items()), flush=True)
+    for name in names:
+        begin = time.perf_counter()
+        RUN.benchmark = name
+        try:
+            importlib.import_module(f"benchmarks.{name}").main(quick)
+        except Exception as reason:  # the other benchmarks still count
+            traceback.print_exc()
+            problem(f"{type(reason).__name__}: {str(reason).strip()[:500]}")
+        RUN.seconds[name] = time.perf_counter() - begin
+        print(f"  [{name} took {RUN.seconds[name]:.1f} s]", flush=True)
+        if output:  # after each, so that a run that is cut short leaves what it has
+            write_json(RUN, output / "results.json")
+            (output / "results.md").write_text(markdown(as_data(RUN)))
+    if output:
+        write_plots(as_data(RUN), output)
+    for text in RUN.problems:
+        print(f"PROBLEM in {text}")
+    return 1 if RUN.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

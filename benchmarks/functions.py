@@ -7,6 +7,7 @@ the backward reads the inputs and the results' gradients and writes those of inp
 from __future__ import annotations
 
 import functools
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,8 @@ import torch
 from torch import Tensor
 
 import torch_slang
-from benchmarks.measure import device, host_microseconds, milliseconds, print_table
+from benchmarks.machine import copied
+from benchmarks.measure import device, host_microseconds, print_table, samples
 
 SOURCE = """
 #define REAL T : __BuiltinFloatingPointType
@@ -82,31 +84,40 @@ def step(function: Callable[..., Tensor], values: list[Any], grad: Tensor) -> Ca
     return run
 
 
-def measure(task: Task, function: Callable[..., Tensor], quick: bool, copied: float) -> list[object]:
-    """`copied`: bytes that a copy moves in a millisecond."""
+def measure(task: Task, function: Callable[..., Tensor], quick: bool) -> tuple[list[Any], list[dict[str, Any]]]:
+    """A row of the table, and how wrong each result was."""
     formula = FORMULAS[task.function]
     values = task.leaves()
     expected = formula(*values)
     grad = torch.randn_like(expected) / 8  # sums of them stay within half's range
     runs = {"torch_slang": step(function, values, grad), "eager": step(formula, values, grad)}
     if not quick:
+        torch.compiler.reset()
         runs["torch.compile"] = step(torch.compile(formula, dynamic=False), values, grad)
     right = runs["eager"]()
     tolerance = 2e-3 if expected.dtype == torch.float16 else 1e-4
-    for one, other in zip(runs["torch_slang"](), right, strict=True):
-        summed = max(1, expected.numel() // other.numel())  # terms of each sum
-        torch.testing.assert_close(one, other, rtol=10 * tolerance, atol=tolerance * summed**0.5)
+    checks = []
+    for name in runs.keys() - {"eager"}:
+        worst = 0.0
+        for one, other in zip(runs[name](), right, strict=True):
+            summed = max(1, expected.numel() // other.numel())  # terms of each sum
+            allowed = tolerance * (10 * other.abs() + summed**0.5)
+            worst = max(worst, float(((one - other).abs() / allowed).max().detach()))
+            torch.testing.assert_close(one, other, rtol=10 * tolerance, atol=tolerance * summed**0.5)
+        checks.append({"row": task.title, "run": name, "error": worst})
     moved = task.bytes(expected)
     del right, one, other
-    times = [milliseconds(run) for run in runs.values()]
-    shown = [*times, "-"][:3]
-    return [task.title, *shown, moved / copied, times[0] / min(times[1:]), moved / times[0] / 1e9]
-
-
-def copy_rate(count: int) -> float:
-    source = torch.randn(count, device=device())
-    target = torch.empty_like(source)
-    return 2 * source.nbytes / milliseconds(lambda: target.copy_(source))
+    taken = samples(runs, device(), 5 if quick else 20)
+    times: list[Any] = [statistics.median(taken[name]) for name in runs]
+    limit = moved / copied(moved)
+    return [
+        task.title,
+        *times,
+        *[None] * (3 - len(times)),
+        limit,
+        times[0] / min(times[1:]),
+        moved / times[0] / 1e9,
+    ], checks
 
 
 def tasks(quick: bool) -> list[Task]:
@@ -161,14 +172,21 @@ def host_cost(module: torch_slang.Module, quick: bool) -> None:
         )
     eager: Any = rows[0]
     rows = [[*row, row[1] / eager[1], row[2] / eager[2]] for row in rows]  # type: ignore[operator]
+    chart = ["forward", "forward+backward"]
     header = ["", "forward", "forward+backward", "forward / eager", "both / eager"]
-    print_table(f"functions: host cost on {device()}, 32 floats, us", header, rows)
+    print_table(f"functions: host cost on {device()}, 32 floats, us", header, rows, chart=chart, unit="us")
 
 
 def main(quick: bool) -> None:
     module = torch_slang.load(source=SOURCE, name="functions_benchmark.slang", namespace="functions_benchmark")
-    copied = copy_rate(1 << (20 if quick else 27 if device() == "cuda" else 24))
-    rows = [measure(task, getattr(module, task.function), quick, copied) for task in tasks(quick)]
-    header = ["", "torch_slang", "eager", "torch.compile", "limit", "ours / best rival", "TB/s"]
-    print_table(f"functions on {device()}, ms (a copy moves {copied / 1e9:.3g} TB/s)", header, rows)
+    measured = [measure(task, getattr(module, task.function), quick) for task in tasks(quick)]
+    print_table(
+        f"functions on {device()}, ms",
+        ["", "torch_slang", "eager", "torch.compile", "limit", "ours / best rival", "TB/s"],
+        [row for row, _ in measured],
+        notes=["limit: what a copy of as many bytes takes in the same run"],
+        chart=["torch_slang", "eager", "torch.compile", "limit"],
+        unit="ms",
+        checks=[check for _, checks in measured for check in checks],
+    )
     host_cost(module, quick)

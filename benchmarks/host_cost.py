@@ -1,7 +1,8 @@
-"""What a call costs the host: sqr on 32 floats, beside eager and an operator written by hand in C++."""
+"""What a call costs the host: sqr on 32 floats, beside eager, an operator written by hand in C++, and Triton."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,33 @@ from torch.utils import cpp_extension
 
 import torch_slang  # noqa: F401  (registers torch.ops.slang.sqr)
 from benchmarks.measure import device, host_microseconds, print_table
+from benchmarks.report import problem
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 
-def rivals(quick: bool) -> dict[str, Function]:
+def rivals(quick: bool) -> tuple[dict[str, Function], list[str]]:
+    """The functions, and notes on those that are left out."""
     functions: dict[str, Function] = {
         "eager x * x": lambda x: x * x,
         "torch.ops.slang.sqr": torch.ops.slang.sqr.default,
     }
-    if not quick:
-        cpp_extension.load("torch_slang_rival", [str(Path(__file__).parent / "rivals" / "square.cpp")])
-        functions["C++ autograd::Function"] = torch.ops.torch_slang_rival.square.default
-    return functions
+    notes = []
+    if quick:
+        notes.append("without the C++ operator, which takes long to compile: a quick run")
+    else:
+        try:
+            cpp_extension.load("torch_slang_rival", [str(Path(__file__).parent / "rivals" / "square.cpp")])
+            functions["C++ autograd::Function"] = torch.ops.torch_slang_rival.square.default
+        except Exception as reason:  # a compiler's or ninja's
+            problem(f"the C++ operator does not build: {str(reason).strip()[-300:]}")
+    if device() == "cuda" and importlib.util.find_spec("triton"):
+        from benchmarks.rivals import triton_kernels
+
+        functions["Triton autograd.Function"] = triton_kernels.Sqr.apply
+    else:
+        notes.append("without Triton: not here")
+    return functions, notes
 
 
 def main(quick: bool) -> None:
@@ -38,18 +53,23 @@ def main(quick: bool) -> None:
 
         return run
 
-    rows: list[list[object]] = []
-    for name, function in rivals(quick).items():
-        expected = torch.autograd.grad(function(leaf).sum(), leaf)[0]
-        torch.testing.assert_close(expected, 2 * x)
+    rows: list[list[Any]] = []
+    functions, notes = rivals(quick)
+    for name, function in functions.items():
+        torch.testing.assert_close(function(x), x * x)
+        found = torch.autograd.grad(function(leaf).sum(), leaf)[0]
+        torch.testing.assert_close(found, 2 * x)
         calls = 100 if quick else 1000
         forward = host_microseconds(lambda function=function: function(x), calls)
         both = host_microseconds(step(function), calls // 4)
         rows.append([name, forward, both])
     eager = rows[0]
-    rows = [[*row, row[1] / eager[1], row[2] / eager[2]] for row in rows]  # type: ignore[operator]
+    rows = [[*row, row[1] / eager[1], row[2] / eager[2]] for row in rows]
     print_table(
-        f"Host cost on {device()}, 32 floats, us",
+        f"host cost on {device()}, 32 floats, us",
         ["", "forward", "forward+backward", "forward / eager", "both / eager"],
         rows,
+        notes=notes,
+        chart=["forward", "forward+backward"],
+        unit="us",
     )

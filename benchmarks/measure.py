@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
 
 import torch
+
+from benchmarks.report import print_table
+
+__all__ = ["device", "host_microseconds", "milliseconds", "print_table", "samples", "synchronize"]
+
+Call = Callable[[], object]
+Name = TypeVar("Name", bound=Hashable)
 
 
 def device() -> str:
@@ -18,7 +26,7 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def host_microseconds(call: Callable[[], object], calls: int = 1000, rounds: int = 7) -> float:
+def host_microseconds(call: Call, calls: int = 1000, rounds: int = 7) -> float:
     """What one call costs the calling thread, the device keeping up or not."""
     for _ in range(calls // 5):
         call()
@@ -33,30 +41,45 @@ def host_microseconds(call: Callable[[], object], calls: int = 1000, rounds: int
     return statistics.median(results)
 
 
-def milliseconds(call: Callable[[], object], rounds: int = 20) -> float:
+def milliseconds(call: Call, rounds: int = 20) -> float:
     """What one call takes, by device events on a GPU and by the clock on a CPU."""
-    for _ in range(3):
+    return statistics.median(samples({"": call}, device(), rounds)[""])
+
+
+def samples(calls: Mapping[Name, Call], on: str, rounds: int = 20, seconds: float = 10.0) -> dict[Name, list[float]]:
+    """Milliseconds of each call in each round. Rounds take turns, so that what slows the machine meets all alike.
+
+    There are fewer rounds, but three at least, if they would take more than `seconds`.
+    """
+    begin = time.perf_counter()
+    for call in calls.values():
         call()
     synchronize()
-    if not torch.cuda.is_available():
-        results = []
-        for _ in range(rounds):
+    rounds = max(3, min(rounds, int(seconds / (time.perf_counter() - begin))))
+    for call in calls.values():
+        call()
+    synchronize()
+    return (_by_events if on == "cuda" else _by_clock)(calls, rounds)
+
+
+def _by_clock(calls: Mapping[Name, Call], rounds: int) -> dict[Name, list[float]]:
+    taken: dict[Name, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
             begin = time.perf_counter()
             call()
-            results.append((time.perf_counter() - begin) * 1e3)
-        return statistics.median(results)
-    events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(rounds)]
-    for begin_event, end_event in events:
-        begin_event.record()
-        call()
-        end_event.record()
+            taken[name].append((time.perf_counter() - begin) * 1e3)
+    return taken
+
+
+def _by_events(calls: Mapping[Name, Call], rounds: int) -> dict[Name, list[float]]:
+    events: dict[Name, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            call()
+            end.record()
+            events[name].append((begin, end))
     synchronize()
-    return statistics.median(begin_event.elapsed_time(end_event) for begin_event, end_event in events)
-
-
-def print_table(title: str, header: list[str], rows: list[list[object]]) -> None:
-    shown = [header, *[[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]]
-    widths = [max(len(row[i]) for row in shown) for i in range(len(header))]
-    print(f"\n{title}")
-    for row in shown:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+    return {name: [begin.elapsed_time(end) for begin, end in pairs] for name, pairs in events.items()}

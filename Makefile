@@ -4,9 +4,10 @@
 #   make demo      sets up, builds, and runs the examples (on the GPU if there is one)
 #   make test      C++ and Python tests; TESTS=tests/test_x.py and PYTEST_ARGS="-x -k name" choose
 #   make build     build only                make lint      format, lint and type checks; FIX=1 repairs what it can
-#   make bench     benchmarks                make sanitize  C++ tests under the address and undefined sanitizers
+#   make bench     benchmarks; QUICK=1       make sanitize  C++ tests under the address and undefined sanitizers
 #   make wheel     a wheel in dist/          make clean     removes build products
 #
+# `make bench` leaves its results in out/benchmarks; QUICK=1 only checks that they can be made, BENCH="sqr gather" chooses.
 # PYTHON=python3.12 chooses the interpreter. VENV=none uses PYTHON as it is, and installs nothing: for machines whose
 # Python already has torch and the rest (SLANG_DIR and BOOST_DIR then say where those are, if not in Python packages).
 PYTHON ?= python3
@@ -60,7 +61,7 @@ lint: $(READY)
 	@$(VENV)/bin/clang-format --style=file $(if $(FIX),-i,--dry-run --Werror) $(CXX_FILES)
 
 bench: build
-	$(PY) -m benchmarks
+	$(PY) -m benchmarks $(if $(QUICK),--quick,--output out/benchmarks) $(BENCH)
 
 sanitize: $(READY)
 	TORCH_SLANG_BUILD_DIR=$(SANITIZED) TORCH_SLANG_CMAKE_ARGS="-DTORCH_SLANG_SANITIZE=ON" \

@@ -1,6 +1,19 @@
 """Benchmarks of torch_slang beside its rivals: ``python -m benchmarks`` or ``make bench``; docs/benchmarks.md.
 
-Each name is a module of this package with ``main(quick: bool)``, which prints its tables with ``measure.print_table``.
+Each name stands for a function of one argument, ``quick``, which prints its tables with ``measure.print_table``. The
+most important stand first.
 """
 
-ALL = ["limits", "kernels_speed", "host_cost", "functions", "accumulation", "cold_load"]
+ALL = {
+    "limits": "limits.main",
+    "sqr": "kernels_speed.sqr",
+    "stencil": "kernels_speed.stencil",
+    "gather": "kernels_speed.gather",
+    "biased": "kernels_speed.biased",
+    "along": "kernels_speed.along",
+    "host_cost": "host_cost.main",
+    "trilinear": "trilinear.main",
+    "functions": "functions.main",
+    "accumulation": "accumulation.main",
+    "cold_load": "cold_load.main",
+}

@@ -69,7 +69,7 @@ def cold_and_cached(script: str, device: str, file: Path, rounds: int) -> list[o
 
 
 def main(quick: bool) -> None:
-    rounds = 1 if quick else 3
+    rounds = 1 if quick else 2
     rows: list[list[object]] = []
     for device in ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]:
         rows.append([f"torch_slang {device}", *cold_and_cached(OURS, device, KERNELS / "cube.slang", rounds)])

@@ -140,11 +140,11 @@ def _print(title: str, rows: Sequence[Row], quick: bool, notes: Sequence[str]) -
         cells.append([row.task.title, *(row.times.get(name) for name in names), row.limit, *rates, *ratios])
     largest = max(row.task.bytes for row in rows)
     means = (
-        f"limit: a copy of as many bytes, in the same run ({copied(largest, on) / 1e9:.3g} TB/s for the largest row), or "
+        f"limit: a copy of as many bytes in this run ({copied(largest, on) / 1e9:.3g} TB/s for the largest row), or "
         f"{operations(torch.float32, on, quick) / 1e9:.3g} TFLOP/s of a matrix product; ratios above 1: ours is faster"
     )
     print_table(
-        f"{title} on {on}, ms",
+        f"{title}, on {on}, ms",
         header,
         cells,
         notes=[means, *notes],

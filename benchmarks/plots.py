@@ -1,4 +1,4 @@
-"""Plots of a run's tables as PNG, one file for each benchmark. Needs matplotlib; without it there is a message."""
+"""Plots of a run's tables as PNG, one file for each module of benchmarks; without matplotlib, a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def write_plots(data: Mapping[str, Any], folder: Path) -> list[Path]:
     charts: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for table in data["tables"]:
         if table["chart"]:
-            charts[table["benchmark"]].append(table)
+            charts[table["module"]].append(table)
     return [_write(tables, data["machine"], folder / f"{name}.png") for name, tables in charts.items()]
 
 

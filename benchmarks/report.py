@@ -26,6 +26,7 @@ class Table:
     unit: str = ""
     checks: list[dict[str, Any]] = field(default_factory=list)
     benchmark: str = ""
+    module: str = ""
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Run:
     machine: dict[str, str] = field(default_factory=dict)
     quick: bool = False
     benchmark: str = ""
+    module: str = ""
     tables: list[Table] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -58,9 +60,8 @@ def print_table(
     unit: str = "",
     checks: Sequence[dict[str, Any]] = (),
 ) -> None:
-    table = Table(
-        title, list(header), [list(r) for r in rows], list(notes), list(chart), unit, list(checks), RUN.benchmark
-    )
+    table = Table(title, list(header), [list(row) for row in rows], list(notes), list(chart), unit, list(checks))
+    table.benchmark, table.module = RUN.benchmark, RUN.module
     RUN.tables.append(table)
     shown = [table.header, *([_shown(cell) for cell in row] for row in table.rows)]
     widths = [max(len(row[i]) for row in shown) for i in range(len(table.header))]

@@ -21,7 +21,7 @@ BLOCK = 256
 ELEMENTS = {torch.float32: "float", torch.float64: "double", torch.float16: "Half", torch.bfloat16: "BFloat16"}
 
 Grid = tuple[int, ...]
-Function = Callable[[Grid, tuple[int], tuple[Any, ...]], None]
+Function = Callable[[Grid, tuple[int, ...], tuple[Any, ...]], None]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def missing() -> str | None:
 def function(file: str, name: str, dtype: torch.dtype, variant: Variant) -> Function:
     kernel = _module(file, dtype, variant).get_function(name)
 
-    def launch(grid: Grid, block: tuple[int], arguments: tuple[Any, ...]) -> None:
+    def launch(grid: Grid, block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
         import cupy
 
         given = tuple(_argument(value, dtype) for value in arguments)

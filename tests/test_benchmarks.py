@@ -1,0 +1,205 @@
+"""The benchmarks run, check what they time, and write what they found. Nothing here asserts how fast anything is."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import ALL, comparison, measure, plots, report
+from benchmarks.comparison import Task, WrongValues, compare, error
+from benchmarks.kernels_speed import along_tasks, biased_tasks, gather_tasks, sqr_tasks, stencil_tasks
+
+ROOT = Path(__file__).parent.parent
+COMPARED = ["sqr", "stencil", "gather", "biased", "along", "trilinear", "functions"]  # whose tables hold their checks
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+
+
+@pytest.fixture
+def clean_run(monkeypatch):
+    monkeypatch.setattr(report, "RUN", report.Run())
+    return report.RUN
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_quick_run_has_right_values_and_sane_numbers(name, tmp_path):
+    finished = run("--quick", name, "--output", tmp_path)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    data = json.loads((tmp_path / "results.json").read_text())
+    assert data["quick"]
+    assert data["problems"] == []
+    assert data["machine"]["torch"] == torch.__version__
+    assert data["seconds"][name] > 0
+    assert data["tables"]
+    for table in data["tables"]:
+        assert table["benchmark"] == name
+        assert table["rows"]
+        for row in table["rows"]:
+            assert len(row) == len(table["header"])
+            numbers = [cell for cell in row if isinstance(cell, int | float)]
+            assert numbers
+            assert all(math.isfinite(number) and number > 0 for number in numbers)
+        assert all(0 <= check["error"] <= 1 for check in table["checks"])
+        if name in COMPARED and table["header"][1] == "torch_slang":
+            checked = {check["row"] for check in table["checks"] if check["run"] == "torch_slang"}
+            assert checked == {row[0] for row in table["rows"]}
+        assert table["title"] in finished.stdout
+        assert table["title"] in (tmp_path / "results.md").read_text()
+
+
+def test_unknown_benchmark_is_refused_by_name():
+    finished = run("--quick", "nothing")
+    assert finished.returncode == 2
+    assert "no benchmark is called nothing; there are limits, sqr, " in finished.stderr
+
+
+def square(x=None, **changes):
+    x = torch.arange(1.0, 9.0) if x is None else x
+    values = {
+        "title": "squares",
+        "runs": {"torch_slang": lambda: x * x, "rival": lambda: x**2},
+        "expected": (x * x).double,
+        "bytes": 2 * x.nbytes,
+        "operations": x.numel(),
+        "on": "cpu",
+    }
+    return Task(**values | changes)
+
+
+RIGHT = torch.arange(1.0, 9.0) ** 2
+
+
+@pytest.mark.parametrize(
+    ("results", "message"),
+    [
+        ([RIGHT + torch.eye(8)[7] * 0.1], "result 0: wrong by"),
+        ([RIGHT * torch.eye(8)[7].mul(math.nan)], "result 0: wrong by nan"),
+        ([RIGHT.double()], "result 0: expected torch.float32"),
+        ([RIGHT[:7]], "result 0: expected torch.float32 torch.Size"),
+        ([], "expected 1 results, but got 0"),
+        ([RIGHT, RIGHT], "expected 1 results, but got 2"),
+    ],
+)
+def test_wrong_results_are_refused(results, message):
+    with pytest.raises(WrongValues, match=message):
+        error(square(), results, [RIGHT.double()])
+
+
+def test_wrong_rival_is_left_out_and_fails_the_run(clean_run):
+    runs = {"torch_slang": lambda: RIGHT, "right": RIGHT.clone, "wrong": lambda: RIGHT + 1}
+    (row,) = compare("squares", [square(runs=runs)], quick=True)
+    assert list(row.times) == ["torch_slang", "right"]
+    assert clean_run.problems == [": squares: wrong: WrongValues: result 0: wrong by 5e+04 times what is allowed"]
+    assert [table.header[1:3] for table in clean_run.tables] == [["torch_slang", "right"]]
+
+
+def test_rival_that_raises_is_left_out_and_fails_the_run(clean_run):
+    def broken():
+        raise RuntimeError("no such kernel")
+
+    (row,) = compare("squares", [square(runs={"torch_slang": lambda: RIGHT, "rival": broken})], quick=True)
+    assert list(row.times) == ["torch_slang"]
+    assert clean_run.problems == [": squares: rival: RuntimeError: no such kernel"]
+
+
+def test_row_of_ours_with_wrong_values_is_not_timed(clean_run):
+    tasks = [square(runs={"torch_slang": lambda: RIGHT + 1, "rival": lambda: RIGHT})]
+    assert compare("squares", tasks, quick=True) == []
+    assert clean_run.tables == []
+    assert len(clean_run.problems) == 1
+
+
+def test_fastest_right_variant_is_compared_with(clean_run, monkeypatch):
+    taken = {"slow": [3.0, 2.0, 9.0], "fast": [1.0, 9.0, 2.0]}
+    monkeypatch.setattr(comparison, "samples", lambda calls, on, rounds: {name: taken[name] for name in calls})
+    chosen = comparison._fastest({"slow": lambda: "slow", "fast": lambda: "fast"}, "cpu")
+    assert chosen() == "fast"
+
+
+def test_rounds_take_turns():
+    order = []
+    taken = measure.samples({name: lambda name=name: order.append(name) for name in "abc"}, "cpu", rounds=4)
+    assert order == list("abc") * 6  # two rounds of them warm up
+    assert [len(times) for times in taken.values()] == [4, 4, 4]
+
+
+def test_slow_calls_get_fewer_rounds():
+    assert len(measure.samples({"": lambda: None}, "cpu", rounds=50, seconds=0.0)[""]) == 3
+
+
+@pytest.mark.parametrize(
+    ("tasks", "numbers"),
+    [
+        # numbers of four bytes moved for each element, at the least: forward, backward, ...
+        (lambda: sqr_tasks(True, "cpu"), [2, 3]),
+        (lambda: stencil_tasks(True), [2, 2]),
+        (lambda: gather_tasks(True), [3, 4, 3]),
+        (lambda: biased_tasks(True), [2, 3, 3]),
+        (lambda: along_tasks(True), [4, 7]),
+    ],
+)
+def test_bytes_are_the_least_traffic(tasks, numbers):
+    for count, task in zip(numbers, tasks(), strict=False):
+        elements = max(result.numel() for result in comparison._listed(task.expected()))
+        small = task.bytes - 4 * count * elements  # of a table or a bias
+        assert 0 <= small <= 4 * elements / 16
+
+
+def results(**changes):
+    table = report.Table("t | ms", ["", "ours", "rival"], [["a", 1.23456, None]], ["note"], ["ours", "rival"], "ms")
+    table.benchmark = table.module = "sqr"
+    return report.as_data(report.Run(machine={"device": "X"}, tables=[table], seconds={"sqr": 2.0}, **changes))
+
+
+def test_markdown_shows_tables_notes_and_problems():
+    text = report.markdown(results(problems=["sqr: wrong"]))
+    assert text.startswith("### X\n\n")
+    assert "|  | ours | rival |\n|---|---|---|\n| a | 1.23 | - |" in text
+    assert "*note*" in text
+    assert "**Problem**: sqr: wrong" in text
+
+
+def test_document_is_made_again_between_its_marks(tmp_path):
+    path, document = tmp_path / "results.json", tmp_path / "benchmarks.md"
+    path.write_text(json.dumps(results()))
+    document.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    assert run("--markdown", path, "--document", document).returncode == 0
+    first = document.read_text()
+    assert first.startswith(f"before\n{report.BEGIN}\n")
+    assert first.endswith(f"{report.END}\nafter\n")
+    assert "| a | 1.23 | - |" in first
+    assert "old" not in first
+    assert run("--markdown", path, "--document", document).returncode == 0
+    assert document.read_text() == first
+
+
+def test_document_without_marks_is_refused():
+    with pytest.raises(ValueError, match="expected the document to have the lines"):
+        report.replace_generated("text", [results()])
+
+
+def test_documentation_has_the_marks_and_every_benchmark():
+    document = (ROOT / "docs" / "benchmarks.md").read_text()
+    report.replace_generated(document, [results()])
+    assert [name for name in ALL if f"`{name}`" not in document] == []
+
+
+def test_plots_are_images_of_the_charts(tmp_path):
+    pytest.importorskip("matplotlib")
+    (path,) = plots.write_plots(results(), tmp_path)
+    assert path == tmp_path / "sqr.png"
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_there_is_a_message(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(plots.importlib.util, "find_spec", lambda name: None)
+    assert plots.write_plots(results(), tmp_path) == []
+    assert "matplotlib is not installed" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 from torch.utils import cpp_extension
 
 import torch_slang  # noqa: F401  (registers torch.ops.slang.sqr)
-from benchmarks.measure import device, host_microseconds, print_table
+from benchmarks.measure import device, host_medians, print_table
 from benchmarks.report import problem
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -53,17 +54,16 @@ def main(quick: bool) -> None:
 
         return run
 
-    rows: list[list[Any]] = []
     functions, notes = rivals(quick)
-    for name, function in functions.items():
+    for function in functions.values():
         torch.testing.assert_close(function(x), x * x)
         found = torch.autograd.grad(function(leaf).sum(), leaf)[0]
         torch.testing.assert_close(found, 2 * x)
-        calls = 100 if quick else 1000
-        forward = host_microseconds(lambda function=function: function(x), calls)
-        both = host_microseconds(step(function), calls // 4)
-        rows.append([name, forward, both])
-    eager = rows[0]
+    calls = 100 if quick else 1000
+    forward = host_medians({name: functools.partial(function, x) for name, function in functions.items()}, calls)
+    both = host_medians({name: step(function) for name, function in functions.items()}, calls // 4)
+    rows = [[name, forward[name], both[name]] for name in functions]
+    eager: list[Any] = rows[0]
     rows = [[*row, row[1] / eager[1], row[2] / eager[2]] for row in rows]
     print_table(
         f"host cost on {device()}, 32 floats, us",

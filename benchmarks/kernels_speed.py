@@ -29,6 +29,11 @@ def shared() -> Any:
     return torch.ops.speed_benchmark
 
 
+def size(bits: int, quick: bool) -> tuple[int, str]:
+    """How many elements, and that in words. A quick run has a remainder that fills no tile."""
+    return (100_003, "100003") if quick else (1 << bits, f"2^{bits}")
+
+
 def sqr(quick: bool) -> None:
     compare("sqr", sqr_tasks(quick, device()), quick, left_out())
     if device() == "cuda":
@@ -40,11 +45,11 @@ def sqr_tasks(quick: bool, on: str) -> Iterator[Task]:
     kernel = Kernel(
         "sqr", operators.sqr, operators.sqr_backward, lambda x: x * x, lambda grad, x: (2 * x * grad,), (0,)
     )
-    bits = 18 if quick else 27 if on == "cuda" else 24
+    count, words = size(27 if on == "cuda" else 24, quick)
     dtypes = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
     for dtype in dtypes if on == device() else dtypes[:1]:
-        x = torch.randn(1 << bits, device=on).to(dtype)
-        name = f"2^{bits} {str(dtype).removeprefix('torch.')}"
+        x = torch.randn(count, device=on).to(dtype)
+        name = f"{words} {str(dtype).removeprefix('torch.')}"
         rival = None if quick or on == "cpu" or dtype != torch.float32 else _slangtorch()
         forward, backward = ({"slangtorch": rival.forward}, {"slangtorch": rival.backward}) if rival else ({}, {})
         yield forward_task(kernel, f"forward, {name}", [x], 1, quick, forward)
@@ -76,10 +81,10 @@ def stencil_tasks(quick: bool) -> Iterator[Task]:
         (0,),
         reduced=("CUDA, gathered", "stencil_backward_gathered", cuda.FLAT),
     )
-    bits = 18 if quick else 26 if device() == "cuda" else 22
-    inputs = [torch.randn(1 << bits, device=device()), 0.25, 0.5, -0.75]
-    yield forward_task(kernel, f"forward, 2^{bits} float32", inputs, 5, quick)
-    yield backward_task(kernel, f"backward, 2^{bits} float32", inputs, 5, quick, unread=[0])
+    count, words = size(26 if device() == "cuda" else 22, quick)
+    inputs = [torch.randn(count, device=device()), 0.25, 0.5, -0.75]
+    yield forward_task(kernel, f"forward, {words} float32", inputs, 5, quick)
+    yield backward_task(kernel, f"backward, {words} float32", inputs, 5, quick, unread=[0])
 
 
 def _shifted(x: Tensor, a: float, b: float, c: float) -> Tensor:
@@ -100,12 +105,12 @@ def gather_tasks(quick: bool) -> Iterator[Task]:
         _gather_gradient,
         (0, 2),
     )
-    bits, table = (16, 10) if quick else (26, 20) if device() == "cuda" else (22, 16)
-    x = torch.randn(1 << bits, device=device())
-    w = torch.randn(1 << table, device=device())
+    count, words = size(26 if device() == "cuda" else 22, quick)
+    table = 10 if quick else 20 if device() == "cuda" else 16
+    x, w = torch.randn(count, device=device()), torch.randn(1 << table, device=device())
     index = torch.randint(len(w), x.shape, device=device(), dtype=torch.int32)
     inputs = [w, index, x]
-    name = f"2^{bits} from 2^{table} float32"
+    name = f"{words} from 2^{table} float32"
     yield forward_task(kernel, f"forward, {name}", inputs, 1, quick)
     yield backward_task(kernel, f"backward of w and x, {name}", inputs, 3, quick)
     yield backward_task(
@@ -141,9 +146,9 @@ def biased_tasks(quick: bool) -> Iterator[Task]:
         variants=cuda.ROWS,
         reduced=("CUDA, reduced", "biased_backward", cuda.MANY_ROWS),
     )
-    rows = 256 if quick else 8192 if device() == "cuda" else 2048
-    inputs = [torch.randn(rows, rows, device=device()), torch.randn(rows, device=device())]
-    name = f"[{rows}, {rows}] float32"
+    rows, columns = (251, 260) if quick else (8192, 8192) if device() == "cuda" else (2048, 2048)
+    inputs = [torch.randn(rows, columns, device=device()), torch.randn(columns, device=device())]
+    name = f"[{rows}, {columns}] float32"
     yield forward_task(kernel, f"forward, {name}", inputs, 2, quick)
     yield backward_task(kernel, f"backward of x and bias, {name}", inputs, 4, quick)
     yield backward_task(
@@ -176,7 +181,7 @@ def along_tasks(quick: bool) -> Iterator[Task]:
         lambda grad, x, slope, start: (grad * slope, grad * x, 2 * start * grad),
         (0, 1, 2),
     )
-    bits = 18 if quick else 26 if device() == "cuda" else 22
-    inputs = [torch.randn(1 << bits, device=device()) for _ in range(3)]
-    yield forward_task(kernel, f"forward, 2^{bits} float32", inputs, 3, quick)
-    yield backward_task(kernel, f"backward, 2^{bits} float32", inputs, 4, quick)
+    count, words = size(26 if device() == "cuda" else 22, quick)
+    inputs = [torch.randn(count, device=device()) for _ in range(3)]
+    yield forward_task(kernel, f"forward, {words} float32", inputs, 3, quick)
+    yield backward_task(kernel, f"backward, {words} float32", inputs, 4, quick)

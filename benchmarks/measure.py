@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.report import print_table
 
-__all__ = ["device", "host_microseconds", "milliseconds", "print_table", "samples", "synchronize"]
+__all__ = ["device", "host_medians", "host_microseconds", "milliseconds", "print_table", "samples", "synchronize"]
 
 Call = Callable[[], object]
 Name = TypeVar("Name", bound=Hashable)
@@ -28,17 +28,22 @@ def synchronize() -> None:
 
 def host_microseconds(call: Call, calls: int = 1000, rounds: int = 7) -> float:
     """What one call costs the calling thread, the device keeping up or not."""
-    for _ in range(calls // 5):
-        call()
+    return host_medians({"": call}, calls, rounds)[""]
+
+
+def host_medians(functions: Mapping[Name, Call], calls: int, rounds: int = 7) -> dict[Name, float]:
+    """The same for several, whose rounds take turns."""
+    taken: dict[Name, list[float]] = {name: [] for name in functions}
+    for i in range(rounds + 1):
+        for name, call in functions.items():
+            synchronize()
+            begin = time.perf_counter()
+            for _ in range(calls):
+                call()
+            if i > 0:  # the first warms up
+                taken[name].append((time.perf_counter() - begin) / calls * 1e6)
     synchronize()
-    results = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        for _ in range(calls):
-            call()
-        results.append((time.perf_counter() - begin) / calls * 1e6)
-        synchronize()
-    return statistics.median(results)
+    return {name: statistics.median(times) for name, times in taken.items()}
 
 
 def milliseconds(call: Call, rounds: int = 20) -> float:

@@ -70,8 +70,13 @@ def function(file: str, name: str, dtype: torch.dtype, variant: Variant) -> Func
 def _module(file: str, dtype: torch.dtype, variant: Variant) -> Any:
     import cupy
 
-    options = ("-std=c++17", f"-I{FOLDER}", *defines(dtype, variant))
-    return cupy.RawModule(code=(FOLDER / file).read_text(), backend="nvrtc", options=options)
+    return cupy.RawModule(code=text(file), backend="nvrtc", options=("-std=c++17", *defines(dtype, variant)))
+
+
+def text(file: str) -> str:
+    """The file with its header in it: cupy's cache of compiled modules does not look into headers."""
+    header = (FOLDER / "tile.cuh").read_text().replace("#pragma once\n", "")
+    return (FOLDER / file).read_text().replace('#include "tile.cuh"\n', header)
 
 
 def defines(dtype: torch.dtype, variant: Variant) -> list[str]:

@@ -51,7 +51,7 @@ struct Arithmetic<double> {
 
 using Element = ELEMENT;
 using Number = Arithmetic<Element>::Type;
-static __device__ __forceinline__ Element rounded(Number value) { return Arithmetic<Element>::rounded(value); }
+__device__ __forceinline__ Element rounded(Number value) { return Arithmetic<Element>::rounded(value); }
 
 constexpr Index WIDTH = VECTOR_BYTES < sizeof(Element) ? 1 : VECTOR_BYTES / sizeof(Element);
 constexpr Index TILE = BLOCK * UNROLL * WIDTH;
@@ -82,7 +82,7 @@ struct WordOf<16> {
 
 // A read-only load of a whole vector (ld.global.nc).
 template <class T>
-static __device__ __forceinline__ Vector<T> load(const T* from) {
+__device__ __forceinline__ Vector<T> load(const T* from) {
   using Word = typename WordOf<sizeof(Vector<T>)>::Type;
   const Word word = __ldg(reinterpret_cast<const Word*>(from));
   Vector<T> vector;
@@ -91,7 +91,7 @@ static __device__ __forceinline__ Vector<T> load(const T* from) {
 }
 
 template <class T>
-static __device__ __forceinline__ T load_one(const T* from) {
+__device__ __forceinline__ T load_one(const T* from) {
   using Word = typename WordOf<sizeof(T)>::Type;
   const Word word = __ldg(reinterpret_cast<const Word*>(from));
   T value;
@@ -100,28 +100,28 @@ static __device__ __forceinline__ T load_one(const T* from) {
 }
 
 template <class T>
-static __device__ __forceinline__ void store(T* to, const Vector<T>& vector) {
+__device__ __forceinline__ void store(T* to, const Vector<T>& vector) {
   *reinterpret_cast<Vector<T>*>(to) = vector;
 }
 
 // The first element of the thread's vector `u`.
-static __device__ __forceinline__ Index place(Index u) {
+__device__ __forceinline__ Index place(Index u) {
   return blockIdx.x * TILE + (u * BLOCK + threadIdx.x) * WIDTH;
 }
 
 // What a thread does with elements of the last tile, one at a time.
 template <class Step>
-static __device__ __forceinline__ void remainder(Index count, Step step) {
+__device__ __forceinline__ void remainder(Index count, Step step) {
   for (Index i = blockIdx.x * TILE + threadIdx.x; i < count; i += BLOCK) step(i);
 }
 
-static __device__ __forceinline__ bool is_full(Index count) {
+__device__ __forceinline__ bool is_full(Index count) {
   return blockIdx.x < count / TILE;
 }
 
 // to[k][i] = formula(from[0][i], from[1][i], ...)[k]
 template <int INPUTS, int OUTPUTS, class Formula>
-static __device__ __forceinline__ void elementwise(
+__device__ __forceinline__ void elementwise(
     Index count, const Element* const (&from)[INPUTS], Element* const (&to)[OUTPUTS], Formula formula) {
   if (!is_full(count)) {
     remainder(count, [&](Index i) {

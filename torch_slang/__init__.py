@@ -4,11 +4,11 @@ Importing this package registers the operators that come with it (``torch.ops.sl
 ``.slang`` file of yours. Each has CPU, CUDA, Meta and Autograd kernels; its gradient is Slang's own derivative.
 """
 
-from torch_slang import cache, nn
+from torch_slang import cache, nn, tuning
 from torch_slang._function import Function
 from torch_slang._library import CompileError, LaunchError
 from torch_slang._load import load
 from torch_slang._module import Kernel, Module
 
-__all__ = ["CompileError", "Function", "Kernel", "LaunchError", "Module", "cache", "load", "nn"]
+__all__ = ["CompileError", "Function", "Kernel", "LaunchError", "Module", "cache", "load", "nn", "tuning"]
 __version__ = "0.1.0"

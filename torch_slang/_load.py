@@ -15,6 +15,22 @@ from torch_slang._module import Module
 
 _TAG = " torch_slang:"
 
+_SLANG_TYPES = {
+    torch.float16: "half",
+    torch.bfloat16: "BFloat16",
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.int8: "int8_t",
+    torch.int16: "int16_t",
+    torch.int32: "int",
+    torch.int64: "int64_t",
+    torch.uint8: "uint8_t",
+    torch.uint16: "uint16_t",
+    torch.uint32: "uint",
+    torch.uint64: "uint64_t",
+    torch.bool: "bool",
+}
+
 _modules: dict[str, Module] = {}  # by identity
 _owners: dict[tuple[str, str], Module] = {}  # by identity and name: whose operator the global name runs
 
@@ -40,7 +56,8 @@ def load(
         source: Slang text; ``name`` then is its identity and what diagnostics call it.
         namespace: of the operators.
         defines: preprocessor macros. Integers may be named in shape expressions too; ``True`` and ``False`` become 1
-            and 0.
+            and 0, a ``torch.dtype`` Slang's name of the type. A list or tuple of values is a search space: kernels are
+            compiled with each and the fastest is chosen at the first call (docs/tuning.md).
         include_dirs: searched by ``import`` and ``#include`` after the file's own folder.
         annotations: shapes and launches for kernels whose source must stay as it is:
             ``{"kernel": {"x": "Shape(N)", "y": "Out(N)", "launch_total": ["N"], "block_size": [256]}}``.
@@ -59,12 +76,14 @@ def load(
         raise TypeError(f"torch_slang.load: expected source to be a string, but got {type(source).__name__}")
     if isinstance(include_dirs, str | os.PathLike):
         raise TypeError("torch_slang.load: expected include_dirs to be a list of folders, but got one path")
+    given = sorted((defines or {}).items())
     handle, changed, is_new = _C.load(
         path=None if path is None else os.fspath(path),
         source=source,
         name=name,
         namespace=namespace,
-        defines=[(key, _define(value)) for key, value in sorted((defines or {}).items())],
+        defines=[(key, _define(value)) for key, value in given if not isinstance(value, list | tuple)],
+        tuned=[(key, [_define(one) for one in value]) for key, value in given if isinstance(value, list | tuple)],
         include_dirs=[os.fspath(folder) for folder in include_dirs or ()],
         annotations="" if annotations is None else json.dumps(annotations, sort_keys=True),
         fast_math=fast_math,
@@ -83,6 +102,14 @@ def load(
 def _define(value: Any) -> str:
     if isinstance(value, bool):
         return str(int(value))
+    if isinstance(value, torch.dtype):
+        if value not in _SLANG_TYPES:
+            raise TypeError(f"torch_slang.load: Slang has no type for {value}, which a define has as its value")
+        return _SLANG_TYPES[value]
+    if isinstance(value, list | tuple | Mapping | set):
+        raise TypeError(
+            f"torch_slang.load: expected the values of defines to be numbers, strings or dtypes, but got {value!r}"
+        )
     return str(value)
 
 

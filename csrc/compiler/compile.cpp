@@ -13,6 +13,7 @@
 #include "compiler/host_signature.h"
 #include "compiler/host_text.h"
 #include "compiler/own_derivatives.h"
+#include "compiler/tuned_variables.h"
 #include "compiler/wrapper.h"
 #include "program/instantiations.h"
 #include "program/names.h"
@@ -33,6 +34,7 @@ class Compilation {
   Program run(Extent extent) {
     Program program;
     program.module_name = name_;
+    program.tuned = values_of_tuned();
     describe(program);
     if (extent != Extent::DescribeOnly) {
       if (!request_.host_text_alone) add_texts(program, wanted(program, extent));
@@ -65,6 +67,17 @@ class Compilation {
       }
     }
     refuse_equal_names(program.host_functions);
+  }
+
+  // The values that [Tune] variables have here.
+  std::vector<std::pair<std::string, std::string>> values_of_tuned() const {
+    auto variables = tuned_variables(source_);
+    for (auto& [name, value] : variables) {
+      for (const auto& define : request_.defines) {
+        if (define.first == name) value = define.second;
+      }
+    }
+    return variables;
   }
 
   std::vector<Instantiation> wanted(const Program& program, Extent extent) const {

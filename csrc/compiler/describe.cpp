@@ -122,6 +122,7 @@ class ModuleDescriber {
       describe_host_function(function, *described.host, reflection, TypeReader(layout_, {}, {}));
       return;
     }
+    if (!function.is_kernel) refuse_promises(reflection);
     const bool differentiable = link_derivatives(function, reflection);
     const TypeReader types = read_generics(described, scope);
     const std::vector<std::string> defaults = default_texts_of(function, reflection);
@@ -182,6 +183,14 @@ class ModuleDescriber {
     function.has_backward = has_backward && (!chosen || marked("PyBindCUDABwdDiff"));
     function.has_forward_derivative = has_forward && (!chosen || marked("PyBindCUDAFwdDiff"));
     return differentiable;
+  }
+
+  static void refuse_promises(FunctionReflection* reflection) {
+    for (unsigned i = 0; i < reflection->getParameterCount(); ++i) {
+      VariableReflection* variable = reflection->getParameterByIndex(i);
+      if (find_attribute(variable, "MultipleOf") == nullptr) continue;
+      refuse("parameter ", variable->getName(), " has the attribute MultipleOf, which is for parameters of kernels");
+    }
   }
 
   TypeReader read_generics(DescribedFunction& described, const Scope& scope) {

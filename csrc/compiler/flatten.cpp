@@ -104,6 +104,10 @@ class Flattener {
       leaf.is_output = true;
     }
     leaf.is_in = find_attribute(item.variable, "In") != nullptr;
+    if (find_attribute(item.variable, "MultipleOf") != nullptr) {
+      refuse("parameter ", item.path, " has the attribute MultipleOf, which is for integers, but it is a ",
+             leaf.slang_type);
+    }
     if (slang::Attribute* fill = find_attribute(item.variable, "Fill")) leaf.fill = number_argument(fill, 0);
     return keep_leaf(function_, std::move(leaf));
   }
@@ -164,8 +168,22 @@ class Flattener {
       leaf.pointer_slot = function_.slot_count++;
       leaf.gradient_slot = function_.slot_count++;
     }
+    read_multiple(item, leaf);
     read_default(item.variable, default_text_, leaf);
     return keep_leaf(function_, std::move(leaf));
+  }
+
+  static void read_multiple(const Item& item, Leaf& leaf) {
+    slang::Attribute* attribute = find_attribute(item.variable, "MultipleOf");
+    if (attribute == nullptr) return;
+    leaf.multiple_of = int_argument(attribute, 0);
+    const Element& element = leaf.element;
+    const bool is_integer = element.type_parameter < 0 && element.shape.empty() && !is_floating_point(element.type) &&
+                            element.type != ElementType::Bool;
+    if (!is_integer) refuse("parameter ", item.path, " has the attribute MultipleOf, but it is no integer");
+    if (leaf.multiple_of < 1) {
+      refuse("parameter ", item.path, " has the attribute MultipleOf(", leaf.multiple_of, "), which must be positive");
+    }
   }
 
   Leaf named_leaf(const Item& item) const {

@@ -17,6 +17,7 @@
 #include "compiler/compile.h"
 #include "compiler/library.h"
 #include "compiler/session.h"
+#include "compiler/tuned_variables.h"
 #include "program/compiler_protocol.h"
 #include "program/names.h"
 
@@ -153,8 +154,9 @@ void write_output(const std::string& path, const std::string& text) {
   TORCH_CHECK(file.good(), "torch-slangc: cannot write ", path);
 }
 
-Program compile_once(const CompileRequest& request, Extent extent,
+Program compile_once(const CompileRequest& given, Extent extent,
                      const std::function<void(const std::string&)>& progress) {
+  const CompileRequest request = with_tuned_variables(given);
   auto* session = new Session(request);  // never destroyed: see compile.h
   return compile_request(*session, request, extent, progress);
 }

@@ -79,8 +79,16 @@ class KernelWriter {
         return c10::str(place, index, " = __tsl_value<", type, ">(", leaf.slot, ", ", leaf.pointer_slot, ", ",
                         component, ");");
       }
-      return c10::str(place, index, " = __tsl_slot<", type, ">(", leaf.slot, " + ", component, ");");
+      return c10::str(place, index, " = __tsl_slot<", type, ">(", leaf.slot, " + ", component, ")",
+                      known_zeros(leaf, type), ";");
     });
+  }
+
+  // A multiple of 8 ends in three zero bits. Calls with other values are refused; device compilers learn it from a mask.
+  std::string known_zeros(const Leaf& leaf, const std::string& type) const {
+    const int64_t power = leaf.multiple_of & -leaf.multiple_of;
+    const bool has_mask = power > 1 && type == slang_name_of(leaf.element.type);  // an enumeration has none
+    return has_mask ? c10::str(" & ~", type, "(", power - 1, ")") : "";
   }
 
   void call_backward() {

@@ -70,10 +70,18 @@ std::string list_text(const json::value& value, const std::string& where) {
   return value.is_array() ? joined(value.as_array(), item) : item(value);
 }
 
-std::vector<int64_t> block_size(const json::value& value, const std::string& where) {
+using Constants = std::vector<std::pair<std::string, int64_t>>;
+
+std::vector<int64_t> block_size(const json::value& value, const std::string& where, const Constants& constants) {
+  const auto lookup = [&](const std::string& name) {
+    const auto found =
+        std::find_if(constants.begin(), constants.end(), [&](const auto& constant) { return constant.first == name; });
+    TORCH_CHECK(found != constants.end(), kPrefix, where, ": '", name, "' is no integer define");
+    return Expression::of_constant(found->second);
+  };
   std::vector<int64_t> sizes;
   for (const std::string& item : split_list(list_text(value, where))) {
-    sizes.push_back(std::strtoll(item.c_str(), nullptr, 10));
+    sizes.push_back(evaluate<int64_t>(parse_expression(item, kPrefix + where, lookup), {}));
     TORCH_CHECK(sizes.back() > 0, kPrefix, where, ": expected positive numbers of threads, but got ", item);
   }
   TORCH_CHECK(!sizes.empty() && sizes.size() <= 3, kPrefix, where,
@@ -81,7 +89,7 @@ std::vector<int64_t> block_size(const json::value& value, const std::string& whe
   return sizes;
 }
 
-void apply(Function& function, const std::string& key, const json::value& value) {
+void apply(Function& function, const std::string& key, const json::value& value, const Constants& constants) {
   const std::string where = function.name + "." + key;
   const auto leaf = std::find_if(function.leaves.begin(), function.leaves.end(),
                                  [&](const Leaf& l) { return l.name == key || l.path == key; });
@@ -91,7 +99,7 @@ void apply(Function& function, const std::string& key, const json::value& value)
   } else if (key == "launch_total") {
     function.launch_total = list_text(value, where);
   } else if (key == "block_size") {
-    function.block_size = block_size(value, where);
+    function.block_size = block_size(value, where, constants);
   } else {
     TORCH_CHECK(false, kPrefix, function.name, ": no parameter named ", key,
                 " (there are: ", joined(function.leaves, [](const Leaf& l) { return l.path; }),
@@ -101,7 +109,8 @@ void apply(Function& function, const std::string& key, const json::value& value)
 
 }  // namespace
 
-std::vector<Function> annotate(std::vector<Function> functions, const std::string& annotations) {
+std::vector<Function> annotate(std::vector<Function> functions, const std::string& annotations,
+                               const Constants& constants) {
   if (annotations.empty()) return functions;
   boost::system::error_code error;
   const json::value all = json::parse(annotations, error);
@@ -116,7 +125,7 @@ std::vector<Function> annotate(std::vector<Function> functions, const std::strin
                 ")");
     TORCH_CHECK(attributes.is_object(), kPrefix, function->name,
                 ": expected names of parameters with attributes, but got ", json::serialize(attributes));
-    for (const auto& [key, value] : attributes.as_object()) apply(*function, std::string(key), value);
+    for (const auto& [key, value] : attributes.as_object()) apply(*function, std::string(key), value, constants);
   }
   return functions;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program/program.h"
@@ -11,7 +12,9 @@ namespace torch_slang {
 
 // `annotations` is JSON: {"kernel": {"x": "Shape(N)", "y": "Out(N), Fill(0)", "launch_total": ["N"], "block_size": [256]}}.
 // Parameters are named as in the source ("x", "cfg.gain") or as the operator names them ("cfg_gain"). Replaces what the
-// source says. Throws c10::Error that names the kernel, the parameter and what is wrong.
-std::vector<Function> annotate(std::vector<Function> functions, const std::string& annotations);
+// source says. A block size may be an expression of integer defines, `constants`. Throws c10::Error that names the kernel,
+// the parameter and what is wrong.
+std::vector<Function> annotate(std::vector<Function> functions, const std::string& annotations,
+                               const std::vector<std::pair<std::string, int64_t>>& constants = {});
 
 }  // namespace torch_slang

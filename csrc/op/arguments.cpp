@@ -66,6 +66,7 @@ class Reader {
                         " to be a tensor, but got None");
           } else {
             result_.numbers[leaf] = &stack[i];
+            check_multiple(op_.function.leaves[leaf], stack[i]);
           }
           break;
         case OpArgument::Role::Gradient:
@@ -76,6 +77,20 @@ class Reader {
         case OpArgument::Role::GridSize: read_extent(stack[i], "grid_size", result_.grid_size); break;
       }
     }
+  }
+
+  void check_multiple(const Leaf& leaf, const c10::IValue& value) const {
+    if (leaf.multiple_of == 1) return;
+    const auto rule = [&] {
+      return c10::str(name_, ": expected ", leaf.name, " to be a multiple of ", leaf.multiple_of);
+    };
+    if (value.isSymInt() && !value.toSymInt().maybe_as_int()) {
+      const c10::SymInt rest = value.toSymInt() % c10::SymInt(leaf.multiple_of);
+      TORCH_CHECK(rest.sym_eq(0).expect_true(__FILE__, __LINE__), rule());
+      return;
+    }
+    const int64_t number = value.isSymInt() ? *value.toSymInt().maybe_as_int() : value.toInt();
+    TORCH_CHECK(number % leaf.multiple_of == 0, rule(), ", but got ", number);
   }
 
   void collect() {

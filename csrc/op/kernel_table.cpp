@@ -13,6 +13,7 @@ namespace torch_slang {
 namespace {
 
 thread_local int recording_depth = 0;
+thread_local KernelRequests* innermost_requests = nullptr;
 
 // Compiles nobody waits for yet. The process does not end before they do, or they would find its libraries gone.
 class BackgroundThreads {
@@ -52,6 +53,9 @@ void run_in_background(std::function<void()> work) { BackgroundThreads::instance
 RecordingScope::RecordingScope() { ++recording_depth; }
 RecordingScope::~RecordingScope() { --recording_depth; }
 
+KernelRequests::KernelRequests() : outer_(innermost_requests) { innermost_requests = this; }
+KernelRequests::~KernelRequests() { innermost_requests = outer_; }
+
 bool KernelKey::operator==(const KernelKey& other) const {
   return kind == other.kind && dense == other.dense && independent == other.independent && device == other.device &&
          types == other.types && sizes == other.sizes && variant == other.variant;
@@ -81,6 +85,7 @@ void KernelTable::fulfil(const Operator& op, const KernelKey& key,
 }
 
 std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const KernelKey& key) {
+  if (innermost_requests != nullptr) innermost_requests->keys_.push_back(key);
   std::promise<std::shared_ptr<const LoadedKernel>> promise;
   Future future;
   bool ours = false;

@@ -66,6 +66,21 @@ class RecordingScope {
   RecordingScope& operator=(const RecordingScope&) = delete;
 };
 
+// While it lives, the keys of the kernels that this thread asks for are noted.
+class KernelRequests {
+ public:
+  KernelRequests();
+  ~KernelRequests();
+  KernelRequests(const KernelRequests&) = delete;
+  KernelRequests& operator=(const KernelRequests&) = delete;
+  const std::vector<KernelKey>& keys() const { return keys_; }
+
+ private:
+  friend class KernelTable;
+  std::vector<KernelKey> keys_;
+  KernelRequests* outer_;
+};
+
 class KernelTable {
  public:
   explicit KernelTable(KernelOptions options) : options_(options) {}

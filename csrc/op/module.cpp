@@ -2,7 +2,7 @@
 
 #include <c10/util/Exception.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <mutex>
 #include <set>
 
@@ -13,10 +13,14 @@
 #include "op/annotations.h"
 #include "op/program_store.h"
 #include "op/registry.h"
+#include "op/tuner.h"
+#include "program/tuned.h"
 
 namespace torch_slang {
 
 namespace {
+
+constexpr size_t kMaxVariants = 4096;
 
 struct Claims {
   std::mutex mutex;
@@ -35,6 +39,13 @@ std::string absolute(const std::string& path) {
   return resolved;
 }
 
+void check_tuned(const TunedVariable& variable, const std::string& where) {
+  TORCH_CHECK(is_name(variable.name), where, ": expected the tuned variable to be a name, but got '", variable.name,
+              "'");
+  TORCH_CHECK(!variable.values.empty(), where, ": expected values for the tuned variable ", variable.name,
+              ", but got none");
+}
+
 CompileRequest request_of(const LoadOptions& options) {
   TORCH_CHECK(options.source.has_value() != !options.path.empty(), "torch_slang.load: give either a path or source=");
   TORCH_CHECK(!options.ns.empty() && is_name(options.ns),
@@ -44,6 +55,7 @@ CompileRequest request_of(const LoadOptions& options) {
   for (const auto& [name, value] : options.defines) {
     TORCH_CHECK(is_name(name), "torch_slang.load: expected defines to be of names, but got '", name, "'");
   }
+  for (const TunedVariable& variable : options.tuned) check_tuned(variable, "torch_slang.load: defines");
   CompileRequest request;
   request.source = options.source;
   if (options.source) {
@@ -52,6 +64,7 @@ CompileRequest request_of(const LoadOptions& options) {
     request.path = absolute(options.path);
   }
   request.defines = options.defines;
+  for (const TunedVariable& variable : options.tuned) request.defines.emplace_back(variable.name, variable.values[0]);
   for (const auto& folder : options.include_dirs) request.include_dirs.push_back(canonical_path(folder));
   return request;
 }
@@ -59,18 +72,8 @@ CompileRequest request_of(const LoadOptions& options) {
 std::string identity_of(const CompileRequest& request, const LoadOptions& options) {
   CompileRequest shown = request;
   shown.source.reset();
-  return options.ns + "\n" + to_json(shown) + "\n" + options.annotations + (options.fast_math ? "\nfast_math" : "") +
-         (options.debug ? *options.debug ? "\ndebug" : "\nno debug" : "");
-}
-
-std::vector<std::pair<std::string, int64_t>> integer_defines(const LoadOptions& options) {
-  std::vector<std::pair<std::string, int64_t>> constants;
-  for (const auto& [name, value] : options.defines) {
-    char* end = nullptr;
-    const long long number = std::strtoll(value.c_str(), &end, 0);
-    if (!value.empty() && *end == '\0') constants.emplace_back(name, number);
-  }
-  return constants;
+  return options.ns + "\n" + to_json(shown) + "\n" + describe(options.tuned) + options.annotations +
+         (options.fast_math ? "\nfast_math" : "") + (options.debug ? *options.debug ? "\ndebug" : "\nno debug" : "");
 }
 
 void check_claim(const Module& module, const std::string& name, const Claims& all) {
@@ -115,13 +118,15 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
                std::shared_ptr<const Program> program)
     : identity_(std::move(identity)), ns_(options.ns), source_(options.source), program_(std::move(program)) {
   texts_ = std::make_shared<TextSource>(request, program_);
-  constants_ = integer_defines(options);
+  std::vector<std::pair<std::string, std::string>> defines = program_->tuned;
+  defines.insert(defines.begin(), request.defines.begin(), request.defines.end());
+  constants_ = integer_constants(defines);
   options_ = KernelOptions{options.fast_math, options.debug};
   if (!options.debug && environment("TORCH_SLANG_DEBUG")) {
     options_.debug = environment_flag("TORCH_SLANG_DEBUG", false);
   }
   Program annotated;
-  annotated.functions = annotate(program_->functions, options.annotations);
+  annotated.functions = annotate(program_->functions, options.annotations, constants_);
   digest_ = digest_of(to_json(annotated));
   std::set<std::string> kernels;
   for (const Function& function : annotated.functions) {
@@ -133,10 +138,63 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
       log_info(request.path, ": ", function.name, " is no operator: ", function.refusal);
       continue;
     }
-    const auto op = std::make_shared<Operator>(ns_, function, constants_, texts_, options_, kernels);
+    const auto op = make_kernel(function, kernels, options, request);
     TORCH_CHECK(operators_.emplace(function.name, op).second, request.path, ": two kernels are named ", function.name);
   }
   host_functions_ = std::make_unique<const HostFunctions>(ns_, program_, operators_);
+}
+
+// The lists of [Tune] and those that load was given, which go first. A plain define of a variable leaves nothing to tune.
+TunedSpace Module::space_of(const Function& function, const LoadOptions& options) const {
+  const std::string where = ns_ + "::" + function.name;
+  TunedSpace space;
+  const auto add = [&](const std::string& name, const std::vector<std::string>& values) {
+    const auto has = [&](const auto& items, const auto& name_of) {
+      return std::any_of(items.begin(), items.end(), [&](const auto& item) { return name_of(item) == name; });
+    };
+    if (has(options.defines, [](const auto& define) { return define.first; })) return;
+    if (has(space, [](const TunedVariable& known) { return known.name; })) return;
+    space.push_back({name, {}});
+    for (const std::string& value : values) {
+      auto& kept = space.back().values;
+      if (std::find(kept.begin(), kept.end(), value) == kept.end()) kept.push_back(value);
+    }
+  };
+  for (const TunedVariable& variable : options.tuned) {
+    if (texts_->mentions(variable.name) || mentions_name(options.annotations, variable.name))
+      add(variable.name, variable.values);
+  }
+  for (const auto& [name, values] : function.tune) {
+    check_tuned({name, split_values(values)}, where + ": Tune");
+    add(name, split_values(values));
+  }
+  size_t count = 1;
+  for (const TunedVariable& variable : space) {
+    count *= variable.values.size();
+    TORCH_CHECK(count <= kMaxVariants, where, ": the tuned variables (", describe(space), ") have more than ",
+                kMaxVariants, " combinations");
+    for (const Leaf& leaf : function.leaves) {
+      TORCH_CHECK(!leaf.shape || !mentions_name(*leaf.shape, variable.name), where, ": the shape of ", leaf.path,
+                  ", \"", *leaf.shape, "\", names the tuned variable ", variable.name,
+                  ", but what a caller sees must be the same for all values");
+    }
+  }
+  return space;
+}
+
+std::shared_ptr<Operator> Module::make_kernel(const Function& function, const std::set<std::string>& kernels,
+                                              const LoadOptions& options, const CompileRequest& request) {
+  const TunedSpace space = space_of(function, options);
+  if (space.empty()) return std::make_shared<Operator>(ns_, function, constants_, texts_, options_, kernels);
+  if (tuned_ == nullptr) {
+    tuned_ = std::make_shared<TunedModule>(ns_, request, options.annotations, options_, program_, texts_, kernels);
+  }
+  // Of another kernel's list of the same name the first value may be another.
+  auto constants = integer_constants(combinations(space).front());
+  constants.insert(constants.end(), constants_.begin(), constants_.end());
+  auto op = std::make_shared<Operator>(ns_, function, constants, texts_, options_, kernels);
+  op->tuner = std::make_shared<Tuner>(tuned_, space);
+  return op;
 }
 
 const Function* Module::function(const std::string& name) const {

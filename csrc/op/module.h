@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "op/host_function.h"
 #include "op/operator.h"
 #include "op/registered_op.h"
+#include "op/tuned_module.h"
 #include "program/program.h"
 
 namespace torch_slang {
@@ -27,6 +29,7 @@ struct LoadOptions {
   std::string name;  // identity of `source`
   std::string ns = "slang";
   std::vector<std::pair<std::string, std::string>> defines;
+  std::vector<TunedVariable> tuned;  // defines with a list of values to choose from
   std::vector<std::string> include_dirs;
   std::string annotations;  // JSON
   bool fast_math = false;
@@ -55,12 +58,17 @@ class Module {
   const HostFunctions& host_functions() const { return *host_functions_; }
 
  private:
+  TunedSpace space_of(const Function& function, const LoadOptions& options) const;
+  std::shared_ptr<Operator> make_kernel(const Function& function, const std::set<std::string>& kernels,
+                                        const LoadOptions& options, const CompileRequest& request);
+
   const std::string identity_;
   const std::string ns_;
   const std::optional<std::string> source_;
   const std::shared_ptr<const Program> program_;
   std::string digest_;
   std::shared_ptr<TextSource> texts_;
+  std::shared_ptr<TunedModule> tuned_;  // null: no kernel is tuned
   std::vector<std::pair<std::string, int64_t>> constants_;
   KernelOptions options_;
   std::map<std::string, std::shared_ptr<Operator>> operators_;

@@ -44,6 +44,8 @@ struct OpSignature {
   std::unique_ptr<c10::FunctionSchema> schema;
 };
 
+class Tuner;
+
 struct Operator : std::enable_shared_from_this<Operator> {
   // `kernels`: names of the module's kernels, which its launch operators ("sqr_bwd") do not take away from them.
   Operator(std::string ns, Function function, const std::vector<std::pair<std::string, int64_t>>& constants,
@@ -67,6 +69,8 @@ struct Operator : std::enable_shared_from_this<Operator> {
   const KernelOptions options;
   const std::shared_ptr<TextSource> texts;
   mutable KernelTable kernels;
+  // Of a kernel with tuned variables: it has no compiled kernels of its own, but variants that have (op/tuner.h).
+  std::shared_ptr<Tuner> tuner;
 };
 
 }  // namespace torch_slang

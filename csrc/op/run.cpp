@@ -11,16 +11,21 @@
 #include "op/gradients.h"
 #include "op/launcher.h"
 #include "op/mapped.h"
+#include "op/tuner.h"
 
 namespace torch_slang {
 
 namespace {
 
+thread_local int spoiled_depth = 0;
+
 at::Tensor new_output(const Operator& op, int leaf, const Arguments& arguments, c10::SymIntArrayRef sizes) {
   const Leaf& self = op.function.leaves[leaf];
   const auto options = arguments.options(op, leaf);
   if (self.fill) return at::full_symint(sizes, *self.fill, options);
-  if (op.options.debug.value_or(false) && c10::isFloatingType(options.dtype().toScalarType())) {
+  const bool floating = c10::isFloatingType(options.dtype().toScalarType());
+  if (spoiled_depth > 0 && !floating) return at::full_symint(sizes, 77, options);
+  if (floating && (op.options.debug.value_or(false) || spoiled_depth > 0)) {
     return at::full_symint(sizes, std::numeric_limits<double>::quiet_NaN(), options);
   }
   return at::empty_symint(sizes, options);
@@ -137,8 +142,12 @@ void check_visible_views(const Operator& op, OpKind kind, const Arguments& argum
 
 }  // namespace
 
+SpoiledOutputs::SpoiledOutputs() { ++spoiled_depth; }
+SpoiledOutputs::~SpoiledOutputs() { --spoiled_depth; }
+
 Results run(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   if (op.is_mapped()) return run_mapped(op, kind, stack);
+  if (op.tuner != nullptr) return op.tuner->run(op, kind, stack);
   const Arguments arguments = read_arguments(op, kind, stack);
   const Bound<int64_t> bound = bind_arguments<int64_t>(op, kind, arguments);
   const c10::OptionalDeviceGuard guard(arguments.device);

@@ -18,4 +18,14 @@ Results run(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> argument
 // The same call's results on the meta device: shapes, dtypes and errors, symbolic sizes included.
 Results run_meta(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments);
 
+// While it lives, outputs that operators make on this thread begin as numbers that stand out, unless [Fill] says others:
+// what a kernel does not write then shows.
+class SpoiledOutputs {
+ public:
+  SpoiledOutputs();
+  ~SpoiledOutputs();
+  SpoiledOutputs(const SpoiledOutputs&) = delete;
+  SpoiledOutputs& operator=(const SpoiledOutputs&) = delete;
+};
+
 }  // namespace torch_slang

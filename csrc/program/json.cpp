@@ -44,6 +44,7 @@ void fields(V& v, Leaf& l) {
   v("gradient_slot", l.gradient_slot);
   v("default_float", l.default_float);
   v("default_int", l.default_int);
+  v("multiple_of", l.multiple_of);
 }
 
 template <class V>
@@ -123,6 +124,7 @@ template <class V>
 void fields(V& v, Program& p) {
   v("module_name", p.module_name);
   v("functions", p.functions);
+  v("tuned", p.tuned);
   v("texts", p.texts);
   v("host_functions", p.host_functions);
   v("host_text", p.host_text);

@@ -67,6 +67,7 @@ struct Leaf {
   int gradient_slot = -1;  // differentiable values: where the gradient is summed: Note [value gradients] in abi.h
   std::optional<double> default_float;
   std::optional<int64_t> default_int;
+  int64_t multiple_of = 1;  // [MultipleOf(n)] of an integer: calls with other values are refused
 };
 
 // Note [mapped functions]
@@ -109,7 +110,7 @@ struct Function {
   int slot_count = 0;
   std::optional<std::string> launch_total;  // text: "F, N"
   std::vector<int64_t> block_size;  // {} : the run-time chooses
-  std::vector<std::pair<std::string, std::string>> tune;
+  std::vector<std::pair<std::string, std::string>> tune;  // [Tune(name, values)]: see program/tuned.h
   std::optional<std::string> parallel;
   std::string refusal;  // not empty: why this function cannot become an operator (an error once it is asked for)
 };
@@ -158,6 +159,7 @@ struct SourceFile {
 struct Program {
   std::string module_name;
   std::vector<Function> functions;
+  std::vector<std::pair<std::string, std::string>> tuned;  // values given to [Tune] variables: the first of their lists
   std::vector<DeviceText> texts;
   std::vector<HostFunction> host_functions;
   HostText host_text;

@@ -15,6 +15,7 @@
 #include "python/descriptors.h"
 #include "python/host_functions.h"
 #include "python/tensors.h"
+#include "python/tuning.h"
 
 namespace py = pybind11;
 
@@ -40,14 +41,17 @@ class Pin {
 
 LoadOptions options_of(std::optional<std::string> path, std::optional<std::string> source,
                        std::optional<std::string> name, std::string ns,
-                       std::vector<std::pair<std::string, std::string>> defines, std::vector<std::string> include_dirs,
-                       std::string annotations, bool fast_math, std::optional<bool> debug) {
+                       std::vector<std::pair<std::string, std::string>> defines,
+                       std::vector<std::pair<std::string, std::vector<std::string>>> tuned,
+                       std::vector<std::string> include_dirs, std::string annotations, bool fast_math,
+                       std::optional<bool> debug) {
   LoadOptions options;
   options.path = path.value_or("");
   options.source = std::move(source);
   options.name = name.value_or("");
   options.ns = std::move(ns);
   options.defines = std::move(defines);
+  for (auto& [variable, values] : tuned) options.tuned.push_back({std::move(variable), std::move(values)});
   options.include_dirs = std::move(include_dirs);
   options.annotations = std::move(annotations);
   options.fast_math = fast_math;
@@ -157,16 +161,18 @@ PYBIND11_MODULE(_C, m) {
   register_errors(m);
   bind_module(m);
   bind_tensors(m);
+  bind_tuning(m);
   m.def("set_compiler_path", &set_compiler_path, py::arg("path"));
   m.def("load_builtin", &load_builtin, py::arg("folder"), py::call_guard<py::gil_scoped_release>());
   m.def(
       "load",
       [](std::optional<std::string> path, std::optional<std::string> source, std::optional<std::string> name,
          std::string ns, std::vector<std::pair<std::string, std::string>> defines,
-         std::vector<std::string> include_dirs, std::string annotations, bool fast_math, std::optional<bool> debug) {
+         std::vector<std::pair<std::string, std::vector<std::string>>> tuned, std::vector<std::string> include_dirs,
+         std::string annotations, bool fast_math, std::optional<bool> debug) {
         const LoadOptions options =
             options_of(std::move(path), std::move(source), std::move(name), std::move(ns), std::move(defines),
-                       std::move(include_dirs), std::move(annotations), fast_math, debug);
+                       std::move(tuned), std::move(include_dirs), std::move(annotations), fast_math, debug);
         LoadResult result;
         {
           const py::gil_scoped_release release;
@@ -174,11 +180,11 @@ PYBIND11_MODULE(_C, m) {
         }
         return py::make_tuple(std::const_pointer_cast<Module>(result.module), result.changed, result.is_new);
       },
-      py::arg("path"), py::arg("source"), py::arg("name"), py::arg("namespace"), py::arg("defines"),
+      py::arg("path"), py::arg("source"), py::arg("name"), py::arg("namespace"), py::arg("defines"), py::arg("tuned"),
       py::arg("include_dirs"), py::arg("annotations"), py::arg("fast_math"), py::arg("debug"));
   m.def("descriptors_digest", &descriptors_digest);
   m.def("cache_path", &cache::path);
-  m.def("cache_clear", &cache::clear);
+  m.def("cache_clear", [] { return cache::clear(); });
   m.def("cache_stats", &stats_dict);
 }
 

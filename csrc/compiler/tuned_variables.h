@@ -1,0 +1,20 @@
+// [Tune("BM", "32, 64")] makes BM a macro of the module, which must be there before Slang sees the text. So the attribute
+// is looked for in the text of the file itself: one in a file that it includes needs a define.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+// Name and first value of each variable, in order; of two attributes with one name the first counts.
+std::vector<std::pair<std::string, std::string>> tuned_variables(std::string_view source);
+
+// The request with a define for each variable of its source that has none.
+CompileRequest with_tuned_variables(CompileRequest request);
+
+}  // namespace torch_slang

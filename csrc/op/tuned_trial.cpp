@@ -1,0 +1,133 @@
+#include "op/tuned_trial.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/function_schema.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backend/backend.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr int64_t kChunk = int64_t{1} << 24;  // elements that are compared at a time
+
+at::Tensor bytes_of(const at::Tensor& tensor) {
+  const auto count = static_cast<int64_t>(tensor.storage().nbytes());
+  return at::empty({0}, tensor.options().dtype(c10::kByte)).set_(tensor.storage(), 0, {count}, {1});
+}
+
+// Sums in another order, atomics in half precision: what right variants may differ by, of the whole tensor's norm.
+double tolerance(c10::ScalarType type) {
+  switch (type) {
+    case c10::kDouble: return 1e-7;
+    case c10::kFloat: return 2e-3;
+    case c10::kHalf:
+    case c10::kBFloat16: return 5e-2;
+    default: return 0;
+  }
+}
+
+bool agree(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a.reshape({-1}), y = b.reshape({-1});
+  double error = 0, norm = 0;
+  for (int64_t begin = 0; begin < x.numel(); begin += kChunk) {
+    const int64_t end = std::min(begin + kChunk, x.numel());
+    const at::Tensor p = x.slice(0, begin, end), q = y.slice(0, begin, end);
+    if (!c10::isFloatingType(x.scalar_type())) {
+      if (!p.equal(q)) return false;
+      continue;
+    }
+    const at::Tensor finite = p.isfinite();
+    if (!finite.equal(q.isfinite())) return false;
+    const at::Tensor zero = at::zeros({}, x.options().dtype(c10::kDouble));
+    const at::Tensor u = at::where(finite, p.to(c10::kDouble), zero), v = at::where(finite, q.to(c10::kDouble), zero);
+    error += u.sub(v).square().sum().item().toDouble();
+    norm += std::max(u.square().sum().item().toDouble(), v.square().sum().item().toDouble());
+  }
+  // Sums that cancel are noise around zero, which no norm of theirs measures.
+  constexpr double kNoise = 1e-12;
+  return std::sqrt(error) <= tolerance(x.scalar_type()) * (std::sqrt(norm) + kNoise * std::sqrt(x.numel())) ||
+         error <= kNoise * static_cast<double>(x.numel());
+}
+
+}  // namespace
+
+TunedTrial::TunedTrial(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack)
+    : kind_(kind), stack_(stack.begin(), stack.end()) {
+  if (!is_launch(kind)) return;
+  const auto& schema = front.signature(kind)->schema->arguments();
+  const auto is_tensor = [&](size_t i) { return stack_[i].isTensor() && stack_[i].toTensor().defined(); };
+  std::vector<bool> is_written(stack_.size(), false);
+  std::vector<const void*> storages;  // that may be written
+  for (size_t i = 0; i < stack_.size(); ++i) {
+    is_written[i] = is_tensor(i) && schema[i].alias_info() != nullptr && schema[i].alias_info()->isWrite();
+    if (is_written[i]) storages.push_back(stack_[i].toTensor().storage().unsafeGetStorageImpl());
+  }
+  for (size_t i = 0; i < stack_.size(); ++i) {
+    if (!is_tensor(i)) continue;
+    const void* storage = stack_[i].toTensor().storage().unsafeGetStorageImpl();
+    if (std::find(storages.begin(), storages.end(), storage) == storages.end()) continue;
+    stack_[i] = copied(stack_[i].toTensor());
+    if (is_written[i]) written_.push_back(stack_[i].toTensor());
+  }
+}
+
+at::Tensor TunedTrial::copied(const at::Tensor& tensor) {
+  const at::Tensor original = bytes_of(tensor);
+  auto copy = std::find_if(copies_.begin(), copies_.end(), [&](const Copy& one) {
+    return one.original.storage().unsafeGetStorageImpl() == original.storage().unsafeGetStorageImpl();
+  });
+  if (copy == copies_.end()) {
+    copies_.push_back({original, at::empty_like(original)});
+    copy = copies_.end() - 1;
+  }
+  return at::empty({0}, tensor.options())
+      .set_(copy->bytes.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
+}
+
+void TunedTrial::restore() {
+  for (const Copy& copy : copies_) copy.bytes.copy_(copy.original);
+}
+
+std::vector<at::Tensor> TunedTrial::outcome(Results results) const {
+  if (!is_launch(kind_)) return {results.begin(), results.end()};
+  std::vector<at::Tensor> tensors;
+  for (const at::Tensor& tensor : written_) tensors.push_back(tensor.clone());
+  return tensors;
+}
+
+void TunedTrial::run(const Operator& variant) {
+  restore();
+  torch_slang::run(variant, kind_, stack_);
+}
+
+bool TunedTrial::agrees(const Operator& variant) {
+  restore();
+  const SpoiledOutputs scope;  // else memory that was just freed would show what an earlier variant wrote there
+  const std::vector<at::Tensor> got = outcome(torch_slang::run(variant, kind_, stack_));
+  if (expected_.empty()) {
+    expected_ = got;
+    return true;
+  }
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (got[i].defined() && !agree(expected_[i], got[i])) return false;
+  }
+  return true;
+}
+
+double TunedTrial::seconds(const Operator& variant, c10::Device device, int rounds) {
+  Backend& backend = backend_for(device.type());
+  const auto work = [&] { torch_slang::run(variant, kind_, stack_); };
+  if (copies_.empty()) return backend.seconds(device, work, rounds);
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < rounds; ++i) {
+    restore();
+    least = std::min(least, backend.seconds(device, work, 1));
+  }
+  return least;
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,43 @@
+// The arguments of one call as variants are tried on them. Nothing that the caller can see changes: what a launch may write
+// is a copy, put back to the caller's values before each run, and shares memory wherever the caller's tensors do.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "op/operator.h"
+#include "op/run.h"
+
+namespace torch_slang {
+
+class TunedTrial {
+ public:
+  TunedTrial(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+
+  // Runs a variant once, with the caller's values.
+  void run(const Operator& variant);
+  // Whether that gave what the first variant gave that this was called for, as far as rounding allows.
+  bool agrees(const Operator& variant);
+  // Seconds of one run, the least of `rounds`.
+  double seconds(const Operator& variant, c10::Device device, int rounds);
+
+ private:
+  struct Copy {
+    at::Tensor original;  // bytes of a storage
+    at::Tensor bytes;  // of its copy
+  };
+  at::Tensor copied(const at::Tensor& tensor);
+  void restore();
+  std::vector<at::Tensor> outcome(Results results) const;
+
+  const OpKind kind_;
+  std::vector<c10::IValue> stack_;
+  std::vector<Copy> copies_;
+  std::vector<at::Tensor> written_;  // of the stack, in a launch
+  std::vector<at::Tensor> expected_;
+};
+
+}  // namespace torch_slang

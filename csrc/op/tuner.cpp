@@ -1,0 +1,138 @@
+#include "op/tuner.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "backend/backend.h"
+#include "common/error.h"
+#include "common/hash.h"
+#include "common/log.h"
+#include "op/arguments.h"
+#include "op/choices.h"
+#include "op/tuning.h"
+
+namespace torch_slang {
+namespace {
+
+bool has_no_elements(c10::ArrayRef<c10::IValue> stack) {
+  return std::any_of(stack.begin(), stack.end(), [](const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() == 0;
+  });
+}
+
+}  // namespace
+
+Tuner::Tuner(std::shared_ptr<TunedModule> module, TunedSpace space)
+    : module_(std::move(module)), space_(std::move(space)) {}
+
+Results Tuner::run(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+  const CallClass call = class_of(front, kind, stack);
+  Variant variant = known(call);
+  if (variant == nullptr) variant = choose(front, kind, stack, call);
+  return variant != nullptr ? torch_slang::run(*variant, kind, stack) : run_first_that_works(front, kind, stack);
+}
+
+Tuner::Variant Tuner::known(const CallClass& call) const {
+  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  if (generation_ != choices::generation()) return nullptr;
+  const auto found = known_.find(call);
+  return found == known_.end() ? nullptr : found->second;
+}
+
+Tuner::Variant Tuner::remember(const CallClass& call, uint64_t generation, Variant variant) {
+  const std::unique_lock<std::shared_mutex> lock(mutex_);
+  if (generation_ != generation) known_.clear();
+  generation_ = generation;
+  known_[call] = variant;
+  return variant;
+}
+
+Tuner::Variant Tuner::variant(const Operator& front, const TunedValues& values) {
+  const std::string name = describe(values);
+  {
+    const std::shared_lock<std::shared_mutex> lock(mutex_);
+    const auto found = variants_.find(name);
+    if (found != variants_.end()) return found->second;
+  }
+  Variant made = module_->variant(front, values);
+  const std::unique_lock<std::shared_mutex> lock(mutex_);
+  return variants_.emplace(name, std::move(made)).first->second;
+}
+
+// Note [tuned launches].
+std::vector<TunedValues> Tuner::candidates(const Operator& front, OpKind kind) const {
+  if (!is_launch(kind) || !front.function.launch_total) return combinations(space_);
+  TunedSpace space = space_;
+  for (TunedVariable& variable : space) {
+    if (mentions_name(*front.function.launch_total, variable.name)) variable.values.resize(1);
+  }
+  return combinations(space);
+}
+
+std::string Tuner::key_of(const Operator& front, OpKind kind, const std::string& hardware,
+                          const CallClass& call) const {
+  Digest digest;
+  digest.add("choice of a variant").add(front.qualified(kind)).add(module_->digest()).add(describe(space_));
+  digest.add(hardware);
+  for (const int64_t number : c10::ArrayRef<int64_t>(call).slice(1)) digest.add(number);
+  return digest.hex();
+}
+
+Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack,
+                             const CallClass& call) {
+  const uint64_t generation = choices::generation();
+  const Arguments arguments = read_arguments(front, kind, stack);  // the caller's mistakes come first
+  bind_arguments<int64_t>(front, kind, arguments);
+  const std::vector<TunedValues> all = candidates(front, kind);
+  const choices::Mode mode = choices::mode();
+  if (mode == choices::Mode::Off || all.size() == 1) return remember(call, generation, variant(front, all.front()));
+
+  Backend& backend = backend_for(arguments.device.type());
+  const std::string hardware = backend.hardware(arguments.device);
+  const std::string key = key_of(front, kind, hardware, call);
+  const std::string about = hardware + ", " + describe_class(front, kind, stack);
+  const auto kept = [&]() -> Variant {
+    const auto choice = choices::get(key);
+    if (!choice) return nullptr;
+    const auto values =
+        std::find_if(all.begin(), all.end(), [&](const auto& v) { return describe(v) == choice->value; });
+    return values == all.end() ? nullptr : remember(call, generation, variant(front, *values));
+  };
+  if (auto variant = kept()) return variant;
+  if (has_no_elements(stack)) return nullptr;
+  TORCH_CHECK(mode != choices::Mode::Frozen, front.qualified(kind), ": tuning is frozen, and nothing was chosen for ",
+              about, " (key ", key, "): load choices that have it, or run once with torch_slang.tuning.mode(\"on\")");
+  if (backend.is_capturing(arguments.device)) return nullptr;
+  if (!module_->is_current()) {
+    log_warning_once(front.qualified(kind) + ": the source has changed since it was loaded, so it is not tuned");
+    return variant(front, all.front());
+  }
+
+  const std::lock_guard<std::mutex> lock(tuning_);
+  if (auto variant = known(call)) return variant;  // of a thread that was here before
+  if (auto variant = kept()) return variant;
+  Tuning tuning(front, kind, stack, arguments.device, all,
+                [&](const TunedValues& values) { return variant(front, values); });
+  choices::Choice choice = tuning.choose();
+  choice.about = about;
+  Variant chosen = variant(front, tuning.chosen());
+  if (tuning.has_compared()) choices::put(key, std::move(choice));
+  return remember(call, generation, std::move(chosen));
+}
+
+Results Tuner::run_first_that_works(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+  std::exception_ptr first;
+  for (const TunedValues& values : candidates(front, kind)) {
+    try {
+      return torch_slang::run(*variant(front, values), kind, stack);
+    } catch (const CompileError&) {
+      if (first == nullptr) first = std::current_exception();
+    } catch (const LaunchError&) {
+      if (first == nullptr) first = std::current_exception();
+    }
+  }
+  std::rethrow_exception(first);
+}
+
+}  // namespace torch_slang

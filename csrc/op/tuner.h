@@ -1,0 +1,58 @@
+// Chooses, for one kernel with tuned variables, the variant that runs a call: Note [choosing] in op/choices.h. A variant is
+// an operator of its own that nobody registered, of the same module compiled with other values.
+//
+// Note [tuning]
+//   At the first call of a class (op/tuned_call.h) the first variant that works shows which compiled kernels such a call
+//   needs; those of the others are then compiled by several threads. What is compiled in time is checked against the first
+//   one's results (these may not depend on the choice) and timed, on the call's own arguments; the real call comes after
+//   that. A variant that fails is left out. Nothing is timed while a stream is captured, nor for tensors without elements.
+//
+// Note [tuned launches]
+//   The caller of a launch has chosen its blocks and grid. So it keeps the first value of variables that LaunchTotal names,
+//   and variants with another BlockSize are none for it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+
+#include "op/run.h"
+#include "op/tuned_call.h"
+#include "op/tuned_module.h"
+
+namespace torch_slang {
+
+class Tuner {
+ public:
+  Tuner(std::shared_ptr<TunedModule> module, TunedSpace space);
+
+  // `front`: the operator that this is the tuner of.
+  Results run(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+
+  const TunedSpace& space() const { return space_; }
+
+ private:
+  friend class Tuning;
+  using Variant = std::shared_ptr<const Operator>;
+
+  Variant known(const CallClass& call) const;
+  Variant remember(const CallClass& call, uint64_t generation, Variant variant);
+  // Null: nothing is known, and this call may not choose: `run_first_that_works`.
+  Variant choose(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, const CallClass& call);
+  Results run_first_that_works(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+  std::vector<TunedValues> candidates(const Operator& front, OpKind kind) const;
+  Variant variant(const Operator& front, const TunedValues& values);  // throws CompileError
+  std::string key_of(const Operator& front, OpKind kind, const std::string& hardware, const CallClass& call) const;
+
+  const std::shared_ptr<TunedModule> module_;
+  const TunedSpace space_;
+  std::mutex tuning_;  // one thread at a time; others wait for what it finds
+  mutable std::shared_mutex mutex_;
+  uint64_t generation_ = 0;  // of what is known
+  std::map<CallClass, Variant> known_;
+  std::map<std::string, Variant> variants_;  // by description of their values
+};
+
+}  // namespace torch_slang

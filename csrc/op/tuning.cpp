@@ -1,0 +1,194 @@
+#include "op/tuning.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "common/log.h"
+#include "op/arguments.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr double kCompileShare = 0.7;    // of the budget
+constexpr double kTimeEach = 0.02;       // seconds that timing one variant should take
+constexpr int kMinRounds = 3;
+constexpr int kMaxRounds = 30;
+constexpr double kHopeless = 2;          // times the best: no need to know it more exactly
+constexpr unsigned kMaxThreads = 16;
+
+std::string message_of(const std::exception& error) {
+  const auto* own = dynamic_cast<const c10::Error*>(&error);
+  return own != nullptr ? own->what_without_backtrace() : error.what();
+}
+
+}  // namespace
+
+Tuning::Tuning(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device,
+               const std::vector<TunedValues>& all, Make make)
+    : front_(front),
+      kind_(kind),
+      stack_(stack),
+      device_(device),
+      make_(std::move(make)),
+      budget_(choices::budget()),
+      start_(std::chrono::steady_clock::now()) {
+  for (const TunedValues& values : all) {
+    candidates_.emplace_back();
+    candidates_.back().values = values;
+    candidates_.back().attempt.value = describe(values);
+  }
+}
+
+double Tuning::spent() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+bool Tuning::is_open(const Candidate& candidate) const {
+  return candidate.op != nullptr && candidate.attempt.problem.empty();
+}
+
+// A variant that fails is left out, whatever the reason.
+template <class Work>
+bool Tuning::try_to(Candidate& candidate, const Work& work) {
+  try {
+    work();
+    return true;
+  } catch (const std::exception& error) {
+    candidate.error = std::current_exception();
+    candidate.attempt.problem = message_of(error);
+    return false;
+  }
+}
+
+void Tuning::on_threads(size_t begin, double limit, const std::function<void(Candidate&)>& work) {
+  std::atomic<size_t> next = begin;
+  const auto take = [&] {
+    for (size_t i = next++; i < candidates_.size() && spent() < limit; i = next++) work(candidates_[i]);
+  };
+  const size_t count = std::min<size_t>(std::clamp(std::thread::hardware_concurrency(), 1u, kMaxThreads),
+                                        candidates_.size() - std::min(begin, candidates_.size()));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < count; ++i) threads.emplace_back(take);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Slang's part of the compile.
+void Tuning::prepare(Candidate& candidate) {
+  if (candidate.op != nullptr || candidate.error != nullptr) return;
+  try_to(candidate, [&] {
+    auto op = make_(candidate.values);
+    const auto types = types_and_device(front_, kind_, stack_).first;
+    candidate.text = &op->texts->text(op->function.name, direction_of(kind_), types);
+    candidate.op = std::move(op);
+  });
+}
+
+void Tuning::find_first(TunedTrial& trial) {
+  std::thread others([&] { on_threads(1, kCompileShare * budget_, [&](Candidate& one) { prepare(one); }); });
+  const auto works = [&](Candidate& candidate) {
+    prepare(candidate);
+    if (!is_open(candidate)) return false;
+    const KernelRequests requests;
+    if (!try_to(candidate, [&] { trial.agrees(*candidate.op); })) return false;
+    keys_ = requests.keys();
+    return true;
+  };
+  bool found = works(candidates_[0]);
+  others.join();
+  while (!found && ++first_ < candidates_.size()) found = works(candidates_[first_]);
+  if (!found) std::rethrow_exception(candidates_[0].error);
+}
+
+// Why it need not be tried beside the first that works, if so.
+std::string Tuning::reason_to_leave_out(const Candidate& candidate) const {
+  const Candidate& first = candidates_[first_];
+  const bool same_block = candidate.op->function.block_size == first.op->function.block_size;
+  if (is_launch(kind_) && !same_block) return "it has another BlockSize, which the caller of a launch cannot follow";
+  for (const Candidate& other : candidates_) {
+    if (&other == &candidate) break;
+    if (!is_open(other) || other.op->function.block_size != candidate.op->function.block_size) continue;
+    if (other.text->body != candidate.text->body || other.text->file_scope != candidate.text->file_scope) continue;
+    const auto threads = [&](const Operator& op) {
+      return op.shapes.launch_total(bind_arguments<int64_t>(op, kind_, read_arguments(op, kind_, stack_)));
+    };
+    if (is_launch(kind_) || threads(*other.op) == threads(*candidate.op)) return "the same as " + other.attempt.value;
+  }
+  return "";
+}
+
+void Tuning::leave_out_equal_ones() {
+  for (size_t i = first_ + 1; i < candidates_.size(); ++i) {
+    Candidate& candidate = candidates_[i];
+    if (is_open(candidate)) {
+      try_to(candidate, [&] { candidate.attempt.problem = reason_to_leave_out(candidate); });
+    }
+  }
+}
+
+// The device's part.
+void Tuning::compile_the_rest() {
+  on_threads(first_ + 1, kCompileShare * budget_, [&](Candidate& candidate) {
+    if (!is_open(candidate)) return;
+    try_to(candidate, [&] {
+      for (const KernelKey& key : keys_) candidate.op->kernels.get(*candidate.op, key);
+    });
+  });
+}
+
+void Tuning::time(TunedTrial& trial, Candidate& candidate) {
+  const double best = timed_ > 0 ? candidates_[chosen_].attempt.seconds : 0;
+  if (!try_to(candidate, [&] {
+        if (&candidate != &candidates_[first_] && !trial.agrees(*candidate.op)) {
+          candidate.attempt.problem = "its results are not those of " + candidates_[first_].attempt.value;
+          log_warning(front_.qualified(kind_), " with ", candidate.attempt.value, " gives other results than with ",
+                      candidates_[first_].attempt.value, ", so it is not used: tuned variables may not change results");
+          return;
+        }
+        trial.run(*candidate.op);
+        double seconds = trial.seconds(*candidate.op, device_, 1);
+        if (timed_ == 0 || seconds < kHopeless * best) {
+          const double wanted = kTimeEach / std::max(seconds, 1e-6);
+          const int rounds = std::clamp(static_cast<int>(wanted), kMinRounds, kMaxRounds);
+          seconds = std::min(seconds, trial.seconds(*candidate.op, device_, rounds));
+        }
+        candidate.attempt.seconds = seconds;
+      })) {
+    return;
+  }
+  if (candidate.attempt.seconds <= 0) return;
+  if (timed_++ == 0 || candidate.attempt.seconds < best) chosen_ = static_cast<size_t>(&candidate - candidates_.data());
+}
+
+choices::Choice Tuning::choose() {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::AutoGradMode no_gradients(false);
+  const c10::OptionalDeviceGuard guard(device_);
+  TunedTrial trial(front_, kind_, stack_);
+  find_first(trial);
+  chosen_ = first_;
+  leave_out_equal_ones();
+  compile_the_rest();
+  const auto open =
+      std::count_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) { return is_open(c); });
+  for (Candidate& candidate : candidates_) {
+    const bool is_tried = is_open(candidate) && spent() < budget_;
+    if (is_tried && open > 1) time(trial, candidate);
+    if (is_tried || candidate.error != nullptr || !candidate.attempt.problem.empty()) continue;
+    over_budget_ = true;
+    candidate.attempt.problem = c10::str("the budget of ", budget_, " s was spent");
+  }
+  if (over_budget_) {
+    log_warning(front_.qualified(kind_), ": not all variants were tried, since tuning may take ", budget_,
+                " s (torch_slang.tuning.budget)");
+  }
+  choices::Choice choice{front_.qualified(kind_), "", candidates_[chosen_].attempt.value, {}, spent()};
+  for (const Candidate& candidate : candidates_) choice.tried.push_back(candidate.attempt);
+  return choice;
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,68 @@
+// One search for the fastest variant, for one call: Note [tuning] in op/tuner.h.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "op/choices.h"
+#include "op/tuned_module.h"
+#include "op/tuned_trial.h"
+
+namespace torch_slang {
+
+class Tuning {
+ public:
+  using Make = std::function<std::shared_ptr<const Operator>(const TunedValues&)>;
+
+  // `all`: not empty. `make` is called by several threads, and throws for values that no variant can be made of. The
+  // references must outlive this object.
+  Tuning(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device,
+         const std::vector<TunedValues>& all, Make make);
+
+  // Throws what the first variant threw if none works. `about` is left empty.
+  choices::Choice choose();
+  const TunedValues& chosen() const { return candidates_[chosen_].values; }
+  // False if the budget ended before there was anything to compare.
+  bool has_compared() const { return !over_budget_ || timed_ > 1; }
+
+ private:
+  struct Candidate {
+    TunedValues values;
+    std::shared_ptr<const Operator> op;  // null: it could not be made
+    const DeviceText* text = nullptr;
+    choices::Attempt attempt;
+    std::exception_ptr error;
+  };
+  template <class Work>
+  bool try_to(Candidate& candidate, const Work& work);
+  void prepare(Candidate& candidate);
+  void find_first(TunedTrial& trial);
+  void leave_out_equal_ones();
+  std::string reason_to_leave_out(const Candidate& candidate) const;
+  void compile_the_rest();
+  void time(TunedTrial& trial, Candidate& candidate);
+  bool is_open(const Candidate& candidate) const;
+  double spent() const;
+  // Calls `work` for candidates from `begin` on, by several threads, while less than `limit` seconds are spent.
+  void on_threads(size_t begin, double limit, const std::function<void(Candidate&)>& work);
+
+  const Operator& front_;
+  const OpKind kind_;
+  const c10::ArrayRef<c10::IValue> stack_;
+  const c10::Device device_;
+  const Make make_;
+  const double budget_;
+  const std::chrono::steady_clock::time_point start_;
+  std::vector<Candidate> candidates_;
+  std::vector<KernelKey> keys_;  // of the kernels that a call needs
+  size_t first_ = 0;             // the first that works
+  size_t chosen_ = 0;
+  int timed_ = 0;
+  bool over_budget_ = false;
+};
+
+}  // namespace torch_slang

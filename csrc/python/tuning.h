@@ -1,0 +1,9 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace torch_slang {
+
+void bind_tuning(pybind11::module_& m);  // of op/choices.h
+
+}  // namespace torch_slang

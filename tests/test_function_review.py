@@ -162,3 +162,107 @@ def test_integer_results_of_what_has_no_derivative(writes: Any) -> None:
     assert result.whole.tolist() == [1, -2]
     with pytest.raises(RuntimeError, match="it has no derivative"):
         result.rest.sum().backward()
+
+
+CONSTANTS = """
+struct Plain { float gain; no_diff float fixed; int steps; }
+struct Declared : IDifferentiable { float gain; no_diff float fixed; }
+struct Holder : IDifferentiable { float scale; Plain plain; no_diff Plain constant; }
+struct Lens { float focus; [Differentiable] float bend(float x) { return focus * x; } }
+
+[Differentiable] float lost(Plain plain, float x) { return plain.gain * plain.fixed * x; }
+[Differentiable] float nested(Holder holder, float x) { return holder.plain.gain * holder.constant.gain * x; }
+[Differentiable] float listed(Plain plains[2], float x) { return plains[0].gain * plains[1].gain * x; }
+[Differentiable] float constant(no_diff Plain plain, float x) { return plain.gain * x; }
+[Differentiable] float declared(Declared plain, float x) { return plain.gain * plain.fixed * x; }
+[Differentiable] float of_nothing(Plain plain) { return plain.gain; }
+[Differentiable] float counted<N : __BuiltinArithmeticType>(N count, float x) { return x * x; }
+float without_derivative(Plain plain, float x) { return plain.gain * x; }
+"""
+
+
+@pytest.fixture(scope="module")
+def constants() -> Any:
+    return torch_slang.load(source=CONSTANTS, name="review_constants", namespace="review_constants")
+
+
+def plain(wanted: str = "", **others: Any) -> dict[str, Any]:
+    """A struct of numbers, one of which is a tensor that requires grad."""
+    return {"gain": 2.0, "fixed": 3.0, **others, **({wanted: torch.tensor(2.0, requires_grad=True)} if wanted else {})}
+
+
+LOST = {
+    "a parameter": (lambda m, x: m.lost(plain("gain", steps=1), x), r"lost: .* plain\.gain .*the struct Plain"),
+    "without other gradients": (lambda m, x: m.lost(plain("gain", steps=1), 1.0), r"lost: .* plain\.gain"),
+    "a field": (
+        lambda m, x: m.nested({"scale": 1.0, "plain": plain("gain", steps=1), "constant": plain(steps=1)}, x),
+        r"nested: .* holder\.plain\.gain .*the struct Plain",
+    ),
+    "an array": (
+        lambda m, x: m.listed([plain(steps=1), plain("gain", steps=1)], x),
+        r"listed: .* plains\[1\]\.gain .*the struct Plain",
+    ),
+    "this": (lambda m, x: m.Lens_bend({"focus": x}, 2.0), r"Lens_bend: .* this\.focus .*the struct Lens"),
+    "a type parameter": (lambda m, x: m.counted(x, 2.0), r"counted: .* count .*the type parameter N"),
+    "into a result": (lambda m, x: m.lost(plain("gain", steps=1), x, _result=torch.empty(3)), r"lost: .* plain\.gain"),
+    "bwds": (
+        lambda m, x: m.lost.bwds(plain("gain", steps=1), x, _result=with_gradient(torch.zeros(3))),
+        r"lost\(.* plain\.gain \(float\) .*the struct Plain",
+    ),
+}  # fmt: skip
+
+
+def with_gradient(result: torch.Tensor) -> torch.Tensor:
+    result.grad = torch.ones_like(result)
+    return result
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_a_gradient_that_would_be_lost_is_refused(constants: Any, case: str) -> None:
+    call, message = LOST[case]
+    x = torch.randn(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match=rf"{message}.* is not IDifferentiable, but got a tensor that requires grad"):
+        call(constants, x)
+    if case != "bwds":
+        with torch.no_grad():
+            call(constants, x)
+
+
+def test_a_gradient_that_would_be_lost_is_refused_in_a_trace(constants: Any) -> None:
+    gain = torch.tensor(2.0, requires_grad=True)
+    compiled = torch.compile(
+        lambda gain, x: constants.lost({"gain": gain, "fixed": 1.0, "steps": 1}, x), backend="aot_eager", fullgraph=True
+    )
+    with pytest.raises(Exception, match="the struct Plain is not IDifferentiable"):
+        compiled(gain, torch.ones(3))
+
+
+def test_constants_by_declaration_take_tensors_that_require_grad(constants: Any) -> None:
+    x = torch.randn(3, requires_grad=True)
+    wanted = [torch.tensor(value, requires_grad=True) for value in (2.0, 3.0)]
+    gain, fixed = wanted
+    results = [
+        (constants.constant({"gain": gain, "fixed": fixed, "steps": 1}, x), [2, None, None]),
+        (constants.declared({"gain": gain, "fixed": fixed}, x), [6, 3 * x.sum(), None]),
+        (constants.lost({"gain": 2.0, "fixed": fixed, "steps": 1}, x), [6, None, None]),
+        (
+            constants.nested({"scale": 1.0, "plain": plain(steps=1), "constant": plain("gain", steps=1)}, x),
+            [4, None, None],
+        ),
+    ]
+    for result, (of_x, *others) in results:
+        grads = torch.autograd.grad(result.sum(), [x, *wanted], allow_unused=True)
+        torch.testing.assert_close(grads[0], torch.full_like(x, of_x))
+        for grad, other in zip(grads[1:], others, strict=True):
+            assert (grad is None) == (other is None)
+            if other is not None:
+                torch.testing.assert_close(grad, other)
+
+
+def test_functions_that_have_no_derivative_at_all_say_what_it_takes(constants: Any) -> None:
+    for result in (
+        constants.of_nothing(plain("gain", steps=1)),
+        constants.without_derivative(plain("gain", steps=1), torch.ones(3)),
+    ):
+        with pytest.raises(RuntimeError, match=r"it has no derivative: .*in structs that are IDifferentiable"):
+            result.sum().backward()

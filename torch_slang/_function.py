@@ -90,6 +90,12 @@ class Function:
             self._gradient(ops, name, result)
             for name, result in ops.results.differentiable(ops.results.flatten(_result))
         ]
+        for leaf, tensor in zip(ops.arguments.leaves, tensors, strict=True):
+            if leaf.no_gradient and tensor.requires_grad:
+                raise RuntimeError(
+                    f"{ops.arguments}: expected {leaf.what} to be a constant, since {leaf.no_gradient}, but got a "
+                    "tensor that requires grad"
+                )
         wanted = [tensor for leaf, tensor in zip(ops.arguments.leaves, tensors, strict=True) if leaf.differentiable]
         mask = [tensor.requires_grad for tensor in wanted]
         if not any(mask):

@@ -25,6 +25,7 @@ class FunctionLeaf:
     type_parameter: int
     shape: tuple[int, ...]  # of one element; negative where the tensors decide
     differentiable: bool
+    no_gradient: str  # not empty: why a tensor that requires grad is refused
     is_output: bool
     default: Any
 
@@ -40,6 +41,7 @@ class FunctionLeaf:
             type_parameter=type_parameter,
             shape=tuple(about["element_shape"]),
             differentiable=about["differentiable"],
+            no_gradient=about["no_gradient"],
             is_output=about["is_output"],
             default=bool(default) if default is not None and dtype == torch.bool else default,
         )

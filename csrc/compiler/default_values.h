@@ -5,18 +5,13 @@
 #include <slang.h>
 
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "program/program.h"
 
 namespace torch_slang {
 
-// The text behind `=` of each parameter of a function that is declared in or after a line of the source, empty where
-// there is none; nothing if there is no such function.
-std::vector<std::string> default_texts(std::string_view source, int line, const std::string& function);
-
-// Fills the leaf's default_float or default_int. What cannot be told stays without: the argument is then required.
+// Fills the leaf's default_float or default_int from the parameter and the text of its default (parameter_texts.h). What
+// cannot be told stays without: the argument is then required.
 void read_default(slang::VariableReflection* variable, const std::string& text, Leaf& leaf);
 
 }  // namespace torch_slang

@@ -8,10 +8,10 @@
 
 #include "compiler/attributes.h"
 #include "compiler/com.h"
-#include "compiler/default_values.h"
 #include "compiler/flatten.h"
 #include "compiler/host_signature.h"
 #include "compiler/library.h"
+#include "compiler/parameter_texts.h"
 #include "compiler/types.h"
 
 namespace torch_slang {
@@ -125,9 +125,9 @@ class ModuleDescriber {
     if (!function.is_kernel) refuse_promises(reflection);
     const bool differentiable = link_derivatives(function, reflection);
     const TypeReader types = read_generics(described, scope);
-    const std::vector<std::string> defaults = default_texts_of(function, reflection);
+    const std::vector<ParameterText> texts = parameter_texts_of(function, reflection);
     if (!function.is_kernel) {
-      describe_mapped_function(function, described.call, reflection, scope.owner, defaults, types, differentiable);
+      describe_mapped_function(function, described.call, reflection, scope.owner, texts, types, differentiable);
       return;
     }
     if (name_of(reflection->getReturnType()) != "void") {
@@ -136,21 +136,22 @@ class ModuleDescriber {
     }
     for (unsigned i = 0; i < reflection->getParameterCount(); ++i) {
       VariableReflection* variable = reflection->getParameterByIndex(i);
-      add_parameter(function, variable, defaults[i], types, differentiable);
+      add_parameter(function, variable, texts[i].default_value, types, differentiable);
       TypeReflection* type = variable->getType();
       described.paired.push_back(types.viewed(type) == nullptr && variable->findModifier(Modifier::NoDiff) == nullptr &&
                                  types.is_differentiable(type));
     }
   }
 
-  std::vector<std::string> default_texts_of(const Function& function, FunctionReflection* reflection) const {
+  std::vector<ParameterText> parameter_texts_of(const Function& function, FunctionReflection* reflection) const {
     const unsigned count = reflection->getParameterCount();
-    std::vector<std::string> texts;
+    std::vector<ParameterText> texts;
     for (unsigned i = 0; i < count && texts.empty(); ++i) {
-      if (reflection->getParameterByIndex(i)->hasDefaultValue())
-        texts = default_texts(source_of_(function.file), function.line, reflection->getName());
+      VariableReflection* variable = reflection->getParameterByIndex(i);
+      if (variable->hasDefaultValue() || variable->findModifier(Modifier::NoDiff) != nullptr)
+        texts = parameter_texts(source_of_(function.file), function.line, reflection->getName());
     }
-    if (texts.size() != count) texts.assign(count, "");
+    if (texts.size() != count) texts.assign(count, {});
     return texts;
   }
 

@@ -25,7 +25,7 @@ template <class... Parts>
 // The index of the leaf among the function's. Throws Refusal if its name is taken.
 int keep_leaf(Function& function, Leaf leaf);
 
-// `default_text`: of the parameter's default value, as in default_values.h. Throws Refusal, naming the parameter and
+// `default_text`: of the parameter's default value, as in parameter_texts.h. Throws Refusal, naming the parameter and
 // what is wrong with it.
 void add_parameter(Function& function, slang::VariableReflection* variable, const std::string& default_text,
                    const TypeReader& types, bool differentiable_function);

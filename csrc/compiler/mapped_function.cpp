@@ -37,14 +37,16 @@ class MappedFlattener {
     std::string path;      // "cfg.gain"
     VariableReflection* defaulted = nullptr;  // the parameter, whose default the leaf may have
     std::string default_text = {};
+    std::string no_gradient = {};  // Leaf::no_gradient
   };
 
   // `differentiable`: its surroundings are (the function, or the struct that the field is in), and it is not no_diff.
-  Parameter flatten(const Item& item, bool differentiable) {
+  Parameter flatten(Item item, bool differentiable) {
     Parameter parameter;
     parameter.name = item.own_name;
     parameter.slang_type = types_.view_name(item.type);
     const bool inner = differentiable && types_.is_differentiable(item.type);
+    if (differentiable && !inner) item.no_gradient = why_not_differentiable(item.type);
     if (types_.viewed(item.type) != nullptr) {
       refuse("parameter ", item.path, " is a ", parameter.slang_type,
              ", but a function without [CudaKernel] is applied "
@@ -57,8 +59,9 @@ class MappedFlattener {
     } else if (const auto count = types_.array_size(item.type)) {
       for (int64_t i = 0; i < *count; ++i) {
         const std::string index = std::to_string(i);
-        parameter.fields.push_back(flatten(
-            {item.type->getElementType(), index, item.name + "_" + index, item.path + "[" + index + "]"}, inner));
+        Item element{item.type->getElementType(), index, item.name + "_" + index, item.path + "[" + index + "]"};
+        element.no_gradient = item.no_gradient;
+        parameter.fields.push_back(flatten(std::move(element), inner));
       }
     } else {
       refuse_type(item, parameter.slang_type);
@@ -67,6 +70,17 @@ class MappedFlattener {
   }
 
  private:
+  // Leaf::no_gradient. Integers and the like have no gradient that could be missed.
+  std::string why_not_differentiable(TypeReflection* type) const {
+    if (const auto element = types_.element(type)) {
+      if (element->type_parameter < 0) return {};
+      return c10::str("the type parameter ", function_.type_parameters[element->type_parameter].name,
+                      " is not IDifferentiable");
+    }
+    while (types_.array_size(type)) type = type->getElementType();
+    return c10::str("the struct ", name_of(type), " is not IDifferentiable");
+  }
+
   void add_fields(Parameter& parameter, const Item& item, bool differentiable) {
     for (unsigned i = 0; i < item.type->getFieldCount(); ++i) {
       VariableReflection* field = item.type->getFieldByIndex(i);
@@ -78,8 +92,10 @@ class MappedFlattener {
             ", which names a Differential of its own: gradients "
             "have the fields of the struct itself, so leave the Differential to Slang, or mark the parameter no_diff");
       }
-      parameter.fields.push_back(flatten({field->getType(), name, item.name + "_" + name, item.path + "." + name},
-                                         differentiable && !has(field, Modifier::NoDiff)));
+      const bool is_constant = has(field, Modifier::NoDiff);
+      Item inside{field->getType(), name, item.name + "_" + name, item.path + "." + name};
+      if (!is_constant) inside.no_gradient = item.no_gradient;
+      parameter.fields.push_back(flatten(std::move(inside), differentiable && !is_constant));
     }
   }
 
@@ -92,6 +108,7 @@ class MappedFlattener {
     leaf.element = std::move(element);
     leaf.is_output = is_output_;
     leaf.differentiable = differentiable;
+    if (!is_output_) leaf.no_gradient = item.no_gradient;
     leaf.primal_view = function_.view_count++;
     if (differentiable) leaf.diff_view = function_.view_count++;
     if (!is_output_) add_slots(leaf);
@@ -133,11 +150,11 @@ class MappedDescriber {
   MappedDescriber(Function& function, MappedCall& call, const TypeReader& types, bool differentiable)
       : function_(function), call_(call), types_(types), differentiable_(differentiable) {}
 
-  void describe(FunctionReflection* reflection, TypeReflection* owner, const std::vector<std::string>& default_texts) {
+  void describe(FunctionReflection* reflection, TypeReflection* owner, const std::vector<ParameterText>& texts) {
     if (owner != nullptr) add_this(reflection, owner);
     const auto first = call_.parameters.size();
     for (unsigned i = 0; i < reflection->getParameterCount(); ++i)
-      add_input(reflection->getParameterByIndex(i), default_texts[i]);
+      add_input(reflection->getParameterByIndex(i), texts[i]);
     add_returned(reflection);
     if (first > 0) add_result(owner, "this", call_.parameters.front());
     for (unsigned i = 0; i < reflection->getParameterCount(); ++i)
@@ -154,25 +171,27 @@ class MappedDescriber {
     PassedValue value;
     value.type = call_.owner;
     value.passing = reflection->findModifier(Modifier::Mutating) != nullptr ? Passing::InOut : Passing::In;
-    value.paired = differentiable_ && find_attribute(reflection, "TorchSlangNoDiffThis") == nullptr &&
-                   types_.is_differentiable(owner);
+    const bool is_constant = find_attribute(reflection, "TorchSlangNoDiffThis") != nullptr;
+    value.paired = differentiable_ && !is_constant && types_.is_differentiable(owner);
     value.input = static_cast<int>(function_.parameters.size());
-    function_.parameters.push_back(
-        MappedFlattener(function_, types_, false).flatten({owner, "this", "this", "this"}, value.paired));
+    function_.parameters.push_back(MappedFlattener(function_, types_, false)
+                                       .flatten({owner, "this", "this", "this"}, differentiable_ && !is_constant));
     call_.parameters.push_back(std::move(value));
   }
 
-  void add_input(VariableReflection* variable, const std::string& default_text) {
+  void add_input(VariableReflection* variable, const ParameterText& text) {
     const std::string name = variable->getName();
     PassedValue value;
     value.type = name_of(variable->getType());
     value.passing = passing_of(variable);
-    value.paired = differentiable_ && !has(variable, Modifier::NoDiff) && types_.is_differentiable(variable->getType());
+    const bool is_differentiable = types_.is_differentiable(variable->getType());
+    const bool is_constant = is_differentiable ? has(variable, Modifier::NoDiff) : text.no_diff;
+    value.paired = differentiable_ && !is_constant && is_differentiable;
     if (value.passing != Passing::Out) {
       value.input = static_cast<int>(function_.parameters.size());
-      function_.parameters.push_back(
-          MappedFlattener(function_, types_, false)
-              .flatten({variable->getType(), name, name, name, variable, default_text}, value.paired));
+      function_.parameters.push_back(MappedFlattener(function_, types_, false)
+                                         .flatten({variable->getType(), name, name, name, variable, text.default_value},
+                                                  differentiable_ && !is_constant));
     }
     call_.parameters.push_back(std::move(value));
   }
@@ -247,9 +266,9 @@ class MappedDescriber {
 }  // namespace
 
 void describe_mapped_function(Function& function, MappedCall& call, FunctionReflection* reflection,
-                              TypeReflection* owner, const std::vector<std::string>& default_texts,
-                              const TypeReader& types, bool differentiable) {
-  MappedDescriber(function, call, types, differentiable).describe(reflection, owner, default_texts);
+                              TypeReflection* owner, const std::vector<ParameterText>& texts, const TypeReader& types,
+                              bool differentiable) {
+  MappedDescriber(function, call, types, differentiable).describe(reflection, owner, texts);
 }
 
 }  // namespace torch_slang

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/parameter_texts.h"
 #include "compiler/types.h"
 #include "program/program.h"
 
@@ -36,7 +37,7 @@ struct MappedCall {
 // Fills the function's parameters, results and leaves, and what the call needs but its name and generic arguments.
 // `owner`: of a method its struct, else null. Throws Refusal, naming the parameter and what is wrong with it.
 void describe_mapped_function(Function& function, MappedCall& call, slang::FunctionReflection* reflection,
-                              slang::TypeReflection* owner, const std::vector<std::string>& default_texts,
+                              slang::TypeReflection* owner, const std::vector<ParameterText>& texts,
                               const TypeReader& types, bool differentiable);
 
 }  // namespace torch_slang

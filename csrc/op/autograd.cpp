@@ -90,16 +90,34 @@ void call_without_derivative(const Operator& op, OpKind kind, const char* reason
   }
 }
 
+// A tensor that somebody wants a gradient of, for an argument of a plain function that is no constant and yet has none.
+void check_gradients_of(const Operator& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (!c10::GradMode::is_enabled()) return;
+  const auto& meaning = op.signature(OpKind::Forward)->arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[meaning[i].leaf];
+    if (leaf.no_gradient.empty() || !arguments[i].isTensor()) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    TORCH_CHECK(!tensor.defined() || !tensor.requires_grad(), op.qualified(OpKind::Forward), ": expected ", leaf.path,
+                " to be a constant, since ", leaf.no_gradient,
+                ", but got a tensor that requires grad: make it IDifferentiable, or the parameter no_diff, or detach() "
+                "the tensor");
+  }
+}
+
 void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op,
                   const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
   const auto view = torch::jit::last(*stack, op->signature(OpKind::Forward)->arguments.size());
   if (op->is_mapped() && op->signature(OpKind::Backward) == nullptr) {
     return call_without_derivative(*op, OpKind::Forward,
                                    "it has no derivative: mark the function [Differentiable], and the arguments that "
-                                   "gradients are asked of must be floating-point ones without no_diff",
+                                   "gradients are asked of must be floating-point ones without no_diff, in structs "
+                                   "that are IDifferentiable",
                                    handle, keys, stack);
   }
-  if (!op->function.has_backward && !op->is_mapped()) {
+  if (op->is_mapped()) {
+    check_gradients_of(*op, view);
+  } else if (!op->function.has_backward) {
     const int culprit = requiring_grad(*op, OpKind::Forward, view, false);
     TORCH_CHECK(culprit < 0, op->qualified(OpKind::Forward), ": ", name_of_argument(handle, culprit),
                 " requires grad, but the kernel has no derivative: mark it [Differentiable], or call it under "

@@ -30,6 +30,7 @@ void fields(V& v, Leaf& l) {
   v("kind", l.kind);
   v("element", l.element);
   v("differentiable", l.differentiable);
+  v("no_gradient", l.no_gradient);
   v("is_output", l.is_output);
   v("is_in", l.is_in);
   v("shape", l.shape);

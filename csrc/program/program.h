@@ -51,6 +51,9 @@ struct Leaf {
   LeafKind kind = LeafKind::View;
   Element element;
   bool differentiable = false;  // a DiffTensorView, or a float value that is not no_diff, of a differentiable kernel
+  // Of a plain function's input: why it has no gradient, if nobody said that it is a constant ("the struct S is not
+  // IDifferentiable"). A tensor that requires grad is refused there.
+  std::string no_gradient;
   // Views.
   bool is_output = false;  // [Out]
   bool is_in = false;  // [In]: never written

@@ -16,6 +16,7 @@ py::dict describe_leaf(const Leaf& leaf) {
   result["is_view"] = leaf.kind == LeafKind::View;
   result["is_output"] = leaf.is_output;
   result["differentiable"] = leaf.differentiable;
+  result["no_gradient"] = leaf.no_gradient;
   result["has_gradient"] = leaf.diff_view >= 0 || leaf.gradient_slot >= 0;
   result["element_shape"] = leaf.element.shape;
   result["type_parameter"] = leaf.element.type_parameter;

@@ -48,6 +48,7 @@ build: $(READY)
 demo: build
 	$(PY) examples/quickstart.py
 	$(PY) examples/gaussian_image_fit/fit.py
+	$(PY) examples/photometric/fit.py
 
 test: build
 	$(PY) setup.py --quiet build_cpp_tests

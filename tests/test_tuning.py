@@ -270,7 +270,29 @@ def test_a_variant_that_cannot_be_launched_is_left_out(device: torch.device) -> 
     torch.testing.assert_close(getattr(module, name)(x), 2 * x)
     choice = only(name)
     assert choice.value in ("THREADS=64", "THREADS=128")
-    assert "4096" in str(choice.tried[0].problem)
+    assert choice.tried[0].problem
+    assert choice.tried[0].seconds is None
+
+
+@needs_cuda
+def test_a_variant_with_too_much_shared_memory_is_left_out() -> None:
+    source = """
+    groupshared float tile[SIZE];
+    [PyBindCUDA(Auto)] [CudaKernel] [Tune("SIZE", "100000, 256")] [BlockSize(256, 1, 1)]
+    void tune_shared_memory([Shape("N")] TensorView<float> x, [Out("N")] TensorView<float> y)
+    {
+        uint i = cudaGlobalIdx().x, t = cudaThreadIdx().x;
+        tile[t] = i < x.size(0) ? x[i] : 0;
+        GroupMemoryBarrierWithGroupSync();
+        if (i < x.size(0)) y[i] = tile[t] + 1;
+    }
+    """
+    module = torch_slang.load(source=source, name="tune_shared_memory")
+    x = torch.randn(1000, device="cuda")
+    torch.testing.assert_close(module.tune_shared_memory(x), x + 1)
+    choice = only("tune_shared_memory")
+    assert choice.value == "SIZE=256"
+    assert choice.tried[0].problem
 
 
 def test_if_no_variant_works_the_first_ones_error_is_raised() -> None:

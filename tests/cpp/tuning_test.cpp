@@ -4,6 +4,7 @@
 
 #include "common/files.h"
 #include "common/hash.h"
+#include "compile_source.h"
 #include "compiler/tuned_variables.h"
 #include "op/choices.h"
 #include "op/tuned_module.h"
@@ -41,6 +42,21 @@ BOOST_AUTO_TEST_CASE(a_define_goes_before_the_first_value) {
   BOOST_TEST((with_tuned_variables(request).defines == Pairs{{"A", "7"}, {"B", "3"}}));
   request.source.reset();  // there is no such file: whoever reads it says so
   BOOST_TEST((with_tuned_variables(request).defines == Pairs{{"A", "7"}}));
+}
+
+BOOST_AUTO_TEST_CASE(device_code_knows_the_zeros_of_a_multiple) {
+  CompileRequest request = request_for(R"slang([PyBindCUDA(Auto)] [CudaKernel]
+void f([MultipleOf(24)] int width, [MultipleOf(3)] int odd, [Shape("N")] TensorView<int> x, [Out("N")] TensorView<int> y)
+{
+    y[cudaGlobalIdx().x] = x[cudaGlobalIdx().x] + width + odd;
+})slang");
+  const Program program = compile_texts(request);
+  BOOST_TEST(leaf_named(function_named(program, "f"), "width").multiple_of == 24);
+  BOOST_TEST(leaf_named(function_named(program, "f"), "odd").multiple_of == 3);
+  BOOST_TEST(leaf_named(function_named(program, "f"), "x").multiple_of == 1);
+  const std::string& body = text_of(program, "f", Direction::Forward).body;
+  BOOST_TEST(contains(body, "& int(-8)"));
+  BOOST_TEST(!contains(body, "& int(-1)"));
 }
 
 BOOST_AUTO_TEST_CASE(combinations_begin_with_the_first_values) {

@@ -222,6 +222,17 @@ def test_types_and_operations_are_defines() -> None:
         assert all(a.problem is None for a in only(name).tried)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.uint16, torch.uint32, torch.uint64, torch.bool])
+def test_results_of_every_dtype_are_compared(device: torch.device, dtype: torch.dtype) -> None:
+    name = f"tune_{str(dtype).split('.')[1]}_{device.type}"
+    source = filled(TILES, name, TUNE='[Tune("BM", "2, 1, 4")]', LAUNCH='[LaunchTotal("cdiv(N, 2)")]')
+    source = source.replace("[Differentiable]", "").replace("DiffTensorView<float>", "TensorView<TYPE>")
+    module = torch_slang.load(source=source.replace("x[i] * x[i] * x[i]", "x[i]"), name=name, defines={"TYPE": dtype})
+    x = (torch.arange(4096, device=device) % 2).to(dtype)
+    assert torch.equal(getattr(module, name)(x), x)
+    assert [a.problem for a in only(name).tried] == [None, "its results are not those of BM=2", None]
+
+
 def test_gradients_of_a_tuned_kernel(device: torch.device) -> None:
     name = f"tune_gradient_{device.type}"
     source = tiles(name).replace("DiffTensorView<float>", "DiffTensorView<double>")

@@ -112,13 +112,18 @@ Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c
   const std::lock_guard<std::mutex> lock(tuning_);
   if (auto variant = known(call)) return variant;  // of a thread that was here before
   if (auto variant = kept()) return variant;
-  Tuning tuning(front, kind, stack, arguments.device, all,
-                [&](const TunedValues& values) { return variant(front, values); });
-  choices::Choice choice = tuning.choose();
-  choice.about = about;
-  Variant chosen = variant(front, tuning.chosen());
-  if (tuning.has_compared()) choices::put(key, std::move(choice));
-  return remember(call, generation, std::move(chosen));
+  try {
+    Tuning tuning(front, kind, stack, arguments.device, all,
+                  [&](const TunedValues& values) { return variant(front, values); });
+    choices::Choice choice = tuning.choose();
+    choice.about = about;
+    Variant chosen = variant(front, tuning.chosen());
+    if (tuning.is_worth_keeping()) choices::put(key, std::move(choice));
+    return remember(call, generation, std::move(chosen));
+  } catch (const c10::OutOfMemoryError& error) {  // trying takes more memory than the call
+    log_warning(front.qualified(kind), " is not tuned for ", about, ": ", error.what_without_backtrace());
+    return nullptr;
+  }
 }
 
 Results Tuner::run_first_that_works(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <random>
 #include <thread>
 
 #include "common/log.h"
@@ -40,8 +41,10 @@ Tuning::Tuning(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> st
   for (const TunedValues& values : all) {
     candidates_.emplace_back();
     candidates_.back().values = values;
+    candidates_.back().place = candidates_.size() - 1;
     candidates_.back().attempt.value = describe(values);
   }
+  std::shuffle(candidates_.begin() + 1, candidates_.end(), std::minstd_rand(1));  // the same each time
 }
 
 double Tuning::spent() const {
@@ -61,6 +64,7 @@ bool Tuning::try_to(Candidate& candidate, const Work& work) {
   } catch (const std::exception& error) {
     candidate.error = std::current_exception();
     candidate.attempt.problem = message_of(error);
+    if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) out_of_memory_ = true;
     return false;
   }
 }
@@ -187,7 +191,8 @@ choices::Choice Tuning::choose() {
                 " s (torch_slang.tuning.budget)");
   }
   choices::Choice choice{front_.qualified(kind_), "", candidates_[chosen_].attempt.value, {}, spent()};
-  for (const Candidate& candidate : candidates_) choice.tried.push_back(candidate.attempt);
+  choice.tried.resize(candidates_.size());
+  for (const Candidate& candidate : candidates_) choice.tried[candidate.place] = candidate.attempt;
   return choice;
 }
 

@@ -1,6 +1,7 @@
 // One search for the fastest variant, for one call: Note [tuning] in op/tuner.h.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -26,12 +27,13 @@ class Tuning {
   // Throws what the first variant threw if none works. `about` is left empty.
   choices::Choice choose();
   const TunedValues& chosen() const { return candidates_[chosen_].values; }
-  // False if the budget ended before there was anything to compare.
-  bool has_compared() const { return !over_budget_ || timed_ > 1; }
+  // False if the budget ended before there was anything to compare, or memory was short: another time may know better.
+  bool is_worth_keeping() const { return !out_of_memory_ && (!over_budget_ || timed_ > 1); }
 
  private:
   struct Candidate {
     TunedValues values;
+    size_t place = 0;  // among `all`
     std::shared_ptr<const Operator> op;  // null: it could not be made
     const DeviceText* text = nullptr;
     choices::Attempt attempt;
@@ -57,12 +59,13 @@ class Tuning {
   const Make make_;
   const double budget_;
   const std::chrono::steady_clock::time_point start_;
-  std::vector<Candidate> candidates_;
+  std::vector<Candidate> candidates_;  // the first first, the others shuffled: a budget that ends takes a sample
   std::vector<KernelKey> keys_;  // of the kernels that a call needs
   size_t first_ = 0;             // the first that works
   size_t chosen_ = 0;
   int timed_ = 0;
   bool over_budget_ = false;
+  std::atomic<bool> out_of_memory_ = false;
 };
 
 }  // namespace torch_slang

@@ -13,6 +13,13 @@ namespace {
 
 constexpr size_t kManyTexts = 64;  // some three seconds of the compiler's
 
+// The module's plain functions in the types that are wanted of one of them: mostly one type, which goes for all.
+std::vector<Instantiation> with_others(const std::vector<Function>& functions, const std::vector<ElementType>& types) {
+  const bool are_one = std::all_of(types.begin(), types.end(), [&](ElementType type) { return type == types.front(); });
+  if (types.empty() || !are_one || types.front() == ElementType::Float32) return plain_instantiations(functions);
+  return plain_instantiations(functions, types.front());
+}
+
 }  // namespace
 
 TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> program)
@@ -65,7 +72,7 @@ std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) c
     if (find(one) == nullptr && listed.emplace(one.function, one.direction, one.types, one.sizes).second)
       list.push_back(one);
   };
-  for (const Instantiation& one : plain_instantiations(program_->functions)) {
+  for (const Instantiation& one : with_others(program_->functions, wanted.types)) {
     if (list.size() < kManyTexts) add(one);
   }
   Instantiation both = wanted;

@@ -18,7 +18,7 @@ class TextSource {
   TextSource(CompileRequest request, std::shared_ptr<const Program> program);
 
   // Throws CompileError if the instantiation does not compile. The reference stays valid as long as this object. The
-  // first plain function that is asked for brings the texts of all of them.
+  // first plain function that is asked for in a type brings the texts of all of them in it.
   const DeviceText& text(const std::string& function, Direction direction, const std::vector<ElementType>& types,
                          const std::vector<int64_t>& sizes = {});
 

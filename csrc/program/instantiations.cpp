@@ -59,6 +59,14 @@ std::vector<Instantiation> plain_instantiations(const std::vector<Function>& fun
   return instantiations(functions, usual_choice, [](const Function& function) { return !function.is_kernel; });
 }
 
+std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions, ElementType type) {
+  const auto choice = [type](const TypeParameter& parameter) {
+    const auto& allowed = parameter.allowed;
+    return std::find(allowed.begin(), allowed.end(), type) != allowed.end() ? Types{type} : Types{};
+  };
+  return instantiations(functions, choice, [](const Function& function) { return !function.is_kernel; });
+}
+
 std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions) {
   return instantiations(functions, every_choice, [](const Function&) { return true; });
 }

@@ -12,8 +12,9 @@ namespace torch_slang {
 // What is generic over sizes has no usual choice of them, here and below.
 std::vector<Instantiation> usual_instantiations(const std::vector<Function>& functions);
 
-// The same of all plain functions.
+// The same of all plain functions; or generic ones for that type, as far as they allow it.
 std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions);
+std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions, ElementType type);
 
 // Of all kernels and functions, for every choice of types that they allow.
 std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions);

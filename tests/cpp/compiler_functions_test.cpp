@@ -554,6 +554,9 @@ float refused(TensorView<float> x) { return 1; })slang");
   BOOST_TEST(listed(plain_instantiations(program.functions)) ==
              "the forward of early for float32; the backward of early for float32; the forward of late; "
              "the backward of late; the forward of whole for int8; ");
+  BOOST_TEST(listed(plain_instantiations(program.functions, ElementType::Float64)) ==
+             "the forward of early for float64; the backward of early for float64; the forward of late; "
+             "the backward of late; ");
   BOOST_TEST(all_instantiations(program.functions).size() == 2u + 8u + 2u + 8u);
 }
 
@@ -564,6 +567,7 @@ BOOST_AUTO_TEST_CASE(the_first_plain_function_brings_the_others) {
 [TorchOp] float early(float x) { return x; }
 [Differentiable] float a(float x) { return x * x; }
 [Differentiable] T b<T : IReal>(T x) { return x * x; }
+[Differentiable] T c<T : IReal>(T x) { return x + x; }
 [Differentiable] float sized<let N : int>(float x[N]) { return x[0]; }
 float meets(float x) { return WaveActiveSum(x); })slang");
   const auto program = load_program(request);
@@ -589,6 +593,7 @@ float meets(float x) { return WaveActiveSum(x); })slang");
   source.text("b", Direction::Forward, {ElementType::Float64});
   BOOST_TEST(counted() == 1);
   source.text("b", Direction::Backward, {ElementType::Float64});
+  source.text("c", Direction::Backward, {ElementType::Float64});
   BOOST_TEST(counted() == 0);
   source.text("sized", Direction::Forward, {}, {2});
   BOOST_TEST(counted() == 1);

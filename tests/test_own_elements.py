@@ -1,0 +1,541 @@
+"""Gradients of a thread's own elements, and of elements that are not: the same numbers as plain torch's, whatever the compiler made of it.
+
+Memory that nobody has cleared is NaN here: each element of a gradient is written by the thread that claims it, or cleared.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from cases import Index, Input, kernels
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import torch_slang
+from torch_slang import testing
+
+WAYS = ["aa", "r", "asr"]
+
+
+@pytest.fixture(autouse=True)
+def spoiled_memory() -> Iterator[None]:
+    """In deterministic mode torch fills new memory with NaN; what has no order is a warning."""
+    before = torch.utils.deterministic.fill_uninitialized_memory
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*deterministic")
+        yield
+    torch.use_deterministic_algorithms(False)
+    torch.utils.deterministic.fill_uninitialized_memory = before
+
+
+def clamped(x: Tensor, by: int) -> Tensor:
+    """Elements `by` further on, the last one (or the first) beyond the end."""
+    return x[(torch.arange(len(x), device=x.device) + by).clamp(0, max(len(x) - 1, 0))]
+
+
+def xored(x: Tensor) -> Tensor:
+    return x[(torch.arange(len(x), device=x.device) ^ 1).clamp(max=max(len(x) - 1, 0))]
+
+
+def window(x: Tensor, w: Tensor) -> Tensor:
+    total = w
+    for k in range(3):
+        total = total * w + clamped(x, k)
+    return total
+
+
+def own_in_loop(x: Tensor, w: Tensor, count: int) -> Tensor:
+    total = w
+    for _ in range(count):
+        total = total * x + w
+    return total
+
+
+def scattered(x: Tensor, w: Tensor, index: Tensor) -> Tensor:
+    return torch.zeros_like(x).index_put((index,), x * w[index])
+
+
+def triples(x: Tensor) -> tuple[Tensor, Tensor]:
+    a, b, c = x.unbind(1)
+    return torch.stack([b, a * c, c * c], 1), a * b + c
+
+
+def triples_dynamic(x: Tensor, index: Tensor, w: Tensor) -> Tensor:
+    column = (index.long() % 3)[:, None]
+    values = x.gather(1, column) * w.gather(1, index.long().clamp(max=2)[:, None])
+    return torch.zeros_like(x).scatter(1, column, values)
+
+
+def triples_partly(x: Tensor) -> Tensor:
+    even = torch.arange(len(x), device=x.device) % 2 == 0
+    four = torch.full_like(x[:, 0], 4)
+    return torch.stack([four, x[:, 0] ** 2, torch.where(even, x[:, 2], four)], 1)
+
+
+def vectors(a: Tensor, b: Tensor, m: Tensor) -> Tensor:
+    return (m @ a[:, [0, 2], None])[..., 0] + b[:, [3, 0]] * a[:, 1:2]
+
+
+def early(x: Tensor, w: Tensor) -> Tensor:
+    return torch.where(torch.arange(len(x), device=x.device) % 3 == 2, x * w, torch.full_like(x, 2))
+
+
+def twice(x: Tensor, w: Tensor) -> Tensor:
+    return torch.where(torch.arange(len(x), device=x.device) % 4 == 3, w, torch.where(x > 0, x * x, x * w))
+
+
+def somewhere(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    even = torch.arange(len(x), device=x.device) % 2 == 0
+    y = torch.where(x > 0, x * x, torch.zeros_like(x))
+    return y, torch.where((x <= 0) & even, w, torch.ones_like(x))
+
+
+def accesses(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+    return a * b + c * c, a * a.roll(-1) * c + d * d[:1]
+
+
+def own_accesses(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    return a * b + c * a, c
+
+
+def block_parts(x: Tensor, w: Tensor) -> Tensor:
+    parts = [part / (part * part).sum() for part in x.split(64)] if len(x) else [x]
+    return torch.cat(parts) * w.roll(-1)
+
+
+def wave_parts(x: Tensor) -> Tensor:
+    return torch.cat([part / (part * part).sum() for part in x.split(32)]) if len(x) else x.clone()
+
+
+def columns(x: Tensor, w: Tensor, u: Tensor) -> Tensor:
+    return x * w.mT + u * u.mT
+
+
+@dataclass(frozen=True)
+class Permutation:
+    count: int
+
+    def make(self, device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+        return torch.randperm(self.count, generator=generator).to(device)
+
+
+@dataclass(frozen=True)
+class Columns:
+    count: int
+
+    def make(self, device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+        return torch.randint(5, (self.count,), generator=generator, dtype=torch.int32).to(device)
+
+
+X = Input((70,), (0.5, 2))
+SIGNED = Input((70,))
+
+
+@dataclass(frozen=True)
+class Case:
+    inputs: tuple[Any, ...]
+    reference: Callable[..., Any]
+    shared: str = ""  # arguments whose gradients must be added up in memory
+    own: str = ""  # those that must not
+    dtype: torch.dtype = torch.float64
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def args(self, device: torch.device) -> list[Any]:
+        generator = torch.Generator().manual_seed(11)
+        made = [i.make(device, self.dtype, generator) if hasattr(i, "make") else i for i in self.inputs]
+        return made
+
+
+CASES = {
+    "own": Case((SIGNED, SIGNED), lambda x, w: x * x * w, own="x w y"),
+    "neighbours": Case((SIGNED,) * 2, lambda x, w: clamped(x, -1) * x + clamped(x, 1) ** 2 * w, "x", "w y"),
+    "window": Case((X, X), window, "x", "w y"),
+    "own_in_loop": Case((X, X, 3), own_in_loop, own="x w y"),
+    "permuted": Case((SIGNED, SIGNED, Permutation(70)), lambda x, w, i: x[i] * w, "x", "w y", options={"empty": False}),
+    "scattered": Case((SIGNED, SIGNED, Permutation(70)), scattered, "w y", "x", options={"empty": False}),
+    "swapped": Case((SIGNED, SIGNED), lambda x, w: xored(x) * w, "x", "w y"),
+    "clamped": Case((SIGNED, SIGNED), torch.mul, own="y"),
+    "surplus": Case((SIGNED,), torch.square, "x y"),
+    "shifted": Case((SIGNED, SIGNED, 0), lambda x, w, k: x * w.roll(-k), "w", "y"),
+    "by_float": Case((SIGNED,), torch.square, "x", "y"),
+    "few_threads": Case((SIGNED, Input((37,))), lambda x, w: x[: len(w)] * w * w, "x", "w y", options={"empty": False}),
+    "many_threads": Case((SIGNED, Input((140,))), lambda x, w: x.repeat_interleave(2) * w, "x", "w y"),
+    "tall_block": Case((SIGNED,), torch.square, "x y"),
+    "deep_block": Case((SIGNED,), torch.square, "x y"),
+    "one_row": Case((SIGNED,), torch.square, own="x y"),
+    "one_column": Case((SIGNED, Input((1, 70))), lambda x, w: x * w[0], "x y", "w"),
+    "square": Case((Input((9, 9)),) * 3, columns, "w u", "x y"),
+    "rows_along_x": Case((Input((9, 41)), Input((9,))), lambda x, w: x * x * w[:, None], "w", "x y"),
+    "three_axes": Case(
+        (Input((3, 5, 7)), Input((7, 3, 5)), Input((5, 7))), lambda x, w, u: x * w.permute(1, 2, 0) * u, "u", "x w y"
+    ),
+    "triples": Case((Input((7, 3)),), triples, "x"),
+    "triples_loop": Case(
+        (Input((7, 3)), Input((2, 7))),
+        lambda x, w: ((w[0] * x[:, 0] + w[1]) * x[:, 1] + w[1]) * x[:, 2] + w[1],
+        own="x w y",
+    ),
+    "triples_unrolled": Case((Input((7, 3)),), lambda x: (x * x.roll(-1, 1)).flip(1), own="x y"),
+    "triples_dynamic": Case((Input((7, 3)), Columns(7), Input((7, 3))), triples_dynamic, own="x w y"),
+    "triples_partly": Case((Input((7, 3)),), triples_partly, own="x y"),
+    "triples_so_many": Case((Input((7, 3)), 2), lambda x, n: x[:, :n].prod(1), own="y"),
+    "three_by_three": Case(
+        (Input((3, 7, 3)), Input((33, 7))), lambda x, w: x[0, :, 2] * x[2, :, 0] + x[1, :, 1] * w[32], "w", "x y"
+    ),
+    "shared_rows": Case((Input((7, 3)),), lambda x: x * x.roll(-1, 1), "x", "y"),
+    "vectors": Case((Input((7, 3)), Input((7, 4)), Input((7, 2, 2))), vectors, own="a b m y"),
+    "vector_pairs": Case(
+        (Input((7, 2, 3)),), lambda a: torch.linalg.cross(a[:, 0], a[:, 1]), own="a y", options={"empty": False}
+    ),
+    "vector_neighbours": Case((Input((7, 3)),), lambda a: torch.linalg.cross(a, a.roll(-1, 0)), "a", "y"),
+    "structs": Case((Input((7, 2)),), lambda x: torch.stack([x[:, 1] * x[:, 0], x[:, 0] * 2], 1), own="x y"),
+    "lines": Case((SIGNED,) * 3, lambda slope, start, x: slope * x + start.flip(0), "one_start", "one_slope x y"),
+    "chosen": Case(
+        (SIGNED, SIGNED, SIGNED, SIGNED, 1), lambda v0, w0, v1, w1, k: v1 * w0 + w0, options={"empty": False}
+    ),
+    "any_shape": Case((Input((2, 3, 4)), Input((2, 3, 4, 2))), lambda x, w: x * w[..., 0] + w[..., 1] ** 2, own="x w y"),
+    "early": Case((SIGNED, SIGNED), early, own="x w y"),
+    "twice": Case((SIGNED, SIGNED), twice, own="x w y"),
+    "somewhere": Case((SIGNED, SIGNED), somewhere, own="x w y z"),
+    "back": Case((SIGNED, SIGNED), lambda x, w: (x * w) ** 2 + x, own="x w y"),
+    "running": Case((Input((7, 4)),), lambda x: x.cumprod(1), options={"empty": False}),
+    "value": Case((SIGNED, Input(())), lambda x, s: x * s * s, own="x y"),
+    **{f"accesses_{way}": Case((X,) * 4, accesses, "a d", "b c y z", options={"empty": False}) for way in WAYS},
+    **{f"own_accesses_{way}": Case((X,) * 3, own_accesses, own="a b c y z") for way in WAYS},
+    "by_method": Case((SIGNED,), lambda x: x * x.roll(-1), "x", "y"),
+    "by_index": Case((Input((20,)),), lambda x: x.roll(-1) * x, "x", dtype=torch.float32),
+    "by_atomics": Case((Input((70,)),), lambda x: x.roll(-1) * x, "x", dtype=torch.float32),
+    "by_address": Case((Input((20,)),), lambda x: x.roll(-1) * x, "x", dtype=torch.float32),
+    "by_typed_address": Case((Input((20,)),), lambda x: x.roll(-1) * x, "x"),
+    "forward_within": Case((SIGNED, SIGNED), lambda u, x: u * u * x.detach() + 0 * x),
+    "block_parts": Case((X, X), block_parts, "w", "x y"),
+    "wave_parts": Case((X,), wave_parts, own="x y"),
+}
+# Their additions to memory are the kernel's own, unordered between threads: one block, and one thread at a time on a CPU.
+RACES = {"by_index", "by_address", "by_typed_address"}
+
+
+def operator(name: str) -> Any:
+    return getattr(kernels("own_elements"), name).op
+
+
+def listed(results: Any) -> list[Tensor]:
+    return [results] if isinstance(results, Tensor) else list(results)
+
+
+def leaves(args: list[Any]) -> list[Any]:
+    return [a.detach().clone().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in args]
+
+
+def wanted(args: list[Any]) -> list[Tensor]:
+    return [a for a in args if isinstance(a, Tensor) and a.requires_grad]
+
+
+def seeds_for(results: list[Tensor]) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    return [torch.randn(r.shape, generator=generator, dtype=torch.float64).to(r.device, r.dtype) for r in results]
+
+
+def gradients(results: list[Tensor], args: list[Any], seeds: list[Tensor]) -> list[Tensor]:
+    found = torch.autograd.grad(results, wanted(args), seeds, retain_graph=True, allow_unused=True)
+    return [torch.zeros_like(a) if g is None else g for a, g in zip(wanted(args), found, strict=True)]
+
+
+def same(actual: list[Tensor], expected: list[Tensor], **tolerance: float) -> None:
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one.detach(), other.detach().to(one.dtype), **tolerance)
+
+
+def expanded(t: Tensor) -> Tensor:
+    return t.flatten()[:1].reshape([1] * t.dim()).expand(t.shape) if t.numel() else t
+
+
+def transposed(t: Tensor) -> Tensor:
+    order = tuple(reversed(range(t.dim())))
+    return t.permute(order).contiguous().permute(order)
+
+
+def strided(t: Tensor) -> Tensor:
+    room = t.new_full([2 * size for size in t.shape] or [1], float("nan"))
+    return room[tuple(slice(None, None, 2) for _ in t.shape)].copy_(t)
+
+
+def misaligned(t: Tensor) -> Tensor:
+    return t.new_empty(t.numel() + 1)[1:].view(t.shape).copy_(t)
+
+
+LAYOUTS = [lambda t: t.clone(), expanded, transposed, strided, misaligned]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_plain_torch(name: str, device: torch.device) -> None:
+    """For output gradients of every layout, one after the other over one graph, none of which is changed."""
+    case = CASES[name]
+    args, expected_args = case.args(device), case.args(device)
+    results, expected = listed(operator(name)(*args)), listed(case.reference(*expected_args))
+    same(results, expected)
+    for layouts in (LAYOUTS, LAYOUTS[1::-1]):
+        for layout in layouts:
+            seeds = [layout(seed) for seed in seeds_for(results)]
+            before = [(seed.clone(), seed._version) for seed in seeds]
+            same(gradients(results, args, seeds), gradients(expected, expected_args, seeds))
+            for seed, (values, version) in zip(seeds, before, strict=True):
+                assert torch.equal(seed, values)
+                assert seed._version == version
+
+
+@pytest.mark.parametrize("name", ["own", "neighbours", "twice", "somewhere", "triples_partly", "three_axes", "accesses_asr"])
+def test_kernel_is_a_proper_operator(name: str, device: torch.device) -> None:
+    case = CASES[name]
+    args = case.args(device)
+    testing.check(operator(name), args, reference=case.reference, nondet_tol=1e-12, **case.options)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.own or case.shared])
+def test_deterministic_mode_refuses_atomics_alone(name: str, device: torch.device) -> None:
+    """What is added atomically is what threads share, so the mode knows what the compiler made of a kernel."""
+    case = CASES[name]
+    if name in RACES or name.endswith(("_r", "_asr")):
+        pytest.skip("shares memory without atomics")
+    args = case.args(device)
+    results = listed(operator(name)(*args))
+    torch.use_deterministic_algorithms(True)
+    inputs = {argument.name for argument in operator(name)._schema.arguments}
+    if inputs.isdisjoint(case.shared.split()):
+        gradients(results, args, seeds_for(results))
+        return
+    with pytest.raises(RuntimeError, match="added up atomically"):
+        gradients(results, args, seeds_for(results))
+
+
+@pytest.mark.parametrize("name", ["own", "neighbours", "three_axes", "vectors", "accesses_aa", "accesses_asr", "somewhere"])
+def test_every_mask(name: str, device: torch.device) -> None:
+    case = CASES[name]
+    args = case.args(device)
+    full = gradients(results := listed(operator(name)(*args)), args, seeds_for(results))
+    differentiable = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
+    for mask in range(1, 2 ** len(differentiable) - 1):
+        chosen = [k for k in range(len(differentiable)) if mask >> k & 1]
+        frozen = leaves(args)
+        for k, i in enumerate(differentiable):
+            frozen[i].requires_grad_(k in chosen)
+        results = listed(operator(name)(*frozen))
+        some = [(r, s) for r, s in zip(results, seeds_for(results), strict=True) if r.requires_grad]
+        found = gradients([r for r, _ in some], frozen, [s for _, s in some])
+        same(found, [full[k] for k in chosen])
+
+
+@pytest.mark.parametrize("name", ["own", "somewhere"])
+def test_output_gradient_may_be_an_input(name: str, device: torch.device) -> None:
+    """The memory of the output's gradient is an input's, or the output's own."""
+    case = CASES[name]
+    args, others = case.args(device), case.args(device)
+    results, expected = listed(operator(name)(*args)), listed(case.reference(*others))
+    for seeds in ([args[0].detach()] * len(results), [r.detach() for r in results]):
+        copies = [seed.clone() for seed in seeds]
+        same(gradients(results, args, seeds), gradients(expected, others, copies))
+        same(seeds, copies)
+
+
+def test_inputs_may_share_memory(device: torch.device) -> None:
+    """One tensor twice; tensors that overlap; tensors whose elements are one."""
+    x = SIGNED.make(device, torch.float64, torch.Generator().manual_seed(1))
+    for name, case in (("own", CASES["own"]), ("neighbours", CASES["neighbours"])):
+        for views in (
+            lambda t: (t, t),
+            lambda t: (t[:-1], t[1:]),
+            lambda t: (t[:1].expand(70), t),
+            lambda t: (t[::2], t[:35].flip(0)),
+        ):
+            result, expected = operator(name)(*views(x)), case.reference(*views(x))
+            seeds = seeds_for([result])
+            same(gradients([result], [x], seeds), gradients([expected], [x], seeds))
+
+
+def test_undefined_output_gradients(device: torch.device) -> None:
+    """Through autograd and by a direct call: as if they were zero."""
+    case = CASES["somewhere"]
+    for chosen in (0, 1):
+        args, others = case.args(device), case.args(device)
+        result, expected = operator("somewhere")(*args)[chosen], case.reference(*others)[chosen]
+        seeds = seeds_for([result])
+        found = gradients([result], args, seeds)
+        same(found, gradients([expected], others, seeds))
+        given = [seeds[0] if k == chosen else None for k in range(2)]
+        backward = torch.ops.test_own_elements.somewhere_backward
+        same(list(backward(*given, *(a.detach() for a in args), [True, True])), found)
+
+
+def test_elements_that_no_thread_touches_have_no_gradient(device: torch.device) -> None:
+    x, w = CASES["early"].args(device)
+    operator("early")(x, w).sum().backward()
+    untouched = torch.arange(70, device=device) % 3 != 2
+    assert (x.grad[untouched] == 0).all()
+    assert (w.grad[untouched] == 0).all()
+    long, short = torch.ones(70, dtype=torch.float64, device=device, requires_grad=True), torch.ones(
+        0, dtype=torch.float64, device=device, requires_grad=True
+    )
+    operator("few_threads")(long, short).sum().backward()
+    assert (long.grad == 0).all()
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025])
+@pytest.mark.parametrize("name", ["own", "neighbours", "surplus", "tall_block", "one_row", "twice", "early"])
+def test_sizes_of_one_dimension(name: str, size: int, device: torch.device) -> None:
+    agree(name, [(size,)] * len(CASES[name].inputs), torch.float64, device)
+
+
+@pytest.mark.parametrize("size", [4 * 256 * 800 - 1, 4 * 256 * 800, 1_000_003, 2_200_003])
+@pytest.mark.parametrize("name", ["own", "neighbours", "twice", "surplus", "triples_loop"])
+def test_large_launches(name: str, size: int, device: torch.device) -> None:
+    """On a GPU a thread runs several threads of such a launch."""
+    if device.type == "cpu" and size != 1_000_003:
+        pytest.skip("nothing depends on the size")
+    shapes: list[tuple[int, ...]] = [(size,)] * len(CASES[name].inputs)
+    agree(name, [(size, 3), (2, size)] if name == "triples_loop" else shapes, torch.float32, device)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("square", [(1, 1)] * 3),
+        ("square", [(37, 37)] * 3),
+        ("rows_along_x", [(257, 3), (257,)]),
+        ("rows_along_x", [(1, 1000), (1,)]),
+        ("rows_along_x", [(1000, 1), (1000,)]),
+        ("rows_along_x", [(0, 5), (0,)]),
+        ("three_axes", [(9, 13, 17), (17, 9, 13), (13, 17)]),
+        ("three_axes", [(1, 33, 1), (1, 1, 33), (33, 1)]),
+        ("three_axes", [(33, 1, 1), (1, 33, 1), (1, 1)]),
+        ("three_axes", [(2, 1, 65), (65, 2, 1), (1, 65)]),
+        ("shared_rows", [(1, 3)]),
+        ("shared_rows", [(1025, 3)]),
+        ("one_column", [(257,), (1, 257)]),
+        ("triples_loop", [(257, 3), (2, 257)]),
+        ("three_by_three", [(3, 257, 3), (33, 257)]),
+    ],
+)
+def test_sizes_of_several_dimensions(name: str, shapes: list[tuple[int, ...]], device: torch.device) -> None:
+    agree(name, shapes, torch.float64, device)
+
+
+@pytest.mark.parametrize("shapes", [[(1201, 1201)] * 3, [(3, 400_001)] * 3, [(101, 103, 107), (107, 101, 103), (103, 107)]], ids=str)
+def test_large_launches_of_several_dimensions(shapes: list[tuple[int, ...]], device: torch.device) -> None:
+    if device.type == "cpu":
+        pytest.skip("nothing depends on the size")
+    if len(shapes[0]) == 3:
+        agree("three_axes", shapes, torch.float32, device)
+    elif shapes[0][0] == shapes[0][1]:
+        agree("square", shapes, torch.float32, device)
+    else:
+        agree("rows_along_x", [shapes[0], shapes[0][:1]], torch.float32, device)
+
+
+def agree(name: str, shapes: list[tuple[int, ...]], dtype: torch.dtype, device: torch.device) -> None:
+    generator = torch.Generator().manual_seed(3)
+    args = [Input(shape).make(device, dtype, generator) for shape in shapes]
+    exact = [a.detach().double().requires_grad_() for a in args]
+    results, expected = listed(operator(name)(*args)), listed(CASES[name].reference(*exact))
+    seeds = seeds_for(results)
+    found = gradients(results, args, seeds)
+    for one, other in zip(found, gradients(expected, exact, [s.double() for s in seeds]), strict=True):
+        same([one.double()], [other], rtol=1e-5 if dtype == torch.float32 else 1e-7, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["own", "neighbours", "own_in_loop", "triples_loop", "any_shape", "own_accesses_asr"])
+def test_halves(name: str, dtype: torch.dtype, device: torch.device) -> None:
+    case = CASES[name]
+    args = [a.detach().to(dtype).requires_grad_() if isinstance(a, Tensor) else a for a in case.args(device)]
+    exact = [a.detach().float().requires_grad_() if isinstance(a, Tensor) else a for a in args]
+    results, expected = listed(operator(name)(*args)), listed(case.reference(*exact))
+    seeds = seeds_for(results)
+    found = gradients(results, args, seeds)
+    wide = gradients(expected, exact, [s.float() for s in seeds])
+    tolerance = 32 * torch.finfo(dtype).eps
+    for one, other in zip([*results, *found], [*expected, *wide], strict=True):
+        assert one.dtype == dtype
+        same([one.float()], [other], rtol=tolerance, atol=4 * tolerance)
+
+
+def test_gradients_of_own_elements_are_rounded_once(device: torch.device) -> None:
+    """A sum of many small amounts beside a large one, in the type itself, would stay the large one."""
+    x, w = (torch.ones(70, dtype=torch.bfloat16, device=device, requires_grad=True) for _ in range(2))
+    operator("own_in_loop")(x, w, 6).sum().backward()
+    assert (w.grad == 7).all()
+
+
+ACCESSES = {
+    "i": lambda i, n, at: i,
+    "max(i, 1) - 1": lambda i, n, at: (i - 1).clamp(min=0),
+    "min(i + 1, n - 1)": lambda i, n, at: (i + 1).clamp(max=n - 1),
+    "uint(at[i])": lambda i, n, at: at[i],
+    "i + 0 * uint(zero)": lambda i, n, at: i,
+    "(i * 2) / 2": lambda i, n, at: i,
+    "n - 1 - i": lambda i, n, at: n - 1 - i,
+    "(i ^ 3) % n": lambda i, n, at: (i ^ 3) % n,
+    "uint(at[uint(at[i])])": lambda i, n, at: at[at[i]],
+}
+LAUNCHES = ["N", "N, 1", "1, N", "N + 7", "2 * N", "cdiv(N, 64) * 64"]
+COUNTS = st.integers(1, 40)
+
+
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    terms=st.lists(
+        st.tuples(st.sampled_from("xw"), st.sampled_from(list(ACCESSES)), st.booleans()), min_size=1, max_size=4
+    ),
+    target=st.sampled_from(["i", "n - 1 - i", "uint(at[i])"]),
+    launch=st.sampled_from(LAUNCHES),
+    block=st.sampled_from(["", "[BlockSize(32, 1, 1)]", "[BlockSize(8, 2, 1)]"]),
+    guard=st.sampled_from(["i >= n", "i >= x.size(0)", "!(i < w.size(0))"]),
+    count=COUNTS,
+)
+@pytest.mark.parametrize("checked", [None, False], ids=["default", "unchecked"])
+def test_random_kernels(
+    terms: list[tuple[str, str, bool]],
+    target: str,
+    launch: str,
+    block: str,
+    guard: str,
+    count: int,
+    checked: bool | None,
+    device: torch.device,
+) -> None:
+    axis = "y" if launch == "1, N" else "x"
+    # Threads that do the same add twice: only the first along the other axis goes on.
+    alone = "cudaGlobalIdx().x > 0" if axis == "y" else "cudaGlobalIdx().y > 0"
+    body = "double sum = 1;"
+    for view, index, conditional in terms:
+        body += f"\n    {'if (i % 2 == 0) ' if conditional else ''}sum = sum * {view}[{index}] + {view}[{index}];"
+    source = f"""
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel] {block} [LaunchTotal("{launch}")]
+void random([Shape("N")] DiffTensorView<double> x, [Shape("N")] DiffTensorView<double> w,
+            [Shape("N")] TensorView<int64_t> at, int zero, [Out("N")] DiffTensorView<double> y)
+{{
+    uint i = cudaGlobalIdx().{axis}, n = x.size(0);
+    if ({guard} || {alone}) return;
+    {body}
+    y[{target}] = sum;
+}}
+"""
+    module = torch_slang.load(source=source, name="random.slang", namespace=f"own_random_{checked}", debug=checked)
+    generator = torch.Generator().manual_seed(count)
+    x, w = (torch.randn(count, dtype=torch.float64, generator=generator).to(device).requires_grad_() for _ in range(2))
+    at = torch.randperm(count, generator=generator).to(device)
+    i = torch.arange(count, device=device)
+    total: Tensor = torch.ones_like(x)
+    for view, index, conditional in terms:
+        values = {"x": x, "w": w}[view][ACCESSES[index](i, count, at)]
+        total = torch.where(i % 2 == 0, total * values + values, total) if conditional else total * values + values
+    expected = torch.zeros_like(x).index_put((ACCESSES[target](i, count, at),), total)
+    result = module.random(x, w, at, 0)
+    same([result], [expected])
+    seeds = seeds_for([result])
+    same(gradients([result], [x, w], seeds), gradients([expected], [x, w], seeds))

@@ -379,13 +379,14 @@ def test_output_gradient_may_be_an_input(name: str, device: torch.device) -> Non
 def test_inputs_may_share_memory(device: torch.device) -> None:
     """One tensor twice; tensors that overlap; tensors whose elements are one."""
     x = SIGNED.make(device, torch.float64, torch.Generator().manual_seed(1))
+    pairs: list[Callable[[Tensor], tuple[Tensor, Tensor]]] = [
+        lambda t: (t, t),
+        lambda t: (t[:-1], t[1:]),
+        lambda t: (t[:1].expand(70), t),
+        lambda t: (t[::2], t[:35].flip(0)),
+    ]
     for name, case in (("own", CASES["own"]), ("neighbours", CASES["neighbours"])):
-        for views in (
-            lambda t: (t, t),
-            lambda t: (t[:-1], t[1:]),
-            lambda t: (t[:1].expand(70), t),
-            lambda t: (t[::2], t[:35].flip(0)),
-        ):
+        for views in pairs:
             result, expected = operator(name)(*views(x)), case.reference(*views(x))
             seeds = seeds_for([result])
             same(gradients([result], [x], seeds), gradients([expected], [x], seeds))
@@ -475,7 +476,7 @@ def test_large_launches_of_several_dimensions(shapes: list[tuple[int, ...]], dev
 
 def agree(name: str, shapes: list[tuple[int, ...]], dtype: torch.dtype, device: torch.device) -> None:
     generator = torch.Generator().manual_seed(3)
-    args = [Input(shape).make(device, dtype, generator) for shape in shapes]
+    args: list[Any] = [Input(shape).make(device, dtype, generator) for shape in shapes]
     exact = [a.detach().double().requires_grad_() for a in args]
     results, expected = listed(operator(name)(*args)), listed(CASES[name].reference(*exact))
     seeds = seeds_for(results)

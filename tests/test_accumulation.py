@@ -177,7 +177,7 @@ HUGE = """
 void huge([Shape("N")] VIEW x, [Out("N")] DiffTensorView<float> y)
 {
     uint i = cudaGlobalIdx().x;
-    if (i < x.size(0)) y[i] = 2 * x[i];
+    if (i < x.size(0)) y[i] = 2 * x[x.size(0) - 1 - i];
 }
 """
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from torch_slang._arguments import Arguments
+from torch_slang._explain import Explanation, explanation
 from torch_slang._function import Function
 from torch_slang._host_function import HostFunction
 from torch_slang._library import _C
@@ -78,6 +79,14 @@ class Module:
             forward_derivative=None if suffix else about["fwd"],
             backward_derivative=None if suffix else about["backward" if base in self._functions else "bwd"],
         )
+
+    def explain(self, name: str) -> Explanation:
+        """What was made of a kernel or function: for each compiled kernel its virtual threads, registers and bytes, and
+        for each gradient whether it needs atomics, and which statements force them.
+
+        Kernels are compiled when they are first called, so call it before. ``print(module.explain("sqr"))``.
+        """
+        return explanation(self._handle.kernels(self._split(name)[0]))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -57,6 +57,28 @@ struct MapLoop {
 constexpr uint32_t kMapThreads = 256;   // of a block of a map loop on a GPU
 constexpr uint32_t kMapElements = 4096;  // of a block of a map loop on the host
 
+// A gradient view whose elements the threads of a launch share out: Note [own elements] in prelude/own.h.
+struct OwnGradient {
+  struct Dim {
+    int axis = -1;  // of the launch, or
+    int64_t size = 0;  // how many elements of this dimension each thread has
+  };
+  int view = 0;
+  ElementType type = ElementType::Float32;  // of the numbers in an element
+  int64_t components = 1;
+  bool is_given = false;  // an output's gradient, which is only read
+  std::vector<Dim> dims;
+};
+
+// How many blocks of the launch a hardware block of a GPU runs, and along which axis: Note [virtual threads] in
+// prelude/device_loop.h.
+struct VirtualThreads {
+  int count = 1;
+  int axis = 0;
+
+  bool operator==(const VirtualThreads& other) const { return count == other.count && axis == other.axis; }
+};
+
 // Everything that decides a compiled kernel, apart from the device. Its hash is the key in the disk cache.
 struct KernelSource {
   std::string op;                 // "slang::sqr_backward", for messages and logs
@@ -66,17 +88,21 @@ struct KernelSource {
   int dim_count = 0;
   uint32_t gradient_scalars = ~0u;  // what numbers gradient views may hold: bit k for ElementType k
   std::string make_view;          // body of `TensorView tsl_make_view(const TslArgs& args, int k)`, see prelude/
-  std::string thread_bound;  // C++ expression over `args` that every thread index x in a full tile is below, or empty
+  // C++ expressions over `args`: how many threads there are along x, y and z by the launch's total; empty if not known.
+  std::vector<std::string> thread_bounds;
+  std::vector<OwnGradient> own;
+  VirtualThreads threads;
   bool independent_views =
       false;  // no two views overlap and none that is written overlaps itself: no-alias promises hold
   uint32_t block[3] = {0, 0, 0};  // threads a block where that is fixed for every launch, else zeros
   std::optional<MapLoop> map;  // of a mapped function, which has no launcher of its own
   bool fast_math = false;
   Checks checks = Checks::None;
+  bool locate = false;  // marks `shares 3` tell where, too: for looking at, not to run
 };
 
 struct LaunchShape {
-  uint32_t grid[3] = {1, 1, 1};  // blocks; all at least 1
+  uint32_t grid[3] = {1, 1, 1};  // blocks, as the kernel sees them; all at least 1
   uint32_t block[3] = {1, 1, 1};  // threads a block
 };
 
@@ -85,8 +111,11 @@ class Kernel {
   virtual ~Kernel() = default;
   // `args` is the argument block of prelude/abi.h, header included; it is read before launch returns.
   virtual void launch(const LaunchShape& shape, const void* args, size_t args_size) const = 0;
+  // What the device runs for a launch of this shape.
+  virtual LaunchShape on_device(const LaunchShape& shape) const { return shape; }
   // Facts that the compiled code shows, each a short word such as "reads 3" (it reads view 3): see Note [marks].
   virtual const std::set<std::string>& marks() const = 0;
+  virtual int registers() const { return 0; }  // of a GPU thread
   // A good number of threads a block for a one-dimensional launch when the user gives none.
   virtual uint32_t preferred_block() const = 0;
   // How many blocks of kMapThreads threads the device runs at once; a map loop with sums gains nothing by more.
@@ -101,6 +130,8 @@ class Backend {
   virtual std::shared_ptr<const Kernel> load(const KernelSource& source, c10::Device device) = 0;
   // Throws LaunchError naming op, grid, block and the limit if the device cannot launch this shape.
   virtual void check_launch(const std::string& op, const LaunchShape& shape, c10::Device device) = 0;
+  // How many threads the device runs at the same time, if it makes sense for each to run several of the launch; else 0.
+  virtual uint64_t threads_at_once(c10::Device device) = 0;
   // Whether the device's current stream is being captured into a graph, so that nobody may wait for it.
   virtual bool is_capturing(c10::Device device) = 0;
 

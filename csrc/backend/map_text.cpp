@@ -4,29 +4,12 @@
 
 #include <algorithm>
 
+#include "backend/own_text.h"
+
 namespace torch_slang {
 namespace {
 
 using Access = MapView::Access;
-
-const char* c_name_of(ElementType type) {
-  switch (type) {
-    case ElementType::Float16: return "__half";
-    case ElementType::BFloat16: return "__nv_bfloat16";
-    case ElementType::Float32: return "float";
-    case ElementType::Float64: return "double";
-    case ElementType::Int8: return "int8_t";
-    case ElementType::Int16: return "int16_t";
-    case ElementType::Int32: return "int32_t";
-    case ElementType::Int64: return "longlong";
-    case ElementType::UInt8: return "uint8_t";
-    case ElementType::UInt16: return "uint16_t";
-    case ElementType::UInt32: return "uint32_t";
-    case ElementType::UInt64: return "ulonglong";
-    case ElementType::Bool: return "bool";
-  }
-  return "";
-}
 
 std::string field(const MapView& view) { return c10::str("v", view.view); }
 
@@ -99,8 +82,8 @@ std::string run_lanes(const KernelSource& source, const std::string& here) {
   const MapLoop& map = *source.map;
   std::string text = R"(#pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
-      Kernel kernel{{make_uint3(threadIdx.x, 0, 0), make_uint3(blockIdx.x, 0, 0), make_uint3(blockDim.x, 1, 1),
-                     make_uint3(gridDim.x, 1, 1), args}};
+      Kernel kernel{{{make_uint3(threadIdx.x, 0, 0), make_uint3(blockIdx.x, 0, 0), make_uint3(blockDim.x, 1, 1),
+                      make_uint3(gridDim.x, 1, 1), args}}};
       kernel.element = scalars;
 )";
   for (const MapView& view : map.inputs) {
@@ -271,7 +254,7 @@ std::string host_map_launcher(const KernelSource& source) {
   }
   text += R"(      TSL_INDEPENDENT_THREADS
       for (longlong j = 0; j < count; ++j) {
-        Kernel kernel{{uint3{0, 0, 0}, uint3{0, 0, 0}, uint3{1, 1, 1}, uint3{1, 1, 1}, args}};
+        Kernel kernel{{{uint3{0, 0, 0}, uint3{0, 0, 0}, uint3{1, 1, 1}, uint3{1, 1, 1}, args}}};
         kernel.element = scalars;
 )";
   const auto take = [&](const MapView& view) {

@@ -7,16 +7,22 @@ namespace {
 
 constexpr std::string_view kPrefix = "tsl-mark:";
 constexpr std::string_view kControl = "control";
-constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds", "retypes"};
+constexpr std::string_view kPlace = " at ";
+constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds", "retypes", "shares"};
 
-// "reads 3" and "control" are well formed; the text of an asm template in debug information is not.
+// "reads 3", "shares 3 at 0:17" and "control" are well formed; the text of an asm template in debug information is not.
 bool is_well_formed(std::string_view mark) {
   if (mark == kControl) return true;
   const size_t space = mark.find(' ');
   if (space == std::string_view::npos) return false;
   const std::string_view word = mark.substr(0, space);
   if (std::find(std::begin(kViewWords), std::end(kViewWords), word) == std::end(kViewWords)) return false;
-  const std::string_view number = mark.substr(space + 1);
+  std::string_view number = mark.substr(space + 1);
+  if (const size_t place = number.find(kPlace); word == "shares" && place != std::string_view::npos) {
+    const std::string_view at = number.substr(place + kPlace.size());
+    if (at.empty() || at.find_first_not_of("0123456789:") != std::string_view::npos) return false;
+    number = number.substr(0, place);
+  }
   return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 

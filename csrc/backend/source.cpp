@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backend/map_text.h"
+#include "backend/own_text.h"
 #include "prelude/abi.h"
 #include "prelude/text.h"
 
@@ -74,13 +75,34 @@ std::string define(const char* name, int value) {
   return std::string("#define ") + name + " " + std::to_string(value) + "\n";
 }
 
+std::string block_definition(const uint32_t (&block)[3]) {
+  if (block[0] == 0) return "";
+  return "#define TSL_BLOCK " + std::to_string(block[0]) + "u, " + std::to_string(block[1]) + "u, " +
+         std::to_string(block[2]) + "u\n";
+}
+
+// TSL_SITES(X): X(file, line) of each TSL_AT(file, line) in the text.
+std::string site_definitions(const KernelSource& source) {
+  if (!source.locate) return "";
+  constexpr std::string_view kSite = "TSL_AT(";
+  std::set<std::string> sites;
+  const std::string& body = source.text.body;
+  for (size_t at = body.find(kSite); at != std::string::npos; at = body.find(kSite, at + 1)) {
+    const size_t begin = at + kSite.size();
+    sites.insert(body.substr(begin, body.find(')', begin) - begin));
+  }
+  std::string text = "#define TSL_LOCATE 1\n#define TSL_SITES(X)";
+  for (const std::string& site : sites) text += " X(" + site + ")";
+  return text + "\n";
+}
+
 std::string definitions(const KernelSource& source) {
-  return define("TSL_VIEW_COUNT", source.view_count) + define("TSL_SLOT_COUNT", source.slot_count) +
-         define("TSL_DIM_COUNT", source.dim_count) +
+  return site_definitions(source) + block_definition(source.block) + define("TSL_VIEW_COUNT", source.view_count) +
+         define("TSL_SLOT_COUNT", source.slot_count) + define("TSL_DIM_COUNT", source.dim_count) +
          define("TSL_GRADIENT_SCALARS", static_cast<int>(source.gradient_scalars)) +
          define("TSL_INDEPENDENT", source.independent_views) + define("TSL_CHECKS", static_cast<int>(source.checks)) +
          define("TSL_BARRIERS", source.text.barriers) + define("TSL_FAST_MATH", source.fast_math) +
-         define("TSL_WAVES", source.text.waves) +
+         define("TSL_WAVES", source.text.waves) + define("TSL_TANGENTS", source.text.direction == Direction::Jvp) +
          define("TSL_VALUE_SUMS", source.text.body.find("tsl_gradient<") != std::string::npos);
 }
 
@@ -104,7 +126,8 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   text += source.text.file_scope;
   text += "\n" + line_directive(1, "views");
   text += "TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k) {\n" + source.make_view + "\n}\n";
-  text += "#undef __device__\n#define __device__ TSL_EMITTED\nstruct Kernel : tsl::KernelBase {\n";
+  text += own_text(source.own);
+  text += "#undef __device__\n#define __device__ TSL_EMITTED\nstruct Kernel : tsl::KernelBase<Own> {\n";
   if (source.map) text += map_members(*source.map);
   text += source.text.body;
   text += "\n" + line_directive(1, "launcher");

@@ -12,12 +12,6 @@ using slang::VariableReflection;
 
 bool has(VariableReflection* variable, Modifier::ID modifier) { return variable->findModifier(modifier) != nullptr; }
 
-int64_t component_count(const Element& element) {
-  int64_t count = 1;
-  for (const int64_t size : element.shape) count *= size;
-  return count;
-}
-
 constexpr int64_t kMaxCopies = 65536;  // more is a mistake, not a memory
 
 class Flattener {

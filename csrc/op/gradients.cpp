@@ -22,15 +22,14 @@ namespace {
 // More memory than this for the parts of one value's gradient, and neighbours share it.
 constexpr uint64_t kMostBytesOfParts = uint64_t{64} << 20;
 
+// Elements of an output's gradient that is not contiguous: with fewer a copy is cheaper than a kernel of its own.
+constexpr int64_t kWorthAKernel = int64_t{1} << 18;
+
 uint64_t threads_in(const LaunchShape& shape) {
   return threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
 }
 
-int64_t components(const Leaf& leaf) {
-  int64_t count = 1;
-  for (const int64_t n : leaf.element.shape) count *= n;
-  return count;
-}
+int64_t components(const Leaf& leaf) { return component_count(leaf.element); }
 
 // Those that have a part each in the gradient of a value: Note [value gradients] in abi.h.
 uint64_t adders_in(const LaunchShape& shape, c10::Device device) {
@@ -78,13 +77,14 @@ void Gradients::want(int leaf, const at::Tensor& target) {
   Item item;
   item.leaf = leaf;
   item.target = target;
-  if (is_value(item)) {
-    // Its parts are made once the launch is known, and the target gets their sum.
-  } else if (!in_private_memory(item)) {
-    item.memory = target.defined() ? target : at::zeros(sizes_of(item), arguments_.options(op_, leaf));
-    launcher_.set_gradient(leaf, item.memory);
-  } else if (target.defined()) {
-    launcher_.note_written(target);
+  // What depends on the kernel is made once that is known.
+  if (target.defined() && !is_value(item)) {
+    if (in_private_memory(item)) {
+      launcher_.note_written(target);
+    } else {
+      item.memory = target;
+      launcher_.set_gradient(leaf, item.memory);
+    }
   }
   items_.push_back(std::move(item));
 }
@@ -107,28 +107,54 @@ void Gradients::give(int leaf, const at::Tensor& gradient) {
   item.leaf = leaf;
   item.is_given = true;
   item.target = gradient;
-  if (!in_private_memory(item)) {
-    item.memory = gradient.clone(at::MemoryFormat::Contiguous);
+  // A kernel that reads it with its strides is another kernel: not to be compiled in vain, or for a small copy.
+  const bool is_own = launcher_.is_known_own(leaf) && gradient.numel() >= kWorthAKernel;
+  if (!in_private_memory(item) || is_own) {
+    const bool as_it_is = is_own || gradient.is_contiguous();
+    item.memory = as_it_is ? gradient : gradient.clone(at::MemoryFormat::Contiguous);
     launcher_.set_gradient(leaf, item.memory);
   }
   items_.push_back(std::move(item));
 }
 
+bool Gradients::take_copies(const LoadedKernel& loaded) {
+  bool any = false;
+  for (Item& item : items_) {
+    if (!item.is_given || loaded.own[item.leaf] || !item.memory.is_same(item.target)) continue;
+    if (in_private_memory(item)) {
+      item.memory = at::Tensor();
+      continue;  // what it needs is made later, contiguous
+    }
+    const bool was_strided = !item.memory.is_contiguous();
+    item.memory = item.target.clone(at::MemoryFormat::Contiguous);
+    launcher_.set_gradient(item.leaf, item.memory);
+    any |= was_strided;
+  }
+  return any;
+}
+
 void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
   const uint64_t threads = threads_in(shape);
   for (Item& item : items_) {
+    item.is_own = loaded.own[item.leaf];
     item.is_taken = item.is_given || loaded.gradients[item.leaf].taken;
     if (is_deterministic()) check_deterministic(item, loaded, threads);
   }
   for (Item& item : items_) {
     if (is_value(item)) {
-      make_parts(item, shape);
+      make_parts(item, loaded.kernel->on_device(shape));
       continue;
     }
-    if (in_private_memory(item)) {
+    if (is_gathered(item)) {
       make_memory(item, threads);
       const bool has_replicas = leaf_of(item).accumulation == Accumulation::Replicated && !item.is_taken;
       launcher_.set_gradient(item.leaf, has_replicas ? item.memory.select(0, 0) : item.memory);
+    } else if (!item.memory.defined()) {
+      const auto options = arguments_.options(op_, item.leaf);
+      item.memory = item.is_given ? item.target.contiguous()
+                    : item.is_own ? at::empty(sizes_of(item), options)
+                                  : at::zeros(sizes_of(item), options);
+      launcher_.set_gradient(item.leaf, item.memory);
     }
     if (op_.options.checks(arguments_.device) == Checks::All) {
       const int64_t elements = c10::multiply_integers(sizes_of(item)) / components(leaf_of(item));
@@ -213,7 +239,7 @@ void Gradients::set_slots(const Item& item) {
   };
   set_pointer(kTslOwners, item.owners);
   if (leaf.accumulation == Accumulation::Replicated) {
-    const bool one = item.is_taken;
+    const bool one = item.is_taken || item.is_own;
     launcher_.set_slot(leaf.gradient_slots + kTslReplicas, one ? 1 : static_cast<uint64_t>(leaf.copies));
     const int64_t bytes = one ? 0 : item.memory.numel() / leaf.copies * item.memory.element_size();
     launcher_.set_slot(leaf.gradient_slots + kTslReplicaStride, static_cast<uint64_t>(bytes));
@@ -260,7 +286,7 @@ at::Tensor Gradients::sum_of_parts(const Item& item) const {
 void Gradients::finish() {
   for (Item& item : items_) {
     if (item.is_given) continue;
-    const bool reduces = is_value(item) || (in_private_memory(item) && !item.is_taken);
+    const bool reduces = is_value(item) || (is_gathered(item) && !item.is_taken);
     if (reduces) item.memory = is_value(item) ? sum_of_parts(item) : reduced(item);
     if (!item.target.defined()) continue;
     if (reduces) {

@@ -3,7 +3,9 @@
 //
 // Note [gradient memory]
 //   Wanted gradients are added to; unwanted ones have no memory and no stores. A kernel takes the gradient of each output
-//   element that it stores and leaves zero behind. How a leaf's gradient is gathered decides its memory:
+//   element that it stores and leaves zero behind. Where threads touch nothing but their own elements (Note [own elements]
+//   in prelude/own.h) that is an affair of registers: memory of a wanted gradient is stored whole and need not be zero,
+//   that of an output's gradient is only read. Else the way in which a leaf's gradient is gathered decides its memory:
 //     atomic      that of the gradient itself
 //     replicated  N copies of it, zeros at first; afterwards their sum
 //     recorded    N pairs of index and value a thread, whatever the thread used; afterwards they are added up where they
@@ -32,8 +34,10 @@ class Gradients {
 
   // The gradient of this leaf is wanted: it is added to `target`; without one to zeros, and take_result() gives it.
   void want(int leaf, const at::Tensor& target = {});
-  // The gradient of an output: on a copy, since the kernel overwrites it.
+  // The gradient of an output: read as it is if the kernel does no more with it, else on a copy.
   void give(int leaf, const at::Tensor& gradient);
+  // Copies what this kernel would write to. True if that calls for another kernel.
+  bool take_copies(const LoadedKernel& loaded);
 
   // Before the launch: memory that depends on what the kernel does and on how many threads there are. Throws, before
   // anything runs, where PyTorch is to be deterministic and this launch would not be.
@@ -48,6 +52,7 @@ class Gradients {
   struct Item {
     int leaf = -1;
     bool is_given = false;
+    bool is_own = false;  // registers hold it, and memory is stored or read plainly
     bool is_taken = false;  // the kernel takes from it: plain memory
     at::Tensor target;  // the caller's; undefined: result
     at::Tensor memory;  // what the kernel sees, of the type to add in
@@ -59,6 +64,7 @@ class Gradients {
   const Leaf& leaf_of(const Item& item) const { return op_.function.leaves[item.leaf]; }
   bool is_value(const Item& item) const { return leaf_of(item).kind == LeafKind::Value; }
   bool in_private_memory(const Item& item) const;
+  bool is_gathered(const Item& item) const { return in_private_memory(item) && !item.is_own; }
   at::TensorOptions options_to_add_in(const Item& item) const;
   c10::IntArrayRef sizes_of(const Item& item) const;
   void check_deterministic(const Item& item, const LoadedKernel& loaded, uint64_t threads) const;

@@ -207,12 +207,7 @@ int launch(void* call, const char* kernel, const unsigned* grid, const unsigned*
 
 }  // namespace
 
-int64_t component_count(const Leaf& leaf) {
-  if (leaf.kind == LeafKind::View) return 1;
-  int64_t count = 1;
-  for (const int64_t size : leaf.element.shape) count *= size;
-  return count;
-}
+int64_t component_count(const Leaf& leaf) { return leaf.kind == LeafKind::View ? 1 : component_count(leaf.element); }
 
 void* give_tensor(at::Tensor tensor) { return tensor.unsafeReleaseTensorImpl(); }
 

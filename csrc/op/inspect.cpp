@@ -10,7 +10,7 @@ namespace torch_slang {
 std::string cubin_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense,
                       const std::string& architecture) {
   TORCH_CHECK(op.signature(kind) != nullptr, op.ns, "::", op.function.name, " has no op of this kind");
-  const KernelKey key{kind, dense, /*independent=*/true, c10::Device(c10::kCUDA, 0), types};
+  const KernelKey key{kind, dense ? 0 : ~uint64_t{0}, /*independent=*/true, c10::Device(c10::kCUDA, 0), types};
   return compile_for_architecture(specialize(op, key, {}, op.options), architecture);
 }
 

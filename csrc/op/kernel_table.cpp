@@ -1,6 +1,7 @@
 #include "op/kernel_table.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <thread>
@@ -57,8 +58,22 @@ KernelRequests::KernelRequests() : outer_(innermost_requests) { innermost_reques
 KernelRequests::~KernelRequests() { innermost_requests = outer_; }
 
 bool KernelKey::operator==(const KernelKey& other) const {
-  return kind == other.kind && dense == other.dense && independent == other.independent && device == other.device &&
-         types == other.types && sizes == other.sizes && variant == other.variant;
+  return kind == other.kind && strided == other.strided && threads == other.threads && unwanted == other.unwanted &&
+         independent == other.independent && device == other.device && types == other.types && sizes == other.sizes &&
+         variant == other.variant;
+}
+
+std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> KernelTable::ready() const {
+  std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> kernels;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.future.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
+    try {
+      kernels.emplace_back(entry.key, entry.future.get());
+    } catch (const c10::Error&) {  // its error went to who asked for it
+    }
+  }
+  return kernels;
 }
 
 const KernelTable::Entry* KernelTable::find(const KernelKey& key) const {
@@ -129,7 +144,9 @@ std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const Entry& entry : entries_) {
-      if (entry.key.kind != OpKind::Backward || entry.key.device != device || entry.key.types != types) continue;
+      if (entry.key.kind != OpKind::Backward || entry.key.device != device || entry.key.types != types ||
+          entry.key.unwanted != 0)
+        continue;
       if (own != nullptr && entry.key == *own) return nullptr;
       future = entry.future;
       break;
@@ -148,36 +165,49 @@ KernelTable::Compiled KernelTable::compile(const Operator& op, const KernelKey& 
   KernelSource source = specialize(op, key, known, options_);
   Compiled compiled;
   compiled.kernel = compiled.facts = backend.load(source, key.device);
-  if (source.checks == Checks::All || (source.checks != Checks::None && may_say_too_much(op, *compiled.kernel))) {
+  if (source.checks == Checks::All ||
+      (source.checks != Checks::None && may_say_too_much(op, compiled.kernel->marks()))) {
     source.checks = Checks::None;
     compiled.facts = backend.load(source, key.device);
   }
   return compiled;
 }
 
-std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) {
+// Which inputs have no memory is decided once for each mask's general form, by the variant that was asked for first: a graph
+// may have been recorded without them, and another variant, in which the compiler did not find out, must do without them
+// too. A variant for fewer gradients takes over all that is known of the one for all.
+KnownUse KernelTable::known_before(const Operator& op, const KernelKey& key) {
   KnownUse known;
+  if (key.kind != OpKind::Backward) return known;
+  if (key.unwanted != 0) {
+    KernelKey all = key;
+    all.unwanted = 0;
+    const auto general = get(op, all);
+    known.unused = general->unused;
+    known.scratch_outputs = general->scratch_outputs;
+    known.shared = general->own;
+    known.shared.flip();
+  } else if (const auto first = any_backward(key.types, key.device, &key)) {
+    known.unused = first->unused;
+  }
+  return known;
+}
+
+std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) {
   if (op.is_mapped()) {
     auto loaded = std::make_shared<LoadedKernel>();
-    loaded->kernel = compile(op, key, known).kernel;
+    loaded->kernel = compile(op, key, {}).kernel;
     return loaded;
   }
-  // Which inputs have no memory is decided once, by the variant that was asked for first: a graph may have been recorded
-  // without them, and another variant, in which the compiler did not find out, must do without them too.
-  if (key.kind == OpKind::Backward) {
-    if (const auto first = any_backward(key.types, key.device, &key)) known.unused = first->unused;
-  }
+  KnownUse known = known_before(op, key);
   Compiled compiled = compile(op, key, known);
-  check_written_views(op, key, *compiled.facts);
+  check_written_views(op, key, compiled.facts->marks());
+  while (learn(op, key, compiled.facts->marks(), known)) compiled = compile(op, key, known);
   auto loaded = std::make_shared<LoadedKernel>();
-  loaded->gradients = gradient_uses(op, key, *compiled.facts);
-  loaded->scratch_outputs = outputs_read_back(op, key, *compiled.facts);
-  if (!loaded->scratch_outputs.empty()) {
-    check_stored_values(op, key, loaded->scratch_outputs);
-    known.scratch_outputs = loaded->scratch_outputs;
-    compiled = compile(op, key, known);
-  }
-  loaded->unused = known.unused.empty() ? unused_inputs(op, key, *compiled.facts) : known.unused;
+  loaded->gradients = gradient_uses(op, key, compiled.facts->marks());
+  loaded->scratch_outputs = known.scratch_outputs;
+  loaded->own = own_leaves(op, key, known);
+  loaded->unused = known.unused.empty() ? unused_inputs(op, key, compiled.facts->marks()) : known.unused;
   loaded->kernel = compiled.kernel;
   return loaded;
 }

@@ -4,6 +4,7 @@
 
 #include <c10/core/Device.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -34,12 +35,15 @@ struct KernelOptions {
 // What a kernel is specialised for.
 struct KernelKey {
   OpKind kind;
-  bool dense = false;        // views with a known rank are contiguous
+  uint64_t strided =
+      0;      // bit k: view k is not contiguous, though its rank is known; the last bit: of all from there on
   bool independent = true;   // no written view overlaps another view or itself
   c10::Device device = c10::kCPU;
   std::vector<ElementType> types;  // by type parameter
   std::vector<int64_t> sizes;      // by size parameter, of a mapped function
   std::string variant;             // of a mapped function: MappedVariant::text
+  VirtualThreads threads;
+  uint64_t unwanted = 0;  // bit k: nobody wants the gradient that view k is
 
   bool operator==(const KernelKey& other) const;
 };
@@ -50,11 +54,24 @@ struct GradientUse {
   bool added = false;  // it is added to atomically
 };
 
+// Where a strided view's bit is.
+constexpr uint64_t strided_bit(int view) { return uint64_t{1} << (view < 63 ? view : 63); }
+
+// What the last launch was like, for those who look.
+struct LastLaunch {
+  std::atomic<uint64_t> threads{0};
+  std::atomic<uint64_t> bytes{0};  // of its views, each element once
+};
+
 struct LoadedKernel {
   std::shared_ptr<const Kernel> kernel;
+  mutable LastLaunch last;
   std::vector<GradientUse> gradients;  // by leaf
   std::vector<int> scratch_outputs;  // Backward: outputs whose values the kernel reads back, so they need memory
   std::vector<bool> unused;          // Backward, by leaf: inputs whose values the kernel never looks at
+  std::vector<bool>
+      own;  // Backward, by leaf: threads touch nothing but their own elements of the gradient, so it is stored
+                          // whole, and an output's is only read
 };
 
 // While it lives, kernels that this thread compiles for a forward have their backward compiled at the same time.
@@ -85,6 +102,9 @@ class KernelTable {
  public:
   explicit KernelTable(KernelOptions options) : options_(options) {}
 
+  // The kernels that are ready, in the order in which they were asked for.
+  std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> ready() const;
+
   // Compiles if need be; throws CompileError.
   std::shared_ptr<const LoadedKernel> get(const Operator& op, const KernelKey& key);
   // Starts compiling on a thread of its own unless that was done. A failure is forgotten: a later get meets it again.
@@ -112,9 +132,10 @@ class KernelTable {
   };
   Compiled compile(const Operator& op, const KernelKey& key, const KnownUse& known) const;
   std::shared_ptr<const LoadedKernel> load(const Operator& op, const KernelKey& key);
+  KnownUse known_before(const Operator& op, const KernelKey& key);
 
   const KernelOptions options_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Entry> entries_;
 };
 

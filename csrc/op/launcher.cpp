@@ -10,12 +10,16 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/launch_shape.h"
 #include "op/faults.h"
 #include "op/specialize.h"
+#include "op/virtual_threads.h"
 
 namespace torch_slang {
 
 namespace {
+
+constexpr uint32_t kPreferredBlock = 256;  // of a GPU kernel that is not known yet
 
 template <class T>
 void store_bits(char* to, T value) {
@@ -65,17 +69,12 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
          a.scalar_type() == b.scalar_type();
 }
 
-int64_t component_count(const Leaf& leaf) {
-  int64_t count = 1;
-  for (const int64_t n : leaf.element.shape) count *= n;
-  return count;
-}
-
 }  // namespace
 
 Launcher::Launcher(const Operator& op, OpKind kind, const Arguments& arguments, const Bound<int64_t>& bound)
     : op_(op), kind_(kind), arguments_(arguments), bound_(bound), name_(op.qualified(kind)) {
   if (kind == OpKind::Backward) known_backward_ = op.kernels.any_backward(arguments.types, arguments.device);
+  bytes_.resize(op.layout.view_count(), 0);
   block_.resize(op.layout.size());
   std::memset(block_.data(), 0, block_.size());
   op.layout.write_dims(bound, block_.data());
@@ -103,8 +102,8 @@ void Launcher::write_number(int index, const c10::IValue& value) {
     return;
   }
   const auto list = value.toListRef();
-  TORCH_CHECK(static_cast<int64_t>(list.size()) == component_count(leaf), name_, ": expected ", leaf.name, " (",
-              leaf.slang_type, ") to have ", component_count(leaf), " numbers, but got ", list.size());
+  TORCH_CHECK(static_cast<int64_t>(list.size()) == component_count(leaf.element), name_, ": expected ", leaf.name, " (",
+              leaf.slang_type, ") to have ", component_count(leaf.element), " numbers, but got ", list.size());
   for (size_t i = 0; i < list.size(); ++i) write_component(leaf.slot + static_cast<int>(i), type, list[i], leaf);
 }
 
@@ -149,7 +148,12 @@ void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool writ
     kept_.push_back(tensor);
     if (written) copied_.emplace_back(given, tensor);
   }
-  if (op_.shapes.has_static_rank(leaf)) dense_ &= visible->dense;
+  if (op_.shapes.has_static_rank(leaf)) {
+    strided_ = visible->dense && view < 63 ? strided_ & ~strided_bit(view)
+               : visible->dense            ? strided_
+                                           : strided_ | strided_bit(view);
+  }
+  bytes_[view] = std::min(tensor.nbytes(), tensor.storage().nbytes());
   write(op_.layout.view_offset(view), &visible->view, sizeof(TslView));
 }
 
@@ -224,8 +228,26 @@ bool Launcher::views_are_independent() const {
   return true;
 }
 
-std::shared_ptr<const LoadedKernel> Launcher::kernel() {
-  return op_.kernels.get(op_, {kind_, dense_, views_are_independent(), arguments_.device, arguments_.types});
+std::shared_ptr<const LoadedKernel> Launcher::kernel(const LaunchShape* launch) {
+  KernelKey key{kind_, strided_, views_are_independent(), arguments_.device, arguments_.types};
+  for (size_t i = 0; i < arguments_.mask.size(); ++i) {
+    const Leaf& leaf = op_.function.leaves[op_.differentiable[i]];
+    if (!arguments_.mask[i] && leaf.diff_view >= 0 && leaf.diff_view < 63) key.unwanted |= strided_bit(leaf.diff_view);
+  }
+  const uint64_t at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
+  if (at_once > 0)
+    key.threads = virtual_threads(launch != nullptr ? *launch : shape(kPreferredBlock), at_once,
+                                  own_bytes(op_, kind_, arguments_.types));
+  loaded_ = op_.kernels.get(op_, key);
+  return loaded_;
+}
+
+void Launcher::note(const LaunchShape& shape) const {
+  uint64_t bytes = 0;
+  for (const uint64_t view : bytes_) bytes += view;
+  const uint64_t blocks = shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
+  loaded_->last.threads.store(blocks * threads_in_block(shape), std::memory_order_relaxed);
+  loaded_->last.bytes.store(bytes, std::memory_order_relaxed);
 }
 
 bool Launcher::is_captured() const { return backend_for(arguments_.device.type()).is_capturing(arguments_.device); }
@@ -244,7 +266,9 @@ void Launcher::check_copies() const {
   }
 }
 
-LaunchShape Launcher::shape(const Kernel& kernel) const {
+LaunchShape Launcher::shape(const Kernel& kernel) const { return shape(kernel.preferred_block()); }
+
+LaunchShape Launcher::shape(uint32_t preferred_block) const {
   static constexpr uint32_t kBlock2[3] = {32, 8, 1};
   static constexpr uint32_t kBlock3[3] = {8, 8, 4};
   const Sizes<int64_t> total = op_.shapes.launch_total(bound_);
@@ -253,7 +277,7 @@ LaunchShape Launcher::shape(const Kernel& kernel) const {
   LaunchShape shape;
   for (size_t i = 0; i < 3; ++i) {
     shape.block[i] = !given.empty() ? (i < given.size() ? static_cast<uint32_t>(given[i]) : 1)
-                     : rank == 1    ? (i == 0 ? kernel.preferred_block() : 1)
+                     : rank == 1    ? (i == 0 ? preferred_block : 1)
                      : rank == 2    ? kBlock2[i]
                                     : kBlock3[i];
     const int64_t blocks = (total[i] + shape.block[i] - 1) / shape.block[i];
@@ -275,6 +299,7 @@ void Launcher::launch(const Kernel& kernel, const LaunchShape& shape) {
   std::copy(std::begin(shape.block), std::end(shape.block), header.block);
   header.fault = faults.address();
   write(0, &header, sizeof header);
+  note(shape);
   kernel.launch(shape, block_.data(), block_.size());
   for (const auto& [caller, copy] : copied_) caller.copy_(copy);
   if (header.fault != nullptr && !is_captured()) faults.check();

@@ -27,13 +27,15 @@ class Launcher {
   // A tensor of a launch that the caller's memory stands for, and that is written without being a view of the kernel.
   void note_written(const at::Tensor& tensor);
 
-  // The kernel for what was set so far; compiles at first need.
-  std::shared_ptr<const LoadedKernel> kernel();
+  // The kernel for what was set so far; compiles at first need. `launch`: the caller's, if the run-time does not choose it.
+  std::shared_ptr<const LoadedKernel> kernel(const LaunchShape* launch = nullptr);
 
   // Threads as LaunchTotal says, blocks as BlockSize or the backend says; no blocks if there are no threads.
   LaunchShape shape(const Kernel& kernel) const;
   // Nothing is launched for no blocks. Views that had to be copied are copied back. Throws what the kernel's checks found.
   void launch(const Kernel& kernel, const LaunchShape& shape);
+  // Whether an earlier backward of these types was seen to keep this leaf's gradient in registers.
+  bool is_known_own(int leaf) const { return known_backward_ != nullptr && known_backward_->own[leaf]; }
   // The stream is being captured: nobody may wait for it.
   bool is_captured() const;
 
@@ -46,6 +48,8 @@ class Launcher {
   at::Tensor packed_copy(const at::Tensor& given) const;
   void write_absent_sizes(int view, int leaf);
   ViewCut cut_of(int leaf) const;
+  void note(const LaunchShape& shape) const;
+  LaunchShape shape(uint32_t preferred_block) const;
   bool views_are_independent() const;
   void check_copies() const;
 
@@ -54,8 +58,10 @@ class Launcher {
   const Arguments& arguments_;
   const Bound<int64_t>& bound_;
   const std::string& name_;
+  std::shared_ptr<const LoadedKernel> loaded_;
+  c10::SmallVector<uint64_t, 16> bytes_;  // of each view
   std::shared_ptr<const LoadedKernel> known_backward_;  // what an earlier backward of these types has shown
-  bool dense_ = true;
+  uint64_t strided_ = 0;  // as in KernelKey
   c10::SmallVector<char, 1024> block_;
   c10::SmallVector<at::Tensor, 4> kept_;  // copies that the block points into
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 2> copied_;  // (caller's tensor, copy that the kernel writes)

@@ -11,26 +11,52 @@ Layout::Layout(const Function& function, const ShapePlan& shapes)
   for (size_t leaf = 0; leaf < function.leaves.size(); ++leaf) {
     if (function.leaves[leaf].kind != LeafKind::View || !shapes.has_static_rank(static_cast<int>(leaf))) continue;
     for (const Expression& e : shapes.visible_dims(static_cast<int>(leaf))) {
-      DeviceDim dim;
-      if (e.kind == Expression::Kind::Constant) {
-        dim.constant = e.constant;
-      } else if (e.kind == Expression::Kind::Symbol) {
-        dim.dim = e.symbol;
-      } else {
-        size_t i = 0;
-        while (i < computed_.size() && !(computed_[i] == e)) ++i;
-        if (i == computed_.size()) computed_.push_back(e);
-        dim.dim = symbol_count_ + static_cast<int>(i);
+      std::optional<DeviceDim> dim = find(e);
+      if (!dim) {
+        computed_.push_back(e);
+        dim = find(e);
       }
-      device_dims_[leaf].push_back(dim);
+      device_dims_[leaf].push_back(*dim);
     }
   }
+  find_launch_dims(shapes);
   place_parts();
 }
 
 Layout::Layout(const Function& function, int dim_count)
     : view_count_(function.view_count), slot_count_(function.slot_count), symbol_count_(dim_count) {
   place_parts();
+}
+
+std::optional<DeviceDim> Layout::find(const Expression& e) const {
+  DeviceDim dim;
+  if (e.kind == Expression::Kind::Constant) {
+    dim.constant = e.constant;
+    return dim;
+  }
+  if (e.kind == Expression::Kind::Symbol) {
+    dim.dim = e.symbol;
+    return dim;
+  }
+  const auto found = std::find(computed_.begin(), computed_.end(), e);
+  if (found == computed_.end()) return std::nullopt;
+  dim.dim = symbol_count_ + static_cast<int>(found - computed_.begin());
+  return dim;
+}
+
+// Only where views have the same dims: a bound that is no view's size would prove nothing about indices.
+void Layout::find_launch_dims(const ShapePlan& shapes) {
+  std::vector<Expression> total = shapes.launch_dims();
+  if (total.empty()) return;
+  total.resize(3, Expression::of_constant(1));
+  for (const Expression& e : total) {
+    const auto dim = find(e);
+    if (!dim) {
+      launch_dims_.clear();
+      return;
+    }
+    launch_dims_.push_back(*dim);
+  }
 }
 
 void Layout::place_parts() {

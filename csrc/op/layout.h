@@ -33,6 +33,8 @@ class Layout {
   size_t dim_offset(int dim) const { return dims_offset_ + 4 * static_cast<size_t>(dim); }
 
   const std::vector<DeviceDim>& device_dims(int leaf) const { return device_dims_[leaf]; }
+  // How many threads there are along x, y and z; empty if that is in no dim.
+  const std::vector<DeviceDim>& launch_dims() const { return launch_dims_; }
 
   // Writes the dims of the block. Sizes beyond 32 bits were refused before.
   void write_dims(const Bound<int64_t>& bound, char* block) const;
@@ -43,6 +45,9 @@ class Layout {
   int symbol_count_;
   std::vector<Expression> computed_;  // dims that are neither a symbol nor a constant
   std::vector<std::vector<DeviceDim>> device_dims_;
+  std::vector<DeviceDim> launch_dims_;
+  std::optional<DeviceDim> find(const Expression& expression) const;
+  void find_launch_dims(const ShapePlan& shapes);
   void place_parts();
 
   size_t slots_offset_;

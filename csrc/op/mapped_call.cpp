@@ -204,7 +204,7 @@ void MappedCall::find_kernel() {
   }
   for (const Wanted& one : wanted_) variant_.set_gradient(one.leaf, one.kind);
   variant_.set_loop(is_tiled_, choose_lanes());
-  kernel_ = op_.kernels.get(op_, {kind_, /*dense=*/true, /*independent=*/true, arguments_.device, arguments_.types,
+  kernel_ = op_.kernels.get(op_, {kind_, /*strided=*/0, /*independent=*/true, arguments_.device, arguments_.types,
                                   arguments_.sizes, variant_.text()});
 }
 

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include "op/schema.h"
+#include "op/specialize.h"
 
 namespace torch_slang {
 
@@ -49,6 +50,7 @@ Operator::Operator(std::string ns_, Function function_, const std::vector<std::p
   for (size_t i = 0; i < function.leaves.size(); ++i) {
     const Leaf& leaf = function.leaves[i];
     const int index = static_cast<int>(i);
+    own_numbers.push_back(own_numbers_of(*this, index));
     if (leaf.is_output) outputs.push_back(index);
     if (!leaf.differentiable) continue;
     (leaf.is_output ? grad_outputs : differentiable).push_back(index);

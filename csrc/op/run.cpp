@@ -3,6 +3,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
@@ -58,6 +59,11 @@ Results run_forward(const Operator& op, const Arguments& arguments, const Bound<
   return results;
 }
 
+// Of an output that nobody has used. One element of memory.
+at::Tensor zero_gradient(const Operator& op, int leaf, const Arguments& arguments, const Bound<int64_t>& bound) {
+  return at::zeros({1}, arguments.options(op, leaf)).expand(op.shapes.output_sizes<int64_t>(leaf, bound));
+}
+
 Results run_backward(const Operator& op, const Arguments& arguments, const Bound<int64_t>& bound) {
   Results results(op.differentiable.size());
   if (std::none_of(arguments.mask.begin(), arguments.mask.end(), [](bool wanted) { return wanted; })) return results;
@@ -65,12 +71,15 @@ Results run_backward(const Operator& op, const Arguments& arguments, const Bound
   set_inputs(arguments, launcher);
   Gradients gradients(op, OpKind::Backward, arguments, launcher);
   for (const int leaf : op.grad_outputs) {
-    if (arguments.gradients[leaf].defined()) gradients.give(leaf, arguments.gradients[leaf]);
+    gradients.give(leaf, arguments.gradients[leaf].defined() ? arguments.gradients[leaf]
+                                                             : zero_gradient(op, leaf, arguments, bound));
   }
   for (size_t i = 0; i < results.size(); ++i) {
     if (arguments.mask[i]) gradients.want(op.differentiable[i]);
   }
-  const auto loaded = launcher.kernel();
+  auto loaded = launcher.kernel();
+  if (gradients.take_copies(*loaded)) loaded = launcher.kernel();
+  gradients.take_copies(*loaded);
   Results scratch;
   for (const int leaf : loaded->scratch_outputs) {
     const Sizes<int64_t> sizes = op.shapes.output_sizes<int64_t>(leaf, bound);
@@ -114,7 +123,7 @@ void run_launch(const Operator& op, OpKind kind, const Arguments& arguments, con
     shape.block[i] = static_cast<uint32_t>(arguments.block_size[i]);
     shape.grid[i] = static_cast<uint32_t>(arguments.grid_size[i]);
   }
-  const auto loaded = launcher.kernel();
+  const auto loaded = launcher.kernel(&shape);
   gradients.prepare(*loaded, shape);
   launcher.launch(*loaded->kernel, shape);
   gradients.finish();

@@ -19,7 +19,7 @@ bool equal(const Int& a, const Int& b) {
 }
 
 template <class Int>
-bool is_negative(const Int& a) {
+bool is_below_zero(const Int& a) {
   if constexpr (std::is_same_v<Int, int64_t>) {
     return a < 0;
   } else {
@@ -177,10 +177,12 @@ std::vector<Expression> ShapePlan::visible_dims(int leaf) const {
   return dims;
 }
 
-int ShapePlan::launch_symbol() const {
-  std::vector<Expression> total = launch_;
-  if (total.empty() && first_output_ >= 0 && !views_[first_output_].any) total = visible_dims(first_output_);
-  return total.size() == 1 && total[0].kind == Expression::Kind::Symbol ? total[0].symbol : -1;
+std::vector<Expression> ShapePlan::launch_dims() const {
+  if (!launch_.empty()) return launch_;
+  if (first_output_ < 0 || views_[first_output_].any) return {};
+  std::vector<Expression> total = visible_dims(first_output_);
+  if (total.empty()) total.push_back(Expression::of_constant(1));
+  return total.size() == 1 ? total : std::vector<Expression>();
 }
 
 std::string ShapePlan::describe_symbol(int index) const {
@@ -292,7 +294,7 @@ Sizes<Int> ShapePlan::output_sizes(int leaf, const Bound<Int>& bound) const {
     if (shape.leading) sizes.append(bound.leading.begin(), bound.leading.end());
     for (size_t i = 0; i < shape.dims.size(); ++i) {
       sizes.push_back(evaluate<Int>(shape.dims[i], bound.symbols));
-      TORCH_CHECK(!is_negative(sizes.back()), op_, ": output ", self.name, " of shape ", shape.text,
+      TORCH_CHECK(!is_below_zero(sizes.back()), op_, ": output ", self.name, " of shape ", shape.text,
                   " would have a negative size ", sizes.back(), " in dimension ", sizes.size() - 1);
     }
   }
@@ -305,7 +307,7 @@ Sizes<Int> ShapePlan::launch_total(const Bound<Int>& bound) const {
   Sizes<Int> total;
   for (const auto& e : launch_) {
     total.push_back(evaluate<Int>(e, bound.symbols));
-    TORCH_CHECK(!is_negative(total.back()), op_, ": LaunchTotal is negative: ", total.back(), " threads in ",
+    TORCH_CHECK(!is_below_zero(total.back()), op_, ": LaunchTotal is negative: ", total.back(), " threads in ",
                 "xyz"[total.size() - 1]);
   }
   if (total.empty()) {

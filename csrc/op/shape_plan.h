@@ -54,8 +54,8 @@ class ShapePlan {
   bool has_static_rank(int leaf) const { return !views_[leaf].any; }
   // Kernel-visible dimensions of a view with a static rank.
   std::vector<Expression> visible_dims(int leaf) const;
-  // The symbol that equals the number of threads in x, or -1.
-  int launch_symbol() const;
+  // How many threads there are along x, y and z, those left out being 1; empty if no expression says it.
+  std::vector<Expression> launch_dims() const;
 
   // Binds and checks. `sizes[leaf]` are the full sizes of a tensor that is given (inputs; in a launch outputs too), empty
   // optional for those that are not; `values[leaf]` the integer parameters that expressions use. `op` is for messages.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <numeric>
+#include <optional>
 
 #include "common/error.h"
 #include "op/operator.h"
@@ -12,6 +13,8 @@
 namespace torch_slang {
 
 namespace {
+
+constexpr size_t kMostText = 256 << 10;  // bytes of emitted text that a tile's threads may have together
 
 bool contains(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
@@ -33,13 +36,16 @@ int64_t element_bytes(const Leaf& leaf, ElementType type) {
   return std::accumulate(leaf.element.shape.begin(), leaf.element.shape.end(), size_of(type), std::multiplies<>());
 }
 
-// `tsl::dense_view<4>(args, 2, args.dims[0], 8u)` where the layout is known, else as the argument block describes it.
+// `tsl::dense_view<4>(args, 2, args.dims[0], 8u)` where sizes are known, else as the argument block describes it.
 std::string view_expression(const Operator& op, const KernelKey& key, int leaf, int view, ElementType type) {
   const std::string index = std::to_string(view);
   // Elements are aligned: a tensor that has them otherwise is copied before the launch (see view_packing.h).
-  if (!key.dense || !op.shapes.has_static_rank(leaf)) return "tsl::aligned(tsl::present_view(args, " + index + "))";
-  std::string text = "tsl::aligned(tsl::dense_view<" + std::to_string(element_bytes(op.function.leaves[leaf], type)) +
-                     ">(args, " + index;
+  if (!op.shapes.has_static_rank(leaf)) return "tsl::aligned(tsl::present_view(args, " + index + "))";
+  std::string maker = "strided_view";
+  if ((key.strided & strided_bit(view)) == 0) {
+    maker = "dense_view<" + std::to_string(element_bytes(op.function.leaves[leaf], type)) + ">";
+  }
+  std::string text = "tsl::aligned(tsl::" + maker + "(args, " + index;
   for (const DeviceDim& dim : op.layout.device_dims(leaf)) text += ", " + device_dim(dim);
   return text + "))";
 }
@@ -56,25 +62,30 @@ std::string primal_expression(const Operator& op, const KernelKey& key, int leaf
 }
 
 // What a view's gradient holds as it is gathered, or its tangent.
-ElementType diff_type(const Leaf& leaf, const KernelKey& key) {
-  const bool summed = direction_of(key.kind) == Direction::Backward &&
+ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
+  const bool summed = direction_of(key.kind) == Direction::Backward && !is_own &&
                       (leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded);
   const ElementType type = element_type(leaf.element, key.types);
   return summed ? summing_type(type) : type;
 }
 
 // A gradient, in a forward derivative a tangent; else there is none.
-std::string diff_expression(const Operator& op, const KernelKey& key, int leaf) {
+bool is_unwanted(const KernelKey& key, const Leaf& leaf) {
+  return leaf.diff_view >= 0 && leaf.diff_view < 63 && (key.unwanted & strided_bit(leaf.diff_view)) != 0;
+}
+
+std::string diff_expression(const Operator& op, const KernelKey& key, int leaf, bool is_own) {
   const Leaf& self = op.function.leaves[leaf];
   const Direction direction = direction_of(key.kind);
-  const ElementType type = diff_type(self, key);
+  const ElementType type = diff_type(self, key, is_own);
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
-  if (direction == Direction::Forward) return "tsl::absent(" + view + ")";
+  if (direction == Direction::Forward || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
   return "tsl::gradient(tsl::of_scalars(" + view + ", tsl::" + scalar_tag(element_type(self.element, key.types)) +
          "), " + std::to_string(self.gradient_slots) + ")";
 }
 
-std::string make_view_body(const Operator& op, const KernelKey& key, const KnownUse& known) {
+std::string make_view_body(const Operator& op, const KernelKey& key, const KnownUse& known,
+                           const std::vector<bool>& own) {
   std::string body = "switch (k) {\n";
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
@@ -83,12 +94,101 @@ std::string make_view_body(const Operator& op, const KernelKey& key, const Known
     body +=
         "  case " + std::to_string(leaf.primal_view) + ": return " + primal_expression(op, key, index, known) + ";\n";
     if (leaf.diff_view < 0) continue;
-    body += "  case " + std::to_string(leaf.diff_view) + ": return " + diff_expression(op, key, index) + ";\n";
+    body += "  case " + std::to_string(leaf.diff_view) + ": return " + diff_expression(op, key, index, own[i]) + ";\n";
   }
   return body + "  default: return tsl::present_view(args, k);\n}";
 }
 
+struct OwnDims {
+  std::vector<OwnGradient::Dim> dims;
+  std::string refusal;  // not empty: why there are none
+};
+
+// Where each dimension of a view comes from, if its elements are shared out among the threads of the launch: each axis of
+// the launch is one of its dimensions (of several that fit, the inner one for x), and the others are small constants.
+OwnDims own_dims(const Operator& op, int leaf) {
+  constexpr int64_t kMostNumbers = 32;  // in registers
+  if (!op.shapes.has_static_rank(leaf)) return {{}, "it has no Shape"};
+  std::vector<Expression> launch = op.shapes.launch_dims();
+  if (launch.empty()) return {{}, "the launch is not along dimensions"};
+  const auto is_one = [](const Expression& e) { return e.kind == Expression::Kind::Constant && e.constant == 1; };
+  while (launch.size() > 1 && is_one(launch.back())) launch.pop_back();
+  const std::vector<Expression> dims = op.shapes.visible_dims(leaf);
+  std::vector<OwnGradient::Dim> own(dims.size());
+  for (size_t axis = 0; axis < launch.size(); ++axis) {
+    size_t i = dims.size();
+    while (i > 0 && !(own[i - 1].axis < 0 && dims[i - 1] == launch[axis])) --i;
+    if (i == 0) return {{}, c10::str("threads along ", "xyz"[axis], " share its elements")};
+    own[i - 1].axis = static_cast<int>(axis);
+  }
+  const auto& block = op.function.block_size;
+  for (size_t axis = launch.size(); axis < block.size(); ++axis) {
+    if (block[axis] != 1)
+      return {{}, c10::str("the block has several threads along ", "xyz"[axis], ", the launch one")};
+  }
+  int64_t numbers = component_count(op.function.leaves[leaf].element);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (own[i].axis >= 0) continue;
+    const bool is_constant = dims[i].kind == Expression::Kind::Constant && dims[i].constant >= 1;
+    own[i].size = is_constant ? dims[i].constant : kMostNumbers + 1;
+    numbers *= std::min(own[i].size, kMostNumbers + 1);
+  }
+  if (numbers > kMostNumbers) {
+    return {{}, c10::str("each thread has more of it than registers hold (", kMostNumbers, " numbers)")};
+  }
+  return {own, ""};
+}
+
+std::vector<OwnGradient> own_gradients(const Operator& op, const KernelKey& key, const std::vector<bool>& own) {
+  std::vector<OwnGradient> gradients;
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!own[i]) continue;
+    const Leaf& leaf = op.function.leaves[i];
+    gradients.push_back({leaf.diff_view, element_type(leaf.element, key.types), component_count(leaf.element),
+                         leaf.is_output, own_dims(op, static_cast<int>(i)).dims});
+  }
+  return gradients;
+}
+
 }  // namespace
+
+int64_t own_numbers_of(const Operator& op, int index) {
+  const Leaf& leaf = op.function.leaves[index];
+  if (leaf.kind != LeafKind::View || op.is_mapped()) return 0;
+  int64_t numbers = component_count(leaf.element);
+  for (const OwnGradient::Dim& dim : own_dims(op, index).dims) {
+    if (dim.axis < 0) numbers *= dim.size;
+  }
+  return numbers;
+}
+
+int64_t own_bytes(const Operator& op, OpKind kind, const std::vector<ElementType>& types) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    if (leaf.is_output && (kind != OpKind::Backward || leaf.diff_view < 0)) continue;
+    if (op.own_numbers[i] > 0) bytes += op.own_numbers[i] * size_of(element_type(leaf.element, types));
+  }
+  return bytes;
+}
+
+std::string why_not_own(const Operator& op, int leaf) {
+  if (op.function.leaves[leaf].accumulation == Accumulation::Custom) return "its wrapper is the user's";
+  return own_dims(op, leaf).refusal;
+}
+
+std::vector<bool> own_leaves(const Operator& op, const KernelKey& key, const KnownUse& known) {
+  std::vector<bool> own(op.function.leaves.size(), false);
+  // Debug mode notes in memory who touches which element, so all must go there.
+  if (key.kind != OpKind::Backward || op.options.checks(key.device) == Checks::All) return own;
+  for (size_t i = 0; i < own.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    if (leaf.kind != LeafKind::View || leaf.diff_view < 0 || leaf.accumulation == Accumulation::Custom) continue;
+    if (is_unwanted(key, leaf) || (!known.shared.empty() && known.shared[i])) continue;
+    own[i] = own_dims(op, static_cast<int>(i)).refusal.empty();
+  }
+  return own;
+}
 
 ElementType element_type(const Element& element, const std::vector<ElementType>& types) {
   return element.type_parameter < 0 ? element.type : types.at(element.type_parameter);
@@ -121,13 +221,18 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
   source.view_count = op.layout.view_count();
   source.slot_count = op.layout.slot_count();
   source.dim_count = op.layout.dim_count();
+  const std::vector<bool> own = own_leaves(op, key, known);
   source.gradient_scalars = 0;
-  for (const Leaf& leaf : op.function.leaves) {
-    if (leaf.diff_view >= 0) source.gradient_scalars |= 1u << static_cast<unsigned>(diff_type(leaf, key));
+  for (size_t i = 0; i < own.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    if (leaf.diff_view >= 0) source.gradient_scalars |= 1u << static_cast<unsigned>(diff_type(leaf, key, own[i]));
   }
-  source.make_view = make_view_body(op, key, known);
-  if (key.dense && op.shapes.launch_symbol() >= 0) {
-    source.thread_bound = "args.dims[" + std::to_string(op.shapes.launch_symbol()) + "]";
+  source.make_view = make_view_body(op, key, known, own);
+  for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
+  source.own = own_gradients(op, key, own);
+  if (!source.text.waves && !source.text.barriers) source.threads = key.threads;
+  while (source.threads.count > 1 && source.threads.count * source.text.body.size() > kMostText) {
+    source.threads.count /= 2;
   }
   if (!is_launch(key.kind)) {  // a launch op's block is the caller's
     const auto& block = op.function.block_size;
@@ -144,94 +249,17 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
   return source;
 }
 
-std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, const Kernel& kernel) {
-  std::vector<int> outputs;
-  if (key.kind != OpKind::Backward) return outputs;
-  for (const int leaf : op.outputs) {
-    if (kernel.marks().count("reads " + std::to_string(op.function.leaves[leaf].primal_view)) != 0)
-      outputs.push_back(leaf);
-  }
-  return outputs;
+namespace {
+
+bool shows(const Marks& marks, const char* word, int view) {
+  return view >= 0 && marks.count(word + std::to_string(view)) != 0;
 }
 
-ElementType summing_type(ElementType type) {
-  return type == ElementType::Float16 || type == ElementType::BFloat16 ? ElementType::Float32 : type;
-}
-
-std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Kernel& kernel) {
-  const auto marked = [&](const char* word, int number) {
-    return number >= 0 && kernel.marks().count(word + std::to_string(number)) != 0;
-  };
-  // Where the compiler did not see which view an addition is to, it left the marks of all. Outputs are
-  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own. Nor
-  // are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
-  const auto ambiguous = [&](const char* word) {
-    return std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
-                       [&](const Leaf& leaf) { return marked(word, leaf.primal_view); });
-  };
-  const bool adds_to_any = ambiguous("adds ");
-  const bool takes_from_any = ambiguous("takes ") && key.kind == OpKind::Backward;
-  std::vector<GradientUse> uses;
-  for (const Leaf& leaf : op.function.leaves) {
-    const bool added = marked("adds ", leaf.diff_view) && !(adds_to_any && leaf.is_output);
-    const bool taken = marked("takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
-    uses.push_back({taken, added});
-  }
-  return uses;
-}
-
-std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Kernel& kernel) {
-  std::vector<bool> unused(op.function.leaves.size(), false);
-  if (key.kind != OpKind::Backward) return unused;
-  for (size_t i = 0; i < unused.size(); ++i) {
-    const Leaf& leaf = op.function.leaves[i];
-    unused[i] = leaf.kind == LeafKind::View && !leaf.is_output &&
-                kernel.marks().count("uses " + std::to_string(leaf.primal_view)) == 0;
-  }
-  return unused;
-}
-
-bool may_say_too_much(const Operator& op, const Kernel& kernel) {
-  const auto marked = [&](const char* word, int view) {
-    return view >= 0 && kernel.marks().count(word + std::to_string(view)) != 0;
-  };
-  for (const Leaf& leaf : op.function.leaves) {
-    if (leaf.kind != LeafKind::View) continue;
-    for (const char* word : {"takes ", "adds ", "retypes ", "writes "}) {
-      if (marked(word, leaf.primal_view)) return true;
-    }
-    for (const char* word : {"reads ", "retypes ", "writes "}) {
-      if (marked(word, leaf.diff_view)) return true;
-    }
-    if (!leaf.is_output && marked("reads ", leaf.primal_view)) return true;
-  }
-  return false;
-}
-
-void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel) {
-  for (const Leaf& leaf : op.function.leaves) {
-    if (leaf.diff_view >= 0 && kernel.marks().count("retypes " + std::to_string(leaf.diff_view)) != 0) {
-      throw_compile_error(
-          op.qualified(key.kind), ": the gradient of ", leaf.path, " holds ",
-          name_of(element_type(leaf.element, key.types)),
-          " numbers as its values do, but code of your own takes it for a view of another type: declare "
-          "the wrapper's `diff` with the values' type, or use DiffTensorViewAA, R or ASR");
-    }
-    if (leaf.kind != LeafKind::View || kernel.marks().count("writes " + std::to_string(leaf.primal_view)) == 0)
-      continue;
-    if (is_launch(key.kind)) {
-      throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name, ", which is declared [In]");
-    }
-    throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name,
-                        ", which is not an output: declare it [Out(\"shape\")], or call ", op.ns,
-                        "::", op.function.name, "_launch, which may change its arguments");
-  }
-}
-
-// Slang's derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store.
-// A function that is run again in the backward sees the output as the forward left it.
+// Throws if a backward needs what the forward read back from one of these outputs, and Slang cannot tell it. Slang's
+// derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store. A function
+// that is run again in the backward sees the output as the forward left it.
 void check_stored_values(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
-  if (!scratch_outputs.empty() && op.texts->mentions("PreferRecompute")) {
+  if (op.texts->mentions("PreferRecompute")) {
     throw_compile_error(op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
                         op.function.leaves[scratch_outputs.front()].name,
                         ", which [PreferRecompute] would read after the last store: do without one of the two");
@@ -243,6 +271,96 @@ void check_stored_values(const Operator& op, const KernelKey& key, const std::ve
                         leaf.name,
                         ", which Slang does not differentiate for bfloat16: keep the value in a local "
                         "variable, or call the kernel with another dtype");
+  }
+}
+
+}  // namespace
+
+bool learn(const Operator& op, const KernelKey& key, const Marks& marks, KnownUse& known) {
+  if (key.kind != OpKind::Backward) return false;
+  bool more = false;
+  if (known.scratch_outputs.empty()) {  // later they have memory, and nothing is seen
+    for (const int leaf : op.outputs) {
+      if (shows(marks, "reads ", op.function.leaves[leaf].primal_view)) known.scratch_outputs.push_back(leaf);
+    }
+    more = !known.scratch_outputs.empty();
+    if (more) check_stored_values(op, key, known.scratch_outputs);
+  }
+  const std::vector<bool> own = own_leaves(op, key, known);
+  known.shared.resize(own.size(), false);
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!own[i] || !shows(marks, "shares ", op.function.leaves[i].diff_view)) continue;
+    known.shared[i] = more = true;
+  }
+  return more;
+}
+
+ElementType summing_type(ElementType type) {
+  return type == ElementType::Float16 || type == ElementType::BFloat16 ? ElementType::Float32 : type;
+}
+
+std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Marks& marks) {
+  // Where the compiler did not see which view an addition is to, it left the marks of all. Outputs are
+  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own. Nor
+  // are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
+  const auto ambiguous = [&](const char* word) {
+    return std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
+                       [&](const Leaf& leaf) { return shows(marks, word, leaf.primal_view); });
+  };
+  const bool adds_to_any = ambiguous("adds ");
+  const bool takes_from_any = ambiguous("takes ") && key.kind == OpKind::Backward;
+  std::vector<GradientUse> uses;
+  for (const Leaf& leaf : op.function.leaves) {
+    const bool added = shows(marks, "adds ", leaf.diff_view) && !(adds_to_any && leaf.is_output);
+    const bool taken = shows(marks, "takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
+    uses.push_back({taken, added});
+  }
+  return uses;
+}
+
+std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Marks& marks) {
+  std::vector<bool> unused(op.function.leaves.size(), false);
+  if (key.kind != OpKind::Backward) return unused;
+  for (size_t i = 0; i < unused.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    unused[i] = leaf.kind == LeafKind::View && !leaf.is_output && !shows(marks, "uses ", leaf.primal_view);
+  }
+  return unused;
+}
+
+bool may_say_too_much(const Operator& op, const Marks& marks) {
+  for (const Leaf& leaf : op.function.leaves) {
+    if (shows(marks, "shares ", leaf.diff_view)) return true;
+  }
+  for (const Leaf& leaf : op.function.leaves) {
+    if (leaf.kind != LeafKind::View) continue;
+    for (const char* word : {"takes ", "adds ", "retypes ", "writes "}) {
+      if (shows(marks, word, leaf.primal_view)) return true;
+    }
+    for (const char* word : {"reads ", "retypes ", "writes "}) {
+      if (shows(marks, word, leaf.diff_view)) return true;
+    }
+    if (!leaf.is_output && shows(marks, "reads ", leaf.primal_view)) return true;
+  }
+  return false;
+}
+
+void check_written_views(const Operator& op, const KernelKey& key, const Marks& marks) {
+  for (const Leaf& leaf : op.function.leaves) {
+    if (shows(marks, "retypes ", leaf.diff_view)) {
+      throw_compile_error(
+          op.qualified(key.kind), ": the gradient of ", leaf.path, " holds ",
+          name_of(element_type(leaf.element, key.types)),
+          " numbers as its values do, but code of your own takes it for a view of another type: declare "
+          "the wrapper's `diff` with the values' type, or use DiffTensorViewAA, R or ASR");
+    }
+    if (leaf.kind != LeafKind::View || !shows(marks, "writes ", leaf.primal_view)) continue;
+    if (is_launch(key.kind)) {
+      throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name, ", which is declared [In]");
+    }
+    throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name,
+                        ", which is not an output: declare it [Out(\"shape\")], or call ", op.ns,
+                        "::", op.function.name, "_launch, which may change its arguments");
   }
 }
 

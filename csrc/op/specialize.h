@@ -2,6 +2,8 @@
 // the compiled code's marks then say about the kernel.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
@@ -9,33 +11,45 @@
 
 namespace torch_slang {
 
+using Marks = std::set<std::string>;  // of a kernel: Note [marks] in prelude/mark.h
+
 // What is known of a backward before it is compiled.
 struct KnownUse {
   std::vector<int> scratch_outputs;  // outputs that get memory (others are absent: stored values vanish)
   std::vector<bool> unused;  // by leaf, or empty: inputs whose values another variant was seen not to look at
+  std::vector<bool>
+      shared;  // by leaf, or empty: threads were seen to touch elements of this gradient that are not their own
 };
 
 KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse& known, const KernelOptions& options);
 
-// Outputs that a backward kernel compiled without memory for them was seen to read.
-std::vector<int> outputs_read_back(const Operator& op, const KernelKey& key, const Kernel& kernel);
+// Bytes that a thread is likely to read: of each view that is read its own elements, or one. And the numbers of one view.
+int64_t own_numbers_of(const Operator& op, int leaf);
+int64_t own_bytes(const Operator& op, OpKind kind, const std::vector<ElementType>& types);
+
+// Why threads have no elements of this view to themselves; empty if they may.
+std::string why_not_own(const Operator& op, int leaf);
+
+// Adds what a kernel compiled with `known` shows beyond it: then it must be compiled again. False if there is nothing. Throws
+// CompileError for what cannot be right.
+bool learn(const Operator& op, const KernelKey& key, const Marks& marks, KnownUse& known);
+
+// By leaf: gradients that this kernel keeps in registers (Note [own elements] in prelude/own.h).
+std::vector<bool> own_leaves(const Operator& op, const KernelKey& key, const KnownUse& known);
 
 // By leaf: what a derivative's kernel was seen to do with gradients.
-std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Kernel& kernel);
+std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Marks& marks);
 
 // By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.
-std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Kernel& kernel);
+std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Marks& marks);
 
 // Whether a kernel's marks speak of stores to what is no output, or of what cannot be: where the compiler did not see which
 // view an access is to, it left the marks of all.
-bool may_say_too_much(const Operator& op, const Kernel& kernel);
+bool may_say_too_much(const Operator& op, const Marks& marks);
 
 // Throws CompileError if a functional op's kernel stores to a view that is not an output, or any kernel takes a gradient's
 // numbers for those of another type.
-void check_written_views(const Operator& op, const KernelKey& key, const Kernel& kernel);
-
-// Throws CompileError if a backward needs what the forward read back from one of these outputs, and Slang cannot tell it.
-void check_stored_values(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs);
+void check_written_views(const Operator& op, const KernelKey& key, const Marks& marks);
 
 // The concrete type of a leaf's element under these type arguments.
 ElementType element_type(const Element& element, const std::vector<ElementType>& types);

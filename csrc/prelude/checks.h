@@ -61,7 +61,7 @@ TSL_COLD void note_fault(TslFault* first, ulonglong at, ulonglong what, ulonglon
 template <int kCount>
 TSL_INLINE void report(const TensorView& view, const Place<kCount>& at, TslFaultKind kind, int dimension, uint size, uint other) {
   if (!view.kernel) return;
-  const KernelBase& kernel = *view.kernel;
+  const ThreadBase& kernel = *view.kernel;
   note_fault(kernel.args.header.fault, kernel.tsl_at, both(uint(view.id), uint(kind) << 8 | uint(dimension)), both(size, other), at,
              both(kernel.threadIdx.x, kernel.threadIdx.y), both(kernel.threadIdx.z, kernel.blockIdx.x),
              both(kernel.blockIdx.y, kernel.blockIdx.z));

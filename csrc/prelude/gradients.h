@@ -112,7 +112,7 @@ template <class Index> TSL_INLINE bool wanted(const TensorView& gradient, Index 
 
 // What one thread adds to a number's gradient: its own amount, or what those lanes of its wave that are here have together,
 // which one of them then adds.
-struct Own {
+struct Alone {
   bool adds = true;
   TSL_INLINE uint number_among_adders(ulonglong thread) const { return uint(thread); }
   template <class S> TSL_INLINE SumOf<S> sum(S amount) const { return SumOf<S>(amount); }
@@ -125,7 +125,7 @@ struct Together {
   template <class S> TSL_INLINE SumOf<S> sum(S amount) const { return reduce<WaveAdd>(lanes, SumOf<S>(amount)); }
 };
 #else
-using Together = Own;
+using Together = Alone;
 #endif
 
 }  // namespace tsl

@@ -14,11 +14,20 @@
 namespace tsl {
 
 // Round to nearest even, in integer arithmetic: for constants, and for targets without an instruction.
-TSL_INLINE constexpr ushort bfloat16_bits(float value) {
+TSL_INLINE constexpr ushort portable_bfloat16_bits(float value) {
   uint bits = __builtin_bit_cast(uint, value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return ushort((bits >> 16) | 0x40u);  // NaN stays NaN
   return ushort((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
+
+#if TSL_CUDA && __CUDA_ARCH__ >= 800
+TSL_INLINE ushort device_bfloat16_bits(float value) { ushort r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(value)); return r; }
+TSL_INLINE constexpr ushort bfloat16_bits(float value) {
+  return __builtin_is_constant_evaluated() ? portable_bfloat16_bits(value) : device_bfloat16_bits(value);
+}
+#else
+TSL_INLINE constexpr ushort bfloat16_bits(float value) { return portable_bfloat16_bits(value); }
+#endif
 
 TSL_INLINE constexpr float float_of_bfloat16(ushort bits) { return __builtin_bit_cast(float, uint(bits) << 16); }
 

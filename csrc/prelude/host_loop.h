@@ -1,4 +1,4 @@
-// The loop over the threads of a block on the host, for kernels whose threads never meet.
+// The loop over the threads of a block on the host, for kernels whose threads never meet; and one thread of those that do.
 //
 // Note [host loop]
 //   The loop vectorises (g++ 12, -O3 -march=native; sqr's forward: one 512-bit load, multiply and store a step) because
@@ -6,7 +6,7 @@
 //       blockIdx.x * blockDim.x: the kernel's own `threadIdx.x + blockIdx.x * blockDim.x` then folds to i, which runs up to an `end`
 //       and so cannot wrap around, while a sum of unsigned numbers might, for all the compiler knows;
 //     - `args` is a copy on the stack, so no store of the kernel can change a pointer or a size in it;
-//     - a full block, all of whose indices are below `bound`, has a loop of its own: from i < end and end <= bound the compiler
+//     - threads inside the launch's total have a loop of their own: from i < inside and inside <= bounds.x the compiler
 //       itself concludes that the kernel's guard is false (an assumption inside the loop would be control flow there, and
 //       keep it from vectorising: 5.6 ms where this takes 1.2, 2^24 floats in cache);
 //     - #pragma ivdep says that threads do not depend on each other's memory. It stands only where the run-time has seen
@@ -14,7 +14,7 @@
 //   Each thread has a fresh kernel object; it dissolves into registers.
 #pragma once
 
-#include "prelude/kernel_base.h"
+#include "prelude/block_size.h"
 
 #if !TSL_CUDA
 
@@ -28,59 +28,64 @@
 
 namespace tsl {
 
-// A `bound` for when nothing is known about thread indices.
-constexpr uint kNoBound = 0;
+// Threads first <= i < last of a row, i = threadIdx.x + blockIdx.x * blockDim.x.
+#define TSL_THREADS(first, last)                                                                              \
+  TSL_INDEPENDENT_THREADS                                                                                     \
+  for (uint i = first; i < last; ++i) {                                                                       \
+    Kernel kernel{{{uint3{i - base, y, z}, block_index, block, grid, args}, &sums, i - begin}};               \
+    run<Kernel, kEntry>(kernel);                                                                              \
+  }
 
-// One row of a block, or a part of it: its threads first <= threadIdx.x < last with the same y and z. `entry` is a pointer to
-// the kernel's entry member.
-template <class Kernel, void (Kernel::*kEntry)()>
-TSL_INLINE void run_row(const TslArgs& args, uint3 block_index, uint first, uint last, uint y, uint z, uint bound) {
-  const uint3 block{args.header.block[0], args.header.block[1], args.header.block[2]};
-  const uint3 grid{args.header.grid[0], args.header.grid[1], args.header.grid[2]};
+// One row of a block, or a part of it: its threads first <= threadIdx.x < last with the same y and z. `kEntry` is a pointer to
+// the kernel's entry member. `bounds`: the launch's total along x, y and z, where kIsBounded.
+template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded>
+TSL_INLINE void run_row(const TslArgs& args, uint3 block_index, uint first, uint last, uint y, uint z, uint3 bounds) {
+  const uint3 block = block_size(args), grid = grid_size(args);
   const uint base = block_index.x * block.x;
   const uint begin = base + first, end = base + last;
-  RowSums sums;
+  ValueSums sums;
   if (end < begin) {  // the last indices of all: no promise holds
     for (uint t = first; t < last; ++t) {
-      Kernel kernel{{uint3{t, y, z}, block_index, block, grid, args}};
-      kernel.row_sums = &sums;
-      kernel.row_thread = t - first;
-      (kernel.*kEntry)();
+      Kernel kernel{{{uint3{t, y, z}, block_index, block, grid, args}, &sums, t - first}};
+      run_on_either_side<Kernel, kEntry, kIsBounded>(kernel, bounds);
     }
-  } else if (end <= bound) {
-    TSL_INDEPENDENT_THREADS
-    for (uint i = begin; i < end; ++i) {
-      Kernel kernel{{uint3{i - base, y, z}, block_index, block, grid, args}};
-      kernel.row_sums = &sums;
-      kernel.row_thread = i - begin;
-      (kernel.*kEntry)();
-    }
+  } else if (!kIsBounded) {
+    TSL_THREADS(begin, end)
   } else {
-    TSL_INDEPENDENT_THREADS
-    for (uint i = begin; i < end; ++i) {
-      Kernel kernel{{uint3{i - base, y, z}, block_index, block, grid, args}};
-      kernel.row_sums = &sums;
-      kernel.row_thread = i - begin;
-      (kernel.*kEntry)();
+    uint inside = begin;  // threads below this are inside the launch's total
+    if (block_index.y * block.y + y < bounds.y && block_index.z * block.z + z < bounds.z && begin < bounds.x) {
+      inside = end < bounds.x ? end : bounds.x;
+      TSL_THREADS(begin, inside)
     }
+    TSL_THREADS(inside, end)
   }
   const ulonglong number = (ulonglong(block_index.z) * grid.y + block_index.y) * grid.x + block_index.x;
   sums.add_up(args, number, ulonglong(grid.x) * grid.y * grid.z, last - first);
 }
+#undef TSL_THREADS
 
-// All threads of one block. `bound`: every i = threadIdx.x + blockIdx.x * blockDim.x that is below it satisfies what
-// the bound stands for (KernelSource::thread_bound, evaluated on `args`), or kNoBound.
-template <class Kernel, void (Kernel::*kEntry)()>
-TSL_INLINE void run_block(const TslArgs& args, uint3 block_index, uint bound) {
-  const uint row = args.header.block[0];
-  for (uint z = 0; z < args.header.block[2]; ++z) {
-    for (uint y = 0; y < args.header.block[1]; ++y) {
+// All threads of one block.
+template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded>
+TSL_INLINE void run_block(const TslArgs& args, uint3 block_index, uint3 bounds) {
+  const uint3 block = block_size(args);
+  const uint row = block.x;
+  for (uint z = 0; z < block.z; ++z) {
+    for (uint y = 0; y < block.y; ++y) {
       for (uint first = 0, last; first < row; first = last) {
-        last = row - first < RowSums::kThreads ? row : first + RowSums::kThreads;
-        run_row<Kernel, kEntry>(args, block_index, first, last, y, z, bound);
+        last = row - first < ValueSums::kThreads ? row : first + ValueSums::kThreads;
+        run_row<Kernel, kEntry, kIsBounded>(args, block_index, first, last, y, z, bounds);
       }
     }
   }
+}
+
+// One thread of a block whose threads meet; the back end calls this on the thread's fiber.
+template <class Kernel, void (Kernel::*kEntry)()>
+TSL_INLINE void run_thread(const TslArgs& args, TslHostThread* self, uint3 block_index, uint3 thread_index) {
+  tsl_host_thread = self;
+  ValueSums sums;
+  Kernel kernel{{{thread_index, block_index, block_size(args), grid_size(args), args}, &sums, 0}};
+  run<Kernel, kEntry>(kernel);
 }
 
 }  // namespace tsl

@@ -41,16 +41,6 @@ TSL_INLINE unsigned exchange(unsigned mask, unsigned operation, const T& value, 
   return meeting;
 }
 
-// One thread of a block from beginning to end; the back end calls this on the thread's fiber.
-template <class Kernel, void (Kernel::*kEntry)()>
-TSL_INLINE void run_thread(const TslArgs& args, TslHostThread* self, uint3 block_index, uint3 thread_index) {
-  tsl_host_thread = self;
-  const uint3 block{args.header.block[0], args.header.block[1], args.header.block[2]};
-  const uint3 grid{args.header.grid[0], args.header.grid[1], args.header.grid[2]};
-  Kernel kernel{{thread_index, block_index, block, grid, args}};
-  (kernel.*kEntry)();
-}
-
 }  // namespace tsl
 
 TSL_INLINE void __syncthreads() { tsl::host_barrier(); }

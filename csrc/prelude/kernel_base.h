@@ -1,14 +1,14 @@
-// What the kernel object inherits. Emitted functions are members of `struct Kernel : tsl::KernelBase`, so the index
+// What the kernel object inherits. Emitted functions are members of `struct Kernel : tsl::KernelBase<Own>`, so the index
 // built-ins that the text names (threadIdx, ...) are fields, and one real thread can run several virtual ones, each with a
 // fresh object. So are the primitives that the Slang view library names (slang/device.slang): they need to know the thread.
 #pragma once
 
-#include "prelude/gradients.h"
+#include "prelude/own.h"
 #include "prelude/value_sums.h"
 
 TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated for each kernel
 
-#if TSL_CHECKS
+#if TSL_CHECKS || TSL_LOCATE
 #define TSL_AT(file, line) tsl_at = ulonglong(file) << 32 | line
 #else
 #define TSL_AT(file, line)
@@ -20,17 +20,48 @@ namespace tsl {
 template <class Index> TSL_INLINE bool check_fixed(const TensorView& view, Index index);
 template <class Index> TSL_INLINE bool check_owner(const TensorView& view, Index index, bool stores, bool again);
 
-struct KernelBase {
+// A thread of the launch.
+struct ThreadBase {
   uint3 threadIdx, blockIdx, blockDim, gridDim;
   const TslArgs& args;
-  uint recorded[TSL_VIEW_COUNT > 0 ? TSL_VIEW_COUNT : 1];  // additions that this thread has recorded, by view
-#if TSL_CHECKS
+#if TSL_CHECKS || TSL_LOCATE
   ulonglong tsl_at;  // the user's statement that runs: TSL_AT(file, line)
 #endif
-#if !TSL_CUDA
-  RowSums* row_sums = nullptr;  // of the loop that runs this thread, if one does, and the thread's number there
-  uint row_thread = 0;
+
+  // Spelled as kernels spell it.
+  template <int kAxis> TSL_INLINE uint coordinate() const {
+    if constexpr (kAxis == 0) return blockIdx.x * blockDim.x + threadIdx.x;
+    else if constexpr (kAxis == 1) return blockIdx.y * blockDim.y + threadIdx.y;
+    else return blockIdx.z * blockDim.z + threadIdx.z;
+  }
+
+  TSL_INLINE TensorView tsl_view(int k) const {
+    TensorView view = tsl_make_view(args, k);
+#if TSL_CHECKS
+    view.kernel = this;
 #endif
+    return view;
+  }
+
+  // The thread's number in the launch, block by block.
+  TSL_INLINE ulonglong thread_number() const {
+    return block_number() * (blockDim.x * blockDim.y * blockDim.z) + thread_in_block();
+  }
+  TSL_INLINE ulonglong thread_count() const { return block_count() * (blockDim.x * blockDim.y * blockDim.z); }
+  TSL_INLINE uint thread_in_block() const { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+  TSL_INLINE ulonglong block_number() const {
+    return (ulonglong(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  }
+  TSL_INLINE ulonglong block_count() const { return ulonglong(gridDim.x) * gridDim.y * gridDim.z; }
+};
+
+// Own: the registers of Note [own elements], generated for each kernel.
+template <class Own>
+struct KernelBase : ThreadBase {
+  ValueSums* value_sums;  // of the loop that runs this thread, and the thread's number there
+  uint loop_thread;
+  uint recorded[TSL_VIEW_COUNT > 0 ? TSL_VIEW_COUNT : 1] = {};  // additions that this thread has recorded, by view
+  Own own = {};
 
 #if !TSL_CUDA
   // Members, since the C library has a clock() too.
@@ -45,14 +76,6 @@ struct KernelBase {
   }
   static TSL_INLINE int clock() { return int(clock64()); }
 #endif
-
-  TSL_INLINE TensorView tsl_view(int k) const {
-    TensorView view = tsl_make_view(args, k);
-#if TSL_CHECKS
-    view.kernel = this;
-#endif
-    return view;
-  }
 
   // A value parameter's component, which its slot holds in its own type.
   template <class T> TSL_INLINE T tsl_slot(int slot) const {
@@ -76,42 +99,21 @@ struct KernelBase {
 
   // Adds to the gradient of a value. Every thread of the launch comes here, for each component once: the wrapper ends so.
   template <class T> TSL_INLINE void tsl_gradient(int gradient_slot, int component, T amount) const {
-    const ulonglong slot = args.slots[gradient_slot];
-#if TSL_CUDA
-    if (slot == 0) return;
-    const uint threads = blockDim.x * blockDim.y * blockDim.z, thread = thread_in_block();
-    const Wave wave(thread, threads);
-    const SumOf<T> sum = wave.sum(SumOf<T>(amount));
-    const ulonglong waves = (threads + 31) / 32;
-    if (wave.lane == 0) {
-      add_part(slot, component, block_number() * waves + thread / 32, block_count() * waves, sum);
-    }
-#else
-    if (row_sums) row_sums->give(gradient_slot, component, row_thread, double(amount));
-    else if (slot != 0) add_part(slot, component, block_number(), block_count(), double(amount));
-#endif
+    value_sums->give(*this, gradient_slot, component, loop_thread, amount);
   }
 
-  // The thread's number in the launch, block by block.
-  TSL_INLINE ulonglong thread_number() const {
-    return block_number() * (blockDim.x * blockDim.y * blockDim.z) + thread_in_block();
-  }
-  TSL_INLINE ulonglong thread_count() const { return block_count() * (blockDim.x * blockDim.y * blockDim.z); }
-  TSL_INLINE uint thread_in_block() const { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
-  TSL_INLINE ulonglong block_number() const {
-    return (ulonglong(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-  }
-  TSL_INLINE ulonglong block_count() const { return ulonglong(gridDim.x) * gridDim.y * gridDim.z; }
-
-  // Gradients of views: Note [ways] in slang/wrapper.slang.
+  // Gradients of views: Note [ways] in slang/wrapper.slang. First of all the thread's own elements.
   template <class T, class Index> TSL_INLINE void tsl_accumulate(const TensorView& view, Index index, T amount, int way) {
-    if (wanted(view, index)) accumulate(view, index, amount, way, Own{});
+    if (is_own(view, index, amount, OwnAdd{})) return;
+    if (wanted(view, index)) accumulate(view, index, amount, way, Alone{});
   }
   template <class T, class Index>
   TSL_INLINE void tsl_accumulate_fixed(const TensorView& view, Index index, T amount, int way) {
+    note_share(view);
     if (wanted(view, index) && check_fixed(view, index)) accumulate(view, index, amount, way, Together{});
   }
-  template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int way) const {
+  template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int way) {
+    if (is_own(view, index, amount, OwnAdd{})) return;
     if (!wanted(view, index) || !check_owner(view, index, false, true)) return;
     if (is_kept_whole<T>(way)) {
       T sum = whole<T>(view, index);
@@ -121,35 +123,41 @@ struct KernelBase {
       each_number(view, way, view.address_of<unsigned char>(index), amount, Add{});
     }
   }
-  template <class T, class Index> TSL_INLINE void tsl_set(const TensorView& view, Index index, T amount, int way) const {
+  template <class T, class Index> TSL_INLINE void tsl_set(const TensorView& view, Index index, T amount, int way) {
+    if (is_own(view, index, amount, OwnSet{})) return;
     if (!wanted(view, index) || !check_owner(view, index, false, false)) return;
     if (is_kept_whole<T>(way)) put_whole(view, index, amount);
     else each_number(view, way, view.address_of<unsigned char>(index), amount, Set{});
   }
-  template <class T, class Index> TSL_INLINE T tsl_take(const TensorView& view, Index index, int way) const {
-    if (!wanted(view, index)) return T{};
+  template <class T, class Index> TSL_INLINE T tsl_take(const TensorView& view, Index index, int way) {
+    T taken{};
+    if (is_own(view, index, taken, OwnTake{}) || !wanted(view, index)) return taken;
     mark_take(view.id);
     return take_from<T>(args, view, way, view.address_of<unsigned char>(index), TakeAtomically{});
   }
-  template <class T, class Index> TSL_INLINE T tsl_take_uniform(const TensorView& view, Index index, int way) const {
-    if (!wanted(view, index) || !check_owner(view, index, true, true)) return T{};
+  template <class T, class Index> TSL_INLINE T tsl_take_uniform(const TensorView& view, Index index, int way) {
+    T taken{};
+    if (is_own(view, index, taken, OwnTake{})) return taken;
+    if (!wanted(view, index) || !check_owner(view, index, true, true)) return taken;
     mark_take(view.id);
     return take_from<T>(args, view, way, view.address_of<unsigned char>(index), Take{});
   }
   // Leaves the gradient as it is: a mark only where there may be more of it than is here.
-  template <class T, class Index> TSL_INLINE T tsl_take_once(const TensorView& view, Index index, int way) const {
-    if (!wanted(view, index) || !check_owner(view, index, true, false)) return T{};
+  template <class T, class Index> TSL_INLINE T tsl_take_once(const TensorView& view, Index index, int way) {
+    T taken{};
+    if (is_own(view, index, taken, OwnRead{})) return taken;
+    if (!wanted(view, index) || !check_owner(view, index, true, false)) return taken;
     if (way == kAtomic) return whole<T>(view, index);
     mark_take(view.id);
     return take_from<T>(args, view, way, view.address_of<unsigned char>(index), Read{});
   }
 
-  // Tangents of views.
+  // Tangents of views. In a backward, where a derivative of the user's may call a forward one, views are constants.
   template <class T, class Index> TSL_INLINE T tsl_get(const TensorView& view, Index index) const {
-    return wanted(view, index) ? whole<T>(view, index) : T{};
+    return TSL_TANGENTS && wanted(view, index) ? whole<T>(view, index) : T{};
   }
   template <class T, class Index> TSL_INLINE void tsl_put(const TensorView& view, Index index, T tangent) const {
-    if (wanted(view, index)) put_whole(view, index, tangent);
+    if (TSL_TANGENTS && wanted(view, index)) put_whole(view, index, tangent);
   }
 
   // Fills the places that the thread has left in the record of view k, whose elements' sums have so many bytes (a multiple
@@ -170,6 +178,24 @@ struct KernelBase {
   }
 
  private:
+  TSL_INLINE void note_share(const TensorView& view) const {
+    mark_share(view.id);
+#if TSL_LOCATE
+    mark_share_at(view.id, this->tsl_at);
+#endif
+  }
+
+  // Whether the element is the thread's own, and then f is applied to its registers.
+  template <class T, class Index, class F>
+  TSL_INLINE bool is_own(const TensorView& view, Index index, T& value, F f) {
+    if (own.has(view.id)) {
+      if (!view.inside(index)) return true;  // reported, and left out
+      if (own.each(view.id, *this, value, f, index)) return true;
+    }
+    note_share(view);
+    return false;
+  }
+
   // An element of a gradient that is there: without the marks that loads and stores of views leave.
   template <class T, class Index> static TSL_INLINE T whole(const TensorView& view, Index index) {
     return read_element(view.address_of<T>(index), view.aligned, /*constant=*/false);

@@ -9,7 +9,8 @@
 //   through: an unused value takes its mark with it. A *write* is an effect and stays wherever it can be reached. A *use*
 //   of a present view hangs on its address in the same way: `uses 3` is missing where nothing is loaded from view 3 or
 //   stored to it. Effects on gradients: `takes 3`, some of gradient view 3 is taken from it and gone, or (replicated and
-//   recorded ones) has to be there; `adds 3`, it is added to atomically, in place or in replicas.
+//   recorded ones) has to be there; `adds 3`, it is added to atomically, in place or in replicas; `shares 3`, a thread reaches
+//   elements that may not be its own (Note [own elements] in own.h).
 #pragma once
 
 #include "target.h"
@@ -56,7 +57,24 @@ TSL_MARK_EFFECT(mark_write, "writes")
 TSL_MARK_EFFECT(mark_take, "takes")
 TSL_MARK_EFFECT(mark_retype, "retypes")
 TSL_MARK_EFFECT(mark_add, "adds")
+TSL_MARK_EFFECT(mark_share, "shares")
 #undef TSL_MARK_EFFECT
+
+// Of a source that is compiled to learn where: `shares 3 at 0:17` for each statement that it may be, TSL_SITES(X) being
+// X(file, line) of all statements.
+#if TSL_LOCATE
+template <int kWhich = 0>
+TSL_INLINE void mark_share_at(int which, unsigned long long at) {
+  if constexpr (kWhich < TSL_VIEW_COUNT) {
+    if (which != kWhich) return mark_share_at<kWhich + 1>(which, at);
+#define TSL_SITE(file, line)                   \
+  if (at == ((unsigned long long)file << 32 | line)) \
+    asm volatile(TSL_MARK_ASM("shares " TSL_MARK_VIEW(0) " at " #file ":" #line) : : "n"(kWhich));
+    TSL_SITES(TSL_SITE)
+#undef TSL_SITE
+  }
+}
+#endif
 
 // What a load from the absent view gives: zero of any type, with the mark `reads <view>` for as long as the value is used.
 template <class T>

@@ -13,6 +13,7 @@
 #define TSL_SHARED __shared__
 #define TSL_EMITTED __attribute__((device)) __forceinline__
 #define TSL_COPY memcpy
+#define TSL_UNMADE  // compiler/device_text.cpp
 #pragma nv_diag_suppress 1444  // double4 and longlong4 are deprecated; emitted text names them
 #pragma nv_diag_suppress 177   // emitted text declares variables that it does not use
 #else
@@ -23,6 +24,7 @@
 #define TSL_SHARED static thread_local
 #define TSL_EMITTED __attribute__((always_inline))
 #define TSL_COPY __builtin_memcpy
+#define TSL_UNMADE = {}  // g++ sees through zeros better than through what is undefined
 #define __device__ __attribute__((always_inline))
 #define __global__ __attribute__((always_inline))
 #define __host__
@@ -36,6 +38,9 @@
 
 #ifndef TSL_CHECKS
 #define TSL_CHECKS 0
+#endif
+#ifndef TSL_LOCATE
+#define TSL_LOCATE 0
 #endif
 #ifndef TSL_WAVES
 #define TSL_WAVES 0

@@ -1,6 +1,9 @@
 // Gradients of values (scalars, vectors, matrices, arrays): sums over all threads of a launch. Here a wave's or a block's part
 // of the sum goes to its place; the run-time adds the places up. Memory: Note [value gradients] in abi.h.
 //
+// Note [tile sums]
+//   On a GPU a thread first adds up what its virtual threads give, and then its wave does.
+//
 // Note [row sums]
 //   On the host a loop runs the threads of a row of a block, and it should vectorise. So nothing is added inside it: what
 //   each thread gives is stored beside what its neighbours give, and the whole is summed once the loop is through. That
@@ -50,10 +53,51 @@ struct Wave {
   }
 };
 
+// What the virtual threads of one thread give: Note [tile sums]. All threads of a wave are here together, for each component.
+class ValueSums {
+ public:
+  bool is_last = true;  // the virtual thread that runs is the thread's last one
+
+  template <class Thread, class T>
+  TSL_INLINE void give(const Thread& thread, int slot, int component, uint number, T amount) {
+    using S = SumOf<T>;
+    const ulonglong place = thread.args.slots[slot];
+    if (place == 0) return;
+    S sum = S(amount);
+#if TSL_VALUE_SUMS
+    ulonglong& kept = kept_[slot - component];
+    if (number > 0) sum = get<S>(kept) + sum;
+    if (!is_last) return put(kept, sum);
+#endif
+    const uint threads = thread.blockDim.x * thread.blockDim.y * thread.blockDim.z;
+    const uint thread_number = thread.thread_in_block();
+    const Wave wave(thread_number, threads);
+    sum = wave.sum(sum);
+    if (wave.lane != 0) return;
+    const ulonglong block = (ulonglong(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    const ulonglong blocks = ulonglong(gridDim.x) * gridDim.y * gridDim.z;
+    const ulonglong waves = (threads + 31) / 32;
+    add_part(place, component, block * waves + thread_number / 32, blocks * waves, sum);
+  }
+
+ private:
+  template <class S> static TSL_INLINE S get(ulonglong kept) {
+    S sum;
+    TSL_COPY(&sum, &kept, sizeof sum);
+    return sum;
+  }
+  template <class S> static TSL_INLINE void put(ulonglong& kept, S sum) { TSL_COPY(&kept, &sum, sizeof sum); }
+
+#if TSL_VALUE_SUMS
+  // A value has a slot for each component in front of its gradient's, so `slot - component` is no other's.
+  ulonglong kept_[TSL_SLOT_COUNT];
+#endif
+};
+
 #elif TSL_VALUE_SUMS && !TSL_BARRIERS && !TSL_WAVES
 
 // What the threads of one row give: Note [row sums].
-class RowSums {
+class ValueSums {
   // A value has a slot for each component in front of its gradient's, so `slot - component` is no other's.
   static constexpr uint kComponents = TSL_SLOT_COUNT;
   static constexpr uint kVector = 8;
@@ -63,9 +107,9 @@ class RowSums {
   // Threads a row at most.
   static constexpr uint kThreads = kFit > 128 ? 128 : kFit > 0 ? kFit : 1;
 
-  TSL_INLINE void give(int slot, int component, uint thread, double amount) {
+  template <class Thread, class T> TSL_INLINE void give(const Thread&, int slot, int component, uint number, T amount) {
     slots_[slot - component] = slot;
-    amounts_[slot - component][thread] = amount;
+    amounts_[slot - component][number] = double(amount);
   }
 
   TSL_INLINE void add_up(const TslArgs& args, ulonglong block, ulonglong blocks, uint threads) {
@@ -92,9 +136,13 @@ class RowSums {
 
 #else
 
-struct RowSums {
+// Of threads that meet, which no loop runs: each adds to its block's place.
+struct ValueSums {
   static constexpr uint kThreads = ~0u;
-  TSL_INLINE void give(int, int, uint, double) {}
+  template <class Thread, class T> TSL_INLINE void give(const Thread& thread, int slot, int component, uint, T amount) {
+    const ulonglong place = thread.args.slots[slot];
+    if (place != 0) add_part(place, component, thread.block_number(), thread.block_count(), double(amount));
+  }
   TSL_INLINE void add_up(const TslArgs&, ulonglong, ulonglong, uint) {}
 };
 

@@ -33,7 +33,7 @@ template <> constexpr Scalar kScalarOf<__nv_bfloat16> = kBFloat16;
 template <> constexpr Scalar kScalarOf<float> = kFloat32;
 template <> constexpr Scalar kScalarOf<double> = kFloat64;
 
-struct KernelBase;
+struct ThreadBase;
 #if TSL_CHECKS
 template <class... Index> TSL_INLINE bool check_index(const TensorView& view, Index... index);
 TSL_INLINE bool check_index(const TensorView& view, uint1 at);
@@ -54,7 +54,7 @@ struct TensorView {
   int gradient_slot;   // the first one's number plus one; 0: no gradient
   bool absent, readonly, aligned;
 #if TSL_CHECKS
-  const tsl::KernelBase* kernel;  // the thread that looks through this view
+  const tsl::ThreadBase* kernel;  // the thread that looks through this view
 #endif
 
   TSL_INLINE uint dims() const { return dimensionCount; }
@@ -85,11 +85,16 @@ struct TensorView {
   // An element's number in row-major order.
   template <class... Index> TSL_INLINE longlong number_of(Index... index) const { return number_from<0>(index...); }
 
-  template <class T> TSL_INLINE T* data_ptr() const { return reinterpret_cast<T*>(data); }
+  template <class T> TSL_INLINE T* data_ptr() const {
+    if (gradient_slot > 0) tsl::mark_add(id);
+    note_reach();
+    return reinterpret_cast<T*>(data);
+  }
   // What emitted text takes for atomic operations, which must go somewhere.
   template <class T, class... Index> TSL_INLINE T* data_ptr_at(Index... index) const {
     note_type<T>();
     if (gradient_slot > 0) tsl::mark_add(id);  // the user's own derivative does what it likes
+    note_reach();
     return is_missing() || !inside(index...) ? tsl::spare_place<T>(id) : address_of<T>(index...);
   }
   template <class T, class... Index> TSL_INLINE T load(Index... index) const;
@@ -98,6 +103,10 @@ struct TensorView {
   }
 
  private:
+  // Memory is reached that is a gradient's, by other ways than tsl_accumulate and its kin.
+  TSL_INLINE void note_reach() const {
+    if (gradient_slot > 0) tsl::mark_share(id);
+  }
   template <class T> TSL_INLINE void note_type() const {
     constexpr tsl::Scalar kTaken = tsl::kScalarOf<typename tsl::NumbersOf<T>::type>;
     // Where all gradients hold what is taken there is nothing to see, even where the view is only known at run time.
@@ -232,6 +241,7 @@ template <class T, class... Index>
 TSL_INLINE T TensorView::load(Index... index) const {
   if (absent) return tsl::marked_absent_value<T>(id);
   note_type<T>();
+  note_reach();
   if (is_missing()) return T{};
   if (!inside(index...)) return T{};
   return tsl::read_element(address_of<T>(index...), aligned, readonly && TSL_INDEPENDENT);
@@ -240,6 +250,7 @@ TSL_INLINE T TensorView::load(Index... index) const {
 template <class T, class... Index>
 TSL_INLINE void TensorView::put(T value, Index... index) const {
   note_type<T>();
+  note_reach();
   if (is_missing() || !inside(index...)) return;
   if (readonly) tsl::mark_write(id);
   tsl::write_element(address_of<T>(index...), value, aligned);
@@ -278,6 +289,19 @@ TSL_INLINE TensorView dense_view(const TslArgs& args, int k, Sizes... sizes) {
   TensorView view{};
   view.data = args.views[k].data;
   fill_dense<kElementBytes, 0>(view, uint(sizes)...);
+  view.dimensionCount = sizeof...(sizes);
+  view.id = k;
+  return view;
+}
+
+// View k, known to have these sizes; strides as the argument block has them.
+template <class... Sizes>
+TSL_INLINE TensorView strided_view(const TslArgs& args, int k, Sizes... sizes) {
+  static_assert(sizeof...(sizes) <= kTslMaxDims, "strided_view: too many dimensions");
+  TensorView view{};
+  view.data = args.views[k].data;
+  fill_dense<1, 0>(view, uint(sizes)...);
+  for (int d = 0; d < int(sizeof...(sizes)); ++d) view.strides[d] = args.views[k].strides[d];
   view.dimensionCount = sizeof...(sizes);
   view.id = k;
   return view;

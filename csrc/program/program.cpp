@@ -50,6 +50,12 @@ std::optional<T> find_name(const char* const (&names)[N], std::string_view name)
 
 }  // namespace
 
+int64_t component_count(const Element& element) {
+  int64_t count = 1;
+  for (const int64_t size : element.shape) count *= size;
+  return count;
+}
+
 const char* name_of(ElementType type) { return facts_of(type).name; }
 const char* slang_name_of(ElementType type) { return facts_of(type).slang_name; }
 int64_t size_of(ElementType type) { return facts_of(type).size; }

@@ -188,6 +188,7 @@ struct CompileRequest {
   bool host_text_alone = false;  // no device text
 };
 
+int64_t component_count(const Element& element);  // 1 for a scalar; size parameters are not looked up
 const char* name_of(ElementType type);  // "float32"
 const char* name_of(Direction direction);
 const char* name_of(Accumulation accumulation);

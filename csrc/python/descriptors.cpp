@@ -2,6 +2,8 @@
 
 #include <pybind11/stl.h>
 
+#include "op/explain.h"
+
 namespace py = pybind11;
 
 namespace torch_slang {
@@ -72,6 +74,44 @@ py::dict describe(const Operator& op) {
   result["size_parameters"] = op.function.size_parameters;
   result["has_backward"] = op.function.has_backward;
   result["has_forward_derivative"] = op.function.has_forward_derivative;
+  return result;
+}
+
+py::list describe_kernels(const Operator& op) {
+  std::vector<KernelFacts> kernels;
+  {
+    const py::gil_scoped_release release;
+    kernels = explain(op);
+  }
+  py::list result;
+  for (const KernelFacts& kernel : kernels) {
+    py::list gradients;
+    for (const GradientFacts& gradient : kernel.gradients) {
+      py::list places;
+      for (const auto& place : gradient.places) places.append(py::make_tuple(place.file, place.line));
+      py::dict about;
+      about["argument"] = gradient.argument;
+      about["kept"] = gradient.kept;
+      about["why"] = gradient.why;
+      about["places"] = py::tuple(places);
+      gradients.append(about);
+    }
+    py::dict about;
+    about["kind"] = kernel.kind;
+    about["types"] = py::tuple(py::cast(kernel.types));
+    about["device"] = kernel.device;
+    about["registers"] = kernel.registers;
+    about["virtual_threads"] = kernel.virtual_threads;
+    about["axis"] = std::string(1, "xyz"[kernel.axis]);
+    about["has_bounds"] = kernel.has_bounds;
+    about["meets"] = kernel.meets;
+    about["independent"] = kernel.independent;
+    about["strided"] = py::tuple(py::cast(kernel.strided));
+    about["threads"] = kernel.threads;
+    about["bytes"] = kernel.bytes;
+    about["gradients"] = gradients;
+    result.append(about);
+  }
   return result;
 }
 

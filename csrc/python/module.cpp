@@ -146,6 +146,9 @@ void bind_module(py::module_& m) {
       .def("functions", &Module::functions)
       .def("register_function", &Module::register_function, py::arg("name"), py::call_guard<py::gil_scoped_release>())
       .def(
+          "kernels", [](const Module& self, const std::string& name) { return describe_kernels(*self.find(name)); },
+          py::arg("name"))
+      .def(
           "describe", [](const Module& self, const std::string& name) { return describe(*self.find(name)); },
           py::arg("name"));
   bind_host_functions(module);

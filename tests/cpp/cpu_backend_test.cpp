@@ -188,7 +188,7 @@ __device__ void sqr()
 
 KernelSource square() {
   KernelSource source = source_of("sqr", kSquare);
-  source.thread_bound = "args.dims[0]";
+  source.thread_bounds = {"args.dims[0]", "1u", "1u"};
   return source;
 }
 
@@ -209,7 +209,7 @@ std::vector<float> counting(size_t count) {
 BOOST_AUTO_TEST_CASE(every_element_is_computed_whatever_the_block_and_no_other_is_touched) {
   for (bool bounded : {true, false}) {
     KernelSource source = square();
-    if (!bounded) source.thread_bound.clear();
+    if (!bounded) source.thread_bounds.clear();
     auto kernel = load(source);
     for (size_t count : {1, 31, 512, 1000, 4097}) {
       for (uint32_t block : {1u, 7u, 32u, 512u, 1024u}) {
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(independent_threads_become_a_vector_loop) {
   pairs.make_view =
       "return k == 0 ? tsl::readonly(tsl::aligned(tsl::dense_view<4>(args, 0, args.dims[0], 2u))) : "
       "tsl::aligned(tsl::dense_view<4>(args, 1, args.dims[0]));";
-  pairs.thread_bound = "args.dims[0]";
+  pairs.thread_bounds = {"args.dims[0]", "1u", "1u"};
   for (KernelSource source : {square(), pairs}) {
     for (Checks checks : {Checks::None, Checks::Bounds}) {
       TemporaryFolder folder;

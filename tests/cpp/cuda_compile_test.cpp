@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(prelude_files_appear_once_and_need_no_include_path) {
   const std::string text = assemble_source(square_source(), "");
   BOOST_TEST(text.find("#include \"") == std::string::npos);
   BOOST_TEST(text.find("#pragma once") == std::string::npos);
-  const std::string once = "struct KernelBase {";
+  const std::string once = "struct KernelBase : ThreadBase {";
   BOOST_TEST(text.find(once) != std::string::npos);
   BOOST_TEST(text.find(once) == text.rfind(once));
 }

@@ -78,6 +78,8 @@ class CpuBackend final : public Backend {
     check_limits(op, shape, kLimits);
   }
 
+  uint64_t threads_at_once(c10::Device) override { return 0; }
+
   bool is_capturing(c10::Device) override { return false; }
 
   std::string hardware(c10::Device) override { return cpu_name(); }

@@ -1,5 +1,7 @@
 #include "backend/cpu/launcher_text.h"
 
+#include <c10/util/StringUtil.h>
+
 #include "backend/map_text.h"
 
 namespace torch_slang {
@@ -13,11 +15,11 @@ constexpr const char* kRunBlocksText = R"((const void* block, unsigned long long
   TslArgs args = *static_cast<const TslArgs*>(block);
   tsl::mark_uses(args);
   const uint3 grid{args.header.grid[0], args.header.grid[1], args.header.grid[2]};
-  const uint bound = TSL_THREAD_BOUND;
+  const uint3 bounds{TSL_BOUNDS};
   const unsigned long long rows = first / grid.x;
   uint3 index{uint(first % grid.x), uint(rows % grid.y), uint(rows / grid.y)};
   for (; first < last; ++first) {
-    tsl::run_block<Kernel, &Kernel::TSL_ENTRY>(args, index, bound);
+    tsl::run_block<Kernel, &Kernel::TSL_ENTRY, TSL_IS_BOUNDED>(args, index, bounds);
     if (++index.x < grid.x) continue;
     index.x = 0;
     if (++index.y < grid.y) continue;
@@ -43,8 +45,8 @@ std::string host_launcher_text(const KernelSource& source) {
   if (source.map) return host_map_launcher(source);
   std::string text = "#define TSL_ENTRY " + source.text.entry + "\n";
   if (threads_meet(source)) return text + kExport + "void " + kRunThread + kRunThreadText;
-  text += "#define TSL_THREAD_BOUND " +
-          (source.thread_bound.empty() ? "tsl::kNoBound" : "(" + source.thread_bound + ")") + "\n";
+  text += "#define TSL_BOUNDS " + c10::Join(", ", source.thread_bounds) + "\n#define TSL_IS_BOUNDED " +
+          (source.thread_bounds.empty() ? "false" : "true") + "\n";
   return text + kExport + "void " + kRunBlocks + kRunBlocksText;
 }
 

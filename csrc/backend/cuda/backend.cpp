@@ -20,6 +20,11 @@ class CudaBackend final : public Backend {
     check_limits(op, shape, CudaGpu::of(device).limits());
   }
 
+  uint64_t threads_at_once(c10::Device device) override {
+    constexpr uint64_t kThreads = 2048;  // of a multiprocessor
+    return kThreads * static_cast<uint64_t>(CudaGpu::of(device).multiprocessors());
+  }
+
   bool is_capturing(c10::Device device) override {
     const CudaGpu& gpu = CudaGpu::of(device);
     const CurrentContext context(gpu);

@@ -26,7 +26,11 @@ bool comes_from_earlier_work(CudaResult result) {
 }  // namespace
 
 CudaKernel::CudaKernel(const KernelSource& source, const CudaGpu& gpu, CudaBinary binary)
-    : op_(source.op), gpu_(gpu), args_size_(argument_block_size(source)), marks_(std::move(binary.marks)) {
+    : op_(source.op),
+      gpu_(gpu),
+      args_size_(argument_block_size(source)),
+      threads_(source.threads),
+      marks_(std::move(binary.marks)) {
   load(binary.image);
   log_debug(op_, " on ", gpu.target().name, ": ", registers_, " registers a thread, at most ", max_threads_,
             " threads a block");
@@ -50,9 +54,17 @@ void CudaKernel::load(const std::string& image) {
   max_threads_ = static_cast<uint32_t>(max_threads);
 }
 
-void CudaKernel::launch(const LaunchShape& shape, const void* args, size_t args_size) const {
+LaunchShape CudaKernel::on_device(const LaunchShape& shape) const {
+  LaunchShape real = shape;
+  uint32_t& blocks = real.grid[threads_.axis];
+  blocks = (blocks - 1) / static_cast<uint32_t>(threads_.count) + 1;
+  return real;
+}
+
+void CudaKernel::launch(const LaunchShape& launch, const void* args, size_t args_size) const {
   TORCH_INTERNAL_ASSERT(args_size >= args_size_, op_, ": the argument block has ", args_size,
                         " bytes, the kernel expects ", args_size_);
+  const LaunchShape shape = on_device(launch);
   if (threads_in_block(shape) > max_threads_) refuse_block(shape);
   const CurrentContext context(gpu_);
   void* parameters[] = {const_cast<void*>(args)};  // the driver copies what it points to

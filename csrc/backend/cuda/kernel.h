@@ -20,7 +20,9 @@ class CudaKernel final : public Kernel {
 
   // On torch's current stream of this GPU, whatever device and context the calling thread has.
   void launch(const LaunchShape& shape, const void* args, size_t args_size) const override;
+  LaunchShape on_device(const LaunchShape& shape) const override;
   const std::set<std::string>& marks() const override { return marks_; }
+  int registers() const override { return registers_; }
   uint32_t preferred_block() const override;
   uint32_t resident_blocks() const override;
 
@@ -32,6 +34,7 @@ class CudaKernel final : public Kernel {
   const std::string op_;
   const CudaGpu& gpu_;
   const size_t args_size_;
+  const VirtualThreads threads_;
   const std::set<std::string> marks_;
   CudaFunction function_ = nullptr;
   uint32_t max_threads_ = 0;  // a block, as the kernel's registers and launch bounds allow

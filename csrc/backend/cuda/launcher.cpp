@@ -1,18 +1,16 @@
 #include "backend/cuda/launcher.h"
 
+#include <c10/util/StringUtil.h>
+
 #include "backend/map_text.h"
 
 namespace torch_slang {
 namespace {
 
-// Each thread makes a kernel object from its own indices and runs the entry. The block's and the grid's dimensions are the
-// hardware's, in special registers and constant memory, which costs less than reading the argument block.
 constexpr const char* kText =
     R"(extern "C" __global__ void LAUNCH_BOUNDS tsl_entry(const __grid_constant__ TslArgs args) {
   tsl::mark_control();
-  Kernel kernel{{make_uint3(threadIdx.x, threadIdx.y, threadIdx.z), make_uint3(blockIdx.x, blockIdx.y, blockIdx.z),
-                 make_uint3(blockDim.x, blockDim.y, blockDim.z), make_uint3(gridDim.x, gridDim.y, gridDim.z), args}};
-  kernel.ENTRY();
+  tsl::run_tile<Kernel, &Kernel::ENTRY, COUNT, AXIS, IS_BOUNDED>(args, uint3{BOUNDS});
 }
 )";
 
@@ -25,9 +23,14 @@ void replace(std::string& text, const std::string& word, const std::string& by) 
 std::string cuda_launcher(const KernelSource& source) {
   if (source.map) return cuda_map_launcher(source);
   const uint32_t threads = source.block[0] * source.block[1] * source.block[2];
+  const bool is_bounded = !source.thread_bounds.empty();
   std::string text = kText;
-  replace(text, "LAUNCH_BOUNDS", threads > 0 ? "__launch_bounds__(" + std::to_string(threads) + ")" : "");
+  replace(text, "LAUNCH_BOUNDS", threads > 0 ? c10::str("__launch_bounds__(", threads, ")") : "");
   replace(text, "ENTRY", source.text.entry);
+  replace(text, "COUNT", std::to_string(source.threads.count));
+  replace(text, "AXIS", std::to_string(source.threads.axis));
+  replace(text, "IS_BOUNDED", is_bounded ? "true" : "false");
+  replace(text, "BOUNDS", is_bounded ? c10::Join(", ", source.thread_bounds) : "0u, 0u, 0u");
   return text;
 }
 

@@ -1,0 +1,114 @@
+#include "op/explain.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "op/specialize.h"
+
+namespace torch_slang {
+namespace {
+
+// The marks of the kernel with statements' places, as if no gradient were known to be shared.
+Marks marks_with_places(const Operator& op, const KernelKey& key, const LoadedKernel& loaded, DeviceText& text) {
+  KnownUse known;
+  known.unused = loaded.unused;
+  known.scratch_outputs = loaded.scratch_outputs;
+  KernelSource source = specialize(op, key, known, op.options);
+  source.checks = Checks::None;
+  source.threads = {};
+  source.locate = true;
+  text = source.text;
+  return backend_for(key.device.type()).load(source, key.device)->marks();
+}
+
+std::vector<GradientFacts::Place> places_of(int view, const Marks& marks, const DeviceText& text) {
+  const std::string word = c10::str("shares ", view, " at ");
+  std::vector<GradientFacts::Place> places;
+  for (auto mark = marks.lower_bound(word); mark != marks.end() && mark->rfind(word, 0) == 0; ++mark) {
+    const size_t colon = mark->find(':');
+    const size_t file = std::stoul(mark->substr(word.size(), colon - word.size()));
+    places.push_back({file < text.files.size() ? text.files[file] : "", std::stoi(mark->substr(colon + 1))});
+  }
+  std::sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
+  return places;
+}
+
+GradientFacts gradient_facts(const Operator& op, const KernelKey& key, const LoadedKernel& loaded, int index) {
+  const Leaf& leaf = op.function.leaves[index];
+  GradientFacts facts;
+  facts.argument = leaf.path;
+  if (leaf.kind == LeafKind::Value) {
+    facts.kept = "parts";
+    return facts;
+  }
+  if (leaf.diff_view < 63 && (key.unwanted & strided_bit(leaf.diff_view)) != 0) {
+    facts.kept = "unwanted";
+    return facts;
+  }
+  if (loaded.own[index]) {
+    facts.kept = "registers";
+    return facts;
+  }
+  const GradientUse& use = loaded.gradients[index];
+  facts.kept = leaf.accumulation == Accumulation::Replicated && !use.taken ? "replicas"
+               : leaf.accumulation == Accumulation::Recorded && !use.taken ? "records"
+               : use.added || use.taken                                    ? "atomics"
+                                                                           : "memory";
+  facts.why = why_not_own(op, index);
+  if (facts.why.empty() && op.options.checks(key.device) == Checks::All) facts.why = "debug mode";
+  if (facts.why.empty()) facts.why = "threads touch elements that are not their own";
+  return facts;
+}
+
+KernelFacts kernel_facts(const Operator& op, const KernelKey& key, const LoadedKernel& loaded) {
+  KernelFacts facts;
+  facts.kind = name_of(key.kind);
+  for (const ElementType type : key.types) facts.types.emplace_back(name_of(type));
+  facts.device = key.device.str();
+  facts.registers = loaded.kernel->registers();
+  facts.independent = key.independent;
+  facts.threads = loaded.last.threads.load();
+  facts.bytes = loaded.last.bytes.load();
+  if (op.is_mapped()) return facts;
+  const DeviceText& text = op.texts->text(op.function.name, direction_of(key.kind), key.types);
+  facts.meets = text.waves || text.barriers;
+  facts.virtual_threads = specialize(op, key, {}, op.options).threads.count;
+  facts.axis = key.threads.axis;
+  facts.has_bounds = !op.layout.launch_dims().empty();
+  for (const Leaf& leaf : op.function.leaves) {
+    if (leaf.kind != LeafKind::View) continue;
+    if ((key.strided & strided_bit(leaf.primal_view)) != 0) facts.strided.push_back(leaf.path);
+    if (leaf.diff_view >= 0 && (key.strided & strided_bit(leaf.diff_view)) != 0) {
+      facts.strided.push_back("the gradient of " + leaf.path);
+    }
+  }
+  if (key.kind != OpKind::Backward) return facts;
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    if (leaf.differentiable && (leaf.diff_view >= 0 || leaf.gradient_slot >= 0)) {
+      facts.gradients.push_back(gradient_facts(op, key, loaded, static_cast<int>(i)));
+    }
+  }
+  if (std::all_of(facts.gradients.begin(), facts.gradients.end(), [](const auto& g) { return g.why.empty(); })) {
+    return facts;
+  }
+  DeviceText located;
+  const Marks marks = marks_with_places(op, key, loaded, located);
+  for (GradientFacts& gradient : facts.gradients) {
+    const auto leaf = std::find_if(op.function.leaves.begin(), op.function.leaves.end(),
+                                   [&](const Leaf& one) { return one.path == gradient.argument; });
+    if (!gradient.why.empty()) gradient.places = places_of(leaf->diff_view, marks, located);
+  }
+  return facts;
+}
+
+}  // namespace
+
+std::vector<KernelFacts> explain(const Operator& op) {
+  std::vector<KernelFacts> all;
+  for (const auto& [key, loaded] : op.kernels.ready()) all.push_back(kernel_facts(op, key, *loaded));
+  return all;
+}
+
+}  // namespace torch_slang

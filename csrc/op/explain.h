@@ -1,0 +1,41 @@
+// What was made of an operator's kernels, and why not more: facts for people to read.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "op/operator.h"
+
+namespace torch_slang {
+
+struct GradientFacts {
+  struct Place {
+    std::string file;
+    int line = 0;
+  };
+  std::string argument;
+  std::string kept;  // "registers", "memory" (added to without atomics), "atomics", "replicas", "records", "unwanted", "parts"
+  std::string why;  // not in registers; empty if it is
+  std::vector<Place> places;  // of the user's statements that touch elements which are not a thread's own
+};
+
+struct KernelFacts {
+  std::string kind;  // "forward"
+  std::vector<std::string> types;
+  std::string device;
+  int registers = 0;  // 0 on the host
+  int virtual_threads = 1;
+  int axis = 0;
+  bool has_bounds = false;  // the launch's bounds are told to the compiler
+  bool meets = false;  // barriers or wave operations
+  bool independent = true;  // no-alias promises hold
+  std::vector<std::string> strided;  // arguments that are not contiguous
+  uint64_t threads = 0;  // of the last launch
+  uint64_t bytes = 0;  // of the last launch's views
+  std::vector<GradientFacts> gradients;
+};
+
+// Of the kernels that are compiled. Where gradients need atomics, compiles once more to learn which statements are the cause.
+std::vector<KernelFacts> explain(const Operator& op);
+
+}  // namespace torch_slang

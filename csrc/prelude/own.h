@@ -1,0 +1,163 @@
+// Gradients of a thread's own elements, in registers.
+//
+// Note [own elements]
+//   Where dimensions of a view are those of the launch (a view [N, 8, F] and threads "F, N"), the thread with the
+//   coordinates (x, y) has the elements [y, *, x] to itself: no other has those coordinates. If a kernel's threads touch
+//   nothing but their own elements of a gradient, it needs no atomics: what a thread adds stays in registers, a store to
+//   an output takes what is there and leaves zero, and once the thread is through, all of its elements are stored,
+//   plainly and once each. Memory need not be cleared, and sums are the same in every run.
+//
+//   The compiler finds out whether that is so. Each access compares its index with the thread's coordinates; where the
+//   two are one expression the comparison folds, and where it does not, the branch for other elements leaves the mark
+//   `shares <view>`, upon which the run-time compiles the kernel again without registers for that view. So every way to
+//   reach a gradient must either go through here or leave that mark.
+//
+//   A gradient that is given (an output's) is read when the thread begins and never written. Elements that are beyond the
+//   launch's coordinates, which surplus threads of the last blocks have, are neither read nor written.
+#pragma once
+
+#include "prelude/gradients.h"
+
+namespace tsl {
+
+// A dimension whose index is the thread's coordinate in the launch, and one of which the thread has all elements.
+template <int kAxis> struct LaunchDim {
+  static constexpr uint kSize = 1;
+  template <class Thread> static TSL_INLINE bool holds(const Thread& thread, uint index) {
+    return index == thread.template coordinate<kAxis>();
+  }
+  template <class Thread> static TSL_INLINE bool inside(const Thread& thread, uint size) {
+    return thread.template coordinate<kAxis>() < size;
+  }
+  template <class Thread> static TSL_INLINE uint index(const Thread& thread, uint) {
+    return thread.template coordinate<kAxis>();
+  }
+  static TSL_INLINE uint number(uint) { return 0; }
+};
+template <uint kCount> struct FreeDim {
+  static constexpr uint kSize = kCount;
+  template <class Thread> static TSL_INLINE bool holds(const Thread&, uint index) { return index < kCount; }
+  template <class Thread> static TSL_INLINE bool inside(const Thread&, uint) { return true; }
+  template <class Thread> static TSL_INLINE uint index(const Thread&, uint number) { return number; }
+  static TSL_INLINE uint number(uint index) { return index; }
+};
+
+// The dimensions of a view, outermost first. `number`: of one of the thread's own elements, row-major in the free dimensions.
+template <class... Dims> struct OwnDims;
+template <> struct OwnDims<> {
+  static constexpr uint kSize = 1;
+  static constexpr int kRank = 0;
+  template <class Thread> static TSL_INLINE bool holds(const Thread&) { return true; }
+  static TSL_INLINE uint number() { return 0; }
+  template <int kDimension, class Thread> static TSL_INLINE bool inside(const TensorView&, const Thread&) { return true; }
+  template <int kDimension, class Thread> static TSL_INLINE longlong offset(const TensorView&, const Thread&, uint) { return 0; }
+};
+template <class Dim, class... Rest> struct OwnDims<Dim, Rest...> {
+  using Inner = OwnDims<Rest...>;
+  static constexpr uint kSize = Dim::kSize * Inner::kSize;
+  static constexpr int kRank = 1 + Inner::kRank;
+
+  template <class Thread, class... Index> static TSL_INLINE bool holds(const Thread& thread, uint first, Index... rest) {
+    return Dim::holds(thread, first) && Inner::holds(thread, rest...);
+  }
+  template <class... Index> static TSL_INLINE uint number(uint first, Index... rest) {
+    return Dim::number(first) * Inner::kSize + Inner::number(rest...);
+  }
+  template <int kDimension, class Thread> static TSL_INLINE bool inside(const TensorView& view, const Thread& thread) {
+    return Dim::inside(thread, view.sizes[kDimension]) && Inner::template inside<kDimension + 1>(view, thread);
+  }
+  template <int kDimension, class Thread>
+  static TSL_INLINE longlong offset(const TensorView& view, const Thread& thread, uint number) {
+    return view.strides[kDimension] * Dim::index(thread, number / Inner::kSize) +
+           Inner::template offset<kDimension + 1>(view, thread, number % Inner::kSize);
+  }
+};
+
+// kComponents numbers of type S make an element.
+template <int kView, class S, int kComponents, bool kGiven, class Dims>
+class OwnGradient {
+  using Sum = SumOf<S>;
+  static constexpr uint kElements = Dims::kSize;
+  // New memory is aligned to more than an element, so elements are where multiples of their size are.
+  static constexpr uint kBytes = kComponents * sizeof(S);
+  static constexpr uint kAlignment = (kBytes & -kBytes) < 16 ? (kBytes & -kBytes) : 16;
+  struct alignas(kAlignment) Element { S numbers[kComponents]; };
+
+ public:
+  template <class Thread> TSL_INLINE void begin(const Thread& thread) {
+    if (!kGiven) return;
+    const TensorView view = thread.tsl_view(kView);
+    if (!Dims::template inside<0>(view, thread)) return;
+    for (uint e = 0; e < kElements; ++e) {
+      const S* from = reinterpret_cast<const S*>(view.data + Dims::template offset<0>(view, thread, e));
+      for (int c = 0; c < kComponents; ++c) sums_[e * kComponents + c] = Sum(read_whole(from + c, TSL_INDEPENDENT));
+    }
+  }
+  template <class Thread> TSL_INLINE void end(const Thread& thread) const {
+    if (kGiven) return;
+    const TensorView view = thread.tsl_view(kView);
+    if (view.data == nullptr || !Dims::template inside<0>(view, thread)) return;
+    for (uint e = 0; e < kElements; ++e) {
+      Element element;
+      for (int c = 0; c < kComponents; ++c) element.numbers[c] = S(sums_[e * kComponents + c]);
+      *reinterpret_cast<Element*>(view.data + Dims::template offset<0>(view, thread, e)) = element;
+    }
+  }
+
+  // f(a sum, the number of `value` that belongs to it) for each number of the element, if it is the thread's own.
+  template <class Thread, class T, class F, class... Index>
+  TSL_INLINE bool each(const Thread& thread, T& value, F f, Index... index) {
+    if constexpr (sizeof(T) != kBytes || sizeof...(Index) != Dims::kRank) {
+      return false;
+    } else {
+      if (!Dims::holds(thread, index...)) return false;
+      const uint first = Dims::number(index...) * kComponents;
+      S numbers[kComponents];
+      TSL_COPY(numbers, &value, kBytes);
+      for (int c = 0; c < kComponents; ++c) f(sums_[first + c], numbers[c]);
+      TSL_COPY(&value, numbers, kBytes);
+      return true;
+    }
+  }
+  template <class Thread, class T, class F> TSL_INLINE bool each(const Thread& thread, T& value, F f, uint1 at) {
+    return each(thread, value, f, at.x);
+  }
+  template <class Thread, class T, class F> TSL_INLINE bool each(const Thread& thread, T& value, F f, uint2 at) {
+    return each(thread, value, f, at.x, at.y);
+  }
+  template <class Thread, class T, class F> TSL_INLINE bool each(const Thread& thread, T& value, F f, uint3 at) {
+    return each(thread, value, f, at.x, at.y, at.z);
+  }
+  template <class Thread, class T, class F> TSL_INLINE bool each(const Thread& thread, T& value, F f, uint4 at) {
+    return each(thread, value, f, at.x, at.y, at.z, at.w);
+  }
+
+ private:
+  Sum sums_[kElements * kComponents] = {};
+};
+
+struct OwnAdd {
+  template <class M, class S> TSL_INLINE void operator()(M& sum, S& number) const { sum += M(number); }
+};
+struct OwnSet {
+  template <class M, class S> TSL_INLINE void operator()(M& sum, S& number) const { sum = M(number); }
+};
+struct OwnTake {
+  template <class M, class S> TSL_INLINE void operator()(M& sum, S& number) const {
+    number = S(sum);
+    sum = M(0);
+  }
+};
+struct OwnRead {
+  template <class M, class S> TSL_INLINE void operator()(M& sum, S& number) const { number = S(sum); }
+};
+
+// Of a kernel without any.
+struct NothingOwn {
+  template <class Thread> TSL_INLINE void begin(const Thread&) {}
+  template <class Thread> TSL_INLINE void end(const Thread&) const {}
+  static TSL_INLINE bool has(int) { return false; }
+  template <class Thread, class T, class F, class Index> TSL_INLINE bool each(int, const Thread&, T&, F, Index) { return false; }
+};
+
+}  // namespace tsl

@@ -1,0 +1,94 @@
+"""What was made of a kernel and why not more: the answer of :meth:`torch_slang.Module.explain`."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """How a backward gathers one gradient.
+
+    ``kept``: ``"registers"``, each thread has elements of its own, stored plainly and once; ``"atomics"``, added in
+    memory; ``"replicas"`` or ``"records"``, as the view's type says; ``"parts"``, a value's sums over waves or blocks;
+    ``"memory"``, plain additions to memory; ``"unwanted"``.
+    """
+
+    argument: str
+    kept: str
+    why: str
+    places: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        text = f"gradient of {self.argument}: {self.kept}"
+        if self.why:
+            text += f", since {self.why}"
+        for file, line in self.places:
+            text += f"\n    {file}:{line}: {linecache.getline(file, line).strip()}"
+        return text
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """One compiled kernel of an operator.
+
+    ``virtual_threads``: threads of the launch that a GPU thread runs, along ``axis``. ``registers``: of a GPU thread.
+    ``threads`` and ``bytes``: of its last launch, bytes those of its tensors, each element once.
+    """
+
+    kind: str
+    types: tuple[str, ...]
+    device: str
+    registers: int
+    virtual_threads: int
+    axis: str
+    has_bounds: bool
+    meets: bool
+    independent: bool
+    strided: tuple[str, ...]
+    threads: int
+    bytes: int
+    gradients: tuple[Gradient, ...]
+
+    def __str__(self) -> str:
+        types = f" of {', '.join(self.types)}" if self.types else ""
+        lines = [f"{self.kind}{types} on {self.device}: {self._what()}"]
+        if self.threads:
+            lines.append(f"last launch: {self.threads} threads, {self.bytes} bytes of tensors")
+        if self.strided:
+            lines.append(f"read with their strides: {', '.join(self.strided)}")
+        if not self.independent:
+            lines.append("arguments share memory: no load is moved over a store")
+        lines += map(str, self.gradients)
+        return "\n  ".join(lines)
+
+    def _what(self) -> str:
+        if not self.registers:
+            return "fibers, since its threads meet" if self.meets else "a loop over threads"
+        if self.meets:
+            threads = "a virtual thread each, since its threads meet"
+        elif self.virtual_threads == 1:
+            threads = "a virtual thread each, since the launch is small"
+        else:
+            bounds = "bounds known in full tiles" if self.has_bounds else "bounds not known"
+            threads = f"{self.virtual_threads} virtual threads along {self.axis}, {bounds}"
+        return f"{threads}; {self.registers} registers"
+
+
+class Explanation(tuple[CompiledKernel, ...]):
+    """The compiled kernels of one operator; ``print`` shows them as text."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "nothing is compiled yet: call the operator first"
+
+
+def explanation(kernels: list[dict[str, Any]]) -> Explanation:
+    """From what the native module tells."""
+    return Explanation(
+        CompiledKernel(**{**kernel, "gradients": tuple(Gradient(**gradient) for gradient in kernel["gradients"])})
+        for kernel in kernels
+    )

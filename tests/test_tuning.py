@@ -484,6 +484,7 @@ def test_nothing_is_tuned_while_a_graph_is_captured() -> None:
     torch.testing.assert_close(y, 2 * x)
     module.tune_captured(x)  # now it may
     assert only("tune_captured").value == "WORK=1"
+    graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         y = module.tune_captured(x)
     graph.replay()

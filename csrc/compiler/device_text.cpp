@@ -183,24 +183,6 @@ size_t first_declaration(std::string_view text) {
   return found == std::string_view::npos ? 0 : found + 1;
 }
 
-// What a derivative keeps of a call for its second half, a `s_bwdCallableCtx_...`, Slang sets to zero where the call is not
-// made; nobody looks at it there. Left undefined (TSL_UNMADE) it is what the call keeps as far as a compiler is concerned,
-// which then sees what view and what element the second half is about.
-void mark_unmade_calls(std::string& body) {
-  constexpr std::string_view kType = "s_bwdCallableCtx_";
-  constexpr std::string_view kZero = " = {};";
-  const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  for (size_t at = body.find(kType); at != std::string::npos; at = body.find(kType, at + 1)) {
-    if (at > 0 && is_name(body[at - 1])) continue;
-    size_t end = at;
-    while (end < body.size() && is_name(body[end])) ++end;
-    if (end == body.size() || body[end] != ' ') continue;
-    ++end;
-    while (end < body.size() && is_name(body[end])) ++end;
-    if (body.compare(end, kZero.size(), kZero) == 0) body.replace(end, kZero.size(), " TSL_UNMADE;");
-  }
-}
-
 }  // namespace
 
 void shape_device_text(const std::string& emitted, DeviceText& text) {
@@ -212,7 +194,6 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
   text.file_scope = blank ? "" : own.substr(0, begin);
   text.body = with_statement_lines(Members(own.substr(begin)).all(), text.files);
-  mark_unmade_calls(text.body);
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

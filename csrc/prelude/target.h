@@ -13,7 +13,6 @@
 #define TSL_SHARED __shared__
 #define TSL_EMITTED __attribute__((device)) __forceinline__
 #define TSL_COPY memcpy
-#define TSL_UNMADE  // compiler/device_text.cpp
 #pragma nv_diag_suppress 1444  // double4 and longlong4 are deprecated; emitted text names them
 #pragma nv_diag_suppress 177   // emitted text declares variables that it does not use
 #else
@@ -24,7 +23,6 @@
 #define TSL_SHARED static thread_local
 #define TSL_EMITTED __attribute__((always_inline))
 #define TSL_COPY __builtin_memcpy
-#define TSL_UNMADE = {}  // g++ sees through zeros better than through what is undefined
 #define __device__ __attribute__((always_inline))
 #define __global__ __attribute__((always_inline))
 #define __host__

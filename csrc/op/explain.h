@@ -14,7 +14,8 @@ struct GradientFacts {
     int line = 0;
   };
   std::string argument;
-  std::string kept;  // "registers", "memory" (added to without atomics), "atomics", "replicas", "records", "unwanted", "parts"
+  std::string
+      kept;  // "registers", "memory" (added to without atomics), "atomics", "replicas", "records", "unwanted", "parts"
   std::string why;  // not in registers; empty if it is
   std::vector<Place> places;  // of the user's statements that touch elements which are not a thread's own
 };

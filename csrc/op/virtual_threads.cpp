@@ -18,7 +18,9 @@ VirtualThreads virtual_threads(const LaunchShape& shape, uint64_t at_once, int64
   VirtualThreads best;
 
   const uint64_t threads = threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
-  while (best.count < kMost && best.count * bytes < kBytesInFlight && threads >= 2 * static_cast<uint64_t>(best.count) * at_once) best.count *= 2;
+  while (best.count < kMost && best.count * bytes < kBytesInFlight &&
+         threads >= 2 * static_cast<uint64_t>(best.count) * at_once)
+    best.count *= 2;
   double most_whole = -1;
   for (int axis = 0; axis < 3; ++axis) {
     const uint32_t blocks = shape.grid[axis];

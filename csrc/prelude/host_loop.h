@@ -54,8 +54,12 @@ TSL_INLINE void run_row(const TslArgs& args, uint3 block_index, uint first, uint
   } else {
     uint inside = begin;  // threads below this are inside the launch's total
     if (block_index.y * block.y + y < bounds.y && block_index.z * block.z + z < bounds.z && begin < bounds.x) {
-      inside = end < bounds.x ? end : bounds.x;
-      TSL_THREADS(begin, inside)
+      inside = end <= bounds.x ? end : bounds.x;
+      if (end <= bounds.x) {  // two loops with plain ends, which vectorise where one with either end does not
+        TSL_THREADS(begin, end)
+      } else {
+        TSL_THREADS(begin, bounds.x)
+      }
     }
     TSL_THREADS(inside, end)
   }

@@ -542,12 +542,14 @@ struct Checked {
   std::vector<unsigned> sizes = {64};
   LaunchShape shape = blocks_of(32, 64);
   bool waves = false;
+  Direction direction = Direction::Backward;
 
   TslFault fault_of(const std::string& statements, std::vector<float>* values = nullptr) const {
     KernelSource source = source_of("checked", kernel_text("checked", statements));
     source.make_view = "return tsl::gradient(tsl::present_view(args, k), 0);";
     source.checks = checks;
     source.text.waves = waves;
+    source.text.direction = direction;
     std::vector<float> y(4096), x(1);
     std::vector<unsigned> owners(2 * y.size());
     TslFault fault{};
@@ -608,7 +610,11 @@ BOOST_AUTO_TEST_CASE(every_access_by_index_is_checked) {
            "tsl_put<float>(y, uint2{3, i}, tsl_get<float>(y, uint2{3, i}))",
        }) {
     BOOST_TEST_CONTEXT(statement) {
-      const TslFault fault = Checked{Checks::Bounds, {4, 16}}.fault_of(statement + std::string(";\n"));
+      const Direction direction =
+          std::string_view(statement).find("tsl_put") == 0 ? Direction::Jvp : Direction::Backward;
+      Checked checked{Checks::Bounds, {4, 16}};
+      checked.direction = direction;
+      const TslFault fault = checked.fault_of(statement + std::string(";\n"));
       BOOST_TEST(fault.kind == kTslOutOfBounds);
       BOOST_TEST(fault.dimension == 1);
       BOOST_TEST(fault.count == 2u);

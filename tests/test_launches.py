@@ -11,6 +11,9 @@ import torch_slang
 
 Tensor = torch.Tensor
 LAUNCH = {"block_size": (64,), "grid_size": (2, 8)}  # enough threads for every case, in blocks that all of them take
+# Of kernels that read back what they store: several threads of one element would take what another has just put there.
+ALONE = {"block_size": (64,), "grid_size": (2,)}
+READ_BACK = {"read_back", "running_product"}
 CRASHES = "scaled"  # libslang does (tests/test_gradients.py)
 LEAVES_OUT = "stored_somewhere"  # elements, which keep what the caller has put there
 ONLY_BACKWARD = "meetings"  # functions with a [BackwardDerivative] and no other
@@ -29,6 +32,10 @@ def with_derivative(kind: str) -> list[Case]:
         and not (kind == "fwd" and case.file == ONLY_BACKWARD)
         and module_of(case)._handle.describe(case.kernel)[kind] is not None
     ]
+
+
+def launch_of(case: Case) -> dict[str, tuple[int, ...]]:
+    return ALONE if case.kernel in READ_BACK else LAUNCH
 
 
 def as_tuple(results: Any) -> tuple[Tensor, ...]:
@@ -59,7 +66,7 @@ def test_a_launched_backward_adds_to_gradients_and_takes_those_of_outputs(case: 
     gradients = {name: torch.randn_like(flat[name]) for name in differentiable}
     before = {name: gradient.clone() for name, gradient in gradients.items()}
     launch = getattr(module_of(case), f"{case.kernel}_bwd")
-    launch.op(**flat, **{f"grad_{name}": gradient for name, gradient in gradients.items()}, **LAUNCH)
+    launch.op(**flat, **{f"grad_{name}": gradient for name, gradient in gradients.items()}, **launch_of(case))
 
     leaves = {name: flat[name].requires_grad_() for name in inputs if name in differentiable}
     results = dict(zip(outputs, as_tuple(case.reference(*[flat[name] for name in inputs])), strict=True))
@@ -81,7 +88,7 @@ def test_a_launched_forward_derivative_is_the_jacobian_times_the_tangents(case: 
     tangents = {name: torch.randn_like(flat[name]) for name in inputs if name in differentiable}
     filled = {name: torch.full_like(flat[name], 7) for name in outputs if name in differentiable}
     launch = getattr(module_of(case), f"{case.kernel}_fwd")
-    launch.op(**flat, **{f"tangent_{name}": value for name, value in (tangents | filled).items()}, **LAUNCH)
+    launch.op(**flat, **{f"tangent_{name}": value for name, value in (tangents | filled).items()}, **launch_of(case))
 
     def reference(*values: Tensor) -> Any:
         given = flat | dict(zip(tangents, values, strict=True))
@@ -107,7 +114,7 @@ def test_gradients_that_nobody_wants_are_none(kind: str, device: torch.device) -
         x=x,
         line=((slope, wanted if kind == "bwd" else seed), start),
         y=(y, seed if kind == "bwd" else wanted),
-        **LAUNCH,
+        **launch_of(case),
     )
     if kind == "bwd":
         assert (seed.any().item(), wanted.any().item()) == (False, True)

@@ -173,24 +173,33 @@ KernelTable::Compiled KernelTable::compile(const Operator& op, const KernelKey& 
   return compiled;
 }
 
-// Which inputs have no memory is decided once for each mask's general form, by the variant that was asked for first: a graph
-// may have been recorded without them, and another variant, in which the compiler did not find out, must do without them
-// too. A variant for fewer gradients takes over all that is known of the one for all.
-KnownUse KernelTable::known_before(const Operator& op, const KernelKey& key) {
+// Which inputs have no memory is decided once, by the variant that was asked for first: a graph may have been recorded
+// without them, and another variant, in which the compiler did not find out, must do without them too.
+KnownUse KernelTable::known_before(const KernelKey& key) {
   KnownUse known;
   if (key.kind != OpKind::Backward) return known;
-  if (key.unwanted != 0) {
-    KernelKey all = key;
-    all.unwanted = 0;
-    const auto general = get(op, all);
-    known.unused = general->unused;
-    known.scratch_outputs = general->scratch_outputs;
-    known.shared = general->own;
-    known.shared.flip();
-  } else if (const auto first = any_backward(key.types, key.device, &key)) {
-    known.unused = first->unused;
-  }
+  if (const auto first = any_backward(key.types, key.device, &key)) known.unused = first->unused;
   return known;
+}
+
+// A kernel for some of the gradients: what is known of the one for all holds for it too, elements that are the thread's
+// own among it, so its own marks tell nothing more.
+std::shared_ptr<const LoadedKernel> KernelTable::load_narrowed(const Operator& op, const KernelKey& key) {
+  KernelKey all = key;
+  all.unwanted = 0;
+  const auto general = get(op, all);
+  KnownUse known{general->scratch_outputs, general->unused, general->own};
+  known.shared.flip();
+  auto loaded = std::make_shared<LoadedKernel>();
+  loaded->scratch_outputs = general->scratch_outputs;
+  loaded->unused = general->unused;
+  loaded->own = own_leaves(op, key, known);
+  loaded->gradients = general->gradients;
+  for (size_t i = 0; i < loaded->gradients.size(); ++i) {
+    if (is_unwanted(key, op.function.leaves[i])) loaded->gradients[i] = {};
+  }
+  loaded->kernel = backend_for(key.device.type()).load(specialize(op, key, known, options_), key.device);
+  return loaded;
 }
 
 std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) {
@@ -199,7 +208,8 @@ std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const 
     loaded->kernel = compile(op, key, {}).kernel;
     return loaded;
   }
-  KnownUse known = known_before(op, key);
+  if (key.kind == OpKind::Backward && key.unwanted != 0) return load_narrowed(op, key);
+  KnownUse known = known_before(key);
   Compiled compiled = compile(op, key, known);
   check_written_views(op, key, compiled.facts->marks());
   while (learn(op, key, compiled.facts->marks(), known)) compiled = compile(op, key, known);

@@ -35,8 +35,7 @@ struct KernelOptions {
 // What a kernel is specialised for.
 struct KernelKey {
   OpKind kind;
-  uint64_t strided =
-      0;      // bit k: view k is not contiguous, though its rank is known; the last bit: of all from there on
+  uint64_t strided = 0;  // bit k: view k is not contiguous, though its rank is known; the last bit: of all from there on
   bool independent = true;   // no written view overlaps another view or itself
   c10::Device device = c10::kCPU;
   std::vector<ElementType> types;  // by type parameter
@@ -69,9 +68,9 @@ struct LoadedKernel {
   std::vector<GradientUse> gradients;  // by leaf
   std::vector<int> scratch_outputs;  // Backward: outputs whose values the kernel reads back, so they need memory
   std::vector<bool> unused;          // Backward, by leaf: inputs whose values the kernel never looks at
-  std::vector<bool>
-      own;  // Backward, by leaf: threads touch nothing but their own elements of the gradient, so it is stored
-                          // whole, and an output's is only read
+  // Backward, by leaf: threads touch nothing but their own elements of the gradient, so it is stored whole, and an
+  // output's is only read.
+  std::vector<bool> own;
 };
 
 // While it lives, kernels that this thread compiles for a forward have their backward compiled at the same time.
@@ -132,7 +131,8 @@ class KernelTable {
   };
   Compiled compile(const Operator& op, const KernelKey& key, const KnownUse& known) const;
   std::shared_ptr<const LoadedKernel> load(const Operator& op, const KernelKey& key);
-  KnownUse known_before(const Operator& op, const KernelKey& key);
+  std::shared_ptr<const LoadedKernel> load_narrowed(const Operator& op, const KernelKey& key);
+  KnownUse known_before(const KernelKey& key);
 
   const KernelOptions options_;
   mutable std::mutex mutex_;

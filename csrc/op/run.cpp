@@ -78,8 +78,7 @@ Results run_backward(const Operator& op, const Arguments& arguments, const Bound
     if (arguments.mask[i]) gradients.want(op.differentiable[i]);
   }
   auto loaded = launcher.kernel();
-  if (gradients.take_copies(*loaded)) loaded = launcher.kernel();
-  gradients.take_copies(*loaded);
+  while (gradients.take_copies(*loaded)) loaded = launcher.kernel();
   Results scratch;
   for (const int leaf : loaded->scratch_outputs) {
     const Sizes<int64_t> sizes = op.shapes.output_sizes<int64_t>(leaf, bound);

@@ -14,7 +14,10 @@ namespace torch_slang {
 
 namespace {
 
-constexpr size_t kMostText = 256 << 10;  // bytes of emitted text that a tile's threads may have together
+// Bytes of emitted text: that a tile's threads may have together, and above which threads inside the launch's bounds
+// do not get a copy of their own, which compilers would take long over.
+constexpr size_t kMostText = 256 << 10;
+constexpr size_t kMostTextTwice = 64 << 10;
 
 bool contains(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
@@ -67,11 +70,6 @@ ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
                       (leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded);
   const ElementType type = element_type(leaf.element, key.types);
   return summed ? summing_type(type) : type;
-}
-
-// A gradient, in a forward derivative a tangent; else there is none.
-bool is_unwanted(const KernelKey& key, const Leaf& leaf) {
-  return leaf.diff_view >= 0 && leaf.diff_view < 63 && (key.unwanted & strided_bit(leaf.diff_view)) != 0;
 }
 
 std::string diff_expression(const Operator& op, const KernelKey& key, int leaf, bool is_own) {
@@ -152,6 +150,10 @@ std::vector<OwnGradient> own_gradients(const Operator& op, const KernelKey& key,
 
 }  // namespace
 
+bool is_unwanted(const KernelKey& key, const Leaf& leaf) {
+  return leaf.diff_view >= 0 && leaf.diff_view < 63 && (key.unwanted & strided_bit(leaf.diff_view)) != 0;
+}
+
 int64_t own_numbers_of(const Operator& op, int index) {
   const Leaf& leaf = op.function.leaves[index];
   if (leaf.kind != LeafKind::View || op.is_mapped()) return 0;
@@ -228,7 +230,9 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
     if (leaf.diff_view >= 0) source.gradient_scalars |= 1u << static_cast<unsigned>(diff_type(leaf, key, own[i]));
   }
   source.make_view = make_view_body(op, key, known, own);
-  for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
+  if (source.text.body.size() <= kMostTextTwice) {
+    for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
+  }
   source.own = own_gradients(op, key, own);
   if (!source.text.waves && !source.text.barriers) source.threads = key.threads;
   while (source.threads.count > 1 && source.threads.count * source.text.body.size() > kMostText) {

@@ -16,12 +16,16 @@ using Marks = std::set<std::string>;  // of a kernel: Note [marks] in prelude/ma
 // What is known of a backward before it is compiled.
 struct KnownUse {
   std::vector<int> scratch_outputs;  // outputs that get memory (others are absent: stored values vanish)
-  std::vector<bool> unused;  // by leaf, or empty: inputs whose values another variant was seen not to look at
-  std::vector<bool>
-      shared;  // by leaf, or empty: threads were seen to touch elements of this gradient that are not their own
+  // By leaf, or empty: inputs whose values another variant was seen not to look at.
+  std::vector<bool> unused;
+  // By leaf, or empty: threads were seen to touch elements of this gradient that are not their own.
+  std::vector<bool> shared;
 };
 
 KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse& known, const KernelOptions& options);
+
+// Whether nobody asked for this gradient.
+bool is_unwanted(const KernelKey& key, const Leaf& leaf);
 
 // Bytes that a thread is likely to read: of each view that is read its own elements, or one. And the numbers of one view.
 int64_t own_numbers_of(const Operator& op, int leaf);

@@ -16,7 +16,6 @@ constexpr int kMost = 16;
 // or column that they share is then read once.
 VirtualThreads virtual_threads(const LaunchShape& shape, uint64_t at_once, int64_t bytes) {
   VirtualThreads best;
-
   const uint64_t threads = threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
   while (best.count < kMost && best.count * bytes < kBytesInFlight &&
          threads >= 2 * static_cast<uint64_t>(best.count) * at_once)

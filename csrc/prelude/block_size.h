@@ -27,10 +27,12 @@ template <class Kernel, void (Kernel::*kEntry)()> TSL_INLINE void run(Kernel& ke
   kernel.own.end(kernel);
 }
 
-// One thread, told on which side of the launch's bounds it is: what it does there then folds.
+// One thread, told on which side of the launch's bounds it is: what it does there then folds. Not where a wave's or a block's
+// threads do something together, which those of both sides then must.
 template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded>
 TSL_INLINE void run_on_either_side(Kernel& kernel, uint3 bounds) {
-  if (kIsBounded && kernel.template coordinate<0>() < bounds.x && kernel.template coordinate<1>() < bounds.y &&
+  constexpr bool kMeets = TSL_WAVES || TSL_BARRIERS || (TSL_CUDA && TSL_VALUE_SUMS);
+  if (kIsBounded && !kMeets && kernel.template coordinate<0>() < bounds.x && kernel.template coordinate<1>() < bounds.y &&
       kernel.template coordinate<2>() < bounds.z) {
     run<Kernel, kEntry>(kernel);
   } else {

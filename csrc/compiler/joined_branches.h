@@ -1,0 +1,19 @@
+// Branches on one condition, one right after the other, are one branch.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace torch_slang {
+
+// Note [joined branches]
+//   Slang's derivative of what stands behind `if (i < n)` comes in two parts, both behind the same condition:
+//     if(_S28) { _S29 = context; } else { _S29 = nothing; }  if(_S28) { backward(&_S29); }
+//   That no thread reaches `backward` with `nothing` is for the compiler to find out, by following each way through the
+//   first branch into the second, and with more than a few contexts, each with all that a view knows, it gives up: then
+//   indices are no longer seen to be the thread's own (Note [own elements] in own.h). So the two are put together:
+//     if(_S28) { { _S29 = context; } { backward(&_S29); } } else { _S29 = nothing; }
+//   which is the same, whatever stands in them, as long as the condition is a variable that the first does not change.
+std::string with_joined_branches(std::string_view body);
+
+}  // namespace torch_slang

@@ -114,7 +114,7 @@ def test_gradients_that_nobody_wants_are_none(kind: str, device: torch.device) -
         x=x,
         line=((slope, wanted if kind == "bwd" else seed), start),
         y=(y, seed if kind == "bwd" else wanted),
-        **launch_of(case),
+        **LAUNCH,
     )
     if kind == "bwd":
         assert (seed.any().item(), wanted.any().item()) == (False, True)

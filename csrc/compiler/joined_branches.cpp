@@ -88,7 +88,8 @@ class Joiner {
   // One whose condition is a variable.
   std::optional<Branch> branch(size_t at) const {
     auto found = any_branch(at);
-    if (found && (found->condition.end != found->condition.begin + 1 || !is_name(found->condition.begin))) found.reset();
+    if (found && (found->condition.end != found->condition.begin + 1 || !is_name(found->condition.begin)))
+      found.reset();
     return found;
   }
   std::string_view name_of(const Branch& branch) const { return tokens_[branch.condition.begin].text; }

@@ -35,7 +35,8 @@ struct KernelOptions {
 // What a kernel is specialised for.
 struct KernelKey {
   OpKind kind;
-  uint64_t strided = 0;  // bit k: view k is not contiguous, though its rank is known; the last bit: of all from there on
+  uint64_t strided =
+      0;  // bit k: view k is not contiguous, though its rank is known; the last bit: of all from there on
   bool independent = true;   // no written view overlaps another view or itself
   c10::Device device = c10::kCPU;
   std::vector<ElementType> types;  // by type parameter

@@ -149,8 +149,10 @@ void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool writ
     if (written) copied_.emplace_back(given, tensor);
   }
   if (op_.shapes.has_static_rank(leaf)) {
-    if (!visible->dense) strided_ |= strided_bit(view);
-    else if (view < 63) strided_ &= ~strided_bit(view);
+    if (!visible->dense)
+      strided_ |= strided_bit(view);
+    else if (view < 63)
+      strided_ &= ~strided_bit(view);
   }
   bytes_[view] = std::min(tensor.nbytes(), tensor.storage().nbytes());
   write(op_.layout.view_offset(view), &visible->view, sizeof(TslView));

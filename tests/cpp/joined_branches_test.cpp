@@ -34,7 +34,8 @@ BOOST_AUTO_TEST_CASE(branches_on_one_variable_become_one) {
 }
 
 BOOST_AUTO_TEST_CASE(what_they_hold_is_joined_in_turn) {
-  check("if(c) { if(k) { a(); } else { b(); } } if(c) { if(k) { d(); } }", "if(c) { if(k) { a(); d(); } else { b(); } }");
+  check("if(c) { if(k) { a(); } else { b(); } } if(c) { if(k) { d(); } }",
+        "if(c) { if(k) { a(); d(); } else { b(); } }");
   check("for(;;) { if(c) { a(); } if(c) { d(); } }", "for(;;) { if(c) { a(); d(); } }");
   check("if(n == 1) { if(c) { a(); } if(c) { d(); } }", "if(n == 1) { if(c) { a(); d(); } }");
 }
@@ -42,9 +43,11 @@ BOOST_AUTO_TEST_CASE(what_they_hold_is_joined_in_turn) {
 BOOST_AUTO_TEST_CASE(a_little_between_them_goes_both_ways) {
   check("if(c) { a(); } else { b(); } float s; x = y; if(c) { d(); }",
         "float s; if(c) { a(); x = y; d(); } else { b(); x = y; }");
-  check("if(c) { a(); } FixedArray<float, 3> s; if(!(k != int(2))) { s[0] = 1; } else { break; } (&x)->y = s; if(c) { d(); }",
-        "FixedArray<float, 3> s; if(c) { a(); if(!(k != int(2))) { s[0] = 1; } else { break; } (&x)->y = s; d(); }"
-        "else { if(!(k != int(2))) { s[0] = 1; } else { break; } (&x)->y = s; }");
+  check(
+      "if(c) { a(); } FixedArray<float, 3> s; if(!(k != int(2))) { s[0] = 1; } else { break; } (&x)->y = s; if(c) { "
+      "d(); }",
+      "FixedArray<float, 3> s; if(c) { a(); if(!(k != int(2))) { s[0] = 1; } else { break; } (&x)->y = s; d(); }"
+      "else { if(!(k != int(2))) { s[0] = 1; } else { break; } (&x)->y = s; }");
 }
 
 BOOST_AUTO_TEST_CASE(the_condition_must_stay_what_it_is) {
@@ -77,8 +80,9 @@ BOOST_AUTO_TEST_CASE(other_branches_stay_as_they_are) {
 }
 
 BOOST_AUTO_TEST_CASE(lines_are_told_of_what_is_moved) {
-  BOOST_TEST(with_joined_branches("\n#line 5\n    if(c)\n    {\n#line 6\n a();\n }\n\n#line 9\n if(c)\n {\n d();\n }\n") ==
-             "\n#line 5\n    if(c)\n{\n#line 6\n a();\n \n\n#line 9\n \n d();\n }\n");
+  BOOST_TEST(
+      with_joined_branches("\n#line 5\n    if(c)\n    {\n#line 6\n a();\n }\n\n#line 9\n if(c)\n {\n d();\n }\n") ==
+      "\n#line 5\n    if(c)\n{\n#line 6\n a();\n \n\n#line 9\n \n d();\n }\n");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -23,6 +23,25 @@ def kernels(file: str) -> torch_slang.Module:
     return torch_slang.load(FOLDER / f"{file}.slang", namespace=f"test_{file}", annotations=annotations)
 
 
+NOTHING = """
+[PyBindCUDA(Auto)] [CudaKernel]
+void nothing([Shape("N")] TensorView<float> x, [Out("N")] TensorView<float> y) { }
+"""
+
+
+@functools.cache
+def nvrtc_is_here() -> bool:
+    """Whether kernels can be compiled for a GPU, which need not be there."""
+    try:
+        handle = torch_slang.load(source=NOTHING, name="nothing.slang", namespace="test_nothing")._handle
+        handle.cubin("nothing", "forward", [])
+    except RuntimeError as error:
+        if "NVRTC" not in str(error):
+            raise
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Input:
     """A tensor of random numbers; `between` bounds them."""

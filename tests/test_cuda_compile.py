@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cases import FOLDER, kernels
+from cases import FOLDER, NOTHING, kernels, nvrtc_is_here
 
 import torch_slang
 
@@ -13,27 +13,10 @@ SLANG_CRASHES = ("scaled", "backward")  # the compiler's own bug: see test_gradi
 ONLY_BACKWARD = {
     ("meetings", "block_share"),
     ("meetings", "wave_share"),
-    ("own_elements", "block_parts"),
     ("slangtorch_own_backward", "norms_by_function"),
 }
-FILES = sorted(path.stem for path in FOLDER.glob("*.slang"))
-
-
-TRIVIAL = """
-[PyBindCUDA(Auto)] [CudaKernel]
-void nothing([Shape("N")] TensorView<float> x, [Out("N")] TensorView<float> y) { }
-"""
-
-
-def nvrtc_is_here() -> bool:
-    try:
-        handle = torch_slang.load(source=TRIVIAL, name="nvrtc_probe", namespace="test_nvrtc_probe")._handle
-        handle.cubin("nothing", "forward", [])
-    except RuntimeError as error:
-        if "NVRTC" not in str(error):
-            raise
-        return False
-    return True
+OWN_ELEMENTS = "own_elements"  # compiled in test_own_elements.py, which takes minutes
+FILES = sorted(path.stem for path in FOLDER.glob("*.slang") if path.stem != OWN_ELEMENTS)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -79,6 +62,6 @@ def test_built_in_operators_compile_for_a_gpu_in_every_dtype(name: str, dtype: t
 
 
 def test_an_unknown_architecture_is_named() -> None:
-    module = torch_slang.load(source=TRIVIAL, name="nvrtc_probe", namespace="test_nvrtc_probe")
+    module = torch_slang.load(source=NOTHING, name="nothing.slang", namespace="test_nothing")
     with pytest.raises(RuntimeError, match="sm_12345"):
         module._handle.cubin("nothing", "forward", [], True, "sm_12345")

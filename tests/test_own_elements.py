@@ -4,6 +4,7 @@ Memory that nobody has cleared is NaN here: a thread writes each element that it
 """
 
 import functools
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import FOLDER, Input, kernels
+from cases import FOLDER, Input, kernels, nvrtc_is_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -313,17 +314,36 @@ def kept(module: torch_slang.Module, name: str, args: list[Any]) -> dict[str, st
     return {gradient.argument.replace(".", "_"): gradient.kept for gradient in backward.gradients}
 
 
-SEEN_BY_NVRTC = {"own", "two", "one_row", "any_shape", "vectors", "triples_unrolled"}
+# Contexts of one iteration, or of a branch, that NVRTC takes for possibly another's.
+NOT_SEEN_BY_NVRTC = {"own_in_loop", "triples_loop", "triples_so_many", "one_column"}
+BY_ADDRESS = {"by_index", "by_address", "by_typed_address"}  # their own derivatives add, without atomics
+CLAIMED = [name for name, case in CASES.items() if case.own or case.shared]
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.own or case.shared])
+@pytest.mark.parametrize("name", CLAIMED)
 def test_registers_are_for_own_elements_alone(name: str, device: torch.device) -> None:
     case = CASES[name]
     found = kept(unchecked(), name, case.args(device))
     assert {argument for argument in case.shared.split() if found[argument] == "registers"} == set()
     # Compilers differ in what they see through: what is not seen is added atomically, which is as right.
-    if device.type == "cpu" or name in SEEN_BY_NVRTC:
+    if device.type == "cpu" or name not in NOT_SEEN_BY_NVRTC:
         assert {argument for argument in case.own.split() if found[argument] != "registers"} == set()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_code_has_atomics_where_gradients_are_shared_alone(name: str) -> None:
+    """What NVRTC makes for a GPU, on any machine."""
+    if not nvrtc_is_here():
+        pytest.skip("NVRTC is not installed")
+    handle, case = unchecked()._handle, CASES[name]
+    types = ["float64" for _ in handle.describe(name)["type_parameters"]]
+    ptx = handle.cubin(name, "backward", types, True, "compute_90").decode()
+    atomics = re.findall(r"^\s*(?:red|atom)\.[\w.]+", ptx, re.MULTILINE)
+    if case.shared and name not in BY_ADDRESS:
+        assert atomics
+    elif case.own and name not in NOT_SEEN_BY_NVRTC and name != "value":  # the sums of values may share places
+        assert not atomics
+        assert "st.global" in ptx
 
 
 def test_deterministic_mode_refuses_atomics_alone(device: torch.device) -> None:

@@ -34,11 +34,13 @@ class Gradient:
 class CompiledKernel:
     """One compiled kernel of an operator.
 
+    ``values``: those of tuned variables, in a variant that was chosen.
     ``virtual_threads``: threads of the launch that a GPU thread runs, along ``axis``. ``registers``: of a GPU thread.
     ``threads`` and ``bytes``: of its last launch, bytes those of its tensors, each element once.
     """
 
     kind: str
+    values: str
     types: tuple[str, ...]
     device: str
     registers: int
@@ -54,7 +56,8 @@ class CompiledKernel:
 
     def __str__(self) -> str:
         types = f" of {', '.join(self.types)}" if self.types else ""
-        lines = [f"{self.kind}{types} on {self.device}: {self._what()}"]
+        values = f" with {self.values}" if self.values else ""
+        lines = [f"{self.kind}{types}{values} on {self.device}: {self._what()}"]
         if self.threads:
             lines.append(f"last launch: {self.threads} threads, {self.bytes} bytes of tensors")
         if self.strided:

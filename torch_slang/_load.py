@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -92,6 +93,9 @@ def load(
     known = _modules.get(handle.identity)
     if known is not None and not is_new:
         return known
+    if source is not None:
+        # For whoever shows lines of it: tracebacks of the standard library do, and so does Module.explain.
+        linecache.cache[handle.path] = (len(source), None, source.splitlines(keepends=True), handle.path)
     module = Module(handle)
     _modules[handle.identity] = module
     _take_names(module, changed)

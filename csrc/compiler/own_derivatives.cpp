@@ -63,12 +63,16 @@ bool may_hide_derivatives(std::string_view source) {
 
 bool may_call(std::string_view emitted, const std::string& name) {
   if (!is_identifier(name)) return true;
+  std::string_view before;  // the last token of code, if it is a name: a field may have the function's
   for (const Token& token : split_tokens(emitted)) {
-    if (token.kind != TokenKind::Identifier) continue;
-    const size_t number = token.text.find_last_not_of("0123456789");
-    if (number == std::string_view::npos || token.text[number] != '_') continue;
-    const std::string_view stem = token.text.substr(0, number);
-    if (stem == name || stem.ends_with("_" + name)) return true;
+    if (token.kind == TokenKind::Space || token.kind == TokenKind::Comment || token.kind == TokenKind::Directive)
+      continue;
+    const size_t number = before.find_last_not_of("0123456789");
+    if (token.text == "(" && number != std::string_view::npos && before[number] == '_') {
+      const std::string_view stem = before.substr(0, number);
+      if (stem == name || stem.ends_with("_" + name)) return true;
+    }
+    before = token.kind == TokenKind::Identifier ? token.text : std::string_view();
   }
   return false;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "op/specialize.h"
+#include "op/tuner.h"
 
 namespace torch_slang {
 namespace {
@@ -42,7 +43,7 @@ GradientFacts gradient_facts(const Operator& op, const KernelKey& key, const Loa
     facts.kept = "parts";
     return facts;
   }
-  if (leaf.diff_view < 63 && (key.unwanted & strided_bit(leaf.diff_view)) != 0) {
+  if (is_unwanted(key, leaf)) {
     facts.kept = "unwanted";
     return facts;
   }
@@ -84,21 +85,21 @@ KernelFacts kernel_facts(const Operator& op, const KernelKey& key, const LoadedK
     }
   }
   if (key.kind != OpKind::Backward) return facts;
+  std::vector<const Leaf*> leaves;  // of the gradients
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (leaf.differentiable && (leaf.diff_view >= 0 || leaf.gradient_slot >= 0)) {
-      facts.gradients.push_back(gradient_facts(op, key, loaded, static_cast<int>(i)));
-    }
+    if (!leaf.differentiable || (leaf.diff_view < 0 && leaf.gradient_slot < 0)) continue;
+    leaves.push_back(&leaf);
+    facts.gradients.push_back(gradient_facts(op, key, loaded, static_cast<int>(i)));
   }
   if (std::all_of(facts.gradients.begin(), facts.gradients.end(), [](const auto& g) { return g.why.empty(); })) {
     return facts;
   }
   DeviceText located;
   const Marks marks = marks_with_places(op, key, loaded, located);
-  for (GradientFacts& gradient : facts.gradients) {
-    const auto leaf = std::find_if(op.function.leaves.begin(), op.function.leaves.end(),
-                                   [&](const Leaf& one) { return one.path == gradient.argument; });
-    if (!gradient.why.empty()) gradient.places = places_of(leaf->diff_view, marks, located);
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    GradientFacts& gradient = facts.gradients[i];
+    if (!gradient.why.empty()) gradient.places = places_of(leaves[i]->diff_view, marks, located);
   }
   return facts;
 }
@@ -108,6 +109,13 @@ KernelFacts kernel_facts(const Operator& op, const KernelKey& key, const LoadedK
 std::vector<KernelFacts> explain(const Operator& op) {
   std::vector<KernelFacts> all;
   for (const auto& [key, loaded] : op.kernels.ready()) all.push_back(kernel_facts(op, key, *loaded));
+  if (op.tuner == nullptr) return all;
+  for (const auto& [values, variant] : op.tuner->in_use()) {
+    for (KernelFacts& facts : explain(*variant)) {
+      facts.values = values;
+      all.push_back(std::move(facts));
+    }
+  }
   return all;
 }
 

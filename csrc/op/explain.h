@@ -14,14 +14,15 @@ struct GradientFacts {
     int line = 0;
   };
   std::string argument;
-  std::string
-      kept;  // "registers", "memory" (added to without atomics), "atomics", "replicas", "records", "unwanted", "parts"
+  // "registers", "memory" (added to without atomics), "atomics", "replicas", "records", "unwanted", "parts".
+  std::string kept;
   std::string why;  // not in registers; empty if it is
   std::vector<Place> places;  // of the user's statements that touch elements which are not a thread's own
 };
 
 struct KernelFacts {
-  std::string kind;  // "forward"
+  std::string kind;    // "forward"
+  std::string values;  // "BM=64" of a variant that was chosen; empty where nothing is tuned
   std::vector<std::string> types;
   std::string device;
   int registers = 0;  // 0 on the host

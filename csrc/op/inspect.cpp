@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include "backend/cuda/compile.h"
+#include "backend/marks.h"
 #include "op/specialize.h"
 
 namespace torch_slang {
@@ -11,7 +12,13 @@ std::string cubin_for(const Operator& op, OpKind kind, const std::vector<Element
                       const std::string& architecture) {
   TORCH_CHECK(op.signature(kind) != nullptr, op.ns, "::", op.function.name, " has no op of this kind");
   const KernelKey key{kind, dense ? 0 : ~uint64_t{0}, /*independent=*/true, c10::Device(c10::kCUDA, 0), types};
-  return compile_for_architecture(specialize(op, key, {}, op.options), architecture);
+  for (KnownUse known;;) {
+    const KernelSource source = specialize(op, key, known, op.options);
+    CudaCompilation compiled = compile_for_architecture(source, architecture);
+    if (op.is_mapped() || !learn(op, key, find_marks(compiled.ptx, source.view_count), known)) {
+      return std::move(compiled.image);
+    }
+  }
 }
 
 }  // namespace torch_slang

@@ -116,7 +116,11 @@ LoadResult enter(std::shared_ptr<const Module> module) {
 
 Module::Module(std::string identity, const LoadOptions& options, const CompileRequest& request,
                std::shared_ptr<const Program> program)
-    : identity_(std::move(identity)), ns_(options.ns), source_(options.source), program_(std::move(program)) {
+    : identity_(std::move(identity)),
+      path_(request.path),
+      ns_(options.ns),
+      source_(options.source),
+      program_(std::move(program)) {
   texts_ = std::make_shared<TextSource>(request, program_);
   std::vector<std::pair<std::string, std::string>> defines = program_->tuned;
   defines.insert(defines.begin(), request.defines.begin(), request.defines.end());

@@ -42,6 +42,7 @@ class Module {
          std::shared_ptr<const Program> program);
 
   const std::string& identity() const { return identity_; }
+  const std::string& path() const { return path_; }  // of its file, or the name of its text
   const std::string& ns() const { return ns_; }
   const std::optional<std::string>& source() const { return source_; }  // empty: a file, which the program knows
   const Program& program() const { return *program_; }
@@ -63,6 +64,7 @@ class Module {
                                         const LoadOptions& options, const CompileRequest& request);
 
   const std::string identity_;
+  const std::string path_;
   const std::string ns_;
   const std::optional<std::string> source_;
   const std::shared_ptr<const Program> program_;

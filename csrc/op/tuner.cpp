@@ -33,6 +33,17 @@ Results Tuner::run(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue
   return variant != nullptr ? torch_slang::run(*variant, kind, stack) : run_first_that_works(front, kind, stack);
 }
 
+std::vector<std::pair<std::string, Tuner::Variant>> Tuner::in_use() const {
+  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  std::vector<std::pair<std::string, Variant>> found;
+  for (const auto& one : variants_) {
+    if (std::any_of(known_.begin(), known_.end(), [&](const auto& k) { return k.second == one.second; })) {
+      found.push_back(one);
+    }
+  }
+  return found;
+}
+
 Tuner::Variant Tuner::known(const CallClass& call) const {
   const std::shared_lock<std::shared_mutex> lock(mutex_);
   if (generation_ != choices::generation()) return nullptr;

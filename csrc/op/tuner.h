@@ -17,6 +17,8 @@
 #include <mutex>
 #include <shared_mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "op/run.h"
 #include "op/tuned_call.h"
@@ -32,6 +34,9 @@ class Tuner {
   Results run(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack);
 
   const TunedSpace& space() const { return space_; }
+
+  // The variants that some call was found to be fastest with, each with a description of its values.
+  std::vector<std::pair<std::string, std::shared_ptr<const Operator>>> in_use() const;
 
  private:
   friend class Tuning;

@@ -98,6 +98,7 @@ py::list describe_kernels(const Operator& op) {
     }
     py::dict about;
     about["kind"] = kernel.kind;
+    about["values"] = kernel.values;
     about["types"] = py::tuple(py::cast(kernel.types));
     about["device"] = kernel.device;
     about["registers"] = kernel.registers;

@@ -134,6 +134,7 @@ py::bytes cubin_of(const Module& module, const std::string& name, const std::str
 void bind_module(py::module_& m) {
   py::class_<Module, std::shared_ptr<Module>> module(m, "Module");
   module.def_property_readonly("identity", &Module::identity)
+      .def_property_readonly("path", &Module::path)
       .def_property_readonly("namespace", &Module::ns)
       .def("operators",
            [](const Module& self) {

@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(nvrtc, *boost::unit_test::precondition(nvrtc_is_there))
 
 BOOST_AUTO_TEST_CASE(small_source_becomes_a_cubin_for_an_architecture_without_a_gpu) {
-  const std::string cubin = compile_for_architecture(square_source(), kArchitecture);
+  const std::string cubin = compile_for_architecture(square_source(), kArchitecture).image;
   BOOST_TEST(cubin.substr(0, 4) ==
              "\x7f"
              "ELF");
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(small_source_becomes_a_cubin_for_an_architecture_without_a_
 }
 
 BOOST_AUTO_TEST_CASE(registers_are_read_from_the_cubin_and_garbage_has_none) {
-  const std::string cubin = compile_for_architecture(square_source(), kArchitecture);
+  const std::string cubin = compile_for_architecture(square_source(), kArchitecture).image;
   const int registers = registers_of_cubin(cubin);
   BOOST_TEST((registers >= 6 && registers <= 64));
   for (size_t size = 0; size < cubin.size(); size += 37) {

@@ -189,7 +189,7 @@ boost::test_tools::assertion_result nvrtc_is_there(boost::unit_test::test_unit_i
 // Elements that fill words are moved as words.
 BOOST_AUTO_TEST_CASE(compiles_for_a_gpu, *boost::unit_test::precondition(nvrtc_is_there)) {
   const auto ptx = [](const char* body, MapLoop loop) {
-    return compile_for_architecture(source_of(body, std::move(loop)), "compute_90");
+    return compile_for_architecture(source_of(body, std::move(loop)), "compute_90").image;
   };
   const auto has = [](const std::string& text, const char* word) { return text.find(word) != std::string::npos; };
   const std::string dense = ptx(

@@ -147,8 +147,8 @@ CudaBinary load_or_compile(const KernelSource& source, const CudaTarget& target)
   return binary;
 }
 
-std::string compile_for_architecture(const KernelSource& source, const std::string& architecture) {
-  return compile_cuda(source.op, cuda_source_text(source), architecture, cuda_options(source)).image;
+CudaCompilation compile_for_architecture(const KernelSource& source, const std::string& architecture) {
+  return compile_cuda(source.op, cuda_source_text(source), architecture, cuda_options(source));
 }
 
 std::string architecture_for(const CudaTarget& target) {

@@ -32,8 +32,8 @@ struct CudaBinary {
 // From the disk cache (NVRTC is then not even loaded), or compiled and put there.
 CudaBinary load_or_compile(const KernelSource& source, const CudaTarget& target);
 
-// For tests and tools: the cubin, never from the cache.
-std::string compile_for_architecture(const KernelSource& source, const std::string& architecture);
+// For tests and tools, never from the cache.
+CudaCompilation compile_for_architecture(const KernelSource& source, const std::string& architecture);
 
 // The source text that is compiled, and its options without the architecture's.
 std::string cuda_source_text(const KernelSource& source);

@@ -38,10 +38,6 @@ class Members {
     return !text.empty() && (std::isalnum(static_cast<unsigned char>(text.back())) != 0 || text.back() == '_');
   }
 
-  static bool is_code(const Token& token) {
-    return token.kind != TokenKind::Space && token.kind != TokenKind::Comment && token.kind != TokenKind::Directive;
-  }
-
   void copy_between() {
     for (; at_ < tokens_.size() && !is_code(tokens_[at_]); ++at_) body_ += tokens_[at_].text;
   }

@@ -20,7 +20,7 @@ class Joiner {
     std::string_view before;  // the last token of code
     for (size_t at = 0; at < tokens_.size();) {
       const auto first = before == "else" ? std::nullopt : branch(at);
-      if (is_code(at)) before = tokens_[at].text;
+      if (is_code(tokens_[at])) before = tokens_[at].text;
       if (first) {
         at = add_joined(*first, text);
       } else {
@@ -46,12 +46,8 @@ class Joiner {
     size_t tokens = 0;  // of the statements
   };
 
-  bool is_code(size_t at) const {
-    const TokenKind kind = tokens_[at].kind;
-    return kind != TokenKind::Space && kind != TokenKind::Comment && kind != TokenKind::Directive;
-  }
   size_t code_from(size_t at) const {
-    while (at < tokens_.size() && !is_code(at)) ++at;
+    while (at < tokens_.size() && !is_code(tokens_[at])) ++at;
     return at;
   }
   bool is(size_t at, std::string_view text) const { return at < tokens_.size() && tokens_[at].text == text; }
@@ -62,7 +58,7 @@ class Joiner {
     if (!is(open, opening)) return std::nullopt;
     int depth = 0;
     for (size_t at = open; at < tokens_.size(); ++at) {
-      if (!is_code(at)) continue;
+      if (!is_code(tokens_[at])) continue;
       if (tokens_[at].text == opening) ++depth;
       if (tokens_[at].text == closing && --depth == 0) return Range{open + 1, at};
     }
@@ -98,7 +94,7 @@ class Joiner {
   bool changes(const Range& range, std::string_view name) const {
     size_t before = tokens_.size();
     for (size_t at = range.begin; at < range.end; ++at) {
-      if (!is_code(at)) continue;
+      if (!is_code(tokens_[at])) continue;
       if (tokens_[at].text == name) {
         const size_t next = code_from(at + 1);
         if (is(before, "&") || (is(next, "=") && !is(next + 1, "="))) return true;

@@ -65,8 +65,7 @@ bool may_call(std::string_view emitted, const std::string& name) {
   if (!is_identifier(name)) return true;
   std::string_view before;  // the last token of code, if it is a name: a field may have the function's
   for (const Token& token : split_tokens(emitted)) {
-    if (token.kind == TokenKind::Space || token.kind == TokenKind::Comment || token.kind == TokenKind::Directive)
-      continue;
+    if (!is_code(token)) continue;
     const size_t number = before.find_last_not_of("0123456789");
     if (token.text == "(" && number != std::string_view::npos && before[number] == '_') {
       const std::string_view stem = before.substr(0, number);

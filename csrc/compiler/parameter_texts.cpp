@@ -7,10 +7,6 @@
 namespace torch_slang {
 namespace {
 
-bool is_code(const Token& token) {
-  return token.kind != TokenKind::Space && token.kind != TokenKind::Comment && token.kind != TokenKind::Directive;
-}
-
 std::vector<Token> code_from_line(std::string_view source, int line) {
   size_t begin = 0;
   for (int i = 1; i < line && begin < source.size(); ++i) {

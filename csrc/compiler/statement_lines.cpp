@@ -50,16 +50,11 @@ struct Code {
     }
   }
 
-  bool is_code(size_t i) const {
-    const TokenKind kind = tokens[i].kind;
-    return kind != TokenKind::Space && kind != TokenKind::Comment && kind != TokenKind::Directive;
-  }
-
   // The next `count` tokens of code from `at` on; empty ones where there are fewer.
   Words words(size_t at, size_t count) const {
     Words found;
     for (; at < tokens.size() && found.size() < count; ++at) {
-      if (is_code(at)) found.push_back(tokens[at].text);
+      if (is_code(tokens[at])) found.push_back(tokens[at].text);
     }
     found.resize(count);
     return found;
@@ -67,8 +62,8 @@ struct Code {
 
   // The first token of code after the next `;`.
   size_t after_statement(size_t at) const {
-    while (at < tokens.size() && !(is_code(at) && tokens[at].text == ";")) ++at;
-    for (++at; at < tokens.size() && !is_code(at);) ++at;
+    while (at < tokens.size() && !(is_code(tokens[at]) && tokens[at].text == ";")) ++at;
+    for (++at; at < tokens.size() && !is_code(tokens[at]);) ++at;
     return at;
   }
 
@@ -126,7 +121,7 @@ class StatementLines {
   std::string all() {
     for (size_t at = 0; at < code_.tokens.size(); ++at) {
       located_ = located_ || code_.news[at];
-      if (code_.is_code(at)) take(at);
+      if (is_code(code_.tokens[at])) take(at);
       text_ += code_.tokens[at].text;
     }
     return std::move(text_);

@@ -74,6 +74,10 @@ class Splitter {
 
 }  // namespace
 
+bool is_code(const Token& token) {
+  return token.kind != TokenKind::Space && token.kind != TokenKind::Comment && token.kind != TokenKind::Directive;
+}
+
 std::vector<Token> split_tokens(std::string_view text) { return Splitter(text).all(); }
 
 std::string replace_identifier(std::string_view text, std::string_view from, std::string_view to) {

@@ -14,6 +14,8 @@ struct Token {
   std::string_view text;  // of the text that was split; a Directive holds its line without the line's end
 };
 
+// Not what only stands between: spaces, comments, directives.
+bool is_code(const Token& token);
 std::vector<Token> split_tokens(std::string_view text);
 std::string replace_identifier(std::string_view text, std::string_view from, std::string_view to);
 

@@ -72,15 +72,15 @@ KernelFacts kernel_facts(const Operator& op, const KernelKey& key, const LoadedK
   facts.threads = loaded.last.threads.load();
   facts.bytes = loaded.last.bytes.load();
   if (op.is_mapped()) return facts;
-  const DeviceText& text = op.texts->text(op.function.name, direction_of(key.kind), key.types);
-  facts.meets = text.waves || text.barriers;
-  facts.virtual_threads = specialize(op, key, {}, op.options).threads.count;
-  facts.axis = key.threads.axis;
-  facts.has_bounds = !op.layout.launch_dims().empty();
+  const KernelSource source = specialize(op, key, {}, op.options);
+  facts.meets = source.text.waves || source.text.barriers;
+  facts.virtual_threads = source.threads.count;
+  facts.axis = source.threads.axis;
+  facts.has_bounds = !source.thread_bounds.empty();
   for (const Leaf& leaf : op.function.leaves) {
     if (leaf.kind != LeafKind::View) continue;
-    if ((key.strided & strided_bit(leaf.primal_view)) != 0) facts.strided.push_back(leaf.path);
-    if (leaf.diff_view >= 0 && (key.strided & strided_bit(leaf.diff_view)) != 0) {
+    if ((key.strided & view_bit(leaf.primal_view)) != 0) facts.strided.push_back(leaf.path);
+    if (leaf.diff_view >= 0 && (key.strided & view_bit(leaf.diff_view)) != 0) {
       facts.strided.push_back("the gradient of " + leaf.path);
     }
   }

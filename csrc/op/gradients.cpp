@@ -29,8 +29,6 @@ uint64_t threads_in(const LaunchShape& shape) {
   return threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
 }
 
-int64_t components(const Leaf& leaf) { return component_count(leaf.element); }
-
 // Those that have a part each in the gradient of a value: Note [value gradients] in abi.h.
 uint64_t adders_in(const LaunchShape& shape, c10::Device device) {
   constexpr uint64_t kWave = 32;
@@ -157,7 +155,7 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
       launcher_.set_gradient(item.leaf, item.memory);
     }
     if (op_.options.checks(arguments_.device) == Checks::All) {
-      const int64_t elements = c10::multiply_integers(sizes_of(item)) / components(leaf_of(item));
+      const int64_t elements = c10::multiply_integers(sizes_of(item)) / component_count(leaf_of(item).element);
       item.owners = at::zeros({elements, 2}, at::TensorOptions().dtype(at::kInt).device(arguments_.device));
     }
     set_slots(item);
@@ -208,7 +206,7 @@ void Gradients::make_records(Item& item, uint64_t threads) {
               " threads");
   const auto count = static_cast<int64_t>(threads);
   const auto options = options_to_add_in(item);
-  item.values = at::empty({leaf.copies, count, components(leaf)}, options);
+  item.values = at::empty({leaf.copies, count, component_count(leaf.element)}, options);
   item.indices = at::empty({leaf.copies, count}, options.dtype(at::kLong));
   item.overflow = at::zeros({1}, options.dtype(at::kLong));
 }
@@ -217,14 +215,14 @@ void Gradients::make_parts(Item& item, const LaunchShape& shape) {
   const bool on_host = arguments_.device.is_cpu();
   const auto options = on_host ? at::TensorOptions().dtype(at::kDouble) : options_to_add_in(item);
   const uint64_t adders = adders_in(shape, arguments_.device);
-  const uint64_t bytes = components(leaf_of(item)) * options.dtype().itemsize();
+  const uint64_t bytes = component_count(leaf_of(item).element) * options.dtype().itemsize();
   uint64_t places = adders;
   uint64_t sharing = 0;
   while (!is_deterministic() && sharing < kTslMostSharing && places * bytes > kMostBytesOfParts) {
     ++sharing;
     places = ((adders - 1) >> sharing) + 1;
   }
-  const int64_t sizes[] = {components(leaf_of(item)), static_cast<int64_t>(places)};
+  const int64_t sizes[] = {component_count(leaf_of(item).element), static_cast<int64_t>(places)};
   item.parts = on_host || sharing > 0 ? at::zeros(sizes, options) : at::empty(sizes, options);
   const auto address = reinterpret_cast<uintptr_t>(item.parts.mutable_data_ptr());
   TORCH_INTERNAL_ASSERT((address & kTslMostSharing) == 0, "new memory is aligned");
@@ -272,8 +270,8 @@ at::Tensor Gradients::reduced(const Item& item) const {
   if (leaf.accumulation == Accumulation::Replicated) return item.memory.sum(0);
   check_overflow(item);
   if (item.memory.numel() == 0) return item.memory;
-  const bool is_scalar = components(leaf) == 1;
-  at::Tensor flat = is_scalar ? item.memory.view(-1) : item.memory.view({-1, components(leaf)});
+  const bool is_scalar = component_count(leaf.element) == 1;
+  at::Tensor flat = is_scalar ? item.memory.view(-1) : item.memory.view({-1, component_count(leaf.element)});
   flat.index_add_(0, item.indices.view(-1), is_scalar ? item.values.view(-1) : item.values.flatten(0, 1));
   return item.memory;
 }

@@ -54,8 +54,8 @@ struct GradientUse {
   bool added = false;  // it is added to atomically
 };
 
-// Where a strided view's bit is.
-constexpr uint64_t strided_bit(int view) { return uint64_t{1} << (view < 63 ? view : 63); }
+// A view's bit in the masks of KernelKey.
+constexpr uint64_t view_bit(int view) { return uint64_t{1} << (view < 63 ? view : 63); }
 
 // What the last launch was like, for those who look.
 struct LastLaunch {

@@ -150,9 +150,9 @@ void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool writ
   }
   if (op_.shapes.has_static_rank(leaf)) {
     if (!visible->dense)
-      strided_ |= strided_bit(view);
+      strided_ |= view_bit(view);
     else if (view < 63)
-      strided_ &= ~strided_bit(view);
+      strided_ &= ~view_bit(view);
   }
   bytes_[view] = std::min(tensor.nbytes(), tensor.storage().nbytes());
   write(op_.layout.view_offset(view), &visible->view, sizeof(TslView));
@@ -233,7 +233,7 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const LaunchShape* launch) 
   KernelKey key{kind_, strided_, views_are_independent(), arguments_.device, arguments_.types};
   for (size_t i = 0; i < arguments_.mask.size(); ++i) {
     const Leaf& leaf = op_.function.leaves[op_.differentiable[i]];
-    if (!arguments_.mask[i] && leaf.diff_view >= 0 && leaf.diff_view < 63) key.unwanted |= strided_bit(leaf.diff_view);
+    if (!arguments_.mask[i] && leaf.diff_view >= 0 && leaf.diff_view < 63) key.unwanted |= view_bit(leaf.diff_view);
   }
   const uint64_t at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
   if (at_once > 0)

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <numeric>
-#include <optional>
 
 #include "common/error.h"
 #include "op/operator.h"
@@ -45,7 +44,7 @@ std::string view_expression(const Operator& op, const KernelKey& key, int leaf, 
   // Elements are aligned: a tensor that has them otherwise is copied before the launch (see view_packing.h).
   if (!op.shapes.has_static_rank(leaf)) return "tsl::aligned(tsl::present_view(args, " + index + "))";
   std::string maker = "strided_view";
-  if ((key.strided & strided_bit(view)) == 0) {
+  if ((key.strided & view_bit(view)) == 0) {
     maker = "dense_view<" + std::to_string(element_bytes(op.function.leaves[leaf], type)) + ">";
   }
   std::string text = "tsl::aligned(tsl::" + maker + "(args, " + index;
@@ -151,7 +150,7 @@ std::vector<OwnGradient> own_gradients(const Operator& op, const KernelKey& key,
 }  // namespace
 
 bool is_unwanted(const KernelKey& key, const Leaf& leaf) {
-  return leaf.diff_view >= 0 && leaf.diff_view < 63 && (key.unwanted & strided_bit(leaf.diff_view)) != 0;
+  return leaf.diff_view >= 0 && leaf.diff_view < 63 && (key.unwanted & view_bit(leaf.diff_view)) != 0;
 }
 
 int64_t own_numbers_of(const Operator& op, int index) {
@@ -334,14 +333,11 @@ std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const 
 
 bool may_say_too_much(const Operator& op, const Marks& marks) {
   for (const Leaf& leaf : op.function.leaves) {
-    if (shows(marks, "shares ", leaf.diff_view)) return true;
-  }
-  for (const Leaf& leaf : op.function.leaves) {
     if (leaf.kind != LeafKind::View) continue;
     for (const char* word : {"takes ", "adds ", "retypes ", "writes "}) {
       if (shows(marks, word, leaf.primal_view)) return true;
     }
-    for (const char* word : {"reads ", "retypes ", "writes "}) {
+    for (const char* word : {"reads ", "retypes ", "writes ", "shares "}) {
       if (shows(marks, word, leaf.diff_view)) return true;
     }
     if (!leaf.is_output && shows(marks, "reads ", leaf.primal_view)) return true;

@@ -35,7 +35,8 @@ class CompiledKernel:
     """One compiled kernel of an operator.
 
     ``values``: those of tuned variables, in a variant that was chosen.
-    ``virtual_threads``: threads of the launch that a GPU thread runs, along ``axis``. ``registers``: of a GPU thread.
+    ``virtual_threads``: threads of the launch that a GPU thread runs, along ``axis``; ``lanes`` of them follow each
+    other along x and load and store words together. ``registers``: of a GPU thread.
     ``threads`` and ``bytes``: of its last launch, bytes those of its tensors, each element once.
     """
 
@@ -45,6 +46,7 @@ class CompiledKernel:
     device: str
     registers: int
     virtual_threads: int
+    lanes: int
     axis: str
     has_bounds: bool
     meets: bool
@@ -76,8 +78,14 @@ class CompiledKernel:
             threads = "a virtual thread each, since the launch is small"
         else:
             bounds = "bounds known in full tiles" if self.has_bounds else "bounds not known"
-            threads = f"{self.virtual_threads} virtual threads along {self.axis}, {bounds}"
+            threads = f"{self.virtual_threads} virtual threads, {self._along()}, {bounds}"
         return f"{threads}; {self.registers} registers"
+
+    def _along(self) -> str:
+        groups = self.virtual_threads // self.lanes
+        lanes = f"{self.lanes} together along x in words" if self.lanes > 1 else ""
+        along = f"{groups} along {self.axis}" if groups > 1 else ""
+        return " and ".join(filter(None, [lanes, along]))
 
 
 class Explanation(tuple[CompiledKernel, ...]):

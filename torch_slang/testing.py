@@ -159,11 +159,11 @@ class _Checker:
             if reference is not None:
                 what = f"differs from the reference with every dimension of size {size} empty"
                 actual, wanted = self._outcome(self.op, emptied), self._outcome(reference, emptied)
-                # Some of torch's own backwards give no gradient in the place of one without elements.
+                # Some of torch's own backwards give no gradient in the place of zeros, or of one without elements.
                 if len(actual) == len(wanted):
                     pairs = zip(actual, wanted, strict=True)
                     wanted = [
-                        one if other is None and one is not None and not one.numel() else other for one, other in pairs
+                        one if other is None and one is not None and not one.any() else other for one, other in pairs
                     ]
                 self._same(what, actual, wanted)
 

@@ -5,8 +5,10 @@
 #include <c10/core/Device.h>
 #include <c10/util/FunctionRef.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -57,26 +59,42 @@ struct MapLoop {
 constexpr uint32_t kMapThreads = 256;   // of a block of a map loop on a GPU
 constexpr uint32_t kMapElements = 4096;  // of a block of a map loop on the host
 
-// A gradient view whose elements the threads of a launch share out: Note [own elements] in prelude/own.h.
-struct OwnGradient {
-  struct Dim {
-    int axis = -1;  // of the launch, or
-    int64_t size = 0;  // how many elements of this dimension each thread has
+// What a thread of the launch has of a dimension of a view.
+struct ShareDim {
+  int axis = -1;  // the launch's axis along which threads share it out, or
+  int64_t size = 0;  // how many elements of this dimension each thread has
+};
+
+// A view of which threads have elements, and how a thread keeps them in registers.
+struct ThreadView {
+  enum class Kept : char {
+    Result,  // a gradient that it adds up: Note [own elements] in prelude/own.h
+    Given,   // an output's gradient, which is only read
+    Input,
+    Output  // in words alone
   };
   int view = 0;
   ElementType type = ElementType::Float32;  // of the numbers in an element
   int64_t components = 1;
-  bool is_given = false;  // an output's gradient, which is only read
-  std::vector<Dim> dims;
+  std::vector<ShareDim> dims;
+  Kept kept = Kept::Input;
+  bool in_words = false;  // Note [words] in prelude/words.h
+  bool serves_neighbours = false;  // of an input in words: also to the other threads of the word
 };
 
-// How many blocks of the launch a hardware block of a GPU runs, and along which axis: Note [virtual threads] in
-// prelude/device_loop.h.
+// How many threads of the launch a thread of a GPU runs, and along which axis: Note [virtual threads] in
+// prelude/device_loop.h. `lanes` of them follow each other along x; where that is more than one, all launches have `block`.
 struct VirtualThreads {
   int count = 1;
   int axis = 0;
+  int lanes = 1;
+  uint32_t block[3] = {0, 0, 0};
 
-  bool operator==(const VirtualThreads& other) const { return count == other.count && axis == other.axis; }
+  int groups() const { return count / lanes; }
+  bool operator==(const VirtualThreads& other) const {
+    return count == other.count && axis == other.axis && lanes == other.lanes &&
+           std::equal(std::begin(block), std::end(block), std::begin(other.block));
+  }
 };
 
 // Everything that decides a compiled kernel, apart from the device. Its hash is the key in the disk cache.
@@ -90,7 +108,7 @@ struct KernelSource {
   std::string make_view;          // body of `TensorView tsl_make_view(const TslArgs& args, int k)`, see prelude/
   // C++ expressions over `args`: how many threads there are along x, y and z by the launch's total; empty if not known.
   std::vector<std::string> thread_bounds;
-  std::vector<OwnGradient> own;
+  std::vector<ThreadView> thread_views;
   VirtualThreads threads;
   bool independent_views =
       false;  // no two views overlap and none that is written overlaps itself: no-alias promises hold
@@ -116,6 +134,7 @@ class Kernel {
   // Facts that the compiled code shows, each a short word such as "reads 3" (it reads view 3): see Note [marks].
   virtual const std::set<std::string>& marks() const = 0;
   virtual int registers() const { return 0; }  // of a GPU thread
+  virtual int local_bytes() const { return 0; }  // of a GPU thread's memory: what registers did not hold
   // A good number of threads a block for a one-dimensional launch when the user gives none.
   virtual uint32_t preferred_block() const = 0;
   // How many blocks of kMapThreads threads the device runs at once; a map loop with sums gains nothing by more.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "backend/own_text.h"
+#include "backend/thread_text.h"
 
 namespace torch_slang {
 namespace {

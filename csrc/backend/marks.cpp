@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kPrefix = "tsl-mark:";
 constexpr std::string_view kControl = "control";
 constexpr std::string_view kPlace = " at ";
-constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds", "retypes", "shares"};
+constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds", "retypes", "shares", "far"};
 
 // "reads 3", "shares 3 at 0:17" and "control" are well formed; the text of an asm template in debug information is not.
 bool is_well_formed(std::string_view mark) {

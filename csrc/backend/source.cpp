@@ -6,7 +6,7 @@
 #include <set>
 
 #include "backend/map_text.h"
-#include "backend/own_text.h"
+#include "backend/thread_text.h"
 #include "prelude/abi.h"
 #include "prelude/text.h"
 
@@ -102,7 +102,8 @@ std::string definitions(const KernelSource& source) {
          define("TSL_GRADIENT_SCALARS", static_cast<int>(source.gradient_scalars)) +
          define("TSL_INDEPENDENT", source.independent_views) + define("TSL_CHECKS", static_cast<int>(source.checks)) +
          define("TSL_BARRIERS", source.text.barriers) + define("TSL_FAST_MATH", source.fast_math) +
-         define("TSL_WAVES", source.text.waves) + define("TSL_TANGENTS", source.text.direction == Direction::Jvp) +
+         define("TSL_LANES", source.threads.lanes) + define("TSL_WAVES", source.text.waves) +
+         define("TSL_TANGENTS", source.text.direction == Direction::Jvp) +
          define("TSL_VALUE_SUMS", source.text.body.find("tsl_gradient<") != std::string::npos);
 }
 
@@ -126,7 +127,7 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   text += source.text.file_scope;
   text += "\n" + line_directive(1, "views");
   text += "TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k) {\n" + source.make_view + "\n}\n";
-  text += own_text(source.own);
+  text += thread_text(source.thread_views, source.threads);
   text += "#undef __device__\n#define __device__ TSL_EMITTED\nstruct Kernel : tsl::KernelBase<Own> {\n";
   if (source.map) text += map_members(*source.map);
   text += source.text.body;

@@ -15,9 +15,10 @@ Marks marks_with_places(const Operator& op, const KernelKey& key, const LoadedKe
   KnownUse known;
   known.unused = loaded.unused;
   known.scratch_outputs = loaded.scratch_outputs;
-  KernelSource source = specialize(op, key, known, op.options);
+  KernelKey alone = key;
+  alone.threads = {};
+  KernelSource source = specialize(op, alone, known, op.options);
   source.checks = Checks::None;
-  source.threads = {};
   source.locate = true;
   text = source.text;
   return backend_for(key.device.type()).load(source, key.device)->marks();
@@ -74,8 +75,9 @@ KernelFacts kernel_facts(const Operator& op, const KernelKey& key, const LoadedK
   if (op.is_mapped()) return facts;
   const KernelSource source = specialize(op, key, {}, op.options);
   facts.meets = source.text.waves || source.text.barriers;
-  facts.virtual_threads = source.threads.count;
-  facts.axis = source.threads.axis;
+  facts.virtual_threads = loaded.threads.count;
+  facts.axis = loaded.threads.axis;
+  facts.lanes = loaded.threads.lanes;
   facts.has_bounds = !source.thread_bounds.empty();
   for (const Leaf& leaf : op.function.leaves) {
     if (leaf.kind != LeafKind::View) continue;

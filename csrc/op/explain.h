@@ -28,6 +28,7 @@ struct KernelFacts {
   int registers = 0;  // 0 on the host
   int virtual_threads = 1;
   int axis = 0;
+  int lanes = 1;  // of them load and store words together
   bool has_bounds = false;  // the launch's bounds are told to the compiler
   bool meets = false;  // barriers or wave operations
   bool independent = true;  // no-alias promises hold

@@ -8,8 +8,9 @@
 
 namespace torch_slang {
 
-// The cubin of this kind of call for "sm_90", say. `types` by type parameter.
+// The cubin of this kind of call for "sm_90", say. `types` by type parameter; `groups` of virtual threads along x, of `lanes`
+// in words each.
 std::string cubin_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense,
-                      const std::string& architecture);
+                      const std::string& architecture, int groups = 1, int lanes = 1);
 
 }  // namespace torch_slang

@@ -164,6 +164,7 @@ KernelTable::Compiled KernelTable::compile(const Operator& op, const KernelKey& 
   Backend& backend = backend_for(key.device.type());
   KernelSource source = specialize(op, key, known, options_);
   Compiled compiled;
+  compiled.threads = source.threads;
   compiled.kernel = compiled.facts = backend.load(source, key.device);
   if (source.checks == Checks::All ||
       (source.checks != Checks::None && may_say_too_much(op, compiled.kernel->marks()))) {
@@ -190,6 +191,7 @@ std::shared_ptr<const LoadedKernel> KernelTable::load_narrowed(const Operator& o
   const auto general = get(op, all);
   KnownUse known{general->scratch_outputs, general->unused, general->own};
   known.shared.flip();
+  known.far = general->far;
   auto loaded = std::make_shared<LoadedKernel>();
   loaded->scratch_outputs = general->scratch_outputs;
   loaded->unused = general->unused;
@@ -198,18 +200,34 @@ std::shared_ptr<const LoadedKernel> KernelTable::load_narrowed(const Operator& o
   for (size_t i = 0; i < loaded->gradients.size(); ++i) {
     if (is_unwanted(key, op.function.leaves[i])) loaded->gradients[i] = {};
   }
-  loaded->kernel = backend_for(key.device.type()).load(specialize(op, key, known, options_), key.device);
+  const KernelSource source = specialize(op, key, known, options_);
+  loaded->threads = source.threads;
+  loaded->kernel = backend_for(key.device.type()).load(source, key.device);
   return loaded;
 }
 
 std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) {
+  const bool is_narrowed = key.kind == OpKind::Backward && key.unwanted != 0 && !op.is_mapped();
+  const KnownUse known = is_narrowed || op.is_mapped() ? KnownUse() : known_before(key);
+  const auto load_as = [&](const KernelKey& as) {
+    return is_narrowed ? load_narrowed(op, as) : load_general(op, as, known);
+  };
+  auto loaded = load_as(key);
+  if (loaded->threads.lanes == 1 || loaded->kernel->local_bytes() == 0) return loaded;
+  // Words that registers do not hold are worse than none.
+  KernelKey without = key;
+  without.threads.lanes = 1;
+  std::fill(std::begin(without.threads.block), std::end(without.threads.block), 0);
+  return load_as(without);
+}
+
+std::shared_ptr<const LoadedKernel> KernelTable::load_general(const Operator& op, const KernelKey& key,
+                                                              KnownUse known) {
   if (op.is_mapped()) {
     auto loaded = std::make_shared<LoadedKernel>();
     loaded->kernel = compile(op, key, {}).kernel;
     return loaded;
   }
-  if (key.kind == OpKind::Backward && key.unwanted != 0) return load_narrowed(op, key);
-  KnownUse known = known_before(key);
   Compiled compiled = compile(op, key, known);
   check_written_views(op, key, compiled.facts->marks());
   while (learn(op, key, compiled.facts->marks(), known)) compiled = compile(op, key, known);
@@ -217,6 +235,8 @@ std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const 
   loaded->gradients = gradient_uses(op, key, compiled.facts->marks());
   loaded->scratch_outputs = known.scratch_outputs;
   loaded->own = own_leaves(op, key, known);
+  loaded->far = known.far;
+  loaded->threads = compiled.threads;
   loaded->unused = known.unused.empty() ? unused_inputs(op, key, compiled.facts->marks()) : known.unused;
   loaded->kernel = compiled.kernel;
   return loaded;

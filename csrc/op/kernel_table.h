@@ -65,6 +65,7 @@ struct LastLaunch {
 
 struct LoadedKernel {
   std::shared_ptr<const Kernel> kernel;
+  VirtualThreads threads;  // that it was compiled with
   mutable LastLaunch last;
   std::vector<GradientUse> gradients;  // by leaf
   std::vector<int> scratch_outputs;  // Backward: outputs whose values the kernel reads back, so they need memory
@@ -72,6 +73,7 @@ struct LoadedKernel {
   // Backward, by leaf: threads touch nothing but their own elements of the gradient, so it is stored whole, and an
   // output's is only read.
   std::vector<bool> own;
+  std::vector<bool> far;  // by leaf: words serve no neighbours (Note [words])
 };
 
 // While it lives, kernels that this thread compiles for a forward have their backward compiled at the same time.
@@ -129,9 +131,11 @@ class KernelTable {
   struct Compiled {
     std::shared_ptr<const Kernel> kernel;
     std::shared_ptr<const Kernel> facts;  // whose marks count
+    VirtualThreads threads;
   };
   Compiled compile(const Operator& op, const KernelKey& key, const KnownUse& known) const;
   std::shared_ptr<const LoadedKernel> load(const Operator& op, const KernelKey& key);
+  std::shared_ptr<const LoadedKernel> load_general(const Operator& op, const KernelKey& key, KnownUse known);
   std::shared_ptr<const LoadedKernel> load_narrowed(const Operator& op, const KernelKey& key);
   KnownUse known_before(const KernelKey& key);
 

@@ -153,9 +153,20 @@ void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool writ
       strided_ |= view_bit(view);
     else if (view < 63)
       strided_ &= ~view_bit(view);
+    if (visible->dense && op_.shares[leaf].run > 0)
+      fits_words_ = fits_words_ && has_word_addresses(visible->view, leaf);
   }
   bytes_[view] = std::min(tensor.nbytes(), tensor.storage().nbytes());
   write(op_.layout.view_offset(view), &visible->view, sizeof(TslView));
+}
+
+// Whether each row along x begins at a multiple of a word's bytes.
+bool Launcher::has_word_addresses(const TslView& view, int leaf) const {
+  constexpr int64_t kWordBytes = 16;
+  bool fits = reinterpret_cast<uintptr_t>(view.data) % kWordBytes == 0;
+  for (size_t d = 0; op_.shares[leaf].dims[d].axis != 0; ++d)
+    fits = fits && (view.sizes[d] <= 1 || view.strides[d] % kWordBytes == 0);
+  return fits;
 }
 
 // Kernels may ask the size of a view that has no memory.
@@ -236,9 +247,12 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const LaunchShape* launch) 
     if (!arguments_.mask[i] && leaf.diff_view >= 0 && leaf.diff_view < 63) key.unwanted |= view_bit(leaf.diff_view);
   }
   const uint64_t at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
-  if (at_once > 0)
+  if (at_once > 0) {
+    const bool may_have_words = fits_words_ && key.independent;
     key.threads = virtual_threads(launch != nullptr ? *launch : shape(kPreferredBlock), at_once,
-                                  own_bytes(op_, kind_, arguments_.types));
+                                  own_bytes(op_, kind_, arguments_.types),
+                                  may_have_words ? lanes_of_words(op_, kind_, arguments_.types) : 1);
+  }
   loaded_ = op_.kernels.get(op_, key);
   return loaded_;
 }

@@ -45,6 +45,7 @@ class Launcher {
   void write_component(int slot, ElementType type, const c10::IValue& value, const Leaf& leaf);
   void write_value_tensor(const Leaf& leaf, const at::Tensor& tensor);
   void write_view(int view, int leaf, const at::Tensor& tensor, bool written);
+  bool has_word_addresses(const TslView& view, int leaf) const;
   at::Tensor packed_copy(const at::Tensor& given) const;
   void write_absent_sizes(int view, int leaf);
   ViewCut cut_of(int leaf) const;
@@ -62,6 +63,7 @@ class Launcher {
   c10::SmallVector<uint64_t, 16> bytes_;  // of each view
   std::shared_ptr<const LoadedKernel> known_backward_;  // what an earlier backward of these types has shown
   uint64_t strided_ = 0;  // as in KernelKey
+  bool fits_words_ = true;  // views that could be moved in words lie so that they can
   c10::SmallVector<char, 1024> block_;
   c10::SmallVector<at::Tensor, 4> kept_;  // copies that the block points into
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 2> copied_;  // (caller's tensor, copy that the kernel writes)

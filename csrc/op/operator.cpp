@@ -50,7 +50,7 @@ Operator::Operator(std::string ns_, Function function_, const std::vector<std::p
   for (size_t i = 0; i < function.leaves.size(); ++i) {
     const Leaf& leaf = function.leaves[i];
     const int index = static_cast<int>(i);
-    own_numbers.push_back(own_numbers_of(*this, index));
+    shares.push_back(leaf.kind == LeafKind::View && !is_mapped() ? thread_share(*this, index) : ThreadShare());
     if (leaf.is_output) outputs.push_back(index);
     if (!leaf.differentiable) continue;
     (leaf.is_output ? grad_outputs : differentiable).push_back(index);

@@ -14,6 +14,7 @@
 #include "op/layout.h"
 #include "op/shape_plan.h"
 #include "op/text_source.h"
+#include "op/thread_share.h"
 #include "program/program.h"
 
 namespace torch_slang {
@@ -65,7 +66,7 @@ struct Operator : std::enable_shared_from_this<Operator> {
   std::vector<int> outputs;  // leaves
   std::vector<int> differentiable;  // leaves that get a gradient, in order
   std::vector<int> grad_outputs;  // outputs that have one
-  std::vector<int64_t> own_numbers;  // by leaf: how many numbers of it a thread is likely to read
+  std::vector<ThreadShare> shares;  // by leaf; of views alone
   std::unique_ptr<const OpSignature> signatures[kOpKinds];  // null: this kind does not exist for this kernel
   const KernelOptions options;
   const std::shared_ptr<TextSource> texts;

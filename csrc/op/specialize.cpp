@@ -96,86 +96,46 @@ std::string make_view_body(const Operator& op, const KernelKey& key, const Known
   return body + "  default: return tsl::present_view(args, k);\n}";
 }
 
-struct OwnDims {
-  std::vector<OwnGradient::Dim> dims;
-  std::string refusal;  // not empty: why there are none
-};
-
-// Where each dimension of a view comes from, if its elements are shared out among the threads of the launch: each axis of
-// the launch is one of its dimensions (of several that fit, the inner one for x), and the others are small constants.
-OwnDims own_dims(const Operator& op, int leaf) {
-  constexpr int64_t kMostNumbers = 32;  // in registers
-  if (!op.shapes.has_static_rank(leaf)) return {{}, "it has no Shape"};
-  std::vector<Expression> launch = op.shapes.launch_dims();
-  if (launch.empty()) return {{}, "the launch is not along dimensions"};
-  const auto is_one = [](const Expression& e) { return e.kind == Expression::Kind::Constant && e.constant == 1; };
-  while (launch.size() > 1 && is_one(launch.back())) launch.pop_back();
-  const std::vector<Expression> dims = op.shapes.visible_dims(leaf);
-  std::vector<OwnGradient::Dim> own(dims.size());
-  for (size_t axis = 0; axis < launch.size(); ++axis) {
-    size_t i = dims.size();
-    while (i > 0 && !(own[i - 1].axis < 0 && dims[i - 1] == launch[axis])) --i;
-    if (i == 0) return {{}, c10::str("threads along ", "xyz"[axis], " share its elements")};
-    own[i - 1].axis = static_cast<int>(axis);
-  }
-  const auto& block = op.function.block_size;
-  for (size_t axis = launch.size(); axis < block.size(); ++axis) {
-    if (block[axis] != 1)
-      return {{}, c10::str("the block has several threads along ", "xyz"[axis], ", the launch one")};
-  }
-  int64_t numbers = component_count(op.function.leaves[leaf].element);
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (own[i].axis >= 0) continue;
-    const bool is_constant = dims[i].kind == Expression::Kind::Constant && dims[i].constant >= 1;
-    own[i].size = is_constant ? dims[i].constant : kMostNumbers + 1;
-    numbers *= std::min(own[i].size, kMostNumbers + 1);
-  }
-  if (numbers > kMostNumbers) {
-    return {{}, c10::str("each thread has more of it than registers hold (", kMostNumbers, " numbers)")};
-  }
-  return {own, ""};
-}
-
-std::vector<OwnGradient> own_gradients(const Operator& op, const KernelKey& key, const std::vector<bool>& own) {
-  std::vector<OwnGradient> gradients;
+// The views of which a thread keeps elements in registers.
+std::vector<ThreadView> thread_views(const Operator& op, const KernelKey& key, const KnownUse& known,
+                                     const KernelSource& source) {
+  const std::vector<bool> own = own_leaves(op, key, known);
+  const bool has_words = source.threads.lanes > 1;
+  const bool stores_by_address = source.text.body.find("data_ptr") != std::string::npos;
+  const auto is_dense = [&](int view) { return (key.strided & view_bit(view)) == 0; };
+  std::vector<ThreadView> views;
   for (size_t i = 0; i < own.size(); ++i) {
-    if (!own[i]) continue;
     const Leaf& leaf = op.function.leaves[i];
-    gradients.push_back({leaf.diff_view, element_type(leaf.element, key.types), component_count(leaf.element),
-                         leaf.is_output, own_dims(op, static_cast<int>(i)).dims});
+    const ThreadShare& share = op.shares[i];
+    ThreadView view;
+    view.type = element_type(leaf.element, key.types);
+    view.components = component_count(leaf.element);
+    view.dims = share.dims;
+    if (own[i]) {
+      view.view = leaf.diff_view;
+      view.kept = leaf.is_output ? ThreadView::Kept::Given : ThreadView::Kept::Result;
+      view.in_words = has_words && share.run > 0 && is_dense(leaf.diff_view);
+      views.push_back(view);
+    }
+    if (!has_words || share.run == 0 || !is_dense(leaf.primal_view)) continue;
+    const bool is_far = !known.far.empty() && known.far[i];
+    const bool is_single = share.numbers == view.components;
+    if (is_far && !is_single) continue;
+    if (leaf.is_output && (key.kind == OpKind::Backward || stores_by_address || !share.refusal.empty())) continue;
+    if (!leaf.is_output && (!key.independent || (!known.unused.empty() && known.unused[i]))) continue;
+    view.view = leaf.primal_view;
+    view.kept = leaf.is_output ? ThreadView::Kept::Output : ThreadView::Kept::Input;
+    view.in_words = true;
+    view.serves_neighbours = is_single && !is_far;
+    views.push_back(view);
   }
-  return gradients;
+  return views;
 }
 
 }  // namespace
 
 bool is_unwanted(const KernelKey& key, const Leaf& leaf) {
   return leaf.diff_view >= 0 && leaf.diff_view < 63 && (key.unwanted & view_bit(leaf.diff_view)) != 0;
-}
-
-int64_t own_numbers_of(const Operator& op, int index) {
-  const Leaf& leaf = op.function.leaves[index];
-  if (leaf.kind != LeafKind::View || op.is_mapped()) return 0;
-  int64_t numbers = component_count(leaf.element);
-  for (const OwnGradient::Dim& dim : own_dims(op, index).dims) {
-    if (dim.axis < 0) numbers *= dim.size;
-  }
-  return numbers;
-}
-
-int64_t own_bytes(const Operator& op, OpKind kind, const std::vector<ElementType>& types) {
-  int64_t bytes = 0;
-  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
-    const Leaf& leaf = op.function.leaves[i];
-    if (leaf.is_output && (kind != OpKind::Backward || leaf.diff_view < 0)) continue;
-    if (op.own_numbers[i] > 0) bytes += op.own_numbers[i] * size_of(element_type(leaf.element, types));
-  }
-  return bytes;
-}
-
-std::string why_not_own(const Operator& op, int leaf) {
-  if (op.function.leaves[leaf].accumulation == Accumulation::Custom) return "its wrapper is the user's";
-  return own_dims(op, leaf).refusal;
 }
 
 std::vector<bool> own_leaves(const Operator& op, const KernelKey& key, const KnownUse& known) {
@@ -186,7 +146,7 @@ std::vector<bool> own_leaves(const Operator& op, const KernelKey& key, const Kno
     const Leaf& leaf = op.function.leaves[i];
     if (leaf.kind != LeafKind::View || leaf.diff_view < 0 || leaf.accumulation == Accumulation::Custom) continue;
     if (is_unwanted(key, leaf) || (!known.shared.empty() && known.shared[i])) continue;
-    own[i] = own_dims(op, static_cast<int>(i)).refusal.empty();
+    own[i] = op.shares[i].refusal.empty();
   }
   return own;
 }
@@ -232,19 +192,22 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
   if (source.text.body.size() <= kMostTextTwice) {
     for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
   }
-  source.own = own_gradients(op, key, own);
   if (!source.text.waves && !source.text.barriers) source.threads = key.threads;
   while (source.threads.count > 1 && source.threads.count * source.text.body.size() > kMostText) {
     source.threads.count /= 2;
   }
+  source.checks = options.checks(key.device);
+  const bool may_have_words = source.checks == Checks::None && !source.thread_bounds.empty();
+  source.threads.lanes = may_have_words ? std::min(source.threads.lanes, source.threads.count) : 1;
   if (!is_launch(key.kind)) {  // a launch op's block is the caller's
     const auto& block = op.function.block_size;
     for (size_t i = 0; i < 3 && !block.empty(); ++i)
       source.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : 1;
   }
+  if (source.threads.lanes > 1) std::copy_n(source.threads.block, 3, source.block);
   source.independent_views = key.independent;
   source.fast_math = options.fast_math;
-  source.checks = options.checks(key.device);
+  source.thread_views = thread_views(op, key, known, source);
   // What a debug check asks of a whole wave, the host can only answer where lanes meet.
   if (source.checks == Checks::All && source.text.body.find("tsl_accumulate_fixed") != std::string::npos) {
     source.text.waves = true;
@@ -280,14 +243,21 @@ void check_stored_values(const Operator& op, const KernelKey& key, const std::ve
 }  // namespace
 
 bool learn(const Operator& op, const KernelKey& key, const Marks& marks, KnownUse& known) {
-  if (key.kind != OpKind::Backward) return false;
   bool more = false;
+  known.far.resize(op.function.leaves.size(), false);
+  for (size_t i = 0; i < known.far.size(); ++i) {
+    if (known.far[i] || !shows(marks, "far ", op.function.leaves[i].primal_view)) continue;
+    known.far[i] = more = true;
+  }
+  if (key.kind != OpKind::Backward) return more;
   if (known.scratch_outputs.empty()) {  // later they have memory, and nothing is seen
     for (const int leaf : op.outputs) {
       if (shows(marks, "reads ", op.function.leaves[leaf].primal_view)) known.scratch_outputs.push_back(leaf);
     }
-    more = !known.scratch_outputs.empty();
-    if (more) check_stored_values(op, key, known.scratch_outputs);
+    if (!known.scratch_outputs.empty()) {
+      more = true;
+      check_stored_values(op, key, known.scratch_outputs);
+    }
   }
   const std::vector<bool> own = own_leaves(op, key, known);
   known.shared.resize(own.size(), false);

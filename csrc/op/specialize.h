@@ -20,19 +20,14 @@ struct KnownUse {
   std::vector<bool> unused;
   // By leaf, or empty: threads were seen to touch elements of this gradient that are not their own.
   std::vector<bool> shared;
+  // By leaf, or empty: threads were seen to ask words for elements that only running tells (Note [words]).
+  std::vector<bool> far;
 };
 
 KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse& known, const KernelOptions& options);
 
 // Whether nobody asked for this gradient.
 bool is_unwanted(const KernelKey& key, const Leaf& leaf);
-
-// Bytes that a thread is likely to read: of each view that is read its own elements, or one. And the numbers of one view.
-int64_t own_numbers_of(const Operator& op, int leaf);
-int64_t own_bytes(const Operator& op, OpKind kind, const std::vector<ElementType>& types);
-
-// Why threads have no elements of this view to themselves; empty if they may.
-std::string why_not_own(const Operator& op, int leaf);
 
 // Adds what a kernel compiled with `known` shows beyond it: then it must be compiled again. False if there is nothing. Throws
 // CompileError for what cannot be right.

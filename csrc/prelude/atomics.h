@@ -10,6 +10,8 @@ namespace tsl {
 
 template <int kBytes> struct WordOf;
 #if TSL_CUDA
+template <> struct WordOf<16> { using type = uint4; };
+template <> struct WordOf<1> { using type = uchar; };
 template <> struct WordOf<2> { using type = ushort; };
 template <> struct WordOf<4> { using type = uint; };
 template <> struct WordOf<8> { using type = ulonglong; };

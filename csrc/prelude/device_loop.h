@@ -2,11 +2,12 @@
 //
 // Note [virtual threads]
 //   A kernel that handles one element a thread has one load in flight, which is too little to keep the memory busy. So a
-//   hardware block stands for `kCount` blocks of the launch that follow each other along one axis, and its threads run
-//   those blocks' threads, each with an object of its own: threadIdx, blockIdx, blockDim and gridDim are what the user
-//   launched. Where the whole tile lies below the launch's bounds that is told to the compiler: the kernel's guard folds,
-//   and the loads of all its threads stand together in straight-line code. What is told is true whatever the kernel does.
-//   Threads that meet (barriers, wave operations) have one object each: kCount is 1 there.
+//   hardware block stands for a tile of blocks of the launch, and its threads run those blocks' threads, each with an object
+//   of its own: threadIdx, blockIdx, blockDim and gridDim are what the user launched. The tile is `kGroups` blocks long along one
+//   axis, and TSL_LANES times as long along x: there a thread runs threads that follow each other (Note [words]).
+//   Where the whole tile lies below the launch's bounds that is told to the compiler: the kernel's guard folds, and the loads of
+//   all its threads stand together in straight-line code. What is told is true whatever the kernel does.
+//   Threads that meet (barriers, wave operations) have one object each: a tile is one block there.
 #pragma once
 
 #include "prelude/block_size.h"
@@ -15,48 +16,123 @@
 
 namespace tsl {
 
-// `bounds`: how many threads there are along each axis by the launch's total, where kIsBounded.
-template <class Kernel, void (Kernel::*kEntry)(), int kCount, int kAxis, bool kIsBounded>
-TSL_INLINE void run_tile(const TslArgs& args, uint3 bounds) {
+// The blocks of the launch that a hardware block runs. `bounds`: how many threads there are along each axis.
+template <int kGroups, int kAxis>
+struct Tile {
+  static constexpr uint3 kBlocks{(kAxis == 0 ? kGroups : 1) * TSL_LANES, kAxis == 1 ? kGroups : 1, kAxis == 2 ? kGroups : 1};
+
+  uint3 first, block, grid;
+
+  TSL_INLINE Tile(const TslArgs& args)
+      : first{blockIdx.x * kBlocks.x, blockIdx.y * kBlocks.y, blockIdx.z * kBlocks.z},
+        block(block_size(args)),
+        grid(grid_size(args)) {}
+
+  // Of its blocks those that the launch has: the last tile of an axis may lack some.
+  TSL_INLINE uint3 there() const {
+    return {min(grid.x - first.x, kBlocks.x), min(grid.y - first.y, kBlocks.y), min(grid.z - first.z, kBlocks.z)};
+  }
+  TSL_INLINE bool is_whole() const {
+    const uint3 blocks = there();
+    return blocks.x == kBlocks.x && blocks.y == kBlocks.y && blocks.z == kBlocks.z;
+  }
+  TSL_INLINE bool is_inside(uint3 bounds) const {
+    return is_below(first.x * block.x, kBlocks.x * block.x, bounds.x) &&
+           is_below(first.y * block.y, kBlocks.y * block.y, bounds.y) &&
+           is_below(first.z * block.z, kBlocks.z * block.z, bounds.z);
+  }
+
+ private:
+  static TSL_INLINE bool is_below(uint begin, uint length, uint bound) { return length <= bound && begin <= bound - length; }
+};
+
+// Of a kernel whose threads have no neighbours in words.
+struct NoWords {
+  template <class Thread> TSL_INLINE void begin(const Thread&) {}
+  template <class Thread> TSL_INLINE void end(const Thread&) const {}
+};
+
+// The threads of a tile inside the bounds. The hardware block's threads stand along x in rows of groups of lanes, TSL_LANES
+// rows in all; each row is a block of the launch.
+template <class Kernel, void (Kernel::*kEntry)(), class Words, int kGroups, int kAxis, bool kIsBounded>
+struct WholeTile {
+  const Tile<kGroups, kAxis>& tile;
+  const TslArgs& args;
+  uint3 bounds;
+
+  TSL_INLINE uint row_length() const { return tile.block.x / TSL_LANES; }
+  TSL_INLINE uint3 thread(uint lane) const {
+    return {threadIdx.x % row_length() * TSL_LANES + lane, threadIdx.y, threadIdx.z};
+  }
+  TSL_INLINE uint3 block(uint group) const {
+    return {tile.first.x + (kAxis == 0 ? group * TSL_LANES : 0u) + (TSL_LANES > 1 ? threadIdx.x / row_length() : 0u),
+            tile.first.y + (kAxis == 1 ? group : 0u), tile.first.z + (kAxis == 2 ? group : 0u)};
+  }
+  TSL_INLINE ThreadBase first_lane(uint group) const { return {thread(0), block(group), tile.block, tile.grid, args}; }
+
+  template <uint kGroup> TSL_INLINE void begin_from(Words* words) const {
+    if constexpr (kGroup < kGroups) {
+      words[kGroup].begin(first_lane(kGroup));
+      begin_from<kGroup + 1>(words);
+    }
+  }
+  template <uint kNumber> TSL_INLINE void run_from(Words* words, ValueSums& sums) const {
+    if constexpr (kNumber < kGroups * TSL_LANES) {
+      constexpr uint kGroup = kNumber / TSL_LANES, kLane = kNumber % TSL_LANES;
+      sums.is_last = kNumber + 1 == kGroups * TSL_LANES;
+      Kernel kernel{{{thread(kLane), block(kGroup), tile.block, tile.grid, args}, &sums, kNumber}};
+#if TSL_LANES > 1
+      kernel.words = &words[kGroup];
+      kernel.lane = kLane;
+#endif
+      if (kIsBounded) {
+        __builtin_assume(kernel.template coordinate<0>() < bounds.x);
+        __builtin_assume(kernel.template coordinate<1>() < bounds.y);
+        __builtin_assume(kernel.template coordinate<2>() < bounds.z);
+      }
+      run<Kernel, kEntry>(kernel);
+      if (kLane + 1 == TSL_LANES) words[kGroup].end(first_lane(kGroup));
+      run_from<kNumber + 1>(words, sums);
+    }
+  }
+};
+
+// The threads of a tile at the launch's end, block by block.
+template <class Kernel, void (Kernel::*kEntry)(), int kGroups, int kAxis, bool kIsBounded>
+TSL_INLINE void run_part(const Tile<kGroups, kAxis>& tile, const TslArgs& args, uint3 bounds, ValueSums& sums) {
   const uint3 thread{threadIdx.x, threadIdx.y, threadIdx.z};
-  const uint3 block = block_size(args);
+  const uint3 blocks = tile.there();
+  const uint count = blocks.x * blocks.y * blocks.z;
+  uint3 at{0, 0, 0};
+#pragma unroll 1
+  for (uint number = 0; number < count; ++number) {
+    sums.is_last = number + 1 == count;
+    const uint3 block{tile.first.x + at.x, tile.first.y + at.y, tile.first.z + at.z};
+    Kernel kernel{{{thread, block, tile.block, tile.grid, args}, &sums, number}};
+    run_on_either_side<Kernel, kEntry, kIsBounded>(kernel, bounds);
+    if (++at.x < blocks.x) continue;
+    at.x = 0;
+    (kAxis == 2 ? at.z : at.y) += 1;
+  }
+}
+
+// `bounds`: how many threads there are along each axis by the launch's total, where kIsBounded.
+template <class Kernel, void (Kernel::*kEntry)(), class Words, int kGroups, int kAxis, bool kIsBounded>
+TSL_INLINE void run_tile(const TslArgs& args, uint3 bounds) {
   ValueSums sums;
-  if constexpr (kCount == 1) {
-    Kernel kernel{{{thread, uint3{blockIdx.x, blockIdx.y, blockIdx.z}, block, uint3{gridDim.x, gridDim.y, gridDim.z}, args}, &sums, 0u}};
+  if constexpr (kGroups * TSL_LANES == 1) {
+    const uint3 thread{threadIdx.x, threadIdx.y, threadIdx.z}, block{blockIdx.x, blockIdx.y, blockIdx.z};
+    Kernel kernel{{{thread, block, block_size(args), uint3{gridDim.x, gridDim.y, gridDim.z}, args}, &sums, 0u}};
     run_on_either_side<Kernel, kEntry, kIsBounded>(kernel, bounds);
   } else {
-    const uint3 grid = grid_size(args);
-    const uint3 first{blockIdx.x * (kAxis == 0 ? kCount : 1), blockIdx.y * (kAxis == 1 ? kCount : 1),
-                      blockIdx.z * (kAxis == 2 ? kCount : 1)};
-    const uint first_block = kAxis == 0 ? first.x : kAxis == 1 ? first.y : first.z;
-    const uint blocks = kAxis == 0 ? grid.x : kAxis == 1 ? grid.y : grid.z;
-    const uint3 tile{block.x * (kAxis == 0 ? kCount : 1), block.y * (kAxis == 1 ? kCount : 1), block.z * (kAxis == 2 ? kCount : 1)};
-    const auto is_below = [](uint begin, uint length, uint bound) TSL_INLINE_LAMBDA { return length <= bound && begin <= bound - length; };
-    const auto block_at = [&](uint u) TSL_INLINE_LAMBDA {
-      return uint3{first.x + (kAxis == 0 ? u : 0u), first.y + (kAxis == 1 ? u : 0u), first.z + (kAxis == 2 ? u : 0u)};
-    };
-    const bool is_inside = is_below(first.x * block.x, tile.x, bounds.x) && is_below(first.y * block.y, tile.y, bounds.y) &&
-                           is_below(first.z * block.z, tile.z, bounds.z);
-    if (blocks - first_block >= kCount && (!kIsBounded || is_inside)) {
-#pragma unroll
-      for (uint u = 0; u < kCount; ++u) {
-        sums.is_last = u + 1 == kCount;
-        Kernel kernel{{{thread, block_at(u), block, grid, args}, &sums, u}};
-        if (kIsBounded) {
-          __builtin_assume(kernel.template coordinate<0>() < bounds.x);
-          __builtin_assume(kernel.template coordinate<1>() < bounds.y);
-          __builtin_assume(kernel.template coordinate<2>() < bounds.z);
-        }
-        run<Kernel, kEntry>(kernel);
-      }
+    const Tile<kGroups, kAxis> tile(args);
+    if (tile.is_whole() && (!kIsBounded || tile.is_inside(bounds))) {
+      const WholeTile<Kernel, kEntry, Words, kGroups, kAxis, kIsBounded> whole{tile, args, bounds};
+      Words words[kGroups];
+      whole.template begin_from<0>(words);
+      whole.template run_from<0>(words, sums);
     } else {
-      const uint count = blocks - first_block < kCount ? blocks - first_block : kCount;
-#pragma unroll 1
-      for (uint u = 0; u < count; ++u) {
-        sums.is_last = u + 1 == count;
-        Kernel kernel{{{thread, block_at(u), block, grid, args}, &sums, u}};
-        run_on_either_side<Kernel, kEntry, kIsBounded>(kernel, bounds);
-      }
+      run_part<Kernel, kEntry, kGroups, kAxis, kIsBounded>(tile, args, bounds, sums);
     }
   }
 }

@@ -114,13 +114,19 @@ template <class Index> TSL_INLINE bool wanted(const TensorView& gradient, Index 
 // which one of them then adds.
 struct Alone {
   bool adds = true;
+  TSL_INLINE explicit Alone(ulonglong) {}
   TSL_INLINE uint number_among_adders(ulonglong thread) const { return uint(thread); }
   template <class S> TSL_INLINE SumOf<S> sum(S amount) const { return SumOf<S>(amount); }
 };
 #if TSL_CUDA
 struct Together {
-  WarpMask lanes = __activemask();
-  bool adds = _getLaneId() == uint(__ffs(int(lanes)) - 1);
+  WarpMask lanes;
+  bool adds;
+  // `element`: its number in the view. A wave of the launch has one, but threads that run lanes of words (Note [words]) stand
+  // for several waves.
+  TSL_INLINE explicit Together(ulonglong element)
+      : lanes(TSL_LANES > 1 ? __match_any_sync(__activemask(), element) : __activemask()),
+        adds(_getLaneId() == uint(__ffs(int(lanes)) - 1)) {}
   TSL_INLINE uint number_among_adders(ulonglong thread) const { return uint(thread / warpSize); }
   template <class S> TSL_INLINE SumOf<S> sum(S amount) const { return reduce<WaveAdd>(lanes, SumOf<S>(amount)); }
 };

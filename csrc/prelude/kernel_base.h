@@ -4,6 +4,7 @@
 #pragma once
 
 #include "prelude/own.h"
+#include "prelude/words.h"
 #include "prelude/value_sums.h"
 
 TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated for each kernel
@@ -24,6 +25,10 @@ template <class Index> TSL_INLINE bool check_owner(const TensorView& view, Index
 struct ThreadBase {
   uint3 threadIdx, blockIdx, blockDim, gridDim;
   const TslArgs& args;
+#if TSL_LANES > 1
+  TslWords* words = nullptr;  // of the group of lanes that the thread is one of; null: it is on its own
+  uint lane = 0;
+#endif
 #if TSL_CHECKS || TSL_LOCATE
   ulonglong tsl_at;  // the user's statement that runs: TSL_AT(file, line)
 #endif
@@ -39,6 +44,9 @@ struct ThreadBase {
     TensorView view = tsl_make_view(args, k);
 #if TSL_CHECKS
     view.kernel = this;
+#endif
+#if TSL_LANES > 1
+    view.lane = {words, lane, {coordinate<0>(), coordinate<1>(), coordinate<2>()}};
 #endif
     return view;
   }
@@ -105,12 +113,12 @@ struct KernelBase : ThreadBase {
   // Gradients of views: Note [ways] in slang/wrapper.slang. First of all the thread's own elements.
   template <class T, class Index> TSL_INLINE void tsl_accumulate(const TensorView& view, Index index, T amount, int way) {
     if (is_own(view, index, amount, OwnAdd{})) return;
-    if (wanted(view, index)) accumulate(view, index, amount, way, Alone{});
+    if (wanted(view, index)) accumulate<Alone>(view, index, amount, way);
   }
   template <class T, class Index>
   TSL_INLINE void tsl_accumulate_fixed(const TensorView& view, Index index, T amount, int way) {
     note_share(view);
-    if (wanted(view, index) && check_fixed(view, index)) accumulate(view, index, amount, way, Together{});
+    if (wanted(view, index) && check_fixed(view, index)) accumulate<Together>(view, index, amount, way);
   }
   template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int way) {
     if (is_own(view, index, amount, OwnAdd{})) return;
@@ -204,8 +212,9 @@ struct KernelBase : ThreadBase {
     write_element(view.address_of<T>(index), value, view.aligned);
   }
 
-  template <class T, class Index, class Amounts>
-  TSL_INLINE void accumulate(const TensorView& view, Index index, T amount, int way, Amounts amounts) {
+  template <class Amounts, class T, class Index>
+  TSL_INLINE void accumulate(const TensorView& view, Index index, T amount, int way) {
+    const Amounts amounts(ulonglong(view.number_of(index)));
     with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
       using S = decltype(s);
       constexpr int kCount = sizeof(T) / sizeof(S);

@@ -60,14 +60,6 @@ TSL_INLINE longlong row_stride(const TslArgs& args, int view) { return args.view
 
 #if TSL_CUDA
 
-template <> struct WordOf<16> { using type = uint4; };
-template <> struct WordOf<1> { using type = uchar; };
-
-// The widest word of which so many bytes are a multiple.
-constexpr int word_bytes(int bytes) {
-  return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
-}
-
 template <class W> TSL_INLINE W load_word(const W* from) {
 #if TSL_INDEPENDENT
   return __ldg(from);

@@ -23,8 +23,10 @@ namespace tsl {
 // A dimension whose index is the thread's coordinate in the launch, and one of which the thread has all elements.
 template <int kAxis> struct LaunchDim {
   static constexpr uint kSize = 1;
-  template <class Thread> static TSL_INLINE bool holds(const Thread& thread, uint index) {
-    return index == thread.template coordinate<kAxis>();
+  static constexpr bool kIsX = kAxis == 0;
+  // `shift`: of the thread that stands so far along x.
+  template <class Thread> static TSL_INLINE bool holds(const Thread& thread, uint shift, uint index) {
+    return index == thread.template coordinate<kAxis>() + (kIsX ? shift : 0u);
   }
   template <class Thread> static TSL_INLINE bool inside(const Thread& thread, uint size) {
     return thread.template coordinate<kAxis>() < size;
@@ -36,18 +38,21 @@ template <int kAxis> struct LaunchDim {
 };
 template <uint kCount> struct FreeDim {
   static constexpr uint kSize = kCount;
-  template <class Thread> static TSL_INLINE bool holds(const Thread&, uint index) { return index < kCount; }
+  static constexpr bool kIsX = false;
+  template <class Thread> static TSL_INLINE bool holds(const Thread&, uint, uint index) { return index < kCount; }
   template <class Thread> static TSL_INLINE bool inside(const Thread&, uint) { return true; }
   template <class Thread> static TSL_INLINE uint index(const Thread&, uint number) { return number; }
   static TSL_INLINE uint number(uint index) { return index; }
 };
 
 // The dimensions of a view, outermost first. `number`: of one of the thread's own elements, row-major in the free dimensions.
+// kRun: how many of them lie inside the dimension that is along x.
 template <class... Dims> struct OwnDims;
 template <> struct OwnDims<> {
   static constexpr uint kSize = 1;
+  static constexpr uint kRun = 1;
   static constexpr int kRank = 0;
-  template <class Thread> static TSL_INLINE bool holds(const Thread&) { return true; }
+  template <class Thread> static TSL_INLINE bool holds(const Thread&, uint) { return true; }
   static TSL_INLINE uint number() { return 0; }
   template <int kDimension, class Thread> static TSL_INLINE bool inside(const TensorView&, const Thread&) { return true; }
   template <int kDimension, class Thread> static TSL_INLINE longlong offset(const TensorView&, const Thread&, uint) { return 0; }
@@ -55,10 +60,12 @@ template <> struct OwnDims<> {
 template <class Dim, class... Rest> struct OwnDims<Dim, Rest...> {
   using Inner = OwnDims<Rest...>;
   static constexpr uint kSize = Dim::kSize * Inner::kSize;
+  static constexpr uint kRun = Dim::kIsX ? Inner::kSize : Inner::kRun;
   static constexpr int kRank = 1 + Inner::kRank;
 
-  template <class Thread, class... Index> static TSL_INLINE bool holds(const Thread& thread, uint first, Index... rest) {
-    return Dim::holds(thread, first) && Inner::holds(thread, rest...);
+  template <class Thread, class... Index>
+  static TSL_INLINE bool holds(const Thread& thread, uint shift, uint first, Index... rest) {
+    return Dim::holds(thread, shift, first) && Inner::holds(thread, shift, rest...);
   }
   template <class... Index> static TSL_INLINE uint number(uint first, Index... rest) {
     return Dim::number(first) * Inner::kSize + Inner::number(rest...);
@@ -74,10 +81,10 @@ template <class Dim, class... Rest> struct OwnDims<Dim, Rest...> {
 };
 
 // kComponents numbers of type S make an element.
-template <int kView, class S, int kComponents, bool kGiven, class Dims>
+template <int kView, class S, int kComponents, class Dims, bool kGiven>
 class OwnGradient {
   using Sum = SumOf<S>;
-  static constexpr uint kElements = Dims::kSize;
+  static constexpr uint kElements = Dims::kSize, kNumbers = kElements * kComponents;
   // New memory is aligned to more than an element, so elements are where multiples of their size are.
   static constexpr uint kBytes = kComponents * sizeof(S);
   static constexpr uint kAlignment = (kBytes & -kBytes) < 16 ? (kBytes & -kBytes) : 16;
@@ -104,13 +111,23 @@ class OwnGradient {
     }
   }
 
+  // The same where words are in the thread's stead, if it has some (Note [words] in words.h).
+  template <class Thread, class Words, class Piece> TSL_INLINE void begin(const Thread& thread, Piece Words::*piece) {
+    if (thread.words == nullptr) begin(thread);
+    else if (kGiven) take_from<0>(thread.words->*piece, thread.lane);
+  }
+  template <class Thread, class Words, class Piece> TSL_INLINE void end(const Thread& thread, Piece Words::*piece) const {
+    if (thread.words == nullptr) end(thread);
+    else if (!kGiven) leave_in<0>(thread.words->*piece, thread.lane);
+  }
+
   // f(a sum, the number of `value` that belongs to it) for each number of the element, if it is the thread's own.
   template <class Thread, class T, class F, class... Index>
   TSL_INLINE bool each(const Thread& thread, T& value, F f, Index... index) {
     if constexpr (sizeof(T) != kBytes || sizeof...(Index) != Dims::kRank) {
       return false;
     } else {
-      if (!Dims::holds(thread, index...)) return false;
+      if (!Dims::holds(thread, 0u, index...)) return false;
       const uint first = Dims::number(index...) * kComponents;
       S numbers[kComponents];
       TSL_COPY(numbers, &value, kBytes);
@@ -133,7 +150,21 @@ class OwnGradient {
   }
 
  private:
-  Sum sums_[kElements * kComponents] = {};
+  // From number kFrom on; no loops, as the note on words explains.
+  template <uint kFrom, class Piece> TSL_INLINE void take_from(const Piece& piece, uint lane) {
+    if constexpr (kFrom < kNumbers) {
+      sums_[kFrom] = Sum(piece.number(lane, kFrom));
+      take_from<kFrom + 1>(piece, lane);
+    }
+  }
+  template <uint kFrom, class Piece> TSL_INLINE void leave_in(Piece& piece, uint lane) const {
+    if constexpr (kFrom < kNumbers) {
+      piece.number(lane, kFrom) = S(sums_[kFrom]);
+      leave_in<kFrom + 1>(piece, lane);
+    }
+  }
+
+  Sum sums_[kNumbers] = {};
 };
 
 struct OwnAdd {

@@ -17,6 +17,7 @@
 #include "prelude/gradients.h"
 #include "prelude/wave_operators.h"
 #include "prelude/own.h"
+#include "prelude/words.h"
 #include "prelude/kernel_base.h"
 #include "prelude/block_size.h"
 #include "prelude/checks.h"

@@ -34,6 +34,9 @@
 #define __align__(n) __attribute__((aligned(n)))
 #endif
 
+#ifndef TSL_LANES
+#define TSL_LANES 1
+#endif
 #ifndef TSL_CHECKS
 #define TSL_CHECKS 0
 #endif

@@ -69,8 +69,9 @@ class ValueSums {
     if (number > 0) sum = get<S>(kept) + sum;
     if (!is_last) return put(kept, sum);
 #endif
-    const uint threads = thread.blockDim.x * thread.blockDim.y * thread.blockDim.z;
-    const uint thread_number = thread.thread_in_block();
+    // Of the hardware: the launch's may stand in another order (Note [words]).
+    const uint threads = blockDim.x * blockDim.y * blockDim.z;
+    const uint thread_number = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
     const Wave wave(thread_number, threads);
     sum = wave.sum(sum);
     if (wave.lane != 0) return;

@@ -44,6 +44,21 @@ TSL_INLINE bool check_index(const TensorView& view, uint4 at);
 template <class T> TSL_INLINE T* spare_place(int view);
 }  // namespace tsl
 
+#if TSL_LANES > 1
+struct TslWords;  // generated for each kernel, as are these two: Note [words] in words.h
+namespace tsl {
+// By value, not a pointer to the thread: compilers keep what is pointed to in memory until late, and prove less until then.
+struct LaneOfWords {
+  TslWords* words;  // of the group of lanes; null: the thread is on its own
+  uint number;
+  uint3 at;  // the thread's coordinates in the launch
+  template <int kAxis> TSL_INLINE uint coordinate() const { return kAxis == 0 ? at.x : kAxis == 1 ? at.y : at.z; }
+};
+}  // namespace tsl
+template <class T, class... Index> TSL_INLINE bool tsl_load_word(int view, tsl::LaneOfWords lane, T& value, Index... index);
+template <class T, class... Index> TSL_INLINE bool tsl_store_word(int view, tsl::LaneOfWords lane, T value, Index... index);
+#endif
+
 struct TensorView {
   unsigned char* data;
   long long strides[kTslMaxDims];  // bytes
@@ -55,6 +70,9 @@ struct TensorView {
   bool absent, readonly, aligned;
 #if TSL_CHECKS
   const tsl::ThreadBase* kernel;  // the thread that looks through this view
+#endif
+#if TSL_LANES > 1
+  tsl::LaneOfWords lane;  // that this thread is
 #endif
 
   TSL_INLINE uint dims() const { return dimensionCount; }
@@ -148,6 +166,11 @@ template <class T> TSL_INLINE T* spare_place(int view) {
 // An element moved whole, or by component where its address may not be a multiple of its size.
 template <class T> TSL_INLINE T read_element(const T* p, bool aligned, bool constant);
 template <class T> TSL_INLINE void write_element(T* p, T value, bool aligned);
+
+// The widest word of which so many bytes are a multiple.
+constexpr int word_bytes(int bytes) {
+  return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
+}
 
 #if TSL_CUDA
 // Loads through the read-only cache. Not __ldg: NVRTC's is volatile assembly, which is never dropped, merged or moved.
@@ -244,6 +267,10 @@ TSL_INLINE T TensorView::load(Index... index) const {
   note_reach();
   if (is_missing()) return T{};
   if (!inside(index...)) return T{};
+#if TSL_LANES > 1
+  T value;
+  if (lane.words != nullptr && tsl_load_word(id, lane, value, index...)) return value;
+#endif
   return tsl::read_element(address_of<T>(index...), aligned, readonly && TSL_INDEPENDENT);
 }
 
@@ -253,6 +280,9 @@ TSL_INLINE void TensorView::put(T value, Index... index) const {
   note_reach();
   if (is_missing() || !inside(index...)) return;
   if (readonly) tsl::mark_write(id);
+#if TSL_LANES > 1
+  if (lane.words != nullptr && tsl_store_word(id, lane, value, index...)) return;
+#endif
   tsl::write_element(address_of<T>(index...), value, aligned);
 }
 

@@ -10,6 +10,7 @@
 #include "op/inspect.h"
 #include "op/module.h"
 #include "op/registry.h"
+#include "op/virtual_threads.h"
 #include "program/compiler_client.h"
 #include "program/names.h"
 #include "python/descriptors.h"
@@ -111,7 +112,8 @@ void register_errors(py::module_& m) {
 }
 
 py::bytes cubin_of(const Module& module, const std::string& name, const std::string& kind,
-                   const std::vector<std::string>& types, bool dense, const std::string& architecture) {
+                   const std::vector<std::string>& types, bool dense, const std::string& architecture, int groups,
+                   int lanes) {
   const Operator& op = *module.find(name);
   std::vector<ElementType> elements;
   for (const auto& type : types) {
@@ -124,7 +126,7 @@ py::bytes cubin_of(const Module& module, const std::string& name, const std::str
     std::string cubin;
     {
       const py::gil_scoped_release release;
-      cubin = cubin_for(op, static_cast<OpKind>(i), elements, dense, architecture);
+      cubin = cubin_for(op, static_cast<OpKind>(i), elements, dense, architecture, groups, lanes);
     }
     return py::bytes(cubin);
   }
@@ -143,7 +145,7 @@ void bind_module(py::module_& m) {
              return names;
            })
       .def("cubin", &cubin_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
-           py::arg("architecture") = "sm_90")
+           py::arg("architecture") = "sm_90", py::arg("groups") = 1, py::arg("lanes") = 1)
       .def("functions", &Module::functions)
       .def("register_function", &Module::register_function, py::arg("name"), py::call_guard<py::gil_scoped_release>())
       .def(
@@ -166,6 +168,7 @@ PYBIND11_MODULE(_C, m) {
   bind_module(m);
   bind_tensors(m);
   bind_tuning(m);
+  m.def("set_virtual_threads_for_all", &set_virtual_threads_for_all, py::arg("value"));
   m.def("set_compiler_path", &set_compiler_path, py::arg("path"));
   m.def("load_builtin", &load_builtin, py::arg("folder"), py::call_guard<py::gil_scoped_release>());
   m.def(

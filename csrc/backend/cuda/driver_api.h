@@ -29,7 +29,11 @@ enum CudaDeviceAttribute : int {
   kCudaCapabilityMinor = 76,
 };
 
-enum CudaFunctionAttribute : int { kCudaFunctionMaxThreads = 0, kCudaFunctionRegisters = 4 };
+enum CudaFunctionAttribute : int {
+  kCudaFunctionMaxThreads = 0,
+  kCudaFunctionLocalBytes = 3,
+  kCudaFunctionRegisters = 4
+};
 
 enum CudaCaptureMode : int { kCudaCaptureRelaxed = 2 };
 

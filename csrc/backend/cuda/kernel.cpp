@@ -51,13 +51,16 @@ void CudaKernel::load(const std::string& image) {
                what);
   check_driver(driver().function_get_attribute(&registers_, kCudaFunctionRegisters, function_), "cuFuncGetAttribute",
                what);
+  check_driver(driver().function_get_attribute(&local_bytes_, kCudaFunctionLocalBytes, function_), "cuFuncGetAttribute",
+               what);
   max_threads_ = static_cast<uint32_t>(max_threads);
 }
 
 LaunchShape CudaKernel::on_device(const LaunchShape& shape) const {
   LaunchShape real = shape;
-  uint32_t& blocks = real.grid[threads_.axis];
-  blocks = (blocks - 1) / static_cast<uint32_t>(threads_.count) + 1;
+  const auto divide = [](uint32_t& blocks, int by) { blocks = (blocks - 1) / static_cast<uint32_t>(by) + 1; };
+  divide(real.grid[threads_.axis], threads_.groups());
+  divide(real.grid[0], threads_.lanes);
   return real;
 }
 

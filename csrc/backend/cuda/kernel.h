@@ -23,6 +23,7 @@ class CudaKernel final : public Kernel {
   LaunchShape on_device(const LaunchShape& shape) const override;
   const std::set<std::string>& marks() const override { return marks_; }
   int registers() const override { return registers_; }
+  int local_bytes() const override { return local_bytes_; }
   uint32_t preferred_block() const override;
   uint32_t resident_blocks() const override;
 
@@ -39,6 +40,7 @@ class CudaKernel final : public Kernel {
   CudaFunction function_ = nullptr;
   uint32_t max_threads_ = 0;  // a block, as the kernel's registers and launch bounds allow
   int registers_ = 0;
+  int local_bytes_ = 0;
 };
 
 }  // namespace torch_slang

@@ -10,9 +10,13 @@ namespace {
 constexpr const char* kText =
     R"(extern "C" __global__ void LAUNCH_BOUNDS tsl_entry(const __grid_constant__ TslArgs args) {
   tsl::mark_control();
-  tsl::run_tile<Kernel, &Kernel::ENTRY, COUNT, AXIS, IS_BOUNDED>(args, uint3{BOUNDS});
+  ARGS
+  tsl::run_tile<Kernel, &Kernel::ENTRY, WORDS, GROUPS, AXIS, IS_BOUNDED>(known, uint3{BOUNDS});
 }
 )";
+
+// Values are read in loops if there are many, which would keep a copy in memory.
+constexpr int kMostCopiedSlots = 64;
 
 void replace(std::string& text, const std::string& word, const std::string& by) {
   text.replace(text.find(word), word.size(), by);
@@ -26,8 +30,11 @@ std::string cuda_launcher(const KernelSource& source) {
   const bool is_bounded = !source.thread_bounds.empty();
   std::string text = kText;
   replace(text, "LAUNCH_BOUNDS", threads > 0 ? c10::str("__launch_bounds__(", threads, ")") : "");
+  // Of a copy in registers compilers know that no store of the kernel's changes it.
+  replace(text, "ARGS", c10::str("const TslArgs", source.slot_count > kMostCopiedSlots ? "&" : "", " known = args;"));
   replace(text, "ENTRY", source.text.entry);
-  replace(text, "COUNT", std::to_string(source.threads.count));
+  replace(text, "WORDS", source.threads.lanes > 1 ? "TslWords" : "tsl::NoWords");
+  replace(text, "GROUPS", std::to_string(source.threads.groups()));
   replace(text, "AXIS", std::to_string(source.threads.axis));
   replace(text, "IS_BOUNDED", is_bounded ? "true" : "false");
   replace(text, "BOUNDS", is_bounded ? c10::Join(", ", source.thread_bounds) : "0u, 0u, 0u");

@@ -1,0 +1,239 @@
+// Elements that several threads of a launch load and store together, 16 bytes at a time.
+//
+// Note [words]
+//   Memory is fastest where a GPU thread moves 16 bytes at once. So its virtual threads come in groups of TSL_LANES that
+//   follow each other along x: where a view is contiguous, the elements that the lanes of a group have of it (Note [own
+//   elements]) then lie in runs without gaps, which are moved in words of up to 16 bytes.
+//     - An input's words are loaded before the lanes run. A lane that loads an element of its own, or of a neighbour in the
+//       group, finds it in a register; all other loads go to memory. Nothing need be proved.
+//     - What a lane stores to an element of its own goes to a register, with a note that it was stored. After the lanes,
+//       words are stored if all lanes have stored all of theirs, and else what was stored, by element. All other stores go
+//       to memory at once.
+//     - Gradients that threads keep in registers are loaded from words and left in them.
+//   Which element a load or a store is of must be seen by the compiler, so that one register is left of all comparisons. Where
+//   only running tells it, the mark `far <view>` stays, and the run-time compiles the kernel again without neighbours, or, if
+//   a lane has several elements, without words for the view.
+//   So that compilers see it, nothing here is a loop or captured by reference: what is done for each lane, word or element is a
+//   template that calls itself, and the lane is passed by value.
+//   Words are for tiles inside the launch's bounds, and for addresses that are multiples of 16: the run-time sees to it.
+#pragma once
+
+#include "prelude/own.h"
+
+#if TSL_LANES > 1
+
+namespace tsl {
+
+// The elements of a view that the lanes of a group have. kComponents numbers of type S make an element.
+template <int kView, class S, int kComponents, class Dims>
+class Piece {
+  static constexpr uint kLane = Dims::kRun * kComponents;  // numbers of a lane that follow each other
+  static constexpr uint kRun = TSL_LANES * kLane;  // and of the group
+  static constexpr uint kRuns = Dims::kSize / Dims::kRun;
+  static constexpr uint kBytes = kRun * sizeof(S);
+  static constexpr uint kWord = word_bytes(kBytes);
+  using Word = typename WordOf<kWord>::type;
+
+ public:
+  // One of the numbers that a lane has, in the order of its elements.
+  TSL_INLINE S& number(uint lane, uint n) { return numbers_[n / kLane][lane * kLane + n % kLane]; }
+  TSL_INLINE const S& number(uint lane, uint n) const { return numbers_[n / kLane][lane * kLane + n % kLane]; }
+
+  // An element from here or to here, counted lane by lane. T is as large as an element.
+  template <uint kElement, class T> TSL_INLINE void get(T& value) const {
+    TSL_COPY(&value, &number(kElement / Dims::kSize, kElement % Dims::kSize * kComponents), sizeof(T));
+  }
+  template <uint kElement, class T> TSL_INLINE void set(T value) {
+    TSL_COPY(&number(kElement / Dims::kSize, kElement % Dims::kSize * kComponents), &value, sizeof(T));
+  }
+
+  // `first`: the thread that is the group's first lane.
+  template <class Thread> TSL_INLINE void load(const Thread& first) {
+    const TensorView view = first.tsl_view(kView);
+    if (!view.is_missing()) load_from<0>(view, first);
+  }
+  template <class Thread> TSL_INLINE void store(const Thread& first) const {
+    const TensorView view = first.tsl_view(kView);
+    if (!view.is_missing()) store_from<0>(view, first);
+  }
+  // Of one element alone.
+  template <uint kElement, class Thread> TSL_INLINE void store_one(const Thread& first) const {
+    const TensorView view = first.tsl_view(kView);
+    if (view.is_missing()) return;
+    constexpr uint kLaneNumber = kElement / Dims::kSize, kNumber = kElement % Dims::kSize;
+    Thread thread = first;
+    thread.threadIdx.x += kLaneNumber;
+    S* to = reinterpret_cast<S*>(view.data + Dims::template offset<0>(view, thread, kNumber));
+    for (int c = 0; c < kComponents; ++c) to[c] = number(kLaneNumber, kNumber * kComponents + c);
+  }
+
+ private:
+  static constexpr uint kWords = kBytes / kWord;  // of a run
+
+  // The words from number kNumber on, run by run.
+  template <uint kNumber, class Thread> TSL_INLINE void load_from(const TensorView& view, const Thread& first) {
+    if constexpr (kNumber < kRuns * kWords) {
+      const Word word = read_whole(address<kNumber>(view, first), TSL_INDEPENDENT);
+      TSL_COPY(&numbers_[kNumber / kWords][kNumber % kWords * (kWord / sizeof(S))], &word, kWord);
+      load_from<kNumber + 1>(view, first);
+    }
+  }
+  template <uint kNumber, class Thread> TSL_INLINE void store_from(const TensorView& view, const Thread& first) const {
+    if constexpr (kNumber < kRuns * kWords) {
+      Word word;
+      TSL_COPY(&word, &numbers_[kNumber / kWords][kNumber % kWords * (kWord / sizeof(S))], kWord);
+      *address<kNumber>(view, first) = word;
+      store_from<kNumber + 1>(view, first);
+    }
+  }
+  template <uint kNumber, class Thread> static TSL_INLINE Word* address(const TensorView& view, const Thread& first) {
+    const longlong run = Dims::template offset<0>(view, first, kNumber / kWords * Dims::kRun);
+    return reinterpret_cast<Word*>(view.data + run) + kNumber % kWords;
+  }
+
+  S numbers_[kRuns][kRun] = {};
+};
+
+// f(indices), of an index that may be a vector.
+template <class F, class... Index> TSL_INLINE bool with_index(F f, Index... index) { return f(uint(index)...); }
+template <class F> TSL_INLINE bool with_index(F f, uint1 at) { return f(at.x); }
+template <class F> TSL_INLINE bool with_index(F f, uint2 at) { return f(at.x, at.y); }
+template <class F> TSL_INLINE bool with_index(F f, uint3 at) { return f(at.x, at.y, at.z); }
+template <class F> TSL_INLINE bool with_index(F f, uint4 at) { return f(at.x, at.y, at.z, at.w); }
+
+// kNeighbours: elements of the other lanes are given, too.
+template <int kView, class S, int kComponents, class Dims, bool kNeighbours>
+class InputPiece {
+  // So far from the group, at most, a load is known to be of no lane's element. Stencils reach so far.
+  static constexpr uint kWindow = 8;
+
+ public:
+  template <class Thread> TSL_INLINE void begin(const Thread& first) { piece_.load(first); }
+  template <class Thread> TSL_INLINE void end(const Thread&) const {}
+
+  // Whether `value` was found.
+  template <class T, class... Index> TSL_INLINE bool load(LaneOfWords lane, T& value, Index... index) const {
+    if constexpr (sizeof(T) != kComponents * sizeof(S) || sizeof...(Index) != Dims::kRank) {
+      return false;
+    } else if constexpr (kNeighbours) {
+      return from_lane<0>(lane, value, index...);
+    } else {
+      if (!Dims::holds(lane, 0u, index...)) return false;
+      const uint element = lane.number * Dims::kSize + Dims::number(index...);
+      return from_element<0>(value, element);
+    }
+  }
+
+ private:
+  template <uint kOther, class T, class... Index>
+  TSL_INLINE bool from_lane(LaneOfWords lane, T& value, Index... index) const {
+    if constexpr (kOther == TSL_LANES) return is_beside<0>(lane, index...);
+    else if (!Dims::holds(lane, kOther - lane.number, index...)) return from_lane<kOther + 1>(lane, value, index...);
+    else piece_.template get<kOther>(value);
+    return true;
+  }
+  // False: it leaves the mark only if that is not seen to be so.
+  template <uint kStep, class... Index> TSL_INLINE bool is_beside(LaneOfWords lane, Index... index) const {
+    if constexpr (kStep == kWindow) mark_far(kView);
+    else if (!Dims::holds(lane, 0u - lane.number - (kStep + 1), index...) &&
+             !Dims::holds(lane, TSL_LANES - lane.number + kStep, index...))
+      is_beside<kStep + 1>(lane, index...);
+    return false;
+  }
+  template <uint kElement, class T> TSL_INLINE bool from_element(T& value, uint element) const {
+    if constexpr (kElement == TSL_LANES * Dims::kSize) {
+      mark_far(kView);
+      return false;
+    } else {
+      if (element != kElement) return from_element<kElement + 1>(value, element);
+      piece_.template get<kElement>(value);
+      return true;
+    }
+  }
+
+  Piece<kView, S, kComponents, Dims> piece_;
+};
+
+template <int kView, class S, int kComponents, class Dims>
+class OutputPiece {
+ public:
+  template <class Thread> TSL_INLINE void begin(const Thread&) {}
+  template <class Thread> TSL_INLINE void end(const Thread& first) const {
+    if (all_stored<0>()) piece_.store(first);
+    else store_each<0>(first);
+  }
+
+  // Whether there is a value that the lane has stored.
+  template <class T, class... Index> TSL_INLINE bool load(LaneOfWords lane, T& value, Index... index) const {
+    if constexpr (sizeof(T) != kComponents * sizeof(S) || sizeof...(Index) != Dims::kRank) {
+      return false;
+    } else {
+      if (!Dims::holds(lane, 0u, index...)) return false;
+      return load_element<0>(value, lane.number * Dims::kSize + Dims::number(index...));
+    }
+  }
+  // Whether the element is the lane's own.
+  template <class T, class... Index> TSL_INLINE bool store(LaneOfWords lane, T value, Index... index) {
+    if constexpr (sizeof(T) != kComponents * sizeof(S) || sizeof...(Index) != Dims::kRank) {
+      return false;
+    } else {
+      if (!Dims::holds(lane, 0u, index...)) return false;
+      return store_element<0>(value, lane.number * Dims::kSize + Dims::number(index...));
+    }
+  }
+
+ private:
+  static constexpr uint kElements = TSL_LANES * Dims::kSize;
+
+  template <uint kElement, class T> TSL_INLINE bool load_element(T& value, uint element) const {
+    if constexpr (kElement == kElements) {
+      mark_far(kView);
+      return false;
+    } else {
+      if (element != kElement) return load_element<kElement + 1>(value, element);
+      if (!stored_[kElement]) return false;
+      piece_.template get<kElement>(value);
+      return true;
+    }
+  }
+  template <uint kElement, class T> TSL_INLINE bool store_element(T value, uint element) {
+    if constexpr (kElement == kElements) {
+      mark_far(kView);
+      return false;
+    } else {
+      if (element != kElement) return store_element<kElement + 1>(value, element);
+      piece_.template set<kElement>(value);
+      stored_[kElement] = true;
+      return true;
+    }
+  }
+  template <uint kFrom> TSL_INLINE bool all_stored() const {
+    if constexpr (kFrom == kElements) return true;
+    else return stored_[kFrom] && all_stored<kFrom + 1>();
+  }
+  template <uint kFrom, class Thread> TSL_INLINE void store_each(const Thread& first) const {
+    if constexpr (kFrom < kElements) {
+      if (stored_[kFrom]) piece_.template store_one<kFrom>(first);
+      store_each<kFrom + 1>(first);
+    }
+  }
+
+  Piece<kView, S, kComponents, Dims> piece_;
+  bool stored_[kElements] = {};
+};
+
+// Of a gradient that threads keep in registers.
+template <int kView, class S, int kComponents, class Dims, bool kGiven>
+class GradientPiece : public Piece<kView, S, kComponents, Dims> {
+ public:
+  template <class Thread> TSL_INLINE void begin(const Thread& first) {
+    if (kGiven) this->load(first);
+  }
+  template <class Thread> TSL_INLINE void end(const Thread& first) const {
+    if (!kGiven) this->store(first);
+  }
+};
+
+}  // namespace tsl
+
+#endif

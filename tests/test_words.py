@@ -116,6 +116,46 @@ def test_a_wave_of_the_launch_has_one_fixed_element(gpu: torch.device) -> None:
         assert {kernel.lanes for kernel in fixed.explain("scaled")} == {4}
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(512, 1024), (511, 1030), (37, 4099), (4100, 64), (1, 40_000), (40_000, 1)], ids=str)
+def test_shared_elements(shape: tuple[int, int], dtype: torch.dtype, gpu: torch.device) -> None:
+    """Of rows, of columns, of all threads, in one replica or in place; and foreign ones, which take an atomic each."""
+    module = torch_slang.load(source=SHARED, namespace="test_words_shared")
+    rows, columns = shape
+    generator = torch.Generator().manual_seed(1)
+    shapes = [shape, (columns,), (rows, 2), (3,), (columns,)]
+    args = [Input(s).make(gpu, dtype, generator) for s in shapes]
+    exact = [a.detach().double().requires_grad_() for a in args]
+    y = module.mixed(*args)
+    x, bias, scale, three, near = exact
+    expected = x * scale[:, :1] + scale[:, 1:] * bias + x * three[1] + three[0] * three[2] + near.roll(-1)
+    eps = torch.finfo(dtype).eps
+    same([y.double()], [expected], rtol=16 * eps, atol=64 * eps)
+    seed = torch.rand(y.shape, generator=generator, dtype=torch.float64).to(gpu, dtype) / max(shape)
+    for chosen in ([0, 1, 2, 3, 4], [1], [2], [3], [4], [1, 3]):
+        actual = torch.autograd.grad(y, [args[i] for i in chosen], seed, retain_graph=True)
+        wanted = torch.autograd.grad(expected, [exact[i] for i in chosen], seed.double(), retain_graph=True)
+        for one, other in zip(actual, wanted, strict=True):
+            # Halves are added up in place: each atomic addition rounds.
+            bound = 64 * eps * max(1.0, float(other.abs().max())) * (16 if dtype.itemsize == 2 else 1)
+            same([one.double()], [other], rtol=64 * eps, atol=bound)
+
+
+SHARED = """
+import torch_slang;
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel] [LaunchTotal("N, M")]
+void mixed<T : IReal>(
+    [Shape("M, N")] DiffTensorView<T> x, [Shape("N")] DiffTensorView<T> bias,
+    [Shape("M, 2")] DiffTensorViewR<T, 1> scale, [Shape("3")] DiffTensorView<T> three,
+    [Shape("N")] DiffTensorView<T> near, [Out("M, N")] DiffTensorView<T> y)
+{
+    uint3 id = cudaGlobalIdx();
+    uint i = id.y, j = id.x;
+    if (j >= x.size(1) || i >= x.size(0)) return;
+    uint next = j + 1 < x.size(1) ? j + 1 : 0;
+    y[i, j] = x[i, j] * scale[i, 0] + scale[i, 1] * bias[j] + x[i, j] * three[1] + three[0] * three[2] + near[next];
+}
+"""
 FIXED_ELEMENTS = """
 import torch_slang;
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel] [LaunchTotal("N")]

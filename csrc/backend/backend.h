@@ -70,6 +70,7 @@ struct ThreadView {
   enum class Kept : char {
     Result,  // a gradient that it adds up: Note [own elements] in prelude/own.h
     Given,   // an output's gradient, which is only read
+    Shared,  // a gradient that the threads along an axis add up: Note [shared elements] in prelude/shared.h
     Input,
     Output  // in words alone
   };
@@ -78,22 +79,25 @@ struct ThreadView {
   int64_t components = 1;
   std::vector<ShareDim> dims;
   Kept kept = Kept::Input;
+  bool is_replicated = false;  // of one that is shared
   bool in_words = false;  // Note [words] in prelude/words.h
   bool serves_neighbours = false;  // of an input in words: also to the other threads of the word
 };
 
 // How many threads of the launch a thread of a GPU runs, and along which axis: Note [virtual threads] in
-// prelude/device_loop.h. `lanes` of them follow each other along x; where that is more than one, all launches have `block`.
+// prelude/device_loop.h.
 struct VirtualThreads {
   int count = 1;
   int axis = 0;
-  int lanes = 1;
-  uint32_t block[3] = {0, 0, 0};
+  int lanes = 1;  // of them follow each other along x
+  int repeats = 1;  // how many times as many a thread runs, one such count after the other
+  bool shares = false;  // threads along the axis share elements of gradients
+  uint32_t block[3] = {0, 0, 0};  // that all launches have; zeros: any
 
   int groups() const { return count / lanes; }
   bool operator==(const VirtualThreads& other) const {
-    return count == other.count && axis == other.axis && lanes == other.lanes &&
-           std::equal(std::begin(block), std::end(block), std::begin(other.block));
+    return count == other.count && axis == other.axis && lanes == other.lanes && repeats == other.repeats &&
+           shares == other.shares && std::equal(std::begin(block), std::end(block), std::begin(other.block));
   }
 };
 

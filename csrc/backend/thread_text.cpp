@@ -30,6 +30,23 @@ std::string piece_of(const ThreadView& view) {
   return "tsl::GradientPiece" + arguments_of(view, spelled(view.kept == Kept::Given));
 }
 
+std::string shared_struct(const std::vector<ThreadView>& views) {
+  std::string members, end, each;
+  for (const ThreadView& view : views) {
+    if (view.kept != Kept::Shared) continue;
+    const std::string name = name_of(view);
+    members += c10::str("  tsl::SharedGradient", arguments_of(view, spelled(view.is_replicated)), " ", name, ";\n");
+    end += c10::str(" ", name, ".end(first);");
+    each += c10::str("  if (view == ", view.view, ") return thread.shared->", name,
+                     ".each(thread, amount, tsl::OwnAdd{}, index);\n");
+  }
+  return c10::str("struct TslShared {\n", members,
+                  "  template <class Thread> TSL_INLINE void end(const Thread& first) {", end,
+                  " }\n};\ntemplate <class Thread, class Index, class T>\n"
+                  "TSL_INLINE bool tsl_add_shared(const Thread& thread, int view, Index index, T& amount) {\n",
+                  each, "  return false;\n}\n");
+}
+
 std::string own_struct(const std::vector<ThreadView>& views) {
   std::string members, begin, end, has, each;
   for (const ThreadView& view : views) {
@@ -102,7 +119,8 @@ const char* c_name_of(ElementType type) {
 }
 
 std::string thread_text(const std::vector<ThreadView>& views, const VirtualThreads& threads) {
-  return (threads.lanes > 1 ? words_struct(views) : "") + own_struct(views);
+  return (threads.lanes > 1 ? words_struct(views) : "") + (threads.shares ? shared_struct(views) : "") +
+         own_struct(views);
 }
 
 }  // namespace torch_slang

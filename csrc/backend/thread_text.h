@@ -11,7 +11,7 @@ namespace torch_slang {
 
 const char* c_name_of(ElementType type);  // as the prelude spells it: "__half"
 
-// `struct Own { ... };`, and `struct TslWords { ... };` where threads come in lanes.
+// `struct Own { ... };`, `struct TslWords { ... };` where threads come in lanes, and `struct TslShared { ... };` where they share.
 std::string thread_text(const std::vector<ThreadView>& views, const VirtualThreads& threads);
 
 }  // namespace torch_slang

@@ -99,7 +99,8 @@ void KernelTable::fulfil(const Operator& op, const KernelKey& key,
   }
 }
 
-std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const KernelKey& key) {
+std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const KernelKey& key,
+                                                     c10::function_ref<KernelKey()> backward) {
   if (innermost_requests != nullptr) innermost_requests->keys_.push_back(key);
   std::promise<std::shared_ptr<const LoadedKernel>> promise;
   Future future;
@@ -115,11 +116,8 @@ std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const K
     }
   }
   if (ours) {
-    if (key.kind == OpKind::Forward && recording_depth > 0 && op.signature(OpKind::Backward) != nullptr &&
-        !op.is_mapped()) {
-      KernelKey backward = key;
-      backward.kind = OpKind::Backward;
-      prefetch(op.shared_from_this(), backward);
+    if (backward && key.kind == OpKind::Forward && recording_depth > 0 && op.signature(OpKind::Backward) != nullptr) {
+      prefetch(op.shared_from_this(), backward());
     }
     fulfil(op, key, promise);
   }
@@ -217,7 +215,6 @@ std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const 
   // Words that registers do not hold are worse than none.
   KernelKey without = key;
   without.threads.lanes = 1;
-  std::fill(std::begin(without.threads.block), std::end(without.threads.block), 0);
   return load_as(without);
 }
 

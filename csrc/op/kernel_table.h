@@ -3,6 +3,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/util/FunctionRef.h>
 
 #include <atomic>
 #include <future>
@@ -107,8 +108,9 @@ class KernelTable {
   // The kernels that are ready, in the order in which they were asked for.
   std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> ready() const;
 
-  // Compiles if need be; throws CompileError.
-  std::shared_ptr<const LoadedKernel> get(const Operator& op, const KernelKey& key);
+  // Compiles if need be; throws CompileError. `backward`: the key that a recorded forward is likely to be followed by.
+  std::shared_ptr<const LoadedKernel> get(const Operator& op, const KernelKey& key,
+                                          c10::function_ref<KernelKey()> backward = nullptr);
   // Starts compiling on a thread of its own unless that was done. A failure is forgotten: a later get meets it again.
   void prefetch(std::shared_ptr<const Operator> op, const KernelKey& key);
 

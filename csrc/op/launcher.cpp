@@ -246,15 +246,23 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const LaunchShape* launch) 
     const Leaf& leaf = op_.function.leaves[op_.differentiable[i]];
     if (!arguments_.mask[i] && leaf.diff_view >= 0 && leaf.diff_view < 63) key.unwanted |= view_bit(leaf.diff_view);
   }
-  const uint64_t at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
-  if (at_once > 0) {
-    const bool may_have_words = fits_words_ && key.independent;
-    key.threads = virtual_threads(launch != nullptr ? *launch : shape(kPreferredBlock), at_once,
-                                  own_bytes(op_, kind_, arguments_.types),
-                                  may_have_words ? lanes_of_words(op_, kind_, arguments_.types) : 1);
-  }
-  loaded_ = op_.kernels.get(op_, key);
+  key.threads = threads_for(key, launch);
+  loaded_ = op_.kernels.get(op_, key, [&] {
+    KernelKey backward = key;
+    backward.kind = OpKind::Backward;
+    backward.threads = threads_for(backward, launch);
+    return backward;
+  });
   return loaded_;
+}
+
+VirtualThreads Launcher::threads_for(const KernelKey& key, const LaunchShape* launch) const {
+  const uint64_t at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
+  if (at_once == 0) return {};
+  const bool may_have_words = fits_words_ && key.independent;
+  return virtual_threads(
+      launch != nullptr ? *launch : shape(kPreferredBlock), at_once, own_bytes(op_, key.kind, key.types),
+      may_have_words ? lanes_of_words(op_, key.kind, key.types) : 1, shared_axis(op_, key.kind, key.unwanted));
 }
 
 void Launcher::note(const LaunchShape& shape) const {

@@ -51,6 +51,7 @@ class Launcher {
   ViewCut cut_of(int leaf) const;
   void note(const LaunchShape& shape) const;
   LaunchShape shape(uint32_t preferred_block) const;
+  VirtualThreads threads_for(const KernelKey& key, const LaunchShape* launch) const;
   bool views_are_independent() const;
   void check_copies() const;
 

@@ -116,6 +116,13 @@ std::vector<ThreadView> thread_views(const Operator& op, const KernelKey& key, c
       view.kept = leaf.is_output ? ThreadView::Kept::Given : ThreadView::Kept::Result;
       view.in_words = has_words && share.run > 0 && is_dense(leaf.diff_view);
       views.push_back(view);
+    } else if (key.kind == OpKind::Backward && !is_unwanted(key, leaf) &&
+               is_kept_shared(op, static_cast<int>(i), source.threads)) {
+      ThreadView sum = view;
+      sum.view = leaf.diff_view;
+      sum.kept = ThreadView::Kept::Shared;
+      sum.is_replicated = leaf.accumulation == Accumulation::Replicated;
+      views.push_back(sum);
     }
     if (!has_words || share.run == 0 || !is_dense(leaf.primal_view)) continue;
     const bool is_far = !known.far.empty() && known.far[i];
@@ -197,14 +204,16 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
     source.threads.count /= 2;
   }
   source.checks = options.checks(key.device);
-  const bool may_have_words = source.checks == Checks::None && !source.thread_bounds.empty();
-  source.threads.lanes = may_have_words ? std::min(source.threads.lanes, source.threads.count) : 1;
+  const bool may_wait = source.checks == Checks::None && !source.thread_bounds.empty();
+  source.threads.lanes = may_wait ? std::min(source.threads.lanes, source.threads.count) : 1;
+  source.threads.shares = may_wait && source.threads.shares;
+  if (!source.threads.shares) source.threads.repeats = 1;
   if (!is_launch(key.kind)) {  // a launch op's block is the caller's
     const auto& block = op.function.block_size;
     for (size_t i = 0; i < 3 && !block.empty(); ++i)
       source.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : 1;
   }
-  if (source.threads.lanes > 1) std::copy_n(source.threads.block, 3, source.block);
+  if (source.threads.block[0] > 0) std::copy_n(source.threads.block, 3, source.block);
   source.independent_views = key.independent;
   source.fast_math = options.fast_math;
   source.thread_views = thread_views(op, key, known, source);

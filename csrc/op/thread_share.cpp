@@ -49,9 +49,11 @@ ThreadShare thread_share(const Operator& op, int leaf) {
     while (i > 0 && !(share.dims[i - 1].axis < 0 && dims[i - 1] == launch[axis])) --i;
     if (i > 0)
       share.dims[i - 1].axis = static_cast<int>(axis);
-    else if (share.refusal.empty())
-      share.refusal = c10::str("threads along ", "xyz"[axis], " share its elements");
+    else
+      share.missing.push_back(static_cast<int>(axis));
   }
+  if (!share.missing.empty())
+    share.refusal = c10::str("threads along ", "xyz"[share.missing.front()], " share its elements");
   const auto& block = op.function.block_size;
   for (size_t axis = launch.size(); axis < block.size() && share.refusal.empty(); ++axis) {
     if (block[axis] != 1)
@@ -90,6 +92,45 @@ int64_t own_bytes(const Operator& op, OpKind kind, const std::vector<ElementType
              size_of(element_type(leaf.element, types));
   }
   return bytes;
+}
+
+namespace {
+
+bool has_no_dimension_along(const ThreadShare& share, int axis) {
+  return std::none_of(share.dims.begin(), share.dims.end(), [&](const ShareDim& dim) { return dim.axis == axis; });
+}
+
+// Whose sums may wait in registers.
+bool may_share(const Leaf& leaf, const ThreadShare& share) {
+  return leaf.kind == LeafKind::View && leaf.diff_view >= 0 && !leaf.is_output && !share.missing.empty() &&
+         (leaf.accumulation == Accumulation::Atomic || leaf.accumulation == Accumulation::Replicated);
+}
+
+}  // namespace
+
+int shared_axis(const Operator& op, OpKind kind, uint64_t unwanted) {
+  if (kind != OpKind::Backward) return -1;
+  int found = -1;
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    if (!may_share(leaf, op.shares[i])) continue;
+    if (leaf.diff_view < 63 && (unwanted & view_bit(leaf.diff_view)) != 0) continue;
+    found = std::max(found, op.shares[i].missing.back());
+  }
+  return found;
+}
+
+bool is_kept_shared(const Operator& op, int index, const VirtualThreads& threads) {
+  constexpr int64_t kMostSums = 64;  // in registers
+  constexpr uint32_t kWave = 32;
+  const ThreadShare& share = op.shares[index];
+  if (!threads.shares || !may_share(op.function.leaves[index], share)) return false;
+  if (std::count(share.missing.begin(), share.missing.end(), threads.axis) == 0) return false;
+  const bool lacks_x = has_no_dimension_along(share, 0);
+  if (share.numbers * (lacks_x ? 1 : threads.lanes) > kMostSums) return false;
+  // A wave adds up what its threads share, so all of them must share it.
+  return !lacks_x || threads.block[0] % kWave == 0 ||
+         (has_no_dimension_along(share, 1) && has_no_dimension_along(share, 2));
 }
 
 int lanes_of_words(const Operator& op, OpKind kind, const std::vector<ElementType>& types) {

@@ -17,6 +17,9 @@ constexpr int kMost = 16;
 // That the lanes of a thread may have together: more would take too many registers.
 constexpr int64_t kBytesInWords = 128;
 
+// Of tiles along an axis whose threads share elements.
+constexpr int kMostRepeats = 16;
+
 std::atomic<bool> for_all{false};
 
 }  // namespace
@@ -25,7 +28,7 @@ bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
 
 // Tiles lie along the axis that has the most whole ones, the outer axis if two have as many: what threads read of a row
 // or column that they share is then read once.
-VirtualThreads virtual_threads(const LaunchShape& shape, uint64_t at_once, int64_t bytes, int lanes) {
+VirtualThreads virtual_threads(const LaunchShape& shape, uint64_t at_once, int64_t bytes, int lanes, int shared_axis) {
   VirtualThreads best;
   const uint64_t threads = threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
   const auto fills = [&](int count) {
@@ -33,9 +36,19 @@ VirtualThreads virtual_threads(const LaunchShape& shape, uint64_t at_once, int64
   };
   while (lanes > 1 && (lanes * bytes > kBytesInWords || shape.block[0] % lanes != 0 || !fills(lanes))) lanes /= 2;
   best.count = best.lanes = lanes;
-  if (lanes > 1) std::copy_n(shape.block, 3, best.block);
   const int64_t enough = lanes > 1 ? kBytesInWord : kBytesInFlight;
   while (best.count < kMost && best.count * bytes < enough && fills(best.count)) best.count *= 2;
+  if (best.count > 1 || shared_axis >= 0) std::copy_n(shape.block, 3, best.block);
+  if (shared_axis >= 0) {
+    best.axis = shared_axis;
+    best.shares = true;
+    const auto tiles = [&](int repeats) {
+      return shape.grid[shared_axis] / (static_cast<uint32_t>(repeats) * best.groups());
+    };
+    while (best.repeats < kMostRepeats && fills(2 * best.count * best.repeats) && tiles(best.repeats) > 1)
+      best.repeats *= 2;
+    return best;
+  }
   double most_whole = -1;
   for (int axis = 0; axis < 3; ++axis) {
     const uint32_t blocks = shape.grid[axis];

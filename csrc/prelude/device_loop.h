@@ -4,7 +4,8 @@
 //   A kernel that handles one element a thread has one load in flight, which is too little to keep the memory busy. So a
 //   hardware block stands for a tile of blocks of the launch, and its threads run those blocks' threads, each with an object
 //   of its own: threadIdx, blockIdx, blockDim and gridDim are what the user launched. The tile is `kGroups` blocks long along one
-//   axis, and TSL_LANES times as long along x: there a thread runs threads that follow each other (Note [words]).
+//   axis, and TSL_LANES times as long along x: there a thread runs threads that follow each other (Note [words]). Where threads
+//   along the axis share elements, the hardware block runs `kRepeats` tiles one after the other (Note [shared elements]).
 //   Where the whole tile lies below the launch's bounds that is told to the compiler: the kernel's guard folds, and the loads of
 //   all its threads stand together in straight-line code. What is told is true whatever the kernel does.
 //   Threads that meet (barriers, wave operations) have one object each: a tile is one block there.
@@ -16,18 +17,26 @@
 
 namespace tsl {
 
-// The blocks of the launch that a hardware block runs. `bounds`: how many threads there are along each axis.
-template <int kGroups, int kAxis>
-struct Tile {
+template <int kGroups_, int kAxis_, int kRepeats_>
+struct TileShape {
+  static constexpr uint kGroups = kGroups_, kAxis = kAxis_, kRepeats = kRepeats_;
   static constexpr uint3 kBlocks{(kAxis == 0 ? kGroups : 1) * TSL_LANES, kAxis == 1 ? kGroups : 1, kAxis == 2 ? kGroups : 1};
+};
+
+// Blocks of the launch that a hardware block runs together.
+template <class Shape>
+struct Tile {
+  static constexpr uint3 kBlocks = Shape::kBlocks;
 
   uint3 first, block, grid;
 
-  TSL_INLINE Tile(const TslArgs& args)
-      : first{blockIdx.x * kBlocks.x, blockIdx.y * kBlocks.y, blockIdx.z * kBlocks.z},
+  // The hardware block's tile number `repeat`.
+  TSL_INLINE Tile(const TslArgs& args, uint repeat)
+      : first{at<0>(blockIdx.x, repeat) * kBlocks.x, at<1>(blockIdx.y, repeat) * kBlocks.y, at<2>(blockIdx.z, repeat) * kBlocks.z},
         block(block_size(args)),
         grid(grid_size(args)) {}
 
+  TSL_INLINE bool exists() const { return first.x < grid.x && first.y < grid.y && first.z < grid.z; }
   // Of its blocks those that the launch has: the last tile of an axis may lack some.
   TSL_INLINE uint3 there() const {
     return {min(grid.x - first.x, kBlocks.x), min(grid.y - first.y, kBlocks.y), min(grid.z - first.z, kBlocks.z)};
@@ -36,6 +45,7 @@ struct Tile {
     const uint3 blocks = there();
     return blocks.x == kBlocks.x && blocks.y == kBlocks.y && blocks.z == kBlocks.z;
   }
+  // `bounds`: how many threads there are along each axis.
   TSL_INLINE bool is_inside(uint3 bounds) const {
     return is_below(first.x * block.x, kBlocks.x * block.x, bounds.x) &&
            is_below(first.y * block.y, kBlocks.y * block.y, bounds.y) &&
@@ -43,97 +53,127 @@ struct Tile {
   }
 
  private:
+  template <uint kOf> static TSL_INLINE uint at(uint index, uint repeat) {
+    return kOf == Shape::kAxis ? index * Shape::kRepeats + repeat : index;
+  }
   static TSL_INLINE bool is_below(uint begin, uint length, uint bound) { return length <= bound && begin <= bound - length; }
 };
 
-// Of a kernel whose threads have no neighbours in words.
+// Of a kernel without words, and of one without shared elements.
 struct NoWords {
   template <class Thread> TSL_INLINE void begin(const Thread&) {}
   template <class Thread> TSL_INLINE void end(const Thread&) const {}
 };
+struct NothingShared {
+  template <class Thread> TSL_INLINE void end(const Thread&) {}
+};
 
 // The threads of a tile inside the bounds. The hardware block's threads stand along x in rows of groups of lanes, TSL_LANES
 // rows in all; each row is a block of the launch.
-template <class Kernel, void (Kernel::*kEntry)(), class Words, int kGroups, int kAxis, bool kIsBounded>
+template <class Kernel, void (Kernel::*kEntry)(), class Words, class Shared, class Shape, bool kIsBounded>
 struct WholeTile {
-  const Tile<kGroups, kAxis>& tile;
+  static constexpr uint kNumbers = Shape::kGroups * TSL_LANES;
+
+  const Tile<Shape> tile;
   const TslArgs& args;
   uint3 bounds;
+  Shared* shared;
+  uint first_number;  // that of a thread's first virtual one in this tile
+  bool is_last;
 
   TSL_INLINE uint row_length() const { return tile.block.x / TSL_LANES; }
   TSL_INLINE uint3 thread(uint lane) const {
     return {threadIdx.x % row_length() * TSL_LANES + lane, threadIdx.y, threadIdx.z};
   }
   TSL_INLINE uint3 block(uint group) const {
-    return {tile.first.x + (kAxis == 0 ? group * TSL_LANES : 0u) + (TSL_LANES > 1 ? threadIdx.x / row_length() : 0u),
-            tile.first.y + (kAxis == 1 ? group : 0u), tile.first.z + (kAxis == 2 ? group : 0u)};
+    return {tile.first.x + (Shape::kAxis == 0 ? group * TSL_LANES : 0u) + (TSL_LANES > 1 ? threadIdx.x / row_length() : 0u),
+            tile.first.y + (Shape::kAxis == 1 ? group : 0u), tile.first.z + (Shape::kAxis == 2 ? group : 0u)};
   }
   TSL_INLINE ThreadBase first_lane(uint group) const { return {thread(0), block(group), tile.block, tile.grid, args}; }
 
+  TSL_INLINE void run(ValueSums& sums) const {
+    Words words[Shape::kGroups];
+    begin_from<0>(words);
+    run_from<0>(words, sums);
+  }
+
+ private:
   template <uint kGroup> TSL_INLINE void begin_from(Words* words) const {
-    if constexpr (kGroup < kGroups) {
+    if constexpr (kGroup < Shape::kGroups) {
       words[kGroup].begin(first_lane(kGroup));
       begin_from<kGroup + 1>(words);
     }
   }
   template <uint kNumber> TSL_INLINE void run_from(Words* words, ValueSums& sums) const {
-    if constexpr (kNumber < kGroups * TSL_LANES) {
+    if constexpr (kNumber < kNumbers) {
       constexpr uint kGroup = kNumber / TSL_LANES, kLane = kNumber % TSL_LANES;
-      sums.is_last = kNumber + 1 == kGroups * TSL_LANES;
-      Kernel kernel{{{thread(kLane), block(kGroup), tile.block, tile.grid, args}, &sums, kNumber}};
+      sums.is_last = is_last && kNumber + 1 == kNumbers;
+      Kernel kernel{{{thread(kLane), block(kGroup), tile.block, tile.grid, args}, &sums, first_number + kNumber}};
+      kernel.lane = kLane;
 #if TSL_LANES > 1
       kernel.words = &words[kGroup];
-      kernel.lane = kLane;
+#endif
+#if TSL_SHARED_SUMS
+      kernel.shared = shared;
 #endif
       if (kIsBounded) {
         __builtin_assume(kernel.template coordinate<0>() < bounds.x);
         __builtin_assume(kernel.template coordinate<1>() < bounds.y);
         __builtin_assume(kernel.template coordinate<2>() < bounds.z);
       }
-      run<Kernel, kEntry>(kernel);
+      tsl::run<Kernel, kEntry>(kernel);
       if (kLane + 1 == TSL_LANES) words[kGroup].end(first_lane(kGroup));
       run_from<kNumber + 1>(words, sums);
     }
   }
 };
 
-// The threads of a tile at the launch's end, block by block.
-template <class Kernel, void (Kernel::*kEntry)(), int kGroups, int kAxis, bool kIsBounded>
-TSL_INLINE void run_part(const Tile<kGroups, kAxis>& tile, const TslArgs& args, uint3 bounds, ValueSums& sums) {
+// The threads of a tile at the launch's end, block by block. Returns how many a thread has run.
+template <class Kernel, void (Kernel::*kEntry)(), class Shape, bool kIsBounded>
+TSL_INLINE uint run_part(const Tile<Shape>& tile, const TslArgs& args, uint3 bounds, ValueSums& sums, uint first_number,
+                         bool is_last) {
   const uint3 thread{threadIdx.x, threadIdx.y, threadIdx.z};
   const uint3 blocks = tile.there();
   const uint count = blocks.x * blocks.y * blocks.z;
   uint3 at{0, 0, 0};
 #pragma unroll 1
   for (uint number = 0; number < count; ++number) {
-    sums.is_last = number + 1 == count;
+    sums.is_last = is_last && number + 1 == count;
     const uint3 block{tile.first.x + at.x, tile.first.y + at.y, tile.first.z + at.z};
-    Kernel kernel{{{thread, block, tile.block, tile.grid, args}, &sums, number}};
+    Kernel kernel{{{thread, block, tile.block, tile.grid, args}, &sums, first_number + number}};
     run_on_either_side<Kernel, kEntry, kIsBounded>(kernel, bounds);
     if (++at.x < blocks.x) continue;
     at.x = 0;
-    (kAxis == 2 ? at.z : at.y) += 1;
+    (Shape::kAxis == 2 ? at.z : at.y) += 1;
   }
+  return count;
 }
 
 // `bounds`: how many threads there are along each axis by the launch's total, where kIsBounded.
-template <class Kernel, void (Kernel::*kEntry)(), class Words, int kGroups, int kAxis, bool kIsBounded>
-TSL_INLINE void run_tile(const TslArgs& args, uint3 bounds) {
+template <class Kernel, void (Kernel::*kEntry)(), class Words, class Shared, class Shape, bool kIsBounded>
+TSL_INLINE void run_tiles(const TslArgs& args, uint3 bounds) {
+  using Whole = WholeTile<Kernel, kEntry, Words, Shared, Shape, kIsBounded>;
   ValueSums sums;
-  if constexpr (kGroups * TSL_LANES == 1) {
+  if constexpr (Whole::kNumbers * Shape::kRepeats == 1 && !TSL_SHARED_SUMS) {
     const uint3 thread{threadIdx.x, threadIdx.y, threadIdx.z}, block{blockIdx.x, blockIdx.y, blockIdx.z};
     Kernel kernel{{{thread, block, block_size(args), uint3{gridDim.x, gridDim.y, gridDim.z}, args}, &sums, 0u}};
     run_on_either_side<Kernel, kEntry, kIsBounded>(kernel, bounds);
   } else {
-    const Tile<kGroups, kAxis> tile(args);
-    if (tile.is_whole() && (!kIsBounded || tile.is_inside(bounds))) {
-      const WholeTile<Kernel, kEntry, Words, kGroups, kAxis, kIsBounded> whole{tile, args, bounds};
-      Words words[kGroups];
-      whole.template begin_from<0>(words);
-      whole.template run_from<0>(words, sums);
-    } else {
-      run_part<Kernel, kEntry, kGroups, kAxis, kIsBounded>(tile, args, bounds, sums);
+    Shared shared;
+    uint number = 0;
+#pragma unroll 1
+    for (uint repeat = 0; repeat < Shape::kRepeats; ++repeat) {
+      const Tile<Shape> tile(args, repeat);
+      if (repeat > 0 && !tile.exists()) break;
+      const bool is_last = repeat + 1 == Shape::kRepeats || !Tile<Shape>(args, repeat + 1).exists();
+      if (tile.is_whole() && (!kIsBounded || tile.is_inside(bounds))) {
+        Whole{tile, args, bounds, &shared, number, is_last}.run(sums);
+        number += Whole::kNumbers;
+      } else {
+        number += run_part<Kernel, kEntry, Shape, kIsBounded>(tile, args, bounds, sums, number, is_last);
+      }
     }
+    shared.end(Whole{Tile<Shape>(args, 0), args, bounds, nullptr, 0, false}.first_lane(0));
   }
 }
 

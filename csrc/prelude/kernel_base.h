@@ -5,6 +5,7 @@
 
 #include "prelude/own.h"
 #include "prelude/words.h"
+#include "prelude/shared.h"
 #include "prelude/value_sums.h"
 
 TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated for each kernel
@@ -13,6 +14,12 @@ TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated f
 #define TSL_AT(file, line) tsl_at = ulonglong(file) << 32 | line
 #else
 #define TSL_AT(file, line)
+#endif
+
+#if TSL_SHARED_SUMS  // generated, too
+struct TslShared;
+template <class Thread, class Index, class T>
+TSL_INLINE bool tsl_add_shared(const Thread& thread, int view, Index index, T& amount);
 #endif
 
 namespace tsl {
@@ -27,8 +34,11 @@ struct ThreadBase {
   const TslArgs& args;
 #if TSL_LANES > 1
   TslWords* words = nullptr;  // of the group of lanes that the thread is one of; null: it is on its own
-  uint lane = 0;
 #endif
+#if TSL_SHARED_SUMS
+  TslShared* shared = nullptr;  // Note [shared elements]; null: it adds to memory
+#endif
+  uint lane = 0;
 #if TSL_CHECKS || TSL_LOCATE
   ulonglong tsl_at;  // the user's statement that runs: TSL_AT(file, line)
 #endif
@@ -112,12 +122,13 @@ struct KernelBase : ThreadBase {
 
   // Gradients of views: Note [ways] in slang/wrapper.slang. First of all the thread's own elements.
   template <class T, class Index> TSL_INLINE void tsl_accumulate(const TensorView& view, Index index, T amount, int way) {
-    if (is_own(view, index, amount, OwnAdd{})) return;
+    if (is_own(view, index, amount, OwnAdd{}) || is_kept_shared(view, index, amount)) return;
     if (wanted(view, index)) accumulate<Alone>(view, index, amount, way);
   }
   template <class T, class Index>
   TSL_INLINE void tsl_accumulate_fixed(const TensorView& view, Index index, T amount, int way) {
     note_share(view);
+    if (is_kept_shared(view, index, amount)) return;
     if (wanted(view, index) && check_fixed(view, index)) accumulate<Together>(view, index, amount, way);
   }
   template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int way) {
@@ -202,6 +213,15 @@ struct KernelBase : ThreadBase {
     }
     note_share(view);
     return false;
+  }
+
+  // Whether the amount was added to what threads share.
+  template <class T, class Index> TSL_INLINE bool is_kept_shared(const TensorView& view, Index index, T& amount) {
+#if TSL_SHARED_SUMS
+    return this->shared != nullptr && tsl_add_shared(*this, view.id, index, amount);
+#else
+    return false;
+#endif
   }
 
   // An element of a gradient that is there: without the marks that loads and stores of views leave.

@@ -51,6 +51,7 @@ template <class... Dims> struct OwnDims;
 template <> struct OwnDims<> {
   static constexpr uint kSize = 1;
   static constexpr uint kRun = 1;
+  static constexpr bool kHasX = false;
   static constexpr int kRank = 0;
   template <class Thread> static TSL_INLINE bool holds(const Thread&, uint) { return true; }
   static TSL_INLINE uint number() { return 0; }
@@ -61,6 +62,7 @@ template <class Dim, class... Rest> struct OwnDims<Dim, Rest...> {
   using Inner = OwnDims<Rest...>;
   static constexpr uint kSize = Dim::kSize * Inner::kSize;
   static constexpr uint kRun = Dim::kIsX ? Inner::kSize : Inner::kRun;
+  static constexpr bool kHasX = Dim::kIsX || Inner::kHasX;
   static constexpr int kRank = 1 + Inner::kRank;
 
   template <class Thread, class... Index>
@@ -94,21 +96,12 @@ class OwnGradient {
   template <class Thread> TSL_INLINE void begin(const Thread& thread) {
     if (!kGiven) return;
     const TensorView view = thread.tsl_view(kView);
-    if (!Dims::template inside<0>(view, thread)) return;
-    for (uint e = 0; e < kElements; ++e) {
-      const S* from = reinterpret_cast<const S*>(view.data + Dims::template offset<0>(view, thread, e));
-      for (int c = 0; c < kComponents; ++c) sums_[e * kComponents + c] = Sum(read_whole(from + c, TSL_INDEPENDENT));
-    }
+    if (Dims::template inside<0>(view, thread)) read_from<0>(view, thread);
   }
   template <class Thread> TSL_INLINE void end(const Thread& thread) const {
     if (kGiven) return;
     const TensorView view = thread.tsl_view(kView);
-    if (view.data == nullptr || !Dims::template inside<0>(view, thread)) return;
-    for (uint e = 0; e < kElements; ++e) {
-      Element element;
-      for (int c = 0; c < kComponents; ++c) element.numbers[c] = S(sums_[e * kComponents + c]);
-      *reinterpret_cast<Element*>(view.data + Dims::template offset<0>(view, thread, e)) = element;
-    }
+    if (view.data != nullptr && Dims::template inside<0>(view, thread)) write_from<0>(view, thread);
   }
 
   // The same where words are in the thread's stead, if it has some (Note [words] in words.h).
@@ -121,6 +114,8 @@ class OwnGradient {
     else if (!kGiven) leave_in<0>(thread.words->*piece, thread.lane);
   }
 
+  TSL_INLINE Sum number(uint n) const { return sums_[n]; }
+
   // f(a sum, the number of `value` that belongs to it) for each number of the element, if it is the thread's own.
   template <class Thread, class T, class F, class... Index>
   TSL_INLINE bool each(const Thread& thread, T& value, F f, Index... index) {
@@ -128,10 +123,9 @@ class OwnGradient {
       return false;
     } else {
       if (!Dims::holds(thread, 0u, index...)) return false;
-      const uint first = Dims::number(index...) * kComponents;
       S numbers[kComponents];
       TSL_COPY(numbers, &value, kBytes);
-      for (int c = 0; c < kComponents; ++c) f(sums_[first + c], numbers[c]);
+      apply<0>(Dims::number(index...), numbers, f);
       TSL_COPY(&value, numbers, kBytes);
       return true;
     }
@@ -150,7 +144,46 @@ class OwnGradient {
   }
 
  private:
-  // From number kFrom on; no loops, as the note on words explains.
+  // f of the sums of one element. An index that is only seen to be constant after much else has been would keep registers in
+  // memory until then, so on GPUs each is compared with; vectorised loops on hosts are better off with the index.
+  template <uint kFrom, class F> TSL_INLINE void apply(uint element, S* numbers, F f) {
+    if constexpr (TSL_CUDA && kFrom + 1 < kElements) {
+      if (element != kFrom) return apply<kFrom + 1>(element, numbers, f);
+      element = kFrom;
+    } else if constexpr (TSL_CUDA) {
+      element = kFrom;
+    }
+    apply_from<0>(&sums_[element * kComponents], numbers, f);
+  }
+  template <int kFrom, class F> static TSL_INLINE void apply_from(Sum* sums, S* numbers, F f) {
+    if constexpr (kFrom < kComponents) {
+      f(sums[kFrom], numbers[kFrom]);
+      apply_from<kFrom + 1>(sums, numbers, f);
+    }
+  }
+
+  // From number or element kFrom on. No loops here, since their indices would be no constants until compilers unroll them.
+  template <uint kFrom, class Thread> TSL_INLINE void read_from(const TensorView& view, const Thread& thread) {
+    if constexpr (kFrom < kNumbers) {
+      const longlong offset = Dims::template offset<0>(view, thread, kFrom / kComponents);
+      sums_[kFrom] = Sum(read_whole(reinterpret_cast<const S*>(view.data + offset) + kFrom % kComponents, TSL_INDEPENDENT));
+      read_from<kFrom + 1>(view, thread);
+    }
+  }
+  template <uint kFrom, class Thread> TSL_INLINE void write_from(const TensorView& view, const Thread& thread) const {
+    if constexpr (kFrom < kElements) {
+      Element element;
+      fill_from<0>(element, &sums_[kFrom * kComponents]);
+      *reinterpret_cast<Element*>(view.data + Dims::template offset<0>(view, thread, kFrom)) = element;
+      write_from<kFrom + 1>(view, thread);
+    }
+  }
+  template <int kFrom> static TSL_INLINE void fill_from(Element& element, const Sum* sums) {
+    if constexpr (kFrom < kComponents) {
+      element.numbers[kFrom] = S(sums[kFrom]);
+      fill_from<kFrom + 1>(element, sums);
+    }
+  }
   template <uint kFrom, class Piece> TSL_INLINE void take_from(const Piece& piece, uint lane) {
     if constexpr (kFrom < kNumbers) {
       sums_[kFrom] = Sum(piece.number(lane, kFrom));

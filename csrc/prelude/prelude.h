@@ -18,6 +18,7 @@
 #include "prelude/wave_operators.h"
 #include "prelude/own.h"
 #include "prelude/words.h"
+#include "prelude/shared.h"
 #include "prelude/kernel_base.h"
 #include "prelude/block_size.h"
 #include "prelude/checks.h"

@@ -37,6 +37,9 @@
 #ifndef TSL_LANES
 #define TSL_LANES 1
 #endif
+#ifndef TSL_SHARED_SUMS
+#define TSL_SHARED_SUMS 0
+#endif
 #ifndef TSL_CHECKS
 #define TSL_CHECKS 0
 #endif
@@ -87,6 +90,9 @@ template <class T> struct EnableIf<true, T> { using type = T; };
 
 template <class A, class B> struct IsSame { static constexpr bool value = false; };
 template <class A> struct IsSame<A, A> { static constexpr bool value = true; };
+
+template <bool kCondition, class A, class B> struct Choose { using type = A; };
+template <class A, class B> struct Choose<false, A, B> { using type = B; };
 
 // The argument type of a call in which T is to be taken from another argument.
 template <class T> struct Undeduced { using type = T; };

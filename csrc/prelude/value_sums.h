@@ -36,6 +36,9 @@ TSL_INLINE void add_part(ulonglong slot, int component, ulonglong adder, ulonglo
 
 #if TSL_CUDA
 
+// Of the hardware: the launch's threads may stand in another order (Note [words]).
+TSL_INLINE uint thread_of_block() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+
 // The wave of a thread, of those lanes that its block has: the block's last wave may be shorter. All of them must be here.
 struct Wave {
   uint lane, lanes;
@@ -69,9 +72,8 @@ class ValueSums {
     if (number > 0) sum = get<S>(kept) + sum;
     if (!is_last) return put(kept, sum);
 #endif
-    // Of the hardware: the launch's may stand in another order (Note [words]).
     const uint threads = blockDim.x * blockDim.y * blockDim.z;
-    const uint thread_number = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    const uint thread_number = thread_of_block();
     const Wave wave(thread_number, threads);
     sum = wave.sum(sum);
     if (wave.lane != 0) return;

@@ -91,7 +91,7 @@ class Piece {
     return reinterpret_cast<Word*>(view.data + run) + kNumber % kWords;
   }
 
-  S numbers_[kRuns][kRun] = {};
+  S numbers_[kRuns][kRun];  // not cleared: that would be a loop
 };
 
 // f(indices), of an index that may be a vector.
@@ -157,7 +157,7 @@ class InputPiece {
 template <int kView, class S, int kComponents, class Dims>
 class OutputPiece {
  public:
-  template <class Thread> TSL_INLINE void begin(const Thread&) {}
+  template <class Thread> TSL_INLINE void begin(const Thread&) { forget<0>(); }
   template <class Thread> TSL_INLINE void end(const Thread& first) const {
     if (all_stored<0>()) piece_.store(first);
     else store_each<0>(first);
@@ -185,6 +185,12 @@ class OutputPiece {
  private:
   static constexpr uint kElements = TSL_LANES * Dims::kSize;
 
+  template <uint kFrom> TSL_INLINE void forget() {
+    if constexpr (kFrom < kElements) {
+      stored_[kFrom] = false;
+      forget<kFrom + 1>();
+    }
+  }
   template <uint kElement, class T> TSL_INLINE bool load_element(T& value, uint element) const {
     if constexpr (kElement == kElements) {
       mark_far(kView);
@@ -219,7 +225,7 @@ class OutputPiece {
   }
 
   Piece<kView, S, kComponents, Dims> piece_;
-  bool stored_[kElements] = {};
+  bool stored_[kElements];
 };
 
 // Of a gradient that threads keep in registers.

@@ -59,7 +59,7 @@ void CudaKernel::load(const std::string& image) {
 LaunchShape CudaKernel::on_device(const LaunchShape& shape) const {
   LaunchShape real = shape;
   const auto divide = [](uint32_t& blocks, int by) { blocks = (blocks - 1) / static_cast<uint32_t>(by) + 1; };
-  divide(real.grid[threads_.axis], threads_.groups());
+  divide(real.grid[threads_.axis], threads_.groups() * threads_.repeats);
   divide(real.grid[0], threads_.lanes);
   return real;
 }

@@ -11,7 +11,7 @@ constexpr const char* kText =
     R"(extern "C" __global__ void LAUNCH_BOUNDS tsl_entry(const __grid_constant__ TslArgs args) {
   tsl::mark_control();
   ARGS
-  tsl::run_tile<Kernel, &Kernel::ENTRY, WORDS, GROUPS, AXIS, IS_BOUNDED>(known, uint3{BOUNDS});
+  tsl::run_tiles<Kernel, &Kernel::ENTRY, WORDS, SHARED, tsl::TileShape<GROUPS, AXIS, REPEATS>, IS_BOUNDED>(known, uint3{BOUNDS});
 }
 )";
 
@@ -34,6 +34,8 @@ std::string cuda_launcher(const KernelSource& source) {
   replace(text, "ARGS", c10::str("const TslArgs", source.slot_count > kMostCopiedSlots ? "&" : "", " known = args;"));
   replace(text, "ENTRY", source.text.entry);
   replace(text, "WORDS", source.threads.lanes > 1 ? "TslWords" : "tsl::NoWords");
+  replace(text, "SHARED", source.threads.shares ? "TslShared" : "tsl::NothingShared");
+  replace(text, "REPEATS", std::to_string(source.threads.repeats));
   replace(text, "GROUPS", std::to_string(source.threads.groups()));
   replace(text, "AXIS", std::to_string(source.threads.axis));
   replace(text, "IS_BOUNDED", is_bounded ? "true" : "false");

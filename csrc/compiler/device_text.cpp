@@ -10,6 +10,7 @@
 #include "compiler/session.h"
 #include "compiler/statement_lines.h"
 #include "compiler/tokens.h"
+#include "compiler/unset_contexts.h"
 
 namespace torch_slang {
 namespace {
@@ -190,7 +191,8 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   const size_t begin = first_declaration(own);
   const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
   text.file_scope = blank ? "" : own.substr(0, begin);
-  text.body = with_statement_lines(with_joined_branches(Members(own.substr(begin)).all()), text.files);
+  text.body = with_statement_lines(
+      with_joined_branches(with_unset_contexts(Members(own.substr(begin)).all())), text.files);
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

@@ -1,0 +1,33 @@
+#include "compiler/unset_contexts.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <string>
+
+using torch_slang::with_unset_contexts;
+
+BOOST_AUTO_TEST_SUITE(unset_contexts)
+
+BOOST_AUTO_TEST_CASE(contexts_of_accesses_are_not_cleared) {
+  BOOST_TEST(with_unset_contexts("s_bwdCallableCtx_DiffTensorView_load_0 _S2 = {};\nf();") ==
+             "s_bwdCallableCtx_DiffTensorView_load_0 _S2;\nf();");
+  BOOST_TEST(with_unset_contexts("s_bwdCallableCtx_DiffTensorView_store_3 _S2\n#line 3\n = { };") ==
+             "s_bwdCallableCtx_DiffTensorView_store_3 _S2;");
+}
+
+BOOST_AUTO_TEST_CASE(all_else_stays) {
+  for (const char* text : {
+           "s_bwdCallableCtx_helper_0 _S2 = {};",
+           "s_bwdCallableCtx_DiffTensorView_load_0 _S2 = other;",
+           "s_bwdCallableCtx_DiffTensorView_load_0 _S2 = { 1 };",
+           "s_bwdCallableCtx_DiffTensorView_load_0 _S2;",
+           "FixedArray<s_bwdCallableCtx_DiffTensorView_load_0, 4> _S2 = {};",
+           "struct s_bwdCallableCtx_DiffTensorView_load_0\n{ uint _S1; };",
+           "// s_bwdCallableCtx_DiffTensorView_load_0 _S2 = {};",
+           "s_bwdCallableCtx_DiffTensorView_load_0 _S2 =",
+       }) {
+    BOOST_TEST(with_unset_contexts(text) == text);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

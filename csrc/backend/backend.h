@@ -71,8 +71,9 @@ struct ThreadView {
     Result,  // a gradient that it adds up: Note [own elements] in prelude/own.h
     Given,   // an output's gradient, which is only read
     Shared,  // a gradient that the threads along an axis add up: Note [shared elements] in prelude/shared.h
+    Summed,  // a gradient that is added to atomically, after what the threads of a group add
     Input,
-    Output  // in words alone
+    Output  // these three in words alone
   };
   int view = 0;
   ElementType type = ElementType::Float32;  // of the numbers in an element

@@ -25,26 +25,37 @@ std::string arguments_of(const ThreadView& view, const std::string& flag = "") {
 }
 
 std::string piece_of(const ThreadView& view) {
+  if (view.kept == Kept::Summed) return "tsl::SumPiece" + arguments_of(view);
   if (view.kept == Kept::Output) return "tsl::OutputPiece" + arguments_of(view);
   if (view.kept == Kept::Input) return "tsl::InputPiece" + arguments_of(view, spelled(view.serves_neighbours));
   return "tsl::GradientPiece" + arguments_of(view, spelled(view.kept == Kept::Given));
 }
 
 std::string shared_struct(const std::vector<ThreadView>& views) {
-  std::string members, end, each;
+  std::string members, end;
   for (const ThreadView& view : views) {
     if (view.kept != Kept::Shared) continue;
-    const std::string name = name_of(view);
-    members += c10::str("  tsl::SharedGradient", arguments_of(view, spelled(view.is_replicated)), " ", name, ";\n");
-    end += c10::str(" ", name, ".end(first);");
-    each += c10::str("  if (view == ", view.view, ") return thread.shared->", name,
-                     ".each(thread, amount, tsl::OwnAdd{}, index);\n");
+    members +=
+        c10::str("  tsl::SharedGradient", arguments_of(view, spelled(view.is_replicated)), " ", name_of(view), ";\n");
+    end += c10::str(" ", name_of(view), ".end(first);");
   }
   return c10::str("struct TslShared {\n", members,
-                  "  template <class Thread> TSL_INLINE void end(const Thread& first) {", end,
-                  " }\n};\ntemplate <class Thread, class Index, class T>\n"
-                  "TSL_INLINE bool tsl_add_shared(const Thread& thread, int view, Index index, T& amount) {\n",
-                  each, "  return false;\n}\n");
+                  "  template <class Thread> TSL_INLINE void end(const Thread& first) {", end, " }\n};\n");
+}
+
+// A function that gives what is added to those who add it up first.
+std::string adding_function(const std::vector<ThreadView>& views) {
+  std::string cases;
+  for (const ThreadView& view : views) {
+    const char* place = view.kept == Kept::Shared ? "shared" : view.kept == Kept::Summed ? "words" : nullptr;
+    if (place == nullptr) continue;
+    cases += c10::str("  if (view == ", view.view, ") return thread.", place, " != nullptr && thread.", place, "->",
+                      name_of(view), ".add(thread, amount, index);\n");
+  }
+  return c10::str(
+      "template <class Thread, class Index, class T>\n"
+      "TSL_INLINE bool tsl_add_first(const Thread& thread, int view, Index index, T amount) {\n",
+      cases, "  return false;\n}\n");
 }
 
 std::string own_struct(const std::vector<ThreadView>& views) {
@@ -88,7 +99,7 @@ std::string words_struct(const std::vector<ThreadView>& views) {
     members += c10::str("  ", piece_of(view), " ", name, ";\n");
     begin += c10::str(" ", name, ".begin(first);");
     end += c10::str(" ", name, ".end(first);");
-    if (!is_gradient(view)) load += ask("load");
+    if (view.kept == Kept::Input || view.kept == Kept::Output) load += ask("load");
     if (view.kept == Kept::Output) store += ask("store");
   }
   return c10::str("struct TslWords {\n", members,
@@ -120,7 +131,7 @@ const char* c_name_of(ElementType type) {
 
 std::string thread_text(const std::vector<ThreadView>& views, const VirtualThreads& threads) {
   return (threads.lanes > 1 ? words_struct(views) : "") + (threads.shares ? shared_struct(views) : "") +
-         own_struct(views);
+         (threads.lanes > 1 || threads.shares ? adding_function(views) : "") + own_struct(views);
 }
 
 }  // namespace torch_slang

@@ -96,6 +96,13 @@ std::string make_view_body(const Operator& op, const KernelKey& key, const Known
   return body + "  default: return tsl::present_view(args, k);\n}";
 }
 
+// Whether lanes add up what they add to elements of this gradient which are near each other.
+bool is_summed_by_lanes(const KernelKey& key, const Leaf& leaf, const ThreadShare& share) {
+  return key.kind == OpKind::Backward && leaf.kind == LeafKind::View && leaf.diff_view >= 0 && !leaf.is_output &&
+         leaf.accumulation == Accumulation::Atomic && !is_unwanted(key, leaf) && share.refusal.empty() &&
+         share.run > 0 && share.numbers == component_count(leaf.element);
+}
+
 // The views of which a thread keeps elements in registers.
 std::vector<ThreadView> thread_views(const Operator& op, const KernelKey& key, const KnownUse& known,
                                      const KernelSource& source) {
@@ -122,6 +129,12 @@ std::vector<ThreadView> thread_views(const Operator& op, const KernelKey& key, c
       sum.view = leaf.diff_view;
       sum.kept = ThreadView::Kept::Shared;
       sum.is_replicated = leaf.accumulation == Accumulation::Replicated;
+      views.push_back(sum);
+    } else if (has_words && is_summed_by_lanes(key, leaf, share) && is_dense(leaf.diff_view)) {
+      ThreadView sum = view;
+      sum.view = leaf.diff_view;
+      sum.kept = ThreadView::Kept::Summed;
+      sum.in_words = true;
       views.push_back(sum);
     }
     if (!has_words || share.run == 0 || !is_dense(leaf.primal_view)) continue;

@@ -16,10 +16,10 @@ TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated f
 #define TSL_AT(file, line)
 #endif
 
-#if TSL_SHARED_SUMS  // generated, too
+#if TSL_SHARED_SUMS || TSL_LANES > 1  // generated, too
 struct TslShared;
 template <class Thread, class Index, class T>
-TSL_INLINE bool tsl_add_shared(const Thread& thread, int view, Index index, T& amount);
+TSL_INLINE bool tsl_add_first(const Thread& thread, int view, Index index, T amount);
 #endif
 
 namespace tsl {
@@ -122,13 +122,13 @@ struct KernelBase : ThreadBase {
 
   // Gradients of views: Note [ways] in slang/wrapper.slang. First of all the thread's own elements.
   template <class T, class Index> TSL_INLINE void tsl_accumulate(const TensorView& view, Index index, T amount, int way) {
-    if (is_own(view, index, amount, OwnAdd{}) || is_kept_shared(view, index, amount)) return;
+    if (is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount)) return;
     if (wanted(view, index)) accumulate<Alone>(view, index, amount, way);
   }
   template <class T, class Index>
   TSL_INLINE void tsl_accumulate_fixed(const TensorView& view, Index index, T amount, int way) {
     note_share(view);
-    if (is_kept_shared(view, index, amount)) return;
+    if (is_summed_first(view, index, amount)) return;
     if (wanted(view, index) && check_fixed(view, index)) accumulate<Together>(view, index, amount, way);
   }
   template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int way) {
@@ -215,10 +215,10 @@ struct KernelBase : ThreadBase {
     return false;
   }
 
-  // Whether the amount was added to what threads share.
-  template <class T, class Index> TSL_INLINE bool is_kept_shared(const TensorView& view, Index index, T& amount) {
-#if TSL_SHARED_SUMS
-    return this->shared != nullptr && tsl_add_shared(*this, view.id, index, amount);
+  // Whether the amount was added to what the virtual threads of a GPU thread have together.
+  template <class T, class Index> TSL_INLINE bool is_summed_first(const TensorView& view, Index index, T amount) {
+#if TSL_SHARED_SUMS || TSL_LANES > 1
+    return tsl_add_first(*this, view.id, index, amount);
 #else
     return false;
 #endif

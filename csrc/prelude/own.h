@@ -69,6 +69,18 @@ template <class Dim, class... Rest> struct OwnDims<Dim, Rest...> {
   static TSL_INLINE bool holds(const Thread& thread, uint shift, uint first, Index... rest) {
     return Dim::holds(thread, shift, first) && Inner::holds(thread, shift, rest...);
   }
+  template <class Thread> static TSL_INLINE bool holds(const Thread& thread, uint shift, uint1 at) {
+    return holds(thread, shift, at.x);
+  }
+  template <class Thread> static TSL_INLINE bool holds(const Thread& thread, uint shift, uint2 at) {
+    return holds(thread, shift, at.x, at.y);
+  }
+  template <class Thread> static TSL_INLINE bool holds(const Thread& thread, uint shift, uint3 at) {
+    return holds(thread, shift, at.x, at.y, at.z);
+  }
+  template <class Thread> static TSL_INLINE bool holds(const Thread& thread, uint shift, uint4 at) {
+    return holds(thread, shift, at.x, at.y, at.z, at.w);
+  }
   template <class... Index> static TSL_INLINE uint number(uint first, Index... rest) {
     return Dim::number(first) * Inner::kSize + Inner::number(rest...);
   }
@@ -215,6 +227,13 @@ struct OwnTake {
 struct OwnRead {
   template <class M, class S> TSL_INLINE void operator()(M& sum, S& number) const { number = S(sum); }
 };
+
+// f(indices), of an index that may be a vector.
+template <class F, class... Index> TSL_INLINE bool with_index(F f, Index... index) { return f(uint(index)...); }
+template <class F> TSL_INLINE bool with_index(F f, uint1 at) { return f(at.x); }
+template <class F> TSL_INLINE bool with_index(F f, uint2 at) { return f(at.x, at.y); }
+template <class F> TSL_INLINE bool with_index(F f, uint3 at) { return f(at.x, at.y, at.z); }
+template <class F> TSL_INLINE bool with_index(F f, uint4 at) { return f(at.x, at.y, at.z, at.w); }
 
 // Of a kernel without any.
 struct NothingOwn {

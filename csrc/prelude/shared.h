@@ -24,10 +24,9 @@ class SharedGradient {
   using Memory = typename Choose<kIsReplicated, SumOf<S>, S>::type;
 
  public:
-  // As of OwnGradient.
-  template <class Thread, class T, class F, class Index>
-  TSL_INLINE bool each(const Thread& thread, T& value, F f, Index index) {
-    return each_from<0>(thread, value, f, index);
+  // Whether the element is one that the thread shares.
+  template <class Thread, class T, class Index> TSL_INLINE bool add(const Thread& thread, T amount, Index index) {
+    return add_in<0>(thread, amount, index);
   }
 
   // Adds what there is to memory. All threads of a block are here; `first`: the first lane of one of the thread's groups.
@@ -37,16 +36,24 @@ class SharedGradient {
     mark_add(kView);
     const ulonglong replicas = kIsReplicated ? gradient_slot(first.args, view, kTslReplicas, 1) : 1;
     const ulonglong adder = Dims::kHasX ? first.thread_number() : first.thread_number() / warpSize;
-    add_from<0>(first, view, replica(first.args, view, view.data, uint(adder % replicas)));
+    unsigned char* data = replica(first.args, view, view.data, uint(adder % replicas));
+#if TSL_LANES > 1
+    if constexpr (Dims::kHasX && kNumbers == 1 && !kIsReplicated) {
+      SumOf<S> sums[TSL_LANES];
+      take_from<0>(sums);
+      return add_to_memory<TSL_LANES>(reinterpret_cast<S*>(data + Dims::template offset<0>(view, first, 0)), sums);
+    }
+#endif
+    add_from<0>(first, view, data);
   }
 
  private:
-  template <uint kSlot, class Thread, class T, class F, class Index>
-  TSL_INLINE bool each_from(const Thread& thread, T& value, F f, Index index) {
+  template <uint kSlot, class Thread, class T, class Index>
+  TSL_INLINE bool add_in(const Thread& thread, T& amount, Index index) {
     if constexpr (kSlot + 1 < kSlots) {
-      if (thread.lane != kSlot) return each_from<kSlot + 1>(thread, value, f, index);
+      if (thread.lane != kSlot) return add_in<kSlot + 1>(thread, amount, index);
     }
-    return sums_[kSlot].each(thread, value, f, index);
+    return sums_[kSlot].each(thread, amount, OwnAdd{}, index);
   }
   template <uint kFrom, class Thread>
   TSL_INLINE void add_from(const Thread& first, const TensorView& view, unsigned char* data) {
@@ -64,6 +71,13 @@ class SharedGradient {
       unsigned char* element = data + Dims::template offset<0>(view, thread, kNumber / kComponents);
       if (adds && sum != SumOf<S>(0)) atomicAdd(reinterpret_cast<Memory*>(element) + kNumber % kComponents, Memory(sum));
       add_from<kFrom + 1>(first, view, data);
+    }
+  }
+
+  template <uint kFrom> TSL_INLINE void take_from(SumOf<S>* sums) const {
+    if constexpr (kFrom < kSlots) {
+      sums[kFrom] = sums_[kFrom].number(0);
+      take_from<kFrom + 1>(sums);
     }
   }
 

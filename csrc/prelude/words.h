@@ -10,6 +10,7 @@
 //       words are stored if all lanes have stored all of theirs, and else what was stored, by element. All other stores go
 //       to memory at once.
 //     - Gradients that threads keep in registers are loaded from words and left in them.
+//     - What lanes add to other gradients' elements of their own, or of neighbours, is summed before it is added to memory.
 //   Which element a load or a store is of must be seen by the compiler, so that one register is left of all comparisons. Where
 //   only running tells it, the mark `far <view>` stays, and the run-time compiles the kernel again without neighbours, or, if
 //   a lane has several elements, without words for the view.
@@ -93,13 +94,6 @@ class Piece {
 
   S numbers_[kRuns][kRun];  // not cleared: that would be a loop
 };
-
-// f(indices), of an index that may be a vector.
-template <class F, class... Index> TSL_INLINE bool with_index(F f, Index... index) { return f(uint(index)...); }
-template <class F> TSL_INLINE bool with_index(F f, uint1 at) { return f(at.x); }
-template <class F> TSL_INLINE bool with_index(F f, uint2 at) { return f(at.x, at.y); }
-template <class F> TSL_INLINE bool with_index(F f, uint3 at) { return f(at.x, at.y, at.z); }
-template <class F> TSL_INLINE bool with_index(F f, uint4 at) { return f(at.x, at.y, at.z, at.w); }
 
 // kNeighbours: elements of the other lanes are given, too.
 template <int kView, class S, int kComponents, class Dims, bool kNeighbours>
@@ -226,6 +220,85 @@ class OutputPiece {
 
   Piece<kView, S, kComponents, Dims> piece_;
   bool stored_[kElements];
+};
+
+// Adds so many sums to elements that follow each other, the first of which is aligned to all of them together.
+template <uint kCount, class S>
+TSL_INLINE void add_to_memory(S* to, const SumOf<S>* sums) {
+  bool any = false;
+  for (uint i = 0; i < kCount; ++i) any = any || sums[i] != SumOf<S>(0);
+  if (!any) return;
+#if __CUDA_ARCH__ >= 900
+  if constexpr (IsSame<S, float>::value && kCount == 4) {
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" : : "l"(__cvta_generic_to_global(to)), "f"(sums[0]),
+                 "f"(sums[1]), "f"(sums[2]), "f"(sums[3]) : "memory");
+    return;
+  }
+#endif
+  for (uint i = 0; i < kCount; ++i) {
+    if (sums[i] != SumOf<S>(0)) atomicAdd(to + i, S(sums[i]));
+  }
+}
+
+// Of a gradient that threads add to atomically: what the lanes add to elements of their own and of neighbours. Where only
+// running tells which those are, a few comparisons are nothing beside what they may save.
+template <int kView, class S, int kComponents, class Dims>
+class SumPiece {
+  static constexpr uint kReach = 2, kSlots = TSL_LANES + 2 * kReach;  // elements before and behind the lanes' own
+
+ public:
+  template <class Thread> TSL_INLINE void begin(const Thread&) { clear<0>(); }
+  template <class Thread> TSL_INLINE void end(const Thread& first) const {
+    const TensorView view = first.tsl_view(kView);
+    if (view.is_missing()) return;
+    mark_add(kView);
+    S* own = reinterpret_cast<S*>(view.data + Dims::template offset<0>(view, first, 0));
+    add_beside<0>(own);
+    add_to_memory<TSL_LANES * kComponents>(own, sums_[kReach]);
+  }
+
+  // Whether the element is near.
+  template <class Thread, class T, class Index> TSL_INLINE bool add(const Thread& thread, T amount, Index index) {
+    constexpr int kRank = kIsVector<Index> ? Traits<Index>::size : 1;
+    if constexpr (sizeof(T) != kComponents * sizeof(S) || kRank != Dims::kRank) return false;
+    else return add_from<0>(thread, amount, index);
+  }
+
+ private:
+  template <uint kFrom> TSL_INLINE void clear() {
+    if constexpr (kFrom < kSlots * kComponents) {
+      sums_[kFrom / kComponents][kFrom % kComponents] = SumOf<S>(0);
+      clear<kFrom + 1>();
+    }
+  }
+  template <uint kSlot, class Thread, class T, class Index>
+  TSL_INLINE bool add_from(const Thread& thread, T amount, Index index) {
+    if constexpr (kSlot == kSlots) {
+      return false;
+    } else {
+      if (!Dims::holds(thread, kSlot - kReach - thread.lane, index)) return add_from<kSlot + 1>(thread, amount, index);
+      S numbers[kComponents];
+      TSL_COPY(numbers, &amount, sizeof(T));
+      add_components<kSlot, 0>(numbers);
+      return true;
+    }
+  }
+  template <uint kSlot, int kFrom> TSL_INLINE void add_components(const S* numbers) {
+    if constexpr (kFrom < kComponents) {
+      sums_[kSlot][kFrom] += SumOf<S>(numbers[kFrom]);
+      add_components<kSlot, kFrom + 1>(numbers);
+    }
+  }
+  // Elements that are not the lanes' own; those that nobody has added to need not exist.
+  template <uint kFrom> TSL_INLINE void add_beside(S* own) const {
+    if constexpr (kFrom < kReach) {
+      add_to_memory<kComponents>(own + (int(kFrom) - int(kReach)) * kComponents, sums_[kFrom]);
+      add_to_memory<kComponents>(own + (TSL_LANES + kFrom) * kComponents, sums_[kReach + TSL_LANES + kFrom]);
+      add_beside<kFrom + 1>(own);
+    }
+  }
+
+  SumOf<S> sums_[kSlots][kComponents];
 };
 
 // Of a gradient that threads keep in registers.

@@ -38,7 +38,7 @@ VirtualThreads virtual_threads(const LaunchShape& shape, uint64_t at_once, int64
   best.count = best.lanes = lanes;
   const int64_t enough = lanes > 1 ? kBytesInWord : kBytesInFlight;
   while (best.count < kMost && best.count * bytes < enough && fills(best.count)) best.count *= 2;
-  if (best.count > 1 || shared_axis >= 0) std::copy_n(shape.block, 3, best.block);
+  if (lanes > 1 || shared_axis >= 0) std::copy_n(shape.block, 3, best.block);
   if (shared_axis >= 0) {
     best.axis = shared_axis;
     best.shares = true;

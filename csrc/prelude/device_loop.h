@@ -83,7 +83,7 @@ struct WholeTile {
 
   TSL_INLINE uint row_length() const { return tile.block.x / TSL_LANES; }
   TSL_INLINE uint3 thread(uint lane) const {
-    return {threadIdx.x % row_length() * TSL_LANES + lane, threadIdx.y, threadIdx.z};
+    return {(TSL_LANES > 1 ? threadIdx.x % row_length() * TSL_LANES : threadIdx.x) + lane, threadIdx.y, threadIdx.z};
   }
   TSL_INLINE uint3 block(uint group) const {
     return {tile.first.x + (Shape::kAxis == 0 ? group * TSL_LANES : 0u) + (TSL_LANES > 1 ? threadIdx.x / row_length() : 0u),

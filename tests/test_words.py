@@ -9,6 +9,7 @@ import pytest
 import torch
 from cases import FOLDER, Input, kernels, nvrtc_is_here
 from own_cases import CASES, Case, Columns, Permutation, gradients, listed, operator, same, seeds_for
+from torch import Tensor
 
 import torch_slang
 from torch_slang import _C
@@ -40,6 +41,10 @@ def grown(case: Case, by: int) -> Case:
     return dataclasses.replace(case, inputs=tuple(map(larger, case.inputs)))
 
 
+def misaligned(t: Tensor) -> Tensor:
+    return t.new_empty(t.numel() + 1)[1:].view(t.shape).copy_(t)
+
+
 def backward_lanes(name: str) -> set[int]:
     module = kernels("own_elements")
     return {k.lanes for k in module.explain(name) if k.kind == "backward" and k.device.startswith("cuda")}
@@ -53,7 +58,11 @@ def test_large_launches_give_the_numbers_of_plain_torch(name: str, gpu: torch.de
     tolerance = {"rtol": 1e-6, "atol": 1e-6} if case.dtype == torch.float64 else {"rtol": 1e-4, "atol": 1e-4}
     same(results, expected, **tolerance)
     seeds = seeds_for(results)
-    for layout in (torch.clone, lambda t: t.mT.clone().mT if t.dim() > 1 else t.flatten()[:1].expand(t.shape)):
+    for layout in (
+        torch.clone,
+        misaligned,
+        lambda t: t.mT.clone().mT if t.dim() > 1 else t.flatten()[:1].expand(t.shape),
+    ):
         given = [layout(seed) for seed in seeds]
         same(gradients(results, args, given), gradients(expected, expected_args, given), **tolerance)
 
@@ -167,6 +176,33 @@ void scaled(
 {
     uint i = cudaGlobalIdx().x;
     if (i < x.size(0)) y[i] = x[i] * w.loadFixed(i / 32);
+}
+"""
+
+
+def test_rows_of_a_gradient_that_begin_between_words(gpu: torch.device) -> None:
+    """The tensor itself is strided, so that only its gradient's rows say so."""
+    module = torch_slang.load(source=FIRSTS, namespace="test_words_firsts")
+    for width, lanes in ((1024, 4), (1023, 1)):
+        x = torch.rand(64, 2048, device=gpu, requires_grad=True)
+        part = x[:, :width]
+        y = module.firsts(part)
+        same([y], [part[:, 0] ** 2])
+        (grad,) = torch.autograd.grad(y.sum(), part)
+        (expected,) = torch.autograd.grad((part[:, 0] ** 2).sum(), part)
+        same([grad], [expected])
+        assert lanes in {kernel.lanes for kernel in module.explain("firsts")}
+
+
+FIRSTS = """
+import torch_slang;
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel] [LaunchTotal("N, M")]
+void firsts([Shape("M, N")] DiffTensorView<float> x, [Out("M")] DiffTensorView<float> y)
+{
+    uint3 id = cudaGlobalIdx();
+    if (id.x >= x.size(1) || id.y >= x.size(0)) return;
+    float v = x[id.y, id.x];
+    if (id.x == 0) y[id.y] = v * v;
 }
 """
 PRODUCT = """

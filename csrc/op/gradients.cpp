@@ -149,7 +149,9 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
       launcher_.set_gradient(item.leaf, has_replicas ? item.memory.select(0, 0) : item.memory);
     } else if (!item.memory.defined()) {
       const auto options = arguments_.options(op_, item.leaf);
-      item.memory = item.is_given ? item.target.contiguous()
+      // The kernel was chosen for memory that begins at a word.
+      item.memory = item.is_given ? begins_at_word(item.target) ? item.target.contiguous()
+                                                                : item.target.clone(at::MemoryFormat::Contiguous)
                     : item.is_own ? at::empty(sizes_of(item), options)
                                   : at::zeros(sizes_of(item), options);
       launcher_.set_gradient(item.leaf, item.memory);

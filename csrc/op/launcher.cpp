@@ -153,20 +153,33 @@ void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool writ
       strided_ |= view_bit(view);
     else if (view < 63)
       strided_ &= ~view_bit(view);
-    if (visible->dense && op_.shares[leaf].run > 0)
-      fits_words_ = fits_words_ && has_word_addresses(visible->view, leaf);
+    if (visible->dense && op_.shares[leaf].run > 0) fits_words_ = fits_words_ && begins_at_word(tensor);
   }
   bytes_[view] = std::min(tensor.nbytes(), tensor.storage().nbytes());
   write(op_.layout.view_offset(view), &visible->view, sizeof(TslView));
 }
 
-// Whether each row along x begins at a multiple of a word's bytes.
-bool Launcher::has_word_addresses(const TslView& view, int leaf) const {
-  constexpr int64_t kWordBytes = 16;
-  bool fits = reinterpret_cast<uintptr_t>(view.data) % kWordBytes == 0;
-  for (size_t d = 0; op_.shares[leaf].dims[d].axis != 0; ++d)
-    fits = fits && (view.sizes[d] <= 1 || view.strides[d] % kWordBytes == 0);
-  return fits;
+unsigned Launcher::size_of_dim(const DeviceDim& dim) const {
+  if (dim.constant) return static_cast<unsigned>(*dim.constant);
+  unsigned size = 0;
+  std::memcpy(&size, block_.data() + op_.layout.dim_offset(dim.dim), sizeof size);
+  return size;
+}
+
+// Whether contiguous memory for any leaf, its gradient's included, would have each row along x begin at a multiple of a word.
+bool Launcher::rows_are_words() const {
+  for (size_t i = 0; i < op_.function.leaves.size(); ++i) {
+    if (op_.shares[i].run == 0 || op_.shares[i].dims.front().axis == 0) continue;
+    const Leaf& leaf = op_.function.leaves[i];
+    const auto& dims = op_.layout.device_dims(static_cast<int>(i));
+    int64_t bytes = component_count(leaf.element) * size_of(element_type(leaf.element, arguments_.types));
+    for (size_t d = dims.size(); d-- > 0;) {
+      bytes *= size_of_dim(dims[d]);
+      if (op_.shares[i].dims[d].axis == 0) break;
+    }
+    if (bytes % kWordBytes != 0) return false;
+  }
+  return true;
 }
 
 // Kernels may ask the size of a view that has no memory.
@@ -176,13 +189,7 @@ void Launcher::write_absent_sizes(int view, int leaf) {
   if (op_.shapes.has_static_rank(leaf)) {
     const auto& dims = op_.layout.device_dims(leaf);
     for (size_t i = 0; i < dims.size(); ++i) {
-      unsigned size = 0;
-      if (dims[i].constant) {
-        size = static_cast<unsigned>(*dims[i].constant);
-      } else {
-        std::memcpy(&size, block_.data() + op_.layout.dim_offset(dims[i].dim), sizeof size);
-      }
-      set(i, size);
+      set(i, size_of_dim(dims[i]));
     }
     absent.dimensionCount = static_cast<unsigned>(dims.size());
   } else {
@@ -259,7 +266,7 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const LaunchShape* launch) 
 VirtualThreads Launcher::threads_for(const KernelKey& key, const LaunchShape* launch) const {
   const uint64_t at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
   if (at_once == 0) return {};
-  const bool may_have_words = fits_words_ && key.independent;
+  const bool may_have_words = fits_words_ && key.independent && rows_are_words();
   return virtual_threads(
       launch != nullptr ? *launch : shape(kPreferredBlock), at_once, own_bytes(op_, key.kind, key.types),
       may_have_words ? lanes_of_words(op_, key.kind, key.types) : 1, shared_axis(op_, key.kind, key.unwanted));

@@ -45,7 +45,8 @@ class Launcher {
   void write_component(int slot, ElementType type, const c10::IValue& value, const Leaf& leaf);
   void write_value_tensor(const Leaf& leaf, const at::Tensor& tensor);
   void write_view(int view, int leaf, const at::Tensor& tensor, bool written);
-  bool has_word_addresses(const TslView& view, int leaf) const;
+  unsigned size_of_dim(const DeviceDim& dim) const;
+  bool rows_are_words() const;
   at::Tensor packed_copy(const at::Tensor& given) const;
   void write_absent_sizes(int view, int leaf);
   ViewCut cut_of(int leaf) const;

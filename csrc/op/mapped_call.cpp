@@ -14,7 +14,6 @@
 namespace torch_slang {
 namespace {
 
-constexpr int64_t kWordBytes = 16;
 constexpr int64_t kMaxSize = std::numeric_limits<uint32_t>::max();
 
 // The element's own dimensions are contiguous.
@@ -179,7 +178,7 @@ int MappedCall::choose_lanes() const {
   const auto is_aligned = [&](int leaf, const at::Tensor& tensor) {
     const auto components = component_count(op_.function.leaves[leaf], arguments_.sizes);
     most = std::max(most, components * static_cast<int64_t>(tensor.element_size()));
-    return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % kWordBytes == 0;
+    return begins_at_word(tensor);
   };
   for (size_t s = 0; s < sources_.size(); ++s) {
     const Source& source = sources_[s];

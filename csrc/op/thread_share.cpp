@@ -7,12 +7,12 @@
 
 #include "op/operator.h"
 #include "op/specialize.h"
+#include "op/view_packing.h"
 
 namespace torch_slang {
 namespace {
 
 constexpr int64_t kMostNumbers = 32;  // in registers
-constexpr int64_t kWordBytes = 16;
 constexpr int64_t kMostLanes = 8;
 
 bool is_one(const Expression& e) { return e.kind == Expression::Kind::Constant && e.constant == 1; }

@@ -107,6 +107,10 @@ void check_visible_size(const std::string& op, const Leaf& leaf, size_t dimensio
               dimension, " (as the kernel sees it) has ", size, " elements");
 }
 
+bool begins_at_word(const at::Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % uintptr_t{kWordBytes} == 0;
+}
+
 std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, const ViewCut& cut,
                                      const at::Tensor& tensor) {
   const size_t outer = tensor.dim() - cut.element;  // dimensions before the element

@@ -35,6 +35,10 @@ bool may_overlap(const at::Tensor& a, const at::Tensor& b);
 void check_visible_rank(const std::string& op, const Leaf& leaf, size_t rank, c10::SymIntArrayRef shape);
 void check_visible_size(const std::string& op, const Leaf& leaf, size_t dimension, int64_t size);
 
+// What a GPU thread moves at once, at most (Note [words] in prelude/words.h), and whether the tensor begins at such an address.
+constexpr int64_t kWordBytes = 16;
+bool begins_at_word(const at::Tensor& tensor);
+
 // Empty if the tensor's strides or alignment do not allow it: the caller then takes a contiguous copy, which always does.
 // Throws, naming op and argument, beyond five visible dimensions or sizes that uint indices do not reach.
 std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, const ViewCut& cut,

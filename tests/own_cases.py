@@ -239,3 +239,7 @@ def agree(name: str, shapes: list[tuple[int, ...]], dtype: torch.dtype, device: 
     for one, other in zip(found, gradients(expected, exact, [s.double() for s in seeds]), strict=True):
         # A sum of hundreds of thousands of floats, added atomically in any order, is so far off.
         same([one.double()], [other], rtol=1e-4 if dtype == torch.float32 else 1e-7, atol=1e-5)
+
+
+def misaligned(t: Tensor) -> Tensor:
+    return t.new_empty(t.numel() + 1)[1:].view(t.shape).copy_(t)

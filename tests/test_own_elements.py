@@ -14,7 +14,7 @@ import torch
 from cases import FOLDER, nvrtc_is_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from own_cases import CASES, SIGNED, agree, gradients, leaves, listed, operator, same, seeds_for
+from own_cases import CASES, SIGNED, agree, gradients, leaves, listed, misaligned, operator, same, seeds_for
 from torch import Tensor
 
 import torch_slang
@@ -46,10 +46,6 @@ def transposed(t: Tensor) -> Tensor:
 def strided(t: Tensor) -> Tensor:
     room = t.new_full([2 * size for size in t.shape] or [1], float("nan"))
     return room[tuple(slice(None, None, 2) for _ in t.shape)].copy_(t)
-
-
-def misaligned(t: Tensor) -> Tensor:
-    return t.new_empty(t.numel() + 1)[1:].view(t.shape).copy_(t)
 
 
 LAYOUTS = [lambda t: t.clone(), expanded, transposed, strided, misaligned]

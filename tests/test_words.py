@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import torch
 from cases import FOLDER, Input, kernels, nvrtc_is_here
-from own_cases import CASES, Case, Columns, Permutation, gradients, listed, operator, same, seeds_for
-from torch import Tensor
+from own_cases import CASES, Case, Columns, Permutation, gradients, listed, misaligned, operator, same, seeds_for
 
 import torch_slang
 from torch_slang import _C
@@ -39,10 +38,6 @@ def grown(case: Case, by: int) -> Case:
         return argument
 
     return dataclasses.replace(case, inputs=tuple(map(larger, case.inputs)))
-
-
-def misaligned(t: Tensor) -> Tensor:
-    return t.new_empty(t.numel() + 1)[1:].view(t.shape).copy_(t)
 
 
 def backward_lanes(name: str) -> set[int]:

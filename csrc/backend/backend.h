@@ -5,10 +5,8 @@
 #include <c10/core/Device.h>
 #include <c10/util/FunctionRef.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -96,10 +94,7 @@ struct VirtualThreads {
   uint32_t block[3] = {0, 0, 0};  // that all launches have; zeros: any
 
   int groups() const { return count / lanes; }
-  bool operator==(const VirtualThreads& other) const {
-    return count == other.count && axis == other.axis && lanes == other.lanes && repeats == other.repeats &&
-           shares == other.shares && std::equal(std::begin(block), std::end(block), std::begin(other.block));
-  }
+  bool operator==(const VirtualThreads&) const = default;
 };
 
 // Everything that decides a compiled kernel, apart from the device. Its hash is the key in the disk cache.

@@ -149,9 +149,10 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
       launcher_.set_gradient(item.leaf, has_replicas ? item.memory.select(0, 0) : item.memory);
     } else if (!item.memory.defined()) {
       const auto options = arguments_.options(op_, item.leaf);
-      // The kernel was chosen for memory that begins at a word.
-      item.memory = item.is_given ? begins_at_word(item.target) ? item.target.contiguous()
-                                                                : item.target.clone(at::MemoryFormat::Contiguous)
+      // A kernel with words was chosen for memory that begins at one.
+      const bool as_it_is = loaded.threads.lanes == 1 || begins_at_word(item.target);
+      item.memory = item.is_given
+                        ? as_it_is ? item.target.contiguous() : item.target.clone(at::MemoryFormat::Contiguous)
                     : item.is_own ? at::empty(sizes_of(item), options)
                                   : at::zeros(sizes_of(item), options);
       launcher_.set_gradient(item.leaf, item.memory);

@@ -17,7 +17,7 @@ std::string cubin_for(const Operator& op, OpKind kind, const std::vector<Element
   const auto& block = op.function.block_size;
   for (size_t i = 0; i < 3 && lanes > 1; ++i)
     key.threads.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : i == 0 && block.empty() ? 256 : 1;
-  if (const int axis = shared_axis(op, kind, 0); axis >= 0 && lanes > 1) {
+  if (const int axis = shared_axis(op, key); axis >= 0 && lanes > 1) {
     key.threads.axis = axis;
     key.threads.shares = true;
     key.threads.repeats = 2;

@@ -267,9 +267,9 @@ VirtualThreads Launcher::threads_for(const KernelKey& key, const LaunchShape* la
   const uint64_t at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
   if (at_once == 0) return {};
   const bool may_have_words = fits_words_ && key.independent && rows_are_words();
-  return virtual_threads(
-      launch != nullptr ? *launch : shape(kPreferredBlock), at_once, own_bytes(op_, key.kind, key.types),
-      may_have_words ? lanes_of_words(op_, key.kind, key.types) : 1, shared_axis(op_, key.kind, key.unwanted));
+  return virtual_threads(launch != nullptr ? *launch : shape(kPreferredBlock), at_once,
+                         own_bytes(op_, key.kind, key.types),
+                         may_have_words ? lanes_of_words(op_, key.kind, key.types) : 1, shared_axis(op_, key));
 }
 
 void Launcher::note(const LaunchShape& shape) const {

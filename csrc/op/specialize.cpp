@@ -114,40 +114,35 @@ std::vector<ThreadView> thread_views(const Operator& op, const KernelKey& key, c
   for (size_t i = 0; i < own.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     const ThreadShare& share = op.shares[i];
-    ThreadView view;
-    view.type = element_type(leaf.element, key.types);
-    view.components = component_count(leaf.element);
-    view.dims = share.dims;
+    const auto keep = [&](int view, ThreadView::Kept kept, bool in_words) -> ThreadView& {
+      ThreadView& added = views.emplace_back();
+      added.view = view;
+      added.type = element_type(leaf.element, key.types);
+      added.components = component_count(leaf.element);
+      added.dims = share.dims;
+      added.kept = kept;
+      added.in_words = in_words;
+      return added;
+    };
+    const bool has_run = has_words && share.run > 0;
     if (own[i]) {
-      view.view = leaf.diff_view;
-      view.kept = leaf.is_output ? ThreadView::Kept::Given : ThreadView::Kept::Result;
-      view.in_words = has_words && share.run > 0 && is_dense(leaf.diff_view);
-      views.push_back(view);
+      keep(leaf.diff_view, leaf.is_output ? ThreadView::Kept::Given : ThreadView::Kept::Result,
+           has_run && is_dense(leaf.diff_view));
     } else if (key.kind == OpKind::Backward && !is_unwanted(key, leaf) &&
                is_kept_shared(op, static_cast<int>(i), source.threads)) {
-      ThreadView sum = view;
-      sum.view = leaf.diff_view;
-      sum.kept = ThreadView::Kept::Shared;
-      sum.is_replicated = leaf.accumulation == Accumulation::Replicated;
-      views.push_back(sum);
+      keep(leaf.diff_view, ThreadView::Kept::Shared, false).is_replicated =
+          leaf.accumulation == Accumulation::Replicated;
     } else if (has_words && is_summed_by_lanes(key, leaf, share) && is_dense(leaf.diff_view)) {
-      ThreadView sum = view;
-      sum.view = leaf.diff_view;
-      sum.kept = ThreadView::Kept::Summed;
-      sum.in_words = true;
-      views.push_back(sum);
+      keep(leaf.diff_view, ThreadView::Kept::Summed, true);
     }
-    if (!has_words || share.run == 0 || !is_dense(leaf.primal_view)) continue;
+    if (!has_run || !is_dense(leaf.primal_view)) continue;
     const bool is_far = !known.far.empty() && known.far[i];
-    const bool is_single = share.numbers == view.components;
+    const bool is_single = share.numbers == component_count(leaf.element);
     if (is_far && !is_single) continue;
     if (leaf.is_output && (key.kind == OpKind::Backward || stores_by_address || !share.refusal.empty())) continue;
     if (!leaf.is_output && (!key.independent || (!known.unused.empty() && known.unused[i]))) continue;
-    view.view = leaf.primal_view;
-    view.kept = leaf.is_output ? ThreadView::Kept::Output : ThreadView::Kept::Input;
-    view.in_words = true;
-    view.serves_neighbours = is_single && !is_far;
-    views.push_back(view);
+    keep(leaf.primal_view, leaf.is_output ? ThreadView::Kept::Output : ThreadView::Kept::Input, true)
+        .serves_neighbours = is_single && !is_far;
   }
   return views;
 }

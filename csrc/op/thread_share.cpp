@@ -78,7 +78,7 @@ ThreadShare thread_share(const Operator& op, int leaf) {
 
 std::string why_not_own(const Operator& op, int leaf) {
   if (op.function.leaves[leaf].accumulation == Accumulation::Custom) return "its wrapper is the user's";
-  return thread_share(op, leaf).refusal;
+  return op.shares[leaf].refusal;
 }
 
 int64_t own_bytes(const Operator& op, OpKind kind, const std::vector<ElementType>& types) {
@@ -108,14 +108,12 @@ bool may_share(const Leaf& leaf, const ThreadShare& share) {
 
 }  // namespace
 
-int shared_axis(const Operator& op, OpKind kind, uint64_t unwanted) {
-  if (kind != OpKind::Backward) return -1;
+int shared_axis(const Operator& op, const KernelKey& key) {
+  if (key.kind != OpKind::Backward) return -1;
   int found = -1;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (!may_share(leaf, op.shares[i])) continue;
-    if (leaf.diff_view < 63 && (unwanted & view_bit(leaf.diff_view)) != 0) continue;
-    found = std::max(found, op.shares[i].missing.back());
+    if (may_share(leaf, op.shares[i]) && !is_unwanted(key, leaf)) found = std::max(found, op.shares[i].missing.back());
   }
   return found;
 }

@@ -10,6 +10,7 @@
 
 namespace torch_slang {
 
+struct KernelKey;
 struct Operator;
 enum class OpKind : int8_t;
 
@@ -32,8 +33,8 @@ std::string why_not_own(const Operator& op, int leaf);
 int64_t own_bytes(const Operator& op, OpKind kind, const std::vector<ElementType>& types);
 
 // The axis along which threads share elements of a gradient, for each of those that are wanted: the outermost such axis, or
-// -1. `unwanted` as in KernelKey.
-int shared_axis(const Operator& op, OpKind kind, uint64_t unwanted);
+// -1.
+int shared_axis(const Operator& op, const KernelKey& key);
 
 // Whether threads along the axis share elements of this leaf's gradient, and add them up in registers.
 bool is_kept_shared(const Operator& op, int leaf, const VirtualThreads& threads);

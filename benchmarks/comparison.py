@@ -17,7 +17,7 @@ from benchmarks.report import Cell, problem
 Results = Tensor | Sequence[Tensor]
 Runnable = Callable[[], Results]
 OURS = "torch_slang"
-ROUNDS = 20
+ROUNDS = 40
 
 RELATIVE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 

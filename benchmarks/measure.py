@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TypeVar
 
 import torch
@@ -52,7 +53,8 @@ def milliseconds(call: Call, rounds: int = 20) -> float:
 
 
 def samples(calls: Mapping[Name, Call], on: str, rounds: int = 20, seconds: float = 10.0) -> dict[Name, list[float]]:
-    """Milliseconds of each call in each round. Rounds take turns, so that what slows the machine meets all alike.
+    """Milliseconds of each call in each round. Rounds take turns, so that what slows the machine meets all alike, in an
+    order of their own each: a call pays for what the one before left to be written from the caches.
 
     There are fewer rounds, but three at least, if they would take more than `seconds`.
     """
@@ -67,10 +69,19 @@ def samples(calls: Mapping[Name, Call], on: str, rounds: int = 20, seconds: floa
     return (_by_events if on == "cuda" else _by_clock)(calls, rounds)
 
 
+def _shuffled(calls: Mapping[Name, Call], rounds: int) -> Iterator[list[tuple[Name, Call]]]:
+    """The calls in another order for each round, the same in each run."""
+    order = random.Random(1)
+    for _ in range(rounds):
+        turn = list(calls.items())
+        order.shuffle(turn)
+        yield turn
+
+
 def _by_clock(calls: Mapping[Name, Call], rounds: int) -> dict[Name, list[float]]:
     taken: dict[Name, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
+    for turn in _shuffled(calls, rounds):
+        for name, call in turn:
             begin = time.perf_counter()
             call()
             taken[name].append((time.perf_counter() - begin) * 1e3)
@@ -79,8 +90,8 @@ def _by_clock(calls: Mapping[Name, Call], rounds: int) -> dict[Name, list[float]
 
 def _by_events(calls: Mapping[Name, Call], rounds: int) -> dict[Name, list[float]]:
     events: dict[Name, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
+    for turn in _shuffled(calls, rounds):
+        for name, call in turn:
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             begin.record()
             call()

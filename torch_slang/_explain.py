@@ -36,7 +36,8 @@ class CompiledKernel:
 
     ``values``: those of tuned variables, in a variant that was chosen.
     ``virtual_threads``: threads of the launch that a GPU thread runs, along ``axis``; ``lanes`` of them follow each
-    other along x and load and store words together. ``registers``: of a GPU thread.
+    other along x and load and store words together; ``measured``: for its last launch, they were chosen by measurement
+    (:func:`torch_slang.tuning.choices` has the times). ``registers``: of a GPU thread.
     ``threads`` and ``bytes``: of its last launch, bytes those of its tensors, each element once.
     """
 
@@ -46,6 +47,7 @@ class CompiledKernel:
     device: str
     registers: int
     virtual_threads: int
+    measured: bool
     lanes: int
     axis: str
     has_bounds: bool
@@ -74,11 +76,14 @@ class CompiledKernel:
             return "fibers, since its threads meet" if self.meets else "a loop over threads"
         if self.meets:
             threads = "a virtual thread each, since its threads meet"
+        elif self.virtual_threads == 1 and self.measured:
+            threads = "a virtual thread each, as measured"
         elif self.virtual_threads == 1:
             threads = "a virtual thread each, since the launch is small"
         else:
             bounds = "bounds known in full tiles" if self.has_bounds else "bounds not known"
-            threads = f"{self.virtual_threads} virtual threads, {self._along()}, {bounds}"
+            measured = " as measured" if self.measured else ""
+            threads = f"{self.virtual_threads} virtual threads{measured}, {self._along()}, {bounds}"
         return f"{threads}; {self.registers} registers"
 
     def _along(self) -> str:

@@ -30,6 +30,19 @@ std::string describe(const LaunchShape& shape) {
   return "grid " + list(shape.grid) + " of blocks " + list(shape.block);
 }
 
+LaunchShape in_one_row(const std::string& op, const LaunchShape& shape) {
+  constexpr double kMost = 0x7fffffff;
+  const double blocks = static_cast<double>(shape.grid[0]) * shape.grid[1] * shape.grid[2];
+  if (blocks > kMost) {
+    throw_launch_error(op, ": cannot launch a ", describe(shape), ": expected at most ", static_cast<int64_t>(kMost),
+                       " blocks together, but got ", static_cast<int64_t>(blocks));
+  }
+  LaunchShape row = shape;
+  row.grid[0] = static_cast<uint32_t>(blocks);
+  row.grid[1] = row.grid[2] = 1;
+  return row;
+}
+
 void check_limits(const std::string& op, const LaunchShape& shape, const LaunchLimits& limits) {
   check_axes(op, shape, "the grid's", shape.grid, limits.grid, limits.device);
   check_axes(op, shape, "the block's", shape.block, limits.block, limits.device);

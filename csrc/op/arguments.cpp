@@ -253,7 +253,9 @@ std::pair<std::vector<ElementType>, c10::Device> types_and_device(const Operator
 }
 
 Arguments read_arguments(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
-  return Reader(op, kind, stack).take();
+  Arguments arguments = Reader(op, kind, stack).take();
+  arguments.stack = stack;
+  return arguments;
 }
 
 template <class Int>

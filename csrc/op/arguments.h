@@ -24,6 +24,7 @@ struct Arguments {
   c10::SmallVector<int64_t, 3> block_size, grid_size;  // empty unless a launch
   std::vector<ElementType> types;  // by type parameter
   c10::Device device = c10::kCPU;
+  c10::ArrayRef<c10::IValue> stack;  // that they were read from
 
   c10::TensorOptions options(const Operator& op, int leaf) const;  // of a new tensor for this leaf
 };

@@ -72,6 +72,7 @@ KernelFacts kernel_facts(const Operator& op, const KernelKey& key, const LoadedK
   facts.independent = key.independent;
   facts.threads = loaded.last.threads.load();
   facts.bytes = loaded.last.bytes.load();
+  facts.is_measured = loaded.last.is_measured.load();
   if (op.is_mapped()) return facts;
   const KernelSource source = specialize(op, key, {}, op.options);
   facts.meets = source.text.waves || source.text.barriers;

@@ -27,6 +27,7 @@ struct KernelFacts {
   std::string device;
   int registers = 0;  // 0 on the host
   int virtual_threads = 1;
+  bool is_measured = false;  // for the last launch, they were chosen by measurement
   int axis = 0;
   int lanes = 1;  // of them load and store words together
   bool has_bounds = false;  // the launch's bounds are told to the compiler

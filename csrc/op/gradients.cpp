@@ -148,13 +148,7 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
       const bool has_replicas = leaf_of(item).accumulation == Accumulation::Replicated && !item.is_taken;
       launcher_.set_gradient(item.leaf, has_replicas ? item.memory.select(0, 0) : item.memory);
     } else if (!item.memory.defined()) {
-      const auto options = arguments_.options(op_, item.leaf);
-      // A kernel with words was chosen for memory that begins at one.
-      const bool as_it_is = loaded.threads.lanes == 1 || begins_at_word(item.target);
-      item.memory = item.is_given
-                        ? as_it_is ? item.target.contiguous() : item.target.clone(at::MemoryFormat::Contiguous)
-                    : item.is_own ? at::empty(sizes_of(item), options)
-                                  : at::zeros(sizes_of(item), options);
+      item.memory = item.is_given ? given_in_memory(item, loaded) : new_memory(item);
       launcher_.set_gradient(item.leaf, item.memory);
     }
     if (op_.options.checks(arguments_.device) == Checks::All) {
@@ -163,6 +157,17 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
     }
     set_slots(item);
   }
+}
+
+// A kernel with words was chosen for memory that begins at one.
+at::Tensor Gradients::given_in_memory(const Item& item, const LoadedKernel& loaded) const {
+  if (loaded.threads.lanes == 1 || begins_at_word(item.target)) return item.target.contiguous();
+  return item.target.clone(at::MemoryFormat::Contiguous);
+}
+
+at::Tensor Gradients::new_memory(const Item& item) const {
+  const auto options = arguments_.options(op_, item.leaf);
+  return item.is_own ? at::empty(sizes_of(item), options) : at::zeros(sizes_of(item), options);
 }
 
 void Gradients::check_deterministic(const Item& item, const LoadedKernel& loaded, uint64_t threads) const {

@@ -69,6 +69,8 @@ class Gradients {
   c10::IntArrayRef sizes_of(const Item& item) const;
   void check_deterministic(const Item& item, const LoadedKernel& loaded, uint64_t threads) const;
   void check_alone(const Item& item) const;
+  at::Tensor given_in_memory(const Item& item, const LoadedKernel& loaded) const;
+  at::Tensor new_memory(const Item& item) const;
   void make_memory(Item& item, uint64_t threads);
   void make_records(Item& item, uint64_t threads);
   void make_parts(Item& item, const LaunchShape& shape);

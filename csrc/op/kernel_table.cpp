@@ -14,6 +14,7 @@ namespace torch_slang {
 namespace {
 
 thread_local int recording_depth = 0;
+thread_local int trial_depth = 0;
 thread_local KernelRequests* innermost_requests = nullptr;
 
 // Compiles nobody waits for yet. The process does not end before they do, or they would find its libraries gone.
@@ -54,6 +55,9 @@ void run_in_background(std::function<void()> work) { BackgroundThreads::instance
 RecordingScope::RecordingScope() { ++recording_depth; }
 RecordingScope::~RecordingScope() { --recording_depth; }
 
+TrialKernels::TrialKernels() { ++trial_depth; }
+TrialKernels::~TrialKernels() { --trial_depth; }
+
 KernelRequests::KernelRequests() : outer_(innermost_requests) { innermost_requests = this; }
 KernelRequests::~KernelRequests() { innermost_requests = outer_; }
 
@@ -67,6 +71,7 @@ std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> KernelTab
   std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> kernels;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const Entry& entry : entries_) {
+    if (entry.is_hidden) continue;
     if (entry.future.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
     try {
       kernels.emplace_back(entry.key, entry.future.get());
@@ -76,8 +81,8 @@ std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> KernelTab
   return kernels;
 }
 
-const KernelTable::Entry* KernelTable::find(const KernelKey& key) const {
-  for (const Entry& entry : entries_) {
+KernelTable::Entry* KernelTable::find(const KernelKey& key) {
+  for (Entry& entry : entries_) {
     if (entry.key == key) return &entry;
   }
   return nullptr;
@@ -104,23 +109,22 @@ std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const K
   if (innermost_requests != nullptr) innermost_requests->keys_.push_back(key);
   std::promise<std::shared_ptr<const LoadedKernel>> promise;
   Future future;
-  bool ours = false;
+  bool ours = false, is_first = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (const Entry* entry = find(key)) {
+    if (Entry* entry = find(key)) {
       future = entry->future;
+      is_first = entry->is_hidden && trial_depth == 0;
+      if (is_first) entry->is_hidden = false;
     } else {
       future = promise.get_future().share();
-      entries_.push_back({key, future});
-      ours = true;
+      entries_.push_back({key, future, trial_depth > 0});
+      ours = is_first = true;
     }
   }
-  if (ours) {
-    if (backward && key.kind == OpKind::Forward && recording_depth > 0 && op.signature(OpKind::Backward) != nullptr) {
-      prefetch(op.shared_from_this(), backward());
-    }
-    fulfil(op, key, promise);
-  }
+  const bool records = is_first && key.kind == OpKind::Forward && recording_depth > 0;
+  if (records && backward && op.signature(OpKind::Backward) != nullptr) prefetch(op.shared_from_this(), backward());
+  if (ours) fulfil(op, key, promise);
   return future.get();
 }
 
@@ -129,9 +133,11 @@ void KernelTable::prefetch(std::shared_ptr<const Operator> op, const KernelKey& 
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (find(key) != nullptr) return;
-    entries_.push_back({key, promise.get_future().share()});
+    entries_.push_back({key, promise.get_future().share(), trial_depth > 0});
   }
-  run_in_background([this, op = std::move(op), key, promise = std::make_shared<decltype(promise)>(std::move(promise))] {
+  run_in_background([this, op = std::move(op), key, is_trial = trial_depth > 0,
+                     promise = std::make_shared<decltype(promise)>(std::move(promise))] {
+    const auto hidden = is_trial ? std::make_unique<TrialKernels>() : nullptr;
     fulfil(*op, key, *promise);
   });
 }

@@ -62,6 +62,7 @@ constexpr uint64_t view_bit(int view) { return uint64_t{1} << (view < 63 ? view 
 struct LastLaunch {
   std::atomic<uint64_t> threads{0};
   std::atomic<uint64_t> bytes{0};  // of its views, each element once
+  std::atomic<bool> is_measured{false};  // its virtual threads were chosen by measurement
 };
 
 struct LoadedKernel {
@@ -101,11 +102,20 @@ class KernelRequests {
   KernelRequests* outer_;
 };
 
+// While it lives, kernels that this thread asks for are hidden from those who look at the table until somebody else asks.
+class TrialKernels {
+ public:
+  TrialKernels();
+  ~TrialKernels();
+  TrialKernels(const TrialKernels&) = delete;
+  TrialKernels& operator=(const TrialKernels&) = delete;
+};
+
 class KernelTable {
  public:
   explicit KernelTable(KernelOptions options) : options_(options) {}
 
-  // The kernels that are ready, in the order in which they were asked for.
+  // The kernels that are ready and not hidden, in the order in which they were asked for.
   std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> ready() const;
 
   // Compiles if need be; throws CompileError. `backward`: the key that a recorded forward is likely to be followed by.
@@ -124,8 +134,9 @@ class KernelTable {
   struct Entry {
     KernelKey key;
     Future future;
+    bool is_hidden;  // only trials have asked for it
   };
-  const Entry* find(const KernelKey& key) const;
+  Entry* find(const KernelKey& key);
   void fulfil(const Operator& op, const KernelKey& key, std::promise<std::shared_ptr<const LoadedKernel>>& promise);
   void forget(const KernelKey& key);
   // Checks add branches, which may hide from the compiler what the code otherwise shows, so that marks say too much. Then

@@ -13,7 +13,6 @@
 #include "backend/launch_shape.h"
 #include "op/faults.h"
 #include "op/specialize.h"
-#include "op/virtual_threads.h"
 
 namespace torch_slang {
 
@@ -253,23 +252,34 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const LaunchShape* launch) 
     const Leaf& leaf = op_.function.leaves[op_.differentiable[i]];
     if (!arguments_.mask[i] && leaf.diff_view >= 0 && leaf.diff_view < 63) key.unwanted |= view_bit(leaf.diff_view);
   }
-  key.threads = threads_for(key, launch);
+  const ThreadFacts facts = thread_facts(key, launch);
+  if (facts.at_once > 0) {
+    key.threads = likely_threads(facts);
+    const ChosenThreads chosen = op_.thread_choices.get(op_, key, facts, arguments_.stack);
+    key.threads = chosen.threads;
+    is_measured_ = chosen.is_measured;
+  }
   loaded_ = op_.kernels.get(op_, key, [&] {
     KernelKey backward = key;
     backward.kind = OpKind::Backward;
-    backward.threads = threads_for(backward, launch);
+    backward.threads = facts.at_once > 0 ? likely_threads(thread_facts(backward, launch)) : VirtualThreads();
     return backward;
   });
   return loaded_;
 }
 
-VirtualThreads Launcher::threads_for(const KernelKey& key, const LaunchShape* launch) const {
-  const uint64_t at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
-  if (at_once == 0) return {};
-  const bool may_have_words = fits_words_ && key.independent && rows_are_words();
-  return virtual_threads(launch != nullptr ? *launch : shape(kPreferredBlock), at_once,
-                         own_bytes(op_, key.kind, key.types),
-                         may_have_words ? lanes_of_words(op_, key.kind, key.types) : 1, shared_axis(op_, key));
+// No threads at once: the device has no virtual ones.
+ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* launch) const {
+  ThreadFacts facts;
+  facts.at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
+  if (facts.at_once == 0) return facts;
+  facts.shape = launch != nullptr ? *launch : shape(kPreferredBlock);
+  constexpr uint32_t kMostBlocks = 65535;  // along y and z, of a GPU
+  facts.is_flat = launch == nullptr && std::max(facts.shape.grid[1], facts.shape.grid[2]) > kMostBlocks;
+  facts.bytes = own_bytes(op_, key.kind, key.types);
+  if (fits_words_ && key.independent && rows_are_words()) facts.lanes = lanes_of_words(op_, key.kind, key.types);
+  facts.shared_axis = shared_axis(op_, key);
+  return facts;
 }
 
 void Launcher::note(const LaunchShape& shape) const {
@@ -278,6 +288,7 @@ void Launcher::note(const LaunchShape& shape) const {
   const uint64_t blocks = shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
   loaded_->last.threads.store(blocks * threads_in_block(shape), std::memory_order_relaxed);
   loaded_->last.bytes.store(bytes, std::memory_order_relaxed);
+  loaded_->last.is_measured.store(is_measured_, std::memory_order_relaxed);
 }
 
 bool Launcher::is_captured() const { return backend_for(arguments_.device.type()).is_capturing(arguments_.device); }
@@ -322,7 +333,9 @@ LaunchShape Launcher::shape(uint32_t preferred_block) const {
 void Launcher::launch(const Kernel& kernel, const LaunchShape& shape) {
   if (shape.grid[0] == 0 || shape.grid[1] == 0 || shape.grid[2] == 0) return;
   check_copies();
-  backend_for(arguments_.device.type()).check_launch(name_, shape, arguments_.device);
+  // Limits of the device are the caller's to keep where the grid is.
+  backend_for(arguments_.device.type())
+      .check_launch(name_, is_launch(kind_) ? shape : kernel.on_device(shape), arguments_.device);
   FaultRecord faults(op_, kind_, arguments_);
   TslHeader header = {};
   std::copy(std::begin(shape.grid), std::end(shape.grid), header.grid);

@@ -10,6 +10,7 @@
 #include "op/arguments.h"
 #include "op/operator.h"
 #include "op/view_packing.h"
+#include "op/virtual_threads.h"
 
 namespace torch_slang {
 
@@ -52,7 +53,7 @@ class Launcher {
   ViewCut cut_of(int leaf) const;
   void note(const LaunchShape& shape) const;
   LaunchShape shape(uint32_t preferred_block) const;
-  VirtualThreads threads_for(const KernelKey& key, const LaunchShape* launch) const;
+  ThreadFacts thread_facts(const KernelKey& key, const LaunchShape* launch) const;
   bool views_are_independent() const;
   void check_copies() const;
 
@@ -62,6 +63,7 @@ class Launcher {
   const Bound<int64_t>& bound_;
   const std::string& name_;
   std::shared_ptr<const LoadedKernel> loaded_;
+  bool is_measured_ = false;  // its virtual threads were chosen by measurement
   c10::SmallVector<uint64_t, 16> bytes_;  // of each view
   std::shared_ptr<const LoadedKernel> known_backward_;  // what an earlier backward of these types has shown
   uint64_t strided_ = 0;  // as in KernelKey

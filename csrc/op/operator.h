@@ -1,5 +1,5 @@
 // An Operator is one kernel of one Program as PyTorch sees it: what its arguments are, which shapes they have, and the
-// compiled kernels it has so far. Or it is one plain function, mapped over its broadcast arguments (mapped.h). Immutable but for its table of kernels; shared by the registered op, by Module callables
+// compiled kernels it has so far. Or it is one plain function, mapped over its broadcast arguments (mapped.h). Immutable but for its table of kernels and what it has measured; shared by the registered op, by Module callables
 // and by the graphs that were recorded with it, so a reload never changes what any of them runs.
 #pragma once
 
@@ -14,6 +14,7 @@
 #include "op/layout.h"
 #include "op/shape_plan.h"
 #include "op/text_source.h"
+#include "op/thread_choices.h"
 #include "op/thread_share.h"
 #include "program/program.h"
 
@@ -71,6 +72,7 @@ struct Operator : std::enable_shared_from_this<Operator> {
   const KernelOptions options;
   const std::shared_ptr<TextSource> texts;
   mutable KernelTable kernels;
+  mutable ThreadChoices thread_choices;
   // Of a kernel with tuned variables: it has no compiled kernels of its own, but variants that have (op/tuner.h).
   std::shared_ptr<Tuner> tuner;
 };

@@ -208,6 +208,7 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
     for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
   }
   if (!source.text.waves && !source.text.barriers) source.threads = key.threads;
+  source.threads.is_flat = key.threads.is_flat;
   while (source.threads.count > 1 && source.threads.count * source.text.body.size() > kMostText) {
     source.threads.count /= 2;
   }

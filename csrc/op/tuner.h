@@ -2,7 +2,7 @@
 // an operator of its own that nobody registered, of the same module compiled with other values.
 //
 // Note [tuning]
-//   At the first call of a class (op/tuned_call.h) the first variant that works shows which compiled kernels such a call
+//   At the first call of a class (op/call_class.h) the first variant that works shows which compiled kernels such a call
 //   needs; those of the others are then compiled by several threads. What is compiled in time is checked against the first
 //   one's results (these may not depend on the choice) and timed, on the call's own arguments; the real call comes after
 //   that. A variant that fails is left out. Nothing is timed while a stream is captured, nor for tensors without elements.
@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "op/run.h"
-#include "op/tuned_call.h"
+#include "op/call_class.h"
 #include "op/tuned_module.h"
 
 namespace torch_slang {

@@ -1,11 +1,8 @@
 #include "op/tuning.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <c10/core/DeviceGuard.h>
-#include <c10/core/GradMode.h>
-
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -16,9 +13,6 @@ namespace torch_slang {
 namespace {
 
 constexpr double kCompileShare = 0.7;    // of the budget
-constexpr double kTimeEach = 0.02;       // seconds that timing one variant should take
-constexpr int kMinRounds = 3;
-constexpr int kMaxRounds = 30;
 constexpr double kHopeless = 2;          // times the best: no need to know it more exactly
 constexpr unsigned kMaxThreads = 16;
 
@@ -92,7 +86,7 @@ void Tuning::prepare(Candidate& candidate) {
   });
 }
 
-void Tuning::find_first(TunedTrial& trial) {
+void Tuning::find_first(Trial& trial) {
   std::thread others([&] { on_threads(1, kCompileShare * budget_, [&](Candidate& one) { prepare(one); }); });
   const auto works = [&](Candidate& candidate) {
     prepare(candidate);
@@ -144,8 +138,9 @@ void Tuning::compile_the_rest() {
   });
 }
 
-void Tuning::time(TunedTrial& trial, Candidate& candidate) {
-  const double best = timed_ > 0 ? candidates_[chosen_].attempt.seconds : 0;
+void Tuning::time(Trial& trial, Candidate& candidate) {
+  const double best = timed_ > 0 ? candidates_[chosen_].attempt.seconds : std::numeric_limits<double>::infinity();
+  const double hopeless = kHopeless * best;
   if (!try_to(candidate, [&] {
         if (&candidate != &candidates_[first_] && !trial.agrees(*candidate.op)) {
           candidate.attempt.problem = "its results are not those of " + candidates_[first_].attempt.value;
@@ -154,25 +149,17 @@ void Tuning::time(TunedTrial& trial, Candidate& candidate) {
           return;
         }
         trial.run(*candidate.op);
-        double seconds = trial.seconds(*candidate.op, device_, 1);
-        if (timed_ == 0 || seconds < kHopeless * best) {
-          const double wanted = kTimeEach / std::max(seconds, 1e-6);
-          const int rounds = std::clamp(static_cast<int>(wanted), kMinRounds, kMaxRounds);
-          seconds = std::min(seconds, trial.seconds(*candidate.op, device_, rounds));
-        }
-        candidate.attempt.seconds = seconds;
+        candidate.attempt.seconds = trial.seconds_of_several(*candidate.op, hopeless);
       })) {
     return;
   }
   if (candidate.attempt.seconds <= 0) return;
-  if (timed_++ == 0 || candidate.attempt.seconds < best) chosen_ = static_cast<size_t>(&candidate - candidates_.data());
+  ++timed_;
+  if (candidate.attempt.seconds < best) chosen_ = static_cast<size_t>(&candidate - candidates_.data());
 }
 
 choices::Choice Tuning::choose() {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const c10::AutoGradMode no_gradients(false);
-  const c10::OptionalDeviceGuard guard(device_);
-  TunedTrial trial(front_, kind_, stack_);
+  Trial trial(front_, kind_, stack_, device_);
   find_first(trial);
   chosen_ = first_;
   leave_out_equal_ones();

@@ -11,7 +11,7 @@
 
 #include "op/choices.h"
 #include "op/tuned_module.h"
-#include "op/tuned_trial.h"
+#include "op/trial.h"
 
 namespace torch_slang {
 
@@ -42,11 +42,11 @@ class Tuning {
   template <class Work>
   bool try_to(Candidate& candidate, const Work& work);
   void prepare(Candidate& candidate);
-  void find_first(TunedTrial& trial);
+  void find_first(Trial& trial);
   void leave_out_equal_ones();
   std::string reason_to_leave_out(const Candidate& candidate) const;
   void compile_the_rest();
-  void time(TunedTrial& trial, Candidate& candidate);
+  void time(Trial& trial, Candidate& candidate);
   bool is_open(const Candidate& candidate) const;
   double spent() const;
   // Calls `work` for candidates from `begin` on, by several threads, while less than `limit` seconds are spent.

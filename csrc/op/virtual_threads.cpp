@@ -1,7 +1,11 @@
 #include "op/virtual_threads.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <limits>
 
 #include "backend/launch_shape.h"
 
@@ -20,49 +24,139 @@ constexpr int64_t kBytesInWords = 128;
 // Of tiles along an axis whose threads share elements.
 constexpr int kMostRepeats = 16;
 
+constexpr uint64_t kWorthMeasuring = 16;  // times what the device runs at once
+constexpr size_t kMostTried = 10;
+constexpr double kHardly = 0.985;  // of another's time: what is faster by less may be slower in another run
+
 std::atomic<bool> for_all{false};
 
-}  // namespace
+uint64_t threads_of(const LaunchShape& shape) {
+  return threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
+}
 
-bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
+// Whether enough threads are left when each runs this many of the launch.
+bool fills(const ThreadFacts& facts, int count) {
+  return threads_of(facts.shape) >= 2 * static_cast<uint64_t>(count) * facts.at_once ||
+         for_all.load(std::memory_order_relaxed);
+}
 
 // Tiles lie along the axis that has the most whole ones, the outer axis if two have as many: what threads read of a row
-// or column that they share is then read once.
-VirtualThreads virtual_threads(const LaunchShape& shape, uint64_t at_once, int64_t bytes, int lanes, int shared_axis) {
-  VirtualThreads best;
-  const uint64_t threads = threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
-  const auto fills = [&](int count) {
-    return threads >= 2 * static_cast<uint64_t>(count) * at_once || for_all.load(std::memory_order_relaxed);
-  };
-  while (lanes > 1 && (lanes * bytes > kBytesInWords || shape.block[0] % lanes != 0 || !fills(lanes))) lanes /= 2;
-  best.count = best.lanes = lanes;
-  const int64_t enough = lanes > 1 ? kBytesInWord : kBytesInFlight;
-  while (best.count < kMost && best.count * bytes < enough && fills(best.count)) best.count *= 2;
-  if (lanes > 1 || shared_axis >= 0) std::copy_n(shape.block, 3, best.block);
-  if (shared_axis >= 0) {
-    best.axis = shared_axis;
-    best.shares = true;
-    const auto tiles = [&](int repeats) {
-      return shape.grid[shared_axis] / (static_cast<uint32_t>(repeats) * best.groups());
-    };
-    while (best.repeats < kMostRepeats && fills(2 * best.count * best.repeats) && tiles(best.repeats) > 1)
-      best.repeats *= 2;
-    return best;
+// or column that they share is then read once. Where threads share elements of gradients, along the axis that they do.
+VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int repeats) {
+  const LaunchShape& shape = facts.shape;
+  VirtualThreads threads;
+  threads.count = lanes * groups;
+  threads.lanes = lanes;
+  threads.repeats = repeats;
+  threads.shares = facts.shared_axis >= 0;
+  threads.is_flat = facts.is_flat;
+  if (lanes > 1 || threads.shares) std::copy_n(shape.block, 3, threads.block);
+  if (threads.shares) {
+    threads.axis = facts.shared_axis;
+    return threads;
   }
+  if (groups == 1) return threads;
   double most_whole = -1;
   for (int axis = 0; axis < 3; ++axis) {
     const uint32_t blocks = shape.grid[axis];
-    const uint32_t length = best.groups() * (axis == 0 ? best.lanes : 1);
+    const auto length = static_cast<uint32_t>(groups * (axis == 0 ? lanes : 1));
     const uint32_t tiles = (blocks + length - 1) / length;
     // The last block of an axis is seldom whole, and its tile with it.
     const double whole = tiles == 0 ? 0 : static_cast<double>((blocks - 1) / length) / tiles;
     if (whole >= most_whole) {
       most_whole = whole;
-      best.axis = axis;
+      threads.axis = axis;
     }
   }
-  if (best.groups() == 1) best.axis = 0;
+  return threads;
+}
+
+bool may_repeat(const ThreadFacts& facts, const VirtualThreads& threads, int repeats) {
+  if (repeats <= 1) return repeats == 1;
+  if (!threads.shares || repeats > kMostRepeats) return false;
+  const auto half = static_cast<uint32_t>(repeats / 2 * threads.groups());
+  return fills(facts, threads.count * repeats) && facts.shape.grid[threads.axis] / half > 1;
+}
+
+}  // namespace
+
+bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
+
+VirtualThreads likely_threads(const ThreadFacts& facts) {
+  int lanes = facts.lanes;
+  while (lanes > 1 &&
+         (lanes * facts.bytes > kBytesInWords || facts.shape.block[0] % lanes != 0 || !fills(facts, lanes)))
+    lanes /= 2;
+  int groups = 1;
+  const int64_t enough = lanes > 1 ? kBytesInWord : kBytesInFlight;
+  while (lanes * groups < kMost && lanes * groups * facts.bytes < enough && fills(facts, lanes * groups)) groups *= 2;
+  VirtualThreads threads = arranged(facts, lanes, groups, 1);
+  while (may_repeat(facts, threads, 2 * threads.repeats)) threads.repeats *= 2;
+  return threads;
+}
+
+bool is_worth_measuring(const ThreadFacts& facts) {
+  return threads_of(facts.shape) >= kWorthMeasuring * facts.at_once && !for_all.load(std::memory_order_relaxed);
+}
+
+std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThreads& from) {
+  std::vector<VirtualThreads> all;
+  const auto add = [&](int lanes, int groups, int repeats) {
+    if (lanes < 1 || lanes > facts.lanes || facts.shape.block[0] % lanes != 0) return;
+    if (groups < 1 || lanes * groups > kMost || !fills(facts, lanes * groups)) return;
+    const VirtualThreads threads = arranged(facts, lanes, groups, repeats);
+    const bool is_known = threads == from || std::find(all.begin(), all.end(), threads) != all.end();
+    if (may_repeat(facts, threads, repeats) && !is_known) all.push_back(threads);
+  };
+  const int lanes = from.lanes, groups = from.groups(), repeats = from.repeats;
+  add(lanes, 2 * groups, repeats);
+  add(lanes, groups / 2, repeats);
+  add(2 * lanes, groups, repeats);
+  add(lanes / 2, groups, repeats);
+  add(lanes / 2, 2 * groups, repeats);
+  add(lanes, groups, 2 * repeats);
+  add(lanes, groups, repeats / 2);
+  return all;
+}
+
+VirtualThreads fastest_threads(const ThreadFacts& facts, const VirtualThreads& start,
+                               c10::function_ref<std::vector<double>(const std::vector<VirtualThreads>&)> seconds) {
+  std::vector<VirtualThreads> known, ring = next_to(facts, start);
+  ring.insert(ring.begin(), start);
+  VirtualThreads best = start;
+  double least = std::numeric_limits<double>::infinity();  // of best, as soon as that was timed
+  while (!ring.empty() && known.size() < kMostTried) {
+    const std::vector<double> times = seconds(ring);
+    if (times[0] <= 0 && known.empty()) break;  // nothing to compare with
+    const double before = known.empty() ? times[0] : least;
+    for (size_t i = 0; i < ring.size(); ++i) {
+      if (times[i] <= 0 || times[i] >= least || (ring[i] != start && times[i] >= kHardly * before)) continue;
+      least = times[i];
+      best = ring[i];
+    }
+    known.insert(known.end(), ring.begin(), ring.end());
+    if (best == start || least >= before) break;
+    ring = next_to(facts, best);
+    const auto is_known = [&](const auto& threads) {
+      return std::find(known.begin(), known.end(), threads) != known.end();
+    };
+    ring.erase(std::remove_if(ring.begin(), ring.end(), is_known), ring.end());
+  }
   return best;
+}
+
+std::string describe(const VirtualThreads& threads) {
+  return c10::str("lanes=", threads.lanes, ", groups=", threads.groups(), ", repeats=", threads.repeats);
+}
+
+std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std::string& text) {
+  const auto is_power = [](int number) { return number > 0 && (number & (number - 1)) == 0; };
+  int lanes = 0, groups = 0, repeats = 0;
+  if (std::sscanf(text.c_str(), "lanes=%d, groups=%d, repeats=%d", &lanes, &groups, &repeats) != 3) return std::nullopt;
+  const bool may_be = is_power(lanes) && lanes <= facts.lanes && facts.shape.block[0] % lanes == 0 &&
+                      is_power(groups) && groups <= kMost / lanes && is_power(repeats) &&
+                      repeats <= (facts.shared_axis >= 0 ? kMostRepeats : 1);
+  return may_be ? std::optional(arranged(facts, lanes, groups, repeats)) : std::nullopt;
 }
 
 }  // namespace torch_slang

@@ -1,17 +1,45 @@
 // How many threads of a launch a GPU thread should run: Note [virtual threads] in prelude/device_loop.h.
 #pragma once
 
+#include <c10/util/FunctionRef.h>
+
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "backend/backend.h"
 
 namespace torch_slang {
 
-// `at_once`: threads that the device runs at the same time. None are worth while where that would leave some idle.
-// `bytes`: that one thread of the launch reads. `lanes`: threads along x that read whole words together (Note [words] in
-// prelude/words.h); 1 if there are no words. `shared_axis`: along which threads share elements of gradients (Note [shared
-// elements] in prelude/shared.h), or -1.
-VirtualThreads virtual_threads(const LaunchShape& shape, uint64_t at_once, int64_t bytes, int lanes, int shared_axis);
+// What decides which virtual threads a launch may have, and which are likely to be fast.
+struct ThreadFacts {
+  LaunchShape shape;
+  uint64_t at_once = 0;  // threads that the device runs at the same time; none are worth while where some would be idle
+  int64_t bytes = 0;  // that one thread of the launch reads
+  int lanes = 1;  // threads along x that have whole words together (Note [words] in prelude/words.h); 1: there are no words
+  bool is_flat = false;  // as in VirtualThreads
+  int shared_axis = -1;  // along which threads share elements of gradients (Note [shared elements] in prelude/shared.h)
+};
+
+// What has been the best for most kernels.
+VirtualThreads likely_threads(const ThreadFacts& facts);
+
+// Whether the launch is so large that trying others tells something.
+bool is_worth_measuring(const ThreadFacts& facts);
+
+// Those that differ from these by one step.
+std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThreads& threads);
+
+// From `start`, goes on to the best of those next to the best so far until none of them is clearly better, and returns it.
+// `seconds`: for each of those given, how long a call takes, or nothing that is above zero if it cannot be told; the very
+// first is `start`.
+VirtualThreads fastest_threads(const ThreadFacts& facts, const VirtualThreads& start,
+                               c10::function_ref<std::vector<double>(const std::vector<VirtualThreads>&)> seconds);
+
+std::string describe(const VirtualThreads& threads);  // "lanes=4, groups=2, repeats=1"
+// From such a text; none if it is not one, or not of virtual threads that this launch may have.
+std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std::string& text);
 
 // For tests: whether launches of any size get virtual threads, as if they filled the device. Returns what was set before.
 bool set_virtual_threads_for_all(bool value);

@@ -8,6 +8,7 @@
 //   along the axis share elements, the hardware block runs `kRepeats` tiles one after the other (Note [shared elements]).
 //   Where the whole tile lies below the launch's bounds that is told to the compiler: the kernel's guard folds, and the loads of
 //   all its threads stand together in straight-line code. What is told is true whatever the kernel does.
+//   A grid that has more blocks along y or z than the hardware takes is launched as one row of as many (TSL_FLAT_GRID).
 //   Threads that meet (barriers, wave operations) have one object each: a tile is one block there.
 #pragma once
 
@@ -32,9 +33,13 @@ struct Tile {
 
   // The hardware block's tile number `repeat`.
   TSL_INLINE Tile(const TslArgs& args, uint repeat)
-      : first{at<0>(blockIdx.x, repeat) * kBlocks.x, at<1>(blockIdx.y, repeat) * kBlocks.y, at<2>(blockIdx.z, repeat) * kBlocks.z},
-        block(block_size(args)),
-        grid(grid_size(args)) {}
+      : block(block_size(args)), grid(grid_size(args)) {
+    const uint3 at = place();
+    first = {at.x * kBlocks.x, at.y * kBlocks.y, at.z * kBlocks.z};
+    if constexpr (Shape::kAxis == 0) first.x += repeat * kBlocks.x;
+    if constexpr (Shape::kAxis == 1) first.y += repeat * kBlocks.y;
+    if constexpr (Shape::kAxis == 2) first.z += repeat * kBlocks.z;
+  }
 
   TSL_INLINE bool exists() const { return first.x < grid.x && first.y < grid.y && first.z < grid.z; }
   // Of its blocks those that the launch has: the last tile of an axis may lack some.
@@ -53,8 +58,19 @@ struct Tile {
   }
 
  private:
-  template <uint kOf> static TSL_INLINE uint at(uint index, uint repeat) {
-    return kOf == Shape::kAxis ? index * Shape::kRepeats + repeat : index;
+  // Of the hardware block's first tile, in tiles.
+  TSL_INLINE uint3 place() const {
+#if TSL_FLAT_GRID
+    const uint x = hardware_blocks<0>(grid.x), y = hardware_blocks<1>(grid.y), row = blockIdx.x / x;
+    const uint3 at{blockIdx.x - row * x, row % y, row / y};
+#else
+    const uint3 at{blockIdx.x, blockIdx.y, blockIdx.z};
+#endif
+    return {at.x * repeats<0>(), at.y * repeats<1>(), at.z * repeats<2>()};
+  }
+  template <uint kOf> static TSL_INLINE constexpr uint repeats() { return kOf == Shape::kAxis ? Shape::kRepeats : 1u; }
+  template <uint kOf> static TSL_INLINE uint hardware_blocks(uint blocks) {
+    return (blocks - 1) / ((kOf == 0 ? kBlocks.x : kOf == 1 ? kBlocks.y : kBlocks.z) * repeats<kOf>()) + 1;
   }
   static TSL_INLINE bool is_below(uint begin, uint length, uint bound) { return length <= bound && begin <= bound - length; }
 };
@@ -155,8 +171,13 @@ TSL_INLINE void run_tiles(const TslArgs& args, uint3 bounds) {
   using Whole = WholeTile<Kernel, kEntry, Words, Shared, Shape, kIsBounded>;
   ValueSums sums;
   if constexpr (Whole::kNumbers * Shape::kRepeats == 1 && !TSL_SHARED_SUMS) {
-    const uint3 thread{threadIdx.x, threadIdx.y, threadIdx.z}, block{blockIdx.x, blockIdx.y, blockIdx.z};
-    Kernel kernel{{{thread, block, block_size(args), uint3{gridDim.x, gridDim.y, gridDim.z}, args}, &sums, 0u}};
+    const uint3 thread{threadIdx.x, threadIdx.y, threadIdx.z};
+#if TSL_FLAT_GRID
+    const uint3 block = Tile<Shape>(args, 0).first, grid = grid_size(args);
+#else
+    const uint3 block{blockIdx.x, blockIdx.y, blockIdx.z}, grid{gridDim.x, gridDim.y, gridDim.z};
+#endif
+    Kernel kernel{{{thread, block, block_size(args), grid, args}, &sums, 0u}};
     run_on_either_side<Kernel, kEntry, kIsBounded>(kernel, bounds);
   } else {
     Shared shared;

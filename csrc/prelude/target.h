@@ -34,6 +34,9 @@
 #define __align__(n) __attribute__((aligned(n)))
 #endif
 
+#ifndef TSL_FLAT_GRID
+#define TSL_FLAT_GRID 0
+#endif
 #ifndef TSL_LANES
 #define TSL_LANES 1
 #endif

@@ -103,6 +103,7 @@ py::list describe_kernels(const Operator& op) {
     about["device"] = kernel.device;
     about["registers"] = kernel.registers;
     about["virtual_threads"] = kernel.virtual_threads;
+    about["measured"] = kernel.is_measured;
     about["lanes"] = kernel.lanes;
     about["axis"] = std::string(1, "xyz"[kernel.axis]);
     about["has_bounds"] = kernel.has_bounds;

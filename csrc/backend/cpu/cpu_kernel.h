@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/launch_shape.h"
 #include "backend/cpu/launcher_text.h"
 #include "backend/cpu/spread.h"
 #include "common/dynamic_library.h"
@@ -18,6 +19,7 @@ class CpuKernel final : public Kernel {
   CpuKernel(const KernelSource& source, DynamicLibrary library, std::set<std::string> marks);
 
   void launch(const LaunchShape& shape, const void* args, size_t args_size) const override;
+  LaunchShape on_device(const LaunchShape& shape) const override { return in_one_row(op_, shape); }
   // The same on the calling thread alone.
   void launch_serially(const LaunchShape& shape, const void* args, size_t args_size) const;
 

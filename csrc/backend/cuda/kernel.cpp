@@ -61,7 +61,7 @@ LaunchShape CudaKernel::on_device(const LaunchShape& shape) const {
   const auto divide = [](uint32_t& blocks, int by) { blocks = (blocks - 1) / static_cast<uint32_t>(by) + 1; };
   divide(real.grid[threads_.axis], threads_.groups() * threads_.repeats);
   divide(real.grid[0], threads_.lanes);
-  return real;
+  return threads_.is_flat ? in_one_row(op_, real) : real;
 }
 
 void CudaKernel::launch(const LaunchShape& launch, const void* args, size_t args_size) const {

@@ -6,9 +6,10 @@
 
 #include <string>
 
-#include "op/operator.h"
-
 namespace torch_slang {
+
+struct Operator;
+enum class OpKind : int8_t;
 
 // Numbers that are equal for calls of the same kind whose tensors have the same dtypes, devices and ranks, are contiguous
 // or not alike, and have equal sizes when those are rounded up to powers of two; of numbers, those count that shapes and

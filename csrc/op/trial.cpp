@@ -1,4 +1,4 @@
-#include "op/tuned_trial.h"
+#include "op/trial.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/function_schema.h>
@@ -12,6 +12,9 @@
 namespace torch_slang {
 namespace {
 
+constexpr double kTimeEach = 0.02;  // seconds that timing one variant should take
+constexpr int kMinRounds = 3;
+constexpr int kMaxRounds = 30;
 constexpr int64_t kChunk = int64_t{1} << 22;  // elements that are compared at a time
 
 at::Tensor bytes_of(const at::Tensor& tensor) {
@@ -54,8 +57,8 @@ bool agree(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-TunedTrial::TunedTrial(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack)
-    : kind_(kind), stack_(stack.begin(), stack.end()) {
+Trial::Trial(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device)
+    : guard_(device), kind_(kind), device_(device), stack_(stack.begin(), stack.end()) {
   if (!is_launch(kind)) return;
   const auto& schema = front.signature(kind)->schema->arguments();
   const auto is_tensor = [&](size_t i) { return stack_[i].isTensor() && stack_[i].toTensor().defined(); };
@@ -74,7 +77,7 @@ TunedTrial::TunedTrial(const Operator& front, OpKind kind, c10::ArrayRef<c10::IV
   }
 }
 
-at::Tensor TunedTrial::copied(const at::Tensor& tensor) {
+at::Tensor Trial::copied(const at::Tensor& tensor) {
   const at::Tensor original = bytes_of(tensor);
   auto copy = std::find_if(copies_.begin(), copies_.end(), [&](const Copy& one) {
     return one.original.storage().unsafeGetStorageImpl() == original.storage().unsafeGetStorageImpl();
@@ -87,23 +90,23 @@ at::Tensor TunedTrial::copied(const at::Tensor& tensor) {
       .set_(copy->bytes.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
 }
 
-void TunedTrial::restore() {
+void Trial::restore() {
   for (const Copy& copy : copies_) copy.bytes.copy_(copy.original);
 }
 
-std::vector<at::Tensor> TunedTrial::outcome(Results results) const {
+std::vector<at::Tensor> Trial::outcome(Results results) const {
   if (!is_launch(kind_)) return {results.begin(), results.end()};
   std::vector<at::Tensor> tensors;
   for (const at::Tensor& tensor : written_) tensors.push_back(tensor.clone());
   return tensors;
 }
 
-void TunedTrial::run(const Operator& variant) {
+void Trial::run(const Operator& variant) {
   restore();
   torch_slang::run(variant, kind_, stack_);
 }
 
-bool TunedTrial::agrees(const Operator& variant) {
+bool Trial::agrees(const Operator& variant) {
   restore();
   const SpoiledOutputs scope;  // else memory that was just freed would show what an earlier variant wrote there
   const std::vector<at::Tensor> got = outcome(torch_slang::run(variant, kind_, stack_));
@@ -117,16 +120,25 @@ bool TunedTrial::agrees(const Operator& variant) {
   return true;
 }
 
-double TunedTrial::seconds(const Operator& variant, c10::Device device, int rounds) {
-  Backend& backend = backend_for(device.type());
+double Trial::seconds(const Operator& variant, int rounds) {
+  Backend& backend = backend_for(device_.type());
   const auto work = [&] { torch_slang::run(variant, kind_, stack_); };
-  if (copies_.empty()) return backend.seconds(device, work, rounds);
+  if (copies_.empty()) return backend.seconds(device_, work, rounds);
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < rounds; ++i) {
     restore();
-    least = std::min(least, backend.seconds(device, work, 1));
+    least = std::min(least, backend.seconds(device_, work, 1));
   }
   return least;
+}
+
+double Trial::seconds_of_several(const Operator& variant, double hopeless) {
+  double least = seconds(variant, 1);
+  // Once may be an accident, of a machine that has more to do.
+  if (least >= hopeless && least < kTimeEach) least = std::min(least, seconds(variant, kMinRounds));
+  if (least >= hopeless) return least;
+  const int rounds = std::clamp(static_cast<int>(kTimeEach / std::max(least, 1e-6)), kMinRounds, kMaxRounds);
+  return std::min(least, seconds(variant, rounds));
 }
 
 }  // namespace torch_slang

@@ -2,7 +2,10 @@
 // is a copy, put back to the caller's values before each run, and shares memory wherever the caller's tensors do.
 #pragma once
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/GradMode.h>
 
 #include <string>
 #include <utility>
@@ -13,16 +16,19 @@
 
 namespace torch_slang {
 
-class TunedTrial {
+class Trial {
  public:
-  TunedTrial(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+  // While it lives, this thread runs below autograd, on `device`.
+  Trial(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device);
 
   // Runs a variant once, with the caller's values.
   void run(const Operator& variant);
   // Whether that gave what the first variant gave that this was called for, as far as rounding allows.
   bool agrees(const Operator& variant);
   // Seconds of one run, the least of `rounds`.
-  double seconds(const Operator& variant, c10::Device device, int rounds);
+  double seconds(const Operator& variant, int rounds);
+  // The same, of as many rounds as take some milliseconds; of a few if those took `hopeless` or longer.
+  double seconds_of_several(const Operator& variant, double hopeless);
 
  private:
   struct Copy {
@@ -33,7 +39,11 @@ class TunedTrial {
   void restore();
   std::vector<at::Tensor> outcome(Results results) const;
 
+  const at::AutoDispatchBelowADInplaceOrView below_autograd_;
+  const c10::AutoGradMode no_gradients_{false};
+  const c10::OptionalDeviceGuard guard_;
   const OpKind kind_;
+  const c10::Device device_;
   std::vector<c10::IValue> stack_;
   std::vector<Copy> copies_;
   std::vector<at::Tensor> written_;  // of the stack, in a launch

@@ -1,9 +1,10 @@
-#include "op/tuned_call.h"
+#include "op/call_class.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/llvmMathExtras.h>
 
 #include "op/arguments.h"
+#include "op/operator.h"
 
 namespace torch_slang {
 namespace {

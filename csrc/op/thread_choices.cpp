@@ -1,0 +1,172 @@
+#include "op/thread_choices.h"
+
+#include <c10/util/Exception.h>
+
+#include <chrono>
+#include <limits>
+
+#include "backend/backend.h"
+#include "common/hash.h"
+#include "common/log.h"
+#include "op/choices.h"
+#include "op/operator.h"
+#include "op/trial.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr double kHopeless = 1.2;  // times what is likely: no need to know it more exactly
+
+thread_local const GivenThreads* innermost = nullptr;
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// One search for the fastest, for one call.
+class Measurement {
+ public:
+  Measurement(const Operator& op, const KernelKey& key, const ThreadFacts& facts, c10::ArrayRef<c10::IValue> stack)
+      : op_(op), key_(key), facts_(facts), trial_(op, key.kind, stack, key.device) {}
+
+  choices::Choice choose() {
+    const VirtualThreads fastest = fastest_threads(facts_, key_.threads, [&](const auto& all) { return times(all); });
+    choice_.op = op_.qualified(key_.kind);
+    choice_.value = describe(fastest);
+    choice_.spent = seconds_since(start_);
+    return std::move(choice_);
+  }
+
+ private:
+  std::vector<double> times(const std::vector<VirtualThreads>& all) {
+    for (const VirtualThreads& threads : all) op_.kernels.prefetch(op_.shared_from_this(), with(threads));
+    std::vector<double> result;
+    for (const VirtualThreads& threads : all) result.push_back(time(threads));
+    return result;
+  }
+
+  KernelKey with(const VirtualThreads& threads) const {
+    KernelKey key = key_;
+    key.threads = threads;
+    return key;
+  }
+
+  double time(const VirtualThreads& threads) {
+    choices::Attempt attempt{describe(threads), 0, ""};
+    try {
+      measure(threads, attempt);
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
+    } catch (const c10::Error& error) {
+      if (compiled_.empty()) throw;  // the call itself would fail
+      attempt.problem = error.what_without_backtrace();
+    }
+    choice_.tried.push_back(attempt);
+    return attempt.seconds;
+  }
+
+  void measure(const VirtualThreads& threads, choices::Attempt& attempt) {
+    if (!compiled_.empty() && seconds_since(start_) > choices::budget()) {
+      attempt.problem = c10::str("the budget of ", choices::budget(), " s was spent");
+      return;
+    }
+    const VirtualThreads compiled = op_.kernels.get(op_, with(threads))->threads;
+    for (const auto& [known, value] : compiled_) {
+      if (known != compiled) continue;
+      attempt.problem = "the same as " + value;
+      return;
+    }
+    const GivenThreads given(&threads);
+    trial_.run(op_);
+    attempt.seconds = trial_.seconds_of_several(op_, hopeless_);
+    if (compiled_.empty()) hopeless_ = kHopeless * attempt.seconds;
+    compiled_.emplace_back(compiled, attempt.value);
+  }
+
+  const Operator& op_;
+  const KernelKey& key_;
+  const ThreadFacts& facts_;
+  const TrialKernels hidden_;
+  Trial trial_;
+  const Clock::time_point start_ = Clock::now();
+  std::vector<std::pair<VirtualThreads, std::string>> compiled_;  // what was timed, as it was compiled
+  double hopeless_ = std::numeric_limits<double>::infinity();
+  choices::Choice choice_;
+};
+
+std::string key_of(const Operator& op, const KernelKey& key, const DeviceText& text, const std::string& hardware,
+                   const CallClass& call) {
+  Digest digest;
+  digest.add("choice of virtual threads").add(op.qualified(key.kind)).add(text.body).add(text.file_scope);
+  digest.add(hardware);
+  for (const int64_t number : c10::ArrayRef<int64_t>(call).slice(1)) digest.add(number);
+  return digest.hex();
+}
+
+}  // namespace
+
+GivenThreads::GivenThreads(const VirtualThreads* threads) : outer_(innermost), threads_(threads) { innermost = this; }
+GivenThreads::~GivenThreads() { innermost = outer_; }
+
+ChosenThreads ThreadChoices::get(const Operator& op, const KernelKey& key, const ThreadFacts& facts,
+                                  c10::ArrayRef<c10::IValue> stack) {
+  if (innermost != nullptr) return {innermost->threads_ != nullptr ? *innermost->threads_ : key.threads};
+  if (!is_worth_measuring(facts)) return {key.threads};
+  const VirtualThreads& likely = key.threads;
+  CallClass call = class_of(op, key.kind, stack);
+  call.append({static_cast<int64_t>(key.strided), key.independent, likely.lanes, likely.groups(), likely.repeats,
+               likely.axis, facts.lanes});
+  if (const auto chosen = known(call)) return *chosen;
+  return choose(op, key, facts, stack, call);
+}
+
+std::optional<ChosenThreads> ThreadChoices::known(const CallClass& call) const {
+  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  if (generation_ != choices::generation()) return std::nullopt;
+  const auto found = known_.find(call);
+  return found == known_.end() ? std::nullopt : std::optional(found->second);
+}
+
+ChosenThreads ThreadChoices::remember(const CallClass& call, uint64_t generation, const ChosenThreads& chosen) {
+  const std::unique_lock<std::shared_mutex> lock(mutex_);
+  if (generation_ != generation) known_.clear();
+  generation_ = generation;
+  known_[call] = chosen;
+  return chosen;
+}
+
+ChosenThreads ThreadChoices::choose(const Operator& op, const KernelKey& key, const ThreadFacts& facts,
+                                     c10::ArrayRef<c10::IValue> stack, const CallClass& call) {
+  const uint64_t generation = choices::generation();
+  const choices::Mode mode = choices::mode();
+  const DeviceText& text = op.texts->text(op.function.name, direction_of(key.kind), key.types);
+  if (mode == choices::Mode::Off || text.waves || text.barriers) return remember(call, generation, {key.threads});
+
+  Backend& backend = backend_for(key.device.type());
+  const std::string hardware = backend.hardware(key.device);
+  const std::string name = key_of(op, key, text, hardware, call);
+  const auto kept = [&]() -> std::optional<ChosenThreads> {
+    const auto choice = choices::get(name);
+    const auto threads = choice ? parse_threads(facts, choice->value) : std::nullopt;
+    return threads ? std::optional(remember(call, generation, {*threads, true})) : std::nullopt;
+  };
+  if (const auto chosen = kept()) return *chosen;
+  if (mode == choices::Mode::Frozen) return remember(call, generation, {key.threads});
+  if (backend.is_capturing(key.device)) return {key.threads};
+
+  const std::lock_guard<std::mutex> lock(measuring_);
+  if (const auto chosen = known(call)) return *chosen;  // of a thread that was here before
+  if (const auto chosen = kept()) return *chosen;
+  try {
+    choices::Choice choice = Measurement(op, key, facts, stack).choose();
+    choice.about = "virtual threads on " + hardware + ", " + describe_class(op, key.kind, stack);
+    const auto threads = parse_threads(facts, choice.value);
+    TORCH_INTERNAL_ASSERT(threads, "virtual threads that were tried can be had");
+    choices::put(name, std::move(choice));
+    return remember(call, generation, {*threads, true});
+  } catch (const c10::OutOfMemoryError& error) {  // trying takes more memory than the call
+    log_warning(op.qualified(key.kind), ": virtual threads are not measured: ", error.what_without_backtrace());
+    return remember(call, generation, {key.threads});
+  }
+}
+
+}  // namespace torch_slang

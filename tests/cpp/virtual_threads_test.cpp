@@ -1,0 +1,129 @@
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <set>
+
+#include "op/virtual_threads.h"
+
+// Which virtual threads are likely, which lie next to them, and the search for the fastest.
+
+using namespace torch_slang;
+using Times = std::vector<double>;
+using All = std::vector<VirtualThreads>;
+
+namespace {
+
+constexpr uint64_t kAtOnce = 1000;
+
+ThreadFacts row_of(uint32_t blocks) {
+  ThreadFacts facts;
+  facts.shape.grid[0] = blocks;
+  facts.shape.block[0] = 256;
+  facts.at_once = kAtOnce;
+  facts.bytes = 4;
+  return facts;
+}
+
+VirtualThreads fastest(const ThreadFacts& facts, const std::function<double(const VirtualThreads&)>& time,
+                       int* tried = nullptr) {
+  return fastest_threads(facts, likely_threads(facts), [&](const All& all) {
+    Times times;
+    for (const VirtualThreads& threads : all) times.push_back(time(threads));
+    if (tried != nullptr) *tried += static_cast<int>(all.size());
+    return times;
+  });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_small_launch_has_one_thread_each_and_is_not_measured) {
+  const ThreadFacts facts = row_of(4);
+  BOOST_TEST(likely_threads(facts).count == 1);
+  BOOST_TEST(next_to(facts, likely_threads(facts)).empty());
+  BOOST_TEST(!is_worth_measuring(facts));
+  BOOST_TEST(is_worth_measuring(row_of(63)));  // 16,128 threads
+  BOOST_TEST(!is_worth_measuring(row_of(62)));
+}
+
+BOOST_AUTO_TEST_CASE(neighbours_differ_by_a_step_and_may_be_had) {
+  ThreadFacts facts = row_of(10000);
+  facts.lanes = 4;
+  facts.bytes = 2;
+  const VirtualThreads from = likely_threads(facts);
+  BOOST_TEST(describe(from) == "lanes=4, groups=2, repeats=1");
+  std::set<std::string> texts;
+  for (const VirtualThreads& threads : next_to(facts, from)) texts.insert(describe(threads));
+  BOOST_TEST((texts == std::set<std::string>{"lanes=4, groups=4, repeats=1", "lanes=4, groups=1, repeats=1",
+                                             "lanes=2, groups=2, repeats=1", "lanes=2, groups=4, repeats=1"}));
+  facts.shape.block[0] = 6;  // not shared out by four
+  for (const VirtualThreads& threads : next_to(facts, likely_threads(facts))) BOOST_TEST(threads.lanes <= 2);
+}
+
+BOOST_AUTO_TEST_CASE(those_that_share_repeat) {
+  ThreadFacts facts = row_of(10000);
+  facts.shape.grid[1] = 1000;
+  facts.shared_axis = 1;
+  const VirtualThreads from = likely_threads(facts);
+  BOOST_TEST(from.shares);
+  BOOST_TEST(from.axis == 1);
+  BOOST_TEST(from.repeats == 16);
+  bool has_half = false;
+  for (const VirtualThreads& threads : next_to(facts, from)) {
+    BOOST_TEST(threads.repeats <= 16);
+    BOOST_TEST(threads.axis == 1);
+    has_half |= threads.repeats == 8 && threads.count == from.count;
+  }
+  BOOST_TEST(has_half);
+  facts.shape.grid[1] = 1;
+  BOOST_TEST(likely_threads(facts).repeats == 1);
+  for (const VirtualThreads& threads : next_to(facts, likely_threads(facts))) BOOST_TEST(threads.repeats == 1);
+  for (const VirtualThreads& threads : next_to(row_of(10000), likely_threads(row_of(10000)))) {
+    BOOST_TEST(threads.repeats == 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_search_walks_to_the_fastest) {
+  ThreadFacts facts = row_of(10000);
+  facts.lanes = 4;
+  const auto away = [](const VirtualThreads& t, int lanes, int groups) {
+    return std::abs(std::log2(t.lanes) - std::log2(lanes)) + std::abs(std::log2(t.groups()) - std::log2(groups));
+  };
+  for (const int lanes : {1, 2, 4}) {
+    for (const int groups : {1, 2, 4}) {
+      int tried = 0;
+      const VirtualThreads best =
+          fastest(facts, [&](const VirtualThreads& t) { return 1 + 0.1 * away(t, lanes, groups); }, &tried);
+      BOOST_TEST(best.lanes == lanes);
+      BOOST_TEST(best.groups() == groups);
+      BOOST_TEST(tried <= 16);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_likely_stays_unless_another_is_clearly_faster) {
+  const ThreadFacts facts = row_of(10000);
+  const VirtualThreads likely = likely_threads(facts);
+  const auto others = [&](double time) {
+    return fastest(facts, [&](const VirtualThreads& threads) { return threads == likely ? 1.0 : time; });
+  };
+  BOOST_TEST((others(1.0) == likely));
+  BOOST_TEST((others(0.99) == likely));
+  BOOST_TEST(!(others(0.9) == likely));
+  BOOST_TEST((others(0) == likely));  // none could be timed
+  BOOST_TEST((fastest(facts, [](const VirtualThreads&) { return 0.0; }) == likely));
+}
+
+BOOST_AUTO_TEST_CASE(texts_are_read_back_and_damaged_ones_are_not) {
+  ThreadFacts facts = row_of(10000);
+  facts.lanes = 4;
+  for (const VirtualThreads& threads : next_to(facts, likely_threads(facts))) {
+    const auto again = parse_threads(facts, describe(threads));
+    BOOST_REQUIRE(again.has_value());
+    BOOST_TEST((*again == threads));
+  }
+  for (const char* text : {"", "lanes=4", "lanes=3, groups=1, repeats=1", "lanes=8, groups=1, repeats=1",
+                           "lanes=4, groups=8, repeats=1", "lanes=1, groups=0, repeats=1", "lanes=1, groups=-2, repeats=1",
+                           "lanes=1, groups=1, repeats=2", "lanes=1, groups=99999999999, repeats=1", "BM=64"}) {
+    BOOST_TEST(!parse_threads(facts, text).has_value(), text);
+  }
+}

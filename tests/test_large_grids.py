@@ -1,4 +1,4 @@
-"""Launches of more blocks along y or z than a GPU's grid has: the run-time spreads them in one row, which no kernel sees."""
+"""Launches of more blocks along y or z than a GPU's grid has: they run in one row, which no kernel sees."""
 
 import pytest
 import torch
@@ -9,7 +9,8 @@ Tensor = torch.Tensor
 SOURCE = """
 import torch_slang;
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel] [LaunchTotal("N, M")] [BlockSize(32, 1, 1)]
-void rows<T : IReal>([Shape("M, N")] DiffTensorView<T> x, [Shape("N")] DiffTensorView<T> s, T f, [Out("M, N")] DiffTensorView<T> y)
+void rows<T : IReal>(
+    [Shape("M, N")] DiffTensorView<T> x, [Shape("N")] DiffTensorView<T> s, T f, [Out("M, N")] DiffTensorView<T> y)
 {
     uint3 id = cudaGlobalIdx();
     if (id.x >= x.size(1) || id.y >= x.size(0)) return;
@@ -17,14 +18,16 @@ void rows<T : IReal>([Shape("M, N")] DiffTensorView<T> x, [Shape("N")] DiffTenso
     y[id.y, id.x] = f * s[id.x] * v * v;
 }
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel] [LaunchTotal("N, M, K")] [BlockSize(2, 2, 1)]
-void boxes<T : IReal>([Shape("K, M, N")] DiffTensorView<T> x, [Shape("K")] DiffTensorView<T> s, [Out("K, M, N")] DiffTensorView<T> y)
+void boxes<T : IReal>(
+    [Shape("K, M, N")] DiffTensorView<T> x, [Shape("K")] DiffTensorView<T> s, [Out("K, M, N")] DiffTensorView<T> y)
 {
     uint3 id = cudaGlobalIdx();
     if (id.x >= x.size(2) || id.y >= x.size(1) || id.z >= x.size(0)) return;
     y[id.z, id.y, id.x] = s[id.z] * x[id.z, id.y, id.x];
 }
 [CudaKernel] [LaunchTotal("32, M")] [BlockSize(32, 1, 1)]
-void wave_sums([Shape("M, 32")] TensorView<float> x, [Out("M")] TensorView<float> y, [Out("M, 2")] TensorView<int> where)
+void wave_sums(
+    [Shape("M, 32")] TensorView<float> x, [Out("M")] TensorView<float> y, [Out("M, 2")] TensorView<int> where)
 {
     uint3 id = cudaGlobalIdx();
     float sum = WaveActiveSum(x[id.y, id.x]);
@@ -72,15 +75,15 @@ def test_many_blocks_along_z_or_y(shape: tuple[int, ...], device: torch.device) 
 
 
 def test_more_rows_than_virtual_threads_and_words_leave(device: torch.device) -> None:
-    rows = 64 * LARGE if device.type == "cuda" else LARGE  # a GPU's threads run several rows, or repeat
-    x = torch.rand(rows, 32, device=device, requires_grad=True)
-    s = torch.rand(32, device=device, requires_grad=True)
+    rows = 16 * LARGE if device.type == "cuda" else LARGE  # a GPU's threads run several rows, or repeat
+    x = torch.randint(3, (rows, 256), device=device).float().requires_grad_()  # so that sums are exact
+    s = torch.rand(256, device=device, requires_grad=True)
     f = torch.tensor(0.5, device=device)
     y = torch.ops.large_grids.rows(x, s, f)
     torch.testing.assert_close(y, f * s * x * x)
     found = torch.autograd.grad(y, (x, s), torch.ones_like(y))
     torch.testing.assert_close(found[0], 2 * f * s.expand_as(x) * x)
-    torch.testing.assert_close(found[1], (f.double() * x.double() ** 2).sum(0).float(), rtol=1e-4, atol=0)
+    torch.testing.assert_close(found[1], (f * x * x).sum(0), rtol=0, atol=0)
 
 
 def test_threads_that_meet_see_their_own_blocks(device: torch.device) -> None:

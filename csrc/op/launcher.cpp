@@ -273,7 +273,11 @@ ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* laun
   ThreadFacts facts;
   facts.at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
   if (facts.at_once == 0) return facts;
-  facts.shape = launch != nullptr ? *launch : shape(kPreferredBlock);
+  const Sizes<int64_t> total = op_.shapes.launch_total(bound_);
+  facts.shape = launch != nullptr ? *launch : shape(total, kPreferredBlock);
+  for (size_t i = 0; i < 3; ++i) {
+    facts.bounds[i] = launch != nullptr ? uint64_t{launch->grid[i]} * launch->block[i] : static_cast<uint64_t>(total[i]);
+  }
   constexpr uint32_t kMostBlocks = 65535;  // along y and z, of a GPU
   facts.is_flat = launch == nullptr && std::max(facts.shape.grid[1], facts.shape.grid[2]) > kMostBlocks;
   facts.bytes = own_bytes(op_, key.kind, key.types);
@@ -307,12 +311,13 @@ void Launcher::check_copies() const {
   }
 }
 
-LaunchShape Launcher::shape(const Kernel& kernel) const { return shape(kernel.preferred_block()); }
+LaunchShape Launcher::shape(const Kernel& kernel) const {
+  return shape(op_.shapes.launch_total(bound_), kernel.preferred_block());
+}
 
-LaunchShape Launcher::shape(uint32_t preferred_block) const {
+LaunchShape Launcher::shape(const Sizes<int64_t>& total, uint32_t preferred_block) const {
   static constexpr uint32_t kBlock2[3] = {32, 8, 1};
   static constexpr uint32_t kBlock3[3] = {8, 8, 4};
-  const Sizes<int64_t> total = op_.shapes.launch_total(bound_);
   const auto& given = op_.function.block_size;
   const int rank = total[2] > 1 ? 3 : total[1] > 1 ? 2 : 1;
   LaunchShape shape;

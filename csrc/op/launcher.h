@@ -52,7 +52,7 @@ class Launcher {
   void write_absent_sizes(int view, int leaf);
   ViewCut cut_of(int leaf) const;
   void note(const LaunchShape& shape) const;
-  LaunchShape shape(uint32_t preferred_block) const;
+  LaunchShape shape(const Sizes<int64_t>& total, uint32_t preferred_block) const;
   ThreadFacts thread_facts(const KernelKey& key, const LaunchShape* launch) const;
   bool views_are_independent() const;
   void check_copies() const;

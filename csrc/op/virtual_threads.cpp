@@ -21,6 +21,8 @@ constexpr int kMost = 16;
 // That the lanes of a thread may have together: more would take too many registers.
 constexpr int64_t kBytesInWords = 128;
 
+constexpr double kMostlyWhole = 0.5;
+
 // Of tiles along an axis whose threads share elements.
 constexpr int kMostRepeats = 16;
 
@@ -40,33 +42,34 @@ bool fills(const ThreadFacts& facts, int count) {
          for_all.load(std::memory_order_relaxed);
 }
 
-// Tiles lie along the axis that has the most whole ones, the outer axis if two have as many: what threads read of a row
+// How much of the launch lies in whole tiles of this length along the axis, in blocks.
+double whole(const ThreadFacts& facts, int axis, int length) {
+  const uint64_t threads = static_cast<uint64_t>(length) * facts.shape.block[axis];
+  if (facts.bounds[axis] == 0) return 0;
+  return static_cast<double>(facts.bounds[axis] / threads * threads) / static_cast<double>(facts.bounds[axis]);
+}
+
+// Tiles lie along the axis that has the most in whole ones, the outer axis if two have as much: what threads read of a row
 // or column that they share is then read once. Where threads share elements of gradients, along the axis that they do.
 VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int repeats) {
-  const LaunchShape& shape = facts.shape;
   VirtualThreads threads;
   threads.count = lanes * groups;
   threads.lanes = lanes;
   threads.repeats = repeats;
   threads.shares = facts.shared_axis >= 0;
   threads.is_flat = facts.is_flat;
-  if (lanes > 1 || threads.shares) std::copy_n(shape.block, 3, threads.block);
+  if (lanes > 1 || threads.shares) std::copy_n(facts.shape.block, 3, threads.block);
   if (threads.shares) {
     threads.axis = facts.shared_axis;
     return threads;
   }
   if (groups == 1) return threads;
-  double most_whole = -1;
+  double most = -1;
   for (int axis = 0; axis < 3; ++axis) {
-    const uint32_t blocks = shape.grid[axis];
-    const auto length = static_cast<uint32_t>(groups * (axis == 0 ? lanes : 1));
-    const uint32_t tiles = (blocks + length - 1) / length;
-    // The last block of an axis is seldom whole, and its tile with it.
-    const double whole = tiles == 0 ? 0 : static_cast<double>((blocks - 1) / length) / tiles;
-    if (whole >= most_whole) {
-      most_whole = whole;
-      threads.axis = axis;
-    }
+    const double part = whole(facts, axis, groups * (axis == 0 ? lanes : 1));
+    if (part < most) continue;
+    most = part;
+    threads.axis = axis;
   }
   return threads;
 }
@@ -84,8 +87,8 @@ bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
 
 VirtualThreads likely_threads(const ThreadFacts& facts) {
   int lanes = facts.lanes;
-  while (lanes > 1 &&
-         (lanes * facts.bytes > kBytesInWords || facts.shape.block[0] % lanes != 0 || !fills(facts, lanes)))
+  while (lanes > 1 && (lanes * facts.bytes > kBytesInWords || facts.shape.block[0] % lanes != 0 ||
+                       whole(facts, 0, lanes) < kMostlyWhole || !fills(facts, lanes)))
     lanes /= 2;
   int groups = 1;
   const int64_t enough = lanes > 1 ? kBytesInWord : kBytesInFlight;

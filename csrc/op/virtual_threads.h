@@ -15,6 +15,7 @@ namespace torch_slang {
 // What decides which virtual threads a launch may have, and which are likely to be fast.
 struct ThreadFacts {
   LaunchShape shape;
+  uint64_t bounds[3] = {0, 0, 0};  // threads along each axis that have something to do
   uint64_t at_once = 0;  // threads that the device runs at the same time; none are worth while where some would be idle
   int64_t bytes = 0;  // that one thread of the launch reads
   int lanes = 1;  // threads along x that have whole words together (Note [words] in prelude/words.h); 1: there are no words

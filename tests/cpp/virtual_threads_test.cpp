@@ -19,6 +19,8 @@ ThreadFacts row_of(uint32_t blocks) {
   ThreadFacts facts;
   facts.shape.grid[0] = blocks;
   facts.shape.block[0] = 256;
+  facts.bounds[0] = uint64_t{blocks} * 256;
+  facts.bounds[1] = facts.bounds[2] = 1;
   facts.at_once = kAtOnce;
   facts.bytes = 4;
   return facts;
@@ -61,7 +63,7 @@ BOOST_AUTO_TEST_CASE(neighbours_differ_by_a_step_and_may_be_had) {
 
 BOOST_AUTO_TEST_CASE(those_that_share_repeat) {
   ThreadFacts facts = row_of(10000);
-  facts.shape.grid[1] = 1000;
+  facts.shape.grid[1] = facts.bounds[1] = 1000;
   facts.shared_axis = 1;
   const VirtualThreads from = likely_threads(facts);
   BOOST_TEST(from.shares);
@@ -74,12 +76,30 @@ BOOST_AUTO_TEST_CASE(those_that_share_repeat) {
     has_half |= threads.repeats == 8 && threads.count == from.count;
   }
   BOOST_TEST(has_half);
-  facts.shape.grid[1] = 1;
+  facts.shape.grid[1] = facts.bounds[1] = 1;
   BOOST_TEST(likely_threads(facts).repeats == 1);
   for (const VirtualThreads& threads : next_to(facts, likely_threads(facts))) BOOST_TEST(threads.repeats == 1);
   for (const VirtualThreads& threads : next_to(row_of(10000), likely_threads(row_of(10000)))) {
     BOOST_TEST(threads.repeats == 1);
   }
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_no_tile_fits_into_have_fewer_lanes) {
+  ThreadFacts facts = row_of(1);
+  facts.lanes = 4;
+  facts.shape.block[0] = 32;
+  facts.shape.grid[1] = facts.bounds[1] = 1000000;
+  const auto lanes = [&](uint32_t columns) {
+    facts.bounds[0] = columns;
+    facts.shape.grid[0] = (columns + 31) / 32;
+    return likely_threads(facts).lanes;
+  };
+  BOOST_TEST(lanes(1) == 1);
+  BOOST_TEST(lanes(63) == 1);
+  BOOST_TEST(lanes(64) == 2);
+  BOOST_TEST(lanes(127) == 2);
+  BOOST_TEST(lanes(128) == 4);
+  BOOST_TEST(lanes(255) == 4);
 }
 
 BOOST_AUTO_TEST_CASE(the_search_walks_to_the_fastest) {

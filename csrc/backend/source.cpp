@@ -103,8 +103,8 @@ std::string definitions(const KernelSource& source) {
          define("TSL_INDEPENDENT", source.independent_views) + define("TSL_CHECKS", static_cast<int>(source.checks)) +
          define("TSL_BARRIERS", source.text.barriers) + define("TSL_FAST_MATH", source.fast_math) +
          define("TSL_LANES", source.threads.lanes) + define("TSL_SHARED_SUMS", source.threads.shares) +
-         define("TSL_FLAT_GRID", source.threads.is_flat) +
-         define("TSL_WAVES", source.text.waves) + define("TSL_TANGENTS", source.text.direction == Direction::Jvp) +
+         define("TSL_FLAT_GRID", source.threads.is_flat) + define("TSL_WAVES", source.text.waves) +
+         define("TSL_TANGENTS", source.text.direction == Direction::Jvp) +
          define("TSL_VALUE_SUMS", source.text.body.find("tsl_gradient<") != std::string::npos);
 }
 

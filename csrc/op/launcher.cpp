@@ -273,13 +273,16 @@ ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* laun
   ThreadFacts facts;
   facts.at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
   if (facts.at_once == 0) return facts;
-  const Sizes<int64_t> total = op_.shapes.launch_total(bound_);
-  facts.shape = launch != nullptr ? *launch : shape(total, kPreferredBlock);
-  for (size_t i = 0; i < 3; ++i) {
-    facts.bounds[i] = launch != nullptr ? uint64_t{launch->grid[i]} * launch->block[i] : static_cast<uint64_t>(total[i]);
+  if (launch != nullptr) {
+    facts.shape = *launch;
+    for (size_t i = 0; i < 3; ++i) facts.bounds[i] = uint64_t{launch->grid[i]} * launch->block[i];
+  } else {
+    const Sizes<int64_t> total = op_.shapes.launch_total(bound_);
+    facts.shape = shape(total, kPreferredBlock);
+    std::copy(total.begin(), total.end(), facts.bounds);
+    constexpr uint32_t kMostBlocks = 65535;  // along y and z, of a GPU
+    facts.is_flat = std::max(facts.shape.grid[1], facts.shape.grid[2]) > kMostBlocks;
   }
-  constexpr uint32_t kMostBlocks = 65535;  // along y and z, of a GPU
-  facts.is_flat = launch == nullptr && std::max(facts.shape.grid[1], facts.shape.grid[2]) > kMostBlocks;
   facts.bytes = own_bytes(op_, key.kind, key.types);
   if (fits_words_ && key.independent && rows_are_words()) facts.lanes = lanes_of_words(op_, key.kind, key.types);
   facts.shared_axis = shared_axis(op_, key);

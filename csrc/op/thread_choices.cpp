@@ -108,7 +108,7 @@ GivenThreads::GivenThreads(const VirtualThreads* threads) : outer_(innermost), t
 GivenThreads::~GivenThreads() { innermost = outer_; }
 
 ChosenThreads ThreadChoices::get(const Operator& op, const KernelKey& key, const ThreadFacts& facts,
-                                  c10::ArrayRef<c10::IValue> stack) {
+                                 c10::ArrayRef<c10::IValue> stack) {
   if (innermost != nullptr) return {innermost->threads_ != nullptr ? *innermost->threads_ : key.threads};
   if (!is_worth_measuring(facts)) return {key.threads};
   const VirtualThreads& likely = key.threads;
@@ -135,7 +135,7 @@ ChosenThreads ThreadChoices::remember(const CallClass& call, uint64_t generation
 }
 
 ChosenThreads ThreadChoices::choose(const Operator& op, const KernelKey& key, const ThreadFacts& facts,
-                                     c10::ArrayRef<c10::IValue> stack, const CallClass& call) {
+                                    c10::ArrayRef<c10::IValue> stack, const CallClass& call) {
   const uint64_t generation = choices::generation();
   const choices::Mode mode = choices::mode();
   const DeviceText& text = op.texts->text(op.function.name, direction_of(key.kind), key.types);

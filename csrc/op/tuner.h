@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include "op/run.h"
 #include "op/call_class.h"
+#include "op/run.h"
 #include "op/tuned_module.h"
 
 namespace torch_slang {

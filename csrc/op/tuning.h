@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "op/choices.h"
-#include "op/tuned_module.h"
 #include "op/trial.h"
+#include "op/tuned_module.h"
 
 namespace torch_slang {
 

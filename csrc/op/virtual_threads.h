@@ -18,7 +18,8 @@ struct ThreadFacts {
   uint64_t bounds[3] = {0, 0, 0};  // threads along each axis that have something to do
   uint64_t at_once = 0;  // threads that the device runs at the same time; none are worth while where some would be idle
   int64_t bytes = 0;  // that one thread of the launch reads
-  int lanes = 1;  // threads along x that have whole words together (Note [words] in prelude/words.h); 1: there are no words
+  int lanes =
+      1;  // threads along x that have whole words together (Note [words] in prelude/words.h); 1: there are no words
   bool is_flat = false;  // as in VirtualThreads
   int shared_axis = -1;  // along which threads share elements of gradients (Note [shared elements] in prelude/shared.h)
 };

@@ -141,9 +141,10 @@ BOOST_AUTO_TEST_CASE(texts_are_read_back_and_damaged_ones_are_not) {
     BOOST_REQUIRE(again.has_value());
     BOOST_TEST((*again == threads));
   }
-  for (const char* text : {"", "lanes=4", "lanes=3, groups=1, repeats=1", "lanes=8, groups=1, repeats=1",
-                           "lanes=4, groups=8, repeats=1", "lanes=1, groups=0, repeats=1", "lanes=1, groups=-2, repeats=1",
-                           "lanes=1, groups=1, repeats=2", "lanes=1, groups=99999999999, repeats=1", "BM=64"}) {
+  for (const char* text :
+       {"", "lanes=4", "lanes=3, groups=1, repeats=1", "lanes=8, groups=1, repeats=1", "lanes=4, groups=8, repeats=1",
+        "lanes=1, groups=0, repeats=1", "lanes=1, groups=-2, repeats=1", "lanes=1, groups=1, repeats=2",
+        "lanes=1, groups=99999999999, repeats=1", "BM=64"}) {
     BOOST_TEST(!parse_threads(facts, text).has_value(), text);
   }
 }

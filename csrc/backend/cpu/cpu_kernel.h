@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/launch_shape.h"
 #include "backend/cpu/launcher_text.h"
 #include "backend/cpu/spread.h"
+#include "backend/launch_shape.h"
 #include "common/dynamic_library.h"
 
 namespace torch_slang {

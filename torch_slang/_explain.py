@@ -13,16 +13,20 @@ class Gradient:
 
     ``kept``: ``"registers"``, each thread has elements of its own, stored plainly and once; ``"atomics"``, added in
     memory; ``"replicas"`` or ``"records"``, as the view's type says; ``"parts"``, a value's sums over waves or blocks;
-    ``"memory"``, plain additions to memory; ``"unwanted"``.
+    ``"memory"``, plain additions to memory; ``"unwanted"``. ``summed_along``: the axis (``"y"``) of the launch whose
+    threads add up in registers what then goes to memory, or empty.
     """
 
     argument: str
     kept: str
+    summed_along: str
     why: str
     places: tuple[tuple[str, int], ...]
 
     def __str__(self) -> str:
         text = f"gradient of {self.argument}: {self.kept}"
+        if self.summed_along:
+            text += f" of what threads along {self.summed_along} have added up in registers"
         if self.why:
             text += f", since {self.why}"
         for file, line in self.places:
@@ -79,7 +83,7 @@ class CompiledKernel:
         elif self.virtual_threads == 1 and self.measured:
             threads = "a virtual thread each, as measured"
         elif self.virtual_threads == 1:
-            threads = "a virtual thread each, since the launch is small"
+            threads = "a virtual thread each, since the launch is small or its threads read much"
         else:
             bounds = "bounds known in full tiles" if self.has_bounds else "bounds not known"
             measured = " as measured" if self.measured else ""

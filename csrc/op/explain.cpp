@@ -52,6 +52,7 @@ GradientFacts gradient_facts(const Operator& op, const KernelKey& key, const Loa
     facts.kept = "registers";
     return facts;
   }
+  if (is_kept_shared(op, index, loaded.threads)) facts.summed_along = loaded.threads.axis;
   const GradientUse& use = loaded.gradients[index];
   facts.kept = leaf.accumulation == Accumulation::Replicated && !use.taken ? "replicas"
                : leaf.accumulation == Accumulation::Recorded && !use.taken ? "records"

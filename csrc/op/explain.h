@@ -16,6 +16,7 @@ struct GradientFacts {
   std::string argument;
   // "registers", "memory" (added to without atomics), "atomics", "replicas", "records", "unwanted", "parts".
   std::string kept;
+  int summed_along = -1;  // the axis whose threads add up in registers before they add to memory
   std::string why;  // not in registers; empty if it is
   std::vector<Place> places;  // of the user's statements that touch elements which are not a thread's own
 };

@@ -11,6 +11,7 @@
 
 #include "backend/launch_shape.h"
 #include "common/log.h"
+#include "op/new_tensor.h"
 #include "op/specialize.h"
 #include "op/view_packing.h"
 #include "prelude/abi.h"
@@ -167,7 +168,7 @@ at::Tensor Gradients::given_in_memory(const Item& item, const LoadedKernel& load
 
 at::Tensor Gradients::new_memory(const Item& item) const {
   const auto options = arguments_.options(op_, item.leaf);
-  return item.is_own ? at::empty(sizes_of(item), options) : at::zeros(sizes_of(item), options);
+  return item.is_own ? new_empty(sizes_of(item), options) : new_zeros(sizes_of(item), options);
 }
 
 void Gradients::check_deterministic(const Item& item, const LoadedKernel& loaded, uint64_t threads) const {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "op/new_tensor.h"
 #include "op/specialize.h"
 #include "op/view_packing.h"
 
@@ -243,10 +244,10 @@ void MappedCall::allocate() {
   for (Wanted& one : wanted_) {
     const at::Tensor& tensor = arguments_.tensors[one.leaf];
     if (one.kind == MappedVariant::Whole) {
-      one.memory = at::empty(tensor.sizes(), tensor.options());
+      one.memory = new_empty(tensor.sizes(), tensor.options());
     } else {
       const auto type = scalar_type(summing_type(*element_type_of(tensor.scalar_type())));
-      one.memory = at::empty(memory_shape(one), c10::TensorOptions().dtype(type).device(arguments_.device));
+      one.memory = new_empty(memory_shape(one), c10::TensorOptions().dtype(type).device(arguments_.device));
     }
   }
 }

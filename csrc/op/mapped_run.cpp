@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "op/mapped_call.h"
+#include "op/new_tensor.h"
 #include "op/view_packing.h"
 
 namespace torch_slang {
@@ -44,7 +45,7 @@ Results forward(const Operator& op, const MappedArguments& arguments, const Oute
   Results results;
   for (const int output : op.outputs) {
     const Leaf& leaf = op.function.leaves[output];
-    results.push_back(at::empty(with_element(shape, arguments, leaf), options_of(arguments, leaf)));
+    results.push_back(new_empty(with_element(shape, arguments, leaf), options_of(arguments, leaf)));
   }
   compute(op, OpKind::Forward, arguments, shape, results);
   return results;
@@ -93,7 +94,7 @@ void forward_into(const Operator& op, const MappedArguments& arguments, const Ou
   Results outputs;
   for (const int output : op.outputs) {
     const at::Tensor& given = arguments.tensors[output];
-    outputs.push_back(can_be_written(op, arguments, output) ? given : at::empty(given.sizes(), given.options()));
+    outputs.push_back(can_be_written(op, arguments, output) ? given : new_empty(given.sizes(), given.options()));
   }
   compute(op, OpKind::Launch, arguments, shape, outputs);
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -12,6 +12,7 @@
 #include "op/gradients.h"
 #include "op/launcher.h"
 #include "op/mapped.h"
+#include "op/new_tensor.h"
 #include "op/tuner.h"
 
 namespace torch_slang {
@@ -29,7 +30,7 @@ at::Tensor new_output(const Operator& op, int leaf, const Arguments& arguments, 
   if (floating && (op.options.debug.value_or(false) || spoiled_depth > 0)) {
     return at::full_symint(sizes, std::numeric_limits<double>::quiet_NaN(), options);
   }
-  return at::empty_symint(sizes, options);
+  return new_empty(sizes, options);
 }
 
 template <class Int>

@@ -72,7 +72,8 @@ TSL_INLINE void run_row(const TslArgs& args, uint3 block_index, uint first, uint
 template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded>
 TSL_INLINE void run_block(const TslArgs& args, uint3 block_index, uint3 bounds) {
   const uint3 block = block_size(args);
-  const uint row = block.x;
+  uint row = block.x;
+  __asm__("" : "+r"(row));  // a known length makes the compiler count from zero, and lose that i is below the bounds
   for (uint z = 0; z < block.z; ++z) {
     for (uint y = 0; y < block.y; ++y) {
       for (uint first = 0, last; first < row; first = last) {

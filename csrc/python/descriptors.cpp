@@ -92,6 +92,7 @@ py::list describe_kernels(const Operator& op) {
       py::dict about;
       about["argument"] = gradient.argument;
       about["kept"] = gradient.kept;
+      about["summed_along"] = gradient.summed_along < 0 ? "" : std::string(1, "xyz"[gradient.summed_along]);
       about["why"] = gradient.why;
       about["places"] = py::tuple(places);
       gradients.append(about);

@@ -13,12 +13,13 @@
 
 #include "op/operator.h"
 #include "op/run.h"
+#include "op/thread_choices.h"
 
 namespace torch_slang {
 
 class Trial {
  public:
-  // While it lives, this thread runs below autograd, on `device`.
+  // While it lives, this thread runs below autograd, on `device`, and measures no virtual threads.
   Trial(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device);
 
   // Runs a variant once, with the caller's values.
@@ -42,6 +43,7 @@ class Trial {
   const at::AutoDispatchBelowADInplaceOrView below_autograd_;
   const c10::AutoGradMode no_gradients_{false};
   const c10::OptionalDeviceGuard guard_;
+  const GivenThreads unmeasured_{nullptr};
   const OpKind kind_;
   const c10::Device device_;
   std::vector<c10::IValue> stack_;

@@ -1,0 +1,68 @@
+"""Loops over threads on the CPU vectorise: seen in the machine code that a process of its own compiles."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions looked for are x86's")
+
+KERNEL = """
+import torch_slang;
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel] BLOCK
+void scaled<T : IReal>(
+    [Shape("N")] DiffTensorView<T> x, [Shape("N")] DiffTensorView<T> w, [Out("N")] DiffTensorView<T> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i >= x.size(0)) return;
+    y[i] = x[i] * w[i];
+}
+"""
+PROGRAM = """
+import torch, torch_slang
+torch_slang.load(source={source!r}, namespace="cpu_loops")
+x, w = (torch.rand(5000, dtype=torch.{dtype}, requires_grad={backward}) for _ in range(2))
+y = torch.ops.cpu_loops.scaled(x, w)
+torch.testing.assert_close(y, x * w)
+if {backward}:
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, w.detach())
+"""
+
+
+def machine_code(source: str, dtype: str, backward: bool, folder: Path) -> list[str]:
+    """The disassembly of each object that a call of `scaled` leaves in a new cache."""
+    program = PROGRAM.format(source=source, dtype=dtype, backward=backward)
+    environment = {**os.environ, "TORCH_SLANG_CACHE_DIR": str(folder / "cache")}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=300)
+    texts = []
+    for file in (folder / "cache").rglob("*"):
+        if not file.is_file() or (start := file.read_bytes().find(b"\x7fELF")) < 0:
+            continue
+        elf = folder / f"{len(texts)}.so"
+        elf.write_bytes(file.read_bytes()[start:])
+        dump = subprocess.run(["objdump", "-d", elf], check=True, capture_output=True, text=True)
+        texts.append(dump.stdout)
+    return texts
+
+
+def products(block: str, dtype: str, backward: bool, folder: Path) -> list[tuple[int, int]]:
+    """How many multiplications of vectors and of single numbers stand in each object."""
+    folder.mkdir()
+    texts = machine_code(KERNEL.replace("BLOCK", block), dtype, backward, folder)
+    suffix = {"float32": "s", "float64": "d"}[dtype]
+    counts = [[len(re.findall(rf"\bv?(?:mul|fmadd\d+){kind}{suffix}\b", text)) for kind in "ps"] for text in texts]
+    return sorted((packed, single) for packed, single in counts)
+
+
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_loops_vectorise_and_a_fixed_block_changes_nothing(dtype: str, backward: bool, tmp_path: Path) -> None:
+    found = products("", dtype, backward, tmp_path / "any")
+    assert len(found) == 1 + backward  # forward, and backward
+    assert all(packed > 0 for packed, _ in found)
+    assert products("[BlockSize(256, 1, 1)]", dtype, backward, tmp_path / "fixed") == found

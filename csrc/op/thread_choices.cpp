@@ -115,23 +115,8 @@ ChosenThreads ThreadChoices::get(const Operator& op, const KernelKey& key, const
   CallClass call = class_of(op, key.kind, stack);
   call.append({static_cast<int64_t>(key.strided), key.independent, likely.lanes, likely.groups(), likely.repeats,
                likely.axis, facts.lanes});
-  if (const auto chosen = known(call)) return *chosen;
+  if (const auto chosen = known_.find(call)) return *chosen;
   return choose(op, key, facts, stack, call);
-}
-
-std::optional<ChosenThreads> ThreadChoices::known(const CallClass& call) const {
-  const std::shared_lock<std::shared_mutex> lock(mutex_);
-  if (generation_ != choices::generation()) return std::nullopt;
-  const auto found = known_.find(call);
-  return found == known_.end() ? std::nullopt : std::optional(found->second);
-}
-
-ChosenThreads ThreadChoices::remember(const CallClass& call, uint64_t generation, const ChosenThreads& chosen) {
-  const std::unique_lock<std::shared_mutex> lock(mutex_);
-  if (generation_ != generation) known_.clear();
-  generation_ = generation;
-  known_[call] = chosen;
-  return chosen;
 }
 
 ChosenThreads ThreadChoices::choose(const Operator& op, const KernelKey& key, const ThreadFacts& facts,
@@ -139,7 +124,7 @@ ChosenThreads ThreadChoices::choose(const Operator& op, const KernelKey& key, co
   const uint64_t generation = choices::generation();
   const choices::Mode mode = choices::mode();
   const DeviceText& text = op.texts->text(op.function.name, direction_of(key.kind), key.types);
-  if (mode == choices::Mode::Off || text.waves || text.barriers) return remember(call, generation, {key.threads});
+  if (mode == choices::Mode::Off || text.waves || text.barriers) return known_.keep(call, generation, {key.threads});
 
   Backend& backend = backend_for(key.device.type());
   const std::string hardware = backend.hardware(key.device);
@@ -147,14 +132,14 @@ ChosenThreads ThreadChoices::choose(const Operator& op, const KernelKey& key, co
   const auto kept = [&]() -> std::optional<ChosenThreads> {
     const auto choice = choices::get(name);
     const auto threads = choice ? parse_threads(facts, choice->value) : std::nullopt;
-    return threads ? std::optional(remember(call, generation, {*threads, true})) : std::nullopt;
+    return threads ? std::optional(known_.keep(call, generation, {*threads, true})) : std::nullopt;
   };
   if (const auto chosen = kept()) return *chosen;
-  if (mode == choices::Mode::Frozen) return remember(call, generation, {key.threads});
+  if (mode == choices::Mode::Frozen) return known_.keep(call, generation, {key.threads});
   if (backend.is_capturing(key.device)) return {key.threads};
 
   const std::lock_guard<std::mutex> lock(measuring_);
-  if (const auto chosen = known(call)) return *chosen;  // of a thread that was here before
+  if (const auto chosen = known_.find(call)) return *chosen;  // of a thread that was here before
   if (const auto chosen = kept()) return *chosen;
   try {
     choices::Choice choice = Measurement(op, key, facts, stack).choose();
@@ -162,10 +147,10 @@ ChosenThreads ThreadChoices::choose(const Operator& op, const KernelKey& key, co
     const auto threads = parse_threads(facts, choice.value);
     TORCH_INTERNAL_ASSERT(threads, "virtual threads that were tried can be had");
     choices::put(name, std::move(choice));
-    return remember(call, generation, {*threads, true});
+    return known_.keep(call, generation, {*threads, true});
   } catch (const c10::OutOfMemoryError& error) {  // trying takes more memory than the call
     log_warning(op.qualified(key.kind), ": virtual threads are not measured: ", error.what_without_backtrace());
-    return remember(call, generation, {key.threads});
+    return known_.keep(call, generation, {key.threads});
   }
 }
 

@@ -2,13 +2,10 @@
 // measured to be. Note [choosing] in op/choices.h. Any thread may ask.
 #pragma once
 
-#include <map>
 #include <mutex>
-#include <optional>
-#include <shared_mutex>
 
-#include "op/call_class.h"
 #include "op/kernel_table.h"
+#include "op/known_choices.h"
 #include "op/virtual_threads.h"
 
 namespace torch_slang {
@@ -28,13 +25,9 @@ class ThreadChoices {
  private:
   ChosenThreads choose(const Operator& op, const KernelKey& key, const ThreadFacts& facts,
                        c10::ArrayRef<c10::IValue> stack, const CallClass& call);
-  std::optional<ChosenThreads> known(const CallClass& call) const;
-  ChosenThreads remember(const CallClass& call, uint64_t generation, const ChosenThreads& chosen);
 
   std::mutex measuring_;  // one thread at a time; others wait for what it finds
-  mutable std::shared_mutex mutex_;
-  uint64_t generation_ = 0;  // of what is known
-  std::map<CallClass, ChosenThreads> known_;
+  KnownChoices<ChosenThreads> known_;
 };
 
 // While it lives, this thread's calls take these virtual threads; with null, those that are likely to be fast.

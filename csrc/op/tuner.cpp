@@ -28,8 +28,8 @@ Tuner::Tuner(std::shared_ptr<TunedModule> module, TunedSpace space)
 
 Results Tuner::run(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   const CallClass call = class_of(front, kind, stack);
-  Variant variant = known(call);
-  if (variant == nullptr) variant = choose(front, kind, stack, call);
+  const auto known = known_.find(call);
+  const Variant variant = known ? *known : choose(front, kind, stack, call);
   return variant != nullptr ? torch_slang::run(*variant, kind, stack) : run_first_that_works(front, kind, stack);
 }
 
@@ -37,26 +37,9 @@ std::vector<std::pair<std::string, Tuner::Variant>> Tuner::in_use() const {
   const std::shared_lock<std::shared_mutex> lock(mutex_);
   std::vector<std::pair<std::string, Variant>> found;
   for (const auto& one : variants_) {
-    if (std::any_of(known_.begin(), known_.end(), [&](const auto& k) { return k.second == one.second; })) {
-      found.push_back(one);
-    }
+    if (known_.has(one.second)) found.push_back(one);
   }
   return found;
-}
-
-Tuner::Variant Tuner::known(const CallClass& call) const {
-  const std::shared_lock<std::shared_mutex> lock(mutex_);
-  if (generation_ != choices::generation()) return nullptr;
-  const auto found = known_.find(call);
-  return found == known_.end() ? nullptr : found->second;
-}
-
-Tuner::Variant Tuner::remember(const CallClass& call, uint64_t generation, Variant variant) {
-  const std::unique_lock<std::shared_mutex> lock(mutex_);
-  if (generation_ != generation) known_.clear();
-  generation_ = generation;
-  known_[call] = variant;
-  return variant;
 }
 
 Tuner::Variant Tuner::variant(const Operator& front, const TunedValues& values) {
@@ -97,7 +80,7 @@ Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c
   bind_arguments<int64_t>(front, kind, arguments);
   const std::vector<TunedValues> all = candidates(front, kind);
   const choices::Mode mode = choices::mode();
-  if (mode == choices::Mode::Off || all.size() == 1) return remember(call, generation, variant(front, all.front()));
+  if (mode == choices::Mode::Off || all.size() == 1) return known_.keep(call, generation, variant(front, all.front()));
 
   Backend& backend = backend_for(arguments.device.type());
   const std::string hardware = backend.hardware(arguments.device);
@@ -108,7 +91,7 @@ Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c
     if (!choice) return nullptr;
     const auto values =
         std::find_if(all.begin(), all.end(), [&](const auto& v) { return describe(v) == choice->value; });
-    return values == all.end() ? nullptr : remember(call, generation, variant(front, *values));
+    return values == all.end() ? nullptr : known_.keep(call, generation, variant(front, *values));
   };
   if (auto variant = kept()) return variant;
   if (has_no_elements(stack)) return nullptr;
@@ -121,7 +104,7 @@ Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c
   }
 
   const std::lock_guard<std::mutex> lock(tuning_);
-  if (auto variant = known(call)) return variant;  // of a thread that was here before
+  if (const auto known = known_.find(call)) return *known;  // of a thread that was here before
   if (auto variant = kept()) return variant;
   try {
     Tuning tuning(front, kind, stack, arguments.device, all,
@@ -130,7 +113,7 @@ Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c
     choice.about = about;
     Variant chosen = variant(front, tuning.chosen());
     if (tuning.is_worth_keeping()) choices::put(key, std::move(choice));
-    return remember(call, generation, std::move(chosen));
+    return known_.keep(call, generation, std::move(chosen));
   } catch (const c10::OutOfMemoryError& error) {  // trying takes more memory than the call
     log_warning(front.qualified(kind), " is not tuned for ", about, ": ", error.what_without_backtrace());
     return nullptr;

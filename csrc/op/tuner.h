@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "op/call_class.h"
+#include "op/known_choices.h"
 #include "op/run.h"
 #include "op/tuned_module.h"
 
@@ -42,8 +42,6 @@ class Tuner {
   friend class Tuning;
   using Variant = std::shared_ptr<const Operator>;
 
-  Variant known(const CallClass& call) const;
-  Variant remember(const CallClass& call, uint64_t generation, Variant variant);
   // Null: nothing is known, and this call may not choose: `run_first_that_works`.
   Variant choose(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, const CallClass& call);
   Results run_first_that_works(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack);
@@ -54,9 +52,8 @@ class Tuner {
   const std::shared_ptr<TunedModule> module_;
   const TunedSpace space_;
   std::mutex tuning_;  // one thread at a time; others wait for what it finds
+  KnownChoices<Variant> known_;
   mutable std::shared_mutex mutex_;
-  uint64_t generation_ = 0;  // of what is known
-  std::map<CallClass, Variant> known_;
   std::map<std::string, Variant> variants_;  // by description of their values
 };
 

@@ -109,17 +109,19 @@ std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const K
   if (innermost_requests != nullptr) innermost_requests->keys_.push_back(key);
   std::promise<std::shared_ptr<const LoadedKernel>> promise;
   Future future;
-  bool ours = false, is_first = false;
+  const bool is_trial = trial_depth > 0;
+  bool ours = false, is_first = false;  // of those who are no trials
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (Entry* entry = find(key)) {
       future = entry->future;
-      is_first = entry->is_hidden && trial_depth == 0;
+      is_first = entry->is_hidden && !is_trial;
       if (is_first) entry->is_hidden = false;
     } else {
       future = promise.get_future().share();
-      entries_.push_back({key, future, trial_depth > 0});
-      ours = is_first = true;
+      entries_.push_back({key, future, is_trial});
+      ours = true;
+      is_first = !is_trial;
     }
   }
   const bool records = is_first && key.kind == OpKind::Forward && recording_depth > 0;

@@ -253,22 +253,19 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const LaunchShape* launch) 
     if (!arguments_.mask[i] && leaf.diff_view >= 0 && leaf.diff_view < 63) key.unwanted |= view_bit(leaf.diff_view);
   }
   const ThreadFacts facts = thread_facts(key, launch);
-  if (facts.at_once > 0) {
-    key.threads = likely_threads(facts);
-    const ChosenThreads chosen = op_.thread_choices.get(op_, key, facts, arguments_.stack);
-    key.threads = chosen.threads;
-    is_measured_ = chosen.is_measured;
-  }
+  key.threads = likely_threads(facts);
+  const ChosenThreads chosen = op_.thread_choices.get(op_, key, facts, arguments_.stack);
+  key.threads = chosen.threads;
+  is_measured_ = chosen.is_measured;
   loaded_ = op_.kernels.get(op_, key, [&] {
     KernelKey backward = key;
     backward.kind = OpKind::Backward;
-    backward.threads = facts.at_once > 0 ? likely_threads(thread_facts(backward, launch)) : VirtualThreads();
+    backward.threads = likely_threads(thread_facts(backward, launch));
     return backward;
   });
   return loaded_;
 }
 
-// No threads at once: the device has no virtual ones.
 ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* launch) const {
   ThreadFacts facts;
   facts.at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);

@@ -86,6 +86,7 @@ bool may_repeat(const ThreadFacts& facts, const VirtualThreads& threads, int rep
 bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
 
 VirtualThreads likely_threads(const ThreadFacts& facts) {
+  if (facts.at_once == 0) return {};
   int lanes = facts.lanes;
   while (lanes > 1 && (lanes * facts.bytes > kBytesInWords || facts.shape.block[0] % lanes != 0 ||
                        whole(facts, 0, lanes) < kMostlyWhole || !fills(facts, lanes)))
@@ -99,7 +100,8 @@ VirtualThreads likely_threads(const ThreadFacts& facts) {
 }
 
 bool is_worth_measuring(const ThreadFacts& facts) {
-  return threads_of(facts.shape) >= kWorthMeasuring * facts.at_once && !for_all.load(std::memory_order_relaxed);
+  return facts.at_once > 0 && threads_of(facts.shape) >= kWorthMeasuring * facts.at_once &&
+         !for_all.load(std::memory_order_relaxed);
 }
 
 std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThreads& from) {

@@ -16,7 +16,9 @@ namespace torch_slang {
 struct ThreadFacts {
   LaunchShape shape;
   uint64_t bounds[3] = {0, 0, 0};  // threads along each axis that have something to do
-  uint64_t at_once = 0;  // threads that the device runs at the same time; none are worth while where some would be idle
+  // Threads that the device runs at the same time: virtual ones are not worth while where some would be idle. 0: it has
+  // no virtual ones.
+  uint64_t at_once = 0;
   int64_t bytes = 0;  // that one thread of the launch reads
   int lanes =
       1;  // threads along x that have whole words together (Note [words] in prelude/words.h); 1: there are no words

@@ -47,6 +47,14 @@ BOOST_AUTO_TEST_CASE(a_small_launch_has_one_thread_each_and_is_not_measured) {
   BOOST_TEST(!is_worth_measuring(row_of(62)));
 }
 
+BOOST_AUTO_TEST_CASE(a_device_without_virtual_threads_has_none) {
+  ThreadFacts facts = row_of(1 << 20);
+  facts.at_once = 0;
+  BOOST_TEST((likely_threads(facts) == VirtualThreads()));
+  BOOST_TEST(!is_worth_measuring(facts));
+  BOOST_TEST((likely_threads(ThreadFacts()) == VirtualThreads()));
+}
+
 BOOST_AUTO_TEST_CASE(neighbours_differ_by_a_step_and_may_be_had) {
   ThreadFacts facts = row_of(10000);
   facts.lanes = 4;

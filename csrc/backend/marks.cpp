@@ -1,5 +1,7 @@
 #include "backend/marks.h"
 
+#include <c10/util/ArrayRef.h>
+
 #include <algorithm>
 
 namespace torch_slang {
@@ -10,14 +12,22 @@ constexpr std::string_view kControl = "control";
 constexpr std::string_view kPlace = " at ";
 constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds", "retypes", "shares", "far"};
 
-// "reads 3", "shares 3 at 0:17" and "control" are well formed; the text of an asm template in debug information is not.
+// Words behind which stand one or more numbers that are no view alone, and only a GPU's code has: Note [matrix kernels].
+constexpr const char* kTileWords[] = {"block", "shared", "map"};
+
+bool is_one_of(std::string_view word, c10::ArrayRef<const char*> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// "reads 3", "map 0 1 128 2", "shares 3 at 0:17" and "control" are well formed; the text of an asm template in debug information is not.
 bool is_well_formed(std::string_view mark) {
   if (mark == kControl) return true;
   const size_t space = mark.find(' ');
   if (space == std::string_view::npos) return false;
   const std::string_view word = mark.substr(0, space);
-  if (std::find(std::begin(kViewWords), std::end(kViewWords), word) == std::end(kViewWords)) return false;
   std::string_view number = mark.substr(space + 1);
+  if (is_one_of(word, kTileWords)) return number.find_first_not_of("0123456789 ") == std::string_view::npos;
+  if (!is_one_of(word, kViewWords)) return false;
   if (const size_t place = number.find(kPlace); word == "shares" && place != std::string_view::npos) {
     const std::string_view at = number.substr(place + kPlace.size());
     if (at.empty() || at.find_first_not_of("0123456789:") != std::string_view::npos) return false;

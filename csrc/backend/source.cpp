@@ -66,6 +66,16 @@ const std::string& abi_text() {
   return text;
 }
 
+const std::string& matrix_text() {
+  static const std::string text = [] {
+    std::set<std::string, std::less<>> seen{"abi.h"};
+    std::string before;
+    append_file("prelude.h", seen, before);
+    return file_with_includes("mma.h", seen);
+  }();
+  return text;
+}
+
 const std::string& prelude_text() {
   static const std::string text = file_with_includes("prelude.h", {"abi.h"});
   return text;
@@ -96,6 +106,11 @@ std::string site_definitions(const KernelSource& source) {
   return text + "\n";
 }
 
+// Whether tiles of 16-bit numbers may be multiplied, which Hopper does in a way of its own.
+bool names_half(const std::string& body) {
+  return body.find("__half") != std::string::npos || body.find("__nv_bfloat16") != std::string::npos;
+}
+
 std::string definitions(const KernelSource& source) {
   return site_definitions(source) + block_definition(source.block) + define("TSL_VIEW_COUNT", source.view_count) +
          define("TSL_SLOT_COUNT", source.slot_count) + define("TSL_DIM_COUNT", source.dim_count) +
@@ -105,7 +120,8 @@ std::string definitions(const KernelSource& source) {
          define("TSL_LANES", source.threads.lanes) + define("TSL_SHARED_SUMS", source.threads.shares) +
          define("TSL_FLAT_GRID", source.threads.is_flat) + define("TSL_WAVES", source.text.waves) +
          define("TSL_TANGENTS", source.text.direction == Direction::Jvp) +
-         define("TSL_VALUE_SUMS", source.text.body.find("tsl_gradient<") != std::string::npos);
+         define("TSL_MMA", multiplies(source)) +
+         define("TSL_MMA_HALF", static_cast<int>(names_half(source.text.body))) + define("TSL_VALUE_SUMS", source.text.body.find("tsl_gradient<") != std::string::npos);
 }
 
 constexpr const char* kArgs = R"(struct TslArgs {
@@ -113,10 +129,16 @@ constexpr const char* kArgs = R"(struct TslArgs {
   TslView views[TSL_VIEW_COUNT > 0 ? TSL_VIEW_COUNT : 1];
   unsigned long long slots[TSL_SLOT_COUNT > 0 ? TSL_SLOT_COUNT : 1];
   unsigned dims[TSL_DIM_COUNT > 0 ? TSL_DIM_COUNT : 1];
+#if TSL_MMA && defined(__CUDACC__)
+  TslMatrixMap maps[TSL_VIEW_COUNT];
+  unsigned maps_hold;
+#endif
 };
 )";
 
 }  // namespace
+
+bool multiplies(const KernelSource& source) { return source.text.body.find("tsl_multiply(") != std::string::npos; }
 
 std::string assemble_source(const KernelSource& source, std::string_view launcher) {
   std::string text = abi_text();
@@ -124,12 +146,14 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   text += definitions(source);
   text += kArgs;
   text += prelude_text();
+  if (multiplies(source)) text += matrix_text();
   text += line_directive(1, "file_scope");
   text += source.text.file_scope;
   text += "\n" + line_directive(1, "views");
   text += "TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k) {\n" + source.make_view + "\n}\n";
   text += thread_text(source.thread_views, source.threads);
-  text += "#undef __device__\n#define __device__ TSL_EMITTED\nstruct Kernel : tsl::KernelBase<Own> {\n";
+  text += "#undef __device__\n#define __device__ TSL_EMITTED\nstruct Kernel : tsl::";
+  text += multiplies(source) ? "MatrixKernel<Own> {\n" : "KernelBase<Own> {\n";
   if (source.map) text += map_members(*source.map);
   text += source.text.body;
   text += "\n" + line_directive(1, "launcher");
@@ -140,11 +164,22 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
 
 std::string prelude_file(std::string_view name) { return file_with_includes(name, {}); }
 
-size_t argument_block_size(const KernelSource& source) {
+namespace {
+
+size_t end_of_dims(const KernelSource& source) {
   const auto length = [](int count) { return static_cast<size_t>(std::max(count, 1)); };
-  const size_t size = sizeof(TslHeader) + length(source.view_count) * sizeof(TslView) +
-                      length(source.slot_count) * sizeof(uint64_t) + length(source.dim_count) * sizeof(uint32_t);
-  return (size + alignof(TslView) - 1) / alignof(TslView) * alignof(TslView);
+  return sizeof(TslHeader) + length(source.view_count) * sizeof(TslView) +
+         length(source.slot_count) * sizeof(uint64_t) + length(source.dim_count) * sizeof(uint32_t);
+}
+
+size_t rounded_up(size_t size, size_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+
+}  // namespace
+
+size_t argument_block_size(const KernelSource& source) { return rounded_up(end_of_dims(source), alignof(TslView)); }
+
+size_t matrix_maps_offset(const KernelSource& source) {
+  return rounded_up(end_of_dims(source), alignof(TslMatrixMap));
 }
 
 }  // namespace torch_slang

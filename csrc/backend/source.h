@@ -7,7 +7,7 @@
 //     #define TSL_VIEW_COUNT, TSL_SLOT_COUNT, TSL_DIM_COUNT, TSL_GRADIENT_SCALARS, TSL_INDEPENDENT, TSL_CHECKS, TSL_FAST_MATH, TSL_BARRIERS, TSL_WAVES,
 //     TSL_VALUE_SUMS, TSL_TANGENTS, TSL_BLOCK, TSL_LOCATE
 //     struct TslArgs
-//     prelude.h                  tsl::KernelBase<Own>, TensorView, all that emitted text may name; declares tsl_make_view
+//     prelude.h, mma.h           tsl::KernelBase<Own>, TensorView, all that emitted text may name; declares tsl_make_view
 //     text.file_scope
 //     tsl_make_view, struct Own
 //     struct Kernel : tsl::KernelBase<Own> { text.body };
@@ -26,7 +26,12 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
 // A file of the prelude with those that it includes: "host_function.h".
 std::string prelude_file(std::string_view name);
 
-// Size of TslArgs, in bytes: what launch() must be given at least.
+// Size of TslArgs, in bytes, without the maps of a kernel that multiplies matrices: what launch() must be given at least.
 size_t argument_block_size(const KernelSource& source);
+
+// Whether blocks multiply matrices: Note [matrix kernels] in prelude/mma.h. A GPU's argument block then has, from
+// matrix_maps_offset on, a TslMatrixMap for each view, and a word that says whether all that it fetches by have one.
+bool multiplies(const KernelSource& source);
+size_t matrix_maps_offset(const KernelSource& source);
 
 }  // namespace torch_slang

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "common/embedded_text.h"
 
@@ -15,6 +16,9 @@ extern const int kSlangLibraryCount;
 inline constexpr const char* kLibraryModule = "torch_slang";
 
 const char* library_text(const std::string& file_name);  // null: there is no such file
+// What `import torch_slang.mma;` asks for, in any folder: a module of its own, compiled where it is imported. Null if the
+// path is none of ours.
+const char* submodule_text(std::string_view path);
 inline constexpr const char* kCompiledLibrary = "torch_slang.slang-module";
 std::string library_digest(const std::string& slang_version);  // of the Slang compiler in use
 std::string program_folder();  // where the running program lies

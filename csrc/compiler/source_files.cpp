@@ -69,7 +69,10 @@ SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
     return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + text);
   }
   const std::string* content = read(name);
-  if (content == nullptr) return SLANG_E_NOT_FOUND;
+  if (content == nullptr) {
+    const char* text = submodule_text(name);
+    return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + with_library(text, name));
+  }
   return give(is_slang_source(name) ? with_library(*content, name) : *content);
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 
+#include "compiler/library.h"
 #include "compiler/source_files.h"
 #include "compiler/tokens.h"
 
@@ -22,7 +23,7 @@ struct Place {
 
 bool is_users(std::string_view file) {
   return !file.empty() && file != "core" && file != "token paste" && file != "torch_slang wrapper" &&
-         !file.ends_with(".meta.slang") && !file.starts_with(kLibraryFolder);
+         !file.ends_with(".meta.slang") && !file.starts_with(kLibraryFolder) && submodule_text(file) == nullptr;
 }
 
 // `#line 3 "file"`, or `#line 3` of the same file. False for other directives.

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <numeric>
 
+#include "backend/source.h"
 #include "common/error.h"
 #include "op/operator.h"
 
@@ -207,8 +208,8 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
   if (source.text.body.size() <= kMostTextTwice) {
     for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
   }
-  if (!source.text.waves && !source.text.barriers) source.threads = key.threads;
-  source.threads.is_flat = key.threads.is_flat;
+  if (!source.text.waves && !source.text.barriers && !multiplies(source)) source.threads = key.threads;
+  source.threads.is_flat = key.threads.is_flat && !multiplies(source);
   while (source.threads.count > 1 && source.threads.count * source.text.body.size() > kMostText) {
     source.threads.count /= 2;
   }

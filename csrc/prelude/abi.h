@@ -92,5 +92,13 @@ struct TslHeader {
   TslFault* fault;    // on the device; null where nothing is checked
 };
 
+// The last two dimensions of a view of matrices as the hardware fetches tiles of them: Note [matrix kernels] in mma.h.
+struct alignas(64) TslMatrixMap {
+  unsigned long long descriptor[16];  // as the driver encodes it
+  int contiguous;                     // which of the two dimensions is: 0 or 1; -1: there is no map
+  unsigned batches;                   // where a view has matrices one after the other; 1: one for all
+};
+
+static_assert(sizeof(TslMatrixMap) == 192, "the run-time and device code must agree on TslMatrixMap");
 static_assert(sizeof(TslView) == 72, "the run-time and device code must agree on TslView");
 static_assert(sizeof(TslHeader) == 32, "the run-time and device code must agree on TslHeader");

@@ -3,6 +3,7 @@
 #include <c10/util/StringUtil.h>
 
 #include "backend/map_text.h"
+#include "backend/source.h"
 
 namespace torch_slang {
 namespace {
@@ -19,7 +20,7 @@ constexpr const char* kRunBlocksText = R"((const void* block, unsigned long long
   const unsigned long long rows = first / grid.x;
   uint3 index{uint(first % grid.x), uint(rows % grid.y), uint(rows / grid.y)};
   for (; first < last; ++first) {
-    tsl::run_block<Kernel, &Kernel::TSL_ENTRY, TSL_IS_BOUNDED>(args, index, bounds);
+    TSL_RUN_BLOCK;
     if (++index.x < grid.x) continue;
     index.x = 0;
     if (++index.y < grid.y) continue;
@@ -44,6 +45,8 @@ bool threads_meet(const KernelSource& source) { return source.text.barriers || s
 std::string host_launcher_text(const KernelSource& source) {
   if (source.map) return host_map_launcher(source);
   std::string text = "#define TSL_ENTRY " + source.text.entry + "\n";
+  text += multiplies(source) ? "#define TSL_RUN_BLOCK tsl::run_matrix_block<Kernel, &Kernel::TSL_ENTRY>(args, index)\n"
+                             : "#define TSL_RUN_BLOCK tsl::run_block<Kernel, &Kernel::TSL_ENTRY, TSL_IS_BOUNDED>(args, index, bounds)\n";
   if (threads_meet(source)) return text + kExport + "void " + kRunThread + kRunThreadText;
   text += "#define TSL_BOUNDS " + c10::Join(", ", source.thread_bounds) + "\n#define TSL_IS_BOUNDED " +
           (source.thread_bounds.empty() ? "false" : "true") + "\n";

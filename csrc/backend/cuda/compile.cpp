@@ -67,12 +67,15 @@ std::string toolkit_headers() {
   return is_file(join_path(usual, "cuda.h")) ? usual : "";
 }
 
+constexpr const char* kArchitectureVariable = "TORCH_SLANG_CUDA_ARCHITECTURE";
+
 bool is_virtual(const std::string& architecture) { return architecture.rfind("compute_", 0) == 0; }
 
 // NVRTC's file and the capability decide the architecture and the code.
 std::string cache_key(const std::string& text, const CudaTarget& target, const std::vector<std::string>& options) {
   Digest key;
   key.add("cuda").add(target.major).add(target.minor).add(file_stamp(find_nvrtc()).value_or(""));
+  key.add(environment(kArchitectureVariable).value_or(""));
   for (const std::string& option : options) key.add(option);
   return key.add(text).hex();
 }
@@ -141,7 +144,7 @@ CudaBinary load_or_compile(const KernelSource& source, const CudaTarget& target)
     log_info(source.op, " for ", target.name, " comes from the cache");
     return from_payload(*payload);
   }
-  CudaCompilation compilation = compile_cuda(source.op, text, architecture_for(target), options);
+  CudaCompilation compilation = compile_cuda(source.op, text, architecture_for(target, multiplies(source)), options);
   CudaBinary binary{std::move(compilation.image), find_marks(compilation.ptx, source.view_count)};
   cache::write(cache::Kind::Cubin, key, to_payload(binary));
   return binary;
@@ -151,14 +154,18 @@ CudaCompilation compile_for_architecture(const KernelSource& source, const std::
   return compile_cuda(source.op, cuda_source_text(source), architecture, cuda_options(source));
 }
 
-std::string architecture_for(const CudaTarget& target) {
+std::string architecture_for(const CudaTarget& target, bool has_tiles) {
+  if (const auto given = environment(kArchitectureVariable)) return *given;
+  constexpr int kHopper = 90;
   int count = 0;
   check_nvrtc(nvrtc().get_architecture_count(&count), "nvrtcGetNumSupportedArchs", "asking for NVRTC's architectures");
   std::vector<int> known(static_cast<size_t>(count));
   check_nvrtc(nvrtc().get_architectures(known.data()), "nvrtcGetSupportedArchs", "asking for NVRTC's architectures");
 
   const int wanted = 10 * target.major + target.minor;
-  if (std::find(known.begin(), known.end(), wanted) != known.end()) return "sm_" + std::to_string(wanted);
+  if (std::find(known.begin(), known.end(), wanted) != known.end()) {
+    return "sm_" + std::to_string(wanted) + (wanted == kHopper && has_tiles ? "a" : "");
+  }
   const int newest = known.empty() ? 0 : *std::max_element(known.begin(), known.end());
   TORCH_CHECK(wanted > newest, nvrtc_name(), " does not compile for ", target.name, " (compute capability ",
               target.major, ".", target.minor, "): TORCH_SLANG_NVRTC can name an older one");

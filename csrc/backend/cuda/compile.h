@@ -41,6 +41,8 @@ std::vector<std::string> cuda_options(const KernelSource& source);
 
 // "sm_90" for compute capability 9.0. For a GPU newer than NVRTC: the newest virtual architecture, which the driver
 // translates further. For one that NVRTC no longer knows: an error that says so.
-std::string architecture_for(const CudaTarget& target);
+// `has_tiles`: of a kernel that multiplies matrices, which takes what Hopper alone has ("sm_90a").
+// TORCH_SLANG_CUDA_ARCHITECTURE names another for all kernels: "compute_80", say, to see what an older GPU would run.
+std::string architecture_for(const CudaTarget& target, bool has_tiles);
 
 }  // namespace torch_slang

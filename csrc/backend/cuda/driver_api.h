@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "backend/cuda/foreign_function.h"
@@ -32,7 +33,8 @@ enum CudaDeviceAttribute : int {
 enum CudaFunctionAttribute : int {
   kCudaFunctionMaxThreads = 0,
   kCudaFunctionLocalBytes = 3,
-  kCudaFunctionRegisters = 4
+  kCudaFunctionRegisters = 4,
+  kCudaFunctionDynamicShared = 8,
 };
 
 enum CudaCaptureMode : int { kCudaCaptureRelaxed = 2 };
@@ -60,6 +62,13 @@ struct DriverApi {
   // Function, grid, block, bytes of dynamic shared memory, stream, pointers to the parameters, extra options.
   Call<CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaStream, void**, void**>
       launch_kernel{library, "cuLaunchKernel"};
+  Call<CudaFunction, int, int> function_set_attribute{library, "cuFuncSetAttribute"};
+  // Blocks, function, threads a block, bytes of dynamic shared memory.
+  Call<int*, CudaFunction, int, size_t> occupancy{library, "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
+  // Map (128 bytes), element type, rank, address, sizes, strides in bytes but for the first dimension, box, steps between
+  // elements, interleaving, swizzle, promotion in L2, what stands for elements outside. From CUDA 12.0 on.
+  Call<void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int>
+      tensor_map_encode{library, "cuTensorMapEncodeTiled", Need::Optional};
   Call<CudaStream, int*> stream_is_capturing{library, "cuStreamIsCapturing"};
   Call<CudaEvent*, unsigned> event_create{library, "cuEventCreate"};
   Call<CudaEvent, CudaStream> event_record{library, "cuEventRecord"};

@@ -23,6 +23,22 @@ bool comes_from_earlier_work(CudaResult result) {
   return result == kIllegalAddress || (result >= kFirstSticky && result <= kLastSticky);
 }
 
+// Of the marks that are this word and a number.
+uint32_t largest(const std::set<std::string>& marks, const std::string& word) {
+  uint32_t most = 0;
+  for (const std::string& mark : marks) {
+    if (mark.starts_with(word)) most = std::max(most, static_cast<uint32_t>(std::stoul(mark.substr(word.size()))));
+  }
+  return most;
+}
+
+void check_tile_block(const std::string& op, const LaunchShape& launch) {
+  constexpr uint32_t kThreads = 256;
+  if (launch.block[0] == kThreads && launch.block[1] == 1 && launch.block[2] == 1) return;
+  throw_launch_error(op, ": cannot launch a ", describe(launch), ": expected blocks of [256, 1, 1] threads of a kernel that "
+                     "multiplies matrices");
+}
+
 }  // namespace
 
 CudaKernel::CudaKernel(const KernelSource& source, const CudaGpu& gpu, CudaBinary binary)
@@ -31,7 +47,9 @@ CudaKernel::CudaKernel(const KernelSource& source, const CudaGpu& gpu, CudaBinar
       args_size_(argument_block_size(source)),
       threads_(source.threads),
       marks_(std::move(binary.marks)) {
+  if (multiplies(source)) maps_ = std::make_unique<const MatrixMaps>(source, marks_);
   load(binary.image);
+  if (maps_) prepare_tiles();
   log_debug(op_, " on ", gpu.target().name, ": ", registers_, " registers a thread, at most ", max_threads_,
             " threads a block");
 }
@@ -56,7 +74,25 @@ void CudaKernel::load(const std::string& image) {
   max_threads_ = static_cast<uint32_t>(max_threads);
 }
 
+// Note [matrix kernels] in prelude/mma.h.
+void CudaKernel::prepare_tiles() {
+  tile_threads_ = largest(marks_, "block ");
+  shared_bytes_ = largest(marks_, "shared ");
+  const std::string what = op_ + ": loading the kernel on " + gpu_.target().name;
+  const CurrentContext context(gpu_);
+  check_driver(driver().function_set_attribute(function_, kCudaFunctionDynamicShared, static_cast<int>(shared_bytes_)),
+               "cuFuncSetAttribute", what + ", which takes " + std::to_string(shared_bytes_) + " bytes of shared memory");
+  int blocks = 0;
+  check_driver(driver().occupancy(&blocks, function_, static_cast<int>(tile_threads_), shared_bytes_),
+               "cuOccupancyMaxActiveBlocksPerMultiprocessor", what);
+  resident_tiles_ = static_cast<uint32_t>(std::max(blocks, 1) * gpu_.multiprocessors());
+}
+
 LaunchShape CudaKernel::on_device(const LaunchShape& shape) const {
+  if (maps_) {
+    const LaunchShape row = in_one_row(op_, shape);
+    return {{std::min(row.grid[0], resident_tiles_), 1, 1}, {tile_threads_, 1, 1}};
+  }
   LaunchShape real = shape;
   const auto divide = [](uint32_t& blocks, int by) { blocks = (blocks - 1) / static_cast<uint32_t>(by) + 1; };
   divide(real.grid[threads_.axis], threads_.groups() * threads_.repeats);
@@ -67,13 +103,22 @@ LaunchShape CudaKernel::on_device(const LaunchShape& shape) const {
 void CudaKernel::launch(const LaunchShape& launch, const void* args, size_t args_size) const {
   TORCH_INTERNAL_ASSERT(args_size >= args_size_, op_, ": the argument block has ", args_size,
                         " bytes, the kernel expects ", args_size_);
-  const LaunchShape shape = on_device(launch);
+  if (maps_) {
+    check_tile_block(op_, launch);
+    std::string block;
+    launch_on(on_device(launch), maps_->with_maps(args, block).data());
+    return;
+  }
+  launch_on(on_device(launch), args);
+}
+
+void CudaKernel::launch_on(const LaunchShape& shape, const void* args) const {
   if (threads_in_block(shape) > max_threads_) refuse_block(shape);
   const CurrentContext context(gpu_);
   void* parameters[] = {const_cast<void*>(args)};  // the driver copies what it points to
   const CudaResult result = driver().launch_kernel(
       function_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2],
-      /*shared_bytes=*/0, current_stream(gpu_), parameters, /*extra=*/nullptr);
+      shared_bytes_, current_stream(gpu_), parameters, /*extra=*/nullptr);
   if (result != kCudaSuccess) fail_launch(result, shape);
 }
 

@@ -5,12 +5,14 @@
 //   gone, and at the end of the process the driver may be gone before we are.
 #pragma once
 
+#include <memory>
 #include <set>
 #include <string>
 
 #include "backend/backend.h"
 #include "backend/cuda/compile.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/matrix_maps.h"
 
 namespace torch_slang {
 
@@ -29,6 +31,8 @@ class CudaKernel final : public Kernel {
 
  private:
   void load(const std::string& image);
+  void prepare_tiles();
+  void launch_on(const LaunchShape& shape, const void* args) const;
   [[noreturn]] void fail_launch(CudaResult result, const LaunchShape& shape) const;
   [[noreturn]] void refuse_block(const LaunchShape& shape) const;
 
@@ -37,6 +41,10 @@ class CudaKernel final : public Kernel {
   const size_t args_size_;
   const VirtualThreads threads_;
   const std::set<std::string> marks_;
+  std::unique_ptr<const MatrixMaps> maps_;  // of a kernel that multiplies matrices, as these are:
+  uint32_t tile_threads_ = 0;  // of a hardware block
+  uint32_t shared_bytes_ = 0;
+  uint32_t resident_tiles_ = 0;  // blocks that the device runs at once
   CudaFunction function_ = nullptr;
   uint32_t max_threads_ = 0;  // a block, as the kernel's registers and launch bounds allow
   int registers_ = 0;

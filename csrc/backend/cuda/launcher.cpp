@@ -3,6 +3,7 @@
 #include <c10/util/StringUtil.h>
 
 #include "backend/map_text.h"
+#include "backend/source.h"
 
 namespace torch_slang {
 namespace {
@@ -12,6 +13,13 @@ constexpr const char* kText =
   tsl::mark_control();
   ARGS
   tsl::run_tiles<Kernel, &Kernel::ENTRY, WORDS, SHARED, tsl::TileShape<GROUPS, AXIS, REPEATS>, IS_BOUNDED>(known, uint3{BOUNDS});
+}
+)";
+
+constexpr const char* kMatrixText =
+    R"(extern "C" __global__ void __launch_bounds__(tsl::kTileThreads) tsl_entry(const __grid_constant__ TslArgs args) {
+  tsl::mark_control();
+  tsl::run_matrix_tiles<Kernel, &Kernel::ENTRY>(args);
 }
 )";
 
@@ -26,6 +34,11 @@ void replace(std::string& text, const std::string& word, const std::string& by) 
 
 std::string cuda_launcher(const KernelSource& source) {
   if (source.map) return cuda_map_launcher(source);
+  if (multiplies(source)) {
+    std::string text = kMatrixText;
+    replace(text, "ENTRY", source.text.entry);
+    return text;
+  }
   const uint32_t threads = source.block[0] * source.block[1] * source.block[2];
   const bool is_bounded = !source.thread_bounds.empty();
   std::string text = kText;

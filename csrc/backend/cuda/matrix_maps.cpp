@@ -1,0 +1,119 @@
+#include "backend/cuda/matrix_maps.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "backend/cuda/driver_api.h"
+#include "backend/source.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr int kUInt16 = 1, kUInt32 = 2;  // as the driver numbers them: what is copied need not be understood
+constexpr int kNoInterleaving = 0, kSwizzle128 = 3, kPromotion256 = 3, kZerosOutside = 0;
+constexpr unsigned kBoxBytes = 128;   // of a row, as wide as the swizzle
+constexpr unsigned kSlab = 64;        // rows of a box where K is not contiguous
+constexpr uint64_t kAlignment = 16;
+constexpr size_t kMostKnown = 256;  // launches whose maps are kept; a map takes 192 bytes
+
+TslView view_of(const char* args, int view) {
+  TslView copy;
+  std::memcpy(&copy, args + sizeof(TslHeader) + sizeof(TslView) * view, sizeof copy);
+  return copy;
+}
+
+bool is_pitch(long long stride) { return stride > 0 && stride % kAlignment == 0 && stride < (1ll << 40); }
+
+// Strides of dimensions with one element mean nothing.
+long long stride_or(const TslView& view, unsigned d, long long other) {
+  return view.sizes[d] == 1 ? other : view.strides[d];
+}
+
+void encode(const MatrixMapRequest& request, const TslView& view, TslMatrixMap& map) {
+  const unsigned d = view.dimensionCount - 2;
+  const auto inner = d + static_cast<unsigned>(map.contiguous), outer = d + 1 - static_cast<unsigned>(map.contiguous);
+  const bool along_depth = map.contiguous == request.depth_axis;
+  const auto pitch = static_cast<uint64_t>(stride_or(view, outer, (view.sizes[inner] * request.bytes + 15) / 16 * 16));
+  const uint64_t sizes[] = {view.sizes[inner], view.sizes[outer], map.batches};
+  const uint64_t strides[] = {pitch, map.batches > 1 ? static_cast<uint64_t>(view.strides[0]) : pitch};
+  const uint32_t box[] = {kBoxBytes / request.bytes, along_depth ? request.extent : kSlab, 1};
+  const uint32_t steps[] = {1, 1, 1};
+  check_driver(driver().tensor_map_encode(map.descriptor, request.bytes == 2 ? kUInt16 : kUInt32, 3u, view.data, sizes,
+                                          strides, box, steps, kNoInterleaving, kSwizzle128, kPromotion256,
+                                          kZerosOutside),
+               "cuTensorMapEncodeTiled", "describing a matrix to the GPU");
+}
+
+}  // namespace
+
+std::vector<MatrixMapRequest> matrix_map_requests(const std::set<std::string>& marks) {
+  std::vector<MatrixMapRequest> requests;
+  for (const std::string& mark : marks) {
+    std::istringstream words(mark);
+    std::string word;
+    MatrixMapRequest request;
+    if (words >> word && word == "map" && words >> request.view >> request.depth_axis >> request.extent >> request.bytes) {
+      requests.push_back(request);
+    }
+  }
+  return requests;
+}
+
+int contiguous_axis(const TslView& view, unsigned bytes) {
+  const unsigned d = view.dimensionCount - 2;
+  if (reinterpret_cast<uintptr_t>(view.data) % kAlignment != 0) return -1;
+  for (unsigned i = 0; i < d; ++i) {
+    if (i > 0 || (view.sizes[i] > 1 && view.strides[i] != 0 && !is_pitch(view.strides[i]))) return -1;
+  }
+  for (const int axis : {1, 0}) {
+    const unsigned inner = d + static_cast<unsigned>(axis), outer = d + 1 - static_cast<unsigned>(axis);
+    if (stride_or(view, inner, bytes) == bytes && is_pitch(stride_or(view, outer, kAlignment))) return axis;
+  }
+  return -1;
+}
+
+MatrixMaps::MatrixMaps(const KernelSource& source, const std::set<std::string>& marks)
+    : requests_(matrix_map_requests(marks)),
+      view_count_(std::max(source.view_count, 1)),
+      block_size_(argument_block_size(source)),
+      offset_(matrix_maps_offset(source)) {}
+
+std::string MatrixMaps::make(const char* args) const {
+  std::string maps(sizeof(TslMatrixMap) * (static_cast<size_t>(view_count_) + 1), '\0');
+  uint32_t hold = driver().tensor_map_encode ? 1 : 0;
+  for (const MatrixMapRequest& request : requests_) {
+    const TslView view = view_of(args, request.view);
+    TslMatrixMap map = {};
+    map.contiguous = hold != 0 ? contiguous_axis(view, request.bytes) : -1;
+    map.batches = view.dimensionCount > 2 && view.strides[0] != 0 ? view.sizes[0] : 1;
+    const bool is_empty = std::find(view.sizes, view.sizes + view.dimensionCount, 0u) != view.sizes + view.dimensionCount;
+    if (map.contiguous >= 0 && !is_empty) encode(request, view, map);
+    const bool is_fetched = request.extent > kSlab;  // others are stored to, and have another way
+    if (map.contiguous < 0 && is_fetched) hold = 0;
+    std::memcpy(maps.data() + sizeof(TslMatrixMap) * static_cast<size_t>(request.view), &map, sizeof map);
+  }
+  std::memcpy(maps.data() + sizeof(TslMatrixMap) * static_cast<size_t>(view_count_), &hold, sizeof hold);
+  return maps;
+}
+
+const std::string& MatrixMaps::with_maps(const void* given, std::string& block) const {
+  const char* args = static_cast<const char*>(given);
+  std::string key;
+  for (const MatrixMapRequest& request : requests_) {
+    key.append(args + sizeof(TslHeader) + sizeof(TslView) * static_cast<size_t>(request.view), sizeof(TslView));
+  }
+  block.assign(args, block_size_);
+  block.resize(offset_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto known = known_.find(key);
+  if (known == known_.end()) {
+    if (known_.size() >= kMostKnown) known_.clear();
+    known = known_.emplace(std::move(key), make(args)).first;
+  }
+  return block.append(known->second);
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,256 @@
+// A tile of a matrix product by plain multiplications and additions, for any GPU: float in full precision, double, and half
+// and bfloat16 widened to float. Called by a block of 256 threads together, which keeps the tile's sums in registers.
+//
+// Note [simt product]
+//   Shared memory holds both operands depth by depth, lines next to each other ([k][m] and [k][n]), whatever their layout in
+//   memory: one loop serves all. Where an operand's lines follow each other in memory, 16 bytes are copied at once. Else
+//   elements are copied one by one, which transposes them on the way; a pitch of 16 bytes more than the tile spreads the
+//   eight depths by four lines that a warp then writes over all banks, and costs the reads nothing.
+//   The threads are a grid of 16 x 16, a warp 8 x 4. Which lanes are neighbours is chosen for the banks: a 16-byte load takes
+//   half the cycles if lanes i and i ^ 1, or i and i ^ 2, load the same for all i.
+//   The barrier is one depth before the first load that needs it, so that the loads' latency is hidden by products.
+#pragma once
+
+#include "prelude/half.h"
+#include "prelude/mma_matrix.h"
+
+#if TSL_CUDA
+
+namespace tsl {
+
+// The share of a thread in bringing an operand into shared memory, kLines x kDepth of it at a time.
+template <class T, class Sum, int kLines, int kDepth> struct SimtSource {
+  static constexpr uint kWord = 16 / sizeof(Sum), kPitch = (kLines + kWord) * sizeof(Sum);  // bytes from depth to depth
+  static constexpr uint kBytes = kPitch * kDepth;
+
+  TSL_INLINE SimtSource(const ProductOperand<T>& operand, uint thread) : depth_(operand.depth) {
+    constexpr bool kDirect = IsSame<T, Sum>::value;
+    depth_stride_ = operand.depth_stride;
+    uint line;
+    if (kDirect && operand.has_words_of_lines()) {
+      way_ = kWords;
+      line = thread % kWordsOfLine * kWord;
+      at_ = thread / kWordsOfLine;
+      const uint left = operand.lines > line ? (operand.lines - line) * uint(sizeof(T)) : 0u;
+      valid_ = left < 16u ? left : 16u;
+      pass_ = kWordDepths * depth_stride_;
+    } else {
+      const bool along_depth = depth_stride_ == 1, is_whole = operand.lines >= uint(kLines);
+      way_ = kDirect && along_depth && is_whole ? kWholeElements : kElements;
+      const uint low = thread % 8u, high = thread / 8u;
+      line = along_depth ? high : thread % 32u;
+      at_ = along_depth ? low : thread / 32u;
+      valid_ = operand.lines > line ? operand.lines - line : 0u;
+      pass_ = 32 * operand.line_stride;
+    }
+    to_ = at_ * kPitch + line * uint(sizeof(Sum));
+    from_ = operand.data + longlong(line) * operand.line_stride + longlong(at_) * depth_stride_;
+  }
+
+  // Copies the next kDepth depths to `to`.
+  TSL_INLINE void fetch(uint to) {
+    to += to_;
+    if (way_ == kWords) {
+#pragma unroll
+      for (int i = 0; i < kDepth / kWordDepths; ++i) {
+        const bool is_inside = at_ + i * kWordDepths < depth_;
+        copy_to_shared<16>(to + i * kWordDepths * kPitch, from_ + i * pass_, is_inside ? valid_ : 0u);
+      }
+    } else if (way_ == kWholeElements && at_ - at_ % 8u + kDepth <= depth_) {
+      const T* from = from_;
+#pragma unroll
+      for (int i = 0; i < kLines / 32; ++i, from += pass_) {
+#pragma unroll
+        for (int j = 0; j < kDepth / 8; ++j) copy_element<true>(to + j * 8 * kPitch + i * 32 * sizeof(Sum), from + j * 8, true);
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < kDepth / 8; ++j) {
+        const T* from = from_ + j * 8 * depth_stride_;
+        const uint left = at_ + j * 8 < depth_ ? (way_ == kWholeElements ? uint(kLines) : valid_) : 0u;
+#pragma unroll
+        for (int i = 0; i < kLines / 32; ++i, from += pass_) {
+          copy_element<false>(to + j * 8 * kPitch + i * 32 * sizeof(Sum), from, i * 32 < left);
+        }
+      }
+    }
+    from_ += kDepth * depth_stride_;
+    at_ += kDepth;
+  }
+
+ private:
+  enum Way : uint { kWords, kWholeElements, kElements };
+  static constexpr uint kWordsOfLine = kLines / kWord, kWordDepths = 256 / kWordsOfLine;
+  static_assert(kDepth % kWordDepths == 0 && kDepth % 8 == 0 && kLines % 32 == 0, "a copy is the same for all threads");
+
+  template <bool kWhole> static TSL_INLINE void copy_element(uint to, const T* from, bool is_inside) {
+    if constexpr (!IsSame<T, Sum>::value) {
+      const float value = is_inside ? float(*from) : 0.0f;
+      asm volatile("st.shared.f32 [%0], %1;" : : "r"(to), "f"(value) : "memory");
+    } else if constexpr (kWhole) {
+      copy_to_shared<sizeof(T)>(to, from);
+    } else {
+      copy_to_shared<sizeof(T)>(to, from, is_inside ? uint(sizeof(T)) : 0u);
+    }
+  }
+
+  const T* from_;
+  longlong depth_stride_, pass_;  // pass_: from one copy to the next, along the depth for words, else along the lines
+  uint way_, to_, at_, depth_;  // at_: the depth of the thread's next copy
+  uint valid_;  // bytes of a word, or lines from the thread's first on
+};
+
+#ifndef TSL_SIMT_DEPTH
+#define TSL_SIMT_DEPTH 16
+#endif
+template <class T, int kRows, int kColumns> struct SimtProduct {
+  using Sum = typename Choose<IsSame<T, double>::value, double, float>::type;
+  static constexpr int kThreads = 256, kCount = kRows * kColumns / kThreads;
+
+ private:
+  static constexpr int kDepth = sizeof(Sum) == 8 ? 8 : TSL_SIMT_DEPTH, kStages = 3;
+  static constexpr int kWord = 16 / sizeof(Sum);  // sums along a row, and rows, that a thread has next to each other
+  static constexpr int kOwnRows = kRows / 16, kOwnColumns = kColumns / 16;
+  using SourceA = SimtSource<T, Sum, kRows, kDepth>;
+  using SourceB = SimtSource<T, Sum, kColumns, kDepth>;
+  static constexpr uint kStage = SourceA::kBytes + SourceB::kBytes;
+
+  // The warp's grid is 2 x 4, the lanes' 8 x 4.
+  static TSL_INLINE uint lane_row(uint thread) { return (thread >> 1 & 1u) | (thread >> 2 & 6u); }
+  static TSL_INLINE uint lane_column(uint thread) { return (thread & 1u) | (thread >> 1 & 2u); }
+  static TSL_INLINE uint first_row(uint thread) { return thread / 128u * (kRows / 2) + lane_row(thread) * kWord; }
+  static TSL_INLINE uint first_column(uint thread) { return thread / 32u % 4u * (kColumns / 4) + lane_column(thread) * kWord; }
+  static TSL_INLINE constexpr int own_row(int i) { return i / kWord * (8 * kWord) + i % kWord; }
+  static TSL_INLINE constexpr int own_column(int j) { return j / kWord * (4 * kWord) + j % kWord; }
+
+ public:
+  static constexpr int kSharedBytes = kStages * kStage;
+
+  static TSL_INLINE uint row(uint thread, int i) { return first_row(thread) + own_row(i / kOwnColumns); }
+  static TSL_INLINE uint column(uint thread, int i) { return first_column(thread) + own_column(i % kOwnColumns); }
+
+  // Begins without a barrier: `shared` must be free. Ends with one.
+  static TSL_INLINE void multiply(Sum (&sum)[kCount], Matrix<const T> a, Matrix<const T> b, uint row, uint column,
+                                  unsigned char* shared, uint thread) {
+    SourceA source_a(ProductOperand<T>::of_rows(a, row), thread);
+    SourceB source_b(ProductOperand<T>::of_columns(b, column), thread);
+    const uint base = shared_address(shared);
+    const uint from_a = first_row(thread) * uint(sizeof(Sum)), from_b = SourceA::kBytes + first_column(thread) * uint(sizeof(Sum));
+    const uint depth = a.columns;
+    uint fetched = 0;  // depths that were asked for
+#pragma unroll 1
+    for (uint stage = 0; stage < kStages - 1; ++stage, fetched += kDepth) {
+      if (fetched < depth) {
+        source_a.fetch(base + stage * kStage);
+        source_b.fetch(base + stage * kStage + SourceA::kBytes);
+      }
+      end_copies();
+    }
+    wait_for_copies<kStages - 2>();
+    __syncthreads();
+
+    Sum x[2][kOwnRows], y[2][kOwnColumns];
+    uint now = base, next = base + kStage, free = base + (kStages - 1) * kStage;
+    load<kOwnRows, 8>(x[0], now + from_a);
+    load<kOwnColumns, 4>(y[0], now + from_b);
+#pragma unroll 1
+    for (uint done = 0; done < depth; done += kDepth, fetched += kDepth) {
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k) {
+        const uint stage = k + 1 < kDepth ? now : next;
+        const int ahead = (k + 1) % kDepth;
+        load<kOwnRows, 8>(x[(k + 1) % 2], stage + from_a + ahead * SourceA::kPitch);
+        load<kOwnColumns, 4>(y[(k + 1) % 2], stage + from_b + ahead * SourceB::kPitch);
+        if (k == 0) {
+          if (fetched < depth) {
+            source_a.fetch(free);
+            source_b.fetch(free + SourceA::kBytes);
+          }
+          end_copies();
+        }
+        if (k == kDepth - 2) {  // all loads of this stage are issued: behind the barrier it may be written again
+          wait_for_copies<kStages - 2>();
+          __syncthreads();
+        }
+#pragma unroll
+        for (int i = 0; i < kOwnRows; ++i) {
+#pragma unroll
+          for (int j = 0; j < kOwnColumns; ++j) {
+            const int column = i % 2 ? kOwnColumns - 1 - j : j;  // back and forth, so that operands are used again at once
+            Sum& own = sum[i * kOwnColumns + column];
+            own = multiply_add(x[k % 2][i], y[k % 2][column], own);
+          }
+        }
+      }
+      free = now;
+      now = next;
+      next = next + kStage == base + kStages * kStage ? base : next + kStage;
+    }
+    wait_for_copies<0>();
+    __syncthreads();
+  }
+
+  // Uses no shared memory.
+  static TSL_INLINE void store(const Sum (&sum)[kCount], Matrix<T> c, uint row, uint column, unsigned char*, uint thread) {
+    row += first_row(thread);
+    column += first_column(thread);
+    const uint rows = row < c.rows ? c.rows - row : 0u, columns = column < c.columns ? c.columns - column : 0u;
+    T* to = c.data + longlong(row) * c.row_stride + longlong(column) * c.column_stride;
+    if (c.row_stride == 1) store_lines<false>(sum, to, c.column_stride, 1, columns, rows);
+    else store_lines<true>(sum, to, c.row_stride, c.column_stride, rows, columns);
+  }
+
+ private:
+  static TSL_INLINE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+  static TSL_INLINE double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
+
+  // kCount elements in words, kSpread words apart.
+  template <int kOwn, int kSpread> static TSL_INLINE void load(Sum (&to)[kOwn], uint from) {
+#pragma unroll
+    for (int i = 0; i < kOwn / kWord; ++i) {
+      const uint word = from + i * kSpread * 16;
+      if constexpr (kWord == 4) {
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(to[4 * i]), "=f"(to[4 * i + 1]), "=f"(to[4 * i + 2]), "=f"(to[4 * i + 3]) : "r"(word) : "memory");
+      } else {
+        asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(to[2 * i]), "=d"(to[2 * i + 1]) : "r"(word) : "memory");
+      }
+    }
+  }
+
+  // A line is a row, or a column if elements of columns follow each other.
+  template <bool kIsRow>
+  static TSL_INLINE void store_lines(const Sum (&sum)[kCount], T* to, longlong line_stride, longlong stride, uint lines, uint length) {
+    constexpr int kOwnLines = kIsRow ? kOwnRows : kOwnColumns, kLength = kIsRow ? kOwnColumns : kOwnRows;
+    const bool has_words = IsSame<T, Sum>::value && stride == 1 &&
+                           ((reinterpret_cast<ulonglong>(to) | ulonglong(line_stride) * sizeof(T)) & 15u) == 0u;
+#pragma unroll
+    for (int line = 0; line < kOwnLines; ++line) {
+      const uint from_line = kIsRow ? own_row(line) : own_column(line);
+      if (from_line >= lines) continue;
+      T* const place = to + longlong(from_line) * line_stride;
+#pragma unroll
+      for (int first = 0; first < kLength; first += kWord) {
+        const uint from = kIsRow ? own_column(first) : own_row(first);
+        if (has_words && from + kWord <= length) {
+          struct alignas(16) Word { Sum number[kWord]; } word;
+#pragma unroll
+          for (int i = 0; i < kWord; ++i) word.number[i] = sum_of<kIsRow>(sum, line, first + i);
+          *reinterpret_cast<Word*>(place + from) = word;
+        } else {
+#pragma unroll
+          for (int i = 0; i < kWord; ++i) {
+            if (from + i < length) place[longlong(from + i) * stride] = T(sum_of<kIsRow>(sum, line, first + i));
+          }
+        }
+      }
+    }
+  }
+  template <bool kIsRow> static TSL_INLINE Sum sum_of(const Sum (&sum)[kCount], int line, int i) {
+    return kIsRow ? sum[line * kOwnColumns + i] : sum[i * kOwnColumns + line];
+  }
+};
+
+}  // namespace tsl
+
+#endif

@@ -1,0 +1,313 @@
+// Products of half and bfloat16 tiles on Hopper: two warpgroups multiply what a warp of its own has the tensor memory
+// accelerator (TMA) bring to shared memory, ahead of them and without their registers.
+//
+// Note [wgmma]
+//   A stage of the ring holds 64 steps along K of both operands, as the TMA lays them down with its 128-byte swizzle: slabs
+//   of 8192 bytes, each 64 wide along M (or N). Where K is contiguous a slab is 64 rows of 64 steps, else 64 steps of 64
+//   rows; wgmma takes either, so all four layouts run one loop, and only the bits of the instruction that say so differ.
+//   Barriers: `full` of a stage is passed by as many bytes as were asked for, `empty` by one lane of each of the eight
+//   warps. A fresh barrier lets those through who wait for the phase before its first, so the first fetches do not wait.
+//   One group of wgmmas is always under way: a stage is given back after the group behind it was issued.
+//   Source of shapes, descriptors and fragments: the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
+#pragma once
+
+#include "prelude/mma_matrix.h"
+
+#if TSL_WGMMA
+
+namespace tsl {
+
+// --- the instructions
+
+namespace barrier {
+TSL_INLINE void init(uint at, uint arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+}
+TSL_INLINE void expect(uint at, uint bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+TSL_INLINE void arrive(uint at) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory"); }
+TSL_INLINE void wait(uint at, uint parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nwaiting:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra waiting;\n}" ::"r"(at), "r"(parity)
+      : "memory");
+}
+}  // namespace barrier
+
+// A box of a tensor map to shared memory, and from there.
+TSL_INLINE void fetch_box(const TslMatrixMap& map, uint to, uint barrier, uint inner, uint outer, uint batch) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+      ::"r"(to), "l"(&map), "r"(inner), "r"(outer), "r"(batch), "r"(barrier)
+      : "memory");
+}
+TSL_INLINE void store_box(const TslMatrixMap& map, uint from, uint inner, uint outer, uint batch) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(&map),
+               "r"(inner), "r"(outer), "r"(batch), "r"(from)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// What was written to shared memory is there for the TMA and for wgmma.
+TSL_INLINE void publish_to_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// A tile of shared memory as wgmma finds it.
+TSL_INLINE ulonglong tile_descriptor(uint at) {
+  constexpr ulonglong kLeading = 8192 >> 4, kStride = 1024 >> 4, kSwizzle128 = 1;
+  return ulonglong((at & 0x3ffffu) >> 4) | kLeading << 16 | kStride << 32 | kSwizzle128 << 62;
+}
+
+// Operands %0 to %(n - 1) of an instruction's text, and of its list.
+#define TSL_TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
+#define TSL_FIRST_TEN "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,"
+#define TSL_NAMES_32 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) "%30,%31"
+#define TSL_NAMES_64 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) "%60,%61,%62,%63"
+#define TSL_NAMES_128                                                                                        \
+  TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) TSL_TEN(6) TSL_TEN(7) TSL_TEN(8)      \
+  TSL_TEN(9) TSL_TEN(10) TSL_TEN(11) "%120,%121,%122,%123,%124,%125,%126,%127"
+#define TSL_SUMS_8(i) \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define TSL_SUMS_16(i) TSL_SUMS_8(i), TSL_SUMS_8(i + 8)
+#define TSL_SUMS_32(i) TSL_SUMS_16(i), TSL_SUMS_16(i + 16)
+#define TSL_SUMS_64(i) TSL_SUMS_32(i), TSL_SUMS_32(i + 32)
+#define TSL_SUMS_128(i) TSL_SUMS_64(i), TSL_SUMS_64(i + 64)
+
+// Adds the product of 64 x 16 and 16 x N. kTurnedA, kTurnedB: M (N) is contiguous, not K.
+template <class T, int kWidth, bool kTurnedA, bool kTurnedB>
+TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
+#define TSL_WGMMA_OF(TYPE, N, COUNT, A, B, TURNED_A, TURNED_B)                                              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TSL_NAMES_##COUNT       \
+               "}, %" #A ", %" #B ", 1, 1, 1, %" #TURNED_A ", %" #TURNED_B ";"                              \
+               : TSL_SUMS_##COUNT(0)                                                                        \
+               : "l"(a), "l"(b), "n"(kTurnedA), "n"(kTurnedB))
+#define TSL_WGMMA_EITHER(N, COUNT, A, B, TURNED_A, TURNED_B)                                                \
+  if constexpr (IsSame<T, __half>::value) TSL_WGMMA_OF("f16", N, COUNT, A, B, TURNED_A, TURNED_B);          \
+  else TSL_WGMMA_OF("bf16", N, COUNT, A, B, TURNED_A, TURNED_B)
+  if constexpr (kWidth == 256) {
+    TSL_WGMMA_EITHER(256, 128, 128, 129, 130, 131);
+  } else if constexpr (kWidth == 128) {
+    TSL_WGMMA_EITHER(128, 64, 64, 65, 66, 67);
+  } else {
+    static_assert(kWidth == 64, "a warpgroup's part of a tile is 64, 128 or 256 wide");
+    TSL_WGMMA_EITHER(64, 32, 32, 33, 34, 35);
+  }
+#undef TSL_WGMMA_EITHER
+#undef TSL_WGMMA_OF
+}
+#undef TSL_SUMS_8
+#undef TSL_SUMS_16
+#undef TSL_SUMS_32
+#undef TSL_SUMS_64
+#undef TSL_SUMS_128
+
+// --- a tile
+
+template <class T, int kRows, int kColumns>
+struct WarpgroupProduct {
+  using Sum = float;
+  static constexpr int kThreads = 256, kCount = kRows * kColumns / kThreads;
+  // The warpgroups share out rows; where there are too few, columns.
+  static constexpr bool kSharesRows = kRows >= 128;
+  static constexpr int kSlabs = kSharesRows ? kRows / 128 : 1, kWidth = kSharesRows ? kColumns : kColumns / 2;
+  static constexpr int kSums = kWidth / 2;  // of a slab
+  static constexpr uint kSlabBytes = 8192, kStageBytes = (kRows + kColumns) * 128, kBytesA = kRows * 128;
+  // Two blocks on a multiprocessor where their registers allow it: one multiplies while the other stores.
+  static constexpr uint kBudget = (kCount <= 64 ? 113 : 227) * 1024 - 1024;  // bytes; the system takes one KiB a block
+  static constexpr uint kBuffers = kCount <= 64 ? 1 : 2, kStoreBytes = 2 * kBuffers * kSlabBytes, kBarrierBytes = 128;
+  static constexpr uint kFit = (kBudget - kStoreBytes - kBarrierBytes) / kStageBytes, kStages = kFit > 8 ? 8 : kFit;
+  static constexpr int kSharedBytes = int(kStages * kStageBytes + kStoreBytes + kBarrierBytes);
+  static_assert(kRows % 64 == 0 && kColumns % 64 == 0 && kStages >= 2, "no such tile");
+
+  static TSL_INLINE uint row(uint thread, int i) {
+    const uint group = thread / 128, warp = thread / 32 % 4, lane = thread % 32;
+    return (kSharesRows ? (group * kSlabs + i / kSums) * 64 : 0) + warp * 16 + lane / 4 + i / 2 % 2 * 8;
+  }
+  static TSL_INLINE uint column(uint thread, int i) {
+    const uint group = thread / 128, lane = thread % 32;
+    return (kSharesRows ? 0 : group * kWidth) + i % kSums / 4 * 8 + lane % 4 * 2 + i % 2;
+  }
+
+  // Where the parts of shared memory lie. Barriers come last.
+  static TSL_INLINE uint stage_at(uint base, uint stage) { return base + stage * kStageBytes; }
+  static TSL_INLINE uint store_at(uint base) { return base + kStages * kStageBytes; }
+  static TSL_INLINE uint full_at(uint base, uint stage) { return store_at(base) + kStoreBytes + stage * 8; }
+  static TSL_INLINE uint empty_at(uint base, uint stage) { return full_at(base, kStages + stage); }
+
+  struct Ring {
+    uint base = 0, stage = 0, phase = 0;
+    TSL_INLINE void advance() {
+      if (++stage < kStages) return;
+      stage = 0;
+      phase ^= 1;
+    }
+  };
+
+  static TSL_INLINE void begin(uint base, uint thread) {
+    if (thread == 0) {
+      for (uint s = 0; s < kStages; ++s) {
+        barrier::init(full_at(base, s), 1);
+        barrier::init(empty_at(base, s), 8);
+      }
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+      publish_to_async();
+    }
+    __syncthreads();
+  }
+
+  // `at` is the box's first step along K and its first row or column. An operand whose K is contiguous comes in one box.
+  template <int kExtent> static TSL_INLINE void fetch(const TslMatrixMap& map, bool turned, uint to, uint full, uint k, uint at, uint batch) {
+    if (!turned) {
+      fetch_box(map, to, full, k, at, batch);
+      return;
+    }
+    for (uint i = 0; i < kExtent / 64; ++i) fetch_box(map, to + i * kSlabBytes, full, at + i * 64, k, batch);
+  }
+
+  // What the fetching thread does for one product.
+  static TSL_INLINE void fetch_all(const TslMatrixMap& a, const TslMatrixMap& b, uint steps, uint3 at, Ring& ring) {
+    const bool turned_a = a.contiguous == 0, turned_b = b.contiguous == 1;
+    const uint batch_a = a.batches > 1 ? at.x : 0, batch_b = b.batches > 1 ? at.x : 0;
+#pragma unroll 1
+    for (uint step = 0; step < steps; ++step) {
+      barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
+      const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
+      barrier::expect(full, kStageBytes);
+      fetch<kRows>(a, turned_a, to, full, step * 64, at.y, batch_a);
+      fetch<kColumns>(b, turned_b, to + kBytesA, full, step * 64, at.z, batch_b);
+      ring.advance();
+    }
+  }
+
+  // The products of one stage are under way when this returns.
+  template <bool kTurnedA, bool kTurnedB>
+  static TSL_INLINE void multiply_stage(float* sums, uint stage, uint group) {
+    const uint a = stage + (kSharesRows ? group * kSlabs * kSlabBytes : 0);
+    const uint b = stage + kBytesA + (kSharesRows ? 0 : group * kWidth * 128);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+#pragma unroll
+      for (int s = 0; s < kSlabs; ++s) {
+        multiply_tiles<T, kWidth, kTurnedA, kTurnedB>(
+            sums + s * kSums, tile_descriptor(a + s * kSlabBytes) + k * (kTurnedA ? 128 : 2),
+            tile_descriptor(b) + k * (kTurnedB ? 128 : 2));
+      }
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  }
+  template <int kUnderWay> static TSL_INLINE void wait_for_products() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kUnderWay) : "memory");
+  }
+  // No read of a sum moves above the wait for it.
+  static TSL_INLINE void settle(float* sums) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+  }
+
+  template <bool kTurnedA, bool kTurnedB>
+  static TSL_INLINE void multiply_all(float* sums, uint steps, uint thread, Ring& ring) {
+    const bool gives_back = thread % 32 == 0;
+    uint before = 0;
+#pragma unroll 1
+    for (uint step = 0; step < steps; ++step) {
+      barrier::wait(full_at(ring.base, ring.stage), ring.phase);
+      multiply_stage<kTurnedA, kTurnedB>(sums, stage_at(ring.base, ring.stage), thread / 128);
+      wait_for_products<1>();
+      if (step > 0 && gives_back) barrier::arrive(empty_at(ring.base, before));
+      before = ring.stage;
+      ring.advance();
+    }
+    wait_for_products<0>();
+    if (steps > 0 && gives_back) barrier::arrive(empty_at(ring.base, before));
+    settle(sums);
+  }
+
+  static TSL_INLINE void multiply(float* sums, const TslMatrixMap& a, const TslMatrixMap& b, uint depth, uint3 at,
+                                  uint thread, Ring& ring) {
+    const uint steps = (depth + 63) / 64;
+    if (thread >= kThreads) {
+      if (thread == kThreads) fetch_all(a, b, steps, at, ring);
+      return;
+    }
+    const bool turned_a = a.contiguous == 0, turned_b = b.contiguous == 1;
+    if (turned_a) {
+      if (turned_b) multiply_all<true, true>(sums, steps, thread, ring);
+      else multiply_all<true, false>(sums, steps, thread, ring);
+    } else {
+      if (turned_b) multiply_all<false, true>(sums, steps, thread, ring);
+      else multiply_all<false, false>(sums, steps, thread, ring);
+    }
+  }
+
+  // For operands that the TMA does not take (rows that do not begin at multiples of 16 bytes, elements apart): the threads
+  // that multiply fetch for themselves, into the first stage.
+  template <int kExtent> static TSL_INLINE void copy(unsigned char* to, Matrix<const T> from, uint first, uint k, uint thread) {
+    const bool along = from.column_stride == 1;  // neighbours in memory go to neighbouring threads
+#pragma unroll 1
+    for (uint i = thread; i < kExtent * 64; i += kThreads) {
+      const uint r = along ? i / 64 : i % kExtent, c = along ? i % 64 : i / kExtent;
+      const bool inside = first + r < from.rows && k + c < from.columns;
+      const T value = inside ? from.data[(first + r) * from.row_stride + (k + c) * from.column_stride] : T{};
+      *reinterpret_cast<T*>(to + r / 64 * kSlabBytes + r % 64 * 128 + ((c / 8 ^ r % 8) * 16 + c % 8 * 2)) = value;
+    }
+  }
+  static TSL_INLINE void multiply_copies(float* sums, Matrix<const T> a, Matrix<const T> b, uint3 at, uint thread,
+                                         unsigned char* shared, uint base) {
+    if (thread >= kThreads) return;
+    const Matrix<const T> turned{b.data, b.column_stride, b.row_stride, b.columns, b.rows};
+#pragma unroll 1
+    for (uint k = 0; k < a.columns; k += 64) {
+      sync_block();
+      copy<kRows>(shared, a, at.y, k, thread);
+      copy<kColumns>(shared + kBytesA, turned, at.z, k, thread);
+      publish_to_async();
+      sync_block();
+      multiply_stage<false, false>(sums, base, thread / 128);
+      wait_for_products<0>();
+    }
+    settle(sums);
+  }
+  // Of the threads that multiply.
+  static TSL_INLINE void sync_block() { asm volatile("bar.sync 8, 256;" ::: "memory"); }
+  static TSL_INLINE void sync_group(uint group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 9) : "memory"); }
+
+  static TSL_INLINE uint pack(float low, float high) {
+    uint pair;
+    if constexpr (IsSame<T, __half>::value) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+  }
+
+  // Pieces of 64 x 64 by way of shared memory; the TMA leaves out what lies outside.
+  static TSL_INLINE void store(const float* sums, const TslMatrixMap& map, uint3 at, uint thread, uint base) {
+    if (thread >= kThreads) return;
+    const uint group = thread / 128, lane = thread % 32, own_row = thread / 32 % 4 * 16 + lane % 16;
+    const uint mine = store_at(base) + group * kBuffers * kSlabBytes;
+    const bool issues = thread % 128 == 0;
+#pragma unroll
+    for (int piece = 0; piece < kSlabs * kWidth / 64; ++piece) {
+      const int slab = piece / (kWidth / 64), part = piece % (kWidth / 64);
+      const uint buffer = mine + piece % kBuffers * kSlabBytes;
+      if (issues) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(int(kBuffers) - 1) : "memory");
+      sync_group(group);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {  // 16 columns each
+        const float* e = sums + slab * kSums + part * 32 + j * 8;
+        const uint to = buffer + own_row * 128 + ((j * 2 + lane / 16) ^ own_row % 8) * 16;
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(pack(e[0], e[1])),
+                     "r"(pack(e[2], e[3])), "r"(pack(e[4], e[5])), "r"(pack(e[6], e[7]))
+                     : "memory");
+      }
+      publish_to_async();
+      sync_group(group);
+      if (issues) {
+        store_box(map, buffer, at.z + (kSharesRows ? 0 : group * kWidth) + part * 64,
+                  at.y + (kSharesRows ? (group * kSlabs + slab) * 64 : 0), map.batches > 1 ? at.x : 0);
+      }
+    }
+  }
+};
+
+}  // namespace tsl
+
+#endif

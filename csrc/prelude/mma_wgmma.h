@@ -111,9 +111,11 @@ struct WarpgroupProduct {
   static constexpr int kSlabs = kSharesRows ? kRows / 128 : 1, kWidth = kSharesRows ? kColumns : kColumns / 2;
   static constexpr int kSums = kWidth / 2;  // of a slab
   static constexpr uint kSlabBytes = 8192, kStageBytes = (kRows + kColumns) * 128, kBytesA = kRows * 128;
-  // Two blocks on a multiprocessor where their registers allow it: one multiplies while the other stores.
-  static constexpr uint kBudget = (kCount <= 64 ? 113 : 227) * 1024 - 1024;  // bytes; the system takes one KiB a block
-  static constexpr uint kBuffers = kCount <= 64 ? 1 : 2, kStoreBytes = 2 * kBuffers * kSlabBytes, kBarrierBytes = 128;
+  // Two blocks on a multiprocessor where their registers allow it: one multiplies while the other stores. It has 228 KiB
+  // of shared memory, of which the system takes one a block, and a block 227.
+  static constexpr bool kTwoBlocks = kCount <= 64 && !TSL_FAST_MATH;
+  static constexpr uint kBudget = kTwoBlocks ? 228 * 1024 / 2 - 1024 : 227 * 1024;
+  static constexpr uint kBuffers = kTwoBlocks ? 1 : 2, kStoreBytes = 2 * kBuffers * kSlabBytes, kBarrierBytes = 128;
   static constexpr uint kFit = (kBudget - kStoreBytes - kBarrierBytes) / kStageBytes, kStages = kFit > 8 ? 8 : kFit;
   static constexpr int kSharedBytes = int(kStages * kStageBytes + kStoreBytes + kBarrierBytes);
   static_assert(kRows % 64 == 0 && kColumns % 64 == 0 && kStages >= 2, "no such tile");

@@ -192,9 +192,10 @@ BOOST_AUTO_TEST_CASE(unknown_architecture_is_a_compile_error) {
 }
 
 BOOST_AUTO_TEST_CASE(architecture_follows_the_capability) {
-  BOOST_TEST(architecture_for({9, 0, "H100"}) == "sm_90");
-  BOOST_TEST(architecture_for({99, 0, "a GPU of the future"}).find("compute_") == 0u);
-  BOOST_CHECK_EXCEPTION(architecture_for({1, 3, "a GPU of the past"}), c10::Error, [](const c10::Error& error) {
+  BOOST_TEST(architecture_for({9, 0, "H100"}, false) == "sm_90");
+  BOOST_TEST(architecture_for({9, 0, "H100"}, true) == "sm_90a");
+  BOOST_TEST(architecture_for({99, 0, "a GPU of the future"}, false).find("compute_") == 0u);
+  BOOST_CHECK_EXCEPTION(architecture_for({1, 3, "a GPU of the past"}, false), c10::Error, [](const c10::Error& error) {
     return std::string(error.what_without_backtrace()).find("a GPU of the past (compute capability 1.3)") !=
            std::string::npos;
   });

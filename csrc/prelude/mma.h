@@ -20,9 +20,15 @@
 #else
 #define TSL_WGMMA 0
 #endif
+#if TSL_CUDA && __CUDA_ARCH__ >= 900
+#define TSL_CLUSTERS 1
+#else
+#define TSL_CLUSTERS 0
+#endif
 
 #include "prelude/block_size.h"
 #include "prelude/mma_matrix.h"
+#include "prelude/mma_steps.h"
 #include "prelude/mma_host.h"
 #include "prelude/mma_simt.h"
 #include "prelude/mma_sync.h"
@@ -121,31 +127,50 @@ struct MatrixKernel : KernelBase<Own> {
   template <class T, size_t kPrecision, size_t kRows, size_t kColumns, class Sum, size_t kCount>
   TSL_INLINE void tsl_multiply(Shape<T, kPrecision, kRows, kColumns>*, FixedArray<Sum, kCount>* sums, TensorView a,
                                TensorView b, uint3 at) {
-    using Way = ProductOf<T, kPrecision, kRows, kColumns>;
-    using Product = typename Way::type;
-    const Matrix<const T> left = matrix_of<const T>(a, at.x), right = matrix_of<const T>(b, at.x);
-#if !TSL_CUDA
-    Product::multiply(sums->m_data, left, right, at, block.thread, products++);
-#else
-    TSL_MARK_NUMBER("shared", Product::kSharedBytes);
-    if constexpr (Way::kUsesMap) {
-#if TSL_WGMMA
-      mark_map<1, kRows, sizeof(T)>(a.id);
-      mark_map<0, kColumns, sizeof(T)>(b.id);
-      if (this->args.maps_hold) {
-        begin_once<Product>();
-        typename Product::Ring ring{block.base, block.stage, block.phase};
-        Product::multiply(sums->m_data, this->args.maps[a.id], this->args.maps[b.id], left.columns, at, block.thread, ring);
-        block.stage = ring.stage;
-        block.phase = ring.phase;
-      } else {
-        Product::multiply_copies(sums->m_data, left, right, at, block.thread, block.shared, block.base);
+    multiply<T, kPrecision, kRows, kColumns>(sums->m_data, a, b, at, 0, 1);
+  }
+
+  // Note [clusters]
+  //   Where there are few tiles, each is made by kParts blocks that follow each other: block p multiplies its part of K. What
+  //   they have they add up in shared memory, which the blocks of a cluster read of one another, and each keeps the sums of
+  //   its kColumns of the kParts * kColumns columns. The order of the additions is always the same. Where there are no
+  //   clusters (before Hopper, on the host), a block makes its columns by itself.
+  template <class T, size_t kPrecision, size_t kRows, size_t kColumns, class Sum, size_t kCount, size_t kParts>
+  TSL_INLINE void tsl_multiply_together(Shape<T, kPrecision, kRows, kColumns>*, FixedArray<T, kParts>*,
+                                        FixedArray<Sum, kCount>* sums, TensorView a, TensorView b, uint3* at) {
+    const uint part = this->blockIdx.x % uint(kParts), first = at->z;
+    at->z += part * kColumns;
+    if constexpr (kParts == 1 || !TSL_CLUSTERS) {
+      multiply<T, kPrecision, kRows, kColumns>(sums->m_data, a, b, *at, 0, 1);
+    } else {
+#if TSL_CLUSTERS
+      TSL_MARK_NUMBER("cluster", kParts);
+      using Whole = typename ProductOf<T, kPrecision, kRows, kParts * kColumns>::type;
+      using Mine = typename ProductOf<T, kPrecision, kRows, kColumns>::type;
+      Sum whole[kParts * kCount] = {};
+      multiply<T, kPrecision, kRows, kParts * kColumns>(whole, a, b, uint3{at->x, at->y, first}, part, kParts);
+      constexpr uint kPitch = kParts * kColumns + 8;  // in shared memory; rows apart by eight banks
+      TSL_MARK_NUMBER("shared", kRows * kPitch * sizeof(Sum));
+      Sum* tile = reinterpret_cast<Sum*>(block.shared);
+      meet_in_block();  // nobody reads operands there any more
+      if (tsl_has_tile()) {
+#pragma unroll
+        for (int i = 0; i < int(kParts * kCount); ++i) {
+          tile[Whole::row(block.thread, i) * kPitch + Whole::column(block.thread, i)] = whole[i];
+        }
       }
+      meet_in_cluster();
+      if (tsl_has_tile()) {
+#pragma unroll
+        for (int i = 0; i < int(kCount); ++i) {
+          const uint place = Mine::row(block.thread, i) * kPitch + part * kColumns + Mine::column(block.thread, i);
+#pragma unroll
+          for (uint p = 0; p < kParts; ++p) sums->m_data[i] += of_block(p, tile + place);
+        }
+      }
+      meet_in_cluster();  // shared memory stays until it was read
 #endif
-    } else if (tsl_has_tile()) {
-      Product::multiply(sums->m_data, left, right, at.y, at.z, block.shared, block.thread);
     }
-#endif
   }
 
   template <class T, size_t kPrecision, size_t kRows, size_t kColumns, class Sum, size_t kCount, class Out>
@@ -175,12 +200,64 @@ struct MatrixKernel : KernelBase<Own> {
   }
 
  private:
+  template <class T, size_t kPrecision, size_t kRows, size_t kColumns, class Sum>
+  TSL_INLINE void multiply(Sum* sums, TensorView a, TensorView b, uint3 at, uint part, uint parts) {
+    using Way = ProductOf<T, kPrecision, kRows, kColumns>;
+    using Product = typename Way::type;
+    Matrix<const T> left = matrix_of<const T>(a, at.x), right = matrix_of<const T>(b, at.x);
+    const Steps steps = steps_of(left.columns, part, parts);
+#if !TSL_CUDA
+    Product::multiply(sums, left, right, at, block.thread, products++);
+#else
+    TSL_MARK_NUMBER("shared", Product::kSharedBytes);
+    if constexpr (Way::kUsesMap) {
 #if TSL_WGMMA
-  template <class Product> TSL_INLINE void begin_once() {
-    if (!block.has_begun) Product::begin(block.base, block.thread);
-    block.has_begun = true;
+      mark_map<1, kRows, sizeof(T)>(a.id);
+      mark_map<0, kColumns, sizeof(T)>(b.id);
+      if (this->args.maps_hold) {
+        const TslMatrixMap &map_a = this->args.maps[a.id], &map_b = this->args.maps[b.id];
+        if (!block.has_begun) Product::begin(block.base, block.thread, map_a, map_b);
+        block.has_begun = true;
+        typename Product::Ring ring{block.base, block.stage, block.phase};
+        Product::multiply(sums, map_a, map_b, steps, at, block.thread, ring);
+        block.stage = ring.stage;
+        block.phase = ring.phase;
+      } else {
+        cut(left, right, steps);
+        Product::multiply_copies(sums, left, right, at, block.thread, block.shared, block.base);
+      }
+#endif
+    } else if (tsl_has_tile()) {
+      cut(left, right, steps);
+      Product::multiply(*reinterpret_cast<Sum(*)[Product::kCount]>(sums), left, right, at.y, at.z, block.shared, block.thread);
+    }
+#endif
+  }
+
+#if TSL_CLUSTERS
+  TSL_INLINE void meet_in_block() const {
+    if (tsl_has_tile()) asm volatile("bar.sync 8, 256;" ::: "memory");
+  }
+  TSL_INLINE void meet_in_cluster() const {
+    asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  }
+  // What block number `block` of the cluster has where we have `place`.
+  static TSL_INLINE float of_block(uint block, const float* place) {
+    float value;
+    asm volatile(
+        "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %1, %2;\nld.shared::cluster.f32 %0, [there];\n}"
+        : "=f"(value) : "r"(shared_address(place)), "r"(block) : "memory");
+    return value;
+  }
+  static TSL_INLINE double of_block(uint block, const double* place) {
+    double value;
+    asm volatile(
+        "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %1, %2;\nld.shared::cluster.f64 %0, [there];\n}"
+        : "=d"(value) : "r"(shared_address(place)), "r"(block) : "memory");
+    return value;
   }
 #endif
+
   template <class Product, class Sum, class Out>
   TSL_INLINE void store_elements(const Sum* values, Matrix<Out> to, uint3 at) const {
 #pragma unroll
@@ -219,7 +296,7 @@ TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
     run<Kernel, kEntry>(kernel);
   }
 #if TSL_WGMMA
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");  // of stores
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // stores have read shared memory
 #endif
 }
 

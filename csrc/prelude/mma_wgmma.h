@@ -12,6 +12,7 @@
 #pragma once
 
 #include "prelude/mma_matrix.h"
+#include "prelude/mma_steps.h"
 
 #if TSL_WGMMA
 
@@ -62,6 +63,9 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
 #define TSL_FIRST_TEN "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,"
 #define TSL_NAMES_32 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) "%30,%31"
 #define TSL_NAMES_64 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) "%60,%61,%62,%63"
+#define TSL_NAMES_96                                                                                         \
+  TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) TSL_TEN(6) TSL_TEN(7) TSL_TEN(8)      \
+  "%90,%91,%92,%93,%94,%95"
 #define TSL_NAMES_128                                                                                        \
   TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) TSL_TEN(6) TSL_TEN(7) TSL_TEN(8)      \
   TSL_TEN(9) TSL_TEN(10) TSL_TEN(11) "%120,%121,%122,%123,%124,%125,%126,%127"
@@ -70,6 +74,7 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
 #define TSL_SUMS_16(i) TSL_SUMS_8(i), TSL_SUMS_8(i + 8)
 #define TSL_SUMS_32(i) TSL_SUMS_16(i), TSL_SUMS_16(i + 16)
 #define TSL_SUMS_64(i) TSL_SUMS_32(i), TSL_SUMS_32(i + 32)
+#define TSL_SUMS_96(i) TSL_SUMS_64(i), TSL_SUMS_32(i + 64)
 #define TSL_SUMS_128(i) TSL_SUMS_64(i), TSL_SUMS_64(i + 64)
 
 // Adds the product of 64 x 16 and 16 x N. kTurnedA, kTurnedB: M (N) is contiguous, not K.
@@ -85,10 +90,12 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
   else TSL_WGMMA_OF("bf16", N, COUNT, A, B, TURNED_A, TURNED_B)
   if constexpr (kWidth == 256) {
     TSL_WGMMA_EITHER(256, 128, 128, 129, 130, 131);
+  } else if constexpr (kWidth == 192) {
+    TSL_WGMMA_EITHER(192, 96, 96, 97, 98, 99);
   } else if constexpr (kWidth == 128) {
     TSL_WGMMA_EITHER(128, 64, 64, 65, 66, 67);
   } else {
-    static_assert(kWidth == 64, "a warpgroup's part of a tile is 64, 128 or 256 wide");
+    static_assert(kWidth == 64, "a warpgroup's part of a tile is 64, 128, 192 or 256 wide");
     TSL_WGMMA_EITHER(64, 32, 32, 33, 34, 35);
   }
 #undef TSL_WGMMA_EITHER
@@ -98,6 +105,7 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
 #undef TSL_SUMS_16
 #undef TSL_SUMS_32
 #undef TSL_SUMS_64
+#undef TSL_SUMS_96
 #undef TSL_SUMS_128
 
 // --- a tile
@@ -111,11 +119,7 @@ struct WarpgroupProduct {
   static constexpr int kSlabs = kSharesRows ? kRows / 128 : 1, kWidth = kSharesRows ? kColumns : kColumns / 2;
   static constexpr int kSums = kWidth / 2;  // of a slab
   static constexpr uint kSlabBytes = 8192, kStageBytes = (kRows + kColumns) * 128, kBytesA = kRows * 128;
-  // Two blocks on a multiprocessor where their registers allow it: one multiplies while the other stores. It has 228 KiB
-  // of shared memory, of which the system takes one a block, and a block 227.
-  static constexpr bool kTwoBlocks = kCount <= 64 && !TSL_FAST_MATH;
-  static constexpr uint kBudget = kTwoBlocks ? 228 * 1024 / 2 - 1024 : 227 * 1024;
-  static constexpr uint kBuffers = kTwoBlocks ? 1 : 2, kStoreBytes = 2 * kBuffers * kSlabBytes, kBarrierBytes = 128;
+  static constexpr uint kBudget = 227 * 1024, kStoreBytes = 4 * kSlabBytes, kBarrierBytes = 128;
   static constexpr uint kFit = (kBudget - kStoreBytes - kBarrierBytes) / kStageBytes, kStages = kFit > 8 ? 8 : kFit;
   static constexpr int kSharedBytes = int(kStages * kStageBytes + kStoreBytes + kBarrierBytes);
   static_assert(kRows % 64 == 0 && kColumns % 64 == 0 && kStages >= 2, "no such tile");
@@ -144,7 +148,11 @@ struct WarpgroupProduct {
     }
   };
 
-  static TSL_INLINE void begin(uint base, uint thread) {
+  static TSL_INLINE void begin(uint base, uint thread, const TslMatrixMap& a, const TslMatrixMap& b) {
+    if (thread == kThreads) {  // the first fetch waits for them
+      asm volatile("prefetch.tensormap [%0];" ::"l"(&a) : "memory");
+      asm volatile("prefetch.tensormap [%0];" ::"l"(&b) : "memory");
+    }
     if (thread == 0) {
       for (uint s = 0; s < kStages; ++s) {
         barrier::init(full_at(base, s), 1);
@@ -166,11 +174,11 @@ struct WarpgroupProduct {
   }
 
   // What the fetching thread does for one product.
-  static TSL_INLINE void fetch_all(const TslMatrixMap& a, const TslMatrixMap& b, uint steps, uint3 at, Ring& ring) {
+  static TSL_INLINE void fetch_all(const TslMatrixMap& a, const TslMatrixMap& b, Steps steps, uint3 at, Ring& ring) {
     const bool turned_a = a.contiguous == 0, turned_b = b.contiguous == 1;
     const uint batch_a = a.batches > 1 ? at.x : 0, batch_b = b.batches > 1 ? at.x : 0;
 #pragma unroll 1
-    for (uint step = 0; step < steps; ++step) {
+    for (uint step = steps.first; step < steps.end; ++step) {
       barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
       const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
       barrier::expect(full, kStageBytes);
@@ -224,20 +232,19 @@ struct WarpgroupProduct {
     settle(sums);
   }
 
-  static TSL_INLINE void multiply(float* sums, const TslMatrixMap& a, const TslMatrixMap& b, uint depth, uint3 at,
+  static TSL_INLINE void multiply(float* sums, const TslMatrixMap& a, const TslMatrixMap& b, Steps steps, uint3 at,
                                   uint thread, Ring& ring) {
-    const uint steps = (depth + 63) / 64;
     if (thread >= kThreads) {
       if (thread == kThreads) fetch_all(a, b, steps, at, ring);
       return;
     }
     const bool turned_a = a.contiguous == 0, turned_b = b.contiguous == 1;
     if (turned_a) {
-      if (turned_b) multiply_all<true, true>(sums, steps, thread, ring);
-      else multiply_all<true, false>(sums, steps, thread, ring);
+      if (turned_b) multiply_all<true, true>(sums, steps.end - steps.first, thread, ring);
+      else multiply_all<true, false>(sums, steps.end - steps.first, thread, ring);
     } else {
-      if (turned_b) multiply_all<false, true>(sums, steps, thread, ring);
-      else multiply_all<false, false>(sums, steps, thread, ring);
+      if (turned_b) multiply_all<false, true>(sums, steps.end - steps.first, thread, ring);
+      else multiply_all<false, false>(sums, steps.end - steps.first, thread, ring);
     }
   }
 
@@ -284,13 +291,13 @@ struct WarpgroupProduct {
   static TSL_INLINE void store(const float* sums, const TslMatrixMap& map, uint3 at, uint thread, uint base) {
     if (thread >= kThreads) return;
     const uint group = thread / 128, lane = thread % 32, own_row = thread / 32 % 4 * 16 + lane % 16;
-    const uint mine = store_at(base) + group * kBuffers * kSlabBytes;
+    const uint mine = store_at(base) + group * 2 * kSlabBytes;
     const bool issues = thread % 128 == 0;
 #pragma unroll
     for (int piece = 0; piece < kSlabs * kWidth / 64; ++piece) {
       const int slab = piece / (kWidth / 64), part = piece % (kWidth / 64);
-      const uint buffer = mine + piece % kBuffers * kSlabBytes;
-      if (issues) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(int(kBuffers) - 1) : "memory");
+      const uint buffer = mine + piece % 2 * kSlabBytes;
+      if (issues) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
       sync_group(group);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {  // 16 columns each

@@ -39,6 +39,27 @@ enum CudaFunctionAttribute : int {
 
 enum CudaCaptureMode : int { kCudaCaptureRelaxed = 2 };
 
+// As the driver lays them out: CUlaunchAttribute and CUlaunchConfig.
+struct CudaLaunchAttribute {
+  int id = 0;
+  int padding = 0;
+  union {
+    unsigned dimensions[3];
+    char bytes[64];
+  };
+};
+inline constexpr int kCudaClusterDimension = 4;
+
+struct CudaLaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  CudaStream stream;
+  CudaLaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+static_assert(sizeof(CudaLaunchAttribute) == 72 && sizeof(CudaLaunchConfig) == 56, "the driver's layout");
+
 struct DriverApi {
   template <class... Arguments>
   using Call = ForeignFunction<CudaResult(Arguments...)>;
@@ -69,6 +90,9 @@ struct DriverApi {
   // elements, interleaving, swizzle, promotion in L2, what stands for elements outside. From CUDA 12.0 on.
   Call<void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int>
       tensor_map_encode{library, "cuTensorMapEncodeTiled", Need::Optional};
+  // From CUDA 11.8 on.
+  Call<const CudaLaunchConfig*, CudaFunction, void**, void**> launch_kernel_ex{library, "cuLaunchKernelEx",
+                                                                               Need::Optional};
   Call<CudaStream, int*> stream_is_capturing{library, "cuStreamIsCapturing"};
   Call<CudaEvent*, unsigned> event_create{library, "cuEventCreate"};
   Call<CudaEvent, CudaStream> event_record{library, "cuEventRecord"};

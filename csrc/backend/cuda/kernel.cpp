@@ -78,6 +78,7 @@ void CudaKernel::load(const std::string& image) {
 void CudaKernel::prepare_tiles() {
   tile_threads_ = largest(marks_, "block ");
   shared_bytes_ = largest(marks_, "shared ");
+  cluster_ = std::max(largest(marks_, "cluster "), 1u);
   const std::string what = op_ + ": loading the kernel on " + gpu_.target().name;
   const CurrentContext context(gpu_);
   check_driver(driver().function_set_attribute(function_, kCudaFunctionDynamicShared, static_cast<int>(shared_bytes_)),
@@ -91,7 +92,9 @@ void CudaKernel::prepare_tiles() {
 LaunchShape CudaKernel::on_device(const LaunchShape& shape) const {
   if (maps_) {
     const LaunchShape row = in_one_row(op_, shape);
-    return {{std::min(row.grid[0], resident_tiles_), 1, 1}, {tile_threads_, 1, 1}};
+    // Blocks of a cluster are done with one tile together before they could begin another.
+    const uint32_t blocks = cluster_ > 1 ? row.grid[0] : std::min(row.grid[0], resident_tiles_);
+    return {{blocks, 1, 1}, {tile_threads_, 1, 1}};
   }
   LaunchShape real = shape;
   const auto divide = [](uint32_t& blocks, int by) { blocks = (blocks - 1) / static_cast<uint32_t>(by) + 1; };
@@ -116,10 +119,27 @@ void CudaKernel::launch_on(const LaunchShape& shape, const void* args) const {
   if (threads_in_block(shape) > max_threads_) refuse_block(shape);
   const CurrentContext context(gpu_);
   void* parameters[] = {const_cast<void*>(args)};  // the driver copies what it points to
-  const CudaResult result = driver().launch_kernel(
-      function_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1], shape.block[2],
-      shared_bytes_, current_stream(gpu_), parameters, /*extra=*/nullptr);
+  const CudaResult result =
+      cluster_ > 1 ? launch_clusters(shape, parameters)
+                   : driver().launch_kernel(function_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0],
+                                            shape.block[1], shape.block[2], shared_bytes_, current_stream(gpu_),
+                                            parameters, /*extra=*/nullptr);
   if (result != kCudaSuccess) fail_launch(result, shape);
+}
+
+CudaResult CudaKernel::launch_clusters(const LaunchShape& shape, void** parameters) const {
+  CudaLaunchAttribute cluster;
+  cluster.id = kCudaClusterDimension;
+  cluster.dimensions[0] = cluster_;
+  cluster.dimensions[1] = cluster.dimensions[2] = 1;
+  CudaLaunchConfig config;
+  std::copy(std::begin(shape.grid), std::end(shape.grid), config.grid);
+  std::copy(std::begin(shape.block), std::end(shape.block), config.block);
+  config.shared_bytes = shared_bytes_;
+  config.stream = current_stream(gpu_);
+  config.attributes = &cluster;
+  config.attribute_count = 1;
+  return driver().launch_kernel_ex(&config, function_, parameters, /*extra=*/nullptr);
 }
 
 void CudaKernel::fail_launch(CudaResult result, const LaunchShape& shape) const {

@@ -33,6 +33,7 @@ class CudaKernel final : public Kernel {
   void load(const std::string& image);
   void prepare_tiles();
   void launch_on(const LaunchShape& shape, const void* args) const;
+  CudaResult launch_clusters(const LaunchShape& shape, void** parameters) const;
   [[noreturn]] void fail_launch(CudaResult result, const LaunchShape& shape) const;
   [[noreturn]] void refuse_block(const LaunchShape& shape) const;
 
@@ -44,6 +45,7 @@ class CudaKernel final : public Kernel {
   std::unique_ptr<const MatrixMaps> maps_;  // of a kernel that multiplies matrices, as these are:
   uint32_t tile_threads_ = 0;  // of a hardware block
   uint32_t shared_bytes_ = 0;
+  uint32_t cluster_ = 1;  // blocks that share their memory
   uint32_t resident_tiles_ = 0;  // blocks that the device runs at once
   CudaFunction function_ = nullptr;
   uint32_t max_threads_ = 0;  // a block, as the kernel's registers and launch bounds allow

@@ -183,6 +183,7 @@ struct MatrixKernel : KernelBase<Own> {
     const Matrix<Out> to = matrix_of<Out>(c, at.x);
 #if TSL_WGMMA
     if constexpr (Way::kUsesMap && IsSame<Out, T>::value) {
+      TSL_MARK_NUMBER("shared", Product::kSharedBytes);
       mark_map<1, 64, sizeof(T)>(c.id);
       if (this->args.maps[c.id].contiguous == 1) {
         Product::store(values->m_data, this->args.maps[c.id], at, block.thread, block.base);
@@ -192,6 +193,7 @@ struct MatrixKernel : KernelBase<Own> {
 #endif
 #if TSL_CUDA
     if constexpr (!Way::kUsesMap && IsSame<Out, T>::value) {
+      TSL_MARK_NUMBER("shared", Product::kSharedBytes);
       Product::store(values->m_data, to, at.y, at.z, block.shared, block.thread);
       return;
     }

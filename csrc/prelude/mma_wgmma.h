@@ -122,7 +122,7 @@ struct WarpgroupProduct {
   static constexpr uint kBudget = 227 * 1024, kStoreBytes = 4 * kSlabBytes, kBarrierBytes = 128;
   static constexpr uint kFit = (kBudget - kStoreBytes - kBarrierBytes) / kStageBytes, kStages = kFit > 8 ? 8 : kFit;
   static constexpr int kSharedBytes = int(kStages * kStageBytes + kStoreBytes + kBarrierBytes);
-  static_assert(kRows % 64 == 0 && kColumns % 64 == 0 && kStages >= 2, "no such tile");
+  static_assert(kRows % 64 == 0 && kWidth % 64 == 0 && kStages >= 2, "there is no such tile of half or bfloat16 on Hopper");
 
   static TSL_INLINE uint row(uint thread, int i) {
     const uint group = thread / 128, warp = thread / 32 % 4, lane = thread % 32;
@@ -236,6 +236,7 @@ struct WarpgroupProduct {
                                   uint thread, Ring& ring) {
     if (thread >= kThreads) {
       if (thread == kThreads) fetch_all(a, b, steps, at, ring);
+      __syncwarp();  // the warp may meet others next
       return;
     }
     const bool turned_a = a.contiguous == 0, turned_b = b.contiguous == 1;

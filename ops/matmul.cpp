@@ -1,0 +1,252 @@
+// The operators slang::mm, slang::matmul and slang::dot over the kernel of matmul.slang, for float16, bfloat16, float32
+// and float64 of any strides.
+//
+//   mm(a, b)      [B, M, K] x [B, K, N] -> [B, M, N]: all that runs on a device, and all that has derivatives
+//   matmul(a, b)  what torch.matmul gives: views around one mm
+//   dot(a, b, transpose_a, transpose_b, *, alpha, beta, c)
+//                 alpha op(a) op(b) + beta c, where op swaps the last two dimensions if asked to, and c broadcasts to
+//                 the result. With beta = 0 nobody looks at c: NaN there does not spread, and it gets no gradient.
+//
+// matmul and dot are composite: what transforms mm (autograd, vmap, compilers) transforms them.
+#include <ATen/ExpandUtils.h>
+#include <ATen/TensorUtils.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/functorch/DynamicLayer.h>
+#include <ATen/functorch/PlumbingHelper.h>
+#include <ATen/ops/_unsafe_view.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "matmul.h"
+#include "op/registry.h"
+#include "op/run.h"
+
+namespace torch_slang::product {
+
+const c10::TypedOperatorHandle<Tensor(const Tensor&, const Tensor&)>& mm() {
+  static const auto handle =
+      c10::Dispatcher::singleton().findSchemaOrThrow("slang::mm", "").typed<Tensor(const Tensor&, const Tensor&)>();
+  return handle;
+}
+
+namespace {
+
+// --- slang::mm
+
+// Of matmul.slang.
+const RegisteredFamily& kernel_family() {
+  static const RegisteredFamily& family = []() -> RegisteredFamily& {
+    RegisteredFamily* found = find_family("slang", "matrix_product");
+    TORCH_CHECK(found != nullptr,
+                "slang::mm: its kernel is not there: call torch_slang::load_builtin first, as Python's ",
+                "`import torch_slang` does");
+    return *found;
+  }();
+  return family;
+}
+
+Tensor mm_run(const Tensor& a, const Tensor& b) {
+  check_mm(a, b);
+  // Nothing to compute, or nothing to add up: the kernel need not know.
+  if (a.numel() == 0 || b.numel() == 0) return at::zeros({a.size(0), a.size(1), b.size(2)}, a.options());
+  const c10::IValue arguments[] = {a, b};
+  return run(*kernel_family().current(), OpKind::Forward, arguments)[0];
+}
+
+Tensor mm_meta(const Tensor& a, const Tensor& b) {
+  check_mm(a, b);
+  return at::empty_symint({a.sym_size(0), a.sym_size(1), b.sym_size(2)}, a.options());
+}
+
+// Sparse and nested tensors, and devices that there is no kernel for.
+Tensor mm_unsupported(const Tensor& a, const Tensor& b) {
+  check_mm(a, b);
+  TORCH_INTERNAL_ASSERT(false, "slang::mm has operands that a backend takes");
+}
+
+// --- slang::matmul
+
+c10::SymIntArrayRef leading_sizes(const Tensor& tensor) { return tensor.sym_sizes().slice(0, tensor.dim() - 2); }
+
+c10::SymDimVector sizes_of(c10::SymIntArrayRef leading, std::initializer_list<c10::SymInt> matrix) {
+  c10::SymDimVector sizes(leading.begin(), leading.end());
+  sizes.append(matrix.begin(), matrix.end());
+  return sizes;
+}
+
+c10::SymInt count(c10::SymIntArrayRef leading) {
+  c10::SymInt result = 1;
+  for (const c10::SymInt& size : leading) result = result * size;
+  return result;
+}
+
+// False too where sizes are symbolic and nobody knows.
+bool same_sizes(c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const c10::SymInt& x, const c10::SymInt& y) {
+    return x.sym_eq(y).guard_or_false(__FILE__, __LINE__);
+  });
+}
+
+// The same matrix for the whole batch.
+bool is_one_matrix(const Tensor& tensor) {
+  const auto leading = leading_sizes(tensor);
+  return std::all_of(leading.begin(), leading.end(),
+                     [](const c10::SymInt& size) { return size.sym_eq(1).guard_or_false(__FILE__, __LINE__); });
+}
+
+// Whether [..., M, K] x [K, N] is better done as one product of [... * M, K]. It is if those rows are a view; and if
+// `matrix` gets a gradient, even if they must be copied: the gradient then is one product, not one for each of the
+// batch and their sum. torch.matmul does the same.
+bool folds(const Tensor& batch, const Tensor& matrix) {
+  if (!is_one_matrix(matrix) || is_one_matrix(batch)) return false;
+  const c10::SymInt rows = count(batch.sym_sizes().slice(0, batch.dim() - 1));
+  if (rows.maybe_as_int().value_or(0) > std::numeric_limits<int32_t>::max()) return false;
+  if (c10::GradMode::is_enabled() && matrix.requires_grad()) return true;
+  return at::detail::computeStride(batch.sym_sizes(), batch.sym_strides(), c10::SymDimVector{rows, batch.sym_size(-1)})
+      .has_value();
+}
+
+// One batch dimension in place of all, of the sizes `leading`. Copies only what is no view then.
+Tensor as_batch(const Tensor& tensor, c10::SymIntArrayRef leading) {
+  const Tensor expanded = same_sizes(leading_sizes(tensor), leading)
+                              ? tensor
+                              : tensor.expand_symint(sizes_of(leading, {tensor.sym_size(-2), tensor.sym_size(-1)}));
+  if (expanded.dim() == 3) return expanded;
+  return expanded.reshape_symint({count(leading), tensor.sym_size(-2), tensor.sym_size(-1)});
+}
+
+// [..., M, K] x [..., K, N]: the elements of the result in their order, whatever their shape.
+Tensor product_of(const Tensor& a, const Tensor& b) {
+  const c10::SymInt m = a.sym_size(-2), k = a.sym_size(-1), n = b.sym_size(-1);
+  if (folds(a, b)) {
+    return mm().call(a.reshape_symint({1, count(a.sym_sizes().slice(0, a.dim() - 1)), k}), b.reshape_symint({1, k, n}));
+  }
+  // The other way round only for the gradient, since the result must be transposed.
+  if (c10::GradMode::is_enabled() && a.requires_grad() && folds(b.mT(), a)) {
+    const Tensor transposed = product_of(b.mT(), a.mT());
+    return at::_unsafe_view_symint(transposed, {count(leading_sizes(b)), n, m}).mT().contiguous();
+  }
+  const auto leading = at::infer_size_symdimvector(leading_sizes(a), leading_sizes(b));
+  return mm().call(as_batch(a, leading), as_batch(b, leading));
+}
+
+// As torch.matmul: an operand of one dimension is a row or a column, and that dimension is not in the result.
+c10::SymDimVector result_sizes(const Tensor& a, const Tensor& b) {
+  const auto leading = [](const Tensor& t) { return t.dim() < 3 ? c10::SymIntArrayRef() : leading_sizes(t); };
+  auto sizes = at::infer_size_symdimvector(leading(a), leading(b));
+  if (a.dim() > 1) sizes.push_back(a.sym_size(-2));
+  if (b.dim() > 1) sizes.push_back(b.sym_size(-1));
+  return sizes;
+}
+
+Tensor checked_matmul(const Tensor& a, const Tensor& b) {
+  const Tensor product = product_of(a.dim() == 1 ? a.unsqueeze(0) : a, b.dim() == 1 ? b.unsqueeze(1) : b);
+  const auto sizes = result_sizes(a, b);
+  return same_sizes(product.sym_sizes(), sizes) ? product : at::_unsafe_view_symint(product, sizes);
+}
+
+Tensor matmul_composite(const Tensor& a, const Tensor& b) {
+  check_matmul({"slang::matmul"}, a, b);
+  return checked_matmul(a, b);
+}
+
+// --- slang::dot
+
+// A symbolic number is guarded on this one question, not on its value.
+bool equals(const at::Scalar& number, double value) {
+  if (!number.isSymbolic()) return number.toDouble() == value;
+  return number.isFloatingPoint()
+             ? number.toSymFloat().sym_eq(value).guard_bool(__FILE__, __LINE__)
+             : number.toSymInt().sym_eq(static_cast<int64_t>(value)).guard_bool(__FILE__, __LINE__);
+}
+
+Tensor transposed(const char* name, const Tensor& tensor) {
+  TORCH_CHECK(tensor.dim() >= 2, "slang::dot: expected ", name,
+              ", which is to be transposed, to have at least 2 dimensions, but got shape ", tensor.sym_sizes());
+  return tensor.mT();
+}
+
+Tensor dot_composite(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, const at::Scalar& alpha,
+                     const at::Scalar& beta, const std::optional<Tensor>& c) {
+  const Names names{"slang::dot", transpose_a ? "the transpose of a" : "a", transpose_b ? "the transpose of b" : "b"};
+  check_operands({"slang::dot"}, a, b);
+  for (const auto& [name, number] : {std::pair("alpha", alpha), std::pair("beta", beta)}) {
+    TORCH_CHECK(!number.isComplex(), "slang::dot: expected ", name, " to be a real number, but got ", number);
+  }
+  const bool adds = !equals(beta, 0);  // if not, nobody looks at c, as in BLAS
+  TORCH_CHECK(c || !adds, "slang::dot: expected c to be a tensor, since beta is ", beta, ", but got None");
+  const Tensor left = transpose_a ? transposed("a", a) : a, right = transpose_b ? transposed("b", b) : b;
+  check_matmul(names, left, right);
+  if (c) check_summand({"slang::dot"}, *c, a, result_sizes(left, right));
+
+  Tensor result = checked_matmul(left, right);
+  if (!equals(alpha, 1)) result = at::mul(result, alpha);
+  return adds ? at::add(result, *c, beta) : result;
+}
+
+// --- Autocast and vmap
+
+template <c10::DeviceType Device, class Function, Function* F>
+constexpr auto* autocast = &at::autocast::WrapFunction<at::autocast::CastPolicy::lower_precision_fp, Device, Function,
+                                                       Function, F>::type::call;
+
+Tensor call_mm(const Tensor& a, const Tensor& b) { return mm().call(a, b); }
+
+template <c10::DeviceType Device>
+void register_autocast(torch::Library& library) {
+  library.impl("mm", autocast<Device, decltype(call_mm), call_mm>);
+  library.impl("matmul", autocast<Device, decltype(matmul_composite), matmul_composite>);
+  library.impl("dot", autocast<Device, decltype(dot_composite), dot_composite>);
+}
+
+// What is mapped over is one more batch dimension.
+Tensor mm_vmap(const Tensor& a, const Tensor& b) {
+  namespace functorch = at::functorch;
+  check_mm(a, b);
+  const auto layer = functorch::maybeCurrentDynamicLayer();
+  TORCH_INTERNAL_ASSERT(layer.has_value());
+  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
+  const auto batch_first = [&](const Tensor& tensor) {
+    const auto [value, dimension] = functorch::unwrapTensorAtLevel(tensor, layer->layerId());
+    return dimension ? value.movedim(*dimension, 0) : value;
+  };
+  return functorch::makeBatched(matmul_composite(batch_first(a), batch_first(b)), 0, layer->layerId());
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(slang, library) {
+  const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
+  library.def("mm(Tensor a, Tensor b) -> Tensor", tags);
+  library.def("matmul(Tensor a, Tensor b) -> Tensor", tags);
+  library.def(
+      "dot(Tensor a, Tensor b, bool transpose_a=False, bool transpose_b=False, *, Scalar alpha=1, Scalar beta=0, "
+      "Tensor? c=None) -> Tensor",
+      tags);
+  for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA})
+    library.impl("mm", torch::dispatch(key, mm_run));
+  for (const auto key : {c10::DispatchKey::CompositeExplicitAutograd, c10::DispatchKey::NestedTensorCPU,
+                         c10::DispatchKey::NestedTensorCUDA}) {
+    library.impl("mm", torch::dispatch(key, mm_unsupported));
+  }
+  library.impl("mm", torch::dispatch(c10::DispatchKey::Meta, mm_meta));
+  library.impl("mm", torch::dispatch(c10::DispatchKey::Autograd, mm_autograd));
+  library.impl("mm", torch::dispatch(c10::DispatchKey::FuncTorchBatched, mm_vmap));
+  // Without the second key vmap would not look inside, but run them in a loop.
+  for (const auto key : {c10::DispatchKey::CompositeImplicitAutograd, c10::DispatchKey::FuncTorchBatched}) {
+    library.impl("matmul", torch::dispatch(key, matmul_composite));
+    library.impl("dot", torch::dispatch(key, dot_composite));
+  }
+}
+
+TORCH_LIBRARY_IMPL(slang, AutocastCPU, library) { register_autocast<c10::kCPU>(library); }
+TORCH_LIBRARY_IMPL(slang, AutocastCUDA, library) { register_autocast<c10::kCUDA>(library); }
+
+}  // namespace torch_slang::product

@@ -1,0 +1,33 @@
+// What the files of the matrix product share. Any thread may call any of it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace torch_slang::product {
+
+using Tensor = at::Tensor;
+
+// slang::mm in the dispatcher: call() goes through all of it, as a user's call does.
+const c10::TypedOperatorHandle<Tensor(const Tensor&, const Tensor&)>& mm();
+
+// slang::mm under autograd: records a node and carries tangents of the forward mode along.
+Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b);
+
+// Who asks, and what its user calls the operands: for messages.
+struct Names {
+  const char* op;
+  const char* a = "a";
+  const char* b = "b";
+};
+
+// Throw where operands cannot be multiplied. Sizes may be symbolic. `check_mm`: [B, M, K] x [B, K, N].
+// `check_matmul`: whatever torch.matmul takes. Both check_operands first.
+void check_mm(const Tensor& a, const Tensor& b);
+void check_matmul(const Names& names, const Tensor& a, const Tensor& b);
+// Dense floating-point tensors of one dtype on one device.
+void check_operands(const Names& names, const Tensor& a, const Tensor& b);
+// The summand of slang::dot: like a, and broadcastable to the result's sizes.
+void check_summand(const Names& names, const Tensor& c, const Tensor& a, c10::SymIntArrayRef result);
+
+}  // namespace torch_slang::product

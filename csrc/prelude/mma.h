@@ -88,6 +88,46 @@ template <int kAxis, int kExtent, int kBytes, int kView = 0> TSL_INLINE void mar
 }
 #endif
 
+// The share of a block's threads in rows that are laid out among them one after the other.
+template <size_t kRows, size_t kColumns> struct PartOfTile {
+  static constexpr int kCount = int(kRows * kColumns / 256);
+  static_assert(kCount > 0 && kColumns % kCount == 0, "a thread's share is a piece of a row");
+
+  static TSL_INLINE uint row(uint thread, int) { return thread * kCount / uint(kColumns); }
+  static TSL_INLINE uint column(uint thread, int i) { return thread * kCount % uint(kColumns) + i; }
+
+  // In words where those lie in c whole.
+  template <class Sum, class Out> static TSL_INLINE void store(const Sum* values, Matrix<Out> c, uint first_row, uint first_column, uint thread) {
+    const uint at_row = first_row + row(thread, 0), at_column = first_column + column(thread, 0);
+    if (at_row >= c.rows) return;
+    Out* to = c.data + longlong(at_row) * c.row_stride + longlong(at_column) * c.column_stride;
+#if TSL_CUDA
+    constexpr uint kBytes = word_bytes(kCount * int(sizeof(Out))), kWord = kBytes / uint(sizeof(Out));
+    if (c.column_stride == 1 && at_column + kCount <= c.columns && (reinterpret_cast<ulonglong>(to) & (kBytes - 1)) == 0) {
+#pragma unroll
+      for (int i = 0; i < kCount; i += int(kWord)) {
+        FixedArray<Out, kWord> word;
+#pragma unroll
+        for (uint k = 0; k < kWord; ++k) word[k] = Out(values[i + k]);
+        put_word(to + i, word);
+      }
+      return;
+    }
+#endif
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (at_column + i < c.columns) to[i * c.column_stride] = Out(values[i]);
+    }
+  }
+
+ private:
+  template <class Out, size_t kWord> static TSL_INLINE void put_word(Out* to, FixedArray<Out, kWord> word) {
+    constexpr size_t kBytes = kWord * sizeof(Out);
+    using Word = typename Choose<kBytes == 16, uint4, typename Choose<kBytes == 8, ulonglong, typename Choose<kBytes == 4, uint, ushort>::type>::type>::type;
+    *reinterpret_cast<Word*>(to) = slang_bit_cast<Word>(word);
+  }
+};
+
 // What a block keeps from tile to tile.
 struct TileBlock {
   uint thread;  // in the hardware block
@@ -105,8 +145,8 @@ struct MatrixKernel : KernelBase<Own> {
   TileBlock& block;
   uint products = 0;  // that this thread has come to, in this tile
 
-  template <class T, size_t kPrecision, size_t kRows, size_t kColumns>
-  using Shape = FixedArray<FixedArray<FixedArray<T, kColumns>, kRows>, kPrecision>;
+  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns>
+  using Shape = FixedArray<FixedArray<FixedArray<FixedArray<T, kColumns>, kRows>, kParts>, kPrecision>;
 
   template <class Sum, size_t kCount> TSL_INLINE void tsl_clear_sums(FixedArray<Sum, kCount>* sums) const {
 #pragma unroll
@@ -114,94 +154,46 @@ struct MatrixKernel : KernelBase<Own> {
   }
   TSL_INLINE bool tsl_has_tile() const { return block.thread < 256; }
 
-  template <class T, size_t kPrecision, size_t kRows, size_t kColumns>
-  TSL_INLINE uint tsl_tile_row(Shape<T, kPrecision, kRows, kColumns>*, int i) const {
-    return ProductOf<T, kPrecision, kRows, kColumns>::type::row(block.thread, i);
+  // Where the thread's element number i is in the tile.
+  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns>
+  TSL_INLINE uint tsl_tile_row(Shape<T, kPrecision, kParts, kRows, kColumns>*, int i) const {
+    if constexpr (kParts == 1) return ProductOf<T, kPrecision, kRows, kColumns>::type::row(block.thread, i);
+    else return part<kParts>() * (kRows / kParts) + PartOfTile<kRows / kParts, kColumns>::row(block.thread, i);
   }
-  template <class T, size_t kPrecision, size_t kRows, size_t kColumns>
-  TSL_INLINE uint tsl_tile_column(Shape<T, kPrecision, kRows, kColumns>*, int i) const {
-    return ProductOf<T, kPrecision, kRows, kColumns>::type::column(block.thread, i);
+  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns>
+  TSL_INLINE uint tsl_tile_column(Shape<T, kPrecision, kParts, kRows, kColumns>*, int i) const {
+    if constexpr (kParts == 1) return ProductOf<T, kPrecision, kRows, kColumns>::type::column(block.thread, i);
+    else return PartOfTile<kRows / kParts, kColumns>::column(block.thread, i);
   }
 
   // `at`: the tile's batch, first row and first column.
-  template <class T, size_t kPrecision, size_t kRows, size_t kColumns, class Sum, size_t kCount>
-  TSL_INLINE void tsl_multiply(Shape<T, kPrecision, kRows, kColumns>*, FixedArray<Sum, kCount>* sums, TensorView a,
-                               TensorView b, uint3 at) {
-    multiply<T, kPrecision, kRows, kColumns>(sums->m_data, a, b, at, 0, 1);
-  }
-
-  // Note [clusters]
-  //   Where there are few tiles, each is made by kParts blocks that follow each other: block p multiplies its part of K. What
-  //   they have they add up in shared memory, which the blocks of a cluster read of one another, and each keeps the sums of
-  //   its kColumns of the kParts * kColumns columns. The order of the additions is always the same. Where there are no
-  //   clusters (before Hopper, on the host), a block makes its columns by itself.
-  template <class T, size_t kPrecision, size_t kRows, size_t kColumns, class Sum, size_t kCount, size_t kParts>
-  TSL_INLINE void tsl_multiply_together(Shape<T, kPrecision, kRows, kColumns>*, FixedArray<T, kParts>*,
-                                        FixedArray<Sum, kCount>* sums, TensorView a, TensorView b, uint3* at) {
-    const uint part = this->blockIdx.x % uint(kParts), first = at->z;
-    at->z += part * kColumns;
-    if constexpr (kParts == 1 || !TSL_CLUSTERS) {
-      multiply<T, kPrecision, kRows, kColumns>(sums->m_data, a, b, *at, 0, 1);
+  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns, class Sum, size_t kCount>
+  TSL_INLINE void tsl_multiply(Shape<T, kPrecision, kParts, kRows, kColumns>*, FixedArray<Sum, kCount>* sums,
+                               TensorView a, TensorView b, uint3 at) {
+    if constexpr (kParts == 1) {
+      multiply<T, kPrecision, kRows, kColumns>(sums->m_data, a, b, at, 0, 1);
     } else {
-#if TSL_CLUSTERS
-      TSL_MARK_NUMBER("cluster", kParts);
-      using Whole = typename ProductOf<T, kPrecision, kRows, kParts * kColumns>::type;
-      using Mine = typename ProductOf<T, kPrecision, kRows, kColumns>::type;
-      Sum whole[kParts * kCount] = {};
-      multiply<T, kPrecision, kRows, kParts * kColumns>(whole, a, b, uint3{at->x, at->y, first}, part, kParts);
-      constexpr uint kPitch = kParts * kColumns + 8;  // in shared memory; rows apart by eight banks
-      TSL_MARK_NUMBER("shared", kRows * kPitch * sizeof(Sum));
-      Sum* tile = reinterpret_cast<Sum*>(block.shared);
-      meet_in_block();  // nobody reads operands there any more
-      if (tsl_has_tile()) {
-#pragma unroll
-        for (int i = 0; i < int(kParts * kCount); ++i) {
-          tile[Whole::row(block.thread, i) * kPitch + Whole::column(block.thread, i)] = whole[i];
-        }
-      }
-      meet_in_cluster();
-      if (tsl_has_tile()) {
-#pragma unroll
-        for (int i = 0; i < int(kCount); ++i) {
-          const uint place = Mine::row(block.thread, i) * kPitch + part * kColumns + Mine::column(block.thread, i);
-#pragma unroll
-          for (uint p = 0; p < kParts; ++p) sums->m_data[i] += of_block(p, tile + place);
-        }
-      }
-      meet_in_cluster();  // shared memory stays until it was read
-#endif
+      multiply_together<T, kPrecision, kParts, kRows, kColumns>(sums->m_data, a, b, at);
     }
   }
 
-  template <class T, size_t kPrecision, size_t kRows, size_t kColumns, class Sum, size_t kCount, class Out>
-  TSL_INLINE void tsl_store_tile(Shape<T, kPrecision, kRows, kColumns>*, const FixedArray<Sum, kCount>* values, Out*,
-                                 TensorView c, uint3 at) {
-    using Way = ProductOf<T, kPrecision, kRows, kColumns>;
-    using Product = typename Way::type;
+  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns, class Sum, size_t kCount, class Out>
+  TSL_INLINE void tsl_store_tile(Shape<T, kPrecision, kParts, kRows, kColumns>*, const FixedArray<Sum, kCount>* values,
+                                 Out*, TensorView c, uint3 at) {
     if (c.readonly) mark_write(c.id);
     if (!tsl_has_tile()) return;
     const Matrix<Out> to = matrix_of<Out>(c, at.x);
-#if TSL_WGMMA
-    if constexpr (Way::kUsesMap && IsSame<Out, T>::value) {
-      TSL_MARK_NUMBER("shared", Product::kSharedBytes);
-      mark_map<1, 64, sizeof(T)>(c.id);
-      if (this->args.maps[c.id].contiguous == 1) {
-        Product::store(values->m_data, this->args.maps[c.id], at, block.thread, block.base);
-        return;
-      }
+    if constexpr (kParts > 1) {
+      using Part = PartOfTile<kRows / kParts, kColumns>;
+      Part::store(values->m_data, to, at.y + part<kParts>() * uint(kRows / kParts), at.z, block.thread);
+    } else {
+      store<ProductOf<T, kPrecision, kRows, kColumns>, T>(values->m_data, c, to, at);
     }
-#endif
-#if TSL_CUDA
-    if constexpr (!Way::kUsesMap && IsSame<Out, T>::value) {
-      TSL_MARK_NUMBER("shared", Product::kSharedBytes);
-      Product::store(values->m_data, to, at.y, at.z, block.shared, block.thread);
-      return;
-    }
-#endif
-    store_elements<Product>(values->m_data, to, at);
   }
 
  private:
+  template <size_t kParts> TSL_INLINE uint part() const { return this->blockIdx.x % uint(kParts); }
+
   template <class T, size_t kPrecision, size_t kRows, size_t kColumns, class Sum>
   TSL_INLINE void multiply(Sum* sums, TensorView a, TensorView b, uint3 at, uint part, uint parts) {
     using Way = ProductOf<T, kPrecision, kRows, kColumns>;
@@ -236,30 +228,101 @@ struct MatrixKernel : KernelBase<Own> {
 #endif
   }
 
+  // Note [clusters]
+  //   Where there are few tiles, each is made by kParts blocks that follow each other. Block p multiplies its part of K;
+  //   what they have they put into shared memory, which the blocks of a cluster read of one another, and each adds up its
+  //   kRows / kParts rows, always in the same order. A thread then has a piece of a row (PartOfTile). Where there are no
+  //   clusters, before Hopper, a block multiplies all of K and keeps its part; on the host it multiplies its rows alone.
+  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns, class Sum>
+  TSL_INLINE void multiply_together(Sum* sums, TensorView a, TensorView b, uint3 at) {
+#if !TSL_CUDA
+    multiply<T, kPrecision, kRows / kParts, kColumns>(
+        sums, a, b, uint3{at.x, at.y + part<kParts>() * uint(kRows / kParts), at.z}, 0, 1);
+#else
+    using Whole = typename ProductOf<T, kPrecision, kRows, kColumns>::type;
+    using Part = PartOfTile<kRows / kParts, kColumns>;
+    Sum whole[Whole::kCount] = {};
+    multiply<T, kPrecision, kRows, kColumns>(whole, a, b, at, TSL_CLUSTERS ? part<kParts>() : 0, TSL_CLUSTERS ? kParts : 1);
+    constexpr uint kPitch = kColumns + 8;  // rows apart by eight banks
+    TSL_MARK_NUMBER("shared", kRows * kPitch * sizeof(Sum));
+    Sum* tile = reinterpret_cast<Sum*>(block.shared);
+    meet_in_block();  // nobody reads operands there any more
+    if (tsl_has_tile()) {
+#pragma unroll
+      for (int i = 0; i < Whole::kCount; ++i) {
+        tile[Whole::row(block.thread, i) * kPitch + Whole::column(block.thread, i)] = whole[i];
+      }
+    }
+    const Sum* mine = tile + (part<kParts>() * uint(kRows / kParts) + Part::row(block.thread, 0)) * kPitch +
+                      Part::column(block.thread, 0);
 #if TSL_CLUSTERS
+    TSL_MARK_NUMBER("cluster", kParts);
+    meet_in_cluster();
+    if (tsl_has_tile()) {
+#pragma unroll
+      for (uint p = 0; p < kParts; ++p) add_of_block<Part::kCount>(sums, p, mine);
+    }
+    meet_in_cluster();  // shared memory stays until it was read
+#else
+    meet_in_block();
+    for (int i = 0; i < Part::kCount; ++i) sums[i] += mine[i];
+    meet_in_block();
+#endif
+#endif
+  }
+
+#if TSL_CUDA
   TSL_INLINE void meet_in_block() const {
     if (tsl_has_tile()) asm volatile("bar.sync 8, 256;" ::: "memory");
   }
+#endif
+#if TSL_CLUSTERS
   TSL_INLINE void meet_in_cluster() const {
     asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
   }
-  // What block number `block` of the cluster has where we have `place`.
-  static TSL_INLINE float of_block(uint block, const float* place) {
-    float value;
-    asm volatile(
-        "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %1, %2;\nld.shared::cluster.f32 %0, [there];\n}"
-        : "=f"(value) : "r"(shared_address(place)), "r"(block) : "memory");
-    return value;
+  // Adds what block number `block` of the cluster has where this one has `place`, at a multiple of 16 bytes.
+  template <int kCount, class Sum> static TSL_INLINE void add_of_block(Sum* sums, uint block, const Sum* place) {
+    static_assert(kCount * sizeof(Sum) % 16 == 0, "a thread's part of a tile is at least 16 bytes");
+    uint there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(block));
+    constexpr int kWord = 16 / int(sizeof(Sum));
+    Sum value[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; i += kWord) load_word(value + i, there + uint(i * sizeof(Sum)));
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sums[i] += value[i];
   }
-  static TSL_INLINE double of_block(uint block, const double* place) {
-    double value;
-    asm volatile(
-        "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %1, %2;\nld.shared::cluster.f64 %0, [there];\n}"
-        : "=d"(value) : "r"(shared_address(place)), "r"(block) : "memory");
-    return value;
+  static TSL_INLINE void load_word(float* v, uint from) {
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(from));
+  }
+  static TSL_INLINE void load_word(double* v, uint from) {
+    asm volatile("ld.shared::cluster.v2.f64 {%0, %1}, [%2];" : "=d"(v[0]), "=d"(v[1]) : "r"(from));
   }
 #endif
 
+  template <class Way, class T, class Sum, class Out>
+  TSL_INLINE void store(const Sum* values, TensorView c, Matrix<Out> to, uint3 at) const {
+    using Product = typename Way::type;
+#if TSL_WGMMA
+    if constexpr (Way::kUsesMap && IsSame<Out, T>::value) {
+      TSL_MARK_NUMBER("shared", Product::kSharedBytes);
+      mark_map<1, 64, sizeof(T)>(c.id);
+      if (this->args.maps[c.id].contiguous == 1) {
+        Product::store(values, this->args.maps[c.id], at, block.thread, block.base);
+        return;
+      }
+    }
+#endif
+#if TSL_CUDA
+    if constexpr (!Way::kUsesMap && IsSame<Out, T>::value) {
+      TSL_MARK_NUMBER("shared", Product::kSharedBytes);
+      Product::store(*reinterpret_cast<const Sum(*)[Product::kCount]>(values), to, at.y, at.z, block.shared, block.thread);
+      return;
+    }
+#endif
+    store_elements<Product>(values, to, at);
+  }
   template <class Product, class Sum, class Out>
   TSL_INLINE void store_elements(const Sum* values, Matrix<Out> to, uint3 at) const {
 #pragma unroll

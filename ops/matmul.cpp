@@ -8,6 +8,7 @@
 //                 the result. With beta = 0 nobody looks at c: NaN there does not spread, and it gets no gradient.
 //
 // matmul and dot are composite: what transforms mm (autograd, vmap, compilers) transforms them.
+#include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/autocast_mode.h>
@@ -40,16 +41,21 @@ namespace {
 
 // --- slang::mm
 
-// Of matmul.slang.
-const RegisteredFamily& kernel_family() {
-  static const RegisteredFamily& family = []() -> RegisteredFamily& {
-    RegisteredFamily* found = find_family("slang", "matrix_product");
-    TORCH_CHECK(found != nullptr,
-                "slang::mm: its kernel is not there: call torch_slang::load_builtin first, as Python's ",
-                "`import torch_slang` does");
-    return *found;
-  }();
-  return family;
+const RegisteredFamily& family_of(const char* kernel) {
+  RegisteredFamily* found = find_family("slang", kernel);
+  TORCH_CHECK(found != nullptr,
+              "slang::mm: its kernel is not there: call torch_slang::load_builtin first, as Python's ",
+              "`import torch_slang` does");
+  return *found;
+}
+
+// The kernel of matmul.slang for these operands.
+const RegisteredFamily& kernel_family(const Tensor& a) {
+  static const RegisteredFamily &half = family_of("matrix_product"), &wide = family_of("matrix_product_wide"),
+                                &tf32 = family_of("matrix_product_tf32");
+  if (a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16) return half;
+  const bool rounds = a.is_cuda() && a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
+  return rounds ? tf32 : wide;
 }
 
 Tensor mm_run(const Tensor& a, const Tensor& b) {
@@ -57,7 +63,7 @@ Tensor mm_run(const Tensor& a, const Tensor& b) {
   // Nothing to compute, or nothing to add up: the kernel need not know.
   if (a.numel() == 0 || b.numel() == 0) return at::zeros({a.size(0), a.size(1), b.size(2)}, a.options());
   const c10::IValue arguments[] = {a, b};
-  return run(*kernel_family().current(), OpKind::Forward, arguments)[0];
+  return run(*kernel_family(a).current(), OpKind::Forward, arguments)[0];
 }
 
 Tensor mm_meta(const Tensor& a, const Tensor& b) {

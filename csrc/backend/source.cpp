@@ -138,7 +138,9 @@ constexpr const char* kArgs = R"(struct TslArgs {
 
 }  // namespace
 
-bool multiplies(const KernelSource& source) { return source.text.body.find("tsl_multiply") != std::string::npos; }
+bool multiplies(const DeviceText& text) { return text.body.find("tsl_multiply") != std::string::npos; }
+
+bool multiplies(const KernelSource& source) { return multiplies(source.text); }
 
 std::string assemble_source(const KernelSource& source, std::string_view launcher) {
   std::string text = abi_text();

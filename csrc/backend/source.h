@@ -31,6 +31,7 @@ size_t argument_block_size(const KernelSource& source);
 
 // Whether blocks multiply matrices: Note [matrix kernels] in prelude/mma.h. A GPU's argument block then has, from
 // matrix_maps_offset on, a TslMatrixMap for each view, and a word that says whether all that it fetches by have one.
+bool multiplies(const DeviceText& text);
 bool multiplies(const KernelSource& source);
 size_t matrix_maps_offset(const KernelSource& source);
 

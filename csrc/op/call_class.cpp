@@ -9,8 +9,13 @@
 namespace torch_slang {
 namespace {
 
-int64_t rounded(int64_t size) {
-  return size <= 1 ? size : static_cast<int64_t>(c10::llvm::PowerOf2Ceil(static_cast<uint64_t>(size)));
+// How many of a matrix's tiles a device runs at once changes between powers of two: there are three sizes more there.
+int64_t rounded(const Operator& op, int64_t size) {
+  if (size <= 1) return size;
+  const auto power = static_cast<int64_t>(c10::llvm::PowerOf2Ceil(static_cast<uint64_t>(size)));
+  if (!op.multiplies || power < 8) return power;
+  const int64_t step = power / 8;
+  return (size + step - 1) / step * step;
 }
 
 bool counts(const Operator& op, const OpArgument& argument) {
@@ -23,14 +28,14 @@ int64_t integer_of(const c10::IValue& value) {
                             : value.toInt();
 }
 
-void add_tensor(const at::Tensor& tensor, CallClass& result) {
+void add_tensor(const Operator& op, const at::Tensor& tensor, CallClass& result) {
   if (!tensor.defined()) {
     result.push_back(-1);
     return;
   }
   result.append({static_cast<int64_t>(tensor.device().type()), static_cast<int64_t>(tensor.scalar_type()),
                  static_cast<int64_t>(tensor.is_contiguous()), tensor.dim()});
-  for (const int64_t size : tensor.sizes()) result.push_back(rounded(size));
+  for (const int64_t size : tensor.sizes()) result.push_back(rounded(op, size));
 }
 
 }  // namespace
@@ -44,11 +49,11 @@ CallClass class_of(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> s
       case OpArgument::Role::Leaf:
       case OpArgument::Role::Gradient:
         if (value.isTensor()) {
-          add_tensor(value.toTensor(), result);
+          add_tensor(op, value.toTensor(), result);
           if (value.toTensor().defined() && !value.toTensor().device().is_cpu())
             result[0] = value.toTensor().device().index();
         } else if (counts(op, arguments[i])) {
-          result.push_back(rounded(integer_of(value)));
+          result.push_back(rounded(op, integer_of(value)));
         } else {
           result.push_back(value.isNone() ? -1 : 0);
         }
@@ -60,7 +65,7 @@ CallClass class_of(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> s
         for (const int64_t threads : value.toIntVector()) result.push_back(threads);
         break;
       case OpArgument::Role::GridSize:
-        for (const int64_t blocks : value.toIntVector()) result.push_back(rounded(blocks));
+        for (const int64_t blocks : value.toIntVector()) result.push_back(rounded(op, blocks));
         break;
     }
   }
@@ -79,11 +84,11 @@ std::string describe_class(const Operator& op, OpKind kind, c10::ArrayRef<c10::I
     if (value.isTensor() && value.toTensor().defined()) {
       const at::Tensor& tensor = value.toTensor();
       c10::SmallVector<int64_t, 6> sizes;
-      for (const int64_t size : tensor.sizes()) sizes.push_back(rounded(size));
+      for (const int64_t size : tensor.sizes()) sizes.push_back(rounded(op, size));
       add(i, dtype_text(tensor.scalar_type()) + c10::str(" ", c10::IntArrayRef(sizes)) +
                  (tensor.is_contiguous() ? "" : " strided"));
     } else if (counts(op, arguments[i])) {
-      add(i, std::to_string(rounded(integer_of(value))));
+      add(i, std::to_string(rounded(op, integer_of(value))));
     } else if (value.isIntList() || value.isBoolList()) {
       add(i, c10::str(value));
     }

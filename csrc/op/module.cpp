@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 
+#include "backend/source.h"
 #include "common/environment.h"
 #include "common/files.h"
 #include "common/hash.h"
@@ -197,6 +198,9 @@ std::shared_ptr<Operator> Module::make_kernel(const Function& function, const st
   auto constants = integer_constants(combinations(space).front());
   constants.insert(constants.end(), constants_.begin(), constants_.end());
   auto op = std::make_shared<Operator>(ns_, function, constants, texts_, options_, kernels);
+  op->multiplies = std::any_of(program_->texts.begin(), program_->texts.end(), [&](const DeviceText& text) {
+    return text.function == function.name && multiplies(text);
+  });
   op->tuner = std::make_shared<Tuner>(tuned_, space);
   return op;
 }

@@ -69,6 +69,8 @@ struct Operator : std::enable_shared_from_this<Operator> {
   std::vector<int> grad_outputs;  // outputs that have one
   std::vector<ThreadShare> shares;  // by leaf; of views alone
   std::unique_ptr<const OpSignature> signatures[kOpKinds];  // null: this kind does not exist for this kernel
+  // Blocks multiply matrices (Note [matrix kernels] in prelude/mma.h), so tuned variables are tiles of a GPU's.
+  bool multiplies = false;
   const KernelOptions options;
   const std::shared_ptr<TextSource> texts;
   mutable KernelTable kernels;

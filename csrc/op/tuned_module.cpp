@@ -21,8 +21,9 @@ const std::string* value_of(const TunedValues& values, const std::string& name) 
   return found == values.end() ? nullptr : &found->second;
 }
 
-// What of a kernel its variants have in common: all but how it is launched.
+// What of a kernel its variants have in common: all but how it is launched. A package's file is elsewhere than it was built.
 std::string signature_text(Function function) {
+  function.file.clear();
   function.launch_total.reset();
   function.block_size.clear();
   function.tune.clear();

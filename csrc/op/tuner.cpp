@@ -80,7 +80,8 @@ Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c
   bind_arguments<int64_t>(front, kind, arguments);
   const std::vector<TunedValues> all = candidates(front, kind);
   const choices::Mode mode = choices::mode();
-  if (mode == choices::Mode::Off || all.size() == 1) return known_.keep(call, generation, variant(front, all.front()));
+  const bool is_fixed = all.size() == 1 || (front.multiplies && arguments.device.is_cpu());
+  if (mode == choices::Mode::Off || is_fixed) return known_.keep(call, generation, variant(front, all.front()));
 
   Backend& backend = backend_for(arguments.device.type());
   const std::string hardware = backend.hardware(arguments.device);

@@ -1,26 +1,27 @@
-// Matrices of products, and how the products of this folder bring them into shared memory: asynchronous copies from compute
-// capability 8.0 on, loads and stores before.
+// Matrices of products, and how the products of this folder bring them into shared memory: asynchronous copies from
+// compute capability 8.0 on, loads and stores before.
 #pragma once
 
 #include "prelude/target.h"
 
 namespace tsl {
 
-// A matrix in memory: element (r, c) at data[r * row_stride + c * column_stride]. Strides are in elements, any value (0,
-// negative, neither 1).
+// A matrix in memory: element (r, c) at data[r * row_stride + c * column_stride]. Strides are in elements, any value
+// (0, negative, neither 1).
 template <class T> struct Matrix { T* data; long long row_stride, column_stride; uint rows, columns; };
 
 #if TSL_CUDA
 
-// An operand as both sides of a product see it: lines of the result (rows of a, columns of b), each with `depth` elements,
-// the first of them `line` lines into the matrix. The result is a sum over the depth.
+// An operand of a tile as both sides of a product see it: lines (rows of a, columns of b), each with `depth` elements,
+// from the tile's first line on. The result is a sum over the depth.
 template <class T> struct ProductOperand {
   const T* data;  // of the first line of the tile
   longlong line_stride, depth_stride;
   uint lines, depth;  // lines that are left from the tile's first on
 
   static TSL_INLINE ProductOperand of_rows(const Matrix<const T>& a, uint row) {
-    return {a.data + longlong(row) * a.row_stride, a.row_stride, a.column_stride, row < a.rows ? a.rows - row : 0u, a.columns};
+    return {a.data + longlong(row) * a.row_stride, a.row_stride, a.column_stride,
+            row < a.rows ? a.rows - row : 0u, a.columns};
   }
   static TSL_INLINE ProductOperand of_columns(const Matrix<const T>& b, uint column) {
     return {b.data + longlong(column) * b.column_stride, b.column_stride, b.row_stride,
@@ -37,6 +38,9 @@ template <class T> struct ProductOperand {
   }
 };
 
+// A barrier of the 256 threads that make a tile. A block may have others, which fetch.
+TSL_INLINE void meet_in_tile() { asm volatile("bar.sync 8, 256;" : : : "memory"); }
+
 TSL_INLINE uint shared_address(const void* shared) { return uint(__cvta_generic_to_shared(shared)); }
 
 // Copies kBytes, 4, 8 or 16, to shared memory; only the first `valid` are read, and zeros are written for the others.
@@ -44,9 +48,11 @@ TSL_INLINE uint shared_address(const void* shared) { return uint(__cvta_generic_
 template <int kBytes> TSL_INLINE void copy_to_shared(uint to, const void* from, uint valid) {
 #if __CUDA_ARCH__ >= 800
   if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" : : "r"(to), "l"(from), "r"(valid) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+                 : : "r"(to), "l"(from), "r"(valid) : "memory");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" : : "r"(to), "l"(from), "n"(kBytes), "r"(valid) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 : : "r"(to), "l"(from), "n"(kBytes), "r"(valid) : "memory");
   }
 #else
   for (int i = 0; i < kBytes / 4; ++i) {
@@ -69,7 +75,7 @@ template <int kBytes> TSL_INLINE void copy_to_shared(uint to, const void* from) 
 #endif
 }
 
-// What was copied since the last call is a group, perhaps an empty one; all but the last kPending groups are waited for.
+// What was copied since the last call is a group, perhaps an empty one. Waits for all but the last kPending groups.
 TSL_INLINE void end_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" : : : "memory");

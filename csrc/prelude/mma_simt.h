@@ -1,13 +1,14 @@
-// A tile of a matrix product by plain multiplications and additions, for any GPU: float in full precision, double, and half
-// and bfloat16 widened to float. Called by a block of 256 threads together, which keeps the tile's sums in registers.
+// A tile of a matrix product by plain multiplications and additions, for any GPU: float in full precision, double, and
+// half and bfloat16 widened to float. Called by a block's 256 threads together, which keep the tile's sums in
+// registers.
 //
 // Note [simt product]
-//   Shared memory holds both operands depth by depth, lines next to each other ([k][m] and [k][n]), whatever their layout in
-//   memory: one loop serves all. Where an operand's lines follow each other in memory, 16 bytes are copied at once. Else
-//   elements are copied one by one, which transposes them on the way; a pitch of 16 bytes more than the tile spreads the
-//   eight depths by four lines that a warp then writes over all banks, and costs the reads nothing.
-//   The threads are a grid of 16 x 16, a warp 8 x 4. Which lanes are neighbours is chosen for the banks: a 16-byte load takes
-//   half the cycles if lanes i and i ^ 1, or i and i ^ 2, load the same for all i.
+//   Shared memory holds both operands depth by depth, lines next to each other ([k][m] and [k][n]), whatever their
+//   layout in memory: one loop serves all. Where an operand's lines follow each other in memory, 16 bytes are copied at
+//   once. Else elements are copied one by one, which transposes them on the way; a pitch of 16 bytes more than the tile
+//   spreads the eight depths by four lines that a warp then writes over all banks, and costs the reads nothing.
+//   The threads are a grid of 16 x 16, a warp 8 x 4. Which lanes are neighbours is chosen for the banks: a load of 16
+//   bytes takes half the cycles if lanes i and i ^ 1, or i and i ^ 2, load the same for all i.
 //   The barrier is one depth before the first load that needs it, so that the loads' latency is hidden by products.
 #pragma once
 
@@ -61,7 +62,9 @@ template <class T, class Sum, int kLines, int kDepth> struct SimtSource {
 #pragma unroll
       for (int i = 0; i < kLines / 32; ++i, from += pass_) {
 #pragma unroll
-        for (int j = 0; j < kDepth / 8; ++j) copy_element<true>(to + j * 8 * kPitch + i * 32 * sizeof(Sum), from + j * 8, true);
+        for (int j = 0; j < kDepth / 8; ++j) {
+          copy_element<true>(to + j * 8 * kPitch + i * 32 * sizeof(Sum), from + j * 8, true);
+        }
       }
     } else {
 #pragma unroll
@@ -100,15 +103,16 @@ template <class T, class Sum, int kLines, int kDepth> struct SimtSource {
   uint valid_;  // bytes of a word, or lines from the thread's first on
 };
 
-#ifndef TSL_SIMT_DEPTH
-#define TSL_SIMT_DEPTH 16
-#endif
 template <class T, int kRows, int kColumns> struct SimtProduct {
   using Sum = typename Choose<IsSame<T, double>::value, double, float>::type;
   static constexpr int kThreads = 256, kCount = kRows * kColumns / kThreads;
 
  private:
-  static constexpr int kDepth = sizeof(Sum) == 8 ? 8 : TSL_SIMT_DEPTH, kStages = 3;
+  // The loop over a stage is unrolled and must stay in the instruction cache.
+  static constexpr int kDepth = sizeof(Sum) == 8 || kCount > 64 ? 8 : 16, kStages = 3;
+  // Products go by strips of so many rows: of the orders that were tried, those for which the assembler finds registers
+  // in different banks (see multiply_depth).
+  static constexpr int kStrip = sizeof(Sum) == 8 || kCount > 64 ? 1 : 4;
   static constexpr int kWord = 16 / sizeof(Sum);  // sums along a row, and rows, that a thread has next to each other
   static constexpr int kOwnRows = kRows / 16, kOwnColumns = kColumns / 16;
   using SourceA = SimtSource<T, Sum, kRows, kDepth>;
@@ -119,7 +123,9 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
   static TSL_INLINE uint lane_row(uint thread) { return (thread >> 1 & 1u) | (thread >> 2 & 6u); }
   static TSL_INLINE uint lane_column(uint thread) { return (thread & 1u) | (thread >> 1 & 2u); }
   static TSL_INLINE uint first_row(uint thread) { return thread / 128u * (kRows / 2) + lane_row(thread) * kWord; }
-  static TSL_INLINE uint first_column(uint thread) { return thread / 32u % 4u * (kColumns / 4) + lane_column(thread) * kWord; }
+  static TSL_INLINE uint first_column(uint thread) {
+    return thread / 32u % 4u * (kColumns / 4) + lane_column(thread) * kWord;
+  }
   static TSL_INLINE constexpr int own_row(int i) { return i / kWord * (8 * kWord) + i % kWord; }
   static TSL_INLINE constexpr int own_column(int j) { return j / kWord * (4 * kWord) + j % kWord; }
 
@@ -135,7 +141,8 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
     SourceA source_a(ProductOperand<T>::of_rows(a, row), thread);
     SourceB source_b(ProductOperand<T>::of_columns(b, column), thread);
     const uint base = shared_address(shared);
-    const uint from_a = first_row(thread) * uint(sizeof(Sum)), from_b = SourceA::kBytes + first_column(thread) * uint(sizeof(Sum));
+    const uint from_a = first_row(thread) * uint(sizeof(Sum));
+    const uint from_b = SourceA::kBytes + first_column(thread) * uint(sizeof(Sum));
     const uint depth = a.columns;
     uint fetched = 0;  // depths that were asked for
 #pragma unroll 1
@@ -147,7 +154,7 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
       end_copies();
     }
     wait_for_copies<kStages - 2>();
-    __syncthreads();
+    meet_in_tile();
 
     Sum x[2][kOwnRows], y[2][kOwnColumns];
     uint now = base, next = base + kStage, free = base + (kStages - 1) * kStage;
@@ -170,28 +177,21 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
         }
         if (k == kDepth - 2) {  // all loads of this stage are issued: behind the barrier it may be written again
           wait_for_copies<kStages - 2>();
-          __syncthreads();
+          meet_in_tile();
         }
-#pragma unroll
-        for (int i = 0; i < kOwnRows; ++i) {
-#pragma unroll
-          for (int j = 0; j < kOwnColumns; ++j) {
-            const int column = i % 2 ? kOwnColumns - 1 - j : j;  // back and forth, so that operands are used again at once
-            Sum& own = sum[i * kOwnColumns + column];
-            own = multiply_add(x[k % 2][i], y[k % 2][column], own);
-          }
-        }
+        multiply_depth(sum, x[k % 2], y[k % 2]);
       }
       free = now;
       now = next;
       next = next + kStage == base + kStages * kStage ? base : next + kStage;
     }
     wait_for_copies<0>();
-    __syncthreads();
+    meet_in_tile();
   }
 
   // Uses no shared memory.
-  static TSL_INLINE void store(const Sum (&sum)[kCount], Matrix<T> c, uint row, uint column, unsigned char*, uint thread) {
+  static TSL_INLINE void store(const Sum (&sum)[kCount], Matrix<T> c, uint row, uint column, unsigned char*,
+                               uint thread) {
     row += first_row(thread);
     column += first_column(thread);
     const uint rows = row < c.rows ? c.rows - row : 0u, columns = column < c.columns ? c.columns - column : 0u;
@@ -201,6 +201,17 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
   }
 
  private:
+  // In a strip up one column and down the next one, so that operands are used again at once.
+  static TSL_INLINE void multiply_depth(Sum (&sum)[kCount], const Sum (&x)[kOwnRows], const Sum (&y)[kOwnColumns]) {
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) {
+      const int strip = n / (kStrip * kOwnColumns), column = n / kStrip % kOwnColumns, row = n % kStrip;
+      const int i = strip * kStrip + (column % 2 ? kStrip - 1 - row : row);
+      const int j = kStrip > 1 && strip % 2 ? kOwnColumns - 1 - column : column;
+      sum[i * kOwnColumns + j] = multiply_add(x[i], y[j], sum[i * kOwnColumns + j]);
+    }
+  }
+
   static TSL_INLINE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
   static TSL_INLINE double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 
@@ -211,7 +222,8 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
       const uint word = from + i * kSpread * 16;
       if constexpr (kWord == 4) {
         asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(to[4 * i]), "=f"(to[4 * i + 1]), "=f"(to[4 * i + 2]), "=f"(to[4 * i + 3]) : "r"(word) : "memory");
+                     : "=f"(to[4 * i]), "=f"(to[4 * i + 1]), "=f"(to[4 * i + 2]), "=f"(to[4 * i + 3])
+                     : "r"(word) : "memory");
       } else {
         asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(to[2 * i]), "=d"(to[2 * i + 1]) : "r"(word) : "memory");
       }
@@ -220,7 +232,8 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
 
   // A line is a row, or a column if elements of columns follow each other.
   template <bool kIsRow>
-  static TSL_INLINE void store_lines(const Sum (&sum)[kCount], T* to, longlong line_stride, longlong stride, uint lines, uint length) {
+  static TSL_INLINE void store_lines(const Sum (&sum)[kCount], T* to, longlong line_stride, longlong stride, uint lines,
+                                     uint length) {
     constexpr int kOwnLines = kIsRow ? kOwnRows : kOwnColumns, kLength = kIsRow ? kOwnColumns : kOwnRows;
     const bool has_words = IsSame<T, Sum>::value && stride == 1 &&
                            ((reinterpret_cast<ulonglong>(to) | ulonglong(line_stride) * sizeof(T)) & 15u) == 0u;

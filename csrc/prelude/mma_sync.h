@@ -1,18 +1,18 @@
-// A tile of a matrix product by the tensor cores' instructions of compute capability 8.0 (mma.sync, ldmatrix, cp.async): half
-// and bfloat16, and float rounded to TF32, with sums in float. Called by a block of 256 threads together, which keeps the
-// tile's sums in registers.
+// A tile of a matrix product by the tensor cores' instructions of compute capability 8.0 (mma.sync, ldmatrix,
+// cp.async): half and bfloat16, and float rounded to TF32, with sums in float. Called by a block's 256 threads
+// together, which keep the tile's sums in registers.
 //
 // Note [sync product]
-//   An operand's tile lies in shared memory as it lies in memory: line by line (a line has kDepthBytes, 64 or 128), or depth
-//   by depth if its lines follow each other there. ldmatrix reads both, of the second kind transposed; for TF32, where it
-//   cannot transpose, single words are loaded. So there are four loops, one for each pair of layouts.
-//   Words of 16 bytes are permuted within a line so that the eight words that one ldmatrix phase reads lie in different
-//   banks: word w of line (or depth) r is at w ^ swizzle(r). All addresses of a thread are then one offset, in which a step
-//   changes bits that the others leave alone: (offset ^ constant) + constant.
-//   The barrier is one step before the next stage is read. Right before the reads their latency would be bare, since the
-//   assembler moves products above the barrier but never reads.
-//   Operands that have no 16-byte words (odd pitches, addresses or strides) go through a fifth loop, which loads elements
-//   into registers while the last stage is multiplied, and stores them line by line.
+//   An operand's tile lies in shared memory as it lies in memory: line by line (a line has kDepthBytes, 64 or 128), or
+//   depth by depth if its lines follow each other there. ldmatrix reads both, of the second kind transposed; for TF32,
+//   where it cannot transpose, single words are loaded. So there are four loops, one for each pair of layouts.
+//   Words of 16 bytes are permuted within a line so that the eight words that one phase of ldmatrix reads lie in
+//   different banks: word w of line (or depth) r is at w ^ swizzle(r). All addresses of a thread are then one offset,
+//   in which a step changes bits that the others leave alone: (offset ^ constant) + constant.
+//   The barrier is one step before the next stage is read. Right before the reads their latency would be bare, since
+//   the assembler moves products above the barrier but never reads.
+//   Operands that have no 16-byte words (odd pitches, addresses or strides) go through a fifth loop, which loads
+//   elements into registers while the last stage is multiplied, and stores them line by line.
 #pragma once
 
 #include "prelude/half.h"
@@ -22,17 +22,12 @@
 
 namespace tsl {
 
-// Of TF32, in 32 bits.
-#ifndef TSL_TF32
-#define TSL_TF32 1
-#endif
+// The bits of a float to which half a unit in the last place of TF32 is added: the tensor cores cut off the rest, so it
+// is rounded to nearest. Infinities and NaNs stay what they are, which adding to the bits would not do. cvt.rna is as
+// good, but takes predicates, of which there are few.
 TSL_INLINE uint rounded_to_tf32(uint bits) {
-#if __CUDA_ARCH__ >= 800 && TSL_TF32 == 1
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(__builtin_bit_cast(float, bits)));
-#elif TSL_TF32 == 2
-  bits += 0x1000u;
-#endif
-  return bits;
+  const float power = __builtin_bit_cast(float, bits & 0xff800000u);  // of two, with the sign
+  return __builtin_bit_cast(uint, __fmaf_rn(power, 0x1p-11f, __builtin_bit_cast(float, bits)));
 }
 
 // Four 8 x 8 matrices of 16-bit elements (or 8 x 4 of 32 bits), a row of 16 bytes from each lane's address.
@@ -48,9 +43,9 @@ template <bool kTransposed> TSL_INLINE void load_matrices(uint (&to)[4], uint fr
 #endif
 }
 
-#define TSL_SYNC_PRODUCT(name)                                                                                             \
-  asm volatile("mma.sync.aligned." name " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                 \
-               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                                                    \
+#define TSL_SYNC_PRODUCT(name)                                                                             \
+  asm volatile("mma.sync.aligned." name " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                                    \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 
 // 16 x 8 sums by 32 bytes of depth.
@@ -68,7 +63,7 @@ template <class T, int kLines, int kDepthBytes, bool kAlongDepth> struct SyncTil
   static constexpr uint kSize = sizeof(T), kDepth = kDepthBytes / kSize, kBytes = kLines * kDepthBytes;
   static constexpr uint kRuns = kAlongDepth ? kLines : kDepth;  // runs of elements that follow each other
   static constexpr uint kPitch = kBytes / kRuns, kWords = kPitch / 16;
-  static_assert(kWords >= (kAlongDepth ? 4 : 8), "");
+  static_assert(kWords >= (kAlongDepth ? 4 : 8), "a swizzle permutes within a run");
 
   static TSL_INLINE uint swizzle(uint run) {
     if constexpr (kWords == 4) return run >> 1 & 3u;  // two runs are a line of all banks
@@ -77,8 +72,8 @@ template <class T, int kLines, int kDepthBytes, bool kAlongDepth> struct SyncTil
   }
 };
 
-// The share of a thread in bringing an operand into shared memory, 16 bytes at a time. A thread stays at one word of runs
-// whose numbers differ by a multiple of 8, so that addresses move by constants.
+// The share of a thread in bringing an operand into shared memory, 16 bytes at a time. A thread stays at one word of
+// runs whose numbers differ by a multiple of 8, so that addresses move by constants.
 template <class T, int kLines, int kDepthBytes, bool kAlongDepth> struct SyncSource {
   using Tile = SyncTile<T, kLines, kDepthBytes, kAlongDepth>;
 
@@ -90,31 +85,34 @@ template <class T, int kLines, int kDepthBytes, bool kAlongDepth> struct SyncSou
     left_ = operand.lines > line ? operand.lines - line : 0u;
     if (!kAlongDepth) left_ = left_ < 16 / sizeof(T) ? left_ * uint(sizeof(T)) : 16u;
     step_ = kPass * (kAlongDepth ? operand.line_stride : operand.depth_stride);
-    stage_ = kAlongDepth ? longlong(Tile::kDepth) : Tile::kDepth * operand.depth_stride;
     from_ = operand.data + longlong(line) * operand.line_stride + longlong(at_) * operand.depth_stride;
   }
 
-  // Copies the next stage to `to`.
+  // Copies the next stage to `to`; behind the end, zeros: no branch, so that this can stand between products.
   TSL_INLINE void fetch(uint to) {
-    to += to_;
-    const T* from = from_;
-    uint valid = 0;  // bytes of each word, along the depth
-    if (kAlongDepth && at_ < depth_) valid = depth_ - at_ < 16 / sizeof(T) ? (depth_ - at_) * uint(sizeof(T)) : 16u;
-#pragma unroll
-    for (int i = 0; i < Tile::kRuns / kPass; ++i, from += step_) {
-      const bool is_inside = kAlongDepth ? i * kPass < left_ : at_ + i * kPass < depth_;
-      copy_to_shared<16>(to + i * kPass * Tile::kPitch, from, is_inside ? (kAlongDepth ? valid : left_) : 0u);
+    uint valid = left_;  // bytes of each word
+    if (kAlongDepth) {
+      valid = at_ < depth_ ? depth_ - at_ : 0u;
+      valid = valid < 16 / sizeof(T) ? valid * uint(sizeof(T)) : 16u;
     }
-    from_ += stage_;
+    asm volatile("" : "+l"(step_));  // the compiler must not keep its multiples in registers
+    const T* from = from_;
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i, from += step_) {
+      const bool is_inside = kAlongDepth ? i * kPass < left_ : at_ + i * kPass < depth_;
+      copy_to_shared<16>(to + to_ + i * kPass * Tile::kPitch, from, is_inside ? valid : 0u);
+    }
+    from_ = kAlongDepth ? from_ + Tile::kDepth : from;
     at_ += Tile::kDepth;
   }
 
  private:
   static constexpr uint kPass = 256 / Tile::kWords;  // runs that the block copies at once
-  static_assert(Tile::kRuns % kPass == 0 && kPass % 4 == 0 && (kPass % 8 == 0 || Tile::kSize == 4), "");
+  static constexpr int kCopies = Tile::kRuns / kPass;
+  static_assert(Tile::kRuns % kPass == 0 && kPass % (Tile::kSize == 4 ? 4 : 8) == 0, "passes have equal swizzles");
 
   const T* from_;
-  longlong step_, stage_;
+  longlong step_;  // from copy to copy
   uint to_, at_, depth_;  // at_: the depth of the next stage's first word
   uint left_;  // lines from the thread's first on, or bytes of each word, along the lines
 };
@@ -205,13 +203,10 @@ template <class T, int kLines, int kDepthBytes, bool kAlongDepth, bool kIsRight,
 #pragma unroll
         for (int word = 0; word < 4; ++word) {
           const uint line_half = kIsRight ? word / 2 : word % 2, depth_half = kIsRight ? word % 2 : word / 2;
-          const uint from = tile + (offset_ ^ (i * 64u + line_half * 32u)) + (step * 8u + depth_half * 4u) * Tile::kPitch;
+          const uint depth = step * 8u + depth_half * 4u;
+          const uint from = tile + (offset_ ^ (i * 64u + line_half * 32u)) + depth * Tile::kPitch;
           asm volatile("ld.shared.b32 %0, [%1];" : "=r"(to[i][word]) : "r"(from) : "memory");
         }
-      }
-      if constexpr (Tile::kSize == 4) {
-#pragma unroll
-        for (int word = 0; word < 4; ++word) to[i][word] = rounded_to_tf32(to[i][word]);
       }
     }
   }
@@ -221,7 +216,7 @@ template <class T, int kLines, int kDepthBytes, bool kAlongDepth, bool kIsRight,
 };
 
 template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProduct {
-  static_assert(sizeof(T) == 2 || (kTf32 && IsSame<T, float>::value), "floats are multiplied as TF32 only if that is asked for");
+  static_assert(sizeof(T) == 2 || (kTf32 && IsSame<T, float>::value), "floats are rounded to TF32 only if asked for");
   using Sum = float;
   static constexpr int kThreads = 256, kCount = kRows * kColumns / kThreads;
 
@@ -232,8 +227,8 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
   static constexpr int kFragmentsA = kOwnRows / 16, kFragmentsB = kOwnColumns / 16;
   // Of one block on a multiprocessor, deep stages, which need fewer barriers; two blocks fill each other's gaps.
   static constexpr bool kIsLarge = kRows * kColumns > 128 * 128;
-  static constexpr int kDepthBytes = kIsLarge ? 128 : 64, kStages = kIsLarge ? 3 : 4, kSteps = kDepthBytes / 32;
-  static constexpr int kAhead = kIsLarge ? 1 : 0;  // steps that fragments are loaded ahead, if there are registers for it
+  static constexpr int kDepthBytes = kIsLarge ? 128 : 64, kSteps = kDepthBytes / 32, kStages = kIsLarge ? 3 : 4;
+  static constexpr int kAhead = kIsLarge ? 1 : 0;  // steps that fragments are loaded ahead; two blocks lack registers
   static constexpr int kBytesA = kRows * kDepthBytes, kStage = kBytesA + kColumns * kDepthBytes;
   static constexpr int kStoreBytes = kRows * kColumns * sizeof(T);
 
@@ -266,7 +261,7 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
       if (depth_b) multiply_words<false, true>(sum, rows, columns, base, thread);
       else multiply_words<false, false>(sum, rows, columns, base, thread);
     }
-    __syncthreads();
+    meet_in_tile();
   }
 
   // Begins without a barrier: `shared` must be free. Ends with one.
@@ -283,7 +278,7 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
         asm volatile("st.shared.v2.f32 [%0], {%1, %2};" : : "r"(place), "f"(sum[i]), "f"(sum[i + 1]) : "memory");
       }
     }
-    __syncthreads();
+    meet_in_tile();
     const uint rows = row < c.rows ? c.rows - row : 0u, columns = column < c.columns ? c.columns - column : 0u;
     T* to = c.data + longlong(row) * c.row_stride + longlong(column) * c.column_stride;
     const bool has_words =
@@ -309,33 +304,31 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
       for (uint i = thread; i < kRows * kColumns; i += 256) {
         const uint r = along_rows ? i % kRows : i / kColumns, k = along_rows ? i / kRows : i % kColumns;
         if (r < rows && k < columns) {
-          to[longlong(r) * c.row_stride + longlong(k) * c.column_stride] = *reinterpret_cast<const T*>(shared + stored_at(r, k));
+          const T* from = reinterpret_cast<const T*>(shared + stored_at(r, k));
+          to[longlong(r) * c.row_stride + longlong(k) * c.column_stride] = *from;
         }
       }
     }
-    __syncthreads();
+    meet_in_tile();
   }
 
  private:
   template <bool kDepthA, bool kDepthB>
-  static TSL_INLINE void multiply_words(Sum (&sum)[kCount], const ProductOperand<T>& a, const ProductOperand<T>& b, uint base,
-                                        uint thread) {
+  static TSL_INLINE void multiply_words(Sum (&sum)[kCount], const ProductOperand<T>& a, const ProductOperand<T>& b,
+                                        uint base, uint thread) {
     SyncSource<T, kRows, kDepthBytes, kDepthA> source_a(a, thread);
     SyncSource<T, kColumns, kDepthBytes, kDepthB> source_b(b, thread);
     const SyncFragments<T, kRows, kDepthBytes, kDepthA, false, kFragmentsA> fragments_a(first_row(thread), thread);
     const SyncFragments<T, kColumns, kDepthBytes, kDepthB, true, kFragmentsB> fragments_b(first_column(thread), thread);
     constexpr uint kDepth = kDepthBytes / sizeof(T);
-    uint fetched = 0;  // depths that were asked for
 #pragma unroll
-    for (int stage = 0; stage < kStages - 1; ++stage, fetched += kDepth) {
-      if (fetched < a.depth) {
-        source_a.fetch(base + stage * kStage);
-        source_b.fetch(base + stage * kStage + kBytesA);
-      }
+    for (int stage = 0; stage < kStages - 1; ++stage) {
+      source_a.fetch(base + stage * kStage);
+      source_b.fetch(base + stage * kStage + kBytesA);
       end_copies();
     }
     wait_for_copies<kStages - 2>();
-    __syncthreads();
+    meet_in_tile();
 
     uint x[kAhead + 1][kFragmentsA][4], y[kAhead + 1][kFragmentsB][4];
     const auto load = [&](int to, uint stage, int step) TSL_INLINE_LAMBDA {
@@ -343,25 +336,34 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
       fragments_b.load(y[to], stage + kBytesA, step);
     };
     uint now = base, next = base + kStage, free = base + (kStages - 1) * kStage;
-    if (kAhead) load(0, base, 0);
+    if (kAhead) {
+      load(0, base, 0);
+      round(x[0], y[0]);
+    }
 #pragma unroll 1
-    for (uint done = 0; done < a.depth; done += kDepth, fetched += kDepth) {
+    for (uint done = 0; done < a.depth; done += kDepth) {
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         const int ahead = step + kAhead;
         load(ahead % (kAhead + 1), ahead < kSteps ? now : next, ahead % kSteps);
         if (step == 0) {
-          if (fetched < a.depth) {
-            source_a.fetch(free);
-            source_b.fetch(free + kBytesA);
-          }
+          source_a.fetch(free);
+          source_b.fetch(free + kBytesA);
           end_copies();
         }
         if (ahead == kSteps - 1) {  // all loads of this stage are issued: behind the barrier it may be written again
           wait_for_copies<kStages - 2>();
-          __syncthreads();
+          meet_in_tile();
         }
-        multiply_step(sum, x[step % (kAhead + 1)], y[step % (kAhead + 1)]);
+        const int used = step % (kAhead + 1), other = ahead % (kAhead + 1);
+        if (!kAhead) round(x[used], y[used]);
+        multiply_step(sum, x[used], y[used], [&](int row) TSL_INLINE_LAMBDA {
+          // Of the next step, as late as products hide it: where fragments are loaded, it would wait for them.
+          if (!kAhead) return;
+          round(x[other][row]);
+#pragma unroll
+          for (int i = row; i < kFragmentsB; i += kFragmentsA) round(y[other][i]);
+        });
       }
       free = now;
       now = next;
@@ -370,8 +372,8 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     wait_for_copies<0>();
   }
 
-  static TSL_INLINE void multiply_elements(Sum (&sum)[kCount], const ProductOperand<T>& a, const ProductOperand<T>& b, uint base,
-                                           uint thread) {
+  static TSL_INLINE void multiply_elements(Sum (&sum)[kCount], const ProductOperand<T>& a, const ProductOperand<T>& b,
+                                           uint base, uint thread) {
     constexpr int kBytes = 64;  // of depth
     using ElementsA = SyncElements<T, kRows, kBytes>;
     using ElementsB = SyncElements<T, kColumns, kBytes>;
@@ -381,43 +383,52 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     ElementsB source_b(b, thread);
     const SyncFragments<T, kRows, kBytes, true, false, kFragmentsA> fragments_a(first_row(thread), thread);
     const SyncFragments<T, kColumns, kBytes, true, true, kFragmentsB> fragments_b(first_column(thread), thread);
-    const auto copy = [&](int first, uint left, uint to, auto between) TSL_INLINE_LAMBDA {
-      uint units[kUnits];
-      const bool is_a = first < ElementsA::kUnits;
-      if (is_a) source_a.load(units, first, left);
+    const auto load = [&](uint (&units)[kUnits], int first, uint left) TSL_INLINE_LAMBDA {
+      if (first < ElementsA::kUnits) source_a.load(units, first, left);
       else source_b.load(units, first - ElementsA::kUnits, left);
-      between();
-      if (is_a) source_a.store(units, first, to);
+    };
+    const auto store = [&](const uint (&units)[kUnits], int first, uint to) TSL_INLINE_LAMBDA {
+      if (first < ElementsA::kUnits) source_a.store(units, first, to);
       else source_b.store(units, first - ElementsA::kUnits, to + kTileA);
     };
     const auto advance = [&]() TSL_INLINE_LAMBDA { source_a.advance(), source_b.advance(); };
 #pragma unroll
-    for (int first = 0; first < kAllUnits; first += kUnits) copy(first, a.depth, base, []() TSL_INLINE_LAMBDA {});
+    for (int first = 0; first < kAllUnits; first += kUnits) {
+      uint units[kUnits];
+      load(units, first, a.depth);
+      store(units, first, base);
+    }
     advance();
-    __syncthreads();
+    meet_in_tile();
     uint now = base, next = base + kTiles;
 #pragma unroll 1
     for (uint done = 0; done < a.depth; done += kDepth) {
       const uint left = a.depth - done > kDepth ? a.depth - done - kDepth : 0u;
 #pragma unroll
       for (int step = 0; step < kAllUnits / kUnits; ++step) {
-        copy(step * kUnits, left, next, [&]() TSL_INLINE_LAMBDA {
-          if (step >= 2) return;
+        uint units[kUnits];
+        load(units, step * kUnits, left);
+        if (step < 2) {
           uint x[kFragmentsA][4], y[kFragmentsB][4];
           fragments_a.load(x, now, step);
           fragments_b.load(y, now + kTileA, step);
-          multiply_step(sum, x, y);
-        });
+          round(x, y);
+          multiply_step(sum, x, y, [](int) TSL_INLINE_LAMBDA {});
+        }
+        store(units, step * kUnits, next);
       }
       advance();
-      __syncthreads();
+      meet_in_tile();
       const uint last = now;
       now = next;
       next = last;
     }
   }
 
-  static TSL_INLINE void multiply_step(Sum (&sum)[kCount], const uint (&x)[kFragmentsA][4], const uint (&y)[kFragmentsB][4]) {
+  // The fragments were rounded. after_row(i) is done between products.
+  template <class AfterRow>
+  static TSL_INLINE void multiply_step(Sum (&sum)[kCount], const uint (&x)[kFragmentsA][4],
+                                       const uint (&y)[kFragmentsB][4], AfterRow after_row) {
     constexpr int kAcross = kFragmentsB * 2;
 #pragma unroll
     for (int i = 0; i < kFragmentsA; ++i) {
@@ -426,7 +437,20 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
         const int column = i % 2 ? kAcross - 1 - j : j;  // back and forth, so that operands are used again at once
         multiply_matrices<T>(&sum[(i * kAcross + column) * 4], x[i], &y[column / 2][column % 2 * 2]);
       }
+      after_row(i);
     }
+  }
+  static TSL_INLINE void round(uint (&words)[4]) {
+    if constexpr (sizeof(T) == 4) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[i] = rounded_to_tf32(words[i]);
+    }
+  }
+  static TSL_INLINE void round(uint (&x)[kFragmentsA][4], uint (&y)[kFragmentsB][4]) {
+#pragma unroll
+    for (int i = 0; i < kFragmentsA; ++i) round(x[i]);
+#pragma unroll
+    for (int i = 0; i < kFragmentsB; ++i) round(y[i]);
   }
 
   // Where store() puts an element in shared memory, with the words of a row permuted as those of operands are.

@@ -58,11 +58,39 @@ const RegisteredFamily& kernel_family(const Tensor& a) {
   return rounds ? tf32 : wide;
 }
 
+// Whether a GPU can fetch tiles of these matrices by itself: the kernel copies others element by element, which takes ten
+// times as long.
+bool lies_in_words(const Tensor& matrices) {
+  const int64_t word = 16 / matrices.element_size();
+  const auto is_dense = [&](int64_t d) { return matrices.size(d) == 1 || matrices.stride(d) == 1; };
+  const auto is_pitch = [&](int64_t d) {
+    return matrices.size(d) == 1 || (matrices.stride(d) > 0 && matrices.stride(d) % word == 0);
+  };
+  if (reinterpret_cast<uintptr_t>(matrices.const_data_ptr()) % 16 != 0) return false;
+  if (matrices.stride(0) != 0 && !is_pitch(0)) return false;
+  return (is_dense(2) && is_pitch(1)) || (is_dense(1) && is_pitch(2));
+}
+
+// A copy that does, its rows (or columns, where those are closer together) padded to whole words.
+Tensor in_words(const Tensor& matrices) {
+  constexpr int64_t kWorthIt = 1 << 14;  // elements; a copy takes a launch more
+  if (!matrices.is_cuda() || matrices.element_size() != 2 || matrices.numel() < kWorthIt || lies_in_words(matrices)) {
+    return matrices;
+  }
+  if (matrices.stride(0) == 0 && matrices.size(0) > 1) return in_words(matrices.narrow(0, 0, 1)).expand_as(matrices);
+  if (matrices.stride(1) < matrices.stride(2)) return in_words(matrices.mT()).mT();
+  const int64_t word = 16 / matrices.element_size(), width = matrices.size(2);
+  const int64_t padded = (width + word - 1) / word * word;
+  return at::empty({matrices.size(0), matrices.size(1), padded}, matrices.options())
+      .narrow(2, 0, width)
+      .copy_(matrices);
+}
+
 Tensor mm_run(const Tensor& a, const Tensor& b) {
   check_mm(a, b);
   // Nothing to compute, or nothing to add up: the kernel need not know.
   if (a.numel() == 0 || b.numel() == 0) return at::zeros({a.size(0), a.size(1), b.size(2)}, a.options());
-  const c10::IValue arguments[] = {a, b};
+  const c10::IValue arguments[] = {in_words(a), in_words(b)};
   return run(*kernel_family(a).current(), OpKind::Forward, arguments)[0];
 }
 

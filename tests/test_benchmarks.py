@@ -151,7 +151,7 @@ def test_slow_calls_get_fewer_rounds():
 )
 def test_bytes_are_the_least_traffic(tasks, numbers):
     for count, task in zip(numbers, tasks(), strict=False):
-        elements = max(result.numel() for result in comparison._listed(task.expected()))
+        elements = max(result.numel() for result in comparison.listed(task.expected()))
         small = task.bytes - 4 * count * elements  # of a table or a bias
         assert 0 <= small <= 4 * elements / 16
 

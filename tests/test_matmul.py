@@ -21,6 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
+import torch_slang
 from torch_slang import testing
 
 Tensor = torch.Tensor
@@ -29,6 +30,15 @@ DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 # Of the largest element. Halves add up in float and round once; gradients of what is broadcast round once more in sums.
 ROUNDING = {torch.float64: 1e-13, torch.float32: 1e-5, torch.float16: 2**-10, torch.bfloat16: 2**-7}
 TRANSPOSES = list(itertools.product([False, True], repeat=2))
+
+
+@pytest.fixture(autouse=True)
+def the_first_tile() -> Iterator[None]:
+    """All tiles are tried by test_mma.py; here each class of sizes would time them."""
+    before = torch_slang.tuning.mode("off")
+    yield
+    torch_slang.tuning.mode(before)
+
 
 # Operands of all the ranks that torch.matmul takes.
 SHAPES = [

@@ -77,6 +77,7 @@ template <class T> TSL_INLINE Matrix<T> matrix_of(const TensorView& view, uint b
 #if TSL_CUDA
 #define TSL_MARK_NUMBER(word, number) asm volatile(TSL_MARK_ASM(word " %0") ::"n"(int(number)))
 
+enum { kStored = 2 };  // in place of an axis: the view is no operand, and can do without a map
 template <int kAxis, int kExtent, int kBytes, int kView = 0> TSL_INLINE void mark_map(int view) {
   if constexpr (kView < TSL_VIEW_COUNT) {
     if (view == kView) {
@@ -307,7 +308,7 @@ struct MatrixKernel : KernelBase<Own> {
 #if TSL_WGMMA
     if constexpr (Way::kUsesMap && IsSame<Out, T>::value) {
       TSL_MARK_NUMBER("shared", Product::kSharedBytes);
-      mark_map<1, 64, sizeof(T)>(c.id);
+      mark_map<kStored, 64, sizeof(T)>(c.id);
       if (this->args.maps[c.id].contiguous == 1) {
         Product::store(values, this->args.maps[c.id], at, block.thread, block.base);
         return;

@@ -91,8 +91,7 @@ std::string MatrixMaps::make(const char* args) const {
     map.batches = view.dimensionCount > 2 && view.strides[0] != 0 ? view.sizes[0] : 1;
     const bool is_empty = std::find(view.sizes, view.sizes + view.dimensionCount, 0u) != view.sizes + view.dimensionCount;
     if (map.contiguous >= 0 && !is_empty) encode(request, view, map);
-    const bool is_fetched = request.extent > kSlab;  // others are stored to, and have another way
-    if (map.contiguous < 0 && is_fetched) hold = 0;
+    if (map.contiguous < 0 && request.depth_axis != MatrixMapRequest::kStored) hold = 0;
     std::memcpy(maps.data() + sizeof(TslMatrixMap) * static_cast<size_t>(request.view), &map, sizeof map);
   }
   std::memcpy(maps.data() + sizeof(TslMatrixMap) * static_cast<size_t>(view_count_), &hold, sizeof hold);

@@ -15,8 +15,9 @@ namespace torch_slang {
 
 // What the mark `map 0 1 128 2` asks for.
 struct MatrixMapRequest {
+  static constexpr int kStored = 2;
   int view = 0;
-  int depth_axis = 0;    // which of the last two dimensions runs along K
+  int depth_axis = 0;    // which of the last two dimensions runs along K; kStored: the view is no operand
   unsigned extent = 64;  // of a tile, across K
   unsigned bytes = 2;    // of an element
 };

@@ -69,7 +69,7 @@ def compare(title: str, tasks: Iterable[Task], quick: bool, notes: Sequence[str]
 
 
 def measure(task: Task, quick: bool) -> Row | None:
-    expected = _listed(task.expected())
+    expected = listed(task.expected())
     checks: list[dict[str, Any]] = []
     calls: dict[str, Runnable] = {}
     for name, run in task.runs.items():
@@ -77,7 +77,7 @@ def measure(task: Task, quick: bool) -> Row | None:
         for variant, call in (run if isinstance(run, Mapping) else {"": run}).items():
             label = f"{name} {variant}".strip()
             try:
-                wrong = error(task, _listed(call()), expected)
+                wrong = error(task, listed(call()), expected)
             except Exception as reason:  # a rival's compiler may raise anything
                 problem(f"{task.title}: {label}: {type(reason).__name__}: {str(reason).strip()[:300]}")
                 continue
@@ -106,7 +106,7 @@ def error(task: Task, results: Sequence[Tensor], expected: Sequence[Tensor]) -> 
     return worst
 
 
-def _listed(results: Results) -> list[Tensor]:
+def listed(results: Results) -> list[Tensor]:
     return [results] if isinstance(results, Tensor) else [result for result in results if result is not None]
 
 

@@ -12,10 +12,20 @@ import torch
 
 from benchmarks.report import print_table
 
-__all__ = ["device", "host_medians", "host_microseconds", "milliseconds", "print_table", "samples", "synchronize"]
+__all__ = [
+    "device",
+    "host_medians",
+    "host_microseconds",
+    "milliseconds",
+    "print_table",
+    "samples",
+    "shuffled",
+    "synchronize",
+]
 
 Call = Callable[[], object]
 Name = TypeVar("Name", bound=Hashable)
+Value = TypeVar("Value")
 
 
 def device() -> str:
@@ -69,7 +79,7 @@ def samples(calls: Mapping[Name, Call], on: str, rounds: int = 20, seconds: floa
     return (_by_events if on == "cuda" else _by_clock)(calls, rounds)
 
 
-def _shuffled(calls: Mapping[Name, Call], rounds: int) -> Iterator[list[tuple[Name, Call]]]:
+def shuffled(calls: Mapping[Name, Value], rounds: int) -> Iterator[list[tuple[Name, Value]]]:
     """The calls in another order for each round, the same in each run."""
     order = random.Random(1)
     for _ in range(rounds):
@@ -80,7 +90,7 @@ def _shuffled(calls: Mapping[Name, Call], rounds: int) -> Iterator[list[tuple[Na
 
 def _by_clock(calls: Mapping[Name, Call], rounds: int) -> dict[Name, list[float]]:
     taken: dict[Name, list[float]] = {name: [] for name in calls}
-    for turn in _shuffled(calls, rounds):
+    for turn in shuffled(calls, rounds):
         for name, call in turn:
             begin = time.perf_counter()
             call()
@@ -90,7 +100,7 @@ def _by_clock(calls: Mapping[Name, Call], rounds: int) -> dict[Name, list[float]
 
 def _by_events(calls: Mapping[Name, Call], rounds: int) -> dict[Name, list[float]]:
     events: dict[Name, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {name: [] for name in calls}
-    for turn in _shuffled(calls, rounds):
+    for turn in shuffled(calls, rounds):
         for name, call in turn:
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             begin.record()

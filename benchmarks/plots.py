@@ -48,6 +48,8 @@ def _bars(axis: Any, table: Mapping[str, Any]) -> None:
         [row + 0.4 for row in range(len(table["rows"]))], [str(row[0]) for row in table["rows"]], fontsize=7
     )
     axis.invert_yaxis()
+    for line in table.get("lines", ()):  # results of earlier versions have none
+        axis.axvline(line, color="black", linewidth=0.8, linestyle="--")
     if table["unit"] == "ms":
         axis.set_xscale("log")
     axis.set_xlabel(table["unit"], fontsize=7)

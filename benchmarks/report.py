@@ -16,7 +16,8 @@ Cell = str | int | float | None
 
 @dataclass
 class Table:
-    """`chart`: the columns that are drawn as bars, in `unit`. `checks`: how wrong each result was, before timing."""
+    """`chart`: the columns that are drawn as bars, in `unit`, across lines at `lines`. `checks`: how wrong each result
+    was, before timing."""
 
     title: str
     header: list[str]
@@ -25,6 +26,7 @@ class Table:
     chart: list[str] = field(default_factory=list)
     unit: str = ""
     checks: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[float] = field(default_factory=list)
     benchmark: str = ""
     module: str = ""
 
@@ -59,8 +61,10 @@ def print_table(
     chart: Sequence[str] = (),
     unit: str = "",
     checks: Sequence[dict[str, Any]] = (),
+    lines: Sequence[float] = (),
 ) -> None:
     table = Table(title, list(header), [list(row) for row in rows], list(notes), list(chart), unit, list(checks))
+    table.lines = list(lines)
     table.benchmark, table.module = RUN.benchmark, RUN.module
     RUN.tables.append(table)
     shown = [table.header, *([_shown(cell) for cell in row] for row in table.rows)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -189,6 +190,22 @@ class Kernel:
         if not self._is_plain:
             args, kwargs = (), self._arguments.flatten(args, kwargs)
         return self._call(args, kwargs)
+
+    def register_autograd(
+        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
+    ) -> None:
+        """Gives the operator of a kernel that is not [Differentiable] a backward made of other operators.
+
+        The arguments are those of :func:`torch.library.register_autograd`: ``backward(ctx, *grads)`` returns a gradient
+        or None for each argument of the operator, and ``setup_context(ctx, inputs, output)`` keeps what it needs. That
+        backward is differentiable if its operators are. Raises RuntimeError for a kernel that has a derivative.
+        """
+        if self._handle.describe(self._base)["backward"] is not None:
+            raise RuntimeError(f"{self._namespace}::{self._base} has a derivative of its own: it is [Differentiable]")
+        name = self.op.name()  # type: ignore[attr-defined]
+        with warnings.catch_warnings():  # what is overridden is the kernel that refuses tensors that require grad
+            warnings.filterwarnings("ignore", message=".*[Oo]verrid", category=UserWarning)
+            torch.library.register_autograd(name, backward, setup_context=setup_context)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._base not in self._retired:

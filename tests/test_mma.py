@@ -1,0 +1,250 @@
+"""Kernels whose blocks multiply matrices: the Slang module torch_slang.mma, on each device and for each tile."""
+
+from __future__ import annotations
+
+import itertools
+import runpy
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from cases import nvrtc_is_here
+from devices import needs_cuda
+
+import torch_slang
+
+Tensor = torch.Tensor
+OPS = Path(torch_slang.__file__).with_name("ops")
+EXAMPLE = Path(__file__).parent.parent / "examples" / "distances" / "distances.py"
+
+# As in the [Tune] lists of ops/matmul.slang: rows, columns and parts.
+HALF_TILES = [1282561, 1281921, 1281281, 641281, 1281284, 641288]
+WIDE_TILES = [1281281, 1282561, 641281, 1280641, 640641, 1281284]
+TF32_TILES = [1281281, 1282561, 641281, 1280641, 640641]
+
+SIZES = [(1, 8, 8, 8), (2, 130, 257, 70), (3, 1, 1, 1), (1, 264, 1032, 520), (1, 5, 3, 999), (1, 257, 129, 1)]
+
+
+def tuned(kernel: str) -> list[int]:
+    lines = (OPS / "matmul.slang").read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(f"void {kernel}"))
+    text = next(line for line in reversed(lines[:at]) if "[Tune(" in line)
+    return [int(value) for value in text.split('"')[3].split(",")]
+
+
+def test_all_tiles_are_listed_here() -> None:
+    assert tuned("matrix_product<") == HALF_TILES
+    assert tuned("matrix_product_wide<") == WIDE_TILES
+    assert tuned("matrix_product_tf32(") == TF32_TILES
+
+
+def with_tile(tile: int) -> Any:
+    return torch_slang.load(OPS / "matmul.slang", namespace=f"tile_{tile}", defines={"TILE": tile})
+
+
+def matrices(batch: int, rows: int, columns: int, layout: str, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Random ones that lie by rows, by columns, or so that words begin in the midst of elements."""
+    generator = torch.Generator().manual_seed(rows * 1000 + columns)
+    values = torch.randn(batch, rows, columns, generator=generator, dtype=torch.float64).to(device, dtype)
+    if layout == "columns":
+        return values.mT.contiguous().mT
+    if layout == "apart":
+        place = torch.zeros(batch, rows, columns * 2 + 1, dtype=dtype, device=device)[:, :, 1::2]
+        return place.copy_(values)
+    return values
+
+
+def check(product: Any, layouts: tuple[str, str], dtype: torch.dtype, device: torch.device, digits: float) -> None:
+    for batch, m, n, k in SIZES:
+        a = matrices(batch, m, k, layouts[0], dtype, device)
+        b = matrices(batch, k, n, layouts[1], dtype, device)
+        del_me = torch.full((batch, m, n), float("nan"), dtype=dtype, device=device)
+        del del_me  # what is not stored shows
+        result, expected = product(a, b), a.double() @ b.double()
+        scale = (a.double().abs() @ b.double().abs()).clamp_min(1)
+        assert ((result.double() - expected).abs() / scale).max() <= digits, (batch, m, n, k)
+
+
+LAYOUTS = [*itertools.product(["rows", "columns"], repeat=2), ("apart", "rows"), ("columns", "apart")]
+
+
+@needs_cuda
+@pytest.mark.parametrize("layouts", LAYOUTS, ids="-".join)
+@pytest.mark.parametrize("tile", HALF_TILES)
+def test_every_tile_of_halves(tile: int, layouts: tuple[str, str]) -> None:
+    product = with_tile(tile).matrix_product
+    for dtype, digits in ((torch.bfloat16, 2**-8), (torch.float16, 2**-11)):
+        check(product, layouts, dtype, torch.device("cuda"), digits)
+
+
+@needs_cuda
+@pytest.mark.parametrize("layouts", LAYOUTS, ids="-".join)
+@pytest.mark.parametrize("tile", WIDE_TILES)
+def test_every_tile_of_wide_types(tile: int, layouts: tuple[str, str]) -> None:
+    product = with_tile(tile).matrix_product_wide
+    check(product, layouts, torch.float32, torch.device("cuda"), 1e-6)
+    if tile != 1282561:  # more sums than registers
+        check(product, layouts, torch.float64, torch.device("cuda"), 1e-15)
+
+
+@needs_cuda
+@pytest.mark.parametrize("layouts", LAYOUTS, ids="-".join)
+@pytest.mark.parametrize("tile", TF32_TILES)
+def test_every_tile_of_tf32(tile: int, layouts: tuple[str, str]) -> None:
+    check(with_tile(tile).matrix_product_tf32, layouts, torch.float32, torch.device("cuda"), 2**-11)
+
+
+@needs_cuda
+def test_tf32_is_as_torch_says() -> None:
+    a, b = (matrices(1, 256, 256, "rows", torch.float32, torch.device("cuda")) for _ in range(2))
+    expected = a.double() @ b.double()
+    before = torch.backends.cuda.matmul.allow_tf32
+    try:
+        torch.backends.cuda.matmul.allow_tf32 = False
+        exact = (torch.ops.slang.mm(a, b) - expected).abs().max()
+        torch.backends.cuda.matmul.allow_tf32 = True
+        rounded = (torch.ops.slang.mm(a, b) - expected).abs().max()
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    assert exact < 1e-4 < rounded < 0.1
+
+
+TILED = """
+import torch_slang.mma;
+struct Scaled<T : mma.IElement> : mma.IEpilogue<T.Sum>
+{
+    TensorView<T> row_scale;
+    T.Sum apply(T.Sum value, uint3 at) { return value * row_scale[at.y].widen() + T.Sum(at.z); }
+}
+// Of two products one sum, then something that depends on the place.
+[PyBindCUDA(Auto)] [CudaKernel] [BlockSize(256, 1, 1)]
+[LaunchTotal("256 * PARTS * cdiv(M, 128) * cdiv(N, 128)")] [Tune("PARTS", "1, 2, 4, 8")]
+void scaled<T : mma.IElement>(
+    [Shape("M, K")] [In] TensorView<T> a, [Shape("K, N")] [In] TensorView<T> b, [Shape("M, L")] [In] TensorView<T> c,
+    [Shape("L, N")] [In] TensorView<T> d, [Shape("M")] [In] TensorView<T> row_scale, [Out("M, N")] TensorView<T> result)
+{
+    uint3 at = mma.corner<128, 128>(result, PARTS);
+    mma.Accumulator<T, 128, 128, PARTS> sum;
+    sum.multiply(a, b, at);
+#if PARTS == 1
+    sum.multiply(c, d, at);
+#endif
+    Scaled<T> epilogue = { row_scale };
+    sum.apply(epilogue, result, at);
+    sum.store(result, at);
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("parts", [1, 2, 8])
+def test_a_kernel_of_ones_own(parts: int, dtype: torch.dtype, device: torch.device) -> None:
+    module = torch_slang.load(
+        source=TILED, name=f"own{parts}.slang", namespace=f"own_{parts}", defines={"PARTS": parts}
+    )
+    for m, n, k, depth in [(150, 140, 70, 33), (1, 300, 5, 64), (257, 7, 130, 1)]:
+        a, b, c, d = (
+            matrices(1, rows, columns, "rows", dtype, device)[0]
+            for rows, columns in [(m, k), (k, n), (m, depth), (depth, n)]
+        )
+        scale = torch.linspace(-1, 1, m, dtype=dtype, device=device)
+        result = module.scaled(a, b, c, d, scale)
+        product = a.double() @ b.double() + (c.double() @ d.double() if parts == 1 else 0)
+        expected = product * scale.double()[:, None] + torch.arange(n, device=device)
+        torch.testing.assert_close(result, expected.to(dtype))
+
+
+def test_another_block_is_refused(device: torch.device) -> None:
+    source = TILED.replace("[BlockSize(256, 1, 1)]", "[BlockSize(128, 1, 1)]")
+    module = torch_slang.load(source=source, name="block.slang", namespace="own_block", defines={"PARTS": 1})
+    a = torch.zeros(8, 8, device=device)
+    with pytest.raises(torch_slang.CompileError, match=r"needs \[BlockSize\(256, 1, 1\)\]"):
+        module.scaled(a, a, a, a, a[0])
+
+
+class TestExample:
+    def example(self) -> dict[str, Any]:
+        return runpy.run_path(str(EXAMPLE))
+
+    @pytest.mark.filterwarnings("error")
+    def test_it_runs(self) -> None:
+        self.example()["main"]()
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+    def test_gradients(self, dtype: torch.dtype, device: torch.device) -> None:
+        distances = self.example()["distances"]
+        a, b = (matrices(1, rows, 40, "rows", dtype, device)[0] for rows in (150, 130))
+        grad = torch.randn(150, 1, dtype=dtype, device=device).expand(150, 130)
+        inputs = [x.clone().requires_grad_() for x in (a, b)]
+        references = [x.double().requires_grad_() for x in (a, b)]
+        actual = torch.autograd.grad(distances(*inputs), inputs, grad)
+        expected = torch.autograd.grad(torch.cdist(*references), references, grad.double())
+        for one, other in zip(actual, expected, strict=True):
+            torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-3 if dtype == torch.float32 else 1e-9)
+        frozen = distances(inputs[0], b)
+        assert torch.autograd.grad(frozen, inputs[0], grad)[0].equal(actual[0])
+
+    def test_points_that_are_the_same_have_no_gradient(self, device: torch.device) -> None:
+        a = torch.ones(3, 4, dtype=torch.float64, device=device, requires_grad=True)
+        self.example()["distances"](a, a.detach()).sum().backward()
+        assert a.grad is not None
+        assert a.grad.eq(0).all()
+
+
+def test_a_kernel_with_a_derivative_keeps_it() -> None:
+    module = torch_slang.load(
+        source="""[Differentiable] [CudaKernel] void f([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y)
+        { uint i = cudaGlobalIdx().x; if (i < x.size(0)) y[i] = x[i]; }""",
+        name="keeps.slang",
+        namespace="keeps",
+    )
+    with pytest.raises(RuntimeError, match=r"keeps::f has a derivative of its own: it is \[Differentiable\]"):
+        module.f.register_autograd(lambda ctx, grad: grad)
+
+
+PTXAS = shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas")
+
+
+class TestMachineCode:
+    """What can be seen without a GPU: registers, memory that spills, wgmmas that ptxas would run one by one."""
+
+    def verdict(self, tile: int, kernel: str, types: list[str], architecture: str, folder: Path) -> tuple[int, str]:
+        if not nvrtc_is_here() or PTXAS is None:
+            pytest.skip("NVRTC or ptxas is not installed")
+        virtual = architecture.replace("sm", "compute")
+        ptx = with_tile(tile)._handle.cubin(kernel, "forward", types, True, virtual).rstrip(b"\0")
+        (folder / "kernel.ptx").write_bytes(ptx)
+        said = subprocess.run(
+            [PTXAS, "-v", f"-arch={architecture}", "kernel.ptx", "-o", "kernel.cubin"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stderr
+        return ptx.count(b"wgmma.mma_async"), said
+
+    @pytest.mark.parametrize("tile", HALF_TILES)
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_hopper(self, tile: int, dtype: str, tmp_path: Path) -> None:
+        products, said = self.verdict(tile, "matrix_product", [dtype], "sm_90a", tmp_path)
+        assert products >= 16  # four steps in each of four layouts
+        assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in said
+        assert "serialized" not in said
+
+    @pytest.mark.parametrize(
+        ("kernel", "types", "architecture", "tile"),
+        [
+            ("matrix_product", ["bfloat16"], "sm_80", 1282561),
+            ("matrix_product_wide", ["float32"], "sm_90a", 1282561),
+            ("matrix_product_wide", ["float64"], "sm_90a", 1281281),
+            ("matrix_product_tf32", [], "sm_90a", 1282561),
+            ("matrix_product", ["float16"], "sm_75", 1281281),
+        ],
+    )
+    def test_others(self, kernel: str, types: list[str], architecture: str, tile: int, tmp_path: Path) -> None:
+        products, said = self.verdict(tile, kernel, types, architecture, tmp_path)
+        assert products == 0
+        assert "0 bytes spill stores, 0 bytes spill loads" in said

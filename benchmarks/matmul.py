@@ -99,7 +99,7 @@ def main(quick: bool) -> None:
     pace = QUICK if quick else PACE
     products = [
         functools.partial(layout_product, dtype, size, layout, backward)
-        for dtype in (torch.bfloat16, torch.float16)
+        for dtype in ((torch.bfloat16,) if quick else (torch.bfloat16, torch.float16))
         for backward in (False, True)
         for size in ((64,) if quick else (4096, 8192))
         for layout in LAYOUTS
@@ -168,7 +168,7 @@ def shape_errors(product: Product) -> tuple[list[object], list[dict[str, object]
 def error_products(quick: bool) -> Iterator[Callable[[], Product]]:
     cases: Mapping[torch.dtype, Sequence[Shape]] = {
         torch.bfloat16: QUICK_SHAPES if quick else SHAPES,
-        torch.float16: QUICK_SHAPES[:2] if quick else WIDELY,
+        torch.float16: [] if quick else WIDELY,
         torch.float32: QUICK_SHAPES[:2] if quick else WIDELY,
     }
     for dtype, shapes in cases.items():

@@ -25,7 +25,7 @@ MOST = 200  # calls of a graph
 
 @dataclass(frozen=True)
 class Pace:
-    """All in milliseconds. `rounds` bursts of `work` each, after a `rest`; `segment` is what each gets at once when
+    """In milliseconds: `rounds` bursts of `work` each, after a `rest`; `segment` is what each gets at once when
     steady, where they take turns as in A B B A, `turns` times. After so many `seconds` a benchmark hurries."""
 
     rounds: int = 10
@@ -41,7 +41,7 @@ QUICK = Pace(rounds=3, work=0.1, rest=0.0, segment=0.5)
 
 @contextlib.contextmanager
 def own_stream() -> Iterator[None]:
-    """A stream that can be captured, unlike the usual one. A backward runs where its forward did: all must be inside."""
+    """A stream that can be captured, unlike the usual one. A backward runs where its forward did: both are inside."""
     if device() == "cpu":
         yield
         return

@@ -1,20 +1,25 @@
 """The benchmarks run, check what they time, and write what they found. Nothing here asserts how fast anything is."""
 
+import functools
 import json
 import math
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks import ALL, comparison, measure, plots, report
+from benchmarks import ALL, comparison, matmul, matmul_float, measure, plots, products, repeats, report
 from benchmarks.comparison import Task, WrongValues, compare, error
 from benchmarks.kernels_speed import along_tasks, biased_tasks, gather_tasks, sqr_tasks, stencil_tasks
 
 ROOT = Path(__file__).parent.parent
-COMPARED = ["sqr", "stencil", "gather", "biased", "along", "trilinear", "functions"]  # whose tables hold their checks
+COMPARED = [  # whose tables hold their checks
+    *("sqr", "stencil", "gather", "biased", "along", "trilinear", "functions"),
+    *("matmul", "matmul_sizes", "matmul_linear", "matmul_float"),
+]
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -71,6 +76,86 @@ def square(x=None, **changes):
         "on": "cpu",
     }
     return Task(**values | changes)
+
+
+def product(**changes):
+    a, b = torch.randn(2, 8, 8)
+    expected = a.double() @ b.double()
+    runs = {"torch_slang": lambda: a @ b, "rival": lambda: torch.mm(a, b)}
+    values = {"title": "one", "runs": runs, "expected": lambda: expected, "operations": 1024, "dtype": torch.float32}
+    return products.Product(**values | changes)
+
+
+def test_product_that_is_wrong_or_raises_is_left_out_and_fails_the_run(clean_run):
+    right = torch.randn(8, 8)
+    cut = right.double()
+    cut[3, 5] += 1e-3
+    runs = {"torch_slang": lambda: right, "wrong": cut.float, "rounded": right.half, "broken": lambda: [right] * 2}
+    one = product(runs=runs, expected=right.double, steady=["torch_slang", "wrong"])
+    row = products.measure(one, repeats.QUICK)
+    assert row.burst.keys() == row.steady.keys() == {"torch_slang"}
+    assert [check["run"] for check in row.checks] == ["torch_slang"]
+    problems = [text.removeprefix(": one: ").partition(" times")[0] for text in clean_run.problems]
+    assert problems[0].startswith("wrong: WrongValues: result 0: wrong by ")
+    assert problems[1].startswith(
+        "rounded: WrongValues: result 0: expected torch.float32 torch.Size([8, 8]), got torch.f"
+    )
+    assert problems[2:] == ["broken: WrongValues: expected 1 results, but got 2"]
+
+
+def test_tables_of_products_have_bursts_steady_paces_and_ratios(clean_run):
+    rows = [
+        products.Row("a", 2 * 10**9, {"torch_slang": 2.0, "rival": 3.0}, {"torch_slang": 4.0, "rival": 2.0}),
+        products.Row("b", 10**9, {"rival": 1.0}),
+    ]
+    products.print_rows("products", rows, repeats.QUICK, unit="us", ratios=True)
+    burst, steady = clean_run.tables
+    assert burst.title.startswith("products, burst, on ")
+    assert burst.header == ["", "torch_slang", "rival", "TFLOP/s", "rival / ours"]
+    assert burst.rows == [["a", 2000.0, 3000.0, 1.0, 1.5], ["b", None, 1000.0, None, None]]
+    assert burst.chart == ["rival / ours"]
+    assert burst.lines == [0.8, 0.95]
+    assert steady.title.startswith("products, steady, on ")
+    assert steady.rows == [["a", 4000.0, 2000.0, 0.5, 0.5]]
+
+
+def test_products_that_come_late_are_hurried(clean_run):
+    late = repeats.Pace(rounds=5, work=0.01, rest=0.0, segment=0.1, seconds=0.0)
+    (row,) = products.measure_all([lambda: product(steady=["torch_slang"])], late)
+    assert row.hurried
+    assert not row.steady
+    assert set(row.burst) == {"torch_slang", "rival"}
+
+
+def test_steady_calls_take_turns_there_and_back(monkeypatch):
+    order = []
+    monkeypatch.setattr(repeats, "_segment", lambda repeated, milliseconds: order.append(repeated) or 1)
+    repeats.steady({"ours": "A", "rival": "B"}, repeats.QUICK)
+    assert "".join(order) == "AABBA"  # the first is not timed
+
+
+@pytest.mark.parametrize("transposes", matmul.LAYOUTS.values(), ids=matmul.LAYOUTS)
+def test_backward_of_a_rival_without_autograd_is_that_of_autograd(transposes, monkeypatch):
+    stand_in = types.SimpleNamespace(mm=torch.mm)  # Triton needs a GPU
+    monkeypatch.setitem(sys.modules, "benchmarks.rivals.triton_matmul", stand_in)
+    a, b, grad = torch.randn(3, 8, 8, dtype=torch.float64)
+    results = matmul.triton_product(True, transposes, a, b, grad)
+    expected = matmul.gradients(functools.partial(matmul.plain, *transposes), [a, b], grad)()
+    torch.testing.assert_close(results, list(expected))
+
+
+def test_row_of_another_process_arrives_whole(clean_run, monkeypatch, capsys):
+    def run_here(command, **options):
+        assert options["env"]["TORCH_SLANG_CUDA_ARCHITECTURE"] == "compute_80"
+        matmul_float.print_older("--quick" in command)
+        return subprocess.CompletedProcess(command, 0, capsys.readouterr().out, "")
+
+    monkeypatch.setattr(matmul_float.subprocess, "run", run_here)
+    row = matmul_float.older(quick=True)
+    assert row.title == "bf16 64, ours for sm_80"
+    assert set(row.burst) == {"torch_slang", products.blas()}
+    assert [check["run"] for check in row.checks] == list(row.burst)
+    assert clean_run.problems == []
 
 
 RIGHT = torch.arange(1.0, 9.0) ** 2
@@ -200,6 +285,15 @@ def test_plots_are_images_of_the_charts(tmp_path):
     (path,) = plots.write_plots(results(), tmp_path)
     assert path == tmp_path / "sqr.png"
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plots_have_the_lines_of_a_table(monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    (table,) = results()["tables"]
+    table["lines"] = [0.8, 0.95]
+    axis = figure.subplots()
+    plots._bars(axis, table)
+    assert [line.get_xdata()[0] for line in axis.get_lines()] == [0.8, 0.95]
 
 
 def test_without_matplotlib_there_is_a_message(tmp_path, monkeypatch, capsys):

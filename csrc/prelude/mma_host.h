@@ -24,7 +24,7 @@ template <class Sum> struct HostVector {
   typedef Sum Type __attribute__((vector_size(kBytes)));
 };
 
-// One tile, rows after each other.
+// What a tile is made in.
 template <class T, class Sum, int kRows, int kColumns>
 struct HostTile {
   using Vector = typename HostVector<Sum>::Type;
@@ -32,7 +32,6 @@ struct HostTile {
   static constexpr int kDepth = 128;  // steps along K that are packed at a time
   static constexpr int kPanelsA = (kRows + kHeight - 1) / kHeight, kPanelsB = (kColumns + kWidth - 1) / kWidth;
 
-  alignas(64) Sum sums[kRows * kColumns];
   alignas(64) Sum a[kPanelsA * kDepth * kHeight];  // panels of [step][row]
   alignas(64) Sum b[kPanelsB * kDepth * kWidth];   // panels of [step][column]
 
@@ -89,7 +88,8 @@ struct HostTile {
     }
   }
 
-  __attribute__((noinline)) void multiply(Matrix<const T> x, Matrix<const T> y, uint row, uint column) {
+  // sums: the tile's rows, one after the other.
+  __attribute__((noinline)) void multiply(Sum* sums, Matrix<const T> x, Matrix<const T> y, uint row, uint column) {
     for (int i = 0; i < kRows * kColumns; ++i) sums[i] = Sum(0);
     const int rows = row < x.rows ? least(x.rows - row, kRows) : 0;
     const int columns = column < y.columns ? least(y.columns - column, kColumns) : 0;
@@ -118,14 +118,16 @@ struct HostProduct {
   static TSL_INLINE uint row(uint thread, int i) { return (thread * kCount + i) / kColumns; }
   static TSL_INLINE uint column(uint thread, int i) { return thread * kCount % kColumns + i; }
 
-  // `number` counts the products that a thread makes.
+  // `number` counts the products that a thread has made in this tile.
   static TSL_INLINE void multiply(Sum* sums, Matrix<const T> a, Matrix<const T> b, uint3 at, uint thread, uint number) {
-    constexpr uint kMost = 4;  // products that are kept: of more, each thread makes the rest anew
-    static thread_local HostTile<T, Sum, kRows, kColumns>* tiles[kMost] = {};
-    auto*& tile = tiles[number < kMost ? number : kMost - 1];
-    if (tile == nullptr) tile = new HostTile<T, Sum, kRows, kColumns>;  // stays with the pool's thread
-    if (thread == 0 || number >= kMost - 1) tile->multiply(a, b, at.y, at.z);
-    for (int i = 0; i < kCount; ++i) sums[i] += tile->sums[thread * kCount + i];
+    constexpr uint kMost = 64;  // products that are kept: of more, each thread makes the rest anew
+    static thread_local HostTile<T, Sum, kRows, kColumns>* tile = nullptr;
+    static thread_local Sum* made[kMost] = {};  // these stay with the pool's thread
+    Sum*& product = made[number < kMost ? number : kMost - 1];
+    if (tile == nullptr) tile = new HostTile<T, Sum, kRows, kColumns>;
+    if (product == nullptr) product = new Sum[kRows * kColumns];
+    if (thread == 0 || number >= kMost - 1) tile->multiply(product, a, b, at.y, at.z);
+    for (int i = 0; i < kCount; ++i) sums[i] += product[thread * kCount + i];
   }
 };
 

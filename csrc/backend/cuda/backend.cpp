@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "backend/cuda/clock.h"
+#include "backend/cuda/compile.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/kernel.h"
 
@@ -34,7 +35,10 @@ class CudaBackend final : public Backend {
     return status != 0;
   }
 
-  std::string hardware(c10::Device device) override { return CudaGpu::of(device).target().name; }
+  std::string hardware(c10::Device device) override {
+    const auto given = given_architecture();
+    return CudaGpu::of(device).target().name + (given ? " as " + *given : "");
+  }
 
   double seconds(c10::Device device, c10::function_ref<void()> work, int rounds) override {
     return seconds_on_gpu(CudaGpu::of(device), work, rounds);

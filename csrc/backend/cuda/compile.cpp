@@ -67,15 +67,13 @@ std::string toolkit_headers() {
   return is_file(join_path(usual, "cuda.h")) ? usual : "";
 }
 
-constexpr const char* kArchitectureVariable = "TORCH_SLANG_CUDA_ARCHITECTURE";
-
 bool is_virtual(const std::string& architecture) { return architecture.rfind("compute_", 0) == 0; }
 
 // NVRTC's file and the capability decide the architecture and the code.
 std::string cache_key(const std::string& text, const CudaTarget& target, const std::vector<std::string>& options) {
   Digest key;
   key.add("cuda").add(target.major).add(target.minor).add(file_stamp(find_nvrtc()).value_or(""));
-  key.add(environment(kArchitectureVariable).value_or(""));
+  key.add(given_architecture().value_or(""));
   for (const std::string& option : options) key.add(option);
   return key.add(text).hex();
 }
@@ -154,8 +152,10 @@ CudaCompilation compile_for_architecture(const KernelSource& source, const std::
   return compile_cuda(source.op, cuda_source_text(source), architecture, cuda_options(source));
 }
 
+std::optional<std::string> given_architecture() { return environment("TORCH_SLANG_CUDA_ARCHITECTURE"); }
+
 std::string architecture_for(const CudaTarget& target, bool has_tiles) {
-  if (const auto given = environment(kArchitectureVariable)) return *given;
+  if (const auto given = given_architecture()) return *given;
   constexpr int kHopper = 90;
   int count = 0;
   check_nvrtc(nvrtc().get_architecture_count(&count), "nvrtcGetNumSupportedArchs", "asking for NVRTC's architectures");

@@ -1,6 +1,7 @@
 // Device text to a binary for one GPU architecture, by NVRTC. Needs no GPU.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,7 +43,9 @@ std::vector<std::string> cuda_options(const KernelSource& source);
 // "sm_90" for compute capability 9.0. For a GPU newer than NVRTC: the newest virtual architecture, which the driver
 // translates further. For one that NVRTC no longer knows: an error that says so.
 // `has_tiles`: of a kernel that multiplies matrices, which takes what Hopper alone has ("sm_90a").
-// TORCH_SLANG_CUDA_ARCHITECTURE names another for all kernels: "compute_80", say, to see what an older GPU would run.
 std::string architecture_for(const CudaTarget& target, bool has_tiles);
+
+// TORCH_SLANG_CUDA_ARCHITECTURE: another for all kernels, "compute_80", say, to see what an older GPU would run.
+std::optional<std::string> given_architecture();
 
 }  // namespace torch_slang

@@ -119,9 +119,9 @@ std::string definitions(const KernelSource& source) {
          define("TSL_BARRIERS", source.text.barriers) + define("TSL_FAST_MATH", source.fast_math) +
          define("TSL_LANES", source.threads.lanes) + define("TSL_SHARED_SUMS", source.threads.shares) +
          define("TSL_FLAT_GRID", source.threads.is_flat) + define("TSL_WAVES", source.text.waves) +
-         define("TSL_TANGENTS", source.text.direction == Direction::Jvp) +
-         define("TSL_MMA", multiplies(source)) +
-         define("TSL_MMA_HALF", static_cast<int>(names_half(source.text.body))) + define("TSL_VALUE_SUMS", source.text.body.find("tsl_gradient<") != std::string::npos);
+         define("TSL_TANGENTS", source.text.direction == Direction::Jvp) + define("TSL_MMA", multiplies(source)) +
+         define("TSL_MMA_HALF", static_cast<int>(names_half(source.text.body))) +
+         define("TSL_VALUE_SUMS", source.text.body.find("tsl_gradient<") != std::string::npos);
 }
 
 constexpr const char* kArgs = R"(struct TslArgs {
@@ -180,8 +180,6 @@ size_t rounded_up(size_t size, size_t multiple) { return (size + multiple - 1) /
 
 size_t argument_block_size(const KernelSource& source) { return rounded_up(end_of_dims(source), alignof(TslView)); }
 
-size_t matrix_maps_offset(const KernelSource& source) {
-  return rounded_up(end_of_dims(source), alignof(TslMatrixMap));
-}
+size_t matrix_maps_offset(const KernelSource& source) { return rounded_up(end_of_dims(source), alignof(TslMatrixMap)); }
 
 }  // namespace torch_slang

@@ -14,7 +14,8 @@ const char* library_text(const std::string& file_name) {
 
 const char* submodule_text(std::string_view path) {
   constexpr std::string_view kMatrices = "torch_slang/mma.slang";
-  const bool is_ours = path.ends_with(kMatrices) && (path.size() == kMatrices.size() || path[path.size() - kMatrices.size() - 1] == '/');
+  const bool is_ours =
+      path.ends_with(kMatrices) && (path.size() == kMatrices.size() || path[path.size() - kMatrices.size() - 1] == '/');
   return is_ours ? library_text("mma.slang") : nullptr;
 }
 

@@ -88,7 +88,8 @@ struct DriverApi {
   Call<int*, CudaFunction, int, size_t> occupancy{library, "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
   // Map (128 bytes), element type, rank, address, sizes, strides in bytes but for the first dimension, box, steps between
   // elements, interleaving, swizzle, promotion in L2, what stands for elements outside. From CUDA 12.0 on.
-  Call<void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int>
+  Call<void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int,
+       int>
       tensor_map_encode{library, "cuTensorMapEncodeTiled", Need::Optional};
   // From CUDA 11.8 on.
   Call<const CudaLaunchConfig*, CudaFunction, void**, void**> launch_kernel_ex{library, "cuLaunchKernelEx",

@@ -35,7 +35,8 @@ uint32_t largest(const std::set<std::string>& marks, const std::string& word) {
 void check_tile_block(const std::string& op, const LaunchShape& launch) {
   constexpr uint32_t kThreads = 256;
   if (launch.block[0] == kThreads && launch.block[1] == 1 && launch.block[2] == 1) return;
-  throw_launch_error(op, ": cannot launch a ", describe(launch), ": expected blocks of [256, 1, 1] threads of a kernel that "
+  throw_launch_error(op, ": cannot launch a ", describe(launch),
+                     ": expected blocks of [256, 1, 1] threads of a kernel that "
                      "multiplies matrices");
 }
 
@@ -82,7 +83,8 @@ void CudaKernel::prepare_tiles() {
   const std::string what = op_ + ": loading the kernel on " + gpu_.target().name;
   const CurrentContext context(gpu_);
   check_driver(driver().function_set_attribute(function_, kCudaFunctionDynamicShared, static_cast<int>(shared_bytes_)),
-               "cuFuncSetAttribute", what + ", which takes " + std::to_string(shared_bytes_) + " bytes of shared memory");
+               "cuFuncSetAttribute",
+               what + ", which takes " + std::to_string(shared_bytes_) + " bytes of shared memory");
   int blocks = 0;
   check_driver(driver().occupancy(&blocks, function_, static_cast<int>(tile_threads_), shared_bytes_),
                "cuOccupancyMaxActiveBlocksPerMultiprocessor", what);
@@ -119,11 +121,11 @@ void CudaKernel::launch_on(const LaunchShape& shape, const void* args) const {
   if (threads_in_block(shape) > max_threads_) refuse_block(shape);
   const CurrentContext context(gpu_);
   void* parameters[] = {const_cast<void*>(args)};  // the driver copies what it points to
-  const CudaResult result =
-      cluster_ > 1 ? launch_clusters(shape, parameters)
-                   : driver().launch_kernel(function_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0],
-                                            shape.block[1], shape.block[2], shared_bytes_, current_stream(gpu_),
-                                            parameters, /*extra=*/nullptr);
+  const CudaResult result = cluster_ > 1
+                                ? launch_clusters(shape, parameters)
+                                : driver().launch_kernel(function_, shape.grid[0], shape.grid[1], shape.grid[2],
+                                                         shape.block[0], shape.block[1], shape.block[2], shared_bytes_,
+                                                         current_stream(gpu_), parameters, /*extra=*/nullptr);
   if (result != kCudaSuccess) fail_launch(result, shape);
 }
 

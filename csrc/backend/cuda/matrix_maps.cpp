@@ -41,10 +41,10 @@ void encode(const MatrixMapRequest& request, const TslView& view, TslMatrixMap& 
   const uint64_t strides[] = {pitch, map.batches > 1 ? static_cast<uint64_t>(view.strides[0]) : pitch};
   const uint32_t box[] = {kBoxBytes / request.bytes, along_depth ? request.extent : kSlab, 1};
   const uint32_t steps[] = {1, 1, 1};
-  check_driver(driver().tensor_map_encode(map.descriptor, request.bytes == 2 ? kUInt16 : kUInt32, 3u, view.data, sizes,
-                                          strides, box, steps, kNoInterleaving, kSwizzle128, kPromotion256,
-                                          kZerosOutside),
-               "cuTensorMapEncodeTiled", "describing a matrix to the GPU");
+  check_driver(
+      driver().tensor_map_encode(map.descriptor, request.bytes == 2 ? kUInt16 : kUInt32, 3u, view.data, sizes, strides,
+                                 box, steps, kNoInterleaving, kSwizzle128, kPromotion256, kZerosOutside),
+      "cuTensorMapEncodeTiled", "describing a matrix to the GPU");
 }
 
 }  // namespace
@@ -55,7 +55,8 @@ std::vector<MatrixMapRequest> matrix_map_requests(const std::set<std::string>& m
     std::istringstream words(mark);
     std::string word;
     MatrixMapRequest request;
-    if (words >> word && word == "map" && words >> request.view >> request.depth_axis >> request.extent >> request.bytes) {
+    if (words >> word && word == "map" &&
+        words >> request.view >> request.depth_axis >> request.extent >> request.bytes) {
       requests.push_back(request);
     }
   }
@@ -89,7 +90,8 @@ std::string MatrixMaps::make(const char* args) const {
     TslMatrixMap map = {};
     map.contiguous = hold != 0 ? contiguous_axis(view, request.bytes) : -1;
     map.batches = view.dimensionCount > 2 && view.strides[0] != 0 ? view.sizes[0] : 1;
-    const bool is_empty = std::find(view.sizes, view.sizes + view.dimensionCount, 0u) != view.sizes + view.dimensionCount;
+    const bool is_empty =
+        std::find(view.sizes, view.sizes + view.dimensionCount, 0u) != view.sizes + view.dimensionCount;
     if (map.contiguous >= 0 && !is_empty) encode(request, view, map);
     if (map.contiguous < 0 && request.depth_axis != MatrixMapRequest::kStored) hold = 0;
     std::memcpy(maps.data() + sizeof(TslMatrixMap) * static_cast<size_t>(request.view), &map, sizeof map);

@@ -196,7 +196,8 @@ class TestExample:
 
 def test_a_kernel_with_a_derivative_keeps_it() -> None:
     module = torch_slang.load(
-        source="""[Differentiable] [CudaKernel] void f([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y)
+        source="""[Differentiable] [CudaKernel]
+        void f([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y)
         { uint i = cudaGlobalIdx().x; if (i < x.size(0)) y[i] = x[i]; }""",
         name="keeps.slang",
         namespace="keeps",

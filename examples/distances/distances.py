@@ -2,8 +2,8 @@
 
     python distances.py
 
-The kernels of distances.slang are written with the module ``torch_slang.mma``. On a GPU this also says how long they take
-beside the plain product of the same matrices and ``torch.cdist``.
+The kernels of distances.slang are written with the module ``torch_slang.mma``. On a GPU this also says how long they
+take beside the plain product of the same matrices and ``torch.cdist``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ def sums(x: Tensor, dim: int) -> Tensor:
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:
-    """``|a[i] - b[j]|`` of points [M, K] and [N, K]: [M, N], in their dtype. Where points are the same the gradient is 0."""
+    """``|a[i] - b[j]|`` of points [M, K] and [N, K]: [M, N], in their dtype.
+
+    Where two points are the same, the gradient is 0.
+    """
     result: Tensor = kernels.distances(a, b.mT, sums(a.detach() ** 2, 1), sums(b.detach() ** 2, 1))
     return result
 

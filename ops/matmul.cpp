@@ -10,7 +10,6 @@
 // matmul and dot are composite: what transforms mm (autograd, vmap, compilers) transforms them.
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
-#include <ATen/TensorUtils.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/functorch/DynamicLayer.h>
 #include <ATen/functorch/PlumbingHelper.h>
@@ -22,10 +21,8 @@
 #include <c10/core/GradMode.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <limits>
-
 #include "matmul.h"
+#include "matmul_shapes.h"
 #include "op/registry.h"
 #include "op/run.h"
 
@@ -107,55 +104,6 @@ Tensor mm_unsupported(const Tensor& a, const Tensor& b) {
 
 // --- slang::matmul
 
-c10::SymIntArrayRef leading_sizes(const Tensor& tensor) { return tensor.sym_sizes().slice(0, tensor.dim() - 2); }
-
-c10::SymDimVector sizes_of(c10::SymIntArrayRef leading, std::initializer_list<c10::SymInt> matrix) {
-  c10::SymDimVector sizes(leading.begin(), leading.end());
-  sizes.append(matrix.begin(), matrix.end());
-  return sizes;
-}
-
-c10::SymInt count(c10::SymIntArrayRef leading) {
-  c10::SymInt result = 1;
-  for (const c10::SymInt& size : leading) result = result * size;
-  return result;
-}
-
-// False too where sizes are symbolic and nobody knows.
-bool same_sizes(c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const c10::SymInt& x, const c10::SymInt& y) {
-    return x.sym_eq(y).guard_or_false(__FILE__, __LINE__);
-  });
-}
-
-// The same matrix for the whole batch.
-bool is_one_matrix(const Tensor& tensor) {
-  const auto leading = leading_sizes(tensor);
-  return std::all_of(leading.begin(), leading.end(),
-                     [](const c10::SymInt& size) { return size.sym_eq(1).guard_or_false(__FILE__, __LINE__); });
-}
-
-// Whether [..., M, K] x [K, N] is better done as one product of [... * M, K]. It is if those rows are a view; and if
-// `matrix` gets a gradient, even if they must be copied: the gradient then is one product, not one for each of the
-// batch and their sum. torch.matmul does the same.
-bool folds(const Tensor& batch, const Tensor& matrix) {
-  if (!is_one_matrix(matrix) || is_one_matrix(batch)) return false;
-  const c10::SymInt rows = count(batch.sym_sizes().slice(0, batch.dim() - 1));
-  if (rows.maybe_as_int().value_or(0) > std::numeric_limits<int32_t>::max()) return false;
-  if (c10::GradMode::is_enabled() && matrix.requires_grad()) return true;
-  return at::detail::computeStride(batch.sym_sizes(), batch.sym_strides(), c10::SymDimVector{rows, batch.sym_size(-1)})
-      .has_value();
-}
-
-// One batch dimension in place of all, of the sizes `leading`. Copies only what is no view then.
-Tensor as_batch(const Tensor& tensor, c10::SymIntArrayRef leading) {
-  const Tensor expanded = same_sizes(leading_sizes(tensor), leading)
-                              ? tensor
-                              : tensor.expand_symint(sizes_of(leading, {tensor.sym_size(-2), tensor.sym_size(-1)}));
-  if (expanded.dim() == 3) return expanded;
-  return expanded.reshape_symint({count(leading), tensor.sym_size(-2), tensor.sym_size(-1)});
-}
-
 // [..., M, K] x [..., K, N]: the elements of the result in their order, whatever their shape.
 Tensor product_of(const Tensor& a, const Tensor& b) {
   const c10::SymInt m = a.sym_size(-2), k = a.sym_size(-1), n = b.sym_size(-1);
@@ -169,15 +117,6 @@ Tensor product_of(const Tensor& a, const Tensor& b) {
   }
   const auto leading = at::infer_size_symdimvector(leading_sizes(a), leading_sizes(b));
   return mm().call(as_batch(a, leading), as_batch(b, leading));
-}
-
-// As torch.matmul: an operand of one dimension is a row or a column, and that dimension is not in the result.
-c10::SymDimVector result_sizes(const Tensor& a, const Tensor& b) {
-  const auto leading = [](const Tensor& t) { return t.dim() < 3 ? c10::SymIntArrayRef() : leading_sizes(t); };
-  auto sizes = at::infer_size_symdimvector(leading(a), leading(b));
-  if (a.dim() > 1) sizes.push_back(a.sym_size(-2));
-  if (b.dim() > 1) sizes.push_back(b.sym_size(-1));
-  return sizes;
 }
 
 Tensor checked_matmul(const Tensor& a, const Tensor& b) {

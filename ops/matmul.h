@@ -23,8 +23,12 @@ struct Names {
 
 // Throw where operands cannot be multiplied. Sizes may be symbolic. `check_mm`: [B, M, K] x [B, K, N].
 // `check_matmul`: whatever torch.matmul takes. Both check_operands first.
-void check_mm(const Tensor& a, const Tensor& b);
+void check_mm(const Tensor& a, const Tensor& b, const char* op = "slang::mm");
 void check_matmul(const Names& names, const Tensor& a, const Tensor& b);
+// A dense tensor that a backend takes; and one with the dtype and the device of an earlier argument.
+void check_dense(const char* op, const char* name, const Tensor& tensor);
+void check_like(const char* op, const char* name, const Tensor& tensor, const char* first_name, const Tensor& first);
+void check_broadcasts(const char* op, const char* name, const Tensor& tensor, c10::SymIntArrayRef result);
 // Dense floating-point tensors of one dtype on one device.
 void check_operands(const Names& names, const Tensor& a, const Tensor& b);
 // The summand of slang::dot: like a, and broadcastable to the result's sizes.

@@ -22,6 +22,17 @@ bool equal(const c10::SymInt& x, const c10::SymInt& y) { return x.sym_eq(y).expe
 
 bool is_one(const c10::SymInt& size) { return size.sym_eq(1).guard_or_false(__FILE__, __LINE__); }
 
+// `first`: the dimensions before it may be of any size.
+void check_counts(const char* op, const char* name, const Tensor& tensor, int64_t first) {
+  for (int64_t i = first; i < tensor.dim(); ++i) {
+    const int64_t size = tensor.sym_size(i).maybe_as_int().value_or(0);
+    TORCH_CHECK(size <= kMaxSize, op, ": ", name, " is too large: the limit is ", kMaxSize, ", but dimension ", i,
+                " has ", size, " elements");
+  }
+}
+
+}  // namespace
+
 void check_dense(const char* op, const char* name, const Tensor& tensor) {
   TORCH_CHECK(tensor.defined(), op, ": expected ", name, " to be a tensor, but got None");
   const char* rule = " to be a dense tensor on the CPU or a CUDA device, but got ";
@@ -39,17 +50,6 @@ void check_like(const char* op, const char* name, const Tensor& tensor, const ch
               dtype_text(first.scalar_type()), " like ", first_name, ", but got ", dtype_text(tensor.scalar_type()));
 }
 
-// `first`: the dimensions before it may be of any size.
-void check_counts(const char* op, const char* name, const Tensor& tensor, int64_t first) {
-  for (int64_t i = first; i < tensor.dim(); ++i) {
-    const int64_t size = tensor.sym_size(i).maybe_as_int().value_or(0);
-    TORCH_CHECK(size <= kMaxSize, op, ": ", name, " is too large: the limit is ", kMaxSize, ", but dimension ", i,
-                " has ", size, " elements");
-  }
-}
-
-}  // namespace
-
 void check_operands(const Names& names, const Tensor& a, const Tensor& b) {
   check_dense(names.op, names.a, a);
   TORCH_CHECK(is_floating(a.scalar_type()), names.op, ": expected ", names.a,
@@ -57,8 +57,8 @@ void check_operands(const Names& names, const Tensor& a, const Tensor& b) {
   check_like(names.op, names.b, b, names.a, a);
 }
 
-void check_mm(const Tensor& a, const Tensor& b) {
-  const Names names{"slang::mm"};
+void check_mm(const Tensor& a, const Tensor& b, const char* op) {
+  const Names names{op};
   check_operands(names, a, b);
   TORCH_CHECK(a.dim() == 3, names.op, ": expected a to have shape [B, M, K] (3 dimensions), but got ", a.sym_sizes());
   TORCH_CHECK(b.dim() == 3, names.op, ": expected b to have shape [B, K, N] (3 dimensions), but got ", b.sym_sizes());
@@ -92,17 +92,21 @@ void check_matmul(const Names& names, const Tensor& a, const Tensor& b) {
   check_counts(names.op, names.b, b, rows);
 }
 
-void check_summand(const Names& names, const Tensor& c, const Tensor& a, c10::SymIntArrayRef result) {
-  check_like(names.op, "c", c, names.a, a);
-  const auto sizes = c.sym_sizes();
-  TORCH_CHECK(sizes.size() <= result.size(), names.op, ": expected c to broadcast to the result's shape ", result,
+void check_broadcasts(const char* op, const char* name, const Tensor& tensor, c10::SymIntArrayRef result) {
+  const auto sizes = tensor.sym_sizes();
+  TORCH_CHECK(sizes.size() <= result.size(), op, ": expected ", name, " to broadcast to the result's shape ", result,
               ", but got ", sizes);
   const size_t leading = result.size() - sizes.size();
   for (size_t i = 0; i < sizes.size(); ++i) {
-    TORCH_CHECK(is_one(sizes[i]) || equal(sizes[i], result[leading + i]), names.op,
-                ": expected c to broadcast to the result's shape ", result, ", but got ", sizes, ": dimension ", i,
-                " must be ", result[leading + i], " or 1");
+    TORCH_CHECK(is_one(sizes[i]) || equal(sizes[i], result[leading + i]), op, ": expected ", name,
+                " to broadcast to the result's shape ", result, ", but got ", sizes, ": dimension ", i, " must be ",
+                result[leading + i], " or 1");
   }
+}
+
+void check_summand(const Names& names, const Tensor& c, const Tensor& a, c10::SymIntArrayRef result) {
+  check_like(names.op, "c", c, names.a, a);
+  check_broadcasts(names.op, "c", c, result);
 }
 
 }  // namespace torch_slang::product

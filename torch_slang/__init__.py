@@ -8,7 +8,20 @@ from torch_slang import cache, nn, tuning
 from torch_slang._function import Function
 from torch_slang._library import CompileError, LaunchError
 from torch_slang._load import load
+from torch_slang._matmul import MatmulEpilogue, matmul_with_epilogue
 from torch_slang._module import Kernel, Module
 
-__all__ = ["CompileError", "Function", "Kernel", "LaunchError", "Module", "cache", "load", "nn", "tuning"]
+__all__ = [
+    "CompileError",
+    "Function",
+    "Kernel",
+    "LaunchError",
+    "MatmulEpilogue",
+    "Module",
+    "cache",
+    "load",
+    "matmul_with_epilogue",
+    "nn",
+    "tuning",
+]
 __version__ = "0.1.0"

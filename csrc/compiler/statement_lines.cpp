@@ -123,6 +123,9 @@ class StatementLines {
     for (size_t at = 0; at < code_.tokens.size(); ++at) {
       located_ = located_ || code_.news[at];
       if (is_code(code_.tokens[at])) take(at);
+      if (code_.tokens[at].kind == TokenKind::Directive && code_.tokens[at].text.starts_with("#pragma")) {
+        at_statement_ = false;  // it speaks of the loop that follows, so nothing may come between them
+      }
       text_ += code_.tokens[at].text;
     }
     return std::move(text_);

@@ -298,7 +298,10 @@ struct WarpgroupProduct {
     for (int piece = 0; piece < kSlabs * kWidth / 64; ++piece) {
       const int slab = piece / (kWidth / 64), part = piece % (kWidth / 64);
       const uint buffer = mine + piece % 2 * kSlabBytes;
-      if (issues) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+      if (issues) {  // an earlier tile's last piece may have been in the same buffer
+        if (piece == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+        else asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+      }
       sync_group(group);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {  // 16 columns each

@@ -46,6 +46,7 @@ py::dict describe_parameter(const Parameter& parameter) {
 py::dict describe(const Operator& op) {
   py::dict result;
   result["name"] = op.function.name;
+  result["qualified_name"] = op.function.qualified_name;
   result["file"] = op.function.file;
   result["line"] = op.function.line;
   py::list leaves;

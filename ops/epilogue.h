@@ -1,0 +1,51 @@
+// Products with an epilogue: y = f(sum, arguments...) for each element of a matrix product, where f is a function of a Slang
+// module. torch_slang.matmul_with_epilogue writes that module's kernels (torch_slang/_epilogue_text.py), which are found
+// here by the epilogue's name. Any thread may call any of it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <string>
+#include <tuple>
+
+#include "op/registry.h"
+
+namespace torch_slang::product {
+
+using at::Tensor;
+using TensorPair = std::tuple<Tensor, Tensor>;
+
+using EpilogueOp = c10::TypedOperatorHandle<Tensor(c10::string_view, const Tensor&, const Tensor&, at::TensorList)>;
+using EpilogueAndSumOp = c10::TypedOperatorHandle<TensorPair(c10::string_view, const Tensor&, const Tensor&, at::TensorList)>;
+
+const EpilogueOp& mm_with_epilogue();
+const EpilogueAndSumOp& mm_with_epilogue_and_sum();
+
+// The operators that stand behind one name. They stay; which Program they run changes with a reload.
+struct Epilogue {
+  std::string where;  // for messages: "slang::matmul_with_epilogue(gelu)"
+  const RegisteredFamily* product = nullptr;          // kernel: (a, b, arguments) -> y
+  const RegisteredFamily* product_and_sum = nullptr;  // kernel: (a, b, arguments) -> (y, sum)
+  const RegisteredFamily* in_float = nullptr;         // the function itself, in float and in double; null: there is none
+  const RegisteredFamily* in_double = nullptr;
+
+  // The function for operands of this type. Its first leaf is the sum, the others are the arguments. Throws where it would
+  // narrow them.
+  const RegisteredFamily& function(c10::ScalarType type) const;
+};
+
+// "gelu" is that of the namespace slang, "mine::gelu" another's. Throws if there is none.
+const Epilogue& epilogue_named(c10::string_view name);
+
+// Throws unless the arguments fit the function and broadcast to a result of these sizes.
+void check_epilogue_arguments(const Epilogue& epilogue, const Operator& function, const Tensor& a,
+                              at::TensorList arguments, c10::SymIntArrayRef result);
+
+// Autograd kernels.
+Tensor mm_with_epilogue_autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& a, const Tensor& b,
+                                 at::TensorList arguments);
+TensorPair mm_with_epilogue_and_sum_autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& a,
+                                             const Tensor& b, at::TensorList arguments);
+
+}  // namespace torch_slang::product

@@ -18,7 +18,6 @@
 
 #include <utility>
 
-#include "matmul.h"
 #include "matmul_shapes.h"
 #include "op/run.h"
 
@@ -52,17 +51,17 @@ void check_mm_with_epilogue(const Epilogue& epilogue, const Tensor& a, const Ten
   }
 }
 
-Results run_product(const Epilogue& epilogue, const RegisteredFamily& kernel, const Tensor& a, const Tensor& b,
+Results run_product(const Epilogue& epilogue, const ProductKernels& kernels, const Tensor& a, const Tensor& b,
                     at::TensorList arguments) {
   check_mm_with_epilogue(epilogue, a, b, arguments);
   const int64_t sizes[] = {a.size(0), a.size(1), b.size(2)};
   // Nothing to add up: a sum of one zero is the same.
   const bool has_depth = a.size(2) > 0;
   std::vector<c10::IValue> stack;
-  stack.emplace_back(has_depth ? a : at::zeros({sizes[0], sizes[1], 1}, a.options()));
-  stack.emplace_back(has_depth ? b : at::zeros({sizes[0], 1, sizes[2]}, a.options()));
+  stack.emplace_back(has_depth ? in_words(a) : at::zeros({sizes[0], sizes[1], 1}, a.options()));
+  stack.emplace_back(has_depth ? in_words(b) : at::zeros({sizes[0], 1, sizes[2]}, a.options()));
   for (const Tensor& argument : arguments) stack.emplace_back(argument.expand(sizes));
-  return run(*kernel.current(), OpKind::Forward, stack);
+  return run(*kernels.of(a).current(), OpKind::Forward, stack);
 }
 
 bool is_empty(const Tensor& a, const Tensor& b) { return a.size(0) == 0 || a.size(1) == 0 || b.size(2) == 0; }
@@ -85,14 +84,14 @@ TensorPair mm_with_epilogue_and_sum_meta(c10::string_view name, const Tensor& a,
 Tensor mm_with_epilogue_run(c10::string_view name, const Tensor& a, const Tensor& b, at::TensorList arguments) {
   const Epilogue& epilogue = epilogue_named(name);
   if (a.dim() == 3 && b.dim() == 3 && is_empty(a, b)) return mm_with_epilogue_meta(name, a, b, arguments);
-  return run_product(epilogue, *epilogue.product, a, b, arguments)[0];
+  return run_product(epilogue, epilogue.product, a, b, arguments)[0];
 }
 
 TensorPair mm_with_epilogue_and_sum_run(c10::string_view name, const Tensor& a, const Tensor& b,
                                         at::TensorList arguments) {
   const Epilogue& epilogue = epilogue_named(name);
   if (a.dim() == 3 && b.dim() == 3 && is_empty(a, b)) return mm_with_epilogue_and_sum_meta(name, a, b, arguments);
-  const Results results = run_product(epilogue, *epilogue.product_and_sum, a, b, arguments);
+  const Results results = run_product(epilogue, epilogue.product_and_sum, a, b, arguments);
   return {results[0], results[1]};
 }
 

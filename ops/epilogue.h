@@ -9,7 +9,7 @@
 #include <string>
 #include <tuple>
 
-#include "op/registry.h"
+#include "matmul.h"
 
 namespace torch_slang::product {
 
@@ -25,10 +25,10 @@ const EpilogueAndSumOp& mm_with_epilogue_and_sum();
 // The operators that stand behind one name. They stay; which Program they run changes with a reload.
 struct Epilogue {
   std::string where;  // for messages: "slang::matmul_with_epilogue(gelu)"
-  const RegisteredFamily* product = nullptr;          // kernel: (a, b, arguments) -> y
-  const RegisteredFamily* product_and_sum = nullptr;  // kernel: (a, b, arguments) -> (y, sum)
-  const RegisteredFamily* in_float = nullptr;         // the function itself, in float and in double; null: there is none
-  const RegisteredFamily* in_double = nullptr;
+  ProductKernels product;          // (a, b, arguments) -> y
+  ProductKernels product_and_sum;  // (a, b, arguments) -> (y, sum)
+  const RegisteredFamily* in_float;  // the function itself, in float and in double; null: there is none
+  const RegisteredFamily* in_double;
 
   // The function for operands of this type. Its first leaf is the sum, the others are the arguments. Throws where it would
   // narrow them.

@@ -15,7 +15,6 @@
 #include <mutex>
 
 #include "epilogue.h"
-#include "matmul.h"
 #include "op/autograd_node.h"
 #include "op/run.h"
 

@@ -5,9 +5,10 @@
 #include <mutex>
 
 #include "epilogue.h"
-#include "matmul.h"
 #include "op/arguments.h"
+#include "op/module.h"
 #include "op/view_packing.h"
+#include "program/names.h"
 
 namespace torch_slang::product {
 
@@ -42,7 +43,7 @@ void check_argument(const Epilogue& epilogue, const Leaf& leaf, const Tensor& te
 
 const RegisteredFamily& Epilogue::function(c10::ScalarType type) const {
   const auto is_current = [&](const RegisteredFamily* family) {  // not left over from before a reload
-    return family != nullptr && family->current()->texts == product->current()->texts;
+    return family != nullptr && family->current()->texts == product.halves->current()->texts;
   };
   if (type != c10::kDouble && is_current(in_float)) return *in_float;
   TORCH_CHECK(is_current(in_double), where, ": expected a to have dtype float16, bfloat16 or float32, since the ",
@@ -60,13 +61,12 @@ const Epilogue& epilogue_named(c10::string_view name) {
   const size_t colons = key.find("::");
   const std::string ns(colons == std::string_view::npos ? "slang" : key.substr(0, colons));
   const std::string function(colons == std::string_view::npos ? key : key.substr(colons + 2));
-  auto epilogue = std::make_unique<Epilogue>();
-  epilogue->where = c10::str("slang::matmul_with_epilogue(", function, ")");
-  epilogue->product = find_family(ns, function + "_product");
-  epilogue->product_and_sum = find_family(ns, function + "_product_and_sum");
-  epilogue->in_float = find_family(ns, function + "_in_float");
-  epilogue->in_double = find_family(ns, function + "_in_double");
-  TORCH_CHECK(epilogue->product != nullptr && epilogue->product_and_sum != nullptr,
+  if (ns == "slang" && is_name(function) && find_family(ns, function + "_product") == nullptr) load_builtin_module("epilogues/" + function);
+  auto epilogue = std::make_unique<const Epilogue>(Epilogue{
+      c10::str("slang::matmul_with_epilogue(", function, ")"), ProductKernels(ns, function + "_product"),
+      ProductKernels(ns, function + "_product_and_sum"), find_family(ns, function + "_in_float"),
+      find_family(ns, function + "_in_double")});
+  TORCH_CHECK(epilogue->product.are_there() && epilogue->product_and_sum.are_there(),
               "slang::matmul_with_epilogue: no epilogue is named '", key,
               "'; torch_slang.matmul_with_epilogue(source) makes one, of the name that it has as op.name");
   return *known->emplace(std::string(key), std::move(epilogue)).first->second;

@@ -23,7 +23,6 @@
 
 #include "matmul.h"
 #include "matmul_shapes.h"
-#include "op/registry.h"
 #include "op/run.h"
 
 namespace torch_slang::product {
@@ -34,25 +33,28 @@ const c10::TypedOperatorHandle<Tensor(const Tensor&, const Tensor&)>& mm() {
   return handle;
 }
 
+ProductKernels::ProductKernels(const std::string& ns, const std::string& name)
+    : halves(find_family(ns, name)), wide(find_family(ns, name + "_wide")), tf32(find_family(ns, name + "_tf32")) {}
+
+const RegisteredFamily& ProductKernels::of(const Tensor& a) const {
+  if (a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16) return *halves;
+  const bool rounds = a.is_cuda() && a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
+  return rounds ? *tf32 : *wide;
+}
+
 namespace {
 
 // --- slang::mm
 
-const RegisteredFamily& family_of(const char* kernel) {
-  RegisteredFamily* found = find_family("slang", kernel);
-  TORCH_CHECK(found != nullptr,
-              "slang::mm: its kernel is not there: call torch_slang::load_builtin first, as Python's ",
-              "`import torch_slang` does");
-  return *found;
-}
-
-// The kernel of matmul.slang for these operands.
-const RegisteredFamily& kernel_family(const Tensor& a) {
-  static const RegisteredFamily &half = family_of("matrix_product"), &wide = family_of("matrix_product_wide"),
-                                &tf32 = family_of("matrix_product_tf32");
-  if (a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16) return half;
-  const bool rounds = a.is_cuda() && a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
-  return rounds ? tf32 : wide;
+// Of matmul.slang.
+const ProductKernels& kernels() {
+  static const ProductKernels found = [] {
+    const ProductKernels families("slang", "matrix_product");
+    TORCH_CHECK(families.are_there(), "slang::mm: its kernel is not there: call torch_slang::load_builtin first, as ",
+                "Python's `import torch_slang` does");
+    return families;
+  }();
+  return found;
 }
 
 // Whether a GPU can fetch tiles of these matrices by itself: the kernel copies others element by element, which takes ten
@@ -68,7 +70,8 @@ bool lies_in_words(const Tensor& matrices) {
   return (is_dense(2) && is_pitch(1)) || (is_dense(1) && is_pitch(2));
 }
 
-// A copy that does, its rows (or columns, where those are closer together) padded to whole words.
+}  // namespace
+
 Tensor in_words(const Tensor& matrices) {
   constexpr int64_t kWorthIt = 1 << 14;  // elements; a copy takes a launch more
   if (!matrices.is_cuda() || matrices.element_size() != 2 || matrices.numel() < kWorthIt || lies_in_words(matrices)) {
@@ -83,12 +86,14 @@ Tensor in_words(const Tensor& matrices) {
       .copy_(matrices);
 }
 
+namespace {
+
 Tensor mm_run(const Tensor& a, const Tensor& b) {
   check_mm(a, b);
   // Nothing to compute, or nothing to add up: the kernel need not know.
   if (a.numel() == 0 || b.numel() == 0) return at::zeros({a.size(0), a.size(1), b.size(2)}, a.options());
   const c10::IValue arguments[] = {in_words(a), in_words(b)};
-  return run(*kernel_family(a).current(), OpKind::Forward, arguments)[0];
+  return run(*kernels().of(a).current(), OpKind::Forward, arguments)[0];
 }
 
 Tensor mm_meta(const Tensor& a, const Tensor& b) {

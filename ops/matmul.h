@@ -4,6 +4,10 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <string>
+
+#include "op/registry.h"
+
 namespace torch_slang::product {
 
 using Tensor = at::Tensor;
@@ -13,6 +17,20 @@ const c10::TypedOperatorHandle<Tensor(const Tensor&, const Tensor&)>& mm();
 
 // slang::mm under autograd: records a node and carries tangents of the forward mode along.
 Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b);
+
+// The kernels of one product, each with tiles of its own: for halves, for float32 and float64, and for float32 whose
+// operands may be rounded to TF32.
+struct ProductKernels {
+  ProductKernels(const std::string& ns, const std::string& name);  // "matrix_product", "matrix_product_wide", ...
+  bool are_there() const { return halves != nullptr && wide != nullptr && tf32 != nullptr; }
+  const RegisteredFamily& of(const Tensor& a) const;
+
+  const RegisteredFamily *halves, *wide, *tf32;
+};
+
+// Matrices of halves whose tiles a GPU can fetch by itself: these, or a copy with rows (or columns, where those are closer
+// together) padded to whole words.
+Tensor in_words(const Tensor& matrices);
 
 // Who asks, and what its user calls the operands: for messages.
 struct Names {

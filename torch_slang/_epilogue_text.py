@@ -1,4 +1,4 @@
-"""The Slang text of a product with an epilogue: the kernel of ops/matmul.slang with a function of each sum before the store.
+"""The Slang text of a product with an epilogue: the kernels of ops/matmul.slang, with a function of each sum before the store.
 
 Run as a program it writes the built-in epilogues of ``torch_slang.nn.Linear``, when the package is built. So it imports
 nothing of torch, nor of this package.
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Epilogue", "Parameter", "epilogue_text"]
+__all__ = ["Epilogue", "Parameter", "epilogue_text", "product_macros"]
 
 # What a number of type `T` is in the function that computes in ..., and what suffix that one's name has.
 _PRECISIONS = {"float": "_in_float", "double": "_in_double"}
@@ -38,6 +37,7 @@ class Epilogue:
     sum_name: str
     sum_type: str
     parameters: tuple[Parameter, ...]
+    is_overloaded: bool = False  # for float and double, not generic
 
     @property
     def precisions(self) -> tuple[str, ...]:
@@ -50,8 +50,8 @@ def epilogue_text(epilogue: Epilogue, product: str) -> str:
         [
             *(_function(epilogue, precision) for precision in epilogue.precisions),
             _struct(epilogue),
-            _kernel(epilogue, product, "_product", with_sum=False),
-            _kernel(epilogue, product, "_product_and_sum", with_sum=True),
+            _kernels(epilogue, product, "_product"),
+            _kernels(epilogue, product, "_product_and_sum"),
         ]
     )
 
@@ -60,7 +60,7 @@ def product_macros(product: str) -> str:
     """The macros of the kernel that :func:`epilogue_text` takes over: before its first use."""
     defines = re.findall(r"^#define (\w+).*$", product, re.MULTILINE)
     lines = [line for line in product.splitlines() if line.startswith("#define ")]
-    return "\n".join(["import torch_slang.mma;", *(f"#undef {name}" for name in defines), *lines, ""])
+    return "\n".join(["import torch_slang.mma;", *(f"#ifdef {name}\n#undef {name}\n#endif" for name in defines), *lines, ""])
 
 
 def _function(epilogue: Epilogue, precision: str) -> str:
@@ -74,7 +74,7 @@ def _function(epilogue: Epilogue, precision: str) -> str:
         no_diff = "no_diff " if p.is_number and not p.differentiable else ""
         parameters.append(f"{no_diff}{concrete(p.type)} {p.name}")
     names = ", ".join([epilogue.sum_name, *(p.name for p in epilogue.parameters)])
-    generic = f"<{precision}>" if epilogue.type_parameter is not None else ""
+    generic = f"<{precision}>" if epilogue.type_parameter is not None and not epilogue.is_overloaded else ""
     return (
         f"[TorchOp] [Differentiable]\n"
         f"{precision} {epilogue.name}{_PRECISIONS[precision]}({', '.join(parameters)})\n"
@@ -121,52 +121,73 @@ def _struct(epilogue: Epilogue) -> str:
     )
 
 
-def _kernel(epilogue: Epilogue, product: str, suffix: str, *, with_sum: bool) -> str:
-    text = "\n".join(line for line in product.splitlines() if not re.match(r"#define|import|//", line)).strip()
+def _kernels(epilogue: Epilogue, product: str, kind: str) -> str:
+    """The kernels of ops/matmul.slang, and the function that they call, with the epilogue. `kind`: "_product", or
+    "_product_and_sum", which stores the sum too."""
+    text = re.sub(r"^(#define|import|//).*\n", "", product, flags=re.MULTILINE).strip()
     own = _own_types(epilogue)
-    views = "".join(
-        f'    [Shape("B, M, N")] [In] TensorView<{_element(epilogue, p)}> x_{p.name},\n' for p in epilogue.parameters
-    )
-    fields = ", ".join(f"x_{p.name}" for p in epilogue.parameters)
-    applied = (
-        f"    {epilogue.name}_epilogue<{', '.join(['T', *own])}> epilogue = {{ {fields} }};\n"
-        "    sum.apply(epilogue, c, at);\n"
-    )
-    changes = {
-        "matrix_product<T : mma.IElement>": f"{epilogue.name}{suffix}<"
-        + ", ".join(f"{name} : mma.IElement" for name in ["T", *own])
-        + ">",
-        '    [Out("B, M, N")] TensorView<T> c)': f'{views}    [Out("B, M, N")] TensorView<T> c'
-        + (',\n    [Out("B, M, N")] TensorView<T> sums)' if with_sum else ")"),
-        "    sum.store(c, at);\n": ("    sum.store(sums, at);\n" if with_sum else "")
-        + applied
-        + "    sum.store(c, at);\n",
-    }
-    for before, after in changes.items():
-        if text.count(before) != 1:
-            raise RuntimeError(f"torch_slang: the kernel of matmul.slang has no {before!r} to put an epilogue into")
-        text = text.replace(before, after)
+    further = "".join(f", {name} : mma.IElement" for name in own)
+    names = [f"x_{p.name}" for p in epilogue.parameters]
+    views = "".join(f"TensorView<{_element(epilogue, p)}> x_{p.name}, " for p in epilogue.parameters)
+    shaped = re.sub("TensorView", '[Shape("B, M, N")] [In] TensorView', views)
+    with_sum = kind == "_product_and_sum"
+    passed = ", ".join(["a", "b", *names, "c", *(["sums"] if with_sum else [])])
+
+    def in_type(text: str, element: str) -> str:
+        return text.replace("TensorView<T>", f"TensorView<{element}>")
+
+    def sums(element: str, attribute: str = "") -> str:
+        return f", {attribute}TensorView<{element}> sums" if with_sum else ""
+
+    out = '[Out("B, M, N")] '
+    changes = [
+        # the function: multiply<T, PRECISION>(a, b, c)
+        (r"void multiply<([^>]*)>", rf"void {epilogue.name}{kind}_multiply<\1{further}>"),
+        (r"TensorView<T> b, TensorView<T> c\)", f"TensorView<T> b, {views}TensorView<T> c{sums('T')})"),
+        (
+            r"    sum\.store\(c, at\);",
+            ("    sum.store(sums, at);\n" if with_sum else "")
+            + f"    {epilogue.name}_epilogue<{', '.join(['T', *own])}> epilogue = {{ {', '.join(names)} }};\n"
+            + "    sum.apply(epilogue, c, at);\n    sum.store(c, at);",
+        ),
+        # the kernels
+        (r"void matrix_product(\w*)<([^>]*)>", rf"void {epilogue.name}{kind}\1<\2{further}>"),
+        (
+            r"void matrix_product(\w*)\(",
+            rf"void {epilogue.name}{kind}\1{'<' + further.removeprefix(', ') + '>' if own else ''}(",
+        ),
+        (r"\[Out\([^)]*\)\] TensorView<T> c\)", f"{shaped}{out}TensorView<T> c{sums('T', out)})"),
+        (
+            r"\[Out\([^)]*\)\] TensorView<float> c\)",
+            f"{in_type(shaped, 'float')}{out}TensorView<float> c{sums('float', out)})",
+        ),
+        (
+            r"multiply<([^>:]*)>\(a, b, c\);",
+            rf"{epilogue.name}{kind}_multiply<\1{''.join(f', {name}' for name in own)}>({passed});",
+        ),
+    ]
+    for pattern, replacement in changes:
+        text, count = re.subn(pattern, replacement, text)
+        if count == 0:
+            raise RuntimeError(f"torch_slang: matmul.slang has no {pattern!r} to put an epilogue into")
     return text + "\n"
 
 
-def _linear_epilogues(source: str) -> list[Epilogue]:
-    """Those of ops/linear.slang: each function ``T name<T : ...>(T sum, T bias)`` or ``(T sum)`` under [Differentiable]."""
-    found = re.findall(r"^\[Differentiable\][^\n]*\nT (linear_\w+)<T : \w+>\(T sum(, T bias)?\)", source, re.MULTILINE)
-    return [
-        Epilogue(name, name, "T", "sum", "T", (Parameter("bias", "T", True, True),) if bias else ())
-        for name, bias in found
-    ]
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Writes a Slang module with the kernels of its epilogues.")
-    parser.add_argument("source", type=Path, help="functions named linear_...")
+    parser = argparse.ArgumentParser(description="Writes the Slang module of one epilogue of torch_slang.nn.Linear.")
+    parser.add_argument("source", type=Path, help="ops/epilogues/linear.slang: functions of float and of double")
     parser.add_argument("product", type=Path, help="ops/matmul.slang")
+    parser.add_argument("name", help="linear_gelu, or with a bias linear_gelu_bias")
     parser.add_argument("output", type=Path)
     arguments = parser.parse_args()
-    source, product = arguments.source.read_text(), arguments.product.read_text()
-    texts = [epilogue_text(epilogue, product) for epilogue in _linear_epilogues(source)]
-    arguments.output.write_text("\n".join([source, product_macros(product), *texts]))
+    name, product = arguments.name, arguments.product.read_text()
+    bias = Parameter("bias", "T", is_number=True, differentiable=True)
+    epilogue = Epilogue(
+        name, name, "T", "sum", "T", (bias,) if name.endswith("_bias") else (), is_overloaded=True
+    )
+    arguments.output.write_text(
+        "\n".join([arguments.source.read_text(), product_macros(product), epilogue_text(epilogue, product)])
+    )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ __all__ = ["MatmulEpilogue", "matmul_with_epilogue"]
 _WHO = "torch_slang.matmul_with_epilogue"
 _NUMBERS = {"float", "double"}
 _GENERATED = "torch_slang epilogue"  # what diagnostics call the text that we append
-_SUFFIXES = ("_product", "_product_and_sum", "_in_float", "_in_double")
 
 
 def matmul_with_epilogue(
@@ -172,8 +171,7 @@ class MatmulEpilogue:
     def _pinned(self, a: Tensor, b: Tensor, arguments: list[Tensor]) -> Tensor:
         """Calls operators whose names a later load took."""
         with contextlib.ExitStack() as pins:
-            for suffix in _SUFFIXES:
-                name = self.__name__ + suffix
+            for name in (*self._module.kernels(), *(self.__name__ + suffix for suffix in ("_in_float", "_in_double"))):
                 if name in self._module._retired:
                     pins.enter_context(_C.Pin(self._module._handle, name))
             result: Tensor = torch.ops.slang.matmul_with_epilogue(self.name, a, b, arguments)

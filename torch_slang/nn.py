@@ -2,10 +2,89 @@
 
 from __future__ import annotations
 
+import math
+from typing import Literal, get_args
+
 import torch
 from torch import Tensor
 
-__all__ = ["TrilinearInterpolation"]
+__all__ = ["Epilogue", "Linear", "TrilinearInterpolation"]
+
+Epilogue = Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"]
+
+
+class Linear(torch.nn.Module):
+    """``epilogue(x @ weight.T + bias)`` in one kernel: ``torch.nn.Linear`` and an activation, fused.
+
+    Parameters have the names, shapes and first values of ``torch.nn.Linear``'s, so state dicts go both ways.
+
+    Args:
+        in_features, out_features, bias, device, dtype: as in ``torch.nn.Linear``.
+        epilogue: ``"relu"``, ``"gelu"`` (torch's default: with erf), ``"gelu_tanh"`` (``approximate="tanh"``), ``"silu"``,
+            ``"sigmoid"`` or ``"tanh"``; None for none.
+
+    Shapes:
+        - x: ``[..., in_features]``, float16, bfloat16, float32 or float64 like the weight, with any strides
+        - result: ``[..., out_features]``
+
+    float16 and bfloat16 are summed, and the epilogue computed, in float32; the result is rounded once. x, weight and bias
+    have gradients. For functions of your own there is :func:`torch_slang.matmul_with_epilogue`; these stand in
+    ``ops/linear.slang``.
+    """
+
+    in_features: int
+    out_features: int
+    weight: torch.nn.Parameter
+    bias: torch.nn.Parameter | None
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        epilogue: Epilogue | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if epilogue is not None and epilogue not in get_args(Epilogue):
+            raise ValueError(
+                f"torch_slang.nn.Linear: expected epilogue to be None or one of {', '.join(get_args(Epilogue))}, but got "
+                f"{epilogue!r}; torch_slang.matmul_with_epilogue takes functions of yours"
+            )
+        self.in_features = in_features
+        self.out_features = out_features
+        self.epilogue = epilogue
+        self.weight = torch.nn.Parameter(torch.empty((out_features, in_features), device=device, dtype=dtype))
+        if bias:
+            self.bias = torch.nn.Parameter(torch.empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self._operator = "_".join(["linear", *([epilogue] if epilogue else []), *(["bias"] if bias else [])])
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As ``torch.nn.Linear`` does."""
+        torch.nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
+            torch.nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor
+        if self.bias is not None:
+            result = torch.ops.slang.matmul_with_epilogue(self._operator, x, self.weight.t(), [self.bias])
+        elif self.epilogue is not None:
+            result = torch.ops.slang.matmul_with_epilogue(self._operator, x, self.weight.t(), [])
+        else:
+            result = torch.ops.slang.matmul(x, self.weight.t())
+        return result
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
+            f"epilogue={self.epilogue}"
+        )
 
 
 class TrilinearInterpolation(torch.nn.Module):

@@ -275,18 +275,39 @@ std::string descriptors_digest() {
   return digest.hex();
 }
 
+namespace {
+
+void enter_builtin(const std::string& stem) {
+  LoadOptions options;
+  CompileRequest request;
+  request.path = stem + ".slang";
+  auto module = std::make_shared<const Module>(identity_of(request, options), options, request,
+                                               read_program(stem + ".json"));
+  Claims& all = claims();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  enter(std::move(module));
+}
+
+std::string& builtin_folder() {
+  static auto* folder = new std::string;
+  return *folder;
+}
+
+}  // namespace
+
 void load_builtin(const std::string& folder) {
+  builtin_folder() = folder;
   for (const std::string& file : list_folder(folder)) {
     if (file.size() <= 5 || file.substr(file.size() - 5) != ".json") continue;
-    LoadOptions options;
-    CompileRequest request;
-    request.path = join_path(folder, file.substr(0, file.size() - 5) + ".slang");
-    auto module = std::make_shared<const Module>(identity_of(request, options), options, request,
-                                                 read_program(join_path(folder, file)));
-    Claims& all = claims();
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    enter(std::move(module));
+    enter_builtin(join_path(folder, file.substr(0, file.size() - 5)));
   }
+}
+
+bool load_builtin_module(const std::string& name) {
+  const std::string stem = join_path(builtin_folder(), name);
+  if (!is_file(stem + ".json")) return false;
+  enter_builtin(stem);
+  return true;
 }
 
 }  // namespace torch_slang

@@ -92,5 +92,7 @@ std::string descriptors_digest();
 
 // The operators of ops/, compiled when the package was built: registers each <folder>/*.json.
 void load_builtin(const std::string& folder);
+// One of those in a folder of that folder, which wait until somebody asks: "epilogues/linear_gelu". False: there is none.
+bool load_builtin_module(const std::string& name);
 
 }  // namespace torch_slang

@@ -68,8 +68,26 @@ TSL_INLINE double F64_exp10(double x) { return exp10(x); }
 TSL_INLINE float F32_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 TSL_INLINE double F64_rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 #endif
+TSL_UNARY(erfc, erfc)
 #undef TSL_UNARY
 #undef TSL_BINARY
+
+// x / y and exp2(x) of float for where a few instructions count: relative errors of 2^-22, denormal numbers are zero.
+#if TSL_CUDA
+TSL_INLINE float tsl_quotient(float x, float y) {
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(y));
+  return x * inverse;
+}
+TSL_INLINE float tsl_exp2(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+#else
+TSL_INLINE float tsl_quotient(float x, float y) { return x / y; }
+TSL_INLINE float tsl_exp2(float x) { return F32_exp2(x); }
+#endif
 
 // Both types alike, T being the type and `stem` chosen by overload.
 #define TSL_FLOATING(P, T, f)                                                                                    \

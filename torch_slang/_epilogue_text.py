@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Epilogue", "Parameter", "epilogue_text", "product_macros"]
+__all__ = ["Epilogue", "Parameter", "epilogue_text"]
 
 # What a number of type `T` is in the function that computes in ..., and what suffix that one's name has.
 _PRECISIONS = {"float": "_in_float", "double": "_in_double"}
@@ -48,7 +48,9 @@ def epilogue_text(epilogue: Epilogue, product: str) -> str:
     """What to append to the function's source. `product`: the text of ops/matmul.slang."""
     return "\n".join(
         [
-            *(_function(epilogue, precision) for precision in epilogue.precisions),
+            "import torch_slang.mma;",
+            *(_function(epilogue, precision) for precision in epilogue.precisions),  # its names may be those of macros
+            _macros(product),
             _struct(epilogue),
             _kernels(epilogue, product, "_product"),
             _kernels(epilogue, product, "_product_and_sum"),
@@ -56,11 +58,10 @@ def epilogue_text(epilogue: Epilogue, product: str) -> str:
     )
 
 
-def product_macros(product: str) -> str:
-    """The macros of the kernel that :func:`epilogue_text` takes over: before its first use."""
-    defines = re.findall(r"^#define (\w+).*$", product, re.MULTILINE)
+def _macros(product: str) -> str:
+    names = re.findall(r"^#define (\w+).*$", product, re.MULTILINE)
     lines = [line for line in product.splitlines() if line.startswith("#define ")]
-    return "\n".join(["import torch_slang.mma;", *(f"#ifdef {name}\n#undef {name}\n#endif" for name in defines), *lines, ""])
+    return "\n".join([*(f"#ifdef {name}\n#undef {name}\n#endif" for name in names), *lines, ""])
 
 
 def _function(epilogue: Epilogue, precision: str) -> str:
@@ -186,7 +187,7 @@ def main() -> None:
         name, name, "T", "sum", "T", (bias,) if name.endswith("_bias") else (), is_overloaded=True
     )
     arguments.output.write_text(
-        "\n".join([arguments.source.read_text(), product_macros(product), epilogue_text(epilogue, product)])
+        f"{arguments.source.read_text()}\n{epilogue_text(epilogue, product)}"
     )
 
 

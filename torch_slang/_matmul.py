@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_slang._epilogue_text import Epilogue, Parameter, epilogue_text, product_macros
+from torch_slang._epilogue_text import Epilogue, Parameter, epilogue_text
 from torch_slang._library import _C
 from torch_slang._load import load
 from torch_slang._module import Module
@@ -83,7 +83,7 @@ def matmul_with_epilogue(
     about = _function_of(described, name, shown)
     epilogue, leaves = _epilogue_of(about)
     product = (Path(__file__).parent / "ops" / "matmul.slang").read_text()
-    generated = f'#line 1 "{_GENERATED}"\n{product_macros(product)}\n{epilogue_text(epilogue, product)}'
+    generated = f'#line 1 "{_GENERATED}"\n{epilogue_text(epilogue, product)}'
     identity = f"epilogue {epilogue.name}" if path is None else f"{path} epilogue {epilogue.name}"
     module = _load(f'#line 1 "{shown}"\n{text}\n', identity, namespace, generated, options)
     return MatmulEpilogue(module, epilogue.name, leaves)

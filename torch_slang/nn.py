@@ -32,11 +32,6 @@ class Linear(torch.nn.Module):
     ``ops/linear.slang``.
     """
 
-    in_features: int
-    out_features: int
-    weight: torch.nn.Parameter
-    bias: torch.nn.Parameter | None
-
     def __init__(
         self,
         in_features: int,
@@ -56,10 +51,8 @@ class Linear(torch.nn.Module):
         self.out_features = out_features
         self.epilogue = epilogue
         self.weight = torch.nn.Parameter(torch.empty((out_features, in_features), device=device, dtype=dtype))
-        if bias:
-            self.bias = torch.nn.Parameter(torch.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        vector = torch.empty(out_features, device=device, dtype=dtype) if bias else None
+        self.register_parameter("bias", None if vector is None else torch.nn.Parameter(vector))
         self._operator = "_".join(["linear", *([epilogue] if epilogue else []), *(["bias"] if bias else [])])
         self.reset_parameters()
 
@@ -71,14 +64,11 @@ class Linear(torch.nn.Module):
             torch.nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor
         if self.bias is not None:
-            result = torch.ops.slang.matmul_with_epilogue(self._operator, x, self.weight.t(), [self.bias])
-        elif self.epilogue is not None:
-            result = torch.ops.slang.matmul_with_epilogue(self._operator, x, self.weight.t(), [])
-        else:
-            result = torch.ops.slang.matmul(x, self.weight.t())
-        return result
+            return torch.ops.slang.matmul_with_epilogue(self._operator, x, self.weight.t(), [self.bias])
+        if self.epilogue is not None:
+            return torch.ops.slang.matmul_with_epilogue(self._operator, x, self.weight.t(), [])
+        return torch.ops.slang.matmul(x, self.weight.t())
 
     def extra_repr(self) -> str:
         return (

@@ -1,0 +1,546 @@
+"""torch_slang.matmul_with_epilogue and torch_slang.nn.Linear, beside torch's own in float64."""
+
+from __future__ import annotations
+
+import copy
+import io
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.autograd import gradcheck
+
+import torch_slang
+from torch_slang import testing
+
+Tensor = torch.Tensor
+DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+ROUNDING = {torch.float64: 1e-13, torch.float32: 1e-5, torch.float16: 2**-9, torch.bfloat16: 2**-6}
+
+# Every kind of argument: with a gradient, a constant, an integer, a default.
+SHADE = """
+[Differentiable]
+T shade<T : __BuiltinFloatingPointType>(T sum, T bias, no_diff T scale, T residual, int times = 2)
+{
+    return tanh(sum + bias) * scale * T(times) + residual * sum;
+}
+"""
+SQUARE = "[Differentiable] float square_plus(float sum, float bias) { return sum * sum + bias; }"
+
+
+@pytest.fixture(scope="module")
+def shade() -> torch_slang.MatmulEpilogue:
+    return torch_slang.matmul_with_epilogue(SHADE)
+
+
+@pytest.fixture(scope="module")
+def square() -> torch_slang.MatmulEpilogue:
+    return torch_slang.matmul_with_epilogue(SQUARE)
+
+
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def shade_in_torch(a: Tensor, b: Tensor, bias: Tensor, scale: Any, residual: Tensor, times: Any = 2) -> Tensor:
+    total = torch.matmul(a, b)
+    return torch.tanh(total + bias) * scale * times + residual * total
+
+
+def randn(*shape: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
+    generator = torch.Generator().manual_seed(sum(n * 10**i for i, n in enumerate(shape)) + len(shape))
+    return torch.randn(shape, dtype=torch.float64, generator=generator).to(device, dtype)
+
+
+def wide(value: Any) -> Any:
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        return value
+    return value.detach().double().requires_grad_(value.requires_grad)
+
+
+def assert_near(actual: Tensor, expected: Tensor, dtype: torch.dtype, roundings: float = 1) -> None:
+    assert actual.dtype == dtype
+    assert actual.shape == expected.shape
+    if actual.numel():
+        error = (actual.detach().double() - expected.detach()).abs().max().item()
+        assert error <= roundings * ROUNDING[dtype] * max(1.0, expected.detach().abs().max().item())
+
+
+def assert_agrees(
+    function: Callable[..., Tensor],
+    reference: Callable[..., Tensor],
+    values: list[Any],
+    grad: Callable[[Tensor], Tensor] | None = None,
+) -> None:
+    """Result and gradients of what requires grad; `reference` runs in float64."""
+    dtype = values[0].dtype
+    references = [wide(value) for value in values]
+    result, expected = function(*values), reference(*references)
+    assert_near(result, expected, dtype, 2)
+    assert result.is_contiguous()
+    leaves = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
+    if not leaves:
+        return
+    of_result = randn(*result.shape, dtype=dtype, device=result.device) if grad is None else grad(result)
+    ours = torch.autograd.grad(result, [values[i] for i in leaves], of_result)
+    theirs = torch.autograd.grad(expected, [references[i] for i in leaves], of_result.double())
+    for one, other in zip(ours, theirs, strict=True):
+        assert_near(one, other, dtype, 8)
+
+
+def operands(
+    dtype: torch.dtype, device: torch.device, m: int = 9, k: int = 7, n: int = 5, leading: tuple[int, ...] = ()
+) -> list[Any]:
+    """Of shade, with a gradient wherever there may be one."""
+    return [
+        randn(*leading, m, k, dtype=dtype, device=device).requires_grad_(),
+        randn(k, n, dtype=dtype, device=device).requires_grad_(),
+        randn(n, dtype=dtype, device=device).requires_grad_(),
+        0.1,
+        randn(*leading, m, n, dtype=dtype, device=device).requires_grad_(),
+    ]
+
+
+class TestValues:
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_it_is_the_function_of_the_product(
+        self, shade: torch_slang.MatmulEpilogue, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        assert_agrees(shade, shade_in_torch, operands(dtype, device))
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+    def test_a_function_of_float_takes_halves(
+        self, square: torch_slang.MatmulEpilogue, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        a, b, bias = (randn(*s, dtype=dtype, device=device).requires_grad_() for s in [(4, 6), (6, 3), (3,)])
+        assert_agrees(square, lambda x, y, z: torch.matmul(x, y) ** 2 + z, [a, b, bias])
+
+    @pytest.mark.parametrize("sizes", [(1, 1, 1), (0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 200, 1), (131, 3, 259)])
+    def test_sizes(
+        self, shade: torch_slang.MatmulEpilogue, sizes: tuple[int, int, int], device: torch.device
+    ) -> None:
+        assert_agrees(shade, shade_in_torch, operands(torch.float64, device, *sizes))
+
+    @pytest.mark.parametrize(
+        ("a", "b", "bias", "residual"),
+        [
+            ((4, 6), (6, 3), (3,), (4, 3)),
+            ((4, 6), (6, 3), (4, 1), ()),
+            ((4, 6), (6, 3), (1, 3), (1, 1)),
+            ((2, 4, 6), (6, 3), (3,), (2, 4, 3)),  # rows of all the batch after each other
+            ((2, 4, 6), (6, 3), (4, 1), (4, 3)),
+            ((2, 4, 6), (6, 3), (2, 1, 1), (2, 1, 3)),
+            ((2, 4, 6), (2, 6, 3), (3,), (2, 4, 1)),
+            ((4, 6), (2, 6, 3), (2, 1, 3), (4, 3)),
+            ((5, 1, 4, 6), (2, 6, 3), (5, 1, 1, 3), (2, 4, 3)),
+            ((6,), (6, 3), (3,), (1,)),
+            ((4, 6), (6,), (4,), ()),
+            ((2, 4, 6), (6,), (2, 1), (4,)),
+            ((6,), (6,), (), ()),
+        ],
+    )
+    def test_arguments_broadcast(
+        self,
+        shade: torch_slang.MatmulEpilogue,
+        a: tuple[int, ...],
+        b: tuple[int, ...],
+        bias: tuple[int, ...],
+        residual: tuple[int, ...],
+        device: torch.device,
+    ) -> None:
+        x, y, z, w = (randn(*s, device=device).requires_grad_() for s in (a, b, bias, residual))
+        assert_agrees(shade, shade_in_torch, [x, y, z, 0.1, w])
+
+    def test_constants_may_be_tensors_of_the_operands_type_or_of_the_functions(
+        self, shade: torch_slang.MatmulEpilogue, device: torch.device
+    ) -> None:
+        for dtype in (torch.float16, torch.float32):
+            values = operands(torch.float16, device)
+            values[3] = randn(9, 1, dtype=dtype, device=device)
+            assert_agrees(shade, shade_in_torch, values)
+
+    def test_integers_may_be_tensors(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        times = torch.tensor([1, 2, 3, 4, 5], dtype=torch.int32, device=device)
+        assert_agrees(shade, shade_in_torch, [*operands(torch.float64, device), times])
+        assert_agrees(shade, shade_in_torch, [*operands(torch.float64, device), 3])
+
+    def test_a_bool_chooses(self, device: torch.device) -> None:
+        op = torch_slang.matmul_with_epilogue(
+            "[Differentiable] T kept<T : __BuiltinFloatingPointType>(T sum, bool keep, no_diff float fill) { return keep ? exp(sum) : T(fill); }"
+        )
+        a, b = randn(4, 3, device=device).requires_grad_(), randn(3, 5, device=device).requires_grad_()
+        keep = randn(4, 5, device=device) > 0
+        assert_agrees(op, lambda x, y, k, f: torch.where(k, torch.exp(x @ y), f), [a, b, keep, 0.25])
+        assert torch.equal(op(a, b, False, 2.0), torch.full((4, 5), 2.0, dtype=torch.float64, device=device))
+
+    def test_no_further_arguments(self, device: torch.device) -> None:
+        op = torch_slang.matmul_with_epilogue("[Differentiable] float doubled(float x) { return 2 * x; }")
+        a, b = (randn(*s, dtype=torch.float32, device=device).requires_grad_() for s in [(4, 6), (6, 3)])
+        assert_agrees(op, lambda x, y: 2 * (x @ y), [a, b])
+
+    def test_names_that_the_kernel_uses_itself(self, device: torch.device) -> None:
+        op = torch_slang.matmul_with_epilogue(
+            "[Differentiable] double odd(double c, double a, double at, double T, double ROWS) { return c * a + at * T - ROWS; }"
+        )
+        values = [randn(*s, device=device).requires_grad_() for s in [(4, 6), (6, 3), (3,), (4, 1), (4, 3), ()]]
+        assert_agrees(op, lambda a, b, p, q, r, s: (a @ b) * p + q * r - s, values)
+
+    def test_any_strides(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        a, b, bias, scale, residual = operands(torch.float64, device, 6, 6, 6)
+        turned = [a.detach().mT, b.detach()[::2].repeat(2, 1).mT, bias.detach().flip(0), scale, residual.detach().mT]
+        assert_agrees(shade, shade_in_torch, [t.requires_grad_() if isinstance(t, Tensor) else t for t in turned])
+
+
+class TestGradients:
+    def test_gradcheck(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        a, b, bias, scale, residual = operands(torch.float64, device, 3, 4, 2)
+        inputs = (a, b, bias, residual)
+        assert gradcheck(lambda a, b, c, d: shade(a, b, c, scale, d), inputs, nondet_tol=0.0)
+
+    @pytest.mark.parametrize("only", range(4))
+    def test_frozen_inputs(self, shade: torch_slang.MatmulEpilogue, only: int, device: torch.device) -> None:
+        values = operands(torch.float64, device)
+        for i, place in enumerate((0, 1, 2, 4)):
+            values[place].requires_grad_(i == only)
+        assert_agrees(shade, shade_in_torch, values)
+
+    def test_nothing_is_recorded_where_nothing_wants_a_gradient(
+        self, shade: torch_slang.MatmulEpilogue, device: torch.device
+    ) -> None:
+        values = [v.detach() if isinstance(v, Tensor) else v for v in operands(torch.float64, device)]
+        assert not shade(*values).requires_grad
+        values[3] = torch.tensor(0.1, dtype=torch.float64, device=device, requires_grad=True)  # no_diff
+        assert not shade(*values).requires_grad
+        with torch.no_grad():
+            assert not shade(*operands(torch.float64, device)).requires_grad
+
+    @pytest.mark.parametrize(
+        "grad",
+        [
+            lambda y: torch.ones((), dtype=y.dtype, device=y.device).expand_as(y),
+            lambda y: randn(*y.mT.shape, dtype=y.dtype, device=y.device).mT,
+            lambda y: randn(y.size(0), 1, dtype=y.dtype, device=y.device).expand_as(y),
+        ],
+    )
+    def test_gradients_of_results_may_lie_anyhow(
+        self, shade: torch_slang.MatmulEpilogue, grad: Callable[[Tensor], Tensor], device: torch.device
+    ) -> None:
+        assert_agrees(shade, shade_in_torch, operands(torch.float64, device), grad)
+
+    def test_a_second_derivative_is_refused(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        values = operands(torch.float64, device)
+        for place in (0, 2):
+            alone = [v.detach() if isinstance(v, Tensor) else v for v in values]
+            alone[place].requires_grad_()
+            (first,) = torch.autograd.grad(shade(*alone).sum(), alone[place], create_graph=True)
+            with pytest.raises(RuntimeError, match="shade_in_double_backward: .*double backward"):
+                first.sum().backward()
+
+    def test_forward_mode_is_refused(self, shade: torch_slang.MatmulEpilogue) -> None:
+        values = [v.detach() if isinstance(v, Tensor) else v for v in operands(torch.float64, torch.device("cpu"))]
+        with pytest.raises(NotImplementedError, match="forward-mode"):
+            torch.func.jvp(lambda a: shade(a, *values[1:]), (values[0],), (values[0],))
+
+
+class TestPyTorch:
+    def test_checks_of_testing(self, square: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        def op(a: Tensor, b: Tensor, bias: Tensor) -> Tensor:
+            return square(a, b, bias)
+
+        a, b, bias = (
+            randn(*s, dtype=torch.float32, device=device).requires_grad_() for s in [(1, 4, 6), (1, 6, 3), (1, 1, 3)]
+        )
+        for name in ("mm_with_epilogue", "matmul_with_epilogue"):
+            torch.library.opcheck(getattr(torch.ops.slang, name).default, (square.name, a, b, [bias]))
+        torch.library.opcheck(
+            torch.ops.slang.mm_with_epilogue_and_sum.default, (square.name, a.detach(), b.detach(), [bias.detach()])
+        )
+
+    @pytest.mark.usefixtures("fresh_dynamo")
+    @pytest.mark.parametrize("dynamic", [False, True])
+    def test_compile(self, shade: torch_slang.MatmulEpilogue, dynamic: bool, device: torch.device) -> None:
+        compiled = torch.compile(shade, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+        for m in (4, 9):
+            assert_agrees(compiled, shade_in_torch, operands(torch.float64, device, m))
+
+    @pytest.mark.usefixtures("fresh_dynamo")
+    def test_compiled_autograd(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        values = operands(torch.float64, device)
+        leaves = [v for v in values if isinstance(v, Tensor)]
+        expected = torch.autograd.grad(shade(*values).sum(), leaves)
+        with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager", fullgraph=True)):
+            shade(*values).sum().backward()
+        for leaf, gradient in zip(leaves, expected, strict=True):
+            assert torch.allclose(leaf.grad, gradient)
+
+    def test_script(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        @torch.jit.script
+        def scripted(a: Tensor, b: Tensor, c: Tensor, scale: Tensor, d: Tensor, n: Tensor) -> Tensor:
+            return torch.ops.slang.matmul_with_epilogue("shade", a, b, [c, scale, d, n])
+
+        scale = torch.tensor(0.1, dtype=torch.float64, device=device)
+        times = torch.tensor(2, dtype=torch.int32, device=device)
+        a, b, bias, _, residual = operands(torch.float64, device)
+        assert_agrees(scripted, shade_in_torch, [a, b, bias, scale, residual, times])
+
+    def test_export(self, square: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        class Net(torch.nn.Module):
+            def forward(self, a: Tensor, b: Tensor, bias: Tensor) -> Tensor:
+                return square(a, b, bias)
+
+        args = tuple(randn(*s, dtype=torch.float32, device=device) for s in [(4, 6), (6, 3), (3,)])
+        exported = torch.export.export(Net(), args)
+        assert torch.equal(exported.module()(*args), square(*args))
+
+    def test_vmap(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        a, b, bias, residual = (randn(*s, device=device) for s in [(3, 4, 6), (6, 5), (3, 5), (4, 5)])
+        for dims in [(0, None, 0, None), (None, None, 0, None), (0, None, None, None)]:
+            values = [t if d == 0 else t[0] if t is a or t is bias else t for t, d in zip((a, b, bias, residual), dims)]
+            ours = torch.vmap(lambda a, b, c, d: shade(a, b, c, 0.1, d), dims)(*values)
+            theirs = torch.vmap(lambda a, b, c, d: shade_in_torch(a, b, c, 0.1, d), dims)(*values)
+            assert_near(ours, theirs, torch.float64)
+
+    def test_gradients_of_a_functional_call(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        a, b, bias, scale, residual = (v.detach() if isinstance(v, Tensor) else v for v in operands(torch.float64, device))
+        ours = torch.func.grad(lambda c: shade(a, b, c, scale, residual).sum())(bias)
+        assert_near(ours, torch.func.grad(lambda c: shade_in_torch(a, b, c, scale, residual).sum())(bias), torch.float64, 8)
+
+    def test_autocast(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        values = operands(torch.float32, device)
+        with torch.autocast(device.type, torch.bfloat16):
+            result = shade(*values)
+            exact = shade(*(v.bfloat16() if isinstance(v, Tensor) else v for v in values))
+        assert result.dtype == torch.bfloat16
+        assert torch.equal(result, exact)
+        gradients = torch.autograd.grad(result.float().sum(), [v for v in values if isinstance(v, Tensor)])
+        assert all(g.dtype == torch.float32 for g in gradients)
+
+    def test_meta(self, shade: torch_slang.MatmulEpilogue) -> None:
+        values = [v.detach().to("meta") if isinstance(v, Tensor) else v for v in operands(torch.float16, torch.device("cpu"))]
+        result = shade(*values)
+        assert result.is_meta
+        assert result.shape == (9, 5)
+        assert result.dtype == torch.float16
+
+
+class TestModules:
+    def test_by_name_and_with_defaults(self, shade: torch_slang.MatmulEpilogue) -> None:
+        a, b, bias, scale, residual = operands(torch.float64, torch.device("cpu"))
+        assert torch.equal(shade(a, b, bias, residual=residual, scale=scale), shade(a, b, bias, scale, residual, 2))
+
+    def test_the_function_of_a_file_by_its_name(self, tmp_path: Path) -> None:
+        (tmp_path / "helper.slang").write_text("public float twice(float x) { return 2 * x; }")
+        path = tmp_path / "file.slang"
+        path.write_text(
+            'import helper;\nnamespace tools { [Differentiable] float of_file(float sum, float b) { return no_diff(twice(b)) + FACTOR * sum; } }\n'
+            "[Differentiable] float other(float sum) { return sum; }\n"
+        )
+        op = torch_slang.matmul_with_epilogue(path, name="tools_of_file", defines={"FACTOR": 3})
+        a, b, c = (randn(*s, dtype=torch.float32) for s in [(4, 6), (6, 3), (3,)])
+        assert_near(op(a, b, c), 2 * c.double() + 3 * (a.double() @ b.double()), torch.float32, 2)
+
+    def test_an_edited_file_is_reloaded_and_earlier_callables_keep_theirs(self, tmp_path: Path) -> None:
+        path = tmp_path / "edited.slang"
+        a, b, c = (randn(*s, dtype=torch.float32).requires_grad_() for s in [(4, 6), (6, 3), (3,)])
+        path.write_text("[Differentiable] float edited(float sum, float bias) { return sum + bias; }")
+        before = torch_slang.matmul_with_epilogue(path)
+        recorded = before(a, b, c)
+        path.write_text("[Differentiable] float edited(float sum, float bias) { return sum - bias; }")
+        after = torch_slang.matmul_with_epilogue(path)
+        assert_near(before(a, b, c), (a.double() @ b.double() + c.double()), torch.float32)
+        assert_near(after(a, b, c), (a.double() @ b.double() - c.double()), torch.float32)
+        for op_result, sign in ((recorded, 1), (before(a, b, c), 1), (after(a, b, c), -1)):
+            (gradient,) = torch.autograd.grad(op_result.sum(), c)
+            assert torch.equal(gradient, torch.full((3,), 4.0 * sign))
+
+    def test_a_namespace_of_its_own(self) -> None:
+        op = torch_slang.matmul_with_epilogue(SQUARE.replace("sum * sum", "sum"), namespace="test_epilogues")
+        a, b, c = (randn(*s, dtype=torch.float32) for s in [(4, 6), (6, 3), (3,)])
+        assert op.name == "test_epilogues::square_plus"
+        assert_near(op(a, b, c), a.double() @ b.double() + c.double(), torch.float32)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("source", "message"),
+        [
+            ("float f(float sum) { return sum; }", r"to be \[Differentiable\], but it is not"),
+            ("[Differentiable] float3 f(float3 sum) { return sum; }", "numbers as parameters, but sum is a vector<float,3>"),
+            ("[Differentiable] float f(float sum, float2 b) { return sum; }", "numbers as parameters, but b is a vector"),
+            ("[Differentiable] float f(float sum, float b[2]) { return sum; }", "numbers as parameters, but b is a"),
+            ("[Differentiable] void f(float sum, out float y) { y = sum; }", "no out parameters, but it gives y"),
+            ("[Differentiable] float2 f(float sum) { return float2(sum); }", "to return a float, .*but it returns a vector"),
+            ("[Differentiable] float f(no_diff float sum, float b) { return b; }", "sum is no_diff"),
+            ("[Differentiable] half f(half sum) { return sum; }", "sum is a half"),
+            ("[Differentiable] float f(int sum, float b) { return b; }", "floating-point number as its first"),
+            (
+                "struct S : IDifferentiable { float x; }\n[Differentiable] float f(float sum, S s) { return sum * s.x; }",
+                "numbers as parameters, but s is a S",
+            ),
+            ("[Differentiable] T f<T : IReal, U : IReal>(T sum, U b) { return sum; }", "at most one type parameter"),
+            (
+                "[Differentiable] float f(float sum) { return sum; }\n[Differentiable] float g(float sum) { return sum; }",
+                "name= to say which function is meant, of f, g",
+            ),
+            ("static const int x = 1;", "a .Differentiable. function in the text"),
+        ],
+    )
+    def test_wrong_signatures(self, source: str, message: str) -> None:
+        with pytest.raises(TypeError, match=message) as error:
+            torch_slang.matmul_with_epilogue(source)
+        assert "torch_slang.matmul_with_epilogue: epilogue_" in str(error.value)
+
+    def test_a_function_without_parameters(self) -> None:
+        with pytest.raises(TypeError, match="takes no|nothing|no arguments"):
+            torch_slang.matmul_with_epilogue("[Differentiable] float f() { return 1; }", name="f")
+
+    def test_an_unknown_name(self) -> None:
+        with pytest.raises(TypeError, match="no kernel or function named 'g'"):
+            torch_slang.matmul_with_epilogue("[Differentiable] float f(float sum) { return sum; }", name="g")
+
+    def test_what_does_not_compile_is_shown_with_its_file_and_line(self, tmp_path: Path) -> None:
+        path = tmp_path / "broken.slang"
+        path.write_text("// a line\n[Differentiable] float f(float sum) { return summ; }\n")
+        with pytest.raises(torch_slang.CompileError, match="summ") as error:
+            torch_slang.matmul_with_epilogue(path)
+        assert "broken.slang" in str(error.value)
+        assert "2" in str(error.value)
+        with pytest.raises(torch_slang.CompileError, match="floor"):
+            torch_slang.matmul_with_epilogue("[Differentiable] float f(float sum) { return floor(sum); }")
+
+    def test_no_such_file(self) -> None:
+        with pytest.raises(RuntimeError, match="no such file: nowhere.slang"):
+            torch_slang.matmul_with_epilogue("nowhere.slang")
+
+    def test_calls(self, shade: torch_slang.MatmulEpilogue, square: torch_slang.MatmulEpilogue) -> None:
+        a, b, bias, scale, residual = operands(torch.float64, torch.device("cpu"))
+        for arguments, named, message in [
+            ((bias, scale), {}, "missing residual"),
+            ((bias, scale, residual, 1, 2), {}, "at most 6 arguments, but got 7"),
+            ((bias, scale, residual), {"bias": bias}, "two values for bias"),
+            ((bias, scale, residual), {"bios": bias}, "no argument bios"),
+            ((1.0, scale, residual), {}, "expected bias to be a tensor, but got 1.0"),
+            ((bias, "x", residual), {}, "expected scale to be a tensor or a number, but got 'x'"),
+            ((bias, scale, residual, 1.5), {}, "times .int. to be a number that fits, but got 1.5"),
+        ]:
+            with pytest.raises(TypeError, match=message):
+                shade(a, b, *arguments, **named)
+        where = r"slang::matmul_with_epilogue\(shade\): "
+        for arguments, message in [
+            ((bias[:3], scale, residual), r"expected bias to broadcast to the result's shape \[9, 5\], but got \[3\]: dimension 0"),
+            ((bias, scale, residual[None]), r"expected residual to broadcast to the result's shape \[9, 5\], but got \[1, 9, 5\]"),
+            ((bias.float(), scale, residual), "expected bias to have dtype float64 like a, but got float32"),
+            ((bias, torch.ones(5, dtype=torch.float16), residual), "expected scale to have dtype float64, but got float16"),
+            ((bias, scale, residual, torch.ones(5)), "expected times to have dtype int32, but got float32"),
+            ((bias.to("meta"), scale, residual), "expected all tensors to be on the same device, but a is on cpu and bias"),
+            ((bias.to_sparse(), scale, residual), "expected bias to be a dense tensor"),
+        ]:
+            with pytest.raises(RuntimeError, match=where + message):
+                shade(a, b, *arguments)
+        with pytest.raises(RuntimeError, match=where + r"expected b to have shape \[7, N\], but got \[5, 7\]"):
+            shade(a, b.mT, bias, scale, residual)
+        with pytest.raises(RuntimeError, match="expected a to have dtype float16, bfloat16 or float32, since .* float64"):
+            square(a, b, bias)
+
+    def test_operators(self, square: torch_slang.MatmulEpilogue) -> None:
+        a, b = randn(2, 3, dtype=torch.float32), randn(3, 2, dtype=torch.float32)
+        with pytest.raises(RuntimeError, match="no epilogue is named 'missing'"):
+            torch.ops.slang.matmul_with_epilogue("missing", a, b, [])
+        with pytest.raises(RuntimeError, match=r"expected 1 argument \(bias\) behind a and b, but got 2"):
+            torch.ops.slang.matmul_with_epilogue(square.name, a, b, [a, b])
+        with pytest.raises(RuntimeError, match="to have 3 dimensions"):
+            torch.ops.slang.mm_with_epilogue(square.name, a[None], b[None], [b[0]])
+
+
+ACTIVATIONS: dict[str | None, Callable[[Tensor], Tensor]] = {
+    None: lambda x: x,
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+}
+
+
+class TestLinear:
+    @pytest.mark.parametrize(("epilogue", "bias"), [*((name, True) for name in ACTIVATIONS), ("gelu", False), (None, False)])
+    def test_it_is_torchs_linear_and_the_activation(
+        self, epilogue: Any, bias: bool, device: torch.device
+    ) -> None:
+        torch.manual_seed(0)
+        ours = torch_slang.nn.Linear(33, 20, bias, epilogue, device=device, dtype=torch.float64)
+        torch.manual_seed(0)
+        theirs = torch.nn.Linear(33, 20, bias, device=device, dtype=torch.float64)
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            assert torch.equal(one, other)
+        theirs.load_state_dict(ours.state_dict())
+        ours.load_state_dict(theirs.state_dict())
+        x = 3 * randn(2, 7, 33, device=device)
+        inputs = (x.requires_grad_(), *ours.parameters())
+
+        def in_torch(x: Tensor, *parameters: Tensor) -> Tensor:
+            return ACTIVATIONS[epilogue](F.linear(x, *parameters))
+
+        assert_agrees(lambda x, *_: ours(x), in_torch, list(inputs))
+
+    @pytest.mark.parametrize("epilogue", ["gelu", "gelu_tanh", "silu", "sigmoid", "tanh"])
+    def test_float_is_as_accurate_as_torchs(self, epilogue: Any, device: torch.device) -> None:
+        """The function of each number from -30 to 30, which are products with 1."""
+        x = torch.linspace(-30, 30, 60001, device=device)[:, None].requires_grad_()
+        layer = torch_slang.nn.Linear(1, 1, False, epilogue, device=device)
+        torch.nn.init.ones_(layer.weight)
+        wide_x = x.detach().double().requires_grad_()
+        expected = ACTIVATIONS[epilogue](wide_x)
+        result = layer(x)
+        scale = wide_x.detach().abs().clamp(min=1)
+        assert ((result - expected).abs() / scale).max() < 4e-7
+        positive = x.detach() > 1e-3
+        assert ((result - expected).abs() / expected.abs())[positive].max() < 1e-6
+        (ours,), (theirs,) = torch.autograd.grad(result.sum(), x), torch.autograd.grad(expected.sum(), wide_x)
+        assert (ours - theirs).abs().max() < 2e-6
+
+    def test_far_numbers(self, device: torch.device) -> None:
+        x = torch.tensor([[-1e30], [-1000.0], [0.0], [1000.0], [1e30], [float("nan")]], device=device)
+        for epilogue in ("relu", "gelu", "silu"):
+            layer = torch_slang.nn.Linear(1, 1, False, epilogue, device=device)
+            torch.nn.init.ones_(layer.weight)
+            expected = ACTIVATIONS[epilogue](x)
+            assert torch.equal(layer(x).nan_to_num(7.0), expected.nan_to_num(7.0)), epilogue
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_halves(self, dtype: torch.dtype, device: torch.device) -> None:
+        layer = torch_slang.nn.Linear(40, 24, epilogue="gelu", device=device, dtype=dtype)
+        x = randn(5, 40, dtype=dtype, device=device).requires_grad_()
+        assert_agrees(lambda x, *_: layer(x), lambda x, w, b: F.gelu(F.linear(x, w, b)), [x, *layer.parameters()])
+
+    @pytest.mark.usefixtures("fresh_dynamo")
+    def test_compile_script_copy_and_pickle(self, device: torch.device) -> None:
+        layer = torch_slang.nn.Linear(6, 4, epilogue="gelu", device=device)
+        x = randn(3, 6, dtype=torch.float32, device=device)
+        expected = layer(x)
+        assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), expected)
+        assert torch.equal(torch.jit.script(layer)(x), expected)
+        assert torch.equal(copy.deepcopy(layer)(x), expected)
+        file = io.BytesIO()
+        torch.save(layer, file)
+        file.seek(0)
+        assert torch.equal(torch.load(file, weights_only=False)(x), expected)
+        with torch.device("meta"):
+            assert torch_slang.nn.Linear(6, 4, epilogue="gelu").weight.is_meta
+
+    def test_unknown_epilogues_are_named(self) -> None:
+        with pytest.raises(ValueError, match="expected epilogue to be None or one of relu, gelu, .* but got 'gulu'"):
+            torch_slang.nn.Linear(2, 2, epilogue="gulu")  # type: ignore[arg-type]
+
+    def test_repr(self) -> None:
+        assert repr(torch_slang.nn.Linear(2, 3, epilogue="silu")) == (
+            "Linear(in_features=2, out_features=3, bias=True, epilogue=silu)"
+        )

@@ -260,7 +260,8 @@ auto vmap(c10::string_view name, const Tensor& a, const Tensor& b, at::TensorLis
 TORCH_LIBRARY_FRAGMENT(slang, library) {
   const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
   library.def("mm_with_epilogue(str epilogue, Tensor a, Tensor b, Tensor[] arguments) -> Tensor", tags);
-  library.def("mm_with_epilogue_and_sum(str epilogue, Tensor a, Tensor b, Tensor[] arguments) -> (Tensor, Tensor)", tags);
+  library.def("mm_with_epilogue_and_sum(str epilogue, Tensor a, Tensor b, Tensor[] arguments) -> (Tensor, Tensor)",
+              tags);
   library.def("matmul_with_epilogue(str epilogue, Tensor a, Tensor b, Tensor[] arguments) -> Tensor", tags);
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA}) {
     library.impl("mm_with_epilogue", torch::dispatch(key, mm_with_epilogue_run));

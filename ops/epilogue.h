@@ -17,7 +17,8 @@ using at::Tensor;
 using TensorPair = std::tuple<Tensor, Tensor>;
 
 using EpilogueOp = c10::TypedOperatorHandle<Tensor(c10::string_view, const Tensor&, const Tensor&, at::TensorList)>;
-using EpilogueAndSumOp = c10::TypedOperatorHandle<TensorPair(c10::string_view, const Tensor&, const Tensor&, at::TensorList)>;
+using EpilogueAndSumOp =
+    c10::TypedOperatorHandle<TensorPair(c10::string_view, const Tensor&, const Tensor&, at::TensorList)>;
 
 const EpilogueOp& mm_with_epilogue();
 const EpilogueAndSumOp& mm_with_epilogue_and_sum();
@@ -25,7 +26,7 @@ const EpilogueAndSumOp& mm_with_epilogue_and_sum();
 // The operators that stand behind one name. They stay; which Program they run changes with a reload.
 struct Epilogue {
   std::string where;  // for messages: "slang::matmul_with_epilogue(gelu)"
-  ProductKernels product;          // (a, b, arguments) -> y
+  ProductKernels product;  // (a, b, arguments) -> y
   ProductKernels product_and_sum;  // (a, b, arguments) -> (y, sum)
   const RegisteredFamily* in_float;  // the function itself, in float and in double; null: there is none
   const RegisteredFamily* in_double;

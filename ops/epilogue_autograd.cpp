@@ -77,8 +77,8 @@ ag::variable_list gradients(const Recorded& function, const ag::variable_list& g
   if (grads[0].defined()) {
     const auto of_function = gradients_of_function(function, grads[0], saved);
     of_sum = of_sum.defined() && of_function[0].defined() ? of_sum.add(of_function[0])
-             : of_sum.defined()                          ? of_sum
-                                                         : of_function[0];
+             : of_sum.defined()                           ? of_sum
+                                                          : of_function[0];
     std::copy(of_function.begin() + 1, of_function.end(), result.begin() + 2);
   }
   if (!of_sum.defined()) return result;
@@ -89,8 +89,10 @@ ag::variable_list gradients(const Recorded& function, const ag::variable_list& g
 
 template <class Node>
 auto pointer_to(Node* node) {
-  if constexpr (kNodesAreIntrusive) return c10::intrusive_ptr<ag::Node>::reclaim_copy(node);
-  else return node->shared_from_this();
+  if constexpr (kNodesAreIntrusive)
+    return c10::intrusive_ptr<ag::Node>::reclaim_copy(node);
+  else
+    return node->shared_from_this();
 }
 
 class EpilogueBackward final : public ag::Node {

@@ -61,11 +61,12 @@ const Epilogue& epilogue_named(c10::string_view name) {
   const size_t colons = key.find("::");
   const std::string ns(colons == std::string_view::npos ? "slang" : key.substr(0, colons));
   const std::string function(colons == std::string_view::npos ? key : key.substr(colons + 2));
-  if (ns == "slang" && is_name(function) && find_family(ns, function + "_product") == nullptr) load_builtin_module("epilogues/" + function);
-  auto epilogue = std::make_unique<const Epilogue>(Epilogue{
-      c10::str("slang::matmul_with_epilogue(", function, ")"), ProductKernels(ns, function + "_product"),
-      ProductKernels(ns, function + "_product_and_sum"), find_family(ns, function + "_in_float"),
-      find_family(ns, function + "_in_double")});
+  if (ns == "slang" && is_name(function) && find_family(ns, function + "_product") == nullptr)
+    load_builtin_module("epilogues/" + function);
+  auto epilogue = std::make_unique<const Epilogue>(
+      Epilogue{c10::str("slang::matmul_with_epilogue(", function, ")"), ProductKernels(ns, function + "_product"),
+               ProductKernels(ns, function + "_product_and_sum"), find_family(ns, function + "_in_float"),
+               find_family(ns, function + "_in_double")});
   TORCH_CHECK(epilogue->product.are_there() && epilogue->product_and_sum.are_there(),
               "slang::matmul_with_epilogue: no epilogue is named '", key,
               "'; torch_slang.matmul_with_epilogue(source) makes one, of the name that it has as op.name");

@@ -1,4 +1,4 @@
-"""The Slang text of a product with an epilogue: the kernels of ops/matmul.slang, with a function of each sum before the store.
+"""The Slang text of a product with an epilogue: ops/matmul.slang with a function of each sum before it is stored.
 
 Run as a program it writes the built-in epilogues of ``torch_slang.nn.Linear``, when the package is built. So it imports
 nothing of torch, nor of this package.
@@ -183,12 +183,8 @@ def main() -> None:
     arguments = parser.parse_args()
     name, product = arguments.name, arguments.product.read_text()
     bias = Parameter("bias", "T", is_number=True, differentiable=True)
-    epilogue = Epilogue(
-        name, name, "T", "sum", "T", (bias,) if name.endswith("_bias") else (), is_overloaded=True
-    )
-    arguments.output.write_text(
-        f"{arguments.source.read_text()}\n{epilogue_text(epilogue, product)}"
-    )
+    epilogue = Epilogue(name, name, "T", "sum", "T", (bias,) if name.endswith("_bias") else (), is_overloaded=True)
+    arguments.output.write_text(f"{arguments.source.read_text()}\n{epilogue_text(epilogue, product)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``torch_slang.matmul_with_epilogue``: a Slang function of each element of a matrix product, in the product's own kernel."""
+"""``torch_slang.matmul_with_epilogue``: a matrix product with a Slang function of each element in its kernel."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def matmul_with_epilogue(
         ''')
         y = op(a, b, bias, 0.5, residual)      # shade(matmul(a, b), bias, 0.5, residual)
 
-    The function's first parameter is an element of ``torch.matmul(a, b)``; each further one is an argument of the result
-    ``op``, which broadcasts against that matrix product ``[..., M, N]``: a bias ``[N]``, a scale of rows ``[M, 1]``, a
-    residual ``[..., M, N]``, a 0-dimensional tensor. There are gradients for a, b, and each argument whose parameter is
+    The function's first parameter is an element of ``torch.matmul(a, b)``; each further one is an argument of ``op``,
+    which broadcasts against that product ``[..., M, N]``: a bias ``[N]``, a scale of rows ``[M, 1]``, a residual
+    ``[..., M, N]``, a 0-dimensional tensor. There are gradients for a, b, and each argument whose parameter is
     differentiable.
 
     Args:
@@ -62,9 +62,9 @@ def matmul_with_epilogue(
             does; a name that another module has needs a namespace of its own.
         defines, include_dirs, fast_math, debug: as in :func:`torch_slang.load`.
 
-    A generic function computes in double for float64 operands and in float for others, a function of ``float`` in float,
-    so float64 is refused. Sums are float (double for float64), and what is computed from them is rounded once, when it is
-    stored. Tensors whose parameters are ``no_diff`` may have the type that the function computes in, beside halves.
+    A generic function computes in double for float64 operands and in float for others, a function of ``float`` in
+    float, so float64 is refused. Sums are float (double for float64), and what is computed from them is rounded once,
+    when it is stored. Tensors whose parameters are ``no_diff`` may have the type that the function computes in.
 
     The operator is ``torch.ops.slang.matmul_with_epilogue(op.name, a, b, arguments)``.
 
@@ -214,11 +214,13 @@ def _function_of(module: Module, name: str | None, shown: str) -> dict[str, Any]
         if name in module.kernels():
             raise TypeError(f"{_WHO}: {shown}: expected {name} to be a function of one element, but it is a kernel")
         return about
-    functions = [module._handle.describe(one) for one in module.functions()]
+    functions: list[dict[str, Any]] = [module._handle.describe(one) for one in module.functions()]
     wanted = [one for one in functions if one["has_backward"]] or functions
     if len(wanted) != 1:
         names = ", ".join(one["name"] for one in wanted)
-        rule = f"name= to say which function is meant, of {names}" if wanted else "a [Differentiable] function in the text"
+        rule = (
+            f"name= to say which function is meant, of {names}" if wanted else "a [Differentiable] function in the text"
+        )
         raise TypeError(f"{_WHO}: {shown}: expected {rule}")
     return wanted[0]
 

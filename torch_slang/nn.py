@@ -20,19 +20,19 @@ class Linear(torch.nn.Module):
 
     Args:
         in_features, out_features, bias, device, dtype: as in ``torch.nn.Linear``.
-        epilogue: ``"relu"``, ``"gelu"`` (torch's default: with erf), ``"gelu_tanh"`` (``approximate="tanh"``), ``"silu"``,
-            ``"sigmoid"`` or ``"tanh"``; None for none.
+        epilogue: ``"relu"``, ``"gelu"`` (torch's default: with erf), ``"gelu_tanh"`` (``approximate="tanh"``),
+            ``"silu"``, ``"sigmoid"`` or ``"tanh"``; None for none.
 
     Shapes:
         - x: ``[..., in_features]``, float16, bfloat16, float32 or float64 like the weight, with any strides
         - result: ``[..., out_features]``
 
-    float16 and bfloat16 are summed, and the epilogue computed, in float32; the result is rounded once. x, weight and bias
-    have gradients. For functions of your own there is :func:`torch_slang.matmul_with_epilogue`; these stand in
-    ``ops/linear.slang``.
+    float16 and bfloat16 are summed, and the epilogue computed, in float32; the result is rounded once. x, weight and
+    bias have gradients. For functions of your own there is :func:`torch_slang.matmul_with_epilogue`; these stand in
+    ``ops/epilogues/linear.slang``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  (torch.nn.Linear's, and the epilogue)
         self,
         in_features: int,
         out_features: int,
@@ -44,8 +44,8 @@ class Linear(torch.nn.Module):
         super().__init__()
         if epilogue is not None and epilogue not in get_args(Epilogue):
             raise ValueError(
-                f"torch_slang.nn.Linear: expected epilogue to be None or one of {', '.join(get_args(Epilogue))}, but got "
-                f"{epilogue!r}; torch_slang.matmul_with_epilogue takes functions of yours"
+                f"torch_slang.nn.Linear: expected epilogue to be None or one of {', '.join(get_args(Epilogue))}, "
+                f"but got {epilogue!r}; torch_slang.matmul_with_epilogue takes functions of yours"
             )
         self.in_features = in_features
         self.out_features = out_features

@@ -183,6 +183,9 @@ struct MatrixKernel : KernelBase<Own> {
                                  Out*, TensorView c, uint3 at) {
     if (c.readonly) mark_write(c.id);
     if (!tsl_has_tile()) return;
+#if TSL_CUDA
+    __syncwarp();  // what was done to elements before may have gone other ways for other lanes
+#endif
     const Matrix<Out> to = matrix_of<Out>(c, at.x);
     if constexpr (kParts > 1) {
       using Part = PartOfTile<kRows / kParts, kColumns>;

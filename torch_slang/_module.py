@@ -19,6 +19,10 @@ _KINDS = {"": "forward", "_backward": "backward", "_launch": "launch", "_fwd": "
 _SUFFIXES = tuple(suffix for suffix in _KINDS if suffix)
 
 
+# What holds the registrations of Kernel.register_autograd, by operator.
+_AUTOGRAD_LIBRARIES: dict[str, torch.library.Library] = {}
+
+
 class FunctionInfo(NamedTuple):
     """What a kernel or function takes, and which derivatives it has: names of launches (of a function, of an operator),
     or None."""
@@ -198,14 +202,19 @@ class Kernel:
 
         The arguments are those of :func:`torch.library.register_autograd`: ``backward(ctx, *grads)`` returns a gradient
         or None for each argument of the operator, and ``setup_context(ctx, inputs, output)`` keeps what it needs. That
-        backward is differentiable if its operators are. Raises RuntimeError for a kernel that has a derivative.
+        backward is differentiable if its operators are. Another call replaces it. Raises RuntimeError for a kernel that has
+        a derivative.
         """
         if self._handle.describe(self._base)["backward"] is not None:
             raise RuntimeError(f"{self._namespace}::{self._base} has a derivative of its own: it is [Differentiable]")
         name = self.op.name()  # type: ignore[attr-defined]
+        if name in _AUTOGRAD_LIBRARIES:
+            _AUTOGRAD_LIBRARIES.pop(name)._destroy()  # type: ignore[no-untyped-call]
+        library = torch.library.Library(self._namespace, "FRAGMENT")
         with warnings.catch_warnings():  # what is overridden is the kernel that refuses tensors that require grad
             warnings.filterwarnings("ignore", message=".*[Oo]verrid", category=UserWarning)
-            torch.library.register_autograd(name, backward, setup_context=setup_context)
+            torch.library.register_autograd(name, backward, setup_context=setup_context, lib=library)
+        _AUTOGRAD_LIBRARIES[name] = library
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._base not in self._retired:

@@ -202,8 +202,8 @@ class Kernel:
 
         The arguments are those of :func:`torch.library.register_autograd`: ``backward(ctx, *grads)`` returns a gradient
         or None for each argument of the operator, and ``setup_context(ctx, inputs, output)`` keeps what it needs. That
-        backward is differentiable if its operators are. Another call replaces it. Raises RuntimeError for a kernel that has
-        a derivative.
+        backward is differentiable if its operators are. Another call replaces it. Raises RuntimeError for a kernel that
+        has a derivative.
         """
         if self._handle.describe(self._base)["backward"] is not None:
             raise RuntimeError(f"{self._namespace}::{self._base} has a derivative of its own: it is [Differentiable]")

@@ -209,7 +209,7 @@ class Kernel:
             raise RuntimeError(f"{self._namespace}::{self._base} has a derivative of its own: it is [Differentiable]")
         name = self.op.name()  # type: ignore[attr-defined]
         if name in _AUTOGRAD_LIBRARIES:
-            _AUTOGRAD_LIBRARIES.pop(name)._destroy()  # type: ignore[no-untyped-call]
+            _AUTOGRAD_LIBRARIES.pop(name)._destroy()
         library = torch.library.Library(self._namespace, "FRAGMENT")
         with warnings.catch_warnings():  # what is overridden is the kernel that refuses tensors that require grad
             warnings.filterwarnings("ignore", message=".*[Oo]verrid", category=UserWarning)

@@ -281,8 +281,8 @@ void enter_builtin(const std::string& stem) {
   LoadOptions options;
   CompileRequest request;
   request.path = stem + ".slang";
-  auto module = std::make_shared<const Module>(identity_of(request, options), options, request,
-                                               read_program(stem + ".json"));
+  auto module =
+      std::make_shared<const Module>(identity_of(request, options), options, request, read_program(stem + ".json"));
   Claims& all = claims();
   const std::lock_guard<std::mutex> lock(all.mutex);
   enter(std::move(module));

@@ -53,7 +53,8 @@ template <class T, size_t kPrecision, size_t kRows, size_t kColumns> struct Prod
 #if !TSL_CUDA
   using type = HostProduct<T, int(kRows), int(kColumns)>;
 #else
-  static constexpr bool kHasTensorCores = __CUDA_ARCH__ >= 800 && (kIsHalf || (IsSame<T, float>::value && kPrecision == kTf32));
+  static constexpr bool kIsTf32 = IsSame<T, float>::value && kPrecision == kTf32;
+  static constexpr bool kHasTensorCores = __CUDA_ARCH__ >= 800 && (kIsHalf || kIsTf32);
 #if TSL_WGMMA
   using Hopper = WarpgroupProduct<T, int(kRows), int(kColumns)>;
 #else
@@ -71,7 +72,8 @@ template <class T> TSL_INLINE Matrix<T> matrix_of(const TensorView& view, uint b
   unsigned char* data = view.data;
   if (d > 0) data += (view.sizes[0] > 1 ? batch : 0u) * view.strides[0];
   constexpr longlong kBytes = sizeof(T);
-  return {reinterpret_cast<T*>(data), view.strides[d] / kBytes, view.strides[d + 1] / kBytes, view.sizes[d], view.sizes[d + 1]};
+  return {reinterpret_cast<T*>(data), view.strides[d] / kBytes, view.strides[d + 1] / kBytes, view.sizes[d],
+          view.sizes[d + 1]};
 }
 
 #if TSL_CUDA
@@ -98,13 +100,15 @@ template <size_t kRows, size_t kColumns> struct PartOfTile {
   static TSL_INLINE uint column(uint thread, int i) { return thread * kCount % uint(kColumns) + i; }
 
   // In words where those lie in c whole.
-  template <class Sum, class Out> static TSL_INLINE void store(const Sum* values, Matrix<Out> c, uint first_row, uint first_column, uint thread) {
+  template <class Sum, class Out>
+  static TSL_INLINE void store(const Sum* values, Matrix<Out> c, uint first_row, uint first_column, uint thread) {
     const uint at_row = first_row + row(thread, 0), at_column = first_column + column(thread, 0);
     if (at_row >= c.rows) return;
     Out* to = c.data + longlong(at_row) * c.row_stride + longlong(at_column) * c.column_stride;
 #if TSL_CUDA
     constexpr uint kBytes = word_bytes(kCount * int(sizeof(Out))), kWord = kBytes / uint(sizeof(Out));
-    if (c.column_stride == 1 && at_column + kCount <= c.columns && (reinterpret_cast<ulonglong>(to) & (kBytes - 1)) == 0) {
+    const bool is_whole = c.column_stride == 1 && at_column + kCount <= c.columns;
+    if (is_whole && (reinterpret_cast<ulonglong>(to) & (kBytes - 1)) == 0) {
 #pragma unroll
       for (int i = 0; i < kCount; i += int(kWord)) {
         FixedArray<Out, kWord> word;
@@ -124,7 +128,7 @@ template <size_t kRows, size_t kColumns> struct PartOfTile {
  private:
   template <class Out, size_t kWord> static TSL_INLINE void put_word(Out* to, FixedArray<Out, kWord> word) {
     constexpr size_t kBytes = kWord * sizeof(Out);
-    using Word = typename Choose<kBytes == 16, uint4, typename Choose<kBytes == 8, ulonglong, typename Choose<kBytes == 4, uint, ushort>::type>::type>::type;
+    using Word = typename WordOf<int(kBytes)>::type;
     *reinterpret_cast<Word*>(to) = slang_bit_cast<Word>(word);
   }
 };
@@ -227,7 +231,8 @@ struct MatrixKernel : KernelBase<Own> {
 #endif
     } else if (tsl_has_tile()) {
       cut(left, right, steps);
-      Product::multiply(*reinterpret_cast<Sum(*)[Product::kCount]>(sums), left, right, at.y, at.z, block.shared, block.thread);
+      Product::multiply(*reinterpret_cast<Sum(*)[Product::kCount]>(sums), left, right, at.y, at.z, block.shared,
+                        block.thread);
     }
 #endif
   }
@@ -361,7 +366,8 @@ TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
 #pragma unroll 1
   for (ulonglong number = blockIdx.x; number < count; number += gridDim.x) {
     ValueSums sums;
-    Kernel kernel{{{{uint3{block.thread, 0, 0}, block_of_number(number, grid), uint3{256, 1, 1}, grid, args}, &sums, 0u}, block}};
+    const uint3 thread{block.thread, 0, 0}, index = block_of_number(number, grid);
+    Kernel kernel{{{{thread, index, uint3{256, 1, 1}, grid, args}, &sums, 0u}, block}};
     run<Kernel, kEntry>(kernel);
   }
 #if TSL_WGMMA

@@ -165,7 +165,8 @@ struct WarpgroupProduct {
   }
 
   // `at` is the box's first step along K and its first row or column. An operand whose K is contiguous comes in one box.
-  template <int kExtent> static TSL_INLINE void fetch(const TslMatrixMap& map, bool turned, uint to, uint full, uint k, uint at, uint batch) {
+  template <int kExtent>
+  static TSL_INLINE void fetch(const TslMatrixMap& map, bool turned, uint to, uint full, uint k, uint at, uint batch) {
     if (!turned) {
       fetch_box(map, to, full, k, at, batch);
       return;
@@ -251,7 +252,8 @@ struct WarpgroupProduct {
 
   // For operands that the TMA does not take (rows that do not begin at multiples of 16 bytes, elements apart): the threads
   // that multiply fetch for themselves, into the first stage.
-  template <int kExtent> static TSL_INLINE void copy(unsigned char* to, Matrix<const T> from, uint first, uint k, uint thread) {
+  template <int kExtent>
+  static TSL_INLINE void copy(unsigned char* to, Matrix<const T> from, uint first, uint k, uint thread) {
     const bool along = from.column_stride == 1;  // neighbours in memory go to neighbouring threads
 #pragma unroll 1
     for (uint i = thread; i < kExtent * 64; i += kThreads) {

@@ -13,7 +13,7 @@ constexpr std::string_view kPlace = " at ";
 constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds", "retypes", "shares", "far"};
 
 // Words behind which stand one or more numbers that are no view alone, and only a GPU's code has: Note [matrix kernels].
-constexpr const char* kTileWords[] = {"block", "shared", "cluster", "map"};
+constexpr const char* kTileWords[] = {"block", "shared", "cluster", "tile", "map"};
 
 bool is_one_of(std::string_view word, c10::ArrayRef<const char*> words) {
   return std::find(words.begin(), words.end(), word) != words.end();

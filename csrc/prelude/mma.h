@@ -12,7 +12,8 @@
 //   the launch has, which fetches; its threads run the kernel too, but have no elements.
 //   What the launcher must know stands in the compiled code as marks: `block 288`, threads; `shared 230400`, bytes of
 //   dynamic shared memory; `map 0 1 128 2`: the tensor map of view 0, whose dimension 1 (of the last two) runs along K,
-//   for tiles 128 wide of elements of 2 bytes.
+//   for tiles 128 wide of elements of 2 bytes; `tile 128256`: 128 x 256, of which there may be one, since what is fetched
+//   ahead lies where that says.
 #pragma once
 
 #if TSL_CUDA && TSL_MMA_HALF && defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -212,6 +213,7 @@ struct MatrixKernel : KernelBase<Own> {
     Product::multiply(sums, left, right, at, block.thread, products++);
 #else
     TSL_MARK_NUMBER("shared", Product::kSharedBytes);
+    TSL_MARK_NUMBER("tile", kRows * 1000 + kColumns);
     if constexpr (Way::kUsesMap) {
 #if TSL_WGMMA
       mark_map<1, kRows, sizeof(T)>(a.id);

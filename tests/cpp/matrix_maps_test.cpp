@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/matrix_maps.h"
+#include "common/error.h"
 
 using namespace torch_slang;
 
@@ -30,6 +31,19 @@ BOOST_AUTO_TEST_CASE(marks_ask_for_maps) {
   BOOST_TEST(requests[0].extent == 128u);
   BOOST_TEST(requests[0].bytes == 2u);
   BOOST_TEST(requests[1].depth_axis == MatrixMapRequest::kStored);
+}
+
+BOOST_AUTO_TEST_CASE(tiles_of_two_shapes_are_refused) {
+  check_one_tile("slang::product", {"block 288", "tile 128256"});
+  BOOST_CHECK_EXCEPTION(
+      check_one_tile("slang::product", {"tile 128128", "tile 128256"}), CompileError, [](const CompileError& error) {
+        return std::string(error.what_without_backtrace()).find("128 x 128 and 128 x 256") != std::string::npos;
+      });
+}
+
+BOOST_AUTO_TEST_CASE(a_view_that_is_on_both_sides_has_no_map) {
+  BOOST_TEST(has_one_map_a_view(matrix_map_requests({"map 0 1 128 2", "map 1 0 128 2", "map 2 2 64 2"})));
+  BOOST_TEST(!has_one_map_a_view(matrix_map_requests({"map 0 1 128 2", "map 0 0 128 2"})));
 }
 
 BOOST_AUTO_TEST_CASE(one_of_the_last_two_dimensions_is_contiguous) {

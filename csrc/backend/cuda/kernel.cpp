@@ -48,6 +48,7 @@ CudaKernel::CudaKernel(const KernelSource& source, const CudaGpu& gpu, CudaBinar
       args_size_(argument_block_size(source)),
       threads_(source.threads),
       marks_(std::move(binary.marks)) {
+  check_one_tile(op_, marks_);
   if (multiplies(source)) maps_ = std::make_unique<const MatrixMaps>(source, marks_);
   load(binary.image);
   if (maps_) prepare_tiles();

@@ -1,6 +1,7 @@
 #include "backend/cuda/matrix_maps.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <cstring>
@@ -8,6 +9,7 @@
 
 #include "backend/cuda/driver_api.h"
 #include "backend/source.h"
+#include "common/error.h"
 
 namespace torch_slang {
 namespace {
@@ -49,6 +51,21 @@ void encode(const MatrixMapRequest& request, const TslView& view, TslMatrixMap& 
 
 }  // namespace
 
+void check_one_tile(const std::string& op, const std::set<std::string>& marks) {
+  constexpr std::string_view kWord = "tile ";
+  std::string first;
+  for (const std::string& mark : marks) {
+    if (!mark.starts_with(kWord)) continue;
+    const int number = std::stoi(mark.substr(kWord.size()));
+    const std::string shape = c10::str(number / 1000, " x ", number % 1000);
+    if (!first.empty()) {
+      throw_compile_error(op, ": all products of a kernel must have the same tile, but this one has ", first, " and ",
+                          shape);
+    }
+    first = shape;
+  }
+}
+
 std::vector<MatrixMapRequest> matrix_map_requests(const std::set<std::string>& marks) {
   std::vector<MatrixMapRequest> requests;
   for (const std::string& mark : marks) {
@@ -61,6 +78,12 @@ std::vector<MatrixMapRequest> matrix_map_requests(const std::set<std::string>& m
     }
   }
   return requests;
+}
+
+bool has_one_map_a_view(const std::vector<MatrixMapRequest>& requests) {
+  std::set<int> views;
+  return std::all_of(requests.begin(), requests.end(),
+                     [&](const MatrixMapRequest& request) { return views.insert(request.view).second; });
 }
 
 int contiguous_axis(const TslView& view, unsigned bytes) {
@@ -84,11 +107,11 @@ MatrixMaps::MatrixMaps(const KernelSource& source, const std::set<std::string>& 
 
 std::string MatrixMaps::make(const char* args) const {
   std::string maps(sizeof(TslMatrixMap) * (static_cast<size_t>(view_count_) + 1), '\0');
-  uint32_t hold = driver().tensor_map_encode ? 1 : 0;
+  uint32_t hold = driver().tensor_map_encode && has_one_map_a_view(requests_) ? 1 : 0;
   for (const MatrixMapRequest& request : requests_) {
     const TslView view = view_of(args, request.view);
     TslMatrixMap map = {};
-    map.contiguous = hold != 0 ? contiguous_axis(view, request.bytes) : -1;
+    map.contiguous = driver().tensor_map_encode ? contiguous_axis(view, request.bytes) : -1;
     map.batches = view.dimensionCount > 2 && view.strides[0] != 0 ? view.sizes[0] : 1;
     const bool is_empty =
         std::find(view.sizes, view.sizes + view.dimensionCount, 0u) != view.sizes + view.dimensionCount;

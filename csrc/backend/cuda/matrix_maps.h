@@ -22,7 +22,14 @@ struct MatrixMapRequest {
   unsigned bytes = 2;    // of an element
 };
 
+// Throws CompileError if the kernel multiplies tiles of more than one shape.
+void check_one_tile(const std::string& op, const std::set<std::string>& marks);
+
 std::vector<MatrixMapRequest> matrix_map_requests(const std::set<std::string>& marks);
+
+// Whether each view has one map. If not, as where one is the left operand of one product and the right one of another, the
+// kernel fetches without maps.
+bool has_one_map_a_view(const std::vector<MatrixMapRequest>& requests);
 
 // Which of the last two dimensions the hardware can take for the contiguous one, or -1: the matrices do not begin at
 // multiples of 16 bytes, say.

@@ -166,6 +166,24 @@ def test_another_block_is_refused(device: torch.device) -> None:
         module.scaled(a, a, a, a, a[0])
 
 
+@pytest.mark.parametrize("shape", ['[Shape("M")]', '[Shape("A, B, M, K")]', '[Shape("...")]', ""])
+def test_operands_are_matrices(shape: str, device: torch.device) -> None:
+    source = """
+    import torch_slang.mma;
+    [CudaKernel] [BlockSize(256, 1, 1)] [LaunchTotal("256")]
+    void product(SHAPE [In] TensorView<float> a, [Shape("N, N")] [In] TensorView<float> b,
+                 [Out("N, N")] TensorView<float> c)
+    {
+        mma.Accumulator<float, 128, 128> sum;
+        sum.multiply(a, b, uint3(0, 0, 0));
+        sum.store(c, uint3(0, 0, 0));
+    }""".replace("SHAPE", shape)
+    module = torch_slang.load(source=source, name=f"shape{len(shape)}.slang", namespace=f"operand_{len(shape)}")
+    a = torch.ones({'[Shape("M")]': (4,), '[Shape("A, B, M, K")]': (1, 1, 4, 4)}.get(shape, (4, 4)), device=device)
+    with pytest.raises(torch_slang.CompileError, match=r"expected a, which is multiplied.*two or three dimensions"):
+        module.product(a, torch.ones(4, 4, device=device))
+
+
 class TestExample:
     def example(self) -> dict[str, Any]:
         return runpy.run_path(str(EXAMPLE))

@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kPrefix = "tsl-mark:";
 constexpr std::string_view kControl = "control";
 constexpr std::string_view kPlace = " at ";
-constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds", "retypes", "shares", "far"};
+constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds", "retypes", "shares", "far", "rank"};
 
 // Words behind which stand one or more numbers that are no view alone, and only a GPU's code has: Note [matrix kernels].
 constexpr const char* kTileWords[] = {"block", "shared", "cluster", "tile", "map"};

@@ -323,7 +323,7 @@ std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const 
 bool may_say_too_much(const Operator& op, const Marks& marks) {
   for (const Leaf& leaf : op.function.leaves) {
     if (leaf.kind != LeafKind::View) continue;
-    for (const char* word : {"takes ", "adds ", "retypes ", "writes "}) {
+    for (const char* word : {"takes ", "adds ", "retypes ", "writes ", "rank "}) {
       if (shows(marks, word, leaf.primal_view)) return true;
     }
     for (const char* word : {"reads ", "retypes ", "writes ", "shares "}) {
@@ -342,6 +342,12 @@ void check_written_views(const Operator& op, const KernelKey& key, const Marks& 
           name_of(element_type(leaf.element, key.types)),
           " numbers as its values do, but code of your own takes it for a view of another type: declare "
           "the wrapper's `diff` with the values' type, or use DiffTensorViewAA, R or ASR");
+    }
+    if (leaf.kind == LeafKind::View && shows(marks, "rank ", leaf.primal_view)) {
+      throw_compile_error(op.qualified(key.kind), ": expected ", leaf.name,
+                          ", which is multiplied or made as matrices, to be declared with two or three dimensions, "
+                          "[Shape(\"M, K\")] or [Shape(\"B, M, K\")], but got ",
+                          leaf.shape ? "\"" + *leaf.shape + "\"" : "no shape");
     }
     if (leaf.kind != LeafKind::View || !shows(marks, "writes ", leaf.primal_view)) continue;
     if (is_launch(key.kind)) {

@@ -69,6 +69,10 @@ template <class T, size_t kPrecision, size_t kRows, size_t kColumns> struct Prod
 
 // The last two dimensions of a view of matrices, or of one.
 template <class T> TSL_INLINE Matrix<T> matrix_of(const TensorView& view, uint batch) {
+  if (view.dimensionCount != 2 && view.dimensionCount != 3) {
+    mark_rank(view.id);  // the run-time refuses the kernel
+    return {};
+  }
   const uint d = view.dimensionCount - 2;
   unsigned char* data = view.data;
   if (d > 0) data += (view.sizes[0] > 1 ? batch : 0u) * view.strides[0];

@@ -132,7 +132,6 @@ class EpilogueBackward final : public ag::Node {
     for (const auto& argument : arguments_) args.collect(argument, /*is_output=*/false);
   }
 
-  // Compiled autograd captures with tensors that have no shapes yet: see BackwardNode::apply_with_saved.
   ag::variable_list apply_with_saved(const ag::variable_list& grads, dynamo::SwapSavedVariables& swap) override {
     for_each_saved([&](ag::SavedVariable& saved) { swap.before(saved); });
     const Saved now = saved();
@@ -144,13 +143,7 @@ class EpilogueBackward final : public ag::Node {
       for (size_t i = 3; i < values.size(); ++i) given.arguments.push_back(values[i].toTensor());
       return gradients(function, inputs, given);
     };
-    const std::vector<at::TypePtr> types(packed.size(), at::TensorType::get());
-    const auto& compiler = dynamo::getPyCompilerInterface();
-    const std::string bound =
-        compiler->bind_function(swap.get_py_compiler(), name(), call, types, /*is_custom_function=*/true);
-    auto results = compiler->call_function(swap.get_py_compiler(), "apply_functional", bound, grads, packed,
-                                           dynamo::IValuePacker<std::vector<std::optional<ag::InputMetadata>>>::pack(
-                                               dynamo::get_input_metadata(next_edges())));
+    auto results = record_call(*this, swap, grads, packed, call);
     for_each_saved([&](ag::SavedVariable& saved) { swap.after(saved); });
     return results;
   }

@@ -54,7 +54,6 @@ class ProductBackward final : public ag::Node {
     args.collect(b_, /*is_output=*/false);
   }
 
-  // Compiled autograd captures with tensors that have no shapes yet: see BackwardNode::apply_with_saved.
   ag::variable_list apply_with_saved(const ag::variable_list& grads, dynamo::SwapSavedVariables& swap) override {
     swap.before(a_);
     swap.before(b_);
@@ -63,13 +62,7 @@ class ProductBackward final : public ag::Node {
       return gradients(inputs[0], {packed[0].toTensor(), packed[1].toTensor()});
     };
     const std::vector<c10::IValue> arguments{a, b};
-    const std::vector<at::TypePtr> types(2, at::TensorType::get());
-    const auto& compiler = dynamo::getPyCompilerInterface();
-    const std::string bound =
-        compiler->bind_function(swap.get_py_compiler(), name(), call, types, /*is_custom_function=*/true);
-    auto results = compiler->call_function(swap.get_py_compiler(), "apply_functional", bound, grads, arguments,
-                                           dynamo::IValuePacker<std::vector<std::optional<ag::InputMetadata>>>::pack(
-                                               dynamo::get_input_metadata(next_edges())));
+    auto results = record_call(*this, swap, grads, arguments, call);
     swap.after(a_);
     swap.after(b_);
     return results;

@@ -137,8 +137,17 @@ void BackwardNode::compiled_args(dynamo::CompiledNodeArgs& args) const {
   args.collect(results_);
 }
 
-// Compiled autograd captures with tensors that have no shapes yet, so the op cannot be called here: a function that calls
-// it goes into the graph, and what was recorded becomes its arguments.
+ag::variable_list record_call(const ag::Node& node, dynamo::SwapSavedVariables& swap, const ag::variable_list& grads,
+                              const std::vector<c10::IValue>& arguments, NodeFunction apply) {
+  std::vector<at::TypePtr> types;
+  for (const auto& value : arguments) types.push_back(value.isTensor() ? at::TensorType::get() : value.type());
+  const auto& compiler = dynamo::getPyCompilerInterface();
+  const std::string bound = compiler->bind_function(swap.get_py_compiler(), node.name(), std::move(apply), types,
+                                                    /*is_custom_function=*/true);
+  return compiler->call_function(swap.get_py_compiler(), "apply_functional", bound, grads, arguments,
+                                 EdgesPacker::pack(dynamo::get_input_metadata(node.next_edges())));
+}
+
 ag::variable_list BackwardNode::apply_with_saved(const ag::variable_list& grads, dynamo::SwapSavedVariables& swap) {
   for (auto& saved : saved_) swap.before(saved);
   for (auto& number : numbers_) swap.before(number);
@@ -146,18 +155,11 @@ ag::variable_list BackwardNode::apply_with_saved(const ag::variable_list& grads,
 
   std::vector<c10::IValue> arguments = recorded_arguments();
   arguments.push_back(ResultsPacker::pack(results_));
-  std::vector<at::TypePtr> types;
-  for (const auto& value : arguments) types.push_back(value.isTensor() ? at::TensorType::get() : value.type());
   const auto call = [&family = family_, op = op_](const ag::variable_list& inputs,
                                                   const std::vector<c10::IValue>& packed) {
     return call_backward(family, *op, inputs, {packed.begin(), packed.end() - 1}, ResultsPacker::unpack(packed.back()));
   };
-  const auto& compiler = dynamo::getPyCompilerInterface();
-  const std::string bound =
-      compiler->bind_function(swap.get_py_compiler(), name(), call, types, /*is_custom_function=*/true);
-  ag::variable_list gradients =
-      compiler->call_function(swap.get_py_compiler(), "apply_functional", bound, grads, arguments,
-                              EdgesPacker::pack(dynamo::get_input_metadata(next_edges())));
+  ag::variable_list gradients = record_call(*this, swap, grads, arguments, call);
 
   for (auto& saved : saved_) swap.after(saved);
   for (auto& number : numbers_) swap.after(number);

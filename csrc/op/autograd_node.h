@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable_info.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -31,6 +32,15 @@ NodePtr<T> make_node(Args&&... args) {
     return NodePtr<T>(new T(std::forward<Args>(args)...), [](T* node) { deleteNode(node); });  // torch's own, by ADL
   }
 }
+
+// What a node's apply_with_saved gives: compiled autograd records a call of `apply` with these gradients and arguments. It
+// captures with tensors that have no shapes yet, so apply must not run there.
+using NodeFunction = std::function<torch::autograd::variable_list(const torch::autograd::variable_list& grads,
+                                                                  const std::vector<c10::IValue>& arguments)>;
+torch::autograd::variable_list record_call(const torch::autograd::Node& node,
+                                           torch::dynamo::autograd::SwapSavedVariables& swap,
+                                           const torch::autograd::variable_list& grads,
+                                           const std::vector<c10::IValue>& arguments, NodeFunction apply);
 
 class BackwardNode final : public torch::autograd::Node {
  public:

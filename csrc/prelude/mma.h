@@ -56,14 +56,13 @@ template <class T, size_t kPrecision, size_t kRows, size_t kColumns> struct Prod
 #else
   static constexpr bool kIsTf32 = IsSame<T, float>::value && kPrecision == kTf32;
   static constexpr bool kHasTensorCores = __CUDA_ARCH__ >= 800 && (kIsHalf || kIsTf32);
-#if TSL_WGMMA
-  using Hopper = WarpgroupProduct<T, int(kRows), int(kColumns)>;
-#else
-  using Hopper = SyncProduct<T, int(kRows), int(kColumns), kPrecision == kTf32>;
-#endif
   using Other = typename Choose<kHasTensorCores, SyncProduct<T, int(kRows), int(kColumns), kPrecision == kTf32>,
                                 SimtProduct<T, int(kRows), int(kColumns)>>::type;
-  using type = typename Choose<kUsesMap, Hopper, Other>::type;
+#if TSL_WGMMA
+  using type = typename Choose<kUsesMap, WarpgroupProduct<T, int(kRows), int(kColumns)>, Other>::type;
+#else
+  using type = Other;
+#endif
 #endif
 };
 
@@ -261,7 +260,7 @@ struct MatrixKernel : KernelBase<Own> {
     constexpr uint kPitch = kColumns + 8;  // rows apart by eight banks
     TSL_MARK_NUMBER("shared", kRows * kPitch * sizeof(Sum));
     Sum* tile = reinterpret_cast<Sum*>(block.shared);
-    meet_in_block();  // nobody reads operands there any more
+    if (tsl_has_tile()) meet_in_tile();  // nobody reads operands there any more
     if (tsl_has_tile()) {
 #pragma unroll
       for (int i = 0; i < Whole::kCount; ++i) {
@@ -279,18 +278,13 @@ struct MatrixKernel : KernelBase<Own> {
     }
     meet_in_cluster();  // shared memory stays until it was read
 #else
-    meet_in_block();
+    if (tsl_has_tile()) meet_in_tile();
     for (int i = 0; i < Part::kCount; ++i) sums[i] += mine[i];
-    meet_in_block();
+    if (tsl_has_tile()) meet_in_tile();
 #endif
 #endif
   }
 
-#if TSL_CUDA
-  TSL_INLINE void meet_in_block() const {
-    if (tsl_has_tile()) asm volatile("bar.sync 8, 256;" ::: "memory");
-  }
-#endif
 #if TSL_CLUSTERS
   TSL_INLINE void meet_in_cluster() const {
     asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");

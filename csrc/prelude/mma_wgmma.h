@@ -269,18 +269,16 @@ struct WarpgroupProduct {
     const Matrix<const T> turned{b.data, b.column_stride, b.row_stride, b.columns, b.rows};
 #pragma unroll 1
     for (uint k = 0; k < a.columns; k += 64) {
-      sync_block();
+      meet_in_tile();
       copy<kRows>(shared, a, at.y, k, thread);
       copy<kColumns>(shared + kBytesA, turned, at.z, k, thread);
       publish_to_async();
-      sync_block();
+      meet_in_tile();
       multiply_stage<false, false>(sums, base, thread / 128);
       wait_for_products<0>();
     }
     settle(sums);
   }
-  // Of the threads that multiply.
-  static TSL_INLINE void sync_block() { asm volatile("bar.sync 8, 256;" ::: "memory"); }
   static TSL_INLINE void sync_group(uint group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 9) : "memory"); }
 
   static TSL_INLINE uint pack(float low, float high) {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +52,6 @@ def epilogue_text(epilogue: Epilogue, product: str) -> str:
             "import torch_slang.mma;",
             *(_function(epilogue, precision) for precision in epilogue.precisions),  # its names may be those of macros
             _macros(product),
-            _struct(epilogue),
             _kernels(epilogue, product, "_product"),
             _kernels(epilogue, product, "_product_and_sum"),
         ]
@@ -100,26 +100,36 @@ def _own_types(epilogue: Epilogue) -> list[str]:
     return [own for own in (_own_type(epilogue, p) for p in epilogue.parameters) if own is not None]
 
 
-def _struct(epilogue: Epilogue) -> str:
-    """What a kernel applies: the function, with views of its further arguments."""
-    generics = ", ".join(f"{name} : mma.IElement" for name in ["T", *_own_types(epilogue)])
-    fields = "".join(f"    TensorView<{_element(epilogue, p)}> x_{p.name};\n" for p in epilogue.parameters)
+def _application(epilogue: Epilogue) -> str:
+    """The statements that make each sum what the function makes of it. Arguments are loaded by pairs where they can be."""
+    numbers = [p for p in epilogue.parameters if p.is_number]
+    loads = "".join(
+        f"{_element(epilogue, p)} of_{p.name}[2]; sum.load_pair(x_{p.name}, at, i, of_{p.name});\n" for p in numbers
+    )
+    by_pairs = loads + "".join(_result(epilogue, i, lambda p, i=i: f"of_{p.name}[{i}]") for i in (0, 1))
+    one_by_one = _result(epilogue, 0, lambda p: f"x_{p.name}[sum.place(x_{p.name}, at, i)]")
+    loop = "[unroll] for (int i = 0; i < sum.COUNT; i += {step})\n{{\n{statements}}}\n"
+    ways = [loop.format(step=1, statements=one_by_one)]
+    if numbers:
+        has_pairs = " && ".join(f"sum.has_pairs(x_{p.name}, at)" for p in numbers)
+        ways = [f"if ({has_pairs})\n{{\n", loop.format(step=2, statements=by_pairs), "}\nelse\n{\n", *ways, "}\n"]
+    return f"if (sum.reaches_into(c, at))\n{{\n{''.join(ways)}}}\n"
+
+
+def _result(epilogue: Epilogue, i: int, number: Callable[[Parameter], str]) -> str:
+    """The statement for element i + `i`. `number`: that of a floating-point argument."""
+    value = f"sum.value[i + {i}]"
 
     def call(precision: str) -> str:
-        arguments = [f"__realCast<{precision}>(sum)"]
+        arguments = [f"__realCast<{precision}>({value})"]
         for p in epilogue.parameters:
             concrete = precision if p.type == epilogue.type_parameter else p.type
-            load = f"x_{p.name}[at]"
-            arguments.append(f"__realCast<{concrete}>({load}.widen())" if p.is_number else load)
-        return f"__realCast<T.Sum>({epilogue.name}{_PRECISIONS[precision]}({', '.join(arguments)}))"
+            integer = f"x_{p.name}[sum.place(x_{p.name}, at, i + {i})]"
+            arguments.append(f"__realCast<{concrete}>({number(p)}.widen())" if p.is_number else integer)
+        return f"{value} = __realCast<T.Sum>({epilogue.name}{_PRECISIONS[precision]}({', '.join(arguments)}));\n"
 
-    body = f"        return {call(epilogue.precisions[0])};\n"
-    if len(epilogue.precisions) > 1:
-        body = f"        if (sizeof(T.Sum) == 8) return {call('double')};\n" + body
-    return (
-        f"struct {epilogue.name}_epilogue<{generics}> : mma.IEpilogue<T.Sum>\n{{\n{fields}"
-        f"    [ForceInline] T.Sum apply(T.Sum sum, uint3 at)\n    {{\n{body}    }}\n}}\n"
-    )
+    statement = call(epilogue.precisions[0])
+    return statement if len(epilogue.precisions) == 1 else f"if (sizeof(T.Sum) == 8) {call('double')}else {statement}"
 
 
 def _kernels(epilogue: Epilogue, product: str, kind: str) -> str:
@@ -148,8 +158,7 @@ def _kernels(epilogue: Epilogue, product: str, kind: str) -> str:
         (
             r"    sum\.store\(c, at\);",
             ("    sum.store(sums, at);\n" if with_sum else "")
-            + f"    {epilogue.name}_epilogue<{', '.join(['T', *own])}> epilogue = {{ {', '.join(names)} }};\n"
-            + "    sum.apply(epilogue, c, at);\n    sum.store(c, at);",
+            + f"{_application(epilogue)}    sum.store(c, at);",
         ),
         # the kernels
         (r"void matrix_product(\w*)<([^>]*)>", rf"void {epilogue.name}{kind}\1<\2{further}>"),

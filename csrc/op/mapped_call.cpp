@@ -32,9 +32,7 @@ int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 int64_t MappedCall::Tiles::row_parts() const { return int64_t{columns} * std::max<int64_t>(1, (1 << width_log2) / 32); }
-int64_t MappedCall::Tiles::column_parts() const {
-  return divided_up(rows, rows_at_once() * rows_each) * rows_at_once();
-}
+int64_t MappedCall::Tiles::column_parts() const { return divided_up(rows, rows_at_once() * rows_each); }
 
 MappedCall::MappedCall(const Operator& op, OpKind kind, const MappedArguments& arguments, c10::IntArrayRef shape)
     : op_(op), kind_(kind), arguments_(arguments), shape_(shape), variant_(op.function.leaves.size()) {
@@ -208,17 +206,19 @@ void MappedCall::find_kernel() {
                                   arguments_.sizes, variant_.text()});
 }
 
-// Columns of a tile: as many as a block has threads, or as a row needs. A thread takes more rows where that makes sums of
-// columns fewer.
+// Columns of a tile: as many as a block has threads, or as a row needs. For sums of columns only as many as a wave has, since
+// the threads below each other add up what they have: together with the rows that each thread takes, this makes those sums
+// few.
 void MappedCall::choose_tiles() {
   constexpr uint32_t kRowsEach = 4, kMostRowsEach = 256;
   const int64_t columns = loop_.columns();
   const int64_t words = divided_up(columns, variant_.lanes());
   tiles_.rows = total_ / columns;
-  while (tiles_.width_log2 < 8 && (int64_t{1} << tiles_.width_log2) < words) ++tiles_.width_log2;
-  tiles_.columns = static_cast<uint32_t>(divided_up(words, int64_t{1} << tiles_.width_log2));
   const bool has_column_sums = std::any_of(wanted_.begin(), wanted_.end(),
                                            [](const Wanted& one) { return one.kind == MappedVariant::ColumnSum; });
+  const uint32_t widest = has_column_sums ? 5 : 8;
+  while (tiles_.width_log2 < widest && (int64_t{1} << tiles_.width_log2) < words) ++tiles_.width_log2;
+  tiles_.columns = static_cast<uint32_t>(divided_up(words, int64_t{1} << tiles_.width_log2));
   const int64_t enough = 2 * int64_t{kernel_->kernel->resident_blocks()};
   const int64_t tile_rows = std::max<int64_t>(1, enough / tiles_.columns);
   const int64_t spread = divided_up(tiles_.rows, tiles_.rows_at_once() * tile_rows);

@@ -165,13 +165,22 @@ TSL_INLINE void store_row_sum(uchar* parts, const TslArgs& args, const MapTile& 
   }
 }
 
-template <int kLanes, int kCount, class S>
+// What the threads below each other in a tile have together goes to the tile's part of the sums, added up in an order that is
+// always the same. All threads of the block are here.
+template <int kThreads, int kLanes, int kCount, class S>
 TSL_INLINE void store_column_sums(uchar* parts, const MapTile& tile, const S (&sums)[kLanes * kCount]) {
-  if (tile.column >= tile.columns) return;
-  const ulonglong block = tile.first_row / (ulonglong(tile.rows_at_once) * tile.rows_each);
-  const ulonglong part = block * tile.rows_at_once + tile.first_row % (ulonglong(tile.rows_at_once) * tile.rows_each);
+  __shared__ S of_thread[kThreads];
+  const ulonglong part = tile.first_row / (ulonglong(tile.rows_at_once) * tile.rows_each);
   S* to = reinterpret_cast<S*>(parts) + (part * tile.columns + tile.column) * kCount;
-  for (int i = 0; i < kLanes * kCount; ++i) to[i] = sums[i];
+  for (int i = 0; i < kLanes * kCount; ++i) {
+    S sum = sums[i];
+    __syncthreads();  // the last one's sums have been read
+    of_thread[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x >= tile.width || tile.column >= tile.columns) continue;
+    for (uint below = tile.width; below < kThreads; below += tile.width) sum += of_thread[threadIdx.x + below];
+    to[i] = sum;
+  }
 }
 
 template <int kCount, class S> TSL_INLINE void copy_components(S* to, const S* from) {

@@ -116,6 +116,13 @@ struct TensorView {
     return is_missing() || !inside(index...) ? tsl::spare_place<T>(id) : address_of<T>(index...);
   }
   template <class T, class... Index> TSL_INLINE T load(Index... index) const;
+  // Whether each element with an even last index, whatever the others, is one word with its neighbour.
+  TSL_INLINE bool has_pairs(int element_bytes) const;
+  // Addresses in steps of their own, for what has checked its indices.
+  template <class Index> TSL_INLINE ulonglong number_of_byte(Index index) const {
+    return reinterpret_cast<ulonglong>(data) + ulonglong(offset(index));
+  }
+  template <class Pair> TSL_INLINE void load_pair(ulonglong address, Pair* pair) const;
   template <class T, class... IndexAndValue> TSL_INLINE void store(IndexAndValue... arguments) const {
     store_last<T>(arguments...);
   }
@@ -272,6 +279,15 @@ TSL_INLINE T TensorView::load(Index... index) const {
   if (lane.words != nullptr && tsl_load_word(id, lane, value, index...)) return value;
 #endif
   return tsl::read_element(address_of<T>(index...), aligned, readonly && TSL_INDEPENDENT);
+}
+
+TSL_INLINE bool TensorView::has_pairs(int element_bytes) const {
+  ulonglong all = reinterpret_cast<ulonglong>(data);
+  for (uint d = 0; d + 1 < kTslMaxDims; ++d) all |= d + 1 < dimensionCount ? ulonglong(strides[d]) : 0u;
+  return strides[dimensionCount - 1] == element_bytes && (all & uint(2 * element_bytes - 1)) == 0;
+}
+template <class Pair> TSL_INLINE void TensorView::load_pair(ulonglong address, Pair* pair) const {
+  *pair = tsl::read_whole(reinterpret_cast<const Pair*>(address), readonly && TSL_INDEPENDENT);
 }
 
 template <class T, class... Index>

@@ -23,15 +23,18 @@ TSL_INLINE void load_scalar(const TslArgs& args, int view, int slot, S (&values)
   for (int c = 0; c < kCount; ++c) values[c] = data ? data[c] : *reinterpret_cast<const S*>(&args.slots[slot + c]);
 }
 
-// Coordinates in the first `rank` of the dims' sizes.
+// Coordinates in the first `rank` of the dims' sizes. Most often there is one, and nothing to divide.
 struct MapPlace {
   uint at[kTslMaxDims];
+  bool is_line;
 
-  TSL_INLINE MapPlace(const TslArgs& args, ulonglong i, uint rank) {
-    if (i >> 32) divide(args, i, rank);
+  TSL_INLINE MapPlace(const TslArgs& args, ulonglong i, uint rank) : is_line(rank == 1) {
+    if (is_line) at[0] = uint(i);
+    else if (i >> 32) divide(args, i, rank);
     else divide(args, uint(i), rank);
   }
   TSL_INLINE longlong offset(const TslView& view) const {
+    if (is_line) return longlong(at[0]) * view.strides[0];
     longlong bytes = 0;
     for (uint d = 0; d < kTslMaxDims; ++d) bytes += longlong(at[d]) * view.strides[d];
     return bytes;

@@ -79,18 +79,26 @@ def square(x=None, **changes):
 
 
 def product(**changes):
-    a, b = torch.randn(2, 8, 8)
+    a, b = torch.randn(2, 8, 8, device=measure.device())
     expected = a.double() @ b.double()
     runs = {"torch_slang": lambda: a @ b, "rival": lambda: torch.mm(a, b)}
     values = {"title": "one", "runs": runs, "expected": lambda: expected, "operations": 1024, "dtype": torch.float32}
     return products.Product(**values | changes)
 
 
+@pytest.fixture
+def own_stream():
+    """Where a benchmark measures products: a GPU's are captured, which the usual stream cannot be."""
+    with repeats.own_stream():
+        yield
+
+
+@pytest.mark.usefixtures("own_stream")
 def test_product_that_is_wrong_or_raises_is_left_out_and_fails_the_run(clean_run):
-    right = torch.randn(8, 8)
+    right = torch.randn(8, 8, device=measure.device())
     cut = right.double()
     cut[3, 5] += 1e-3
-    runs = {"torch_slang": lambda: right, "wrong": cut.float, "rounded": right.half, "broken": lambda: [right] * 2}
+    runs = {"torch_slang": right.clone, "wrong": cut.float, "rounded": right.half, "broken": lambda: [right] * 2}
     one = product(runs=runs, expected=right.double, steady=["torch_slang", "wrong"])
     row = products.measure(one, repeats.QUICK)
     assert row.burst.keys() == row.steady.keys() == {"torch_slang"}
@@ -119,6 +127,7 @@ def test_tables_of_products_have_bursts_steady_paces_and_ratios(clean_run):
     assert steady.rows == [["a", 4000.0, 2000.0, 0.5, 0.5]]
 
 
+@pytest.mark.usefixtures("own_stream")
 def test_products_that_come_late_are_hurried(clean_run):
     late = repeats.Pace(rounds=5, work=0.01, rest=0.0, segment=0.1, seconds=0.0)
     (row,) = products.measure_all([lambda: product(steady=["torch_slang"])], late)

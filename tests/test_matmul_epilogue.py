@@ -188,6 +188,20 @@ class TestValues:
         turned = [a.detach().mT, b.detach()[::2].repeat(2, 1).mT, bias.detach().flip(0), scale, residual.detach().mT]
         assert_agrees(shade, shade_in_torch, [t.requires_grad_() if isinstance(t, Tensor) else t for t in turned])
 
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+    @pytest.mark.parametrize("columns", [512, 264, 131])  # of whole tiles, of whole words, neither
+    def test_arguments_that_lie_in_words_or_not(
+        self, shade: torch_slang.MatmulEpilogue, dtype: torch.dtype, columns: int, device: torch.device
+    ) -> None:
+        a, b, scale, more = (
+            randn(*s, dtype=dtype, device=device) for s in [(200, 8), (8, columns), (200, 1), (200, columns + 4)]
+        )
+        long = randn(2 * columns + 2, dtype=dtype, device=device)
+        for bias in (long[:columns], long[1 : columns + 1], long[:-2:2]):
+            for residual in (more[:, :columns], more[:, 4:], more[:, 3:-1], more.mT[2:-2].contiguous().mT):
+                assert_agrees(shade, shade_in_torch, [a, b, bias, scale, residual])
+                assert_agrees(shade, shade_in_torch, [a, b, bias, long[:columns], residual])
+
 
 class TestGradients:
     def test_gradcheck(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:

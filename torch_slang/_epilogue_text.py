@@ -101,30 +101,44 @@ def _own_types(epilogue: Epilogue) -> list[str]:
 
 
 def _application(epilogue: Epilogue) -> str:
-    """The statements that make each sum what the function makes of it. Arguments are loaded by pairs where they can be."""
-    numbers = [p for p in epilogue.parameters if p.is_number]
-    loads = "".join(
-        f"{_element(epilogue, p)} of_{p.name}[2]; sum.load_pair(x_{p.name}, at, i, of_{p.name});\n" for p in numbers
-    )
-    by_pairs = loads + "".join(_result(epilogue, i, lambda p, i=i: f"of_{p.name}[{i}]") for i in (0, 1))
+    """The statements that make each sum what the function makes of it."""
     one_by_one = _result(epilogue, 0, lambda p: f"x_{p.name}[sum.place(x_{p.name}, at, i)]")
-    loop = "[unroll] for (int i = 0; i < sum.COUNT; i += {step})\n{{\n{statements}}}\n"
-    ways = [loop.format(step=1, statements=one_by_one)]
+    if not epilogue.parameters:
+        applied = _loop("0", "sum.COUNT", 1, one_by_one)
+    else:
+        # By fours, with branches between them: a GPU's compiler would load more ahead than it has registers for.
+        by_fours = _loop("first", "first + 4", 1, one_by_one)
+        applied = (
+            "[unroll] for (int first = 0; first < sum.COUNT; first += 4)\n{\n"
+            f"if (sum.reaches_into(c, at, first, first + 4))\n{{\n{by_fours}}}\n}}\n"
+        )
+    numbers = [p for p in epilogue.parameters if p.is_number]
     if numbers:
+        pairs = [(_element(epilogue, p), f"of_{p.name}", f"x_{p.name}") for p in numbers]
+        loads = "".join(f"{type_} {of}[2];\nsum.load_pair({x}, at, i, {of});\n" for type_, of, x in pairs)
+        by_pairs = (
+            loads
+            + _result(epilogue, 0, lambda p: f"of_{p.name}[0]")
+            + _result(epilogue, 1, lambda p: f"of_{p.name}[1]")
+        )
         has_pairs = " && ".join(f"sum.has_pairs(x_{p.name}, at)" for p in numbers)
-        ways = [f"if ({has_pairs})\n{{\n", loop.format(step=2, statements=by_pairs), "}\nelse\n{\n", *ways, "}\n"]
-    return f"if (sum.reaches_into(c, at))\n{{\n{''.join(ways)}}}\n"
+        applied = f"if ({has_pairs})\n{{\n{_loop('0', 'sum.COUNT', 2, by_pairs)}}}\nelse\n{{\n{applied}}}\n"
+    return f"if (sum.reaches_into(c, at))\n{{\n{applied}}}\n"
 
 
-def _result(epilogue: Epilogue, i: int, number: Callable[[Parameter], str]) -> str:
-    """The statement for element i + `i`. `number`: that of a floating-point argument."""
-    value = f"sum.value[i + {i}]"
+def _loop(first: str, end: str, step: int, statements: str) -> str:
+    return f"[unroll] for (int i = {first}; i < {end}; i += {step})\n{{\n{statements}}}\n"
+
+
+def _result(epilogue: Epilogue, further: int, number: Callable[[Parameter], str]) -> str:
+    """The statement for element i + `further`. `number`: a floating-point argument's own there."""
+    value = f"sum.value[i + {further}]"
 
     def call(precision: str) -> str:
         arguments = [f"__realCast<{precision}>({value})"]
         for p in epilogue.parameters:
             concrete = precision if p.type == epilogue.type_parameter else p.type
-            integer = f"x_{p.name}[sum.place(x_{p.name}, at, i + {i})]"
+            integer = f"x_{p.name}[sum.place(x_{p.name}, at, i + {further})]"
             arguments.append(f"__realCast<{concrete}>({number(p)}.widen())" if p.is_number else integer)
         return f"{value} = __realCast<T.Sum>({epilogue.name}{_PRECISIONS[precision]}({', '.join(arguments)}));\n"
 
@@ -157,8 +171,7 @@ def _kernels(epilogue: Epilogue, product: str, kind: str) -> str:
         (r"TensorView<T> b, TensorView<T> c\)", f"TensorView<T> b, {views}TensorView<T> c{sums('T')})"),
         (
             r"    sum\.store\(c, at\);",
-            ("    sum.store(sums, at);\n" if with_sum else "")
-            + f"{_application(epilogue)}    sum.store(c, at);",
+            ("    sum.store(sums, at);\n" if with_sum else "") + f"{_application(epilogue)}    sum.store(c, at);",
         ),
         # the kernels
         (r"void matrix_product(\w*)<([^>]*)>", rf"void {epilogue.name}{kind}\1<\2{further}>"),

@@ -165,8 +165,8 @@ std::string tiled_loop(const KernelSource& source) {
   });
   text += "  }\n";
   return text + each(map.outputs, Access::ColumnSum, [](const MapView& view) {
-           return c10::str("  tsl::store_column_sums<", kMapThreads, ", kLanes, ", view.components, ">(args.views[", view.view,
-                           "].data, tile, column", view.view, ");\n");
+           return c10::str("  tsl::store_column_sums<", kMapThreads, ", kLanes, ", view.components, ">(args.views[",
+                           view.view, "].data, tile, column", view.view, ");\n");
          });
 }
 

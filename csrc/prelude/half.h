@@ -29,7 +29,19 @@ TSL_INLINE constexpr ushort bfloat16_bits(float value) {
 TSL_INLINE constexpr ushort bfloat16_bits(float value) { return portable_bfloat16_bits(value); }
 #endif
 
+#if TSL_CUDA
+// As halves of a word, not as a shift: what is the upper half of one already is then masked, in one instruction.
+TSL_INLINE float device_float_of_bfloat16(ushort bits) {
+  float r;
+  asm("mov.b32 %0, {%1, %2};" : "=f"(r) : "h"(ushort(0)), "h"(bits));
+  return r;
+}
+TSL_INLINE constexpr float float_of_bfloat16(ushort bits) {
+  return __builtin_is_constant_evaluated() ? __builtin_bit_cast(float, uint(bits) << 16) : device_float_of_bfloat16(bits);
+}
+#else
 TSL_INLINE constexpr float float_of_bfloat16(ushort bits) { return __builtin_bit_cast(float, uint(bits) << 16); }
+#endif
 
 #if TSL_CUDA
 

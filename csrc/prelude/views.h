@@ -283,8 +283,12 @@ TSL_INLINE T TensorView::load(Index... index) const {
 
 TSL_INLINE bool TensorView::has_pairs(int element_bytes) const {
   ulonglong all = reinterpret_cast<ulonglong>(data);
-  for (uint d = 0; d + 1 < kTslMaxDims; ++d) all |= d + 1 < dimensionCount ? ulonglong(strides[d]) : 0u;
-  return strides[dimensionCount - 1] == element_bytes && (all & uint(2 * element_bytes - 1)) == 0;
+  longlong last = 0;
+  for (uint d = 0; d < kTslMaxDims; ++d) {
+    if (d + 1 < dimensionCount) all |= ulonglong(strides[d]);
+    if (d + 1 == dimensionCount) last = strides[d];
+  }
+  return last == element_bytes && (all & uint(2 * element_bytes - 1)) == 0;
 }
 template <class Pair> TSL_INLINE void TensorView::load_pair(ulonglong address, Pair* pair) const {
   *pair = tsl::read_whole(reinterpret_cast<const Pair*>(address), readonly && TSL_INDEPENDENT);

@@ -8,6 +8,10 @@
 //   Barriers: `full` of a stage is passed by as many bytes as were asked for, `empty` by one lane of each of the eight
 //   warps. A fresh barrier lets those through who wait for the phase before its first, so the first fetches do not wait.
 //   One group of wgmmas is always under way: a stage is given back after the group behind it was issued.
+//   What limits a tile is the bandwidth of shared memory, 128 bytes a clock: what arrives, and what wgmma reads, which for each
+//   warpgroup is all of its two operands. A stage of 128 x 256 takes 1024 clocks for that and as many to multiply, of
+//   128 x 128 640 and 512, of 64 x 128 448 and 256: so few tiles with a split of K may be better than many small ones, and
+//   fetching for several blocks at once gains nothing.
 //   Source of shapes, descriptors and fragments: the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 #pragma once
 

@@ -110,7 +110,8 @@ std::string MatrixMaps::make(const char* args) const {
   std::string maps(sizeof(TslMatrixMap) * (static_cast<size_t>(view_count_) + 1), '\0');
   TslMatrixMap none = {};
   none.contiguous = -1;
-  for (int v = 0; v < view_count_; ++v) std::memcpy(maps.data() + sizeof none * static_cast<size_t>(v), &none, sizeof none);
+  for (int v = 0; v < view_count_; ++v)
+    std::memcpy(maps.data() + sizeof none * static_cast<size_t>(v), &none, sizeof none);
   uint32_t hold = driver().tensor_map_encode && has_one_map_a_view(requests_) ? 1 : 0;
   for (const MatrixMapRequest& request : requests_) {
     const TslView view = view_of(args, request.view);

@@ -120,7 +120,8 @@ struct TileBlock {
 #endif
 #if TSL_WGMMA
   uint base, stage = 0, phase = 0;
-  bool has_begun = false;      // its barriers are ready
+  bool has_begun = false;      // somebody makes its barriers,
+  bool is_ready = false;       // and all know that they are there
 #endif
 #if TSL_CLUSTERS
   bool is_reached = false;     // by other blocks of its cluster
@@ -133,9 +134,10 @@ struct MatrixKernel : KernelBase<Own> {
   TileBlock& block;
   uint products = 0;  // that this thread has come to, in this tile
 
-  template <class Sum, size_t kCount> TSL_INLINE void tsl_clear_sums(FixedArray<Sum, kCount>* sums) const {
+  template <class Shape, class Sum, size_t kCount> TSL_INLINE void tsl_clear_sums(Shape*, FixedArray<Sum, kCount>* sums) {
 #pragma unroll
     for (size_t i = 0; i < kCount; ++i) sums->m_data[i] = Sum(0);
+    begin<typename TileOfShape<Shape>::type>();
   }
   TSL_INLINE bool tsl_has_tile() const { return block.thread < 256; }
 
@@ -184,6 +186,15 @@ struct MatrixKernel : KernelBase<Own> {
 #endif
   }
 
+  template <class Tile> TSL_INLINE void begin() {
+#if TSL_WGMMA
+    if constexpr (Tile::kUsesMap) {
+      if (!block.has_begun && this->args.maps_hold) Tile::Product::begin(block.base, block.thread);
+      block.has_begun = true;
+    }
+#endif
+  }
+
   template <class Tile, class Sum>
   TSL_INLINE void multiply(Sum* sums, TensorView a, TensorView b, uint3 at, uint part_of_depth, uint parts) {
     using T = typename Tile::Element;
@@ -200,8 +211,9 @@ struct MatrixKernel : KernelBase<Own> {
       mark_map<1, Tile::kRows, sizeof(T)>(a.id);
       mark_map<0, Tile::kColumns, sizeof(T)>(b.id);
       if (this->args.maps_hold) {
-        if (!block.has_begun) Product::begin(block.base, block.thread);
-        block.has_begun = true;
+        begin<Tile>();
+        if (!block.is_ready) Product::ready();
+        block.is_ready = true;
         typename Product::Ring ring{block.base, block.stage, block.phase};
         Product::multiply(sums, this->args.maps[a.id], this->args.maps[b.id], steps, at, block.thread, ring);
         block.stage = ring.stage;
@@ -299,7 +311,8 @@ struct MatrixKernel : KernelBase<Own> {
     using T = typename Tile::Element;
     using Product = typename Tile::Product;
 #if TSL_WGMMA
-    if constexpr (Tile::kUsesMap && Tile::kBlocks == 1 && IsSame<Out, T>::value) {
+    // Few elements go faster by themselves, where nothing else is done meanwhile.
+    if constexpr (Tile::kUsesMap && Tile::kBlocks == 1 && IsSame<Out, T>::value && Product::kCount > 32) {
       TSL_MARK_NUMBER("shared", Product::kSharedBytes);
       mark_map<kStored, 64, sizeof(T)>(c.id);
       if (this->args.maps[c.id].contiguous == 1) {
@@ -330,17 +343,20 @@ struct MatrixKernel : KernelBase<Own> {
     const int first = first_element<Tile>();
     Out* const corner = to.data + longlong(at.y) * to.row_stride + longlong(at.z) * to.column_stride;
     const ulonglong places = reinterpret_cast<ulonglong>(corner) | ulonglong(to.row_stride * sizeof(Out));
-    const bool has_pairs = kHasPairs && to.column_stride == 1 && places % (2 * sizeof(Out)) == 0;
+    const bool is_inside = at.y + Tile::kRows <= to.rows && at.z + Tile::kColumns <= to.columns;
+    if (kHasPairs && is_inside && to.column_stride == 1 && places % (2 * sizeof(Out)) == 0) {
 #pragma unroll
-    for (int i = 0; i < kShare; i += 2) {
+      for (int i = 0; i < kShare; i += 2) {
+        const uint row = Product::row(block.thread, first + i), column = Product::column(block.thread, first + i);
+        if constexpr (kHasPairs) put_pair(corner + row * to.row_stride + column, Out(values[i]), Out(values[i + 1]));
+      }
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) {
       const uint row = Product::row(block.thread, first + i), column = Product::column(block.thread, first + i);
-      if (at.y + row >= to.rows) continue;
-      Out* const place = corner + longlong(row) * to.row_stride + longlong(column) * to.column_stride;
-      if (has_pairs && at.z + column + 1 < to.columns) {
-        if constexpr (kHasPairs) put_pair(place, Out(values[i]), Out(values[i + 1]));
-      } else {
-        if (at.z + column < to.columns) place[0] = Out(values[i]);
-        if (at.z + column + 1 < to.columns) place[to.column_stride] = Out(values[i + 1]);
+      if (at.y + row < to.rows && at.z + column < to.columns) {
+        corner[row * to.row_stride + column * to.column_stride] = Out(values[i]);
       }
     }
   }

@@ -169,22 +169,19 @@ struct WarpgroupProduct {
     }
   };
 
-  // The thread that fetches goes on at once.
+  // Makes barriers, for those who meet in `ready`. Not by the warp that fetches, which has enough to do at first.
   static TSL_INLINE void begin(uint base, uint thread) {
-    if (thread < kThreads) {
-      asm volatile("bar.sync 11, 288;" ::: "memory");
-      return;
-    }
-    if (is_elected()) {
+    if (thread >= 32 || !is_elected()) return;
 #pragma unroll
-      for (uint s = 0; s < kStages; ++s) {
-        barrier::init(full_at(base, s), 1);
-        barrier::init(empty_at(base, s), 8);
-      }
-      barrier::publish();
+    for (uint s = 0; s < kStages; ++s) {
+      barrier::init(full_at(base, s), 1);
+      barrier::init(empty_at(base, s), 8);
     }
+    barrier::publish();
+  }
+  static TSL_INLINE void ready() {
     __syncwarp();
-    asm volatile("bar.arrive 11, 288;" ::: "memory");
+    asm volatile("bar.sync 11, 288;" ::: "memory");
   }
 
   // `at` is the box's first step along K and its first row or column. An operand whose K is contiguous comes in one box.

@@ -28,6 +28,7 @@
 #endif
 
 #include "prelude/block_size.h"
+#include "prelude/mma_cluster.h"
 #include "prelude/mma_matrix.h"
 #include "prelude/mma_steps.h"
 #include "prelude/mma_host.h"
@@ -45,25 +46,41 @@ static_assert(kLaunchBlock[0] == 256 && kLaunchBlock[1] == 1 && kLaunchBlock[2] 
 
 namespace tsl {
 
-// How precisely float operands are multiplied.
+// How precisely float operands are multiplied, as in mma.slang.
 enum { kFullPrecision = 1, kTf32 = 2 };
 
-template <class T, size_t kPrecision, size_t kRows, size_t kColumns> struct ProductOf {
+// A tile of kTileRows x kTileColumns that kTileBlocks blocks make.
+template <class T, int kPrecision, int kTileBlocks, int kTileRows, int kTileColumns> struct TileOf {
+  using Element = T;
+  static constexpr int kBlocks = kTileBlocks, kRows = kTileRows, kColumns = kTileColumns;
   static constexpr bool kIsHalf = IsSame<T, __half>::value || IsSame<T, __nv_bfloat16>::value;
   static constexpr bool kUsesMap = TSL_WGMMA && kIsHalf;
 #if !TSL_CUDA
-  using type = HostProduct<T, int(kRows), int(kColumns)>;
+  using Product = HostProduct<T, kRows / kBlocks, kColumns>;
 #else
   static constexpr bool kIsTf32 = IsSame<T, float>::value && kPrecision == kTf32;
   static constexpr bool kHasTensorCores = __CUDA_ARCH__ >= 800 && (kIsHalf || kIsTf32);
-  using Other = typename Choose<kHasTensorCores, SyncProduct<T, int(kRows), int(kColumns), kPrecision == kTf32>,
-                                SimtProduct<T, int(kRows), int(kColumns)>>::type;
+  using Other = typename Choose<kHasTensorCores, SyncProduct<T, kRows, kColumns, kPrecision == kTf32>,
+                                SimtProduct<T, kRows, kColumns>>::type;
 #if TSL_WGMMA
-  using type = typename Choose<kUsesMap, WarpgroupProduct<T, int(kRows), int(kColumns)>, Other>::type;
+  using Product = typename Choose<kUsesMap, WarpgroupProduct<T, kRows, kColumns, (kBlocks > 1)>, Other>::type;
 #else
-  using type = Other;
+  using Product = Other;
 #endif
+  // What one block has in the end.
+  static constexpr int kShare = Product::kCount / kBlocks;
+  // Shared memory with what blocks send each other, at the end.
+  static constexpr uint kReceived = kRows * kColumns * sizeof(typename Product::Sum);
+  static constexpr uint kSharedBytes =
+      kUsesMap ? Product::kSharedBytes : (Product::kSharedBytes + 15) / 16 * 16 + kReceived + kBarrierBytes;
 #endif
+};
+
+// From the type of the array that stands for it in mma.slang.
+template <class Shape> struct TileOfShape;
+template <class T, size_t kPrecision, size_t kBlocks, size_t kRows, size_t kColumns>
+struct TileOfShape<FixedArray<FixedArray<FixedArray<FixedArray<T, kColumns>, kRows>, kBlocks>, kPrecision>> {
+  using type = TileOf<T, int(kPrecision), int(kBlocks), int(kRows), int(kColumns)>;
 };
 
 // The last two dimensions of a view of matrices, or of one.
@@ -95,48 +112,6 @@ template <int kAxis, int kExtent, int kBytes, int kView = 0> TSL_INLINE void mar
 }
 #endif
 
-// The share of a block's threads in rows that are laid out among them one after the other.
-template <size_t kRows, size_t kColumns> struct PartOfTile {
-  static constexpr int kCount = int(kRows * kColumns / 256);
-  static_assert(kCount > 0 && kColumns % kCount == 0, "a thread's share is a piece of a row");
-
-  static TSL_INLINE uint row(uint thread, int) { return thread * kCount / uint(kColumns); }
-  static TSL_INLINE uint column(uint thread, int i) { return thread * kCount % uint(kColumns) + i; }
-
-  // In words where those lie in c whole.
-  template <class Sum, class Out>
-  static TSL_INLINE void store(const Sum* values, Matrix<Out> c, uint first_row, uint first_column, uint thread) {
-    const uint at_row = first_row + row(thread, 0), at_column = first_column + column(thread, 0);
-    if (at_row >= c.rows) return;
-    Out* to = c.data + longlong(at_row) * c.row_stride + longlong(at_column) * c.column_stride;
-#if TSL_CUDA
-    constexpr uint kBytes = word_bytes(kCount * int(sizeof(Out))), kWord = kBytes / uint(sizeof(Out));
-    const bool is_whole = c.column_stride == 1 && at_column + kCount <= c.columns;
-    if (is_whole && (reinterpret_cast<ulonglong>(to) & (kBytes - 1)) == 0) {
-#pragma unroll
-      for (int i = 0; i < kCount; i += int(kWord)) {
-        FixedArray<Out, kWord> word;
-#pragma unroll
-        for (uint k = 0; k < kWord; ++k) word[k] = Out(values[i + k]);
-        put_word(to + i, word);
-      }
-      return;
-    }
-#endif
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (at_column + i < c.columns) to[i * c.column_stride] = Out(values[i]);
-    }
-  }
-
- private:
-  template <class Out, size_t kWord> static TSL_INLINE void put_word(Out* to, FixedArray<Out, kWord> word) {
-    constexpr size_t kBytes = kWord * sizeof(Out);
-    using Word = typename WordOf<int(kBytes)>::type;
-    *reinterpret_cast<Word*>(to) = slang_bit_cast<Word>(word);
-  }
-};
-
 // What a block keeps from tile to tile.
 struct TileBlock {
   uint thread;  // in the hardware block
@@ -145,7 +120,12 @@ struct TileBlock {
 #endif
 #if TSL_WGMMA
   uint base, stage = 0, phase = 0;
-  bool has_begun = false;  // its barriers are ready
+  bool has_begun = false;      // somebody makes its barriers,
+  bool is_ready = false;       // and all know that they are there
+#endif
+#if TSL_CLUSTERS
+  bool is_reached = false;     // by other blocks of its cluster
+  uint exchanges = 0;          // with them
 #endif
 };
 
@@ -154,79 +134,88 @@ struct MatrixKernel : KernelBase<Own> {
   TileBlock& block;
   uint products = 0;  // that this thread has come to, in this tile
 
-  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns>
-  using Shape = FixedArray<FixedArray<FixedArray<FixedArray<T, kColumns>, kRows>, kParts>, kPrecision>;
-
-  template <class Sum, size_t kCount> TSL_INLINE void tsl_clear_sums(FixedArray<Sum, kCount>* sums) const {
+  template <class Shape, class Sum, size_t kCount> TSL_INLINE void tsl_clear_sums(Shape*, FixedArray<Sum, kCount>* sums) {
 #pragma unroll
     for (size_t i = 0; i < kCount; ++i) sums->m_data[i] = Sum(0);
+    begin<typename TileOfShape<Shape>::type>();
   }
   TSL_INLINE bool tsl_has_tile() const { return block.thread < 256; }
 
   // Where the thread's element number i is in the tile.
-  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns>
-  TSL_INLINE uint tsl_tile_row(Shape<T, kPrecision, kParts, kRows, kColumns>*, int i) const {
-    if constexpr (kParts == 1) return ProductOf<T, kPrecision, kRows, kColumns>::type::row(block.thread, i);
-    else return part<kParts>() * (kRows / kParts) + PartOfTile<kRows / kParts, kColumns>::row(block.thread, i);
+  template <class Shape> TSL_INLINE uint tsl_tile_row(Shape*, int i) const {
+    using Tile = typename TileOfShape<Shape>::type;
+    return first_row<Tile>() + Tile::Product::row(block.thread, first_element<Tile>() + i);
   }
-  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns>
-  TSL_INLINE uint tsl_tile_column(Shape<T, kPrecision, kParts, kRows, kColumns>*, int i) const {
-    if constexpr (kParts == 1) return ProductOf<T, kPrecision, kRows, kColumns>::type::column(block.thread, i);
-    else return PartOfTile<kRows / kParts, kColumns>::column(block.thread, i);
+  template <class Shape> TSL_INLINE uint tsl_tile_column(Shape*, int i) const {
+    using Tile = typename TileOfShape<Shape>::type;
+    return Tile::Product::column(block.thread, first_element<Tile>() + i);
   }
 
   // `at`: the tile's batch, first row and first column.
-  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns, class Sum, size_t kCount>
-  TSL_INLINE void tsl_multiply(Shape<T, kPrecision, kParts, kRows, kColumns>*, FixedArray<Sum, kCount>* sums,
-                               TensorView a, TensorView b, uint3 at) {
-    if constexpr (kParts == 1) {
-      multiply<T, kPrecision, kRows, kColumns>(sums->m_data, a, b, at, 0, 1);
-    } else {
-      multiply_together<T, kPrecision, kParts, kRows, kColumns>(sums->m_data, a, b, at);
-    }
+  template <class Shape, class Sum, size_t kCount>
+  TSL_INLINE void tsl_multiply(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView b, uint3 at) {
+    using Tile = typename TileOfShape<Shape>::type;
+    at.y += first_row<Tile>();
+    if constexpr (TSL_CUDA && Tile::kBlocks > 1) multiply_together<Tile>(sums->m_data, a, b, at);
+    else multiply<Tile>(sums->m_data, a, b, at, 0, 1);
   }
 
-  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns, class Sum, size_t kCount, class Out>
-  TSL_INLINE void tsl_store_tile(Shape<T, kPrecision, kParts, kRows, kColumns>*, const FixedArray<Sum, kCount>* values,
-                                 Out*, TensorView c, uint3 at) {
+  template <class Shape, class Sum, size_t kCount, class Out>
+  TSL_INLINE void tsl_store_tile(Shape*, const FixedArray<Sum, kCount>* values, Out*, TensorView c, uint3 at) {
+    using Tile = typename TileOfShape<Shape>::type;
     if (c.readonly) mark_write(c.id);
     if (!tsl_has_tile()) return;
 #if TSL_CUDA
     __syncwarp();  // what was done to elements before may have gone other ways for other lanes
 #endif
-    const Matrix<Out> to = matrix_of<Out>(c, at.x);
-    if constexpr (kParts > 1) {
-      using Part = PartOfTile<kRows / kParts, kColumns>;
-      Part::store(values->m_data, to, at.y + part<kParts>() * uint(kRows / kParts), at.z, block.thread);
-    } else {
-      store<ProductOf<T, kPrecision, kRows, kColumns>, T>(values->m_data, c, to, at);
-    }
+    at.y += first_row<Tile>();
+    store<Tile>(values->m_data, c, matrix_of<Out>(c, at.x), at);
   }
 
  private:
-  template <size_t kParts> TSL_INLINE uint part() const { return this->blockIdx.x % uint(kParts); }
+  // This block's number among those that make the tile. On the host they share out its rows, else its elements.
+  template <class Tile> TSL_INLINE uint part() const { return this->blockIdx.x % uint(Tile::kBlocks); }
+  template <class Tile> TSL_INLINE uint first_row() const {
+    return TSL_CUDA ? 0u : part<Tile>() * uint(Tile::kRows / Tile::kBlocks);
+  }
+  template <class Tile> TSL_INLINE int first_element() const {
+#if TSL_CUDA
+    return int(part<Tile>()) * Tile::kShare;
+#else
+    return 0;
+#endif
+  }
 
-  template <class T, size_t kPrecision, size_t kRows, size_t kColumns, class Sum>
-  TSL_INLINE void multiply(Sum* sums, TensorView a, TensorView b, uint3 at, uint part, uint parts) {
-    using Way = ProductOf<T, kPrecision, kRows, kColumns>;
-    using Product = typename Way::type;
+  template <class Tile> TSL_INLINE void begin() {
+#if TSL_WGMMA
+    if constexpr (Tile::kUsesMap) {
+      if (!block.has_begun && this->args.maps_hold) Tile::Product::begin(block.base, block.thread);
+      block.has_begun = true;
+    }
+#endif
+  }
+
+  template <class Tile, class Sum>
+  TSL_INLINE void multiply(Sum* sums, TensorView a, TensorView b, uint3 at, uint part_of_depth, uint parts) {
+    using T = typename Tile::Element;
+    using Product = typename Tile::Product;
     Matrix<const T> left = matrix_of<const T>(a, at.x), right = matrix_of<const T>(b, at.x);
-    const Steps steps = steps_of(left.columns, part, parts);
+    const Steps steps = steps_of(left.columns, part_of_depth, parts);
 #if !TSL_CUDA
     Product::multiply(sums, left, right, at, block.thread, products++);
 #else
     TSL_MARK_NUMBER("shared", Product::kSharedBytes);
-    TSL_MARK_NUMBER("tile", kRows * 1000 + kColumns);
-    if constexpr (Way::kUsesMap) {
+    TSL_MARK_NUMBER("tile", (Tile::kRows * 1000 + Tile::kColumns) * 10 + Tile::kBlocks);
+    if constexpr (Tile::kUsesMap) {
 #if TSL_WGMMA
-      mark_map<1, kRows, sizeof(T)>(a.id);
-      mark_map<0, kColumns, sizeof(T)>(b.id);
+      mark_map<1, Tile::kRows, sizeof(T)>(a.id);
+      mark_map<0, Tile::kColumns, sizeof(T)>(b.id);
       if (this->args.maps_hold) {
-        const TslMatrixMap &map_a = this->args.maps[a.id], &map_b = this->args.maps[b.id];
-        if (!block.has_begun) Product::begin(block.base, block.thread, map_a, map_b);
-        block.has_begun = true;
+        begin<Tile>();
+        if (!block.is_ready) Product::ready();
+        block.is_ready = true;
         typename Product::Ring ring{block.base, block.stage, block.phase};
-        Product::multiply(sums, map_a, map_b, steps, at, block.thread, ring);
+        Product::multiply(sums, this->args.maps[a.id], this->args.maps[b.id], steps, at, block.thread, ring);
         block.stage = ring.stage;
         block.phase = ring.phase;
       } else {
@@ -242,79 +231,88 @@ struct MatrixKernel : KernelBase<Own> {
 #endif
   }
 
+#if TSL_CUDA
   // Note [clusters]
-  //   Where there are few tiles, each is made by kParts blocks that follow each other. Block p multiplies its part of K;
-  //   what they have they put into shared memory, which the blocks of a cluster read of one another, and each adds up its
-  //   kRows / kParts rows, always in the same order. A thread then has a piece of a row (PartOfTile). Where there are no
-  //   clusters, before Hopper, a block multiplies all of K and keeps its part; on the host it multiplies its rows alone.
-  template <class T, size_t kPrecision, size_t kParts, size_t kRows, size_t kColumns, class Sum>
+  //   Where there are few tiles, each is made by kBlocks blocks that follow each other, a cluster on Hopper. Each multiplies
+  //   its part of K. Of a thread's elements each block is to have a share: so a thread sends what it has of them to the
+  //   thread with its number there, and adds up what it gets, always in the same order. Before Hopper a block multiplies all
+  //   of K and keeps its share. On the host each multiplies its share of the rows.
+  template <class Tile, class Sum>
   TSL_INLINE void multiply_together(Sum* sums, TensorView a, TensorView b, uint3 at) {
-#if !TSL_CUDA
-    multiply<T, kPrecision, kRows / kParts, kColumns>(
-        sums, a, b, uint3{at.x, at.y + part<kParts>() * uint(kRows / kParts), at.z}, 0, 1);
-#else
-    using Whole = typename ProductOf<T, kPrecision, kRows, kColumns>::type;
-    using Part = PartOfTile<kRows / kParts, kColumns>;
+    using Whole = typename Tile::Product;
+    constexpr int kBlocks = Tile::kBlocks, kShare = Tile::kShare, kNumbers = 16 / int(sizeof(Sum));
+    static_assert(kShare % kNumbers == 0, "this tile is too small to be shared out among so many blocks");
+    const uint mine = part<Tile>();
     Sum whole[Whole::kCount] = {};
-    multiply<T, kPrecision, kRows, kColumns>(whole, a, b, at, TSL_CLUSTERS ? part<kParts>() : 0, TSL_CLUSTERS ? kParts : 1);
-    constexpr uint kPitch = kColumns + 8;  // rows apart by eight banks
-    TSL_MARK_NUMBER("shared", kRows * kPitch * sizeof(Sum));
-    Sum* tile = reinterpret_cast<Sum*>(block.shared);
-    if (tsl_has_tile()) meet_in_tile();  // nobody reads operands there any more
+#if TSL_CLUSTERS
+    constexpr uint kShareBytes = kShare * sizeof(Sum) * 256, kAllBytes = Tile::kSharedBytes;
+    static_assert(kAllBytes <= 227 * 1024, "this tile is too large to be shared out");
+    TSL_MARK_NUMBER("shared", kAllBytes);
+    TSL_MARK_NUMBER("cluster", kBlocks);
+    const unsigned char* received = block.shared + kAllBytes - kBarrierBytes - Tile::kReceived;
+    const uint arrived = shared_address(block.shared) + kAllBytes - 8;
+    if (block.thread == 0) {
+      if (block.exchanges == 0) {
+        barrier::init(arrived, 1);
+        barrier::publish();
+      }
+      barrier::expect(arrived, (kBlocks - 1) * kShareBytes);
+    }
+    __syncwarp();
+    cluster::arrive();  // others may send, though this block still multiplies
+    multiply<Tile>(whole, a, b, at, mine, kBlocks);
+    cluster::wait();
     if (tsl_has_tile()) {
 #pragma unroll
-      for (int i = 0; i < Whole::kCount; ++i) {
-        tile[Whole::row(block.thread, i) * kPitch + Whole::column(block.thread, i)] = whole[i];
+      for (uint p = 0; p < kBlocks; ++p) {
+        if (p == mine) continue;
+        const uint to = cluster::address_in(shared_address(received + mine * kShareBytes), p) + block.thread * 16;
+        const uint there = cluster::address_in(arrived, p);
+#pragma unroll
+        for (int i = 0; i < kShare; i += kNumbers) cluster::send(to + i * 256 * sizeof(Sum), whole + p * kShare + i, there);
       }
     }
-    const Sum* mine = tile + (part<kParts>() * uint(kRows / kParts) + Part::row(block.thread, 0)) * kPitch +
-                      Part::column(block.thread, 0);
-#if TSL_CLUSTERS
-    TSL_MARK_NUMBER("cluster", kParts);
-    meet_in_cluster();
-    if (tsl_has_tile()) {
-#pragma unroll
-      for (uint p = 0; p < kParts; ++p) add_of_block<Part::kCount>(sums, p, mine);
-    }
-    meet_in_cluster();  // shared memory stays until it was read
 #else
-    if (tsl_has_tile()) meet_in_tile();
-    for (int i = 0; i < Part::kCount; ++i) sums[i] += mine[i];
-    if (tsl_has_tile()) meet_in_tile();
+    multiply<Tile>(whole, a, b, at, 0, 1);
 #endif
-#endif
-  }
-
+    Sum own[kShare];
+#pragma unroll
+    for (uint p = 0; p < kBlocks; ++p) {  // indices that the compiler knows: else all would lie in memory
+#pragma unroll
+      for (int i = 0; i < kShare; ++i) own[i] = p == mine ? whole[p * kShare + i] : own[i];
+    }
 #if TSL_CLUSTERS
-  TSL_INLINE void meet_in_cluster() const {
-    asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-  }
-  // Adds what block number `block` of the cluster has where this one has `place`, at a multiple of 16 bytes.
-  template <int kCount, class Sum> static TSL_INLINE void add_of_block(Sum* sums, uint block, const Sum* place) {
-    static_assert(kCount * sizeof(Sum) % 16 == 0, "a thread's part of a tile is at least 16 bytes");
-    uint there;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(block));
-    constexpr int kWord = 16 / int(sizeof(Sum));
-    Sum value[kCount];
+    if (tsl_has_tile()) {
+      barrier::wait(arrived, block.exchanges & 1);
 #pragma unroll
-    for (int i = 0; i < kCount; i += kWord) load_word(value + i, there + uint(i * sizeof(Sum)));
+      for (int i = 0; i < kShare; i += kNumbers) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) sums[i] += value[i];
-  }
-  static TSL_INLINE void load_word(float* v, uint from) {
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(from));
-  }
-  static TSL_INLINE void load_word(double* v, uint from) {
-    asm volatile("ld.shared::cluster.v2.f64 {%0, %1}, [%2];" : "=d"(v[0]), "=d"(v[1]) : "r"(from));
+        for (uint p = 0; p < kBlocks; ++p) {
+          using Bytes16 = typename WordOf<16>::type;
+          const unsigned char* from = received + p * kShareBytes + i * 256 * sizeof(Sum) + block.thread * 16;
+          const auto came = slang_bit_cast<FixedArray<Sum, kNumbers>>(*reinterpret_cast<const Bytes16*>(from));
+#pragma unroll
+          for (int k = 0; k < kNumbers; ++k) sums[i + k] += p == mine ? own[i + k] : came[k];
+        }
+      }
+    }
+    __syncwarp();
+    ++block.exchanges;
+    block.is_reached = true;
+#else
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) sums[i] += own[i];
+#endif
   }
 #endif
 
-  template <class Way, class T, class Sum, class Out>
+  template <class Tile, class Sum, class Out>
   TSL_INLINE void store(const Sum* values, TensorView c, Matrix<Out> to, uint3 at) const {
-    using Product = typename Way::type;
+    using T = typename Tile::Element;
+    using Product = typename Tile::Product;
 #if TSL_WGMMA
-    if constexpr (Way::kUsesMap && IsSame<Out, T>::value) {
+    // Few elements go faster by themselves, where nothing else is done meanwhile.
+    if constexpr (Tile::kUsesMap && Tile::kBlocks == 1 && IsSame<Out, T>::value && Product::kCount > 32) {
       TSL_MARK_NUMBER("shared", Product::kSharedBytes);
       mark_map<kStored, 64, sizeof(T)>(c.id);
       if (this->args.maps[c.id].contiguous == 1) {
@@ -324,47 +322,77 @@ struct MatrixKernel : KernelBase<Own> {
     }
 #endif
 #if TSL_CUDA
-    if constexpr (!Way::kUsesMap && IsSame<Out, T>::value) {
+    if constexpr (!Tile::kUsesMap && Tile::kBlocks == 1 && IsSame<Out, T>::value) {
       TSL_MARK_NUMBER("shared", Product::kSharedBytes);
       Product::store(*reinterpret_cast<const Sum(*)[Product::kCount]>(values), to, at.y, at.z, block.shared, block.thread);
       return;
     }
 #endif
-    store_elements<Product>(values, to, at);
+    store_elements<Tile>(values, to, at);
   }
-  template <class Product, class Sum, class Out>
+  // Elements number 2 n and 2 n + 1 are neighbours in a row.
+  template <class Tile, class Sum, class Out>
   TSL_INLINE void store_elements(const Sum* values, Matrix<Out> to, uint3 at) const {
+    using Product = typename Tile::Product;
+#if TSL_CUDA
+    constexpr int kShare = Tile::kShare;
+#else
+    constexpr int kShare = Product::kCount;
+#endif
+    constexpr bool kHasPairs = TSL_CUDA && (sizeof(Out) == 2 || sizeof(Out) == 4 || sizeof(Out) == 8);
+    const int first = first_element<Tile>();
+    Out* const corner = to.data + longlong(at.y) * to.row_stride + longlong(at.z) * to.column_stride;
+    const ulonglong places = reinterpret_cast<ulonglong>(corner) | ulonglong(to.row_stride * sizeof(Out));
+    const bool is_inside = at.y + Tile::kRows <= to.rows && at.z + Tile::kColumns <= to.columns;
+    if (kHasPairs && is_inside && to.column_stride == 1 && places % (2 * sizeof(Out)) == 0) {
 #pragma unroll
-    for (int i = 0; i < Product::kCount; ++i) {
-      const uint row = at.y + Product::row(block.thread, i), column = at.z + Product::column(block.thread, i);
-      if (row < to.rows && column < to.columns) {
-        to.data[longlong(row) * to.row_stride + longlong(column) * to.column_stride] = Out(values[i]);
+      for (int i = 0; i < kShare; i += 2) {
+        const uint row = Product::row(block.thread, first + i), column = Product::column(block.thread, first + i);
+        if constexpr (kHasPairs) put_pair(corner + row * to.row_stride + column, Out(values[i]), Out(values[i + 1]));
+      }
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) {
+      const uint row = Product::row(block.thread, first + i), column = Product::column(block.thread, first + i);
+      if (at.y + row < to.rows && at.z + column < to.columns) {
+        corner[row * to.row_stride + column * to.column_stride] = Out(values[i]);
       }
     }
   }
+  template <class Out> static TSL_INLINE void put_pair(Out* to, Out left, Out right) {
+    FixedArray<Out, 2> pair;
+    pair[0] = left;
+    pair[1] = right;
+    using Word = typename WordOf<2 * int(sizeof(Out))>::type;
+    *reinterpret_cast<Word*>(to) = slang_bit_cast<Word>(pair);
+  }
 };
-
-TSL_INLINE uint3 block_of_number(ulonglong number, uint3 grid) {
-  const ulonglong rows = number / grid.x;
-  return {uint(number % grid.x), uint(rows % grid.y), uint(rows / grid.y)};
-}
 
 #if TSL_CUDA
 
 constexpr uint kTileThreads = TSL_WGMMA ? 288 : 256;
 extern __shared__ __align__(1024) unsigned char tsl_dynamic_shared[];
 
+// Divisions take long, and nearly all grids are rows.
+TSL_INLINE uint3 block_of_number(uint number, uint3 grid) {
+  if (grid.y == 1 && grid.z == 1) return {number, 0, 0};
+  const uint rows = number / grid.x;
+  return {number % grid.x, rows % grid.y, rows / grid.y};
+}
+
 template <class Kernel, void (Kernel::*kEntry)()>
 TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
   TSL_MARK_NUMBER("block", kTileThreads);
   TileBlock block{threadIdx.x, tsl_dynamic_shared};
 #if TSL_WGMMA
+  prefetch_maps(args);
   block.base = shared_address(tsl_dynamic_shared);
 #endif
   const uint3 grid = grid_size(args);
-  const ulonglong count = ulonglong(grid.x) * grid.y * grid.z;
+  const uint count = grid.x * grid.y * grid.z;  // the launcher sees to it that there are not too many
 #pragma unroll 1
-  for (ulonglong number = blockIdx.x; number < count; number += gridDim.x) {
+  for (uint number = blockIdx.x; number < count; number += gridDim.x) {
     ValueSums sums;
     const uint3 thread{block.thread, 0, 0}, index = block_of_number(number, grid);
     Kernel kernel{{{{thread, index, uint3{256, 1, 1}, grid, args}, &sums, 0u}, block}};
@@ -372,6 +400,12 @@ TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
   }
 #if TSL_WGMMA
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // stores have read shared memory
+#endif
+#if TSL_CLUSTERS
+  if (block.is_reached) {
+    cluster::arrive();
+    cluster::wait();
+  }
 #endif
 }
 

@@ -8,9 +8,14 @@
 //   Barriers: `full` of a stage is passed by as many bytes as were asked for, `empty` by one lane of each of the eight
 //   warps. A fresh barrier lets those through who wait for the phase before its first, so the first fetches do not wait.
 //   One group of wgmmas is always under way: a stage is given back after the group behind it was issued.
+//   What limits a tile is the bandwidth of shared memory, 128 bytes a clock: what arrives, and what wgmma reads, which for each
+//   warpgroup is all of its two operands. A stage of 128 x 256 takes 1024 clocks for that and as many to multiply, of
+//   128 x 128 640 and 512, of 64 x 128 448 and 256: so few tiles with a split of K may be better than many small ones, and
+//   fetching for several blocks at once gains nothing.
 //   Source of shapes, descriptors and fragments: the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 #pragma once
 
+#include "prelude/mma_cluster.h"
 #include "prelude/mma_matrix.h"
 #include "prelude/mma_steps.h"
 
@@ -19,22 +24,6 @@
 namespace tsl {
 
 // --- the instructions
-
-namespace barrier {
-TSL_INLINE void init(uint at, uint arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
-}
-TSL_INLINE void expect(uint at, uint bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
-}
-TSL_INLINE void arrive(uint at) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory"); }
-TSL_INLINE void wait(uint at, uint parity) {
-  asm volatile(
-      "{\n.reg .pred done;\nwaiting:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra waiting;\n}" ::"r"(at), "r"(parity)
-      : "memory");
-}
-}  // namespace barrier
 
 // A box of a tensor map to shared memory, and from there.
 TSL_INLINE void fetch_box(const TslMatrixMap& map, uint to, uint barrier, uint inner, uint outer, uint batch) {
@@ -49,8 +38,22 @@ TSL_INLINE void store_box(const TslMatrixMap& map, uint from, uint inner, uint o
                : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-// What was written to shared memory is there for the TMA and for wgmma.
-TSL_INLINE void publish_to_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// The first fetch and the first store would wait for the maps. By a warp that has nothing else to do yet.
+TSL_INLINE void prefetch_maps(const TslArgs& args) {
+  const uint view = threadIdx.x - 224;
+  if (view < TSL_VIEW_COUNT && args.maps[view].contiguous >= 0) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&args.maps[view]) : "memory");
+  }
+}
+
+// The same for all its threads, as the compiler can see.
+TSL_INLINE uint warp_of(uint thread) { return __shfl_sync(0xffffffffu, thread / 32, 0); }
+// One thread of the warp.
+TSL_INLINE bool is_elected() {
+  uint elected;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(elected));
+  return elected != 0;
+}
 
 // A tile of shared memory as wgmma finds it.
 TSL_INLINE ulonglong tile_descriptor(uint at) {
@@ -61,6 +64,7 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
 // Operands %0 to %(n - 1) of an instruction's text, and of its list.
 #define TSL_TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define TSL_FIRST_TEN "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,"
+#define TSL_NAMES_16 TSL_FIRST_TEN "%10,%11,%12,%13,%14,%15"
 #define TSL_NAMES_32 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) "%30,%31"
 #define TSL_NAMES_64 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) "%60,%61,%62,%63"
 #define TSL_NAMES_96                                                                                         \
@@ -94,9 +98,11 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
     TSL_WGMMA_EITHER(192, 96, 96, 97, 98, 99);
   } else if constexpr (kWidth == 128) {
     TSL_WGMMA_EITHER(128, 64, 64, 65, 66, 67);
-  } else {
-    static_assert(kWidth == 64, "a warpgroup's part of a tile is 64, 128, 192 or 256 wide");
+  } else if constexpr (kWidth == 64) {
     TSL_WGMMA_EITHER(64, 32, 32, 33, 34, 35);
+  } else {
+    static_assert(kWidth == 32, "a warpgroup's part of a tile is 32, 64, 128, 192 or 256 wide");
+    TSL_WGMMA_EITHER(32, 16, 16, 17, 18, 19);
   }
 #undef TSL_WGMMA_EITHER
 #undef TSL_WGMMA_OF
@@ -110,7 +116,8 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
 
 // --- a tile
 
-template <class T, int kRows, int kColumns>
+// kIsShared: other blocks send sums (Note [clusters]), to where else a store goes through.
+template <class T, int kRows, int kColumns, bool kIsShared = false>
 struct WarpgroupProduct {
   using Sum = float;
   static constexpr int kThreads = 256, kCount = kRows * kColumns / kThreads;
@@ -119,10 +126,17 @@ struct WarpgroupProduct {
   static constexpr int kSlabs = kSharesRows ? kRows / 128 : 1, kWidth = kSharesRows ? kColumns : kColumns / 2;
   static constexpr int kSums = kWidth / 2;  // of a slab
   static constexpr uint kSlabBytes = 8192, kStageBytes = (kRows + kColumns) * 128, kBytesA = kRows * 128;
-  static constexpr uint kBudget = 227 * 1024, kStoreBytes = 4 * kSlabBytes, kBarrierBytes = 128;
-  static constexpr uint kFit = (kBudget - kStoreBytes - kBarrierBytes) / kStageBytes, kStages = kFit > 8 ? 8 : kFit;
-  static constexpr int kSharedBytes = int(kStages * kStageBytes + kStoreBytes + kBarrierBytes);
-  static_assert(kRows % 64 == 0 && kWidth % 64 == 0 && kStages >= 2, "there is no such tile of half or bfloat16 on Hopper");
+  // A store goes through pieces of 64 x 64, two for each warpgroup where it has so many, or one that both fill.
+  static constexpr bool kHasOwnPieces = kWidth >= 64;
+  static constexpr int kPieces = kHasOwnPieces ? kWidth / 64 : 1, kPieceColumns = kHasOwnPieces ? 64 : kWidth;
+  static constexpr uint kBuffers = kSlabs * kPieces > 1 ? 2 : 1;
+  static constexpr uint kStoreBytes = (kHasOwnPieces ? 2 : 1) * kBuffers * kSlabBytes;
+  // Of small tiles a multiprocessor makes two at once: one begins or ends while the other multiplies.
+  static constexpr uint kBudget = (kRows * kColumns <= 64 * 128 && !kIsShared ? 113 : 227) * 1024;
+  static constexpr uint kOtherBytes = (kIsShared ? kRows * kColumns * 4 : kStoreBytes) + kBarrierBytes;
+  static constexpr uint kFit = (kBudget - kOtherBytes) / kStageBytes, kStages = kFit > 7 ? 7 : kFit;
+  static constexpr int kSharedBytes = int(kStages * kStageBytes + kOtherBytes);
+  static_assert(kRows % 64 == 0 && kWidth % 32 == 0 && kStages >= 2, "there is no such tile of half or bfloat16 on Hopper");
 
   static TSL_INLINE uint row(uint thread, int i) {
     const uint group = thread / 128, warp = thread / 32 % 4, lane = thread % 32;
@@ -136,7 +150,9 @@ struct WarpgroupProduct {
   // Where the parts of shared memory lie. Barriers come last.
   static TSL_INLINE uint stage_at(uint base, uint stage) { return base + stage * kStageBytes; }
   static TSL_INLINE uint store_at(uint base) { return base + kStages * kStageBytes; }
-  static TSL_INLINE uint full_at(uint base, uint stage) { return store_at(base) + kStoreBytes + stage * 8; }
+  static TSL_INLINE uint full_at(uint base, uint stage) {
+    return store_at(base) + kOtherBytes - kBarrierBytes + stage * 8;
+  }
   static TSL_INLINE uint empty_at(uint base, uint stage) { return full_at(base, kStages + stage); }
 
   struct Ring {
@@ -146,54 +162,67 @@ struct WarpgroupProduct {
       stage = 0;
       phase ^= 1;
     }
+    TSL_INLINE void skip(uint steps) {
+      const uint rounds = (stage + steps) / kStages;
+      stage = (stage + steps) % kStages;
+      phase ^= rounds & 1;
+    }
   };
 
-  static TSL_INLINE void begin(uint base, uint thread, const TslMatrixMap& a, const TslMatrixMap& b) {
-    if (thread == kThreads) {  // the first fetch waits for them
-      asm volatile("prefetch.tensormap [%0];" ::"l"(&a) : "memory");
-      asm volatile("prefetch.tensormap [%0];" ::"l"(&b) : "memory");
+  // Makes barriers, for those who meet in `ready`. Not by the warp that fetches, which has enough to do at first.
+  static TSL_INLINE void begin(uint base, uint thread) {
+    if (thread >= 32 || !is_elected()) return;
+#pragma unroll
+    for (uint s = 0; s < kStages; ++s) {
+      barrier::init(full_at(base, s), 1);
+      barrier::init(empty_at(base, s), 8);
     }
-    if (thread == 0) {
-      for (uint s = 0; s < kStages; ++s) {
-        barrier::init(full_at(base, s), 1);
-        barrier::init(empty_at(base, s), 8);
-      }
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-      publish_to_async();
-    }
-    __syncthreads();
+    barrier::publish();
+  }
+  static TSL_INLINE void ready() {
+    __syncwarp();
+    asm volatile("bar.sync 11, 288;" ::: "memory");
   }
 
   // `at` is the box's first step along K and its first row or column. An operand whose K is contiguous comes in one box.
-  template <int kExtent>
-  static TSL_INLINE void fetch(const TslMatrixMap& map, bool turned, uint to, uint full, uint k, uint at, uint batch) {
-    if (!turned) {
+  template <int kExtent, bool kTurned>
+  static TSL_INLINE void fetch(const TslMatrixMap& map, uint to, uint full, uint k, uint at, uint batch) {
+    if constexpr (!kTurned) {
       fetch_box(map, to, full, k, at, batch);
-      return;
+    } else {
+#pragma unroll
+      for (uint i = 0; i < kExtent; i += 64) fetch_box(map, to + i * 128, full, at + i, k, batch);
     }
-    for (uint i = 0; i < kExtent / 64; ++i) fetch_box(map, to + i * kSlabBytes, full, at + i * 64, k, batch);
   }
 
-  // What the fetching thread does for one product.
+  // What the fetching warp does for one product: one of its threads, which the compiler must know to be one. What these
+  // instructions take is then read without a loop over threads.
+  template <bool kTurnedA, bool kTurnedB>
   static TSL_INLINE void fetch_all(const TslMatrixMap& a, const TslMatrixMap& b, Steps steps, uint3 at, Ring& ring) {
-    const bool turned_a = a.contiguous == 0, turned_b = b.contiguous == 1;
     const uint batch_a = a.batches > 1 ? at.x : 0, batch_b = b.batches > 1 ? at.x : 0;
+    if (is_elected()) {
+      Ring own = ring;
 #pragma unroll 1
-    for (uint step = steps.first; step < steps.end; ++step) {
-      barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
-      const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
-      barrier::expect(full, kStageBytes);
-      fetch<kRows>(a, turned_a, to, full, step * 64, at.y, batch_a);
-      fetch<kColumns>(b, turned_b, to + kBytesA, full, step * 64, at.z, batch_b);
-      ring.advance();
+      for (uint k = steps.first * 64; k < steps.end * 64; k += 64) {
+        const uint full = full_at(own.base, own.stage), to = stage_at(own.base, own.stage);
+        barrier::wait(empty_at(own.base, own.stage), own.phase ^ 1);
+        barrier::expect(full, kStageBytes);
+        fetch<kRows, kTurnedA>(a, to, full, k, at.y, batch_a);
+        fetch<kColumns, kTurnedB>(b, to + kBytesA, full, k, at.z, batch_b);
+        own.advance();
+      }
     }
+    ring.skip(steps.end - steps.first);
+    __syncwarp();  // the warp may meet others next
   }
 
   // The products of one stage are under way when this returns.
   template <bool kTurnedA, bool kTurnedB>
   static TSL_INLINE void multiply_stage(float* sums, uint stage, uint group) {
     const uint a = stage + (kSharesRows ? group * kSlabs * kSlabBytes : 0);
-    const uint b = stage + kBytesA + (kSharesRows ? 0 : group * kWidth * 128);
+    // Half of a slab whose rows run along N is half of each row.
+    constexpr uint kHalf = kWidth < 64 && kTurnedB ? kWidth * 2 : kWidth * 128;
+    const uint b = stage + kBytesA + (kSharesRows ? 0 : group * kHalf);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
@@ -218,11 +247,12 @@ struct WarpgroupProduct {
   template <bool kTurnedA, bool kTurnedB>
   static TSL_INLINE void multiply_all(float* sums, uint steps, uint thread, Ring& ring) {
     const bool gives_back = thread % 32 == 0;
+    const uint group = warp_of(thread) / 4;
     uint before = 0;
 #pragma unroll 1
     for (uint step = 0; step < steps; ++step) {
       barrier::wait(full_at(ring.base, ring.stage), ring.phase);
-      multiply_stage<kTurnedA, kTurnedB>(sums, stage_at(ring.base, ring.stage), thread / 128);
+      multiply_stage<kTurnedA, kTurnedB>(sums, stage_at(ring.base, ring.stage), group);
       wait_for_products<1>();
       if (step > 0 && gives_back) barrier::arrive(empty_at(ring.base, before));
       before = ring.stage;
@@ -235,19 +265,19 @@ struct WarpgroupProduct {
 
   static TSL_INLINE void multiply(float* sums, const TslMatrixMap& a, const TslMatrixMap& b, Steps steps, uint3 at,
                                   uint thread, Ring& ring) {
-    if (thread >= kThreads) {
-      if (thread == kThreads) fetch_all(a, b, steps, at, ring);
-      __syncwarp();  // the warp may meet others next
-      return;
-    }
-    const bool turned_a = a.contiguous == 0, turned_b = b.contiguous == 1;
-    if (turned_a) {
-      if (turned_b) multiply_all<true, true>(sums, steps.end - steps.first, thread, ring);
-      else multiply_all<true, false>(sums, steps.end - steps.first, thread, ring);
+    if (a.contiguous == 0) {
+      if (b.contiguous == 1) multiply<true, true>(sums, a, b, steps, at, thread, ring);
+      else multiply<true, false>(sums, a, b, steps, at, thread, ring);
     } else {
-      if (turned_b) multiply_all<false, true>(sums, steps.end - steps.first, thread, ring);
-      else multiply_all<false, false>(sums, steps.end - steps.first, thread, ring);
+      if (b.contiguous == 1) multiply<false, true>(sums, a, b, steps, at, thread, ring);
+      else multiply<false, false>(sums, a, b, steps, at, thread, ring);
     }
+  }
+  template <bool kTurnedA, bool kTurnedB>
+  static TSL_INLINE void multiply(float* sums, const TslMatrixMap& a, const TslMatrixMap& b, Steps steps, uint3 at,
+                                  uint thread, Ring& ring) {
+    if (thread < kThreads) multiply_all<kTurnedA, kTurnedB>(sums, steps.end - steps.first, thread, ring);
+    else fetch_all<kTurnedA, kTurnedB>(a, b, steps, at, ring);
   }
 
   // For operands that the TMA does not take (rows that do not begin at multiples of 16 bytes, elements apart): the threads
@@ -274,50 +304,56 @@ struct WarpgroupProduct {
       copy<kColumns>(shared + kBytesA, turned, at.z, k, thread);
       publish_to_async();
       meet_in_tile();
-      multiply_stage<false, false>(sums, base, thread / 128);
+      multiply_stage<false, false>(sums, base, warp_of(thread) / 4);
       wait_for_products<0>();
     }
     settle(sums);
-  }
-  static TSL_INLINE void sync_group(uint group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 9) : "memory"); }
-
-  static TSL_INLINE uint pack(float low, float high) {
-    uint pair;
-    if constexpr (IsSame<T, __half>::value) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
   }
 
   // Pieces of 64 x 64 by way of shared memory; the TMA leaves out what lies outside.
   static TSL_INLINE void store(const float* sums, const TslMatrixMap& map, uint3 at, uint thread, uint base) {
     if (thread >= kThreads) return;
     const uint group = thread / 128, lane = thread % 32, own_row = thread / 32 % 4 * 16 + lane % 16;
-    const uint mine = store_at(base) + group * 2 * kSlabBytes;
-    const bool issues = thread % 128 == 0;
+    const uint mine = store_at(base) + (kHasOwnPieces ? group * kBuffers * kSlabBytes : 0);
+    const bool issues = kHasOwnPieces ? thread % 128 == 0 : thread == 0;
 #pragma unroll
-    for (int piece = 0; piece < kSlabs * kWidth / 64; ++piece) {
-      const int slab = piece / (kWidth / 64), part = piece % (kWidth / 64);
+    for (int piece = 0; piece < kSlabs * kPieces; ++piece) {
+      const int slab = piece / kPieces, part = piece % kPieces;
       const uint buffer = mine + piece % 2 * kSlabBytes;
       if (issues) {  // an earlier tile's last piece may have been in the same buffer
         if (piece == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
         else asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
       }
-      sync_group(group);
+      meet<kHasOwnPieces>(group);
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {  // 16 columns each
+      for (int j = 0; j < kPieceColumns / 16; ++j) {  // 16 columns each
         const float* e = sums + slab * kSums + part * 32 + j * 8;
-        const uint to = buffer + own_row * 128 + ((j * 2 + lane / 16) ^ own_row % 8) * 16;
+        const uint word = (kHasOwnPieces ? 0 : group * kPieceColumns / 8) + j * 2 + lane / 16;
+        const uint to = buffer + own_row * 128 + (word ^ own_row % 8) * 16;
         asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(pack(e[0], e[1])),
                      "r"(pack(e[2], e[3])), "r"(pack(e[4], e[5])), "r"(pack(e[6], e[7]))
                      : "memory");
       }
       publish_to_async();
-      sync_group(group);
+      meet<kHasOwnPieces>(group);
       if (issues) {
         store_box(map, buffer, at.z + (kSharesRows ? 0 : group * kWidth) + part * 64,
                   at.y + (kSharesRows ? (group * kSlabs + slab) * 64 : 0), map.batches > 1 ? at.x : 0);
       }
     }
+  }
+
+ private:
+  // A warpgroup, or both.
+  template <bool kAlone> static TSL_INLINE void meet(uint group) {
+    if constexpr (kAlone) asm volatile("bar.sync %0, 128;" ::"r"(group + 9) : "memory");
+    else meet_in_tile();
+  }
+  static TSL_INLINE uint pack(float low, float high) {
+    uint pair;
+    if constexpr (IsSame<T, __half>::value) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
   }
 };
 

@@ -94,6 +94,8 @@ struct DriverApi {
   // From CUDA 11.8 on.
   Call<const CudaLaunchConfig*, CudaFunction, void**, void**> launch_kernel_ex{library, "cuLaunchKernelEx",
                                                                                Need::Optional};
+  Call<int*, CudaFunction, const CudaLaunchConfig*> cluster_occupancy{library, "cuOccupancyMaxActiveClusters",
+                                                                      Need::Optional};
   Call<CudaStream, int*> stream_is_capturing{library, "cuStreamIsCapturing"};
   Call<CudaEvent*, unsigned> event_create{library, "cuEventCreate"};
   Call<CudaEvent, CudaStream> event_record{library, "cuEventRecord"};

@@ -90,14 +90,19 @@ void CudaKernel::prepare_tiles() {
   check_driver(driver().occupancy(&blocks, function_, static_cast<int>(tile_threads_), shared_bytes_),
                "cuOccupancyMaxActiveBlocksPerMultiprocessor", what);
   resident_tiles_ = static_cast<uint32_t>(std::max(blocks, 1) * gpu_.multiprocessors());
+  if (cluster_ > 1) {
+    CudaLaunchAttribute attribute;
+    const CudaLaunchConfig config = in_clusters({{cluster_, 1, 1}, {tile_threads_, 1, 1}}, nullptr, attribute);
+    int clusters = 0;
+    check_driver(driver().cluster_occupancy(&clusters, function_, &config), "cuOccupancyMaxActiveClusters", what);
+    resident_tiles_ = static_cast<uint32_t>(std::max(clusters, 1)) * cluster_;
+  }
 }
 
 LaunchShape CudaKernel::on_device(const LaunchShape& shape) const {
   if (maps_) {
     const LaunchShape row = in_one_row(op_, shape);
-    // Blocks of a cluster are done with one tile together before they could begin another.
-    const uint32_t blocks = cluster_ > 1 ? row.grid[0] : std::min(row.grid[0], resident_tiles_);
-    return {{blocks, 1, 1}, {tile_threads_, 1, 1}};
+    return {{std::min(row.grid[0], resident_tiles_), 1, 1}, {tile_threads_, 1, 1}};
   }
   LaunchShape real = shape;
   const auto divide = [](uint32_t& blocks, int by) { blocks = (blocks - 1) / static_cast<uint32_t>(by) + 1; };
@@ -131,18 +136,24 @@ void CudaKernel::launch_on(const LaunchShape& shape, const void* args) const {
 }
 
 CudaResult CudaKernel::launch_clusters(const LaunchShape& shape, void** parameters) const {
-  CudaLaunchAttribute cluster;
-  cluster.id = kCudaClusterDimension;
-  cluster.dimensions[0] = cluster_;
-  cluster.dimensions[1] = cluster.dimensions[2] = 1;
+  CudaLaunchAttribute attribute;
+  const CudaLaunchConfig config = in_clusters(shape, current_stream(gpu_), attribute);
+  return driver().launch_kernel_ex(&config, function_, parameters, /*extra=*/nullptr);
+}
+
+CudaLaunchConfig CudaKernel::in_clusters(const LaunchShape& shape, CudaStream stream,
+                                         CudaLaunchAttribute& attribute) const {
+  attribute.id = kCudaClusterDimension;
+  attribute.dimensions[0] = cluster_;
+  attribute.dimensions[1] = attribute.dimensions[2] = 1;
   CudaLaunchConfig config;
   std::copy(std::begin(shape.grid), std::end(shape.grid), config.grid);
   std::copy(std::begin(shape.block), std::end(shape.block), config.block);
   config.shared_bytes = shared_bytes_;
-  config.stream = current_stream(gpu_);
-  config.attributes = &cluster;
+  config.stream = stream;
+  config.attributes = &attribute;
   config.attribute_count = 1;
-  return driver().launch_kernel_ex(&config, function_, parameters, /*extra=*/nullptr);
+  return config;
 }
 
 void CudaKernel::fail_launch(CudaResult result, const LaunchShape& shape) const {

@@ -34,6 +34,8 @@ class CudaKernel final : public Kernel {
   void prepare_tiles();
   void launch_on(const LaunchShape& shape, const void* args) const;
   CudaResult launch_clusters(const LaunchShape& shape, void** parameters) const;
+  // Points to `attribute`.
+  CudaLaunchConfig in_clusters(const LaunchShape& shape, CudaStream stream, CudaLaunchAttribute& attribute) const;
   [[noreturn]] void fail_launch(CudaResult result, const LaunchShape& shape) const;
   [[noreturn]] void refuse_block(const LaunchShape& shape) const;
 

@@ -56,8 +56,9 @@ void check_one_tile(const std::string& op, const std::set<std::string>& marks) {
   std::string first;
   for (const std::string& mark : marks) {
     if (!mark.starts_with(kWord)) continue;
-    const int number = std::stoi(mark.substr(kWord.size()));
-    const std::string shape = c10::str(number / 1000, " x ", number % 1000);
+    const int number = std::stoi(mark.substr(kWord.size())), blocks = number % 10;
+    std::string shape = c10::str(number / 10000, " x ", number / 10 % 1000);
+    if (blocks > 1) shape += c10::str(" by ", blocks, " blocks");
     if (!first.empty()) {
       throw_compile_error(op, ": all products of a kernel must have the same tile, but this one has ", first, " and ",
                           shape);
@@ -107,6 +108,10 @@ MatrixMaps::MatrixMaps(const KernelSource& source, const std::set<std::string>& 
 
 std::string MatrixMaps::make(const char* args) const {
   std::string maps(sizeof(TslMatrixMap) * (static_cast<size_t>(view_count_) + 1), '\0');
+  TslMatrixMap none = {};
+  none.contiguous = -1;
+  for (int v = 0; v < view_count_; ++v)
+    std::memcpy(maps.data() + sizeof none * static_cast<size_t>(v), &none, sizeof none);
   uint32_t hold = driver().tensor_map_encode && has_one_map_a_view(requests_) ? 1 : 0;
   for (const MatrixMapRequest& request : requests_) {
     const TslView view = view_of(args, request.view);

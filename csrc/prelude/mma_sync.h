@@ -11,8 +11,11 @@
 //   in which a step changes bits that the others leave alone: (offset ^ constant) + constant.
 //   The barrier is one step before the next stage is read. Right before the reads their latency would be bare, since
 //   the assembler moves products above the barrier but never reads.
-//   Operands that have no 16-byte words (odd pitches, addresses or strides) go through a fifth loop, which loads
-//   elements into registers while the last stage is multiplied, and stores them line by line.
+//   Operands that have no 16-byte words (odd pitches, addresses or strides) go through a fifth loop, which brings them
+//   element by element.
+//   Near the limit of 255 registers this is fragile: where a branch stands between the products of one loop, or values
+//   are kept that a loop lacks registers for, the assembler orders the products of all loops anew, moves sums from
+//   register to register and hardly uses an operand twice in a row, which costs a tenth and more.
 #pragma once
 
 #include "prelude/half.h"
@@ -22,12 +25,12 @@
 
 namespace tsl {
 
-// The bits of a float to which half a unit in the last place of TF32 is added: the tensor cores cut off the rest, so it
-// is rounded to nearest. Infinities and NaNs stay what they are, which adding to the bits would not do. cvt.rna is as
-// good, but takes predicates, of which there are few.
+// The tensor cores cut off all but ten bits behind a float's leading one. Of what this gives they see a neighbour in
+// TF32 that is at most 2^-11 of the float away, the most that rounding to nearest may err. What TF32 can represent is
+// left as it is, since less than a unit in the last place is added, and so are infinities and NaNs. To round takes two
+// instructions or more, this is one.
 TSL_INLINE uint rounded_to_tf32(uint bits) {
-  const float power = __builtin_bit_cast(float, bits & 0xff800000u);  // of two, with the sign
-  return __builtin_bit_cast(uint, __fmaf_rn(power, 0x1p-11f, __builtin_bit_cast(float, bits)));
+  return __builtin_bit_cast(uint, __fmul_rn(__builtin_bit_cast(float, bits), 1.0f + 0x1p-11f));
 }
 
 // Four 8 x 8 matrices of 16-bit elements (or 8 x 4 of 32 bits), a row of 16 bytes from each lane's address.
@@ -58,11 +61,22 @@ template <class T> TSL_INLINE void multiply_matrices(float* sum, const uint* a, 
 }
 #undef TSL_SYNC_PRODUCT
 
+// The same number, from which the compiler cannot follow anything beforehand, to be kept in registers.
+TSL_INLINE uint hidden(uint number) {
+  asm volatile("" : "+r"(number));
+  return number;
+}
+
+// Runs along the lines are as far apart as those of the next power of two, so that threads share them out evenly.
+TSL_INLINE constexpr uint padded_lines(uint lines) { return lines <= 64 ? 64 : 2 * padded_lines((lines + 1) / 2); }
+
 // An operand's tile in shared memory.
-template <class T, int kLines, int kDepthBytes, bool kAlongDepth> struct SyncTile {
-  static constexpr uint kSize = sizeof(T), kDepth = kDepthBytes / kSize, kBytes = kLines * kDepthBytes;
+template <class T, int kLines_, int kDepthBytes, bool kAlongDepth_> struct SyncTile {
+  using Element = T;
+  static constexpr bool kAlongDepth = kAlongDepth_;
+  static constexpr uint kLines = kLines_, kSize = sizeof(T), kDepth = kDepthBytes / kSize, kOfWord = 16 / kSize;
   static constexpr uint kRuns = kAlongDepth ? kLines : kDepth;  // runs of elements that follow each other
-  static constexpr uint kPitch = kBytes / kRuns, kWords = kPitch / 16;
+  static constexpr uint kPitch = kAlongDepth ? kDepthBytes : padded_lines(kLines) * kSize, kWords = kPitch / 16;
   static_assert(kWords >= (kAlongDepth ? 4 : 8), "a swizzle permutes within a run");
 
   static TSL_INLINE uint swizzle(uint run) {
@@ -74,36 +88,44 @@ template <class T, int kLines, int kDepthBytes, bool kAlongDepth> struct SyncTil
 
 // The share of a thread in bringing an operand into shared memory, 16 bytes at a time. A thread stays at one word of
 // runs whose numbers differ by a multiple of 8, so that addresses move by constants.
-template <class T, int kLines, int kDepthBytes, bool kAlongDepth> struct SyncSource {
-  using Tile = SyncTile<T, kLines, kDepthBytes, kAlongDepth>;
+template <class Tile> struct SyncSource {
+  using T = typename Tile::Element;
+  static constexpr bool kAlongDepth = Tile::kAlongDepth;
 
-  TSL_INLINE SyncSource(const ProductOperand<T>& operand, uint thread) : depth_(operand.depth) {
-    const uint run = thread / Tile::kWords, word = thread % Tile::kWords, first = word * (16 / sizeof(T));
+  TSL_INLINE SyncSource(const ProductOperand<T>& operand, uint thread) {
+    const uint run = thread / Tile::kWords, word = thread % Tile::kWords, first = word * Tile::kOfWord;
+    const uint line = kAlongDepth ? run : first, depth = kAlongDepth ? first : run;
     to_ = run * Tile::kPitch + (word ^ Tile::swizzle(run)) * 16u;
-    at_ = kAlongDepth ? first : run;
-    const uint line = kAlongDepth ? run : first;
-    left_ = operand.lines > line ? operand.lines - line : 0u;
-    if (!kAlongDepth) left_ = left_ < 16 / sizeof(T) ? left_ * uint(sizeof(T)) : 16u;
-    step_ = kPass * (kAlongDepth ? operand.line_stride : operand.depth_stride);
-    from_ = operand.data + longlong(line) * operand.line_stride + longlong(at_) * operand.depth_stride;
+    pitch_ = int((kAlongDepth ? operand.line_stride : operand.depth_stride) / Tile::kOfWord);
+    left_ = operand.lines > line && line < Tile::kLines ? operand.lines - line : 0u;
+    if (!kAlongDepth) left_ = bytes(left_);
+    from_ = reinterpret_cast<const unsigned char*>(operand.data + longlong(line) * operand.line_stride +
+                                                   longlong(depth) * operand.depth_stride);
   }
 
-  // Copies the next stage to `to`; behind the end, zeros: no branch, so that this can stand between products.
-  TSL_INLINE void fetch(uint to) {
-    uint valid = left_;  // bytes of each word
-    if (kAlongDepth) {
-      valid = at_ < depth_ ? depth_ - at_ : 0u;
-      valid = valid < 16 / sizeof(T) ? valid * uint(sizeof(T)) : 16u;
-    }
-    asm volatile("" : "+l"(step_));  // the compiler must not keep its multiples in registers
-    const T* from = from_;
+  // Copies the last stage, from depth `first` on; behind the end, zeros.
+  TSL_INLINE void fetch_last(uint to, uint first, uint depth, uint thread) const {
+    const unsigned char* from = from_ + longlong(first) * (kAlongDepth ? longlong(sizeof(T)) : longlong(pitch_) * 16);
+    const uint at = first + (kAlongDepth ? thread % Tile::kWords * Tile::kOfWord : thread / Tile::kWords);
 #pragma unroll
-    for (int i = 0; i < kCopies; ++i, from += step_) {
-      const bool is_inside = kAlongDepth ? i * kPass < left_ : at_ + i * kPass < depth_;
-      copy_to_shared<16>(to + to_ + i * kPass * Tile::kPitch, from, is_inside ? valid : 0u);
+    for (int i = 0; i < kCopies; ++i) {
+      uint valid = left_;
+      if (kAlongDepth) valid = i * kPass < left_ && at < depth ? bytes(depth - at) : 0u;
+      else if (at + i * kPass >= depth) valid = 0u;
+      copy(to, i, from, valid);
     }
-    from_ = kAlongDepth ? from_ + Tile::kDepth : from;
-    at_ += Tile::kDepth;
+  }
+
+  // Copies the first stage, then the next ones, whose depth is all there; zeros if there are no `more`. No branch, so
+  // that this can stand between products.
+  TSL_INLINE void fetch(uint to, bool more) {
+    pitch_ = int(hidden(uint(pitch_)));  // its multiples would be kept in registers
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      if (kAlongDepth) copy(to, i, from_, more && i * kPass < left_ ? 16u : 0u);
+      else copy(to, i, from_, more ? left_ : 0u);
+    }
+    from_ += kAlongDepth ? Tile::kPitch : longlong(pitch_) * (Tile::kRuns * 16);
   }
 
  private:
@@ -111,73 +133,82 @@ template <class T, int kLines, int kDepthBytes, bool kAlongDepth> struct SyncSou
   static constexpr int kCopies = Tile::kRuns / kPass;
   static_assert(Tile::kRuns % kPass == 0 && kPass % (Tile::kSize == 4 ? 4 : 8) == 0, "passes have equal swizzles");
 
-  const T* from_;
-  longlong step_;  // from copy to copy
-  uint to_, at_, depth_;  // at_: the depth of the next stage's first word
+  static TSL_INLINE uint bytes(uint elements) { return elements < Tile::kOfWord ? elements * Tile::kSize : 16u; }
+  TSL_INLINE void copy(uint to, int pass, const unsigned char* from, uint valid) const {
+    copy_to_shared<16>(to + to_ + pass * kPass * Tile::kPitch, from + longlong(pitch_) * int(pass * kPass * 16), valid);
+  }
+
+  const unsigned char* from_;
+  int pitch_;  // from run to run, in words
+  uint to_;
   uint left_;  // lines from the thread's first on, or bytes of each word, along the lines
 };
 
-// The same of any operand, in registers on the way: 4 bytes of a line at a time, in SyncTile's layout along the depth.
-template <class T, int kLines, int kDepthBytes> struct SyncElements {
-  using Tile = SyncTile<T, kLines, kDepthBytes, true>;
-  static constexpr int kUnits = Tile::kBytes / 4 / 256;
+// The same of any operand, element by element, in a tile along the depth. A unit is 4 bytes of a line. Of 64 lines a
+// thread has kCount units, one above the other or side by side, as memory lies: neighbouring threads load neighbours.
+template <class Tile, bool kIsCopied> struct SyncElements {
+  using T = typename Tile::Element;
 
-  TSL_INLINE SyncElements(const ProductOperand<T>& operand, uint thread)
-      : depth_stride_(operand.depth_stride), lines_(operand.lines), along_depth_(operand.line_stride != 1) {
-    line_ = along_depth_ ? thread / kUnitsOfLine : thread % kLines;  // neighbouring threads load neighbouring elements
-    unit_ = along_depth_ ? thread % kUnitsOfLine : thread / kLines;
-    step_ = along_depth_ ? 256 / kUnitsOfLine * operand.line_stride : 256 / kLines * kOfUnit * depth_stride_;
-    from_ = operand.data + longlong(line_) * operand.line_stride + longlong(unit_ * kOfUnit) * depth_stride_;
+  TSL_INLINE SyncElements(const ProductOperand<T>& operand, uint thread) : operand_(operand) {
+    const bool along_depth = operand.line_stride != 1;
+    const uint unit = along_depth ? thread % kUnits : thread / 64u;
+    line_ = along_depth ? thread / kUnits : thread % 64u;
+    depth_ = unit * kOfUnit;
+    next_line_ = along_depth ? 256u / kUnits : 0u;
+    next_depth_ = along_depth ? 0u : 4u * kOfUnit;
+    place_ = line_ * Tile::kPitch + ((unit / 4u) ^ Tile::swizzle(line_)) * 16u + unit % 4u * 4u;
   }
 
-  // Units from number `first` on; `left` of the depth is from here on.
-  template <int kCount> TSL_INLINE void load(uint (&units)[kCount], int first, uint left) const {
+  // Brings the stage from depth `first` on; complete as copies are.
+  TSL_INLINE void fetch(uint to, uint first) const {
+    const longlong lines_apart = operand_.line_stride, depth_apart = operand_.depth_stride;
+    const longlong step = next_line_ * lines_apart + next_depth_ * depth_apart;
+    const T* from = operand_.data + line_ * lines_apart + (first + depth_) * depth_apart;
+    const uint left = operand_.depth - first;
+#pragma unroll 1
+    for (uint lines = 0; lines < Tile::kLines; lines += 64, from += 64 * lines_apart) {
+      const uint next_line = hidden(next_line_), next_depth = hidden(next_depth_);
+      uint units[kCount];  // all loads stand before the stores, which no load moves across
+      const T* at = from;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const T* from = from_ + (first + i) * step_;
-      const uint depth = unit(first + i) * kOfUnit, end = line(first + i) < lines_ ? left : 0u;
-      units[i] = bits(from, depth < end);
-      if constexpr (kOfUnit == 2) units[i] |= bits(from + depth_stride_, depth + 1 < end) << 16;
-    }
-  }
-  template <int kCount> TSL_INLINE void store(const uint (&units)[kCount], int first, uint to) const {
+      for (uint i = 0; i < kCount; ++i, at += step) {
+        const uint end = lines + line_ + i * next_line < operand_.lines ? left : 0u, depth = depth_ + i * next_depth;
+        if constexpr (kIsCopied) copy_to_shared<4>(place(to, lines, i, next_line), at, depth < end ? 4u : 0u);
+        else if constexpr (kOfUnit == 1) units[i] = depth < end ? *reinterpret_cast<const uint*>(at) : 0u;
+        else units[i] = half(at, depth < end) | half(at + depth_apart, depth + 1 < end) << 16;
+      }
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const uint line = this->line(first + i), unit = this->unit(first + i);
-      const uint place = line * Tile::kPitch + ((unit / 4u) ^ Tile::swizzle(line)) * 16u + unit % 4u * 4u;
-      asm volatile("st.shared.b32 [%0], %1;" : : "r"(to + place), "r"(units[i]) : "memory");
+      for (uint i = 0; i < kCount && !kIsCopied; ++i) {
+        asm volatile("st.shared.b32 [%0], %1;" : : "r"(place(to, lines, i, next_line)), "r"(units[i]) : "memory");
+      }
     }
-  }
-  // The empty text hides that these stay the same: else all units' addresses are kept in registers, which spills.
-  TSL_INLINE void advance() {
-    from_ += Tile::kDepth * depth_stride_;
-    asm volatile("" : "+l"(step_), "+r"(line_), "+r"(unit_));
   }
 
  private:
-  static constexpr uint kOfUnit = 4 / sizeof(T), kUnitsOfLine = kDepthBytes / 4;
+  static constexpr uint kOfUnit = 4 / sizeof(T), kUnits = Tile::kPitch / 4, kCount = kUnits / 4;
+  static_assert(kOfUnit == 1 || !kIsCopied, "the least that is copied is 4 bytes");
+  static_assert(Tile::kLines % 64 == 0, "there are 64 lines, or several times as many");
 
-  TSL_INLINE uint line(int i) const { return line_ + (along_depth_ ? i * (256 / kUnitsOfLine) : 0u); }
-  TSL_INLINE uint unit(int i) const { return unit_ + (along_depth_ ? 0u : i * (256u / kLines)); }
-  static TSL_INLINE uint bits(const T* from, bool is_inside) {
-    if constexpr (kOfUnit == 2) return is_inside ? *reinterpret_cast<const ushort*>(from) : 0u;
-    else return is_inside ? *reinterpret_cast<const uint*>(from) : 0u;
+  // Of unit number i: lines a multiple of 8 apart have equal swizzles, and units along the depth are words apart.
+  TSL_INLINE uint place(uint to, uint lines, uint i, uint next_line) const {
+    return to + (lines + i * next_line) * Tile::kPitch + (place_ ^ (next_line > 0 ? 0u : i * 16u));
+  }
+  static TSL_INLINE uint half(const T* from, bool is_inside) {
+    return is_inside ? *reinterpret_cast<const ushort*>(from) : 0u;
   }
 
-  const T* from_;
-  longlong depth_stride_, step_;
-  uint lines_, line_, unit_;
-  bool along_depth_;
+  ProductOperand<T> operand_;
+  uint line_, depth_, next_line_, next_depth_, place_;
 };
 
-// What a warp's products take of a tile: kCount fragments of 16 lines by 32 bytes of depth, from line `first` on.
+// What a warp's products take of a tile: kCount fragments of 16 lines by 32 bytes of depth. kWarps warps take them in
+// turn, so that a warp's are 16 * kWarps lines apart, which mostly is a constant that no swizzle touches.
 // kIsRight: the order of b's, whose first two words are of the first eight lines; a's alternate.
-template <class T, int kLines, int kDepthBytes, bool kAlongDepth, bool kIsRight, int kCount> struct SyncFragments {
-  using Tile = SyncTile<T, kLines, kDepthBytes, kAlongDepth>;
-  static constexpr bool kSingle = !kAlongDepth && Tile::kSize == 4;
+template <class Tile, bool kIsRight, int kWarps, int kCount> struct SyncFragments {
+  static constexpr bool kAlongDepth = Tile::kAlongDepth, kSingle = !kAlongDepth && Tile::kSize == 4;
 
-  TSL_INLINE SyncFragments(uint first, uint thread) {
-    const uint lane = thread % 32u;
+  TSL_INLINE SyncFragments(uint warp, uint thread) {
+    const uint lane = thread % 32u, first = warp * 16u;
     if constexpr (kSingle) {
       const uint depth = lane % 4u, line = lane / 4u;
       offset_ = depth * Tile::kPitch + ((first / 4u + line / 4u) ^ Tile::swizzle(depth)) * 16u + line % 4u * 4u;
@@ -195,16 +226,18 @@ template <class T, int kLines, int kDepthBytes, bool kAlongDepth, bool kIsRight,
   TSL_INLINE void load(uint (&to)[kCount][4], uint tile, int step) const {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
+      const uint line = i * kWarps * 16u;
       if constexpr (kAlongDepth) {
-        load_matrices<false>(to[i], tile + (offset_ ^ step * 32u) + i * 16u * Tile::kPitch);
+        load_matrices<false>(to[i], tile + (offset_ ^ step * 32u) + line * Tile::kPitch);
       } else if constexpr (!kSingle) {
-        load_matrices<true>(to[i], tile + (offset_ ^ i * 32u) + step * 16u * Tile::kPitch);
+        const uint bytes = line * Tile::kSize;
+        load_matrices<true>(to[i], tile + (offset_ ^ bytes % 128u) + bytes / 128u * 128u + step * 16u * Tile::kPitch);
       } else {
 #pragma unroll
         for (int word = 0; word < 4; ++word) {
           const uint line_half = kIsRight ? word / 2 : word % 2, depth_half = kIsRight ? word % 2 : word / 2;
           const uint depth = step * 8u + depth_half * 4u;
-          const uint from = tile + (offset_ ^ (i * 64u + line_half * 32u)) + depth * Tile::kPitch;
+          const uint from = tile + (offset_ ^ line_half * 32u) + line * 4u + depth * Tile::kPitch;
           asm volatile("ld.shared.b32 %0, [%1];" : "=r"(to[i][word]) : "r"(from) : "memory");
         }
       }
@@ -223,26 +256,32 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
  private:
   // The grid of warps; a warp's part of the tile is 64 x 64 or less, which is what registers hold.
   static constexpr int kDown = kRows > kColumns ? 4 : 2, kAcross = 8 / kDown;
-  static constexpr int kOwnRows = kRows / kDown, kOwnColumns = kColumns / kAcross;
-  static constexpr int kFragmentsA = kOwnRows / 16, kFragmentsB = kOwnColumns / 16;
+  static constexpr int kFragmentsA = kRows / kDown / 16, kFragmentsB = kColumns / kAcross / 16;
   // Of one block on a multiprocessor, deep stages, which need fewer barriers; two blocks fill each other's gaps.
   static constexpr bool kIsLarge = kRows * kColumns > 128 * 128;
   static constexpr int kDepthBytes = kIsLarge ? 128 : 64, kSteps = kDepthBytes / 32, kStages = kIsLarge ? 3 : 4;
   static constexpr int kAhead = kIsLarge ? 1 : 0;  // steps that fragments are loaded ahead; two blocks lack registers
-  static constexpr int kBytesA = kRows * kDepthBytes, kStage = kBytesA + kColumns * kDepthBytes;
+  // Copies of 4 bytes are faster than loads and stores, but would leave registers for one block only of this tile.
+  static constexpr bool kCopiesElements = sizeof(T) == 4 && kRows * kColumns != 128 * 128;
+  template <bool kAlongDepth> using TileA = SyncTile<T, kRows, kDepthBytes, kAlongDepth>;
+  template <bool kAlongDepth> using TileB = SyncTile<T, kColumns, kDepthBytes, kAlongDepth>;
+  static constexpr uint kDepth = kDepthBytes / sizeof(T);
+  static constexpr int kBytesA = kRows * kDepthBytes, kStage = kBytesA + padded_lines(kColumns) * kDepthBytes;
   static constexpr int kStoreBytes = kRows * kColumns * sizeof(T);
 
-  static TSL_INLINE uint first_row(uint thread) { return thread / 32u % kDown * kOwnRows; }
-  static TSL_INLINE uint first_column(uint thread) { return thread / 32u / kDown * kOwnColumns; }
+  static TSL_INLINE uint warp_row(uint thread) { return thread / 32u % kDown; }
+  static TSL_INLINE uint warp_column(uint thread) { return thread / 32u / kDown; }
 
  public:
   static constexpr int kSharedBytes = kStages * kStage > kStoreBytes ? kStages * kStage : kStoreBytes;
 
   static TSL_INLINE uint row(uint thread, int i) {
-    return first_row(thread) + thread % 32u / 4u + i / (kFragmentsB * 8) * 16 + (i / 2 % 2) * 8;
+    const uint fragment = i / (kFragmentsB * 8);
+    return (fragment * kDown + warp_row(thread)) * 16 + thread % 32u / 4u + i / 2 % 2 * 8;
   }
   static TSL_INLINE uint column(uint thread, int i) {
-    return first_column(thread) + thread % 4u * 2u + i / 4 % (kFragmentsB * 2) * 8 + i % 2;
+    const uint fragment = i / 8 % kFragmentsB;
+    return (fragment * kAcross + warp_column(thread)) * 16 + thread % 4u * 2u + i / 4 % 2 * 8 + i % 2;
   }
 
   // Begins without a barrier: `shared` must be free. Ends with one.
@@ -252,7 +291,8 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     const auto columns = ProductOperand<T>::of_columns(b, column);
     const uint base = shared_address(shared);
     const bool depth_a = rows.has_words_of_depth(), depth_b = columns.has_words_of_depth();
-    if (!(depth_a || rows.has_words_of_lines()) || !(depth_b || columns.has_words_of_lines())) {
+    const bool have_words = (depth_a || rows.has_words_of_lines()) && (depth_b || columns.has_words_of_lines());
+    if (!have_words || !is_near(rows) || !is_near(columns)) {
       multiply_elements(sum, rows, columns, base, thread);
     } else if (depth_a) {
       if (depth_b) multiply_words<true, true>(sum, rows, columns, base, thread);
@@ -313,20 +353,59 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
   }
 
  private:
+  // Of the stages the last is the first to be multiplied: only it may end before its depth does, and it is not fetched
+  // in the loop.
   template <bool kDepthA, bool kDepthB>
   static TSL_INLINE void multiply_words(Sum (&sum)[kCount], const ProductOperand<T>& a, const ProductOperand<T>& b,
                                         uint base, uint thread) {
-    SyncSource<T, kRows, kDepthBytes, kDepthA> source_a(a, thread);
-    SyncSource<T, kColumns, kDepthBytes, kDepthB> source_b(b, thread);
-    const SyncFragments<T, kRows, kDepthBytes, kDepthA, false, kFragmentsA> fragments_a(first_row(thread), thread);
-    const SyncFragments<T, kColumns, kDepthBytes, kDepthB, true, kFragmentsB> fragments_b(first_column(thread), thread);
-    constexpr uint kDepth = kDepthBytes / sizeof(T);
-#pragma unroll
-    for (int stage = 0; stage < kStages - 1; ++stage) {
-      source_a.fetch(base + stage * kStage);
-      source_b.fetch(base + stage * kStage + kBytesA);
+    SyncSource<TileA<kDepthA>> source_a(a, thread);
+    SyncSource<TileB<kDepthB>> source_b(b, thread);
+    const uint stages = stages_of(a.depth), last = (stages - 1) * kDepth;
+    source_a.fetch_last(base, last, a.depth, thread);
+    source_b.fetch_last(base + kBytesA, last, a.depth, thread);
+    end_copies();
+    const auto fetch = [&](uint to, bool more) TSL_INLINE_LAMBDA {
+      source_a.fetch(to, more);
+      source_b.fetch(to + kBytesA, more);
       end_copies();
+    };
+#pragma unroll
+    for (uint stage = 1; stage < kStages - 1; ++stage) fetch(base + stage * kStage, stage < stages);
+    multiply_stages<kDepthA, kDepthB>(sum, stages, base, thread, fetch);
+  }
+
+  static TSL_INLINE void multiply_elements(Sum (&sum)[kCount], const ProductOperand<T>& a, const ProductOperand<T>& b,
+                                           uint base, uint thread) {
+    // Two stages in turn need one barrier each: who writes to one has seen all others begin with the other.
+    uint now = base, next = base + kStage;
+#pragma unroll 1
+    for (uint done = 0; done < a.depth; done += kDepth) {
+      SyncElements<TileA<true>, kCopiesElements>(a, hidden(thread)).fetch(now, done);
+      SyncElements<TileB<true>, kCopiesElements>(b, hidden(thread)).fetch(now + kBytesA, done);
+      end_copies();
+      wait_for_copies<0>();
+      // Of many registers, a loop of one turn: without one, there would be branches between products.
+      const uint stages = kIsLarge ? hidden(1) : 1;
+      multiply_stages<true, true>(sum, stages, now, thread, [](uint, bool) TSL_INLINE_LAMBDA {});
+      const uint last = now;
+      now = next;
+      next = last;
     }
+  }
+
+  // Whether words that follow each other across memory are so near that an int counts those between them.
+  static TSL_INLINE bool is_near(const ProductOperand<T>& operand) {
+    const longlong pitch = operand.line_stride == 1 ? operand.depth_stride : operand.line_stride;
+    const longlong words = pitch / longlong(16 / sizeof(T));
+    return words == int(words);
+  }
+  static TSL_INLINE uint stages_of(uint depth) { return (depth + kDepth - 1) / kDepth; }
+
+  // The first kStages - 1 stages are on their way; fetch(to, more) brings the next, if there are more.
+  template <bool kDepthA, bool kDepthB, class Fetch>
+  static TSL_INLINE void multiply_stages(Sum (&sum)[kCount], uint stages, uint base, uint thread, Fetch fetch) {
+    const SyncFragments<TileA<kDepthA>, false, kDown, kFragmentsA> fragments_a(warp_row(thread), thread);
+    const SyncFragments<TileB<kDepthB>, true, kAcross, kFragmentsB> fragments_b(warp_column(thread), thread);
     wait_for_copies<kStages - 2>();
     meet_in_tile();
 
@@ -341,16 +420,12 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
       round(x[0], y[0]);
     }
 #pragma unroll 1
-    for (uint done = 0; done < a.depth; done += kDepth) {
+    for (uint left = stages; left > 0; --left) {
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         const int ahead = step + kAhead;
         load(ahead % (kAhead + 1), ahead < kSteps ? now : next, ahead % kSteps);
-        if (step == 0) {
-          source_a.fetch(free);
-          source_b.fetch(free + kBytesA);
-          end_copies();
-        }
+        if (step == 0) fetch(free, left > kStages - 1);
         if (ahead == kSteps - 1) {  // all loads of this stage are issued: behind the barrier it may be written again
           wait_for_copies<kStages - 2>();
           meet_in_tile();
@@ -370,59 +445,6 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
       next = next + kStage == base + kStages * kStage ? base : next + kStage;
     }
     wait_for_copies<0>();
-  }
-
-  static TSL_INLINE void multiply_elements(Sum (&sum)[kCount], const ProductOperand<T>& a, const ProductOperand<T>& b,
-                                           uint base, uint thread) {
-    constexpr int kBytes = 64;  // of depth
-    using ElementsA = SyncElements<T, kRows, kBytes>;
-    using ElementsB = SyncElements<T, kColumns, kBytes>;
-    constexpr uint kTileA = kRows * kBytes, kTiles = kTileA + kColumns * kBytes, kDepth = kBytes / sizeof(T);
-    constexpr int kUnits = kIsLarge ? 8 : 4, kAllUnits = ElementsA::kUnits + ElementsB::kUnits;  // so many at once
-    ElementsA source_a(a, thread);
-    ElementsB source_b(b, thread);
-    const SyncFragments<T, kRows, kBytes, true, false, kFragmentsA> fragments_a(first_row(thread), thread);
-    const SyncFragments<T, kColumns, kBytes, true, true, kFragmentsB> fragments_b(first_column(thread), thread);
-    const auto load = [&](uint (&units)[kUnits], int first, uint left) TSL_INLINE_LAMBDA {
-      if (first < ElementsA::kUnits) source_a.load(units, first, left);
-      else source_b.load(units, first - ElementsA::kUnits, left);
-    };
-    const auto store = [&](const uint (&units)[kUnits], int first, uint to) TSL_INLINE_LAMBDA {
-      if (first < ElementsA::kUnits) source_a.store(units, first, to);
-      else source_b.store(units, first - ElementsA::kUnits, to + kTileA);
-    };
-    const auto advance = [&]() TSL_INLINE_LAMBDA { source_a.advance(), source_b.advance(); };
-#pragma unroll
-    for (int first = 0; first < kAllUnits; first += kUnits) {
-      uint units[kUnits];
-      load(units, first, a.depth);
-      store(units, first, base);
-    }
-    advance();
-    meet_in_tile();
-    uint now = base, next = base + kTiles;
-#pragma unroll 1
-    for (uint done = 0; done < a.depth; done += kDepth) {
-      const uint left = a.depth - done > kDepth ? a.depth - done - kDepth : 0u;
-#pragma unroll
-      for (int step = 0; step < kAllUnits / kUnits; ++step) {
-        uint units[kUnits];
-        load(units, step * kUnits, left);
-        if (step < 2) {
-          uint x[kFragmentsA][4], y[kFragmentsB][4];
-          fragments_a.load(x, now, step);
-          fragments_b.load(y, now + kTileA, step);
-          round(x, y);
-          multiply_step(sum, x, y, [](int) TSL_INLINE_LAMBDA {});
-        }
-        store(units, step * kUnits, next);
-      }
-      advance();
-      meet_in_tile();
-      const uint last = now;
-      now = next;
-      next = last;
-    }
   }
 
   // The fragments were rounded. after_row(i) is done between products.

@@ -311,8 +311,7 @@ struct MatrixKernel : KernelBase<Own> {
     using T = typename Tile::Element;
     using Product = typename Tile::Product;
 #if TSL_WGMMA
-    // Few elements go faster by themselves, where nothing else is done meanwhile.
-    if constexpr (Tile::kUsesMap && Tile::kBlocks == 1 && IsSame<Out, T>::value && Product::kCount > 32) {
+    if constexpr (Tile::kUsesMap && Tile::kBlocks == 1 && IsSame<Out, T>::value) {
       TSL_MARK_NUMBER("shared", Product::kSharedBytes);
       mark_map<kStored, 64, sizeof(T)>(c.id);
       if (this->args.maps[c.id].contiguous == 1) {

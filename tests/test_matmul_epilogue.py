@@ -582,7 +582,7 @@ class TestLinear:
     @pytest.mark.parametrize("kernel", ["linear_gelu_bias_product", "linear_gelu_bias_product_and_sum"])
     def test_sums_stay_in_a_gpus_registers(self, kernel: str) -> None:
         path = Path(torch_slang.__file__).with_name("ops") / "epilogues" / "linear_gelu_bias.slang"
-        module = torch_slang.load(path, namespace="test_epilogues_built_in", defines={"TILE": 1281281})
+        module = torch_slang.load(path, namespace="test_epilogues_built_in", defines={"TILE": 1282561})
         ptx = module._handle.cubin(kernel, "forward", ["bfloat16"], False, "compute_90a").decode(errors="replace")
         assert "wgmma.mma_async" in ptx
         assert "__local_depot" not in ptx

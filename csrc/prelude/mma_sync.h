@@ -26,8 +26,8 @@
 namespace tsl {
 
 // The tensor cores cut off all but ten bits behind a float's leading one. Of what this gives they see a neighbour in
-// TF32 that is at most 2^-11 of the float away, the most that rounding to nearest may err. What TF32 can represent is
-// left as it is, since less than a unit in the last place is added, and so are infinities and NaNs. To round takes two
+// TF32 that is at most 2^-11 of the float away, the most that rounding to nearest may err. What TF32 can represent stays
+// what it is, since less than a unit in the last place is added, and so do infinities and NaNs. To round takes two
 // instructions or more, this is one.
 TSL_INLINE uint rounded_to_tf32(uint bits) {
   return __builtin_bit_cast(uint, __fmul_rn(__builtin_bit_cast(float, bits), 1.0f + 0x1p-11f));
@@ -146,7 +146,7 @@ template <class Tile> struct SyncSource {
 
 // The same of any operand, element by element, in a tile along the depth. A unit is 4 bytes of a line. Of 64 lines a
 // thread has kCount units, one above the other or side by side, as memory lies: neighbouring threads load neighbours.
-template <class Tile, bool kIsCopied> struct SyncElements {
+template <class Tile> struct SyncElements {
   using T = typename Tile::Element;
 
   TSL_INLINE SyncElements(const ProductOperand<T>& operand, uint thread) : operand_(operand) {
@@ -186,7 +186,8 @@ template <class Tile, bool kIsCopied> struct SyncElements {
 
  private:
   static constexpr uint kOfUnit = 4 / sizeof(T), kUnits = Tile::kPitch / 4, kCount = kUnits / 4;
-  static_assert(kOfUnit == 1 || !kIsCopied, "the least that is copied is 4 bytes");
+  // Copies of 4 bytes are twice as fast, but take registers that tiles lack of which two are on a multiprocessor.
+  static constexpr bool kIsCopied = kOfUnit == 1 && Tile::kPitch == 128;
   static_assert(Tile::kLines % 64 == 0, "there are 64 lines, or several times as many");
 
   // Of unit number i: lines a multiple of 8 apart have equal swizzles, and units along the depth are words apart.
@@ -261,8 +262,6 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
   static constexpr bool kIsLarge = kRows * kColumns > 128 * 128;
   static constexpr int kDepthBytes = kIsLarge ? 128 : 64, kSteps = kDepthBytes / 32, kStages = kIsLarge ? 3 : 4;
   static constexpr int kAhead = kIsLarge ? 1 : 0;  // steps that fragments are loaded ahead; two blocks lack registers
-  // Copies of 4 bytes are faster than loads and stores, but would leave registers for one block only of this tile.
-  static constexpr bool kCopiesElements = sizeof(T) == 4 && kRows * kColumns != 128 * 128;
   template <bool kAlongDepth> using TileA = SyncTile<T, kRows, kDepthBytes, kAlongDepth>;
   template <bool kAlongDepth> using TileB = SyncTile<T, kColumns, kDepthBytes, kAlongDepth>;
   static constexpr uint kDepth = kDepthBytes / sizeof(T);
@@ -380,8 +379,8 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     uint now = base, next = base + kStage;
 #pragma unroll 1
     for (uint done = 0; done < a.depth; done += kDepth) {
-      SyncElements<TileA<true>, kCopiesElements>(a, hidden(thread)).fetch(now, done);
-      SyncElements<TileB<true>, kCopiesElements>(b, hidden(thread)).fetch(now + kBytesA, done);
+      SyncElements<TileA<true>>(a, hidden(thread)).fetch(now, done);
+      SyncElements<TileB<true>>(b, hidden(thread)).fetch(now + kBytesA, done);
       end_copies();
       wait_for_copies<0>();
       // Of many registers, a loop of one turn: without one, there would be branches between products.

@@ -270,6 +270,8 @@ class TestMachineCode:
         ("kernel", "types", "architecture", "tile"),
         [
             ("matrix_product", ["bfloat16"], "sm_80", 1282561),
+            ("matrix_product", ["bfloat16"], "sm_80", 1281921),
+            ("matrix_product_wide", ["float32"], "sm_90a", 641284),
             ("matrix_product_wide", ["float32"], "sm_90a", 1282561),
             ("matrix_product_wide", ["float64"], "sm_90a", 1281281),
             ("matrix_product_tf32", [], "sm_90a", 1282561),

@@ -42,7 +42,7 @@ namespace {
 // --- on a device
 
 void check_mm_with_epilogue(const Epilogue& epilogue, const Tensor& a, const Tensor& b, at::TensorList arguments) {
-  check_mm(a, b, epilogue.where.c_str());
+  check_batches(epilogue.where.c_str(), a, b);
   const c10::SymInt sizes[] = {a.sym_size(0), a.sym_size(1), b.sym_size(2)};
   check_epilogue_arguments(epilogue, *epilogue.function(a.scalar_type()).current(), a, arguments, sizes);
   for (const Tensor& argument : arguments) {

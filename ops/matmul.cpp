@@ -1,7 +1,8 @@
 // The operators slang::mm, slang::matmul and slang::dot over the kernel of matmul.slang, for float16, bfloat16, float32
 // and float64 of any strides.
 //
-//   mm(a, b)      [B, M, K] x [B, K, N] -> [B, M, N]: all that runs on a device, and all that has derivatives
+//   mm(a, b)      [M, K] x [K, N] -> [M, N], or batches of them, [B, M, K] x [B, K, N] -> [B, M, N]: all that runs on a
+//                 device, and all that has derivatives
 //   matmul(a, b)  what torch.matmul gives: views around one mm
 //   dot(a, b, transpose_a, transpose_b, *, alpha, beta, c)
 //                 alpha op(a) op(b) + beta c, where op swaps the last two dimensions if asked to, and c broadcasts to
@@ -88,17 +89,27 @@ Tensor in_words(const Tensor& matrices) {
 
 namespace {
 
-Tensor mm_run(const Tensor& a, const Tensor& b) {
-  check_mm(a, b);
-  // Nothing to compute, or nothing to add up: the kernel need not know.
-  if (a.numel() == 0 || b.numel() == 0) return at::zeros({a.size(0), a.size(1), b.size(2)}, a.options());
+c10::SymDimVector product_sizes(const Tensor& a, const Tensor& b) {
+  c10::SymDimVector sizes(a.sym_sizes().begin(), a.sym_sizes().end());
+  sizes.back() = b.sym_size(-1);
+  return sizes;
+}
+
+Tensor run_batches(const Tensor& a, const Tensor& b) {
   const c10::IValue arguments[] = {in_words(a), in_words(b)};
   return run(*kernels().of(a).current(), OpKind::Forward, arguments)[0];
 }
 
+Tensor mm_run(const Tensor& a, const Tensor& b) {
+  check_mm(a, b);
+  // Nothing to compute, or nothing to add up: the kernel need not know.
+  if (a.numel() == 0 || b.numel() == 0) return at::zeros_symint(product_sizes(a, b), a.options());
+  return a.dim() == 3 ? run_batches(a, b) : run_batches(a.unsqueeze(0), b.unsqueeze(0)).squeeze_(0);
+}
+
 Tensor mm_meta(const Tensor& a, const Tensor& b) {
   check_mm(a, b);
-  return at::empty_symint({a.sym_size(0), a.sym_size(1), b.sym_size(2)}, a.options());
+  return at::empty_symint(product_sizes(a, b), a.options());
 }
 
 // Sparse and nested tensors, and devices that there is no kernel for.
@@ -112,8 +123,10 @@ Tensor mm_unsupported(const Tensor& a, const Tensor& b) {
 // [..., M, K] x [..., K, N]: the elements of the result in their order, whatever their shape.
 Tensor product_of(const Tensor& a, const Tensor& b) {
   const c10::SymInt m = a.sym_size(-2), k = a.sym_size(-1), n = b.sym_size(-1);
+  if (a.dim() == 2 && b.dim() == 2) return mm().call(a, b);
   if (folds(a, b)) {
-    return mm().call(a.reshape_symint({1, count(a.sym_sizes().slice(0, a.dim() - 1)), k}), b.reshape_symint({1, k, n}));
+    return mm().call(a.reshape_symint({count(a.sym_sizes().slice(0, a.dim() - 1)), k}),
+                     b.dim() == 2 ? b : b.reshape_symint({k, n}));
   }
   // The other way round only for the gradient, since the result must be transposed.
   if (c10::GradMode::is_enabled() && a.requires_grad() && folds(b.mT(), a)) {

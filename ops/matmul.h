@@ -39,9 +39,10 @@ struct Names {
   const char* b = "b";
 };
 
-// Throw where operands cannot be multiplied. Sizes may be symbolic. `check_mm`: [B, M, K] x [B, K, N].
-// `check_matmul`: whatever torch.matmul takes. Both check_operands first.
-void check_mm(const Tensor& a, const Tensor& b, const char* op = "slang::mm");
+// Throw where operands cannot be multiplied. Sizes may be symbolic. `check_mm`: [M, K] x [K, N] or [B, M, K] x [B, K, N].
+// `check_batches`: the latter alone. `check_matmul`: whatever torch.matmul takes. All check_operands first.
+void check_mm(const Tensor& a, const Tensor& b);
+void check_batches(const char* op, const Tensor& a, const Tensor& b);
 void check_matmul(const Names& names, const Tensor& a, const Tensor& b);
 // A dense tensor that a backend takes; and one with the dtype and the device of an earlier argument.
 void check_dense(const char* op, const char* name, const Tensor& tensor);

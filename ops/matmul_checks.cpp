@@ -31,6 +31,22 @@ void check_counts(const char* op, const char* name, const Tensor& tensor, int64_
   }
 }
 
+// What b must be for an a of two or three dimensions.
+void check_factors(const Names& names, const Tensor& a, const Tensor& b) {
+  const bool is_batch = a.dim() == 3;
+  const char* shape = is_batch ? "[B, K, N]" : "[K, N]";
+  TORCH_CHECK(b.dim() == a.dim(), names.op, ": expected b to have shape ", shape, " (", a.dim(),
+              " dimensions), but got ", b.sym_sizes());
+  const auto check_size = [&](int64_t i, const char* name, const c10::SymInt& size) {
+    TORCH_CHECK(equal(b.sym_size(i), size), names.op, ": expected b to have shape ", shape, ", but got ", b.sym_sizes(),
+                ": dimension ", i, " must be ", name, " = ", size, " (from a)");
+  };
+  if (is_batch) check_size(0, "B", a.sym_size(0));
+  check_size(b.dim() - 2, "K", a.sym_size(-1));
+  check_counts(names.op, names.a, a, 0);
+  check_counts(names.op, names.b, b, 0);
+}
+
 }  // namespace
 
 void check_dense(const char* op, const char* name, const Tensor& tensor) {
@@ -57,18 +73,19 @@ void check_operands(const Names& names, const Tensor& a, const Tensor& b) {
   check_like(names.op, names.b, b, names.a, a);
 }
 
-void check_mm(const Tensor& a, const Tensor& b, const char* op) {
+void check_mm(const Tensor& a, const Tensor& b) {
+  const Names names{"slang::mm"};
+  check_operands(names, a, b);
+  TORCH_CHECK(a.dim() == 2 || a.dim() == 3, names.op, ": expected a to have shape [M, K] or [B, M, K], but got ",
+              a.sym_sizes());
+  check_factors(names, a, b);
+}
+
+void check_batches(const char* op, const Tensor& a, const Tensor& b) {
   const Names names{op};
   check_operands(names, a, b);
   TORCH_CHECK(a.dim() == 3, names.op, ": expected a to have shape [B, M, K] (3 dimensions), but got ", a.sym_sizes());
-  TORCH_CHECK(b.dim() == 3, names.op, ": expected b to have shape [B, K, N] (3 dimensions), but got ", b.sym_sizes());
-  const auto sizes = a.sym_sizes();
-  for (const auto& [i, name, size] : {std::tuple(0, "B", sizes[0]), std::tuple(1, "K", sizes[2])}) {
-    TORCH_CHECK(equal(b.sym_size(i), size), names.op, ": expected b to have shape [B, K, N], but got ", b.sym_sizes(),
-                ": dimension ", i, " must be ", name, " = ", size, " (from a)");
-  }
-  check_counts(names.op, names.a, a, 0);
-  check_counts(names.op, names.b, b, 0);
+  check_factors(names, a, b);
 }
 
 void check_matmul(const Names& names, const Tensor& a, const Tensor& b) {

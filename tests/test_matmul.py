@@ -340,7 +340,7 @@ class TestFolding:
         x, w = randn(6, 2, 3, 4, device=device), randn(4, 5, device=device).requires_grad_()
         with Recorded() as ran:
             matmul(x, w).sum().backward()
-        assert ran.products() == [[[1, 36, 4], [1, 4, 5]], [[1, 4, 36], [1, 36, 5]]]
+        assert ran.products() == [[[36, 4], [4, 5]], [[4, 36], [36, 5]]]
         assert not ran.copies()
 
     def test_rows_that_are_no_view_are_copied_for_a_gradient_alone(self, device: torch.device) -> None:
@@ -351,7 +351,7 @@ class TestFolding:
         assert not ran.copies()
         with Recorded() as ran:
             matmul(x, w.requires_grad_()).sum().backward()
-        assert ran.products() == [[[1, 12, 4], [1, 4, 5]], [[1, 4, 12], [1, 12, 5]]]
+        assert ran.products() == [[[12, 4], [4, 5]], [[4, 12], [12, 5]]]
 
     def test_a_matrix_on_the_left_has_one_product_as_its_gradient(self, device: torch.device) -> None:
         w, x = randn(3, 4, device=device), randn(6, 4, 5, device=device)
@@ -361,8 +361,7 @@ class TestFolding:
         assert not ran.copies()
         with Recorded() as ran:
             matmul(w.requires_grad_(), x).sum().backward()
-        assert len(ran.products()) == 2
-        assert all(shapes[0][0] == 1 for shapes in ran.products())
+        assert ran.products() == [[[30, 4], [4, 3]], [[4, 30], [30, 3]]]
 
     def test_transposes_and_one_matrix_for_all_are_views(self, device: torch.device) -> None:
         a, b = randn(3, 4, 7, device=device), randn(1, 5, 4, device=device)
@@ -387,9 +386,12 @@ class TestFolding:
 
 class TestGradients:
     @pytest.mark.parametrize("wanted", [(True, True), (True, False), (False, True)])
-    def test_first_and_second_derivatives_of_mm(self, wanted: tuple[bool, bool], device: torch.device) -> None:
-        a = randn(2, 3, 4, device=device).requires_grad_(wanted[0])
-        b = randn(2, 4, 2, device=device).requires_grad_(wanted[1])
+    @pytest.mark.parametrize("batch", [(), (2,)], ids=["matrices", "batches"])
+    def test_first_and_second_derivatives_of_mm(
+        self, batch: tuple[int, ...], wanted: tuple[bool, bool], device: torch.device
+    ) -> None:
+        a = randn(*batch, 3, 4, device=device).requires_grad_(wanted[0])
+        b = randn(*batch, 4, 2, device=device).requires_grad_(wanted[1])
         assert gradcheck(mm, (a, b), check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True)
         assert gradgradcheck(mm, (a, b), check_fwd_over_rev=True, gen_non_contig_grad_outputs=True)
 
@@ -480,9 +482,10 @@ class TestGradients:
 class TestOperators:
     """Strides, expanded gradients, frozen operands, empty tensors, Meta, gradcheck, opcheck."""
 
-    def test_mm(self, device: torch.device) -> None:
-        operands = (randn(2, 3, 4, device=device).requires_grad_(), randn(2, 4, 5, device=device).requires_grad_())
-        testing.check(mm, operands, reference=torch.bmm)
+    @pytest.mark.parametrize("batch", [(), (2,)], ids=["matrices", "batches"])
+    def test_mm(self, batch: tuple[int, ...], device: torch.device) -> None:
+        operands = tuple(randn(*batch, *shape, device=device).requires_grad_() for shape in [(3, 4), (4, 5)])
+        testing.check(mm, operands, reference=torch.matmul)
 
     @pytest.mark.parametrize(
         ("one", "other"), [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)), ((6, 1, 3, 4), (2, 4, 5))]
@@ -748,7 +751,9 @@ MATMUL_ERRORS: dict[str, tuple[Any, Any, str]] = {
     ),
 }
 MM_ERRORS: dict[str, tuple[Any, Any, str]] = {
-    "rank": (A, B, r"expected a to have shape \[B, M, K\] \(3 dimensions\), but got \[3, 8\]"),
+    "rank": (A[0], B, r"expected a to have shape \[M, K\] or \[B, M, K\], but got \[8\]"),
+    "matrix and batch": (A, B[None], r"expected b to have shape \[K, N\] \(2 dimensions\), but got \[1, 8, 5\]"),
+    "depth": (A, A, r"expected b to have shape \[K, N\], but got \[3, 8\]: dimension 0 must be K = 8 \(from a\)"),
     "second rank": (A[None], B, r"expected b to have shape \[B, K, N\] \(3 dimensions\), but got \[8, 5\]"),
     "size": (
         A[None],

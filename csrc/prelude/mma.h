@@ -12,8 +12,8 @@
 //   the launch has, which fetches; its threads run the kernel too, but have no elements.
 //   What the launcher must know stands in the compiled code as marks: `block 288`, threads; `shared 230400`, bytes of
 //   dynamic shared memory; `map 0 1 128 2`: the tensor map of view 0, whose dimension 1 (of the last two) runs along K,
-//   for tiles 128 wide of elements of 2 bytes; `tile 128256`: 128 x 256, of which there may be one, since what is fetched
-//   ahead lies where that says.
+//   for tiles 128 wide of elements of 2 bytes; `cluster 2`: blocks that make a tile together; `tile 1282562`: 128 x 256 by
+//   two of them, of which there may be one kind, since what is fetched ahead lies where that says.
 #pragma once
 
 #if TSL_CUDA && TSL_MMA_HALF && defined(__CUDA_ARCH_FEAT_SM90_ALL)

@@ -34,10 +34,10 @@ BOOST_AUTO_TEST_CASE(marks_ask_for_maps) {
 }
 
 BOOST_AUTO_TEST_CASE(tiles_of_two_shapes_are_refused) {
-  check_one_tile("slang::product", {"block 288", "tile 128256"});
+  check_one_tile("slang::product", {"block 288", "tile 1282561"});
   BOOST_CHECK_EXCEPTION(
-      check_one_tile("slang::product", {"tile 128128", "tile 128256"}), CompileError, [](const CompileError& error) {
-        return std::string(error.what_without_backtrace()).find("128 x 128 and 128 x 256") != std::string::npos;
+      check_one_tile("slang::product", {"tile 1281281", "tile 1282564"}), CompileError, [](const CompileError& error) {
+        return std::string(error.what_without_backtrace()).find("128 x 128 and 128 x 256 by 4 blocks") != std::string::npos;
       });
 }
 

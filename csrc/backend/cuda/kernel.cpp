@@ -116,7 +116,7 @@ void CudaKernel::launch(const LaunchShape& launch, const void* args, size_t args
                         " bytes, the kernel expects ", args_size_);
   if (maps_) {
     check_tile_block(op_, launch);
-    std::string block;
+    static thread_local std::string block;  // keeps its memory from launch to launch
     launch_on(on_device(launch), maps_->with_maps(args, block).data());
     return;
   }

@@ -130,7 +130,8 @@ std::string MatrixMaps::make(const char* args) const {
 
 const std::string& MatrixMaps::with_maps(const void* given, std::string& block) const {
   const char* args = static_cast<const char*>(given);
-  std::string key;
+  static thread_local std::string key;  // keeps its memory from launch to launch
+  key.clear();
   for (const MatrixMapRequest& request : requests_) {
     key.append(args + sizeof(TslHeader) + sizeof(TslView) * static_cast<size_t>(request.view), sizeof(TslView));
   }
@@ -140,7 +141,7 @@ const std::string& MatrixMaps::with_maps(const void* given, std::string& block) 
   auto known = known_.find(key);
   if (known == known_.end()) {
     if (known_.size() >= kMostKnown) known_.clear();
-    known = known_.emplace(std::move(key), make(args)).first;
+    known = known_.emplace(key, make(args)).first;
   }
   return block.append(known->second);
 }

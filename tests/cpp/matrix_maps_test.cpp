@@ -37,7 +37,8 @@ BOOST_AUTO_TEST_CASE(tiles_of_two_shapes_are_refused) {
   check_one_tile("slang::product", {"block 288", "tile 1282561"});
   BOOST_CHECK_EXCEPTION(
       check_one_tile("slang::product", {"tile 1281281", "tile 1282564"}), CompileError, [](const CompileError& error) {
-        return std::string(error.what_without_backtrace()).find("128 x 128 and 128 x 256 by 4 blocks") != std::string::npos;
+        return std::string(error.what_without_backtrace()).find("128 x 128 and 128 x 256 by 4 blocks") !=
+               std::string::npos;
       });
 }
 

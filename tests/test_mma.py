@@ -21,7 +21,7 @@ OPS = Path(torch_slang.__file__).with_name("ops")
 EXAMPLE = Path(__file__).parent.parent / "examples" / "distances" / "distances.py"
 
 # As in the [Tune] lists of ops/matmul.slang: rows, columns and parts.
-HALF_TILES = [1282561, 1281921, 1281281, 641281, 640641, 1281282, 1281284, 641284]
+HALF_TILES = [1282561, 1281281, 640641, 1281921, 641281, 1281284, 1281282, 641284]
 WIDE_TILES = [1281281, 1282561, 641281, 1280641, 640641, 641284]
 TF32_TILES = [1281281, 1282561, 641281, 1280641, 640641]
 

@@ -336,7 +336,8 @@ struct MatrixKernel : KernelBase<Own> {
 #if TSL_CUDA
     constexpr int kShare = Tile::kShare;
 #else
-    constexpr int kShare = Product::kCount;
+    constexpr int kShare = Product::kCount;  // of one row
+    if (at.y + Product::row(block.thread, 0) >= to.rows) return;
 #endif
     constexpr bool kHasPairs = TSL_CUDA && (sizeof(Out) == 2 || sizeof(Out) == 4 || sizeof(Out) == 8);
     const int first = first_element<Tile>();

@@ -88,10 +88,10 @@ struct HostTile {
     }
   }
 
-  // sums: the tile's rows, one after the other.
+  // sums: the tile's rows, one after the other, as far as x has them.
   __attribute__((noinline)) void multiply(Sum* sums, Matrix<const T> x, Matrix<const T> y, uint row, uint column) {
-    for (int i = 0; i < kRows * kColumns; ++i) sums[i] = Sum(0);
     const int rows = row < x.rows ? least(x.rows - row, kRows) : 0;
+    for (int i = 0; i < rows * kColumns; ++i) sums[i] = Sum(0);
     const int columns = column < y.columns ? least(y.columns - column, kColumns) : 0;
     if (rows == 0 || columns == 0) return;
     const Matrix<const T> turned{y.data, y.column_stride, y.row_stride, y.columns, y.rows};
@@ -126,6 +126,7 @@ struct HostProduct {
     Sum*& product = made[number < kMost ? number : kMost - 1];
     if (tile == nullptr) tile = new HostTile<T, Sum, kRows, kColumns>;
     if (product == nullptr) product = new Sum[kRows * kColumns];
+    if (at.y + row(thread, 0) >= a.rows) return;
     if (thread == 0 || number >= kMost - 1) tile->multiply(product, a, b, at.y, at.z);
     for (int i = 0; i < kCount; ++i) sums[i] += product[thread * kCount + i];
   }

@@ -130,9 +130,7 @@ void scaled<T : mma.IElement>(
     uint3 at = mma.corner<128, 128>(result, PARTS);
     mma.Accumulator<T, 128, 128, PARTS> sum;
     sum.multiply(a, b, at);
-#if PARTS == 1
     sum.multiply(c, d, at);
-#endif
     Scaled<T> epilogue = { row_scale };
     sum.apply(epilogue, result, at);
     sum.store(result, at);
@@ -153,7 +151,7 @@ def test_a_kernel_of_ones_own(parts: int, dtype: torch.dtype, device: torch.devi
         )
         scale = torch.linspace(-1, 1, m, dtype=dtype, device=device)
         result = module.scaled(a, b, c, d, scale)
-        product = a.double() @ b.double() + (c.double() @ d.double() if parts == 1 else 0)
+        product = a.double() @ b.double() + c.double() @ d.double()
         expected = product * scale.double()[:, None] + torch.arange(n, device=device)
         torch.testing.assert_close(result, expected.to(dtype))
 
@@ -163,6 +161,15 @@ def test_another_block_is_refused(device: torch.device) -> None:
     module = torch_slang.load(source=source, name="block.slang", namespace="own_block", defines={"PARTS": 1})
     a = torch.zeros(8, 8, device=device)
     with pytest.raises(torch_slang.CompileError, match=r"needs \[BlockSize\(256, 1, 1\)\]"):
+        module.scaled(a, a, a, a, a[0])
+
+
+@needs_cuda
+def test_a_grid_that_lacks_blocks_of_a_tile_is_refused() -> None:
+    source = TILED.replace("256 * PARTS *", "256 *")
+    module = torch_slang.load(source=source, name="few.slang", namespace="own_few", defines={"PARTS": 2})
+    a = torch.zeros(8, 8, device="cuda")
+    with pytest.raises(torch_slang.LaunchError, match=r"expected the grid's x to be a multiple of 2, .* but got 1$"):
         module.scaled(a, a, a, a, a[0])
 
 

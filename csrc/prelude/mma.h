@@ -13,7 +13,8 @@
 //   What the launcher must know stands in the compiled code as marks: `block 288`, threads; `shared 230400`, bytes of
 //   dynamic shared memory; `map 0 1 128 2`: the tensor map of view 0, whose dimension 1 (of the last two) runs along K,
 //   for tiles 128 wide of elements of 2 bytes; `cluster 2`: blocks that make a tile together; `tile 1282562`: 128 x 256 by
-//   two of them, of which there may be one kind, since what is fetched ahead lies where that says.
+//   two of them, and `kind 3686404`: what lies where in shared memory. Of both there may be one, since what is fetched ahead
+//   or sent comes while others still read.
 #pragma once
 
 #if TSL_CUDA && TSL_MMA_HALF && defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -206,6 +207,7 @@ struct MatrixKernel : KernelBase<Own> {
 #else
     TSL_MARK_NUMBER("shared", Product::kSharedBytes);
     TSL_MARK_NUMBER("tile", (Tile::kRows * 1000 + Tile::kColumns) * 10 + Tile::kBlocks);
+    TSL_MARK_NUMBER("kind", Product::kSharedBytes * 16 + sizeof(typename Product::Sum));
     if constexpr (Tile::kUsesMap) {
 #if TSL_WGMMA
       mark_map<1, Tile::kRows, sizeof(T)>(a.id);
@@ -403,6 +405,7 @@ TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
 #endif
 #if TSL_CLUSTERS
   if (block.is_reached) {
+    __syncwarp();
     cluster::arrive();
     cluster::wait();
   }

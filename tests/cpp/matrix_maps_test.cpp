@@ -33,13 +33,24 @@ BOOST_AUTO_TEST_CASE(marks_ask_for_maps) {
   BOOST_TEST(requests[1].depth_axis == MatrixMapRequest::kStored);
 }
 
+BOOST_AUTO_TEST_CASE(blocks_of_a_tile_are_its_last_digit) {
+  BOOST_TEST(blocks_of_tile("slang::product", {"block 288", "kind 3686404", "tile 1282561"}) == 1);
+  BOOST_TEST(blocks_of_tile("slang::product", {"kind 3686404", "tile 1281284"}) == 4);
+  BOOST_TEST(blocks_of_tile("slang::sqr", {"reads 0"}) == 1);
+}
+
+void check_refused(const std::set<std::string>& marks, const std::string& message) {
+  BOOST_CHECK_EXCEPTION(blocks_of_tile("slang::product", marks), CompileError, [&](const CompileError& error) {
+    return std::string(error.what_without_backtrace()).find(message) != std::string::npos;
+  });
+}
+
 BOOST_AUTO_TEST_CASE(tiles_of_two_shapes_are_refused) {
-  check_one_tile("slang::product", {"block 288", "tile 1282561"});
-  BOOST_CHECK_EXCEPTION(
-      check_one_tile("slang::product", {"tile 1281281", "tile 1282564"}), CompileError, [](const CompileError& error) {
-        return std::string(error.what_without_backtrace()).find("128 x 128 and 128 x 256 by 4 blocks") !=
-               std::string::npos;
-      });
+  check_refused({"tile 1281281", "tile 1282564"}, "128 x 128 and 128 x 256 by 4 blocks");
+}
+
+BOOST_AUTO_TEST_CASE(products_of_two_types_are_refused) {
+  check_refused({"kind 3686404", "kind 811024", "tile 1281281"}, "of one type and precision");
 }
 
 BOOST_AUTO_TEST_CASE(a_view_that_is_on_both_sides_has_no_map) {

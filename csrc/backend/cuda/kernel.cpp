@@ -32,12 +32,16 @@ uint32_t largest(const std::set<std::string>& marks, const std::string& word) {
   return most;
 }
 
-void check_tile_block(const std::string& op, const LaunchShape& launch) {
+void check_tiles(const std::string& op, const LaunchShape& launch, uint32_t blocks_of_tile) {
   constexpr uint32_t kThreads = 256;
-  if (launch.block[0] == kThreads && launch.block[1] == 1 && launch.block[2] == 1) return;
-  throw_launch_error(op, ": cannot launch a ", describe(launch),
-                     ": expected blocks of [256, 1, 1] threads of a kernel that "
-                     "multiplies matrices");
+  if (launch.block[0] != kThreads || launch.block[1] != 1 || launch.block[2] != 1) {
+    throw_launch_error(op, ": cannot launch a ", describe(launch),
+                       ": expected blocks of [256, 1, 1] threads of a kernel that multiplies matrices");
+  }
+  if (launch.grid[0] % blocks_of_tile != 0) {
+    throw_launch_error(op, ": cannot launch a ", describe(launch), ": expected the grid's x to be a multiple of ",
+                       blocks_of_tile, ", since ", blocks_of_tile, " blocks make a tile, but got ", launch.grid[0]);
+  }
 }
 
 }  // namespace
@@ -48,7 +52,7 @@ CudaKernel::CudaKernel(const KernelSource& source, const CudaGpu& gpu, CudaBinar
       args_size_(argument_block_size(source)),
       threads_(source.threads),
       marks_(std::move(binary.marks)) {
-  check_one_tile(op_, marks_);
+  blocks_of_tile_ = static_cast<uint32_t>(blocks_of_tile(op_, marks_));
   if (multiplies(source)) maps_ = std::make_unique<const MatrixMaps>(source, marks_);
   load(binary.image);
   if (maps_) prepare_tiles();
@@ -115,7 +119,7 @@ void CudaKernel::launch(const LaunchShape& launch, const void* args, size_t args
   TORCH_INTERNAL_ASSERT(args_size >= args_size_, op_, ": the argument block has ", args_size,
                         " bytes, the kernel expects ", args_size_);
   if (maps_) {
-    check_tile_block(op_, launch);
+    check_tiles(op_, launch, blocks_of_tile_);
     static thread_local std::string block;  // keeps its memory from launch to launch
     launch_on(on_device(launch), maps_->with_maps(args, block).data());
     return;

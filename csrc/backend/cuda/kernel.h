@@ -47,6 +47,7 @@ class CudaKernel final : public Kernel {
   std::unique_ptr<const MatrixMaps> maps_;  // of a kernel that multiplies matrices, as these are:
   uint32_t tile_threads_ = 0;  // of a hardware block
   uint32_t shared_bytes_ = 0;
+  uint32_t blocks_of_tile_ = 1;
   uint32_t cluster_ = 1;  // blocks that share their memory
   uint32_t resident_tiles_ = 0;  // blocks that the device runs at once
   CudaFunction function_ = nullptr;

@@ -38,7 +38,8 @@ void encode(const MatrixMapRequest& request, const TslView& view, TslMatrixMap& 
   const unsigned d = view.dimensionCount - 2;
   const auto inner = d + static_cast<unsigned>(map.contiguous), outer = d + 1 - static_cast<unsigned>(map.contiguous);
   const bool along_depth = map.contiguous == request.depth_axis;
-  const auto pitch = static_cast<uint64_t>(stride_or(view, outer, (view.sizes[inner] * request.bytes + 15) / 16 * 16));
+  const long long packed = (static_cast<long long>(view.sizes[inner]) * request.bytes + 15) / 16 * 16;
+  const auto pitch = static_cast<uint64_t>(stride_or(view, outer, packed));
   const uint64_t sizes[] = {view.sizes[inner], view.sizes[outer], map.batches};
   const uint64_t strides[] = {pitch, map.batches > 1 ? static_cast<uint64_t>(view.strides[0]) : pitch};
   const uint32_t box[] = {kBoxBytes / request.bytes, along_depth ? request.extent : kSlab, 1};
@@ -49,22 +50,33 @@ void encode(const MatrixMapRequest& request, const TslView& view, TslMatrixMap& 
       "cuTensorMapEncodeTiled", "describing a matrix to the GPU");
 }
 
+std::vector<int> numbers_of(const std::set<std::string>& marks, std::string_view word) {
+  std::vector<int> numbers;
+  for (const std::string& mark : marks) {
+    if (mark.starts_with(word)) numbers.push_back(std::stoi(mark.substr(word.size())));
+  }
+  return numbers;
+}
+
+std::string describe_tile(int number) {
+  const std::string shape = c10::str(number / 10000, " x ", number / 10 % 1000);
+  return number % 10 > 1 ? c10::str(shape, " by ", number % 10, " blocks") : shape;
+}
+
 }  // namespace
 
-void check_one_tile(const std::string& op, const std::set<std::string>& marks) {
-  constexpr std::string_view kWord = "tile ";
-  std::string first;
-  for (const std::string& mark : marks) {
-    if (!mark.starts_with(kWord)) continue;
-    const int number = std::stoi(mark.substr(kWord.size())), blocks = number % 10;
-    std::string shape = c10::str(number / 10000, " x ", number / 10 % 1000);
-    if (blocks > 1) shape += c10::str(" by ", blocks, " blocks");
-    if (!first.empty()) {
-      throw_compile_error(op, ": all products of a kernel must have the same tile, but this one has ", first, " and ",
-                          shape);
-    }
-    first = shape;
+int blocks_of_tile(const std::string& op, const std::set<std::string>& marks) {
+  const std::vector<int> tiles = numbers_of(marks, "tile ");
+  if (tiles.size() > 1) {
+    throw_compile_error(op, ": all products of a kernel must have the same tile, but this one has ",
+                        describe_tile(tiles[0]), " and ", describe_tile(tiles[1]));
   }
+  if (numbers_of(marks, "kind ").size() > 1) {
+    throw_compile_error(op,
+                        ": all products of a kernel must be of one type and precision (or of float16 and bfloat16), ",
+                        "but those of this one are of several");
+  }
+  return tiles.empty() ? 1 : tiles[0] % 10;
 }
 
 std::vector<MatrixMapRequest> matrix_map_requests(const std::set<std::string>& marks) {

@@ -22,8 +22,8 @@ struct MatrixMapRequest {
   unsigned bytes = 2;    // of an element
 };
 
-// Throws CompileError if the kernel multiplies tiles of more than one shape.
-void check_one_tile(const std::string& op, const std::set<std::string>& marks);
+// How many blocks make a tile. Throws CompileError if the kernel multiplies tiles of more than one shape or kind.
+int blocks_of_tile(const std::string& op, const std::set<std::string>& marks);
 
 std::vector<MatrixMapRequest> matrix_map_requests(const std::set<std::string>& marks);
 

@@ -9,7 +9,7 @@ constexpr uint kBarrierBytes = 128;  // at the end of shared memory; the last ei
 
 #if TSL_CLUSTERS
 
-// What was written to shared memory is there for the TMA, for wgmma and for copies of blocks of it.
+// What was written to shared memory is there for the TMA and for wgmma.
 TSL_INLINE void publish_to_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 namespace cluster {

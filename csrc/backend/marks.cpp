@@ -13,7 +13,7 @@ constexpr std::string_view kPlace = " at ";
 constexpr const char* kViewWords[] = {"reads", "writes", "uses", "takes", "adds", "retypes", "shares", "far", "rank"};
 
 // Words behind which stand one or more numbers that are no view alone, and only a GPU's code has: Note [matrix kernels].
-constexpr const char* kTileWords[] = {"block", "shared", "cluster", "tile", "map"};
+constexpr const char* kTileWords[] = {"block", "shared", "cluster", "tile", "kind", "map"};
 
 bool is_one_of(std::string_view word, c10::ArrayRef<const char*> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -62,6 +62,14 @@ std::set<std::string> find_marks(std::string_view compiled, int view_count) {
     }
   }
   return control ? marks : every_mark(view_count);
+}
+
+std::vector<int> numbers_of(const std::set<std::string>& marks, std::string_view word) {
+  std::vector<int> numbers;
+  for (const std::string& mark : marks) {
+    if (mark.starts_with(word) && mark[word.size()] == ' ') numbers.push_back(std::stoi(mark.substr(word.size())));
+  }
+  return numbers;
 }
 
 std::string marks_to_text(const std::set<std::string>& marks) {

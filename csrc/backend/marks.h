@@ -4,12 +4,16 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace torch_slang {
 
 // `compiled` is PTX or a binary file's content. {"reads 3", "writes 0", ...}; without the mark `control`, all marks of
 // all views and slots.
 std::set<std::string> find_marks(std::string_view compiled, int view_count);
+
+// What stands behind this word, of the marks that are one and a number: {230400} for "shared" and "shared 230400".
+std::vector<int> numbers_of(const std::set<std::string>& marks, std::string_view word);
 
 // As kept beside a cached binary: "reads 3;writes 0;".
 std::string marks_to_text(const std::set<std::string>& marks);

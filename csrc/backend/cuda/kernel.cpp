@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/marks.h"
 #include "backend/source.h"
 #include "common/error.h"
 #include "common/log.h"
@@ -23,13 +24,11 @@ bool comes_from_earlier_work(CudaResult result) {
   return result == kIllegalAddress || (result >= kFirstSticky && result <= kLastSticky);
 }
 
-// Of the marks that are this word and a number.
-uint32_t largest(const std::set<std::string>& marks, const std::string& word) {
-  uint32_t most = 0;
-  for (const std::string& mark : marks) {
-    if (mark.starts_with(word)) most = std::max(most, static_cast<uint32_t>(std::stoul(mark.substr(word.size()))));
-  }
-  return most;
+// Of the numbers behind this word, or 0.
+uint32_t largest(const std::set<std::string>& marks, std::string_view word) {
+  int most = 0;
+  for (const int number : numbers_of(marks, word)) most = std::max(most, number);
+  return static_cast<uint32_t>(most);
 }
 
 void check_tiles(const std::string& op, const LaunchShape& launch, uint32_t blocks_of_tile) {
@@ -82,9 +81,9 @@ void CudaKernel::load(const std::string& image) {
 
 // Note [matrix kernels] in prelude/mma.h.
 void CudaKernel::prepare_tiles() {
-  tile_threads_ = largest(marks_, "block ");
-  shared_bytes_ = largest(marks_, "shared ");
-  cluster_ = std::max(largest(marks_, "cluster "), 1u);
+  tile_threads_ = largest(marks_, "block");
+  shared_bytes_ = largest(marks_, "shared");
+  cluster_ = std::max(largest(marks_, "cluster"), 1u);
   const std::string what = op_ + ": loading the kernel on " + gpu_.target().name;
   const CurrentContext context(gpu_);
   check_driver(driver().function_set_attribute(function_, kCudaFunctionDynamicShared, static_cast<int>(shared_bytes_)),

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "backend/cuda/driver_api.h"
+#include "backend/marks.h"
 #include "backend/source.h"
 #include "common/error.h"
 
@@ -50,14 +51,6 @@ void encode(const MatrixMapRequest& request, const TslView& view, TslMatrixMap& 
       "cuTensorMapEncodeTiled", "describing a matrix to the GPU");
 }
 
-std::vector<int> numbers_of(const std::set<std::string>& marks, std::string_view word) {
-  std::vector<int> numbers;
-  for (const std::string& mark : marks) {
-    if (mark.starts_with(word)) numbers.push_back(std::stoi(mark.substr(word.size())));
-  }
-  return numbers;
-}
-
 std::string describe_tile(int number) {
   const std::string shape = c10::str(number / 10000, " x ", number / 10 % 1000);
   return number % 10 > 1 ? c10::str(shape, " by ", number % 10, " blocks") : shape;
@@ -66,12 +59,12 @@ std::string describe_tile(int number) {
 }  // namespace
 
 int blocks_of_tile(const std::string& op, const std::set<std::string>& marks) {
-  const std::vector<int> tiles = numbers_of(marks, "tile ");
+  const std::vector<int> tiles = numbers_of(marks, "tile");
   if (tiles.size() > 1) {
     throw_compile_error(op, ": all products of a kernel must have the same tile, but this one has ",
                         describe_tile(tiles[0]), " and ", describe_tile(tiles[1]));
   }
-  if (numbers_of(marks, "kind ").size() > 1) {
+  if (numbers_of(marks, "kind").size() > 1) {
     throw_compile_error(op,
                         ": all products of a kernel must be of one type and precision (or of float16 and bfloat16), ",
                         "but those of this one are of several");

@@ -130,8 +130,9 @@ constexpr const char* kArgs = R"(struct TslArgs {
   unsigned long long slots[TSL_SLOT_COUNT > 0 ? TSL_SLOT_COUNT : 1];
   unsigned dims[TSL_DIM_COUNT > 0 ? TSL_DIM_COUNT : 1];
 #if TSL_MMA && defined(__CUDACC__)
-  TslMatrixMap maps[TSL_VIEW_COUNT];
   unsigned maps_hold;
+  TslMatrixLayout layouts[TSL_VIEW_COUNT];
+  TslMatrixMap maps[TSL_VIEW_COUNT];
 #endif
 };
 )";
@@ -180,6 +181,11 @@ size_t rounded_up(size_t size, size_t multiple) { return (size + multiple - 1) /
 
 size_t argument_block_size(const KernelSource& source) { return rounded_up(end_of_dims(source), alignof(TslView)); }
 
-size_t matrix_maps_offset(const KernelSource& source) { return rounded_up(end_of_dims(source), alignof(TslMatrixMap)); }
+size_t matrix_layouts_offset(const KernelSource& source) { return rounded_up(end_of_dims(source), alignof(uint32_t)); }
+
+size_t matrix_maps_offset(const KernelSource& source) {
+  const size_t layouts = sizeof(TslMatrixLayout) * static_cast<size_t>(source.view_count);
+  return rounded_up(matrix_layouts_offset(source) + sizeof(uint32_t) + layouts, alignof(TslMatrixMap));
+}
 
 }  // namespace torch_slang

@@ -30,9 +30,11 @@ std::string prelude_file(std::string_view name);
 size_t argument_block_size(const KernelSource& source);
 
 // Whether blocks multiply matrices: Note [matrix kernels] in prelude/mma.h. A GPU's argument block then has, from
-// matrix_maps_offset on, a TslMatrixMap for each view, and a word that says whether all that it fetches by have one.
+// matrix_layouts_offset on, a word that says whether all views that it fetches by have a map, and a TslMatrixLayout for each
+// view; from matrix_maps_offset on, a TslMatrixMap for each.
 bool multiplies(const DeviceText& text);
 bool multiplies(const KernelSource& source);
+size_t matrix_layouts_offset(const KernelSource& source);
 size_t matrix_maps_offset(const KernelSource& source);
 
 }  // namespace torch_slang

@@ -92,13 +92,19 @@ struct TslHeader {
   TslFault* fault;    // on the device; null where nothing is checked
 };
 
-// The last two dimensions of a view of matrices as the hardware fetches tiles of them: Note [matrix kernels] in mma.h.
+// The last two dimensions of a view of matrices as the hardware fetches tiles of them, as the driver encodes them: Note
+// [matrix kernels] in mma.h.
 struct alignas(64) TslMatrixMap {
-  unsigned long long descriptor[16];  // as the driver encodes it
-  int contiguous;                     // which of the two dimensions is: 0 or 1; -1: there is no map
-  unsigned batches;                   // where a view has matrices one after the other; 1: one for all
+  unsigned long long descriptor[16];
+};
+// What a kernel must know of them itself. All views' lie together: each line of the arguments that a block needs before it
+// can fetch takes long to come.
+struct TslMatrixLayout {
+  int contiguous;    // which of the two dimensions is: 0 or 1; -1: there is no map
+  unsigned batches;  // where a view has matrices one after the other; 1: one for all
 };
 
-static_assert(sizeof(TslMatrixMap) == 192, "the run-time and device code must agree on TslMatrixMap");
+static_assert(sizeof(TslMatrixMap) == 128, "the run-time and device code must agree on TslMatrixMap");
+static_assert(sizeof(TslMatrixLayout) == 8, "the run-time and device code must agree on TslMatrixLayout");
 static_assert(sizeof(TslView) == 72, "the run-time and device code must agree on TslView");
 static_assert(sizeof(TslHeader) == 32, "the run-time and device code must agree on TslHeader");

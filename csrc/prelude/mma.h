@@ -168,6 +168,7 @@ struct MatrixKernel : KernelBase<Own> {
     if (!tsl_has_tile()) return;
 #if TSL_CUDA
     __syncwarp();  // what was done to elements before may have gone other ways for other lanes
+    block.thread = hidden(block.thread);  // else the kernel begins with what is needed here
 #endif
     at.y += first_row<Tile>();
     store<Tile>(values->m_data, c, matrix_of<Out>(c, at.x), at);
@@ -217,7 +218,7 @@ struct MatrixKernel : KernelBase<Own> {
         if (!block.is_ready) Product::ready();
         block.is_ready = true;
         typename Product::Ring ring{block.base, block.stage, block.phase};
-        Product::multiply(sums, this->args.maps[a.id], this->args.maps[b.id], steps, at, block.thread, ring);
+        Product::multiply(sums, mapped(this->args, a.id), mapped(this->args, b.id), steps, at, block.thread, ring);
         block.stage = ring.stage;
         block.phase = ring.phase;
       } else {
@@ -237,8 +238,8 @@ struct MatrixKernel : KernelBase<Own> {
   // Note [clusters]
   //   Where there are few tiles, each is made by kBlocks blocks that follow each other, a cluster on Hopper. Each multiplies
   //   its part of K. Of a thread's elements each block is to have a share: so a thread sends what it has of them to the
-  //   thread with its number there, and adds up what it gets, always in the same order. Before Hopper a block multiplies all
-  //   of K and keeps its share. On the host each multiplies its share of the rows.
+  //   thread with its number there, and adds what it gets; each block in an order of its own, but always the same. Before
+  //   Hopper a block multiplies all of K and keeps its share. On the host each multiplies its share of the rows.
   template <class Tile, class Sum>
   TSL_INLINE void multiply_together(Sum* sums, TensorView a, TensorView b, uint3 at) {
     using Whole = typename Tile::Product;
@@ -266,7 +267,7 @@ struct MatrixKernel : KernelBase<Own> {
     cluster::wait();
     if (tsl_has_tile()) {
 #pragma unroll
-      for (uint p = 0; p < kBlocks; ++p) {
+      for (uint p = 0; p < kBlocks; ++p) {  // indices that the compiler knows: else all sums would lie in memory
         if (p == mine) continue;
         const uint to = cluster::address_in(shared_address(received + mine * kShareBytes), p) + block.thread * 16;
         const uint there = cluster::address_in(arrived, p);
@@ -277,33 +278,30 @@ struct MatrixKernel : KernelBase<Own> {
 #else
     multiply<Tile>(whole, a, b, at, 0, 1);
 #endif
-    Sum own[kShare];
 #pragma unroll
     for (uint p = 0; p < kBlocks; ++p) {  // indices that the compiler knows: else all would lie in memory
 #pragma unroll
-      for (int i = 0; i < kShare; ++i) own[i] = p == mine ? whole[p * kShare + i] : own[i];
+      for (int i = 0; i < kShare; ++i) sums[i] += p == mine ? whole[p * kShare + i] : Sum(0);
     }
 #if TSL_CLUSTERS
     if (tsl_has_tile()) {
       barrier::wait(arrived, block.exchanges & 1);
 #pragma unroll
-      for (int i = 0; i < kShare; i += kNumbers) {
+      for (uint p = 1; p < kBlocks; ++p) {
+        const unsigned char* from = received + (mine + p) % kBlocks * kShareBytes + block.thread * 16;
 #pragma unroll
-        for (uint p = 0; p < kBlocks; ++p) {
+        for (int i = 0; i < kShare; i += kNumbers) {
           using Bytes16 = typename WordOf<16>::type;
-          const unsigned char* from = received + p * kShareBytes + i * 256 * sizeof(Sum) + block.thread * 16;
-          const auto came = slang_bit_cast<FixedArray<Sum, kNumbers>>(*reinterpret_cast<const Bytes16*>(from));
+          const auto came =
+              slang_bit_cast<FixedArray<Sum, kNumbers>>(*reinterpret_cast<const Bytes16*>(from + i * 256 * sizeof(Sum)));
 #pragma unroll
-          for (int k = 0; k < kNumbers; ++k) sums[i + k] += p == mine ? own[i + k] : came[k];
+          for (int k = 0; k < kNumbers; ++k) sums[i + k] += came[k];
         }
       }
     }
     __syncwarp();
     ++block.exchanges;
     block.is_reached = true;
-#else
-#pragma unroll
-    for (int i = 0; i < kShare; ++i) sums[i] += own[i];
 #endif
   }
 #endif
@@ -316,8 +314,14 @@ struct MatrixKernel : KernelBase<Own> {
     if constexpr (Tile::kUsesMap && Tile::kBlocks == 1 && IsSame<Out, T>::value) {
       TSL_MARK_NUMBER("shared", Product::kSharedBytes);
       mark_map<kStored, 64, sizeof(T)>(c.id);
-      if (this->args.maps[c.id].contiguous == 1) {
-        Product::store(values, this->args.maps[c.id], at, block.thread, block.base);
+      const MappedMatrix of_c = mapped(this->args, c.id);
+      if (of_c.contiguous == 1 && (!Product::kHasRest || Product::has_words(to, at))) {
+        Product::store(values, of_c, to, at, block.thread, block.base);
+        return;
+      }
+    } else if constexpr (Tile::kUsesMap && Tile::kShare % 8 == 0 && IsSame<Out, T>::value) {
+      if (Product::has_words(to, at)) {
+        Product::template store_words<Tile::kShare>(values, first_element<Tile>(), to, at, block.thread);
         return;
       }
     }
@@ -388,8 +392,8 @@ TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
   TSL_MARK_NUMBER("block", kTileThreads);
   TileBlock block{threadIdx.x, tsl_dynamic_shared};
 #if TSL_WGMMA
-  prefetch_maps(args);
-  block.base = shared_address(tsl_dynamic_shared);
+  if (warp_of(block.thread) == 7 && is_elected()) prefetch_maps(args);
+  block.base = hidden(shared_address(tsl_dynamic_shared));  // else it is made anew wherever it is needed
 #endif
   const uint3 grid = grid_size(args);
   const uint count = grid.x * grid.y * grid.z;  // the launcher sees to it that there are not too many

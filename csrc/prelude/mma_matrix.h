@@ -38,6 +38,12 @@ template <class T> struct ProductOperand {
   }
 };
 
+// The same number, from which the compiler cannot follow anything beforehand.
+TSL_INLINE uint hidden(uint number) {
+  asm volatile("" : "+r"(number));
+  return number;
+}
+
 // A barrier of the 256 threads that make a tile. A block may have others, which fetch.
 TSL_INLINE void meet_in_tile() { asm volatile("bar.sync 8, 256;" : : : "memory"); }
 

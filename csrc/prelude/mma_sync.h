@@ -61,12 +61,6 @@ template <class T> TSL_INLINE void multiply_matrices(float* sum, const uint* a, 
 }
 #undef TSL_SYNC_PRODUCT
 
-// The same number, from which the compiler cannot follow anything beforehand, to be kept in registers.
-TSL_INLINE uint hidden(uint number) {
-  asm volatile("" : "+r"(number));
-  return number;
-}
-
 // Runs along the lines are as far apart as those of the next power of two, so that threads share them out evenly.
 TSL_INLINE constexpr uint padded_lines(uint lines) { return lines <= 64 ? 64 : 2 * padded_lines((lines + 1) / 2); }
 

@@ -38,12 +38,15 @@ TSL_INLINE void store_box(const TslMatrixMap& map, uint from, uint inner, uint o
                : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-// The first fetch and the first store would wait for the maps. By a warp that has nothing else to do yet.
-TSL_INLINE void prefetch_maps(const TslArgs& args) {
-  const uint view = threadIdx.x - 224;
-  if (view < TSL_VIEW_COUNT && args.maps[view].contiguous >= 0) {
-    asm volatile("prefetch.tensormap [%0];" ::"l"(&args.maps[view]) : "memory");
-  }
+
+// A view and what the launcher says of it.
+struct MappedMatrix {
+  const TslMatrixMap& map;
+  int contiguous;
+  uint batches;
+};
+TSL_INLINE MappedMatrix mapped(const TslArgs& args, int view) {
+  return {args.maps[view], args.layouts[view].contiguous, args.layouts[view].batches};
 }
 
 // The same for all its threads, as the compiler can see.
@@ -53,6 +56,14 @@ TSL_INLINE bool is_elected() {
   uint elected;
   asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(elected));
   return elected != 0;
+}
+
+// The first fetch and the first store would wait for the maps. By a warp that has nothing else to do yet.
+template <uint kView = 0> TSL_INLINE void prefetch_maps(const TslArgs& args) {
+  if constexpr (kView < TSL_VIEW_COUNT) {
+    if (args.layouts[kView].contiguous >= 0) asm volatile("prefetch.tensormap [%0];" ::"l"(&args.maps[kView]) : "memory");
+    prefetch_maps<kView + 1>(args);
+  }
 }
 
 // A tile of shared memory as wgmma finds it.
@@ -70,6 +81,9 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
 #define TSL_NAMES_96                                                                                         \
   TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) TSL_TEN(6) TSL_TEN(7) TSL_TEN(8)      \
   "%90,%91,%92,%93,%94,%95"
+#define TSL_NAMES_112                                                                                        \
+  TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) TSL_TEN(6) TSL_TEN(7) TSL_TEN(8)      \
+  TSL_TEN(9) TSL_TEN(10) "%110,%111"
 #define TSL_NAMES_128                                                                                        \
   TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) TSL_TEN(6) TSL_TEN(7) TSL_TEN(8)      \
   TSL_TEN(9) TSL_TEN(10) TSL_TEN(11) "%120,%121,%122,%123,%124,%125,%126,%127"
@@ -79,6 +93,7 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
 #define TSL_SUMS_32(i) TSL_SUMS_16(i), TSL_SUMS_16(i + 16)
 #define TSL_SUMS_64(i) TSL_SUMS_32(i), TSL_SUMS_32(i + 32)
 #define TSL_SUMS_96(i) TSL_SUMS_64(i), TSL_SUMS_32(i + 64)
+#define TSL_SUMS_112(i) TSL_SUMS_96(i), TSL_SUMS_16(i + 96)
 #define TSL_SUMS_128(i) TSL_SUMS_64(i), TSL_SUMS_64(i + 64)
 
 // Adds the product of 64 x 16 and 16 x N. kTurnedA, kTurnedB: M (N) is contiguous, not K.
@@ -94,6 +109,8 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
   else TSL_WGMMA_OF("bf16", N, COUNT, A, B, TURNED_A, TURNED_B)
   if constexpr (kWidth == 256) {
     TSL_WGMMA_EITHER(256, 128, 128, 129, 130, 131);
+  } else if constexpr (kWidth == 224) {
+    TSL_WGMMA_EITHER(224, 112, 112, 113, 114, 115);
   } else if constexpr (kWidth == 192) {
     TSL_WGMMA_EITHER(192, 96, 96, 97, 98, 99);
   } else if constexpr (kWidth == 128) {
@@ -101,7 +118,7 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
   } else if constexpr (kWidth == 64) {
     TSL_WGMMA_EITHER(64, 32, 32, 33, 34, 35);
   } else {
-    static_assert(kWidth == 32, "a warpgroup's part of a tile is 32, 64, 128, 192 or 256 wide");
+    static_assert(kWidth == 32, "a warpgroup's part of a tile is 32, 64, 128, 192, 224 or 256 wide");
     TSL_WGMMA_EITHER(32, 16, 16, 17, 18, 19);
   }
 #undef TSL_WGMMA_EITHER
@@ -112,6 +129,7 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
 #undef TSL_SUMS_32
 #undef TSL_SUMS_64
 #undef TSL_SUMS_96
+#undef TSL_SUMS_112
 #undef TSL_SUMS_128
 
 // --- a tile
@@ -125,18 +143,26 @@ struct WarpgroupProduct {
   static constexpr bool kSharesRows = kRows >= 128;
   static constexpr int kSlabs = kSharesRows ? kRows / 128 : 1, kWidth = kSharesRows ? kColumns : kColumns / 2;
   static constexpr int kSums = kWidth / 2;  // of a slab
-  static constexpr uint kSlabBytes = 8192, kStageBytes = (kRows + kColumns) * 128, kBytesA = kRows * 128;
-  // A store goes through pieces of 64 x 64, two for each warpgroup where it has so many, or one that both fill.
+  static constexpr uint kSlabBytes = 8192, kBytesA = kRows * 128;
+  // A slab whose rows run along N comes whole.
+  static constexpr uint kSlabColumns = (kColumns + 63) / 64 * 64, kStageBytes = (kRows + kSlabColumns) * 128;
+  // A store goes through pieces of 64 x 64 of each warpgroup, or one that both fill. Columns beyond the last whole piece are
+  // stored from registers.
   static constexpr bool kHasOwnPieces = kWidth >= 64;
   static constexpr int kPieces = kHasOwnPieces ? kWidth / 64 : 1, kPieceColumns = kHasOwnPieces ? 64 : kWidth;
-  static constexpr uint kBuffers = kSlabs * kPieces > 1 ? 2 : 1;
-  static constexpr uint kStoreBytes = (kHasOwnPieces ? 2 : 1) * kBuffers * kSlabBytes;
+  static constexpr int kRestAt = kHasOwnPieces ? kPieces * 32 : kSums;  // the first element of a slab behind the pieces
   // Of small tiles a multiprocessor makes two at once: one begins or ends while the other multiplies.
-  static constexpr uint kBudget = (kRows * kColumns <= 64 * 128 && !kIsShared ? 113 : 227) * 1024;
-  static constexpr uint kOtherBytes = (kIsShared ? kRows * kColumns * 4 : kStoreBytes) + kBarrierBytes;
-  static constexpr uint kFit = (kBudget - kOtherBytes) / kStageBytes, kStages = kFit > 7 ? 7 : kFit;
+  static constexpr uint kBudget = (kRows * kColumns <= 64 * 128 && !kIsShared ? 113 : 227) * 1024 - kBarrierBytes;
+  // Two pieces are stored at once, or more if what is left by stages is enough.
+  static constexpr uint kPieceBytes = (kHasOwnPieces ? 2 : 1) * kSlabBytes, kLeastBuffers = kSlabs * kPieces > 1 ? 2 : 1;
+  static constexpr uint kSumsBytes = kIsShared ? kRows * kColumns * 4 : 0;
+  static constexpr uint kFit = (kBudget - (kIsShared ? kSumsBytes : kLeastBuffers * kPieceBytes)) / kStageBytes;
+  static constexpr uint kStages = kFit > 7 ? 7 : kFit;
+  static constexpr uint kLeft = (kBudget - kStages * kStageBytes) / kPieceBytes, kAll = kSlabs * kPieces;
+  static constexpr uint kBuffers = kIsShared ? 0 : kLeft < kAll ? kLeft : kAll;
+  static constexpr uint kOtherBytes = kSumsBytes + kBuffers * kPieceBytes + kBarrierBytes;
   static constexpr int kSharedBytes = int(kStages * kStageBytes + kOtherBytes);
-  static_assert((kRows == 64 || kRows % 128 == 0) && (kWidth % 64 == 0 || (kWidth == 32 && !kSharesRows)) && kStages >= 2,
+  static_assert((kRows == 64 || kRows % 128 == 0) && (kSharesRows ? kWidth >= 64 : kWidth % 32 == 0) && kStages >= 2,
                 "there is no such tile of half or bfloat16 on Hopper");
 
   static TSL_INLINE uint row(uint thread, int i) {
@@ -199,7 +225,7 @@ struct WarpgroupProduct {
   // What the fetching warp does for one product: one of its threads, which the compiler must know to be one. What these
   // instructions take is then read without a loop over threads.
   template <bool kTurnedA, bool kTurnedB>
-  static TSL_INLINE void fetch_all(const TslMatrixMap& a, const TslMatrixMap& b, Steps steps, uint3 at, Ring& ring) {
+  static TSL_INLINE void fetch_all(const MappedMatrix& a, const MappedMatrix& b, Steps steps, uint3 at, Ring& ring) {
     const uint batch_a = a.batches > 1 ? at.x : 0, batch_b = b.batches > 1 ? at.x : 0;
     if (is_elected()) {
       Ring own = ring;
@@ -207,9 +233,9 @@ struct WarpgroupProduct {
       for (uint k = steps.first * 64; k < steps.end * 64; k += 64) {
         const uint full = full_at(own.base, own.stage), to = stage_at(own.base, own.stage);
         barrier::wait(empty_at(own.base, own.stage), own.phase ^ 1);
-        barrier::expect(full, kStageBytes);
-        fetch<kRows, kTurnedA>(a, to, full, k, at.y, batch_a);
-        fetch<kColumns, kTurnedB>(b, to + kBytesA, full, k, at.z, batch_b);
+        barrier::expect(full, (kRows + (kTurnedB ? kSlabColumns : kColumns)) * 128);
+        fetch<kRows, kTurnedA>(a.map, to, full, k, at.y, batch_a);
+        fetch<kColumns, kTurnedB>(b.map, to + kBytesA, full, k, at.z, batch_b);
         own.advance();
       }
     }
@@ -264,7 +290,7 @@ struct WarpgroupProduct {
     settle(sums);
   }
 
-  static TSL_INLINE void multiply(float* sums, const TslMatrixMap& a, const TslMatrixMap& b, Steps steps, uint3 at,
+  static TSL_INLINE void multiply(float* sums, const MappedMatrix& a, const MappedMatrix& b, Steps steps, uint3 at,
                                   uint thread, Ring& ring) {
     if (a.contiguous == 0) {
       if (b.contiguous == 1) multiply<true, true>(sums, a, b, steps, at, thread, ring);
@@ -275,7 +301,7 @@ struct WarpgroupProduct {
     }
   }
   template <bool kTurnedA, bool kTurnedB>
-  static TSL_INLINE void multiply(float* sums, const TslMatrixMap& a, const TslMatrixMap& b, Steps steps, uint3 at,
+  static TSL_INLINE void multiply(float* sums, const MappedMatrix& a, const MappedMatrix& b, Steps steps, uint3 at,
                                   uint thread, Ring& ring) {
     if (thread < kThreads) multiply_all<kTurnedA, kTurnedB>(sums, steps.end - steps.first, thread, ring);
     else fetch_all<kTurnedA, kTurnedB>(a, b, steps, at, ring);
@@ -312,7 +338,7 @@ struct WarpgroupProduct {
   }
 
   // Pieces of 64 x 64 by way of shared memory; the TMA leaves out what lies outside.
-  static TSL_INLINE void store(const float* sums, const TslMatrixMap& map, uint3 at, uint thread, uint base) {
+  static TSL_INLINE void store(const float* sums, const MappedMatrix& c, Matrix<T> to, uint3 at, uint thread, uint base) {
     if (thread >= kThreads) return;
     const uint group = thread / 128, lane = thread % 32, own_row = thread / 32 % 4 * 16 + lane % 16;
     const uint mine = store_at(base) + (kHasOwnPieces ? group * kBuffers * kSlabBytes : 0);
@@ -320,10 +346,10 @@ struct WarpgroupProduct {
 #pragma unroll
     for (int piece = 0; piece < kSlabs * kPieces; ++piece) {
       const int slab = piece / kPieces, part = piece % kPieces;
-      const uint buffer = mine + piece % 2 * kSlabBytes;
+      const uint buffer = mine + piece % kBuffers * kSlabBytes;
       if (issues) {  // an earlier tile's last piece may have been in the same buffer
         if (piece == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-        else asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+        else asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kBuffers - 1) : "memory");
       }
       meet<kHasOwnPieces>(group);
 #pragma unroll
@@ -338,13 +364,67 @@ struct WarpgroupProduct {
       publish_to_async();
       meet<kHasOwnPieces>(group);
       if (issues) {
-        store_box(map, buffer, at.z + (kSharesRows ? 0 : group * kWidth) + part * 64,
-                  at.y + (kSharesRows ? (group * kSlabs + slab) * 64 : 0), map.batches > 1 ? at.x : 0);
+        store_box(c.map, buffer, at.z + (kSharesRows ? 0 : group * kWidth) + part * 64,
+                  at.y + (kSharesRows ? (group * kSlabs + slab) * 64 : 0), c.batches > 1 ? at.x : 0);
+      }
+    }
+    if constexpr (kRestAt < kSums) {
+#pragma unroll
+      for (int slab = 0; slab < kSlabs; ++slab) {
+        store_words<kSums - kRestAt>(sums + slab * kSums + kRestAt, slab * kSums + kRestAt, to, at, thread);
+      }
+    }
+  }
+  static constexpr bool kHasRest = kRestAt < kSums;
+
+  // Whether 16 bytes of a row can be stored at once.
+  static TSL_INLINE bool has_words(Matrix<T> to, uint3 at) {
+    const T* corner = to.data + longlong(at.y) * to.row_stride + at.z;
+    return to.column_stride == 1 && ((reinterpret_cast<ulonglong>(corner) | ulonglong(to.row_stride) * sizeof(T)) & 15u) == 0u;
+  }
+  // kMany elements from number `first` on, straight from registers. Four threads have 8 columns of a row, two each: they
+  // exchange them with those of other columns, so that each stores 16 bytes.
+  template <int kMany>
+  static TSL_INLINE void store_words(const float* sums, int first, Matrix<T> to, uint3 at, uint thread) {
+    static_assert(kMany % 8 == 0, "four threads have four words each");
+    // Elements i, i + 1 and i + 4, i + 5 are in a row; i + 2 and i + 3 below them.
+    constexpr int kTurn = kMany % 16 == 0 ? 16 : 8, kStep = kTurn / 4;
+    const uint mine = thread % 4;
+#pragma unroll
+    for (int turn = 0; turn < kMany / 8; ++turn) {
+      const int i = kTurn == 16 ? turn / 2 * 16 + turn % 2 * 2 : turn * 8;
+      uint words[4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w) words[w] = pack(sums[i + w * kStep], sums[i + w * kStep + 1]);
+      exchange<2>(words[0], words[2], mine);
+      exchange<2>(words[1], words[3], mine);
+      exchange<1>(words[0], words[1], mine);
+      exchange<1>(words[2], words[3], mine);
+      const int element = first + i + int(mine) * kStep;
+      const uint r = at.y + row(thread, element), c = at.z + column(thread - mine, element);
+      if (r >= to.rows || c >= to.columns) continue;
+      T* place = to.data + longlong(r) * to.row_stride + c;
+      if (c + 8 <= to.columns) {
+        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+                     "r"(words[3])
+                     : "memory");
+      } else {
+#pragma unroll
+        for (uint k = 0; k < 7; ++k) {
+          if (c + k < to.columns) reinterpret_cast<ushort*>(place)[k] = ushort(words[k / 2] >> k % 2 * 16);
+        }
       }
     }
   }
 
  private:
+  // A 4 x 4 matrix, whose rows are the threads' words, is transposed in two such steps.
+  template <uint kApart> static TSL_INLINE void exchange(uint& low, uint& high, uint mine) {
+    const bool is_high = (mine & kApart) != 0;
+    const uint came = __shfl_xor_sync(0xffffffffu, is_high ? low : high, kApart);
+    if (is_high) low = came;
+    else high = came;
+  }
   // A warpgroup, or both.
   template <bool kAlone> static TSL_INLINE void meet(uint group) {
     if constexpr (kAlone) asm volatile("bar.sync %0, 128;" ::"r"(group + 9) : "memory");

@@ -35,20 +35,28 @@ long long stride_or(const TslView& view, unsigned d, long long other) {
   return view.sizes[d] == 1 ? other : view.strides[d];
 }
 
-void encode(const MatrixMapRequest& request, const TslView& view, TslMatrixMap& map) {
+TslMatrixLayout layout_of(const MatrixMapRequest& request, const TslView& view) {
+  const bool is_batch = view.dimensionCount > 2 && view.strides[0] != 0;
+  return {driver().tensor_map_encode ? contiguous_axis(view, request.bytes) : -1, is_batch ? view.sizes[0] : 1};
+}
+
+void encode(const MatrixMapRequest& request, const TslView& view, const TslMatrixLayout& layout, void* map) {
   const unsigned d = view.dimensionCount - 2;
-  const auto inner = d + static_cast<unsigned>(map.contiguous), outer = d + 1 - static_cast<unsigned>(map.contiguous);
-  const bool along_depth = map.contiguous == request.depth_axis;
+  const auto inner = d + static_cast<unsigned>(layout.contiguous),
+             outer = d + 1 - static_cast<unsigned>(layout.contiguous);
+  const bool along_depth = layout.contiguous == request.depth_axis;
   const long long packed = (static_cast<long long>(view.sizes[inner]) * request.bytes + 15) / 16 * 16;
   const auto pitch = static_cast<uint64_t>(stride_or(view, outer, packed));
-  const uint64_t sizes[] = {view.sizes[inner], view.sizes[outer], map.batches};
-  const uint64_t strides[] = {pitch, map.batches > 1 ? static_cast<uint64_t>(view.strides[0]) : pitch};
+  const uint64_t sizes[] = {view.sizes[inner], view.sizes[outer], layout.batches};
+  const uint64_t strides[] = {pitch, layout.batches > 1 ? static_cast<uint64_t>(view.strides[0]) : pitch};
   const uint32_t box[] = {kBoxBytes / request.bytes, along_depth ? request.extent : kSlab, 1};
   const uint32_t steps[] = {1, 1, 1};
+  TslMatrixMap encoded;  // aligned as the driver wants it
   check_driver(
-      driver().tensor_map_encode(map.descriptor, request.bytes == 2 ? kUInt16 : kUInt32, 3u, view.data, sizes, strides,
-                                 box, steps, kNoInterleaving, kSwizzle128, kPromotion256, kZerosOutside),
+      driver().tensor_map_encode(encoded.descriptor, request.bytes == 2 ? kUInt16 : kUInt32, 3u, view.data, sizes,
+                                 strides, box, steps, kNoInterleaving, kSwizzle128, kPromotion256, kZerosOutside),
       "cuTensorMapEncodeTiled", "describing a matrix to the GPU");
+  std::memcpy(map, &encoded, sizeof encoded);
 }
 
 std::string describe_tile(int number) {
@@ -107,30 +115,30 @@ int contiguous_axis(const TslView& view, unsigned bytes) {
 
 MatrixMaps::MatrixMaps(const KernelSource& source, const std::set<std::string>& marks)
     : requests_(matrix_map_requests(marks)),
-      view_count_(std::max(source.view_count, 1)),
+      view_count_(static_cast<size_t>(source.view_count)),
       block_size_(argument_block_size(source)),
-      offset_(matrix_maps_offset(source)) {}
+      layouts_offset_(matrix_layouts_offset(source)),
+      maps_offset_(matrix_maps_offset(source)) {}
 
 std::string MatrixMaps::make(const char* args) const {
-  std::string maps(sizeof(TslMatrixMap) * (static_cast<size_t>(view_count_) + 1), '\0');
-  TslMatrixMap none = {};
-  none.contiguous = -1;
-  for (int v = 0; v < view_count_; ++v)
-    std::memcpy(maps.data() + sizeof none * static_cast<size_t>(v), &none, sizeof none);
+  std::vector<TslMatrixLayout> layouts(view_count_, TslMatrixLayout{-1, 1});
+  std::string block(maps_offset_ - layouts_offset_ + sizeof(TslMatrixMap) * view_count_, '\0');
   uint32_t hold = driver().tensor_map_encode && has_one_map_a_view(requests_) ? 1 : 0;
   for (const MatrixMapRequest& request : requests_) {
+    const auto number = static_cast<size_t>(request.view);
     const TslView view = view_of(args, request.view);
-    TslMatrixMap map = {};
-    map.contiguous = driver().tensor_map_encode ? contiguous_axis(view, request.bytes) : -1;
-    map.batches = view.dimensionCount > 2 && view.strides[0] != 0 ? view.sizes[0] : 1;
+    const TslMatrixLayout layout = layouts[number] = layout_of(request, view);
     const bool is_empty =
         std::find(view.sizes, view.sizes + view.dimensionCount, 0u) != view.sizes + view.dimensionCount;
-    if (map.contiguous >= 0 && !is_empty) encode(request, view, map);
-    if (map.contiguous < 0 && request.depth_axis != MatrixMapRequest::kStored) hold = 0;
-    std::memcpy(maps.data() + sizeof(TslMatrixMap) * static_cast<size_t>(request.view), &map, sizeof map);
+    if (layout.contiguous < 0) {
+      if (request.depth_axis != MatrixMapRequest::kStored) hold = 0;
+    } else if (!is_empty) {
+      encode(request, view, layout, block.data() + maps_offset_ - layouts_offset_ + sizeof(TslMatrixMap) * number);
+    }
   }
-  std::memcpy(maps.data() + sizeof(TslMatrixMap) * static_cast<size_t>(view_count_), &hold, sizeof hold);
-  return maps;
+  std::memcpy(block.data(), &hold, sizeof hold);
+  std::memcpy(block.data() + sizeof hold, layouts.data(), sizeof(TslMatrixLayout) * layouts.size());
+  return block;
 }
 
 const std::string& MatrixMaps::with_maps(const void* given, std::string& block) const {
@@ -141,7 +149,7 @@ const std::string& MatrixMaps::with_maps(const void* given, std::string& block) 
     key.append(args + sizeof(TslHeader) + sizeof(TslView) * static_cast<size_t>(request.view), sizeof(TslView));
   }
   block.assign(args, block_size_);
-  block.resize(offset_);
+  block.resize(layouts_offset_);
   const std::lock_guard<std::mutex> lock(mutex_);
   auto known = known_.find(key);
   if (known == known_.end()) {

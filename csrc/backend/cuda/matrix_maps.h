@@ -43,11 +43,11 @@ class MatrixMaps {
   const std::string& with_maps(const void* args, std::string& block) const;
 
  private:
+  // What stands in the argument block from layouts_offset_ on.
   std::string make(const char* args) const;
 
   const std::vector<MatrixMapRequest> requests_;
-  const int view_count_;
-  const size_t block_size_, offset_;
+  const size_t view_count_, block_size_, layouts_offset_, maps_offset_;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::string, std::string> known_;  // by the views that are mapped
 };

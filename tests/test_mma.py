@@ -21,7 +21,7 @@ OPS = Path(torch_slang.__file__).with_name("ops")
 EXAMPLE = Path(__file__).parent.parent / "examples" / "distances" / "distances.py"
 
 # As in the [Tune] lists of ops/matmul.slang: rows, columns and parts.
-HALF_TILES = [1282561, 1281281, 640641, 1281921, 641281, 1281284, 1281282, 641284]
+HALF_TILES = [1282561, 1281281, 640641, 1281921, 641281, 1282241, 1281284, 1281282, 641284]
 WIDE_TILES = [1281281, 1282561, 641281, 1280641, 640641, 641284]
 TF32_TILES = [1281281, 1282561, 641281, 1280641, 640641]
 
@@ -171,6 +171,28 @@ def test_a_grid_that_lacks_blocks_of_a_tile_is_refused() -> None:
     a = torch.zeros(8, 8, device="cuda")
     with pytest.raises(torch_slang.LaunchError, match=r"expected the grid's x to be a multiple of 2, .* but got 1$"):
         module.scaled(a, a, a, a, a[0])
+
+
+@needs_cuda
+def test_products_of_two_types_are_refused() -> None:
+    source = """
+    import torch_slang.mma;
+    [CudaKernel] [BlockSize(256, 1, 1)] [LaunchTotal("256 * cdiv(N, 128) * cdiv(N, 128)")]
+    void squares([Shape("N, N")] [In] TensorView<float> a, [Shape("N, N")] [In] TensorView<half> b,
+                 [Out("N, N")] TensorView<float> c, [Out("N, N")] TensorView<half> d)
+    {
+        uint3 at = mma.corner<128, 128>(c);
+        mma.Accumulator<float, 128, 128> first;
+        mma.Accumulator<half, 128, 128> second;
+        first.multiply(a, a, at);
+        second.multiply(b, b, at);
+        first.store(c, at);
+        second.store(d, at);
+    }"""
+    module = torch_slang.load(source=source, name="two_types.slang", namespace="two_types")
+    a = torch.ones(8, 8, device="cuda")
+    with pytest.raises(torch_slang.CompileError, match="all products of a kernel must be of one type and precision"):
+        module.squares(a, a.half())
 
 
 @pytest.mark.parametrize("shape", ['[Shape("M")]', '[Shape("A, B, M, K")]', '[Shape("...")]', ""])

@@ -146,21 +146,17 @@ struct WarpgroupProduct {
   static constexpr uint kSlabBytes = 8192, kBytesA = kRows * 128;
   // A slab whose rows run along N comes whole.
   static constexpr uint kSlabColumns = (kColumns + 63) / 64 * 64, kStageBytes = (kRows + kSlabColumns) * 128;
-  // A store goes through pieces of 64 x 64 of each warpgroup, or one that both fill. Columns beyond the last whole piece are
-  // stored from registers.
+  // A store goes through pieces of 64 x 64, two for each warpgroup where it has so many, or one that both fill. Columns
+  // beyond the last whole piece are stored from registers.
   static constexpr bool kHasOwnPieces = kWidth >= 64;
   static constexpr int kPieces = kHasOwnPieces ? kWidth / 64 : 1, kPieceColumns = kHasOwnPieces ? 64 : kWidth;
   static constexpr int kRestAt = kHasOwnPieces ? kPieces * 32 : kSums;  // the first element of a slab behind the pieces
+  static constexpr uint kBuffers = kSlabs * kPieces > 1 ? 2 : 1;
+  static constexpr uint kStoreBytes = (kHasOwnPieces ? 2 : 1) * kBuffers * kSlabBytes;
   // Of small tiles a multiprocessor makes two at once: one begins or ends while the other multiplies.
-  static constexpr uint kBudget = (kRows * kColumns <= 64 * 128 && !kIsShared ? 113 : 227) * 1024 - kBarrierBytes;
-  // Two pieces are stored at once, or more if what is left by stages is enough.
-  static constexpr uint kPieceBytes = (kHasOwnPieces ? 2 : 1) * kSlabBytes, kLeastBuffers = kSlabs * kPieces > 1 ? 2 : 1;
-  static constexpr uint kSumsBytes = kIsShared ? kRows * kColumns * 4 : 0;
-  static constexpr uint kFit = (kBudget - (kIsShared ? kSumsBytes : kLeastBuffers * kPieceBytes)) / kStageBytes;
-  static constexpr uint kStages = kFit > 7 ? 7 : kFit;
-  static constexpr uint kLeft = (kBudget - kStages * kStageBytes) / kPieceBytes, kAll = kSlabs * kPieces;
-  static constexpr uint kBuffers = kIsShared ? 0 : kLeft < kAll ? kLeft : kAll;
-  static constexpr uint kOtherBytes = kSumsBytes + kBuffers * kPieceBytes + kBarrierBytes;
+  static constexpr uint kBudget = (kRows * kColumns <= 64 * 128 && !kIsShared ? 113 : 227) * 1024;
+  static constexpr uint kOtherBytes = (kIsShared ? kRows * kColumns * 4 : kStoreBytes) + kBarrierBytes;
+  static constexpr uint kFit = (kBudget - kOtherBytes) / kStageBytes, kStages = kFit > 7 ? 7 : kFit;
   static constexpr int kSharedBytes = int(kStages * kStageBytes + kOtherBytes);
   static_assert((kRows == 64 || kRows % 128 == 0) && (kSharesRows ? kWidth >= 64 : kWidth % 32 == 0) && kStages >= 2,
                 "there is no such tile of half or bfloat16 on Hopper");
@@ -346,10 +342,10 @@ struct WarpgroupProduct {
 #pragma unroll
     for (int piece = 0; piece < kSlabs * kPieces; ++piece) {
       const int slab = piece / kPieces, part = piece % kPieces;
-      const uint buffer = mine + piece % kBuffers * kSlabBytes;
+      const uint buffer = mine + piece % 2 * kSlabBytes;
       if (issues) {  // an earlier tile's last piece may have been in the same buffer
         if (piece == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-        else asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kBuffers - 1) : "memory");
+        else asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
       }
       meet<kHasOwnPieces>(group);
 #pragma unroll

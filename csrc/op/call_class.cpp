@@ -9,12 +9,13 @@
 namespace torch_slang {
 namespace {
 
-// How many of a matrix's tiles a device runs at once changes between powers of two: there are three sizes more there.
+// Of a matrix's tiles the last ones may leave most of a device idle, for sizes that are not far apart: seven sizes more lie
+// between powers of two.
 int64_t rounded(const Operator& op, int64_t size) {
   if (size <= 1) return size;
   const auto power = static_cast<int64_t>(c10::llvm::PowerOf2Ceil(static_cast<uint64_t>(size)));
-  if (!op.multiplies || power < 8) return power;
-  const int64_t step = power / 8;
+  if (!op.multiplies || power < 16) return power;
+  const int64_t step = power / 16;
   return (size + step - 1) / step * step;
 }
 

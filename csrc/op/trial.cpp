@@ -15,6 +15,8 @@ namespace {
 constexpr double kTimeEach = 0.02;  // seconds that timing one variant should take
 constexpr int kMinRounds = 3;
 constexpr int kMaxRounds = 30;
+constexpr double kTimeOfTurn = 0.004;
+constexpr int kTurns = 5;
 constexpr int64_t kChunk = int64_t{1} << 22;  // elements that are compared at a time
 
 at::Tensor bytes_of(const at::Tensor& tensor) {
@@ -139,6 +141,23 @@ double Trial::seconds_of_several(const Operator& variant, double hopeless) {
   if (least >= hopeless) return least;
   const int rounds = std::clamp(static_cast<int>(kTimeEach / std::max(least, 1e-6)), kMinRounds, kMaxRounds);
   return std::min(least, seconds(variant, rounds));
+}
+
+std::vector<double> Trial::seconds_in_turns(const std::vector<const Operator*>& variants, double about) {
+  const int rounds = std::clamp(static_cast<int>(kTimeOfTurn / std::max(about, 1e-6)), 1, kMaxRounds);
+  std::vector<std::vector<double>> turns(variants.size());
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (size_t i = 0; i < variants.size(); ++i) {
+      const size_t one = turn % 2 == 0 ? i : variants.size() - 1 - i;
+      turns[one].push_back(seconds(*variants[one], rounds));
+    }
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& of_one : turns) {
+    std::nth_element(of_one.begin(), of_one.begin() + kTurns / 2, of_one.end());
+    medians.push_back(of_one[kTurns / 2]);
+  }
+  return medians;
 }
 
 }  // namespace torch_slang

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kCompileShare = 0.7;    // of the budget
 constexpr double kHopeless = 2;          // times the best: no need to know it more exactly
+constexpr double kNear = 1.15;           // times the best: another time it may be the best
 constexpr unsigned kMaxThreads = 16;
 
 std::string message_of(const std::exception& error) {
@@ -38,7 +39,9 @@ Tuning::Tuning(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> st
     candidates_.back().place = candidates_.size() - 1;
     candidates_.back().attempt.value = describe(values);
   }
-  std::shuffle(candidates_.begin() + 1, candidates_.end(), std::minstd_rand(1));  // the same each time
+  if (all.front().size() > 1) {
+    std::shuffle(candidates_.begin() + 1, candidates_.end(), std::minstd_rand(1));  // the same each time
+  }
 }
 
 double Tuning::spent() const {
@@ -158,6 +161,22 @@ void Tuning::time(Trial& trial, Candidate& candidate) {
   if (candidate.attempt.seconds < best) chosen_ = static_cast<size_t>(&candidate - candidates_.data());
 }
 
+void Tuning::time_the_best_in_turns(Trial& trial) {
+  const double best = candidates_[chosen_].attempt.seconds;
+  std::vector<Candidate*> near;
+  std::vector<const Operator*> variants;
+  for (Candidate& candidate : candidates_) {
+    if (!is_open(candidate) || candidate.attempt.seconds <= 0 || candidate.attempt.seconds > kNear * best) continue;
+    near.push_back(&candidate);
+    variants.push_back(candidate.op.get());
+  }
+  if (near.size() < 2) return;
+  const std::vector<double> seconds = trial.seconds_in_turns(variants, best);
+  for (size_t i = 0; i < near.size(); ++i) near[i]->attempt.seconds = seconds[i];
+  const auto fastest = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
+  chosen_ = static_cast<size_t>(near[static_cast<size_t>(fastest)] - candidates_.data());
+}
+
 choices::Choice Tuning::choose() {
   Trial trial(front_, kind_, stack_, device_);
   find_first(trial);
@@ -173,6 +192,7 @@ choices::Choice Tuning::choose() {
     over_budget_ = true;
     candidate.attempt.problem = c10::str("the budget of ", budget_, " s was spent");
   }
+  if (timed_ > 1) time_the_best_in_turns(trial);
   if (over_budget_) {
     log_warning(front_.qualified(kind_), ": not all variants were tried, since tuning may take ", budget_,
                 " s (torch_slang.tuning.budget)");

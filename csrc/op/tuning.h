@@ -47,6 +47,7 @@ class Tuning {
   std::string reason_to_leave_out(const Candidate& candidate) const;
   void compile_the_rest();
   void time(Trial& trial, Candidate& candidate);
+  void time_the_best_in_turns(Trial& trial);
   bool is_open(const Candidate& candidate) const;
   double spent() const;
   // Calls `work` for candidates from `begin` on, by several threads, while less than `limit` seconds are spent.
@@ -59,7 +60,9 @@ class Tuning {
   const Make make_;
   const double budget_;
   const std::chrono::steady_clock::time_point start_;
-  std::vector<Candidate> candidates_;  // the first first, the others shuffled: a budget that ends takes a sample
+  // In the order of one variable's values. The combinations of several are shuffled, all but the first: a budget that ends
+  // takes a sample.
+  std::vector<Candidate> candidates_;
   std::vector<KernelKey> keys_;  // of the kernels that a call needs
   size_t first_ = 0;             // the first that works
   size_t chosen_ = 0;

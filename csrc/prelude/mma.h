@@ -62,7 +62,7 @@ template <class T, int kPrecision, int kTileBlocks, int kTileRows, int kTileColu
   static constexpr bool kIsTf32 = IsSame<T, float>::value && kPrecision == kTf32;
   static constexpr bool kHasTensorCores = __CUDA_ARCH__ >= 800 && (kIsHalf || kIsTf32);
   using Other = typename Choose<kHasTensorCores, SyncProduct<T, kRows, kColumns, kPrecision == kTf32>,
-                                SimtProduct<T, kRows, kColumns>>::type;
+                                SimtProduct<T, kRows, kColumns, (kBlocks > 1 ? kRows * kColumns * 4 : 0)>>::type;
 #if TSL_WGMMA
   using Product = typename Choose<kUsesMap, WarpgroupProduct<T, kRows, kColumns, (kBlocks > 1)>, Other>::type;
 #else

@@ -103,7 +103,8 @@ template <class T, class Sum, int kLines, int kDepth> struct SimtSource {
   uint valid_;  // bytes of a word, or lines from the thread's first on
 };
 
-template <class T, int kRows, int kColumns> struct SimtProduct {
+// kReceived: bytes of shared memory that the tile needs besides.
+template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProduct {
   using Sum = typename Choose<IsSame<T, double>::value, double, float>::type;
   static constexpr int kThreads = 256, kCount = kRows * kColumns / kThreads;
 
@@ -118,6 +119,12 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
   using SourceA = SimtSource<T, Sum, kRows, kDepth>;
   using SourceB = SimtSource<T, Sum, kColumns, kDepth>;
   static constexpr uint kStage = SourceA::kBytes + SourceB::kBytes;
+  // Where shared memory has room for them, floats are summed by so many, and these sums put aside and summed: of a long
+  // product the error is then that of the square root of its length.
+  static constexpr uint kSummed = 512, kTotalBytes = kRows * kColumns * sizeof(Sum);
+  static constexpr uint kRoom = __CUDA_ARCH__ == 800 ? 163 : __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200 ? 227 : 64;
+  static constexpr bool kPutsAside =
+      IsSame<Sum, float>::value && kStages * kStage + kTotalBytes + kReceived <= kRoom * 1024 - 256;
 
   // The warp's grid is 2 x 4, the lanes' 8 x 4.
   static TSL_INLINE uint lane_row(uint thread) { return (thread >> 1 & 1u) | (thread >> 2 & 6u); }
@@ -130,7 +137,7 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
   static TSL_INLINE constexpr int own_column(int j) { return j / kWord * (4 * kWord) + j % kWord; }
 
  public:
-  static constexpr int kSharedBytes = kStages * kStage;
+  static constexpr int kSharedBytes = kStages * kStage + (kPutsAside ? kTotalBytes : 0);
 
   static TSL_INLINE uint row(uint thread, int i) { return first_row(thread) + own_row(i / kOwnColumns); }
   static TSL_INLINE uint column(uint thread, int i) { return first_column(thread) + own_column(i % kOwnColumns); }
@@ -160,8 +167,14 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
     uint now = base, next = base + kStage, free = base + (kStages - 1) * kStage;
     load<kOwnRows, 8>(x[0], now + from_a);
     load<kOwnColumns, 4>(y[0], now + from_b);
+    const uint totals = base + kStages * kStage + thread * 16;
+    uint aside = kSummed;  // the depth whose sums are put aside next
 #pragma unroll 1
     for (uint done = 0; done < depth; done += kDepth, fetched += kDepth) {
+      if (kPutsAside && done == aside) {
+        put_aside(sum, totals, aside > kSummed);
+        aside += kSummed;
+      }
 #pragma unroll
       for (int k = 0; k < kDepth; ++k) {
         const uint stage = k + 1 < kDepth ? now : next;
@@ -185,6 +198,7 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
       now = next;
       next = next + kStage == base + kStages * kStage ? base : next + kStage;
     }
+    if (kPutsAside && aside > kSummed) take_back(sum, totals);
     wait_for_copies<0>();
     meet_in_tile();
   }
@@ -209,6 +223,29 @@ template <class T, int kRows, int kColumns> struct SimtProduct {
       const int i = strip * kStrip + (column % 2 ? kStrip - 1 - row : row);
       const int j = kStrip > 1 && strip % 2 ? kOwnColumns - 1 - column : column;
       sum[i * kOwnColumns + j] = multiply_add(x[i], y[j], sum[i * kOwnColumns + j]);
+    }
+  }
+
+  // A thread's totals are words, 256 of them apart.
+  static TSL_INLINE void put_aside(Sum (&sum)[kCount], uint totals, bool has_some) {
+    if (has_some) take_back(sum, totals);
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(totals + i * 1024), "f"(float(sum[i])),
+                   "f"(float(sum[i + 1])), "f"(float(sum[i + 2])), "f"(float(sum[i + 3]))
+                   : "memory");
+    }
+#pragma unroll
+    for (Sum& one : sum) one = Sum(0);
+  }
+  static TSL_INLINE void take_back(Sum (&sum)[kCount], uint totals) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      float total[4];
+      asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(total[0]), "=f"(total[1]), "=f"(total[2]), "=f"(total[3]) : "r"(totals + i * 1024) : "memory");
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sum[i + k] += Sum(total[k]);
     }
   }
 

@@ -43,8 +43,7 @@ namespace {
 
 void check_mm_with_epilogue(const Epilogue& epilogue, const Tensor& a, const Tensor& b, at::TensorList arguments) {
   check_batches(epilogue.where.c_str(), a, b);
-  const c10::SymInt sizes[] = {a.sym_size(0), a.sym_size(1), b.sym_size(2)};
-  check_epilogue_arguments(epilogue, *epilogue.function(a.scalar_type()).current(), a, arguments, sizes);
+  check_epilogue_arguments(epilogue, *epilogue.function(a.scalar_type()).current(), a, arguments, product_sizes(a, b));
   for (const Tensor& argument : arguments) {
     TORCH_CHECK(argument.dim() == 3, epilogue.where, ": expected the arguments of slang::mm_with_epilogue to have 3 ",
                 "dimensions, but got shape ", argument.sym_sizes());
@@ -66,9 +65,7 @@ Results run_product(const Epilogue& epilogue, const ProductKernels& kernels, con
 
 bool is_empty(const Tensor& a, const Tensor& b) { return a.size(0) == 0 || a.size(1) == 0 || b.size(2) == 0; }
 
-Tensor empty_product(const Tensor& a, const Tensor& b) {
-  return at::empty_symint({a.sym_size(0), a.sym_size(1), b.sym_size(2)}, a.options());
-}
+Tensor empty_product(const Tensor& a, const Tensor& b) { return at::empty_symint(product_sizes(a, b), a.options()); }
 
 Tensor mm_with_epilogue_meta(c10::string_view name, const Tensor& a, const Tensor& b, at::TensorList arguments) {
   check_mm_with_epilogue(epilogue_named(name), a, b, arguments);

@@ -89,12 +89,6 @@ Tensor in_words(const Tensor& matrices) {
 
 namespace {
 
-c10::SymDimVector product_sizes(const Tensor& a, const Tensor& b) {
-  c10::SymDimVector sizes(a.sym_sizes().begin(), a.sym_sizes().end());
-  sizes.back() = b.sym_size(-1);
-  return sizes;
-}
-
 Tensor run_batches(const Tensor& a, const Tensor& b) {
   const c10::IValue arguments[] = {in_words(a), in_words(b)};
   return run(*kernels().of(a).current(), OpKind::Forward, arguments)[0];

@@ -57,6 +57,12 @@ Tensor as_batch(const Tensor& tensor, c10::SymIntArrayRef leading) {
   return expanded.reshape_symint({count(leading), tensor.sym_size(-2), tensor.sym_size(-1)});
 }
 
+c10::SymDimVector product_sizes(const Tensor& a, const Tensor& b) {
+  c10::SymDimVector sizes(a.sym_sizes().begin(), a.sym_sizes().end());
+  sizes.back() = b.sym_size(-1);
+  return sizes;
+}
+
 c10::SymDimVector result_sizes(const Tensor& a, const Tensor& b) {
   const auto leading = [](const Tensor& t) { return t.dim() < 3 ? c10::SymIntArrayRef() : leading_sizes(t); };
   auto sizes = at::infer_size_symdimvector(leading(a), leading(b));

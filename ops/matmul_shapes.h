@@ -25,6 +25,9 @@ bool folds(const Tensor& batch, const Tensor& matrix);
 // One batch dimension in place of all, of the sizes `leading`. Copies only what is no view then.
 Tensor as_batch(const Tensor& tensor, c10::SymIntArrayRef leading);
 
+// Of two matrices, or of two batches of as many.
+c10::SymDimVector product_sizes(const Tensor& a, const Tensor& b);
+
 // As torch.matmul: an operand of one dimension is a row or a column, and that dimension is not in the result.
 c10::SymDimVector result_sizes(const Tensor& a, const Tensor& b);
 

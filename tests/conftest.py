@@ -3,6 +3,8 @@
 import os
 import shutil
 import tempfile
+import warnings
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -24,3 +26,33 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> torch.device:
     return torch.device(request.param)
+
+
+@pytest.fixture
+def the_first_tile() -> Iterator[None]:
+    """All tiles of matrix products are tried by test_mma.py; elsewhere each class of sizes would time them."""
+    import torch_slang  # not before the folder of its cache is known
+
+    before = torch_slang.tuning.mode("off")
+    yield
+    torch_slang.tuning.mode(before)
+
+
+@pytest.fixture
+def spoiled_memory() -> Iterator[None]:
+    """In deterministic mode torch fills new memory with NaN; what has no order is a warning."""
+    before = torch.utils.deterministic.fill_uninitialized_memory
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*(deterministic|CUBLAS)")
+        yield
+    torch.use_deterministic_algorithms(False)
+    torch.utils.deterministic.fill_uninitialized_memory = before
+
+
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,6 @@ def shade() -> torch_slang.MatmulEpilogue:
 @pytest.fixture(scope="module")
 def square() -> torch_slang.MatmulEpilogue:
     return torch_slang.matmul_with_epilogue(SQUARE)
-
-
-@pytest.fixture
-def fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def shade_in_torch(a: Tensor, b: Tensor, bias: Tensor, scale: Any, residual: Tensor, times: Any = 2) -> Tensor:

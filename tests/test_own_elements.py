@@ -5,8 +5,7 @@ Memory that nobody has cleared is NaN here: a thread writes each element that it
 
 import functools
 import re
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,18 +19,7 @@ from torch import Tensor
 import torch_slang
 from torch_slang import testing
 
-
-@pytest.fixture(autouse=True)
-def spoiled_memory() -> Iterator[None]:
-    """In deterministic mode torch fills new memory with NaN; what has no order is a warning."""
-    before = torch.utils.deterministic.fill_uninitialized_memory
-    torch.utils.deterministic.fill_uninitialized_memory = True
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*deterministic")
-        yield
-    torch.use_deterministic_algorithms(False)
-    torch.utils.deterministic.fill_uninitialized_memory = before
+pytestmark = pytest.mark.usefixtures("spoiled_memory")
 
 
 def expanded(t: Tensor) -> Tensor:

@@ -55,13 +55,6 @@ def wave_inputs(rows: int, columns: int, device: torch.device | str = "cpu") -> 
     return x, torch.linspace(1, 2, columns, dtype=torch.float64, device=device)
 
 
-@pytest.fixture
-def fresh_dynamo():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
 @pytest.mark.usefixtures("fresh_dynamo")
 class TestCompile:
     @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])

@@ -15,8 +15,7 @@ namespace {
 constexpr double kTimeEach = 0.02;  // seconds that timing one variant should take
 constexpr int kMinRounds = 3;
 constexpr int kMaxRounds = 30;
-constexpr double kTimeOfTurn = 0.004;
-constexpr int kTurns = 5;
+constexpr double kTimeOfTurn = 0.004;  // that of one variant
 constexpr int64_t kChunk = int64_t{1} << 22;  // elements that are compared at a time
 
 at::Tensor bytes_of(const at::Tensor& tensor) {
@@ -143,19 +142,21 @@ double Trial::seconds_of_several(const Operator& variant, double hopeless) {
   return std::min(least, seconds(variant, rounds));
 }
 
-std::vector<double> Trial::seconds_in_turns(const std::vector<const Operator*>& variants, double about) {
-  const int rounds = std::clamp(static_cast<int>(kTimeOfTurn / std::max(about, 1e-6)), 1, kMaxRounds);
-  std::vector<std::vector<double>> turns(variants.size());
-  for (int turn = 0; turn < kTurns; ++turn) {
+std::vector<double> Trial::seconds_in_turns(const std::vector<const Operator*>& variants, int turns) {
+  std::vector<std::vector<double>> taken(variants.size());
+  for (int turn = 0; turn < turns; ++turn) {
     for (size_t i = 0; i < variants.size(); ++i) {
       const size_t one = turn % 2 == 0 ? i : variants.size() - 1 - i;
-      turns[one].push_back(seconds(*variants[one], rounds));
+      const double before = turn == 0 ? seconds(*variants[one], 1) : taken[one].back();
+      const int rounds = std::clamp(static_cast<int>(kTimeOfTurn / std::max(before, 1e-6)), 1, kMaxRounds);
+      taken[one].push_back(seconds(*variants[one], rounds));
     }
   }
   std::vector<double> medians;
-  for (std::vector<double>& of_one : turns) {
-    std::nth_element(of_one.begin(), of_one.begin() + kTurns / 2, of_one.end());
-    medians.push_back(of_one[kTurns / 2]);
+  for (std::vector<double>& of_one : taken) {
+    const auto middle = of_one.begin() + turns / 2;
+    std::nth_element(of_one.begin(), middle, of_one.end());
+    medians.push_back(*middle);
   }
   return medians;
 }

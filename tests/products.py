@@ -1,0 +1,108 @@
+"""Products of torch to compare with, and what runs on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+Tensor = torch.Tensor
+# Of the largest element. Halves add up in float and round once; gradients of what is broadcast round once more in sums.
+ROUNDING = {torch.float64: 1e-13, torch.float32: 1e-5, torch.float16: 2**-10, torch.bfloat16: 2**-7}
+
+# Operands of all the ranks that torch.matmul takes.
+SHAPES = [
+    ((4,), (4,)),
+    ((4,), (4, 5)),
+    ((3, 4), (4,)),
+    ((3, 4), (4, 5)),
+    ((4,), (2, 4, 5)),
+    ((2, 3, 4), (4,)),
+    ((2, 3, 4), (4, 5)),
+    ((3, 4), (2, 4, 5)),
+    ((2, 3, 4), (2, 4, 5)),
+    ((1, 3, 4), (2, 4, 5)),
+    ((6, 2, 3, 4), (4, 5)),
+    ((3, 4), (6, 2, 4, 5)),
+    ((6, 2, 3, 4), (1, 4, 5)),
+    ((6, 1, 3, 4), (2, 4, 5)),
+    ((1, 1, 3, 4), (1, 4, 5)),
+]
+
+
+def randn(*shape: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
+    generator = torch.Generator().manual_seed(sum(n * 10**i for i, n in enumerate(shape)))
+    return torch.randn(shape, dtype=torch.float64, generator=generator).to(device, dtype)
+
+
+def dot_in_torch(
+    a: Tensor,
+    b: Tensor,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    alpha: float = 1,
+    beta: float = 0,
+    c: Tensor | None = None,
+) -> Tensor:
+    product = alpha * torch.matmul(a.mT if transpose_a else a, b.mT if transpose_b else b)
+    return product + beta * c if beta else product
+
+
+def wide(tensor: Tensor) -> Tensor:
+    return tensor.detach().double().requires_grad_(tensor.requires_grad)
+
+
+def assert_near(actual: Tensor, expected: Tensor, dtype: torch.dtype, roundings: int = 1) -> None:
+    assert actual.dtype == dtype
+    assert actual.shape == expected.shape
+    if actual.numel():
+        error = (actual.detach().double() - expected.detach()).abs().max().item()
+        assert error <= roundings * ROUNDING[dtype] * max(1.0, expected.detach().abs().max().item())
+
+
+def assert_agrees(
+    function: Callable[..., Tensor], reference: Callable[..., Tensor], tensors: list[Tensor], grad_of: Callable = randn
+) -> None:
+    """Result and gradients; `reference` runs in float64."""
+    dtype, device = tensors[0].dtype, tensors[0].device
+    references = [wide(t) for t in tensors]
+    result, expected = function(*tensors), reference(*references)
+    assert_near(result, expected, dtype, 3)
+    assert result.is_contiguous()
+    wanted = [i for i, t in enumerate(tensors) if t.requires_grad]
+    assert result.requires_grad == expected.requires_grad
+    if not result.requires_grad:
+        return
+    grad = grad_of(*result.shape, dtype=dtype, device=device)
+    ours = torch.autograd.grad(result, [tensors[i] for i in wanted], grad, allow_unused=True)
+    theirs = torch.autograd.grad(expected, [references[i] for i in wanted], grad.double(), allow_unused=True)
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert_near(one, other, dtype, 8)
+
+
+def value_and_gradients(function: Callable[..., Tensor], *inputs: Tensor) -> list[Tensor]:
+    leaves = [t.detach().clone().requires_grad_() for t in inputs]
+    result = function(*leaves)
+    return [result.detach(), *torch.autograd.grad(result.sum(), leaves)]
+
+
+class Recorded(TorchDispatchMode):
+    """The operators that run, with the shapes of their tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, list[list[int]]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls.append((str(func), [list(a.shape) for a in args if isinstance(a, Tensor)]))
+        return func(*args, **(kwargs or {}))
+
+    def products(self) -> list[list[list[int]]]:
+        return [shapes for name, shapes in self.calls if name == "slang.mm.default"]
+
+    def copies(self) -> list[str]:
+        return [name for name, _ in self.calls if "clone" in name or "copy" in name]

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import torch_slang  # noqa: F401
+
 Tensor = torch.Tensor
 # Of the largest element. Halves add up in float and round once; gradients of what is broadcast round once more in sums.
 ROUNDING = {torch.float64: 1e-13, torch.float32: 1e-5, torch.float16: 2**-10, torch.bfloat16: 2**-7}

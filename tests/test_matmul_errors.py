@@ -8,6 +8,8 @@ import pytest
 import torch
 from devices import needs_cuda
 
+import torch_slang  # noqa: F401
+
 Tensor = torch.Tensor
 mm, matmul, dot = torch.ops.slang.mm, torch.ops.slang.matmul, torch.ops.slang.dot
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import os
 import runpy
 import shutil
 import subprocess
@@ -25,7 +27,10 @@ HALF_TILES = [1282561, 1281281, 640641, 1281921, 641281, 1282241, 1281284, 12812
 WIDE_TILES = [1281281, 1282561, 641281, 1280641, 640641, 641284]
 TF32_TILES = [1281281, 1282561, 641281, 1280641, 640641]
 
+HOPPER_TILES = [1282241]  # refused when code is compiled for other GPUs
+
 SIZES = [(1, 8, 8, 8), (2, 130, 257, 70), (3, 1, 1, 1), (1, 264, 1032, 520), (1, 5, 3, 999), (1, 257, 129, 1)]
+SIZES += [(1, 140, 200, 130), (1, 70, 216, 64)]
 
 
 def tuned(kernel: str) -> list[int]:
@@ -39,6 +44,16 @@ def test_all_tiles_are_listed_here() -> None:
     assert tuned("matrix_product<") == HALF_TILES
     assert tuned("matrix_product_wide<") == WIDE_TILES
     assert tuned("matrix_product_tf32(") == TF32_TILES
+
+
+def is_for_hopper() -> bool:
+    return torch.cuda.get_device_capability() == (9, 0) and "TORCH_SLANG_CUDA_ARCHITECTURE" not in os.environ
+
+
+def half_tile(tile: int) -> Any:
+    if tile in HOPPER_TILES and not is_for_hopper():
+        pytest.skip("a tile of Hopper's")
+    return with_tile(tile)
 
 
 def with_tile(tile: int) -> Any:
@@ -75,9 +90,50 @@ LAYOUTS = [*itertools.product(["rows", "columns"], repeat=2), ("apart", "rows"),
 @pytest.mark.parametrize("layouts", LAYOUTS, ids="-".join)
 @pytest.mark.parametrize("tile", HALF_TILES)
 def test_every_tile_of_halves(tile: int, layouts: tuple[str, str]) -> None:
-    product = with_tile(tile).matrix_product
+    product = half_tile(tile).matrix_product
     for dtype, digits in ((torch.bfloat16, 2**-8), (torch.float16, 2**-11)):
         check(product, layouts, dtype, torch.device("cuda"), digits)
+
+
+@needs_cuda
+@pytest.mark.parametrize("tile", HALF_TILES)
+def test_blocks_go_from_tile_to_tile(tile: int) -> None:
+    product, device = half_tile(tile).matrix_product, torch.device("cuda")
+    for columns in (2100, 2104):
+        a = matrices(1, 2100, 200, "rows", torch.bfloat16, device)
+        b = matrices(1, 200, columns, "rows", torch.bfloat16, device)
+        expected = a.double() @ b.double()
+        assert ((product(a, b).double() - expected).abs() / (a.double().abs() @ b.double().abs())).max() <= 2**-8
+
+
+@needs_cuda
+@pytest.mark.parametrize("tile", HALF_TILES)
+def test_what_lies_beside_a_result_stays(tile: int) -> None:
+    module, device = half_tile(tile), torch.device("cuda")
+    rows, columns, parts = tile // 10000, tile // 10 % 1000, tile % 10
+    for n in (200, 203, 216, 257):
+        a = matrices(2, 150, 70, "rows", torch.bfloat16, device)
+        b = matrices(2, 70, n, "rows", torch.bfloat16, device)
+        memory = torch.full((2, 150, 264), 7.0, dtype=torch.bfloat16, device=device)
+        blocks = parts * 2 * math.ceil(150 / rows) * math.ceil(n / columns)
+        module.matrix_product_launch(a, b, memory[:, :, :n], block_size=[256], grid_size=[blocks])
+        expected = a.double() @ b.double()
+        error = (memory[:, :, :n].double() - expected).abs() / (a.double().abs() @ b.double().abs()).clamp_min(1)
+        assert error.max() <= 2**-8, n
+        assert memory[:, :, n:].eq(7).all(), n
+
+
+@needs_cuda
+@pytest.mark.parametrize("tile", WIDE_TILES)
+def test_long_sums_of_floats_are_sums_of_shorter_ones(tile: int) -> None:
+    if torch.cuda.get_device_capability() not in [(9, 0), (10, 0)]:
+        pytest.skip("shared memory has no room for all tiles")
+    generator = torch.Generator("cuda").manual_seed(0)
+    a = torch.rand(1, 64, 8192, device="cuda", generator=generator)
+    b = torch.rand(1, 8192, 64, device="cuda", generator=generator)
+    expected = a.double() @ b.double()
+    error = (with_tile(tile).matrix_product_wide(a, b).double() - expected).abs() / expected
+    assert error.max() <= 6e-7  # 3.6e-6 one after the other, 8e-7 in four parts
 
 
 @needs_cuda
@@ -175,6 +231,8 @@ def test_a_grid_that_lacks_blocks_of_a_tile_is_refused() -> None:
 
 @needs_cuda
 def test_products_of_two_types_are_refused() -> None:
+    if torch.cuda.get_device_capability() < (8, 0):
+        pytest.skip("without tensor cores for it, half is multiplied as float is")
     source = """
     import torch_slang.mma;
     [CudaKernel] [BlockSize(256, 1, 1)] [LaunchTotal("256 * cdiv(N, 128) * cdiv(N, 128)")]

@@ -4,6 +4,7 @@
 #include <ATen/core/function_schema.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -16,6 +17,7 @@ constexpr double kTimeEach = 0.02;  // seconds that timing one variant should ta
 constexpr int kMinRounds = 3;
 constexpr int kMaxRounds = 30;
 constexpr double kTimeOfTurn = 0.004;  // that of one variant
+constexpr size_t kMostTurns = 5, kLeastTurns = 3;
 constexpr int64_t kChunk = int64_t{1} << 22;  // elements that are compared at a time
 
 at::Tensor bytes_of(const at::Tensor& tensor) {
@@ -142,21 +144,28 @@ double Trial::seconds_of_several(const Operator& variant, double hopeless) {
   return std::min(least, seconds(variant, rounds));
 }
 
-std::vector<double> Trial::seconds_in_turns(const std::vector<const Operator*>& variants, int turns) {
+std::vector<double> Trial::seconds_in_turns(const std::vector<const Operator*>& variants, double limit) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto is_over = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > limit;
+  };
   std::vector<std::vector<double>> taken(variants.size());
-  for (int turn = 0; turn < turns; ++turn) {
-    for (size_t i = 0; i < variants.size(); ++i) {
-      const size_t one = turn % 2 == 0 ? i : variants.size() - 1 - i;
-      const double before = turn == 0 ? seconds(*variants[one], 1) : taken[one].back();
-      const int rounds = std::clamp(static_cast<int>(kTimeOfTurn / std::max(before, 1e-6)), 1, kMaxRounds);
-      taken[one].push_back(seconds(*variants[one], rounds));
-    }
+  const auto take = [&](size_t one) {
+    const double before = taken[one].empty() ? seconds(*variants[one], 1) : taken[one].back();
+    const int rounds = std::clamp(static_cast<int>(kTimeOfTurn / std::max(before, 1e-6)), 1, kMaxRounds);
+    taken[one].push_back(seconds(*variants[one], rounds));
+  };
+  size_t turns = 0;  // that all have had
+  for (bool forwards = true; turns < kMostTurns && !is_over(); forwards = !forwards) {
+    size_t done = 0;
+    for (; done < variants.size() && !is_over(); ++done) take(forwards ? done : variants.size() - 1 - done);
+    if (done == variants.size()) ++turns;
   }
   std::vector<double> medians;
+  if (turns < kLeastTurns) return medians;
   for (std::vector<double>& of_one : taken) {
-    const auto middle = of_one.begin() + turns / 2;
-    std::nth_element(of_one.begin(), middle, of_one.end());
-    medians.push_back(*middle);
+    std::nth_element(of_one.begin(), of_one.begin() + turns / 2, of_one.begin() + turns);
+    medians.push_back(of_one[turns / 2]);
   }
   return medians;
 }

@@ -15,7 +15,6 @@ namespace {
 constexpr double kCompileShare = 0.7;    // of the budget
 constexpr double kHopeless = 2;          // times the best: no need to know it more exactly
 constexpr double kNear = 1.15;           // times the best: another time it may be the best
-constexpr int kTurns = 5, kLeastTurns = 3;
 constexpr double kTurnsShare = 0.05;     // of the budget, even if compilers took all of it
 constexpr unsigned kMaxThreads = 16;
 
@@ -172,11 +171,15 @@ void Tuning::time_the_best_in_turns(Trial& trial) {
     near.push_back(&candidate);
     variants.push_back(candidate.op.get());
   }
-  const double left = std::max(budget_ - spent(), kTurnsShare * budget_);
-  const double runs = left / (static_cast<double>(near.size()) * best);  // of each, about
-  const int turns = static_cast<int>(std::min<double>(kTurns, runs - 1));
-  if (near.size() < 2 || turns < kLeastTurns) return;
-  const std::vector<double> seconds = trial.seconds_in_turns(variants, turns);
+  if (near.size() < 2) return;
+  const double limit = std::max(budget_ - spent(), kTurnsShare * budget_);
+  std::vector<double> seconds;
+  try {
+    seconds = trial.seconds_in_turns(variants, limit);
+  } catch (const std::exception& error) {  // all of them have run before: what was chosen stands
+    log_warning(front_.qualified(kind_), ": timing the fastest variants again failed: ", message_of(error));
+  }
+  if (seconds.empty()) return;
   for (size_t i = 0; i < near.size(); ++i) near[i]->attempt.seconds = seconds[i];
   const auto fastest = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
   chosen_ = static_cast<size_t>(near[static_cast<size_t>(fastest)] - candidates_.data());

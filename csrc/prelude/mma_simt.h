@@ -116,6 +116,7 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
   static constexpr int kStrip = sizeof(Sum) == 8 || kCount > 64 ? 1 : 4;
   static constexpr int kWord = 16 / sizeof(Sum);  // sums along a row, and rows, that a thread has next to each other
   static constexpr int kOwnRows = kRows / 16, kOwnColumns = kColumns / 16;
+  static_assert(kOwnRows % kWord == 0 && kOwnColumns % kWord == 0, "a thread's part of a tile is made of words of 16 bytes");
   using SourceA = SimtSource<T, Sum, kRows, kDepth>;
   using SourceB = SimtSource<T, Sum, kColumns, kDepth>;
   static constexpr uint kStage = SourceA::kBytes + SourceB::kBytes;

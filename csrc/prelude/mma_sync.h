@@ -252,6 +252,7 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
   // The grid of warps; a warp's part of the tile is 64 x 64 or less, which is what registers hold.
   static constexpr int kDown = kRows > kColumns ? 4 : 2, kAcross = 8 / kDown;
   static constexpr int kFragmentsA = kRows / kDown / 16, kFragmentsB = kColumns / kAcross / 16;
+  static_assert(kFragmentsA * kDown * 16 == kRows && kFragmentsB * kAcross * 16 == kColumns, "warps share out a tile evenly");
   // Of one block on a multiprocessor, deep stages, which need fewer barriers; two blocks fill each other's gaps.
   static constexpr bool kIsLarge = kRows * kColumns > 128 * 128;
   static constexpr int kDepthBytes = kIsLarge ? 128 : 64, kSteps = kDepthBytes / 32, kStages = kIsLarge ? 3 : 4;

@@ -158,7 +158,8 @@ struct WarpgroupProduct {
   static constexpr uint kOtherBytes = (kIsShared ? kRows * kColumns * 4 : kStoreBytes) + kBarrierBytes;
   static constexpr uint kFit = (kBudget - kOtherBytes) / kStageBytes, kStages = kFit > 7 ? 7 : kFit;
   static constexpr int kSharedBytes = int(kStages * kStageBytes + kOtherBytes);
-  static_assert((kRows == 64 || kRows % 128 == 0) && (kSharesRows ? kWidth >= 64 : kWidth % 32 == 0) && kStages >= 2,
+  static_assert((kRows == 64 || kRows % 128 == 0) && kColumns <= 256 && kStages >= 2 &&
+                    (kSharesRows ? kWidth >= 64 : kWidth == 32 || kWidth % 64 == 0),
                 "there is no such tile of half or bfloat16 on Hopper");
 
   static TSL_INLINE uint row(uint thread, int i) {

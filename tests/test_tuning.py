@@ -271,6 +271,24 @@ def test_a_variant_that_does_not_compile_is_left_out(device: torch.device) -> No
     assert only(name).value != "BM=2"
 
 
+def test_a_kernel_that_does_not_compile_is_not_tried_for_other_sizes(device: torch.device) -> None:
+    name = f"tune_refused_{device.type}"
+    source = """
+    #if WORK == 2
+    float same(float x) { __target_switch { case cuda: __intrinsic_asm "no_such_function($0)"; } }
+    #else
+    float same(float x) { return x; }
+    #endif""" + slow(name, "3, 2, 1").replace("sin(v + k)", "sin(same(v) + k)")
+    module = torch_slang.load(source=source, name=name)
+    for size in (100, 1000):
+        x = torch.randn(size, device=device)
+        torch.testing.assert_close(getattr(module, name)(x), 2 * x)
+    first, second = ([a.problem for a in choice.tried] for choice in made_for(name))
+    assert "no_such_function" in str(first[1])
+    assert "WORK=2 did not compile for an earlier call" in str(second[1])
+    assert [first[0], first[2], second[0], second[2]] == [None] * 4
+
+
 def test_a_variant_that_cannot_be_launched_is_left_out(device: torch.device) -> None:
     name = f"tune_large_{device.type}"
     source = slow(name).replace(

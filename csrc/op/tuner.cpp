@@ -108,7 +108,7 @@ Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c
   if (const auto known = known_.find(call)) return *known;  // of a thread that was here before
   if (auto variant = kept()) return variant;
   try {
-    Tuning tuning(front, kind, stack, arguments.device, all,
+    Tuning tuning(front, kind, stack, arguments.device, all, broken_,
                   [&](const TunedValues& values) { return variant(front, values); });
     choices::Choice choice = tuning.choose();
     choice.about = about;

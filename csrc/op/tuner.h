@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "op/broken_kernels.h"
 #include "op/known_choices.h"
 #include "op/run.h"
 #include "op/tuned_module.h"
@@ -52,6 +53,7 @@ class Tuner {
   const std::shared_ptr<TunedModule> module_;
   const TunedSpace space_;
   std::mutex tuning_;  // one thread at a time; others wait for what it finds
+  BrokenKernels broken_;
   KnownChoices<Variant> known_;
   mutable std::shared_mutex mutex_;
   std::map<std::string, Variant> variants_;  // by description of their values

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "common/error.h"
 #include "common/log.h"
 #include "op/arguments.h"
 
@@ -26,11 +27,12 @@ std::string message_of(const std::exception& error) {
 }  // namespace
 
 Tuning::Tuning(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device,
-               const std::vector<TunedValues>& all, Make make)
+               const std::vector<TunedValues>& all, BrokenKernels& broken, Make make)
     : front_(front),
       kind_(kind),
       stack_(stack),
       device_(device),
+      broken_(broken),
       make_(std::move(make)),
       budget_(choices::budget()),
       start_(std::chrono::steady_clock::now()) {
@@ -137,9 +139,22 @@ void Tuning::compile_the_rest() {
   on_threads(first_ + 1, kCompileShare * budget_, [&](Candidate& candidate) {
     if (!is_open(candidate)) return;
     try_to(candidate, [&] {
-      for (const KernelKey& key : keys_) candidate.op->kernels.get(*candidate.op, key);
+      for (const KernelKey& key : keys_) compile(candidate, key);
     });
   });
+}
+
+void Tuning::compile(Candidate& candidate, const KernelKey& key) {
+  const std::string& variant = candidate.attempt.value;
+  if (broken_.has(variant, key)) {
+    throw_compile_error(front_.qualified(kind_), " with ", variant, " did not compile for an earlier call");
+  }
+  try {
+    candidate.op->kernels.get(*candidate.op, key);
+  } catch (const CompileError&) {
+    broken_.add(variant, key);
+    throw;
+  }
 }
 
 void Tuning::time(Trial& trial, Candidate& candidate) {

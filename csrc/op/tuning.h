@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "op/broken_kernels.h"
 #include "op/choices.h"
 #include "op/trial.h"
 #include "op/tuned_module.h"
@@ -22,7 +23,7 @@ class Tuning {
   // `all`: not empty. `make` is called by several threads, and throws for values that no variant can be made of. The
   // references must outlive this object.
   Tuning(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device,
-         const std::vector<TunedValues>& all, Make make);
+         const std::vector<TunedValues>& all, BrokenKernels& broken, Make make);
 
   // Throws what the first variant threw if none works. `about` is left empty.
   choices::Choice choose();
@@ -46,6 +47,7 @@ class Tuning {
   void leave_out_equal_ones();
   std::string reason_to_leave_out(const Candidate& candidate) const;
   void compile_the_rest();
+  void compile(Candidate& candidate, const KernelKey& key);
   void time(Trial& trial, Candidate& candidate);
   void time_the_best_in_turns(Trial& trial);
   bool is_open(const Candidate& candidate) const;
@@ -57,6 +59,7 @@ class Tuning {
   const OpKind kind_;
   const c10::ArrayRef<c10::IValue> stack_;
   const c10::Device device_;
+  BrokenKernels& broken_;
   const Make make_;
   const double budget_;
   const std::chrono::steady_clock::time_point start_;

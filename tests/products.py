@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -56,12 +56,18 @@ def wide(tensor: Tensor) -> Tensor:
     return tensor.detach().double().requires_grad_(tensor.requires_grad)
 
 
-def assert_near(actual: Tensor, expected: Tensor, dtype: torch.dtype, roundings: int = 1) -> None:
+def assert_near(
+    actual: Tensor,
+    expected: Tensor,
+    dtype: torch.dtype,
+    roundings: float = 1,
+    rounding: Mapping[torch.dtype, float] = ROUNDING,
+) -> None:
     assert actual.dtype == dtype
     assert actual.shape == expected.shape
     if actual.numel():
         error = (actual.detach().double() - expected.detach()).abs().max().item()
-        assert error <= roundings * ROUNDING[dtype] * max(1.0, expected.detach().abs().max().item())
+        assert error <= roundings * rounding[dtype] * max(1.0, expected.detach().abs().max().item())
 
 
 def assert_agrees(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import products
 import pytest
 import torch
 import torch.nn.functional as F
@@ -57,12 +59,7 @@ def wide(value: Any) -> Any:
     return value.detach().double().requires_grad_(value.requires_grad)
 
 
-def assert_near(actual: Tensor, expected: Tensor, dtype: torch.dtype, roundings: float = 1) -> None:
-    assert actual.dtype == dtype
-    assert actual.shape == expected.shape
-    if actual.numel():
-        error = (actual.detach().double() - expected.detach()).abs().max().item()
-        assert error <= roundings * ROUNDING[dtype] * max(1.0, expected.detach().abs().max().item())
+assert_near = functools.partial(products.assert_near, rounding=ROUNDING)
 
 
 def assert_agrees(

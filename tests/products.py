@@ -92,12 +92,6 @@ def assert_agrees(
             assert_near(one, other, dtype, 8)
 
 
-def value_and_gradients(function: Callable[..., Tensor], *inputs: Tensor) -> list[Tensor]:
-    leaves = [t.detach().clone().requires_grad_() for t in inputs]
-    result = function(*leaves)
-    return [result.detach(), *torch.autograd.grad(result.sum(), leaves)]
-
-
 class Recorded(TorchDispatchMode):
     """The operators that run, with the shapes of their tensors."""
 

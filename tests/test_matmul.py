@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from agreement import value_and_gradients
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from layouts import Layout, layouts
-from products import SHAPES, Recorded, assert_agrees, dot_in_torch, randn, value_and_gradients
+from products import SHAPES, Recorded, assert_agrees, dot_in_torch, randn
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils.checkpoint import checkpoint
 

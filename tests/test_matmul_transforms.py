@@ -6,7 +6,8 @@ import io
 
 import pytest
 import torch
-from products import SHAPES, Recorded, randn, value_and_gradients
+from agreement import check_one_graph_serves, value_and_gradients
+from products import SHAPES, Recorded, randn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -112,14 +113,8 @@ class Product(torch.nn.Module):
 class TestCompilers:
     @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
     def test_one_graph_serves_all_sizes(self, backend: str, device: torch.device) -> None:
-        counter = CompileCounterWithBackend(backend)
-        compiled = torch.compile(layer, backend=counter, fullgraph=True, dynamic=True)
-        for sizes in LAYER_SIZES:
-            inputs = layer_inputs(*sizes, device)
-            torch.testing.assert_close(
-                value_and_gradients(compiled, *inputs), value_and_gradients(layer_in_torch, *inputs)
-            )
-        assert counter.frame_count == 1
+        all_inputs = [layer_inputs(*sizes, device) for sizes in LAYER_SIZES]
+        check_one_graph_serves(all_inputs, layer, layer_in_torch, backend)
 
     def test_a_number_of_rows_that_data_decides(self, device: torch.device) -> None:
         def function(x: Tensor, w: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from agreement import check_one_graph_serves, value_and_gradients
 from cases import BY_NAME, kernels
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -44,12 +45,6 @@ def wave_in_torch(x: Tensor, scale: Tensor) -> Tensor:
     return (x.sin().square() * scale).sum(1)
 
 
-def value_and_gradients(function: Callable[..., Tensor], *inputs: Tensor) -> list[Tensor]:
-    leaves = [tensor.detach().clone().requires_grad_() for tensor in inputs]
-    result = function(*leaves)
-    return [result.detach(), *torch.autograd.grad(result.sum(), leaves)]
-
-
 def wave_inputs(rows: int, columns: int, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
     x = torch.linspace(-2, 2, rows * columns, dtype=torch.float64, device=device).view(rows, columns)
     return x, torch.linspace(1, 2, columns, dtype=torch.float64, device=device)
@@ -59,14 +54,8 @@ def wave_inputs(rows: int, columns: int, device: torch.device | str = "cpu") -> 
 class TestCompile:
     @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
     def test_one_graph_serves_four_sizes_forward_and_backward(self, backend: str, device: torch.device) -> None:
-        counter = CompileCounterWithBackend(backend)
-        compiled = torch.compile(wave, backend=counter, fullgraph=True, dynamic=True)
-        for size in SIZES:
-            inputs = wave_inputs(*size, device)
-            torch.testing.assert_close(
-                value_and_gradients(compiled, *inputs), value_and_gradients(wave_in_torch, *inputs)
-            )
-        assert counter.frame_count == 1
+        all_inputs = [wave_inputs(*size, device) for size in SIZES]
+        counter = check_one_graph_serves(all_inputs, wave, wave_in_torch, backend)
         assert sum(str(node.target).startswith("slang.sqr") for node in counter.graphs[0].graph.nodes) == 1
 
     def test_shapes_of_a_result_follow_those_of_arguments(self, device: torch.device) -> None:

@@ -4,7 +4,6 @@
 #include <ATen/core/function_schema.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -144,11 +143,8 @@ double Trial::seconds_of_several(const Operator& variant, double hopeless) {
   return std::min(least, seconds(variant, rounds));
 }
 
-std::vector<double> Trial::seconds_in_turns(const std::vector<const Operator*>& variants, double limit) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto is_over = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > limit;
-  };
+std::vector<double> Trial::seconds_in_turns(const std::vector<const Operator*>& variants,
+                                            c10::function_ref<bool()> is_late) {
   std::vector<std::vector<double>> taken(variants.size());
   const auto take = [&](size_t one) {
     const double before = taken[one].empty() ? seconds(*variants[one], 1) : taken[one].back();
@@ -156,9 +152,9 @@ std::vector<double> Trial::seconds_in_turns(const std::vector<const Operator*>& 
     taken[one].push_back(seconds(*variants[one], rounds));
   };
   size_t turns = 0;  // that all have had
-  for (bool forwards = true; turns < kMostTurns && !is_over(); forwards = !forwards) {
+  for (bool forwards = true; turns < kMostTurns && !is_late(); forwards = !forwards) {
     size_t done = 0;
-    for (; done < variants.size() && !is_over(); ++done) take(forwards ? done : variants.size() - 1 - done);
+    for (; done < variants.size() && !is_late(); ++done) take(forwards ? done : variants.size() - 1 - done);
     if (done == variants.size()) ++turns;
   }
   std::vector<double> medians;

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/FunctionRef.h>
 
 #include <string>
 #include <utility>
@@ -31,9 +32,9 @@ class Trial {
   // The same, of as many rounds as take some milliseconds; of a few if those took `hopeless` or longer.
   double seconds_of_several(const Operator& variant, double hopeless);
   // Of each of several variants, timed in turns, forwards and backwards: the median of the turns. Clocks change with heat
-  // and power, here for all alike. A turn takes some milliseconds of each, or one run if that takes longer. Empty if fewer
-  // than three turns are over after `limit` seconds.
-  std::vector<double> seconds_in_turns(const std::vector<const Operator*>& variants, double limit);
+  // and power, here for all alike. A turn takes some milliseconds of each, or one run if that takes longer. Empty if `is_late`
+  // says so before three turns are over.
+  std::vector<double> seconds_in_turns(const std::vector<const Operator*>& variants, c10::function_ref<bool()> is_late);
 
  private:
   struct Copy {

@@ -187,10 +187,10 @@ void Tuning::time_the_best_in_turns(Trial& trial) {
     variants.push_back(candidate.op.get());
   }
   if (near.size() < 2) return;
-  const double limit = std::max(budget_ - spent(), kTurnsShare * budget_);
+  const double end = std::max(budget_, spent() + kTurnsShare * budget_);
   std::vector<double> seconds;
   try {
-    seconds = trial.seconds_in_turns(variants, limit);
+    seconds = trial.seconds_in_turns(variants, [&] { return spent() > end; });
   } catch (const std::exception& error) {  // all of them have run before: what was chosen stands
     log_warning(front_.qualified(kind_), ": timing the fastest variants again failed: ", message_of(error));
   }

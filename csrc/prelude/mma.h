@@ -279,7 +279,7 @@ struct MatrixKernel : KernelBase<Own> {
     multiply<Tile>(whole, a, b, at, 0, 1);
 #endif
 #pragma unroll
-    for (uint p = 0; p < kBlocks; ++p) {  // indices that the compiler knows: else all would lie in memory
+    for (uint p = 0; p < kBlocks; ++p) {
 #pragma unroll
       for (int i = 0; i < kShare; ++i) sums[i] += p == mine ? whole[p * kShare + i] : Sum(0);
     }

@@ -12,6 +12,11 @@ template <class T> struct Matrix { T* data; long long row_stride, column_stride;
 
 #if TSL_CUDA
 
+// Whether 16 bytes can be moved at once from `data` on, and at every multiple of the pitch from there.
+template <class T> TSL_INLINE bool has_words(const T* data, longlong pitch) {
+  return ((reinterpret_cast<ulonglong>(data) | ulonglong(pitch) * sizeof(T)) & 15u) == 0u;
+}
+
 // An operand of a tile as both sides of a product see it: lines (rows of a, columns of b), each with `depth` elements,
 // from the tile's first line on. The result is a sum over the depth.
 template <class T> struct ProductOperand {
@@ -33,6 +38,7 @@ template <class T> struct ProductOperand {
   TSL_INLINE bool has_words_of_lines() const { return line_stride == 1 && is_aligned(depth_stride); }
 
  private:
+  // As has_words, written out: with a call here the assembler allots registers of mma_sync.h's loops another way.
   TSL_INLINE bool is_aligned(longlong pitch) const {
     return ((reinterpret_cast<ulonglong>(data) | ulonglong(pitch) * sizeof(T)) & 15u) == 0u;
   }

@@ -172,9 +172,11 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
     uint aside = kSummed;  // the depth whose sums are put aside next
 #pragma unroll 1
     for (uint done = 0; done < depth; done += kDepth, fetched += kDepth) {
-      if (kPutsAside && done == aside) {
-        put_aside(sum, totals, aside > kSummed);
-        aside += kSummed;
+      if constexpr (kPutsAside) {
+        if (done == aside) {
+          put_aside(sum, totals, aside > kSummed);
+          aside += kSummed;
+        }
       }
 #pragma unroll
       for (int k = 0; k < kDepth; ++k) {
@@ -199,7 +201,9 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
       now = next;
       next = next + kStage == base + kStages * kStage ? base : next + kStage;
     }
-    if (kPutsAside && aside > kSummed) take_back(sum, totals);
+    if constexpr (kPutsAside) {
+      if (aside > kSummed) take_back(sum, totals);
+    }
     wait_for_copies<0>();
     meet_in_tile();
   }
@@ -232,8 +236,8 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
     if (has_some) take_back(sum, totals);
 #pragma unroll
     for (int i = 0; i < kCount; i += 4) {
-      asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(totals + i * 1024), "f"(float(sum[i])),
-                   "f"(float(sum[i + 1])), "f"(float(sum[i + 2])), "f"(float(sum[i + 3]))
+      asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(totals + i * 1024), "f"(sum[i]),
+                   "f"(sum[i + 1]), "f"(sum[i + 2]), "f"(sum[i + 3])
                    : "memory");
     }
 #pragma unroll
@@ -242,11 +246,10 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
   static TSL_INLINE void take_back(Sum (&sum)[kCount], uint totals) {
 #pragma unroll
     for (int i = 0; i < kCount; i += 4) {
-      float total[4];
-      asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                   : "=f"(total[0]), "=f"(total[1]), "=f"(total[2]), "=f"(total[3]) : "r"(totals + i * 1024) : "memory");
+      Sum total[4];
+      load<4, 1>(total, totals + i * 1024);
 #pragma unroll
-      for (int k = 0; k < 4; ++k) sum[i + k] += Sum(total[k]);
+      for (int k = 0; k < 4; ++k) sum[i + k] += total[k];
     }
   }
 
@@ -273,8 +276,7 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
   static TSL_INLINE void store_lines(const Sum (&sum)[kCount], T* to, longlong line_stride, longlong stride, uint lines,
                                      uint length) {
     constexpr int kOwnLines = kIsRow ? kOwnRows : kOwnColumns, kLength = kIsRow ? kOwnColumns : kOwnRows;
-    const bool has_words = IsSame<T, Sum>::value && stride == 1 &&
-                           ((reinterpret_cast<ulonglong>(to) | ulonglong(line_stride) * sizeof(T)) & 15u) == 0u;
+    const bool by_words = IsSame<T, Sum>::value && stride == 1 && has_words(to, line_stride);
 #pragma unroll
     for (int line = 0; line < kOwnLines; ++line) {
       const uint from_line = kIsRow ? own_row(line) : own_column(line);
@@ -283,7 +285,7 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
 #pragma unroll
       for (int first = 0; first < kLength; first += kWord) {
         const uint from = kIsRow ? own_column(first) : own_row(first);
-        if (has_words && from + kWord <= length) {
+        if (by_words && from + kWord <= length) {
           struct alignas(16) Word { Sum number[kWord]; } word;
 #pragma unroll
           for (int i = 0; i < kWord; ++i) word.number[i] = sum_of<kIsRow>(sum, line, first + i);

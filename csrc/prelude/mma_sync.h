@@ -315,9 +315,7 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     meet_in_tile();
     const uint rows = row < c.rows ? c.rows - row : 0u, columns = column < c.columns ? c.columns - column : 0u;
     T* to = c.data + longlong(row) * c.row_stride + longlong(column) * c.column_stride;
-    const bool has_words =
-        c.column_stride == 1 && ((reinterpret_cast<ulonglong>(to) | ulonglong(c.row_stride) * sizeof(T)) & 15u) == 0u;
-    if (has_words) {
+    if (c.column_stride == 1 && has_words(to, c.row_stride)) {
       constexpr uint kOfWord = 16 / sizeof(T), kWords = kColumns / kOfWord;
       const uint first = thread % kWords * kOfWord;
 #pragma unroll 4

@@ -151,6 +151,7 @@ struct WarpgroupProduct {
   static constexpr bool kHasOwnPieces = kWidth >= 64;
   static constexpr int kPieces = kHasOwnPieces ? kWidth / 64 : 1, kPieceColumns = kHasOwnPieces ? 64 : kWidth;
   static constexpr int kRestAt = kHasOwnPieces ? kPieces * 32 : kSums;  // the first element of a slab behind the pieces
+  static constexpr bool kHasRest = kRestAt < kSums;
   static constexpr uint kBuffers = kSlabs * kPieces > 1 ? 2 : 1;
   static constexpr uint kStoreBytes = (kHasOwnPieces ? 2 : 1) * kBuffers * kSlabBytes;
   // Of small tiles a multiprocessor makes two at once: one begins or ends while the other multiplies.
@@ -365,19 +366,17 @@ struct WarpgroupProduct {
                   at.y + (kSharesRows ? (group * kSlabs + slab) * 64 : 0), c.batches > 1 ? at.x : 0);
       }
     }
-    if constexpr (kRestAt < kSums) {
+    if constexpr (kHasRest) {
 #pragma unroll
       for (int slab = 0; slab < kSlabs; ++slab) {
         store_words<kSums - kRestAt>(sums + slab * kSums + kRestAt, slab * kSums + kRestAt, to, at, thread);
       }
     }
   }
-  static constexpr bool kHasRest = kRestAt < kSums;
 
   // Whether 16 bytes of a row can be stored at once.
   static TSL_INLINE bool has_words(Matrix<T> to, uint3 at) {
-    const T* corner = to.data + longlong(at.y) * to.row_stride + at.z;
-    return to.column_stride == 1 && ((reinterpret_cast<ulonglong>(corner) | ulonglong(to.row_stride) * sizeof(T)) & 15u) == 0u;
+    return to.column_stride == 1 && tsl::has_words(to.data + longlong(at.y) * to.row_stride + at.z, to.row_stride);
   }
   // kMany elements from number `first` on, straight from registers. Four threads have 8 columns of a row, two each: they
   // exchange them with those of other columns, so that each stores 16 bytes.

@@ -40,7 +40,7 @@ TslMatrixLayout layout_of(const MatrixMapRequest& request, const TslView& view) 
   return {driver().tensor_map_encode ? contiguous_axis(view, request.bytes) : -1, is_batch ? view.sizes[0] : 1};
 }
 
-void encode(const MatrixMapRequest& request, const TslView& view, const TslMatrixLayout& layout, void* map) {
+TslMatrixMap encoded(const MatrixMapRequest& request, const TslView& view, const TslMatrixLayout& layout) {
   const unsigned d = view.dimensionCount - 2;
   const auto inner = d + static_cast<unsigned>(layout.contiguous),
              outer = d + 1 - static_cast<unsigned>(layout.contiguous);
@@ -51,12 +51,12 @@ void encode(const MatrixMapRequest& request, const TslView& view, const TslMatri
   const uint64_t strides[] = {pitch, layout.batches > 1 ? static_cast<uint64_t>(view.strides[0]) : pitch};
   const uint32_t box[] = {kBoxBytes / request.bytes, along_depth ? request.extent : kSlab, 1};
   const uint32_t steps[] = {1, 1, 1};
-  TslMatrixMap encoded;  // aligned as the driver wants it
+  TslMatrixMap map;  // aligned as the driver wants it
   check_driver(
-      driver().tensor_map_encode(encoded.descriptor, request.bytes == 2 ? kUInt16 : kUInt32, 3u, view.data, sizes,
-                                 strides, box, steps, kNoInterleaving, kSwizzle128, kPromotion256, kZerosOutside),
+      driver().tensor_map_encode(map.descriptor, request.bytes == 2 ? kUInt16 : kUInt32, 3u, view.data, sizes, strides,
+                                 box, steps, kNoInterleaving, kSwizzle128, kPromotion256, kZerosOutside),
       "cuTensorMapEncodeTiled", "describing a matrix to the GPU");
-  std::memcpy(map, &encoded, sizeof encoded);
+  return map;
 }
 
 std::string describe_tile(int number) {
@@ -133,7 +133,8 @@ std::string MatrixMaps::make(const char* args) const {
     if (layout.contiguous < 0) {
       if (request.depth_axis != MatrixMapRequest::kStored) hold = 0;
     } else if (!is_empty) {
-      encode(request, view, layout, block.data() + maps_offset_ - layouts_offset_ + sizeof(TslMatrixMap) * number);
+      const TslMatrixMap map = encoded(request, view, layout);
+      std::memcpy(block.data() + maps_offset_ - layouts_offset_ + sizeof map * number, &map, sizeof map);
     }
   }
   std::memcpy(block.data(), &hold, sizeof hold);

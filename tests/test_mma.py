@@ -125,6 +125,26 @@ def test_what_lies_beside_a_result_stays(tile: int) -> None:
 
 
 @needs_cuda
+@pytest.mark.parametrize("tile", HALF_TILES)
+def test_what_lies_beside_operands_is_not_multiplied(tile: int) -> None:
+    product, device = half_tile(tile).matrix_product, torch.device("cuda")
+    for m, n, k in ((150, 203, 70), (131, 257, 65), (70, 66, 131)):
+        for layouts in itertools.product(["rows", "columns"], repeat=2):
+            a = among_nans(matrices(2, m, k, layouts[0], torch.bfloat16, device))
+            b = among_nans(matrices(2, k, n, layouts[1], torch.bfloat16, device))
+            assert error_of(product(a, b), a, b) <= 2**-8, (m, n, k, layouts)
+
+
+def among_nans(x: torch.Tensor) -> torch.Tensor:
+    """The same, its rows (or its columns, where these follow each other) padded to multiples of 16 bytes."""
+    if x.stride(-1) != 1:
+        return among_nans(x.mT).mT
+    padded = x.new_full((*x.shape[:-1], -(-x.shape[-1] // 8) * 8), float("nan"))
+    padded[..., : x.shape[-1]] = x
+    return padded[..., : x.shape[-1]]
+
+
+@needs_cuda
 @pytest.mark.parametrize("tile", WIDE_TILES)
 def test_long_sums_of_floats_are_sums_of_shorter_ones(tile: int) -> None:
     if torch.cuda.get_device_capability() not in [(9, 0), (10, 0)]:

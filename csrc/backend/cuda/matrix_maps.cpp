@@ -35,9 +35,17 @@ long long stride_or(const TslView& view, unsigned d, long long other) {
   return view.sizes[d] == 1 ? other : view.strides[d];
 }
 
+// Rows are stored up to the next multiple of 16 bytes, where something else may lie.
+bool stores_more(const TslView& view, unsigned axis, unsigned bytes) {
+  return static_cast<uint64_t>(view.sizes[view.dimensionCount - 2 + axis]) * bytes % kAlignment != 0;
+}
+
 TslMatrixLayout layout_of(const MatrixMapRequest& request, const TslView& view) {
   const bool is_batch = view.dimensionCount > 2 && view.strides[0] != 0;
-  return {driver().tensor_map_encode ? contiguous_axis(view, request.bytes) : -1, is_batch ? view.sizes[0] : 1};
+  int axis = driver().tensor_map_encode ? contiguous_axis(view, request.bytes) : -1;
+  const bool is_stored = request.depth_axis == MatrixMapRequest::kStored;
+  if (axis >= 0 && is_stored && stores_more(view, static_cast<unsigned>(axis), request.bytes)) axis = -1;
+  return {axis, is_batch ? view.sizes[0] : 1};
 }
 
 TslMatrixMap encoded(const MatrixMapRequest& request, const TslView& view, const TslMatrixLayout& layout) {

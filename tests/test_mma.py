@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import random
 import runpy
 import shutil
 import subprocess
@@ -289,6 +290,38 @@ def test_operands_are_matrices(shape: str, device: torch.device) -> None:
     a = torch.ones({'[Shape("M")]': (4,), '[Shape("A, B, M, K")]': (1, 1, 4, 4)}.get(shape, (4, 4)), device=device)
     with pytest.raises(torch_slang.CompileError, match=r"expected a, which is multiplied.*two or three dimensions"):
         module.product(a, torch.ones(4, 4, device=device))
+
+
+def corner(rows: int, columns: int, number: int) -> tuple[int, int, int]:
+    """That of the tile of one element: batch after batch, by bands of twelve rows, these by columns."""
+    batch, rest = divmod(number, rows * columns)
+    first = rest // (12 * columns) * 12
+    right, down = divmod(rest - first * columns, min(rows - first, 12))
+    return batch, first + down, right
+
+
+def test_corners_of_tiles(device: torch.device) -> None:
+    source = """
+    import torch_slang.mma;
+    [CudaKernel] [BlockSize(256, 1, 1)] [LaunchTotal("256 * cdiv(N, 256)")]
+    void corners([Shape("N")] [In] TensorView<int> numbers, [Out("N, 3")] TensorView<int> corners, int rows, int columns)
+    {
+        uint i = cudaGlobalIdx().x;
+        if (i >= numbers.size(0)) return;
+        uint3 at = mma.corner<1, 1>(rows, columns, numbers[i]);
+        corners[i, 0] = int(at.x);
+        corners[i, 1] = int(at.y);
+        corners[i, 2] = int(at.z);
+    }"""
+    module = torch_slang.load(source=source, name="corners.slang", namespace="corners")
+    random_numbers = random.Random(0)
+    for rows, columns in ((1, 1), (12, 1), (25, 7), (64, 32), (1, 3000), (4099, 511), (1 << 15, 1 << 15)):
+        several = [0, 1, 11, 12, 143, 144, rows * columns - 1, rows * columns, (1 << 21) - 1, 1 << 21, (1 << 31) - 1]
+        several += [random_numbers.randrange(1 << bits) for bits in (8, 16, 21, 22, 31) for _ in range(200)]
+        several += [max(0, many * rows * columns + by) % (1 << 31) for many in range(1, 300) for by in (-1, 0, 1)]
+        numbers = torch.tensor(several, dtype=torch.int32, device=device)
+        expected = [corner(rows, columns, number) for number in several]
+        assert module.corners(numbers, rows, columns).tolist() == [list(one) for one in expected]
 
 
 class TestExample:

@@ -117,6 +117,7 @@ template <int kAxis, int kExtent, int kBytes, int kView = 0> TSL_INLINE void mar
 struct TileBlock {
   uint thread;  // in the hardware block
 #if TSL_CUDA
+  uint warp;    // of it, the same for all of the warp, as the compiler can see
   unsigned char* shared;
 #endif
 #if TSL_WGMMA
@@ -140,7 +141,13 @@ struct MatrixKernel : KernelBase<Own> {
     for (size_t i = 0; i < kCount; ++i) sums->m_data[i] = Sum(0);
     begin<typename TileOfShape<Shape>::type>();
   }
-  TSL_INLINE bool tsl_has_tile() const { return block.thread < 256; }
+  TSL_INLINE bool tsl_has_tile() const {
+#if TSL_CUDA
+    return block.warp < 8;
+#else
+    return true;
+#endif
+  }
 
   // Where the thread's element number i is in the tile.
   template <class Shape> TSL_INLINE uint tsl_tile_row(Shape*, int i) const {
@@ -191,7 +198,7 @@ struct MatrixKernel : KernelBase<Own> {
   template <class Tile> TSL_INLINE void begin() {
 #if TSL_WGMMA
     if constexpr (Tile::kUsesMap) {
-      if (!block.has_begun && this->args.maps_hold) Tile::Product::begin(block.base, block.thread);
+      if (!block.has_begun && this->args.maps_hold) Tile::Product::begin(block.base, block.warp);
       block.has_begun = true;
     }
 #endif
@@ -218,12 +225,13 @@ struct MatrixKernel : KernelBase<Own> {
         if (!block.is_ready) Product::ready();
         block.is_ready = true;
         typename Product::Ring ring{block.base, block.stage, block.phase};
-        Product::multiply(sums, mapped(this->args, a.id), mapped(this->args, b.id), steps, at, block.thread, ring);
+        Product::multiply(sums, mapped(this->args, a.id), mapped(this->args, b.id), steps, at, block.thread, block.warp,
+                          ring);
         block.stage = ring.stage;
         block.phase = ring.phase;
       } else {
         cut(left, right, steps);
-        Product::multiply_copies(sums, left, right, at, block.thread, block.shared, block.base);
+        Product::multiply_copies(sums, left, right, at, block.thread, block.warp, block.shared, block.base);
       }
 #endif
     } else if (tsl_has_tile()) {
@@ -316,7 +324,7 @@ struct MatrixKernel : KernelBase<Own> {
       mark_map<kStored, 64, sizeof(T)>(c.id);
       const MappedMatrix of_c = mapped(this->args, c.id);
       if (of_c.contiguous == 1 && (!Product::kHasRest || Product::has_words(to, at))) {
-        Product::store(values, of_c, to, at, block.thread, block.base);
+        Product::store(values, of_c, to, at, block.thread, block.warp, block.base);
         return;
       }
     } else if constexpr (Tile::kUsesMap && Tile::kShare % 8 == 0 && IsSame<Out, T>::value) {
@@ -390,9 +398,9 @@ TSL_INLINE uint3 block_of_number(uint number, uint3 grid) {
 template <class Kernel, void (Kernel::*kEntry)()>
 TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
   TSL_MARK_NUMBER("block", kTileThreads);
-  TileBlock block{threadIdx.x, tsl_dynamic_shared};
+  TileBlock block{threadIdx.x, warp_of(threadIdx.x), tsl_dynamic_shared};
 #if TSL_WGMMA
-  if (warp_of(block.thread) == 7 && is_elected()) prefetch_maps(args);
+  if (block.warp == 7 && is_elected()) prefetch_maps(args);
   block.base = hidden(shared_address(tsl_dynamic_shared));  // else it is made anew wherever it is needed
 #endif
   const uint3 grid = grid_size(args);

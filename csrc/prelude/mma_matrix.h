@@ -50,6 +50,9 @@ TSL_INLINE uint hidden(uint number) {
   return number;
 }
 
+// The number of a thread's warp, the same for all of it, as the compiler can see.
+TSL_INLINE uint warp_of(uint thread) { return __shfl_sync(0xffffffffu, thread / 32, 0); }
+
 // A barrier of the 256 threads that make a tile. A block may have others, which fetch.
 TSL_INLINE void meet_in_tile() { asm volatile("bar.sync 8, 256;" : : : "memory"); }
 

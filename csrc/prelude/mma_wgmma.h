@@ -8,6 +8,9 @@
 //   Barriers: `full` of a stage is passed by as many bytes as were asked for, `empty` by one lane of each of the eight
 //   warps. A fresh barrier lets those through who wait for the phase before its first, so the first fetches do not wait.
 //   One group of wgmmas is always under way: a stage is given back after the group behind it was issued.
+//   Large products run at the limit of power, so what else is done counts. Where the compiler sees that all of a warp is
+//   together and has the same stage, it counts stages and makes descriptors once for the warp, which is 3 % of the time: so
+//   no thread runs a loop alone, branches are by the number of the warp, and the ring moves on outside of them.
 //   What limits a tile is the bandwidth of shared memory, 128 bytes a clock: what arrives, and what wgmma reads, which for each
 //   warpgroup is all of its two operands. A stage of 128 x 256 takes 1024 clocks for that and as many to multiply, of
 //   128 x 128 640 and 512, of 64 x 128 448 and 256: so few tiles with a split of K may be better than many small ones, and
@@ -49,8 +52,6 @@ TSL_INLINE MappedMatrix mapped(const TslArgs& args, int view) {
   return {args.maps[view], args.layouts[view].contiguous, args.layouts[view].batches};
 }
 
-// The same for all its threads, as the compiler can see.
-TSL_INLINE uint warp_of(uint thread) { return __shfl_sync(0xffffffffu, thread / 32, 0); }
 // One thread of the warp.
 TSL_INLINE bool is_elected() {
   uint elected;
@@ -195,8 +196,8 @@ struct WarpgroupProduct {
   };
 
   // Makes barriers, for those who meet in `ready`. Not by the warp that fetches, which has enough to do at first.
-  static TSL_INLINE void begin(uint base, uint thread) {
-    if (thread >= 32 || !is_elected()) return;
+  static TSL_INLINE void begin(uint base, uint warp) {
+    if (warp != 0 || !is_elected()) return;
 #pragma unroll
     for (uint s = 0; s < kStages; ++s) {
       barrier::init(full_at(base, s), 1);
@@ -220,25 +221,23 @@ struct WarpgroupProduct {
     }
   }
 
-  // What the fetching warp does for one product: one of its threads, which the compiler must know to be one. What these
-  // instructions take is then read without a loop over threads.
+  // What the fetching warp does for one product. That one thread issues it, the compiler must know: else it makes loops
+  // over threads of what these instructions take.
   template <bool kTurnedA, bool kTurnedB>
-  static TSL_INLINE void fetch_all(const MappedMatrix& a, const MappedMatrix& b, Steps steps, uint3 at, Ring& ring) {
+  static TSL_INLINE void fetch_all(const MappedMatrix& a, const MappedMatrix& b, Steps steps, uint3 at, Ring ring) {
     const uint batch_a = a.batches > 1 ? at.x : 0, batch_b = b.batches > 1 ? at.x : 0;
-    if (is_elected()) {
-      Ring own = ring;
 #pragma unroll 1
-      for (uint k = steps.first * 64; k < steps.end * 64; k += 64) {
-        const uint full = full_at(own.base, own.stage), to = stage_at(own.base, own.stage);
-        barrier::wait(empty_at(own.base, own.stage), own.phase ^ 1);
+    for (uint k = steps.first * 64; k < steps.end * 64; k += 64) {
+      const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
+      barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
+      if (is_elected()) {
         barrier::expect(full, (kRows + (kTurnedB ? kSlabColumns : kColumns)) * 128);
         fetch<kRows, kTurnedA>(a.map, to, full, k, at.y, batch_a);
         fetch<kColumns, kTurnedB>(b.map, to + kBytesA, full, k, at.z, batch_b);
-        own.advance();
       }
+      __syncwarp();
+      ring.advance();
     }
-    ring.skip(steps.end - steps.first);
-    __syncwarp();  // the warp may meet others next
   }
 
   // The products of one stage are under way when this returns.
@@ -270,9 +269,9 @@ struct WarpgroupProduct {
   }
 
   template <bool kTurnedA, bool kTurnedB>
-  static TSL_INLINE void multiply_all(float* sums, uint steps, uint thread, Ring& ring) {
+  static TSL_INLINE void multiply_all(float* sums, uint steps, uint thread, uint warp, Ring ring) {
     const bool gives_back = thread % 32 == 0;
-    const uint group = warp_of(thread) / 4;
+    const uint group = warp / 4;
     uint before = 0;
 #pragma unroll 1
     for (uint step = 0; step < steps; ++step) {
@@ -289,19 +288,20 @@ struct WarpgroupProduct {
   }
 
   static TSL_INLINE void multiply(float* sums, const MappedMatrix& a, const MappedMatrix& b, Steps steps, uint3 at,
-                                  uint thread, Ring& ring) {
+                                  uint thread, uint warp, Ring& ring) {
     if (a.contiguous == 0) {
-      if (b.contiguous == 1) multiply<true, true>(sums, a, b, steps, at, thread, ring);
-      else multiply<true, false>(sums, a, b, steps, at, thread, ring);
+      if (b.contiguous == 1) multiply<true, true>(sums, a, b, steps, at, thread, warp, ring);
+      else multiply<true, false>(sums, a, b, steps, at, thread, warp, ring);
     } else {
-      if (b.contiguous == 1) multiply<false, true>(sums, a, b, steps, at, thread, ring);
-      else multiply<false, false>(sums, a, b, steps, at, thread, ring);
+      if (b.contiguous == 1) multiply<false, true>(sums, a, b, steps, at, thread, warp, ring);
+      else multiply<false, false>(sums, a, b, steps, at, thread, warp, ring);
     }
+    ring.skip(steps.end - steps.first);
   }
   template <bool kTurnedA, bool kTurnedB>
   static TSL_INLINE void multiply(float* sums, const MappedMatrix& a, const MappedMatrix& b, Steps steps, uint3 at,
-                                  uint thread, Ring& ring) {
-    if (thread < kThreads) multiply_all<kTurnedA, kTurnedB>(sums, steps.end - steps.first, thread, ring);
+                                  uint thread, uint warp, const Ring& ring) {
+    if (warp < kThreads / 32) multiply_all<kTurnedA, kTurnedB>(sums, steps.end - steps.first, thread, warp, ring);
     else fetch_all<kTurnedA, kTurnedB>(a, b, steps, at, ring);
   }
 
@@ -318,9 +318,9 @@ struct WarpgroupProduct {
       *reinterpret_cast<T*>(to + r / 64 * kSlabBytes + r % 64 * 128 + ((c / 8 ^ r % 8) * 16 + c % 8 * 2)) = value;
     }
   }
-  static TSL_INLINE void multiply_copies(float* sums, Matrix<const T> a, Matrix<const T> b, uint3 at, uint thread,
+  static TSL_INLINE void multiply_copies(float* sums, Matrix<const T> a, Matrix<const T> b, uint3 at, uint thread, uint warp,
                                          unsigned char* shared, uint base) {
-    if (thread >= kThreads) return;
+    if (warp >= kThreads / 32) return;
     const Matrix<const T> turned{b.data, b.column_stride, b.row_stride, b.columns, b.rows};
 #pragma unroll 1
     for (uint k = 0; k < a.columns; k += 64) {
@@ -329,16 +329,17 @@ struct WarpgroupProduct {
       copy<kColumns>(shared + kBytesA, turned, at.z, k, thread);
       publish_to_async();
       meet_in_tile();
-      multiply_stage<false, false>(sums, base, warp_of(thread) / 4);
+      multiply_stage<false, false>(sums, base, warp / 4);
       wait_for_products<0>();
     }
     settle(sums);
   }
 
   // Pieces of 64 x 64 by way of shared memory; the TMA leaves out what lies outside.
-  static TSL_INLINE void store(const float* sums, const MappedMatrix& c, Matrix<T> to, uint3 at, uint thread, uint base) {
-    if (thread >= kThreads) return;
-    const uint group = thread / 128, lane = thread % 32, own_row = thread / 32 % 4 * 16 + lane % 16;
+  static TSL_INLINE void store(const float* sums, const MappedMatrix& c, Matrix<T> to, uint3 at, uint thread, uint warp,
+                               uint base) {
+    if (warp >= kThreads / 32) return;
+    const uint group = warp / 4, lane = thread % 32, own_row = thread / 32 % 4 * 16 + lane % 16;
     const uint mine = store_at(base) + (kHasOwnPieces ? group * kBuffers * kSlabBytes : 0);
     const bool issues = kHasOwnPieces ? thread % 128 == 0 : thread == 0;
 #pragma unroll

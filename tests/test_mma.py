@@ -304,7 +304,8 @@ def test_corners_of_tiles(device: torch.device) -> None:
     source = """
     import torch_slang.mma;
     [CudaKernel] [BlockSize(256, 1, 1)] [LaunchTotal("256 * cdiv(N, 256)")]
-    void corners([Shape("N")] [In] TensorView<int> numbers, [Out("N, 3")] TensorView<int> corners, int rows, int columns)
+    void corners([Shape("N")] [In] TensorView<int> numbers, [Out("N, 3")] TensorView<int> corners,
+                 int rows, int columns)
     {
         uint i = cudaGlobalIdx().x;
         if (i >= numbers.size(0)) return;

@@ -24,11 +24,11 @@ OPS = Path(torch_slang.__file__).with_name("ops")
 EXAMPLE = Path(__file__).parent.parent / "examples" / "distances" / "distances.py"
 
 # As in the [Tune] lists of ops/matmul.slang: rows, columns and parts.
-HALF_TILES = [1282561, 1281281, 640641, 1281921, 641281, 1282241, 1281284, 1281282, 641284]
+HALF_TILES = [1282561, 1281281, 640641, 1281921, 641281, 1282241, 1281601, 1281441, 1281284, 1281282, 641284]
 WIDE_TILES = [1281281, 1282561, 641281, 1280641, 640641, 641284]
 TF32_TILES = [1281281, 1282561, 641281, 1280641, 640641]
 
-HOPPER_TILES = [1282241]  # refused when code is compiled for other GPUs
+HOPPER_TILES = [1282241, 1281601, 1281441]  # refused when code is compiled for other GPUs
 
 SIZES = [(1, 8, 8, 8), (2, 130, 257, 70), (3, 1, 1, 1), (1, 264, 1032, 520), (1, 5, 3, 999), (1, 257, 129, 1)]
 SIZES += [(1, 140, 200, 130), (1, 70, 216, 64)]

@@ -222,11 +222,10 @@ struct MatrixKernel : KernelBase<Own> {
       mark_map<0, Tile::kColumns, sizeof(T)>(b.id);
       if (this->args.maps_hold) {
         begin<Tile>();
-        if (!block.is_ready) Product::ready();
-        block.is_ready = true;
-        typename Product::Ring ring{block.base, block.stage, block.phase};
+        typename Product::Ring ring{block.base, block.stage, block.phase, block.is_ready};
         Product::multiply(sums, mapped(this->args, a.id), mapped(this->args, b.id), steps, at, block.thread, block.warp,
                           ring);
+        block.is_ready = true;
         block.stage = ring.stage;
         block.phase = ring.phase;
       } else {

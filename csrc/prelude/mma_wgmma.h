@@ -11,10 +11,11 @@
 //   Large products run at the limit of power, so what else is done counts. Where the compiler sees that all of a warp is
 //   together and has the same stage, it counts stages and makes descriptors once for the warp, which is 3 % of the time: so
 //   no thread runs a loop alone, branches are by the number of the warp, and the ring moves on outside of them.
-//   What limits a tile is the bandwidth of shared memory, 128 bytes a clock: what arrives, and what wgmma reads, which for each
-//   warpgroup is all of its two operands. A stage of 128 x 256 takes 1024 clocks for that and as many to multiply, of
-//   128 x 128 640 and 512, of 64 x 128 448 and 256: so few tiles with a split of K may be better than many small ones, and
-//   fetching for several blocks at once gains nothing.
+//   What limits smaller tiles is what reaches a multiprocessor from the L2 cache, some 55 bytes a clock: at the speed of
+//   products 128 x 256 takes 48 and 128 x 192 53, but 128 x 128 64 and 64 x 128 96. That blocks of a cluster fetch for each
+//   other (multicast) changes nothing.
+//   Where there are few steps the way to the first fetch counts, some 1500 clocks. Its warp has no sums to clear, and waits
+//   for those who make barriers when it can do nothing else.
 //   Source of shapes, descriptors and fragments: the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 #pragma once
 
@@ -79,6 +80,10 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
 #define TSL_NAMES_16 TSL_FIRST_TEN "%10,%11,%12,%13,%14,%15"
 #define TSL_NAMES_32 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) "%30,%31"
 #define TSL_NAMES_64 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) "%60,%61,%62,%63"
+#define TSL_NAMES_72                                                                                         \
+  TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) TSL_TEN(6) "%70,%71"
+#define TSL_NAMES_80                                                                                         \
+  TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) TSL_TEN(6) "%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define TSL_NAMES_96                                                                                         \
   TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) TSL_TEN(6) TSL_TEN(7) TSL_TEN(8)      \
   "%90,%91,%92,%93,%94,%95"
@@ -93,6 +98,8 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
 #define TSL_SUMS_16(i) TSL_SUMS_8(i), TSL_SUMS_8(i + 8)
 #define TSL_SUMS_32(i) TSL_SUMS_16(i), TSL_SUMS_16(i + 16)
 #define TSL_SUMS_64(i) TSL_SUMS_32(i), TSL_SUMS_32(i + 32)
+#define TSL_SUMS_72(i) TSL_SUMS_64(i), TSL_SUMS_8(i + 64)
+#define TSL_SUMS_80(i) TSL_SUMS_64(i), TSL_SUMS_16(i + 64)
 #define TSL_SUMS_96(i) TSL_SUMS_64(i), TSL_SUMS_32(i + 64)
 #define TSL_SUMS_112(i) TSL_SUMS_96(i), TSL_SUMS_16(i + 96)
 #define TSL_SUMS_128(i) TSL_SUMS_64(i), TSL_SUMS_64(i + 64)
@@ -114,12 +121,16 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
     TSL_WGMMA_EITHER(224, 112, 112, 113, 114, 115);
   } else if constexpr (kWidth == 192) {
     TSL_WGMMA_EITHER(192, 96, 96, 97, 98, 99);
+  } else if constexpr (kWidth == 144) {
+    TSL_WGMMA_EITHER(144, 72, 72, 73, 74, 75);
+  } else if constexpr (kWidth == 160) {
+    TSL_WGMMA_EITHER(160, 80, 80, 81, 82, 83);
   } else if constexpr (kWidth == 128) {
     TSL_WGMMA_EITHER(128, 64, 64, 65, 66, 67);
   } else if constexpr (kWidth == 64) {
     TSL_WGMMA_EITHER(64, 32, 32, 33, 34, 35);
   } else {
-    static_assert(kWidth == 32, "a warpgroup's part of a tile is 32, 64, 128, 192, 224 or 256 wide");
+    static_assert(kWidth == 32, "a warpgroup's part of a tile is 32, 64, 128, 144, 160, 192, 224 or 256 wide");
     TSL_WGMMA_EITHER(32, 16, 16, 17, 18, 19);
   }
 #undef TSL_WGMMA_EITHER
@@ -129,6 +140,7 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
 #undef TSL_SUMS_16
 #undef TSL_SUMS_32
 #undef TSL_SUMS_64
+#undef TSL_SUMS_80
 #undef TSL_SUMS_96
 #undef TSL_SUMS_112
 #undef TSL_SUMS_128
@@ -183,6 +195,7 @@ struct WarpgroupProduct {
 
   struct Ring {
     uint base = 0, stage = 0, phase = 0;
+    bool is_ready = false;  // all know that the barriers are there
     TSL_INLINE void advance() {
       if (++stage < kStages) return;
       stage = 0;
@@ -224,16 +237,16 @@ struct WarpgroupProduct {
   // What the fetching warp does for one product. That one thread issues it, the compiler must know: else it makes loops
   // over threads of what these instructions take.
   template <bool kTurnedA, bool kTurnedB>
-  static TSL_INLINE void fetch_all(const MappedMatrix& a, const MappedMatrix& b, Steps steps, uint3 at, Ring ring) {
-    const uint batch_a = a.batches > 1 ? at.x : 0, batch_b = b.batches > 1 ? at.x : 0;
+  static TSL_INLINE void fetch_all(const TslMatrixMap& a, const TslMatrixMap& b, uint batch_a, uint batch_b, Steps steps,
+                                   uint3 at, Ring ring) {
 #pragma unroll 1
     for (uint k = steps.first * 64; k < steps.end * 64; k += 64) {
       const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
       barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
       if (is_elected()) {
         barrier::expect(full, (kRows + (kTurnedB ? kSlabColumns : kColumns)) * 128);
-        fetch<kRows, kTurnedA>(a.map, to, full, k, at.y, batch_a);
-        fetch<kColumns, kTurnedB>(b.map, to + kBytesA, full, k, at.z, batch_b);
+        fetch<kRows, kTurnedA>(a, to, full, k, at.y, batch_a);
+        fetch<kColumns, kTurnedB>(b, to + kBytesA, full, k, at.z, batch_b);
       }
       __syncwarp();
       ring.advance();
@@ -307,10 +320,12 @@ struct WarpgroupProduct {
   template <bool kTurnedA, bool kTurnedB>
   static TSL_INLINE void multiply(float* sums, const MappedMatrix& a, const MappedMatrix& b, Steps steps, uint3 at,
                                   uint thread, uint warp, const Ring& ring) {
+    const uint batch_a = a.batches > 1 ? at.x : 0, batch_b = b.batches > 1 ? at.x : 0;
+    if (!ring.is_ready) ready();
     if (warp < kThreads / 32) {
       multiply_all<kTurnedA, kTurnedB>(sums, steps.end - steps.first, thread, warp, ring);
     } else {
-      fetch_all<kTurnedA, kTurnedB>(a, b, steps, at, ring);
+      fetch_all<kTurnedA, kTurnedB>(a.map, b.map, batch_a, batch_b, steps, at, ring);
       forget(sums);
     }
   }

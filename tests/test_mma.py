@@ -136,7 +136,7 @@ def test_what_lies_beside_operands_is_not_multiplied(tile: int) -> None:
             assert error_of(product(a, b), a, b) <= 2**-8, (m, n, k, layouts)
 
 
-def among_nans(x: torch.Tensor) -> torch.Tensor:
+def among_nans(x: Tensor) -> Tensor:
     """The same, its rows (or its columns, where these follow each other) padded to multiples of 16 bytes."""
     if x.stride(-1) != 1:
         return among_nans(x.mT).mT
@@ -317,8 +317,9 @@ def test_corners_of_tiles(device: torch.device) -> None:
     module = torch_slang.load(source=source, name="corners.slang", namespace="corners")
     random_numbers = random.Random(0)
     for rows, columns in ((1, 1), (12, 1), (25, 7), (64, 32), (1, 3000), (4099, 511), (1 << 15, 1 << 15)):
-        several = [0, 1, 11, 12, 143, 144, rows * columns - 1, rows * columns, (1 << 21) - 1, 1 << 21, (1 << 31) - 1]
-        several += [random_numbers.randrange(1 << bits) for bits in (8, 16, 21, 22, 31) for _ in range(200)]
+        several = [0, 1, 11, 12, 143, 144, rows * columns - 1, rows * columns, (1 << 31) - 1]
+        several += [(1 << 20) + by for by in range(-300, 300)]  # where another way of dividing begins
+        several += [random_numbers.randrange(1 << bits) for bits in (8, 16, 20, 21, 31) for _ in range(200)]
         several += [max(0, many * rows * columns + by) % (1 << 31) for many in range(1, 300) for by in (-1, 0, 1)]
         numbers = torch.tensor(several, dtype=torch.int32, device=device)
         expected = [corner(rows, columns, number) for number in several]

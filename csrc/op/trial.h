@@ -27,7 +27,7 @@ class Trial {
   void run(const Operator& variant);
   // Whether that gave what the first variant gave that this was called for, as far as rounding allows.
   bool agrees(const Operator& variant);
-  // Seconds of one run, the least of `rounds`.
+  // Seconds of one run, as Backend::seconds tells them.
   double seconds(const Operator& variant, int rounds);
   // The same, of as many rounds as take some milliseconds; of a few if those took `hopeless` or longer.
   double seconds_of_several(const Operator& variant, double hopeless);

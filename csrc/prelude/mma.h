@@ -9,7 +9,7 @@
 //     HostProduct       (mma_host.h)
 //   The launch has a block for each tile. On a GPU as many hardware blocks run as the device holds at once, and each does
 //   one tile after the other, so that what is fetched ahead crosses from tile to tile. On Hopper there is a warp more than
-//   the launch has, which fetches; its threads run the kernel too, but have no elements.
+//   the launch has, which fetches; its threads run the kernel too, but have no elements: what stands for them is undefined.
 //   What the launcher must know stands in the compiled code as marks: `block 288`, threads; `shared 230400`, bytes of
 //   dynamic shared memory; `map 0 1 128 2`: the tensor map of view 0, whose dimension 1 (of the last two) runs along K,
 //   for tiles 128 wide of elements of 2 bytes; `cluster 2`: blocks that make a tile together; `tile 1282562`: 128 x 256 by
@@ -143,7 +143,7 @@ struct MatrixKernel : KernelBase<Own> {
   }
   TSL_INLINE bool tsl_has_tile() const {
 #if TSL_CUDA
-    return block.warp < 8;
+    return !TSL_WGMMA || block.warp < 8;
 #else
     return true;
 #endif

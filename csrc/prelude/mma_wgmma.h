@@ -121,10 +121,10 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
     TSL_WGMMA_EITHER(224, 112, 112, 113, 114, 115);
   } else if constexpr (kWidth == 192) {
     TSL_WGMMA_EITHER(192, 96, 96, 97, 98, 99);
-  } else if constexpr (kWidth == 144) {
-    TSL_WGMMA_EITHER(144, 72, 72, 73, 74, 75);
   } else if constexpr (kWidth == 160) {
     TSL_WGMMA_EITHER(160, 80, 80, 81, 82, 83);
+  } else if constexpr (kWidth == 144) {
+    TSL_WGMMA_EITHER(144, 72, 72, 73, 74, 75);
   } else if constexpr (kWidth == 128) {
     TSL_WGMMA_EITHER(128, 64, 64, 65, 66, 67);
   } else if constexpr (kWidth == 64) {
@@ -140,6 +140,7 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
 #undef TSL_SUMS_16
 #undef TSL_SUMS_32
 #undef TSL_SUMS_64
+#undef TSL_SUMS_72
 #undef TSL_SUMS_80
 #undef TSL_SUMS_96
 #undef TSL_SUMS_112

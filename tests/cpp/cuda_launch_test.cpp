@@ -222,6 +222,23 @@ BOOST_FIXTURE_TEST_CASE(kernel_loads_during_a_capture, OwnCache) {
   BOOST_TEST(square.outcome().right == 1000u);
 }
 
+BOOST_FIXTURE_TEST_CASE(short_kernels_are_timed_by_many_launches, Loaded) {
+  const Square square(1000);
+  int calls = 0;
+  const auto work = [&] {
+    ++calls;
+    square.launch(*kernel);
+  };
+  BOOST_TEST(cuda_backend().seconds(gpu(0), work, 1) > 0);
+  BOOST_TEST(calls == 1);
+  calls = 0;
+  const double seconds = cuda_backend().seconds(gpu(0), work, 10);
+  BOOST_TEST(calls >= 40);  // ten, and three queues of ten or more
+  BOOST_TEST(seconds > 0);
+  BOOST_TEST(seconds < 1e-3);
+  BOOST_TEST(square.outcome().right == 1000u);
+}
+
 BOOST_FIXTURE_TEST_CASE(block_too_large_for_the_kernel_is_told, Loaded) {
   KernelSource bounded = square_source();
   bounded.block[0] = 64;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/log.h"
+
 namespace torch_slang {
 namespace {
 
@@ -59,32 +61,44 @@ again:
   ret;
 })";
 
+// Null where the driver compiles no PTX: what NVRTC makes for a GPU it need not compile.
 CudaFunction wait_kernel(const CudaGpu& gpu) {
   static std::mutex mutex;
-  static std::map<int, CudaFunction> loaded;
+  static auto& loaded = *new std::map<int, CudaFunction>();  // never destroyed
   const std::lock_guard<std::mutex> lock(mutex);
-  CudaFunction& function = loaded[gpu.index()];
-  if (function == nullptr) {
-    CudaModule module = nullptr;  // see Note [modules stay]
-    check_driver(driver().module_load_data(&module, kWait), "cuModuleLoadData", kWhat);
-    check_driver(driver().module_get_function(&function, module, "wait"), "cuModuleGetFunction", kWhat);
+  const auto known = loaded.find(gpu.index());
+  if (known != loaded.end()) return known->second;
+  const RelaxedCapture relaxed;
+  CudaModule module = nullptr;  // see Note [modules stay]
+  CudaFunction function = nullptr;
+  if (driver().module_load_data(&module, kWait) != kCudaSuccess ||
+      driver().module_get_function(&function, module, "wait") != kCudaSuccess) {
+    log_debug("the driver compiles no PTX, so short kernels are timed one by one");
+    function = nullptr;
   }
-  return function;
+  return loaded[gpu.index()] = function;
 }
 
-void wait_on_gpu(const CudaGpu& gpu, double seconds) {
+void launch_wait(const CudaGpu& gpu, CudaFunction wait, double seconds) {
   auto nanoseconds = static_cast<uint64_t>(seconds * 1e9);
   void* parameters[] = {&nanoseconds};
-  check_driver(driver().launch_kernel(wait_kernel(gpu), 1, 1, 1, 1, 1, 1, 0, current_stream(gpu), parameters, nullptr),
+  check_driver(driver().launch_kernel(wait, 1, 1, 1, 1, 1, 1, 0, current_stream(gpu), parameters, nullptr),
                "cuLaunchKernel", kWhat);
 }
 
+// How many calls stand in a queue: no more than the host launches in half of the longest wait.
+int queue_length(double seconds, double host, int rounds) {
+  const int worth = std::min(static_cast<int>(kTimeOfQueue / std::max(seconds, 1e-6)), kLongestQueue);
+  const int fit = static_cast<int>(kMostWait / (2 * std::max(host, 1e-6)));
+  return std::min(std::max(rounds, worth), fit);
+}
+
 // Of one of `count` calls of which the host needs `host` seconds each to launch them.
-double seconds_in_queue(const CudaGpu& gpu, c10::function_ref<void()> work, int count, double host) {
+double seconds_in_queue(const CudaGpu& gpu, CudaFunction wait, c10::function_ref<void()> work, int count, double host) {
   double least = std::numeric_limits<double>::infinity();
   for (int queue = 0; queue < kQueues; ++queue) {
     Event begin, end;
-    wait_on_gpu(gpu, std::min(2 * host * count, kMostWait));
+    launch_wait(gpu, wait, 2 * host * count);
     begin.record(gpu);
     for (int i = 0; i < count; ++i) work();
     end.record(gpu);
@@ -115,9 +129,11 @@ double seconds_on_gpu(const CudaGpu& gpu, c10::function_ref<void()> work, int ro
   events.back().wait();
   double least = std::numeric_limits<double>::infinity();
   for (size_t i = 1; i < events.size(); ++i) least = std::min(least, events[i].seconds_since(events[i - 1]));
-  if (rounds == 1 || least > kShort) return least;  // once: what may not be done twice
-  const int count = std::max(rounds, std::min(static_cast<int>(kTimeOfQueue / least), kLongestQueue));
-  return seconds_in_queue(gpu, work, count, host);
+  // What seems long may be the host's time. Once: what may not be done twice.
+  if (rounds == 1 || least > std::max(kShort, 2 * host)) return least;
+  const CudaFunction wait = wait_kernel(gpu);
+  const int count = queue_length(least, host, rounds);
+  return wait != nullptr && count > 1 ? seconds_in_queue(gpu, wait, work, count, host) : least;
 }
 
 }  // namespace torch_slang

@@ -117,10 +117,10 @@ template <int kAxis, int kExtent, int kBytes, int kView = 0> TSL_INLINE void mar
 struct TileBlock {
   uint thread;  // in the hardware block
 #if TSL_CUDA
-  uint warp;    // of it, the same for all of the warp, as the compiler can see
   unsigned char* shared;
 #endif
 #if TSL_WGMMA
+  uint warp;  // the thread's, the same for all of it, as the compiler can see
   uint base, stage = 0, phase = 0;
   bool has_begun = false;      // somebody makes its barriers,
   bool is_ready = false;       // and all know that they are there
@@ -142,8 +142,8 @@ struct MatrixKernel : KernelBase<Own> {
     begin<typename TileOfShape<Shape>::type>();
   }
   TSL_INLINE bool tsl_has_tile() const {
-#if TSL_CUDA
-    return !TSL_WGMMA || block.warp < 8;
+#if TSL_WGMMA
+    return block.warp < 8;
 #else
     return true;
 #endif
@@ -397,8 +397,9 @@ TSL_INLINE uint3 block_of_number(uint number, uint3 grid) {
 template <class Kernel, void (Kernel::*kEntry)()>
 TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
   TSL_MARK_NUMBER("block", kTileThreads);
-  TileBlock block{threadIdx.x, warp_of(threadIdx.x), tsl_dynamic_shared};
+  TileBlock block{threadIdx.x, tsl_dynamic_shared};
 #if TSL_WGMMA
+  block.warp = warp_of(block.thread);
   if (block.warp == 7 && is_elected()) prefetch_maps(args);
   block.base = hidden(shared_address(tsl_dynamic_shared));  // else it is made anew wherever it is needed
 #endif

@@ -364,7 +364,6 @@ struct WarpgroupProduct {
   // Pieces of 64 x 64 by way of shared memory; the TMA leaves out what lies outside.
   static TSL_INLINE void store(const float* sums, const MappedMatrix& c, Matrix<T> to, uint3 at, uint thread, uint warp,
                                uint base) {
-    if (warp >= kThreads / 32) return;
     const uint group = warp / 4, lane = thread % 32, own_row = thread / 32 % 4 * 16 + lane % 16;
     const uint mine = store_at(base) + (kHasOwnPieces ? group * kBuffers * kSlabBytes : 0);
     const bool issues = kHasOwnPieces ? thread % 128 == 0 : thread == 0;

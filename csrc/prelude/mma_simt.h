@@ -120,8 +120,8 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
   using SourceA = SimtSource<T, Sum, kRows, kDepth>;
   using SourceB = SimtSource<T, Sum, kColumns, kDepth>;
   static constexpr uint kStage = SourceA::kBytes + SourceB::kBytes;
-  // Where shared memory has room for them, floats are summed by so many, and these sums put aside and summed: of a long
-  // product the error is then that of the square root of its length.
+  // Where shared memory has room for them, floats are summed by so many (by half as many in short products), and these sums
+  // put aside and summed: of a long product the error is then that of the square root of its length.
   static constexpr uint kSummed = 512, kTotalBytes = kRows * kColumns * sizeof(Sum);
   static constexpr uint kRoom = __CUDA_ARCH__ == 800 ? 163 : __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200 ? 227 : 64;
   static constexpr bool kPutsAside =
@@ -169,13 +169,14 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
     load<kOwnRows, 8>(x[0], now + from_a);
     load<kOwnColumns, 4>(y[0], now + from_b);
     const uint totals = base + kStages * kStage + thread * 16;
-    uint aside = kSummed;  // the depth whose sums are put aside next
+    const uint summed = depth <= 2 * kSummed ? kSummed / 2 : kSummed;
+    uint aside = summed;  // the depth whose sums are put aside next
 #pragma unroll 1
     for (uint done = 0; done < depth; done += kDepth, fetched += kDepth) {
       if constexpr (kPutsAside) {
         if (done == aside) {
-          put_aside(sum, totals, aside > kSummed);
-          aside += kSummed;
+          put_aside(sum, totals, aside > summed);
+          aside += summed;
         }
       }
 #pragma unroll
@@ -202,7 +203,7 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
       next = next + kStage == base + kStages * kStage ? base : next + kStage;
     }
     if constexpr (kPutsAside) {
-      if (aside > kSummed) take_back(sum, totals);
+      if (aside > summed) take_back(sum, totals);
     }
     wait_for_copies<0>();
     meet_in_tile();

@@ -23,8 +23,8 @@ Tensor = torch.Tensor
 OPS = Path(torch_slang.__file__).with_name("ops")
 EXAMPLE = Path(__file__).parent.parent / "examples" / "distances" / "distances.py"
 
-# As in the [Tune] lists of ops/matmul.slang: rows, columns and parts.
-HALF_TILES = [1282561, 1281281, 640641, 1281921, 641281, 1282241, 1281601, 1281441, 1281284, 1281282, 641284]
+# As in the [Tune] lists of ops/matmul.slang: stages or none, rows, columns and parts.
+HALF_TILES = [1282561, 1281281, 640641, 1281921, 641281, 1282241, 1281601, 1281441, 1281284, 80641281, 641284]
 WIDE_TILES = [1281281, 1282561, 641281, 1280641, 640641, 641284]
 TF32_TILES = [1281281, 1282561, 641281, 1280641, 640641]
 
@@ -114,7 +114,7 @@ def test_blocks_go_from_tile_to_tile(tile: int) -> None:
 @pytest.mark.parametrize("tile", HALF_TILES)
 def test_what_lies_beside_a_result_stays(tile: int) -> None:
     module, device = half_tile(tile), torch.device("cuda")
-    rows, columns, parts = tile // 10000, tile // 10 % 1000, tile % 10
+    rows, columns, parts = tile // 10000 % 1000, tile // 10 % 1000, tile % 10
     for n in (200, 203, 216, 257):
         a = matrices(2, 150, 70, "rows", torch.bfloat16, device)
         b = matrices(2, 70, n, "rows", torch.bfloat16, device)

@@ -50,8 +50,8 @@ namespace tsl {
 // How precisely float operands are multiplied, as in mma.slang.
 enum { kFullPrecision = 1, kTf32 = 2 };
 
-// A tile of kTileRows x kTileColumns that kTileBlocks blocks make.
-template <class T, int kPrecision, int kTileBlocks, int kTileRows, int kTileColumns> struct TileOf {
+// A tile of kTileRows x kTileColumns that kTileBlocks blocks make. kStages: of what is fetched ahead, 0 for the usual ones.
+template <class T, int kStages, int kPrecision, int kTileBlocks, int kTileRows, int kTileColumns> struct TileOf {
   using Element = T;
   static constexpr int kBlocks = kTileBlocks, kRows = kTileRows, kColumns = kTileColumns;
   static constexpr bool kIsHalf = IsSame<T, __half>::value || IsSame<T, __nv_bfloat16>::value;
@@ -64,7 +64,7 @@ template <class T, int kPrecision, int kTileBlocks, int kTileRows, int kTileColu
   using Other = typename Choose<kHasTensorCores, SyncProduct<T, kRows, kColumns, kPrecision == kTf32>,
                                 SimtProduct<T, kRows, kColumns, (kBlocks > 1 ? kRows * kColumns * 4 : 0)>>::type;
 #if TSL_WGMMA
-  using Product = typename Choose<kUsesMap, WarpgroupProduct<T, kRows, kColumns, (kBlocks > 1)>, Other>::type;
+  using Product = typename Choose<kUsesMap, WarpgroupProduct<T, kRows, kColumns, (kBlocks > 1), kStages>, Other>::type;
 #else
   using Product = Other;
 #endif
@@ -79,9 +79,10 @@ template <class T, int kPrecision, int kTileBlocks, int kTileRows, int kTileColu
 
 // From the type of the array that stands for it in mma.slang.
 template <class Shape> struct TileOfShape;
-template <class T, size_t kPrecision, size_t kBlocks, size_t kRows, size_t kColumns>
-struct TileOfShape<FixedArray<FixedArray<FixedArray<FixedArray<T, kColumns>, kRows>, kBlocks>, kPrecision>> {
-  using type = TileOf<T, int(kPrecision), int(kBlocks), int(kRows), int(kColumns)>;
+template <class T, size_t kOneMoreStage, size_t kPrecision, size_t kBlocks, size_t kRows, size_t kColumns>
+struct TileOfShape<
+    FixedArray<FixedArray<FixedArray<FixedArray<FixedArray<T, kColumns>, kRows>, kBlocks>, kPrecision>, kOneMoreStage>> {
+  using type = TileOf<T, int(kOneMoreStage) - 1, int(kPrecision), int(kBlocks), int(kRows), int(kColumns)>;
 };
 
 // The last two dimensions of a view of matrices, or of one.

@@ -5,7 +5,7 @@
 
 namespace tsl {
 
-constexpr uint kBarrierBytes = 128;  // at the end of shared memory; the last eight are the exchange's
+constexpr uint kBarrierBytes = 144;  // at the end of shared memory; the last eight are the exchange's
 
 #if TSL_CLUSTERS
 

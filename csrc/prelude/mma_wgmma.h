@@ -148,8 +148,8 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
 
 // --- a tile
 
-// kIsShared: other blocks send sums (Note [clusters]), to where else a store goes through.
-template <class T, int kRows, int kColumns, bool kIsShared = false>
+// kIsShared: other blocks send sums (Note [clusters]), to where else a store goes through. kWanted: stages, or 0.
+template <class T, int kRows, int kColumns, bool kIsShared = false, int kWanted = 0>
 struct WarpgroupProduct {
   using Sum = float;
   static constexpr int kThreads = 256, kCount = kRows * kColumns / kThreads;
@@ -169,9 +169,11 @@ struct WarpgroupProduct {
   static constexpr uint kBuffers = kSlabs * kPieces > 1 ? 2 : 1;
   static constexpr uint kStoreBytes = (kHasOwnPieces ? 2 : 1) * kBuffers * kSlabBytes;
   // Of small tiles a multiprocessor makes two at once: one begins or ends while the other multiplies.
-  static constexpr uint kBudget = (kRows * kColumns <= 64 * 128 && !kIsShared ? 113 : 227) * 1024;
+  static constexpr bool kHasHalf = kRows * kColumns <= 64 * 128 && !kIsShared && kWanted == 0;
+  static constexpr uint kBudget = (kHasHalf ? 113 : 227) * 1024;
   static constexpr uint kOtherBytes = (kIsShared ? kRows * kColumns * 4 : kStoreBytes) + kBarrierBytes;
-  static constexpr uint kFit = (kBudget - kOtherBytes) / kStageBytes, kStages = kFit > 7 ? 7 : kFit;
+  static constexpr uint kFit = (kBudget - kOtherBytes) / kStageBytes, kMost = kWanted > 0 && kWanted < 8 ? kWanted : 8;
+  static constexpr uint kStages = kFit < kMost ? kFit : kMost;
   static constexpr int kSharedBytes = int(kStages * kStageBytes + kOtherBytes);
   static_assert((kRows == 64 || kRows % 128 == 0) && kColumns <= 256 && kStages >= 2 &&
                     (kSharesRows ? kWidth >= 64 : kWidth == 32 || kWidth % 64 == 0),

@@ -11,9 +11,10 @@
 //   Large products run at the limit of power, so what else is done counts. Where the compiler sees that all of a warp is
 //   together and has the same stage, it counts stages and makes descriptors once for the warp, which is 3 % of the time: so
 //   no thread runs a loop alone, branches are by the number of the warp, and the ring moves on outside of them.
-//   What limits smaller tiles is what reaches a multiprocessor from the L2 cache, some 55 bytes a clock: at the speed of
-//   products 128 x 256 takes 48 and 128 x 192 53, but 128 x 128 64 and 64 x 128 96. That blocks of a cluster fetch for each
-//   other (multicast) changes nothing.
+//   Smaller tiles need more from the L2 cache: at the speed of products 128 x 256 takes 48 bytes a clock and 128 x 128 64, but
+//   64 x 128 96. Then it counts how much is under way. 64 x 128 with four stages, of which a multiprocessor has room for two
+//   blocks, takes 306 clocks a step of 256, and 580 where operands are larger than half of the cache; eight stages take 265.
+//   That blocks of a cluster fetch for each other (multicast) makes it slower: 360 to 430.
 //   Where there are few steps the way to the first fetch counts, some 1500 clocks. Its warp has no sums to clear, and waits
 //   for those who make barriers when it can do nothing else.
 //   Source of shapes, descriptors and fragments: the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
@@ -148,7 +149,8 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
 
 // --- a tile
 
-// kIsShared: other blocks send sums (Note [clusters]), to where else a store goes through. kWanted: stages, or 0.
+// kIsShared: other blocks send sums (Note [clusters]), to where else a store goes through. kWanted: so many stages if there is
+// room, or 0.
 template <class T, int kRows, int kColumns, bool kIsShared = false, int kWanted = 0>
 struct WarpgroupProduct {
   using Sum = float;
@@ -169,8 +171,8 @@ struct WarpgroupProduct {
   static constexpr uint kBuffers = kSlabs * kPieces > 1 ? 2 : 1;
   static constexpr uint kStoreBytes = (kHasOwnPieces ? 2 : 1) * kBuffers * kSlabBytes;
   // Of small tiles a multiprocessor makes two at once: one begins or ends while the other multiplies.
-  static constexpr bool kHasHalf = kRows * kColumns <= 64 * 128 && !kIsShared && kWanted == 0;
-  static constexpr uint kBudget = (kHasHalf ? 113 : 227) * 1024;
+  static constexpr bool kIsOneOfTwo = kRows * kColumns <= 64 * 128 && !kIsShared && kWanted == 0;
+  static constexpr uint kBudget = (kIsOneOfTwo ? 113 : 227) * 1024;
   static constexpr uint kOtherBytes = (kIsShared ? kRows * kColumns * 4 : kStoreBytes) + kBarrierBytes;
   static constexpr uint kFit = (kBudget - kOtherBytes) / kStageBytes, kMost = kWanted > 0 && kWanted < 8 ? kWanted : 8;
   static constexpr uint kStages = kFit < kMost ? kFit : kMost;

@@ -16,7 +16,7 @@ constexpr double kTimeEach = 0.02;  // seconds that timing one variant should ta
 constexpr int kMinRounds = 3;
 constexpr int kMaxRounds = 30;
 constexpr double kTimeOfTurn = 0.004;  // that of one variant
-constexpr size_t kMostTurns = 5, kLeastTurns = 3;
+constexpr size_t kMostTurns = 9, kLeastTurns = 3;
 constexpr int64_t kChunk = int64_t{1} << 22;  // elements that are compared at a time
 
 at::Tensor bytes_of(const at::Tensor& tensor) {

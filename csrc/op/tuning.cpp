@@ -16,7 +16,9 @@ namespace {
 constexpr double kCompileShare = 0.7;    // of the budget
 constexpr double kHopeless = 2;          // times the best: no need to know it more exactly
 constexpr double kNear = 1.15;           // times the best: another time it may be the best
+constexpr double kAlike = 1.01;          // times the best: which is the best is chance
 constexpr double kTurnsShare = 0.05;     // of the budget, even if compilers took all of it
+constexpr double kAgainShare = 0.05;
 constexpr unsigned kMaxThreads = 16;
 
 std::string message_of(const std::exception& error) {
@@ -25,6 +27,12 @@ std::string message_of(const std::exception& error) {
 }
 
 }  // namespace
+
+size_t first_of_fastest(const std::vector<double>& seconds) {
+  const double alike = kAlike * *std::min_element(seconds.begin(), seconds.end());
+  const auto first = std::find_if(seconds.begin(), seconds.end(), [&](double one) { return one <= alike; });
+  return static_cast<size_t>(first - seconds.begin());
+}
 
 Tuning::Tuning(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device,
                const std::vector<TunedValues>& all, BrokenKernels& broken, Make make)
@@ -177,16 +185,35 @@ void Tuning::time(Trial& trial, Candidate& candidate) {
   if (candidate.attempt.seconds < best) chosen_ = static_cast<size_t>(&candidate - candidates_.data());
 }
 
+// A device that had nothing to do gets faster while the first are timed: so these have another chance.
+void Tuning::time_the_first_again(Trial& trial) {
+  const double end = std::min(budget_, spent() + kAgainShare * budget_);
+  for (Candidate& candidate : candidates_) {
+    double& seconds = candidate.attempt.seconds;
+    if (!is_open(candidate) || seconds <= 0) continue;
+    if (spent() > end) return;
+    const double best = candidates_[chosen_].attempt.seconds;
+    try {
+      seconds = std::min(seconds, trial.seconds_of_several(*candidate.op, kHopeless * best));
+    } catch (const std::exception& error) {  // it has run before: its first time stands
+      log_warning(front_.qualified(kind_), " with ", candidate.attempt.value,
+                  ": timing it again failed: ", message_of(error));
+    }
+    if (seconds < best) chosen_ = static_cast<size_t>(&candidate - candidates_.data());
+  }
+}
+
 void Tuning::time_the_best_in_turns(Trial& trial) {
   const double best = candidates_[chosen_].attempt.seconds;
   std::vector<Candidate*> near;
-  std::vector<const Operator*> variants;
   for (Candidate& candidate : candidates_) {
-    if (!is_open(candidate) || candidate.attempt.seconds <= 0 || candidate.attempt.seconds > kNear * best) continue;
-    near.push_back(&candidate);
-    variants.push_back(candidate.op.get());
+    const double seconds = candidate.attempt.seconds;
+    if (is_open(candidate) && seconds > 0 && seconds <= kNear * best) near.push_back(&candidate);
   }
   if (near.size() < 2) return;
+  std::sort(near.begin(), near.end(), [](const Candidate* a, const Candidate* b) { return a->place < b->place; });
+  std::vector<const Operator*> variants;
+  for (const Candidate* candidate : near) variants.push_back(candidate->op.get());
   const double end = std::max(budget_, spent() + kTurnsShare * budget_);
   std::vector<double> seconds;
   try {
@@ -196,8 +223,7 @@ void Tuning::time_the_best_in_turns(Trial& trial) {
   }
   if (seconds.empty()) return;
   for (size_t i = 0; i < near.size(); ++i) near[i]->attempt.seconds = seconds[i];
-  const auto fastest = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
-  chosen_ = static_cast<size_t>(near[static_cast<size_t>(fastest)] - candidates_.data());
+  chosen_ = static_cast<size_t>(near[first_of_fastest(seconds)] - candidates_.data());
 }
 
 choices::Choice Tuning::choose() {
@@ -215,7 +241,10 @@ choices::Choice Tuning::choose() {
     over_budget_ = true;
     candidate.attempt.problem = c10::str("the budget of ", budget_, " s was spent");
   }
-  if (timed_ > 1) time_the_best_in_turns(trial);
+  if (timed_ > 1) {
+    time_the_first_again(trial);
+    time_the_best_in_turns(trial);
+  }
   if (over_budget_) {
     log_warning(front_.qualified(kind_), ": not all variants were tried, since tuning may take ", budget_,
                 " s (torch_slang.tuning.budget)");

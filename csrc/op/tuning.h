@@ -16,6 +16,9 @@
 
 namespace torch_slang {
 
+// The number of the first that takes no more than 1 % longer than the fastest: where chance would choose, the order does.
+size_t first_of_fastest(const std::vector<double>& seconds);
+
 class Tuning {
  public:
   using Make = std::function<std::shared_ptr<const Operator>(const TunedValues&)>;
@@ -49,6 +52,7 @@ class Tuning {
   void compile_the_rest();
   void compile(Candidate& candidate, const KernelKey& key);
   void time(Trial& trial, Candidate& candidate);
+  void time_the_first_again(Trial& trial);
   void time_the_best_in_turns(Trial& trial);
   bool is_open(const Candidate& candidate) const;
   double spent() const;

@@ -8,9 +8,10 @@
 #include "compiler/tuned_variables.h"
 #include "op/choices.h"
 #include "op/tuned_module.h"
+#include "op/tuning.h"
 #include "program/tuned.h"
 
-// Tuned variables as text, their combinations, and the store of choices.
+// Tuned variables as text, their combinations, which one is chosen, and the store of choices.
 
 using namespace torch_slang;
 using Pairs = std::vector<std::pair<std::string, std::string>>;
@@ -73,6 +74,13 @@ BOOST_AUTO_TEST_CASE(names_in_expressions_are_whole_words) {
   BOOST_TEST(mentions_name("BM", "BM"));
   BOOST_TEST(!mentions_name("BMX + XBM + B_BM", "BM"));
   BOOST_TEST(mentions_name("BMX + BM", "BM"));
+}
+
+BOOST_AUTO_TEST_CASE(the_order_decides_between_values_that_are_equally_fast) {
+  BOOST_TEST(first_of_fastest({2}) == 0u);
+  BOOST_TEST(first_of_fastest({1.2, 1.009, 1, 1.001}) == 1u);
+  BOOST_TEST(first_of_fastest({1.011, 1.2, 1}) == 2u);
+  BOOST_TEST(first_of_fastest({0, 0, 0}) == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(choices_are_kept_and_read_again) {

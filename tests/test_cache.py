@@ -50,9 +50,9 @@ class Project:
         (folder / "includes" / "factor.h").write_text("#define FACTOR_ 2\n")
         self.said = ""
 
-    def start(self, **environment: str) -> subprocess.Popen[str]:
+    def start(self, program: str = PROGRAM, **environment: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(self.source), str(self.folder / "includes")],
+            [sys.executable, "-c", program, str(self.source), str(self.folder / "includes")],
             env={**os.environ, "TORCH_SLANG_CACHE_DIR": str(self.cache), "TORCH_SLANG_LOG": "warning", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -66,8 +66,8 @@ class Project:
         assert answer["y"] == answer["grad"]
         return answer
 
-    def run(self, **environment: str) -> dict[str, Any]:
-        return self.finish(self.start(**environment))
+    def run(self, program: str = PROGRAM, **environment: str) -> dict[str, Any]:
+        return self.finish(self.start(program, **environment))
 
     def entries(self) -> list[Path]:
         return sorted(path for path in self.cache.rglob("*") if path.is_file())
@@ -116,6 +116,16 @@ def test_a_second_process_starts_no_compiler(copy: Project) -> None:
     assert answer["hits"] == len(copy.entries()) == 3
     assert answer["path"] == str(copy.cache)
     assert copy.warnings() == []
+
+
+def test_a_kernel_and_its_backward_in_another_type_take_one_run(project: Project) -> None:
+    generic = KERNEL.replace("scaled(", "scaled<T : __BuiltinFloatingPointType>(").replace("<float>", "<T>")
+    project.source.write_text(generic.replace("FACTOR_", "T(FACTOR_)"))
+    first = project.run()
+    double = PROGRAM.replace("torch.ones(2,", "torch.ones(2, dtype=torch.float64,")
+    assert compiled(project.run(double)) == (1, 2)  # the Program is there; forward and backward
+    assert compiled(project.run(double)) == (0, 0)
+    assert first["y"] == [2, 2]
 
 
 def test_entries_are_the_users_alone(copy: Project) -> None:

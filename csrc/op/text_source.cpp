@@ -58,22 +58,23 @@ const DeviceText* TextSource::find(const Instantiation& wanted) const {
   return found == texts_.end() ? nullptr : &found->second;
 }
 
-// Of a plain function that is used at all a backward is likely to be wanted too, and so are its module's others: one run
+// Of what is used at all a backward is likely to be wanted too, and of a plain function so are its module's others: one run
 // of the compiler costs less than one for each, unless there are very many. The list depends on the module and `wanted`
 // alone, as far as it can: the disk cache knows a run by its list.
 std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) const {
   const auto function = std::find_if(program_->functions.begin(), program_->functions.end(),
                                      [&](const Function& one) { return one.name == wanted.function; });
-  if (function == program_->functions.end() || function->is_kernel || wanted.direction == Direction::Jvp)
-    return {wanted};
+  if (function == program_->functions.end() || wanted.direction == Direction::Jvp) return {wanted};
   std::vector<Instantiation> list;
   std::set<Key> listed;
   const auto add = [&](const Instantiation& one) {
     if (find(one) == nullptr && listed.emplace(one.function, one.direction, one.types, one.sizes).second)
       list.push_back(one);
   };
-  for (const Instantiation& one : with_others(program_->functions, wanted.types)) {
-    if (list.size() < kManyTexts) add(one);
+  if (!function->is_kernel) {
+    for (const Instantiation& one : with_others(program_->functions, wanted.types)) {
+      if (list.size() < kManyTexts) add(one);
+    }
   }
   Instantiation both = wanted;
   both.direction = Direction::Forward;

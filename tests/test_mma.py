@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import random
+import re
 import runpy
 import shutil
 import subprocess
@@ -243,7 +244,7 @@ def test_results_do_not_depend_on_stages(stages: int, device: torch.device) -> N
     source = source.replace('[Tune("PARTS", "1, 2, 4, 8")]', "")
     assert "PARTS" not in source
     module = torch_slang.load(source=source, name="stages.slang", namespace=f"own_stages_{stages}")
-    for m, n, k, depth in [(64, 128, 640, 104), (1500, 1400, 136, 8)]:  # many steps, and more tiles than blocks
+    for m, n, k, depth in [(64, 128, 640, 104), (1500, 2200, 136, 8)]:  # many steps, and tiles after each other
         a, b, c, d = (
             matrices(1, rows, columns, "rows", torch.bfloat16, device)[0]
             for rows, columns in [(m, k), (k, n), (m, depth), (depth, n)]
@@ -252,6 +253,15 @@ def test_results_do_not_depend_on_stages(stages: int, device: torch.device) -> N
         product = a.double() @ b.double() + c.double() @ d.double()
         expected = product + torch.arange(n, device=device)
         torch.testing.assert_close(result, expected.to(torch.bfloat16))
+
+
+@pytest.mark.parametrize("stages", [1, -1, -2])
+def test_one_stage_is_refused(stages: int, device: torch.device) -> None:
+    source = TILED.replace("128, 128, PARTS>", f"128, 128, 1, mma.FullPrecision, {stages}>")
+    module = torch_slang.load(source=source, name="stage.slang", namespace="own_stage", defines={"PARTS": 1})
+    a = torch.zeros(8, 8, device=device)
+    with pytest.raises(torch_slang.CompileError, match="STAGES are 2 or more, or 0"):
+        module.scaled(a, a, a, a, a[0])
 
 
 def test_another_block_is_refused(device: torch.device) -> None:
@@ -293,6 +303,32 @@ def test_products_of_two_types_are_refused() -> None:
     a = torch.ones(8, 8, device="cuda")
     with pytest.raises(torch_slang.CompileError, match="all products of a kernel must be of one type and precision"):
         module.squares(a, a.half())
+
+
+OF_TWO_STAGES = """
+import torch_slang.mma;
+[CudaKernel] [BlockSize(256, 1, 1)] [LaunchTotal("256 * cdiv(N, 64) * cdiv(N, 128)")]
+void squared([Shape("N, N")] [In] TensorView<half> a, [Out("N, N")] TensorView<half> c)
+{
+    uint3 at = mma.corner<64, 128>(c);
+    mma.Accumulator<half, 64, 128> sum;
+    mma.Accumulator<half, 64, 128, 1, mma.FullPrecision, 8> other;
+    sum.multiply(a, a, at);
+    other.value = sum.value;
+    other.store(c, at);
+}"""
+
+
+# Where a store goes through depends on the stages, and others may be fetched there meanwhile.
+@needs_cuda
+def test_products_of_two_stages_are_refused() -> None:
+    module = torch_slang.load(source=OF_TWO_STAGES, name="two_stages.slang", namespace="two_stages")
+    a = torch.ones(8, 8, device="cuda", dtype=torch.float16)
+    if is_for_hopper():
+        with pytest.raises(torch_slang.CompileError, match="and have the same stages, but those of this one differ"):
+            module.squared(a)
+    else:
+        assert module.squared(a).eq(8).all()
 
 
 @pytest.mark.parametrize("shape", ['[Shape("M")]', '[Shape("A, B, M, K")]', '[Shape("...")]', ""])
@@ -428,6 +464,23 @@ class TestMachineCode:
         assert products >= 16  # four steps in each of four layouts
         assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in said
         assert "serialized" not in said
+
+    @pytest.mark.parametrize(("tile", "stages"), [(641281, 4), (80641281, 8), (50641281, 5), (1282561, 4)])
+    def test_stages(self, tile: int, stages: int) -> None:
+        if not nvrtc_is_here():
+            pytest.skip("NVRTC is not installed")
+        ptx = with_tile(tile)._handle.cubin("matrix_product", "forward", ["bfloat16"], True, "compute_90a")
+        rows, columns = tile // 10000 % 1000, tile // 10 % 1000
+        stored = 2 * 2**13 * (1 if rows == 64 else 2)  # 64 x 64 of each warpgroup, of larger tiles two
+        shared = stages * (rows + columns) * 128 + stored + 144  # and barriers
+        assert re.findall(rb"mark:shared (\d+)", ptx) == [str(shared).encode()] * 2
+
+    def test_two_stages(self) -> None:
+        if not nvrtc_is_here():
+            pytest.skip("NVRTC is not installed")
+        module = torch_slang.load(source=OF_TWO_STAGES, name="two_stages.slang", namespace="two_stages_seen")
+        ptx = module._handle.cubin("squared", "forward", [], True, "compute_90a")
+        assert len(set(re.findall(rb"mark:kind (\d+)", ptx))) == 2  # which test_products_of_two_stages_are_refused says
 
     @pytest.mark.parametrize(
         ("kernel", "types", "architecture", "tile"),

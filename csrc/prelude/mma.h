@@ -196,9 +196,17 @@ struct MatrixKernel : KernelBase<Own> {
 #endif
   }
 
+#if TSL_CUDA
+  template <class Tile> static TSL_INLINE void mark_tile() {
+    TSL_MARK_NUMBER("tile", (Tile::kRows * 1000 + Tile::kColumns) * 10 + Tile::kBlocks);
+    TSL_MARK_NUMBER("kind", Tile::Product::kSharedBytes * 16 + sizeof(typename Tile::Product::Sum));
+  }
+#endif
+
   template <class Tile> TSL_INLINE void begin() {
 #if TSL_WGMMA
     if constexpr (Tile::kUsesMap) {
+      mark_tile<Tile>();  // stores go by it too
       if (!block.has_begun && this->args.maps_hold) Tile::Product::begin(block.base, block.warp);
       block.has_begun = true;
     }
@@ -215,8 +223,7 @@ struct MatrixKernel : KernelBase<Own> {
     Product::multiply(sums, left, right, at, block.thread, products++);
 #else
     TSL_MARK_NUMBER("shared", Product::kSharedBytes);
-    TSL_MARK_NUMBER("tile", (Tile::kRows * 1000 + Tile::kColumns) * 10 + Tile::kBlocks);
-    TSL_MARK_NUMBER("kind", Product::kSharedBytes * 16 + sizeof(typename Product::Sum));
+    mark_tile<Tile>();
     if constexpr (Tile::kUsesMap) {
 #if TSL_WGMMA
       mark_map<1, Tile::kRows, sizeof(T)>(a.id);

@@ -13,7 +13,7 @@
 //   no thread runs a loop alone, branches are by the number of the warp, and the ring moves on outside of them.
 //   Smaller tiles need more from the L2 cache: at the speed of products 128 x 256 takes 48 bytes a clock and 128 x 128 64, but
 //   64 x 128 96. Then it counts how much is under way. 64 x 128 with four stages, of which a multiprocessor has room for two
-//   blocks, takes 306 clocks a step of 256, and 580 where operands are larger than half of the cache; eight stages take 265.
+//   blocks, takes 306 clocks a step, whose products take 256, and 580 where operands fill more than half of the cache; eight take 265.
 //   That blocks of a cluster fetch for each other (multicast) makes it slower: 360 to 430.
 //   Where there are few steps the way to the first fetch counts, some 1500 clocks. Its warp has no sums to clear, and waits
 //   for those who make barriers when it can do nothing else.
@@ -180,6 +180,7 @@ struct WarpgroupProduct {
   static_assert((kRows == 64 || kRows % 128 == 0) && kColumns <= 256 && kStages >= 2 &&
                     (kSharesRows ? kWidth >= 64 : kWidth == 32 || kWidth % 64 == 0),
                 "there is no such tile of half or bfloat16 on Hopper");
+  static_assert(2 * kStages * 8 + 8 <= kBarrierBytes, "a stage has two barriers, and the exchange one");
 
   static TSL_INLINE uint row(uint thread, int i) {
     const uint group = thread / 128, warp = thread / 32 % 4, lane = thread % 32;

@@ -48,6 +48,10 @@ def test_all_tiles_are_listed_here() -> None:
     assert tuned("matrix_product_tf32(") == TF32_TILES
 
 
+def sides(tile: int) -> tuple[int, int]:
+    return tile // 10000 % 1000, tile // 10 % 1000
+
+
 def is_for_hopper() -> bool:
     return torch.cuda.get_device_capability() == (9, 0) and "TORCH_SLANG_CUDA_ARCHITECTURE" not in os.environ
 
@@ -115,12 +119,12 @@ def test_blocks_go_from_tile_to_tile(tile: int) -> None:
 @pytest.mark.parametrize("tile", HALF_TILES)
 def test_what_lies_beside_a_result_stays(tile: int) -> None:
     module, device = half_tile(tile), torch.device("cuda")
-    rows, columns, parts = tile // 10000 % 1000, tile // 10 % 1000, tile % 10
+    rows, columns = sides(tile)
     for n in (200, 203, 216, 257):
         a = matrices(2, 150, 70, "rows", torch.bfloat16, device)
         b = matrices(2, 70, n, "rows", torch.bfloat16, device)
         memory = torch.full((2, 150, 264), 7.0, dtype=torch.bfloat16, device=device)
-        blocks = parts * 2 * math.ceil(150 / rows) * math.ceil(n / columns)
+        blocks = tile % 10 * 2 * math.ceil(150 / rows) * math.ceil(n / columns)
         module.matrix_product_launch(a, b, memory[:, :, :n], block_size=[256], grid_size=[blocks])
         assert error_of(memory[:, :, :n], a, b) <= 2**-8, n
         assert memory[:, :, n:].eq(7).all(), n
@@ -223,16 +227,21 @@ def test_a_kernel_of_ones_own(parts: int, dtype: torch.dtype, device: torch.devi
     module = torch_slang.load(
         source=TILED, name=f"own{parts}.slang", namespace=f"own_{parts}", defines={"PARTS": parts}
     )
-    for m, n, k, depth in [(150, 140, 70, 33), (1, 300, 5, 64), (257, 7, 130, 1)]:
-        a, b, c, d = (
-            matrices(1, rows, columns, "rows", dtype, device)[0]
-            for rows, columns in [(m, k), (k, n), (m, depth), (depth, n)]
-        )
-        scale = torch.linspace(-1, 1, m, dtype=dtype, device=device)
-        result = module.scaled(a, b, c, d, scale)
-        product = a.double() @ b.double() + c.double() @ d.double()
-        expected = product * scale.double()[:, None] + torch.arange(n, device=device)
-        torch.testing.assert_close(result, expected.to(dtype))
+    for size in [(150, 140, 70, 33), (1, 300, 5, 64), (257, 7, 130, 1)]:
+        check_scaled(module, size, dtype, device)
+
+
+def check_scaled(module: Any, size: tuple[int, int, int, int], dtype: torch.dtype, device: torch.device) -> None:
+    m, n, k, depth = size
+    a, b, c, d = (
+        matrices(1, rows, columns, "rows", dtype, device)[0]
+        for rows, columns in [(m, k), (k, n), (m, depth), (depth, n)]
+    )
+    scale = torch.linspace(-1, 1, m, dtype=dtype, device=device)
+    result = module.scaled(a, b, c, d, scale)
+    product = a.double() @ b.double() + c.double() @ d.double()
+    expected = product * scale.double()[:, None] + torch.arange(n, device=device)
+    torch.testing.assert_close(result, expected.to(dtype))
 
 
 # 0 is as many as two blocks of a multiprocessor have room for, 100 more than anything has.
@@ -244,15 +253,8 @@ def test_results_do_not_depend_on_stages(stages: int, device: torch.device) -> N
     source = source.replace('[Tune("PARTS", "1, 2, 4, 8")]', "")
     assert "PARTS" not in source
     module = torch_slang.load(source=source, name="stages.slang", namespace=f"own_stages_{stages}")
-    for m, n, k, depth in [(64, 128, 640, 104), (1500, 2200, 136, 8)]:  # many steps, and tiles after each other
-        a, b, c, d = (
-            matrices(1, rows, columns, "rows", torch.bfloat16, device)[0]
-            for rows, columns in [(m, k), (k, n), (m, depth), (depth, n)]
-        )
-        result = module.scaled(a, b, c, d, torch.ones(m, dtype=torch.bfloat16, device=device))
-        product = a.double() @ b.double() + c.double() @ d.double()
-        expected = product + torch.arange(n, device=device)
-        torch.testing.assert_close(result, expected.to(torch.bfloat16))
+    for size in [(64, 128, 640, 104), (1500, 2200, 136, 8)]:  # many steps, and tiles after each other
+        check_scaled(module, size, torch.bfloat16, device)
 
 
 @pytest.mark.parametrize("stages", [1, -1, -2])
@@ -470,7 +472,7 @@ class TestMachineCode:
         if not nvrtc_is_here():
             pytest.skip("NVRTC is not installed")
         ptx = with_tile(tile)._handle.cubin("matrix_product", "forward", ["bfloat16"], True, "compute_90a")
-        rows, columns = tile // 10000 % 1000, tile // 10 % 1000
+        rows, columns = sides(tile)
         stored = 2 * 2**13 * (1 if rows == 64 else 2)  # 64 x 64 of each warpgroup, of larger tiles two
         shared = stages * (rows + columns) * 128 + stored + 144  # and barriers
         assert re.findall(rb"mark:shared (\d+)", ptx) == [str(shared).encode()] * 2

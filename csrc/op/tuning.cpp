@@ -18,7 +18,7 @@ constexpr double kHopeless = 2;          // times the best: no need to know it m
 constexpr double kNear = 1.15;           // times the best: another time it may be the best
 constexpr double kAlike = 1.01;          // times the best: which is the best is chance
 constexpr double kTurnsShare = 0.05;     // of the budget, even if compilers took all of it
-constexpr double kAgainShare = 0.05;
+constexpr double kAgainShare = 0.05;     // of the budget, for timing all once more
 constexpr unsigned kMaxThreads = 16;
 
 std::string message_of(const std::exception& error) {
@@ -165,9 +165,16 @@ void Tuning::compile(Candidate& candidate, const KernelKey& key) {
   }
 }
 
-void Tuning::time(Trial& trial, Candidate& candidate) {
+// The first time, or another that counts if it is less.
+void Tuning::measure(Trial& trial, Candidate& candidate) {
   const double best = timed_ > 0 ? candidates_[chosen_].attempt.seconds : std::numeric_limits<double>::infinity();
-  const double hopeless = kHopeless * best;
+  double& seconds = candidate.attempt.seconds;
+  const double now = trial.seconds_of_several(*candidate.op, kHopeless * best);
+  seconds = seconds > 0 ? std::min(seconds, now) : now;
+  if (seconds > 0 && seconds < best) chosen_ = static_cast<size_t>(&candidate - candidates_.data());
+}
+
+void Tuning::time(Trial& trial, Candidate& candidate) {
   if (!try_to(candidate, [&] {
         if (&candidate != &candidates_[first_] && !trial.agrees(*candidate.op)) {
           candidate.attempt.problem = "its results are not those of " + candidates_[first_].attempt.value;
@@ -176,30 +183,25 @@ void Tuning::time(Trial& trial, Candidate& candidate) {
           return;
         }
         trial.run(*candidate.op);
-        candidate.attempt.seconds = trial.seconds_of_several(*candidate.op, hopeless);
+        measure(trial, candidate);
       })) {
     return;
   }
-  if (candidate.attempt.seconds <= 0) return;
-  ++timed_;
-  if (candidate.attempt.seconds < best) chosen_ = static_cast<size_t>(&candidate - candidates_.data());
+  if (candidate.attempt.seconds > 0) ++timed_;
 }
 
 // A device that had nothing to do gets faster while the first are timed: so these have another chance.
 void Tuning::time_the_first_again(Trial& trial) {
   const double end = std::min(budget_, spent() + kAgainShare * budget_);
   for (Candidate& candidate : candidates_) {
-    double& seconds = candidate.attempt.seconds;
-    if (!is_open(candidate) || seconds <= 0) continue;
+    if (!is_open(candidate) || candidate.attempt.seconds <= 0) continue;
     if (spent() > end) return;
-    const double best = candidates_[chosen_].attempt.seconds;
     try {
-      seconds = std::min(seconds, trial.seconds_of_several(*candidate.op, kHopeless * best));
+      measure(trial, candidate);
     } catch (const std::exception& error) {  // it has run before: its first time stands
       log_warning(front_.qualified(kind_), " with ", candidate.attempt.value,
                   ": timing it again failed: ", message_of(error));
     }
-    if (seconds < best) chosen_ = static_cast<size_t>(&candidate - candidates_.data());
   }
 }
 

@@ -51,6 +51,7 @@ class Tuning {
   std::string reason_to_leave_out(const Candidate& candidate) const;
   void compile_the_rest();
   void compile(Candidate& candidate, const KernelKey& key);
+  void measure(Trial& trial, Candidate& candidate);
   void time(Trial& trial, Candidate& candidate);
   void time_the_first_again(Trial& trial);
   void time_the_best_in_turns(Trial& trial);

@@ -12,9 +12,9 @@
 //   together and has the same stage, it counts stages and makes descriptors once for the warp, which is 3 % of the time: so
 //   no thread runs a loop alone, branches are by the number of the warp, and the ring moves on outside of them.
 //   Smaller tiles need more from the L2 cache: at the speed of products 128 x 256 takes 48 bytes a clock and 128 x 128 64, but
-//   64 x 128 96. Then it counts how much is under way. 64 x 128 with four stages, of which a multiprocessor has room for two
-//   blocks, takes 306 clocks a step, whose products take 256, and 580 where operands fill more than half of the cache; eight take 265.
-//   That blocks of a cluster fetch for each other (multicast) makes it slower: 360 to 430.
+//   64 x 128 96. Then it counts how much is under way. A step of 64 x 128, whose products take 256 clocks, takes 306 with four
+//   stages, which leave room for another block on the multiprocessor, and 580 where operands fill more than half of the cache;
+//   with eight stages 265. That blocks of a cluster fetch for each other (multicast) makes it slower: 360 to 430.
 //   Where there are few steps the way to the first fetch counts, some 1500 clocks. Its warp has no sums to clear, and waits
 //   for those who make barriers when it can do nothing else.
 //   Source of shapes, descriptors and fragments: the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
@@ -151,7 +151,7 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
 
 // kIsShared: other blocks send sums (Note [clusters]), to where else a store goes through. kWanted: so many stages if there is
 // room, or 0.
-template <class T, int kRows, int kColumns, bool kIsShared = false, int kWanted = 0>
+template <class T, int kRows, int kColumns, bool kIsShared, int kWanted>
 struct WarpgroupProduct {
   using Sum = float;
   static constexpr int kThreads = 256, kCount = kRows * kColumns / kThreads;

@@ -14,6 +14,7 @@ ALL = {
     "matmul": "matmul.main",
     "matmul_sizes": "matmul.sizes",
     "matmul_linear": "matmul_linear.main",
+    "matmul_distances": "matmul_distances.main",
     "matmul_float": "matmul_float.main",
     "matmul_errors": "matmul.errors",
     "host_cost": "host_cost.main",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,8 @@ def blas() -> str:
 
 @dataclass(frozen=True)
 class Product:
-    """A row. `runs` begins with ours, `steady` names those that are also timed at a steady pace."""
+    """A row. `runs` begins with ours, `beside` is timed with them, though it gives something else, and `steady` names
+    those that are also timed at a steady pace."""
 
     title: str
     runs: Mapping[str, Runnable]
@@ -37,6 +39,7 @@ class Product:
     dtype: torch.dtype
     allowed: float | None = None
     steady: Sequence[str] = ()
+    beside: Mapping[str, Runnable] = field(default_factory=dict)
 
 
 @dataclass
@@ -56,7 +59,7 @@ def measure(product: Product, pace: Pace) -> Row | None:
     row = Row(product.title, product.operations, {})
     right = check(product, row.checks)
     calls: dict[str, Repeated] = {}
-    for name, run in right.items():
+    for name, run in {**right, **product.beside}.items():
         try:
             calls[name] = Repeated(run, pace)
         except Exception as reason:  # a capture fails by what is not allowed in one
@@ -81,6 +84,39 @@ def check(product: Product, checks: list[dict[str, Any]]) -> dict[str, Runnable]
         checks.append({"row": product.title, "run": name, "error": wrong})
         right[name] = run
     return right
+
+
+def step(
+    make: Callable[[], Callable[..., Tensor]], leaves: Sequence[Tensor], grad: Tensor | None
+) -> Callable[[], list[Tensor]]:
+    """What is timed of a differentiable function: itself, or itself and the gradients of its arguments.
+
+    `make`, which makes the function, is called first when that is: its errors are those of this one.
+    """
+    made = functools.cache(make)
+
+    def run() -> list[Tensor]:
+        if grad is None:
+            with torch.no_grad():
+                return [made()(*leaves)]
+        result = made()(*leaves)
+        return [result, *torch.autograd.grad(result, leaves, grad)]
+
+    return run
+
+
+def wide_step(function: Callable[..., Tensor], leaves: Sequence[Tensor], grad: Tensor | None) -> list[Tensor]:
+    """What `step` of it should give: in float64."""
+    wide = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    run = step(lambda: function, wide, None if grad is None else grad.double())
+    return [one.detach() for one in run()]
+
+
+def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """By torch.compile, for one shape."""
+    torch.compiler.reset()  # another shape is not a recompilation
+    made: Callable[..., Tensor] = torch.compile(function, dynamic=False, fullgraph=True)
+    return made
 
 
 def _failed(product: Product, name: str, reason: Exception) -> None:

@@ -1,7 +1,8 @@
 """Every function of Slang's core that device code may name gives PyTorch's values, on each device and for each type."""
 
 import pytest
-from devices import DEVICES
+import torch
+from devices import DEVICES, needs_cuda
 from intrinsics import DTYPES, arguments, expected, generate, mismatch, rows_of
 
 import torch_slang
@@ -19,3 +20,15 @@ def test_core_functions_agree_with_pytorch(element: str, device: str) -> None:
         for k, row in enumerate(rows)
     ]
     assert not any(problems), "\n".join(problem for problem in problems if problem)
+
+
+@needs_cuda
+def test_roots_of_all_floats_are_rounded_correctly() -> None:
+    module = torch_slang.load(source="float root(float x) { return sqrt(x); }", name="root.slang", namespace="roots")
+    count = 2**26
+    for first in range(0, 2**32, count):
+        bits = torch.arange(first, first + count, device="cuda").to(torch.int32)
+        x = bits.view(torch.float32)
+        actual, expected = module.root(x), torch.sqrt(x)  # signs of zeros are to be the same too
+        same = (actual.view(torch.int32) == expected.view(torch.int32)) | (actual.isnan() & expected.isnan())
+        assert bool(same.all()), x[~same][:8].tolist()

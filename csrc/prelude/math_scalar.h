@@ -35,7 +35,6 @@ TSL_UNARY(exp2, exp2)
 TSL_UNARY(log, log)
 TSL_UNARY(log2, log2)
 TSL_UNARY(log10, log10)
-TSL_UNARY(sqrt, sqrt)
 TSL_UNARY(floor, floor)
 TSL_UNARY(ceil, ceil)
 TSL_UNARY(trunc, trunc)
@@ -59,6 +58,23 @@ TSL_INLINE float F32_pow(float x, float y) {
 TSL_INLINE double F64_pow(double x, double y) { return pow(x, y); }
 #else
 TSL_BINARY(pow, pow)
+#endif
+
+#if TSL_CUDA && !TSL_FAST_MATH
+// Correctly rounded, as CUDA's own, which branches to a function for small numbers, zero and infinity: neither loads nor other
+// roots move across that, and a loop of roots takes several times as long. Newton's step rounds correctly from 2^-101 on, and
+// powers of 4 go through a root exactly.
+TSL_INLINE float F32_sqrt(float x) {
+  const bool small = x < 0x1p-100f;
+  const float scaled = small ? x * 0x1p64f : x;
+  float inverse;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(scaled));
+  const float root = scaled * inverse, nearer = fmaf(fmaf(-root, root, scaled), 0.5f * inverse, root);
+  return x == 0.0f || x == float(tsl::kInfinity) ? x : small ? nearer * 0x1p-32f : nearer;
+}
+TSL_INLINE double F64_sqrt(double x) { return sqrt(x); }
+#else
+TSL_UNARY(sqrt, sqrt)
 #endif
 #if TSL_CUDA
 TSL_UNARY(rsqrt, rsqrt)

@@ -8,22 +8,25 @@ take beside the plain product of the same matrices and ``torch.cdist``.
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.benchmark import Timer
 
 import torch_slang
 
 kernels = torch_slang.load(Path(__file__).with_name("distances.slang"))
 
 
-def sums(x: Tensor, dim: int) -> Tensor:
-    """In float64 for float64, else in float32."""
-    return x.sum(dim, dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
+def wide(x: Tensor) -> torch.dtype:
+    """What sums of x are computed in."""
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+def squares(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x.detach(), dim=1, dtype=wide(x)) ** 2
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:
@@ -31,7 +34,7 @@ def distances(a: Tensor, b: Tensor) -> Tensor:
 
     Where two points are the same, the gradient is 0.
     """
-    result: Tensor = kernels.distances(a, b.mT, sums(a.detach() ** 2, 1), sums(b.detach() ** 2, 1))
+    result: Tensor = kernels.distances(a, b.mT, squares(a), squares(b))
     return result
 
 
@@ -42,25 +45,20 @@ def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     a, columns, result = ctx.saved_tensors
     b = columns.mT
-    weights = torch.where(result > 0, grad / result, 0)
-    grad_a = kernels.pull(weights, b, a, sums(weights, 1)) if ctx.needs_input_grad[0] else None
-    grad_b = kernels.pull(weights.mT, a, b, sums(weights, 0)) if ctx.needs_input_grad[1] else None
-    return grad_a, None if grad_b is None else grad_b.mT, None, None
+    weights = kernels.weight(grad, result)
+    grad_a, grad_b = None, None
+    if ctx.needs_input_grad[0]:
+        grad_a = kernels.pull(weights, b, a, weights.sum(1, dtype=wide(a)))
+    if ctx.needs_input_grad[1]:
+        grad_b = kernels.pull(weights.mT, a, b, weights.sum(0, dtype=wide(b))).mT
+    return grad_a, grad_b, None, None
 
 
 kernels.distances.register_autograd(_backward, setup_context=_keep)
 
 
-def milliseconds(call: Callable[[], object], rounds: int = 30) -> float:
-    taken = []
-    for _ in range(rounds):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        call()
-        end.record()
-        end.synchronize()
-        taken.append(begin.elapsed_time(end))
-    return statistics.median(taken)
+def milliseconds(statement: str, **names: object) -> float:
+    return Timer(statement, globals={"torch": torch, **names}).blocked_autorange().median * 1e3
 
 
 def main() -> None:
@@ -70,11 +68,11 @@ def main() -> None:
     torch.testing.assert_close(distances(a, b), torch.cdist(a, b))
     print("gradcheck:", torch.autograd.gradcheck(distances, (a[:7, :5].detach().requires_grad_(), b[:6, :5])))
     if device == "cuda":
-        points = [torch.randn(8192, 1024, device=device, dtype=torch.bfloat16) for _ in range(2)]
+        a, b = (torch.randn(8192, 1024, device=device, dtype=torch.bfloat16) for _ in range(2))
         times = {
-            "distances": milliseconds(lambda: distances(*points)),
-            "their plain product": milliseconds(lambda: torch.mm(points[0], points[1].mT)),
-            "torch.cdist in float32": milliseconds(lambda: torch.cdist(points[0].float(), points[1].float())),
+            "distances": milliseconds("distances(a, b)", distances=distances, a=a, b=b),
+            "their plain product": milliseconds("a @ b.mT", a=a, b=b),
+            "torch.cdist in float32": milliseconds("torch.cdist(a, b)", a=a.float(), b=b.float()),
         }
         print(", ".join(f"{name} {taken:.3f} ms" for name, taken in times.items()))
 

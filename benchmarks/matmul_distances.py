@@ -1,0 +1,68 @@
+"""A matrix kernel of a user's own, examples/distances: beside the plain product of its operands, and its formula."""
+
+from __future__ import annotations
+
+import functools
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from benchmarks.comparison import OURS
+from benchmarks.measure import device
+from benchmarks.products import Product, blas, compiled, measure_all, print_rows, step, wide_step
+from benchmarks.repeats import QUICK, Pace, own_stream
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "distances" / "distances.py"
+
+PACE = Pace(rounds=10, seconds=20.0)
+SHAPES = [(8192, 1024), (4096, 4096)]  # points, dimensions
+QUICK_SHAPES = [(40, 24)]
+
+
+def formula(a: Tensor, b: Tensor) -> Tensor:
+    """Of bfloat16 points in float32, as one would write it: the product is the only thing that is large."""
+    wide = torch.promote_types(a.dtype, torch.float32)
+    squares = (a.to(wide) ** 2).sum(1)[:, None] + (b.to(wide) ** 2).sum(1)
+    return (squares - 2 * (a @ b.mT)).clamp(min=0).sqrt().to(a.dtype)
+
+
+def plain(a: Tensor, b: Tensor) -> Tensor:
+    return a @ b.mT
+
+
+def product(shape: tuple[int, int], backward: bool, quick: bool) -> Product:
+    points, dimensions = shape
+    leaves = [torch.randn(shape, device=device()).bfloat16().requires_grad_() for _ in range(2)]
+    grad = torch.randn(points, points, device=device()).bfloat16() if backward else None
+
+    makers: dict[str, Callable[[], Callable[..., Tensor]]] = {OURS: lambda: runpy.run_path(str(EXAMPLE))["distances"]}
+    if not quick:  # compiling for the CPU takes long
+        makers["torch.compile"] = functools.partial(compiled, formula)
+    makers[f"{blas()} + eager"] = lambda: formula
+    return Product(
+        f"2 x [{points}, {dimensions}], {'forward + backward' if backward else 'forward'}",
+        {name: step(make, leaves, grad) for name, make in makers.items()},
+        functools.partial(wide_step, formula, leaves, grad),
+        (6 if backward else 2) * points**2 * dimensions,
+        torch.bfloat16,
+        allowed=4e-2,  # gradients are differences of two sums that others round
+        beside={"plain product": step(lambda: plain, leaves, grad)},
+    )
+
+
+@own_stream()
+def main(quick: bool) -> None:
+    pace = QUICK if quick else PACE
+    products = [
+        functools.partial(product, shape, backward, quick)
+        for shape in (QUICK_SHAPES if quick else SHAPES)
+        for backward in (False, True)
+    ]
+    notes = [
+        "examples/distances, squares and all; its formula by others; backward: gradients of both sets of points",
+        f"plain product: a @ b.mT alone, by {blas()}",
+    ]
+    print_rows("distances of points in bf16", measure_all(products, pace), pace, notes=notes)

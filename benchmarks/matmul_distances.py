@@ -17,13 +17,13 @@ from benchmarks.repeats import QUICK, Pace, own_stream
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "distances" / "distances.py"
 
-PACE = Pace(rounds=10, seconds=20.0)
+PACE = Pace(rounds=10)
 SHAPES = [(8192, 1024), (4096, 4096)]  # points, dimensions
 QUICK_SHAPES = [(40, 24)]
 
 
 def formula(a: Tensor, b: Tensor) -> Tensor:
-    """Of bfloat16 points in float32, as one would write it: the product is the only thing that is large."""
+    """As one would write it, of bfloat16 points in float32: eager stores each step as a whole matrix."""
     wide = torch.promote_types(a.dtype, torch.float32)
     squares = (a.to(wide) ** 2).sum(1)[:, None] + (b.to(wide) ** 2).sum(1)
     return (squares - 2 * (a @ b.mT)).clamp(min=0).sqrt().to(a.dtype)
@@ -48,7 +48,9 @@ def product(shape: tuple[int, int], backward: bool, quick: bool) -> Product:
         functools.partial(wide_step, formula, leaves, grad),
         (6 if backward else 2) * points**2 * dimensions,
         torch.bfloat16,
-        allowed=4e-2,  # gradients are differences of two sums that others round
+        allowed=4e-2
+        if backward
+        else 4e-3,  # gradients are differences of sums that others round; distances are nearly alike
         beside={"plain product": step(lambda: plain, leaves, grad)},
     )
 
@@ -62,7 +64,8 @@ def main(quick: bool) -> None:
         for backward in (False, True)
     ]
     notes = [
-        "examples/distances, squares and all; its formula by others; backward: gradients of both sets of points",
+        "examples/distances, squares and all; its formula by others; backward: gradients of both sets of points; "
+        "torch.compile in its default mode",
         f"plain product: a @ b.mT alone, by {blas()}",
     ]
     print_rows("distances of points in bf16", measure_all(products, pace), pace, notes=notes)

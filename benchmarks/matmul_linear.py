@@ -15,7 +15,7 @@ from benchmarks.measure import device
 from benchmarks.products import Product, blas, compiled, measure_all, print_rows, step, wide_step
 from benchmarks.repeats import QUICK, Pace, own_stream
 
-PACE = Pace(rounds=10, seconds=20.0)
+PACE = Pace(rounds=10)
 SHAPES = [(8192, 4096, 4096), (16384, 1024, 4096)]  # rows, in, out
 QUICK_SHAPES = [(24, 32, 40)]
 

@@ -58,6 +58,8 @@ def measure(product: Product, pace: Pace) -> Row | None:
     """What is wrong or fails is left out, and is a problem of the run."""
     row = Row(product.title, product.operations, {})
     right = check(product, row.checks)
+    if not right:
+        return None
     calls: dict[str, Repeated] = {}
     for name, run in {**right, **product.beside}.items():
         try:
@@ -91,7 +93,7 @@ def step(
 ) -> Callable[[], list[Tensor]]:
     """What is timed of a differentiable function: itself, or itself and the gradients of its arguments.
 
-    `make`, which makes the function, is called first when that is: its errors are those of this one.
+    `make` gives the function. The first run calls it: what it raises counts against this rival alone.
     """
     made = functools.cache(make)
 

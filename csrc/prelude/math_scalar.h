@@ -62,8 +62,8 @@ TSL_BINARY(pow, pow)
 
 #if TSL_CUDA && !TSL_FAST_MATH
 // Correctly rounded, as CUDA's own, which branches to a function for small numbers, zero and infinity: neither loads nor other
-// roots move across that, and a loop of roots takes several times as long. Newton's step rounds correctly from 2^-101 on, and
-// powers of 4 go through a root exactly.
+// roots move across that. Newton's step rounds correctly from 2^-101 on, and powers of 4 go through a root exactly. (What is
+// lost is that NVRTC folds roots of constants.)
 TSL_INLINE float F32_sqrt(float x) {
   const bool small = x < 0x1p-100f;
   const float scaled = small ? x * 0x1p64f : x;

@@ -32,7 +32,7 @@ def squares(x: Tensor) -> Tensor:
 def distances(a: Tensor, b: Tensor) -> Tensor:
     """``|a[i] - b[j]|`` of points [M, K] and [N, K]: [M, N], in their dtype.
 
-    Where two points are the same, the gradient is 0.
+    The gradient of a distance that comes out as 0 is 0. Rounding may leave a little between points that are the same.
     """
     result: Tensor = kernels.distances(a, b.mT, squares(a), squares(b))
     return result

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import runpy
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from benchmarks.comparison import OURS
+from benchmarks.formulas import formula_product, measure_steps, step
 from benchmarks.measure import device
-from benchmarks.products import Product, blas, compiled, measure_all, print_rows, step, wide_step
+from benchmarks.products import Product, blas, print_rows
 from benchmarks.repeats import QUICK, Pace, own_stream
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "distances" / "distances.py"
@@ -38,19 +36,16 @@ def product(shape: tuple[int, int], backward: bool, quick: bool) -> Product:
     leaves = [torch.randn(shape, device=device()).bfloat16().requires_grad_() for _ in range(2)]
     grad = torch.randn(points, points, device=device()).bfloat16() if backward else None
 
-    makers: dict[str, Callable[[], Callable[..., Tensor]]] = {OURS: lambda: runpy.run_path(str(EXAMPLE))["distances"]}
-    if not quick:  # compiling for the CPU takes long
-        makers["torch.compile"] = functools.partial(compiled, formula)
-    makers[f"{blas()} + eager"] = lambda: formula
-    return Product(
-        f"2 x [{points}, {dimensions}], {'forward + backward' if backward else 'forward'}",
-        {name: step(make, leaves, grad) for name, make in makers.items()},
-        functools.partial(wide_step, formula, leaves, grad),
-        (6 if backward else 2) * points**2 * dimensions,
-        torch.bfloat16,
-        allowed=4e-2
-        if backward
-        else 4e-3,  # gradients are differences of sums that others round; distances are nearly alike
+    return formula_product(
+        f"2 x [{points}, {dimensions}]",
+        lambda: runpy.run_path(str(EXAMPLE))["distances"],
+        formula,
+        leaves,
+        grad,
+        2 * points**2 * dimensions,
+        quick=quick,
+        # Distances are nearly alike; gradients are small differences of sums, which others round.
+        allowed=4e-2 if backward else 4e-3,
         beside={"plain product": step(lambda: plain, leaves, grad)},
     )
 
@@ -58,14 +53,10 @@ def product(shape: tuple[int, int], backward: bool, quick: bool) -> Product:
 @own_stream()
 def main(quick: bool) -> None:
     pace = QUICK if quick else PACE
-    products = [
-        functools.partial(product, shape, backward, quick)
-        for shape in (QUICK_SHAPES if quick else SHAPES)
-        for backward in (False, True)
-    ]
+    rows = measure_steps(product, QUICK_SHAPES if quick else SHAPES, pace, quick)
     notes = [
         "examples/distances, squares and all; its formula by others; backward: gradients of both sets of points; "
         "torch.compile in its default mode",
         f"plain product: a @ b.mT alone, by {blas()}",
     ]
-    print_rows("distances of points in bf16", measure_all(products, pace), pace, notes=notes)
+    print_rows("distances of points in bf16", rows, pace, notes=notes)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 import torch_slang
-from benchmarks.comparison import OURS
+from benchmarks.formulas import Function, formula_product, measure_steps
 from benchmarks.measure import device
-from benchmarks.products import Product, blas, compiled, measure_all, print_rows, step, wide_step
+from benchmarks.products import Product, print_rows
 from benchmarks.repeats import QUICK, Pace, own_stream
 
 PACE = Pace(rounds=10)
@@ -24,7 +23,7 @@ def formula(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.gelu(F.linear(x, weight, bias))
 
 
-def fused(weight: torch.nn.Parameter, bias: torch.nn.Parameter) -> Callable[..., Tensor]:
+def fused(weight: torch.nn.Parameter, bias: torch.nn.Parameter) -> Function:
     """Ours, with these parameters."""
     rows, columns = weight.shape
     layer = torch_slang.nn.Linear(columns, rows, epilogue="gelu", device=weight.device, dtype=weight.dtype)
@@ -41,29 +40,21 @@ def product(shape: tuple[int, int, int], backward: bool, quick: bool) -> Product
     leaves = [x, weight, bias]
     grad = random(rows, results).bfloat16() if backward else None
 
-    makers: dict[str, Callable[[], Callable[..., Tensor]]] = {OURS: functools.partial(fused, weight, bias)}
-    if not quick:  # compiling for the CPU takes long
-        makers["torch.compile"] = functools.partial(compiled, formula)
-    makers[f"{blas()} + eager"] = lambda: formula
-    runs = {name: step(make, leaves, grad) for name, make in makers.items()}
-
-    return Product(
-        f"[{rows}, {columns}] -> {results}, {'forward + backward' if backward else 'forward'}",
-        runs,
-        functools.partial(wide_step, formula, leaves, grad),
-        (6 if backward else 2) * rows * columns * results,
-        torch.bfloat16,
-        steady=list(runs) if min(shape) >= 4096 else [],
+    return formula_product(
+        f"[{rows}, {columns}] -> {results}",
+        functools.partial(fused, weight, bias),
+        formula,
+        leaves,
+        grad,
+        2 * rows * columns * results,
+        quick=quick,
+        steady=min(shape) >= 4096,
     )
 
 
 @own_stream()
 def main(quick: bool) -> None:
     pace = QUICK if quick else PACE
-    products = [
-        functools.partial(product, shape, backward, quick)
-        for shape in (QUICK_SHAPES if quick else SHAPES)
-        for backward in (False, True)
-    ]
+    rows = measure_steps(product, QUICK_SHAPES if quick else SHAPES, pace, quick)
     notes = ["GELU by erf; backward: gradients of input, weight and bias; torch.compile in its default mode"]
-    print_rows("linear + bias + GELU in bf16", measure_all(products, pace), pace, notes=notes)
+    print_rows("linear + bias + GELU in bf16", rows, pace, notes=notes)

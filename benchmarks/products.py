@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -86,39 +85,6 @@ def check(product: Product, checks: list[dict[str, Any]]) -> dict[str, Runnable]
         checks.append({"row": product.title, "run": name, "error": wrong})
         right[name] = run
     return right
-
-
-def step(
-    make: Callable[[], Callable[..., Tensor]], leaves: Sequence[Tensor], grad: Tensor | None
-) -> Callable[[], list[Tensor]]:
-    """What is timed of a differentiable function: itself, or itself and the gradients of its arguments.
-
-    `make` gives the function. The first run calls it: what it raises counts against this rival alone.
-    """
-    made = functools.cache(make)
-
-    def run() -> list[Tensor]:
-        if grad is None:
-            with torch.no_grad():
-                return [made()(*leaves)]
-        result = made()(*leaves)
-        return [result, *torch.autograd.grad(result, leaves, grad)]
-
-    return run
-
-
-def wide_step(function: Callable[..., Tensor], leaves: Sequence[Tensor], grad: Tensor | None) -> list[Tensor]:
-    """What `step` of it should give: in float64."""
-    wide = [leaf.detach().double().requires_grad_() for leaf in leaves]
-    run = step(lambda: function, wide, None if grad is None else grad.double())
-    return [one.detach() for one in run()]
-
-
-def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """By torch.compile, for one shape."""
-    torch.compiler.reset()  # another shape is not a recompilation
-    made: Callable[..., Tensor] = torch.compile(function, dynamic=False, fullgraph=True)
-    return made
 
 
 def _failed(product: Product, name: str, reason: Exception) -> None:

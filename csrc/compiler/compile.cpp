@@ -13,6 +13,7 @@
 #include "compiler/host_signature.h"
 #include "compiler/host_text.h"
 #include "compiler/own_derivatives.h"
+#include "compiler/refused_text.h"
 #include "compiler/tuned_variables.h"
 #include "compiler/wrapper.h"
 #include "program/instantiations.h"
@@ -167,6 +168,10 @@ class Compilation {
       }
     } catch (const UnsupportedGlobal& global) {
       diagnostics = explain_global(global);
+    } catch (const RefusedText& refused) {
+      text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
+                            " is refused: ", refused.reason);
+      return text;
     }
     text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                           " does not compile\n", diagnostics);

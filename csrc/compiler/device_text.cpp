@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "compiler/added_gradients.h"
 #include "compiler/joined_branches.h"
 #include "compiler/session.h"
 #include "compiler/statement_lines.h"
@@ -172,6 +173,13 @@ void find_meetings(const std::string& code, DeviceText& text) {
   }
 }
 
+// Without what Slang gets wrong.
+std::string with_right_gradients(std::string body) {
+  EmittedCode code(std::move(body));
+  add_met_gradients(code);
+  return code.edited();
+}
+
 // Slang writes what users ask for by __requirePrelude between its own prelude and the first declaration, which begins
 // with a #line.
 size_t first_declaration(std::string_view text) {
@@ -191,8 +199,8 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   const size_t begin = first_declaration(own);
   const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
   text.file_scope = blank ? "" : own.substr(0, begin);
-  text.body =
-      with_statement_lines(with_joined_branches(with_unset_contexts(Members(own.substr(begin)).all())), text.files);
+  const std::string right = with_right_gradients(Members(own.substr(begin)).all());
+  text.body = with_statement_lines(with_joined_branches(with_unset_contexts(right)), text.files);
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

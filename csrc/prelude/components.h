@@ -42,4 +42,16 @@ TSL_INLINE void for_each_scalar(FixedArray<T, N>* place, FixedArray<T, N>& value
   for (size_t i = 0; i < N; ++i) for_each_scalar(&place->m_data[i], value.m_data[i], f);
 }
 
+// Adds to a gradient; emitted structs have tsl_add, of their fields.
+template <class T> TSL_INLINE void add_to(T& sum, const T& value) {
+  if constexpr (kIsVector<T> || IsScalar<T>::value) sum = sum + value;
+  else sum.tsl_add(value);
+}
+template <class T, int R, int C> TSL_INLINE void add_to(Matrix<T, R, C>& sum, const Matrix<T, R, C>& value) {
+  sum = sum + value;
+}
+template <class T, size_t N> TSL_INLINE void add_to(FixedArray<T, N>& sum, const FixedArray<T, N>& value) {
+  for (size_t i = 0; i < N; ++i) add_to(sum.m_data[i], value.m_data[i]);
+}
+
 }  // namespace tsl

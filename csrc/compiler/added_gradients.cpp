@@ -1,0 +1,265 @@
+#include "compiler/added_gradients.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "compiler/refused_text.h"
+
+namespace torch_slang {
+namespace {
+
+using Kind = Statement::Kind;
+constexpr std::string_view kBackward = "s_bwdProp_";
+
+struct ByText {
+  bool operator()(const std::vector<Step>& a, const std::vector<Step>& b) const {
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                        [](const Step& x, const Step& y) { return x.text < y.text; });
+  }
+};
+using Parts = std::set<std::vector<Step>, ByText>;
+
+// What was assigned to parts of a variable since it was zero, or since nobody knows what it was.
+struct Collected {
+  bool from_zero = false;
+  bool gradients = false;  // among what was assigned
+  Parts parts;
+
+  bool meets(const std::vector<Step>& part) const {
+    return std::any_of(parts.begin(), parts.end(), [&](const auto& other) { return may_overlap(part, other); });
+  }
+  bool operator==(const Collected& other) const {
+    const auto same = [](const auto& a, const auto& b) { return !ByText()(a, b) && !ByText()(b, a); };
+    return from_zero == other.from_zero && gradients == other.gradients &&
+           std::equal(parts.begin(), parts.end(), other.parts.begin(), other.parts.end(), same);
+  }
+};
+
+// What is known before a statement.
+struct Known {
+  std::map<std::string, Collected> collected;
+  std::set<std::string> gradients;  // variables that depend on gradients
+
+  bool operator==(const Known& other) const = default;
+};
+
+// What is known where two ways meet.
+Known joined(const Known& a, const Known& b) {
+  Known both = a;
+  both.gradients.insert(b.gradients.begin(), b.gradients.end());
+  for (auto& [name, one] : both.collected) one.from_zero = one.from_zero && b.collected.count(name) > 0;
+  for (const auto& [name, other] : b.collected) {
+    Collected& one = both.collected[name];
+    one.from_zero = one.from_zero && other.from_zero;
+    one.gradients = one.gradients || other.gradients;
+    one.parts.insert(other.parts.begin(), other.parts.end());
+  }
+  return both;
+}
+
+// The function as its user knows it.
+std::string users_name(std::string_view function) {
+  if (function.starts_with(kBackward)) function.remove_prefix(kBackward.size());
+  const size_t number = function.rfind('_');
+  return std::string(function.substr(0, number));
+}
+
+class Adder {
+ public:
+  Adder(EmittedCode& code, const EmittedFunction& function) : code_(code), function_(function) {}
+
+  // Whether any assignment has become an addition.
+  bool run() {
+    Known known;
+    if (function_.name.starts_with(kBackward)) {
+      for (const EmittedParameter& parameter : function_.parameters) {
+        if (!parameter.type.starts_with("s_bwdCallableCtx_")) known.gradients.emplace(parameter.name);
+      }
+    }
+    walk(function_.body, known);
+    return added_;
+  }
+
+ private:
+  void walk(const Statement& statement, Known& known) {
+    if (statement.kind == Kind::Simple) return simple(statement, known);
+    if (statement.kind == Kind::Loop || statement.kind == Kind::Switch) return repeat(statement.parts[0], known);
+    if (statement.kind == Kind::Block) {
+      for (const Statement& part : statement.parts) walk(part, known);
+      return;
+    }
+    Known otherwise = known;
+    walk(statement.parts[0], known);
+    if (statement.parts.size() > 1) walk(statement.parts[1], otherwise);
+    known = joined(known, otherwise);
+  }
+
+  // What is known at the head of a loop is what was known before it and what is at its end. Changes are made at last.
+  void repeat(const Statement& body, Known& known) {
+    const bool changes = changes_;
+    changes_ = false;
+    for (bool more = true; more;) {
+      Known after = known;
+      walk(body, after);
+      Known both = joined(known, after);
+      more = !(both == known);
+      known = std::move(both);
+    }
+    changes_ = changes;
+    Known after = known;
+    if (changes_) walk(body, after);
+  }
+
+  void simple(const Statement& statement, Known& known) {
+    const auto found = assignment(code_, statement);
+    if (!found || found->kind == Assignment::Kind::Other) return forget(statement.span, known);
+    const std::string& variable = found->place.variable;
+    const bool gradient = depends_on_gradients(found->value, known);
+    if (found->kind == Assignment::Kind::Part) {
+      part(statement, *found, gradient, known);
+    } else {
+      const bool zero = is_zero(found->value, known);
+      forget(found->value, known);
+      known.collected[variable] = Collected{zero, false, {}};
+      if (gradient) known.gradients.insert(variable);
+      else known.gradients.erase(variable);
+    }
+  }
+
+  void part(const Statement& statement, const Assignment& assigned, bool gradient, Known& known) {
+    const std::string& variable = assigned.place.variable;
+    const std::vector<Step>& steps = assigned.place.steps;
+    const bool zero = is_zero(assigned.value, known);
+    forget(assigned.value, known);
+    Collected& before = known.collected[variable];
+    if (gradient) known.gradients.insert(variable);
+    if (zero && !before.from_zero) return;  // clears an element
+    const bool of_gradients = gradient || before.gradients;
+    if (of_gradients && before.meets(steps)) {
+      if (before.from_zero) add(statement, assigned);
+      else if (!is_fixed(steps)) refuse();
+    }
+    before.gradients = of_gradients;
+    before.parts.insert(steps);
+  }
+
+  static bool is_fixed(const std::vector<Step>& steps) {
+    return std::all_of(steps.begin(), steps.end(), [](const Step& step) { return step.literal; });
+  }
+
+  // `place = value;` becomes `tsl::add_to(place, value);`
+  void add(const Statement& statement, const Assignment& assigned) {
+    if (!changes_) return;
+    code_.insert(statement.span.begin, "tsl::add_to(");
+    code_.replace({assigned.value.begin - 1, assigned.value.begin}, ",");
+    code_.replace({statement.span.end - 1, statement.span.end}, ");");
+    added_ = true;
+  }
+
+  [[noreturn]] void refuse() const {
+    throw RefusedText{c10::str("the gradient of ", users_name(function_.name),
+                               " would lose what two of its elements have in common: it reads an array, vector or matrix "
+                               "by several indices, and Slang assigns their gradients where it should add them, in a form "
+                               "that is not known; copy what is read by the first index to a variable of its own")};
+  }
+
+  // Nothing is known any more of variables whose address is handed on; what a function gets may come back.
+  void forget(Span span, Known& known) {
+    const bool gradient = depends_on_gradients(span, known);
+    const bool zeroes = code_.is_name(span.begin) && code_[span.begin].starts_with("dzero") && code_[span.begin + 1] == "(";
+    for (size_t at = span.begin; at + 1 < span.end; ++at) {
+      if (code_[at] != "&" || !code_.is_name(at + 1) || code_.is_joined_to_operator(at)) continue;
+      const std::string name(code_[at + 1]);
+      if (code_[at + 2] == ")" && at > span.begin && code_[at - 1] == "(" && code_[at + 3] == "-") continue;  // (&x)->field
+      known.collected[name] = Collected{zeroes, false, {}};
+      if (gradient) known.gradients.insert(name);
+    }
+  }
+
+  bool depends_on_gradients(Span span, const Known& known) const {
+    static constexpr std::array<std::string_view, 4> kSources = {"tsl_take", "tsl_take_uniform", "tsl_take_once", "tsl_get"};
+    for (size_t at = span.begin; at < span.end; ++at) {
+      if (!code_.is_name(at)) continue;
+      const std::string_view name = code_[at];
+      const bool member = at > span.begin && (code_[at - 1] == "." || (code_[at - 1] == ">" && code_[at - 2] == "-"));
+      if (member ? name.starts_with("differential_") : known.gradients.count(std::string(name)) > 0) return true;
+      if (name.starts_with(kBackward)) return true;
+      if (std::find(kSources.begin(), kSources.end(), name) != kSources.end()) return true;
+    }
+    return false;
+  }
+
+  // Zero, all of it.
+  bool is_zero(Span span, const Known& known) const {
+    if (span.size() == 0) return false;
+    if (const auto place = place_of(code_, span)) {
+      const auto found = known.collected.find(place->variable);
+      return found != known.collected.end() && found->second.from_zero && !found->second.meets(place->steps);
+    }
+    bool any = false;
+    for (size_t at = span.begin; at < span.end; ++at) {
+      const std::string_view text = code_[at];
+      if (code_.is_number(at)) {
+        if (!is_zero_number(text)) return false;
+        any = true;
+      } else if (code_.is_name(at)) {
+        if (text.find("dzero") != std::string_view::npos || is_zero({at, at + 1}, known)) {
+          any = true;
+        } else if (!makes_value(text) && !is_component(at)) {
+          return false;
+        }
+        if (code_[at + 1] == "<") at = end_of_arguments(at + 1, span.end);
+      } else if (text.find_first_of("(){},.") == std::string_view::npos) {
+        return false;
+      }
+    }
+    return any;
+  }
+
+  size_t end_of_arguments(size_t at, size_t end) const {
+    for (int depth = 0; at < end; ++at) {
+      depth += code_[at] == "<" ? 1 : code_[at] == ">" ? -1 : 0;
+      if (depth == 0) return at;
+    }
+    return end;
+  }
+
+  bool is_component(size_t at) const { return code_[at - 1] == "." && code_[at].size() == 1; }
+
+  static bool makes_value(std::string_view name) {
+    static const std::set<std::string_view> kTypes = {"float", "double", "__half", "__nv_bfloat16", "int", "uint"};
+    return name.starts_with("make") || kTypes.count(name) > 0;
+  }
+
+  static bool is_zero_number(std::string_view number) {
+    const std::string_view digits = number.substr(0, number.find_first_not_of("0123456789."));
+    return digits.find_first_of("123456789") == std::string_view::npos;
+  }
+
+  EmittedCode& code_;
+  const EmittedFunction& function_;
+  bool changes_ = true;
+  bool added_ = false;
+};
+
+// Structs say how they are added, by their fields.
+void add_members(EmittedCode& code) {
+  for (const EmittedStruct& one : code.structs()) {
+    std::string text = " template <class Other> TSL_INLINE void tsl_add(const Other& other) {";
+    for (const std::string_view field : one.fields) text += c10::str(" tsl::add_to(", field, ", other.", field, ");");
+    code.insert(one.end, text + " } ");
+  }
+}
+
+}  // namespace
+
+void add_met_gradients(EmittedCode& code) {
+  bool added = false;
+  for (const EmittedFunction& function : code.functions()) added = Adder(code, function).run() || added;
+  if (added) add_members(code);
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,13 @@
+// Emitted text that cannot be made right.
+#pragma once
+
+#include <string>
+
+namespace torch_slang {
+
+// Slang's text would give wrong numbers: a sentence that says why, and what to write.
+struct RefusedText {
+  std::string reason;
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,432 @@
+"""Random Slang functions of vectors, matrices, arrays and structs, each with what it computes, in scalars of PyTorch.
+
+A program has a few variables of one or two types, whose elements are read and assigned by literals and by indices that are
+known at run time only, in branches, loops and calls. `Program.text` is its Slang source; `Program.run` walks the same statements
+one by one over Python lists of 0-dimensional tensors, so that PyTorch's autograd gives the gradients to compare with.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+
+Tensor = torch.Tensor
+Value = Any  # a scalar, or a list of the values of a type's parts
+State = dict[str, Value]
+COMPONENTS = "xyzw"
+INTEGERS = ("i", "j")  # parameters of each program, from 0 to 5
+SCALARS = ("x", "z")
+
+
+@dataclass(frozen=True)
+class Type:
+    """A scalar has no parts; others are made of them, by order."""
+
+    name: str
+    kind: str
+    parts: tuple[Type, ...] = ()
+
+    @cached_property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts) if self.parts else 1
+
+    def declare(self, variable: str) -> str:
+        if self.kind != "array":
+            return f"{self.name} {variable}"
+        return self.parts[0].declare(f"{variable}[{len(self.parts)}]")
+
+    def value(self, scalars: list[Tensor]) -> Value:
+        """Takes the scalars that it holds from the front of the list."""
+        return [part.value(scalars) for part in self.parts] if self.parts else scalars.pop(0)
+
+
+SCALAR = Type("double", "scalar")
+
+
+def vector(size: int) -> Type:
+    return Type(f"double{size}", "vector", (SCALAR,) * size)
+
+
+def matrix(rows: int, columns: int) -> Type:
+    return Type(f"double{rows}x{columns}", "matrix", (vector(columns),) * rows)
+
+
+def array(part: Type, size: int) -> Type:
+    return Type("", "array", (part,) * size)
+
+
+STRUCTS = """
+struct Pair : IDifferentiable { double a; double2 b; double c[3]; };
+struct Nest : IDifferentiable { Pair a; double2x2 b; double c; };
+int pick(int i, int n) { return (3 * i + 1) % n; }
+"""
+PAIR = Type("Pair", "struct", (SCALAR, vector(2), array(SCALAR, 3)))
+NEST = Type("Nest", "struct", (PAIR, matrix(2, 2), SCALAR))
+TYPES = [vector(2), vector(3), vector(4), array(SCALAR, 2), array(SCALAR, 4), matrix(2, 2), matrix(2, 3), PAIR, NEST]
+TYPES += [array(vector(2), 3), array(PAIR, 2), array(array(SCALAR, 2), 2)]
+
+
+class Returned(Exception):
+    def __init__(self, value: Tensor) -> None:
+        self.value = value
+
+
+@dataclass
+class Expression:
+    text: str
+    run: Callable[[State], Any]
+
+
+@dataclass
+class Place:
+    """An element of a variable: reads, writes, and the text of it."""
+
+    type: Type
+    text: str
+    steps: list[Callable[[State], Any]]  # the variable's name, then the number of a part, each time
+
+    def _whole(self, state: State) -> tuple[Any, Any]:
+        at, key = state, self.steps[0](state)
+        for step in self.steps[1:]:
+            at, key = at[key], step(state)
+        return at, key
+
+    def read(self, state: State) -> Value:
+        at, key = self._whole(state)
+        return _copied(at[key])
+
+    def write(self, state: State, value: Value) -> None:
+        at, key = self._whole(state)
+        at[key] = value
+
+
+def _copied(value: Value) -> Value:
+    return [_copied(part) for part in value] if isinstance(value, list) else value
+
+
+@dataclass
+class Statement:
+    lines: list[str]
+    run: Callable[[State], None]
+
+
+@dataclass
+class Helper:
+    """`double name(inout T a, inout T b, double x, double z, int i, int j)`; `run` changes a state with these names."""
+
+    name: str
+    type: Type
+    text: str
+    run: Callable[[State], Tensor]
+
+
+@dataclass
+class Scope:
+    """What may be named where a statement stands."""
+
+    variables: dict[str, Type]
+    integers: list[str] = field(default_factory=lambda: list(INTEGERS))
+    helpers: list[Helper] = field(default_factory=list)
+    depth: int = 0
+    may_return: bool = True
+
+
+class Drawing:
+    """Draws the statements of one function."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._names = 0
+
+    def new_name(self, prefix: str) -> str:
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def chance(self, probability: float) -> bool:
+        return self._rng.random() < probability
+
+    # Expressions.
+
+    def index(self, scope: Scope, count: int) -> Expression:
+        """A number from 0 to count - 1, as the program knows it only when it runs."""
+        name, other = self._rng.choice(scope.integers), self._rng.choice(scope.integers)
+        add = self._rng.randint(0, 3)
+        return self._rng.choice(
+            [
+                Expression(f"{name} % {count}", lambda s: s[name] % count),
+                Expression(f"{name} % {count}", lambda s: s[name] % count),
+                Expression(f"({name} + {add}) % {count}", lambda s: (s[name] + add) % count),
+                Expression(f"({name} + {other}) % {count}", lambda s: (s[name] + s[other]) % count),
+                Expression(f"uint({name}) % {count}u", lambda s: s[name] % count),
+                Expression(f"pick({name}, {count})", lambda s: (3 * s[name] + 1) % count),
+            ]
+        )
+
+    def place(self, scope: Scope, stop: Callable[[Type], bool], variables: Sequence[str] | None = None) -> Place:
+        """A way from a variable down to a part that `stop` accepts, or to a scalar."""
+        name = self._rng.choice(variables or list(scope.variables))
+        place = Place(scope.variables[name], name, [lambda s, name=name: name])
+        while place.type.parts and not stop(place.type):
+            place = self._part(scope, place)
+        return place
+
+    def _part(self, scope: Scope, place: Place) -> Place:
+        count = len(place.type.parts)
+        number = self._rng.randrange(count)
+        part, text, step = place.type.parts[number], "", lambda s, number=number: number
+        if place.type.kind == "struct":
+            text = f".{'abc'[number]}"
+        elif place.type.kind == "vector" and self.chance(0.5):
+            text = f".{COMPONENTS[number]}"
+        elif self.chance(0.5):
+            index = self.index(scope, count)
+            text, step = f"[{index.text}]", index.run
+        else:
+            text = f"[{number}{self._rng.choice(['', 'u'])}]"
+        return Place(part, place.text + text, [*place.steps, step])
+
+    def scalar(self, scope: Scope, depth: int = 0) -> Expression:
+        kind = self._rng.randrange(10 if depth < 3 else 5)
+        if kind < 4:
+            place = self.place(scope, lambda t: False)
+            return Expression(place.text, place.read)
+        if kind == 4:
+            name = self._rng.choice(SCALARS)
+            return Expression(name, lambda s: s[name])
+        a, b = self.scalar(scope, depth + 1), self.scalar(scope, depth + 1)
+        if kind < 7:
+            return Expression(f"{a.text} * {b.text}" if depth == 3 else f"({a.text} * {b.text})", lambda s: a.run(s) * b.run(s))
+        if kind == 7:
+            return Expression(f"(0.5 * ({a.text} + {b.text}))", lambda s: 0.5 * (a.run(s) + b.run(s)))
+        if kind == 8:
+            return Expression(f"({a.text} - {b.text})", lambda s: a.run(s) - b.run(s))
+        return Expression(f"sin({a.text})", lambda s: torch.sin(a.run(s)))
+
+    def condition(self, scope: Scope) -> Expression:
+        if self.chance(0.4):
+            name, number = self._rng.choice(scope.integers), self._rng.randrange(3)
+            return Expression(f"{name} % 3 == {number}", lambda s: s[name] % 3 == number)
+        a, border = self.scalar(scope, 2), round(self._rng.uniform(-0.5, 0.5), 2)
+        return Expression(f"{a.text} > {border}", lambda s: bool(a.run(s) > border))
+
+    # Statements.
+
+    def block(self, scope: Scope, count: int) -> Statement:
+        inner = Scope(dict(scope.variables), list(scope.integers), scope.helpers, scope.depth + 1, scope.may_return)
+        statements = [self.statement(inner) for _ in range(count)]
+
+        def run(state: State) -> None:
+            for statement in statements:
+                statement.run(state)
+
+        return Statement([line for statement in statements for line in statement.lines], run)
+
+    def statement(self, scope: Scope) -> Statement:
+        kinds = [self.assign] * 5 + [self.update] * 2 + [self.copy_whole] * 3 + [self.swap] * 2
+        if scope.depth < 4:
+            kinds += [self.branch] * 3 + [self.loop] * 2
+        if scope.helpers:
+            kinds += [self.call] * 2
+        if scope.may_return and scope.depth > 1:
+            kinds += [self.give_up]
+        return self._rng.choice(kinds)(scope)
+
+    def assign(self, scope: Scope) -> Statement:
+        place, value = self.place(scope, lambda t: False), self.scalar(scope)
+        return Statement([f"{place.text} = {value.text};"], lambda s: place.write(s, value.run(s)))
+
+    def update(self, scope: Scope) -> Statement:
+        place, value = self.place(scope, lambda t: False), self.scalar(scope, 2)
+        if self.chance(0.5):
+            return Statement([f"{place.text} += {value.text};"], lambda s: place.write(s, place.read(s) + value.run(s)))
+        return Statement([f"{place.text} *= {value.text};"], lambda s: place.write(s, place.read(s) * value.run(s)))
+
+    def _alike(self, scope: Scope) -> tuple[Place, Place]:
+        """Two places of one type, which is no scalar where there is a choice."""
+        target = self.place(scope, lambda t: self.chance(0.5))
+        for _ in range(20):
+            source = self.place(scope, lambda t: t == target.type)
+            if source.type == target.type:
+                return target, source
+        return target, target
+
+    def copy_whole(self, scope: Scope) -> Statement:
+        target, source = self._alike(scope)
+        return Statement([f"{target.text} = {source.text};"], lambda s: target.write(s, source.read(s)))
+
+    def swap(self, scope: Scope) -> Statement:
+        target, source = self._alike(scope)
+        name = self.new_name("t")
+
+        def run(state: State) -> None:
+            kept = target.read(state)
+            target.write(state, source.read(state))
+            source.write(state, kept)
+
+        lines = [f"{target.type.declare(name)} = {target.text};", f"{target.text} = {source.text};", f"{source.text} = {name};"]
+        return Statement(lines, run)
+
+    def branch(self, scope: Scope) -> Statement:
+        condition = self.condition(scope)
+        then = self.block(scope, self._rng.randint(1, 3))
+        otherwise = self.block(scope, self._rng.randint(1, 3)) if self.chance(0.6) else None
+
+        def run(state: State) -> None:
+            if condition.run(state):
+                then.run(state)
+            elif otherwise is not None:
+                otherwise.run(state)
+
+        lines = [f"if ({condition.text})", "{", *then.lines, "}"]
+        return Statement(lines + (["else", "{", *otherwise.lines, "}"] if otherwise is not None else []), run)
+
+    def loop(self, scope: Scope) -> Statement:
+        name, most = self.new_name("k"), self._rng.randint(1, 3)
+        inner = Scope(dict(scope.variables), [*scope.integers, name], scope.helpers, scope.depth + 1, scope.may_return)
+        body = self.block(inner, self._rng.randint(1, 3))
+        counter = self._rng.choice(INTEGERS) if self.chance(0.4) else None
+
+        def run(state: State) -> None:
+            for number in range(most if counter is None else state[counter] % (most + 1)):
+                state[name] = number
+                body.run(state)
+
+        count = str(most) if counter is None else f"{counter} % {most + 1}"
+        head = f"[MaxIters({most})] for (int {name} = 0; {name} < {count}; ++{name})"
+        return Statement([head, "{", *body.lines, "}"], run)
+
+    def call(self, scope: Scope) -> Statement:
+        helper = self._rng.choice(scope.helpers)
+        fitting = [name for name, type in scope.variables.items() if type == helper.type]
+        if len(fitting) < 2:
+            return self.assign(scope)
+        first, second = self._rng.sample(fitting, 2)
+        target, x, z = self.place(scope, lambda t: False), self.scalar(scope, 2), self.scalar(scope, 2)
+        i, j = self._rng.choice(scope.integers), self._rng.choice(scope.integers)
+
+        def run(state: State) -> None:
+            inner = {"a": state[first], "b": state[second], "x": x.run(state), "z": z.run(state), "i": state[i], "j": state[j]}
+            result = helper.run(inner)
+            state[first], state[second] = inner["a"], inner["b"]
+            target.write(state, result)
+
+        name = self.new_name("r")
+        arguments = f"{first}, {second}, {x.text}, {z.text}, {i}, {j}"
+        return Statement([f"double {name} = {helper.name}({arguments});", f"{target.text} = {name};"], run)
+
+    def give_up(self, scope: Scope) -> Statement:
+        condition, value = self.condition(scope), self.scalar(scope)
+
+        def run(state: State) -> None:
+            if condition.run(state):
+                raise Returned(value.run(state))
+
+        return Statement([f"if ({condition.text}) return {value.text};"], run)
+
+    def result(self, scope: Scope) -> Expression:
+        """Something of each variable."""
+        terms = []
+        for name in scope.variables:
+            for _ in range(2):
+                a, b = self.place(scope, lambda t: False, [name]), self.scalar(scope, 2)
+                terms.append(Expression(f"{a.text} * {b.text}", lambda s, a=a, b=b: a.read(s) * b.run(s)))
+        return Expression(" + ".join(term.text for term in terms), lambda s: sum(term.run(s) for term in terms))
+
+
+def _function(drawing: Drawing, scope: Scope, count: int) -> tuple[list[str], Callable[[State], Tensor]]:
+    body = drawing.block(scope, count)
+    result = drawing.result(scope)
+
+    def run(state: State) -> Tensor:
+        try:
+            body.run(state)
+            return result.run(state)
+        except Returned as returned:
+            return returned.value
+
+    return [*body.lines, f"return {result.text};"], run
+
+
+PARAMETERS = "double x, double z, int i, int j"
+
+
+def _braced(head: str, lines: Sequence[str]) -> str:
+    text, depth = head + "\n{\n", 1
+    for line in lines:
+        depth -= line == "}"
+        text += "    " * depth + line + "\n"
+        depth += line == "{"
+    return text + "}\n"
+
+
+@dataclass
+class Program:
+    name: str
+    types: list[Type]  # of the aggregates that it takes
+    text: str
+    statements: Callable[[State], Tensor]
+
+    @property
+    def scalars(self) -> int:
+        """How many numbers it takes: those of its aggregates, then x and z."""
+        return sum(type.size for type in self.types) + len(SCALARS)
+
+    def run(self, numbers: Tensor, integers: Sequence[int]) -> Tensor:
+        """Of one row of numbers."""
+        scalars = list(numbers.unbind())
+        state: State = {f"v{n}": type.value(scalars) for n, type in enumerate(self.types)}
+        state |= dict(zip(SCALARS, scalars, strict=True)) | dict(zip(INTEGERS, integers, strict=True))
+        return self.statements(state)
+
+
+def draw_program(seed: int, name: str) -> Program:
+    rng = random.Random(seed)
+    drawing = Drawing(rng)
+    type = rng.choice(TYPES)
+    types = [type] * rng.randint(2, 3) + ([rng.choice(TYPES)] if rng.random() < 0.3 else [])
+    helpers: list[Helper] = []
+    texts = ""
+    for n in range(rng.randint(0, 2)):
+        scope = Scope({"a": type, "b": type}, helpers=list(helpers), depth=1)
+        lines, run = _function(drawing, scope, rng.randint(1, 3))
+        head = f"[Differentiable] double {name}_{n}(inout {type.declare('a')}, inout {type.declare('b')}, {PARAMETERS})"
+        texts += _braced(head, lines)
+        helpers.append(Helper(f"{name}_{n}", type, texts, run))
+    scope = Scope({f"v{n}": type for n, type in enumerate(types)}, helpers=helpers, depth=0)
+    lines, run = _function(drawing, scope, rng.randint(2, 5))
+    aggregates = ", ".join(type.declare(f"v{n}") for n, type in enumerate(types))
+    texts += _braced(f"[Differentiable] double {name}({aggregates}, {PARAMETERS})", lines)
+    return Program(name, types, texts, run)
+
+
+def gather_texts(type: Type, first: int) -> str:
+    """An initializer of the type from numbers[first], numbers[first + 1], ..."""
+    if not type.parts:
+        return f"numbers[{first}]"
+    parts = []
+    for part in type.parts:
+        parts.append(gather_texts(part, first))
+        first += part.size
+    return "{" + ", ".join(parts) + "}"
+
+
+def module_text(programs: Sequence[Program]) -> str:
+    """One function, `run(which, numbers, i, j)`, that calls the program of that number: one text to compile for all."""
+    most = max(program.scalars for program in programs)
+    lines = []
+    for number, program in enumerate(programs):
+        lines += [f"if (which == {number})", "{"]
+        first = 0
+        for n, type in enumerate(program.types):
+            lines.append(f"{type.declare(f'v{n}')} = {gather_texts(type, first)};")
+            first += type.size
+        names = ", ".join(f"v{n}" for n in range(len(program.types)))
+        lines += [f"return {program.name}({names}, numbers[{first}], numbers[{first + 1}], i, j);", "}"]
+    text = "import torch_slang;\n" + STRUCTS + "".join(program.text for program in programs)
+    head = f"[TorchOp] [Differentiable] double run(int which, double numbers[{most}], int i, int j)"
+    return text + _braced(head, [*lines, "return 0.0;"])

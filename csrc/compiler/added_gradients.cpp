@@ -3,16 +3,15 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 
+#include "compiler/gradient_flow.h"
 #include "compiler/refused_text.h"
 
 namespace torch_slang {
 namespace {
 
 using Kind = Statement::Kind;
-constexpr std::string_view kBackward = "s_bwdProp_";
 
 struct ByText {
   bool operator()(const std::vector<Step>& a, const std::vector<Step>& b) const {
@@ -38,21 +37,15 @@ struct Collected {
   }
 };
 
-// What is known before a statement.
-struct Known {
-  std::map<std::string, Collected> collected;
-  std::set<std::string> gradients;  // variables that depend on gradients
-
-  bool operator==(const Known& other) const = default;
-};
+// What is known of variables before a statement.
+using Known = std::map<std::string, Collected>;
 
 // What is known where two ways meet.
 Known joined(const Known& a, const Known& b) {
   Known both = a;
-  both.gradients.insert(b.gradients.begin(), b.gradients.end());
-  for (auto& [name, one] : both.collected) one.from_zero = one.from_zero && b.collected.count(name) > 0;
-  for (const auto& [name, other] : b.collected) {
-    Collected& one = both.collected[name];
+  for (auto& [name, one] : both) one.from_zero = one.from_zero && b.count(name) > 0;
+  for (const auto& [name, other] : b) {
+    Collected& one = both[name];
     one.from_zero = one.from_zero && other.from_zero;
     one.gradients = one.gradients || other.gradients;
     one.parts.insert(other.parts.begin(), other.parts.end());
@@ -60,25 +53,14 @@ Known joined(const Known& a, const Known& b) {
   return both;
 }
 
-// The function as its user knows it.
-std::string users_name(std::string_view function) {
-  if (function.starts_with(kBackward)) function.remove_prefix(kBackward.size());
-  const size_t number = function.rfind('_');
-  return std::string(function.substr(0, number));
-}
-
 class Adder {
  public:
-  Adder(EmittedCode& code, const EmittedFunction& function) : code_(code), function_(function) {}
+  Adder(EmittedCode& code, const EmittedFunction& function)
+      : code_(code), function_(function), flow_(code, function) {}
 
   // Whether any assignment has become an addition.
   bool run() {
     Known known;
-    if (function_.name.starts_with(kBackward)) {
-      for (const EmittedParameter& parameter : function_.parameters) {
-        if (!parameter.type.starts_with("s_bwdCallableCtx_")) known.gradients.emplace(parameter.name);
-      }
-    }
     walk(function_.body, known);
     return added_;
   }
@@ -116,28 +98,17 @@ class Adder {
   void simple(const Statement& statement, Known& known) {
     const auto found = assignment(code_, statement);
     if (!found || found->kind == Assignment::Kind::Other) return forget(statement.span, known);
-    const std::string& variable = found->place.variable;
-    const bool gradient = depends_on_gradients(found->value, known);
-    if (found->kind == Assignment::Kind::Part) {
-      part(statement, *found, gradient, known);
-    } else {
-      const bool zero = is_zero(found->value, known);
-      forget(found->value, known);
-      known.collected[variable] = Collected{zero, false, {}};
-      if (gradient) known.gradients.insert(variable);
-      else known.gradients.erase(variable);
-    }
+    const bool zero = is_zero(found->value, known);
+    forget(found->value, known);
+    if (found->kind == Assignment::Kind::Part) part(statement, *found, zero, known);
+    else known[found->place.variable] = Collected{zero, false, {}};
   }
 
-  void part(const Statement& statement, const Assignment& assigned, bool gradient, Known& known) {
-    const std::string& variable = assigned.place.variable;
+  void part(const Statement& statement, const Assignment& assigned, bool zero, Known& known) {
     const std::vector<Step>& steps = assigned.place.steps;
-    const bool zero = is_zero(assigned.value, known);
-    forget(assigned.value, known);
-    Collected& before = known.collected[variable];
-    if (gradient) known.gradients.insert(variable);
+    Collected& before = known[assigned.place.variable];
     if (zero && !before.from_zero) return;  // clears an element
-    const bool of_gradients = gradient || before.gradients;
+    const bool of_gradients = before.gradients || flow_.reaches(statement);
     if (of_gradients && before.meets(steps)) {
       if (before.from_zero) add(statement, assigned);
       else if (!is_fixed(steps)) refuse();
@@ -166,38 +137,18 @@ class Adder {
                                "that is not known; copy what is read by the first index to a variable of its own")};
   }
 
-  // Nothing is known any more of variables whose address is handed on; what a function gets may come back.
+  // Nothing is known any more of variables whose address is handed on.
   void forget(Span span, Known& known) {
-    const bool gradient = depends_on_gradients(span, known);
-    const bool zeroes = code_.is_name(span.begin) && code_[span.begin].starts_with("dzero") && code_[span.begin + 1] == "(";
-    for (size_t at = span.begin; at + 1 < span.end; ++at) {
-      if (code_[at] != "&" || !code_.is_name(at + 1) || code_.is_joined_to_operator(at)) continue;
-      const std::string name(code_[at + 1]);
-      if (code_[at + 2] == ")" && at > span.begin && code_[at - 1] == "(" && code_[at + 3] == "-") continue;  // (&x)->field
-      known.collected[name] = Collected{zeroes, false, {}};
-      if (gradient) known.gradients.insert(name);
-    }
-  }
-
-  bool depends_on_gradients(Span span, const Known& known) const {
-    static constexpr std::array<std::string_view, 4> kSources = {"tsl_take", "tsl_take_uniform", "tsl_take_once", "tsl_get"};
-    for (size_t at = span.begin; at < span.end; ++at) {
-      if (!code_.is_name(at)) continue;
-      const std::string_view name = code_[at];
-      const bool member = at > span.begin && (code_[at - 1] == "." || (code_[at - 1] == ">" && code_[at - 2] == "-"));
-      if (member ? name.starts_with("differential_") : known.gradients.count(std::string(name)) > 0) return true;
-      if (name.starts_with(kBackward)) return true;
-      if (std::find(kSources.begin(), kSources.end(), name) != kSources.end()) return true;
-    }
-    return false;
+    const bool zeroes = code_.is_name(span.begin) && code_[span.begin].starts_with("dzero");
+    for (const std::string& name : code_.handed_on(span)) known[name] = Collected{zeroes, false, {}};
   }
 
   // Zero, all of it.
   bool is_zero(Span span, const Known& known) const {
     if (span.size() == 0) return false;
     if (const auto place = place_of(code_, span)) {
-      const auto found = known.collected.find(place->variable);
-      return found != known.collected.end() && found->second.from_zero && !found->second.meets(place->steps);
+      const auto found = known.find(place->variable);
+      return found != known.end() && found->second.from_zero && !found->second.meets(place->steps);
     }
     bool any = false;
     for (size_t at = span.begin; at < span.end; ++at) {
@@ -241,6 +192,7 @@ class Adder {
 
   EmittedCode& code_;
   const EmittedFunction& function_;
+  const GradientFlow flow_;
   bool changes_ = true;
   bool added_ = false;
 };

@@ -12,6 +12,7 @@
 #include "compiler/file_scope.h"
 #include "compiler/host_signature.h"
 #include "compiler/host_text.h"
+#include "compiler/lost_copies.h"
 #include "compiler/own_derivatives.h"
 #include "compiler/refused_text.h"
 #include "compiler/tuned_variables.h"
@@ -145,7 +146,7 @@ class Compilation {
     text.entry = entry_name(instantiation);
     progress_(describe_instantiation(instantiation));
     std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "", emitted;
-    if (loaded.module != nullptr) emitted = session_.emit(loaded.module, text.entry, &diagnostics);
+    if (loaded.module != nullptr) emitted = emit(loaded.module, text.entry, &diagnostics);
     if (instantiation.direction == Direction::Jvp) {
       if (const auto name = backward_only_callee(instantiation)) {
         text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
@@ -178,6 +179,11 @@ class Compilation {
     return text;
   }
 
+  std::string emit(slang::IModule* module, const std::string& entry, std::string* diagnostics) {
+    std::string text = session_.emit(module, entry, Emission::Optimised, diagnostics);
+    return may_lose_copies(text) ? session_.emit(module, entry, Emission::Plain, diagnostics) : text;
+  }
+
   // A function without a forward derivative of its own that the kernel may call, as its own text shows: that of the
   // forward derivative need not name it.
   std::optional<std::string> backward_only_callee(Instantiation instantiation) {
@@ -192,7 +198,7 @@ class Compilation {
     instantiation.direction = Direction::Forward;
     std::string diagnostics, emitted;
     if (slang::IModule* module = load_wrappers({instantiation}, &diagnostics)) {
-      emitted = session_.emit(module, entry_name(instantiation), &diagnostics);
+      emitted = session_.emit(module, entry_name(instantiation), Emission::Optimised, &diagnostics);
     }
     for (const std::string& name : found) {
       if (hidden || emitted.empty() || may_call(emitted, name)) return name;

@@ -8,6 +8,7 @@
 
 #include "compiler/added_gradients.h"
 #include "compiler/joined_branches.h"
+#include "compiler/lost_copies.h"
 #include "compiler/session.h"
 #include "compiler/statement_lines.h"
 #include "compiler/tokens.h"
@@ -176,6 +177,7 @@ void find_meetings(const std::string& code, DeviceText& text) {
 // Without what Slang gets wrong.
 std::string with_right_gradients(std::string body) {
   EmittedCode code(std::move(body));
+  repair_lost_copies(code);
   add_met_gradients(code);
   return code.edited();
 }

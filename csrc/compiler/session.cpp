@@ -170,7 +170,7 @@ std::string Session::emit_host(const std::string& name, const std::string& path,
   return text_of(code.get());
 }
 
-std::string Session::emit(slang::IModule* module, const std::string& entry, std::string* diagnostics) {
+std::string Session::emit(slang::IModule* module, const std::string& entry, Emission emission, std::string* diagnostics) {
   const auto said = [&](const Com<ISlangBlob>& blob) { *diagnostics += text_of(blob.get()); };
   Com<slang::IEntryPoint> entry_point;
   Com<slang::IComponentType> composite, linked;
@@ -182,7 +182,10 @@ std::string Session::emit(slang::IModule* module, const std::string& entry, std:
   session_->createCompositeComponentType(parts, 2, composite.out(), first.out());
   said(first);
   if (!composite) return {};
-  composite->link(linked.out(), second.out());
+  slang::CompilerOptionEntry least = {};
+  least.name = slang::CompilerOptionName::MinimumSlangOptimization;
+  least.value.intValue0 = 1;
+  composite->linkWithOptions(linked.out(), emission == Emission::Plain ? 1 : 0, &least, second.out());
   said(second);
   if (!linked) return {};
   linked->getEntryPointCode(0, 0, code.out(), third.out());

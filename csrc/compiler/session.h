@@ -15,6 +15,9 @@ namespace torch_slang {
 // Stands where Slang would put its own CUDA prelude.
 inline constexpr const char* kPreludeMark = "//torch_slang: end of prelude\n";
 
+// Slang's text as usual, or with the least optimisation.
+enum class Emission { Optimised, Plain };
+
 // Directives after which no macro of the user's or of ours is defined.
 std::string undefine_macros(const CompileRequest& request);
 
@@ -34,7 +37,7 @@ class Session {
   slang::IModule* load(const std::string& name, const std::string& path, const std::string& source,
                        std::string* diagnostics);
   // CUDA text of one entry point of the module; empty on failure.
-  std::string emit(slang::IModule* module, const std::string& entry, std::string* diagnostics);
+  std::string emit(slang::IModule* module, const std::string& entry, Emission emission, std::string* diagnostics);
 
   // C++ of the source's host functions, behind a prelude of Slang's; empty on failure. Of an Output::HostFunctions session.
   std::string emit_host(const std::string& name, const std::string& path, const std::string& source,

@@ -272,6 +272,18 @@ bool EmittedCode::mentions(Span span, std::string_view name) const {
   return false;
 }
 
+// An address is an argument where a comma or the call's bracket stands before it. `&x->field` of a pointer is the caller's.
+std::vector<std::string> EmittedCode::handed_on(Span span) const {
+  std::vector<std::string> found;
+  for (size_t at = span.begin + 1; at + 2 < span.end; ++at) {
+    const std::string_view before = (*this)[at - 1];
+    if ((*this)[at] != "&" || !is_name(at + 1)) continue;
+    const bool of_call = before == "," || (before == "(" && at >= span.begin + 2 && is_name(at - 2));
+    if (of_call) found.emplace_back((*this)[at + 1]);
+  }
+  return found;
+}
+
 size_t EmittedCode::closing(size_t open, size_t end) const {
   int depth = 0;
   for (size_t at = open; at < end; ++at) {

@@ -52,12 +52,16 @@ class EmittedCode {
   std::string_view operator[](size_t at) const { return at < places_.size() ? tokens_[places_[at]].text : std::string_view(); }
   bool is_name(size_t at) const { return at < places_.size() && tokens_[places_[at]].kind == TokenKind::Identifier; }
   bool is_number(size_t at) const { return at < places_.size() && tokens_[places_[at]].kind == TokenKind::Number; }
+  // `name` in `x.name` or `x->name`.
+  bool is_member(size_t at) const {
+    return at > 1 && ((*this)[at - 1] == "." || ((*this)[at - 1] == ">" && (*this)[at - 2] == "-"));
+  }
   // No space stands between the two tokens at `at` and behind it.
   bool is_joined(size_t at) const { return at + 1 < places_.size() && places_[at] + 1 == places_[at + 1]; }
-  // The token is the second one of an operator like `&&`.
-  bool is_joined_to_operator(size_t at) const { return at > 0 && is_joined(at - 1) && (*this)[at - 1] == (*this)[at]; }
   std::string words(Span span) const;         // without what stands between
   bool mentions(Span span, std::string_view name) const;
+  // The variables whose address a call is given.
+  std::vector<std::string> handed_on(Span span) const;
   // The position of the bracket that closes the one at `open`; the span's end if none does.
   size_t closing(size_t open, size_t end) const;
 

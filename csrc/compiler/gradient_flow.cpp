@@ -1,0 +1,84 @@
+#include "compiler/gradient_flow.h"
+
+#include <algorithm>
+#include <array>
+
+namespace torch_slang {
+namespace {
+
+constexpr std::string_view kBackward = "s_bwdProp_";
+constexpr std::string_view kContext = "s_bwdCallableCtx_";
+// The accesses to views' gradients in a backward (slang/device.slang).
+constexpr std::array<std::string_view, 4> kSources = {"tsl_take", "tsl_take_uniform", "tsl_take_once", "tsl_get"};
+
+}  // namespace
+
+std::string users_name(std::string_view function) {
+  if (function.starts_with(kBackward)) function.remove_prefix(kBackward.size());
+  return std::string(function.substr(0, function.rfind('_')));
+}
+
+GradientFlow::GradientFlow(const EmittedCode& code, const EmittedFunction& function) : code_(code) {
+  Names gradients;
+  if (function.name.starts_with(kBackward)) {
+    for (const EmittedParameter& parameter : function.parameters) {
+      if (!parameter.type.starts_with(kContext)) gradients.emplace(parameter.name);
+    }
+  }
+  walk(function.body, gradients);
+}
+
+void GradientFlow::walk(const Statement& statement, Names& gradients) {
+  switch (statement.kind) {
+    case Statement::Kind::Simple:
+      return simple(statement, gradients);
+    case Statement::Kind::Block:
+      for (const Statement& part : statement.parts) walk(part, gradients);
+      return;
+    case Statement::Kind::If: {
+      Names otherwise = gradients;
+      walk(statement.parts[0], gradients);
+      if (statement.parts.size() > 1) walk(statement.parts[1], otherwise);
+      gradients.merge(otherwise);
+      return;
+    }
+    case Statement::Kind::Loop:
+    case Statement::Kind::Switch:
+      for (size_t before = gradients.size() + 1; before != gradients.size();) {
+        before = gradients.size();
+        Names after = gradients;
+        walk(statement.parts[0], after);
+        gradients.merge(after);
+      }
+  }
+}
+
+void GradientFlow::simple(const Statement& statement, Names& gradients) {
+  const auto found = assignment(code_, statement);
+  const bool assigns = found && !found->place.variable.empty();
+  const Span value = assigns ? found->value : statement.span;
+  const bool depends_on_them = depends(value, gradients);
+  if (depends_on_them) reached_.insert(statement.span.begin);
+  for (const std::string& name : code_.handed_on(value)) {
+    if (depends_on_them) gradients.insert(name);
+  }
+  if (!assigns) return;
+  if (depends_on_them) gradients.insert(found->place.variable);
+  else if (found->kind != Assignment::Kind::Part) gradients.erase(found->place.variable);
+}
+
+bool GradientFlow::depends(Span span, const Names& gradients) const {
+  for (size_t at = span.begin; at < span.end; ++at) {
+    if (!code_.is_name(at)) continue;
+    const std::string_view name = code_[at];
+    if (code_.is_member(at)) {
+      if (name.starts_with("differential_")) return true;
+    } else if (gradients.count(std::string(name)) > 0 || name.starts_with(kBackward) ||
+               std::find(kSources.begin(), kSources.end(), name) != kSources.end()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace torch_slang

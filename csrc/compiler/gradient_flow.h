@@ -1,0 +1,38 @@
+// Which values of a function's emitted text depend on gradients.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "compiler/statements.h"
+
+namespace torch_slang {
+
+// Note [gradient flow]
+//   A backward's text computes again what the user's code computed, and then gradients, in variables that Slang uses for
+//   either. Gradients come from the parameters of `s_bwdProp_` functions but for their context, from `differential` fields,
+//   from views' gradients, and from calls of other backwards; whatever is computed from these depends on them. They are
+//   followed from statement to statement, through branches and loops.
+class GradientFlow {
+ public:
+  GradientFlow(const EmittedCode& code, const EmittedFunction& function);
+
+  // Whether what the statement assigns depends on gradients.
+  bool reaches(const Statement& statement) const { return reaches_at(statement.span.begin); }
+  bool reaches_at(size_t begin) const { return reached_.count(begin) > 0; }
+
+ private:
+  using Names = std::set<std::string>;
+
+  void walk(const Statement& statement, Names& gradients);
+  void simple(const Statement& statement, Names& gradients);
+  bool depends(Span span, const Names& gradients) const;
+
+  const EmittedCode& code_;
+  std::set<size_t> reached_;
+};
+
+// The function as its user knows it: without what Slang puts before and behind its name.
+std::string users_name(std::string_view function);
+
+}  // namespace torch_slang

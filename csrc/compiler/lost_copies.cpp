@@ -1,0 +1,185 @@
+#include "compiler/lost_copies.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/gradient_flow.h"
+#include "compiler/refused_text.h"
+
+namespace torch_slang {
+namespace {
+
+using Kind = Statement::Kind;
+using Definitions = std::set<size_t>;                // where a variable was assigned, by the statement's first token
+using Reaching = std::map<std::string, Definitions>;  // what each variable may hold
+
+Reaching joined(Reaching a, const Reaching& b) {
+  for (const auto& [name, definitions] : b) a[name].insert(definitions.begin(), definitions.end());
+  return a;
+}
+
+// Which assignments' values are read, and which are overwritten where.
+class Flow {
+ public:
+  Flow(const EmittedCode& code, const Statement& body) : code_(code) {
+    for_each_simple(body, [&](const Statement& statement) {
+      const auto found = assignment(code_, statement);
+      if (!found || found->place.variable.empty()) return;
+      variables_.insert(found->place.variable);
+      if (found->kind == Assignment::Kind::Part) parts_.insert(statement.span.begin);
+    });
+    Reaching reaching;
+    walk(body, reaching);
+  }
+
+  // In place changes of the variable that the whole assignment at `at` may overwrite.
+  Definitions overwritten(size_t at) const {
+    const auto found = overwritten_.find(at);
+    return found == overwritten_.end() ? Definitions() : found->second;
+  }
+  bool overwrites() const { return !overwritten_.empty(); }
+  bool is_read(size_t definition) const { return read_.count(definition) > 0; }
+
+ private:
+  void walk(const Statement& statement, Reaching& reaching) {
+    if (statement.kind == Kind::Simple) return simple(statement, reaching);
+    if (statement.kind == Kind::Block) {
+      for (const Statement& part : statement.parts) walk(part, reaching);
+      return;
+    }
+    read(statement.head, reaching);
+    if (statement.kind == Kind::If) {
+      Reaching otherwise = reaching;
+      walk(statement.parts[0], reaching);
+      if (statement.parts.size() > 1) walk(statement.parts[1], otherwise);
+      reaching = joined(std::move(reaching), otherwise);
+      return;
+    }
+    for (bool more = true; more;) {
+      Reaching after = reaching;
+      walk(statement.parts[0], after);
+      read(statement.head, after);
+      Reaching both = joined(reaching, after);
+      more = both != reaching;
+      reaching = std::move(both);
+    }
+  }
+
+  void simple(const Statement& statement, Reaching& reaching) {
+    const auto found = assignment(code_, statement);
+    const size_t at = statement.span.begin;
+    if (!found || found->kind == Assignment::Kind::Other) return read(statement.span, reaching);
+    read(found->value, reaching);
+    Definitions& before = reaching[found->place.variable];
+    if (found->kind == Assignment::Kind::Part) {
+      read_indices({at, found->value.begin - 1}, found->place.variable, reaching);
+    } else {
+      for (const size_t definition : before) {
+        if (parts_.count(definition) > 0) overwritten_[at].insert(definition);
+      }
+    }
+    before = {at};
+  }
+
+  void read(Span span, const Reaching& reaching) {
+    for (size_t at = span.begin; at < span.end; ++at) read_at(at, reaching);
+  }
+
+  // Of what is left of `=` all but the variable itself, which comes first.
+  void read_indices(Span left, const std::string& variable, const Reaching& reaching) {
+    bool own = true;
+    for (size_t at = left.begin; at < left.end; ++at) {
+      if (own && code_[at] == variable) own = false;
+      else read_at(at, reaching);
+    }
+  }
+
+  void read_at(size_t at, const Reaching& reaching) {
+    if (!code_.is_name(at) || code_.is_member(at)) return;
+    const auto found = reaching.find(std::string(code_[at]));
+    if (found != reaching.end()) read_.insert(found->second.begin(), found->second.end());
+  }
+
+  const EmittedCode& code_;
+  std::set<std::string> variables_;
+  std::set<size_t> parts_, read_;
+  std::map<size_t, Definitions> overwritten_;
+};
+
+class Repair {
+ public:
+  Repair(EmittedCode& code, const EmittedFunction& function)
+      : code_(code), function_(function), flow_(code, function.body), gradients_(code, function) {}
+
+  void run() { walk(function_.body); }
+
+ private:
+  void walk(const Statement& statement) {
+    for (const Statement& part : statement.parts) walk(part);
+    if (statement.kind != Kind::Block) return;
+    for (size_t i = 0; i < statement.parts.size(); ++i) {
+      const auto found = whole(statement.parts[i]);
+      if (!found || code_.words(found->value) == found->place.variable) continue;
+      const Definitions overwritten = flow_.overwritten(statement.parts[i].span.begin);
+      if (!overwritten.empty()) overwrite(statement, i, found->place.variable, overwritten);
+    }
+  }
+
+  // Statement i of the block overwrites a variable that was changed in place.
+  void overwrite(const Statement& block, size_t i, const std::string& variable, const Definitions& overwritten) {
+    std::vector<Span> wanting;
+    for (size_t k = i + 1; k < block.parts.size(); ++k) {
+      const auto next = whole(block.parts[k]);
+      if (!next) break;
+      if (code_.words(next->value) == variable) wanting.push_back(next->value);
+    }
+    if (wanting.empty()) return;
+    const auto of_gradients = [&](size_t at) { return gradients_.reaches_at(at); };
+    const auto unread = [&](size_t at) { return !flow_.is_read(at); };
+    const bool lost = std::any_of(overwritten.begin(), overwritten.end(), unread);
+    const bool primal = !gradients_.reaches(block.parts[i]);
+    if (std::getenv("XSTAT")) fprintf(stderr, "unclear lost=%d primal=%d of_grad=%d start=%d wanting=%zu %s\n", lost, primal, std::any_of(overwritten.begin(), overwritten.end(), of_gradients), i==0, wanting.size(), code_.words(block.parts[i].span).c_str());
+    if (lost || primal) return repair(block.parts[i], variable, wanting);
+    if (std::none_of(overwritten.begin(), overwritten.end(), of_gradients)) return;
+    if (begins_with_assignments(block, i)) throw RefusedText{"unclear"};
+    repair(block.parts[i], variable, wanting);
+  }
+
+  bool begins_with_assignments(const Statement& block, size_t i) const {
+    return std::all_of(block.parts.begin(), block.parts.begin() + i, [&](const Statement& one) { return whole(one).has_value(); });
+  }
+
+  void repair(const Statement& before, const std::string& variable, const std::vector<Span>& wanting) {
+    const std::string kept = c10::str("tsl_kept_", ++count_, "_", variable);
+    code_.insert(before.span.begin, c10::str("const auto ", kept, " = ", variable, "; "));
+    for (const Span value : wanting) code_.replace(value, kept);
+  }
+
+  std::optional<Assignment> whole(const Statement& statement) const {
+    auto found = assignment(code_, statement);
+    if (found && found->kind != Assignment::Kind::Whole) found.reset();
+    return found;
+  }
+
+  EmittedCode& code_;
+  const EmittedFunction& function_;
+  const Flow flow_;
+  const GradientFlow gradients_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+bool may_lose_copies(const std::string& text) {
+  const EmittedCode code(text);
+  return std::any_of(code.functions().begin(), code.functions().end(),
+                     [&](const EmittedFunction& function) { return Flow(code, function.body).overwrites(); });
+}
+
+void repair_lost_copies(EmittedCode& code) {
+  for (const EmittedFunction& function : code.functions()) Repair(code, function).run();
+}
+
+}  // namespace torch_slang

@@ -27,11 +27,20 @@ class Flow {
     for_each_simple(body, [&](const Statement& statement) {
       const auto found = assignment(code_, statement);
       if (!found || found->place.variable.empty()) return;
-      variables_.insert(found->place.variable);
+      if (found->value.size() > 0) ++assignments_[found->place.variable];
       if (found->kind == Assignment::Kind::Part) parts_.insert(statement.span.begin);
+    });
+    for_each_simple(body, [&](const Statement& statement) {
+      for (const std::string& name : code_.handed_on(statement.span)) memory_.insert(name);
     });
     Reaching reaching;
     walk(body, reaching);
+  }
+
+  // Slang's variable for several values: neither a name for one, nor memory that calls are given.
+  bool holds_several_values(const std::string& variable) const {
+    const auto found = assignments_.find(variable);
+    return found != assignments_.end() && found->second > 1 && memory_.count(variable) == 0;
   }
 
   // In place changes of the variable that the whole assignment at `at` may overwrite.
@@ -103,7 +112,8 @@ class Flow {
   }
 
   const EmittedCode& code_;
-  std::set<std::string> variables_;
+  std::map<std::string, int> assignments_;
+  std::set<std::string> memory_;
   std::set<size_t> parts_, read_;
   std::map<size_t, Definitions> overwritten_;
 };
@@ -131,9 +141,9 @@ class Repair {
   void overwrite(const Statement& block, size_t i, const std::string& variable, const Definitions& overwritten) {
     std::vector<Span> wanting;
     for (size_t k = i + 1; k < block.parts.size(); ++k) {
-      const auto next = whole(block.parts[k]);
+      const auto next = copy(block.parts[k]);
       if (!next) break;
-      if (code_.words(next->value) == variable) wanting.push_back(next->value);
+      if (code_.words(next->value) == variable && flow_.holds_several_values(next->place.variable)) wanting.push_back(next->value);
     }
     if (wanting.empty()) return;
     const auto of_gradients = [&](size_t at) { return gradients_.reaches_at(at); };
@@ -148,7 +158,7 @@ class Repair {
   }
 
   bool begins_with_assignments(const Statement& block, size_t i) const {
-    return std::all_of(block.parts.begin(), block.parts.begin() + i, [&](const Statement& one) { return whole(one).has_value(); });
+    return std::all_of(block.parts.begin(), block.parts.begin() + i, [&](const Statement& one) { return copy(one).has_value(); });
   }
 
   void repair(const Statement& before, const std::string& variable, const std::vector<Span>& wanting) {
@@ -160,6 +170,16 @@ class Repair {
   std::optional<Assignment> whole(const Statement& statement) const {
     auto found = assignment(code_, statement);
     if (found && found->kind != Assignment::Kind::Whole) found.reset();
+    return found;
+  }
+
+  // One of those at the end of a branch: they may declare what they assign.
+  std::optional<Assignment> copy(const Statement& statement) const {
+    auto found = assignment(code_, statement);
+    if (!found || (found->kind != Assignment::Kind::Whole && found->kind != Assignment::Kind::Declare)) return std::nullopt;
+    const bool of_variable = found->value.size() == 1 && code_.is_name(found->value.begin);
+    if (found->kind == Assignment::Kind::Declare && !of_variable && !flow_.holds_several_values(found->place.variable))
+      found.reset();
     return found;
   }
 

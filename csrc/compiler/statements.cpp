@@ -6,6 +6,8 @@
 namespace torch_slang {
 namespace {
 
+constexpr std::string_view kElement = "_slang_vector_get_element_ptr";  // of a vector, by index: no call
+
 bool opens(std::string_view text) { return text == "(" || text == "[" || text == "{"; }
 bool closes(std::string_view text) { return text == ")" || text == "]" || text == "}"; }
 
@@ -149,7 +151,7 @@ class PlaceReader {
     while (take("*") || take("&")) {
     }
     std::optional<Place> place;
-    if (at_ < end_ && code_[at_] == "_slang_vector_get_element_ptr") {
+    if (at_ < end_ && code_[at_] == kElement) {
       place = element_pointer();
     } else if (take("(")) {
       place = sum();
@@ -278,7 +280,7 @@ std::vector<std::string> EmittedCode::handed_on(Span span) const {
   for (size_t at = span.begin + 1; at + 2 < span.end; ++at) {
     const std::string_view before = (*this)[at - 1];
     if ((*this)[at] != "&" || !is_name(at + 1)) continue;
-    const bool of_call = before == "," || (before == "(" && at >= span.begin + 2 && is_name(at - 2));
+    const bool of_call = before == "," || (before == "(" && at >= span.begin + 2 && is_name(at - 2) && (*this)[at - 2] != kElement);
     if (of_call) found.emplace_back((*this)[at + 1]);
   }
   return found;

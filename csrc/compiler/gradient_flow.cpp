@@ -58,7 +58,8 @@ void GradientFlow::simple(const Statement& statement, Names& gradients) {
   const bool assigns = found && !found->place.variable.empty();
   const Span value = assigns ? found->value : statement.span;
   const bool depends_on_them = depends(value, gradients);
-  if (depends_on_them) reached_.insert(statement.span.begin);
+  const bool changes_one = found && found->kind == Assignment::Kind::Part && gradients.count(found->place.variable) > 0;
+  if (depends_on_them || changes_one) reached_.insert(statement.span.begin);
   for (const std::string& name : code_.handed_on(value)) {
     if (depends_on_them) gradients.insert(name);
   }

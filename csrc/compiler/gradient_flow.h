@@ -17,7 +17,7 @@ class GradientFlow {
  public:
   GradientFlow(const EmittedCode& code, const EmittedFunction& function);
 
-  // Whether what the statement assigns depends on gradients.
+  // Whether the variable that the statement assigns depends on gradients behind it.
   bool reaches(const Statement& statement) const { return reaches_at(statement.span.begin); }
   bool reaches_at(size_t begin) const { return reached_.count(begin) > 0; }
 

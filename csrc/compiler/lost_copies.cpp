@@ -48,8 +48,8 @@ class Flow {
     const auto found = overwritten_.find(at);
     return found == overwritten_.end() ? Definitions() : found->second;
   }
-  bool overwrites() const { return !overwritten_.empty(); }
   bool is_read(size_t definition) const { return read_.count(definition) > 0; }
+  bool overwrites() const { return !overwritten_.empty(); }
 
  private:
   void walk(const Statement& statement, Reaching& reaching) {
@@ -143,18 +143,34 @@ class Repair {
     for (size_t k = i + 1; k < block.parts.size(); ++k) {
       const auto next = copy(block.parts[k]);
       if (!next) break;
-      if (code_.words(next->value) == variable && flow_.holds_several_values(next->place.variable)) wanting.push_back(next->value);
+      if (code_.words(next->value) == variable && is_left_behind(block, k, next->place.variable, variable))
+        wanting.push_back(next->value);
     }
     if (wanting.empty()) return;
-    const auto of_gradients = [&](size_t at) { return gradients_.reaches_at(at); };
-    const auto unread = [&](size_t at) { return !flow_.is_read(at); };
-    const bool lost = std::any_of(overwritten.begin(), overwritten.end(), unread);
-    const bool primal = !gradients_.reaches(block.parts[i]);
-    if (std::getenv("XSTAT")) fprintf(stderr, "unclear lost=%d primal=%d of_grad=%d start=%d wanting=%zu %s\n", lost, primal, std::any_of(overwritten.begin(), overwritten.end(), of_gradients), i==0, wanting.size(), code_.words(block.parts[i].span).c_str());
-    if (lost || primal) return repair(block.parts[i], variable, wanting);
-    if (std::none_of(overwritten.begin(), overwritten.end(), of_gradients)) return;
-    if (begins_with_assignments(block, i)) throw RefusedText{"unclear"};
+    const bool gradient = gradients_.reaches(block.parts[i]);
+    bool alike = false, unread = false;
+    for (const size_t definition : overwritten) {
+      if (gradients_.reaches_at(definition) != gradient) continue;
+      alike = true;
+      unread = unread || !flow_.is_read(definition);
+    }
+    if (!alike) return;
+    if (gradient && begins_with_assignments(block, i) && (!unread || wanting.size() > 1)) refuse();
     repair(block.parts[i], variable, wanting);
+  }
+
+  // Statement k assigns what the branches leave behind, and does not begin a change in place.
+  bool is_left_behind(const Statement& block, size_t k, const std::string& target, const std::string& source) const {
+    if (target == source || !flow_.holds_several_values(target)) return false;
+    const auto next = k + 1 < block.parts.size() ? assignment(code_, block.parts[k + 1]) : std::nullopt;
+    return !next || next->kind != Assignment::Kind::Part || next->place.variable != target;
+  }
+
+  [[noreturn]] void refuse() const {
+    throw RefusedText{c10::str("the gradient of ", users_name(function_.name),
+                               " may take the value of one aggregate (array, vector, matrix or struct) for another's, where "
+                               "its elements are changed in a branch or a loop and then the whole is copied; change the "
+                               "elements in a function of their own, which returns the aggregate")};
   }
 
   bool begins_with_assignments(const Statement& block, size_t i) const {

@@ -16,6 +16,14 @@ TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated f
 #define TSL_AT(file, line)
 #endif
 
+// Whether a loop may go on: Note [loop state] in compiler/loop_state.h.
+#if TSL_CHECKS
+#define TSL_ITERATE(file, line, counter, kept) \
+  tsl::has_room(*this, ulonglong(file) << 32 | line, counter, decltype(tsl::length_of(kept))())
+#else
+#define TSL_ITERATE(file, line, counter, kept) true
+#endif
+
 #if TSL_SHARED_SUMS || TSL_LANES > 1  // generated, too
 struct TslShared;
 template <class Thread, class Index, class T>

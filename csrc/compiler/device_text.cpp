@@ -192,8 +192,9 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   const size_t begin = first_declaration(own);
   const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
   text.file_scope = blank ? "" : own.substr(0, begin);
-  text.body = with_bounded_loops(
-      with_statement_lines(with_joined_branches(with_unset_contexts(Members(own.substr(begin)).all())), text.files));
+  text.body =
+      with_statement_lines(with_joined_branches(with_unset_contexts(Members(own.substr(begin)).all())), text.files);
+  text.body = with_bounded_loops(text.body, text.files);
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

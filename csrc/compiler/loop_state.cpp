@@ -17,7 +17,8 @@ namespace {
 
 class LoopState {
  public:
-  explicit LoopState(const std::string& body) : tokens_(split_tokens(body)) {
+  LoopState(const std::string& body, const std::vector<std::string>& files)
+      : tokens_(split_tokens(body)), files_(files) {
     for (size_t i = 0; i < tokens_.size(); ++i) {
       if (is_code(tokens_[i])) code_.push_back(i);
     }
@@ -33,7 +34,7 @@ class LoopState {
  private:
   struct Loop {
     std::string_view counter;
-    std::string place = "0, 0";  // as TSL_AT has it
+    std::string place;  // as TSL_AT has it
     std::string array;  // that is as long as the loop may be; empty: it keeps nothing
   };
 
@@ -43,23 +44,43 @@ class LoopState {
     return std::all_of(words.begin(), words.end(), [&](std::string_view word) { return at(i++) == word; });
   }
 
-  // Loops with their counters, and the variables that are contexts.
+  // Loops with their counters, of which those that follow each other may share one, and the variables that are contexts.
   void find_loops() {
     for (size_t i = 0; i < code_.size(); ++i) {
       if (at(i).starts_with("s_minCtx_")) contexts_.insert(at(i + 1));
-      if (at(i) != "int" || !at(i + 1).starts_with("_pc_") || !is(i + 2, {"=", "int", "(", "0", ")", ";"})) continue;
-      size_t begin = i + 8;
+      if (!at(i).starts_with("_pc_") || !is(i + 1, {"=", "int", "(", "0", ")", ";"})) continue;
+      size_t begin = i + 7;
       while (begin < code_.size() && !is(begin, {"for", "(", ";", ";", ")"})) ++begin;
       Loop& loop = loops_[begin];
-      loop.counter = at(i + 1);
-      if (is(begin - 7, {"TSL_AT", "("})) loop.place = c10::str(at(begin - 5), ", ", at(begin - 3));
+      loop.counter = at(i);
+      loop.place = is(begin - 7, {"TSL_AT", "("}) ? c10::str(at(begin - 5), ", ", at(begin - 3)) : place_before(begin);
     }
   }
 
-  Loop* loop_of(std::string_view counter) {
-    const auto found =
-        std::find_if(loops_.begin(), loops_.end(), [&](const auto& one) { return one.second.counter == counter; });
-    return found == loops_.end() ? nullptr : &found->second;
+  // What #line says of a statement that has no TSL_AT, since it stands in a line with what comes before it; line 0: nothing.
+  std::string place_before(size_t i) const {
+    if (i == 0 || i >= code_.size()) return "0, 0";
+    std::string_view line;
+    for (size_t k = code_[i]; k-- > 0 && !(line.empty() && k == code_[i - 1]);) {
+      std::string_view directive = tokens_[k].text;
+      if (tokens_[k].kind != TokenKind::Directive || !directive.starts_with("#line ")) continue;
+      directive.remove_prefix(6);
+      if (line.empty()) line = directive.substr(0, directive.find(' '));
+      const size_t quote = directive.find('"');
+      if (quote == std::string_view::npos) continue;
+      const auto file = std::find(files_.begin(), files_.end(), directive.substr(quote + 1, directive.rfind('"') - quote - 1));
+      if (file == files_.end()) break;
+      return c10::str(file - files_.begin(), ", ", line);
+    }
+    return "0, 0";
+  }
+
+  // The last before there.
+  Loop* loop_of(std::string_view counter, size_t there) {
+    for (auto loop = loops_.lower_bound(there); loop != loops_.begin();) {
+      if ((--loop)->second.counter == counter) return &loop->second;
+    }
+    return nullptr;
   }
 
   // `(&context)->field[counter][counter]`, the counters of loops inside each other, the innermost first.
@@ -69,7 +90,7 @@ class LoopState {
       const std::string_view field = at(i + 6);
       std::vector<Loop*> loops;
       for (size_t open = i + 7; at(open) == "[" && at(open + 2) == "]"; open += 3) {
-        Loop* loop = loop_of(at(open + 1));
+        Loop* loop = loop_of(at(open + 1), i);
         if (loop == nullptr) break;
         loops.push_back(loop);
       }
@@ -130,6 +151,7 @@ class LoopState {
   }
 
   const std::vector<Token> tokens_;
+  const std::vector<std::string>& files_;
   std::vector<size_t> code_;  // which of them are code
   std::map<size_t, Loop> loops_;  // by where their `for` stands
   std::set<std::string_view> contexts_;
@@ -139,6 +161,8 @@ class LoopState {
 
 }  // namespace
 
-std::string with_bounded_loops(const std::string& body) { return LoopState(body).all(); }
+std::string with_bounded_loops(const std::string& body, const std::vector<std::string>& files) {
+  return LoopState(body, files).all();
+}
 
 }  // namespace torch_slang

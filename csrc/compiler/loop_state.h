@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace torch_slang {
 
@@ -18,11 +19,11 @@ struct UnknownLoopState {
 //     - Loops inside each other: `FixedArray<FixedArray<double, inner>, outer>` is indexed [inner][outer], which is the wrong
 //       element as soon as the two lengths differ (shader-slang/slang issue 13000). The indices of all accesses to such a
 //       field, which have the same order, are turned around.
-//     - A longer loop writes behind the array. It ends where the room does, and says so, if the kernel is compiled with checks:
-//       `for(;TSL_ITERATE(file, line, _pc_0, (&_S22)->value5_0);)`, the place being what TSL_AT says of the loop. A loop
-//       that keeps nothing may run as long as it likes, and has right gradients.
-//   Slang's names are unique in the whole text, those of fields too. To be applied after with_statement_lines. Throws
-//   UnknownLoopState.
-std::string with_bounded_loops(const std::string& body);
+//     - A longer loop writes behind the array. It ends where the room does on the CPU, and with checks on a GPU, and says so:
+//       `for(;TSL_ITERATE(file, line, _pc_0, (&_S22)->value5_0);)`, file and line as in TSL_AT. A loop that keeps nothing may
+//       run as long as it likes, and has right gradients.
+//   Slang's names are unique in the whole text, those of fields too, but loops that follow each other may share a counter.
+//   To be applied after with_statement_lines, which has filled `files`. Throws UnknownLoopState.
+std::string with_bounded_loops(const std::string& body, const std::vector<std::string>& files);
 
 }  // namespace torch_slang

@@ -53,7 +53,7 @@ def machine_code(source: str, dtype: str, folder: Path) -> list[str]:
 
 
 def products(block: str, dtype: str, folder: Path) -> list[int]:
-    """How many multiplications of vectors stand in each object. Those of single numbers are what compilers make of it."""
+    """How many multiplications of vectors stand in each object; those of single numbers are the compiler's affair."""
     folder.mkdir()
     texts = machine_code(KERNEL.replace("BLOCK", block), dtype, folder)
     suffix = {"float32": "s", "float64": "d"}[dtype]

@@ -114,7 +114,10 @@ LOOPS: dict[str, tuple[str, Callable[[Tensor, int], Tensor]]] = {
     "plain": (f"{LIMITED} v = sin(v) * v + x_i;", steps),
     "calling": (f"{LIMITED} v = step(v, x_i);", steps),
     "waiting": ("int k = 0; [MaxIters(MOST)] while (k < run) { v = step(v, x_i); ++k; }", steps),
-    "first_done": ("int k = 0; if (run > 0) { [MaxIters(MOST)] do { v = step(v, x_i); ++k; } while (k < run); }", steps),
+    "first_done": (
+        "int k = 0; if (run > 0) { [MaxIters(MOST)] do { v = step(v, x_i); ++k; } while (k < run); }",
+        steps,
+    ),
     "left_early": ("[MaxIters(MOST)] for (int k = 0; k < 1000; ++k) { if (k >= run) break; v = step(v, x_i); }", steps),
     "skipping": (f"{LIMITED} {{ if (k % 2 == 1) continue; v = step(v, x_i); }}", even_steps),
     "of_vectors": (
@@ -127,7 +130,10 @@ LOOPS: dict[str, tuple[str, Callable[[Tensor, int], Tensor]]] = {
         "v = a[0] + a[1] * a[2];",
         arrays,
     ),
-    "of_structs": (f"Pair p = {{ v, double2(v, 2 * v) }}; {LIMITED} advance(p, x_i); v = p.a * p.b.x + p.b.y;", structs),
+    "of_structs": (
+        f"Pair p = {{ v, double2(v, 2 * v) }}; {LIMITED} advance(p, x_i); v = p.a * p.b.x + p.b.y;",
+        structs,
+    ),
     "inside_each_other": (
         f"{LIMITED} {{ [MaxIters(INNER)] for (int j = 0; j < k % (INNER + 1); ++j) v = step(v, x_i); }}",
         inside_each_other,
@@ -138,7 +144,10 @@ LOOPS: dict[str, tuple[str, Callable[[Tensor, int], Tensor]]] = {
         " [MaxIters(INNER)] for (int l = 0; l < (j + k) % (INNER + 1); ++l) v = step(v, x_i); } }",
         three_deep,
     ),
-    "after_each_other": (f"{LIMITED} v = step(v, x_i); double w = v; {LIMITED} w = sin(w) * v; v = w;", after_each_other),
+    "after_each_other": (
+        f"{LIMITED} v = step(v, x_i); double w = v; {LIMITED} w = sin(w) * v; v = w;",
+        after_each_other,
+    ),
 }
 FUNCTIONS = ["plain", "of_structs", "inside_each_other"]
 
@@ -192,7 +201,9 @@ def test_a_loop_that_runs_longer_than_its_limit_is_named(name: str, device: torc
     for far in (2 * MOST, 1000):
         n = torch.tensor([1, far, 2, MOST, 0], dtype=torch.int32, device=device)
         y = getattr(module, name)(x, n)  # a forward keeps nothing
-        with pytest.raises(RuntimeError, match=rf"::{name}_backward: the loop at loops\.slang:\d+ runs longer than its"):
+        with pytest.raises(
+            RuntimeError, match=rf"::{name}_backward: the loop at loops\.slang:\d+ runs longer than its"
+        ):
             torch.autograd.grad(y.sum(), x)
     assert_right(module, name, [MOST, 0], device)  # all is as before
 
@@ -204,7 +215,9 @@ def test_the_loop_is_the_one_that_runs_too_long(device: torch.device) -> None:
     module = torch_slang.load(source=text, name="far.slang", namespace="max_iters_far", debug=debug)
     x = torch.ones(3, dtype=torch.float64, device=device, requires_grad=True)
     y = module.far(x, torch.tensor([1, INNER, 9], dtype=torch.int32, device=device))
-    with pytest.raises(RuntimeError, match=rf"the loop at far\.slang:{line} .*\(thread \(2, 0, 0\) of block \(0, 0, 0\)\)$"):
+    with pytest.raises(
+        RuntimeError, match=rf"the loop at far\.slang:{line} .*\(thread \(2, 0, 0\) of block \(0, 0, 0\)\)$"
+    ):
         y.sum().backward()
     assert x.grad is None
 
@@ -223,7 +236,7 @@ def test_a_loop_that_keeps_nothing_may_run_as_long_as_it_likes(device: torch.dev
 @pytest.mark.parametrize(("outer", "inner"), [(10, 2), (2, 10), (5, 5)])
 def test_loops_inside_each_other_may_have_any_limits(outer: int, inner: int, device: torch.device) -> None:
     """Slang looks for what they keep with the indices the wrong way round, which shows where the limits differ."""
-    body = "[MaxIters(MOST)] for (int k = 0; k < run; ++k) { [MaxIters(INNER)] for (int j = 0; j < INNER; ++j) v = step(v, x[i]); }"
+    body = f"{LIMITED} {{ [MaxIters(INNER)] for (int j = 0; j < INNER; ++j) v = step(v, x[i]); }}"
     text = filled_in(HEAD + KERNEL.replace("BODY", body).replace("NAME", "both"), MOST=outer, INNER=inner)
     module = torch_slang.load(source=text, name="both.slang", namespace=f"max_iters_{outer}_{inner}")
     x = torch.linspace(0.01, 0.02, 3, dtype=torch.float64, device=device, requires_grad=True)

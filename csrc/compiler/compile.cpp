@@ -175,8 +175,9 @@ class Compilation {
     } catch (const UnsupportedGlobal& global) {
       diagnostics = explain_global(global);
     } catch (const UnknownLoopState& state) {
-      diagnostics = c10::str("Slang's derivative keeps what loops inside each other leave in a way that is not known here (",
-                             state.field, "): put the inner loop into a [Differentiable] function of its own");
+      diagnostics =
+          c10::str("Slang's derivative keeps what loops inside each other leave in a way that is not known here (",
+                   state.field, "): put the inner loop into a [Differentiable] function of its own");
     }
     text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                           " does not compile\n", diagnostics);

@@ -68,7 +68,8 @@ class LoopState {
       if (line.empty()) line = directive.substr(0, directive.find(' '));
       const size_t quote = directive.find('"');
       if (quote == std::string_view::npos) continue;
-      const auto file = std::find(files_.begin(), files_.end(), directive.substr(quote + 1, directive.rfind('"') - quote - 1));
+      const auto file =
+          std::find(files_.begin(), files_.end(), directive.substr(quote + 1, directive.rfind('"') - quote - 1));
       if (file == files_.end()) break;
       return c10::str(file - files_.begin(), ", ", line);
     }
@@ -123,8 +124,8 @@ class LoopState {
     for (size_t i = begin; i < end; ++i) {
       add_token(i);
       if (const auto loop = loops_.find(i); loop != loops_.end() && !loop->second.array.empty()) {
-        text_ += c10::str("(;TSL_ITERATE(", loop->second.place, ", ", loop->second.counter, ", ", loop->second.array,
-                          ");)");
+        text_ +=
+            c10::str("(;TSL_ITERATE(", loop->second.place, ", ", loop->second.counter, ", ", loop->second.array, ");)");
         i += 4;
       } else if (const auto field = depths_.find(at(i)); field != depths_.end() && field->second > 1) {
         i = add_indices(i, field->second);

@@ -29,8 +29,7 @@ FaultRecord::FaultRecord(const Operator& op, OpKind kind, c10::Device device, co
                          const std::vector<int64_t>* sizes)
     : op_(op), kind_(kind), types_(types), sizes_(sizes), exists_(op.options.checks(device) != Checks::None) {
   if (!exists_ || device.is_cpu()) return;
-  on_gpu_ =
-      at::zeros({static_cast<int64_t>(sizeof(TslFault))}, at::TensorOptions().dtype(at::kByte).device(device));
+  on_gpu_ = at::zeros({static_cast<int64_t>(sizeof(TslFault))}, at::TensorOptions().dtype(at::kByte).device(device));
 }
 
 TslFault* FaultRecord::address() {
@@ -66,10 +65,11 @@ std::string FaultRecord::describe_place(const TslFault& fault) const {
 void FaultRecord::refuse_long_loop(const TslFault& fault) const {
   const std::string line = describe_line(fault);
   const std::string thread = c10::str(" (thread ", triple(fault.thread), " of block ", triple(fault.block), ")");
-  TORCH_CHECK(false, op_.qualified(kind_), ": the loop ", line.empty() ? "of " + op_.function.name : "at " + line,
-              " runs longer than its [MaxIters(n)] says, or without one than Slang concluded, and its gradients need what "
-              "each iteration leaves: raise n",
-              op_.is_mapped() ? "" : thread);
+  TORCH_CHECK(
+      false, op_.qualified(kind_), ": the loop ", line.empty() ? "of " + op_.function.name : "at " + line,
+      " runs longer than its [MaxIters(n)] says, or without one than Slang concluded, and its gradients need what "
+      "each iteration leaves: raise n",
+      op_.is_mapped() ? "" : thread);
 }
 
 void FaultRecord::check() {

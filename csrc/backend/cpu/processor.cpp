@@ -72,7 +72,8 @@ bool is_needed(const HostCompiler& compiler, std::vector<std::string> flags, con
   if (compiles(compiler, flags, probe)) return false;
   flags.emplace_back(probe.flag);
   const bool helps = compiles(compiler, flags, probe);
-  if (helps) log_info(compiler.program(), " gets code for this processor wrong: kernels are compiled with ", probe.flag);
+  if (helps)
+    log_info(compiler.program(), " gets code for this processor wrong: kernels are compiled with ", probe.flag);
   return helps;
 }
 

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions looked for are x86's")
+# Which instructions there are, and how many, depends on the processor that code is made for.
+TARGET = "-march=x86-64-v3"
+IS_HERE = platform.machine() == "x86_64" and " avx2 " in Path("/proc/cpuinfo").read_text()
+pytestmark = pytest.mark.skipif(not IS_HERE, reason=f"the instructions looked for are those of {TARGET}")
 
 KERNEL = """
 import torch_slang;
@@ -36,7 +39,7 @@ torch.testing.assert_close(x.grad, w.detach())
 def machine_code(source: str, dtype: str, folder: Path) -> list[str]:
     """The disassembly of the objects that `scaled` and its backward leave in a new cache."""
     program = PROGRAM.format(source=source, dtype=dtype)
-    environment = {**os.environ, "TORCH_SLANG_CACHE_DIR": str(folder / "cache")}
+    environment = {**os.environ, "TORCH_SLANG_CACHE_DIR": str(folder / "cache"), "TORCH_SLANG_CXXFLAGS": TARGET}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=300)
     texts = []
     for file in (folder / "cache").rglob("*"):
@@ -49,18 +52,17 @@ def machine_code(source: str, dtype: str, folder: Path) -> list[str]:
     return texts
 
 
-def products(block: str, dtype: str, folder: Path) -> list[tuple[int, int]]:
-    """How many multiplications of vectors and of single numbers stand in each object."""
+def products(block: str, dtype: str, folder: Path) -> list[int]:
+    """How many multiplications of vectors stand in each object; those of single numbers are the compiler's affair."""
     folder.mkdir()
     texts = machine_code(KERNEL.replace("BLOCK", block), dtype, folder)
     suffix = {"float32": "s", "float64": "d"}[dtype]
-    counts = [[len(re.findall(rf"\bv?(?:mul|fmadd\d+){kind}{suffix}\b", text)) for kind in "ps"] for text in texts]
-    return sorted((packed, single) for packed, single in counts)
+    return sorted(len(re.findall(rf"\bv?(?:mul|fmadd\d+)p{suffix}\b", text)) for text in texts)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_loops_vectorise_and_a_fixed_block_changes_nothing(dtype: str, tmp_path: Path) -> None:
     found = products("", dtype, tmp_path / "any")
     assert len(found) == 2  # forward and backward
-    assert all(packed > 0 for packed, _ in found)
+    assert min(found) > 0
     assert products("[BlockSize(256, 1, 1)]", dtype, tmp_path / "fixed") == found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import linecache
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -75,6 +76,8 @@ def load(
     """
     if source is not None and not isinstance(source, str):
         raise TypeError(f"torch_slang.load: expected source to be a string, but got {type(source).__name__}")
+    if source is not None:
+        _refuse_what_is_no_text(source, name)
     if isinstance(include_dirs, str | os.PathLike):
         raise TypeError("torch_slang.load: expected include_dirs to be a list of folders, but got one path")
     given = sorted((defines or {}).items())
@@ -131,6 +134,18 @@ def _take_names(module: Module, changed: list[str]) -> None:
         forget_cached_op(qualified)
     if reloaded and "torch._dynamo" in sys.modules:
         torch.compiler.reset()
+
+
+def _refuse_what_is_no_text(source: str, name: str | None) -> None:
+    """A string may hold what no UTF-8 stands for, and a zero, behind which Slang sees nothing."""
+    wrong = re.search("[\0\ud800-\udfff]", source)
+    if wrong is None:
+        return
+    before = source[: wrong.start()]
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    raise _C.CompileError(
+        f"torch_slang: {name or 'source'}:{line}:{column}: character U+{ord(wrong[0]):04X} is no text"
+    )
 
 
 def _tag_compile_caches() -> None:

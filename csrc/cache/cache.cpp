@@ -18,8 +18,8 @@
 namespace torch_slang::cache {
 namespace {
 
-constexpr Kind kKinds[] = {Kind::Program, Kind::Cubin, Kind::Object, Kind::Choice};
-constexpr const char* kNames[] = {"program", "cubin", "object", "choice"};
+constexpr Kind kKinds[] = {Kind::Program, Kind::Cubin, Kind::Object, Kind::Choice, Kind::Probe};
+constexpr const char* kNames[] = {"program", "cubin", "object", "choice", "probe"};
 static_assert(std::size(kKinds) == std::size(kNames));
 
 struct Counters {

@@ -1,7 +1,7 @@
-// The disk cache: what compilers made, and what was chosen by measurement, kept between processes. Entries are found by
-// kind and key (a digest of all that decides the content), checked whole before they are used, and published atomically,
-// so any number of threads and processes may share a folder. Nothing here throws for what is on the disk: the cache only
-// makes things faster.
+// The disk cache: what compilers made, what they cannot do, and what was chosen by measurement, kept between processes.
+// Entries are found by kind and key (a digest of all that decides the content), checked whole before they are used, and
+// published atomically, so any number of threads and processes may share a folder. Nothing here throws for what is on the
+// disk: the cache only makes things faster.
 //
 // Note [cache entry]
 //   A file <folder>/<kind>/<key> holds the payload and then a trailer: magic, format version, payload size, checksum over
@@ -22,7 +22,7 @@
 
 namespace torch_slang::cache {
 
-enum class Kind : int8_t { Program, Cubin, Object, Choice };
+enum class Kind : int8_t { Program, Cubin, Object, Choice, Probe };
 enum class Compiler : int8_t { Slang, Host, Nvrtc };
 
 const char* name_of(Kind kind);  // "program"

@@ -55,8 +55,7 @@ Known joined(const Known& a, const Known& b) {
 
 class Adder {
  public:
-  Adder(EmittedCode& code, const EmittedFunction& function)
-      : code_(code), function_(function), flow_(code, function) {}
+  Adder(EmittedCode& code, const EmittedFunction& function) : code_(code), function_(function), flow_(code, function) {}
 
   // Whether any assignment has become an addition.
   bool run() {
@@ -100,8 +99,10 @@ class Adder {
     if (!found || found->kind == Assignment::Kind::Other) return forget(statement.span, known);
     const bool zero = is_zero(found->value, known);
     forget(found->value, known);
-    if (found->kind == Assignment::Kind::Part) part(statement, *found, zero, known);
-    else known[found->place.variable] = Collected{zero, false, {}};
+    if (found->kind == Assignment::Kind::Part)
+      part(statement, *found, zero, known);
+    else
+      known[found->place.variable] = Collected{zero, false, {}};
   }
 
   void part(const Statement& statement, const Assignment& assigned, bool zero, Known& known) {
@@ -110,8 +111,10 @@ class Adder {
     if (zero && !before.from_zero) return;  // clears an element
     const bool of_gradients = before.gradients || flow_.reaches(statement);
     if (of_gradients && before.meets(steps)) {
-      if (before.from_zero) add(statement, assigned);
-      else if (!is_fixed(steps)) refuse();
+      if (before.from_zero)
+        add(statement, assigned);
+      else if (!is_fixed(steps))
+        refuse();
     }
     before.gradients = of_gradients;
     before.parts.insert(steps);
@@ -131,10 +134,11 @@ class Adder {
   }
 
   [[noreturn]] void refuse() const {
-    throw RefusedText{c10::str("the gradient of ", users_name(function_.name),
-                               " would lose what two of its elements have in common: it reads an array, vector or matrix "
-                               "by several indices, and Slang assigns their gradients where it should add them, in a form "
-                               "that is not known; copy what is read by the first index to a variable of its own")};
+    throw RefusedText{
+        c10::str("the gradient of ", users_name(function_.name),
+                 " would lose what two of its elements have in common: it reads an array, vector or matrix "
+                 "by several indices, and Slang assigns their gradients where it should add them, in a form "
+                 "that is not known; copy what is read by the first index to a variable of its own")};
   }
 
   // Nothing is known any more of variables whose address is handed on.

@@ -49,8 +49,14 @@ class Compilation {
  private:
   void describe(Program& program) {
     progress_("the declarations");
+    SourceFiles& files = session_.files();
+    files.check_bytes(request_.source ? *request_.source : files.read_or_throw(request_.path), request_.path);
     std::string diagnostics;
-    slang::IModule* module = load_copy("", &diagnostics);
+    slang::IModule* module = files.refusal().empty() ? load_copy("", &diagnostics) : nullptr;
+    // Note [bytes of sources]
+    if (!files.refusal().empty()) {
+      throw_compile_error("torch_slang: ", request_.path, " does not compile\n", files.refusal());
+    }
     if (module == nullptr) throw_compile_error("torch_slang: ", request_.path, " does not compile\n", diagnostics);
     program.warnings = diagnostics;
     shader_parameters_ = shader_parameters(module);

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "compiler/added_gradients.h"
+#include "compiler/context_reads.h"
 #include "compiler/joined_branches.h"
+#include "compiler/loop_state.h"
 #include "compiler/lost_copies.h"
 #include "compiler/session.h"
 #include "compiler/statement_lines.h"
@@ -177,6 +179,7 @@ void find_meetings(const std::string& code, DeviceText& text) {
 // Without what Slang gets wrong.
 std::string with_right_gradients(std::string body) {
   EmittedCode code(std::move(body));
+  read_contexts_in_place(code);
   repair_lost_copies(code);
   add_met_gradients(code);
   return code.edited();
@@ -201,8 +204,8 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   const size_t begin = first_declaration(own);
   const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
   text.file_scope = blank ? "" : own.substr(0, begin);
-  const std::string right = with_right_gradients(Members(own.substr(begin)).all());
-  text.body = with_statement_lines(with_joined_branches(with_unset_contexts(right)), text.files);
+  const std::string body = with_unset_contexts(with_right_gradients(Members(own.substr(begin)).all()));
+  text.body = with_bounded_loops(with_statement_lines(with_joined_branches(body), text.files), text.files);
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

@@ -30,8 +30,7 @@ GradientFlow::GradientFlow(const EmittedCode& code, const EmittedFunction& funct
 
 void GradientFlow::walk(const Statement& statement, Names& gradients) {
   switch (statement.kind) {
-    case Statement::Kind::Simple:
-      return simple(statement, gradients);
+    case Statement::Kind::Simple: return simple(statement, gradients);
     case Statement::Kind::Block:
       for (const Statement& part : statement.parts) walk(part, gradients);
       return;
@@ -64,8 +63,10 @@ void GradientFlow::simple(const Statement& statement, Names& gradients) {
     if (depends_on_them) gradients.insert(name);
   }
   if (!assigns) return;
-  if (depends_on_them) gradients.insert(found->place.variable);
-  else if (found->kind != Assignment::Kind::Part) gradients.erase(found->place.variable);
+  if (depends_on_them)
+    gradients.insert(found->place.variable);
+  else if (found->kind != Assignment::Kind::Part)
+    gradients.erase(found->place.variable);
 }
 
 bool GradientFlow::depends(Span span, const Names& gradients) const {

@@ -100,8 +100,10 @@ class Flow {
   void read_indices(Span left, const std::string& variable, const Reaching& reaching) {
     bool own = true;
     for (size_t at = left.begin; at < left.end; ++at) {
-      if (own && code_[at] == variable) own = false;
-      else read_at(at, reaching);
+      if (own && code_[at] == variable)
+        own = false;
+      else
+        read_at(at, reaching);
     }
   }
 
@@ -167,14 +169,16 @@ class Repair {
   }
 
   [[noreturn]] void refuse() const {
-    throw RefusedText{c10::str("the gradient of ", users_name(function_.name),
-                               " may take the value of one aggregate (array, vector, matrix or struct) for another's, where "
-                               "its elements are changed in a branch or a loop and then the whole is copied; change the "
-                               "elements in a function of their own, which returns the aggregate")};
+    throw RefusedText{
+        c10::str("the gradient of ", users_name(function_.name),
+                 " may take the value of one aggregate (array, vector, matrix or struct) for another's, where "
+                 "its elements are changed in a branch or a loop and then the whole is copied; change the "
+                 "elements in a function of their own, which returns the aggregate")};
   }
 
   bool begins_with_assignments(const Statement& block, size_t i) const {
-    return std::all_of(block.parts.begin(), block.parts.begin() + i, [&](const Statement& one) { return copy(one).has_value(); });
+    return std::all_of(block.parts.begin(), block.parts.begin() + i,
+                       [&](const Statement& one) { return copy(one).has_value(); });
   }
 
   void repair(const Statement& before, const std::string& variable, const std::vector<Span>& wanting) {
@@ -192,7 +196,8 @@ class Repair {
   // One of those at the end of a branch: they may declare what they assign.
   std::optional<Assignment> copy(const Statement& statement) const {
     auto found = assignment(code_, statement);
-    if (!found || (found->kind != Assignment::Kind::Whole && found->kind != Assignment::Kind::Declare)) return std::nullopt;
+    if (!found || (found->kind != Assignment::Kind::Whole && found->kind != Assignment::Kind::Declare))
+      return std::nullopt;
     const bool of_variable = found->value.size() == 1 && code_.is_name(found->value.begin);
     if (found->kind == Assignment::Kind::Declare && !of_variable && !flow_.holds_several_values(found->place.variable))
       found.reset();

@@ -170,7 +170,8 @@ std::string Session::emit_host(const std::string& name, const std::string& path,
   return text_of(code.get());
 }
 
-std::string Session::emit(slang::IModule* module, const std::string& entry, Emission emission, std::string* diagnostics) {
+std::string Session::emit(slang::IModule* module, const std::string& entry, Emission emission,
+                          std::string* diagnostics) {
   const auto said = [&](const Com<ISlangBlob>& blob) { *diagnostics += text_of(blob.get()); };
   Com<slang::IEntryPoint> entry_point;
   Com<slang::IComponentType> composite, linked;

@@ -7,6 +7,7 @@
 #include "compiler/com.h"
 #include "compiler/library.h"
 #include "compiler/placeholders.h"
+#include "compiler/source_bytes.h"
 #include "compiler/tokens.h"
 
 namespace torch_slang {
@@ -21,6 +22,7 @@ bool is_part_of_module(const std::string& source) {
 }
 
 bool is_slang_source(const std::string& path) { return path.ends_with(".slang"); }
+bool is_compiled_module(const std::string& path) { return path.ends_with(".slang-module"); }
 
 }  // namespace
 
@@ -50,6 +52,11 @@ std::string SourceFiles::read_or_throw(const std::string& path) {
   return *content;
 }
 
+void SourceFiles::check_bytes(const std::string& text, const std::string& path) {
+  if (!refusal_.empty()) return;
+  if (const auto wrong = first_wrong_byte(text)) refusal_ = path + *wrong + ": save the file as UTF-8";
+}
+
 std::vector<SourceFile> SourceFiles::manifest() const {
   std::vector<SourceFile> files;
   for (const auto& [path, digest] : digests_) files.push_back({path, digest});
@@ -73,6 +80,7 @@ SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
     const char* text = submodule_text(name);
     return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + with_library(text, name));
   }
+  if (!is_compiled_module(name)) check_bytes(*content, name);
   return give(is_slang_source(name) ? with_library(*content, name) : *content);
 }
 

@@ -26,6 +26,9 @@ class SourceFiles final : public ISlangFileSystem {
 
   std::string read_or_throw(const std::string& path);  // a c10::Error that names it
   bool exists(const std::string& path) { return read(path) != nullptr; }  // either answer goes into the record
+  // Slang cannot be told by an exception: what is wrong with the bytes of a file that it, or somebody, was given; or empty.
+  const std::string& refusal() const { return refusal_; }
+  void check_bytes(const std::string& text, const std::string& path);
   std::vector<SourceFile> manifest() const;
   const std::map<std::string, std::string>& contents() const { return contents_; }  // of the files read, by path
 
@@ -40,6 +43,7 @@ class SourceFiles final : public ISlangFileSystem {
 
   std::string library_head_;
   Defines defines_;
+  std::string refusal_;
   std::map<std::string, std::string> contents_;
   std::map<std::string, std::string> digests_;  // empty: not there
 };

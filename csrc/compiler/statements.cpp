@@ -280,7 +280,8 @@ std::vector<std::string> EmittedCode::handed_on(Span span) const {
   for (size_t at = span.begin + 1; at + 2 < span.end; ++at) {
     const std::string_view before = (*this)[at - 1];
     if ((*this)[at] != "&" || !is_name(at + 1)) continue;
-    const bool of_call = before == "," || (before == "(" && at >= span.begin + 2 && is_name(at - 2) && (*this)[at - 2] != kElement);
+    const bool of_call =
+        before == "," || (before == "(" && at >= span.begin + 2 && is_name(at - 2) && (*this)[at - 2] != kElement);
     if (of_call) found.emplace_back((*this)[at + 1]);
   }
   return found;
@@ -295,7 +296,9 @@ size_t EmittedCode::closing(size_t open, size_t end) const {
   return end;
 }
 
-void EmittedCode::replace(Span span, std::string text) { edits_.push_back({places_[span.begin], span, std::move(text)}); }
+void EmittedCode::replace(Span span, std::string text) {
+  edits_.push_back({places_[span.begin], span, std::move(text)});
+}
 
 void EmittedCode::insert(size_t before, const std::string& text) { replace({before, before}, text); }
 

@@ -21,8 +21,8 @@ struct Span {
 struct Statement {
   enum class Kind { Simple, Block, If, Loop, Switch };
   Kind kind = Kind::Simple;
-  Span span;                     // the whole statement
-  Span head;                     // If, Loop, Switch: what stands in the parentheses
+  Span span;  // the whole statement
+  Span head;  // If, Loop, Switch: what stands in the parentheses
   std::vector<Statement> parts;  // Block: its statements; If: then, perhaps else; Loop, Switch: the body
 };
 
@@ -49,7 +49,9 @@ class EmittedCode {
   EmittedCode& operator=(const EmittedCode&) = delete;
 
   size_t size() const { return places_.size(); }
-  std::string_view operator[](size_t at) const { return at < places_.size() ? tokens_[places_[at]].text : std::string_view(); }
+  std::string_view operator[](size_t at) const {
+    return at < places_.size() ? tokens_[places_[at]].text : std::string_view();
+  }
   bool is_name(size_t at) const { return at < places_.size() && tokens_[places_[at]].kind == TokenKind::Identifier; }
   bool is_number(size_t at) const { return at < places_.size() && tokens_[places_[at]].kind == TokenKind::Number; }
   // `name` in `x.name` or `x->name`.
@@ -58,7 +60,7 @@ class EmittedCode {
   }
   // No space stands between the two tokens at `at` and behind it.
   bool is_joined(size_t at) const { return at + 1 < places_.size() && places_[at] + 1 == places_[at + 1]; }
-  std::string words(Span span) const;         // without what stands between
+  std::string words(Span span) const;  // without what stands between
   bool mentions(Span span, std::string_view name) const;
   // The variables whose address a call is given.
   std::vector<std::string> handed_on(Span span) const;
@@ -106,9 +108,9 @@ bool may_overlap(const std::vector<Step>& a, const std::vector<Step>& b);
 struct Assignment {
   enum class Kind {
     Declare,  // T x = value;  or  T x;  (then the value is empty)
-    Whole,    // x = value;
-    Part,     // x[i] = value;  (&x)->field = value;  *&((&x)->y) = value;
-    Other,    // through a pointer, `+=`, and what has a form that is not known
+    Whole,  // x = value;
+    Part,  // x[i] = value;  (&x)->field = value;  *&((&x)->y) = value;
+    Other,  // through a pointer, `+=`, and what has a form that is not known
   };
   Kind kind = Kind::Other;
   Place place;

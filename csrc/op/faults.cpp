@@ -25,11 +25,11 @@ std::string file_name(const std::string& path) { return path.substr(path.rfind('
 
 }  // namespace
 
-FaultRecord::FaultRecord(const Operator& op, OpKind kind, const Arguments& arguments)
-    : op_(op), kind_(kind), arguments_(arguments), exists_(op.options.checks(arguments.device) != Checks::None) {
-  if (!exists_ || arguments.device.is_cpu()) return;
-  on_gpu_ = at::zeros({static_cast<int64_t>(sizeof(TslFault))},
-                      at::TensorOptions().dtype(at::kByte).device(arguments.device));
+FaultRecord::FaultRecord(const Operator& op, OpKind kind, c10::Device device, const std::vector<ElementType>& types,
+                         const std::vector<int64_t>* sizes)
+    : op_(op), kind_(kind), types_(types), sizes_(sizes), exists_(op.options.checks(device) != Checks::None) {
+  if (!exists_ || device.is_cpu()) return;
+  on_gpu_ = at::zeros({static_cast<int64_t>(sizeof(TslFault))}, at::TensorOptions().dtype(at::kByte).device(device));
 }
 
 TslFault* FaultRecord::address() {
@@ -47,19 +47,36 @@ std::string FaultRecord::view_name(int view) const {
   return "view " + std::to_string(view);
 }
 
+// "sqr.slang:12", or nothing.
+std::string FaultRecord::describe_line(const TslFault& fault) const {
+  const std::vector<int64_t> sizes = sizes_ == nullptr ? std::vector<int64_t>() : *sizes_;
+  const auto& files = op_.texts->text(op_.function.name, direction_of(kind_), types_, sizes).files;
+  if (fault.file >= files.size() || fault.line == 0) return "";
+  return c10::str(file_name(files[fault.file]), ":", fault.line);
+}
+
 std::string FaultRecord::describe_place(const TslFault& fault) const {
   std::string text = c10::str("thread ", triple(fault.thread), " of block ", triple(fault.block));
-  const auto& files = op_.texts->text(op_.function.name, direction_of(kind_), arguments_.types).files;
-  if (fault.file < files.size() && fault.line > 0) {
-    text += c10::str(", ", file_name(files[fault.file]), ":", fault.line);
-  }
-  return text;
+  const std::string line = describe_line(fault);
+  return line.empty() ? text : text + ", " + line;
+}
+
+// A mapped function's loop over elements is not the user's, so its threads are nobody's concern.
+void FaultRecord::refuse_long_loop(const TslFault& fault) const {
+  const std::string line = describe_line(fault);
+  const std::string thread = c10::str(" (thread ", triple(fault.thread), " of block ", triple(fault.block), ")");
+  TORCH_CHECK(
+      false, op_.qualified(kind_), ": the loop ", line.empty() ? "of " + op_.function.name : "at " + line,
+      " runs longer than its [MaxIters(n)] says, or without one than Slang concluded, and its gradients need what "
+      "each iteration leaves: raise n",
+      op_.is_mapped() ? "" : thread);
 }
 
 void FaultRecord::check() {
   if (on_gpu_.defined()) std::memcpy(&here_, on_gpu_.cpu().const_data_ptr(), sizeof here_);
   const TslFault& fault = here_;
   if (fault.kind == kTslNoFault) return;
+  if (fault.kind == kTslLongLoop) refuse_long_loop(fault);
   const std::string what = op_.qualified(kind_) + ": " + element(view_name(fault.view), fault);
   const std::string place = describe_place(fault);
   switch (fault.kind) {

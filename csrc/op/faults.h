@@ -5,8 +5,8 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "op/arguments.h"
 #include "op/operator.h"
 #include "prelude/abi.h"
 
@@ -14,8 +14,9 @@ namespace torch_slang {
 
 class FaultRecord {
  public:
-  // Both must outlive this object.
-  FaultRecord(const Operator& op, OpKind kind, const Arguments& arguments);
+  // All must outlive this object. `types`, `sizes`: by type and size parameter.
+  FaultRecord(const Operator& op, OpKind kind, c10::Device device, const std::vector<ElementType>& types,
+              const std::vector<int64_t>* sizes = nullptr);
 
   // For TslHeader::fault; null where the kernel checks nothing.
   TslFault* address();
@@ -23,12 +24,15 @@ class FaultRecord {
   void check();
 
  private:
+  std::string describe_line(const TslFault& fault) const;
+  [[noreturn]] void refuse_long_loop(const TslFault& fault) const;
   std::string describe_place(const TslFault& fault) const;
   std::string view_name(int view) const;
 
   const Operator& op_;
   const OpKind kind_;
-  const Arguments& arguments_;
+  const std::vector<ElementType>& types_;
+  const std::vector<int64_t>* sizes_;
   const bool exists_;
   TslFault here_ = {};
   at::Tensor on_gpu_;

@@ -341,7 +341,7 @@ void Launcher::launch(const Kernel& kernel, const LaunchShape& shape) {
   // Limits of the device are the caller's to keep where the grid is.
   backend_for(arguments_.device.type())
       .check_launch(name_, is_launch(kind_) ? shape : kernel.on_device(shape), arguments_.device);
-  FaultRecord faults(op_, kind_, arguments_);
+  FaultRecord faults(op_, kind_, arguments_.device, arguments_.types);
   TslHeader header = {};
   std::copy(std::begin(shape.grid), std::end(shape.grid), header.grid);
   std::copy(std::begin(shape.block), std::end(shape.block), header.block);

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/backend.h"
+#include "op/faults.h"
 #include "op/new_tensor.h"
 #include "op/specialize.h"
 #include "op/view_packing.h"
@@ -296,11 +298,14 @@ void MappedCall::run() {
   LaunchShape shape;
   shape.grid[0] = static_cast<uint32_t>(blocks_);
   shape.block[0] = arguments_.device.is_cuda() ? kMapThreads : 1;
+  FaultRecord faults(op_, kind_, arguments_.device, arguments_.types, &arguments_.sizes);
   TslHeader header = {};
+  header.fault = faults.address();
   std::copy(std::begin(shape.grid), std::end(shape.grid), header.grid);
   std::copy(std::begin(shape.block), std::end(shape.block), header.block);
   write(0, &header, sizeof header);
   kernel_->kernel->launch(shape, block_.data(), block_.size());
+  if (header.fault != nullptr && !backend_for(arguments_.device.type()).is_capturing(arguments_.device)) faults.check();
 }
 
 void MappedCall::write(size_t offset, const void* data, size_t size) {

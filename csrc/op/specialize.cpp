@@ -187,6 +187,8 @@ KernelSource specialize_mapped(const Operator& op, const KernelKey& key, const K
   source.independent_views = key.independent;
   source.map = map_loop(op, key.kind, MappedVariant(key.variant), key.sizes);
   source.fast_math = options.fast_math;
+  // All that a plain function can do wrong: Note [loop state] in compiler/loop_state.h.
+  if (source.text.body.find("TSL_ITERATE") != std::string::npos) source.checks = options.checks(key.device);
   return source;
 }
 

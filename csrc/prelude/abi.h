@@ -72,6 +72,7 @@ enum TslFaultKind {
   kTslWrongRank = 2,    // `count` indices for a view of `size` dimensions
   kTslNotFixed = 3,     // loadFixed at `index` while another lane of the wave loads another element
   kTslUsedTwice = 4,    // loadUniform, loadOnce or storeOnce at `index`, which the thread `other` (linear) has used before
+  kTslLongLoop = 5,     // a loop has no room for what more iterations leave
 };
 
 struct TslFault {

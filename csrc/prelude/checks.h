@@ -113,6 +113,22 @@ TSL_INLINE bool check_index(const TensorView& view, uint4 at) { return check_sca
 
 namespace tsl {
 
+template <size_t N> struct Length {};
+template <class T, size_t N> Length<N> length_of(const FixedArray<T, N>&);  // of its type alone
+
+// Whether an array of N elements has one for iteration `counter`. If not, the loop ends, and what looks for the last
+// iteration finds one that is there.
+template <size_t N> TSL_INLINE bool has_room(const ThreadBase& kernel, ulonglong at, int& counter, Length<N>) {
+  if (counter < int(N)) return true;
+#if TSL_CHECKS
+  note_fault(kernel.args.header.fault, uint(at) == 0 ? kernel.tsl_at : at, ulonglong(kTslLongLoop) << 40,
+             both(uint(N), 0), place_of(uint(counter)), both(kernel.threadIdx.x, kernel.threadIdx.y),
+             both(kernel.threadIdx.z, kernel.blockIdx.x), both(kernel.blockIdx.y, kernel.blockIdx.z));
+#endif
+  counter = int(N) - 1;
+  return false;
+}
+
 // Whether all lanes that are here load the same element.
 template <class Index>
 TSL_INLINE bool check_fixed(const TensorView& view, Index index) {

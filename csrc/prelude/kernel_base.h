@@ -16,6 +16,15 @@ TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated f
 #define TSL_AT(file, line)
 #endif
 
+// Whether a loop may go on: Note [loop state] in compiler/loop_state.h. Host compilers unroll and vectorise what they know to
+// end soon, so there it stands without checks, too.
+#if TSL_CHECKS || !TSL_CUDA
+#define TSL_ITERATE(file, line, counter, kept) \
+  tsl::has_room(*this, ulonglong(file) << 32 | line, counter, decltype(tsl::length_of(kept))())
+#else
+#define TSL_ITERATE(file, line, counter, kept) true
+#endif
+
 #if TSL_SHARED_SUMS || TSL_LANES > 1  // generated, too
 struct TslShared;
 template <class Thread, class Index, class T>

@@ -456,6 +456,7 @@ BOOST_AUTO_TEST_CASE(threads_that_wait_forever_are_a_launch_error_that_names_the
 BOOST_AUTO_TEST_CASE(a_compiler_that_fails_shows_the_users_file_and_line) {
   KernelSource source =
       source_of("broken", "#line 7 \"/somewhere/broken.slang\"\n" + kernel_text("broken", "    undeclared(i);\n"));
+  source.text.files = {"/somewhere/broken.slang"};
   std::string message = message_of([&] { load(source); });
   BOOST_TEST(contains(message, "slang::broken: /somewhere/broken.slang does not compile for the CPU: "), message);
   BOOST_TEST(contains(message, "/somewhere/broken.slang:11:"), message);

@@ -9,12 +9,12 @@
 #include "backend/cpu/cpu_kernel.h"
 #include "backend/cpu/host_compiler.h"
 #include "backend/cpu/launcher_text.h"
+#include "backend/cpu/processor.h"
 #include "backend/launch_shape.h"
 #include "backend/marks.h"
 #include "backend/source.h"
 #include "cache/cache.h"
 #include "common/files.h"
-#include "common/hash.h"
 #include "common/log.h"
 
 namespace torch_slang {
@@ -60,13 +60,10 @@ class CpuBackend final : public Backend {
   std::shared_ptr<const Kernel> load(const KernelSource& source, c10::Device device) override {
     TORCH_INTERNAL_ASSERT(device.is_cpu());
     HostCompiler compiler = find_host_compiler(source.op);
-    std::vector<std::string> flags = host_compiler_flags(source.fast_math);
+    std::vector<std::string> flags =
+        with_workarounds(compiler, host_compiler_flags(source.fast_math), source.text.body);
     std::string text = assemble_source(source, host_launcher_text(source));
-    Digest digest;
-    digest.add("cpu").add(text).add(compiler.stamp).add(cpu_identity());
-    for (const std::string& word : compiler.command) digest.add(word);
-    for (const std::string& word : flags) digest.add(word);
-    std::string key = digest.hex();
+    std::string key = object_digest(compiler, flags, text).add("cpu").hex();
 
     auto object = load_cached(key, source);
     if (!object) object = compile_and_load(compiler, flags, key, text, source);

@@ -1,10 +1,10 @@
 #include "backend/cpu/host_compiler.h"
 
 #include <array>
-#include <fstream>
 #include <sstream>
-#include <string_view>
+#include <utility>
 
+#include "backend/cpu/processor.h"
 #include "cache/cache.h"
 #include "common/environment.h"
 #include "common/error.h"
@@ -34,26 +34,29 @@ std::optional<HostCompiler> resolve(std::vector<std::string> command) {
   return HostCompiler{std::move(command), std::move(*stamp)};
 }
 
-// The lines of /proc/cpuinfo that say what kind of processor this is; others change from core to core or by the minute.
-bool names_processor_kind(std::string_view line) {
-  constexpr std::array<std::string_view, 12> kKeys = {
-      "vendor_id",       "cpu family",       "model",       "stepping", "flags",        "Features",
-      "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "isa"};
-  std::string_view key = line.substr(0, line.find(':'));
-  key = key.substr(0, key.find_last_not_of(" \t") + 1);
-  for (std::string_view known : kKeys) {
-    if (key == known) return true;
-  }
-  return false;
+// The file that the user wrote, if the text has anything from there.
+const std::string& file_of(const KernelSource& source) {
+  return source.text.files.empty() ? source.text.entry : source.text.files.front();
 }
 
-// The file that the user wrote, as the text's #line directives name it.
-std::string slang_file_of(const KernelSource& source) {
-  const std::string& body = source.text.body;
-  size_t end = body.find(".slang\"");
-  if (end == std::string::npos) return {};
-  size_t start = body.rfind('"', end - 1);
-  return start == std::string::npos ? std::string() : body.substr(start + 1, end + 6 - (start + 1));
+ProcessResult run_compiler(const HostCompiler& compiler, const std::vector<std::string>& flags,
+                           std::vector<std::string> more, const std::string& input, const std::string& folder) {
+  ProcessRequest request;
+  request.argv = compiler.command;
+  request.argv.insert(request.argv.end(), flags.begin(), flags.end());
+  request.argv.insert(request.argv.end(), more.begin(), more.end());
+  request.argv.insert(request.argv.end(), {input, "-lm"});
+  request.environment = {{"LC_ALL", "C"}, {"TMPDIR", folder}};
+  cache::count_run(cache::Compiler::Host);
+  return run_process(request);
+}
+
+void warn_of_plainer_target(const HostCompiler& compiler, const KernelSource& source, const std::string& target,
+                            const ProcessResult& refusal) {
+  log_warning_once(compiler.program() + " refuses code of its own for this processor: kernels that it does so with " +
+                   "are compiled with " + target + ", and may be slower. TORCH_SLANG_LOG=info names them");
+  log_info(source.op, " is compiled with ", target, ": ", compiler.program(), " ", refusal.how_it_ended(), "\n",
+           refusal.output, refusal.error);
 }
 
 }  // namespace
@@ -99,29 +102,13 @@ std::vector<std::string> host_compiler_flags(bool fast_math) {
   return flags;
 }
 
-const std::string& cpu_identity() {
-  static const std::string identity = [] {
-    std::ifstream file("/proc/cpuinfo");
-    std::string text;
-    for (std::string line; std::getline(file, line);) {
-      if (line.empty() && !text.empty()) break;  // the first processor's lines stand for all
-      if (names_processor_kind(line)) text += line + "\n";
-    }
-    return text;
-  }();
-  return identity;
-}
-
-const std::string& cpu_name() {
-  static const std::string name = [] {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);) {
-      const size_t colon = line.find(": ");
-      if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
-    }
-    return std::string("CPU");
-  }();
-  return name;
+Digest object_digest(const HostCompiler& compiler, const std::vector<std::string>& flags, std::string_view text) {
+  Digest digest;
+  digest.add(text).add(compiler.stamp).add(cpu_identity());
+  for (const std::string& word : compiler.command) digest.add(word);
+  for (const std::string& word : flags) digest.add(word);
+  for (const std::string& word : plainer_targets()) digest.add(word);
+  return digest;
 }
 
 void compile_shared_object(const HostCompiler& compiler, const std::vector<std::string>& flags,
@@ -132,21 +119,25 @@ void compile_shared_object(const HostCompiler& compiler, const std::vector<std::
   if (!publish_file(input, text))
     throw_compile_error(source.op, ": cannot be compiled for the CPU: cannot write ", input);
 
-  ProcessRequest request;
-  request.argv = compiler.command;
-  request.argv.insert(request.argv.end(), flags.begin(), flags.end());
-  request.argv.insert(request.argv.end(), {"-o", output, input, "-lm"});
-  request.environment = {{"LC_ALL", "C"}, {"TMPDIR", folder}};
-  cache::count_run(cache::Compiler::Host);
-  ProcessResult result = run_process(request);
+  const auto run = [&](std::vector<std::string> more) {
+    return run_compiler(compiler, flags, std::move(more), input, folder);
+  };
+  const ProcessResult result = run({"-o", output});
   if (result.succeeded()) {
     if (!result.error.empty()) log_debug(source.op, ": ", compiler.program(), " says\n", result.error);
     return;
   }
-  std::string file = slang_file_of(source);
-  throw_compile_error(source.op, ": ", file.empty() ? source.text.entry : file,
-                      " does not compile for the CPU: ", compiler.program(), " ", result.how_it_ended(), "\n",
-                      result.output, result.error);
+  // Note [refused code]. What is not well formed is the user's own mistake, on any processor.
+  const std::vector<std::string>& targets = plainer_targets();
+  if (result.start_error.empty() && !targets.empty() && run({targets.back(), "-fsyntax-only"}).succeeded()) {
+    for (const std::string& target : targets) {
+      if (!run({target, "-o", output}).succeeded()) continue;
+      warn_of_plainer_target(compiler, source, target, result);
+      return;
+    }
+  }
+  throw_compile_error(source.op, ": ", file_of(source), " does not compile for the CPU: ", compiler.program(), " ",
+                      result.how_it_ended(), "\n", result.output, result.error);
 }
 
 }  // namespace torch_slang

@@ -11,9 +11,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
+#include "common/hash.h"
 
 namespace torch_slang {
 
@@ -30,12 +32,12 @@ HostCompiler find_host_compiler(const std::string& op);
 // All words between the compiler and the files. TORCH_SLANG_CXXFLAGS is added at the end.
 std::vector<std::string> host_compiler_flags(bool fast_math);
 
-// What -march=native depends on.
-const std::string& cpu_identity();
-const std::string& cpu_name();  // "Intel(R) Xeon(R) Platinum 8480C", or "CPU"
+// Of all that decides what compile_shared_object makes.
+Digest object_digest(const HostCompiler& compiler, const std::vector<std::string>& flags, std::string_view text);
 
 // Compiles `text` to the shared object `output`. Throws CompileError: one sentence that names the op, the user's file and
-// the target, then the compiler's diagnostics.
+// the target, then the compiler's diagnostics. What the compiler refuses for this processor alone it makes for a plainer
+// one, with a warning: Note [refused code] in processor.h.
 void compile_shared_object(const HostCompiler& compiler, const std::vector<std::string>& flags,
                            const KernelSource& source, const std::string& text, const std::string& output);
 

@@ -4,7 +4,6 @@
 #include "backend/source.h"
 #include "cache/cache.h"
 #include "common/files.h"
-#include "common/hash.h"
 
 namespace torch_slang {
 namespace {
@@ -26,11 +25,7 @@ DynamicLibrary load_host_library(const HostText& text, const std::string& op, co
   const HostCompiler compiler = find_host_compiler(op);
   const std::vector<std::string> flags = flags_of_host_functions();
   const std::string source = source_text(text);
-  Digest digest;
-  digest.add("host functions").add(source).add(compiler.stamp).add(cpu_identity());
-  for (const std::string& word : compiler.command) digest.add(word);
-  for (const std::string& word : flags) digest.add(word);
-  const std::string key = digest.hex();
+  const std::string key = object_digest(compiler, flags, source).add("host functions").hex();
 
   if (const auto path = cache::path_of(cache::Kind::Object, key)) {
     if (auto library = DynamicLibrary::try_open(*path)) return std::move(*library);

@@ -1,0 +1,18 @@
+// Whether a file's bytes are text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace torch_slang {
+
+// Note [bytes of sources]
+//   Slang takes bytes for UTF-8 and does not look whether they are: what is none at the end of a `//` comment swallows the
+//   line's end and so the next line, and what follows a zero byte is lost. Such files are refused.
+//
+// Where the first byte stands that is no UTF-8 (encoded too long, a surrogate or beyond U+10FFFF among it), or zero, and what it
+// is: ":3:7: byte 0xe9 is not UTF-8". Columns count characters.
+std::optional<std::string> first_wrong_byte(std::string_view text);
+
+}  // namespace torch_slang

@@ -201,9 +201,10 @@ class Adder {
   bool added_ = false;
 };
 
-// Structs say how they are added, by their fields.
+// Structs say how they are added, by their fields; but contexts are no gradients.
 void add_members(EmittedCode& code) {
   for (const EmittedStruct& one : code.structs()) {
+    if (one.name.find("Ctx_s_bwdCallableCtx_") != std::string_view::npos) continue;
     std::string text = " template <class Other> TSL_INLINE void tsl_add(const Other& other) {";
     for (const std::string_view field : one.fields) text += c10::str(" tsl::add_to(", field, ", other.", field, ");");
     code.insert(one.end, text + " } ");

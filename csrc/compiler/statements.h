@@ -37,6 +37,7 @@ struct EmittedFunction {
 };
 
 struct EmittedStruct {
+  std::string_view name;
   std::vector<std::string_view> fields;
   size_t end = 0;  // the closing brace
 };

@@ -180,6 +180,11 @@ class Kernel:
         operator: Callable[..., Any] = packet.default
         return operator
 
+    @property
+    def gradients(self) -> dict[str, str]:
+        """Of a launch: what it calls the gradient (or tangent) of each argument that has one."""
+        return self._arguments.gradients
+
     def flatten(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The operator's arguments by name, without calling it. Raises TypeError for what does not fit."""
         return self._arguments.flatten(args, kwargs)

@@ -24,7 +24,10 @@ class KernelWriter {
       fetch(function_.parameters[i], variable(i));
     }
     switch (instantiation_.direction) {
-      case Direction::Forward: line(callee(), "(", arguments(false), ");"); break;
+      case Direction::Forward:
+        line(callee(), "(", arguments(false), ");");
+        finish_records();  // of a launch that is given gradients, which the kernel adds to by itself
+        break;
       case Direction::Backward: call_backward(); break;
       case Direction::Jvp: call_forward_derivative(); break;
     }
@@ -147,7 +150,7 @@ class KernelWriter {
   // The thread is done, wherever the kernel has returned.
   void finish_records() {
     for (const Leaf& leaf : function_.leaves) {
-      if (leaf.accumulation != Accumulation::Recorded || !leaf.differentiable) continue;
+      if (leaf.accumulation != Accumulation::Recorded || leaf.diff_view < 0) continue;
       const ElementType type = text_.component_type(leaf.element);
       int64_t bytes = type == ElementType::Float64 ? 8 : 4;  // halves are summed in float
       for (const int64_t size : leaf.element.shape) bytes *= size;

@@ -66,7 +66,7 @@ std::string primal_expression(const Operator& op, const KernelKey& key, int leaf
 
 // What a view's gradient holds as it is gathered, or its tangent.
 ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
-  const bool summed = direction_of(key.kind) == Direction::Backward && !is_own &&
+  const bool summed = key.kind != OpKind::LaunchJvp && !is_own &&
                       (leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded);
   const ElementType type = element_type(leaf.element, key.types);
   return summed ? summing_type(type) : type;
@@ -74,10 +74,9 @@ ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
 
 std::string diff_expression(const Operator& op, const KernelKey& key, int leaf, bool is_own) {
   const Leaf& self = op.function.leaves[leaf];
-  const Direction direction = direction_of(key.kind);
   const ElementType type = diff_type(self, key, is_own);
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
-  if (direction == Direction::Forward || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
+  if (key.kind == OpKind::Forward || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
   return "tsl::gradient(tsl::of_scalars(" + view + ", tsl::" + scalar_tag(element_type(self.element, key.types)) +
          "), " + std::to_string(self.gradient_slots) + ")";
 }
@@ -293,13 +292,13 @@ ElementType summing_type(ElementType type) {
 
 std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Marks& marks) {
   // Where the compiler did not see which view an addition is to, it left the marks of all. Outputs are
-  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own. Nor
-  // are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
+  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own (but in
+  // a plain launch, whose gradients are the kernel's own affair). Nor are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
   const auto ambiguous = [&](const char* word) {
     return std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
                        [&](const Leaf& leaf) { return shows(marks, word, leaf.primal_view); });
   };
-  const bool adds_to_any = ambiguous("adds ");
+  const bool adds_to_any = ambiguous("adds ") && key.kind != OpKind::Launch;
   const bool takes_from_any = ambiguous("takes ") && key.kind == OpKind::Backward;
   std::vector<GradientUse> uses;
   for (const Leaf& leaf : op.function.leaves) {

@@ -8,6 +8,7 @@
 
 #include "backend/source.h"
 #include "common/error.h"
+#include "common/identifiers.h"
 #include "op/operator.h"
 
 namespace torch_slang {
@@ -108,7 +109,8 @@ std::vector<ThreadView> thread_views(const Operator& op, const KernelKey& key, c
                                      const KernelSource& source) {
   const std::vector<bool> own = own_leaves(op, key, known);
   const bool has_words = source.threads.lanes > 1;
-  const bool stores_by_address = source.text.body.find("data_ptr") != std::string::npos;
+  const std::string& body = source.text.body;
+  const bool stores_by_address = mentions_name(body, "data_ptr") || mentions_name(body, "data_ptr_at");
   const auto is_dense = [&](int view) { return (key.strided & view_bit(view)) == 0; };
   std::vector<ThreadView> views;
   for (size_t i = 0; i < own.size(); ++i) {
@@ -227,7 +229,7 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
   source.fast_math = options.fast_math;
   source.thread_views = thread_views(op, key, known, source);
   // What a debug check asks of a whole wave, the host can only answer where lanes meet.
-  if (source.checks == Checks::All && source.text.body.find("tsl_accumulate_fixed") != std::string::npos) {
+  if (source.checks == Checks::All && mentions_name(source.text.body, "tsl_accumulate_fixed")) {
     source.text.waves = true;
   }
   return source;

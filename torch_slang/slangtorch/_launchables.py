@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from torch_slang._module import Kernel, Module
+from torch_slang._module import Kernel, Module, members_of
 from torch_slang.slangtorch._types import ArgumentError, bare_memory, no_tensor, plain_argument
 
 Extent = tuple[int, int, int]
@@ -174,15 +174,13 @@ class Function:
 
 def functions_of(module: Module, name: str, about: Mapping[str, Any]) -> dict[str, Function]:
     """The kernel under its name, and its derivatives under those that slangtorch's raw modules give them."""
+    kernels = members_of(module).kernels
     functions: dict[str, Function] = {}
-    for suffix, raw, exists in (
-        ("_fwd", "_fwd_diff", about["fwd"]),
-        ("_bwd", "_bwd_diff", about["bwd"]),
-    ):
-        if exists is not None:
-            functions[name + raw] = Function(getattr(module, name + suffix), about, name + raw)
+    for operator, raw in ((about["fwd"], "_fwd_diff"), (about["bwd"], "_bwd_diff")):
+        if operator is not None:
+            functions[name + raw] = Function(kernels[operator], about, name + raw)
     functions[name] = Function(
-        getattr(module, name + "_launch"),
+        kernels[about["launch"]],
         about,
         name,
         functions.get(name + "_fwd_diff"),

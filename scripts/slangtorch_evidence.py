@@ -3,8 +3,9 @@
     python scripts/slangtorch_evidence.py CHECKOUT [--device cpu|cuda] [--only tests,brdf,...] [--iterations 30]
     python scripts/slangtorch_evidence.py CHECKOUT --only composite
 
-The second is for a checkout of danielxu9393/triangle-rasterization, whose backward kernels take gradients in plain launches: it
-runs tests/triangle_rasterization/test_composite.py as it is, on the GPU if there is one. That wants einops and jaxtyping.
+The second is for a checkout of danielxu9393/triangle-rasterization, whose backward kernels take gradients in plain
+launches: it runs tests/triangle_rasterization/test_composite.py as it is, on the GPU if there is one. That wants einops
+and jaxtyping.
 
 Their programs run as they are, with three changes made in memory: `slangtorch` is ours; matplotlib and cv2 are
 stand-ins (nothing is shown; pictures are read by PIL if it is there, and made up else); loops are cut to --iterations,

@@ -64,7 +64,9 @@ class TestGradientsAreAddedTo:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_what_a_kernel_reads_of_a_gradient_is_what_it_was_given(view: str, operators: Any, device: torch.device) -> None:
+def test_what_a_kernel_reads_of_a_gradient_is_what_it_was_given(
+    view: str, operators: Any, device: torch.device
+) -> None:
     x, seed = numbers(COUNT // 2, device), numbers(COUNT, device)
     gradient = torch.ones_like(x)
     getattr(operators, f"mixed_{view}_launch")(x, seed, **LAUNCH, grad_x=gradient)
@@ -180,7 +182,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("gradient", "message"),
         [
-            (lambda x: torch.zeros(3, device=x.device), r"expected grad_x to have the shape of x \[35\], but got \[3\]"),
+            (
+                lambda x: torch.zeros(3, device=x.device),
+                r"expected grad_x to have the shape of x \[35\], but got \[3\]",
+            ),
             (lambda x: x.double(), "expected grad_x to have dtype float32"),
             (lambda x: x.to("meta"), "and grad_x is on meta"),
             (lambda x: torch.zeros(1, device=x.device).expand(35), "expected the elements of grad_x to have memory of"),
@@ -197,7 +202,7 @@ class TestRefusals:
     @pytest.mark.parametrize("gradient", [5, [1.0], "grad"])
     def test_of_the_drop_in_name_what_is_no_tensor(self, gradient: Any, program: Any, device: torch.device) -> None:
         x = numbers(COUNT, device)
-        with pytest.raises(slangtorch.ArgumentError, match="expected the gradient of x .* to be a tensor, but got"):
+        with pytest.raises(slangtorch.ArgumentError, match=r"expected the gradient of x .* to be a tensor, but got"):
             program.through_plain(x=(x, gradient), seed=x)
 
     def test_of_the_drop_in_name_shape_and_dtype(self, program: Any, device: torch.device) -> None:

@@ -108,8 +108,7 @@ class MatmulEpilogue:
             self._tensor(argument, value, a)
             for argument, value in zip(self._arguments, self._values(args, kwargs), strict=True)
         ]
-        members = members_of(self._module)
-        if members.retired:
+        if members_of(self._module).retired:
             return self._pinned(a, b, arguments)
         result: Tensor = torch.ops.slang.matmul_with_epilogue(self.name, a, b, arguments)
         return result
@@ -172,6 +171,7 @@ class MatmulEpilogue:
 
     def _pinned(self, a: Tensor, b: Tensor, arguments: list[Tensor]) -> Tensor:
         """Calls operators whose names a later load took."""
+        members = members_of(self._module)
         with contextlib.ExitStack() as pins:
             for name in (*members.names, *(self.__name__ + suffix for suffix in ("_in_float", "_in_double"))):
                 if name in members.retired:

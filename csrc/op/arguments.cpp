@@ -291,8 +291,9 @@ Bound<Int> bind_arguments(const Operator& op, OpKind kind, const Arguments& argu
     const Sizes<Int> expected =
         own.defined() ? to_sizes(sizes_of<Int>(own)) : op.shapes.output_sizes<Int>(static_cast<int>(i), bound);
     TORCH_CHECK(same_sizes<Int>(sizes_of<Int>(grad), expected), name, ": expected ",
-                name_of_argument(op, kind, {OpArgument::Role::Gradient, static_cast<int>(i)}), " to have ", own.defined() ? "the shape of " + leaves[i].name : "the output's shape",
-                " ", c10::ArrayRef<Int>(expected), ", but got ", sizes_of<Int>(grad));
+                name_of_argument(op, kind, {OpArgument::Role::Gradient, static_cast<int>(i)}), " to have ",
+                own.defined() ? "the shape of " + leaves[i].name : "the output's shape", " ",
+                c10::ArrayRef<Int>(expected), ", but got ", sizes_of<Int>(grad));
   }
   return bound;
 }

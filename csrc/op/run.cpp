@@ -97,7 +97,8 @@ Results run_backward(const Operator& op, const Arguments& arguments, const Bound
 
 // Threads take gradients and leave zero behind: elements that are one memory would get one another's.
 void check_overlap(const Operator& op, OpKind kind, int leaf, const at::Tensor& gradient) {
-  TORCH_CHECK(at::has_internal_overlap(gradient) != at::MemOverlap::Yes, op.qualified(kind), ": expected the elements of grad_", op.function.leaves[leaf].name,
+  TORCH_CHECK(at::has_internal_overlap(gradient) != at::MemOverlap::Yes, op.qualified(kind),
+              ": expected the elements of grad_", op.function.leaves[leaf].name,
               " to have memory of their own, but it is expanded, with strides ", gradient.strides(),
               ": pass grad.contiguous()");
 }

@@ -692,16 +692,6 @@ def test_refused_functions_say_why(calls: Any) -> None:
         calls.nobody  # noqa: B018
 
 
-def test_attributes_of_modules_go_first() -> None:
-    names = ("kernels", "namespace_", "_handle")
-    source = "".join(f"float {name}(float x) {{ return x; }}" for name in names)
-    module = torch_slang.load(source=source, name="attributes", namespace="attributes")
-    assert module.kernels() == ()
-    assert module.namespace == "attributes"
-    assert module.functions() == names
-    assert module.namespace_(2).item() == 2
-
-
 # --- Registration
 
 

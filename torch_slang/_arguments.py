@@ -9,9 +9,7 @@ import torch
 
 __all__ = ["Arguments", "field_values"]
 
-_GRADIENT_PREFIX = {"_bwd": "grad_", "_fwd": "tangent_"}
 _LAUNCHES = ("_launch", "_fwd", "_bwd")
-_EXTENTS = ("block_size", "grid_size")
 _PUBLISHED_EXTENTS = ("launchBlockSize", "launchGridSize")  # as the published design spells them
 
 
@@ -19,19 +17,22 @@ class Arguments:
     """The parameters of one operator of a kernel, in the order of the Slang source.
 
     ``flatten`` turns positional and keyword arguments into those of the operator. A struct is a mapping, a tuple or a
-    named tuple of its fields, or its fields under their flat names. Where a launch takes gradients (``_bwd``) or
-    tangents (``_fwd``), a differentiable tensor is a pair ``(value, gradient)``; alone, or with None, its gradient is
-    unwanted.
+    named tuple of its fields, or its fields under their flat names. Where a launch takes gradients (``_bwd``, and
+    ``_launch`` of views) or tangents (``_fwd``), a differentiable tensor is a pair ``(value, gradient)``; alone, or
+    with None, its gradient is unwanted.
     """
 
     def __init__(self, about: dict[str, Any], suffix: str, signature: str) -> None:
         self.leaves: list[dict[str, Any]] = about["leaves"]
         self.is_launch = suffix in _LAUNCHES
-        self._gradient_prefix = _GRADIENT_PREFIX.get(suffix)
+        added = about["added"].get(suffix.removeprefix("_"), {}) if self.is_launch else {}
+        self.gradients: dict[str, str] = added.get("gradients", {})  # what the operator calls them, by leaf
+        self._wants_all_gradients = suffix != "_launch"  # be they None
         self.parameters: list[dict[str, Any]] = [p for p in about["parameters"] if self._is_given(p)]
-        taken = {leaf["name"] for leaf in self.leaves}
-        self.extents = tuple(_free_name(name, taken) for name in _EXTENTS) if self.is_launch else ()
+        self.extents: tuple[str, ...] = tuple(added.get("extents", ()))
         self.names = [*(p["name"] for p in self.parameters), *self.extents]
+        published = zip(_PUBLISHED_EXTENTS, self.extents, strict=False)
+        self._published = {name: extent for name, extent in published if name not in self.names}
         self._signature = f"{signature}({', '.join(p['name'] + ': ' + p['type'] for p in self.parameters)})"
 
     @property
@@ -46,8 +47,7 @@ class Arguments:
         """Raises TypeError, naming the kernel, the parameter and what was given."""
         if len(args) > len(self.names):
             raise self._error(f"expected at most {len(self.names)} arguments, but got {len(args)}")
-        published = dict(zip(_PUBLISHED_EXTENTS, self.extents, strict=False))
-        remaining = {published.get(name, name): value for name, value in kwargs.items()}
+        remaining = {self._published.get(name, name): value for name, value in kwargs.items()}
         for name, value in zip(self.names, args, strict=False):
             if name in remaining:
                 raise self._error(f"got two values for {name}")
@@ -94,8 +94,14 @@ class Arguments:
                 )
             value, gradient = (*value, None)[:2]
         flat[leaf["name"]] = value
-        if self._gradient_prefix is not None and leaf["differentiable"]:
-            flat[self._gradient_prefix + leaf["name"]] = gradient
+        name = self.gradients.get(leaf["name"])
+        if name is not None and (gradient is not None or self._wants_all_gradients):
+            flat[name] = gradient
+        elif name is None and gradient is not None:
+            raise self._error(
+                f"{leaf['path']} ({leaf['type']}) is given a gradient, but this launch has none of values, only of "
+                "tensor views: the kernel's _bwd computes it"
+            )
 
     def _tensor(self, value: Any, dtype: torch.dtype, leaf: dict[str, Any]) -> torch.Tensor:
         try:
@@ -123,8 +129,8 @@ class Arguments:
                 if not isinstance(value, torch.Tensor):
                     dtype = generic.get(leaf["type_parameter"], getattr(torch, leaf["dtype"]))
                     flat[name] = self._tensor(value, dtype, leaf)
-                if self._gradient_prefix is not None:
-                    flat.setdefault(self._gradient_prefix + name, None)
+                if name in self.gradients:
+                    flat.setdefault(self.gradients[name], None)
                 continue
             if isinstance(value, torch.Tensor):
                 if value.requires_grad:
@@ -152,11 +158,6 @@ def field_values(what: str, names: Sequence[str], value: Any, error: Callable[[s
             raise error(f"{what} has fields {list(names)}, but got {len(value)} values")
         return list(value)
     raise error(f"expected {what} to be a mapping or a tuple, but got {type(value).__name__}")
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    """As the operator has it: a kernel's own parameter of that name goes first."""
-    return _free_name(f"launch_{name}", taken) if name in taken else name
 
 
 def _begins_with_tensor(value: tuple[Any, ...]) -> bool:

@@ -21,6 +21,10 @@ except ImportError as error:
 CompileError = _C.CompileError
 LaunchError = _C.LaunchError
 
+_NAMESPACE = torch.ops.torch_slang_names  # any that has no operators
+for _name in {*dir(type(_NAMESPACE)), *vars(_NAMESPACE)}:
+    _C.reserve_name(_name, "an attribute of every namespace in torch.ops, by which it could not be called")
+
 _C.set_compiler_path(str(_FOLDER / "bin" / "torch-slangc"))
 _C.load_builtin(str(_FOLDER / "ops"))
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from torch_slang._library import _C, forget_cached_op
-from torch_slang._module import Module
+from torch_slang._module import Module, members_of
 
 _TAG = " torch_slang:"
 
@@ -123,11 +123,12 @@ def _define(value: Any) -> str:
 def _take_names(module: Module, changed: list[str]) -> None:
     """After a reload: earlier callables keep their own Program, and nothing cached outlives what it was made from."""
     reloaded = bool(changed)
-    for name in (*module.kernels(), *module.functions()):
-        key = (module._handle.identity, name)
+    members = members_of(module)
+    for name in (*members.names, *members.functions):
+        key = (members.handle.identity, name)
         previous = _owners.get(key)
         if previous is not None:
-            previous._retire(name)
+            members_of(previous).retired.add(name)
             reloaded = True
         _owners[key] = module
     for qualified in changed:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch_slang._epilogue_text import Epilogue, Parameter, epilogue_text
 from torch_slang._library import _C
 from torch_slang._load import load
-from torch_slang._module import Module
+from torch_slang._module import Module, members_of
 from torch_slang._numbers import kind_of, number_of
 
 __all__ = ["MatmulEpilogue", "matmul_with_epilogue"]
@@ -98,7 +98,8 @@ class MatmulEpilogue:
     def __init__(self, module: Module, function: str, leaves: tuple[_Argument, ...]) -> None:
         self.__name__ = function
         #: What ``torch.ops.slang.matmul_with_epilogue`` takes as its first argument.
-        self.name = function if module.namespace == "slang" else f"{module.namespace}::{function}"
+        namespace = members_of(module).handle.namespace
+        self.name = function if namespace == "slang" else f"{namespace}::{function}"
         self._module = module
         self._arguments = leaves
 
@@ -107,7 +108,7 @@ class MatmulEpilogue:
             self._tensor(argument, value, a)
             for argument, value in zip(self._arguments, self._values(args, kwargs), strict=True)
         ]
-        if self._module._retired:
+        if members_of(self._module).retired:
             return self._pinned(a, b, arguments)
         result: Tensor = torch.ops.slang.matmul_with_epilogue(self.name, a, b, arguments)
         return result
@@ -170,10 +171,11 @@ class MatmulEpilogue:
 
     def _pinned(self, a: Tensor, b: Tensor, arguments: list[Tensor]) -> Tensor:
         """Calls operators whose names a later load took."""
+        members = members_of(self._module)
         with contextlib.ExitStack() as pins:
-            for name in (*self._module.kernels(), *(self.__name__ + suffix for suffix in ("_in_float", "_in_double"))):
-                if name in self._module._retired:
-                    pins.enter_context(_C.Pin(self._module._handle, name))
+            for name in (*members.names, *(self.__name__ + suffix for suffix in ("_in_float", "_in_double"))):
+                if name in members.retired:
+                    pins.enter_context(_C.Pin(members.handle, name))
             result: Tensor = torch.ops.slang.matmul_with_epilogue(self.name, a, b, arguments)
         return result
 
@@ -208,13 +210,13 @@ def _function_of(module: Module, name: str | None, shown: str) -> dict[str, Any]
     """The descriptor of the function that is meant."""
     if name is not None:
         try:
-            about: dict[str, Any] = module._handle.describe(name)
+            about: dict[str, Any] = members_of(module).handle.describe(name)
         except RuntimeError as error:
             raise TypeError(f"{_WHO}: {shown}: {error}") from None
-        if name in module.kernels():
+        if name in members_of(module).names:
             raise TypeError(f"{_WHO}: {shown}: expected {name} to be a function of one element, but it is a kernel")
         return about
-    functions: list[dict[str, Any]] = [module._handle.describe(one) for one in module.functions()]
+    functions: list[dict[str, Any]] = [members_of(module).handle.describe(one) for one in members_of(module).functions]
     wanted = [one for one in functions if one["has_backward"]] or functions
     if len(wanted) != 1:
         names = ", ".join(one["name"] for one in wanted)

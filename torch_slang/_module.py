@@ -37,52 +37,44 @@ class FunctionInfo(NamedTuple):
 class Module:
     """The kernels and functions of one loaded Slang module, as attributes.
 
-    They stay bound to the Program that this load made, whatever a later load puts behind ``torch.ops``.
+    They stay bound to the Program that this load made, whatever a later load puts behind ``torch.ops``. A kernel or
+    function that has the name of a method here goes first: ``Module.explain(module, "sqr")`` is the method then.
     """
 
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-        self._names: tuple[str, ...] = tuple(handle.operators())
-        self._kernels: dict[str, Kernel] = {}
-        self._host_names: frozenset[str] = frozenset(handle.host_functions())
-        self._host_functions: dict[str, HostFunction] = {}
-        self._retired: set[str] = set()  # names that a later load took
-        # Made here and not at first use, which may stand in a function that torch.compile traces.
-        for name in self._names:
-            self._make(name)
-        self._functions = {name: Function(handle, name, self._retired) for name in handle.functions()}
-        for name, member in (self._functions | self._kernels).items():
-            if not hasattr(Module, name):
-                vars(self).setdefault(name, member)  # found without __getattr__, which takes its time
+    namespace: str  # where the operators are: torch.ops.<namespace>
 
-    @property
-    def namespace(self) -> str:
-        """Where the operators are: ``torch.ops.<namespace>``."""
-        return str(self._handle.namespace)
+    def __init__(self, handle: Any) -> None:
+        members = _Members(handle)
+        vars(self)[_MEMBERS] = members
+        self.namespace = str(handle.namespace)
+        self._handle = handle
+        # Found without __getattr__, which takes its time.
+        vars(self).update(members.functions | members.kernels)
 
     def kernels(self) -> tuple[str, ...]:
         """Names of the kernels that are operators."""
-        return self._names
+        return members_of(self).names
 
     def functions(self) -> tuple[str, ...]:
         """Names of the plain functions, which are operators once they are used."""
-        return tuple(self._functions)
+        return tuple(members_of(self).functions)
 
     def funcinfo(self, name: str) -> FunctionInfo:
         """Argument names and types as written in Slang, and the derivatives' names (None if absent).
 
         A derivative may be asked about as well (``"sqr_bwd"``): it has the kernel's arguments and no derivatives here.
         """
-        base, suffix = self._split(name)
-        about = self._handle.describe(base)
+        members = members_of(self)
+        base, suffix = members.split(name)
+        about = members.handle.describe(base)
         if suffix and about[_KINDS[suffix]] is None:
-            raise AttributeError(f"{self.namespace}::{base} has no operator {name}")
+            raise AttributeError(f"{members.handle.namespace}::{base} has no operator {name}")
         return FunctionInfo(
             name=name,
             arguments=tuple(parameter["name"] for parameter in about["parameters"]),
             types=tuple(parameter["type"] for parameter in about["parameters"]),
             forward_derivative=None if suffix else about["fwd"],
-            backward_derivative=None if suffix else about["backward" if base in self._functions else "bwd"],
+            backward_derivative=None if suffix else about["backward" if base in members.functions else "bwd"],
         )
 
     def explain(self, name: str) -> Explanation:
@@ -91,55 +83,77 @@ class Module:
 
         Kernels are compiled when they are first called, so call it before. ``print(module.explain("sqr"))``.
         """
-        return explanation(self._handle.kernels(self._split(name)[0]))
+        members = members_of(self)
+        return explanation(members.handle.kernels(members.split(name)[0]))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        kernel = self._kernels.get(name)
-        if kernel is not None:
-            return kernel
-        if name in self._functions:
-            return self._functions[name]
-        if name in self._host_names:
-            return self._host_function(name)
-        try:
-            return Kernel(self._handle, *self._split(name), self._retired)  # there is none: an error that says why
+        members = members_of(self)
+        if name in members.host_names:
+            return members.host_function(name)
+        try:  # there is none: an error that says why
+            return Kernel(members.handle, *members.split(name), members.retired)
         except RuntimeError as error:
             raise AttributeError(str(error)) from None
 
-    def _make(self, name: str) -> None:
-        launch = Kernel(self._handle, name, "_launch", self._retired)
-        self._kernels[name] = Kernel(self._handle, name, "", self._retired, launch)
-        family = {
-            suffix: Kernel(self._handle, name, suffix, self._retired) for suffix in _SUFFIXES if suffix != "_launch"
-        }
-        for suffix, kernel in {**family, "_launch": launch}.items():
-            if name + suffix not in self._names:
-                self._kernels[name + suffix] = kernel
-
-    def _split(self, name: str) -> tuple[str, str]:
-        """The kernel and the suffix of an operator's name; a kernel's own name goes first."""
-        if name not in self._names:
-            for suffix in _SUFFIXES:
-                if name.endswith(suffix) and name.removesuffix(suffix) in self._names:
-                    return name.removesuffix(suffix), suffix
-        return name, ""
-
-    def _host_function(self, name: str) -> HostFunction:
-        if name not in self._host_functions:
-            self._host_functions[name] = HostFunction(self._handle, name)
-        return self._host_functions[name]
-
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._names, *self._functions, *self._host_names]
+        members = members_of(self)
+        return [*super().__dir__(), *members.names, *members.functions, *members.host_names]
 
     def __repr__(self) -> str:
-        return f"<torch_slang.Module {self.namespace}: {', '.join((*self._names, *self._functions))}>"
+        members = members_of(self)
+        names = ", ".join((*members.names, *members.functions))
+        return f"<torch_slang.Module {members.handle.namespace}: {names}>"
 
-    def _retire(self, name: str) -> None:
-        """The global name now runs another Program: the callables here must not go through it unpinned."""
-        self._retired.add(name)
+
+_MEMBERS = " members"  # among a module's attributes: no name in Slang has a space
+
+
+def members_of(module: Module) -> _Members:
+    """What a module knows of itself, whatever its kernels are called."""
+    members: _Members = vars(module)[_MEMBERS]
+    return members
+
+
+class _Members:
+    """The kernels, functions and host functions of a module, by name."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        self.names: tuple[str, ...] = tuple(handle.operators())
+        self.kernels: dict[str, Kernel] = {}  # and their launches and derivatives
+        self.host_names: frozenset[str] = frozenset(handle.host_functions())
+        self.retired: set[str] = set()  # names that a later load took: callables must not go through those unpinned
+        self._split: dict[str, tuple[str, str]] = {}
+        self._host_functions: dict[str, HostFunction] = {}
+        # Made here and not at first use, which may stand in a function that torch.compile traces.
+        for name in self.names:
+            self._make(name)
+        self.functions = {name: Function(handle, name, self.retired) for name in handle.functions()}
+
+    def split(self, name: str) -> tuple[str, str]:
+        """The kernel and the suffix of an operator's name; a kernel's own name goes first."""
+        return self._split.get(name, (name, ""))
+
+    def host_function(self, name: str) -> HostFunction:
+        if name not in self._host_functions:
+            self._host_functions[name] = HostFunction(self.handle, name)
+        return self._host_functions[name]
+
+    def _make(self, name: str) -> None:
+        about = self.handle.describe(name)
+        launch = Kernel(self.handle, name, "_launch", self.retired)
+        self._keep(name, name, "", Kernel(self.handle, name, "", self.retired, launch))
+        for suffix in _SUFFIXES:
+            kernel = launch if suffix == "_launch" else Kernel(self.handle, name, suffix, self.retired)
+            called = about[_KINDS[suffix]] or name + suffix  # an operator leaves its name to a kernel that has it
+            if called not in self.names:
+                self._keep(called, name, suffix, kernel)
+
+    def _keep(self, called: str, name: str, suffix: str, kernel: Kernel) -> None:
+        self.kernels[called] = kernel
+        self._split[called] = (name, suffix)
 
 
 class Kernel:
@@ -163,22 +177,27 @@ class Kernel:
         self._retired = retired
         self._launch = launch
         self._namespace = str(handle.namespace)
-        self._exists = about[_KINDS[suffix]] is not None
+        self._operator: str | None = about[_KINDS[suffix]]
         self._arguments = Arguments(about, suffix, f"{self._namespace}::{self.__name__}")
         self._is_plain = self._arguments.are_plain or suffix == "_backward"
 
     @property
     def op(self) -> Callable[..., Any]:
         """The operator ``torch.ops.<namespace>.<name>``."""
-        if not self._exists:
+        if self._operator is None:
             reason = "output ([Out])" if self.__name__ == self._base else "derivative"
             raise RuntimeError(
                 f"{self._namespace}::{self._base} has no {reason}, so there is no operator {self.__name__}; "
                 f"there is {self._base}_launch"
             )
-        packet = getattr(getattr(torch.ops, self._namespace), self.__name__)
+        packet = getattr(getattr(torch.ops, self._namespace), self._operator)
         operator: Callable[..., Any] = packet.default
         return operator
+
+    @property
+    def gradients(self) -> dict[str, str]:
+        """Of a launch: what it calls the gradient (or tangent) of each argument that has one."""
+        return self._arguments.gradients
 
     def flatten(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The operator's arguments by name, without calling it. Raises TypeError for what does not fit."""

@@ -7,6 +7,7 @@
 
 #include "backend/map_text.h"
 #include "backend/thread_text.h"
+#include "common/identifiers.h"
 #include "prelude/abi.h"
 #include "prelude/text.h"
 
@@ -108,7 +109,9 @@ std::string site_definitions(const KernelSource& source) {
 
 // Whether tiles of 16-bit numbers may be multiplied, which Hopper does in a way of its own.
 bool names_half(const std::string& body) {
-  return body.find("__half") != std::string::npos || body.find("__nv_bfloat16") != std::string::npos;
+  return any_identifier(body, [](std::string_view word) {
+    return (word.starts_with("__half") || word.starts_with("__nv_bfloat16")) && !is_numbered(word);
+  });
 }
 
 std::string definitions(const KernelSource& source) {
@@ -121,7 +124,7 @@ std::string definitions(const KernelSource& source) {
          define("TSL_FLAT_GRID", source.threads.is_flat) + define("TSL_WAVES", source.text.waves) +
          define("TSL_TANGENTS", source.text.direction == Direction::Jvp) + define("TSL_MMA", multiplies(source)) +
          define("TSL_MMA_HALF", static_cast<int>(names_half(source.text.body))) +
-         define("TSL_VALUE_SUMS", source.text.body.find("tsl_gradient<") != std::string::npos);
+         define("TSL_VALUE_SUMS", mentions_name(source.text.body, "tsl_gradient"));
 }
 
 constexpr const char* kArgs = R"(struct TslArgs {
@@ -139,7 +142,7 @@ constexpr const char* kArgs = R"(struct TslArgs {
 
 }  // namespace
 
-bool multiplies(const DeviceText& text) { return text.body.find("tsl_multiply") != std::string::npos; }
+bool multiplies(const DeviceText& text) { return mentions_name(text.body, "tsl_multiply"); }
 
 bool multiplies(const KernelSource& source) { return multiplies(source.text); }
 

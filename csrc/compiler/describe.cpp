@@ -2,10 +2,12 @@
 
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <set>
 
+#include "common/identifiers.h"
 #include "compiler/attributes.h"
 #include "compiler/com.h"
 #include "compiler/flatten.h"
@@ -31,10 +33,11 @@ struct Scope {
   std::vector<DeclReflection*> generics;   // whose parameters are in scope, outermost first
 };
 
-// Functions that Slang makes, or asks for: constructors and derivatives of types have a `$` in their names.
+// Not functions that Slang makes, or asks for: constructors and derivatives of types have a `$` in their names, operators a
+// sign.
 bool is_callable_name(const std::string& name) {
-  if (name.empty() || name.find('$') != std::string::npos || name.rfind("operator", 0) == 0) return false;
-  return std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_';
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+         std::all_of(name.begin(), name.end(), is_word);
 }
 
 bool is_of_differentials(const std::string& name) { return name == "dzero" || name == "dadd"; }
@@ -125,6 +128,7 @@ class ModuleDescriber {
     if (!function.is_kernel) refuse_promises(reflection);
     const bool differentiable = link_derivatives(function, reflection);
     const TypeReader types = read_generics(described, scope);
+    if (scope.names.empty()) read_name(described);
     const std::vector<ParameterText> texts = parameter_texts_of(function, reflection);
     if (!function.is_kernel) {
       describe_mapped_function(function, described.call, reflection, scope.owner, texts, types, differentiable);
@@ -141,6 +145,35 @@ class ModuleDescriber {
       described.paired.push_back(types.viewed(type) == nullptr && variable->findModifier(Modifier::NoDiff) == nullptr &&
                                  types.is_differentiable(type));
     }
+  }
+
+  // What else has the name of a function that stands in no namespace and in no struct.
+  void read_name(DescribedFunction& described) const {
+    const std::string& name = described.function.qualified_name;
+    if (name.starts_with("tsl_") || name.starts_with("__tsl_")) {
+      refuse("names that begin with tsl_ or __tsl_, as ", name, " does, are torch_slang's own; rename it");
+    }
+    for (const std::string& type : types_called(described)) {
+      if (layout_->findTypeByName(type.c_str()) == nullptr) continue;
+      refuse(name, " is the name of a type too, so a call of it would be a conversion; rename it");
+    }
+    FunctionReflection* all = layout_->findFunctionByName(name.c_str());
+    described.shares_name = all == nullptr || all->isOverloaded();
+  }
+
+  // What a call of it may be taken for: the name alone, or the type of that name with its generic arguments, of which it may
+  // have more, with defaults.
+  static std::vector<std::string> types_called(const DescribedFunction& described) {
+    const Function& function = described.function;
+    std::string list;
+    for (const std::string& argument : described.call.generic_arguments) {
+      const auto& sizes = function.size_parameters;
+      const bool is_size = std::find(sizes.begin(), sizes.end(), argument) != sizes.end();
+      list += (list.empty() ? "" : ", ") + std::string(is_size ? "1" : "float");
+    }
+    const std::string& name = function.qualified_name;
+    if (list.empty()) return {name};
+    return {name, name + "<" + list + ">", name + "<" + list + ", 1>", name + "<" + list + ", 1, 1>"};
   }
 
   std::vector<ParameterText> parameter_texts_of(const Function& function, FunctionReflection* reflection) const {

@@ -18,6 +18,8 @@ struct DescribedFunction {
   Function function;
   std::vector<bool> paired;  // of a kernel, for each parameter: bwd_diff takes a DifferentialPair of it
   MappedCall call;           // of a plain function
+  // Other functions have its name, Slang's own perhaps: a call chooses among them, but Slang finds no derivative by the name.
+  bool shares_name = false;
   std::optional<HostFunction> host;  // of a [TorchEntryPoint] function: its result; `function` is to be put into it
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "common/identifiers.h"
 #include "compiler/added_gradients.h"
 #include "compiler/context_reads.h"
 #include "compiler/joined_branches.h"
@@ -155,6 +156,7 @@ class Members {
   std::map<std::string, std::string, std::less<>> renamed_;
 };
 
+// A user's name may begin like these, but has a number.
 bool is_barrier(std::string_view name) {
   return name == "TSL_SHARED" || name.starts_with("__syncthreads") || name.starts_with("__shared__");
 }
@@ -170,7 +172,7 @@ bool is_wave(std::string_view name) {
 
 void find_meetings(const std::string& code, DeviceText& text) {
   for (const Token& token : split_tokens(code)) {
-    if (token.kind != TokenKind::Identifier) continue;
+    if (token.kind != TokenKind::Identifier || is_numbered(token.text)) continue;
     text.barriers = text.barriers || is_barrier(token.text);
     text.waves = text.waves || is_wave(token.text);
   }

@@ -124,7 +124,6 @@ class Flattener {
     }
     leaf.copies = static_cast<int>(gathering.copies);
     if (leaf.accumulation == Accumulation::Custom) check_wrapper(item, gathering.wrapper);
-    if (!leaf.differentiable) return;
     leaf.gradient_slots = function_.slot_count;
     function_.slot_count += leaf.accumulation == Accumulation::Replicated ? 3
                             : leaf.accumulation == Accumulation::Recorded ? 4

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "common/identifiers.h"
 #include "compiler/host_signature.h"
 #include "compiler/tokens.h"
 
@@ -79,7 +80,8 @@ class StructFlattener {
 
   // Of a differentiable view the kernel is given the tensor; the gradient behind it is no argument of a launch.
   void close() {
-    if (struct_.rfind("DiffTensorView", 0) == 0 && !fields_.empty()) fields_.resize(1);
+    const bool is_view = is_numbered(struct_) && struct_.substr(0, struct_.rfind('_')) == "DiffTensorView";
+    if (is_view && !fields_.empty()) fields_.resize(1);
     result_ += " inline void tsl_flatten(tsl::Components& list, const " + struct_ + "& value) {";
     for (const std::string& field : fields_) result_ += " tsl_flatten(list, value." + field + ");";
     result_ += " }";

@@ -25,8 +25,12 @@ namespace {
 //   have a derivative, under their names.
 class MappedWriter {
  public:
-  MappedWriter(const Function& function, const MappedCall& call, const Instantiation& instantiation)
-      : function_(function), call_(call), instantiation_(instantiation), text_(function, instantiation) {}
+  MappedWriter(const DescribedFunction& described, const Instantiation& instantiation)
+      : function_(described.function),
+        call_(described.call),
+        is_called_by_name_(described.call.owner.empty() && !described.shares_name),
+        instantiation_(instantiation),
+        text_(described.function, instantiation) {}
 
   std::string write() {
     for (size_t i = 0; i < call_.parameters.size(); ++i) {
@@ -38,7 +42,7 @@ class MappedWriter {
       case Direction::Backward: call_backward(); break;
       case Direction::Jvp: call_forward_derivative(); break;
     }
-    return method() + text_.entry_point();
+    return forwarder() + text_.entry_point();
   }
 
  private:
@@ -46,7 +50,7 @@ class MappedWriter {
   static std::string pair(size_t index) { return c10::str("tsl_d", index); }
   static std::string differential(size_t index) { return c10::str("tsl_g", index); }
 
-  std::string method_name() const { return entry_name(instantiation_) + "_method"; }
+  std::string forwarder_name() const { return entry_name(instantiation_) + "_forwarder"; }
 
   std::string generic_arguments() const {
     std::string list;
@@ -54,26 +58,28 @@ class MappedWriter {
     return list.empty() ? "" : "<" + list + ">";
   }
 
-  std::string callee() const { return call_.owner.empty() ? call_.name + generic_arguments() : method_name(); }
+  std::string callee() const { return is_called_by_name_ ? call_.name + generic_arguments() : forwarder_name(); }
 
-  // A method as a function of `this`, since Slang differentiates no methods by name.
-  std::string method() const {
-    if (call_.owner.empty()) return {};
+  // Slang differentiates by its name no method, and no function whose name others have. So this stands for them: a method as a
+  // function of `this`.
+  std::string forwarder() const {
+    if (is_called_by_name_) return {};
+    const bool is_method = !call_.owner.empty() && !call_.is_static;
     std::string head, list;
     for (size_t i = 0; i < call_.parameters.size(); ++i) {
       const PassedValue& value = call_.parameters[i];
       const char* way = value.passing == Passing::Out ? "out " : value.passing == Passing::InOut ? "inout " : "";
       head += c10::str(i == 0 ? "" : ", ", value.paired ? "" : "no_diff ", way, text_.concrete(value.type), " ",
                        variable(i));
-      if (call_.is_static || i > 0) list += (list.empty() ? "" : ", ") + variable(i);
+      if (!is_method || i > 0) list += (list.empty() ? "" : ", ") + variable(i);
     }
-    const std::string place = call_.is_static ? text_.concrete(call_.owner) : variable(0);
+    const std::string place = call_.owner.empty() ? "" : (is_method ? variable(0) : text_.concrete(call_.owner)) + ".";
     const char* attribute = function_.has_backward             ? "[Differentiable] "
                             : function_.has_forward_derivative ? "[ForwardDifferentiable] "
                                                                : "";
     const bool is_void = call_.returned.result < 0;
-    return c10::str(attribute, text_.concrete(call_.returned.type), " ", method_name(), "(", head, ")\n{\n    ",
-                    is_void ? "" : "return ", place, ".", call_.name, generic_arguments(), "(", list, ");\n}\n");
+    return c10::str(attribute, text_.concrete(call_.returned.type), " ", forwarder_name(), "(", head, ")\n{\n    ",
+                    is_void ? "" : "return ", place, call_.name, generic_arguments(), "(", list, ");\n}\n");
   }
 
   // `use(leaf, place)` for each leaf of a tree, with its place in the value `place`.
@@ -185,14 +191,15 @@ class MappedWriter {
 
   const Function& function_;
   const MappedCall& call_;
+  const bool is_called_by_name_;
   const Instantiation& instantiation_;
   WrapperText text_;
 };
 
 }  // namespace
 
-std::string mapped_wrapper(const Function& function, const MappedCall& call, const Instantiation& instantiation) {
-  return MappedWriter(function, call, instantiation).write();
+std::string mapped_wrapper(const DescribedFunction& function, const Instantiation& instantiation) {
+  return MappedWriter(function, instantiation).write();
 }
 
 }  // namespace torch_slang

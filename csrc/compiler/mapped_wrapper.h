@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "compiler/mapped_function.h"
+#include "compiler/describe.h"
 #include "program/program.h"
 
 namespace torch_slang {
 
-std::string mapped_wrapper(const Function& function, const MappedCall& call, const Instantiation& instantiation);
+std::string mapped_wrapper(const DescribedFunction& function, const Instantiation& instantiation);
 
 }  // namespace torch_slang

@@ -1,5 +1,8 @@
 #include "compiler/own_derivatives.h"
 
+#include <algorithm>
+
+#include "common/identifiers.h"
 #include "compiler/attributes.h"
 #include "compiler/library.h"
 #include "compiler/tokens.h"
@@ -34,10 +37,7 @@ void visit(DeclReflection* declaration, std::set<std::string>& found) {
   }
 }
 
-bool is_identifier(const std::string& name) {
-  return !name.empty() &&
-         name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
-}
+bool is_identifier(const std::string& name) { return !name.empty() && std::all_of(name.begin(), name.end(), is_word); }
 
 }  // namespace
 
@@ -66,9 +66,8 @@ bool may_call(std::string_view emitted, const std::string& name) {
   std::string_view before;  // the last token of code, if it is a name: a field may have the function's
   for (const Token& token : split_tokens(emitted)) {
     if (!is_code(token)) continue;
-    const size_t number = before.find_last_not_of("0123456789");
-    if (token.text == "(" && number != std::string_view::npos && before[number] == '_') {
-      const std::string_view stem = before.substr(0, number);
+    if (token.text == "(" && is_numbered(before)) {
+      const std::string_view stem = before.substr(0, before.rfind('_'));
       if (stem == name || stem.ends_with("_" + name)) return true;
     }
     before = token.kind == TokenKind::Identifier ? token.text : std::string_view();

@@ -2,10 +2,11 @@
 
 #include <cctype>
 
+#include "common/identifiers.h"
+
 namespace torch_slang {
 namespace {
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
 class Splitter {

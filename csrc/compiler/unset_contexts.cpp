@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "common/identifiers.h"
 #include "compiler/tokens.h"
 
 namespace torch_slang {
@@ -10,8 +11,12 @@ namespace {
 
 // Of an access to a view: what derivatives of the user's functions keep may be looked at at any time.
 bool is_context_of_access(std::string_view type) {
-  return type.starts_with("s_bwdCallableCtx_DiffTensorView") &&
-         (type.find("_load") != std::string_view::npos || type.find("_store") != std::string_view::npos);
+  constexpr std::string_view kView = "s_bwdCallableCtx_DiffTensorView_";
+  if (!type.starts_with(kView) || !is_numbered(type)) return false;
+  const std::string_view method = type.substr(kView.size(), type.rfind('_') - kView.size());
+  if (!method.starts_with("load") && !method.starts_with("store")) return false;
+  const std::string_view way = method.substr(method.starts_with("load") ? 4 : 5);
+  return way.empty() || way == "Fixed" || way == "Uniform" || way == "Once" || way == "UniformOnce";
 }
 
 // The places of `count` tokens of code from `at` on; fewer at the text's end.

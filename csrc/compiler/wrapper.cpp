@@ -24,11 +24,14 @@ class KernelWriter {
       fetch(function_.parameters[i], variable(i));
     }
     switch (instantiation_.direction) {
-      case Direction::Forward: line(callee(), "(", arguments(false), ");"); break;
+      case Direction::Forward:
+        line(callee(), "(", arguments(false), ");");
+        finish_records();  // of a launch that is given gradients, which the kernel adds to by itself
+        break;
       case Direction::Backward: call_backward(); break;
       case Direction::Jvp: call_forward_derivative(); break;
     }
-    return text_.entry_point();
+    return forwarder() + text_.entry_point();
   }
 
  private:
@@ -39,6 +42,22 @@ class KernelWriter {
   template <class... Parts>
   void line(const Parts&... parts) {
     text_.line(parts...);
+  }
+
+  // What is differentiated: the kernel, or what stands for it where other functions have its name, by which Slang then finds no
+  // derivative.
+  std::string differentiated() const {
+    return kernel_.shares_name ? entry_name(instantiation_) + "_forwarder" : callee();
+  }
+  std::string forwarder() const {
+    if (!kernel_.shares_name || instantiation_.direction == Direction::Forward) return {};
+    std::string head;
+    for (size_t i = 0; i < function_.parameters.size(); ++i) {
+      head += c10::str(i == 0 ? "" : ", ", kernel_.paired[i] ? "" : "no_diff ",
+                       text_.concrete(function_.parameters[i].slang_type), " ", variable(i));
+    }
+    return c10::str("[Differentiable] void ", differentiated(), "(", head, ") { ", callee(), "(", arguments(false),
+                    "); }\n");
   }
 
   std::string callee() const {
@@ -95,7 +114,7 @@ class KernelWriter {
     for (size_t i = 0; i < function_.parameters.size(); ++i) {
       if (kernel_.paired[i]) line("var ", pair(i), " = __tsl_pair(", variable(i), ");");
     }
-    line("bwd_diff(", callee(), ")(", arguments(true), ");");
+    line("bwd_diff(", differentiated(), ")(", arguments(true), ");");
     for (size_t i = 0; i < function_.parameters.size(); ++i) {
       if (kernel_.paired[i]) give_gradients(function_.parameters[i], pair(i) + ".d");
     }
@@ -111,7 +130,7 @@ class KernelWriter {
       take_tangents(function_.parameters[i], tangent(i));
       line(pair(i), " = diffPair(", variable(i), ", ", tangent(i), ");");
     }
-    line("fwd_diff(", callee(), ")(", arguments(true), ");");
+    line("fwd_diff(", differentiated(), ")(", arguments(true), ");");
   }
 
   void take_tangents(const Parameter& parameter, const std::string& place) {
@@ -147,7 +166,7 @@ class KernelWriter {
   // The thread is done, wherever the kernel has returned.
   void finish_records() {
     for (const Leaf& leaf : function_.leaves) {
-      if (leaf.accumulation != Accumulation::Recorded || !leaf.differentiable) continue;
+      if (leaf.accumulation != Accumulation::Recorded || leaf.diff_view < 0) continue;
       const ElementType type = text_.component_type(leaf.element);
       int64_t bytes = type == ElementType::Float64 ? 8 : 4;  // halves are summed in float
       for (const int64_t size : leaf.element.shape) bytes *= size;
@@ -174,7 +193,7 @@ std::string wrapper_source(const DescribedFunction& described, const Instantiati
   for (const int64_t size : instantiation.sizes) {
     TORCH_CHECK(size > 0, "torch-slangc: ", function.name, " was asked for with the size ", size);
   }
-  if (!function.is_kernel) return mapped_wrapper(function, described.call, instantiation);
+  if (!function.is_kernel) return mapped_wrapper(described, instantiation);
   return KernelWriter(described, instantiation).write();
 }
 

@@ -29,11 +29,16 @@ namespace {
 struct Given {
   const at::Tensor* tensor;
   const Leaf* leaf;
-  const char* prefix;  // "grad_"
-  std::string name() const { return prefix + leaf->name; }
+  OpArgument meaning;
 };
 
-const char* gradient_prefix(OpKind kind) { return kind == OpKind::LaunchJvp ? "tangent_" : "grad_"; }
+// As the operator calls it.
+const std::string& name_of_argument(const Operator& op, OpKind kind, OpArgument meaning) {
+  const OpSignature& signature = *op.signature(kind);
+  size_t at = 0;
+  while (signature.arguments[at].role != meaning.role || signature.arguments[at].leaf != meaning.leaf) ++at;
+  return signature.schema->arguments()[at].name();
+}
 
 class Reader {
  public:
@@ -42,7 +47,7 @@ class Reader {
     const size_t leaves = op.function.leaves.size();
     result_.tensors.resize(leaves);
     result_.numbers.resize(leaves, nullptr);
-    if (direction_of(kind) != Direction::Forward) result_.gradients.resize(leaves);
+    if (kind != OpKind::Forward) result_.gradients.resize(leaves);
     read(stack);
     collect();
     check_devices();
@@ -95,10 +100,12 @@ class Reader {
 
   void collect() {
     for (const bool gradients : {false, true}) {
-      const char* prefix = gradients ? gradient_prefix(kind_) : "";
+      const auto role = gradients ? OpArgument::Role::Gradient : OpArgument::Role::Leaf;
       const auto& tensors = gradients ? result_.gradients : result_.tensors;
       for (size_t i = 0; i < tensors.size(); ++i) {
-        if (tensors[i].defined()) given_.push_back({&tensors[i], &op_.function.leaves[i], prefix});
+        if (tensors[i].defined()) {
+          given_.push_back({&tensors[i], &op_.function.leaves[i], {role, static_cast<int>(i)}});
+        }
       }
     }
   }
@@ -132,9 +139,9 @@ class Reader {
         result_.device = given.tensor->device();
       }
       TORCH_CHECK(given.tensor->device() == result_.device, name_,
-                  ": expected all tensors to be on the same device, but ", first->name(), " is on ", result_.device,
-                  " and ", given.name(), " is on ", given.tensor->device());
-      TORCH_CHECK(given.tensor->layout() == c10::kStrided, name_, ": expected ", given.name(),
+                  ": expected all tensors to be on the same device, but ", name_of_given(*first), " is on ",
+                  result_.device, " and ", name_of_given(given), " is on ", given.tensor->device());
+      TORCH_CHECK(given.tensor->layout() == c10::kStrided, name_, ": expected ", name_of_given(given),
                   " to be a strided tensor, but got ", given.tensor->layout());
     }
     if (first == nullptr && !given_.empty()) result_.device = given_.front().tensor->device();
@@ -151,7 +158,7 @@ class Reader {
       const auto& allowed = parameters[index].allowed;
       const auto type = element_type_of(given.tensor->scalar_type());
       TORCH_CHECK(type && std::find(allowed.begin(), allowed.end(), *type) != allowed.end(), name_, ": expected ",
-                  given.name(), " to have dtype ", join_types(allowed), ", but got ",
+                  name_of_given(given), " to have dtype ", join_types(allowed), ", but got ",
                   dtype_text(given.tensor->scalar_type()));
       result_.types[index] = *type;
       decided[index] = true;
@@ -167,12 +174,14 @@ class Reader {
       const ElementType expected = element_type(leaf.element, result_.types);
       if (given.tensor->scalar_type() == scalar_type(expected)) continue;
       const int generic = leaf.element.type_parameter;
-      TORCH_CHECK(false, name_, ": expected ", given.name(), " to have dtype ", name_of(expected),
+      TORCH_CHECK(false, name_, ": expected ", name_of_given(given), " to have dtype ", name_of(expected),
                   generic >= 0 ? " like the other arguments of type " + op_.function.type_parameters[generic].name
                                : " (" + leaf.slang_type + ")",
                   ", but got ", dtype_text(given.tensor->scalar_type()));
     }
   }
+
+  const std::string& name_of_given(const Given& given) const { return name_of_argument(op_, kind_, given.meaning); }
 
   const Operator& op_;
   const OpKind kind_;
@@ -281,9 +290,10 @@ Bound<Int> bind_arguments(const Operator& op, OpKind kind, const Arguments& argu
     const at::Tensor& own = arguments.tensors[i];
     const Sizes<Int> expected =
         own.defined() ? to_sizes(sizes_of<Int>(own)) : op.shapes.output_sizes<Int>(static_cast<int>(i), bound);
-    TORCH_CHECK(same_sizes<Int>(sizes_of<Int>(grad), expected), name, ": expected ", gradient_prefix(kind),
-                leaves[i].name, " to have ", own.defined() ? "the shape of " + leaves[i].name : "the output's shape",
-                " ", c10::ArrayRef<Int>(expected), ", but got ", sizes_of<Int>(grad));
+    TORCH_CHECK(same_sizes<Int>(sizes_of<Int>(grad), expected), name, ": expected ",
+                name_of_argument(op, kind, {OpArgument::Role::Gradient, static_cast<int>(i)}), " to have ",
+                own.defined() ? "the shape of " + leaves[i].name : "the output's shape", " ",
+                c10::ArrayRef<Int>(expected), ", but got ", sizes_of<Int>(grad));
   }
   return bound;
 }

@@ -10,6 +10,7 @@
 #include "common/environment.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/identifiers.h"
 #include "common/log.h"
 #include "op/annotations.h"
 #include "op/program_store.h"
@@ -84,16 +85,54 @@ void check_claim(const Module& module, const std::string& name, const Claims& al
               "load this one with namespace=");
 }
 
+bool is_special_in_python(const std::string& name) { return name.starts_with("__") && name.ends_with("__"); }
+
+struct ReservedNames {
+  std::mutex mutex;
+  std::map<std::string, std::string> reasons;
+};
+
+ReservedNames& reserved_names() {
+  static auto* instance = new ReservedNames;
+  return *instance;
+}
+
+// Why no operator may have this name; empty: it may.
+std::string why_reserved(const std::string& name) {
+  if (is_special_in_python(name)) return "its name, '" + name + "', has a meaning of its own in Python: rename it";
+  ReservedNames& all = reserved_names();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto found = all.reasons.find(name);
+  return found == all.reasons.end() ? "" : "its name, '" + name + "', is " + found->second + ": rename it";
+}
+
+// Why this plain function is no operator; empty: it is one.
+std::string refusal_of(const Function& function) {
+  return function.refusal.empty() ? why_reserved(function.name) : function.refusal;
+}
+
+// Also of the operators that go with a kernel.
+void check_reserved(const Operator& op) {
+  const auto check = [&](const std::string& reason) {
+    TORCH_CHECK(reason.empty(), "torch_slang.load: the kernel ", op.ns, "::", op.function.name,
+                " cannot be an operator, since ", reason);
+  };
+  if (is_special_in_python(op.function.name)) check(why_reserved(op.function.name));
+  for (int kind = 0; kind < kOpKinds; ++kind) {
+    if (const auto* signature = op.signature(static_cast<OpKind>(kind))) check(why_reserved(signature->name));
+  }
+}
+
 // Plain functions that ask for it at load, and those that an earlier load of the same module has registered.
 bool is_registered_at_load(const Module& module, const Function& function, const Claims& all) {
-  if (function.is_kernel || !function.refusal.empty()) return false;
+  if (function.is_kernel || !refusal_of(function).empty()) return false;
   const auto it = all.owner.find(module.ns() + "::" + function.name);
   return function.torch_op || (it != all.owner.end() && it->second == module.identity());
 }
 
 bool is_available_function(const Module& module, const std::string& name) {
   const Function* function = module.function(name);
-  return function != nullptr && !function->is_kernel && function->refusal.empty();
+  return function != nullptr && !function->is_kernel && refusal_of(*function).empty();
 }
 
 LoadResult enter(std::shared_ptr<const Module> module) {
@@ -138,12 +177,16 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
     if (function.is_kernel) kernels.insert(function.name);
   }
   for (const Function& function : annotated.functions) {
+    // Such a function would not be missed where it is asked for: Python has an answer of its own.
+    TORCH_CHECK(!is_special_in_python(function.name), "torch_slang.load: the function ", ns_, "::", function.name,
+                " cannot be an operator, since ", why_reserved(function.name));
     if (!function.is_kernel) continue;
     if (!function.refusal.empty()) {
       log_info(request.path, ": ", function.name, " is no operator: ", function.refusal);
       continue;
     }
     const auto op = make_kernel(function, kernels, options, request);
+    check_reserved(*op);
     TORCH_CHECK(operators_.emplace(function.name, op).second, request.path, ": two kernels are named ", function.name);
   }
   host_functions_ = std::make_unique<const HostFunctions>(ns_, program_, operators_);
@@ -215,7 +258,7 @@ const Function* Module::function(const std::string& name) const {
 std::vector<std::string> Module::functions() const {
   std::vector<std::string> names;
   for (const Function& function : program_->functions) {
-    if (!function.is_kernel && function.refusal.empty()) names.push_back(function.name);
+    if (!function.is_kernel && refusal_of(function).empty()) names.push_back(function.name);
   }
   return names;
 }
@@ -224,7 +267,8 @@ std::shared_ptr<Operator> Module::find(const std::string& name) const {
   const auto it = operators_.find(name);
   if (it != operators_.end()) return it->second;
   const Function* other = function(name);
-  TORCH_CHECK(other == nullptr || other->refusal.empty(), ns_, "::", name, " is not available: ", other->refusal);
+  const std::string refusal = other == nullptr ? "" : refusal_of(*other);
+  TORCH_CHECK(refusal.empty(), ns_, "::", name, " is not available: ", refusal);
   if (other != nullptr && !other->is_kernel) {
     const std::lock_guard<std::mutex> lock(functions_mutex_);
     auto& op = functions_[name];
@@ -249,6 +293,12 @@ std::vector<std::string> Module::register_function(const std::string& name) cons
   Publication publication = publish({is_there ? current->second->find(name) : find(name)});
   all.owner[ns_ + "::" + name] = identity_;
   return std::move(publication.changed);
+}
+
+void reserve_name(const std::string& name, const std::string& what_it_is) {
+  ReservedNames& all = reserved_names();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.reasons[name] = what_it_is;
 }
 
 LoadResult load_module(const LoadOptions& options) {

@@ -87,6 +87,9 @@ struct LoadResult {
 
 LoadResult load_module(const LoadOptions& options);
 
+// From now on no operator may have this name, since it is something else to whoever would call it: "an attribute of ...".
+void reserve_name(const std::string& name, const std::string& what_it_is);
+
 // Of all that PyTorch's compilers may have recorded of the loaded modules: changes with any schema or shape rule.
 std::string descriptors_digest();
 

@@ -56,9 +56,8 @@ Operator::Operator(std::string ns_, Function function_, const std::vector<std::p
     (leaf.is_output ? grad_outputs : differentiable).push_back(index);
   }
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    auto signature = make_signature(*this, static_cast<OpKind>(kind));
-    if (signature == nullptr || (is_launch(static_cast<OpKind>(kind)) && kernels_.count(signature->name) != 0))
-      continue;
+    auto signature = make_signature(*this, static_cast<OpKind>(kind), kernels_);
+    if (signature == nullptr) continue;
     qualified_names[kind] = ns + "::" + signature->name;
     signatures[kind] = std::move(signature);
   }

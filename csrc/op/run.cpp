@@ -96,8 +96,8 @@ Results run_backward(const Operator& op, const Arguments& arguments, const Bound
 }
 
 // Threads take gradients and leave zero behind: elements that are one memory would get one another's.
-void check_overlap(const Operator& op, int leaf, const at::Tensor& gradient) {
-  TORCH_CHECK(at::has_internal_overlap(gradient) != at::MemOverlap::Yes, op.qualified(OpKind::LaunchBackward),
+void check_overlap(const Operator& op, OpKind kind, int leaf, const at::Tensor& gradient) {
+  TORCH_CHECK(at::has_internal_overlap(gradient) != at::MemOverlap::Yes, op.qualified(kind),
               ": expected the elements of grad_", op.function.leaves[leaf].name,
               " to have memory of their own, but it is expanded, with strides ", gradient.strides(),
               ": pass grad.contiguous()");
@@ -114,7 +114,7 @@ void run_launch(const Operator& op, OpKind kind, const Arguments& arguments, con
     if (kind == OpKind::LaunchJvp) {
       launcher.set_tangent(leaf, gradient);
     } else {
-      check_overlap(op, leaf, gradient);
+      check_overlap(op, kind, leaf, gradient);
       gradients.want(leaf, gradient);
     }
   }

@@ -38,11 +38,16 @@ std::string default_of(const Leaf& leaf, const std::string& type) {
 
 bool is_tensor(const Leaf& leaf) { return leaf.kind == LeafKind::View || leaf.differentiable; }
 
-// Writes the argument list. A default is only legal where every later argument has one too.
+// Writes the argument list. A default is only legal where every later argument has one too, or by keyword.
 class ArgumentList {
  public:
   void add(const std::string& type, const std::string& name, const std::string& fallback, OpArgument argument) {
     items_.push_back({type + " " + name, fallback});
+    arguments.push_back(argument);
+  }
+  // Given by keyword alone, and behind all others.
+  void add_keyword(const std::string& type, const std::string& name, const std::string& fallback, OpArgument argument) {
+    keywords_ += (keywords_.empty() ? ", *, " : ", ") + type + " " + name + fallback;
     arguments.push_back(argument);
   }
 
@@ -53,13 +58,14 @@ class ArgumentList {
     for (size_t i = 0; i < items_.size(); ++i) {
       joined += (i ? ", " : "") + items_[i].first + (i >= first_default ? items_[i].second : "");
     }
-    return joined;
+    return joined + keywords_;
   }
 
   std::vector<OpArgument> arguments;
 
  private:
   std::vector<std::pair<std::string, std::string>> items_;
+  std::string keywords_;
 };
 
 void add_leaf(ArgumentList& list, const Operator& op, int leaf, bool with_defaults, int* alias) {
@@ -89,25 +95,30 @@ void fill_forward(const Operator& op, ArgumentList& list, OpSignature& signature
   signature.results = op.outputs;
 }
 
+// The name of an argument that the kernel does not have. A parameter of that name goes first.
+std::string added_name(const Operator& op, OpKind kind, const std::string& name) {
+  const auto& leaves = op.function.leaves;
+  const bool taken = std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) { return leaf.name == name; });
+  return taken ? added_name(op, kind, (kind == OpKind::Backward ? "backward_" : "launch_") + name) : name;
+}
+
+std::string gradient_name(const Operator& op, OpKind kind, int leaf) {
+  return added_name(op, kind, (kind == OpKind::LaunchJvp ? "tangent_" : "grad_") + op.function.leaves[leaf].name);
+}
+
 void fill_backward(const Operator& op, ArgumentList& list, OpSignature& signature) {
   for (const int leaf : op.grad_outputs) {
-    list.add("Tensor", "grad_" + op.function.leaves[leaf].name, "", {OpArgument::Role::Gradient, leaf});
+    list.add("Tensor", gradient_name(op, OpKind::Backward, leaf), "", {OpArgument::Role::Gradient, leaf});
   }
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     if (!op.function.leaves[i].is_output) add_leaf(list, op, static_cast<int>(i), false, nullptr);
   }
-  list.add("bool[]", "mask", "", {OpArgument::Role::Mask, -1});
+  list.add("bool[]", added_name(op, OpKind::Backward, "mask"), "", {OpArgument::Role::Mask, -1});
   signature.results = op.differentiable;
 }
 
-// A kernel's own parameter of that name goes first.
-std::string extent_name(const Operator& op, const std::string& name) {
-  const auto& leaves = op.function.leaves;
-  const bool taken = std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) { return leaf.name == name; });
-  return taken ? extent_name(op, "launch_" + name) : name;
-}
-
-// Each leaf, and for a derivative its gradient or tangent behind it, which is added to, or written.
+// Each leaf, and for a derivative its gradient or tangent behind it, which is added to, or written. A plain launch takes
+// gradients too, for kernels that do with them what they like: by name, since most do not.
 void fill_launch(const Operator& op, OpKind kind, ArgumentList& list) {
   int alias = 0;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
@@ -116,11 +127,15 @@ void fill_launch(const Operator& op, OpKind kind, ArgumentList& list) {
     if (kind == OpKind::Launch || !leaf.differentiable) continue;
     const bool may_be_written = kind == OpKind::LaunchBackward || (leaf.kind == LeafKind::View && !leaf.is_in);
     list.add(may_be_written ? "Tensor(a" + std::to_string(alias++) + "!)?" : "Tensor?",
-             (kind == OpKind::LaunchJvp ? "tangent_" : "grad_") + leaf.name, "",
-             {OpArgument::Role::Gradient, static_cast<int>(i)});
+             gradient_name(op, kind, static_cast<int>(i)), "", {OpArgument::Role::Gradient, static_cast<int>(i)});
   }
-  list.add("int[]", extent_name(op, "block_size"), "", {OpArgument::Role::BlockSize, -1});
-  list.add("int[]", extent_name(op, "grid_size"), "", {OpArgument::Role::GridSize, -1});
+  list.add("int[]", added_name(op, kind, "block_size"), "", {OpArgument::Role::BlockSize, -1});
+  list.add("int[]", added_name(op, kind, "grid_size"), "", {OpArgument::Role::GridSize, -1});
+  for (size_t i = 0; i < op.function.leaves.size() && kind == OpKind::Launch; ++i) {
+    if (op.function.leaves[i].diff_view < 0) continue;
+    list.add_keyword("Tensor(a" + std::to_string(alias++) + "!)?", gradient_name(op, kind, static_cast<int>(i)),
+                     "=None", {OpArgument::Role::Gradient, static_cast<int>(i)});
+  }
 }
 
 // Of a mapped function: writes into the outputs that it is given.
@@ -154,7 +169,8 @@ c10::FunctionSchema parse_schema(const Operator& op, const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind) {
+std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind,
+                                                  const std::set<std::string>& kernels) {
   static const char* const suffix[kOpKinds] = {"", "_backward", "_launch", "_fwd", "_bwd"};
   if (op.is_mapped() && (kind == OpKind::LaunchJvp || kind == OpKind::LaunchBackward)) return nullptr;
   if ((op.is_mapped() || !is_launch(kind)) && op.outputs.empty()) return nullptr;
@@ -166,6 +182,7 @@ std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kin
   auto signature = std::make_unique<OpSignature>();
   const bool writes_outputs = op.is_mapped() && kind == OpKind::Launch;
   signature->name = op.function.name + (writes_outputs ? "_out" : suffix[static_cast<int>(kind)]);
+  while (is_launch(kind) && kernels.count(signature->name) != 0) signature->name += "_";
   ArgumentList list;
   if (kind == OpKind::Forward) fill_forward(op, list, *signature);
   if (kind == OpKind::Backward) fill_backward(op, list, *signature);

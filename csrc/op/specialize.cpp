@@ -8,6 +8,7 @@
 
 #include "backend/source.h"
 #include "common/error.h"
+#include "common/identifiers.h"
 #include "op/operator.h"
 
 namespace torch_slang {
@@ -66,7 +67,7 @@ std::string primal_expression(const Operator& op, const KernelKey& key, int leaf
 
 // What a view's gradient holds as it is gathered, or its tangent.
 ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
-  const bool summed = direction_of(key.kind) == Direction::Backward && !is_own &&
+  const bool summed = key.kind != OpKind::LaunchJvp && !is_own &&
                       (leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded);
   const ElementType type = element_type(leaf.element, key.types);
   return summed ? summing_type(type) : type;
@@ -74,10 +75,9 @@ ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
 
 std::string diff_expression(const Operator& op, const KernelKey& key, int leaf, bool is_own) {
   const Leaf& self = op.function.leaves[leaf];
-  const Direction direction = direction_of(key.kind);
   const ElementType type = diff_type(self, key, is_own);
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
-  if (direction == Direction::Forward || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
+  if (key.kind == OpKind::Forward || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
   return "tsl::gradient(tsl::of_scalars(" + view + ", tsl::" + scalar_tag(element_type(self.element, key.types)) +
          "), " + std::to_string(self.gradient_slots) + ")";
 }
@@ -109,7 +109,8 @@ std::vector<ThreadView> thread_views(const Operator& op, const KernelKey& key, c
                                      const KernelSource& source) {
   const std::vector<bool> own = own_leaves(op, key, known);
   const bool has_words = source.threads.lanes > 1;
-  const bool stores_by_address = source.text.body.find("data_ptr") != std::string::npos;
+  const std::string& body = source.text.body;
+  const bool stores_by_address = mentions_name(body, "data_ptr") || mentions_name(body, "data_ptr_at");
   const auto is_dense = [&](int view) { return (key.strided & view_bit(view)) == 0; };
   std::vector<ThreadView> views;
   for (size_t i = 0; i < own.size(); ++i) {
@@ -230,7 +231,7 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
   source.fast_math = options.fast_math;
   source.thread_views = thread_views(op, key, known, source);
   // What a debug check asks of a whole wave, the host can only answer where lanes meet.
-  if (source.checks == Checks::All && source.text.body.find("tsl_accumulate_fixed") != std::string::npos) {
+  if (source.checks == Checks::All && mentions_name(source.text.body, "tsl_accumulate_fixed")) {
     source.text.waves = true;
   }
   return source;
@@ -295,13 +296,13 @@ ElementType summing_type(ElementType type) {
 
 std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Marks& marks) {
   // Where the compiler did not see which view an addition is to, it left the marks of all. Outputs are
-  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own. Nor
-  // are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
+  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own (but in
+  // a plain launch, whose gradients are the kernel's own affair). Nor are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
   const auto ambiguous = [&](const char* word) {
     return std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
                        [&](const Leaf& leaf) { return shows(marks, word, leaf.primal_view); });
   };
-  const bool adds_to_any = ambiguous("adds ");
+  const bool adds_to_any = ambiguous("adds ") && key.kind != OpKind::Launch;
   const bool takes_from_any = ambiguous("takes ") && key.kind == OpKind::Backward;
   std::vector<GradientUse> uses;
   for (const Leaf& leaf : op.function.leaves) {

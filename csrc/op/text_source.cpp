@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/identifiers.h"
 #include "op/program_store.h"
 #include "program/instantiations.h"
 
@@ -28,10 +29,10 @@ TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> pr
 }
 
 bool TextSource::mentions(const std::string& word) const {
-  if (request_.source && request_.source->find(word) != std::string::npos) return true;
+  if (request_.source && mentions_name(*request_.source, word)) return true;
   return std::any_of(program_->files.begin(), program_->files.end(), [&](const SourceFile& file) {
     const auto content = read_file(file.path);
-    return content && content->find(word) != std::string::npos;
+    return content && mentions_name(*content, word);
   });
 }
 

@@ -70,16 +70,6 @@ std::string describe(const TunedSpace& space) {
   return text;
 }
 
-bool mentions_name(const std::string& expression, const std::string& name) {
-  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  for (size_t at = expression.find(name); at != std::string::npos; at = expression.find(name, at + 1)) {
-    const size_t end = at + name.size();
-    if ((at == 0 || !is_word(expression[at - 1])) && (end == expression.size() || !is_word(expression[end])))
-      return true;
-  }
-  return false;
-}
-
 std::vector<std::pair<std::string, int64_t>> integer_constants(const TunedValues& defines) {
   std::vector<std::pair<std::string, int64_t>> constants;
   for (const auto& [name, value] : defines) {

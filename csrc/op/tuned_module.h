@@ -28,9 +28,6 @@ std::vector<TunedValues> combinations(const TunedSpace& space);  // that of the 
 std::string describe(const TunedValues& values);  // "BM=64, BN=32"
 std::string describe(const TunedSpace& space);  // "BM: 32, 64; BN: 32"
 
-// Whether an expression of the shape language has this name.
-bool mentions_name(const std::string& expression, const std::string& name);
-
 class TunedModule {
  public:
   // What the module was loaded as. `request`: with a define for each plain define and each list of the caller's.

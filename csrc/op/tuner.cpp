@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "common/error.h"
 #include "common/hash.h"
+#include "common/identifiers.h"
 #include "common/log.h"
 #include "op/arguments.h"
 #include "op/choices.h"

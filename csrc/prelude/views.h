@@ -128,9 +128,11 @@ struct TensorView {
   }
 
  private:
-  // Memory is reached that is a gradient's, by other ways than tsl_accumulate and its kin.
+  // Memory is reached that is a gradient's, by other ways than tsl_accumulate and its kin: what is there must be the gradient.
   TSL_INLINE void note_reach() const {
-    if (gradient_slot > 0) tsl::mark_share(id);
+    if (gradient_slot == 0) return;
+    tsl::mark_share(id);
+    tsl::mark_take(id);
   }
   template <class T> TSL_INLINE void note_type() const {
     constexpr tsl::Scalar kTaken = tsl::kScalarOf<typename tsl::NumbersOf<T>::type>;

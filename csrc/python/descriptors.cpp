@@ -41,6 +41,30 @@ py::dict describe_parameter(const Parameter& parameter) {
   return result;
 }
 
+// What the operators of a kernel call the arguments that the kernel does not have: for each kind its gradients (or tangents)
+// by leaf, and the launch.
+py::dict describe_added(const Operator& op) {
+  py::dict result;
+  for (int i = 0; i < kOpKinds; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    const OpSignature* signature = op.signature(kind);
+    if (signature == nullptr) continue;
+    py::dict gradients;
+    py::list extents;
+    for (size_t k = 0; k < signature->arguments.size(); ++k) {
+      const auto [role, leaf] = signature->arguments[k];
+      const std::string& name = signature->schema->arguments()[k].name();
+      if (role == OpArgument::Role::Gradient) gradients[py::str(op.function.leaves[leaf].name)] = name;
+      if (role == OpArgument::Role::BlockSize || role == OpArgument::Role::GridSize) extents.append(name);
+    }
+    py::dict about;
+    about["gradients"] = gradients;
+    about["extents"] = extents;
+    result[name_of(kind)] = about;
+  }
+  return result;
+}
+
 }  // namespace
 
 py::dict describe(const Operator& op) {
@@ -65,6 +89,7 @@ py::dict describe(const Operator& op) {
     result[writes_outputs ? "out" : name_of(kind)] =
         signature != nullptr ? py::cast(signature->name) : py::object(py::none());
   }
+  result["added"] = describe_added(op);
   py::list type_parameters;
   for (const auto& parameter : op.function.type_parameters) {
     py::list allowed;

@@ -4,6 +4,7 @@
 
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/identifiers.h"
 #include "compile_source.h"
 #include "compiler/tuned_variables.h"
 #include "op/choices.h"

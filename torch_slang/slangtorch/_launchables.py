@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from torch_slang._module import Kernel, Module
+from torch_slang._module import Kernel, Module, members_of
 from torch_slang.slangtorch._types import ArgumentError, bare_memory, no_tensor, plain_argument
 
 Extent = tuple[int, int, int]
@@ -82,7 +82,7 @@ class Function:
         self._parameters: dict[str, dict[str, Any]] = {p["name"]: p for p in about["parameters"]}
         self._leaves: list[dict[str, Any]] = about["leaves"]
         self._views = {leaf["name"]: leaf for leaf in self._leaves if leaf["is_view"]}
-        self._gradients = {prefix + name: name for prefix in ("grad_", "tangent_") for name in self._views}
+        self._gradients = {gradient: name for name, gradient in kernel.gradients.items() if name in self._views}
         self._forward = forward
         self._backward = backward
 
@@ -131,7 +131,10 @@ class Function:
                 is_memory = name in self._views or name in self._gradients
                 flat[name] = bare_memory(self.__name__, name, value) if is_memory else value.detach()
             elif name in self._views:
-                raise no_tensor(self.__name__, self._views[name], value)
+                raise no_tensor(self.__name__, self._views[name]["path"], self._views[name]["type"], value)
+            elif name in self._gradients and value is not None:
+                leaf = self._views[self._gradients[name]]
+                raise no_tensor(self.__name__, f"the gradient of {leaf['path']}", leaf["type"], value)
         return flat
 
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -171,15 +174,13 @@ class Function:
 
 def functions_of(module: Module, name: str, about: Mapping[str, Any]) -> dict[str, Function]:
     """The kernel under its name, and its derivatives under those that slangtorch's raw modules give them."""
+    kernels = members_of(module).kernels
     functions: dict[str, Function] = {}
-    for suffix, raw, exists in (
-        ("_fwd", "_fwd_diff", about["fwd"]),
-        ("_bwd", "_bwd_diff", about["bwd"]),
-    ):
-        if exists is not None:
-            functions[name + raw] = Function(getattr(module, name + suffix), about, name + raw)
+    for operator, raw in ((about["fwd"], "_fwd_diff"), (about["bwd"], "_bwd_diff")):
+        if operator is not None:
+            functions[name + raw] = Function(kernels[operator], about, name + raw)
     functions[name] = Function(
-        getattr(module, name + "_launch"),
+        kernels[about["launch"]],
         about,
         name,
         functions.get(name + "_fwd_diff"),

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch_slang import cache
 from torch_slang._load import load
-from torch_slang._module import Module
+from torch_slang._module import Module, members_of
 from torch_slang.slangtorch._launchables import functions_of
 from torch_slang.slangtorch._types import DiffTensorView, struct_types
 
@@ -43,6 +43,9 @@ _noted: set[str] = set()
 _wrapped: dict[Module, SlangtorchModule] = {}
 
 
+_DESCRIBE = " describe"  # among a module's attributes: no name in Slang has a space
+
+
 class SlangtorchModule:
     """A loaded module: its kernels, its host functions and its structs are attributes."""
 
@@ -50,24 +53,28 @@ class SlangtorchModule:
 
     def __init__(self, name: str, module: Module) -> None:
         self.__name__ = name
-        self._handle = module._handle
-        for kernel in module.kernels():
-            about = module._handle.describe(kernel)
+        members = members_of(module)
+        vars(self)[_DESCRIBE] = members.handle.describe
+        described = {kernel: members.handle.describe(kernel) for kernel in members.names}
+        for about in described.values():
             vars(self).update(struct_types(about["parameters"]))
-            vars(self).update(functions_of(module, kernel, about))
-        for host in module._handle.host_functions():
-            vars(self)[host] = getattr(module, host)
+        for kernel, about in described.items():  # derivatives leave their names to kernels that have them
+            functions = functions_of(module, kernel, about).items()
+            vars(self).update((one, function) for one, function in functions if one == kernel or one not in described)
+        for host in members.host_names:
+            vars(self)[host] = members.host_function(host)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
             try:
-                self._handle.describe(name)
+                vars(self)[_DESCRIBE](name)
             except RuntimeError as error:  # why there is none: the kernel is refused, or unknown
                 raise AttributeError(str(error)) from None
         raise AttributeError(name)
 
     def __repr__(self) -> str:
-        return f"<slangtorch module {self.__name__}: {', '.join(n for n in vars(self) if not n.startswith('_'))}>"
+        names = (name for name in vars(self) if not name.startswith(("_", " ")))
+        return f"<slangtorch module {self.__name__}: {', '.join(names)}>"
 
 
 # The arguments, their names and their order are slangtorch's.

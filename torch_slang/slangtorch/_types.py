@@ -79,11 +79,9 @@ def _is_broadcast(tensor: torch.Tensor) -> bool:
     return any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
 
 
-def no_tensor(kernel: str, leaf: Mapping[str, Any], value: Any) -> ArgumentError:
+def no_tensor(kernel: str, path: str, slang_type: str, value: Any) -> ArgumentError:
     """The error where a tensor is wanted."""
-    return ArgumentError(
-        f"{kernel}: expected {leaf['path']} ({leaf['type']}) to be a tensor, but got {type(value).__name__}"
-    )
+    return ArgumentError(f"{kernel}: expected {path} ({slang_type}) to be a tensor, but got {type(value).__name__}")
 
 
 def _structs(parameters: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:

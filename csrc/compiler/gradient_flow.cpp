@@ -7,6 +7,7 @@ namespace torch_slang {
 namespace {
 
 constexpr std::string_view kBackward = "s_bwdProp_";
+constexpr std::string_view kForward = "s_apply_";
 constexpr std::string_view kContext = "s_bwdCallableCtx_";
 // The accesses to views' gradients in a backward (slang/device.slang).
 constexpr std::array<std::string_view, 4> kSources = {"tsl_take", "tsl_take_uniform", "tsl_take_once", "tsl_get"};
@@ -14,7 +15,9 @@ constexpr std::array<std::string_view, 4> kSources = {"tsl_take", "tsl_take_unif
 }  // namespace
 
 std::string users_name(std::string_view function) {
-  if (function.starts_with(kBackward)) function.remove_prefix(kBackward.size());
+  for (const std::string_view prefix : {kBackward, kForward}) {
+    if (function.starts_with(prefix)) function.remove_prefix(prefix.size());
+  }
   return std::string(function.substr(0, function.rfind('_')));
 }
 

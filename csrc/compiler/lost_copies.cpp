@@ -20,6 +20,54 @@ Reaching joined(Reaching a, const Reaching& b) {
   return a;
 }
 
+// Whole arrays and structs that are assigned part by part, as Slang writes it where it has made them from their parts.
+class PartByPart {
+ public:
+  PartByPart(const EmittedCode& code, const Statement& body) : code_(code) {
+    std::map<std::string_view, size_t> fields;
+    for (const EmittedStruct& one : code.structs()) fields[one.name] = one.fields.size();
+    for_each_simple(body, [&](const Statement& statement) {
+      const auto found = assignment(code_, statement);
+      if (!found || found->kind != Assignment::Kind::Declare) return;
+      const size_t begin = statement.span.begin;
+      const auto structure = fields.find(code_[begin]);
+      if (structure != fields.end()) sizes_[found->place.variable] = structure->second;
+      if (code_[begin] == "FixedArray") sizes_[found->place.variable] = length(begin + 1);
+    });
+  }
+
+  // How many statements from statement i of the block on assign all parts of one variable; 0 if they do not.
+  size_t count(const Statement& block, size_t i) const {
+    std::set<std::string> parts;
+    std::string variable;
+    for (size_t k = i; k < block.parts.size(); ++k) {
+      const auto found = assignment(code_, block.parts[k]);
+      if (!found || found->kind != Assignment::Kind::Part || found->place.steps.size() != 1) return 0;
+      if (k > i && found->place.variable != variable) return 0;
+      if (!found->place.steps[0].literal || !parts.insert(found->place.steps[0].text).second) return 0;
+      variable = found->place.variable;
+      const auto size = sizes_.find(variable);
+      if (size == sizes_.end()) return 0;
+      if (parts.size() == size->second) return parts.size();
+    }
+    return 0;
+  }
+
+ private:
+  // `<T, 3>`, the angle at `open`.
+  size_t length(size_t open) const {
+    size_t at = open;
+    for (int depth = 0; at < code_.size(); ++at) {
+      depth += code_[at] == "<" ? 1 : code_[at] == ">" ? -1 : 0;
+      if (depth == 0) break;
+    }
+    return code_.is_number(at - 1) ? std::stoul(std::string(code_[at - 1])) : 0;
+  }
+
+  const EmittedCode& code_;
+  std::map<std::string, size_t> sizes_;
+};
+
 // Which assignments' values are read, and which are overwritten where.
 class Flow {
  public:
@@ -43,13 +91,12 @@ class Flow {
     return found != assignments_.end() && found->second > 1 && memory_.count(variable) == 0;
   }
 
-  // In place changes of the variable that the whole assignment at `at` may overwrite.
+  // In place changes that the variable may hold before the assignment at `at`.
   Definitions overwritten(size_t at) const {
     const auto found = overwritten_.find(at);
     return found == overwritten_.end() ? Definitions() : found->second;
   }
   bool is_read(size_t definition) const { return read_.count(definition) > 0; }
-  bool overwrites() const { return !overwritten_.empty(); }
 
  private:
   void walk(const Statement& statement, Reaching& reaching) {
@@ -84,10 +131,9 @@ class Flow {
     Definitions& before = reaching[found->place.variable];
     if (found->kind == Assignment::Kind::Part) {
       read_indices({at, found->value.begin - 1}, found->place.variable, reaching);
-    } else {
-      for (const size_t definition : before) {
-        if (parts_.count(definition) > 0) overwritten_[at].insert(definition);
-      }
+    }
+    for (const size_t definition : before) {
+      if (parts_.count(definition) > 0) overwritten_[at].insert(definition);
     }
     before = {at};
   }
@@ -120,10 +166,32 @@ class Flow {
   std::map<size_t, Definitions> overwritten_;
 };
 
+// Whether a value that was made in place may be overwritten, but for the next change in place.
+bool overwrites(const EmittedCode& code, const Statement& statement, const Flow& flow, const PartByPart& part_by_part) {
+  for (size_t i = 0; i < statement.parts.size(); ++i) {
+    const Statement& part = statement.parts[i];
+    if (overwrites(code, part, flow, part_by_part)) return true;
+    const auto found = assignment(code, part);
+    if (statement.kind != Kind::Block || !found || flow.overwritten(part.span.begin).empty()) continue;
+    const size_t parts = part_by_part.count(statement, i);
+    if (parts == 0 && found->kind != Assignment::Kind::Whole) continue;
+    const size_t behind = i + std::max<size_t>(parts, 1);
+    const auto next = behind < statement.parts.size() ? assignment(code, statement.parts[behind]) : std::nullopt;
+    const bool begins_change =
+        next && next->kind == Assignment::Kind::Part && next->place.variable == found->place.variable;
+    if (!begins_change) return true;
+  }
+  return false;
+}
+
 class Repair {
  public:
   Repair(EmittedCode& code, const EmittedFunction& function)
-      : code_(code), function_(function), flow_(code, function.body), gradients_(code, function) {}
+      : code_(code),
+        function_(function),
+        flow_(code, function.body),
+        gradients_(code, function),
+        part_by_part_(code, function.body) {}
 
   void run() { walk(function_.body); }
 
@@ -132,17 +200,24 @@ class Repair {
     for (const Statement& part : statement.parts) walk(part);
     if (statement.kind != Kind::Block) return;
     for (size_t i = 0; i < statement.parts.size(); ++i) {
-      const auto found = whole(statement.parts[i]);
-      if (!found || code_.words(found->value) == found->place.variable) continue;
+      const size_t parts = part_by_part_.count(statement, i);
+      const auto found = assignment(code_, statement.parts[i]);
+      if (parts == 0 && (!found || found->kind != Assignment::Kind::Whole)) continue;
+      if (parts == 0 && code_.words(found->value) == found->place.variable) continue;
       const Definitions overwritten = flow_.overwritten(statement.parts[i].span.begin);
-      if (!overwritten.empty()) overwrite(statement, i, found->place.variable, overwritten);
+      if (!overwritten.empty()) overwrite(statement, i, parts, found->place.variable, overwritten);
     }
   }
 
-  // Statement i of the block overwrites a variable that was changed in place.
-  void overwrite(const Statement& block, size_t i, const std::string& variable, const Definitions& overwritten) {
+  // Statement i of the block, or as many from there on as there are parts, overwrites a variable that was changed in place.
+  void overwrite(const Statement& block, size_t i, size_t parts, const std::string& variable,
+                 const Definitions& overwritten) {
     std::vector<Span> wanting;
-    for (size_t k = i + 1; k < block.parts.size(); ++k) {
+    for (size_t k = i + std::max<size_t>(parts, 1); k < block.parts.size(); ++k) {
+      if (const size_t others = part_by_part_.count(block, k)) {
+        k += others - 1;
+        continue;
+      }
       const auto next = copy(block.parts[k]);
       if (!next) break;
       if (code_.words(next->value) == variable && is_left_behind(block, k, next->place.variable, variable))
@@ -157,6 +232,7 @@ class Repair {
       unread = unread || !flow_.is_read(definition);
     }
     if (!alike) return;
+    if (parts > 0) refuse();  // may be the change in place itself, whose value is meant
     if (gradient && begins_with_assignments(block, i) && (!unread || wanting.size() > 1)) refuse();
     repair(block.parts[i], variable, wanting);
   }
@@ -187,12 +263,6 @@ class Repair {
     for (const Span value : wanting) code_.replace(value, kept);
   }
 
-  std::optional<Assignment> whole(const Statement& statement) const {
-    auto found = assignment(code_, statement);
-    if (found && found->kind != Assignment::Kind::Whole) found.reset();
-    return found;
-  }
-
   // One of those at the end of a branch: they may declare what they assign.
   std::optional<Assignment> copy(const Statement& statement) const {
     auto found = assignment(code_, statement);
@@ -208,6 +278,7 @@ class Repair {
   const EmittedFunction& function_;
   const Flow flow_;
   const GradientFlow gradients_;
+  const PartByPart part_by_part_;
   int count_ = 0;
 };
 
@@ -215,8 +286,9 @@ class Repair {
 
 bool may_lose_copies(const std::string& text) {
   const EmittedCode code(text);
-  return std::any_of(code.functions().begin(), code.functions().end(),
-                     [&](const EmittedFunction& function) { return Flow(code, function.body).overwrites(); });
+  return std::any_of(code.functions().begin(), code.functions().end(), [&](const EmittedFunction& function) {
+    return overwrites(code, function.body, Flow(code, function.body), PartByPart(code, function.body));
+  });
 }
 
 void repair_lost_copies(EmittedCode& code) {

@@ -14,6 +14,7 @@
 #include "compiler/host_text.h"
 #include "compiler/own_derivatives.h"
 #include "compiler/tuned_variables.h"
+#include "compiler/wave_masks.h"
 #include "compiler/wrapper.h"
 #include "program/instantiations.h"
 #include "program/names.h"
@@ -167,6 +168,8 @@ class Compilation {
       }
     } catch (const UnsupportedGlobal& global) {
       diagnostics = explain_global(global);
+    } catch (const UnclearMask& unclear) {
+      diagnostics = unclear.message;
     }
     text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                           " does not compile\n", diagnostics);

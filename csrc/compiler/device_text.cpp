@@ -11,6 +11,7 @@
 #include "compiler/statement_lines.h"
 #include "compiler/tokens.h"
 #include "compiler/unset_contexts.h"
+#include "compiler/wave_masks.h"
 
 namespace torch_slang {
 namespace {
@@ -193,6 +194,7 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   text.file_scope = blank ? "" : own.substr(0, begin);
   text.body =
       with_statement_lines(with_joined_branches(with_unset_contexts(Members(own.substr(begin)).all())), text.files);
+  text.body = with_wave_masks(text.body, text.files);
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

@@ -12,7 +12,7 @@ struct UnsupportedGlobal {
   std::string name;
 };
 
-// Throws UnsupportedGlobal. Fills file_scope, body, files, barriers and waves from the whole text that Slang emitted for one entry point.
+// Throws UnsupportedGlobal and UnclearMask (wave_masks.h). Fills file_scope, body, files, barriers and waves from the whole text that Slang emitted for one entry point.
 void shape_device_text(const std::string& emitted, DeviceText& text);
 
 // Whether the text, filled before, does what depends on the thread that runs it, or on other threads.

@@ -1,13 +1,16 @@
-// Slang writes some statements of a function twice. Where they hold wave operations, lanes that are in either copy are
-// together all the same.
+// Slang writes some statements of a function more than once. Where they hold wave operations, lanes that are in any of the
+// copies are together all the same.
 //
 // Note [repeated operations]
 //   What follows a turn of a loop (the third clause of `for`, the condition of `do`) stands in front of each `continue`, and at
-//   the end of the body. So lanes come together in front of the first wave operation that all these places have.
+//   the end of the body. Where a case falls into the next one, that one's statements may stand at the end of both, and once
+//   more for each of its labels. What follows a statement may stand inside it too, where a way leads there that is none of its
+//   ends. So lanes come together in front of the first wave operation that all these places have.
 //   A copy is known by the variable that it declares, as names are unique; a call without a result by its text and line.
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,39 +19,68 @@
 
 namespace torch_slang {
 
+// In front of a statement of a list lanes meet those that come there by other lists. `meeting` is the same for all of these:
+// the body of the loop whose turn ends, or something else for cases of `selection`.
+struct Join {
+  size_t statement;
+  const void* meeting;
+  const Statement* selection;
+};
+
+// Lanes that reach the list's statement `first` together meet again in front of its statement `last`, or of a copy on the way.
+struct Tail {
+  size_t first, last;
+};
+
 class RepeatedOperations {
  public:
+  // Throws UnknownForm if there are copies of another kind.
   RepeatedOperations(const std::vector<Token>& tokens, const StatementList& root, ControlFlow& flow);
 
-  // The first statement of the list that belongs to what follows a turn; the number of statements if none does.
-  size_t begin_in(const StatementList& list) const;
-  // Throws UnknownForm if some copies are of another kind.
-  void check_all_found() const;
+  // In the order in which lanes meet there.
+  const std::vector<Join>& joins_in(const StatementList& list) const;
+  // Their `meeting` is the statement `last`.
+  const std::vector<Tail>& tails_of(const StatementList& list) const;
 
  private:
   struct Operation {
     size_t token;
-    std::string key;
-    bool declares;
+    std::string key;  // ends with a space if it declares a variable
+    const StatementList* list;
+    size_t statement;
   };
-  // A list that leads to the next turn. Its statements from `begin` on are in no other such list, and before `end`.
-  struct Way {
+  // Statements of a list, from `begin` on and before `end`.
+  struct Part {
     const StatementList* list;
     size_t begin, end;
   };
+  using Places = std::map<std::string, std::vector<size_t>>;  // of each key, the statements of a list that hold it
+  using Keys = std::set<std::string>;
 
-  void collect(const StatementList& list, ControlFlow& flow);
-  void add(const Statement& statement);
-  void find_turns(const StatementList& list, ControlFlow& flow);
-  void find_ways(const StatementList& list, bool is_body, ControlFlow& flow, std::vector<Way>& ways) const;
-  void join(const std::vector<Way>& ways);
-  std::map<std::string, std::vector<size_t>> keys_of(const Way& way) const;
-  void check_cases(const Statement& selection);
+  void collect(const StatementList& list);
+  std::string line_of(size_t token) const;
+  Places places_in(const Part& part) const;
+  static Part whole(const StatementList& list) { return {&list, 0, list.statements.size()}; }
+
+  static bool is_name(const std::string& key) { return key.back() == ' '; }
+  const Operation* operation(const std::string& key, TokenRange tokens) const;
+
+  // `known`: keys whose copies in there are accounted for.
+  void find_joins(const Part& part, const Keys& known);
+  Keys join_tails(const Part& part, const Places& places, Keys known);
+  void join_turns(const StatementList& body, const Keys& known);
+  void join_cases(const Statement& selection, const Keys& known);
+  void check_arms(const Statement& branch, const Keys& known) const;
+  void find_ways(const StatementList& list, bool is_body, std::vector<Part>& ways) const;
+  void add_join(const StatementList& list, Join join);
+  [[noreturn]] void refuse(const std::string& key) const;
 
   const std::vector<Token>& tokens_;
+  ControlFlow& flow_;
   std::vector<Operation> operations_;  // in the text's order
-  std::map<std::string, int> counts_;  // of keys, less those that are joined
-  std::map<const StatementList*, size_t> begins_;
+  std::map<const StatementList*, std::vector<Join>> joins_;
+  std::map<const StatementList*, std::vector<Tail>> tails_;
+  std::set<std::vector<const StatementList*>> groups_;  // of cases: an element's address stands for their meeting
 };
 
 }  // namespace torch_slang

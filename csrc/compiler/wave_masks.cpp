@@ -2,6 +2,7 @@
 
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <string_view>
@@ -20,7 +21,7 @@ namespace {
 //   again where the statement ends, but for those lanes that have left it by a jump. A function's variable `tsl_wave` is that
 //   set wherever it is needed. It is exact, and so nobody waits for a lane that went another way:
 //     if       each arm has the lanes that take it: one ballot in front of it
-//     switch   each case has the lanes that take it, whatever their selectors are
+//     switch   each case has the lanes that take it, whatever their selectors are, and those that fall into it
 //     for      a turn has the lanes that begin it
 //     call     the callee begins with the caller's set, and the caller goes on with its own, wherever the callee returned
 //   At the end of a statement there are three ways to the set, the cheapest first:
@@ -68,19 +69,21 @@ class MaskWriter {
     const std::string first = function_.mask.empty() ? "__ballot_sync(0xffffffffu, true)" : std::string(function_.mask);
     write("\nuint ", kMask, " = ", first, ";");
     list(root_, false);
-    repeated_.check_all_found();
     return std::move(text_);
   }
 
  private:
-  // What jumps leave. A region without a ballot where it ends has no `vote`.
+  // What jumps leave.
   struct Region {
-    Kind kind;
-    bool is_turn = false;     // one turn of a loop
-    std::string vote;         // the set whose ballot a lane that leaves takes part in
-    std::string merge;        // for a turn: what lanes do where they come together for the next one
-    bool merged = false;      // and they have
+    enum class Exit { None, Break, Continue };
+
+    Exit exit;           // the jump that leads to its end
+    std::string vote;    // the set whose ballot a lane takes part in that leaves it otherwise; empty without a ballot
+    const void* meeting = nullptr;  // its end is a Join
+    std::string merge = {};         // what lanes do there
+    bool merged = false;            // and they have done it
   };
+  using Exit = Region::Exit;
 
   template <class... Parts>
   void write(const Parts&... parts) {
@@ -111,22 +114,42 @@ class MaskWriter {
     for (size_t i = list.statements.size(); i-- > 1;) {
       live_after[i - 1] = live_after[i] || flow_.of(list.statements[i]).uses;
     }
-    for (size_t i = 0; i < list.statements.size(); ++i) {
-      if (repeated_.begin_in(list) == i) merge_turn();
-      statement(list.statements[i], live_after[i]);
+    for (size_t i = 0; i <= list.statements.size(); ++i) {
+      for (const Tail& tail : repeated_.tails_of(list)) {
+        if (tail.first == i) begin_tail(&list.statements[tail.last]);
+      }
+      for (const Join& join : repeated_.joins_in(list)) {
+        if (join.statement == i) merge_at(join.meeting);
+      }
+      if (i < list.statements.size()) statement(list.statements[i], live_after[i]);
     }
     copy_until(list.tokens.end);
+    if (flow_.of(list).ends) merge_at(&list);  // the end of a turn
   }
 
-  // A list inside a region.
-  void part(const StatementList& part, Region region, const std::string& begin, bool live) {
+  void begin_tail(const Statement* meeting) {
+    const std::string set = "tsl_tail" + std::to_string(++count_);
+    write("\nconst uint ", set, " = ", kMask, ";");
+    regions_.push_back({Exit::None, set, meeting, merged(Merge::Vote, set)});
+  }
+
+  // A list inside regions.
+  void part(const StatementList& part, const std::vector<Region>& inside, const std::string& begin, bool live) {
+    const std::vector<Region> around = regions_;
+    regions_.insert(regions_.end(), inside.begin(), inside.end());
     copy_until(part.tokens.begin);
     text_ += begin;
-    const bool was_merged = !turns_.empty() && regions_[turns_.back()].merged;
-    regions_.push_back(std::move(region));
     list(part, live);
-    regions_.pop_back();
-    if (!turns_.empty()) regions_[turns_.back()].merged = was_merged;
+    regions_ = around;
+  }
+
+  // Lanes come together inside a list: for the next turn, or in the next case.
+  void merge_at(const void* meeting) {
+    for (Region& region : regions_) {
+      if (region.meeting != meeting || region.merged) continue;
+      write("\n", region.merge);
+      region.merged = true;
+    }
   }
 
   void statement(const Statement& statement, bool live) {
@@ -156,7 +179,7 @@ class MaskWriter {
     }
     const Merge merge = merge_of(ways, arms.leaves(), live);
     const bool splits = arms.uses || merge == Merge::Keep;
-    const Region region{Kind::If, false, merge == Merge::Vote ? all : "", "", false};
+    const std::vector<Region> region = {{Exit::None, merge == Merge::Vote ? all : ""}};
     copy_until(statement.tokens.begin);
     if (splits || merge == Merge::Vote) write("const uint ", all, " = ", kMask, "; ");
     if (splits) {
@@ -182,25 +205,13 @@ class MaskWriter {
     const Merge turns = ways == 0 ? Merge::None : flow.continues == 0 ? Merge::Keep : merge_of(2, flow.breaks + flow.returns > 0, true);
     copy_until(pragma_in_front_of(statement));
     if (merge != Merge::None) write("const uint ", all, " = ", kMask, ";\n");
-    copy_until(body.tokens.begin);
-    const bool saves = turns == Merge::Vote || turns == Merge::Restore;
-    if (saves) write("\nconst uint ", turn, " = ", kMask, ";");
-    regions_.push_back({Kind::Loop, false, merge == Merge::Vote ? all : "", "", false});
-    regions_.push_back({Kind::Loop, true, turns == Merge::Vote ? turn : "", merged(turns, turn), false});
-    turns_.push_back(regions_.size() - 1);
-    list(body, turns == Merge::Keep);
-    if (flow.ends) merge_turn();
-    turns_.pop_back();
-    regions_.resize(regions_.size() - 2);
+    const bool begins_turn = turns == Merge::Vote || turns == Merge::Restore;
+    part(body,
+         {{Exit::Break, merge == Merge::Vote ? all : ""},
+          {Exit::Continue, turns == Merge::Vote ? turn : "", &body, merged(turns, turn)}},
+         begins_turn ? "\nconst uint " + turn + " = " + kMask + ";" : "", turns == Merge::Keep);
     copy_until(statement.tokens.end);
     if (merge == Merge::Vote || (merge == Merge::Restore && flow.uses)) write("\n", merged(merge, all));
-  }
-
-  // The lanes of a turn come together for the next one.
-  void merge_turn() {
-    Region& turn = regions_[turns_.back()];
-    if (!turn.merged) write("\n", turn.merge);
-    turn.merged = true;
   }
 
   // `#pragma unroll` speaks of the loop behind it, so nothing may come between them.
@@ -216,20 +227,65 @@ class MaskWriter {
     const std::string all = kMask + number, test = "tsl_test" + number;
     const Flow cases = flow_.of_cases(statement);
     const Merge merge = merge_of(2, cases.continues + cases.returns > 0, live);
+    const Falls falls = falls_of(statement, "tsl_fallen" + number + "_");
     copy_until(statement.tokens.begin);
     if (cases.uses || merge == Merge::Vote) write("const uint ", all, " = ", kMask, "; ");
     if (cases.uses) {
-      write("const auto ", test, " = ", copy(tokens_, statement.head, replacements_), "; ",
-            assign("__match_any_sync(" + all + ", " + case_number(statement, test) + ")"), "switch(", test);
+      write("const auto ", test, " = ", copy(tokens_, statement.head, replacements_), "; const int tsl_case", number, " = ",
+            case_number(statement, test), "; ", fallen_sets(falls, number),
+            assign("__match_any_sync(" + all + ", tsl_case" + number + ")"), "switch(", test);
       at_ = statement.head.end;
     }
     for (size_t k = 0; k < statement.parts.size(); ++k) {
-      const bool falls = k + 1 < statement.parts.size() && flow_.of(statement.parts[k]).ends;
-      if (falls && cases.uses) throw UnknownForm{statement.parts[k].tokens.end};
-      part(statement.parts[k], {Kind::Switch, false, merge == Merge::Vote ? all : "", "", false}, "", false);
+      std::vector<Region> regions = {{Exit::Break, merge == Merge::Vote ? all : ""}};
+      for (auto into = falls[k].rbegin(); into != falls[k].rend(); ++into) {
+        regions.push_back({Exit::None, into->set, into->meeting, merged(Merge::Vote, into->set)});
+      }
+      part(statement.parts[k], regions, "", false);
     }
     copy_until(statement.tokens.end);
     if (merge == Merge::Vote || (merge == Merge::Restore && cases.uses)) write("\n", merged(merge, all));
+  }
+
+  // Where the lanes of a case meet those of others, and the variable with all of them; in the order in which they do.
+  struct Fall {
+    const void* meeting;
+    std::string set;
+  };
+  using Falls = std::vector<std::vector<Fall>>;  // for each case
+
+  Falls falls_of(const Statement& statement, const std::string& prefix) {
+    Falls falls(statement.parts.size());
+    std::map<const void*, std::string> sets;
+    for (size_t k = statement.parts.size(); k-- > 0;) {
+      for (const Join& join : repeated_.joins_in(statement.parts[k])) {
+        if (join.selection != &statement) continue;
+        falls[k].push_back({join.meeting, sets.emplace(join.meeting, prefix + std::to_string(sets.size())).first->second});
+      }
+      if (k + 1 == statement.parts.size() || !flow_.of(statement.parts[k]).ends) continue;
+      for (const Fall& fall : falls[k + 1]) {
+        if (!contains(falls[k], fall.set)) falls[k].push_back(fall);
+      }
+    }
+    return falls;
+  }
+
+  static bool contains(const std::vector<Fall>& falls, const std::string& set) {
+    return std::any_of(falls.begin(), falls.end(), [&](const Fall& fall) { return fall.set == set; });
+  }
+
+  // Those variables: the lanes of all the cases.
+  static std::string fallen_sets(const Falls& falls, const std::string& number) {
+    std::map<std::string, std::string> tests;
+    for (size_t k = 0; k < falls.size(); ++k) {
+      for (const Fall& fall : falls[k]) {
+        std::string& test = tests[fall.set];
+        test += c10::str(test.empty() ? "" : " || ", "tsl_case", number, " == ", k);
+      }
+    }
+    std::string text;
+    for (const auto& [set, test] : tests) text += c10::str("const uint ", set, " = __ballot_sync(", kMask, number, ", ", test, "); ");
+    return text;
   }
 
   // Which case a lane takes: an expression over the selector.
@@ -248,15 +304,15 @@ class MaskWriter {
 
   void jump(const Statement& statement) {
     copy_until(statement.tokens.begin);
+    const Exit exit = statement.kind == Kind::Break      ? Exit::Break
+                      : statement.kind == Kind::Continue ? Exit::Continue
+                                                         : Exit::None;
     std::string votes;
     for (size_t k = regions_.size(); k-- > 0;) {
       const Region& region = regions_[k];
-      if (statement.kind == Kind::Break && !region.is_turn && region.kind != Kind::If) break;
-      if (statement.kind == Kind::Continue && region.is_turn) {
-        if (!region.merged) votes += region.merge;
-        break;
-      }
-      if (!region.vote.empty() && !region.merged) votes += no_vote(region.vote);
+      const bool ends_here = exit != Exit::None && region.exit == exit;
+      if (!region.merged) votes += ends_here ? region.merge : region.vote.empty() ? "" : no_vote(region.vote);
+      if (ends_here) break;
     }
     if (votes.empty() || (statement.kind == Kind::Return && function_.ends_thread)) return;
     if (!flow_.uses(statement.head)) return write(votes);
@@ -268,13 +324,12 @@ class MaskWriter {
   const std::vector<Token>& tokens_;
   const TextFunction& function_;
   const Replacements& replacements_;
-  ControlFlow flow_;
+  mutable ControlFlow flow_;  // it remembers
   const StatementList root_;
   RepeatedOperations repeated_;
   std::string text_;
   size_t at_;  // what comes before is written
   std::vector<Region> regions_;
-  std::vector<size_t> turns_;  // those of `regions_` that are turns
   int count_ = 0;
 };
 
@@ -337,7 +392,7 @@ std::string with_wave_masks(const std::string& body, const std::vector<std::stri
   for (const TextFunction& function : functions) {
     for (const size_t call : function.mask_calls) {
       const TokenRange argument = mask_argument(tokens, call);
-      replacements[argument.begin] = {argument.end, kMask};
+      replacements[code_from(tokens, argument.begin)] = {argument.end, kMask};
     }
   }
   std::string text;
@@ -350,6 +405,7 @@ std::string with_wave_masks(const std::string& body, const std::vector<std::stri
       check_unconditional(tokens, function);
       text += MaskWriter(tokens, function, replacements).body();
     } catch (const UnknownForm& form) {
+      if (getenv("DBG")) return body + "\n////// at: " + copy(tokens, {form.token, std::min(form.token + 60, tokens.size())}, {});
       throw UnclearMask{c10::str("which lanes take part in a wave operation is not clear in ", written_name(function.name), " (",
                                  place_of(tokens, form.token, files),
                                  "): a case that has wave operations, or that falls into one that has, must end with break or "

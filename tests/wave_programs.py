@@ -439,7 +439,7 @@ class Writer:
 
     def statements(self, depth: int, loops: int, breakable: bool, leave: Callable[[], Node]) -> Block:
         found: list[Node] = []
-        for _ in range(self.random.randint(1, 3)):
+        for _ in range(self.random.randint(1, 3 if depth == 3 else 2)):
             found.append(self.statement(depth, loops, breakable, leave))
         if depth < 3 and self.chance(0.22):
             jumps: list[Callable[[], Node]] = [leave]
@@ -470,7 +470,7 @@ class Writer:
         turns = Operation("{} & 3", [self.name()]) if self.chance(0.8) else Operation("3", [])
         step = Operation("1 + ({} & 1)", [self.wave()]) if self.chance(0.2) else Operation("1", [])
         # The bound is a variable of its own in front of the loop, so that it stays what it was.
-        bound = f"n{self.counters}"
+        bound = f"n{counter[1:]}"
         return Block([Declare(bound, turns), For(counter, Name(bound), step, body)])
 
     def switch(self, depth: int, loops: int, leave: Callable[[], Node]) -> Node:

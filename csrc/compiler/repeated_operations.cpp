@@ -32,9 +32,12 @@ void RepeatedOperations::refuse(const std::string& key) const {
 void RepeatedOperations::collect(const StatementList& list) {
   for (size_t i = 0; i < list.statements.size(); ++i) {
     const Statement& statement = list.statements[i];
-    for (const StatementList& part : statement.parts) collect(part);
+    for (const StatementList& part : statement.parts) {
+      around_[&part] = {&list, i};
+      collect(part);
+    }
     if (!statement.parts.empty() || !flow_.uses(statement.tokens)) continue;
-    Operation operation{statement.tokens.begin, "", &list, i};
+    Operation operation{statement.tokens.begin, "", {&list, i}};
     bool declares = false;
     for (size_t at = statement.tokens.begin, words = 0; at < statement.tokens.end; ++at) {
       if (!is_code(tokens_[at])) continue;
@@ -78,7 +81,7 @@ void RepeatedOperations::add_join(const StatementList& list, Join join) {
 }
 
 void RepeatedOperations::find_joins(const Part& part, const Keys& known) {
-  const Keys found = join_tails(part, places_in(part), known);
+  const Keys found = join_tails(part, known);
   for (size_t i = part.begin; i < part.end; ++i) {
     const Statement& statement = part.list->statements[i];
     if (!flow_.of(statement).uses) continue;
@@ -92,44 +95,60 @@ void RepeatedOperations::find_joins(const Part& part, const Keys& known) {
   }
 }
 
-const RepeatedOperations::Operation* RepeatedOperations::operation(const std::string& key, TokenRange tokens) const {
-  const auto found = std::find_if(operations_.begin(), operations_.end(), [&](const Operation& one) {
-    return one.token >= tokens.begin && one.token < tokens.end && one.key == key;
-  });
-  return found == operations_.end() ? nullptr : &*found;
+std::vector<const RepeatedOperations::Operation*> RepeatedOperations::operations(const std::string& key,
+                                                                                 TokenRange tokens) const {
+  std::vector<const Operation*> found;
+  for (const Operation& one : operations_) {
+    if (one.token >= tokens.begin && one.token < tokens.end && one.key == key) found.push_back(&one);
+  }
+  return found;
 }
 
-// Keys of several statements of the part: the last one is what follows the others, which hold copies of it.
-RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, const Places& places, Keys known) {
-  const auto& statements = part.list->statements;
-  std::map<size_t, std::vector<const std::string*>> by_last;
-  for (const auto& [key, here] : places) {
-    if (here.front() != here.back() && !known.contains(key) && is_name(key)) by_last[here.back()].push_back(&key);
+// Among the tokens, the copies of the statement at `place`, which has the key: they have it as deep inside as it has.
+std::set<RepeatedOperations::Place> RepeatedOperations::copies_of(const std::string& key, const Place& place,
+                                                                  TokenRange tokens) const {
+  size_t depth = 0;
+  for (Place at = operations(key, place.list->statements[place.statement].tokens)[0]->place; at.list != place.list;
+       at = around_.at(at.list)) {
+    ++depth;
   }
-  for (auto group = by_last.begin(); group != by_last.end(); ++group) {
-    const auto first = std::find_if(group->second.begin(), group->second.end(), [&](const std::string* key) {
-      const Operation* one = operation(*key, statements[group->first].tokens);
-      return one->list == part.list && !known.contains(*key);
-    });
-    if (known.contains(*group->second.front())) continue;
-    if (first == group->second.end()) refuse(*group->second.front());
-    const auto& copies = places.at(**first);
-    tails_[part.list].push_back({copies.front(), group->first});
-    size_t from = statements[copies.front()].tokens.begin;
-    for (const size_t end = statements[group->first].tokens.end; const Operation* one = operation(**first, {from, end});) {
-      add_join(*one->list, {one->statement, &statements[group->first], nullptr});
-      from = one->token + 1;
+  std::set<Place> copies;
+  for (const Operation* one : operations(key, tokens)) {
+    Place at = one->place;
+    for (size_t up = 0; up < depth && around_.contains(at.list); ++up) at = around_.at(at.list);
+    copies.insert(at);
+  }
+  return copies;
+}
+
+// Keys of several statements of the part: the last of these is what follows the others, which hold copies of it.
+RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys known) {
+  const auto& statements = part.list->statements;
+  const Places places = places_in(part);
+  std::map<size_t, const std::string*> firsts;  // of each such statement, the first such key
+  for (const auto& [key, here] : places) {
+    if (here.front() == here.back() || known.contains(key) || !is_name(key)) continue;
+    const std::string*& first = firsts[here.back()];
+    const TokenRange tokens = statements[here.back()].tokens;
+    if (first == nullptr || operations(key, tokens)[0]->token < operations(*first, tokens)[0]->token) first = &key;
+  }
+  for (const auto& [last, first] : firsts) {
+    if (known.contains(*first)) continue;
+    const size_t begin = places.at(*first).front();
+    const std::set<Place> copies =
+        copies_of(*first, {part.list, last}, {statements[begin].tokens.begin, statements[last].tokens.begin});
+    tails_[part.list].push_back({begin, last});
+    for (const Place& copy : copies) add_join(*copy.list, {copy.statement, &statements[last], nullptr});
+    add_join(*part.list, {last, &statements[last], nullptr});
+    for (const auto& [key, here] : places) {
+      const auto late = std::count_if(here.begin(), here.end(), [&, begin = last](size_t i) { return i >= begin; });
+      const auto early = static_cast<std::ptrdiff_t>(here.size()) - late;
+      if (late > 0 && here.front() >= begin && early == late * static_cast<std::ptrdiff_t>(copies.size())) known.insert(key);
     }
-    for (auto later = group; later != by_last.end(); ++later) {
-      for (const std::string* key : later->second) {
-        const auto& here = places.at(*key);
-        if (here.size() == copies.size() && here.front() >= copies.front() && here[here.size() - 2] < group->first)
-          known.insert(*key);
-      }
-    }
-    for (const std::string* key : group->second) {
-      if (!known.contains(*key)) refuse(*key);
-    }
+    if (!known.contains(*first)) refuse(*first);
+  }
+  for (const auto& [key, here] : places) {
+    if (here.front() != here.back() && !known.contains(key) && is_name(key)) refuse(key);
   }
   return known;
 }

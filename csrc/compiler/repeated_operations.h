@@ -43,11 +43,16 @@ class RepeatedOperations {
   const std::vector<Tail>& tails_of(const StatementList& list) const;
 
  private:
+  struct Place {
+    const StatementList* list;
+    size_t statement;
+
+    auto operator<=>(const Place&) const = default;
+  };
   struct Operation {
     size_t token;
     std::string key;  // ends with a space if it declares a variable
-    const StatementList* list;
-    size_t statement;
+    Place place;
   };
   // Statements of a list, from `begin` on and before `end`.
   struct Part {
@@ -63,11 +68,12 @@ class RepeatedOperations {
   static Part whole(const StatementList& list) { return {&list, 0, list.statements.size()}; }
 
   static bool is_name(const std::string& key) { return key.back() == ' '; }
-  const Operation* operation(const std::string& key, TokenRange tokens) const;
+  std::vector<const Operation*> operations(const std::string& key, TokenRange tokens) const;
+  std::set<Place> copies_of(const std::string& key, const Place& place, TokenRange tokens) const;
 
   // `known`: keys whose copies in there are accounted for.
   void find_joins(const Part& part, const Keys& known);
-  Keys join_tails(const Part& part, const Places& places, Keys known);
+  Keys join_tails(const Part& part, Keys known);
   void join_turns(const StatementList& body, const Keys& known);
   void join_cases(const Statement& selection, const Keys& known);
   void check_arms(const Statement& branch, const Keys& known) const;
@@ -78,6 +84,7 @@ class RepeatedOperations {
   const std::vector<Token>& tokens_;
   ControlFlow& flow_;
   std::vector<Operation> operations_;  // in the text's order
+  std::map<const StatementList*, Place> around_;  // the statement that a list is a part of
   std::map<const StatementList*, std::vector<Join>> joins_;
   std::map<const StatementList*, std::vector<Tail>> tails_;
   std::set<std::vector<const StatementList*>> groups_;  // of cases: an element's address stands for their meeting

@@ -30,6 +30,7 @@ void RepeatedOperations::refuse(const std::string& key) const {
 }
 
 void RepeatedOperations::collect(const StatementList& list) {
+  std::map<std::string, int> seen;
   for (size_t i = 0; i < list.statements.size(); ++i) {
     const Statement& statement = list.statements[i];
     for (const StatementList& part : statement.parts) {
@@ -37,25 +38,30 @@ void RepeatedOperations::collect(const StatementList& list) {
       collect(part);
     }
     if (!statement.parts.empty() || !flow_.uses(statement.tokens)) continue;
-    Operation operation{statement.tokens.begin, "", {&list, i}};
-    bool declares = false;
-    for (size_t at = statement.tokens.begin, words = 0; at < statement.tokens.end; ++at) {
-      if (!is_code(tokens_[at])) continue;
-      declares = declares || (tokens_[at].text == "=" && words > 1 && operation.key.find('(') == std::string::npos);
-      operation.key += std::string(tokens_[at].text) + " ";
-      ++words;
+    Operation operation{statement.tokens.begin, text_of(statement), true, {&list, i}};
+    if (declared(operation.key).empty()) {
+      std::string next;
+      for (size_t k = i + 1; k < list.statements.size() && next.empty(); ++k) next = declared(text_of(list.statements[k]));
+      operation.names_variable = !next.empty();
+      operation.key += next + "#" + std::to_string(seen[operation.key]++);
     }
-    if (!declares) operation.key += line_of(statement.tokens.begin);
     operations_.push_back(std::move(operation));
   }
 }
 
-std::string RepeatedOperations::line_of(size_t token) const {
-  std::string line;
-  while (token > 0 && tokens_[token].text != "TSL_AT") --token;
-  const size_t close = partner_of(tokens_, code_from(tokens_, token + 1));
-  for (size_t at = token; at < close; ++at) line += tokens_[at].text;
-  return line;
+std::string RepeatedOperations::text_of(const Statement& statement) const {
+  std::string text;
+  for (size_t at = statement.tokens.begin; at < statement.tokens.end; ++at) {
+    if (is_code(tokens_[at])) text += std::string(tokens_[at].text) + " ";
+  }
+  return text;
+}
+
+// `uint _S1 ` of `uint _S1 = ... `; nothing of other statements.
+std::string RepeatedOperations::declared(const std::string& text) {
+  const std::string front = text.substr(0, std::min(text.find("= "), text.size()));
+  const bool is_simple = front.size() < text.size() && front.find_first_of("([{") == std::string::npos;
+  return is_simple && std::count(front.begin(), front.end(), ' ') > 1 ? front : "";
 }
 
 RepeatedOperations::Places RepeatedOperations::places_in(const Part& part) const {
@@ -127,7 +133,7 @@ RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys k
   const Places places = places_in(part);
   std::map<size_t, const std::string*> firsts;  // of each such statement, the first such key
   for (const auto& [key, here] : places) {
-    if (here.front() == here.back() || known.contains(key) || !is_name(key)) continue;
+    if (here.front() == here.back() || known.contains(key)) continue;
     const std::string*& first = firsts[here.back()];
     const TokenRange tokens = statements[here.back()].tokens;
     if (first == nullptr || operations(key, tokens)[0]->token < operations(*first, tokens)[0]->token) first = &key;
@@ -148,7 +154,7 @@ RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys k
     if (!known.contains(*first)) refuse(*first);
   }
   for (const auto& [key, here] : places) {
-    if (here.front() != here.back() && !known.contains(key) && is_name(key)) refuse(key);
+    if (here.front() != here.back() && !known.contains(key)) refuse(key);
   }
   return known;
 }
@@ -157,7 +163,7 @@ void RepeatedOperations::check_arms(const Statement& branch, const Keys& known) 
   if (branch.parts.size() < 2) return;
   const Places otherwise = places_in(whole(branch.parts[1]));
   for (const auto& [key, places] : places_in(whole(branch.parts[0]))) {
-    if (otherwise.contains(key) && !known.contains(key) && is_name(key)) refuse(key);
+    if (otherwise.contains(key) && !known.contains(key)) refuse(key);
   }
 }
 
@@ -195,6 +201,24 @@ void RepeatedOperations::join_turns(const StatementList& body, const Keys& known
   for (const Part& way : ways) find_joins(way, known);
 }
 
+// Slang's mask of a switch is declared in front of it: `uint _S1 = __match_any_sync(...);`
+std::string_view RepeatedOperations::mask_of_cases(const Statement& selection) const {
+  size_t at = selection.tokens.begin;
+  while (at > 0 && tokens_[at].text != "__match_any_sync") --at;
+  while (at > 0 && !tokens_[at].text.starts_with("_S")) --at;
+  return tokens_[at].text;
+}
+
+// Two calls that the user wrote, for all that can be seen.
+bool RepeatedOperations::may_be_two(const Operation& operation, const Statement& selection) const {
+  if (operation.names_variable) return false;
+  const TokenRange tokens = operation.place.list->statements[operation.place.statement].tokens;
+  const std::string_view mask = mask_of_cases(selection);
+  return std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(tokens.begin),
+                     tokens_.begin() + static_cast<std::ptrdiff_t>(tokens.end),
+                     [&](const Token& token) { return token.text == mask; });
+}
+
 // What several cases have is one statement that all of them lead to.
 void RepeatedOperations::join_cases(const Statement& selection, const Keys& known) {
   const std::vector<StatementList>& parts = selection.parts;
@@ -206,7 +230,7 @@ void RepeatedOperations::join_cases(const Statement& selection, const Keys& know
   }
   for (const auto& [key, having] : lists) {
     if (having.size() < 2 || known.contains(key)) continue;
-    if (!is_name(key)) refuse(key);  // two calls that the user wrote in one line look like that
+    if (may_be_two(*operations(key, having[0]->tokens)[0], selection)) refuse(key);
     const void* meeting = &*groups_.insert(having).first;
     for (const StatementList* list : having) {
       add_join(*list, {places[static_cast<size_t>(list - parts.data())].at(key).front(), meeting, &selection});

@@ -6,7 +6,9 @@
 //   the end of the body. Where a case falls into the next one, that one's statements may stand at the end of both, and once
 //   more for each of its labels. What follows a statement may stand inside it too, where a way leads there that is none of its
 //   ends. So lanes come together in front of the first wave operation that all these places have.
-//   A copy is known by the variable that it declares, as names are unique; a call without a result by its text and line.
+//   A copy is known by the variable that it declares, as names are unique. A call without a result is known by its text, which
+//   has the variable of Slang's mask in it: each branch has one of its own, but cases of a switch share theirs. There the next
+//   variable that is declared behind the call tells copies from calls that the user wrote twice.
 #pragma once
 
 #include <map>
@@ -51,7 +53,8 @@ class RepeatedOperations {
   };
   struct Operation {
     size_t token;
-    std::string key;  // ends with a space if it declares a variable
+    std::string key;
+    bool names_variable;  // one of its own, or one behind it
     Place place;
   };
   // Statements of a list, from `begin` on and before `end`.
@@ -63,11 +66,13 @@ class RepeatedOperations {
   using Keys = std::set<std::string>;
 
   void collect(const StatementList& list);
-  std::string line_of(size_t token) const;
+  std::string text_of(const Statement& statement) const;
+  std::string_view mask_of_cases(const Statement& selection) const;
+  bool may_be_two(const Operation& operation, const Statement& selection) const;
+  static std::string declared(const std::string& text);
   Places places_in(const Part& part) const;
   static Part whole(const StatementList& list) { return {&list, 0, list.statements.size()}; }
 
-  static bool is_name(const std::string& key) { return key.back() == ' '; }
   std::vector<const Operation*> operations(const std::string& key, TokenRange tokens) const;
   std::set<Place> copies_of(const std::string& key, const Place& place, TokenRange tokens) const;
 

@@ -405,11 +405,10 @@ std::string with_wave_masks(const std::string& body, const std::vector<std::stri
       check_unconditional(tokens, function);
       text += MaskWriter(tokens, function, replacements).body();
     } catch (const UnknownForm& form) {
-      if (getenv("DBG")) return body + "\n////// at: " + copy(tokens, {form.token, std::min(form.token + 60, tokens.size())}, {});
       throw UnclearMask{c10::str("which lanes take part in a wave operation is not clear in ", written_name(function.name), " (",
                                  place_of(tokens, form.token, files),
-                                 "): a case that has wave operations, or that falls into one that has, must end with break or "
-                                 "return; write the operations into each case, or behind the switch")};
+                                 "): several ways lead to it; write it where they have come together, behind the branch, "
+                                 "the switch or the loop")};
     }
   }
   return text + copy(tokens, {at, tokens.size()}, replacements);

@@ -1,8 +1,8 @@
 """Random programs with wave operations under divergence: as Slang, and run by an interpreter.
 
-The interpreter has the 32 lanes of a wave in lockstep, as the language reference has them: a statement splits the lanes that
-reach it, those that come to its end are together again, and a call's lanes are together again behind the call. Values are
-kept between 0 and 1023, so nothing overflows; loops end after four turns.
+The interpreter has the 32 lanes of a wave in lockstep, as the language reference has them: a statement splits the lanes
+that reach it, those that come to its end are together again, and the lanes of a call are so behind the call. Values
+are kept between 0 and 1023, so nothing overflows; loops end after four turns.
 """
 
 from __future__ import annotations
@@ -364,7 +364,7 @@ class Kernel:
         rest = "".join(statement.text() for statement in self.body.statements)
         return (
             "".join(function.text() for function in self.functions)
-            + "[PyBindCUDA(Auto)] [CudaKernel] [BlockSize(64, 1, 1)] [LaunchTotal(\"N\")]\n"
+            + '[PyBindCUDA(Auto)] [CudaKernel] [BlockSize(64, 1, 1)] [LaunchTotal("N")]\n'
             + f'void {self.name}([Shape("N")] TensorView<int> x, [Out("{self.rows}, N")] [Fill(0)] TensorView<int> y)\n'
             + "{\nuint i = cudaThreadIdx().x + cudaBlockIdx().x * cudaBlockDim().x;\nif (i >= x.size(0)) return;\n"
             + f"int a = x[i], b = int(cudaThreadIdx().x) & 31, c = 1;\n{rest}}}\n"
@@ -404,12 +404,20 @@ class Writer:
         return Name(self.random.choice(LOCALS))
 
     def plain(self) -> Node:
-        patterns = ["{} + {} & 1023", "{} * 3 + {} & 1023", "{} ^ {}", "{} & {}", f"{{}} + {self.random.randrange(9)} & 1023"]
+        patterns = [
+            "{} + {} & 1023",
+            "{} * 3 + {} & 1023",
+            "{} ^ {}",
+            "{} & {}",
+            f"{{}} + {self.random.randrange(9)} & 1023",
+        ]
         pattern = self.random.choice(patterns)
         return Operation(pattern, [self.name() for _ in range(pattern.count("{}"))])
 
     def plain_condition(self) -> Node:
-        pattern = self.random.choice(["{} > {}", "({} & 1) != 0", "({} & 3) == 2", "({} & {} & 7) < 3", "({} >> 2 & 1) == 0"])
+        pattern = self.random.choice(
+            ["{} > {}", "({} & 1) != 0", "({} & 3) == 2", "({} & {} & 7) < 3", "({} >> 2 & 1) == 0"]
+        )
         return Operation(pattern, [self.name() for _ in range(pattern.count("{}"))])
 
     def condition(self) -> Node:
@@ -434,7 +442,9 @@ class Writer:
             function = self.random.choice(self.functions[-4:])
             return Call(function, [self.plain(), self.plain()], self.random.choice(LOCALS))
         if draw < 0.72:
-            return Chosen("{} ? {} : {}", self.plain_condition(), [self.wave(), self.wave() if self.chance(0.5) else self.plain()])
+            return Chosen(
+                "{} ? {} : {}", self.plain_condition(), [self.wave(), self.wave() if self.chance(0.5) else self.plain()]
+            )
         return self.plain()
 
     def statements(self, depth: int, loops: int, breakable: bool, leave: Callable[[], Node]) -> Block:

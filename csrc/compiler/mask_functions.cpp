@@ -8,13 +8,16 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
-bool is(const Tokens& tokens, size_t at, std::string_view text) { return at < tokens.size() && tokens[at].text == text; }
+bool is(const Tokens& tokens, size_t at, std::string_view text) {
+  return at < tokens.size() && tokens[at].text == text;
+}
 
 // Behind the last comma in it that stands outside all brackets.
 TokenRange last_of_list(const Tokens& tokens, TokenRange list) {
   size_t begin = list.begin;
   for (size_t at = list.begin; at < list.end; ++at) {
-    const size_t partner = is(tokens, at, "(") || is(tokens, at, "[") || is(tokens, at, "{") ? partner_of(tokens, at) : at;
+    const size_t partner =
+        is(tokens, at, "(") || is(tokens, at, "[") || is(tokens, at, "{") ? partner_of(tokens, at) : at;
     if (is(tokens, at, ",")) begin = at + 1;
     at = partner;
   }
@@ -44,7 +47,8 @@ bool gives_mask(const Tokens& tokens, const TextFunction& function) {
 
 std::vector<TextFunction> all_functions(const Tokens& tokens) {
   std::vector<TextFunction> functions;
-  size_t name = tokens.size(), before = tokens.size();  // the last name that a parenthesis follows; the last token of code
+  size_t name = tokens.size(),
+         before = tokens.size();  // the last name that a parenthesis follows; the last token of code
   TokenRange parameters;
   for (size_t at = 0; at < tokens.size(); ++at) {
     if (!is_code(tokens[at])) continue;
@@ -56,7 +60,8 @@ std::vector<TextFunction> all_functions(const Tokens& tokens) {
     } else if (is(tokens, at, "{")) {
       const size_t close = partner_of(tokens, at);
       if (is(tokens, before, ")") && name < tokens.size()) {
-        functions.push_back({tokens[name].text, parameters, {at + 1, close}, mask_parameter(tokens, parameters), {}, 0, false});
+        functions.push_back(
+            {tokens[name].text, parameters, {at + 1, close}, mask_parameter(tokens, parameters), {}, 0, false});
       }
       at = close;
     }
@@ -67,8 +72,8 @@ std::vector<TextFunction> all_functions(const Tokens& tokens) {
 
 // The calls in a function of any of `functions`: the token of each callee's name.
 template <class Use>
-void each_call(const Tokens& tokens, const TextFunction& caller, const std::map<std::string_view, TextFunction*>& functions,
-               const Use& use) {
+void each_call(const Tokens& tokens, const TextFunction& caller,
+               const std::map<std::string_view, TextFunction*>& functions, const Use& use) {
   for (size_t at = caller.body.begin; at < caller.body.end; ++at) {
     if (tokens[at].kind != TokenKind::Identifier || !is(tokens, code_from(tokens, at + 1), "(")) continue;
     const auto callee = functions.find(tokens[at].text);

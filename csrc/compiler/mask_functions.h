@@ -12,10 +12,10 @@ namespace torch_slang {
 struct TextFunction {
   std::string_view name;
   TokenRange parameters, body;
-  std::string_view mask;          // its mask parameter, if it has one
+  std::string_view mask;  // its mask parameter, if it has one
   std::vector<size_t> mask_calls;  // names of functions with a mask parameter, where they are called
-  int calls = 0;                  // from anywhere in the text
-  bool ends_thread = false;       // once it returns its thread is done: a kernel, whose caller is the entry point
+  int calls = 0;  // from anywhere in the text
+  bool ends_thread = false;  // once it returns its thread is done: a kernel, whose caller is the entry point
 };
 
 // All functions that are defined in the text, in its order.

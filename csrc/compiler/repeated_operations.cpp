@@ -25,7 +25,8 @@ const std::vector<Tail>& RepeatedOperations::tails_of(const StatementList& list)
 }
 
 void RepeatedOperations::refuse(const std::string& key) const {
-  const auto one = std::find_if(operations_.begin(), operations_.end(), [&](const Operation& o) { return o.key == key; });
+  const auto one =
+      std::find_if(operations_.begin(), operations_.end(), [&](const Operation& o) { return o.key == key; });
   throw UnknownForm{one->token};
 }
 
@@ -41,7 +42,8 @@ void RepeatedOperations::collect(const StatementList& list) {
     Operation operation{statement.tokens.begin, text_of(statement), true, {&list, i}};
     if (declared(operation.key).empty()) {
       std::string next;
-      for (size_t k = i + 1; k < list.statements.size() && next.empty(); ++k) next = declared(text_of(list.statements[k]));
+      for (size_t k = i + 1; k < list.statements.size() && next.empty(); ++k)
+        next = declared(text_of(list.statements[k]));
       operation.names_variable = !next.empty();
       operation.key += next + "#" + std::to_string(seen[operation.key]++);
     }
@@ -77,7 +79,8 @@ RepeatedOperations::Places RepeatedOperations::places_in(const Part& part) const
 
 void RepeatedOperations::add_join(const StatementList& list, Join join) {
   std::vector<Join>& joins = joins_[&list];
-  const auto same = std::find_if(joins.begin(), joins.end(), [&](const Join& one) { return one.meeting == join.meeting; });
+  const auto same =
+      std::find_if(joins.begin(), joins.end(), [&](const Join& one) { return one.meeting == join.meeting; });
   if (same != joins.end()) {
     same->statement = std::min(same->statement, join.statement);
   } else {
@@ -149,7 +152,8 @@ RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys k
     for (const auto& [key, here] : places) {
       const auto late = std::count_if(here.begin(), here.end(), [&, begin = last](size_t i) { return i >= begin; });
       const auto early = static_cast<std::ptrdiff_t>(here.size()) - late;
-      if (late > 0 && here.front() >= begin && early == late * static_cast<std::ptrdiff_t>(copies.size())) known.insert(key);
+      if (late > 0 && here.front() >= begin && early == late * static_cast<std::ptrdiff_t>(copies.size()))
+        known.insert(key);
     }
     if (!known.contains(*first)) refuse(*first);
   }
@@ -190,11 +194,15 @@ void RepeatedOperations::join_turns(const StatementList& body, const Keys& known
   for (const Part& way : ways) places.push_back(places_in(way));
   Keys joined = known;
   for (const auto& [key, all] : ways.size() > 1 ? places_in(whole(body)) : Places()) {
-    size_t count = 0;
-    for (const Places& one : places) count += one.contains(key) ? one.at(key).size() : all.size();
-    if (count != all.size() || count != ways.size() * places[0].at(key).size()) continue;
+    size_t count = 0, equal = 0;
+    for (const Places& one : places) {
+      const size_t here = one.contains(key) ? one.at(key).size() : 0;
+      count += here;
+      equal += here > 0 && here * ways.size() == all.size();
+    }
+    if (count != all.size() || equal != ways.size()) continue;
     joined.insert(key);
-    for (size_t k = 0; k < ways.size(); ++k) add_join(*ways[k].list, {places[k][key].front(), &body, nullptr});
+    for (size_t k = 0; k < ways.size(); ++k) add_join(*ways[k].list, {places[k].at(key).front(), &body, nullptr});
   }
   find_joins(whole(body), joined);
   if (joined.size() == known.size()) return;

@@ -29,8 +29,8 @@ struct Statement {
 
   Kind kind = Kind::Plain;
   TokenRange tokens;
-  TokenRange head;                           // the condition, the selector, the returned value, or the whole plain statement
-  std::vector<StatementList> parts;          // the block; then and else; the loop's body; one for each case
+  TokenRange head;  // the condition, the selector, the returned value, or the whole plain statement
+  std::vector<StatementList> parts;  // the block; then and else; the loop's body; one for each case
   std::vector<std::vector<TokenRange>> labels;  // of each case; an empty one stands for `default`
 };
 

@@ -78,10 +78,10 @@ class MaskWriter {
     enum class Exit { None, Break, Continue };
 
     Exit exit;           // the jump that leads to its end
-    std::string vote;    // the set whose ballot a lane takes part in that leaves it otherwise; empty without a ballot
+    std::string vote;  // the set whose ballot a lane takes part in that leaves it otherwise; empty without a ballot
     const void* meeting = nullptr;  // its end is a Join
-    std::string merge = {};         // what lanes do there
-    bool merged = false;            // and they have done it
+    std::string merge = {};  // what lanes do there
+    bool merged = false;  // and they have done it
   };
   using Exit = Region::Exit;
 
@@ -184,12 +184,14 @@ class MaskWriter {
     if (splits || merge == Merge::Vote) write("const uint ", all, " = ", kMask, "; ");
     if (splits) {
       const std::string condition = copy(tokens_, statement.head, replacements_);
-      write("const bool ", test, " = ", condition, "; const uint ", took, " = __ballot_sync(", all, ", ", test, "); if(", test);
+      write("const bool ", test, " = ", condition, "; const uint ", took, " = __ballot_sync(", all, ", ", test,
+            "); if(", test);
       at_ = statement.head.end;
     }
     const std::string others = assign(all + " & ~" + took);
     part(statement.parts[0], region, splits ? "\n" + assign(took) : "", merge == Merge::Keep);
-    if (statement.parts.size() == 2) part(statement.parts[1], region, splits ? "\n" + others : "", merge == Merge::Keep);
+    if (statement.parts.size() == 2)
+      part(statement.parts[1], region, splits ? "\n" + others : "", merge == Merge::Keep);
     copy_until(statement.tokens.end);
     if (merge == Merge::Keep && statement.parts.size() == 1) write("\n", others);
     if (merge == Merge::Vote || (merge == Merge::Restore && splits)) write("\n", merged(merge, all));
@@ -202,7 +204,9 @@ class MaskWriter {
     const Flow flow = flow_.of(body);
     const Merge merge = merge_of(2, flow.returns > 0, live && flow.breaks > 0);
     const int ways = !flow.uses ? 0 : flow.ends + flow.continues;
-    const Merge turns = ways == 0 ? Merge::None : flow.continues == 0 ? Merge::Keep : merge_of(2, flow.breaks + flow.returns > 0, true);
+    const Merge turns = ways == 0             ? Merge::None
+                        : flow.continues == 0 ? Merge::Keep
+                                              : merge_of(2, flow.breaks + flow.returns > 0, true);
     copy_until(pragma_in_front_of(statement));
     if (merge != Merge::None) write("const uint ", all, " = ", kMask, ";\n");
     const bool begins_turn = turns == Merge::Vote || turns == Merge::Restore;
@@ -231,8 +235,8 @@ class MaskWriter {
     copy_until(statement.tokens.begin);
     if (cases.uses || merge == Merge::Vote) write("const uint ", all, " = ", kMask, "; ");
     if (cases.uses) {
-      write("const auto ", test, " = ", copy(tokens_, statement.head, replacements_), "; const int tsl_case", number, " = ",
-            case_number(statement, test), "; ", fallen_sets(falls, number),
+      write("const auto ", test, " = ", copy(tokens_, statement.head, replacements_), "; const int tsl_case", number,
+            " = ", case_number(statement, test), "; ", fallen_sets(falls, number),
             assign("__match_any_sync(" + all + ", tsl_case" + number + ")"), "switch(", test);
       at_ = statement.head.end;
     }
@@ -260,7 +264,8 @@ class MaskWriter {
     for (size_t k = statement.parts.size(); k-- > 0;) {
       for (const Join& join : repeated_.joins_in(statement.parts[k])) {
         if (join.selection != &statement) continue;
-        falls[k].push_back({join.meeting, sets.emplace(join.meeting, prefix + std::to_string(sets.size())).first->second});
+        falls[k].push_back(
+            {join.meeting, sets.emplace(join.meeting, prefix + std::to_string(sets.size())).first->second});
       }
       if (k + 1 == statement.parts.size() || !flow_.of(statement.parts[k]).ends) continue;
       for (const Fall& fall : falls[k + 1]) {
@@ -284,7 +289,8 @@ class MaskWriter {
       }
     }
     std::string text;
-    for (const auto& [set, test] : tests) text += c10::str("const uint ", set, " = __ballot_sync(", kMask, number, ", ", test, "); ");
+    for (const auto& [set, test] : tests)
+      text += c10::str("const uint ", set, " = __ballot_sync(", kMask, number, ", ", test, "); ");
     return text;
   }
 
@@ -294,8 +300,10 @@ class MaskWriter {
     for (size_t k = 0; k < statement.labels.size(); ++k) {
       std::string test;
       for (const TokenRange label : statement.labels[k]) {
-        if (label.empty()) tail = std::to_string(k);
-        else test += c10::str(test.empty() ? "" : " || ", selector, " == (", copy(tokens_, label, replacements_), ")");
+        if (label.empty())
+          tail = std::to_string(k);
+        else
+          test += c10::str(test.empty() ? "" : " || ", selector, " == (", copy(tokens_, label, replacements_), ")");
       }
       if (!test.empty()) text += c10::str(test, " ? ", k, " : ");
     }
@@ -371,7 +379,8 @@ std::string place_of(const std::vector<Token>& tokens, size_t at, const std::vec
     if (!is(tokens, at, "TSL_AT")) continue;
     std::vector<size_t> numbers;
     for (size_t next = at; numbers.size() < 2 && next < tokens.size(); ++next) {
-      if (tokens[next].kind == TokenKind::Number) numbers.push_back(std::strtoull(tokens[next].text.data(), nullptr, 10));
+      if (tokens[next].kind == TokenKind::Number)
+        numbers.push_back(std::strtoull(tokens[next].text.data(), nullptr, 10));
     }
     return c10::str(files.at(numbers.at(0)), ":", numbers.at(1));
   }
@@ -405,10 +414,11 @@ std::string with_wave_masks(const std::string& body, const std::vector<std::stri
       check_unconditional(tokens, function);
       text += MaskWriter(tokens, function, replacements).body();
     } catch (const UnknownForm& form) {
-      throw UnclearMask{c10::str("which lanes take part in a wave operation is not clear in ", written_name(function.name), " (",
-                                 place_of(tokens, form.token, files),
-                                 "): several ways lead to it; write it where they have come together, behind the branch, "
-                                 "the switch or the loop")};
+      throw UnclearMask{
+          c10::str("which lanes take part in a wave operation is not clear in ", written_name(function.name), " (",
+                   place_of(tokens, form.token, files),
+                   "): several ways lead to it; write it where they have come together, behind the branch, "
+                   "the switch or the loop")};
     }
   }
   return text + copy(tokens, {at, tokens.size()}, replacements);

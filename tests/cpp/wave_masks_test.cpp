@@ -12,7 +12,8 @@ namespace {
 // `statements` in a helper that has a mask, and in a kernel, whose return ends the thread.
 std::string text_with(const std::string& helper, const std::string& kernel) {
   return "uint WaveGetActiveMask_0(uint _S1) { return _S1; }\n"
-         "uint count_0(uint _S2) { uint _S3 = (__popc(__ballot_sync((WaveGetActiveMask_0(_S2)), (true)))); return _S3; }\n"
+         "uint count_0(uint _S2) { uint _S3 = (__popc(__ballot_sync((WaveGetActiveMask_0(_S2)), (true)))); return _S3; "
+         "}\n"
          "int helper_0(int v, uint _S4) { " +
          helper + " }\nvoid kernel_0(int v, uint _S50) { " + kernel +
          " }\nvoid entry() { uint _S99 = __ballot_sync(4294967295U, true); kernel_0(1, _S99); return; }\n";
@@ -67,21 +68,24 @@ BOOST_AUTO_TEST_CASE(who_returns_from_inside_an_arm_votes_no_but_not_in_a_kernel
 
 BOOST_AUTO_TEST_CASE(cases_are_told_apart_by_their_number_and_not_by_the_selector) {
   const std::string text = masked(
-      "switch(v) { case int(0): case int(1): { uint _S5 = count_0(_S4); break; } default: { uint _S6 = count_0(_S4); break; } } "
+      "switch(v) { case int(0): case int(1): { uint _S5 = count_0(_S4); break; } default: { uint _S6 = count_0(_S4); "
+      "break; } } "
       "return 0;");
   BOOST_TEST(text.find("__match_any_sync(tsl_wave1, tsl_case1)") != std::string::npos);
   BOOST_TEST(ballots(text) == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_loop_has_in_each_turn_those_that_begin_it) {
-  const std::string text = masked("for(;;) { if(v < 3) { } else { break; } uint _S5 = count_0(_S4); } count_0(_S4); return 0;");
+  const std::string text =
+      masked("for(;;) { if(v < 3) { } else { break; } uint _S5 = count_0(_S4); } count_0(_S4); return 0;");
   BOOST_TEST(ballots(text) == 1u);
   BOOST_TEST(text.find("tsl_wave = tsl_wave1;") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(copies_of_what_follows_a_turn_are_one_operation) {
   const std::string text = masked(
-      "for(;;) { if(v < 3) { uint _S5 = count_0(_S4); continue; } if(v > 9) { break; } uint _S5 = count_0(_S4); } return 0;");
+      "for(;;) { if(v < 3) { uint _S5 = count_0(_S4); continue; } if(v > 9) { break; } uint _S5 = count_0(_S4); } "
+      "return 0;");
   BOOST_TEST(count_of(text, "tsl_wave = __ballot_sync(tsl_turn1, true);") == 2u);
   BOOST_TEST(count_of(text, "__ballot_sync(tsl_turn1, false); break;") == 1u);
 }
@@ -96,7 +100,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_with_its_function_and_line) {
         std::string("bool b = v > 0 && count_0(_S4) > 1;"),
         std::string("if(v > 0) { uint _S5 = count_0(_S4); } else { uint _S5 = count_0(_S4); }"),
         std::string("switch(v) { case int(0): { count_0(_S4); break; } case int(1): { count_0(_S4); break; } }")}) {
-    BOOST_CHECK_EXCEPTION(masked("uint _S4 = __match_any_sync(v, v); " + line + form + " return 0;"), UnclearMask, says);
+    BOOST_CHECK_EXCEPTION(masked("uint _S4 = __match_any_sync(v, v); " + line + form + " return 0;"), UnclearMask,
+                          says);
   }
 }
 

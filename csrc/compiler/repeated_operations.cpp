@@ -18,6 +18,17 @@ const std::vector<Join>& RepeatedOperations::joins_in(const StatementList& list)
   return found == joins_.end() ? none : found->second;
 }
 
+std::vector<const void*> RepeatedOperations::meetings_of_case(const StatementList& part) const {
+  const auto found = meetings_.find(&part);
+  if (found == meetings_.end()) return {};
+  std::vector<std::pair<size_t, const void*>> sorted;
+  for (const auto& [meeting, token] : found->second) sorted.emplace_back(token, meeting);
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<const void*> meetings;
+  for (const auto& [token, meeting] : sorted) meetings.push_back(meeting);
+  return meetings;
+}
+
 const std::vector<Tail>& RepeatedOperations::tails_of(const StatementList& list) const {
   static const std::vector<Tail> none;
   const auto found = tails_.find(&list);
@@ -113,18 +124,30 @@ std::vector<const RepeatedOperations::Operation*> RepeatedOperations::operations
   return found;
 }
 
-// Among the tokens, the copies of the statement at `place`, which has the key: they have it as deep inside as it has.
-std::set<RepeatedOperations::Place> RepeatedOperations::copies_of(const std::string& key, const Place& place,
-                                                                  TokenRange tokens) const {
+// How many statements of a list are around the first operation with the key.
+size_t RepeatedOperations::depth_of(const std::string& key, const StatementList& list) const {
   size_t depth = 0;
-  for (Place at = operations(key, place.list->statements[place.statement].tokens)[0]->place; at.list != place.list;
-       at = around_.at(at.list)) {
-    ++depth;
-  }
+  for (Place at = operations(key, list.tokens)[0]->place; at.list != &list; at = around_.at(at.list)) ++depth;
+  return depth;
+}
+
+// Among the tokens, which are of `list`, the copies of the statement at `place`: they have the key as deep inside as it has.
+// Those that are not of the list itself must not lead on to its next statement.
+std::set<RepeatedOperations::Place> RepeatedOperations::copies_of(const std::string& key, const Place& place,
+                                                                  const StatementList& list, TokenRange tokens) const {
+  const std::string text = text_of(place.list->statements[place.statement]);
+  const Operation* original = operations(key, place.list->statements[place.statement].tokens)[0];
+  size_t depth = 0;
+  for (Place at = original->place; at.list != place.list; at = around_.at(at.list)) ++depth;
   std::set<Place> copies;
+  size_t behind = 0;  // the last copy
   for (const Operation* one : operations(key, tokens)) {
+    if (one->token < behind) continue;
     Place at = one->place;
-    for (size_t up = 0; up < depth && around_.contains(at.list); ++up) at = around_.at(at.list);
+    for (size_t up = 0; up < depth && at.list != &list; ++up) at = around_.at(at.list);
+    const Statement& copy = at.list->statements[at.statement];
+    if (text_of(copy) != text || (at.list != &list && flow_.of(*at.list).ends)) throw UnknownForm{one->token};
+    behind = copy.tokens.end;
     copies.insert(at);
   }
   return copies;
@@ -145,10 +168,10 @@ RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys k
     if (known.contains(*first)) continue;
     const size_t begin = places.at(*first).front();
     const std::set<Place> copies =
-        copies_of(*first, {part.list, last}, {statements[begin].tokens.begin, statements[last].tokens.begin});
+        copies_of(*first, {part.list, last}, *part.list, {statements[begin].tokens.begin, statements[last].tokens.begin});
     tails_[part.list].push_back({begin, last});
-    for (const Place& copy : copies) add_join(*copy.list, {copy.statement, &statements[last], nullptr});
-    add_join(*part.list, {last, &statements[last], nullptr});
+    for (const Place& copy : copies) add_join(*copy.list, {copy.statement, &statements[last]});
+    add_join(*part.list, {last, &statements[last]});
     for (const auto& [key, here] : places) {
       const auto late = std::count_if(here.begin(), here.end(), [&, begin = last](size_t i) { return i >= begin; });
       const auto early = static_cast<std::ptrdiff_t>(here.size()) - late;
@@ -202,7 +225,7 @@ void RepeatedOperations::join_turns(const StatementList& body, const Keys& known
     }
     if (count != all.size() || equal != ways.size()) continue;
     joined.insert(key);
-    for (size_t k = 0; k < ways.size(); ++k) add_join(*ways[k].list, {places[k].at(key).front(), &body, nullptr});
+    for (size_t k = 0; k < ways.size(); ++k) add_join(*ways[k].list, {places[k].at(key).front(), &body});
   }
   find_joins(whole(body), joined);
   if (joined.size() == known.size()) return;
@@ -230,22 +253,30 @@ bool RepeatedOperations::may_be_two(const Operation& operation, const Statement&
 // What several cases have is one statement that all of them lead to.
 void RepeatedOperations::join_cases(const Statement& selection, const Keys& known) {
   const std::vector<StatementList>& parts = selection.parts;
-  std::vector<Places> places;
   std::map<std::string, std::vector<const StatementList*>> lists;
   for (const StatementList& part : parts) {
-    places.push_back(places_in(whole(part)));
-    for (const auto& [key, here] : places.back()) lists[key].push_back(&part);
+    for (const auto& [key, here] : places_in(whole(part))) lists[key].push_back(&part);
   }
   for (const auto& [key, having] : lists) {
     if (having.size() < 2 || known.contains(key)) continue;
     if (may_be_two(*operations(key, having[0]->tokens)[0], selection)) refuse(key);
     const void* meeting = &*groups_.insert(having).first;
+    const auto depth = [&, &name = key](const StatementList* list) { return depth_of(name, *list); };
+    const StatementList* original = *std::ranges::min_element(having, {}, depth);
+    const Place place{original, places_in(whole(*original)).at(key).front()};
     for (const StatementList* list : having) {
-      add_join(*list, {places[static_cast<size_t>(list - parts.data())].at(key).front(), meeting, &selection});
+      for (const Place& copy : copies_of(key, place, *list, list->tokens)) {
+        add_join(*copy.list, {copy.statement, meeting});
+        const size_t token = copy.list->statements[copy.statement].tokens.begin;
+        const auto [first, is_new] = meetings_[list].emplace(meeting, token);
+        first->second = std::min(first->second, token);
+      }
     }
   }
   for (size_t k = 1; k < parts.size(); ++k) {
-    if (flow_.of(parts[k - 1]).ends) add_join(parts[k], {0, &parts[k], &selection});
+    if (!flow_.of(parts[k - 1]).ends) continue;
+    add_join(parts[k], {0, &parts[k]});
+    meetings_[&parts[k]].emplace(&parts[k], 0);
   }
 }
 

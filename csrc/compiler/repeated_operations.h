@@ -22,11 +22,10 @@
 namespace torch_slang {
 
 // In front of a statement of a list lanes meet those that come there by other lists. `meeting` is the same for all of these:
-// the body of the loop whose turn ends, or something else for cases of `selection`.
+// the body of the loop whose turn ends, the last statement of a Tail, or one of meetings_of_case.
 struct Join {
   size_t statement;
   const void* meeting;
-  const Statement* selection;
 };
 
 // Lanes that reach the list's statement `first` together meet again in front of its statement `last`, or of a copy on the way.
@@ -41,6 +40,8 @@ class RepeatedOperations {
 
   // In the order in which lanes meet there.
   const std::vector<Join>& joins_in(const StatementList& list) const;
+  // Where lanes of a case meet those of other cases, in the order in which they do. Some may be inside of its statements.
+  std::vector<const void*> meetings_of_case(const StatementList& part) const;
   // Their `meeting` is the statement `last`.
   const std::vector<Tail>& tails_of(const StatementList& list) const;
 
@@ -74,7 +75,8 @@ class RepeatedOperations {
   static Part whole(const StatementList& list) { return {&list, 0, list.statements.size()}; }
 
   std::vector<const Operation*> operations(const std::string& key, TokenRange tokens) const;
-  std::set<Place> copies_of(const std::string& key, const Place& place, TokenRange tokens) const;
+  size_t depth_of(const std::string& key, const StatementList& list) const;
+  std::set<Place> copies_of(const std::string& key, const Place& place, const StatementList& list, TokenRange tokens) const;
 
   // `known`: keys whose copies in there are accounted for.
   void find_joins(const Part& part, const Keys& known);
@@ -91,6 +93,7 @@ class RepeatedOperations {
   std::vector<Operation> operations_;  // in the text's order
   std::map<const StatementList*, Place> around_;  // the statement that a list is a part of
   std::map<const StatementList*, std::vector<Join>> joins_;
+  std::map<const StatementList*, std::map<const void*, size_t>> meetings_;  // of each case, with the first token behind it
   std::map<const StatementList*, std::vector<Tail>> tails_;
   std::set<std::vector<const StatementList*>> groups_;  // of cases: an element's address stands for their meeting
 };

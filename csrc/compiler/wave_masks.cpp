@@ -262,10 +262,8 @@ class MaskWriter {
     Falls falls(statement.parts.size());
     std::map<const void*, std::string> sets;
     for (size_t k = statement.parts.size(); k-- > 0;) {
-      for (const Join& join : repeated_.joins_in(statement.parts[k])) {
-        if (join.selection != &statement) continue;
-        falls[k].push_back(
-            {join.meeting, sets.emplace(join.meeting, prefix + std::to_string(sets.size())).first->second});
+      for (const void* meeting : repeated_.meetings_of_case(statement.parts[k])) {
+        falls[k].push_back({meeting, sets.emplace(meeting, prefix + std::to_string(sets.size())).first->second});
       }
       if (k + 1 == statement.parts.size() || !flow_.of(statement.parts[k]).ends) continue;
       for (const Fall& fall : falls[k + 1]) {

@@ -167,8 +167,8 @@ RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys k
   for (const auto& [last, first] : firsts) {
     if (known.contains(*first)) continue;
     const size_t begin = places.at(*first).front();
-    const std::set<Place> copies =
-        copies_of(*first, {part.list, last}, *part.list, {statements[begin].tokens.begin, statements[last].tokens.begin});
+    const std::set<Place> copies = copies_of(*first, {part.list, last}, *part.list,
+                                             {statements[begin].tokens.begin, statements[last].tokens.begin});
     tails_[part.list].push_back({begin, last});
     for (const Place& copy : copies) add_join(*copy.list, {copy.statement, &statements[last]});
     add_join(*part.list, {last, &statements[last]});
@@ -225,7 +225,14 @@ void RepeatedOperations::join_turns(const StatementList& body, const Keys& known
     }
     if (count != all.size() || equal != ways.size()) continue;
     joined.insert(key);
-    for (size_t k = 0; k < ways.size(); ++k) add_join(*ways[k].list, {places[k].at(key).front(), &body});
+    const Place place{ways[0].list, places[0].at(key).front()};
+    for (const Part& way : ways) {
+      const auto& statements = way.list->statements;
+      const TokenRange tokens{statements[way.begin].tokens.begin, statements[way.end - 1].tokens.end};
+      const std::set<Place> copies = copies_of(key, place, *way.list, tokens);
+      if (copies.size() != 1 || copies.begin()->list != way.list) refuse(key);
+      add_join(*way.list, {copies.begin()->statement, &body});
+    }
   }
   find_joins(whole(body), joined);
   if (joined.size() == known.size()) return;

@@ -76,7 +76,8 @@ class RepeatedOperations {
 
   std::vector<const Operation*> operations(const std::string& key, TokenRange tokens) const;
   size_t depth_of(const std::string& key, const StatementList& list) const;
-  std::set<Place> copies_of(const std::string& key, const Place& place, const StatementList& list, TokenRange tokens) const;
+  std::set<Place> copies_of(const std::string& key, const Place& place, const StatementList& list,
+                            TokenRange tokens) const;
 
   // `known`: keys whose copies in there are accounted for.
   void find_joins(const Part& part, const Keys& known);
@@ -93,7 +94,8 @@ class RepeatedOperations {
   std::vector<Operation> operations_;  // in the text's order
   std::map<const StatementList*, Place> around_;  // the statement that a list is a part of
   std::map<const StatementList*, std::vector<Join>> joins_;
-  std::map<const StatementList*, std::map<const void*, size_t>> meetings_;  // of each case, with the first token behind it
+  std::map<const StatementList*, std::map<const void*, size_t>>
+      meetings_;  // of each case, with the first token behind it
   std::map<const StatementList*, std::vector<Tail>> tails_;
   std::set<std::vector<const StatementList*>> groups_;  // of cases: an element's address stands for their meeting
 };

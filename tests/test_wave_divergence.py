@@ -124,6 +124,40 @@ def test_lanes_of_one_case_are_together_whatever_their_selectors(
         np.testing.assert_array_equal(y[row], by_wave(x, function), err_msg=f"row {row}")
 
 
+def conditions_behind_turns(v: np.ndarray) -> np.ndarray:
+    r, turns, here = np.zeros(len(v), dtype=np.int64), np.zeros(len(v), dtype=np.int64), v == v
+    while here.any():
+        turns += here
+        k = turns.max()
+        r += counts(here & ((v & 1) == 0))
+        few = here & (k < 5)
+        many = counts(few & ~(v > k)) * 100 > 200 * k + 300
+        here = few & ((v > k) | many)
+    return r + 100 * turns + 10000 * len(v)
+
+
+def steps_behind_turns(v: np.ndarray) -> np.ndarray:
+    r, k, here = np.zeros(len(v), dtype=np.int64), np.zeros(len(v), dtype=np.int64), v == v
+    while here.any():
+        here = here & (k < 6)
+        works = here & (v != k) & ~(v + 2 < k)
+        r += counts(works)
+        here = works | (here & (v == k))
+        k += here * (1 + (here.sum() & 1))
+    return r + 1000 * k + 10000 * len(v)
+
+
+@pytest.mark.parametrize("count", LENGTHS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_lanes_leave_a_loop_behind_operations_that_follow_a_turn(
+    divergence: torch_slang.Module, device: str, count: int
+) -> None:
+    x = numbers(count)
+    y = divergence.turns(torch.from_numpy(x.astype(np.int32)).to(device)).cpu().numpy()
+    for row, function in enumerate([conditions_behind_turns, steps_behind_turns]):
+        np.testing.assert_array_equal(y[row], by_wave(x, function), err_msg=f"row {row}")
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_sum_of_a_block_by_its_first_wave(divergence: torch_slang.Module, device: str) -> None:
     x = torch.arange(1000, dtype=torch.int32)

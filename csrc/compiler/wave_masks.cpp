@@ -114,6 +114,10 @@ class MaskWriter {
     for (size_t i = list.statements.size(); i-- > 1;) {
       live_after[i - 1] = live_after[i] || flow_.of(list.statements[i]).uses;
     }
+    for (const Join& join : repeated_.joins_in(list)) {
+      if (begins_next_turn(join))
+        std::fill(live_after.begin() + static_cast<std::ptrdiff_t>(join.statement), live_after.end(), true);
+    }
     for (size_t i = 0; i <= list.statements.size(); ++i) {
       for (const Tail& tail : repeated_.tails_of(list)) {
         if (tail.first == i) begin_tail(&list.statements[tail.last]);
@@ -125,6 +129,13 @@ class MaskWriter {
     }
     copy_until(list.tokens.end);
     if (flow_.of(list).ends) merge_at(&list);  // the end of a turn
+  }
+
+  // Behind such a join lanes still leave the loop, and the next turn begins with the others.
+  bool begins_next_turn(const Join& join) const {
+    return std::any_of(regions_.begin(), regions_.end(), [&](const Region& region) {
+      return region.exit == Exit::Continue && region.meeting == join.meeting;
+    });
   }
 
   void begin_tail(const Statement* meeting) {

@@ -90,6 +90,23 @@ bool is_last(const Tokens& tokens, const TextFunction& caller, size_t name) {
 
 }  // namespace
 
+void check_unconditional(const Tokens& tokens, const TextFunction& function) {
+  std::vector<bool> conditional = {false};  // for each bracket around
+  auto call = function.mask_calls.begin();
+  for (size_t at = function.body.begin; at < function.body.end; ++at) {
+    const std::string_view text = tokens[at].text;
+    if (text == "(" || text == "[" || text == "{") conditional.push_back(conditional.back());
+    if (text == ")" || text == "]" || text == "}") conditional.pop_back();
+    if (text == "," || text == ";" || text == "}" || text == "{") {
+      conditional.back() = conditional.size() > 1 && conditional[conditional.size() - 2];
+    }
+    if (text == "?" || ((text == "&" || text == "|") && is(tokens, at + 1, text))) conditional.back() = true;
+    if (call == function.mask_calls.end() || *call != at) continue;
+    if (conditional.back()) throw UnknownForm{at};
+    ++call;
+  }
+}
+
 TokenRange mask_argument(const Tokens& tokens, size_t name) {
   const size_t open = code_from(tokens, name + 1);
   return last_of_list(tokens, {open + 1, partner_of(tokens, open)});

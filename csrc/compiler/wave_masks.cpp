@@ -364,24 +364,6 @@ void remove_ballots(const std::vector<Token>& tokens, Replacements& replacements
   }
 }
 
-// C++ computes some operands only where they are wanted: a wave operation in one is not what was written in Slang.
-void check_unconditional(const std::vector<Token>& tokens, const TextFunction& function) {
-  std::vector<bool> conditional = {false};  // for each bracket around
-  auto call = function.mask_calls.begin();
-  for (size_t at = function.body.begin; at < function.body.end; ++at) {
-    const std::string_view text = tokens[at].text;
-    if (text == "(" || text == "[" || text == "{") conditional.push_back(conditional.back());
-    if (text == ")" || text == "]" || text == "}") conditional.pop_back();
-    if (text == "," || text == ";" || text == "}" || text == "{") {
-      conditional.back() = conditional.size() > 1 && conditional[conditional.size() - 2];
-    }
-    if (text == "?" || ((text == "&" || text == "|") && is(tokens, at + 1, text))) conditional.back() = true;
-    if (call == function.mask_calls.end() || *call != at) continue;
-    if (conditional.back()) throw UnknownForm{at};
-    ++call;
-  }
-}
-
 // The user's line of a token, by the last mark in front of it.
 std::string place_of(const std::vector<Token>& tokens, size_t at, const std::vector<std::string>& files) {
   for (; at-- > 0;) {

@@ -16,6 +16,7 @@
 #include "compiler/own_derivatives.h"
 #include "compiler/refused_text.h"
 #include "compiler/tuned_variables.h"
+#include "compiler/wave_masks.h"
 #include "compiler/wrapper.h"
 #include "program/instantiations.h"
 #include "program/names.h"

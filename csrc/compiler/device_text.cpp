@@ -16,6 +16,7 @@
 #include "compiler/statement_lines.h"
 #include "compiler/tokens.h"
 #include "compiler/unset_contexts.h"
+#include "compiler/wave_masks.h"
 
 namespace torch_slang {
 namespace {
@@ -206,8 +207,9 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   const size_t begin = first_declaration(own);
   const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
   text.file_scope = blank ? "" : own.substr(0, begin);
-  const std::string body = with_unset_contexts(with_right_gradients(Members(own.substr(begin)).all()));
-  text.body = with_bounded_loops(with_statement_lines(with_joined_branches(body), text.files), text.files);
+  const std::string body =
+      with_joined_branches(with_unset_contexts(with_right_gradients(Members(own.substr(begin)).all())));
+  text.body = with_bounded_loops(with_wave_masks(with_statement_lines(body, text.files), text.files), text.files);
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

@@ -24,7 +24,10 @@ using Parts = std::set<std::vector<Step>, ByText>;
 // What was assigned to parts of a variable since it was zero, or since nobody knows what it was.
 struct Collected {
   bool from_zero = false;
+  bool written = false;    // the whole has been assigned something other than zero, or has been handed on
+  bool unset = false;      // nothing has been assigned yet
   bool gradients = false;  // among what was assigned
+  std::set<std::string> copies;  // variables that what it holds has gone into
   Parts parts;
 
   bool meets(const std::vector<Step>& part) const {
@@ -32,7 +35,8 @@ struct Collected {
   }
   bool operator==(const Collected& other) const {
     const auto same = [](const auto& a, const auto& b) { return !ByText()(a, b) && !ByText()(b, a); };
-    return from_zero == other.from_zero && gradients == other.gradients &&
+    return from_zero == other.from_zero && written == other.written && unset == other.unset &&
+           gradients == other.gradients && copies == other.copies &&
            std::equal(parts.begin(), parts.end(), other.parts.begin(), other.parts.end(), same);
   }
 };
@@ -48,6 +52,9 @@ Known joined(const Known& a, const Known& b) {
     Collected& one = both[name];
     one.from_zero = one.from_zero && other.from_zero;
     one.gradients = one.gradients || other.gradients;
+    one.written = one.written || other.written;
+    one.unset = one.unset || other.unset;
+    one.copies.insert(other.copies.begin(), other.copies.end());
     one.parts.insert(other.parts.begin(), other.parts.end());
   }
   return both;
@@ -59,6 +66,10 @@ class Adder {
 
   // Whether any assignment has become an addition.
   bool run() {
+    for_each_simple(function_.body, [&](const Statement& statement) {
+      if (!code_[statement.span.begin].starts_with("s_bwdProp_")) return;
+      for (std::string& name : code_.handed_on(statement.span)) sums_.insert(std::move(name));
+    });
     Known known;
     walk(function_.body, known);
     return added_;
@@ -96,13 +107,48 @@ class Adder {
 
   void simple(const Statement& statement, Known& known) {
     const auto found = assignment(code_, statement);
+    follow_sums(statement, found, known);
     if (!found || found->kind == Assignment::Kind::Other) return forget(statement.span, known);
     const bool zero = is_zero(found->value, known);
     forget(found->value, known);
-    if (found->kind == Assignment::Kind::Part)
-      part(statement, *found, zero, known);
-    else
-      known[found->place.variable] = Collected{zero, false, {}};
+    if (found->kind == Assignment::Kind::Part) return part(statement, *found, zero, known);
+    Collected& before = known[found->place.variable];
+    if (found->kind == Assignment::Kind::Whole && !zero) whole(statement, *found, before);
+    before = Collected();
+    before.from_zero = zero;
+    before.unset = found->value.size() == 0;
+    before.written = !zero && !before.unset;
+  }
+
+  // What sums hold may go into other variables, through calls too, before it comes back.
+  void follow_sums(const Statement& statement, const std::optional<Assignment>& found, Known& known) {
+    std::vector<std::string> targets = code_.handed_on(statement.span);
+    if (found) targets.push_back(found->place.variable);
+    for (const std::string& sum : sums_) {
+      std::set<std::string>& copies = known[sum].copies;
+      const bool goes_on = includes(found ? found->value : statement.span, sum, copies);
+      for (const std::string& target : targets) {
+        if (target == sum) continue;
+        if (goes_on)
+          copies.insert(target);
+        else if (!found || found->kind != Assignment::Kind::Part)
+          copies.erase(target);
+      }
+    }
+  }
+
+  bool includes(Span value, const std::string& sum, const std::set<std::string>& copies) const {
+    return code_.mentions(value, sum) ||
+           std::any_of(copies.begin(), copies.end(), [&](const auto& copy) { return code_.mentions(value, copy); });
+  }
+
+  // Note [first gradients]
+  void whole(const Statement& statement, const Assignment& assigned, const Collected& before) {
+    const std::string& variable = assigned.place.variable;
+    if (sums_.count(variable) == 0 || !flow_.reaches(statement) || !before.written) return;
+    if (includes(assigned.value, variable, before.copies)) return;
+    if (before.unset) refuse();
+    add(statement, assigned);
   }
 
   void part(const Statement& statement, const Assignment& assigned, bool zero, Known& known) {
@@ -118,6 +164,7 @@ class Adder {
     }
     before.gradients = of_gradients;
     before.parts.insert(steps);
+    before.written = true;
   }
 
   static bool is_fixed(const std::vector<Step>& steps) {
@@ -144,7 +191,11 @@ class Adder {
   // Nothing is known any more of variables whose address is handed on.
   void forget(Span span, Known& known) {
     const bool zeroes = code_.is_name(span.begin) && code_[span.begin].starts_with("dzero");
-    for (const std::string& name : code_.handed_on(span)) known[name] = Collected{zeroes, false, {}};
+    for (const std::string& name : code_.handed_on(span)) {
+      Collected& one = known[name] = Collected();
+      one.from_zero = zeroes;
+      one.written = !zeroes;
+    }
   }
 
   // Zero, all of it.
@@ -197,6 +248,7 @@ class Adder {
   EmittedCode& code_;
   const EmittedFunction& function_;
   const GradientFlow flow_;
+  std::set<std::string> sums_;  // variables that other backwards are given to add to
   bool changes_ = true;
   bool added_ = false;
 };

@@ -16,6 +16,12 @@ namespace torch_slang {
 //       those come from the parameters of `s_bwdProp_` functions, from `differential` fields and from views' gradients, and
 //       what is computed from them is followed through assignments, branches, loops and calls.
 //     - A variable that is not known to have begun as zero, and whose elements get gradients that may meet, is refused.
+// Note [first gradients]
+//   The gradient of a variable that is passed to a function as `inout` is kept in memory, to which the backward of each
+//   reading adds; but of those of a local variable the one that Slang comes to first assigns (transposeLoad, usedPtrs). In
+//   a loop it does so in each iteration, and behind the backward of a call it drops what that has left there:
+//     double r = h(v, x);  for (...) s += x * v[k];   =>   for (...) { ...; dv = g; }  s_bwdProp_h(..., &dv, ...);
+//   So where such a variable may hold something by then, that is added to.
 // Throws RefusedText.
 void add_met_gradients(EmittedCode& code);
 

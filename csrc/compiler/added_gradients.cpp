@@ -11,7 +11,7 @@
 namespace torch_slang {
 namespace {
 
-using Kind = Statement::Kind;
+using Kind = EmittedStatement::Kind;
 
 struct ByText {
   bool operator()(const std::vector<Step>& a, const std::vector<Step>& b) const {
@@ -66,7 +66,7 @@ class Adder {
 
   // Whether any assignment has become an addition.
   bool run() {
-    for_each_simple(function_.body, [&](const Statement& statement) {
+    for_each_simple(function_.body, [&](const EmittedStatement& statement) {
       if (!code_[statement.span.begin].starts_with("s_bwdProp_")) return;
       for (std::string& name : code_.handed_on(statement.span)) sums_.insert(std::move(name));
     });
@@ -76,11 +76,11 @@ class Adder {
   }
 
  private:
-  void walk(const Statement& statement, Known& known) {
+  void walk(const EmittedStatement& statement, Known& known) {
     if (statement.kind == Kind::Simple) return simple(statement, known);
     if (statement.kind == Kind::Loop || statement.kind == Kind::Switch) return repeat(statement.parts[0], known);
     if (statement.kind == Kind::Block) {
-      for (const Statement& part : statement.parts) walk(part, known);
+      for (const EmittedStatement& part : statement.parts) walk(part, known);
       return;
     }
     Known otherwise = known;
@@ -90,7 +90,7 @@ class Adder {
   }
 
   // What is known at the head of a loop is what was known before it and what is at its end. Changes are made at last.
-  void repeat(const Statement& body, Known& known) {
+  void repeat(const EmittedStatement& body, Known& known) {
     const bool changes = changes_;
     changes_ = false;
     for (bool more = true; more;) {
@@ -105,7 +105,7 @@ class Adder {
     if (changes_) walk(body, after);
   }
 
-  void simple(const Statement& statement, Known& known) {
+  void simple(const EmittedStatement& statement, Known& known) {
     const auto found = assignment(code_, statement);
     follow_sums(statement, found, known);
     if (!found || found->kind == Assignment::Kind::Other) return forget(statement.span, known);
@@ -121,7 +121,7 @@ class Adder {
   }
 
   // What sums hold may go into other variables, through calls too, before it comes back.
-  void follow_sums(const Statement& statement, const std::optional<Assignment>& found, Known& known) {
+  void follow_sums(const EmittedStatement& statement, const std::optional<Assignment>& found, Known& known) {
     std::vector<std::string> targets = code_.handed_on(statement.span);
     if (found) targets.push_back(found->place.variable);
     for (const std::string& sum : sums_) {
@@ -143,7 +143,7 @@ class Adder {
   }
 
   // Note [first gradients]
-  void whole(const Statement& statement, const Assignment& assigned, const Collected& before) {
+  void whole(const EmittedStatement& statement, const Assignment& assigned, const Collected& before) {
     const std::string& variable = assigned.place.variable;
     if (sums_.count(variable) == 0 || !flow_.reaches(statement) || !before.written) return;
     if (includes(assigned.value, variable, before.copies)) return;
@@ -151,7 +151,7 @@ class Adder {
     add(statement, assigned);
   }
 
-  void part(const Statement& statement, const Assignment& assigned, bool zero, Known& known) {
+  void part(const EmittedStatement& statement, const Assignment& assigned, bool zero, Known& known) {
     const std::vector<Step>& steps = assigned.place.steps;
     Collected& before = known[assigned.place.variable];
     if (zero && !before.from_zero) return;  // clears an element
@@ -172,7 +172,7 @@ class Adder {
   }
 
   // `place = value;` becomes `tsl::add_to(place, value);`
-  void add(const Statement& statement, const Assignment& assigned) {
+  void add(const EmittedStatement& statement, const Assignment& assigned) {
     if (!changes_) return;
     code_.insert(statement.span.begin, "tsl::add_to(");
     code_.replace({assigned.value.begin - 1, assigned.value.begin}, ",");

@@ -1,7 +1,7 @@
 // Slang's derivatives of aggregates that are read by several indices.
 #pragma once
 
-#include "compiler/statements.h"
+#include "compiler/emitted_code.h"
 
 namespace torch_slang {
 

@@ -15,11 +15,11 @@ class Reader {
     }
     if (context_.empty()) return;
     std::map<std::string, int> changes;
-    for_each_simple(function_.body, [&](const Statement& statement) {
+    for_each_simple(function_.body, [&](const EmittedStatement& statement) {
       if (const auto found = assignment(code_, statement)) ++changes[found->place.variable];
       for (const std::string& name : code_.handed_on(statement.span)) ++changes[name];
     });
-    for_each_simple(function_.body, [&](const Statement& statement) {
+    for_each_simple(function_.body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code_, statement);
       if (!found || found->kind != Assignment::Kind::Declare || changes[found->place.variable] != 1) return;
       if (code_[statement.span.begin] != "FixedArray") return;

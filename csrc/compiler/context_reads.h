@@ -1,7 +1,7 @@
 // Backwards read what they need of their context where it lies.
 #pragma once
 
-#include "compiler/statements.h"
+#include "compiler/emitted_code.h"
 
 namespace torch_slang {
 

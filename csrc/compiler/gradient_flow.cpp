@@ -31,21 +31,21 @@ GradientFlow::GradientFlow(const EmittedCode& code, const EmittedFunction& funct
   walk(function.body, gradients);
 }
 
-void GradientFlow::walk(const Statement& statement, Names& gradients) {
+void GradientFlow::walk(const EmittedStatement& statement, Names& gradients) {
   switch (statement.kind) {
-    case Statement::Kind::Simple: return simple(statement, gradients);
-    case Statement::Kind::Block:
-      for (const Statement& part : statement.parts) walk(part, gradients);
+    case EmittedStatement::Kind::Simple: return simple(statement, gradients);
+    case EmittedStatement::Kind::Block:
+      for (const EmittedStatement& part : statement.parts) walk(part, gradients);
       return;
-    case Statement::Kind::If: {
+    case EmittedStatement::Kind::If: {
       Names otherwise = gradients;
       walk(statement.parts[0], gradients);
       if (statement.parts.size() > 1) walk(statement.parts[1], otherwise);
       gradients.merge(otherwise);
       return;
     }
-    case Statement::Kind::Loop:
-    case Statement::Kind::Switch:
+    case EmittedStatement::Kind::Loop:
+    case EmittedStatement::Kind::Switch:
       for (size_t before = gradients.size() + 1; before != gradients.size();) {
         before = gradients.size();
         Names after = gradients;
@@ -55,7 +55,7 @@ void GradientFlow::walk(const Statement& statement, Names& gradients) {
   }
 }
 
-void GradientFlow::simple(const Statement& statement, Names& gradients) {
+void GradientFlow::simple(const EmittedStatement& statement, Names& gradients) {
   const auto found = assignment(code_, statement);
   const bool assigns = found && !found->place.variable.empty();
   const Span value = assigns ? found->value : statement.span;

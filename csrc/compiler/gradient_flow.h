@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "compiler/statements.h"
+#include "compiler/emitted_code.h"
 
 namespace torch_slang {
 
@@ -18,14 +18,14 @@ class GradientFlow {
   GradientFlow(const EmittedCode& code, const EmittedFunction& function);
 
   // Whether the variable that the statement assigns depends on gradients behind it.
-  bool reaches(const Statement& statement) const { return reaches_at(statement.span.begin); }
+  bool reaches(const EmittedStatement& statement) const { return reaches_at(statement.span.begin); }
   bool reaches_at(size_t begin) const { return reached_.count(begin) > 0; }
 
  private:
   using Names = std::set<std::string>;
 
-  void walk(const Statement& statement, Names& gradients);
-  void simple(const Statement& statement, Names& gradients);
+  void walk(const EmittedStatement& statement, Names& gradients);
+  void simple(const EmittedStatement& statement, Names& gradients);
   bool depends(Span span, const Names& gradients) const;
 
   const EmittedCode& code_;

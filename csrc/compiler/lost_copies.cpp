@@ -11,7 +11,7 @@
 namespace torch_slang {
 namespace {
 
-using Kind = Statement::Kind;
+using Kind = EmittedStatement::Kind;
 using Definitions = std::set<size_t>;                // where a variable was assigned, by the statement's first token
 using Reaching = std::map<std::string, Definitions>;  // what each variable may hold
 
@@ -23,10 +23,10 @@ Reaching joined(Reaching a, const Reaching& b) {
 // Whole arrays and structs that are assigned part by part, as Slang writes it where it has made them from their parts.
 class PartByPart {
  public:
-  PartByPart(const EmittedCode& code, const Statement& body) : code_(code) {
+  PartByPart(const EmittedCode& code, const EmittedStatement& body) : code_(code) {
     std::map<std::string_view, size_t> fields;
     for (const EmittedStruct& one : code.structs()) fields[one.name] = one.fields.size();
-    for_each_simple(body, [&](const Statement& statement) {
+    for_each_simple(body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code_, statement);
       if (!found || found->kind != Assignment::Kind::Declare) return;
       const size_t begin = statement.span.begin;
@@ -37,7 +37,7 @@ class PartByPart {
   }
 
   // How many statements from statement i of the block on assign all parts of one variable; 0 if they do not.
-  size_t count(const Statement& block, size_t i) const {
+  size_t count(const EmittedStatement& block, size_t i) const {
     std::set<std::string> parts;
     std::string variable;
     for (size_t k = i; k < block.parts.size(); ++k) {
@@ -71,14 +71,14 @@ class PartByPart {
 // Which assignments' values are read, and which are overwritten where.
 class Flow {
  public:
-  Flow(const EmittedCode& code, const Statement& body) : code_(code) {
-    for_each_simple(body, [&](const Statement& statement) {
+  Flow(const EmittedCode& code, const EmittedStatement& body) : code_(code) {
+    for_each_simple(body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code_, statement);
       if (!found || found->place.variable.empty()) return;
       if (found->value.size() > 0) ++assignments_[found->place.variable];
       if (found->kind == Assignment::Kind::Part) parts_.insert(statement.span.begin);
     });
-    for_each_simple(body, [&](const Statement& statement) {
+    for_each_simple(body, [&](const EmittedStatement& statement) {
       for (const std::string& name : code_.handed_on(statement.span)) memory_.insert(name);
     });
     Reaching reaching;
@@ -99,10 +99,10 @@ class Flow {
   bool is_read(size_t definition) const { return read_.count(definition) > 0; }
 
  private:
-  void walk(const Statement& statement, Reaching& reaching) {
+  void walk(const EmittedStatement& statement, Reaching& reaching) {
     if (statement.kind == Kind::Simple) return simple(statement, reaching);
     if (statement.kind == Kind::Block) {
-      for (const Statement& part : statement.parts) walk(part, reaching);
+      for (const EmittedStatement& part : statement.parts) walk(part, reaching);
       return;
     }
     read(statement.head, reaching);
@@ -123,7 +123,7 @@ class Flow {
     }
   }
 
-  void simple(const Statement& statement, Reaching& reaching) {
+  void simple(const EmittedStatement& statement, Reaching& reaching) {
     const auto found = assignment(code_, statement);
     const size_t at = statement.span.begin;
     if (!found || found->kind == Assignment::Kind::Other) return read(statement.span, reaching);
@@ -167,9 +167,10 @@ class Flow {
 };
 
 // Whether a value that was made in place may be overwritten, but for the next change in place.
-bool overwrites(const EmittedCode& code, const Statement& statement, const Flow& flow, const PartByPart& part_by_part) {
+bool overwrites(const EmittedCode& code, const EmittedStatement& statement, const Flow& flow,
+                const PartByPart& part_by_part) {
   for (size_t i = 0; i < statement.parts.size(); ++i) {
-    const Statement& part = statement.parts[i];
+    const EmittedStatement& part = statement.parts[i];
     if (overwrites(code, part, flow, part_by_part)) return true;
     const auto found = assignment(code, part);
     if (statement.kind != Kind::Block || !found || flow.overwritten(part.span.begin).empty()) continue;
@@ -196,8 +197,8 @@ class Repair {
   void run() { walk(function_.body); }
 
  private:
-  void walk(const Statement& statement) {
-    for (const Statement& part : statement.parts) walk(part);
+  void walk(const EmittedStatement& statement) {
+    for (const EmittedStatement& part : statement.parts) walk(part);
     if (statement.kind != Kind::Block) return;
     for (size_t i = 0; i < statement.parts.size(); ++i) {
       const size_t parts = part_by_part_.count(statement, i);
@@ -209,8 +210,8 @@ class Repair {
     }
   }
 
-  // Statement i of the block, or as many from there on as there are parts, overwrites a variable that was changed in place.
-  void overwrite(const Statement& block, size_t i, size_t parts, const std::string& variable,
+  // EmittedStatement i of the block, or as many from there on as there are parts, overwrites a variable that was changed in place.
+  void overwrite(const EmittedStatement& block, size_t i, size_t parts, const std::string& variable,
                  const Definitions& overwritten) {
     std::vector<Span> wanting;
     for (size_t k = i + std::max<size_t>(parts, 1); k < block.parts.size(); ++k) {
@@ -237,8 +238,9 @@ class Repair {
     repair(block.parts[i], variable, wanting);
   }
 
-  // Statement k assigns what the branches leave behind, and does not begin a change in place.
-  bool is_left_behind(const Statement& block, size_t k, const std::string& target, const std::string& source) const {
+  // EmittedStatement k assigns what the branches leave behind, and does not begin a change in place.
+  bool is_left_behind(const EmittedStatement& block, size_t k, const std::string& target,
+                      const std::string& source) const {
     if (target == source || !flow_.holds_several_values(target)) return false;
     const auto next = k + 1 < block.parts.size() ? assignment(code_, block.parts[k + 1]) : std::nullopt;
     return !next || next->kind != Assignment::Kind::Part || next->place.variable != target;
@@ -252,19 +254,19 @@ class Repair {
                  "elements in a function of their own, which returns the aggregate")};
   }
 
-  bool begins_with_assignments(const Statement& block, size_t i) const {
+  bool begins_with_assignments(const EmittedStatement& block, size_t i) const {
     return std::all_of(block.parts.begin(), block.parts.begin() + i,
-                       [&](const Statement& one) { return copy(one).has_value(); });
+                       [&](const EmittedStatement& one) { return copy(one).has_value(); });
   }
 
-  void repair(const Statement& before, const std::string& variable, const std::vector<Span>& wanting) {
+  void repair(const EmittedStatement& before, const std::string& variable, const std::vector<Span>& wanting) {
     const std::string kept = c10::str("tsl_kept_", ++count_, "_", variable);
     code_.insert(before.span.begin, c10::str("const auto ", kept, " = ", variable, "; "));
     for (const Span value : wanting) code_.replace(value, kept);
   }
 
   // One of those at the end of a branch: they may declare what they assign.
-  std::optional<Assignment> copy(const Statement& statement) const {
+  std::optional<Assignment> copy(const EmittedStatement& statement) const {
     auto found = assignment(code_, statement);
     if (!found || (found->kind != Assignment::Kind::Whole && found->kind != Assignment::Kind::Declare))
       return std::nullopt;

@@ -1,7 +1,7 @@
 // Slang's copies of aggregates at the end of branches.
 #pragma once
 
-#include "compiler/statements.h"
+#include "compiler/emitted_code.h"
 
 namespace torch_slang {
 

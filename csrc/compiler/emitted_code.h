@@ -18,12 +18,12 @@ struct Span {
   size_t size() const { return end - begin; }
 };
 
-struct Statement {
+struct EmittedStatement {
   enum class Kind { Simple, Block, If, Loop, Switch };
   Kind kind = Kind::Simple;
   Span span;  // the whole statement
   Span head;  // If, Loop, Switch: what stands in the parentheses
-  std::vector<Statement> parts;  // Block: its statements; If: then, perhaps else; Loop, Switch: the body
+  std::vector<EmittedStatement> parts;  // Block: its statements; If: then, perhaps else; Loop, Switch: the body
 };
 
 struct EmittedParameter {
@@ -33,7 +33,7 @@ struct EmittedParameter {
 struct EmittedFunction {
   std::string_view name;
   std::vector<EmittedParameter> parameters;
-  Statement body;
+  EmittedStatement body;
 };
 
 struct EmittedStruct {
@@ -119,15 +119,15 @@ struct Assignment {
 };
 
 // What the statement assigns; none if it is no assignment.
-std::optional<Assignment> assignment(const EmittedCode& code, const Statement& statement);
+std::optional<Assignment> assignment(const EmittedCode& code, const EmittedStatement& statement);
 // The part of a variable that the expression names, and nothing else.
 std::optional<Place> place_of(const EmittedCode& code, Span expression);
 
 // Calls f(statement) for each Simple statement, in the order of the text.
 template <class F>
-void for_each_simple(const Statement& statement, const F& f) {
-  if (statement.kind == Statement::Kind::Simple) return f(statement);
-  for (const Statement& part : statement.parts) for_each_simple(part, f);
+void for_each_simple(const EmittedStatement& statement, const F& f) {
+  if (statement.kind == EmittedStatement::Kind::Simple) return f(statement);
+  for (const EmittedStatement& part : statement.parts) for_each_simple(part, f);
 }
 
 }  // namespace torch_slang

@@ -1,4 +1,4 @@
-#include "compiler/statements.h"
+#include "compiler/emitted_code.h"
 
 #include <algorithm>
 #include <map>
@@ -11,9 +11,9 @@ constexpr std::string_view kElement = "_slang_vector_get_element_ptr";  // of a 
 bool opens(std::string_view text) { return text == "(" || text == "[" || text == "{"; }
 bool closes(std::string_view text) { return text == ")" || text == "]" || text == "}"; }
 
-class StatementReader {
+class EmittedReader {
  public:
-  explicit StatementReader(const EmittedCode& code) : code_(code) {}
+  explicit EmittedReader(const EmittedCode& code) : code_(code) {}
 
   void read(std::vector<EmittedFunction>& functions, std::vector<EmittedStruct>& structs) {
     for (size_t at = 0, start = 0; at < code_.size();) {
@@ -64,8 +64,8 @@ class StatementReader {
     }
   }
 
-  Statement block(size_t open, size_t end) const {
-    Statement found{Statement::Kind::Block, {open, end}, {}, {}};
+  EmittedStatement block(size_t open, size_t end) const {
+    EmittedStatement found{EmittedStatement::Kind::Block, {open, end}, {}, {}};
     for (size_t at = open + 1; at + 1 < end;) {
       found.parts.push_back(statement(at, end - 1));
       at = std::max(found.parts.back().span.end, at + 1);
@@ -73,31 +73,31 @@ class StatementReader {
     return found;
   }
 
-  Statement statement(size_t at, size_t end) const {
+  EmittedStatement statement(size_t at, size_t end) const {
     const std::string_view word = code_[at];
     if (word == "{") return block(at, std::min(code_.closing(at, end) + 1, end));
     if (word == "if") return branch(at, end);
-    if (word == "for" || word == "while") return headed(Statement::Kind::Loop, at, end);
-    if (word == "switch") return headed(Statement::Kind::Switch, at, end);
+    if (word == "for" || word == "while") return headed(EmittedStatement::Kind::Loop, at, end);
+    if (word == "switch") return headed(EmittedStatement::Kind::Switch, at, end);
     if (word == "do") return do_loop(at, end);
     const bool label = word == "case" || word == "default";
     size_t last = at;
     while (last < end && code_[last] != (label ? ":" : ";")) {
       last = opens(code_[last]) ? std::min(code_.closing(last, end), end - 1) + 1 : last + 1;
     }
-    return {Statement::Kind::Simple, {at, std::min(last + 1, end)}, {}, {}};
+    return {EmittedStatement::Kind::Simple, {at, std::min(last + 1, end)}, {}, {}};
   }
 
-  Statement headed(Statement::Kind kind, size_t at, size_t end) const {
+  EmittedStatement headed(EmittedStatement::Kind kind, size_t at, size_t end) const {
     const size_t close = code_.closing(at + 1, end);
-    Statement found{kind, {at, end}, {at + 2, close}, {}};
+    EmittedStatement found{kind, {at, end}, {at + 2, close}, {}};
     found.parts.push_back(statement(close + 1, end));
     found.span.end = found.parts.back().span.end;
     return found;
   }
 
-  Statement branch(size_t at, size_t end) const {
-    Statement found = headed(Statement::Kind::If, at, end);
+  EmittedStatement branch(size_t at, size_t end) const {
+    EmittedStatement found = headed(EmittedStatement::Kind::If, at, end);
     if (found.span.end < end && code_[found.span.end] == "else") {
       found.parts.push_back(statement(found.span.end + 1, end));
       found.span.end = found.parts.back().span.end;
@@ -105,8 +105,8 @@ class StatementReader {
     return found;
   }
 
-  Statement do_loop(size_t at, size_t end) const {
-    Statement found{Statement::Kind::Loop, {at, end}, {}, {statement(at + 1, end)}};
+  EmittedStatement do_loop(size_t at, size_t end) const {
+    EmittedStatement found{EmittedStatement::Kind::Loop, {at, end}, {}, {statement(at + 1, end)}};
     const size_t open = found.parts.back().span.end + 1;  // behind `while`
     const size_t close = code_.closing(open, end);
     found.head = {open + 1, close};
@@ -134,20 +134,22 @@ class PlaceReader {
     return true;
   }
 
-  // `pointer + (index)` is an element of what it points to.
+  // `matrix->rows + (index)` is a row.
   std::optional<Place> sum() {
     auto place = term();
-    while (place && take("+")) {
+    while (place && at_rows_ && take("+")) {
       const size_t begin = at_;
       while (at_ < end_ && code_[at_] != ")" && code_[at_] != ",") {
         at_ = opens(code_[at_]) ? std::min(code_.closing(at_, end_), end_ - 1) + 1 : at_ + 1;
       }
       place->steps.push_back(index({begin, at_}));
+      at_rows_ = false;
     }
     return place;
   }
 
   std::optional<Place> term() {
+    at_rows_ = false;
     while (take("*") || take("&")) {
     }
     std::optional<Place> place;
@@ -164,6 +166,7 @@ class PlaceReader {
         const size_t close = code_.closing(at_, end_);
         place->steps.push_back(index({at_ + 1, close}));
         at_ = close + 1;
+        at_rows_ = false;
       } else if (take(".") || (code_[at_] == "-" && code_[at_ + 1] == ">" && (at_ += 2))) {
         if (at_ >= end_ || !code_.is_name(at_)) return std::nullopt;
         add_member(code_[at_++], *place);
@@ -186,10 +189,11 @@ class PlaceReader {
   }
 
   // Fields of structs end in a number that Slang adds, so these are not among them.
-  static void add_member(std::string_view name, Place& place) {
+  void add_member(std::string_view name, Place& place) {
     static const std::map<std::string_view, std::string_view> kComponents = {
         {"x", "0"}, {"y", "1"}, {"z", "2"}, {"w", "3"}};
-    if (name == "rows" || name == "m_data") return;  // the index follows
+    at_rows_ = name == "rows";
+    if (at_rows_) return;  // the index follows
     const auto component = kComponents.find(name);
     place.steps.push_back({std::string(component == kComponents.end() ? name : component->second), true});
   }
@@ -221,6 +225,7 @@ class PlaceReader {
 
   const EmittedCode& code_;
   size_t at_, end_;
+  bool at_rows_ = false;
 };
 
 // The `=` of an assignment, or the end.
@@ -255,7 +260,7 @@ EmittedCode::EmittedCode(std::string text) : text_(std::move(text)), tokens_(spl
   for (size_t i = 0; i < tokens_.size(); ++i) {
     if (is_code(tokens_[i])) places_.push_back(i);
   }
-  StatementReader(*this).read(functions_, structs_);
+  EmittedReader(*this).read(functions_, structs_);
 }
 
 std::string EmittedCode::words(Span span) const {
@@ -330,9 +335,10 @@ bool may_overlap(const std::vector<Step>& a, const std::vector<Step>& b) {
 
 std::optional<Place> place_of(const EmittedCode& code, Span expression) { return PlaceReader(code, expression).all(); }
 
-std::optional<Assignment> assignment(const EmittedCode& code, const Statement& statement) {
+std::optional<Assignment> assignment(const EmittedCode& code, const EmittedStatement& statement) {
   Span span = statement.span;
-  if (statement.kind != Statement::Kind::Simple || span.size() < 2 || code[span.end - 1] != ";") return std::nullopt;
+  if (statement.kind != EmittedStatement::Kind::Simple || span.size() < 2 || code[span.end - 1] != ";")
+    return std::nullopt;
   --span.end;
   const size_t equals = assigning(code, span);
   const Span left{span.begin, equals};

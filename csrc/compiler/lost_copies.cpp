@@ -91,6 +91,15 @@ class Flow {
     return found != assignments_.end() && found->second > 1 && memory_.count(variable) == 0;
   }
 
+  // One of the assignments at the end of a branch: they may declare what they assign.
+  std::optional<Assignment> copy(const EmittedStatement& statement) const {
+    auto found = assignment(code_, statement);
+    const bool declares = found && found->kind == Assignment::Kind::Declare;
+    if (!declares) return found && found->kind == Assignment::Kind::Whole ? found : std::nullopt;
+    const bool of_variable = found->value.size() == 1 && code_.is_name(found->value.begin);
+    return of_variable || holds_several_values(found->place.variable) ? found : std::nullopt;
+  }
+
   // In place changes that the variable may hold before the assignment at `at`.
   Definitions overwritten(size_t at) const {
     const auto found = overwritten_.find(at);
@@ -177,10 +186,11 @@ bool overwrites(const EmittedCode& code, const EmittedStatement& statement, cons
     const size_t parts = part_by_part.count(statement, i);
     if (parts == 0 && found->kind != Assignment::Kind::Whole) continue;
     const size_t behind = i + std::max<size_t>(parts, 1);
-    const auto next = behind < statement.parts.size() ? assignment(code, statement.parts[behind]) : std::nullopt;
-    const bool begins_change =
-        next && next->kind == Assignment::Kind::Part && next->place.variable == found->place.variable;
-    if (!begins_change) return true;
+    const bool ends = behind == statement.parts.size();
+    // Of `Y = X; X = Y;`, which should exchange the two, the optimiser leaves the first.
+    const bool exchanges = parts == 0 && code.is_name(found->value.begin) && found->value.size() == 1;
+    if (exchanges || (!ends && (flow.copy(statement.parts[behind]) || part_by_part.count(statement, behind) > 0)))
+      return true;
   }
   return false;
 }
@@ -219,7 +229,7 @@ class Repair {
         k += others - 1;
         continue;
       }
-      const auto next = copy(block.parts[k]);
+      const auto next = flow_.copy(block.parts[k]);
       if (!next) break;
       if (code_.words(next->value) == variable && is_left_behind(block, k, next->place.variable, variable))
         wanting.push_back(next->value);
@@ -256,24 +266,13 @@ class Repair {
 
   bool begins_with_assignments(const EmittedStatement& block, size_t i) const {
     return std::all_of(block.parts.begin(), block.parts.begin() + i,
-                       [&](const EmittedStatement& one) { return copy(one).has_value(); });
+                       [&](const EmittedStatement& one) { return flow_.copy(one).has_value(); });
   }
 
   void repair(const EmittedStatement& before, const std::string& variable, const std::vector<Span>& wanting) {
     const std::string kept = c10::str("tsl_kept_", ++count_, "_", variable);
     code_.insert(before.span.begin, c10::str("const auto ", kept, " = ", variable, "; "));
     for (const Span value : wanting) code_.replace(value, kept);
-  }
-
-  // One of those at the end of a branch: they may declare what they assign.
-  std::optional<Assignment> copy(const EmittedStatement& statement) const {
-    auto found = assignment(code_, statement);
-    if (!found || (found->kind != Assignment::Kind::Whole && found->kind != Assignment::Kind::Declare))
-      return std::nullopt;
-    const bool of_variable = found->value.size() == 1 && code_.is_name(found->value.begin);
-    if (found->kind == Assignment::Kind::Declare && !of_variable && !flow_.holds_several_values(found->place.variable))
-      found.reset();
-    return found;
   }
 
   EmittedCode& code_;

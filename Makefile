@@ -3,6 +3,7 @@
 #
 #   make demo      sets up, builds, and runs the examples (on the GPU if there is one)
 #   make test      C++ and Python tests; TESTS=tests/test_x.py and PYTEST_ARGS="-x -k name" choose
+#   make test-long the same with the full counts of random programs: before an issue is called done
 #   make build     build only                make lint      format, lint and type checks; FIX=1 repairs what it can
 #   make bench     benchmarks; QUICK=1       make sanitize  C++ tests under the address and undefined sanitizers
 #   make wheel     a wheel in dist/          make clean     removes build products
@@ -31,7 +32,7 @@ PYTEST_ARGS ?= -n $(MAX_JOBS)
 SANITIZED = build/sanitize
 CXX_FILES = $(shell git ls-files 'csrc/*.h' 'csrc/*.cpp' 'tests/*.cpp' 'examples/*.cpp' 'ops/*.cpp')
 
-.PHONY: demo test build setup lint bench sanitize wheel clean
+.PHONY: demo test test-long build setup lint bench sanitize wheel clean
 
 setup: $(READY)
 
@@ -53,6 +54,9 @@ demo: build
 test: build
 	$(PY) setup.py --quiet build_cpp_tests
 	TORCH_SLANG_CPP_TESTS=$(CURDIR)/$(BUILD)/tests $(PY) -m pytest $(PYTEST_ARGS) $(TESTS)
+
+test-long:
+	TORCH_SLANG_LONG_TESTS=1 $(MAKE) test
 
 lint: $(READY)
 	$(PY) -m ruff format $(if $(FIX),,--check) .

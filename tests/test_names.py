@@ -1,7 +1,7 @@
 """Words that mean something somewhere as names of kernels, functions, arguments, fields and outputs.
 
 Each works, with right values and gradients, or is refused by a message that names it. The words are a sample unless
-TORCH_SLANG_LONG=1.
+TORCH_SLANG_LONG_TESTS=1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ POOLS = {
     "suffixes": "launchGridSize x_launch x_backward x_bwd x_fwd f_out launch_total x_out backward_mask launch_grad_x",
 }
 WORDS = sorted({word for pool in POOLS.values() for word in pool.split()})
-SAMPLE = len(WORDS) if os.environ.get("TORCH_SLANG_LONG") == "1" else 4
+SAMPLE = len(WORDS) if os.environ.get("TORCH_SLANG_LONG_TESTS") == "1" else 4
 BLOCK, GRID = (32, 1, 1), (1, 1, 1)
 VALUES = torch.tensor([0.5, 1.5, -0.25, 3.0])
 HEAD = "[PyBindCUDA(Auto)] [Differentiable] [CudaKernel] void"

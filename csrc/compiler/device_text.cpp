@@ -12,6 +12,7 @@
 #include "compiler/joined_branches.h"
 #include "compiler/loop_state.h"
 #include "compiler/lost_copies.h"
+#include "compiler/missing_names.h"
 #include "compiler/session.h"
 #include "compiler/statement_lines.h"
 #include "compiler/tokens.h"
@@ -182,6 +183,7 @@ void find_meetings(const std::string& code, DeviceText& text) {
 // Without what Slang gets wrong.
 std::string with_right_gradients(std::string body) {
   EmittedCode code(std::move(body));
+  refuse_missing_names(code);
   read_contexts_in_place(code);
   repair_lost_copies(code);
   add_met_gradients(code);

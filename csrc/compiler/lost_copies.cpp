@@ -185,12 +185,19 @@ bool overwrites(const EmittedCode& code, const EmittedStatement& statement, cons
     if (statement.kind != Kind::Block || !found || flow.overwritten(part.span.begin).empty()) continue;
     const size_t parts = part_by_part.count(statement, i);
     if (parts == 0 && found->kind != Assignment::Kind::Whole) continue;
-    const size_t behind = i + std::max<size_t>(parts, 1);
-    const bool ends = behind == statement.parts.size();
     // Of `Y = X; X = Y;`, which should exchange the two, the optimiser leaves the first.
-    const bool exchanges = parts == 0 && code.is_name(found->value.begin) && found->value.size() == 1;
-    if (exchanges || (!ends && (flow.copy(statement.parts[behind]) || part_by_part.count(statement, behind) > 0)))
-      return true;
+    if (parts == 0 && code.is_name(found->value.begin) && found->value.size() == 1) return true;
+    for (size_t k = i + std::max<size_t>(parts, 1); k < statement.parts.size(); ++k) {
+      const size_t others = part_by_part.count(statement, k);
+      const auto next = flow.copy(statement.parts[k]);
+      if (others == 0 && !next) break;
+      if (others > 0)
+        k += others - 1;
+      else if (code.words(next->value) == found->place.variable)
+        return true;
+      else if (parts == 0 && code.words(next->value) == code.words(found->value))
+        return true;
+    }
   }
   return false;
 }

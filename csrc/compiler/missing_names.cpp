@@ -1,0 +1,44 @@
+#include "compiler/missing_names.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+
+#include "compiler/gradient_flow.h"
+#include "compiler/refused_text.h"
+
+namespace torch_slang {
+namespace {
+
+bool is_temporary(std::string_view name) {
+  return name.size() > 2 && name.starts_with("_S") && name.find_first_not_of("0123456789", 2) == std::string_view::npos;
+}
+
+}  // namespace
+
+void refuse_missing_names(const EmittedCode& code) {
+  std::set<std::string_view> common;
+  for (const EmittedFunction& function : code.functions()) common.insert(function.name);
+  for (const EmittedStruct& one : code.structs()) common.insert(one.name);
+  for (const EmittedFunction& function : code.functions()) {
+    std::set<std::string> declared;
+    for (const EmittedParameter& parameter : function.parameters) declared.emplace(parameter.name);
+    for_each_simple(function.body, [&](const EmittedStatement& statement) {
+      const auto found = assignment(code, statement);
+      if (found && found->kind == Assignment::Kind::Declare) declared.insert(found->place.variable);
+    });
+    if (!function.name.starts_with("s_")) continue;  // Slang's own functions alone
+    for_each_simple(function.body, [&](const EmittedStatement& statement) {
+      for (size_t at = statement.span.begin; at < statement.span.end; ++at) {
+        if (!code.is_name(at) || code.is_member(at) || !is_temporary(code[at])) continue;
+        if (common.count(code[at]) > 0 || declared.count(std::string(code[at])) > 0) continue;
+        throw RefusedText{
+            c10::str("Slang's derivative of ", users_name(function.name),
+                     " lacks the index of an element that is assigned inside another (`b[i][j] = v`); copy the "
+                     "outer element to a variable, assign to that one's element, and copy it back")};
+      }
+    });
+  }
+}
+
+}  // namespace torch_slang

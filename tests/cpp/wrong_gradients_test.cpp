@@ -1,0 +1,133 @@
+#include <boost/test/unit_test.hpp>
+
+#include <string>
+
+#include "compiler/added_gradients.h"
+#include "compiler/context_reads.h"
+#include "compiler/emitted_code.h"
+#include "compiler/lost_copies.h"
+#include "compiler/missing_names.h"
+#include "compiler/refused_text.h"
+
+using namespace torch_slang;
+
+namespace {
+
+// Without spaces and line ends, which do not matter.
+std::string packed(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c != ' ' && c != '\n') result += c;
+  }
+  return result;
+}
+
+std::string backward(const std::string& statements) {
+  return "__device__ void s_bwdProp_f_0(s_bwdCallableCtx_f_0 * c, FixedArray<double, 2> * out, double d) { " +
+         statements + " }";
+}
+
+template <class Pass>
+std::string passed(const Pass& pass, const std::string& text) {
+  EmittedCode code(text);
+  pass(code);
+  return packed(code.edited());
+}
+
+void check_added(const std::string& statements, const std::string& expected) {
+  BOOST_TEST(passed(add_met_gradients, backward(statements)) == packed(backward(expected)));
+}
+void check_repaired(const std::string& statements, const std::string& expected) {
+  BOOST_TEST(passed(repair_lost_copies, backward(statements)) == packed(backward(expected)));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(wrong_gradients)
+
+BOOST_AUTO_TEST_CASE(places_are_read_in_all_their_spellings) {
+  const auto path = [](const std::string& place) {
+    const EmittedCode code("__device__ void f() { " + place + " = v; }");
+    const auto found = assignment(code, code.functions()[0].body.parts[0]);
+    std::string text = found->place.variable;
+    for (const Step& step : found->place.steps) text += (step.literal ? "." : "?") + step.text;
+    return text;
+  };
+  BOOST_TEST(path("x") == "x");
+  BOOST_TEST(path("x[int(1)]") == "x.1");
+  BOOST_TEST(path("x[1U][i + int(1)]") == "x.1?i+int(1)");
+  BOOST_TEST(path("(&x)->field_0") == "x.field_0");
+  BOOST_TEST(path("(&(&x)->field_0)->other_1[j]") == "x.field_0.other_1?j");
+  BOOST_TEST(path("*&((&x)->y)") == "x.1");
+  BOOST_TEST(path("*&(((&x)->rows + (int(2)))->z)") == "x.2.2");
+  BOOST_TEST(path("*_slang_vector_get_element_ptr(((&x)->rows + (i)), j)") == "x?i?j");
+  BOOST_TEST(path("*_slang_vector_get_element_ptr(&x, (c)->value0_0)") == "x?(c)->value0_0");
+}
+
+BOOST_AUTO_TEST_CASE(elements_that_may_be_the_same_are_added) {
+  const std::string zero = "FixedArray<double, 2> z; dzero_0(&z); FixedArray<double, 2> g = z; ";
+  check_added(zero + "g[int(1)] = d; g[i] = d * b;", zero + "g[int(1)] = d; tsl::add_to(g[i], d * b);");
+  check_added(zero + "g[1U] = d; g[int(1)] = d;", zero + "g[1U] = d; tsl::add_to(g[int(1)], d);");
+  check_added(zero + "g[0] = d; g[1] = d;", zero + "g[0] = d; g[1] = d;");
+  check_added(
+      "double2 g = make_double2 (0.0); *&((&g)->x) = d; *_slang_vector_get_element_ptr(&g, i) = d;",
+      "double2 g = make_double2 (0.0); *&((&g)->x) = d; tsl::add_to(*_slang_vector_get_element_ptr(&g, i), d);");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_gradient_stays_assigned) {
+  const std::string primal = "double2 q = make_double2(0.0); q[i] = a; q[j] = b;";
+  check_added(primal, primal);
+  // A variable of Slang's for several values: the user's, then a gradient.
+  const std::string both =
+      "double2 q = make_double2(0.0); q[i] = a; q[j] = b; double2 t = q; q = make_double2(0.0); q[i] = d; ";
+  check_added(both + "q[j] = d;", both + "tsl::add_to(q[j], d);");
+  const std::string cleared = "double2 q = g; q[i] = 0.0; q[j] = 0.0;";
+  check_added(cleared, cleared);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_an_unknown_beginning_are_refused) {
+  EmittedCode code(backward("double2 q = other(c); q[i] = d; q[j] = d;"));
+  BOOST_CHECK_THROW(add_met_gradients(code), RefusedText);
+}
+
+BOOST_AUTO_TEST_CASE(sums_of_inout_arguments_grow_in_loops) {
+  const std::string head = "double s = 0.0; double g = d; for(;;) { if(g > 0.0) { } else { break; } ";
+  const std::string tail = " } s_bwdProp_h_0(&c, &s, d);";
+  check_added(head + "s = g * a;" + tail, head + "tsl::add_to(s, g * a);" + tail);
+  check_added(head + "s = s + g;" + tail, head + "s = s + g;" + tail);
+  check_added(head + "double t = s; double u = t + g; s = u;" + tail,
+              head + "double t = s; double u = t + g; s = u;" + tail);
+  check_added("double s = 0.0; s = d;" + tail.substr(2), "double s = 0.0; s = d;" + tail.substr(2));
+}
+
+BOOST_AUTO_TEST_CASE(what_was_changed_in_place_is_kept_for_who_wants_it) {
+  const std::string head = "double2 x; double2 y; if(k) { x = a; *&((&x)->y) = v; y = b; } else { ";
+  check_repaired(head + "x = b; *&((&x)->y) = w; x = a; y = x; }",
+                 head + "x = b; *&((&x)->y) = w; const auto tsl_kept_1_x = x; x = a; y = tsl_kept_1_x; }");
+  check_repaired(head + "x = b; *&((&x)->y) = w; y = x; x = a; }", head + "x = b; *&((&x)->y) = w; y = x; x = a; }");
+  // A copy that begins the next change in place.
+  const std::string change = head + "x = b; *&((&x)->y) = w; use(x); x = a; y = x; *&((&y)->x) = w; }";
+  check_repaired(change, change);
+}
+
+BOOST_AUTO_TEST_CASE(texts_that_may_lose_copies_are_found) {
+  const std::string head = "double2 x; double2 y; if(k) { x = a; *&((&x)->y) = v; y = b; } else { ";
+  BOOST_TEST(may_lose_copies(backward(head + "x = b; *&((&x)->y) = w; x = a; y = a; }")));
+  BOOST_TEST(may_lose_copies(backward(head + "x = b; *&((&x)->y) = w; x = y; }")));
+  BOOST_TEST(!may_lose_copies(backward(head + "x = b; *&((&x)->y) = w; y = a; }")));
+}
+
+BOOST_AUTO_TEST_CASE(contexts_are_read_in_place) {
+  BOOST_TEST(passed(read_contexts_in_place,
+                    backward("FixedArray<double, 5> t = (&c->value0_0)->value1_0; double r = t[i];")) ==
+             packed(backward("double r = (&c->value0_0)->value1_0[i];")));
+}
+
+BOOST_AUTO_TEST_CASE(names_that_are_missing_are_refused) {
+  EmittedCode missing(backward("double2 _S1 = a; _S1[_S2] = 0.0;")),
+      there(backward("int _S2 = 1; double2 _S1 = a; _S1[_S2] = 0.0;"));
+  BOOST_CHECK_THROW(refuse_missing_names(missing), RefusedText);
+  BOOST_CHECK_NO_THROW(refuse_missing_names(there));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,9 @@
 """Random Slang functions of vectors, matrices, arrays and structs, each with what it computes, in scalars of PyTorch.
 
-A program has a few variables of one or two types, whose elements are read and assigned by literals and by indices that are
-known at run time only, in branches, loops and calls. `Program.text` is its Slang source; `Program.run` walks the same statements
-one by one over Python lists of 0-dimensional tensors, so that PyTorch's autograd gives the gradients to compare with.
+A program has a few variables of one or two types. Their elements are read and assigned by literals, and by indices that are
+known at run time only, in branches, loops and calls. `Program.text` is its Slang source. `Program.run` walks the same
+statements one by one over Python lists of 0-dimensional tensors, so that PyTorch's autograd gives the gradients to compare
+with.
 """
 
 from __future__ import annotations
@@ -200,7 +201,9 @@ class Drawing:
             return Expression(name, lambda s: s[name])
         a, b = self.scalar(scope, depth + 1), self.scalar(scope, depth + 1)
         if kind < 7:
-            return Expression(f"{a.text} * {b.text}" if depth == 3 else f"({a.text} * {b.text})", lambda s: a.run(s) * b.run(s))
+            return Expression(
+                f"{a.text} * {b.text}" if depth == 3 else f"({a.text} * {b.text})", lambda s: a.run(s) * b.run(s)
+            )
         if kind == 7:
             return Expression(f"(0.5 * ({a.text} + {b.text}))", lambda s: 0.5 * (a.run(s) + b.run(s)))
         if kind == 8:
@@ -268,7 +271,11 @@ class Drawing:
             target.write(state, source.read(state))
             source.write(state, kept)
 
-        lines = [f"{target.type.declare(name)} = {target.text};", f"{target.text} = {source.text};", f"{source.text} = {name};"]
+        lines = [
+            f"{target.type.declare(name)} = {target.text};",
+            f"{target.text} = {source.text};",
+            f"{source.text} = {name};",
+        ]
         return Statement(lines, run)
 
     def branch(self, scope: Scope) -> Statement:
@@ -310,7 +317,14 @@ class Drawing:
         i, j = self._rng.choice(scope.integers), self._rng.choice(scope.integers)
 
         def run(state: State) -> None:
-            inner = {"a": state[first], "b": state[second], "x": x.run(state), "z": z.run(state), "i": state[i], "j": state[j]}
+            inner = {
+                "a": state[first],
+                "b": state[second],
+                "x": x.run(state),
+                "z": z.run(state),
+                "i": state[i],
+                "j": state[j],
+            }
             result = helper.run(inner)
             state[first], state[second] = inner["a"], inner["b"]
             target.write(state, result)

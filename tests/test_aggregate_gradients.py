@@ -121,6 +121,11 @@ def assigned(m: list[Tensor], i: int, j: int) -> list[Tensor]:
     return q
 
 
+def from_nothing(m: list[Tensor], i: int, j: int) -> Tensor:
+    q = assigned(m, i, j)
+    return q[0] * q[1] + q[i]
+
+
 def from_zero(m: list[Tensor], i: int, j: int) -> Tensor:
     q = assigned(m, i, j)
     return torch.sin(q[0] + q[j]) * q[1]
@@ -187,7 +192,7 @@ MET_REFERENCES: dict[str, tuple[Sequence[tuple[int, ...]], int, Reference]] = {
     "branches": ([(2,), (2,), ()], 0, branches),
     "exchanged": ([(3,), (3,), ()], 1, exchanged),
     "turned": ([(2,), (2,), ()], 0, turned),
-    "assigned": ([(2,)], 2, lambda m, i, j: (lambda q: q[0] * q[1] + q[i])(assigned(m, i, j))),
+    "assigned": ([(2,)], 2, from_nothing),
     "from_zero": ([(2,)], 2, from_zero),
 }
 

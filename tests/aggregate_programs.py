@@ -1,8 +1,8 @@
 """Random Slang functions of vectors, matrices, arrays and structs, each with what it computes, in scalars of PyTorch.
 
 A program has a few variables of one or two types. Their elements are read and assigned by literals, and by indices that
-are known at run time only, in branches, loops and calls. `Program.text` is its Slang source. `Program.run` walks the same
-statements one by one over Python lists of 0-dimensional tensors, so that PyTorch's autograd gives the gradients to compare.
+are known at run time only, in branches, loops and calls. `Program.text` is its Slang source. `Program.run` walks the
+same statements one by one over Python lists of 0-dimensional tensors, so that PyTorch's autograd gives the gradients.
 """
 
 from __future__ import annotations

@@ -128,8 +128,11 @@ BOOST_AUTO_TEST_CASE(marks_are_present_exactly_where_their_code_is) {
 
 BOOST_AUTO_TEST_CASE(what_is_done_with_gradients_leaves_its_mark) {
   const auto doing = [](const std::string& statement) {
-    KernelSource source = square_source("v); " + statement + "; (void)(old");
-    source.make_view = "return tsl::gradient(tsl::of_scalars(tsl::present_view(args, k), tsl::kFloat32), 0);";
+    KernelSource source = square_source("v); TensorView g = tsl_view(2); " + statement + "; (void)(old");
+    source.make_view =
+        "const TensorView view = tsl::present_view(args, k);\n"
+        "return k == 2 ? tsl::gradient(tsl::of_scalars(view, tsl::kFloat32), 0) : view;";
+    source.view_count = 3;
     source.slot_count = 4;
     return source;
   };
@@ -137,21 +140,21 @@ BOOST_AUTO_TEST_CASE(what_is_done_with_gradients_leaves_its_mark) {
     const char* statement;
     Marks expected;
   } cases[] = {
-      {"tsl_accumulate<float>(y, i, v, 0)", {"adds 1"}},
-      {"tsl_accumulate<float>(y, i, v, -1)", {"adds 1"}},
-      {"tsl_accumulate<float>(y, i, v, 2)", {"adds 1"}},  // once its record is full
-      {"tsl_accumulate_fixed<float>(y, 0u, v, 0)", {"adds 1"}},
-      {"tsl_add<float>(y, i, v, 0)", {}},
-      {"tsl_set<float>(y, i, v, -1)", {}},
-      {"x.store<float>(i, tsl_take<float>(y, i, 0))", {"takes 1"}},
-      {"x.store<float>(i, tsl_take_uniform<float>(y, i, 0))", {"takes 1"}},
-      {"x.store<float>(i, tsl_take_once<float>(y, i, 0))", {}},
-      {"x.store<float>(i, tsl_take_once<float>(y, i, 3))", {"takes 1"}},
+      {"tsl_accumulate<float>(g, i, v, 0)", {"adds 2"}},
+      {"tsl_accumulate<float>(g, i, v, -1)", {"adds 2"}},
+      {"tsl_accumulate<float>(g, i, v, 2)", {"adds 2"}},  // once its record is full
+      {"tsl_accumulate_fixed<float>(g, 0u, v, 0)", {"adds 2"}},
+      {"tsl_add<float>(g, i, v, 0)", {}},
+      {"tsl_set<float>(g, i, v, -1)", {}},
+      {"x.store<float>(i, tsl_take<float>(g, i, 0))", {"takes 2"}},
+      {"x.store<float>(i, tsl_take_uniform<float>(g, i, 0))", {"takes 2"}},
+      {"x.store<float>(i, tsl_take_once<float>(g, i, 0))", {}},
+      {"x.store<float>(i, tsl_take_once<float>(g, i, 3))", {"takes 2"}},
       {"tsl_gradient<float>(3, 0, v)", {}},
-      {"y.store<double>(i, 1.0)", {"retypes 1"}},
-      {"atomicAdd(y.data_ptr_at<__half>(i), __half(1.0f))", {"adds 1", "retypes 1"}},
-      {"y.store<int>(i, 1)", {}},
-      {"if (i == 3 && x.id == 1) tsl_accumulate<float>(y, i, v, 0)", {}},
+      {"g.store<double>(i, 1.0)", {"retypes 2", "takes 2"}},
+      {"atomicAdd(g.data_ptr_at<__half>(i), __half(1.0f))", {"adds 2", "retypes 2", "takes 2"}},
+      {"g.store<int>(i, 1)", {"takes 2"}},
+      {"if (i == 3 && x.id == 1) tsl_accumulate<float>(g, i, v, 0)", {}},
   };
   const bool cuda = has_nvrtc();
   for (const auto& [statement, expected] : cases) {

@@ -125,8 +125,9 @@ BOOST_AUTO_TEST_CASE(each_mistake_has_its_type_of_error) {
                       "slang::fine: expected s (T) to be a 0-dimensional tensor, but got shape [2]"));
   const auto launch = c10::Dispatcher::singleton().findSchemaOrThrow("slang::fine_launch", "");
   BOOST_TEST(contains(error_of<LaunchError>([&] {
-                        std::vector<c10::IValue> stack{at::ones({2}), at::ones({}), at::ones({2}),
-                                                       c10::List<int64_t>({4096}), c10::List<int64_t>({1})};
+                        std::vector<c10::IValue> stack{
+                            at::ones({2}),           at::ones({}),  at::ones({2}), c10::List<int64_t>({4096}),
+                            c10::List<int64_t>({1}), c10::IValue(), c10::IValue()};  // no gradients
                         launch.callBoxed(&stack);
                       }),
                       "cannot launch a grid [1, 1, 1] of blocks [4096, 1, 1]"));

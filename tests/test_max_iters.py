@@ -212,7 +212,7 @@ def test_the_loop_is_the_one_that_runs_too_long(device: torch.device) -> None:
     text = filled_in(HEAD + KERNEL.replace("BODY", "v = repeat(v, x[i], run);").replace("NAME", "far"), INNER=INNER)
     line = 1 + text[: text.index("for (int j")].count("\n")
     debug = None if device.type == "cpu" else True
-    module = torch_slang.load(source=text, name="far.slang", namespace="max_iters_far", debug=debug)
+    module = torch_slang.load(source=text, name="far.slang", namespace=f"max_iters_far_{device.type}", debug=debug)
     x = torch.ones(3, dtype=torch.float64, device=device, requires_grad=True)
     y = module.far(x, torch.tensor([1, INNER, 9], dtype=torch.int32, device=device))
     with pytest.raises(

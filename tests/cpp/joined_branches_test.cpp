@@ -4,18 +4,11 @@
 
 #include <string>
 
+#include "packed.h"
+
 using torch_slang::with_joined_branches;
 
 namespace {
-
-// Without spaces and line ends, which do not matter.
-std::string packed(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c != ' ' && c != '\n') result += c;
-  }
-  return result;
-}
 
 void check(const std::string& text, const std::string& expected) {
   BOOST_TEST(packed(with_joined_branches(text)) == packed(expected));

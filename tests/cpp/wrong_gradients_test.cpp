@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "packed.h"
+
 #include "compiler/added_gradients.h"
 #include "compiler/context_reads.h"
 #include "compiler/emitted_code.h"
@@ -12,15 +14,6 @@
 using namespace torch_slang;
 
 namespace {
-
-// Without spaces and line ends, which do not matter.
-std::string packed(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c != ' ' && c != '\n') result += c;
-  }
-  return result;
-}
 
 std::string backward(const std::string& statements) {
   return "__device__ void s_bwdProp_f_0(s_bwdCallableCtx_f_0 * c, FixedArray<double, 2> * out, double d) { " +

@@ -67,7 +67,7 @@ class Adder {
   // Whether any assignment has become an addition.
   bool run() {
     for_each_simple(function_.body, [&](const EmittedStatement& statement) {
-      if (!code_[statement.span.begin].starts_with("s_bwdProp_")) return;
+      if (!code_[statement.span.begin].starts_with(kBackward)) return;
       for (std::string& name : code_.handed_on(statement.span)) sums_.insert(std::move(name));
     });
     Known known;
@@ -217,20 +217,12 @@ class Adder {
         } else if (!makes_value(text) && !is_component(at)) {
           return false;
         }
-        if (code_[at + 1] == "<") at = end_of_arguments(at + 1, span.end);
+        if (code_[at + 1] == "<") at = code_.closing_angle(at + 1, span.end);
       } else if (text.find_first_of("(){},.") == std::string_view::npos) {
         return false;
       }
     }
     return any;
-  }
-
-  size_t end_of_arguments(size_t at, size_t end) const {
-    for (int depth = 0; at < end; ++at) {
-      depth += code_[at] == "<" ? 1 : code_[at] == ">" ? -1 : 0;
-      if (depth == 0) return at;
-    }
-    return end;
   }
 
   bool is_component(size_t at) const { return code_[at - 1] == "." && code_[at].size() == 1; }

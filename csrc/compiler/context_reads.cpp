@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "compiler/gradient_flow.h"
+
 namespace torch_slang {
 namespace {
 
@@ -11,7 +13,7 @@ class Reader {
 
   void run() {
     for (const EmittedParameter& parameter : function_.parameters) {
-      if (parameter.type.starts_with("s_bwdCallableCtx_")) context_ = parameter.name;
+      if (parameter.type.starts_with(kContext)) context_ = parameter.name;
     }
     if (context_.empty()) return;
     std::map<std::string, int> changes;

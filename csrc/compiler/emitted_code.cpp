@@ -301,6 +301,15 @@ size_t EmittedCode::closing(size_t open, size_t end) const {
   return end;
 }
 
+size_t EmittedCode::closing_angle(size_t open, size_t end) const {
+  int depth = 0;
+  for (size_t at = open; at < end; ++at) {
+    depth += (*this)[at] == "<" ? 1 : (*this)[at] == ">" ? -1 : 0;
+    if (depth == 0) return at;
+  }
+  return end;
+}
+
 void EmittedCode::replace(Span span, std::string text) {
   edits_.push_back({places_[span.begin], span, std::move(text)});
 }

@@ -67,6 +67,8 @@ class EmittedCode {
   std::vector<std::string> handed_on(Span span) const;
   // The position of the bracket that closes the one at `open`; the span's end if none does.
   size_t closing(size_t open, size_t end) const;
+  // The same of the angle bracket at `open`, of a type's arguments.
+  size_t closing_angle(size_t open, size_t end) const;
 
   const std::vector<EmittedFunction>& functions() const { return functions_; }
   const std::vector<EmittedStruct>& structs() const { return structs_; }

@@ -6,9 +6,7 @@
 namespace torch_slang {
 namespace {
 
-constexpr std::string_view kBackward = "s_bwdProp_";
 constexpr std::string_view kForward = "s_apply_";
-constexpr std::string_view kContext = "s_bwdCallableCtx_";
 // The accesses to views' gradients in a backward (slang/device.slang).
 constexpr std::array<std::string_view, 4> kSources = {"tsl_take", "tsl_take_uniform", "tsl_take_once", "tsl_get"};
 

@@ -3,10 +3,15 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "compiler/emitted_code.h"
 
 namespace torch_slang {
+
+// How Slang names the function that gives a function's gradients, and what it is given of the forward part.
+inline constexpr std::string_view kBackward = "s_bwdProp_";
+inline constexpr std::string_view kContext = "s_bwdCallableCtx_";
 
 // Note [gradient flow]
 //   A backward's text computes again what the user's code computed, and then gradients, in variables that Slang uses for

@@ -56,12 +56,8 @@ class PartByPart {
  private:
   // `<T, 3>`, the angle at `open`.
   size_t length(size_t open) const {
-    size_t at = open;
-    for (int depth = 0; at < code_.size(); ++at) {
-      depth += code_[at] == "<" ? 1 : code_[at] == ">" ? -1 : 0;
-      if (depth == 0) break;
-    }
-    return code_.is_number(at - 1) ? std::stoul(std::string(code_[at - 1])) : 0;
+    const size_t last = code_.closing_angle(open, code_.size()) - 1;
+    return code_.is_number(last) ? std::stoul(std::string(code_[last])) : 0;
   }
 
   const EmittedCode& code_;
@@ -227,7 +223,7 @@ class Repair {
     }
   }
 
-  // EmittedStatement i of the block, or as many from there on as there are parts, overwrites a variable that was changed in place.
+  // Statement i of the block, or as many from there on as there are parts, overwrites a variable that was changed in place.
   void overwrite(const EmittedStatement& block, size_t i, size_t parts, const std::string& variable,
                  const Definitions& overwritten) {
     std::vector<Span> wanting;
@@ -255,7 +251,7 @@ class Repair {
     repair(block.parts[i], variable, wanting);
   }
 
-  // EmittedStatement k assigns what the branches leave behind, and does not begin a change in place.
+  // Statement k assigns what the branches leave behind, and does not begin a change in place.
   bool is_left_behind(const EmittedStatement& block, size_t k, const std::string& target,
                       const std::string& source) const {
     if (target == source || !flow_.holds_several_values(target)) return false;

@@ -10,6 +10,7 @@
 #include "backend/cpu/host_compiler.h"
 #include "backend/cpu/launcher_text.h"
 #include "backend/cpu/processor.h"
+#include "backend/cpu/workarounds.h"
 #include "backend/launch_shape.h"
 #include "backend/marks.h"
 #include "backend/source.h"

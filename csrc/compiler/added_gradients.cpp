@@ -11,8 +11,6 @@
 namespace torch_slang {
 namespace {
 
-using Kind = EmittedStatement::Kind;
-
 struct ByText {
   bool operator()(const std::vector<Step>& a, const std::vector<Step>& b) const {
     return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
@@ -42,27 +40,25 @@ struct Collected {
 };
 
 // What is known of variables before a statement.
-using Known = std::map<std::string, Collected>;
-
-// What is known where two ways meet.
-Known joined(const Known& a, const Known& b) {
-  Known both = a;
-  for (auto& [name, one] : both) one.from_zero = one.from_zero && b.count(name) > 0;
-  for (const auto& [name, other] : b) {
-    Collected& one = both[name];
-    one.from_zero = one.from_zero && other.from_zero;
-    one.gradients = one.gradients || other.gradients;
-    one.written = one.written || other.written;
-    one.unset = one.unset || other.unset;
-    one.copies.insert(other.copies.begin(), other.copies.end());
-    one.parts.insert(other.parts.begin(), other.parts.end());
+struct Known : std::map<std::string, Collected> {
+  void join(const Known& other) {
+    for (auto& [name, one] : *this) one.from_zero = one.from_zero && other.count(name) > 0;
+    for (const auto& [name, its] : other) {
+      Collected& one = (*this)[name];
+      one.from_zero = one.from_zero && its.from_zero;
+      one.gradients = one.gradients || its.gradients;
+      one.written = one.written || its.written;
+      one.unset = one.unset || its.unset;
+      one.copies.insert(its.copies.begin(), its.copies.end());
+      one.parts.insert(its.parts.begin(), its.parts.end());
+    }
   }
-  return both;
-}
+};
 
-class Adder {
+class Adder : FlowWalk<Known> {
  public:
-  Adder(EmittedCode& code, const EmittedFunction& function) : code_(code), function_(function), flow_(code, function) {}
+  Adder(EmittedCode& code, const EmittedFunction& function)
+      : FlowWalk(code), code_(code), function_(function), flow_(code, function) {}
 
   // Whether any assignment has become an addition.
   bool run() {
@@ -70,42 +66,12 @@ class Adder {
       if (!code_[statement.span.begin].starts_with(kBackward)) return;
       for (std::string& name : code_.handed_on(statement.span)) sums_.insert(std::move(name));
     });
-    Known known;
-    walk(function_.body, known);
+    follow(function_.body, {});
     return added_;
   }
 
  private:
-  void walk(const EmittedStatement& statement, Known& known) {
-    if (statement.kind == Kind::Simple) return simple(statement, known);
-    if (statement.kind == Kind::Loop || statement.kind == Kind::Switch) return repeat(statement.parts[0], known);
-    if (statement.kind == Kind::Block) {
-      for (const EmittedStatement& part : statement.parts) walk(part, known);
-      return;
-    }
-    Known otherwise = known;
-    walk(statement.parts[0], known);
-    if (statement.parts.size() > 1) walk(statement.parts[1], otherwise);
-    known = joined(known, otherwise);
-  }
-
-  // What is known at the head of a loop is what was known before it and what is at its end. Changes are made at last.
-  void repeat(const EmittedStatement& body, Known& known) {
-    const bool changes = changes_;
-    changes_ = false;
-    for (bool more = true; more;) {
-      Known after = known;
-      walk(body, after);
-      Known both = joined(known, after);
-      more = !(both == known);
-      known = std::move(both);
-    }
-    changes_ = changes;
-    Known after = known;
-    if (changes_) walk(body, after);
-  }
-
-  void simple(const EmittedStatement& statement, Known& known) {
+  void simple(const EmittedStatement& statement, Known& known) override {
     const auto found = assignment(code_, statement);
     follow_sums(statement, found, known);
     if (!found || found->kind == Assignment::Kind::Other) return forget(statement.span, known);
@@ -173,7 +139,7 @@ class Adder {
 
   // `place = value;` becomes `tsl::add_to(place, value);`
   void add(const EmittedStatement& statement, const Assignment& assigned) {
-    if (!changes_) return;
+    if (!is_final()) return;
     code_.insert(statement.span.begin, "tsl::add_to(");
     code_.replace({assigned.value.begin - 1, assigned.value.begin}, ",");
     code_.replace({statement.span.end - 1, statement.span.end}, ");");
@@ -241,7 +207,6 @@ class Adder {
   const EmittedFunction& function_;
   const GradientFlow flow_;
   std::set<std::string> sums_;  // variables that other backwards are given to add to
-  bool changes_ = true;
   bool added_ = false;
 };
 

@@ -19,41 +19,17 @@ std::string users_name(std::string_view function) {
   return std::string(function.substr(0, function.rfind('_')));
 }
 
-GradientFlow::GradientFlow(const EmittedCode& code, const EmittedFunction& function) : code_(code) {
-  Names gradients;
+GradientFlow::GradientFlow(const EmittedCode& code, const EmittedFunction& function) : FlowWalk(code) {
+  GradientNames gradients;
   if (function.name.starts_with(kBackward)) {
     for (const EmittedParameter& parameter : function.parameters) {
       if (!parameter.type.starts_with(kContext)) gradients.emplace(parameter.name);
     }
   }
-  walk(function.body, gradients);
+  follow(function.body, std::move(gradients));
 }
 
-void GradientFlow::walk(const EmittedStatement& statement, Names& gradients) {
-  switch (statement.kind) {
-    case EmittedStatement::Kind::Simple: return simple(statement, gradients);
-    case EmittedStatement::Kind::Block:
-      for (const EmittedStatement& part : statement.parts) walk(part, gradients);
-      return;
-    case EmittedStatement::Kind::If: {
-      Names otherwise = gradients;
-      walk(statement.parts[0], gradients);
-      if (statement.parts.size() > 1) walk(statement.parts[1], otherwise);
-      gradients.merge(otherwise);
-      return;
-    }
-    case EmittedStatement::Kind::Loop:
-    case EmittedStatement::Kind::Switch:
-      for (size_t before = gradients.size() + 1; before != gradients.size();) {
-        before = gradients.size();
-        Names after = gradients;
-        walk(statement.parts[0], after);
-        gradients.merge(after);
-      }
-  }
-}
-
-void GradientFlow::simple(const EmittedStatement& statement, Names& gradients) {
+void GradientFlow::simple(const EmittedStatement& statement, GradientNames& gradients) {
   const auto found = assignment(code_, statement);
   const bool assigns = found && !found->place.variable.empty();
   const Span value = assigns ? found->value : statement.span;
@@ -70,7 +46,7 @@ void GradientFlow::simple(const EmittedStatement& statement, Names& gradients) {
     gradients.erase(found->place.variable);
 }
 
-bool GradientFlow::depends(Span span, const Names& gradients) const {
+bool GradientFlow::depends(Span span, const GradientNames& gradients) const {
   for (size_t at = span.begin; at < span.end; ++at) {
     if (!code_.is_name(at)) continue;
     const std::string_view name = code_[at];

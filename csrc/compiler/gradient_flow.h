@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/emitted_code.h"
+#include "compiler/flow_walk.h"
 
 namespace torch_slang {
 
@@ -13,12 +13,17 @@ namespace torch_slang {
 inline constexpr std::string_view kBackward = "s_bwdProp_";
 inline constexpr std::string_view kContext = "s_bwdCallableCtx_";
 
+// Variables whose values depend on gradients.
+struct GradientNames : std::set<std::string> {
+  void join(const GradientNames& other) { insert(other.begin(), other.end()); }
+};
+
 // Note [gradient flow]
 //   A backward's text computes again what the user's code computed, and then gradients, in variables that Slang uses for
 //   either. Gradients come from the parameters of `s_bwdProp_` functions but for their context, from `differential` fields,
 //   from views' gradients, and from calls of other backwards; whatever is computed from these depends on them. They are
-//   followed from statement to statement, through branches and loops.
-class GradientFlow {
+//   followed from statement to statement (flow_walk.h).
+class GradientFlow : FlowWalk<GradientNames> {
  public:
   GradientFlow(const EmittedCode& code, const EmittedFunction& function);
 
@@ -27,13 +32,9 @@ class GradientFlow {
   bool reaches_at(size_t begin) const { return reached_.count(begin) > 0; }
 
  private:
-  using Names = std::set<std::string>;
+  void simple(const EmittedStatement& statement, GradientNames& gradients) override;
+  bool depends(Span span, const GradientNames& gradients) const;
 
-  void walk(const EmittedStatement& statement, Names& gradients);
-  void simple(const EmittedStatement& statement, Names& gradients);
-  bool depends(Span span, const Names& gradients) const;
-
-  const EmittedCode& code_;
   std::set<size_t> reached_;
 };
 

@@ -12,13 +12,14 @@ namespace torch_slang {
 namespace {
 
 using Kind = EmittedStatement::Kind;
-using Definitions = std::set<size_t>;                // where a variable was assigned, by the statement's first token
-using Reaching = std::map<std::string, Definitions>;  // what each variable may hold
+using Definitions = std::set<size_t>;  // where a variable was assigned, by the statement's first token
 
-Reaching joined(Reaching a, const Reaching& b) {
-  for (const auto& [name, definitions] : b) a[name].insert(definitions.begin(), definitions.end());
-  return a;
-}
+// What each variable may hold.
+struct Reaching : std::map<std::string, Definitions> {
+  void join(const Reaching& other) {
+    for (const auto& [name, definitions] : other) (*this)[name].insert(definitions.begin(), definitions.end());
+  }
+};
 
 // Whole arrays and structs that are assigned part by part, as Slang writes it where it has made them from their parts.
 class PartByPart {
@@ -65,9 +66,9 @@ class PartByPart {
 };
 
 // Which assignments' values are read, and which are overwritten where.
-class Flow {
+class Flow : FlowWalk<Reaching> {
  public:
-  Flow(const EmittedCode& code, const EmittedStatement& body) : code_(code) {
+  Flow(const EmittedCode& code, const EmittedStatement& body) : FlowWalk(code) {
     for_each_simple(body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code_, statement);
       if (!found || found->place.variable.empty()) return;
@@ -77,8 +78,7 @@ class Flow {
     for_each_simple(body, [&](const EmittedStatement& statement) {
       for (const std::string& name : code_.handed_on(statement.span)) memory_.insert(name);
     });
-    Reaching reaching;
-    walk(body, reaching);
+    follow(body, {});
   }
 
   // Slang's variable for several values: neither a name for one, nor memory that calls are given.
@@ -104,31 +104,7 @@ class Flow {
   bool is_read(size_t definition) const { return read_.count(definition) > 0; }
 
  private:
-  void walk(const EmittedStatement& statement, Reaching& reaching) {
-    if (statement.kind == Kind::Simple) return simple(statement, reaching);
-    if (statement.kind == Kind::Block) {
-      for (const EmittedStatement& part : statement.parts) walk(part, reaching);
-      return;
-    }
-    read(statement.head, reaching);
-    if (statement.kind == Kind::If) {
-      Reaching otherwise = reaching;
-      walk(statement.parts[0], reaching);
-      if (statement.parts.size() > 1) walk(statement.parts[1], otherwise);
-      reaching = joined(std::move(reaching), otherwise);
-      return;
-    }
-    for (bool more = true; more;) {
-      Reaching after = reaching;
-      walk(statement.parts[0], after);
-      read(statement.head, after);
-      Reaching both = joined(reaching, after);
-      more = both != reaching;
-      reaching = std::move(both);
-    }
-  }
-
-  void simple(const EmittedStatement& statement, Reaching& reaching) {
+  void simple(const EmittedStatement& statement, Reaching& reaching) override {
     const auto found = assignment(code_, statement);
     const size_t at = statement.span.begin;
     if (!found || found->kind == Assignment::Kind::Other) return read(statement.span, reaching);
@@ -142,6 +118,8 @@ class Flow {
     }
     before = {at};
   }
+
+  void head(Span span, const Reaching& reaching) override { read(span, reaching); }
 
   void read(Span span, const Reaching& reaching) {
     for (size_t at = span.begin; at < span.end; ++at) read_at(at, reaching);
@@ -164,7 +142,6 @@ class Flow {
     if (found != reaching.end()) read_.insert(found->second.begin(), found->second.end());
   }
 
-  const EmittedCode& code_;
   std::map<std::string, int> assignments_;
   std::set<std::string> memory_;
   std::set<size_t> parts_, read_;

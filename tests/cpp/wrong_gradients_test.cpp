@@ -101,6 +101,12 @@ BOOST_AUTO_TEST_CASE(what_was_changed_in_place_is_kept_for_who_wants_it) {
   // A copy that begins the next change in place.
   const std::string change = head + "x = b; *&((&x)->y) = w; use(x); x = a; y = x; *&((&y)->x) = w; }";
   check_repaired(change, change);
+  // What leaves a loop as a gradient was none in it.
+  const std::string loop =
+      "double2 x; double2 y; double2 z = n; for(;;) { if(k) { } else { z = make_double2(d); break; } if(l) { x = a; "
+      "*&((&x)->y) = z.x; y = b; } else { x = b; *&((&x)->y) = z.y; ";
+  check_repaired(loop + "x = a; y = x; } use(x); use(y); }",
+                 loop + "const auto tsl_kept_1_x = x; x = a; y = tsl_kept_1_x; } use(x); use(y); }");
 }
 
 BOOST_AUTO_TEST_CASE(texts_that_may_lose_copies_are_found) {

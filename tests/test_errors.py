@@ -422,7 +422,8 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"slang::sqr is already defined by another module"):
         load(GOOD.replace("NAME", "sqr"))
     with pytest.raises(
-        RuntimeError, match=r"slang::taken_backward is registered already: load with another namespace="
+        RuntimeError,
+        match=r"slang::taken_backward is registered already, by slang::taken: rename one, or load with another namespace=",
     ):
         load(GOOD.replace("NAME", "taken_backward"))
     both = GOOD.replace("NAME", "pair") + GOOD.replace("NAME", "pair_backward").replace("import torch_slang;", "")

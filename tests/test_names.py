@@ -344,6 +344,34 @@ class TestKernelsNamedAsOperatorsOfAnother:
             )
 
 
+class TestFunctionsNamedAsOperatorsOfAnother:
+    @pytest.mark.parametrize("suffix", ["_launch", "_bwd", "_fwd"])
+    def test_keep_their_names_beside_a_kernel(self, suffix: str) -> None:
+        module = load(kernel_text("k", "a", "b", 2) + function_text(f"k{suffix}", 3))
+        check(module.k, 2)
+        check(getattr(module, f"k{suffix}"), 3)
+        check_launches(
+            lambda x, y: getattr(module, "k_launch_" if suffix == "_launch" else "k_launch")(x, y, BLOCK, GRID),
+            lambda x, y: getattr(module, "k_bwd_" if suffix == "_bwd" else "k_bwd")(x, y, BLOCK, GRID),
+            2,
+        )
+
+    def test_keep_their_names_beside_a_function(self) -> None:
+        for first, second in itertools.permutations([("f", 2), ("f_out", 3)]):
+            module = load(function_text("f", 2) + function_text("f_out", 3))
+            for name, factor in (first, second):
+                check(getattr(module, name), factor)
+            result = torch.empty_like(VALUES)
+            module.f(VALUES, _result=result)
+            torch.testing.assert_close(result, 2 * VALUES * VALUES)
+
+    def test_are_refused_where_a_derivative_has_the_name(self) -> None:
+        module = load(function_text("f", 2) + function_text("f_backward", 3))
+        check(module.f, 2)
+        with pytest.raises(RuntimeError, match=r"::f_backward is registered already, by \w+::f: rename one, or load"):
+            module.f_backward(VALUES)
+
+
 def test_names_of_torch_ops_are_refused_where_operators_would_have_them() -> None:
     with pytest.raises(RuntimeError, match=r"the kernel .*::name cannot be an operator, since its name, 'name', is an"):
         load(kernel_text("name", "a", "b", 2))

@@ -172,9 +172,8 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
   Program annotated;
   annotated.functions = annotate(program_->functions, options.annotations, constants_);
   digest_ = digest_of(to_json(annotated));
-  std::set<std::string> kernels;
   for (const Function& function : annotated.functions) {
-    if (function.is_kernel) kernels.insert(function.name);
+    if (function.is_kernel || refusal_of(function).empty()) names_.insert(function.name);
   }
   for (const Function& function : annotated.functions) {
     // Such a function would not be missed where it is asked for: Python has an answer of its own.
@@ -185,7 +184,7 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
       log_info(request.path, ": ", function.name, " is no operator: ", function.refusal);
       continue;
     }
-    const auto op = make_kernel(function, kernels, options, request);
+    const auto op = make_kernel(function, options, request);
     check_reserved(*op);
     TORCH_CHECK(operators_.emplace(function.name, op).second, request.path, ": two kernels are named ", function.name);
   }
@@ -230,17 +229,17 @@ TunedSpace Module::space_of(const Function& function, const LoadOptions& options
   return space;
 }
 
-std::shared_ptr<Operator> Module::make_kernel(const Function& function, const std::set<std::string>& kernels,
-                                              const LoadOptions& options, const CompileRequest& request) {
+std::shared_ptr<Operator> Module::make_kernel(const Function& function, const LoadOptions& options,
+                                              const CompileRequest& request) {
   const TunedSpace space = space_of(function, options);
-  if (space.empty()) return std::make_shared<Operator>(ns_, function, constants_, texts_, options_, kernels);
+  if (space.empty()) return std::make_shared<Operator>(ns_, function, constants_, texts_, options_, names_);
   if (tuned_ == nullptr) {
-    tuned_ = std::make_shared<TunedModule>(ns_, request, options.annotations, options_, program_, texts_, kernels);
+    tuned_ = std::make_shared<TunedModule>(ns_, request, options.annotations, options_, program_, texts_, names_);
   }
   // Of another kernel's list of the same name the first value may be another.
   auto constants = integer_constants(combinations(space).front());
   constants.insert(constants.end(), constants_.begin(), constants_.end());
-  auto op = std::make_shared<Operator>(ns_, function, constants, texts_, options_, kernels);
+  auto op = std::make_shared<Operator>(ns_, function, constants, texts_, options_, names_);
   op->multiplies = std::any_of(program_->texts.begin(), program_->texts.end(), [&](const DeviceText& text) {
     return text.function == function.name && multiplies(text);
   });
@@ -272,7 +271,7 @@ std::shared_ptr<Operator> Module::find(const std::string& name) const {
   if (other != nullptr && !other->is_kernel) {
     const std::lock_guard<std::mutex> lock(functions_mutex_);
     auto& op = functions_[name];
-    if (op == nullptr) op = std::make_shared<Operator>(ns_, *other, constants_, texts_, options_);
+    if (op == nullptr) op = std::make_shared<Operator>(ns_, *other, constants_, texts_, options_, names_);
     return op;
   }
   std::string known;

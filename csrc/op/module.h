@@ -60,8 +60,8 @@ class Module {
 
  private:
   TunedSpace space_of(const Function& function, const LoadOptions& options) const;
-  std::shared_ptr<Operator> make_kernel(const Function& function, const std::set<std::string>& kernels,
-                                        const LoadOptions& options, const CompileRequest& request);
+  std::shared_ptr<Operator> make_kernel(const Function& function, const LoadOptions& options,
+                                        const CompileRequest& request);
 
   const std::string identity_;
   const std::string path_;
@@ -73,6 +73,7 @@ class Module {
   std::shared_ptr<TunedModule> tuned_;  // null: no kernel is tuned
   std::vector<std::pair<std::string, int64_t>> constants_;
   KernelOptions options_;
+  std::set<std::string> names_;  // the user's, of kernels and functions
   std::map<std::string, std::shared_ptr<Operator>> operators_;
   mutable std::mutex functions_mutex_;
   mutable std::map<std::string, std::shared_ptr<Operator>> functions_;  // of plain functions, made when first asked for

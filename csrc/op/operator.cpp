@@ -35,7 +35,7 @@ const Function& with_shapes(const Function& function) {
 }  // namespace
 
 Operator::Operator(std::string ns_, Function function_, const std::vector<std::pair<std::string, int64_t>>& constants,
-                   std::shared_ptr<TextSource> texts_, KernelOptions options_, const std::set<std::string>& kernels_)
+                   std::shared_ptr<TextSource> texts_, KernelOptions options_, const std::set<std::string>& names)
     : ns(std::move(ns_)),
       function(std::move(function_)),
       shapes(ns + "::" + function.name, with_shapes(function), constants),
@@ -56,7 +56,7 @@ Operator::Operator(std::string ns_, Function function_, const std::vector<std::p
     (leaf.is_output ? grad_outputs : differentiable).push_back(index);
   }
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    auto signature = make_signature(*this, static_cast<OpKind>(kind), kernels_);
+    auto signature = make_signature(*this, static_cast<OpKind>(kind), names);
     if (signature == nullptr) continue;
     qualified_names[kind] = ns + "::" + signature->name;
     signatures[kind] = std::move(signature);

@@ -49,9 +49,9 @@ struct OpSignature {
 class Tuner;
 
 struct Operator : std::enable_shared_from_this<Operator> {
-  // `kernels`: names of the module's kernels, which its launch operators ("sqr_bwd") leave to them.
+  // `names`: of the module's kernels and functions, which launch operators ("sqr_bwd") leave to them.
   Operator(std::string ns, Function function, const std::vector<std::pair<std::string, int64_t>>& constants,
-           std::shared_ptr<TextSource> texts, KernelOptions options, const std::set<std::string>& kernels = {});
+           std::shared_ptr<TextSource> texts, KernelOptions options, const std::set<std::string>& names = {});
   Operator(const Operator&) = delete;
   Operator& operator=(const Operator&) = delete;
 

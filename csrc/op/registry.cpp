@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -161,6 +162,16 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
   return library;
 }
 
+// The registered kernel or function that has an operator of this name, or a text for none.
+std::string owner_of(const std::string& name) {
+  for (const auto& [owner, entry] : registry().entries) {
+    const auto op = entry->family.current();
+    const auto& names = op->qualified_names;
+    if (std::find(std::begin(names), std::end(names), name) != std::end(names)) return owner;
+  }
+  return "a library";
+}
+
 // The names that an operator takes, over those that `before`, its earlier version or null, has already.
 void check_names(const Operator& op, const Operator* before, std::set<std::string>& taken) {
   for (int kind = 0; kind < kOpKinds; ++kind) {
@@ -171,7 +182,7 @@ void check_names(const Operator& op, const Operator* before, std::set<std::strin
                 "with another kernel: rename one");
     if (before != nullptr && before->qualified_names[kind] == name) continue;
     TORCH_CHECK(!c10::Dispatcher::singleton().findSchema({name, ""}), "torch_slang.load: ", name,
-                " is registered already: load with another namespace=");
+                " is registered already, by ", owner_of(name), ": rename one, or load with another namespace=");
   }
 }
 

@@ -169,8 +169,7 @@ c10::FunctionSchema parse_schema(const Operator& op, const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind,
-                                                  const std::set<std::string>& kernels) {
+std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind, const std::set<std::string>& names) {
   static const char* const suffix[kOpKinds] = {"", "_backward", "_launch", "_fwd", "_bwd"};
   if (op.is_mapped() && (kind == OpKind::LaunchJvp || kind == OpKind::LaunchBackward)) return nullptr;
   if ((op.is_mapped() || !is_launch(kind)) && op.outputs.empty()) return nullptr;
@@ -182,7 +181,7 @@ std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kin
   auto signature = std::make_unique<OpSignature>();
   const bool writes_outputs = op.is_mapped() && kind == OpKind::Launch;
   signature->name = op.function.name + (writes_outputs ? "_out" : suffix[static_cast<int>(kind)]);
-  while (is_launch(kind) && kernels.count(signature->name) != 0) signature->name += "_";
+  while (is_launch(kind) && names.count(signature->name) != 0) signature->name += "_";
   ArgumentList list;
   if (kind == OpKind::Forward) fill_forward(op, list, *signature);
   if (kind == OpKind::Backward) fill_backward(op, list, *signature);

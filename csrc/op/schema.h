@@ -11,7 +11,6 @@ namespace torch_slang {
 
 // Null if the kernel has no op of this kind (no output: only Launch; no derivative: no Backward). A launch that would have the
 // name of one of `kernels` has an underscore behind it.
-std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind,
-                                                  const std::set<std::string>& kernels);
+std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind, const std::set<std::string>& names);
 
 }  // namespace torch_slang

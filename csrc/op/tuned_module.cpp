@@ -82,14 +82,14 @@ std::vector<std::pair<std::string, int64_t>> integer_constants(const TunedValues
 
 TunedModule::TunedModule(std::string ns, CompileRequest request, std::string annotations, KernelOptions options,
                          std::shared_ptr<const Program> program, std::shared_ptr<TextSource> texts,
-                         std::set<std::string> kernels)
+                         std::set<std::string> names)
     : ns_(std::move(ns)),
       request_(std::move(request)),
       annotations_(std::move(annotations)),
       options_(options),
       program_(std::move(program)),
       texts_(std::move(texts)),
-      kernels_(std::move(kernels)) {
+      names_(std::move(names)) {
   std::set<std::string> contents;
   for (const SourceFile& file : program_->files) contents.insert(file.digest);
   Digest digest;
@@ -201,7 +201,7 @@ std::shared_ptr<const Operator> TunedModule::variant(const Operator& front, cons
     throw_compile_error(front.ns, "::", front.function.name, ": with ", describe(values), " there is no such kernel",
                         function == module->functions.end() ? "" : ": " + function->refusal);
   }
-  auto op = std::make_shared<const Operator>(ns_, *function, module->constants, module->texts, options_, kernels_);
+  auto op = std::make_shared<const Operator>(ns_, *function, module->constants, module->texts, options_, names_);
   check_same_arguments(front, *op, values);
   return op;
 }

@@ -32,7 +32,7 @@ class TunedModule {
  public:
   // What the module was loaded as. `request`: with a define for each plain define and each list of the caller's.
   TunedModule(std::string ns, CompileRequest request, std::string annotations, KernelOptions options,
-              std::shared_ptr<const Program> program, std::shared_ptr<TextSource> texts, std::set<std::string> kernels);
+              std::shared_ptr<const Program> program, std::shared_ptr<TextSource> texts, std::set<std::string> names);
 
   // The operator of `function` for these values, which is not registered. Throws CompileError.
   std::shared_ptr<const Operator> variant(const Operator& front, const TunedValues& values);
@@ -62,7 +62,7 @@ class TunedModule {
   const KernelOptions options_;
   const std::shared_ptr<const Program> program_;
   const std::shared_ptr<TextSource> texts_;
-  const std::set<std::string> kernels_;
+  const std::set<std::string> names_;
   std::string digest_;
   std::mutex mutex_;
   std::map<std::string, Future> compiled_;  // by description of the values

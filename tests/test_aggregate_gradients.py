@@ -273,6 +273,66 @@ def test_kernels_of_aggregates(device: torch.device) -> None:
         torch.testing.assert_close(one.cpu(), other, rtol=1e-12, atol=1e-12)
 
 
+OWN_BACKWARD = """
+import torch_slang;
+[BackwardDerivative(grow_bwd)] double grow(inout double3 v, double x) { v = v + x; return v.x * x; }
+void grow_bwd(inout DifferentialPair<double3> v, inout DifferentialPair<double> x, double dr)
+{
+    double3 d = v.d + double3(dr * x.p, 0, 0);
+    x = diffPair(x.p, d.x + d.y + d.z + dr * (v.p.x + x.p));
+    v = diffPair(v.p, d);
+}
+[Differentiable] double behind(double3 u, double x, int n)
+{
+    double3 v = u;
+    double s = grow(v, x);
+    [MaxIters(4)] for (int k = 0; k < n; ++k) { s += x * v[k % 3] * v[(k + n) % 3]; if (k == 1) s += v.y * v.y; }
+    return s;
+}
+[Differentiable] double within(double3 u, double x, int n)
+{
+    double3 v = u;
+    double s = 0;
+    [MaxIters(4)] for (int k = 0; k < n; ++k) s += grow(v, x) * v[k % 3];
+    return s + v.x * v.y;
+}
+"""
+
+
+def grown(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    return v + x, (v[0] + x) * x
+
+
+def behind(v: Tensor, x: Tensor, n: int) -> Tensor:
+    v, s = grown(v, x)
+    for k in range(n):
+        s = s + x * v[k % 3] * v[(k + n) % 3] + (v[1] * v[1] if k == 1 else 0)
+    return s
+
+
+def within(v: Tensor, x: Tensor, n: int) -> Tensor:
+    s = torch.zeros_like(x)
+    for k in range(n):
+        v, r = grown(v, x)
+        s = s + r * v[k % 3]
+    return s + v[0] * v[1]
+
+
+@pytest.mark.parametrize("function", [behind, within])
+def test_hand_written_backwards_of_inout_arguments(function: Callable[..., Tensor], device: torch.device) -> None:
+    module = torch_slang.load(source=OWN_BACKWARD, name="own_backward", namespace="own_backward")
+    generator = torch.Generator().manual_seed(3)
+    for n in range(5):
+        v, x = (torch.randn(s, generator=generator, dtype=torch.float64).requires_grad_() for s in [(3,), ()])
+        expected = function(v, x, n)
+        given = [tensor.detach().to(device).requires_grad_() for tensor in (v, x)]
+        result = getattr(module, function.__name__)(*given, n)
+        torch.testing.assert_close(result.detach().cpu(), expected.detach())
+        gradients = torch.autograd.grad(expected, (v, x), materialize_grads=True)
+        for one, other in zip(torch.autograd.grad(result, given), gradients, strict=True):
+            torch.testing.assert_close(one.cpu(), other, rtol=1e-12, atol=1e-12)
+
+
 # Random programs.
 
 

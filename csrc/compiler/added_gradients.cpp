@@ -215,7 +215,8 @@ void add_members(EmittedCode& code) {
   for (const EmittedStruct& one : code.structs()) {
     if (one.name.find("Ctx_s_bwdCallableCtx_") != std::string_view::npos) continue;
     std::string text = " template <class Other> TSL_INLINE void tsl_add(const Other& other) {";
-    for (const std::string_view field : one.fields) text += c10::str(" tsl::add_to(", field, ", other.", field, ");");
+    for (const EmittedField& field : one.fields)
+      text += c10::str(" tsl::add_to(", field.name, ", other.", field.name, ");");
     code.insert(one.end, text + " } ");
   }
 }

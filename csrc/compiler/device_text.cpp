@@ -8,7 +8,7 @@
 
 #include "common/identifiers.h"
 #include "compiler/added_gradients.h"
-#include "compiler/context_reads.h"
+#include "compiler/contexts.h"
 #include "compiler/joined_branches.h"
 #include "compiler/loop_state.h"
 #include "compiler/lost_copies.h"
@@ -185,6 +185,7 @@ std::string with_right_gradients(std::string body) {
   EmittedCode code(std::move(body));
   refuse_missing_names(code);
   read_contexts_in_place(code);
+  store_values_in_contexts(code);
   repair_lost_copies(code);
   add_met_gradients(code);
   return code.edited();

@@ -33,7 +33,7 @@ class EmittedReader {
   EmittedStruct structure(size_t open, size_t close) const {
     EmittedStruct found{code_[open - 1], {}, close};
     for (size_t at = open + 1; at < close; ++at) {
-      if (code_[at] == ";" && code_.is_name(at - 1)) found.fields.push_back(code_[at - 1]);
+      if (code_[at] == ";" && code_.is_name(at - 1)) found.fields.push_back({code_[at - 1], code_[at - 2] == "*"});
     }
     return found;
   }

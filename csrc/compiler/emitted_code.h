@@ -36,9 +36,14 @@ struct EmittedFunction {
   EmittedStatement body;
 };
 
+struct EmittedField {
+  std::string_view name;
+  bool is_pointer = false;
+};
+
 struct EmittedStruct {
   std::string_view name;
-  std::vector<std::string_view> fields;
+  std::vector<EmittedField> fields;
   size_t end = 0;  // the closing brace
 };
 

@@ -5,7 +5,7 @@
 #include "packed.h"
 
 #include "compiler/added_gradients.h"
-#include "compiler/context_reads.h"
+#include "compiler/contexts.h"
 #include "compiler/emitted_code.h"
 #include "compiler/lost_copies.h"
 #include "compiler/missing_names.h"
@@ -120,6 +120,17 @@ BOOST_AUTO_TEST_CASE(contexts_are_read_in_place) {
   BOOST_TEST(passed(read_contexts_in_place,
                     backward("FixedArray<double, 5> t = (&c->value0_0)->value1_0; double r = t[i];")) ==
              packed(backward("double r = (&c->value0_0)->value1_0[i];")));
+}
+
+BOOST_AUTO_TEST_CASE(contexts_hold_values) {
+  const std::string structs = "struct s_bwdCallableCtx_g_0 { double3 _S1; double * _S2; }; struct Other_0 { double3 o_0; }; ";
+  const auto stored = [&](const std::string& statements) {
+    return passed(store_values_in_contexts, structs + backward(statements));
+  };
+  BOOST_TEST(stored("(&_S7)->_S1 = &v;") == packed(structs + backward("(&_S7)->_S1 = v;")));
+  for (const std::string& kept : {"(&_S7)->_S2 = &v;", "(&_S7)->o_0 = &v;", "(&_S7)->_S1 = f(&v);"}) {
+    BOOST_TEST(stored(kept) == packed(structs + backward(kept)));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(names_that_are_missing_are_refused) {

@@ -1,4 +1,4 @@
-#include "compiler/context_reads.h"
+#include "compiler/contexts.h"
 
 #include <map>
 
@@ -53,6 +53,25 @@ class Reader {
 
 void read_contexts_in_place(EmittedCode& code) {
   for (const EmittedFunction& function : code.functions()) Reader(code, function).run();
+}
+
+void store_values_in_contexts(EmittedCode& code) {
+  std::set<std::string_view> values;
+  for (const EmittedStruct& one : code.structs()) {
+    if (!one.name.starts_with(kContext)) continue;
+    for (const EmittedField& field : one.fields) {
+      if (!field.is_pointer) values.insert(field.name);
+    }
+  }
+  if (values.empty()) return;
+  for (const EmittedFunction& function : code.functions()) {
+    for_each_simple(function.body, [&](const EmittedStatement& statement) {
+      const auto found = assignment(code, statement);
+      if (!found || found->kind != Assignment::Kind::Part || values.count(found->place.steps.back().text) == 0) return;
+      const size_t begin = found->value.begin;
+      if (code[begin] == "&" && code.is_name(begin + 1) && found->value.size() == 2) code.replace({begin, begin + 1}, "");
+    });
+  }
 }
 
 }  // namespace torch_slang

@@ -423,7 +423,7 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
         load(GOOD.replace("NAME", "sqr"))
     with pytest.raises(
         RuntimeError,
-        match=r"slang::taken_backward is registered already, by slang::taken: rename one, or load with another namespace=",
+        match=r"slang::taken_backward is registered already, by slang::taken: rename one, or load with another name",
     ):
         load(GOOD.replace("NAME", "taken_backward"))
     both = GOOD.replace("NAME", "pair") + GOOD.replace("NAME", "pair_backward").replace("import torch_slang;", "")

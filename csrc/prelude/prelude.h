@@ -11,6 +11,7 @@
 #include "prelude/math_scalar.h"
 #include "prelude/math_half.h"
 #include "prelude/integers.h"
+#include "prelude/math_names.h"
 #include "prelude/atomics.h"
 #include "prelude/mark.h"
 #include "prelude/views.h"

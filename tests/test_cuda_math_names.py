@@ -1,4 +1,4 @@
-"""CUDA's functions of numbers by name, `__intrinsic_asm "log1p($0)"`; csrc/prelude/math_names.h has them for the CPU."""
+"""CUDA's functions of numbers by name, `__intrinsic_asm "log1p($0)"`, which math_names.h has for the CPU."""
 
 from __future__ import annotations
 

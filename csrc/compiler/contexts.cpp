@@ -69,7 +69,8 @@ void store_values_in_contexts(EmittedCode& code) {
       const auto found = assignment(code, statement);
       if (!found || found->kind != Assignment::Kind::Part || values.count(found->place.steps.back().text) == 0) return;
       const size_t begin = found->value.begin;
-      if (code[begin] == "&" && code.is_name(begin + 1) && found->value.size() == 2) code.replace({begin, begin + 1}, "");
+      if (code[begin] == "&" && code.is_name(begin + 1) && found->value.size() == 2)
+        code.replace({begin, begin + 1}, "");
     });
   }
 }

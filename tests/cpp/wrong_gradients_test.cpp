@@ -123,7 +123,8 @@ BOOST_AUTO_TEST_CASE(contexts_are_read_in_place) {
 }
 
 BOOST_AUTO_TEST_CASE(contexts_hold_values) {
-  const std::string structs = "struct s_bwdCallableCtx_g_0 { double3 _S1; double * _S2; }; struct Other_0 { double3 o_0; }; ";
+  const std::string structs =
+      "struct s_bwdCallableCtx_g_0 { double3 _S1; double * _S2; }; struct Other_0 { double3 o_0; }; ";
   const auto stored = [&](const std::string& statements) {
     return passed(store_values_in_contexts, structs + backward(statements));
   };

@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "common/identifiers.h"
@@ -26,7 +27,8 @@ namespace {
 //   Emitted text is a list of declarations at file scope. Inside a struct, functions and types may stay as they are;
 //   entry points lose `extern "C" __global__`, prototypes go (bodies of members see all members), and variables become
 //   static variables of a member function that gives a reference: `sh_0` turns into `tsl_var_sh_0()`. Slang's names carry
-//   numbers that make them unique in the whole text, so renaming by name alone is safe.
+//   numbers that make them unique in the whole text, so renaming by name alone is safe. A GPU's static variables begin as
+//   constants: what others they name stands in their place, and what a function must compute is computed at each use.
 class Members {
  public:
   explicit Members(std::string_view text) : tokens_(split_tokens(text)) {}
@@ -135,11 +137,49 @@ class Members {
     }
     if (!shared && !constant) throw UnsupportedGlobal{std::string(name)};
     const std::string accessor = c10::str("tsl_var_", name);
-    renamed_[std::string(name)] = accessor + "()";
-    body_ += c10::str("__device__ ", shared ? "" : "const ", type, "& ", accessor, "() { ",
-                      shared ? "TSL_SHARED " : "static const ", type, " value ");
-    copy(declaration, head);
+    if (shared) {
+      body_ += c10::str("__device__ ", type, "& ", accessor, "() { TSL_SHARED ", type, " value ");
+      copy(declaration, head);
+    } else {
+      const std::string beginning = with_constants(declaration, head);
+      const bool fixed = is_constant(beginning);
+      if (fixed) constants_[std::string(name)] = value_of(type, beginning);
+      body_ += c10::str("__device__ const ", type, fixed ? "& " : " ", accessor, "() { ", fixed ? "static " : "",
+                        "const ", type, " value ", beginning);
+    }
     body_ += " return value; }";
+    renamed_[std::string(name)] = accessor + "()";
+  }
+
+  // `= VALUE;`, where the names of constants are their values.
+  std::string with_constants(const Declaration& declaration, size_t head) const {
+    std::string text;
+    for (size_t i = head; i < declaration.size(); ++i) {
+      const auto found = constants_.find(declaration[i].text);
+      text += found == constants_.end() ? declaration[i].text : std::string_view(found->second);
+    }
+    return text;
+  }
+
+  // Of `= VALUE;`, as an expression.
+  static std::string value_of(const std::string& type, const std::string& beginning) {
+    std::string value = beginning.substr(1, beginning.size() - 2);
+    value.erase(0, std::min(value.find_first_not_of(" \n\t"), value.size()));
+    return value.starts_with("{") ? type + value : value;
+  }
+
+  // Numbers, and conversions and lists of them.
+  bool is_constant(const std::string& text) const {
+    static const std::set<std::string_view> kNumbers = {"int",  "uint",     "float",    "double",
+                                                        "bool", "longlong", "ulonglong"};
+    std::string_view before;
+    for (const Token& token : split_tokens(text)) {
+      if (!is_code(token)) continue;
+      if (token.text == "(" && is_word(before) && kNumbers.count(before) == 0) return false;
+      if (renamed_.count(token.text) > 0) return false;
+      before = token.text;
+    }
+    return true;
   }
 
   std::string rename_variables() const {
@@ -156,6 +196,7 @@ class Members {
   size_t at_ = 0;
   std::string body_;
   std::map<std::string, std::string, std::less<>> renamed_;
+  std::map<std::string, std::string, std::less<>> constants_;  // their values, by name
 };
 
 // A user's name may begin like these, but has a number.

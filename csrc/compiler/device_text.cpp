@@ -224,7 +224,7 @@ void find_meetings(const std::string& code, DeviceText& text) {
 // Without what Slang gets wrong.
 std::string with_right_gradients(std::string body) {
   EmittedCode code(std::move(body));
-  refuse_missing_names(code);
+  restore_missing_names(code);
   read_contexts_in_place(code);
   store_values_in_contexts(code);
   repair_lost_copies(code);

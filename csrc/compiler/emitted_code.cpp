@@ -310,11 +310,29 @@ size_t EmittedCode::closing_angle(size_t open, size_t end) const {
   return end;
 }
 
+std::string EmittedCode::said_place(size_t at) const {
+  constexpr std::string_view kLine = "#line ";
+  std::string_view line;
+  for (size_t i = places_[at]; i-- > 0;) {
+    if (tokens_[i].kind != TokenKind::Directive || !tokens_[i].text.starts_with(kLine)) continue;
+    const std::string_view rest = tokens_[i].text.substr(kLine.size());
+    if (line.empty()) line = rest.substr(0, rest.find(' '));
+    const size_t quote = rest.find('"');
+    if (quote == std::string_view::npos) continue;  // of the file that an earlier one names
+    return std::string(rest.substr(quote + 1, rest.rfind('"') - quote - 1)) + ":" + std::string(line);
+  }
+  return {};
+}
+
 void EmittedCode::replace(Span span, std::string text) {
   edits_.push_back({places_[span.begin], span, std::move(text)});
 }
 
 void EmittedCode::insert(size_t before, const std::string& text) { replace({before, before}, text); }
+
+void EmittedCode::insert_behind(size_t at, const std::string& text) {
+  edits_.push_back({places_[at] + 1, {at, at}, text});
+}
 
 std::string EmittedCode::edited() const {
   std::vector<Edit> edits = edits_;

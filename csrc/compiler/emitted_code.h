@@ -75,12 +75,16 @@ class EmittedCode {
   // The same of the angle bracket at `open`, of a type's arguments.
   size_t closing_angle(size_t open, size_t end) const;
 
+  // `file:3`, the place that the last #line before the token names; empty if there is none.
+  std::string said_place(size_t at) const;
+
   const std::vector<EmittedFunction>& functions() const { return functions_; }
   const std::vector<EmittedStruct>& structs() const { return structs_; }
 
   // Changes, which `edited` puts into the text.
   void replace(Span span, std::string text);
   void insert(size_t before, const std::string& text);
+  void insert_behind(size_t at, const std::string& text);  // before the #line of what follows
   bool is_edited() const { return !edits_.empty(); }
   std::string edited() const;
 

@@ -137,8 +137,8 @@ BOOST_AUTO_TEST_CASE(contexts_hold_values) {
 BOOST_AUTO_TEST_CASE(names_that_are_missing_are_refused) {
   EmittedCode missing(backward("double2 _S1 = a; _S1[_S2] = 0.0;")),
       there(backward("int _S2 = 1; double2 _S1 = a; _S1[_S2] = 0.0;"));
-  BOOST_CHECK_THROW(refuse_missing_names(missing), RefusedText);
-  BOOST_CHECK_NO_THROW(refuse_missing_names(there));
+  BOOST_CHECK_THROW(restore_missing_names(missing), RefusedText);
+  BOOST_CHECK_NO_THROW(restore_missing_names(there));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -92,26 +91,24 @@ def test_gradients_of_loops(device: torch.device) -> None:
 KERNEL = """
 import torch_slang;
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
-void segments([Shape("N")] DiffTensorView<double> x, [Shape("S")] TensorView<int> starts,
-              [Out("S - 1")] DiffTensorView<double> products)
+void windows([Shape("N")] DiffTensorView<double> x, int stride, [Out("N - 3")] DiffTensorView<double> products)
 {
     uint t = cudaGlobalIdx().x;
     if (t >= products.size(0)) return;
     double product = 1;
-    [MaxIters(8)] for (int k = starts[t]; k < starts[t + 1]; ++k) product *= x[k] + 0.1lf * k;
+    [MaxIters(4)] for (int k = int(t) * stride; k < int(t) * stride + 3; ++k) product *= x[k % 11] + 0.1lf * k;
     products[t] = product;
 }
 """
 
 
-def test_a_kernel_that_walks_through_segments(device: torch.device) -> None:
-    module = torch_slang.load(source=KERNEL, name="segments", namespace="segments")
-    starts = [0, 3, 3, 4, 11]
+def test_a_kernel_whose_threads_begin_elsewhere(device: torch.device) -> None:
+    module = torch_slang.load(source=KERNEL, name="windows", namespace="windows")
     x = torch.linspace(-1, 1, 11, dtype=torch.float64).requires_grad_()
-    shifted = x + 0.1 * torch.arange(11)
-    expected = torch.stack([shifted[a:b].prod() for a, b in itertools.pairwise(starts)])
+    terms = [[x[k % 11] + 0.1 * k for k in range(2 * t, 2 * t + 3)] for t in range(8)]
+    expected = torch.stack([a * b * c for a, b, c in terms])
     given = x.detach().to(device).requires_grad_()
-    result = module.segments(given, torch.tensor(starts, dtype=torch.int32, device=device))
+    result = module.windows(given, 2)
     torch.testing.assert_close(result.detach().cpu(), expected.detach())
     gradients = torch.autograd.grad(result.sum(), given)[0].cpu()
     torch.testing.assert_close(gradients, torch.autograd.grad(expected.sum(), x)[0])

@@ -24,9 +24,7 @@ std::string number_of(const EmittedCode& code, Span span) {
   return (negative ? "-" : "") + std::string(digits);
 }
 
-std::string negated(const std::string& number) {
-  return number.starts_with("-") ? number.substr(1) : "-" + number;
-}
+std::string negated(const std::string& number) { return number.starts_with("-") ? number.substr(1) : "-" + number; }
 
 // A variable and what is added to it: `k + int(2)`, `k - int(2)`.
 struct Counting {
@@ -70,8 +68,7 @@ class CarriedNames : FlowWalk<AssignedNames> {
  private:
   void simple(const EmittedStatement& statement, AssignedNames& assigned) override {
     const auto found = assignment(code_, statement);
-    const bool whole =
-        found && (found->kind == Assignment::Kind::Whole || found->kind == Assignment::Kind::Declare);
+    const bool whole = found && (found->kind == Assignment::Kind::Whole || found->kind == Assignment::Kind::Declare);
     head(whole ? found->value : statement.span, assigned);
     if (whole && found->value.size() > 0) assigned.insert(found->place.variable);
   }
@@ -125,8 +122,9 @@ bool LoopBeginnings::restore(const EmittedFunction& function, const EmittedState
       const std::string counter_of_forward = counter(forward->second, counter_of_backward->number);
       field = c10::str("tsl_beginning_", beginnings_.size());
       if (counter_of_forward.empty() || !declare(step.text, field)) return false;
-      code_.insert_behind(forward->second.loop->span.begin - 1,
-                          c10::str(" ", with_field(forward->second.place, step.text, field), " = ", counter_of_forward, ";"));
+      code_.insert_behind(
+          forward->second.loop->span.begin - 1,
+          c10::str(" ", with_field(forward->second.place, step.text, field), " = ", counter_of_forward, ";"));
     }
     code_.replace({at, at + 1}, with_field(kept, step.text, field));
     return true;

@@ -4,6 +4,7 @@
 
 #include "common/files.h"
 #include "common/hash.h"
+#include "compiler/block_sizes.h"
 #include "compiler/com.h"
 #include "compiler/library.h"
 #include "compiler/placeholders.h"
@@ -32,7 +33,7 @@ std::string with_library(const std::string& source, const std::string& path) {
   const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   std::string name;
   for (const char c : path) name += (c == '"' || c == '\\') ? std::string{'\\', c} : std::string{c};
-  return "import torch_slang;\n#line 1 \"" + name + "\"\n" + source.substr(begin);
+  return "import torch_slang;\n#line 1 \"" + name + "\"\n" + with_whole_block_sizes(source.substr(begin));
 }
 
 const std::string* SourceFiles::read(const std::string& path) {

@@ -93,6 +93,19 @@ def test_callables_of_a_module_keep_their_program(file: Callable[[str], Path]) -
     assert held(TWO).tolist() == [4]
 
 
+def test_edited_text_of_a_name_is_a_reload() -> None:
+    """As a notebook's cell has it that is run again."""
+    for factor in (2, 3):
+        text = f"import torch_slang;\n[Differentiable] float of_a_cell(float x) {{ return x * {factor}; }}\n"
+        text += f"""[PyBindCUDA(Auto)] [CudaKernel]
+        void kernel_of_a_cell([Shape("N")] TensorView<float> x, [Out("N")] TensorView<float> y)
+        {{ uint i = cudaGlobalIdx().x; if (i < x.size(0)) y[i] = x[i] * {factor}; }}"""
+        module = torch_slang.load(source=text, name="a cell")
+        assert module.of_a_cell(torch.ones(1)).item() == factor
+        assert torch.ops.slang.of_a_cell(torch.ones(1)).item() == factor
+        assert torch.ops.slang.kernel_of_a_cell(torch.ones(1)).item() == factor
+
+
 @pytest.mark.parametrize("parameters", ["", "no_diff float c,"])
 def test_a_graph_recorded_before_a_reload_runs_its_own_backward(parameters: str, file: Callable[[str], Path]) -> None:
     name = "recorded" + ("_other_schema" if parameters else "")

@@ -82,7 +82,8 @@ void check_claim(const Module& module, const std::string& name, const Claims& al
   const auto it = all.owner.find(module.ns() + "::" + name);
   TORCH_CHECK(it == all.owner.end() || it->second == module.identity(), "torch_slang.load: ", module.ns(), "::", name,
               " is already defined by another module (a different file, or other defines, include folders or flags): "
-              "load this one with namespace=");
+              "load this one with namespace=",
+              module.source() ? ", or edited text under the name= that it had, which replaces it" : "");
 }
 
 bool is_special_in_python(const std::string& name) { return name.starts_with("__") && name.ends_with("__"); }

@@ -55,8 +55,8 @@ def load(
 
     Args:
         path: the ``.slang`` file. Give either this or ``source``.
-        source: Slang text; ``name`` then is its identity and what diagnostics call it. Edited text under the same name is
-            a reload, as of a file: give one to what a notebook's cell loads.
+        source: Slang text; ``name`` then is its identity and what diagnostics call it. Edited text under the same name
+            is a reload, as of a file: give one to what a notebook's cell loads.
         namespace: of the operators.
         defines: preprocessor macros. Integers may be named in shape expressions too; ``True`` and ``False`` become 1
             and 0, a ``torch.dtype`` Slang's name of the type. A list or tuple of values is a search space: kernels are

@@ -122,9 +122,10 @@ def test_gradients_that_nobody_wants_are_none(kind: str, device: torch.device) -
         torch.testing.assert_close(wanted, seed * x)
 
 
-def test_pairs_stand_in_structs_by_name_or_position(device: torch.device) -> None:
+@pytest.mark.parametrize("pair", [tuple, list])
+def test_pairs_stand_in_structs_by_name_or_position(pair: type, device: torch.device) -> None:
     x, slope, start = torch.randn(3, 6, dtype=torch.float64, device=device)
-    pairs = [(v, torch.zeros_like(v)) for v in (x, slope, start)]
+    pairs = [pair((v, torch.zeros_like(v))) for v in (x, slope, start)]
     for line in [(pairs[1], pairs[2]), {"start": pairs[2], "slope": pairs[1]}]:
         seed = torch.ones_like(x)
         kernels("vectors").along_bwd(pairs[0], line, (torch.zeros_like(x), seed), launchBlockSize=8, launchGridSize=1)

@@ -86,7 +86,9 @@ class Arguments:
 
     def _put_leaf(self, flat: dict[str, Any], leaf: dict[str, Any], value: Any) -> None:
         gradient = None
-        if self.is_launch and isinstance(value, tuple) and (leaf["is_view"] or _begins_with_tensor(value)):
+        # A list of tensors is an array's elements, where the argument may be an array.
+        pair = (tuple, list) if leaf["is_view"] or not leaf["element_shape"] else tuple
+        if self.is_launch and isinstance(value, pair) and (leaf["is_view"] or _begins_with_tensor(value)):
             if not (leaf["has_gradient"] and len(value) in (1, 2)):
                 raise self._error(
                     f"expected {leaf['path']} ({leaf['type']}) to be a tensor"
@@ -160,7 +162,7 @@ def field_values(what: str, names: Sequence[str], value: Any, error: Callable[[s
     raise error(f"expected {what} to be a mapping or a tuple, but got {type(value).__name__}")
 
 
-def _begins_with_tensor(value: tuple[Any, ...]) -> bool:
+def _begins_with_tensor(value: Sequence[Any]) -> bool:
     return bool(value) and isinstance(value[0], torch.Tensor)
 
 

@@ -15,6 +15,7 @@
 #include "program/names.h"
 #include "python/descriptors.h"
 #include "python/host_functions.h"
+#include "python/interrupts.h"
 #include "python/tensors.h"
 #include "python/tuning.h"
 
@@ -165,6 +166,7 @@ void bind_module(py::module_& m) {
 
 PYBIND11_MODULE(_C, m) {
   register_errors(m);
+  watch_python_signals();
   bind_module(m);
   bind_tensors(m);
   bind_tuning(m);

@@ -60,7 +60,8 @@ std::optional<int64_t> parse_size(std::string_view text) {
   const size_t power = unit.empty() ? std::string_view::npos : kUnits.find(unit.front());
   const std::string rest = power == std::string_view::npos ? unit : unit.substr(1);
   if (!rest.empty() && rest != "B" && (rest != "IB" || power == std::string_view::npos)) return std::nullopt;
-  const double bytes = power == std::string_view::npos ? number : std::ldexp(number, 10 * (static_cast<int>(power) + 1));
+  const double bytes =
+      power == std::string_view::npos ? number : std::ldexp(number, 10 * (static_cast<int>(power) + 1));
   if (!(bytes < 9.2e18)) return std::nullopt;
   return static_cast<int64_t>(bytes);
 }

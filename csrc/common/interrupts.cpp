@@ -37,9 +37,7 @@ void check_interrupts() {
   }
 }
 
-int64_t interruptions_seen() {
-  return seen_interruptions == kForItself ? interruptions.load() : seen_interruptions;
-}
+int64_t interruptions_seen() { return seen_interruptions == kForItself ? interruptions.load() : seen_interruptions; }
 
 WorksForAnother::WorksForAnother(int64_t since) : before_(seen_interruptions) { seen_interruptions = since; }
 

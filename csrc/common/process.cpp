@@ -249,10 +249,15 @@ ProcessResult run_process(const ProcessRequest& request) {
   std::vector<std::string> variables = merged_environment(request.environment);
   const std::vector<char*> argv = pointers_to(arguments);
   const std::vector<char*> envp = pointers_to(variables);
-  ChildPlan plan{program->c_str(), argv.data(),
-                 envp.data(),      input.get(),
-                 output->write_end.get(), error->write_end.get(),
-                 has_guard ? SIGTERM : SIGKILL, ::getpid(), 0};
+  ChildPlan plan{program->c_str(),
+                 argv.data(),
+                 envp.data(),
+                 input.get(),
+                 output->write_end.get(),
+                 error->write_end.get(),
+                 has_guard ? SIGTERM : SIGKILL,
+                 ::getpid(),
+                 0};
 
   check_interrupts();
   const pid_t child = start_child(plan);

@@ -131,7 +131,8 @@ void compile_shared_object(const HostCompiler& compiler, const std::vector<std::
   }
   // Note [refused code]. What is not well formed is the user's own mistake, on any processor.
   const std::vector<std::string>& targets = plainer_targets();
-  if (result.start_error.empty() && !result.timed_out && !targets.empty() && run({targets.back(), "-fsyntax-only"}).succeeded()) {
+  if (result.start_error.empty() && !result.timed_out && !targets.empty() &&
+      run({targets.back(), "-fsyntax-only"}).succeeded()) {
     for (const std::string& target : targets) {
       if (!run({target, "-o", output}).succeeded()) continue;
       warn_of_plainer_target(compiler, source, target, result);
@@ -139,8 +140,8 @@ void compile_shared_object(const HostCompiler& compiler, const std::vector<std::
     }
   }
   throw_compile_error(source.op, ": ", file_of(source), " does not compile for the CPU: ", compiler.program(), " ",
-                      result.how_it_ended(), result.timed_out ? " (TORCH_SLANG_COMPILE_TIMEOUT sets the limit)" : "", "\n",
-                      result.output, result.error);
+                      result.how_it_ended(), result.timed_out ? " (TORCH_SLANG_COMPILE_TIMEOUT sets the limit)" : "",
+                      "\n", result.output, result.error);
 }
 
 }  // namespace torch_slang

@@ -3,6 +3,7 @@
 #include "backend/cpu/host_compiler.h"
 #include "backend/source.h"
 #include "cache/cache.h"
+#include "cache/turn.h"
 #include "common/files.h"
 
 namespace torch_slang {
@@ -27,17 +28,17 @@ DynamicLibrary load_host_library(const HostText& text, const std::string& op, co
   const std::string source = source_text(text);
   const std::string key = object_digest(compiler, flags, source).add("host functions").hex();
 
-  if (const auto path = cache::path_of(cache::Kind::Object, key)) {
-    if (auto library = DynamicLibrary::try_open(*path)) return std::move(*library);
-  }
-  KernelSource described;  // what compile errors name
-  described.op = op;
-  described.text.entry = file;
-  TemporaryFolder folder;
-  const std::string output = folder.file("host.so");
-  compile_shared_object(compiler, flags, described, source, output);
-  cache::write(cache::Kind::Object, key, read_file_or_throw(output));
-  return DynamicLibrary::open(output);  // the loader maps it: its file need not stay
+  const auto make = [&] {
+    KernelSource described;  // what compile errors name
+    described.op = op;
+    described.text.entry = file;
+    TemporaryFolder folder;
+    const std::string output = folder.file("host.so");
+    compile_shared_object(compiler, flags, described, source, output);
+    cache::write(cache::Kind::Object, key, read_file_or_throw(output));
+    return DynamicLibrary::open(output);  // the loader maps it: its file need not stay
+  };
+  return cache::find_or_make(cache::Kind::Object, key, op, [&] { return cache::load_object(key); }, make);
 }
 
 }  // namespace torch_slang

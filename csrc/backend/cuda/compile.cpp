@@ -13,6 +13,7 @@
 #include "backend/marks.h"
 #include "backend/source.h"
 #include "cache/cache.h"
+#include "cache/turn.h"
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/files.h"
@@ -138,14 +139,18 @@ CudaBinary load_or_compile(const KernelSource& source, const CudaTarget& target)
   const std::string text = cuda_source_text(source);
   const std::vector<std::string> options = cuda_options(source);
   const std::string key = cache_key(text, target, options);
-  if (const auto payload = cache::read(cache::Kind::Cubin, key)) {
+  const auto find = [&]() -> std::optional<CudaBinary> {
+    const auto payload = cache::read(cache::Kind::Cubin, key);
+    if (!payload) return std::nullopt;
     log_info(source.op, " for ", target.name, " comes from the cache");
     return from_payload(*payload);
-  }
-  CudaCompilation compilation = compile_cuda(source.op, text, architecture_for(target, multiplies(source)), options);
-  CudaBinary binary{std::move(compilation.image), find_marks(compilation.ptx, source.view_count)};
-  cache::write(cache::Kind::Cubin, key, to_payload(binary));
-  return binary;
+  };
+  return cache::find_or_make(cache::Kind::Cubin, key, source.op, find, [&] {
+    CudaCompilation compilation = compile_cuda(source.op, text, architecture_for(target, multiplies(source)), options);
+    CudaBinary binary{std::move(compilation.image), find_marks(compilation.ptx, source.view_count)};
+    cache::write(cache::Kind::Cubin, key, to_payload(binary));
+    return binary;
+  });
 }
 
 CudaCompilation compile_for_architecture(const KernelSource& source, const std::string& architecture) {

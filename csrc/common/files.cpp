@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include "common/descriptor.h"
@@ -72,9 +73,14 @@ bool publish_file(const std::string& path, std::string_view content, mode_t mode
 bool remove_file(const std::string& path) { return ::unlink(path.c_str()) == 0 || errno == ENOENT; }
 
 bool remove_folder(const std::string& path) {
-  std::error_code problem;
-  std::filesystem::remove_all(path, problem);
-  return !problem;
+  try {
+    std::error_code problem;
+    std::filesystem::remove_all(path, problem);
+    return !problem;
+  } catch (const std::bad_alloc&) {  // destructors come here
+    errno = ENOMEM;
+    return false;
+  }
 }
 
 bool make_folders(const std::string& path, mode_t mode) {

@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "common/environment.h"
@@ -73,7 +75,10 @@ CompileTimer::CompileTimer(std::string what, std::string target)
     write_line("compiling " + what_ + " for " + target_ + ", which takes more than a second ...");
     return true;
   };
-  is_slow_ = std::async(std::launch::async, std::move(watch));
+  try {
+    is_slow_ = std::async(std::launch::async, std::move(watch));
+  } catch (const std::system_error&) {  // no thread can be had: it is told at the end alone
+  }
 }
 
 CompileTimer::~CompileTimer() {
@@ -81,11 +86,14 @@ CompileTimer::~CompileTimer() {
   const bool is_slow = is_slow_.valid() && is_slow_.get();
   if (std::uncaught_exceptions() > exceptions_) return;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-  const LogLevel level = is_slow ? LogLevel::Warning : LogLevel::Info;
+  const LogLevel level = is_slow || elapsed > kSlowCompile ? LogLevel::Warning : LogLevel::Info;
   if (!log_enabled(level)) return;
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%.2f", elapsed.count());
-  log_line(level, "compiled " + what_ + " for " + target_ + " in " + seconds + " s");
+  try {
+    log_line(level, "compiled " + what_ + " for " + target_ + " in " + seconds + " s");
+  } catch (const std::bad_alloc&) {  // what comes next will say so
+  }
 }
 
 }  // namespace torch_slang

@@ -134,7 +134,12 @@ std::shared_ptr<const LoadedKernel> KernelTable::get_once(const Operator& op, co
     }
   }
   const bool records = is_first && key.kind == OpKind::Forward && recording_depth > 0;
-  if (records && backward && op.signature(OpKind::Backward) != nullptr) prefetch(op.shared_from_this(), backward());
+  if (records && backward && op.signature(OpKind::Backward) != nullptr) {
+    try {
+      prefetch(op.shared_from_this(), backward());
+    } catch (const std::exception&) {  // memory or threads are short: the backward itself will tell
+    }
+  }
   if (ours) fulfil(op, key, promise);
   wait_interruptibly_for(future);
   try {
@@ -152,12 +157,18 @@ void KernelTable::prefetch(std::shared_ptr<const Operator> op, const KernelKey& 
     if (find(key) != nullptr) return;
     entries_.push_back({key, promise.get_future().share(), trial_depth > 0});
   }
-  run_in_background([this, op = std::move(op), key, since = interruptions_seen(), is_trial = trial_depth > 0,
+  const auto work = [this, op = std::move(op), key, since = interruptions_seen(), is_trial = trial_depth > 0,
                      promise = std::make_shared<decltype(promise)>(std::move(promise))] {
     const WorksForAnother scope(since);
     const auto hidden = is_trial ? std::make_unique<TrialKernels>() : nullptr;
     fulfil(*op, key, *promise);
-  });
+  };
+  try {
+    run_in_background(work);
+  } catch (...) {
+    forget(key);
+    throw;
+  }
 }
 
 std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<ElementType>& types, c10::Device device,

@@ -40,7 +40,13 @@ std::shared_ptr<const Program> parse(const std::string& text) {
 std::optional<std::shared_ptr<const Program>> find_current(const CompileRequest& request, const std::string& key) {
   const auto text = cache::read(cache::Kind::Program, key);
   if (!text) return std::nullopt;
-  auto program = parse(*text);
+  std::shared_ptr<const Program> program;
+  try {
+    program = parse(*text);
+  } catch (const c10::Error& error) {
+    log_info(request.path, ": what the cache has is not used: ", error.what_without_backtrace());
+    return std::nullopt;
+  }
   if (!is_current(*program)) return std::nullopt;
   log_info(request.path, ": Program from the cache");
   return program;
@@ -64,6 +70,12 @@ std::shared_ptr<const Program> load_program(const CompileRequest& request) {
   return cache::find_or_make(cache::Kind::Program, key, request.path, find, [&] { return make(request, key); });
 }
 
-std::shared_ptr<const Program> read_program(const std::string& path) { return parse(read_file_or_throw(path)); }
+std::shared_ptr<const Program> read_program(const std::string& path) {
+  try {
+    return parse(read_file_or_throw(path));
+  } catch (const c10::Error& error) {
+    TORCH_CHECK(false, path, " cannot be loaded: ", error.what_without_backtrace());
+  }
+}
 
 }  // namespace torch_slang

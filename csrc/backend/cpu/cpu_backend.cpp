@@ -55,7 +55,7 @@ class CpuBackend final : public Backend {
     TORCH_INTERNAL_ASSERT(device.is_cpu());
     HostCompiler compiler = find_host_compiler(source.op);
     std::vector<std::string> flags =
-        with_workarounds(compiler, host_compiler_flags(source.fast_math), source.text.body);
+        with_workarounds(compiler, host_compiler_flags(source.op, source.fast_math), source.text.body);
     std::string text = assemble_source(source, host_launcher_text(source));
     std::string key = object_digest(compiler, flags, text).add("cpu").hex();
 

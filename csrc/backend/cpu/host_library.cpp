@@ -1,6 +1,7 @@
 #include "backend/cpu/host_library.h"
 
 #include "backend/cpu/host_compiler.h"
+#include "backend/line_names.h"
 #include "backend/source.h"
 #include "cache/cache.h"
 #include "cache/turn.h"
@@ -10,21 +11,21 @@ namespace torch_slang {
 namespace {
 
 // They run once a call, between kernels: time to compile counts, speed does not. Errors leave them by exceptions.
-std::vector<std::string> flags_of_host_functions() {
-  std::vector<std::string> flags = host_compiler_flags(false);
+std::vector<std::string> flags_of_host_functions(const std::string& op) {
+  std::vector<std::string> flags = host_compiler_flags(op, false);
   flags.insert(flags.end(), {"-O1", "-fexceptions"});
   return flags;
 }
 
 std::string source_text(const HostText& text) {
-  return prelude_file("host_abi.h") + prelude_file("host_function.h") + text.body;
+  return prelude_file("host_abi.h") + prelude_file("host_function.h") + with_escaped_line_names(text.body);
 }
 
 }  // namespace
 
 DynamicLibrary load_host_library(const HostText& text, const std::string& op, const std::string& file) {
   const HostCompiler compiler = find_host_compiler(op);
-  const std::vector<std::string> flags = flags_of_host_functions();
+  const std::vector<std::string> flags = flags_of_host_functions(op);
   const std::string source = source_text(text);
   const std::string key = object_digest(compiler, flags, source).add("host functions").hex();
 

@@ -33,12 +33,6 @@ bool continues_name(char c) { return std::isalnum(static_cast<unsigned char>(c))
 // Expressions are walked by recursion, here and where they are evaluated: no deeper than any stack allows.
 constexpr int kMostOperators = 1000;
 constexpr int kMostNested = 200;
-constexpr size_t kMostQuoted = 100;  // characters of a text, in messages
-
-std::string quoted(const std::string& text) {
-  return text.size() <= kMostQuoted ? "\"" + text + "\"" : "\"" + text.substr(0, kMostQuoted) + "...\"";
-}
-
 // Recursive descent: sum -> product -> unary -> atom.
 class Parser {
  public:
@@ -236,8 +230,13 @@ Int evaluate_node(const Expression& e, c10::ArrayRef<Int> symbols) {
 
 }  // namespace
 
+std::string shortened(const std::string& text) {
+  constexpr size_t kMostCharacters = 100;
+  return text.size() <= kMostCharacters ? text : text.substr(0, kMostCharacters) + "...";
+}
+
 Expression parse_expression(const std::string& text, const std::string& where, const NameLookup& lookup) {
-  const std::string origin = where + ": in " + quoted(text) + ": ";
+  const std::string origin = where + ": in \"" + shortened(text) + "\": ";
   Expression expression = Parser(text, origin, lookup).parse();
   expression.origin = origin;
   return expression;

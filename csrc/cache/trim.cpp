@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ctime>
 #include <mutex>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,12 +78,20 @@ Removal remove_oldest(std::vector<Entry> entries, int64_t bytes) {
   return removed;
 }
 
-// What this process knows of the folder's size.
+// What this process knows of the folder's size; others write too.
 struct Known {
-  std::string folder;
+  std::string folder;  // empty: it has not looked
   int64_t total = 0;
-  int64_t written = 0;  // by this process since it looked; others write too
 };
+
+// Looking takes 10 us an entry, so few of many short processes that write a little do it: one for each 64th of the limit that
+// they write together, by chance.
+bool is_ones_turn(int64_t written, int64_t limit) {
+  static auto* numbers = new std::minstd_rand(std::random_device{}());
+  constexpr double kShare = 64;
+  return std::uniform_real_distribution<double>()(*numbers) * static_cast<double>(limit) <
+         kShare * static_cast<double>(written);
+}
 
 }  // namespace
 
@@ -104,10 +113,10 @@ void keep_to_limit(int64_t written) {
   if (!limit) return;
   const std::lock_guard<std::mutex> lock(mutex);
   known->total += written;
-  known->written += written;
-  if (known->folder == path() && known->total <= *limit && known->written <= *limit / 16) return;
+  const bool is_over = known->folder == path() && known->total > *limit;
+  if (!is_over && !is_ones_turn(written, *limit)) return;
   std::vector<Entry> entries = look();
-  *known = {path(), total_of(entries), 0};
+  *known = {path(), total_of(entries)};
   if (known->total <= *limit) return;
   // Some more, so that the next entry need not begin again.
   const Removal removed = remove_oldest(std::move(entries), known->total - *limit + *limit / 10);

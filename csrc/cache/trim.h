@@ -16,7 +16,7 @@ std::optional<int64_t> size_limit();
 // Removes the least recently used entries until the rest has at most `size` bytes; returns how many.
 int64_t trim(int64_t size);
 
-// After an entry of so many bytes was written: keeps to the limit. Looks at the disk only now and then, as far as it must.
+// After an entry of so many bytes was written: keeps to the limit. Looks at the disk only now and then.
 void keep_to_limit(int64_t written);
 
 void note_use(const Descriptor& entry);

@@ -75,7 +75,7 @@ class Project:
     def warnings(self) -> list[str]:
         """Of the last run; lines about slow compiles are no warnings."""
         lines = re.findall(r"^torch_slang: .*$", self.said, re.MULTILINE)
-        return [line for line in lines if not re.search(r" in [\d.]+ s$", line)]
+        return [line for line in lines if not re.search(r"( in [\d.]+ s| \.\.\.)$", line)]
 
 
 def compiled(answer: dict[str, Any]) -> tuple[int, int]:
@@ -319,7 +319,7 @@ def test_a_slow_compile_says_so_by_itself(tmp_path: Path) -> None:
         textwrap.dedent(KERNEL).replace("scaled", "quick").replace('#include "factor.h"', "").replace("FACTOR_", "2")
     )
     slow = tmp_path / "c++"
-    slow.write_text('#!/bin/sh\nsleep 2.1\nexec c++ "$@"\n')
+    slow.write_text('#!/bin/sh\nsleep 1.1\nexec c++ "$@"\n')
     slow.chmod(0o755)
     environment = {**os.environ, "TORCH_SLANG_CACHE_DIR": str(tmp_path / "cache")}
     environment.pop("TORCH_SLANG_LOG", None)
@@ -330,4 +330,4 @@ def test_a_slow_compile_says_so_by_itself(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert re.search(r"^torch_slang: compiled slang::quick for CPU in [2-9]\.\d\d s$", run.stderr, re.MULTILINE)
+    assert re.search(r"^torch_slang: compiled slang::quick for CPU in \d+\.\d\d s$", run.stderr, re.MULTILINE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_slang._library import _C
 
-__all__ = ["clear", "path", "stats"]
+__all__ = ["clear", "path", "stats", "trim"]
 
 
 def path() -> str:
@@ -18,6 +18,19 @@ def path() -> str:
 def clear() -> int:
     """Removes every entry from the folder and returns how many there were. What is loaded stays usable."""
     return _C.cache_clear()
+
+
+def trim(size: int | str | None = None) -> int:
+    """Removes the least recently used compiled entries until the rest has at most ``size`` bytes.
+
+    ``size`` is a number of bytes or a text with a unit (``"500M"``, ``"2G"``; powers of 1024); 0 removes all of them.
+    Without it the limit is ``TORCH_SLANG_CACHE_SIZE`` (1 GiB if that is not set, none if it is ``off`` or 0), which is
+    kept to anyway whenever something is written. Choices of tuning are small and stay. Other processes may use the
+    folder meanwhile, and what is loaded stays usable.
+
+    Returns how many entries went.
+    """
+    return _C.cache_trim(size)
 
 
 def stats() -> dict[str, int]:

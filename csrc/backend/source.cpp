@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/line_names.h"
 #include "backend/map_text.h"
 #include "backend/thread_text.h"
+#include "common/files.h"
 #include "common/identifiers.h"
 #include "prelude/abi.h"
 #include "prelude/text.h"
@@ -154,18 +156,23 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   text += prelude_text();
   if (multiplies(source)) text += matrix_text();
   text += line_directive(1, "file_scope");
-  text += source.text.file_scope;
+  text += with_escaped_line_names(source.text.file_scope);
   text += "\n" + line_directive(1, "views");
   text += "TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k) {\n" + source.make_view + "\n}\n";
   text += thread_text(source.thread_views, source.threads);
   text += "#undef __device__\n#define __device__ TSL_EMITTED\nstruct Kernel : tsl::";
   text += multiplies(source) ? "MatrixKernel<Own> {\n" : "KernelBase<Own> {\n";
   if (source.map) text += map_members(*source.map);
-  text += source.text.body;
+  text += with_escaped_line_names(source.text.body);
   text += "\n" + line_directive(1, "launcher");
   text += "};\n";
   text += launcher;
   return text;
+}
+
+UsersFiles users_files(const KernelSource& source) {
+  const std::string& file = source.text.files.empty() ? source.text.entry : source.text.files.front();
+  return UsersFiles({parent_path(file)}, source.text.files);
 }
 
 std::string prelude_file(std::string_view name) { return file_with_includes(name, {}); }

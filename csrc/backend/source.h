@@ -18,10 +18,14 @@
 #include <string_view>
 
 #include "backend/backend.h"
+#include "common/quoted_files.h"
 
 namespace torch_slang {
 
 std::string assemble_source(const KernelSource& source, std::string_view launcher);
+
+// What messages about the source may quote, by what is known of it here.
+UsersFiles users_files(const KernelSource& source);
 
 // A file of the prelude with those that it includes: "host_function.h".
 std::string prelude_file(std::string_view name);

@@ -5,12 +5,11 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <iterator>
 
 #include "cache/entry.h"
 #include "cache/folder.h"
+#include "cache/trim.h"
 #include "common/environment.h"
 #include "common/files.h"
 #include "common/log.h"
@@ -41,28 +40,28 @@ std::string home_folder() {
   return user != nullptr && user->pw_dir != nullptr ? user->pw_dir : temporary_root();
 }
 
-std::string kind_folder(Kind kind) { return join_path(path(), name_of(kind)); }
-
-std::string entry_path(Kind kind, const std::string& key) {
-  TORCH_INTERNAL_ASSERT(!key.empty() && key.find_first_not_of("0123456789abcdef") == std::string::npos, "cache key ",
-                        key);
-  return join_path(kind_folder(kind), key);
-}
+void check_key(const std::string& key) { TORCH_INTERNAL_ASSERT(is_key(key), "cache key ", key); }
 
 // The payload of an entry that is there and whole.
-std::optional<std::string> take(Kind kind, const std::string& key, const std::string& file) {
-  if (!is_trusted_folder(path(), /*make=*/false) || !is_trusted_file(file)) return std::nullopt;
-  auto bytes = read_file(file);
+std::optional<std::string> take(const Descriptor& folder, Kind kind, const std::string& key) {
+  const Descriptor entry = open_entry(folder, key);
+  if (!entry.is_open()) return std::nullopt;
+  auto bytes = read_descriptor(entry);
   if (!bytes) return std::nullopt;
-  if (unseal(kind, key, *bytes)) return bytes;
-  log_info("the cache entry ", file, " is damaged or of another version: it is removed");
+  if (unseal(kind, key, *bytes)) {
+    note_use(entry);
+    return bytes;
+  }
+  log_info("the cache entry ", join_path(join_path(path(), name_of(kind)), key),
+           " is damaged or of another version: it is removed");
   ++counters().damaged;
-  remove_file(file);
+  remove_entry(folder, key);
   return std::nullopt;
 }
 
-std::optional<std::string> take_counted(Kind kind, const std::string& key, const std::string& file) {
-  auto payload = take(kind, key, file);
+std::optional<std::string> take_counted(const Descriptor& folder, Kind kind, const std::string& key) {
+  check_key(key);
+  auto payload = folder.is_open() ? take(folder, kind, key) : std::nullopt;
   ++(payload ? counters().hits : counters().misses);
   log_debug("cache ", payload ? "hit" : "miss", ": ", name_of(kind), " ", key);
   return payload;
@@ -81,25 +80,38 @@ std::string path() {
 }
 
 std::optional<std::string> read(Kind kind, const std::string& key) {
-  return take_counted(kind, key, entry_path(kind, key));
+  return take_counted(open_folder(kind, IfMissing::Leave), kind, key);
 }
 
-std::optional<std::string> path_of(Kind kind, const std::string& key, std::string* payload) {
-  const std::string file = entry_path(kind, key);
-  auto content = take_counted(kind, key, file);
+bool has(Kind kind, const std::string& key) {
+  check_key(key);
+  const Descriptor folder = open_folder(kind, IfMissing::Leave);
+  return folder.is_open() && has_entry(folder, key);
+}
+
+std::optional<DynamicLibrary> load_object(const std::string& key, std::string* payload) {
+  const Descriptor folder = open_folder(Kind::Object, IfMissing::Leave);
+  auto content = take_counted(folder, Kind::Object, key);
   if (!content) return std::nullopt;
-  if (payload != nullptr) *payload = *std::move(content);
-  return file;
+  std::string reason;
+  auto library = DynamicLibrary::try_open(path_in(folder, key), &reason);
+  if (!library && has_entry(folder, key))  // else it was removed just now, as one that nobody had used for long
+    log_warning_once("CPU kernels are compiled but cannot be loaded from the cache: " + reason);
+  if (library && payload != nullptr) *payload = *std::move(content);
+  return library;
 }
 
 bool write(Kind kind, const std::string& key, std::string_view payload) {
-  if (!is_trusted_folder(path(), /*make=*/true)) return false;
-  if (!make_folders(kind_folder(kind)) || !publish_file(entry_path(kind, key), seal(kind, key, payload))) {
-    log_warning_once("cannot write to the cache folder " + path() + " (" + std::strerror(errno) +
-                     "): compiled kernels are not kept. TORCH_SLANG_CACHE_DIR chooses another");
+  check_key(key);
+  const Descriptor folder = open_folder(kind, IfMissing::Make);
+  if (!folder.is_open()) return false;
+  const std::string entry = seal(kind, key, payload);
+  if (!publish_entry(folder, key, entry)) {
+    warn_of_unwritable_folder();
     return false;
   }
   ++counters().writes;
+  keep_to_limit(static_cast<int64_t>(entry.size()));
   return true;
 }
 
@@ -111,10 +123,10 @@ int64_t clear() {
 
 int64_t clear(Kind kind) {
   int64_t removed = 0;
-  if (!is_trusted_folder(path(), /*make=*/false)) return removed;
-  const std::string folder = kind_folder(kind);
-  // Temporaries of writers at work, or that died, go too: those at work then find that they cannot publish.
-  for (const std::string& name : list_folder(folder)) removed += remove_file(join_path(folder, name));
+  const Descriptor folder = open_folder(kind, IfMissing::Leave);
+  if (!folder.is_open()) return removed;
+  // Locks and temporaries of writers at work, or that died, go too: those at work then find that they cannot publish.
+  for (const std::string& name : names_in(folder)) removed += remove_entry(folder, name) && is_key(name);
   return removed;
 }
 

@@ -10,15 +10,17 @@
 //   as a miss; an entry that cannot be read is only a miss.
 //
 // Note [whose folder]
-//   Entries are code. A folder is used only if it is the user's own and nobody else may write to it, and an entry only if
-//   the same holds for its file; otherwise there is one warning and no disk cache. A folder that cannot be written is
-//   read, with one warning.
+//   Entries are code. A folder, the cache's own and each one in it, is used only if it is the user's own and nobody else may
+//   write to it, and an entry only if the same holds for its file; otherwise there is one warning and no disk cache. A folder
+//   that cannot be written is read, with one warning.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "common/dynamic_library.h"
 
 namespace torch_slang::cache {
 
@@ -33,8 +35,11 @@ std::string path();
 std::optional<std::string> read(Kind kind, const std::string& key);
 bool write(Kind kind, const std::string& key, std::string_view payload);  // false: it is not on the disk
 
-// The entry as a file that can be loaded, its content just verified; the payload too if it is asked for.
-std::optional<std::string> path_of(Kind kind, const std::string& key, std::string* payload = nullptr);
+bool has(Kind kind, const std::string& key);  // something of that name, not counted as a hit or miss
+
+// The object, loaded from its entry, which was just verified; the payload too if it is asked for. One that cannot be loaded (its
+// folder does not allow execution, say) is as good as none, with one warning.
+std::optional<DynamicLibrary> load_object(const std::string& key, std::string* payload = nullptr);
 
 // Removes all entries of the folder, or those of one kind, and nothing else in it. Returns how many.
 int64_t clear();

@@ -2,7 +2,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <initializer_list>
 
@@ -34,6 +36,34 @@ bool environment_flag(const char* name, bool fallback) {
   if (is_one_of(*value, {"1", "true", "on", "yes"})) return true;
   if (is_one_of(*value, {"0", "false", "off", "no"})) return false;
   TORCH_CHECK(false, "expected the environment variable ", name, " to be 1 or 0, but got '", *value, "'");
+}
+
+std::optional<int64_t> environment_size(const char* name, int64_t fallback) {
+  const auto value = environment(name);
+  if (!value) return fallback;
+  if (*value == "off") return std::nullopt;
+  const auto size = parse_size(*value);
+  TORCH_CHECK(size, "expected the environment variable ", name, " to be a size such as 500M or 2G, or off, but got '",
+              *value, "'");
+  return size;
+}
+
+std::optional<int64_t> parse_size(std::string_view text) {
+  double number = 0;
+  const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || !(number >= 0)) return std::nullopt;
+  std::string unit;
+  for (const char* c = stop; c != text.data() + text.size(); ++c) {
+    if (*c != ' ') unit += static_cast<char>(std::toupper(static_cast<unsigned char>(*c)));
+  }
+  constexpr std::string_view kUnits = "KMGT";
+  const size_t power = unit.empty() ? std::string_view::npos : kUnits.find(unit.front());
+  const std::string rest = power == std::string_view::npos ? unit : unit.substr(1);
+  if (!rest.empty() && rest != "B" && (rest != "IB" || power == std::string_view::npos)) return std::nullopt;
+  const double bytes =
+      power == std::string_view::npos ? number : std::ldexp(number, 10 * (static_cast<int>(power) + 1));
+  if (!(bytes < 9.2e18)) return std::nullopt;
+  return static_cast<int64_t>(bytes);
 }
 
 int64_t environment_integer(const char* name, int64_t fallback) {

@@ -10,30 +10,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <utility>
 
+#include "common/descriptor.h"
 #include "common/environment.h"
+#include "common/leftovers.h"
 
 namespace torch_slang {
 namespace {
-
-// An open file descriptor, closed when its owner goes.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    const int saved = errno;
-    if (value_ >= 0) ::close(value_);
-    errno = saved;
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-  bool valid() const { return value_ >= 0; }
-
- private:
-  int value_;
-};
 
 bool write_all(int descriptor, std::string_view content) {
   while (!content.empty()) {
@@ -48,9 +33,12 @@ bool write_all(int descriptor, std::string_view content) {
 }  // namespace
 
 std::optional<std::string> read_file(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return read_descriptor(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+}
+
+std::optional<std::string> read_descriptor(const Descriptor& file) {
   struct stat facts{};
-  if (!file.valid() || ::fstat(file.get(), &facts) != 0) return std::nullopt;
+  if (!file.is_open() || ::fstat(file.get(), &facts) != 0) return std::nullopt;
   std::string content(static_cast<size_t>(facts.st_size) + 1,
                       '\0');  // one more, so that the end is met without growing
   size_t size = 0;
@@ -77,7 +65,7 @@ bool publish_file(const std::string& path, std::string_view content, mode_t mode
   if (!temporary.valid()) return false;
   {
     const Descriptor file(::open(temporary.path().c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file.valid() || !write_all(file.get(), content) || ::fchmod(file.get(), mode) != 0) return false;
+    if (!file.is_open() || !write_all(file.get(), content) || ::fchmod(file.get(), mode) != 0) return false;
   }
   return temporary.rename_to(path);
 }
@@ -85,9 +73,14 @@ bool publish_file(const std::string& path, std::string_view content, mode_t mode
 bool remove_file(const std::string& path) { return ::unlink(path.c_str()) == 0 || errno == ENOENT; }
 
 bool remove_folder(const std::string& path) {
-  std::error_code problem;
-  std::filesystem::remove_all(path, problem);
-  return !problem;
+  try {
+    std::error_code problem;
+    std::filesystem::remove_all(path, problem);
+    return !problem;
+  } catch (const std::bad_alloc&) {  // destructors come here
+    errno = ENOMEM;
+    return false;
+  }
 }
 
 bool make_folders(const std::string& path, mode_t mode) {
@@ -170,20 +163,24 @@ std::optional<std::string> find_program(const std::string& name) {
 }
 
 TemporaryFolder::TemporaryFolder(const std::string& prefix) {
+  remove_leftovers(temporary_root(), prefix);
   std::string name = join_path(temporary_root(), prefix + "-XXXXXX");
   TORCH_CHECK(::mkdtemp(name.data()) != nullptr, "cannot make a temporary folder in ", temporary_root(), ": ",
-              std::strerror(errno));
+              std::strerror(errno), ". TMPDIR chooses another");
   path_ = name;
+  lock_ = lock_folder(path_);
 }
 
 TemporaryFolder::~TemporaryFolder() {
   if (!path_.empty()) remove_folder(path_);
 }
 
-TemporaryFolder::TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+TemporaryFolder::TemporaryFolder(TemporaryFolder&& other) noexcept
+    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
 
 TemporaryFolder& TemporaryFolder::operator=(TemporaryFolder&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(lock_, other.lock_);
   return *this;
 }
 
@@ -191,7 +188,7 @@ TemporaryFile TemporaryFile::beside(const std::string& path) {
   TemporaryFile file;
   std::string name = join_path(parent_path(path), ".tmp-XXXXXX");
   const Descriptor descriptor(::mkostemp(name.data(), O_CLOEXEC));
-  if (descriptor.valid()) file.path_ = name;
+  if (descriptor.is_open()) file.path_ = name;
   return file;
 }
 

@@ -10,9 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "common/descriptor.h"
+
 namespace torch_slang {
 
 std::optional<std::string> read_file(const std::string& path);
+std::optional<std::string> read_descriptor(const Descriptor& file);  // to its end
 std::string read_file_or_throw(const std::string& path);  // a c10::Error that names the path and the reason
 
 // Note [atomic publish]: written under a temporary name in the same folder, then renamed, so that readers see the old
@@ -34,7 +37,8 @@ std::string parent_path(const std::string& path);
 std::string temporary_root();  // TMPDIR or /tmp
 std::optional<std::string> find_program(const std::string& name);  // as execvp would, absolute
 
-// A new private folder (0700) that goes, with all that is in it, when its owner does.
+// A new private folder (0700) that goes, with all that is in it, when its owner does: if the process is killed, when another
+// one makes such a folder (common/leftovers.h).
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::string& prefix = "torch_slang");  // throws if it cannot be made
@@ -47,6 +51,7 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+  Descriptor lock_;
 };
 
 // A new private file beside `path` (same folder, so that it can be renamed to it) that goes when its owner does, unless

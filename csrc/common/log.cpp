@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "common/environment.h"
@@ -12,7 +14,7 @@
 namespace torch_slang {
 namespace {
 
-constexpr double kSlowCompileSeconds = 2.0;
+constexpr std::chrono::seconds kSlowCompile{1};
 constexpr int8_t kNotRead = -1;
 
 std::atomic<int8_t> current_level{kNotRead};
@@ -67,16 +69,31 @@ CompileTimer::CompileTimer(std::string what, std::string target)
       start_(std::chrono::steady_clock::now()),
       exceptions_(std::uncaught_exceptions()) {
   log_debug("compiling ", what_, " for ", target_);
+  if (!log_enabled(LogLevel::Warning)) return;
+  auto watch = [this, ended = ended_.get_future()] {
+    if (ended.wait_for(kSlowCompile) == std::future_status::ready) return false;
+    write_line("compiling " + what_ + " for " + target_ + ", which takes more than a second ...");
+    return true;
+  };
+  try {
+    is_slow_ = std::async(std::launch::async, std::move(watch));
+  } catch (const std::system_error&) {  // no thread can be had: it is told at the end alone
+  }
 }
 
 CompileTimer::~CompileTimer() {
+  ended_.set_value();
+  const bool is_slow = is_slow_.valid() && is_slow_.get();
   if (std::uncaught_exceptions() > exceptions_) return;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-  const LogLevel level = elapsed.count() > kSlowCompileSeconds ? LogLevel::Warning : LogLevel::Info;
+  const LogLevel level = is_slow || elapsed > kSlowCompile ? LogLevel::Warning : LogLevel::Info;
   if (!log_enabled(level)) return;
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%.2f", elapsed.count());
-  log_line(level, "compiled " + what_ + " for " + target_ + " in " + seconds + " s");
+  try {
+    log_line(level, "compiled " + what_ + " for " + target_ + " in " + seconds + " s");
+  } catch (const std::bad_alloc&) {  // what comes next will say so
+  }
 }
 
 }  // namespace torch_slang

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <string>
 
 namespace torch_slang {
@@ -33,8 +34,9 @@ void log_debug(const Parts&... parts) {
   if (log_enabled(LogLevel::Debug)) log_line(LogLevel::Debug, c10::str(parts...));
 }
 
-// Lives as long as a compile: "compiled <what> for <target> in 0.31 s" at info, or by itself (at any level above off)
-// when it took over two seconds. Says nothing when an exception ends the compile.
+// Lives as long as a compile: "compiled <what> for <target> in 0.31 s" at info. If it takes more than a second that is said
+// at any level above off, and before it "compiling <what> for <target>, which takes more than a second ..." as soon as that is
+// so. Nothing more is said when an exception ends the compile.
 class CompileTimer {
  public:
   CompileTimer(std::string what, std::string target);
@@ -47,6 +49,8 @@ class CompileTimer {
   std::string target_;
   std::chrono::steady_clock::time_point start_;
   int exceptions_;
+  std::promise<void> ended_;
+  std::future<bool> is_slow_;
 };
 
 }  // namespace torch_slang

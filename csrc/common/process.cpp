@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +14,10 @@
 #include <optional>
 #include <utility>
 
+#include "common/descriptor.h"
+#include "common/environment.h"
 #include "common/files.h"
+#include "common/interrupts.h"
 
 extern char** environ;
 
@@ -23,30 +27,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // How long to wait before looking whether the child is gone while something else still holds its output open.
-constexpr int kTickMilliseconds = 20;
+constexpr int kTickMilliseconds = static_cast<int>(kInterruptTick.count());
 
-class Descriptor {
- public:
-  explicit Descriptor(int value = -1) : value_(value) {}
-  ~Descriptor() { close(); }
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(value_, other.value_);
-    return *this;
-  }
-  int get() const { return value_; }
-  bool open() const { return value_ >= 0; }
-  void close() {
-    if (value_ >= 0) ::close(std::exchange(value_, -1));
-  }
-
- private:
-  int value_;
-};
+// Note [death of the parent]. A job in the background has no standard input of its own, so it is handed on.
+constexpr const char* kShell = "/bin/sh";
+constexpr const char* kGuard = "exec 3<&0; trap 'kill -9 0' TERM; \"$@\" <&3 3<&- & exec 3<&-; wait $!";
+constexpr int kEndedBySignal = 128;  // what a shell's status is above
 
 // Never 0, 1 or 2: those are overwritten in the child, and may be free in a parent that closed its own.
 Descriptor above_standard(Descriptor descriptor) {
-  if (!descriptor.open() || descriptor.get() > 2) return descriptor;
+  if (!descriptor.is_open() || descriptor.get() > 2) return descriptor;
   return Descriptor(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 3));
 }
 
@@ -59,7 +49,7 @@ std::optional<Pipe> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
   Pipe pipe{above_standard(Descriptor(ends[0])), above_standard(Descriptor(ends[1]))};
-  if (!pipe.read_end.open() || !pipe.write_end.open()) return std::nullopt;
+  if (!pipe.read_end.is_open() || !pipe.write_end.is_open()) return std::nullopt;
   return pipe;
 }
 
@@ -67,7 +57,7 @@ std::optional<Pipe> make_pipe() {
 Descriptor make_input(const std::string& text) {
   if (text.empty()) return above_standard(Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
   Descriptor file = above_standard(Descriptor(::memfd_create("torch_slang_input", MFD_CLOEXEC)));
-  for (size_t done = 0; file.open() && done < text.size();) {
+  for (size_t done = 0; file.is_open() && done < text.size();) {
     const ssize_t written = ::pwrite(file.get(), text.data() + done, text.size() - done, static_cast<off_t>(done));
     if (written < 0 && errno != EINTR) return Descriptor();
     if (written > 0) done += static_cast<size_t>(written);
@@ -103,6 +93,8 @@ struct ChildPlan {
   int input;
   int output;
   int error;
+  int signal_of_death;  // the parent's
+  pid_t parent;
   volatile int problem;  // errno of what failed, seen by the parent through the shared memory
 };
 
@@ -110,13 +102,15 @@ struct ChildPlan {
 // parent's memory until exec, so the child makes system calls only. The parent blocked all signals: a handler of the
 // parent must not run in the child.
 [[noreturn]] void execute_child(ChildPlan& plan) {
-  ::setpgid(0, 0);
+  // A parent that died before it could be watched has left its child to another.
+  const bool guarded = ::setpgid(0, 0) == 0 && ::prctl(PR_SET_PDEATHSIG, plan.signal_of_death) == 0;
+  if (guarded && ::getppid() != plan.parent) ::_exit(127);
   for (int signal = 1; signal < NSIG; ++signal) {
     if (signal != SIGKILL && signal != SIGSTOP) ::signal(signal, SIG_DFL);
   }
   sigset_t none;
   sigemptyset(&none);
-  const bool ready = ::dup2(plan.input, 0) == 0 && ::dup2(plan.output, 1) == 1 && ::dup2(plan.error, 2) == 2;
+  const bool ready = guarded && ::dup2(plan.input, 0) == 0 && ::dup2(plan.output, 1) == 1 && ::dup2(plan.error, 2) == 2;
   if (ready) {
 #ifdef SYS_close_range
     const bool closed = ::syscall(SYS_close_range, 3U, ~0U, 0U) == 0;
@@ -173,30 +167,58 @@ bool wait_for_output(Descriptor& output, Descriptor& error, ProcessResult& resul
   return true;
 }
 
-void watch_child(pid_t child, Descriptor output, Descriptor error, ProcessResult& result) {
+// Kills whoever is left of the child's group, and waits for the child.
+class Group {
+ public:
+  explicit Group(pid_t child) : child_(child) {}
+  ~Group() {
+    kill();
+    reap();
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  void kill() const {
+    if (child_ > 0) ::kill(-child_, SIGKILL);
+  }
+  std::optional<int> reap() {
+    if (child_ <= 0) return std::nullopt;
+    int status = 0;
+    pid_t ended = 0;
+    do {
+      ended = ::waitpid(child_, &status, 0);
+    } while (ended < 0 && errno == EINTR);
+    const bool known = ended == child_;  // else the process ignores SIGCHLD, or someone else waits for all children
+    child_ = 0;
+    return known ? std::optional(status) : std::nullopt;
+  }
+
+ private:
+  pid_t child_;
+};
+
+void watch_child(pid_t child, const Group& group, Descriptor output, Descriptor error, ProcessResult& result) {
   const auto deadline = Clock::now() + result.timeout;
   const bool limited = result.timeout.count() > 0;
   while (!result.timed_out) {
-    const bool open = output.open() || error.open();
+    check_interrupts();
+    const bool open = output.is_open() || error.is_open();
     const bool came = wait_for_output(output, error, result, open ? kTickMilliseconds : 1);
     if (!came && has_exited(child)) break;
     if (limited && Clock::now() >= deadline) result.timed_out = !has_exited(child);
     if (limited && Clock::now() >= deadline) break;
   }
-  ::kill(-child, SIGKILL);  // whoever is left of its group: on time-out all, else helpers of a driver that died
-  while ((output.open() || error.open()) && wait_for_output(output, error, result, kTickMilliseconds)) {
+  group.kill();  // on time-out all, else helpers of a driver that died
+  while ((output.is_open() || error.is_open()) && wait_for_output(output, error, result, kTickMilliseconds)) {
   }
 }
 
-void take_status(pid_t child, ProcessResult& result) {
-  int status = 0;
-  pid_t ended = 0;
-  do {
-    ended = ::waitpid(child, &status, 0);
-  } while (ended < 0 && errno == EINTR);
-  if (ended != child) return;  // the process ignores SIGCHLD, or someone else waits for all children
+void take_status(int status, bool of_guard, ProcessResult& result) {
   if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  if (!of_guard || result.status <= kEndedBySignal || result.status > kEndedBySignal + NSIG) return;
+  result.signal = result.status - kEndedBySignal;
+  result.status = -1;
 }
 
 ProcessResult not_started(const std::string& reason) {
@@ -209,31 +231,50 @@ ProcessResult not_started(const std::string& reason) {
 
 ProcessResult run_process(const ProcessRequest& request) {
   if (request.argv.empty()) return not_started("no program given");
-  const auto program = find_program(request.argv[0]);
+  auto program = find_program(request.argv[0]);
   if (!program) return not_started(request.argv[0] + " was not found or may not be executed");
+  std::vector<std::string> arguments = request.argv;
+  const bool has_guard = request.has_helpers && is_file(kShell);
+  if (has_guard) {
+    arguments.front() = *program;
+    arguments.insert(arguments.begin(), {kShell, "-c", kGuard, "torch_slang"});
+    program = kShell;
+  }
 
   auto output = make_pipe();
   auto error = make_pipe();
   const Descriptor input = make_input(request.input);
-  if (!output || !error || !input.open()) return not_started(std::strerror(errno));
+  if (!output || !error || !input.is_open()) return not_started(std::strerror(errno));
 
-  std::vector<std::string> arguments = request.argv;
   std::vector<std::string> variables = merged_environment(request.environment);
   const std::vector<char*> argv = pointers_to(arguments);
   const std::vector<char*> envp = pointers_to(variables);
-  ChildPlan plan{
-      program->c_str(), argv.data(), envp.data(), input.get(), output->write_end.get(), error->write_end.get(), 0};
+  ChildPlan plan{program->c_str(),
+                 argv.data(),
+                 envp.data(),
+                 input.get(),
+                 output->write_end.get(),
+                 error->write_end.get(),
+                 has_guard ? SIGTERM : SIGKILL,
+                 ::getpid(),
+                 0};
 
+  check_interrupts();
   const pid_t child = start_child(plan);
   if (child < 0) return not_started(std::strerror(errno));
+  Group group(child);
   ProcessResult result;
   result.timeout = request.timeout;
   output->write_end.close();
   error->write_end.close();
-  if (plan.problem == 0) watch_child(child, std::move(output->read_end), std::move(error->read_end), result);
-  take_status(child, result);
+  if (plan.problem == 0) watch_child(child, group, std::move(output->read_end), std::move(error->read_end), result);
+  if (const auto status = group.reap()) take_status(*status, has_guard, result);
   if (plan.problem != 0) result.start_error = std::strerror(plan.problem);
   return result;
+}
+
+std::chrono::seconds compile_time_limit() {
+  return std::chrono::seconds(environment_integer("TORCH_SLANG_COMPILE_TIMEOUT", 120));
 }
 
 std::string ProcessResult::how_it_ended() const {

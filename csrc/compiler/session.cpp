@@ -58,6 +58,12 @@ std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, 
   return all;
 }
 
+std::vector<std::string> folders_of(const CompileRequest& request) {
+  std::vector<std::string> folders = request.include_dirs;
+  if (!request.source) folders.push_back(parent_path(request.path));
+  return folders;
+}
+
 }  // namespace
 
 std::string undefine_macros(const CompileRequest& request) {
@@ -68,7 +74,7 @@ std::string undefine_macros(const CompileRequest& request) {
 }
 
 Session::Session(const CompileRequest& request, Library library)
-    : files_(undefine_macros(request) + "#line 1\n", request.defines) {
+    : files_(undefine_macros(request) + "#line 1\n", request.defines), users_(folders_of(request)) {
   SlangGlobalSessionDesc global_desc = {};
   check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
   global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);
@@ -76,7 +82,7 @@ Session::Session(const CompileRequest& request, Library library)
 }
 
 Session::Session(const CompileRequest& request, const Session& sibling, Output output)
-    : files_(undefine_macros(request) + "#line 1\n", request.defines) {
+    : files_(undefine_macros(request) + "#line 1\n", request.defines), users_(folders_of(request)) {
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();
   open(request, Library::AsBuilt, output);
@@ -89,6 +95,10 @@ bool Session::has_host_functions(const CompileRequest& request) {
   if (request.path.empty() && !request.source) return false;
   const std::string text = request.source ? *request.source : files_.read_or_throw(request.path);
   return text.find("TorchEntryPoint") != std::string::npos;
+}
+
+std::string Session::said(const Com<ISlangBlob>& blob) const {
+  return without_foreign_lines(text_of(blob.get()), users_);
 }
 
 void Session::open(const CompileRequest& request, Library library, Output output) {
@@ -145,9 +155,10 @@ std::string Session::compiled_library() {
 
 slang::IModule* Session::load(const std::string& name, const std::string& path, const std::string& source,
                               std::string* diagnostics) {
-  Com<ISlangBlob> said;
-  slang::IModule* module = session_->loadModuleFromSourceString(name.c_str(), path.c_str(), source.c_str(), said.out());
-  *diagnostics = text_of(said.get());
+  Com<ISlangBlob> messages;
+  slang::IModule* module =
+      session_->loadModuleFromSourceString(name.c_str(), path.c_str(), source.c_str(), messages.out());
+  *diagnostics = said(messages);
   return module;
 }
 
@@ -162,9 +173,9 @@ std::string Session::emit_host(const std::string& name, const std::string& path,
   const int unit = request->addTranslationUnit(SLANG_SOURCE_LANGUAGE_SLANG, name.c_str());
   request->addTranslationUnitSourceString(unit, path.c_str(), source.c_str());
   const SlangResult result = request->compile();
-  Com<ISlangBlob> said, code;
-  request->getDiagnosticOutputBlob(said.out());
-  *diagnostics = text_of(said.get());
+  Com<ISlangBlob> messages, code;
+  request->getDiagnosticOutputBlob(messages.out());
+  *diagnostics = said(messages);
   if (SLANG_FAILED(result)) return {};
   check_slang(request->getTargetCodeBlob(0, code.out()), "ICompileRequest::getTargetCodeBlob");
   return text_of(code.get());
@@ -172,25 +183,25 @@ std::string Session::emit_host(const std::string& name, const std::string& path,
 
 std::string Session::emit(slang::IModule* module, const std::string& entry, Emission emission,
                           std::string* diagnostics) {
-  const auto said = [&](const Com<ISlangBlob>& blob) { *diagnostics += text_of(blob.get()); };
+  const auto say = [&](const Com<ISlangBlob>& blob) { *diagnostics += said(blob); };
   Com<slang::IEntryPoint> entry_point;
   Com<slang::IComponentType> composite, linked;
   Com<ISlangBlob> check, first, second, third, code;
   module->findAndCheckEntryPoint(entry.c_str(), SLANG_STAGE_COMPUTE, entry_point.out(), check.out());
-  said(check);
+  say(check);
   if (!entry_point) return {};
   slang::IComponentType* parts[] = {module, entry_point.get()};
   session_->createCompositeComponentType(parts, 2, composite.out(), first.out());
-  said(first);
+  say(first);
   if (!composite) return {};
   slang::CompilerOptionEntry least = {};
   least.name = slang::CompilerOptionName::MinimumSlangOptimization;
   least.value.intValue0 = 1;
   composite->linkWithOptions(linked.out(), emission == Emission::Plain ? 1 : 0, &least, second.out());
-  said(second);
+  say(second);
   if (!linked) return {};
   linked->getEntryPointCode(0, 0, code.out(), third.out());
-  said(third);
+  say(third);
   return text_of(code.get());
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/quoted_files.h"
 #include "compiler/com.h"
 #include "compiler/source_files.h"
 #include "program/program.h"
@@ -55,7 +56,10 @@ class Session {
   bool load_compiled_library();
   void load_library_text();
 
+  std::string said(const Com<ISlangBlob>& blob) const;  // for the user: Note [the user's files]
+
   SourceFiles files_;
+  UsersFiles users_;
   Com<slang::IGlobalSession> global_;
   Com<slang::ISession> session_;
   slang::IModule* library_ = nullptr;  // owned by the session, as all modules are

@@ -25,6 +25,17 @@ bool is_part_of_module(const std::string& source) {
 bool is_slang_source(const std::string& path) { return path.ends_with(".slang"); }
 bool is_compiled_module(const std::string& path) { return path.ends_with(".slang-module"); }
 
+// Of a name in a #line directive. No directive goes on in the next line: a line break is shown as `\n`.
+std::string escaped(char c) {
+  switch (c) {
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    case '\n': return "\\\\n";
+    case '\r': return "\\\\r";
+    default: return std::string{c};
+  }
+}
+
 }  // namespace
 
 std::string with_library(const std::string& source, const std::string& path) {
@@ -32,7 +43,7 @@ std::string with_library(const std::string& source, const std::string& path) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   std::string name;
-  for (const char c : path) name += (c == '"' || c == '\\') ? std::string{'\\', c} : std::string{c};
+  for (const char c : path) name += escaped(c);
   return "import torch_slang;\n#line 1 \"" + name + "\"\n" + with_whole_block_sizes(source.substr(begin));
 }
 

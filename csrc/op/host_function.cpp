@@ -9,6 +9,7 @@
 
 #include "backend/cpu/host_library.h"
 #include "common/error.h"
+#include "common/interrupts.h"
 #include "op/arguments.h"
 #include "op/host_call.h"
 #include "op/view_packing.h"
@@ -191,7 +192,7 @@ const Operator& HostFunctions::kernel(const std::string& emitted, const std::str
 
 TslHostEntry* HostFunctions::entry(const HostFunction& function) const {
   const std::string op = ns_ + "::" + function.function.name;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto lock = lock_interruptibly(mutex_);
   if (!library_) {
     if (!program_->host_text.error.empty()) throw_compile_error(op, ": ", program_->host_text.error);
     library_.emplace(load_host_library(program_->host_text, op, function.function.file));

@@ -41,7 +41,7 @@ class HostFunctions {
   const std::string ns_;
   const std::shared_ptr<const Program> program_;
   const Operators operators_;
-  mutable std::mutex mutex_;
+  mutable std::timed_mutex mutex_;
   mutable std::optional<DynamicLibrary> library_;
 };
 

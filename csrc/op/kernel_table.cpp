@@ -6,6 +6,7 @@
 #include <functional>
 #include <thread>
 
+#include "common/interrupts.h"
 #include "op/operator.h"
 #include "op/specialize.h"
 
@@ -75,7 +76,7 @@ std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> KernelTab
     if (entry.future.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
     try {
       kernels.emplace_back(entry.key, entry.future.get());
-    } catch (const c10::Error&) {  // its error went to who asked for it
+    } catch (const std::exception&) {  // its error went to who asked for it
     }
   }
   return kernels;
@@ -107,6 +108,14 @@ void KernelTable::fulfil(const Operator& op, const KernelKey& key,
 std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const KernelKey& key,
                                                      c10::function_ref<KernelKey()> backward) {
   if (innermost_requests != nullptr) innermost_requests->keys_.push_back(key);
+  for (;;) {
+    if (auto loaded = get_once(op, key, backward)) return loaded;
+  }
+}
+
+// Null: the thread that was compiling it was interrupted, which is no answer for this one.
+std::shared_ptr<const LoadedKernel> KernelTable::get_once(const Operator& op, const KernelKey& key,
+                                                          c10::function_ref<KernelKey()> backward) {
   std::promise<std::shared_ptr<const LoadedKernel>> promise;
   Future future;
   const bool is_trial = trial_depth > 0;
@@ -125,9 +134,20 @@ std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const K
     }
   }
   const bool records = is_first && key.kind == OpKind::Forward && recording_depth > 0;
-  if (records && backward && op.signature(OpKind::Backward) != nullptr) prefetch(op.shared_from_this(), backward());
+  if (records && backward && op.signature(OpKind::Backward) != nullptr) {
+    try {
+      prefetch(op.shared_from_this(), backward());
+    } catch (const std::exception&) {  // memory or threads are short: the backward itself will tell
+    }
+  }
   if (ours) fulfil(op, key, promise);
-  return future.get();
+  wait_interruptibly_for(future);
+  try {
+    return future.get();
+  } catch (const Interrupted&) {
+    if (ours) throw;
+    return nullptr;
+  }
 }
 
 void KernelTable::prefetch(std::shared_ptr<const Operator> op, const KernelKey& key) {
@@ -137,11 +157,18 @@ void KernelTable::prefetch(std::shared_ptr<const Operator> op, const KernelKey& 
     if (find(key) != nullptr) return;
     entries_.push_back({key, promise.get_future().share(), trial_depth > 0});
   }
-  run_in_background([this, op = std::move(op), key, is_trial = trial_depth > 0,
+  const auto work = [this, op = std::move(op), key, since = interruptions_seen(), is_trial = trial_depth > 0,
                      promise = std::make_shared<decltype(promise)>(std::move(promise))] {
+    const WorksForAnother scope(since);
     const auto hidden = is_trial ? std::make_unique<TrialKernels>() : nullptr;
     fulfil(*op, key, *promise);
-  });
+  };
+  try {
+    run_in_background(work);
+  } catch (...) {
+    forget(key);
+    throw;
+  }
 }
 
 std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<ElementType>& types, c10::Device device,
@@ -159,9 +186,10 @@ std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<
     }
   }
   if (!future.valid()) return nullptr;
+  wait_interruptibly_for(future);
   try {
     return future.get();
-  } catch (const c10::Error&) {
+  } catch (const std::exception&) {  // its error, or interruption, is for who compiled it
     return nullptr;
   }
 }

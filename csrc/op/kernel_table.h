@@ -137,6 +137,8 @@ class KernelTable {
     bool is_hidden;  // only trials have asked for it
   };
   Entry* find(const KernelKey& key);
+  std::shared_ptr<const LoadedKernel> get_once(const Operator& op, const KernelKey& key,
+                                               c10::function_ref<KernelKey()> backward);
   void fulfil(const Operator& op, const KernelKey& key, std::promise<std::shared_ptr<const LoadedKernel>>& promise);
   void forget(const KernelKey& key);
   // Checks add branches, which may hide from the compiler what the code otherwise shows, so that marks say too much. Then

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cache/cache.h"
+#include "cache/turn.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/log.h"
@@ -36,17 +37,22 @@ std::shared_ptr<const Program> parse(const std::string& text) {
   return std::make_shared<const Program>(program_from_json(text));
 }
 
-}  // namespace
-
-std::shared_ptr<const Program> load_program(const CompileRequest& request) {
-  const std::string key = key_of(request);
-  if (const auto text = cache::read(cache::Kind::Program, key)) {
-    auto program = parse(*text);
-    if (is_current(*program)) {
-      log_info(request.path, ": Program from the cache");
-      return program;
-    }
+std::optional<std::shared_ptr<const Program>> find_current(const CompileRequest& request, const std::string& key) {
+  const auto text = cache::read(cache::Kind::Program, key);
+  if (!text) return std::nullopt;
+  std::shared_ptr<const Program> program;
+  try {
+    program = parse(*text);
+  } catch (const c10::Error& error) {
+    log_info(request.path, ": what the cache has is not used: ", error.what_without_backtrace());
+    return std::nullopt;
   }
+  if (!is_current(*program)) return std::nullopt;
+  log_info(request.path, ": Program from the cache");
+  return program;
+}
+
+std::shared_ptr<const Program> make(const CompileRequest& request, const std::string& key) {
   cache::count_run(cache::Compiler::Slang);
   auto program = std::make_shared<const Program>(compile(request));
   // What kept a text from being compiled may not last: a time-out, a kill.
@@ -56,6 +62,20 @@ std::shared_ptr<const Program> load_program(const CompileRequest& request) {
   return program;
 }
 
-std::shared_ptr<const Program> read_program(const std::string& path) { return parse(read_file_or_throw(path)); }
+}  // namespace
+
+std::shared_ptr<const Program> load_program(const CompileRequest& request) {
+  const std::string key = key_of(request);
+  const auto find = [&] { return find_current(request, key); };
+  return cache::find_or_make(cache::Kind::Program, key, request.path, find, [&] { return make(request, key); });
+}
+
+std::shared_ptr<const Program> read_program(const std::string& path) {
+  try {
+    return parse(read_file_or_throw(path));
+  } catch (const c10::Error& error) {
+    TORCH_CHECK(false, path, " cannot be loaded: ", error.what_without_backtrace());
+  }
+}
 
 }  // namespace torch_slang

@@ -30,13 +30,9 @@ namespace {
 bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool continues_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-Expression combine(Expression::Kind kind, std::vector<Expression> operands) {
-  Expression e;
-  e.kind = kind;
-  e.operands = std::move(operands);
-  return e;
-}
-
+// Expressions are walked by recursion, here and where they are evaluated: no deeper than any stack allows.
+constexpr int kMostOperators = 1000;
+constexpr int kMostNested = 200;
 // Recursive descent: sum -> product -> unary -> atom.
 class Parser {
  public:
@@ -80,8 +76,19 @@ class Parser {
   }
 
   Expression unary() {
-    if (accept('-')) return combine(Expression::Kind::Negate, {unary()});
-    return atom();
+    TORCH_CHECK(++nested_ <= kMostNested, origin_, "more than ", kMostNested,
+                " levels of parentheses and signs at character ", position_ + 1);
+    Expression e = accept('-') ? combine(Expression::Kind::Negate, {unary()}) : atom();
+    --nested_;
+    return e;
+  }
+
+  Expression combine(Expression::Kind kind, std::vector<Expression> operands) {
+    TORCH_CHECK(++operators_ <= kMostOperators, origin_, "more than ", kMostOperators, " operators");
+    Expression e;
+    e.kind = kind;
+    e.operands = std::move(operands);
+    return e;
   }
 
   Expression atom() {
@@ -158,6 +165,8 @@ class Parser {
   const std::string& origin_;
   const NameLookup& lookup_;
   size_t position_ = 0;
+  int nested_ = 0;
+  int operators_ = 0;
 };
 
 using Kind = Expression::Kind;
@@ -221,8 +230,13 @@ Int evaluate_node(const Expression& e, c10::ArrayRef<Int> symbols) {
 
 }  // namespace
 
+std::string shortened(const std::string& text) {
+  constexpr size_t kMostCharacters = 100;
+  return text.size() <= kMostCharacters ? text : text.substr(0, kMostCharacters) + "...";
+}
+
 Expression parse_expression(const std::string& text, const std::string& where, const NameLookup& lookup) {
-  const std::string origin = where + ": in \"" + text + "\": ";
+  const std::string origin = where + ": in \"" + shortened(text) + "\": ";
   Expression expression = Parser(text, origin, lookup).parse();
   expression.origin = origin;
   return expression;

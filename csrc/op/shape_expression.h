@@ -31,6 +31,8 @@ using NameLookup = std::function<Expression(const std::string& name)>;
 // Throws c10::Error that begins with `where`, quotes `text` and says what was expected at which character.
 Expression parse_expression(const std::string& text, const std::string& where, const NameLookup& lookup);
 
+std::string shortened(const std::string& text);  // as messages quote it
+
 // Splits at commas outside parentheses and trims: "N, min(A, 8)" -> {"N", "min(A, 8)"}; "" -> {}.
 std::vector<std::string> split_list(const std::string& text);
 

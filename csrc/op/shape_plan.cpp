@@ -68,7 +68,7 @@ ShapePlan::ShapePlan(std::string op, const Function& function,
   }
   if (function.launch_total) {
     const auto items = split_list(*function.launch_total);
-    TORCH_CHECK(!items.empty() && items.size() <= 3, op_, ": LaunchTotal \"", *function.launch_total,
+    TORCH_CHECK(!items.empty() && items.size() <= 3, op_, ": LaunchTotal \"", shortened(*function.launch_total),
                 "\" must list one to three numbers of threads, x first");
     for (const auto& item : items) {
       launch_.push_back(parse_expression(item, op_ + ": LaunchTotal",
@@ -109,7 +109,7 @@ Expression ShapePlan::resolve(const std::string& name, const std::string& where)
 
 void ShapePlan::add_view(int leaf, const std::string& text) {
   const Leaf& self = function_->leaves[leaf];
-  const std::string where = (self.is_output ? "Out(\"" : "Shape(\"") + text + "\") of " + self.name;
+  const std::string where = (self.is_output ? "Out(\"" : "Shape(\"") + shortened(text) + "\") of " + self.name;
   ViewShape& shape = views_[leaf];
   const auto items = split_list(text);
   if (items.size() == 1 && is_name(items[0])) {  // another parameter's name alone stands for its shape

@@ -6,6 +6,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/identifiers.h"
+#include "common/interrupts.h"
 #include "op/program_store.h"
 #include "program/instantiations.h"
 
@@ -88,7 +89,7 @@ std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) c
 const DeviceText& TextSource::text(const std::string& function, Direction direction,
                                    const std::vector<ElementType>& types, const std::vector<int64_t>& sizes) {
   const Instantiation wanted{function, direction, types, sizes};
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto lock = lock_interruptibly(mutex_);
   const DeviceText* text = find(wanted);
   if (text == nullptr) {
     CompileRequest request = request_;

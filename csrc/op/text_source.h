@@ -34,7 +34,7 @@ class TextSource {
 
   const CompileRequest request_;
   const std::shared_ptr<const Program> program_;
-  std::mutex mutex_;
+  std::timed_mutex mutex_;
   std::map<Key, DeviceText> texts_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "common/hash.h"
+#include "common/interrupts.h"
 #include "common/log.h"
 #include "op/choices.h"
 #include "op/operator.h"
@@ -138,7 +139,7 @@ ChosenThreads ThreadChoices::choose(const Operator& op, const KernelKey& key, co
   if (mode == choices::Mode::Frozen) return known_.keep(call, generation, {key.threads});
   if (backend.is_capturing(key.device)) return {key.threads};
 
-  const std::lock_guard<std::mutex> lock(measuring_);
+  const auto lock = lock_interruptibly(measuring_);
   if (const auto chosen = known_.find(call)) return *chosen;  // of a thread that was here before
   if (const auto chosen = kept()) return *chosen;
   try {

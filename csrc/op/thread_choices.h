@@ -26,7 +26,7 @@ class ThreadChoices {
   ChosenThreads choose(const Operator& op, const KernelKey& key, const ThreadFacts& facts,
                        c10::ArrayRef<c10::IValue> stack, const CallClass& call);
 
-  std::mutex measuring_;  // one thread at a time; others wait for what it finds
+  std::timed_mutex measuring_;  // one thread at a time; others wait for what it finds
   KnownChoices<ChosenThreads> known_;
 };
 

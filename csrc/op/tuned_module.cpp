@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/interrupts.h"
 #include "op/annotations.h"
 #include "op/program_store.h"
 #include "op/registered_op.h"
@@ -169,6 +170,14 @@ std::shared_ptr<const TunedModule::Compiled> TunedModule::compile(const TunedVal
 // A failure is forgotten, as KernelTable forgets one.
 std::shared_ptr<const TunedModule::Compiled> TunedModule::compiled(const TunedValues& values) {
   const std::string key = describe(values);
+  for (;;) {
+    if (auto result = compiled_once(key, values)) return result;
+  }
+}
+
+// Null: the thread that was compiling it was interrupted.
+std::shared_ptr<const TunedModule::Compiled> TunedModule::compiled_once(const std::string& key,
+                                                                        const TunedValues& values) {
   std::promise<std::shared_ptr<const Compiled>> promise;
   Future future;
   {
@@ -180,7 +189,14 @@ std::shared_ptr<const TunedModule::Compiled> TunedModule::compiled(const TunedVa
       compiled_[key] = promise.get_future().share();
     }
   }
-  if (future.valid()) return future.get();
+  if (future.valid()) {
+    wait_interruptibly_for(future);
+    try {
+      return future.get();
+    } catch (const Interrupted&) {
+      return nullptr;
+    }
+  }
   try {
     auto result = compile(values);
     promise.set_value(result);

@@ -52,6 +52,7 @@ class TunedModule {
   };
   using Future = std::shared_future<std::shared_ptr<const Compiled>>;
   std::shared_ptr<const Compiled> compiled(const TunedValues& values);
+  std::shared_ptr<const Compiled> compiled_once(const std::string& key, const TunedValues& values);
   std::shared_ptr<const Compiled> compile(const TunedValues& values) const;
   CompileRequest request_for(const TunedValues& values) const;
   void check_same_files(const Program& program) const;

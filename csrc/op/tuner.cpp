@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/identifiers.h"
+#include "common/interrupts.h"
 #include "common/log.h"
 #include "op/arguments.h"
 #include "op/choices.h"
@@ -105,7 +106,7 @@ Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c
     return variant(front, all.front());
   }
 
-  const std::lock_guard<std::mutex> lock(tuning_);
+  const auto lock = lock_interruptibly(tuning_);
   if (const auto known = known_.find(call)) return *known;  // of a thread that was here before
   if (auto variant = kept()) return variant;
   try {

@@ -52,7 +52,7 @@ class Tuner {
 
   const std::shared_ptr<TunedModule> module_;
   const TunedSpace space_;
-  std::mutex tuning_;  // one thread at a time; others wait for what it finds
+  std::timed_mutex tuning_;  // one thread at a time; others wait for what it finds
   BrokenKernels broken_;
   KnownChoices<Variant> known_;
   mutable std::shared_mutex mutex_;

@@ -7,8 +7,10 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/interrupts.h"
 #include "common/log.h"
 #include "op/arguments.h"
+#include "op/helper_threads.h"
 
 namespace torch_slang {
 namespace {
@@ -69,6 +71,8 @@ bool Tuning::try_to(Candidate& candidate, const Work& work) {
   try {
     work();
     return true;
+  } catch (const Interrupted&) {
+    throw;
   } catch (const std::exception& error) {
     candidate.error = std::current_exception();
     candidate.attempt.problem = message_of(error);
@@ -84,9 +88,9 @@ void Tuning::on_threads(size_t begin, double limit, const std::function<void(Can
   };
   const size_t count = std::min<size_t>(std::clamp(std::thread::hardware_concurrency(), 1u, kMaxThreads),
                                         candidates_.size() - std::min(begin, candidates_.size()));
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < count; ++i) threads.emplace_back(take);
-  for (std::thread& thread : threads) thread.join();
+  HelperThreads threads;
+  for (size_t i = 0; i < count; ++i) threads.start(take);
+  threads.wait();
 }
 
 // Slang's part of the compile.
@@ -101,7 +105,8 @@ void Tuning::prepare(Candidate& candidate) {
 }
 
 void Tuning::find_first(Trial& trial) {
-  std::thread others([&] { on_threads(1, kCompileShare * budget_, [&](Candidate& one) { prepare(one); }); });
+  HelperThreads others;
+  others.start([&] { on_threads(1, kCompileShare * budget_, [&](Candidate& one) { prepare(one); }); });
   const auto works = [&](Candidate& candidate) {
     prepare(candidate);
     if (!is_open(candidate)) return false;
@@ -111,7 +116,7 @@ void Tuning::find_first(Trial& trial) {
     return true;
   };
   bool found = works(candidates_[0]);
-  others.join();
+  others.wait();
   while (!found && ++first_ < candidates_.size()) found = works(candidates_[first_]);
   if (!found) std::rethrow_exception(candidates_[0].error);
 }
@@ -198,6 +203,8 @@ void Tuning::time_the_first_again(Trial& trial) {
     if (spent() > end) return;
     try {
       measure(trial, candidate);
+    } catch (const Interrupted&) {
+      throw;
     } catch (const std::exception& error) {  // it has run before: its first time stands
       log_warning(front_.qualified(kind_), " with ", candidate.attempt.value,
                   ": timing it again failed: ", message_of(error));
@@ -220,6 +227,8 @@ void Tuning::time_the_best_in_turns(Trial& trial) {
   std::vector<double> seconds;
   try {
     seconds = trial.seconds_in_turns(variants, [&] { return spent() > end; });
+  } catch (const Interrupted&) {
+    throw;
   } catch (const std::exception& error) {  // all of them have run before: what was chosen stands
     log_warning(front_.qualified(kind_), ": timing the fastest variants again failed: ", message_of(error));
   }

@@ -70,7 +70,8 @@ Answer ask(const CompileRequest& request, Extent extent) {
   process.argv = {compiler_path(), kServeOption};
   if (extent == Extent::DescribeOnly) process.argv.emplace_back(kDescribeOption);
   process.input = to_json(request);
-  process.timeout = std::chrono::seconds(environment_integer("TORCH_SLANG_COMPILE_TIMEOUT", 120));
+  process.timeout = compile_time_limit();
+  process.has_helpers = true;  // for who has put a script of his own in its place
   const ProcessResult result = run_process(process);
   const Report report = read_report(result.error);
   Answer answer;

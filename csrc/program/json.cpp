@@ -289,12 +289,11 @@ class Reader {
   const std::string& path_;
 };
 
-template <class T>
-T parse(const std::string& text, const char* what) {
+json::value parse(const std::string& text, const char* what) {
   boost::system::error_code wrong;
-  const json::value value = json::parse(text, wrong);
+  json::value value = json::parse(text, wrong);
   TORCH_CHECK(!wrong, "torch_slang: damaged ", what, " text: ", wrong.message());
-  return Reader::read<T>(value, what);
+  return value;
 }
 
 template <class T>
@@ -303,11 +302,30 @@ std::string write(const T& item) {
       Writer::of(const_cast<T&>(item)));  // `fields` serves both ways and so takes T&; nothing is written
 }
 
+// Of a Program: no field is there in each, so a text that is none would pass for one of an empty module.
+constexpr const char* kProgramMark = "torch_slang_program";
+constexpr int kProgramFormat = 1;
+
+Program read_program(const json::value& value) {
+  const json::object* object = value.if_object();
+  const json::value* format = object != nullptr ? object->if_contains(kProgramMark) : nullptr;
+  TORCH_CHECK(format != nullptr, "torch_slang: this is no Program: the field ", kProgramMark, " is missing");
+  TORCH_CHECK(*format == kProgramFormat, "torch_slang: this is a Program of another version: expected ", kProgramMark,
+              " to be ", kProgramFormat, ", but got ", json::serialize(*format));
+  return Reader::read<Program>(value, "program");
+}
+
 }  // namespace
 
-std::string to_json(const Program& program) { return write(program); }
+std::string to_json(const Program& program) {
+  json::value value = Writer::of(const_cast<Program&>(program));
+  value.as_object()[kProgramMark] = kProgramFormat;
+  return json::serialize(value);
+}
 std::string to_json(const CompileRequest& request) { return write(request); }
-Program program_from_json(const std::string& text) { return parse<Program>(text, "program"); }
-CompileRequest request_from_json(const std::string& text) { return parse<CompileRequest>(text, "request"); }
+Program program_from_json(const std::string& text) { return read_program(parse(text, "program")); }
+CompileRequest request_from_json(const std::string& text) {
+  return Reader::read<CompileRequest>(parse(text, "request"), "request");
+}
 
 }  // namespace torch_slang

@@ -4,8 +4,11 @@
 
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "cache/cache.h"
+#include "cache/trim.h"
+#include "common/environment.h"
 #include "common/error.h"
 #include "op/inspect.h"
 #include "op/module.h"
@@ -15,6 +18,7 @@
 #include "program/names.h"
 #include "python/descriptors.h"
 #include "python/host_functions.h"
+#include "python/interrupts.h"
 #include "python/tensors.h"
 #include "python/tuning.h"
 
@@ -71,6 +75,26 @@ py::dict stats_dict() {
   result["host_runs"] = stats.host_runs;
   result["nvrtc_runs"] = stats.nvrtc_runs;
   return result;
+}
+
+// `size`: bytes, a text such as "500M", or None for the limit that the environment sets.
+int64_t cache_trim(const std::variant<std::monostate, int64_t, std::string>& size) {
+  std::optional<int64_t> bytes = cache::size_limit();
+  if (const auto* number = std::get_if<int64_t>(&size)) bytes = *number;
+  if (const auto* text = std::get_if<std::string>(&size)) {
+    bytes = parse_size(*text);
+    if (!bytes) {
+      throw py::value_error(
+          "torch_slang.cache.trim: expected size to be a number of bytes, or a text such as '500M' or "
+          "'2G', but got '" +
+          *text + "'");
+    }
+  }
+  if (bytes && *bytes < 0) {
+    throw py::value_error("torch_slang.cache.trim: expected size to be at least 0, but got " + std::to_string(*bytes));
+  }
+  const py::gil_scoped_release release;
+  return bytes ? cache::trim(*bytes) : 0;
 }
 
 PyObject* compile_error = nullptr;
@@ -165,6 +189,7 @@ void bind_module(py::module_& m) {
 
 PYBIND11_MODULE(_C, m) {
   register_errors(m);
+  watch_python_signals();
   bind_module(m);
   bind_tensors(m);
   bind_tuning(m);
@@ -193,6 +218,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("descriptors_digest", &descriptors_digest);
   m.def("cache_path", &cache::path);
   m.def("cache_clear", [] { return cache::clear(); });
+  m.def("cache_trim", &cache_trim, py::arg("size"));
   m.def("cache_stats", &stats_dict);
 }
 

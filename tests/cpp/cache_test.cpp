@@ -78,7 +78,7 @@ BOOST_FIXTURE_TEST_CASE(damaged_entry_is_deleted_and_a_miss, OwnCache) {
     BOOST_TEST_CONTEXT(name) {
       BOOST_TEST(cache::write(Kind::Cubin, key, "payload"));
       change_file(entry(Kind::Cubin), damage);
-      BOOST_TEST(!cache::path_of(Kind::Cubin, key).has_value());
+      BOOST_TEST(!cache::read(Kind::Cubin, key).has_value());
       BOOST_TEST(!is_file(entry(Kind::Cubin)));
       BOOST_TEST(since().damaged == ++damaged);
     }
@@ -112,13 +112,10 @@ BOOST_FIXTURE_TEST_CASE(shared_object_loads_from_its_verified_entry, OwnCache) {
   BOOST_REQUIRE(cache::write(Kind::Object, key, object));
 
   std::string payload;
-  const auto file = cache::path_of(Kind::Object, key, &payload);
-  BOOST_REQUIRE(file.has_value());
+  const auto library = cache::load_object(key, &payload);
+  BOOST_REQUIRE(library.has_value());
   BOOST_TEST((payload == object));
-  void* library = ::dlopen(file->c_str(), RTLD_NOW);
-  BOOST_REQUIRE(library != nullptr);
-  BOOST_TEST(reinterpret_cast<int (*)()>(::dlsym(library, "forty_two"))() == 42);
-  ::dlclose(library);
+  BOOST_TEST(library->function<int()>("forty_two")() == 42);
 }
 
 BOOST_FIXTURE_TEST_CASE(new_folder_is_private, OwnCache) {

@@ -15,8 +15,8 @@
 #include "backend/marks.h"
 #include "backend/source.h"
 #include "cache/cache.h"
+#include "cache/turn.h"
 #include "common/files.h"
-#include "common/log.h"
 
 namespace torch_slang {
 namespace {
@@ -29,17 +29,10 @@ struct LoadedObject {
   std::set<std::string> marks;
 };
 
-// A cached object that cannot be loaded (its folder does not allow execution, say) is as good as none.
 std::optional<LoadedObject> load_cached(const std::string& key, const KernelSource& source) {
   std::string content;
-  auto path = cache::path_of(cache::Kind::Object, key, &content);
-  if (!path) return std::nullopt;
-  std::string reason;
-  auto library = DynamicLibrary::try_open(*path, &reason);
-  if (!library) {
-    log_warning_once("CPU kernels are compiled but cannot be loaded from the cache: " + reason);
-    return std::nullopt;
-  }
+  auto library = cache::load_object(key, &content);
+  if (!library) return std::nullopt;
   return LoadedObject{std::move(*library), find_marks(content, source.view_count)};
 }
 
@@ -62,13 +55,14 @@ class CpuBackend final : public Backend {
     TORCH_INTERNAL_ASSERT(device.is_cpu());
     HostCompiler compiler = find_host_compiler(source.op);
     std::vector<std::string> flags =
-        with_workarounds(compiler, host_compiler_flags(source.fast_math), source.text.body);
+        with_workarounds(compiler, host_compiler_flags(source.op, source.fast_math), source.text.body);
     std::string text = assemble_source(source, host_launcher_text(source));
     std::string key = object_digest(compiler, flags, text).add("cpu").hex();
 
-    auto object = load_cached(key, source);
-    if (!object) object = compile_and_load(compiler, flags, key, text, source);
-    return std::make_shared<CpuKernel>(source, std::move(object->library), std::move(object->marks));
+    LoadedObject object = cache::find_or_make(
+        cache::Kind::Object, key, source.op, [&] { return load_cached(key, source); },
+        [&] { return compile_and_load(compiler, flags, key, text, source); });
+    return std::make_shared<CpuKernel>(source, std::move(object.library), std::move(object.marks));
   }
 
   void check_launch(const std::string& op, const LaunchShape& shape, c10::Device device) override {

@@ -1,27 +1,37 @@
 #include "backend/cpu/host_compiler.h"
 
+#include <sys/statvfs.h>
+
 #include <array>
-#include <sstream>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "backend/cpu/processor.h"
+#include "backend/source.h"
 #include "cache/cache.h"
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "common/process.h"
+#include "common/shell_words.h"
 
 namespace torch_slang {
 namespace {
 
 constexpr std::array kUsualNames = {"c++", "g++", "clang++"};
 
-std::vector<std::string> split_words(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(std::move(word));
-  return words;
+// A path with spaces in it may be given as it is.
+std::vector<std::string> words_of(const std::string& op, const char* variable) {
+  const std::string text = environment_or(variable, "");
+  if (text.find('/') != std::string::npos && find_program(text)) return {text};
+  auto words = split_shell_words(text);
+  if (!words) {
+    throw_compile_error(op, ": cannot be compiled for the CPU: ", variable,
+                        " has a quote that is not closed, or ends in a ", "backslash: ", text);
+  }
+  return *std::move(words);
 }
 
 std::optional<HostCompiler> resolve(std::vector<std::string> command) {
@@ -32,6 +42,13 @@ std::optional<HostCompiler> resolve(std::vector<std::string> command) {
   if (!stamp) return std::nullopt;
   command.front() = *program;
   return HostCompiler{std::move(command), std::move(*stamp)};
+}
+
+// A full disk: the compiler says so, unless it was the one that could not be told.
+bool has_no_space(const std::string& folder, const ProcessResult& result) {
+  struct statvfs facts{};
+  return result.error.find(std::strerror(ENOSPC)) != std::string::npos ||
+         (::statvfs(folder.c_str(), &facts) == 0 && facts.f_bavail == 0);
 }
 
 // The file that the user wrote, if the text has anything from there.
@@ -47,6 +64,8 @@ ProcessResult run_compiler(const HostCompiler& compiler, const std::vector<std::
   request.argv.insert(request.argv.end(), more.begin(), more.end());
   request.argv.insert(request.argv.end(), {input, "-lm"});
   request.environment = {{"LC_ALL", "C"}, {"TMPDIR", folder}};
+  request.timeout = compile_time_limit();
+  request.has_helpers = true;
   cache::count_run(cache::Compiler::Host);
   return run_process(request);
 }
@@ -63,7 +82,7 @@ void warn_of_plainer_target(const HostCompiler& compiler, const KernelSource& so
 
 HostCompiler find_host_compiler(const std::string& op) {
   for (const char* variable : {"TORCH_SLANG_CXX", "CXX"}) {
-    auto command = split_words(environment_or(variable, ""));
+    auto command = words_of(op, variable);
     if (command.empty()) continue;
     if (auto compiler = resolve(command)) return *compiler;
     throw_compile_error(op, ": cannot be compiled for the CPU: ", variable, " names the C++ compiler ", command.front(),
@@ -78,7 +97,7 @@ HostCompiler find_host_compiler(const std::string& op) {
       "TORCH_SLANG_CXX to its path");
 }
 
-std::vector<std::string> host_compiler_flags(bool fast_math) {
+std::vector<std::string> host_compiler_flags(const std::string& op, bool fast_math) {
   std::vector<std::string> flags = {
       "-std=c++20", "-O3",
 #if defined(__aarch64__)
@@ -98,7 +117,7 @@ std::vector<std::string> host_compiler_flags(bool fast_math) {
   if (fast_math) {
     flags.insert(flags.end(), {"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-D__FAST_MATH__=1"});
   }
-  for (std::string& word : split_words(environment_or("TORCH_SLANG_CXXFLAGS", ""))) flags.push_back(std::move(word));
+  for (std::string& word : words_of(op, "TORCH_SLANG_CXXFLAGS")) flags.push_back(std::move(word));
   return flags;
 }
 
@@ -117,7 +136,8 @@ void compile_shared_object(const HostCompiler& compiler, const std::vector<std::
   const std::string folder = parent_path(output);
   const std::string input = join_path(folder, "kernel.cpp");
   if (!publish_file(input, text))
-    throw_compile_error(source.op, ": cannot be compiled for the CPU: cannot write ", input);
+    throw_compile_error(source.op, ": cannot be compiled for the CPU: cannot write ", input, " (", std::strerror(errno),
+                        "): TMPDIR chooses another folder");
 
   const auto run = [&](std::vector<std::string> more) {
     return run_compiler(compiler, flags, std::move(more), input, folder);
@@ -127,9 +147,14 @@ void compile_shared_object(const HostCompiler& compiler, const std::vector<std::
     if (!result.error.empty()) log_debug(source.op, ": ", compiler.program(), " says\n", result.error);
     return;
   }
+  if (has_no_space(folder, result)) {
+    throw_compile_error(source.op, ": cannot be compiled for the CPU: there is no space left in the temporary folder ",
+                        parent_path(folder), ": TMPDIR chooses another\n", result.output, result.error);
+  }
   // Note [refused code]. What is not well formed is the user's own mistake, on any processor.
   const std::vector<std::string>& targets = plainer_targets();
-  if (result.start_error.empty() && !targets.empty() && run({targets.back(), "-fsyntax-only"}).succeeded()) {
+  if (result.start_error.empty() && !result.timed_out && !targets.empty() &&
+      run({targets.back(), "-fsyntax-only"}).succeeded()) {
     for (const std::string& target : targets) {
       if (!run({target, "-o", output}).succeeded()) continue;
       warn_of_plainer_target(compiler, source, target, result);
@@ -137,7 +162,8 @@ void compile_shared_object(const HostCompiler& compiler, const std::vector<std::
     }
   }
   throw_compile_error(source.op, ": ", file_of(source), " does not compile for the CPU: ", compiler.program(), " ",
-                      result.how_it_ended(), "\n", result.output, result.error);
+                      result.how_it_ended(), result.timed_out ? " (TORCH_SLANG_COMPILE_TIMEOUT sets the limit)" : "",
+                      "\n", without_foreign_lines(result.output + result.error, users_files(source)));
 }
 
 }  // namespace torch_slang

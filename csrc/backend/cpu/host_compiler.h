@@ -25,12 +25,12 @@ struct HostCompiler {
   const std::string& program() const { return command.front(); }
 };
 
-// TORCH_SLANG_CXX, else CXX, else the first of c++, g++, clang++ in PATH. Throws CompileError that names `op` and says what
+// TORCH_SLANG_CXX, else CXX (split as a shell splits), else the first of c++, g++, clang++ in PATH. Throws CompileError that names `op` and says what
 // to install or set. Environment and file are looked at afresh each time: both may change while a process lives.
 HostCompiler find_host_compiler(const std::string& op);
 
-// All words between the compiler and the files. TORCH_SLANG_CXXFLAGS is added at the end.
-std::vector<std::string> host_compiler_flags(bool fast_math);
+// All words between the compiler and the files. TORCH_SLANG_CXXFLAGS, split as a shell splits, is added at the end.
+std::vector<std::string> host_compiler_flags(const std::string& op, bool fast_math);
 
 // Of all that decides what compile_shared_object makes.
 Digest object_digest(const HostCompiler& compiler, const std::vector<std::string>& flags, std::string_view text);

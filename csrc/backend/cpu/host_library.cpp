@@ -1,43 +1,45 @@
 #include "backend/cpu/host_library.h"
 
 #include "backend/cpu/host_compiler.h"
+#include "backend/line_names.h"
 #include "backend/source.h"
 #include "cache/cache.h"
+#include "cache/turn.h"
 #include "common/files.h"
 
 namespace torch_slang {
 namespace {
 
 // They run once a call, between kernels: time to compile counts, speed does not. Errors leave them by exceptions.
-std::vector<std::string> flags_of_host_functions() {
-  std::vector<std::string> flags = host_compiler_flags(false);
+std::vector<std::string> flags_of_host_functions(const std::string& op) {
+  std::vector<std::string> flags = host_compiler_flags(op, false);
   flags.insert(flags.end(), {"-O1", "-fexceptions"});
   return flags;
 }
 
 std::string source_text(const HostText& text) {
-  return prelude_file("host_abi.h") + prelude_file("host_function.h") + text.body;
+  return prelude_file("host_abi.h") + prelude_file("host_function.h") + with_escaped_line_names(text.body);
 }
 
 }  // namespace
 
 DynamicLibrary load_host_library(const HostText& text, const std::string& op, const std::string& file) {
   const HostCompiler compiler = find_host_compiler(op);
-  const std::vector<std::string> flags = flags_of_host_functions();
+  const std::vector<std::string> flags = flags_of_host_functions(op);
   const std::string source = source_text(text);
   const std::string key = object_digest(compiler, flags, source).add("host functions").hex();
 
-  if (const auto path = cache::path_of(cache::Kind::Object, key)) {
-    if (auto library = DynamicLibrary::try_open(*path)) return std::move(*library);
-  }
-  KernelSource described;  // what compile errors name
-  described.op = op;
-  described.text.entry = file;
-  TemporaryFolder folder;
-  const std::string output = folder.file("host.so");
-  compile_shared_object(compiler, flags, described, source, output);
-  cache::write(cache::Kind::Object, key, read_file_or_throw(output));
-  return DynamicLibrary::open(output);  // the loader maps it: its file need not stay
+  const auto make = [&] {
+    KernelSource described;  // what compile errors name
+    described.op = op;
+    described.text.entry = file;
+    TemporaryFolder folder;
+    const std::string output = folder.file("host.so");
+    compile_shared_object(compiler, flags, described, source, output);
+    cache::write(cache::Kind::Object, key, read_file_or_throw(output));
+    return DynamicLibrary::open(output);  // the loader maps it: its file need not stay
+  };
+  return cache::find_or_make(cache::Kind::Object, key, op, [&] { return cache::load_object(key); }, make);
 }
 
 }  // namespace torch_slang

@@ -8,6 +8,7 @@
 #include "cache/cache.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/interrupts.h"
 #include "common/log.h"
 #include "common/process.h"
 
@@ -39,8 +40,11 @@ bool compiles(const HostCompiler& compiler, const std::vector<std::string>& flag
   request.argv.insert(request.argv.end(), flags.begin(), flags.end());
   request.argv.insert(request.argv.end(), {"-c", "-o", folder.file("probe.o"), input});
   request.environment = {{"LC_ALL", "C"}, {"TMPDIR", folder.path()}};
+  request.timeout = compile_time_limit();
+  request.has_helpers = true;
   cache::count_run(cache::Compiler::Host);
-  return run_process(request).succeeded();
+  const ProcessResult result = run_process(request);
+  return result.succeeded() || result.timed_out;
 }
 
 // Whether the probe compiles with the flag, and not without it.
@@ -54,7 +58,7 @@ bool is_needed(const HostCompiler& compiler, std::vector<std::string> flags, con
 }
 
 bool is_known_to_be_needed(const HostCompiler& compiler, const std::vector<std::string>& flags, const Probe& probe) {
-  static std::mutex mutex;
+  static std::timed_mutex mutex;
   static auto* known = new std::map<std::string, bool>();
   Digest digest;
   digest.add("probe").add(probe.flag).add(probe.text).add(compiler.stamp).add(cpu_identity());
@@ -62,7 +66,7 @@ bool is_known_to_be_needed(const HostCompiler& compiler, const std::vector<std::
   for (const std::string& word : flags) digest.add(word);
   const std::string key = digest.hex();
 
-  const std::lock_guard lock(mutex);
+  const auto lock = lock_interruptibly(mutex);
   if (const auto found = known->find(key); found != known->end()) return found->second;
   if (const auto kept = cache::read(cache::Kind::Probe, key)) return (*known)[key] = *kept == probe.flag;
   const bool needed = is_needed(compiler, flags, probe);

@@ -13,6 +13,7 @@
 #include "backend/marks.h"
 #include "backend/source.h"
 #include "cache/cache.h"
+#include "cache/turn.h"
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/files.h"
@@ -81,16 +82,16 @@ std::string cache_key(const std::string& text, const CudaTarget& target, const s
 // In the cache: the marks, a zero byte, the image.
 std::string to_payload(const CudaBinary& binary) { return marks_to_text(binary.marks) + '\0' + binary.image; }
 
-CudaBinary from_payload(const std::string& payload) {
+std::optional<CudaBinary> from_payload(const std::string& payload) {
   const size_t end = payload.find('\0');
-  TORCH_INTERNAL_ASSERT(end != std::string::npos, "a cached cubin without marks");
-  return {payload.substr(end + 1), marks_from_text(std::string_view(payload).substr(0, end))};
+  if (end == std::string::npos) return std::nullopt;
+  return CudaBinary{payload.substr(end + 1), marks_from_text(std::string_view(payload).substr(0, end))};
 }
 
 }  // namespace
 
 CudaCompilation compile_cuda(const std::string& op, const std::string& source, const std::string& architecture,
-                             const std::vector<std::string>& options) {
+                             const std::vector<std::string>& options, const UsersFiles& users) {
   const CompileTimer timer(op, architecture);
   cache::count_run(cache::Compiler::Nvrtc);
   const std::string what = op + ": compiling for " + architecture;
@@ -111,7 +112,7 @@ CudaCompilation compile_cuda(const std::string& op, const std::string& source, c
   if (result != kNvrtcSuccess) {
     const char* verdict = result == kNvrtcCompilationFailed ? " rejects the kernel" : " failed";
     throw_compile_error(op, ": ", nvrtc_name(), verdict, " for ", architecture, " (", nvrtc().get_error_string(result),
-                        ")\n", compilation.log);
+                        ")\n", without_foreign_lines(compilation.log, users));
   }
   compilation.ptx = without_terminator(take_output(handle, nvrtc().get_ptx_size, nvrtc().get_ptx, "nvrtcGetPTX", what));
   compilation.image = is_virtual(architecture)
@@ -138,18 +139,23 @@ CudaBinary load_or_compile(const KernelSource& source, const CudaTarget& target)
   const std::string text = cuda_source_text(source);
   const std::vector<std::string> options = cuda_options(source);
   const std::string key = cache_key(text, target, options);
-  if (const auto payload = cache::read(cache::Kind::Cubin, key)) {
-    log_info(source.op, " for ", target.name, " comes from the cache");
-    return from_payload(*payload);
-  }
-  CudaCompilation compilation = compile_cuda(source.op, text, architecture_for(target, multiplies(source)), options);
-  CudaBinary binary{std::move(compilation.image), find_marks(compilation.ptx, source.view_count)};
-  cache::write(cache::Kind::Cubin, key, to_payload(binary));
-  return binary;
+  const auto find = [&]() -> std::optional<CudaBinary> {
+    const auto payload = cache::read(cache::Kind::Cubin, key);
+    auto binary = payload ? from_payload(*payload) : std::nullopt;
+    if (binary) log_info(source.op, " for ", target.name, " comes from the cache");
+    return binary;
+  };
+  return cache::find_or_make(cache::Kind::Cubin, key, source.op, find, [&] {
+    CudaCompilation compilation =
+        compile_cuda(source.op, text, architecture_for(target, multiplies(source)), options, users_files(source));
+    CudaBinary binary{std::move(compilation.image), find_marks(compilation.ptx, source.view_count)};
+    cache::write(cache::Kind::Cubin, key, to_payload(binary));
+    return binary;
+  });
 }
 
 CudaCompilation compile_for_architecture(const KernelSource& source, const std::string& architecture) {
-  return compile_cuda(source.op, cuda_source_text(source), architecture, cuda_options(source));
+  return compile_cuda(source.op, cuda_source_text(source), architecture, cuda_options(source), users_files(source));
 }
 
 std::optional<std::string> given_architecture() { return environment("TORCH_SLANG_CUDA_ARCHITECTURE"); }

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/target.h"
+#include "common/quoted_files.h"
 
 namespace torch_slang {
 
@@ -22,7 +23,7 @@ struct CudaCompilation {
 
 // Runs NVRTC. `architecture`: "sm_90" or "compute_90". Throws CompileError with the log whole if the source is wrong.
 CudaCompilation compile_cuda(const std::string& op, const std::string& source, const std::string& architecture,
-                             const std::vector<std::string>& options);
+                             const std::vector<std::string>& options, const UsersFiles& users = UsersFiles({}));
 
 // What is kept of a compilation, and what the disk cache holds.
 struct CudaBinary {

@@ -1,0 +1,34 @@
+// An open file descriptor, closed when its owner goes. Closing leaves errno as it was.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace torch_slang {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value = -1) : value_(value) {}
+  ~Descriptor() { close(); }
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+
+  int get() const { return value_; }
+  bool is_open() const { return value_ >= 0; }
+  void close() {
+    if (value_ < 0) return;
+    const int saved = errno;
+    ::close(std::exchange(value_, -1));
+    errno = saved;
+  }
+
+ private:
+  int value_;
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,69 @@
+// Waiting that Ctrl-C ends. Whoever waits here for something long (a compiler, another process, another thread's compile)
+// calls check_interrupts() all the time, which throws once the person at the keyboard wants an end. What is on the way is
+// undone by destructors: compilers are killed, folders go.
+//
+// Note [who is interrupted]
+//   Signals belong to the host language: the Python module says how to look for them, and what is thrown is its own
+//   KeyboardInterrupt (or what else the program's handler raises). As in Python itself, that is so on the main thread alone.
+//   A thread that works for another one (a backward compiled ahead, a variant being tried) stops when any thread was
+//   interrupted since it began. In a C++ program nothing is interrupted: there Ctrl-C ends the process, and its compilers.
+#pragma once
+
+#include <c10/macros/Export.h>
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <mutex>
+
+namespace torch_slang {
+
+// What every exception is that ends a wait in this way, beside being a std::exception. Code that goes on without what has
+// failed lets it through.
+class C10_EXPORT Interrupted {
+ public:
+  virtual ~Interrupted() = default;
+};
+
+// Throws an Interrupted if the calling thread is to stop. Called often, by any thread.
+using InterruptCheck = void (*)();
+void set_interrupt_check(InterruptCheck check);
+
+void check_interrupts();
+
+// How many interruptions there have been, as far as the calling thread is concerned: for who starts a thread.
+int64_t interruptions_seen();
+
+// While it lives, this thread works for another, who asked for that when there had been `since` interruptions.
+class WorksForAnother {
+ public:
+  explicit WorksForAnother(int64_t since);
+  ~WorksForAnother();
+  WorksForAnother(const WorksForAnother&) = delete;
+  WorksForAnother& operator=(const WorksForAnother&) = delete;
+
+ private:
+  int64_t before_;
+};
+
+constexpr std::chrono::milliseconds kInterruptTick{20};  // how long a wait goes without a look
+
+// Calls `try_for` with that time until it says that the wait is over.
+template <class TryFor>
+void wait_interruptibly(const TryFor& try_for) {
+  check_interrupts();
+  while (!try_for(kInterruptTick)) check_interrupts();
+}
+
+template <class T>
+void wait_interruptibly_for(const std::shared_future<T>& future) {
+  wait_interruptibly([&](auto time) { return future.wait_for(time) == std::future_status::ready; });
+}
+
+inline std::unique_lock<std::timed_mutex> lock_interruptibly(std::timed_mutex& mutex) {
+  std::unique_lock<std::timed_mutex> lock(mutex, std::try_to_lock);
+  if (!lock.owns_lock()) wait_interruptibly([&](auto time) { return lock.try_lock_for(time); });
+  return lock;
+}
+
+}  // namespace torch_slang

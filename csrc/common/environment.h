@@ -12,5 +12,6 @@ std::optional<std::string> environment(const char* name);
 std::string environment_or(const char* name, const std::string& fallback);
 bool environment_flag(const char* name, bool fallback);  // 1/0, true/false, on/off, yes/no
 int64_t environment_integer(const char* name, int64_t fallback);
+std::optional<double> environment_seconds(const char* name);  // more than none
 
 }  // namespace torch_slang

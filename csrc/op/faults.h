@@ -4,9 +4,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "backend/cpu/launch_watch.h"
 #include "op/operator.h"
 #include "prelude/abi.h"
 
@@ -18,15 +20,18 @@ class FaultRecord {
   FaultRecord(const Operator& op, OpKind kind, c10::Device device, const std::vector<ElementType>& types,
               const std::vector<int64_t>* sizes = nullptr);
 
-  // For TslHeader::fault; null where the kernel checks nothing.
+  // For TslHeader::fault; null where the kernel checks nothing and cannot be stopped.
   TslFault* address();
-  // After the launch; waits for the device. Throws an IndexError for an index that is outside, a RuntimeError for the rest.
+  // After the launch; waits for the device. Throws an IndexError for an index that is outside, a LaunchError where the launch
+  // was stopped, a RuntimeError for the rest.
   void check();
 
  private:
   std::string describe_line(const TslFault& fault) const;
   [[noreturn]] void refuse_long_loop(const TslFault& fault) const;
+  [[noreturn]] void refuse_stopped(LaunchWatch::Reason reason) const;
   std::string describe_place(const TslFault& fault) const;
+  std::string describe_view_fault(const TslFault& fault) const;
   std::string view_name(int view) const;
 
   const Operator& op_;
@@ -36,6 +41,7 @@ class FaultRecord {
   const bool exists_;
   TslFault here_ = {};
   at::Tensor on_gpu_;
+  std::optional<LaunchWatch> watch_;
 };
 
 }  // namespace torch_slang

@@ -165,7 +165,7 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
   std::vector<std::pair<std::string, std::string>> defines = program_->tuned;
   defines.insert(defines.begin(), request.defines.begin(), request.defines.end());
   constants_ = integer_constants(defines);
-  options_ = KernelOptions{options.fast_math, options.debug};
+  options_ = KernelOptions{options.fast_math, environment_seconds("TORCH_SLANG_LAUNCH_TIMEOUT"), options.debug};
   if (!options.debug && environment("TORCH_SLANG_DEBUG")) {
     options_.debug = environment_flag("TORCH_SLANG_DEBUG", false);
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "backend/cpu/launch_watch.h"
 #include "cache/cache.h"
 #include "common/error.h"
 #include "op/inspect.h"
@@ -39,6 +40,12 @@ class Pin {
   const RegisteredFamily* family_;
   std::optional<PinnedOperator> pin_;
 };
+
+// What Ctrl-C has left for the interpreter: KeyboardInterrupt, if this is the thread that gets it.
+void raise_pending_signals() {
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
 
 LoadOptions options_of(std::optional<std::string> path, std::optional<std::string> source,
                        std::optional<std::string> name, std::string ns,
@@ -165,6 +172,7 @@ void bind_module(py::module_& m) {
 
 PYBIND11_MODULE(_C, m) {
   register_errors(m);
+  set_interrupt_hook(&raise_pending_signals);
   bind_module(m);
   bind_tensors(m);
   bind_tuning(m);

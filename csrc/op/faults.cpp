@@ -30,7 +30,7 @@ std::string local_index_text(const TslFault& fault) {
   return index_text(fault.index[0], fault.size);
 }
 
-std::string counted(unsigned count, const char* one, const char* many) { return c10::str(count, " ", count == 1 ? one : many); }
+std::string counted(uint64_t count, const char* one, const char* many) { return c10::str(count, " ", count == 1 ? one : many); }
 
 std::string element(const std::string& view, const TslFault& fault) {
   std::string text = view + "[";
@@ -43,14 +43,28 @@ std::string file_name(const std::string& path) { return path.substr(path.rfind('
 
 }  // namespace
 
+std::string describe_local(unsigned kind, uint64_t count) {
+  switch (kind) {
+    case 0: return "an array of " + counted(count, "element", "elements");
+    case 1: return "a matrix of " + counted(count, "row", "rows");
+    default: return "a vector of " + counted(count, "component", "components");
+  }
+}
+
+void throw_stopped(const std::string& what, LaunchWatch::Reason reason, const KernelOptions& options,
+                   const std::string& where) {
+  if (reason == LaunchWatch::Reason::Interrupt) {
+    run_interrupt_hook();
+    throw_launch_error(what, " was interrupted by Ctrl-C (SIGINT)", where);
+  }
+  throw_launch_error(what, " was stopped since it took longer than the ", options.launch_limit.value_or(0),
+                     " s that TORCH_SLANG_LAUNCH_TIMEOUT allows", where);
+}
+
 FaultRecord::FaultRecord(const Operator& op, OpKind kind, c10::Device device, const std::vector<ElementType>& types,
                          const std::vector<int64_t>* sizes)
     : op_(op), kind_(kind), types_(types), sizes_(sizes), exists_(op.options.checks(device) != Checks::None || op.options.polls(device)) {
-  if (device.is_cpu() && op.options.polls(device)) {
-    std::optional<std::chrono::duration<double>> limit;
-    if (op.options.launch_limit) limit.emplace(*op.options.launch_limit);
-    watch_.emplace(&here_.stop, limit);
-  }
+  if (op.options.polls(device)) watch_.emplace(&here_.stop, op.options.limit());
   if (!exists_ || device.is_cpu()) return;
   on_gpu_ = at::zeros({static_cast<int64_t>(sizeof(TslFault))}, at::TensorOptions().dtype(at::kByte).device(device));
 }
@@ -98,12 +112,7 @@ void FaultRecord::refuse_long_loop(const TslFault& fault) const {
 
 void FaultRecord::refuse_stopped(LaunchWatch::Reason reason) const {
   const std::string loop = here_.kind == kTslStopped ? "; it was in a loop" + describe_place(here_) : "";
-  if (reason == LaunchWatch::Reason::Interrupt) {
-    run_interrupt_hook();
-    throw_launch_error(op_.qualified(kind_), ": the launch was interrupted by Ctrl-C (SIGINT)", loop);
-  }
-  throw_launch_error(op_.qualified(kind_), ": the launch was stopped since it took longer than the ",
-                     op_.options.launch_limit.value_or(0), " s that TORCH_SLANG_LAUNCH_TIMEOUT allows", loop);
+  throw_stopped(op_.qualified(kind_) + ": the launch", reason, op_.options, loop);
 }
 
 std::string FaultRecord::describe_view_fault(const TslFault& fault) const {
@@ -140,10 +149,7 @@ void FaultRecord::check() {
     case kTslLongLoop: refuse_long_loop(fault);
     case kTslLocalIndex:
       TORCH_CHECK_INDEX(false, name, ": index ", local_index_text(fault), " is outside ",
-                        fault.other == 0   ? "an array of " + counted(fault.size, "element", "elements")
-                        : fault.other == 1 ? "a matrix of " + counted(fault.size, "row", "rows")
-                                           : "a vector of " + counted(fault.size, "component", "components"),
-                        place);
+                        describe_local(fault.other, fault.size), place);
     case kTslDivision:
       TORCH_CHECK(false, name,
                   fault.other == 0 ? ": an integer is divided by zero"

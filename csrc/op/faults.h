@@ -14,6 +14,13 @@
 
 namespace torch_slang {
 
+// "an array of 3 elements". `kind`: a tsl::LocalKind of prelude/local_index.h.
+std::string describe_local(unsigned kind, uint64_t count);
+
+// Throws what stands for a launch, or another call, that was stopped. `what`: "slang::sqr: the launch".
+[[noreturn]] void throw_stopped(const std::string& what, LaunchWatch::Reason reason, const KernelOptions& options,
+                                const std::string& where = "");
+
 class FaultRecord {
  public:
   // All must outlive this object. `types`, `sizes`: by type and size parameter.

@@ -6,6 +6,7 @@
 #include <c10/util/FunctionRef.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -31,6 +32,9 @@ struct KernelOptions {
   Checks checks(c10::Device device) const {
     if (debug) return *debug ? Checks::All : Checks::None;
     return device.is_cpu() ? Checks::Bounds : Checks::None;
+  }
+  std::optional<std::chrono::duration<double>> limit() const {
+    return launch_limit ? std::optional(std::chrono::duration<double>(*launch_limit)) : std::nullopt;
   }
   // Whether loops ask if they are to stop.
   bool polls(c10::Device device) const { return device.is_cpu() && (debug.value_or(false) || launch_limit); }

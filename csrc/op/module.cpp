@@ -188,7 +188,7 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
     check_reserved(*op);
     TORCH_CHECK(operators_.emplace(function.name, op).second, request.path, ": two kernels are named ", function.name);
   }
-  host_functions_ = std::make_unique<const HostFunctions>(ns_, program_, operators_);
+  host_functions_ = std::make_unique<const HostFunctions>(ns_, program_, operators_, options_);
 }
 
 // The lists of [Tune] and those that load was given, which go first. A plain define of a variable leaves nothing to tune.

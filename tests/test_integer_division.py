@@ -1,4 +1,4 @@
-"""Integer division by zero, and of the smallest number by -1: what a GPU gives on every device, an error in debug mode."""
+"""Integer division by zero, and of the smallest number by -1: what a GPU gives, everywhere; in debug mode an error."""
 
 import functools
 
@@ -64,9 +64,7 @@ SOURCE = "".join(KERNEL.replace("TYPE", name) for name in TYPES) + FUNCTIONS
 
 @functools.cache
 def module(debug: bool | None = None) -> torch_slang.Module:
-    return torch_slang.load(
-        source=SOURCE, name="division.slang", namespace=f"division_{debug}".lower(), debug=debug
-    )
+    return torch_slang.load(source=SOURCE, name="division.slang", namespace=f"division_{debug}".lower(), debug=debug)
 
 
 def smallest(name: str) -> int:
@@ -91,7 +89,9 @@ def expected(name: str, a: int, b: int) -> tuple[int, int]:
 
 def pairs(name: str) -> list[tuple[int, int]]:
     low, high = smallest(name), 2 ** (TYPES[name][1] - (name in SIGNED)) - 1
-    numbers = sorted({low, low + 1, -7, -1, 0, 1, 5, 7, 100, high // 3, high - 1, high} - ({-7, -1} if low == 0 else set()))
+    numbers = sorted(
+        {low, low + 1, -7, -1, 0, 1, 5, 7, 100, high // 3, high - 1, high} - ({-7, -1} if low == 0 else set())
+    )
     if TYPES[name][1] == 64:
         numbers += [2**31, 2**32 - 1, 2**32]
     divisors = [n for n in (low, -7, -1, 0, 1, 2, 7, high) if n >= low]

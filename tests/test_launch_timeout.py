@@ -31,6 +31,13 @@ void spins([Shape("N")] TensorView<float> x, [Out("N")] TensorView<float> y)
     }
     y[i] = v;
 }
+[TorchEntryPoint]
+public __extern_cpp int wander(int n)
+{
+    int s = 0;
+    while (s != n) s = (s + 14) % 49;
+    return s;
+}
 groupshared float total[32];
 [PyBindCUDA(Auto)] [CudaKernel] [BlockSize(32, 1, 1)]
 void meets([Shape("N")] TensorView<float> x, [Out("N")] TensorView<float> y)
@@ -89,12 +96,15 @@ def line_of(text: str) -> int:
 PLACES = {
     "spin": rf"(spin.slang:{line_of('while (x < 10)')})",
     "spins": rf"(thread (0, 0, 0) of block (0, 0, 0), spin.slang:{line_of('for (;;)')})",
-    "meets": rf" of block (0, 0, 0), spin.slang:{line_of('while (v < 10)') - 1})",  # as Slang has it, beside a wave's mask
+    "meets": rf" of block (0, 0, 0), spin.slang:{line_of('while (v < 10)') - 1})",  # beside a mask: Slang's line
 }
 
 
 def test_a_launch_that_takes_too_long_is_stopped_and_later_ones_run() -> None:
-    program = "for name in ('spin', 'spins', 'meets'):\n    for x in (good, endless, good): print(said(getattr(module, name), x))"
+    program = """
+for name in ('spin', 'spins', 'meets'):
+    for x in (good, endless, good): print(said(getattr(module, name), x))
+"""
     lines = run(program, TORCH_SLANG_LAUNCH_TIMEOUT="0.5")
     for k, (name, place) in enumerate(PLACES.items()):
         before, stopped, after = lines[3 * k : 3 * k + 3]
@@ -156,6 +166,20 @@ print(said(gradient, good))
     assert lines[1:] == ["KeyboardInterrupt: ", "1280.0"]
 
 
+def test_host_functions_are_stopped_too() -> None:
+    program = """
+print(said(lambda: torch.tensor(module.wander(2))))
+print(said(lambda: torch.tensor(module.wander(7))))
+"""
+    stopped, after = run(program, TORCH_SLANG_LAUNCH_TIMEOUT="0.5")
+    assert stopped == (
+        "LaunchError: slang::wander: the call was stopped since it took longer than the 0.5 s that "
+        "TORCH_SLANG_LAUNCH_TIMEOUT allows"
+    )
+    assert after == "7"
+    assert run("interrupt_soon()" + program, "debug") == ["KeyboardInterrupt: ", "7"]
+
+
 def test_a_handler_of_the_users_own_is_called_and_stays() -> None:
     program = """
 calls = []
@@ -189,6 +213,10 @@ os.waitpid(child, 0)
 @pytest.mark.parametrize("value", ["soon", "0", "-1", "1s"])
 def test_a_time_limit_that_is_no_number_of_seconds_is_refused(value: str) -> None:
     program = "import torch_slang; torch_slang.load(source='float f(float x) { return x; }')"
-    environment = {**os.environ, "TORCH_SLANG_LAUNCH_TIMEOUT": value, "PYTHONPATH": str(Path(torch_slang.__file__).parents[1])}
+    environment = {
+        **os.environ,
+        "TORCH_SLANG_LAUNCH_TIMEOUT": value,
+        "PYTHONPATH": str(Path(torch_slang.__file__).parents[1]),
+    }
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert "expected the environment variable TORCH_SLANG_LAUNCH_TIMEOUT to be a number of seconds" in done.stderr

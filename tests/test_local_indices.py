@@ -1,4 +1,4 @@
-"""Indices into arrays, vectors, rows of matrices and group-shared memory: one that is outside is an error that says where."""
+"""Indices into arrays, vectors, rows of matrices and group-shared memory: an error says where one is outside."""
 
 import functools
 
@@ -13,19 +13,39 @@ Tensor = torch.Tensor
 # Name: body of a function of `float x, int n`, the last index that there is, and what the error says of the place.
 BODIES = {
     "array_read": ("float a[3] = { x, 2 * x, 3 * x }; return a[n];", 2, "an array of 3 elements"),
-    "array_written": ("float a[5]; for (int k = 0; k < 5; ++k) a[k] = x; a[n] = 2; return a[0] + a[4];", 4, "an array of 5 elements"),
-    "array_of_arrays": ("float a[2][4]; for (int k = 0; k < 8; ++k) a[k / 4][k % 4] = x; return a[1][n];", 3, "an array of 4 elements"),
-    "array_in_a_struct": ("Box b; for (int k = 0; k < 6; ++k) b.values[k] = x; return b.values[n];", 5, "an array of 6 elements"),
+    "array_written": (
+        "float a[5]; for (int k = 0; k < 5; ++k) a[k] = x; a[n] = 2; return a[0] + a[4];",
+        4,
+        "an array of 5 elements",
+    ),
+    "array_of_arrays": (
+        "float a[2][4]; for (int k = 0; k < 8; ++k) a[k / 4][k % 4] = x; return a[1][n];",
+        3,
+        "an array of 4 elements",
+    ),
+    "array_in_a_struct": (
+        "Box b; for (int k = 0; k < 6; ++k) b.values[k] = x; return b.values[n];",
+        5,
+        "an array of 6 elements",
+    ),
     "computed": ("float a[4] = { x, x, x, x }; return a[n * 2 - n];", 3, "an array of 4 elements"),
-    "long_index": ("float a[4] = { x, x, x, x }; int64_t i = n; return a[i * 1000000007 % 1000000006];", 3, "an array of 4 elements"),
+    "long_index": (
+        "float a[4] = { x, x, x, x }; int64_t i = n; return a[i * 1000000007 % 1000000006];",
+        3,
+        "an array of 4 elements",
+    ),
     "table": ("return x * kTable[1][n];", 2, "an array of 3 elements"),
     "vector_read": ("float4 v = float4(x, 2 * x, 3 * x, 4 * x); return v[n];", 3, "a vector of 4 components"),
     "vector_written": ("float2 v = float2(x); v[n] = 3; return v.x + v.y;", 1, "a vector of 2 components"),
     "row_read": ("float2x3 m = float2x3(x, 2, 3, 4, 5, 6); return m[n].y;", 1, "a matrix of 2 rows"),
-    "row_written": ("float3x2 m = float3x2(x, 2, 3, 4, 5, 6); m[n].x = 9; return m[0].x + m[2].x;", 2, "a matrix of 3 rows"),
+    "row_written": (
+        "float3x2 m = float3x2(x, 2, 3, 4, 5, 6); m[n].x = 9; return m[0].x + m[2].x;",
+        2,
+        "a matrix of 3 rows",
+    ),
     "column": ("float2x3 m = float2x3(x, 2, 3, 4, 5, 6); return m[1][n];", 2, "a vector of 3 components"),
     "passed_on": ("float a[3] = { x, x, x }; fill(a, n); return a[0];", 2, "an array of 3 elements"),
-}  # fmt: skip
+}
 HEAD = """
 static const int kTable[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
 struct Box { float values[6]; }
@@ -101,6 +121,19 @@ def load(source: str, name: str, debug: bool | None) -> torch_slang.Module:
 
 FUNCTIONS = "".join(f"float {name}(float x, int n) {{ {body} }}\n" for name, (body, _, _) in BODIES.items())
 SOURCE = HEAD + FUNCTIONS + "".join(KERNEL.replace("NAME", name) for name in BODIES) + SHARED + GRADIENTS
+
+HOST = """
+[TorchEntryPoint]
+public __extern_cpp int host(int n, int d)
+{
+    int a[3] = { 1, 2, 3 };
+    int2 v = int2(n, d);
+    int2x2 m = int2x2(n, d, d, n);
+    int s = 0;
+    for (int k = 0; k < 2; ++k) s += v[k] / d + m[k][1];
+    return s + a[n] + v[d - 1] + m[n][0];
+}
+"""
 
 
 def line_of(text: str) -> int:
@@ -200,6 +233,17 @@ def test_an_index_below_zero_is_shown_as_such(device: torch.device) -> None:
     module = load(SIZES.replace("AT", "0"), "sizes_0", True)
     with pytest.raises(IndexError, match=r"::before: x\[-1\]: index -1 is outside dimension 0, which has 4 elements "):
         module.before(torch.ones(4, device=device))
+
+
+def test_host_functions_check_theirs() -> None:
+    module = torch_slang.load(source=HOST, name="host.slang", namespace="local_host")
+    assert module.host(1, 1) == 1 + 1 + 1 + 1 + 2 + 1 + 1
+    with pytest.raises(IndexError, match=r"::host: index 3 is outside an array of 3 elements$"):
+        module.host(3, 1)
+    with pytest.raises(IndexError, match=r"::host: index -1 is outside a vector of 2 components$"):
+        module.host(1, 0)
+    with pytest.raises(IndexError, match=r"::host: index 2 is outside a matrix of 2 rows$"):
+        module.host(2, 1)
 
 
 @pytest.mark.parametrize("debug", [None, True])

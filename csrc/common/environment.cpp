@@ -53,8 +53,9 @@ std::optional<double> environment_seconds(const char* name) {
   double seconds = 0;
   const char* end = value->data() + value->size();
   const auto [stop, problem] = std::from_chars(value->data(), end, seconds);
-  TORCH_CHECK(problem == std::errc() && stop == end && seconds > 0 && seconds < 1e9, "expected the environment variable ",
-              name, " to be a number of seconds, more than 0, but got '", *value, "'");
+  TORCH_CHECK(problem == std::errc() && stop == end && seconds > 0 && seconds < 1e9,
+              "expected the environment variable ", name, " to be a number of seconds, more than 0, but got '", *value,
+              "'");
   return seconds;
 }
 

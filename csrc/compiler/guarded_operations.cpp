@@ -15,7 +15,8 @@ constexpr std::string_view kFloats[] = {"float", "double", "__half", "__nv_bfloa
 
 // `float`, `float3`.
 bool is_of_floats(std::string_view type) {
-  const std::string_view scalar = type.size() > 1 && type.back() >= '1' && type.back() <= '4' ? type.substr(0, type.size() - 1) : type;
+  const std::string_view scalar =
+      type.size() > 1 && type.back() >= '1' && type.back() <= '4' ? type.substr(0, type.size() - 1) : type;
   return std::find(std::begin(kFloats), std::end(kFloats), scalar) != std::end(kFloats);
 }
 
@@ -49,13 +50,16 @@ class GuardedOperations {
 
  private:
   std::string_view at(size_t i) const { return i < code_.size() ? tokens_[code_[i]].text : std::string_view(); }
+  TokenKind code_kind(size_t i) const { return i < code_.size() ? tokens_[code_[i]].kind : TokenKind::Space; }
   bool is_name(size_t i) const { return i < code_.size() && tokens_[code_[i]].kind == TokenKind::Identifier; }
 
   void take(size_t i) {
     const std::string_view text = at(i);
     if (text == "/" || text == "%") {
-      if (is_guarded_division(i)) text_ += text == "/" ? "TSL_DIVIDE" : "TSL_REMAINDER";
-      else text_ += text;
+      if (is_guarded_division(i))
+        text_ += text == "/" ? "TSL_DIVIDE" : "TSL_REMAINDER";
+      else
+        text_ += text;
     } else if (text == "sizes" || text == "strides") {
       const bool is_read = at(i + 1) == "[" && (at(i - 1) == "." || at(i - 1) == ">");
       text_ += text;
@@ -63,7 +67,7 @@ class GuardedOperations {
     } else if (text == "[") {
       open_index(i);
     } else if (text == "(") {
-      const bool is_row = i > 1 && at(i - 1) == "+" && at(i - 2) == "rows";
+      const bool is_row = i > 1 && at(i - 1) == "+" && at(i - 2) == "rows" && !is_literal(i + 1);
       open(is_row ? "(TSL_INDEX(" : "(", is_row ? "))" : ")");
     } else if ((text == "]" || text == ")") && !closing_.empty()) {
       text_ += closing_.back();
@@ -95,9 +99,10 @@ class GuardedOperations {
     return before == ")" || before == "]";
   }
 
-  // `[4]`, as C++ of the user's own may declare an array. Slang's literals are `int(4)` and `4U`.
+  // `[4]`, as C++ of the user's own may declare an array, and Slang's `[int(4)]` and `[4U]`, which it has compared itself with
+  // the array's length: a check of what stands in most brackets would cost compilers time for nothing.
   bool is_number(size_t i) const {
-    return at(i + 1) == "]" && at(i).find_first_not_of("0123456789") == std::string_view::npos;
+    return (at(i + 1) == "]" && code_kind(i) == TokenKind::Number) || (is_literal(i) && at(i + 4) == "]");
   }
 
   // `int(3)`

@@ -30,7 +30,9 @@ std::string local_index_text(const TslFault& fault) {
   return index_text(fault.index[0], fault.size);
 }
 
-std::string counted(uint64_t count, const char* one, const char* many) { return c10::str(count, " ", count == 1 ? one : many); }
+std::string counted(uint64_t count, const char* one, const char* many) {
+  return c10::str(count, " ", count == 1 ? one : many);
+}
 
 std::string element(const std::string& view, const TslFault& fault) {
   std::string text = view + "[";
@@ -63,7 +65,11 @@ void throw_stopped(const std::string& what, LaunchWatch::Reason reason, const Ke
 
 FaultRecord::FaultRecord(const Operator& op, OpKind kind, c10::Device device, const std::vector<ElementType>& types,
                          const std::vector<int64_t>* sizes)
-    : op_(op), kind_(kind), types_(types), sizes_(sizes), exists_(op.options.checks(device) != Checks::None || op.options.polls(device)) {
+    : op_(op),
+      kind_(kind),
+      types_(types),
+      sizes_(sizes),
+      exists_(op.options.checks(device) != Checks::None || op.options.polls(device)) {
   if (op.options.polls(device)) watch_.emplace(&here_.stop, op.options.limit());
   if (!exists_ || device.is_cpu()) return;
   on_gpu_ = at::zeros({static_cast<int64_t>(sizeof(TslFault))}, at::TensorOptions().dtype(at::kByte).device(device));
@@ -124,19 +130,20 @@ std::string FaultRecord::describe_view_fault(const TslFault& fault) const {
       return c10::str(": ", counted(fault.count, "index", "indices"), " for a view of ",
                       counted(fault.size, "dimension", "dimensions"));
     case kTslNotFixed:
-      return ": loadFixed promises that all threads name the same element, but another thread of the wave names another "
+      return ": loadFixed promises that all threads name the same element, but another thread of the wave names "
+             "another "
              "one";
     default:
-      return c10::str(
-          ": this element was promised to one thread alone, once (loadUniform: to one thread), but thread ",
-          fault.other, " of the launch has used it before");
+      return c10::str(": this element was promised to one thread alone, once (loadUniform: to one thread), but thread ",
+                      fault.other, " of the launch has used it before");
   }
 }
 
 void FaultRecord::check() {
   if (watch_) {
     const LaunchWatch::Reason reason = watch_->end();
-    const bool is_cause = here_.kind == kTslNoFault || here_.kind == kTslStopped;  // else the fault may be why it did not end
+    const bool is_cause =
+        here_.kind == kTslNoFault || here_.kind == kTslStopped;  // else the fault may be why it did not end
     if (reason == LaunchWatch::Reason::Interrupt || (reason == LaunchWatch::Reason::TimeLimit && is_cause))
       refuse_stopped(reason);
   }
@@ -156,11 +163,13 @@ void FaultRecord::check() {
                                    : ": the smallest integer is divided by -1, which gives none of its type",
                   place);
     case kTslNoDimension:
-      TORCH_CHECK_INDEX(false, name, ": ", view_name(fault.view), " has ", counted(fault.size, "dimension", "dimensions"),
-                        ", but its size or stride along dimension ", index_text(fault.index[0], 0), " is asked for", place);
+      TORCH_CHECK_INDEX(false, name, ": ", view_name(fault.view), " has ",
+                        counted(fault.size, "dimension", "dimensions"), ", but its size or stride along dimension ",
+                        index_text(fault.index[0], 0), " is asked for", place);
     default: break;
   }
-  const std::string what = c10::str(name, ": ", element(view_name(fault.view), fault), describe_view_fault(fault), place);
+  const std::string what =
+      c10::str(name, ": ", element(view_name(fault.view), fault), describe_view_fault(fault), place);
   TORCH_CHECK_INDEX(fault.kind != kTslOutOfBounds && fault.kind != kTslWrongRank, what);
   TORCH_CHECK(false, what);
 }

@@ -211,7 +211,8 @@ int launch(void* call, const char* kernel, const unsigned* grid, const unsigned*
 
 int may_go_on(void* call) {
   if (std::atomic_ref<unsigned>(call_of(call).stop).load(std::memory_order_relaxed) == 0) return 0;
-  return guarded(call, [](HostCall& self) { throw_stopped(self.name + ": the call", self.watch->end(), self.options); });
+  return guarded(call,
+                 [](HostCall& self) { throw_stopped(self.name + ": the call", self.watch->end(), self.options); });
 }
 
 int refuse_index(void* call, int kind, long long index, long long count) {

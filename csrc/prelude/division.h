@@ -6,7 +6,8 @@
 //                            needs no more than 32, unsigned
 //     smallest / -1          the smallest number
 //     smallest % -1          0
-//   where a processor ends the process. So the host tests for these divisors, and gives the same. Literal divisors never come here
+//   (where both are wanted of the same two numbers, its compiler makes the remainder of the quotient: then x % 0 is x), where a
+//   processor ends the process. So the host tests for these divisors, and gives the same. Literal divisors never come here
 //   (Note [guarded operations] in compiler/guarded_operations.h), and known ones make the test vanish. In debug mode both
 //   targets report such a division, and go on with that value.
 #pragma once
@@ -15,13 +16,14 @@
 
 namespace tsl {
 
-template <class T> constexpr bool kIsInteger = false;
-#define TSL_INTEGER_TYPE(T) template <> constexpr bool kIsInteger<T> = true;
+template <class T> struct IsInteger { static constexpr bool value = false; };
+#define TSL_INTEGER_TYPE(T) template <> struct IsInteger<T> { static constexpr bool value = true; };
 TSL_INTEGER_TYPE(char) TSL_INTEGER_TYPE(signed char) TSL_INTEGER_TYPE(uchar) TSL_INTEGER_TYPE(short) TSL_INTEGER_TYPE(ushort)
 TSL_INTEGER_TYPE(int) TSL_INTEGER_TYPE(uint) TSL_INTEGER_TYPE(longlong) TSL_INTEGER_TYPE(ulonglong)
 TSL_INTEGER_TYPE(int64_t) TSL_INTEGER_TYPE(uint64_t)
 #undef TSL_INTEGER_TYPE
 
+template <class T> constexpr bool kIsInteger = IsInteger<T>::value;
 template <class T> constexpr bool kIsSigned = T(-1) < T(1);
 
 template <class T> TSL_INLINE constexpr T divided_by_zero(T a) {

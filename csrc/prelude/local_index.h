@@ -39,6 +39,8 @@ template <class Row, int R> struct Rows {
   TSL_INLINE Row& operator[](size_t index) { return m_data[index]; }
   template <class I> TSL_INLINE const Row& operator[](Index<I> index) const { return m_data[inside<kRows>(index, R)]; }
   template <class I> TSL_INLINE Row& operator[](Index<I> index) { return m_data[inside<kRows>(index, R)]; }
+  TSL_INLINE const Row* operator+(size_t index) const { return m_data + index; }
+  TSL_INLINE Row* operator+(size_t index) { return m_data + index; }
   template <class I> TSL_INLINE const Row* operator+(Index<I> index) const { return m_data + inside<kRows>(index, R); }
   template <class I> TSL_INLINE Row* operator+(Index<I> index) { return m_data + inside<kRows>(index, R); }
 };

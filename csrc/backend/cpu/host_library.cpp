@@ -16,13 +16,13 @@ std::vector<std::string> flags_of_host_functions() {
 }
 
 std::string source_text(const HostText& text, bool polls) {
-  return std::string(polls ? "#define TSL_POLLS 1\n" : "") + prelude_file("host_abi.h") + prelude_file("host_function.h") + text.body;
+  return std::string(polls ? "#define TSL_POLLS 1\n" : "") + prelude_file("host_abi.h") +
+         prelude_file("host_function.h") + text.body;
 }
 
 }  // namespace
 
-DynamicLibrary load_host_library(const HostText& text, const std::string& op, const std::string& file,
-                                 bool polls) {
+DynamicLibrary load_host_library(const HostText& text, const std::string& op, const std::string& file, bool polls) {
   const HostCompiler compiler = find_host_compiler(op);
   const std::vector<std::string> flags = flags_of_host_functions();
   const std::string source = source_text(text, polls);

@@ -22,8 +22,10 @@ struct sigaction before_ours;  // written while the handler is not installed
 
 void count_interrupt(int number, siginfo_t* info, void* context) {
   interrupts.fetch_add(1);
-  if ((before_ours.sa_flags & SA_SIGINFO) != 0) before_ours.sa_sigaction(number, info, context);
-  else before_ours.sa_handler(number);
+  if ((before_ours.sa_flags & SA_SIGINFO) != 0)
+    before_ours.sa_sigaction(number, info, context);
+  else
+    before_ours.sa_handler(number);
 }
 
 bool is_ours(const struct sigaction& action) {
@@ -93,8 +95,10 @@ class Watchman {
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
-      if (watched_.empty()) more_.wait(lock);
-      else more_.wait_for(lock, kInterval);
+      if (watched_.empty())
+        more_.wait(lock);
+      else
+        more_.wait_for(lock, kInterval);
       const Clock::time_point now = Clock::now();
       for (LaunchWatch* watch : watched_) look_after(*watch, now);
     }
@@ -102,9 +106,12 @@ class Watchman {
 
   static void look_after(LaunchWatch& watch, Clock::time_point now) {
     if (watch.reason_ != LaunchWatch::Reason::None) return;
-    if (interrupts.load() != watch.interrupts_before_) watch.reason_ = LaunchWatch::Reason::Interrupt;
-    else if (watch.deadline_ && now >= *watch.deadline_) watch.reason_ = LaunchWatch::Reason::TimeLimit;
-    else return;
+    if (interrupts.load() != watch.interrupts_before_)
+      watch.reason_ = LaunchWatch::Reason::Interrupt;
+    else if (watch.deadline_ && now >= *watch.deadline_)
+      watch.reason_ = LaunchWatch::Reason::TimeLimit;
+    else
+      return;
     std::atomic_ref<unsigned>(*watch.stop_).store(1);
   }
 

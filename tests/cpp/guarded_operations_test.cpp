@@ -32,7 +32,8 @@ BOOST_AUTO_TEST_CASE(divisions_by_what_is_declared_as_floats_are_left_alone) {
 BOOST_AUTO_TEST_CASE(indices_are_named_and_literals_of_the_users_cpp_are_not) {
   BOOST_TEST(with_guarded_operations("a_0[b_0[i_0]] = f_0()[int(2)];") ==
              "a_0[TSL_INDEX(b_0[TSL_INDEX(i_0)])] = f_0()[int(2)];");
-  for (const std::string text : {"int a[4];", "a_0[2U] = b_0[int(3)].rows[int(1)];", "auto f = [&]() { return 1; };", "(&_S2)->value0_1[_pc_0] = v_0;"})
+  for (const std::string text : {"int a[4];", "a_0[2U] = b_0[int(3)].rows[int(1)];", "auto f = [&]() { return 1; };",
+                                 "(&_S2)->value0_1[_pc_0] = v_0;"})
     BOOST_TEST(with_guarded_operations(text) == text);
 }
 

@@ -117,6 +117,7 @@ struct KernelSource {
   std::optional<MapLoop> map;  // of a mapped function, which has no launcher of its own
   bool fast_math = false;
   Checks checks = Checks::None;
+  bool polls = false;  // loops ask whether the launch is to stop: Note [stopped launches] in prelude/polls.h
   bool locate = false;  // marks `shares 3` tell where, too: for looking at, not to run
 };
 

@@ -217,8 +217,8 @@ std::string host_map_launcher(const KernelSource& source) {
   const ulonglong total = tsl::map_total(args);
   Kernel::Element scalars;
 )",
-      load_scalars(map), "  for (; block < last; ++block) {\n    ulonglong i = block * ", kMapElements,
-      ";\n    const ulonglong end = total - i < ", kMapElements, " ? total : i + ", kMapElements, ";\n");
+      load_scalars(map), "  for (; block < last && !TSL_STOPPED(args); ++block) {\n    ulonglong i = block * ",
+      kMapElements, ";\n    const ulonglong end = total - i < ", kMapElements, " ? total : i + ", kMapElements, ";\n");
   text +=
       each_sum([](const std::string& name, const MapView&, int) { return c10::str("    double ", name, " = 0;\n"); });
   text += "    while (i < end) {\n      longlong count = longlong(end - i);\n";

@@ -77,4 +77,16 @@ int64_t environment_integer(const char* name, int64_t fallback) {
   return number;
 }
 
+std::optional<double> environment_seconds(const char* name) {
+  const auto value = environment(name);
+  if (!value) return std::nullopt;
+  double seconds = 0;
+  const char* end = value->data() + value->size();
+  const auto [stop, problem] = std::from_chars(value->data(), end, seconds);
+  TORCH_CHECK(problem == std::errc() && stop == end && seconds > 0 && seconds < 1e9,
+              "expected the environment variable ", name, " to be a number of seconds, more than 0, but got '", *value,
+              "'");
+  return seconds;
+}
+
 }  // namespace torch_slang

@@ -17,5 +17,6 @@ std::optional<int64_t> environment_size(const char* name, int64_t fallback);  //
 
 // Bytes of "500M", "2G", "1.5 GiB" or "1000": units are powers of 1024. Nothing: that is no size.
 std::optional<int64_t> parse_size(std::string_view text);
+std::optional<double> environment_seconds(const char* name);  // more than none
 
 }  // namespace torch_slang

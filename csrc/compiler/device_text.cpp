@@ -10,10 +10,12 @@
 #include "common/identifiers.h"
 #include "compiler/added_gradients.h"
 #include "compiler/contexts.h"
+#include "compiler/guarded_operations.h"
 #include "compiler/joined_branches.h"
 #include "compiler/loop_state.h"
 #include "compiler/lost_copies.h"
 #include "compiler/missing_names.h"
+#include "compiler/polled_loops.h"
 #include "compiler/session.h"
 #include "compiler/statement_lines.h"
 #include "compiler/tokens.h"
@@ -253,7 +255,8 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   text.file_scope = blank ? "" : own.substr(0, begin);
   const std::string body =
       with_joined_branches(with_unset_contexts(with_right_gradients(Members(own.substr(begin)).all())));
-  text.body = with_bounded_loops(with_wave_masks(with_statement_lines(body, text.files), text.files), text.files);
+  const std::string located = with_wave_masks(with_statement_lines(body, text.files), text.files);
+  text.body = with_guarded_operations(with_polled_loops(with_bounded_loops(located, text.files)));
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

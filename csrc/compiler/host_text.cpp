@@ -5,7 +5,9 @@
 #include <set>
 
 #include "common/identifiers.h"
+#include "compiler/guarded_operations.h"
 #include "compiler/host_signature.h"
+#include "compiler/polled_loops.h"
 #include "compiler/tokens.h"
 
 namespace torch_slang {
@@ -165,7 +167,8 @@ std::string entry_points(const std::vector<HostFunction>& functions) {
 std::string shape_host_text(const std::string& emitted, const std::vector<HostFunction>& functions) {
   const std::set<std::string> left_out = refused(functions);
   const std::string kept = DefinitionCutter(functions_of(emitted), left_out).rest();
-  const std::string body = StructFlattener().with_overloads(name_kernels(kept));
+  const std::string named = StructFlattener().with_overloads(name_kernels(kept));
+  const std::string body = with_guarded_operations(with_polled_loops(named));
   return "namespace tsl_host {\nusing tsl::tsl_flatten;\n" + body + "\n}\n#line 1 \"torch_slang/entry points\"\n" +
          entry_points(functions);
 }

@@ -136,6 +136,7 @@ class StatementLines {
 
   void take(size_t at) {
     const std::string_view text = code_.tokens[at].text;
+    in_variable_ = in_variable_ || (braces_.empty() && text.starts_with("tsl_var_"));
     if (at_statement_) begin_statement(at);
     at_statement_ = false;
     if (text == "(" || text == "[") {
@@ -170,6 +171,7 @@ class StatementLines {
     const bool statements = braces_.back() == Brace::Statements;
     braces_.pop_back();
     located_ = located_ && !braces_.empty();
+    in_variable_ = in_variable_ && !braces_.empty();
     at_statement_ = statements && in_statements();
   }
 
@@ -177,7 +179,7 @@ class StatementLines {
     for (const char* word : {"else", "case", "default", "while", "}"}) {
       if (code_.tokens[at].text == word) return;
     }
-    if (!located_) return;
+    if (!located_ || in_variable_) return;
     const Place place = contexts_.place_of_statement(at);
     if (is_users(place.file)) text_ += c10::str("TSL_AT(", index_of(place.file), ", ", place.line, "); ");
   }
@@ -195,6 +197,7 @@ class StatementLines {
   std::string text_;
   bool located_ = false;  // a #line has said something new since the last declaration
   bool at_statement_ = false;
+  bool in_variable_ = false;  // a function that stands for a variable: Note [members] in device_text.cpp
   std::vector<Brace> braces_;
   int parentheses_ = 0;
   std::string_view before_;  // the last token of code

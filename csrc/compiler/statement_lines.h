@@ -13,6 +13,7 @@ namespace torch_slang {
 //     - Only the user's files count. Functions of our library and of Slang's own, and generated ones, leave what their
 //       caller has said. Our library comes without #line: a function is taken for one of the user's from where a #line
 //       says something new, before it or in it.
+//     - A function that stands for a variable leaves what its caller has said, too.
 //     - It stands where a statement may: after `;`, `{` and `}` of statements, not before else, case or while.
 std::string with_statement_lines(const std::string& body, std::vector<std::string>& files);
 

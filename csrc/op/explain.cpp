@@ -19,6 +19,7 @@ Marks marks_with_places(const Operator& op, const KernelKey& key, const LoadedKe
   alone.threads = {};
   KernelSource source = specialize(op, alone, known, op.options);
   source.checks = Checks::None;
+  source.polls = false;
   source.locate = true;
   text = source.text;
   return backend_for(key.device.type()).load(source, key.device)->marks();

@@ -6,6 +6,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
+#include <atomic>
+
+#include "op/faults.h"
 #include "op/run.h"
 #include "op/view_packing.h"
 
@@ -206,6 +209,19 @@ int launch(void* call, const char* kernel, const unsigned* grid, const unsigned*
   });
 }
 
+int may_go_on(void* call) {
+  if (std::atomic_ref<unsigned>(call_of(call).stop).load(std::memory_order_relaxed) == 0) return 0;
+  return guarded(call,
+                 [](HostCall& self) { throw_stopped(self.name + ": the call", self.watch->end(), self.options); });
+}
+
+int refuse_index(void* call, int kind, long long index, long long count) {
+  return guarded(call, [&](HostCall& self) {
+    TORCH_CHECK_INDEX(false, self.name, ": index ", index, " is outside ",
+                      describe_local(static_cast<unsigned>(kind), static_cast<uint64_t>(count)));
+  });
+}
+
 }  // namespace
 
 int64_t component_count(const Leaf& leaf) { return leaf.kind == LeafKind::View ? 1 : component_count(leaf.element); }
@@ -217,8 +233,8 @@ at::Tensor take_tensor(void* tensor) {
 }
 
 const TslHostTable& host_table() {
-  static const TslHostTable table = {retain, release, empty, empty_like, fill,       dims,
-                                     size,   stride,  data,  launch,     synchronize};
+  static const TslHostTable table = {retain, release, empty,  empty_like,  fill,      dims,        size,
+                                     stride, data,    launch, synchronize, may_go_on, refuse_index};
   return table;
 }
 

@@ -4,8 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <exception>
+#include <optional>
 #include <string>
 
+#include "backend/cpu/launch_watch.h"
 #include "op/host_function.h"
 #include "prelude/host_abi.h"
 
@@ -16,6 +18,9 @@ struct HostCall {
   std::string name;  // "slang::multiply"
   c10::Device device;  // of new tensors
   std::exception_ptr error;  // what a function of the table has failed with
+  const KernelOptions& options;
+  unsigned stop = 0;  // Note [stopped launches] in prelude/polls.h
+  std::optional<LaunchWatch> watch;
 };
 
 const TslHostTable& host_table();

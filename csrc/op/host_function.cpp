@@ -153,8 +153,9 @@ std::string without_number(const std::string& emitted) {
 
 }  // namespace
 
-HostFunctions::HostFunctions(std::string ns, std::shared_ptr<const Program> program, const Operators& operators)
-    : ns_(std::move(ns)), program_(std::move(program)), operators_(operators) {}
+HostFunctions::HostFunctions(std::string ns, std::shared_ptr<const Program> program, const Operators& operators,
+                             KernelOptions options)
+    : ns_(std::move(ns)), program_(std::move(program)), operators_(operators), options_(options) {}
 
 std::vector<std::string> HostFunctions::names() const {
   std::vector<std::string> names;
@@ -195,7 +196,7 @@ TslHostEntry* HostFunctions::entry(const HostFunction& function) const {
   const auto lock = lock_interruptibly(mutex_);
   if (!library_) {
     if (!program_->host_text.error.empty()) throw_compile_error(op, ": ", program_->host_text.error);
-    library_.emplace(load_host_library(program_->host_text, op, function.function.file));
+    library_.emplace(load_host_library(program_->host_text, op, function.function.file, options_.polls(c10::kCPU)));
   }
   return library_->function<TslHostEntry>(("tsl_host_" + function.function.name).c_str());
 }
@@ -208,12 +209,13 @@ std::vector<c10::IValue> HostFunctions::call(const std::string& name, const std:
   ArgumentReader reader(ns_ + "::" + name);
   const std::vector<TslComponent> components = reader.read(host.function.leaves, arguments);
   if (reader.device()) device = reader.device();
-  HostCall call{*this, ns_ + "::" + name, device ? *device : default_device(), nullptr};
+  HostCall call{*this, ns_ + "::" + name, device ? *device : default_device(), nullptr, options_};
   std::vector<TslComponent> results(component_count(host.result_leaves));
   TslHostEntry* const entry_point = entry(host);
 
   const at::NoGradGuard no_grad;
   const c10::DeviceGuard guard(call.device);
+  if (options_.polls(c10::kCPU)) call.watch.emplace(&call.stop, options_.limit());
   const int status = entry_point(&host_table(), &call, components.data(), results.data());
   if (call.error) std::rethrow_exception(call.error);
   TORCH_CHECK(status == 0, call.name, ": ended with an exception that is none of ours");

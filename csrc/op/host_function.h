@@ -22,7 +22,8 @@ class HostFunctions {
  public:
   using Operators = std::map<std::string, std::shared_ptr<Operator>>;
 
-  HostFunctions(std::string ns, std::shared_ptr<const Program> program, const Operators& operators);
+  HostFunctions(std::string ns, std::shared_ptr<const Program> program, const Operators& operators,
+                KernelOptions options);
 
   std::vector<std::string> names() const;
   const HostFunction& find(const std::string& name) const;  // throws, naming those that there are
@@ -41,6 +42,7 @@ class HostFunctions {
   const std::string ns_;
   const std::shared_ptr<const Program> program_;
   const Operators operators_;
+  const KernelOptions options_;
   mutable std::timed_mutex mutex_;
   mutable std::optional<DynamicLibrary> library_;
 };

@@ -201,8 +201,9 @@ KernelTable::Compiled KernelTable::compile(const Operator& op, const KernelKey& 
   compiled.threads = source.threads;
   compiled.kernel = compiled.facts = backend.load(source, key.device);
   if (source.checks == Checks::All ||
-      (source.checks != Checks::None && may_say_too_much(op, compiled.kernel->marks()))) {
+      ((source.checks != Checks::None || source.polls) && may_say_too_much(op, compiled.kernel->marks()))) {
     source.checks = Checks::None;
+    source.polls = false;
     compiled.facts = backend.load(source, key.device);
   }
   return compiled;

@@ -6,6 +6,7 @@
 #include <c10/util/FunctionRef.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -25,12 +26,18 @@ enum class OpKind : int8_t;
 
 struct KernelOptions {
   bool fast_math = false;
+  std::optional<double> launch_limit;  // seconds that a launch on the CPU may take
   std::optional<bool> debug;  // all checks, or none; else indices are checked on the CPU alone
 
   Checks checks(c10::Device device) const {
     if (debug) return *debug ? Checks::All : Checks::None;
     return device.is_cpu() ? Checks::Bounds : Checks::None;
   }
+  std::optional<std::chrono::duration<double>> limit() const {
+    return launch_limit ? std::optional(std::chrono::duration<double>(*launch_limit)) : std::nullopt;
+  }
+  // Whether loops ask if they are to stop.
+  bool polls(c10::Device device) const { return device.is_cpu() && (debug.value_or(false) || launch_limit); }
 };
 
 // What a kernel is specialised for.

@@ -166,7 +166,7 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
   std::vector<std::pair<std::string, std::string>> defines = program_->tuned;
   defines.insert(defines.begin(), request.defines.begin(), request.defines.end());
   constants_ = integer_constants(defines);
-  options_ = KernelOptions{options.fast_math, options.debug};
+  options_ = KernelOptions{options.fast_math, environment_seconds("TORCH_SLANG_LAUNCH_TIMEOUT"), options.debug};
   if (!options.debug && environment("TORCH_SLANG_DEBUG")) {
     options_.debug = environment_flag("TORCH_SLANG_DEBUG", false);
   }
@@ -189,7 +189,7 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
     check_reserved(*op);
     TORCH_CHECK(operators_.emplace(function.name, op).second, request.path, ": two kernels are named ", function.name);
   }
-  host_functions_ = std::make_unique<const HostFunctions>(ns_, program_, operators_);
+  host_functions_ = std::make_unique<const HostFunctions>(ns_, program_, operators_, options_);
 }
 
 // The lists of [Tune] and those that load was given, which go first. A plain define of a variable leaves nothing to tune.

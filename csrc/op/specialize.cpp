@@ -172,6 +172,18 @@ ElementType element_type(const Element& element, const std::vector<ElementType>&
   return element.type_parameter < 0 ? element.type : types.at(element.type_parameter);
 }
 
+namespace {
+
+// Whether a plain function does what checks look at. It has no views.
+bool has_checks(const std::string& body, Checks checks) {
+  const bool divides = mentions_name(body, "TSL_DIVIDE") || mentions_name(body, "TSL_REMAINDER");
+  return mentions_name(body, "TSL_ITERATE") || mentions_name(body, "TSL_INDEX") ||
+         mentions_name(body, "_slang_vector_get_element") || mentions_name(body, "_slang_vector_get_element_ptr") ||
+         (divides && checks == Checks::All);
+}
+
+}  // namespace
+
 KernelSource specialize_mapped(const Operator& op, const KernelKey& key, const KernelOptions& options) {
   KernelSource source;
   source.op = op.qualified(key.kind);
@@ -188,8 +200,8 @@ KernelSource specialize_mapped(const Operator& op, const KernelKey& key, const K
   source.independent_views = key.independent;
   source.map = map_loop(op, key.kind, MappedVariant(key.variant), key.sizes);
   source.fast_math = options.fast_math;
-  // All that a plain function can do wrong: Note [loop state] in compiler/loop_state.h.
-  if (source.text.body.find("TSL_ITERATE") != std::string::npos) source.checks = options.checks(key.device);
+  if (has_checks(source.text.body, options.checks(key.device))) source.checks = options.checks(key.device);
+  source.polls = options.polls(key.device);
   return source;
 }
 
@@ -217,6 +229,7 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
     source.threads.count /= 2;
   }
   source.checks = options.checks(key.device);
+  source.polls = options.polls(key.device);
   const bool may_wait = source.checks == Checks::None && !source.thread_bounds.empty();
   source.threads.lanes = may_wait ? std::min(source.threads.lanes, source.threads.count) : 1;
   source.threads.shares = may_wait && source.threads.shares;

@@ -73,6 +73,11 @@ enum TslFaultKind {
   kTslNotFixed = 3,     // loadFixed at `index` while another lane of the wave loads another element
   kTslUsedTwice = 4,    // loadUniform, loadOnce or storeOnce at `index`, which the thread `other` (linear) has used before
   kTslLongLoop = 5,     // a loop has no room for what more iterations leave
+  kTslLocalIndex = 6,   // an index (its low and high word) into `size` elements of an array (0), a matrix (1) or a vector (2),
+                        // as `other` says
+  kTslDivision = 7,     // of integers by zero (0), or the smallest one by -1 (1), as `other` says
+  kTslStopped = 8,      // a loop that was stopped from outside
+  kTslNoDimension = 9,  // the size or stride of dimension index[0] of a view of `size` dimensions
 };
 
 struct TslFault {
@@ -85,6 +90,7 @@ struct TslFault {
   unsigned other;
   unsigned file, line;  // of the user's statement; file is an index into DeviceText::files
   unsigned thread[3], block[3];
+  unsigned stop;  // other than 0: the launch is to end (Note [stopped launches] in polls.h)
 };
 
 struct TslHeader {

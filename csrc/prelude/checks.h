@@ -10,7 +10,7 @@
 
 #include "prelude/kernel_base.h"
 
-#if TSL_CHECKS
+#if TSL_CHECKS || TSL_POLLS
 
 #if TSL_CUDA
 #define TSL_COLD static __attribute__((device)) __noinline__
@@ -58,6 +58,20 @@ TSL_COLD void note_fault(TslFault* first, ulonglong at, ulonglong what, ulonglon
   __threadfence();
 }
 
+// The same by a thread, of what is no view, at a place of its own.
+TSL_INLINE void note_fault_of(const ThreadBase& kernel, ulonglong at, ulonglong what, ulonglong sizes, Place<2> place) {
+  note_fault(kernel.args.header.fault, at, what, sizes, place, both(kernel.threadIdx.x, kernel.threadIdx.y),
+             both(kernel.threadIdx.z, kernel.blockIdx.x), both(kernel.blockIdx.y, kernel.blockIdx.z));
+}
+
+}  // namespace tsl
+
+#endif
+
+#if TSL_CHECKS
+
+namespace tsl {
+
 template <int kCount>
 TSL_INLINE void report(const TensorView& view, const Place<kCount>& at, TslFaultKind kind, int dimension, uint size, uint other) {
   if (!view.kernel) return;
@@ -65,6 +79,19 @@ TSL_INLINE void report(const TensorView& view, const Place<kCount>& at, TslFault
   note_fault(kernel.args.header.fault, kernel.tsl_at, both(uint(view.id), uint(kind) << 8 | uint(dimension)), both(size, other), at,
              both(kernel.threadIdx.x, kernel.threadIdx.y), both(kernel.threadIdx.z, kernel.blockIdx.x),
              both(kernel.blockIdx.y, kernel.blockIdx.z));
+}
+
+TSL_INLINE void report_local(const ThreadBase* thread, LocalKind kind, longlong index, size_t count) {
+  note_fault_of(*thread, thread->tsl_at, ulonglong(kTslLocalIndex) << 40, both(uint(count), kind),
+                place_of(uint(index), uint(ulonglong(index) >> 32)));
+}
+
+TSL_INLINE bool check_dimension(const TensorView& view, uint dimension) {
+  if (TSL_CHECKS == 2 && dimension >= view.dimensionCount) {
+    report(view, place_of(dimension), kTslNoDimension, 0, view.dimensionCount, 0);
+    return false;
+  }
+  return dimension < kTslMaxDims;
 }
 
 // A dimension that the view lacks counts as one of size 1.
@@ -107,6 +134,36 @@ TSL_INLINE bool check_index(const TensorView& view, uint2 at) { return check_sca
 TSL_INLINE bool check_index(const TensorView& view, uint3 at) { return check_scalars(view, at.x, at.y, at.z); }
 TSL_INLINE bool check_index(const TensorView& view, uint4 at) { return check_scalars(view, at.x, at.y, at.z, at.w); }
 
+#if TSL_CHECKS == 2
+template <class T> TSL_INLINE void check_numbers(const ThreadBase* thread, T a, T b) {
+  const bool overflows = kIsSigned<T> && b == T(-1) && is_negative(a) && a == T(0ull - ulonglong(a));
+  if (b != T(0) && !overflows) return;
+  note_fault_of(*thread, thread->tsl_at, ulonglong(kTslDivision) << 40, both(0, overflows), place_of(0u, 0u));
+}
+
+// Component `at` of a vector; the same number for all if it is one.
+template <class V> TSL_INLINE auto component_of(const V& value, int at) {
+  if constexpr (kIsVector<V>) return ::_slang_vector_get_element(value, at);
+  else return value;
+}
+
+template <class A, class B> TSL_INLINE void check_division(const ThreadBase* thread, const A& a, const B& b) {
+  if constexpr (kIsInteger<A> && kIsInteger<B>) {
+    using T = typename Choose<IsSame<A, B>::value, A, decltype(a / b)>::type;
+    check_numbers<T>(thread, a, b);
+  } else if constexpr (kIsVector<A> || kIsVector<B>) {
+    using V = typename Choose<kIsVector<B>, B, A>::type;
+    if constexpr (kIsInteger<ElementOf<V>>) {
+      for (int i = 0; i < Traits<V>::size; ++i) check_division(thread, component_of(a, i), component_of(b, i));
+    }
+  }
+}
+template <class T, int R, int C>
+TSL_INLINE void check_division(const ThreadBase* thread, const Matrix<T, R, C>& a, const Matrix<T, R, C>& b) {
+  for (int r = 0; r < R; ++r) check_division(thread, a.rows[r], b.rows[r]);
+}
+#endif
+
 }  // namespace tsl
 
 #endif
@@ -121,9 +178,8 @@ template <class T, size_t N> Length<N> length_of(const FixedArray<T, N>&);  // o
 template <size_t N> TSL_INLINE bool has_room(const ThreadBase& kernel, ulonglong at, int& counter, Length<N>) {
   if (counter < int(N)) return true;
 #if TSL_CHECKS
-  note_fault(kernel.args.header.fault, uint(at) == 0 ? kernel.tsl_at : at, ulonglong(kTslLongLoop) << 40,
-             both(uint(N), 0), place_of(uint(counter)), both(kernel.threadIdx.x, kernel.threadIdx.y),
-             both(kernel.threadIdx.z, kernel.blockIdx.x), both(kernel.blockIdx.y, kernel.blockIdx.z));
+  note_fault_of(kernel, uint(at) == 0 ? kernel.tsl_at : at, ulonglong(kTslLongLoop) << 40, both(uint(N), 0),
+                place_of(uint(counter), 0u));
 #endif
   counter = int(N) - 1;
   return false;

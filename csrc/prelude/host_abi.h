@@ -49,6 +49,8 @@ struct TslHostTable {
   int (*launch)(void* call, const char* kernel, const unsigned* grid, const unsigned* block,
                 const TslComponent* arguments, int count);
   int (*synchronize)(void* call);
+  int (*may_go_on)(void* call);  // asked by loops, if they poll: Note [stopped launches] in polls.h
+  int (*refuse_index)(void* call, int kind, long long index, long long count);  // `kind`: a tsl::LocalKind
 };
 
 // The entry point of each function: 0; 1 if an error was recorded; 2 if something else was thrown.

@@ -5,6 +5,7 @@
 
 #include <tuple>
 
+#define TSL_CHECKS 1  // of local indices: there are no views
 #include "prelude/target.h"
 #include "prelude/half.h"
 #include "prelude/types.h"
@@ -32,7 +33,34 @@ inline void check(int status) {
   if (status != 0) throw Recorded{};
 }
 
+inline void report_local(const ThreadBase*, LocalKind kind, longlong index, size_t count) {
+  check(current.table->refuse_index(current.call, kind, index, longlong(count)));
+}
+inline bool may_go_on() {
+  check(current.table->may_go_on(current.call));
+  return true;
+}
+
+// What indexes here is no thread.
+template <class I> constexpr Index<I> host_index(I value) { return {value, nullptr}; }
+template <class V, class I> ElementOf<V> checked_element(V vector, I index) {
+  return _slang_vector_get_element(vector, int(inside<kComponents>(host_index(index), Traits<V>::size)));
+}
+template <class V, class I> ElementOf<V>* checked_element_ptr(V* vector, I index) {
+  return &vector->x + inside<kComponents>(host_index(index), Traits<V>::size);
+}
+
 }  // namespace tsl
+
+#undef TSL_INDEX
+#define TSL_INDEX(...) tsl::host_index(__VA_ARGS__)
+#define _slang_vector_get_element tsl::checked_element
+#define _slang_vector_get_element_ptr tsl::checked_element_ptr
+#if TSL_POLLS
+#define TSL_POLL(file, line) tsl::may_go_on()
+#else
+#define TSL_POLL(file, line) true
+#endif
 
 namespace torch {
 
@@ -133,7 +161,7 @@ struct Vector : TslVector<T, N> {
 
 template <class T, int R, int C>
 struct Matrix {
-  Vector<T, C> rows[R];
+  tsl::Rows<Vector<T, C>, R> rows;
   Matrix() = default;
   template <class... Rest> requires(R * C > 1 && sizeof...(Rest) + 1 == R * C)
   Matrix(T first, Rest... rest) {

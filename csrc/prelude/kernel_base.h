@@ -10,7 +10,7 @@
 
 TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated for each kernel
 
-#if TSL_CHECKS || TSL_LOCATE
+#if TSL_CHECKS || TSL_POLLS || TSL_LOCATE
 #define TSL_AT(file, line) tsl_at = ulonglong(file) << 32 | line
 #else
 #define TSL_AT(file, line)
@@ -48,7 +48,7 @@ struct ThreadBase {
   TslShared* shared = nullptr;  // Note [shared elements]; null: it adds to memory
 #endif
   uint lane = 0;
-#if TSL_CHECKS || TSL_LOCATE
+#if TSL_CHECKS || TSL_POLLS || TSL_LOCATE
   ulonglong tsl_at;  // the user's statement that runs: TSL_AT(file, line)
 #endif
 
@@ -69,6 +69,16 @@ struct ThreadBase {
 #endif
     return view;
   }
+
+#if TSL_CHECKS
+  // In place of the functions of these names, which emitted text calls: Note [local indices].
+  template <class V, class I> TSL_INLINE tsl::ElementOf<V> _slang_vector_get_element(V vector, I index) const {
+    return ::_slang_vector_get_element(vector, int(inside<kComponents>(index_of(this, index), Traits<V>::size)));
+  }
+  template <class V, class I> TSL_INLINE tsl::ElementOf<V>* _slang_vector_get_element_ptr(V* vector, I index) const {
+    return &vector->x + inside<kComponents>(index_of(this, index), Traits<V>::size);
+  }
+#endif
 
   // The thread's number in the launch, block by block.
   TSL_INLINE ulonglong thread_number() const {

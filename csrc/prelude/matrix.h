@@ -2,6 +2,7 @@
 // (Slang writes products out itself).
 #pragma once
 
+#include "prelude/local_index.h"
 #include "prelude/vectors.h"
 
 template <class T, size_t N>
@@ -9,6 +10,10 @@ struct FixedArray {
   T m_data[N];
   TSL_INLINE const T& operator[](size_t index) const { return m_data[index]; }
   TSL_INLINE T& operator[](size_t index) { return m_data[index]; }
+#if TSL_CHECKS
+  template <class I> TSL_INLINE const T& operator[](tsl::Index<I> index) const { return m_data[tsl::inside(index, N)]; }
+  template <class I> TSL_INLINE T& operator[](tsl::Index<I> index) { return m_data[tsl::inside(index, N)]; }
+#endif
 };
 
 template <class T>
@@ -16,14 +21,21 @@ struct Array {
   T* data;
   size_t count;
   TSL_INLINE T& operator[](size_t index) const { return data[index]; }
+#if TSL_CHECKS
+  template <class I> TSL_INLINE T& operator[](tsl::Index<I> index) const { return data[tsl::inside(index, count)]; }
+#endif
 };
 
 template <class T, int R, int C>
 struct Matrix {
   using Row = tsl::Vector<T, C>;
-  Row rows[R];
+  tsl::Rows<Row, R> rows;
   TSL_INLINE const Row& operator[](size_t index) const { return rows[index]; }
   TSL_INLINE Row& operator[](size_t index) { return rows[index]; }
+#if TSL_CHECKS
+  template <class I> TSL_INLINE const Row& operator[](tsl::Index<I> index) const { return rows[index]; }
+  template <class I> TSL_INLINE Row& operator[](tsl::Index<I> index) { return rows[index]; }
+#endif
 };
 
 // From one value for all.

@@ -4,8 +4,10 @@
 
 #include "prelude/target.h"
 #include "prelude/half.h"
+#include "prelude/division.h"
 #include "prelude/types.h"
 #include "prelude/vectors.h"
+#include "prelude/local_index.h"
 #include "prelude/matrix.h"
 #include "prelude/components.h"
 #include "prelude/math_scalar.h"
@@ -23,6 +25,7 @@
 #include "prelude/kernel_base.h"
 #include "prelude/block_size.h"
 #include "prelude/checks.h"
+#include "prelude/polls.h"
 #include "prelude/host_loop.h"
 #include "prelude/device_loop.h"
 #include "prelude/host_meet.h"

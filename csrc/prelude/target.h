@@ -46,6 +46,9 @@
 #ifndef TSL_CHECKS
 #define TSL_CHECKS 0
 #endif
+#ifndef TSL_POLLS
+#define TSL_POLLS 0
+#endif
 #ifndef TSL_LOCATE
 #define TSL_LOCATE 0
 #endif

@@ -2,6 +2,7 @@
 // components by index, reshapes and selects. Comparisons and logical operators give bool vectors.
 #pragma once
 
+#include "prelude/division.h"
 #include "prelude/types.h"
 
 namespace tsl {
@@ -37,7 +38,7 @@ template <class V> using ElementOf = typename Traits<V>::Element;
 TSL_INLINE float remainder_of(float a, float b);  // math_scalar.h
 TSL_INLINE double remainder_of(double a, double b);
 TSL_INLINE __half remainder_of(__half a, __half b);
-template <class T> TSL_INLINE T remainder_of(T a, T b) { return T(a % b); }
+template <class T> TSL_INLINE T remainder_of(T a, T b) { return T(remainder(a, b)); }
 
 }  // namespace tsl
 
@@ -58,7 +59,7 @@ template <class T> TSL_INLINE T remainder_of(T a, T b) { return T(a % b); }
 TSL_ARITHMETIC(+, a + b)
 TSL_ARITHMETIC(-, a - b)
 TSL_ARITHMETIC(*, a * b)
-TSL_ARITHMETIC(/, a / b)
+TSL_ARITHMETIC(/, tsl::divide(a, b))
 TSL_ARITHMETIC(%, tsl::remainder_of(a, b))
 TSL_ARITHMETIC(&, a & b)
 TSL_ARITHMETIC(|, a | b)

@@ -35,6 +35,7 @@ template <> constexpr Scalar kScalarOf<double> = kFloat64;
 
 struct ThreadBase;
 #if TSL_CHECKS
+TSL_INLINE bool check_dimension(const TensorView& view, uint dimension);
 template <class... Index> TSL_INLINE bool check_index(const TensorView& view, Index... index);
 TSL_INLINE bool check_index(const TensorView& view, uint1 at);
 TSL_INLINE bool check_index(const TensorView& view, uint2 at);
@@ -76,11 +77,21 @@ struct TensorView {
 #endif
 
   TSL_INLINE uint dims() const { return dimensionCount; }
-  TSL_INLINE uint size(uint dimension) const { return sizes[dimension]; }
-  TSL_INLINE uint stride(uint dimension) const { return uint(strides[dimension]); }
+  TSL_INLINE uint size(uint dimension) const { return size_of(dimension); }
+  TSL_INLINE uint stride(uint dimension) const { return uint(stride_of(dimension)); }
+  TSL_INLINE uint size_of(uint dimension) const { return has_dimension(dimension) ? sizes[dimension] : 0u; }
+  TSL_INLINE long long stride_of(uint dimension) const { return has_dimension(dimension) ? strides[dimension] : 0; }
 
   template <class... Index> TSL_INLINE long long offset(Index... index) const { return offset_from<0>(index...); }
 
+  // Whether there is such a dimension: if not, it is reported in debug mode.
+  TSL_INLINE bool has_dimension(uint dimension) const {
+#if TSL_CHECKS
+    return tsl::check_dimension(*this, dimension);
+#else
+    return true;
+#endif
+  }
   // Whether there is such an element: if not, it is reported. Unchecked, that is the kernel's affair.
   template <class... Index> TSL_INLINE bool inside(Index... index) const {
 #if TSL_CHECKS

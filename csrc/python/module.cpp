@@ -129,6 +129,8 @@ void register_errors(py::module_& m) {
   py::register_local_exception_translator([](std::exception_ptr error) {
     try {
       translate_own(error);
+    } catch (const c10::IndexError& e) {
+      set_error(PyExc_IndexError, e);
     } catch (const c10::Error& e) {
       set_error(PyExc_RuntimeError, e);
     }

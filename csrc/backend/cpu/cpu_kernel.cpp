@@ -2,18 +2,26 @@
 
 #include <c10/util/Exception.h>
 
+#include <atomic>
 #include <limits>
 
 #include "backend/cpu/thread_block.h"
 #include "backend/launch_shape.h"
 #include "backend/source.h"
 #include "common/error.h"
+#include "prelude/abi.h"
 
 namespace torch_slang {
 namespace {
 
 int64_t block_count(const LaunchShape& shape) {
   return int64_t{shape.grid[0]} * int64_t{shape.grid[1]} * int64_t{shape.grid[2]};
+}
+
+// Note [stopped launches] in prelude/polls.h.
+bool is_stopped(const void* args) {
+  TslFault* const fault = static_cast<const TslHeader*>(args)->fault;
+  return fault != nullptr && std::atomic_ref<unsigned>(fault->stop).load(std::memory_order_relaxed) != 0;
 }
 
 }  // namespace
@@ -68,6 +76,7 @@ void CpuKernel::run_meeting_blocks(const LaunchShape& shape, const void* args, i
     work.block_index[1] = static_cast<uint32_t>(block / shape.grid[0] % shape.grid[1]);
     work.block_index[2] = static_cast<uint32_t>(block / shape.grid[0] / shape.grid[1]);
     std::string reason = threads.run(work);
+    if (is_stopped(args)) return;  // by then threads may wait for others that have left a loop
     if (reason.empty()) continue;
     throw_launch_error(op_, ": block (", work.block_index[0], ", ", work.block_index[1], ", ", work.block_index[2],
                        ") of a ", describe(shape), " cannot end: ", reason);

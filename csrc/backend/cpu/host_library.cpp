@@ -17,16 +17,17 @@ std::vector<std::string> flags_of_host_functions(const std::string& op) {
   return flags;
 }
 
-std::string source_text(const HostText& text) {
-  return prelude_file("host_abi.h") + prelude_file("host_function.h") + with_escaped_line_names(text.body);
+std::string source_text(const HostText& text, bool polls) {
+  return std::string(polls ? "#define TSL_POLLS 1\n" : "") + prelude_file("host_abi.h") +
+         prelude_file("host_function.h") + with_escaped_line_names(text.body);
 }
 
 }  // namespace
 
-DynamicLibrary load_host_library(const HostText& text, const std::string& op, const std::string& file) {
+DynamicLibrary load_host_library(const HostText& text, const std::string& op, const std::string& file, bool polls) {
   const HostCompiler compiler = find_host_compiler(op);
   const std::vector<std::string> flags = flags_of_host_functions(op);
-  const std::string source = source_text(text);
+  const std::string source = source_text(text, polls);
   const std::string key = object_digest(compiler, flags, source).add("host functions").hex();
 
   const auto make = [&] {

@@ -9,7 +9,7 @@
 
 namespace torch_slang {
 
-// `op` and `file`: whose text it is, for messages. Throws CompileError.
-DynamicLibrary load_host_library(const HostText& text, const std::string& op, const std::string& file);
+// `op` and `file`: whose text it is, for messages. `polls`: its loops ask if they are to stop. Throws CompileError.
+DynamicLibrary load_host_library(const HostText& text, const std::string& op, const std::string& file, bool polls);
 
 }  // namespace torch_slang

@@ -19,7 +19,7 @@ constexpr const char* kRunBlocksText = R"((const void* block, unsigned long long
   const uint3 bounds{TSL_BOUNDS};
   const unsigned long long rows = first / grid.x;
   uint3 index{uint(first % grid.x), uint(rows % grid.y), uint(rows / grid.y)};
-  for (; first < last; ++first) {
+  for (; first < last && !TSL_STOPPED(args); ++first) {
     TSL_RUN_BLOCK;
     if (++index.x < grid.x) continue;
     index.x = 0;

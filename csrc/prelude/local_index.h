@@ -1,0 +1,54 @@
+// Indices of emitted text into what is no view: arrays, group-shared ones too, vectors, and the rows of matrices.
+//
+// Note [local indices]
+//   Compiled with checks, an index of emitted text carries the thread whose it is (TSL_INDEX). One that is outside is reported as
+//   the launch's first fault (checks.h), and the first element stands in for the one that is not there. What the
+//   compiler knows to be inside costs nothing, as with views.
+#pragma once
+
+#include "prelude/target.h"
+
+namespace tsl {
+
+struct ThreadBase;
+
+#if TSL_CHECKS
+
+enum LocalKind { kArray, kRows, kComponents };
+
+// In other places than those below it is the number that it holds.
+template <class I> struct Index {
+  I value;
+  const ThreadBase* thread;
+  TSL_INLINE constexpr operator I() const { return value; }
+};
+template <class I> TSL_INLINE constexpr Index<I> index_of(const ThreadBase* thread, I value) { return {value, thread}; }
+
+TSL_INLINE void report_local(const ThreadBase* thread, LocalKind kind, longlong index, size_t count);  // checks.h
+
+template <LocalKind kKind = kArray, class I> TSL_INLINE size_t inside(Index<I> index, size_t count) {
+  if (ulonglong(index.value) < count) return size_t(index.value);
+  report_local(index.thread, kKind, longlong(index.value), count);
+  return 0;
+}
+
+// The rows of a matrix, which emitted text names by `rows[i]` and `rows + (i)`.
+template <class Row, int R> struct Rows {
+  Row m_data[R];
+  TSL_INLINE const Row& operator[](size_t index) const { return m_data[index]; }
+  TSL_INLINE Row& operator[](size_t index) { return m_data[index]; }
+  template <class I> TSL_INLINE const Row& operator[](Index<I> index) const { return m_data[inside<kRows>(index, R)]; }
+  template <class I> TSL_INLINE Row& operator[](Index<I> index) { return m_data[inside<kRows>(index, R)]; }
+  TSL_INLINE const Row* operator+(size_t index) const { return m_data + index; }
+  TSL_INLINE Row* operator+(size_t index) { return m_data + index; }
+  template <class I> TSL_INLINE const Row* operator+(Index<I> index) const { return m_data + inside<kRows>(index, R); }
+  template <class I> TSL_INLINE Row* operator+(Index<I> index) { return m_data + inside<kRows>(index, R); }
+};
+
+#define TSL_INDEX(...) tsl::index_of(this, __VA_ARGS__)
+#else
+template <class Row, int R> using Rows = Row[R];
+#define TSL_INDEX(...) (__VA_ARGS__)
+#endif
+
+}  // namespace tsl

@@ -35,7 +35,8 @@ class LaunchWatch {
   bool is_watched_ = true;
 };
 
-// `hook` is called, on the thread that has launched, when a launch was stopped by Ctrl-C. It may throw what its language throws.
+// `hook` is called, on the thread that launches, before a watched launch, and after one that Ctrl-C has stopped. It may throw what
+// its language throws.
 void set_interrupt_hook(void (*hook)());
 void run_interrupt_hook();
 

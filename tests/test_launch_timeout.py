@@ -135,6 +135,7 @@ def test_ctrl_c_stops_a_launch_under_a_time_limit() -> None:
 def test_a_launch_of_another_thread_is_stopped_with_an_error_of_its_own() -> None:
     program = """
 results = []
+said(module.spin, good)  # compiled
 thread = threading.Thread(target=lambda: results.append(said(module.spin, endless)), daemon=True)
 thread.start()
 interrupt_soon()
@@ -183,6 +184,7 @@ print(said(lambda: torch.tensor(module.wander(7))))
 def test_a_handler_of_the_users_own_is_called_and_stays() -> None:
     program = """
 calls = []
+said(module.spin, good)  # compiled
 signal.signal(signal.SIGINT, lambda *_: calls.append(1))
 interrupt_soon()
 print(said(module.spin, endless))

@@ -71,7 +71,10 @@ FaultRecord::FaultRecord(const Operator& op, OpKind kind, c10::Device device, co
       types_(types),
       sizes_(sizes),
       exists_(op.options.checks(device) != Checks::None || op.options.polls(device)) {
-  if (op.options.polls(device)) watch_.emplace(&here_.stop, op.options.limit());
+  if (op.options.polls(device)) {
+    watch_.emplace(&here_.stop, op.options.limit());
+    check_interrupts();  // Ctrl-C may have come before, while the kernel was compiled
+  }
   if (!exists_ || device.is_cpu()) return;
   on_gpu_ = at::zeros({static_cast<int64_t>(sizeof(TslFault))}, at::TensorOptions().dtype(at::kByte).device(device));
 }

@@ -215,7 +215,10 @@ std::vector<c10::IValue> HostFunctions::call(const std::string& name, const std:
 
   const at::NoGradGuard no_grad;
   const c10::DeviceGuard guard(call.device);
-  if (options_.polls(c10::kCPU)) call.watch.emplace(&call.stop, options_.limit());
+  if (options_.polls(c10::kCPU)) {
+    call.watch.emplace(&call.stop, options_.limit());
+    check_interrupts();  // Ctrl-C may have come before, while the text was compiled
+  }
   const int status = entry_point(&host_table(), &call, components.data(), results.data());
   if (call.error) std::rethrow_exception(call.error);
   TORCH_CHECK(status == 0, call.name, ": ended with an exception that is none of ours");

@@ -695,10 +695,11 @@ BOOST_AUTO_TEST_CASE(a_program_survives_as_text) {
 BOOST_AUTO_TEST_CASE(damaged_text_is_an_error_that_names_the_place) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"{", "damaged program text"},
-      {"[]", "program should be an object"},
-      {R"slang({"functions": [{"line": "three"}]})slang", "program.functions[0].line should be a number"},
-      {R"slang({"texts": [{"direction": "sideways"}]})slang", "program.texts[0].direction should be a name"},
-      {R"slang({"functions": [{}, {"leaves": 3}]})slang", "program.functions[1].leaves should be a list"},
+      {"[]", "this is no Program: the field torch_slang_program is missing"},
+      {R"slang({"torch_slang_program": 2})slang", "a Program of another version"},
+      {R"slang({"torch_slang_program": 1, "functions": [{"line": "three"}]})slang", "program.functions[0].line should be a number"},
+      {R"slang({"torch_slang_program": 1, "texts": [{"direction": "sideways"}]})slang", "program.texts[0].direction should be a name"},
+      {R"slang({"torch_slang_program": 1, "functions": [{}, {"leaves": 3}]})slang", "program.functions[1].leaves should be a list"},
   };
   for (const auto& [text, part] : table) {
     BOOST_CHECK_EXCEPTION(program_from_json(text), c10::Error,

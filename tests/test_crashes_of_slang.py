@@ -39,7 +39,8 @@ def load(source: str) -> torch_slang.Module:
 def backward(source: str) -> None:
     x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
     load(source).f(x, torch.tensor([0, 1], dtype=torch.int32)).sum().backward()
-    assert x.grad is not None and torch.isfinite(x.grad).all()
+    assert x.grad is not None
+    assert torch.isfinite(x.grad).all()
 
 
 @pytest.mark.parametrize(("crashing", "working", "message"), [WHILE, SWITCH])

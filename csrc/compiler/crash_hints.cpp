@@ -28,8 +28,7 @@ class Hints {
       if (word(at) == "for" && begins_with_element(at + 1))
         add(at, "a loop whose counter begins with an element; count from 0 and add the element");
       if (word(at) == "switch") look_for_fall_through(closing(at + 1) + 1);
-      if (word(at) == "property" && is_differentiable(at))
-        add(at, "a `property` with derivatives; make it a function");
+      if (word(at) == "property" && is_differentiable(at)) add(at, "a `property` with derivatives; make it a function");
     }
     return text_.empty() ? text_ : "What is known to end it, and stands in this source:" + text_;
   }
@@ -92,7 +91,8 @@ class Hints {
   bool leaves(size_t at) const {
     while (word(at - 1) == "}") --at;
     size_t begin = at - 1;
-    while (begin > 0 && word(begin - 1) != ";" && word(begin - 1) != "{" && word(begin - 1) != "}" && word(begin - 1) != ":")
+    while (begin > 0 && word(begin - 1) != ";" && word(begin - 1) != "{" && word(begin - 1) != "}" &&
+           word(begin - 1) != ":")
       --begin;
     return word(begin) == "break" || word(begin) == "return" || word(begin) == "continue" || word(begin) == "discard";
   }

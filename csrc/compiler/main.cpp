@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "compiler/compile.h"
+#include "compiler/crash_hints.h"
 #include "compiler/library.h"
 #include "compiler/session.h"
 #include "compiler/tuned_variables.h"
@@ -176,18 +177,6 @@ void write_all(int file, const std::string& text) {
   }
 }
 
-int serve(const Options& options) {
-  const int output = take_standard_output();
-  const std::string input((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
-  const auto progress = [](const std::string& what) {
-    std::fprintf(stderr, "%s%s\n", kProgressMark, what.c_str());
-    std::fflush(stderr);
-  };
-  const Extent extent = options.describe ? Extent::DescribeOnly : Extent::Texts;
-  write_all(output, to_json(compile_once(request_from_json(input), extent, progress)));
-  return 0;
-}
-
 // Part of the build: the library in the form that loads fast, for the folder that the program lies in.
 int compile_library(const std::string& folder) {
   Session session({}, Session::Library::FromText);
@@ -196,7 +185,7 @@ int compile_library(const std::string& folder) {
   return 0;
 }
 
-// Slang can crash. People then learn at what; the library's own message comes from the progress lines.
+// Slang can crash. People then learn at what, or, where the library tells that by the progress lines, what may be the cause.
 std::string crash_message;
 
 void report_crash(int) {
@@ -214,6 +203,21 @@ void catch_crashes() {
   action.sa_handler = report_crash;
   action.sa_flags = static_cast<int>(SA_ONSTACK | SA_RESETHAND);  // the second time it ends the program
   for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) sigaction(signal, &action, nullptr);
+}
+
+int serve(const Options& options) {
+  const int output = take_standard_output();
+  const std::string input((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
+  const auto progress = [](const std::string& what) {
+    std::fprintf(stderr, "%s%s\n", kProgressMark, what.c_str());
+    std::fflush(stderr);
+  };
+  const Extent extent = options.describe ? Extent::DescribeOnly : Extent::Texts;
+  const CompileRequest request = request_from_json(input);
+  crash_message = crash_hints(request.source ? *request.source : read_file(request.path).value_or(""), request.path);
+  catch_crashes();
+  write_all(output, to_json(compile_once(request, extent, progress)));
+  return 0;
 }
 
 void note_progress(const std::string& what) {

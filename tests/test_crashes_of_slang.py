@@ -1,0 +1,66 @@
+"""What ends Slang's compiler is an error that says what may be the cause, and what to write instead."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+import torch_slang
+
+FUNCTION = """import torch_slang;
+[Differentiable] double f(double x, int i)
+{{
+    double r = x;
+    {statements}
+    return r;
+}}
+"""
+# What ends the compiler, what to write, and what the message says of the first.
+WHILE = (
+    "int k = 0; [MaxIters(8)]\n while (k < 5 && r < 3) { r = r * 1.5 + x; ++k; }",
+    "int k = 0; [MaxIters(8)] while (true) { if (!(k < 5)) break; if (!(r < 3)) break; r = r * 1.5 + x; ++k; }",
+    r":6: `while` with && or \|\| in its condition",
+)
+SWITCH = (
+    "switch (i) { case 0: r = r * x;\n case 1: { r = r + x; break; } case 2: r = r * 3; break; default: r = 0; }",
+    "switch (i) { case 0: r = r * x + x; break; case 1: r = r + x; break; case 2: r = r * 3; break; default: r = 0; }",
+    ":6: a case into which the one before it falls",
+)
+_numbers = itertools.count()
+
+
+def load(source: str) -> torch_slang.Module:
+    name = f"crash{next(_numbers)}"
+    return torch_slang.load(source=source, name=name, namespace=name)
+
+
+def backward(source: str) -> None:
+    x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
+    load(source).f(x, torch.tensor([0, 1], dtype=torch.int32)).sum().backward()
+    assert x.grad is not None
+    assert torch.isfinite(x.grad).all()
+
+
+@pytest.mark.parametrize(("crashing", "working", "message"), [WHILE, SWITCH])
+def test_the_cause_and_the_remedy_are_named(crashing: str, working: str, message: str) -> None:
+    with pytest.raises(
+        RuntimeError, match=r"What is known to end it, and stands in this source:\n\S*crash\d+" + message
+    ):
+        backward(FUNCTION.format(statements=crashing))
+    backward(FUNCTION.format(statements=working))
+
+
+def test_properties_with_derivatives_are_named() -> None:
+    text = """import torch_slang;
+struct Pair : IDifferentiable
+{
+    double a;
+    double b;
+    property double product { [Differentiable] get { return a * b; } }
+}
+[Differentiable] double f(double x) { Pair p; p.a = x; p.b = x * x; return p.product; }
+"""
+    with pytest.raises(torch_slang.CompileError, match=r":6: a `property` with derivatives; make it a function"):
+        load(text)

@@ -697,9 +697,12 @@ BOOST_AUTO_TEST_CASE(damaged_text_is_an_error_that_names_the_place) {
       {"{", "damaged program text"},
       {"[]", "this is no Program: the field torch_slang_program is missing"},
       {R"slang({"torch_slang_program": 2})slang", "a Program of another version"},
-      {R"slang({"torch_slang_program": 1, "functions": [{"line": "three"}]})slang", "program.functions[0].line should be a number"},
-      {R"slang({"torch_slang_program": 1, "texts": [{"direction": "sideways"}]})slang", "program.texts[0].direction should be a name"},
-      {R"slang({"torch_slang_program": 1, "functions": [{}, {"leaves": 3}]})slang", "program.functions[1].leaves should be a list"},
+      {R"slang({"torch_slang_program": 1, "functions": [{"line": "three"}]})slang",
+       "program.functions[0].line should be a number"},
+      {R"slang({"torch_slang_program": 1, "texts": [{"direction": "sideways"}]})slang",
+       "program.texts[0].direction should be a name"},
+      {R"slang({"torch_slang_program": 1, "functions": [{}, {"leaves": 3}]})slang",
+       "program.functions[1].leaves should be a list"},
   };
   for (const auto& [text, part] : table) {
     BOOST_CHECK_EXCEPTION(program_from_json(text), c10::Error,

@@ -15,7 +15,7 @@
 
 namespace torch_slang::cache {
 
-inline constexpr const char* kTemporaryPrefix = ".tmp-";  // of what a writer has not finished
+inline constexpr const char* kTemporaryPrefix = ".tmp-";  // of a file that is still being written
 
 enum class IfMissing : int8_t { Leave, Make };
 

@@ -3,6 +3,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/gradient_flow.h"
 #include "compiler/loop_beginnings.h"
@@ -34,7 +35,7 @@ constexpr const char* kBeginning =
 }  // namespace
 
 void restore_missing_names(EmittedCode& code) {
-  LoopBeginnings beginnings(code);
+  std::optional<LoopBeginnings> beginnings;  // few texts lack a name
   std::set<std::string_view> common;
   for (const EmittedFunction& function : code.functions()) common.insert(function.name);
   for (const EmittedStruct& one : code.structs()) common.insert(one.name);
@@ -50,7 +51,8 @@ void restore_missing_names(EmittedCode& code) {
       for (size_t at = statement.span.begin; at < statement.span.end; ++at) {
         if (!code.is_name(at) || code.is_member(at) || !is_temporary(code[at])) continue;
         if (common.count(code[at]) > 0 || declared.count(std::string(code[at])) > 0) continue;
-        if (beginnings.restore(function, statement, at)) continue;
+        if (!beginnings) beginnings.emplace(code);
+        if (beginnings->restore(function, statement, at)) continue;
         throw RefusedText{c10::str("Slang's derivative of ", users_name(function.name), " lacks ",
                                    is_counter(code, statement) ? kBeginning : kIndex, " (",
                                    code.said_place(statement.span.begin), ")")};

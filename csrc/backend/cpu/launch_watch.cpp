@@ -7,8 +7,12 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "common/error.h"
 
 namespace torch_slang {
 namespace {
@@ -86,8 +90,16 @@ class Watchman {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([this] { run(); }).detach();
+    std::string error;
+    try {
+      std::thread([this] { run(); }).detach();
+    } catch (const std::system_error& refused) {
+      error = refused.what();
+    }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (!error.empty())
+      throw_launch_error("no thread can be started to watch over launches (debug mode or TORCH_SLANG_LAUNCH_TIMEOUT asks ",
+                         "for one): ", error);
   }
 
   void run() {

@@ -98,8 +98,9 @@ class Watchman {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!error.empty())
-      throw_launch_error("no thread can be started to watch over launches (debug mode or TORCH_SLANG_LAUNCH_TIMEOUT asks ",
-                         "for one): ", error);
+      throw_launch_error(
+          "no thread can be started to watch over launches (debug mode or TORCH_SLANG_LAUNCH_TIMEOUT asks ",
+          "for one): ", error);
   }
 
   void run() {

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ _FOLDER = "TORCH_SLANG_CACHE_DIR"
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # workers inherit the variable
         os.environ[_FOLDER] = tempfile.mkdtemp(prefix="torch_slang_tests_")
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's background jobs have it; processes inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

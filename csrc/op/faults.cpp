@@ -137,6 +137,11 @@ std::string FaultRecord::describe_view_fault(const TslFault& fault) const {
       return ": loadFixed promises that all threads name the same element, but another thread of the wave names "
              "another "
              "one";
+    case kTslUsedBesidePromise:
+      return c10::str(
+          ": this access promises nothing, but thread ", fault.other,
+          " of the launch uses the element by loadOnce, storeOnce or loadUniform, which promise that no other "
+          "access meets theirs");
     default:
       return c10::str(": this element was promised to one thread alone, once (loadUniform: to one thread), but thread ",
                       fault.other, " of the launch has used it before");

@@ -152,9 +152,9 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
       item.memory = item.is_given ? given_in_memory(item, loaded) : new_memory(item);
       launcher_.set_gradient(item.leaf, item.memory);
     }
-    if (op_.options.checks(arguments_.device) == Checks::All) {
+    if (op_.options.checks(arguments_.device) == Checks::All && loaded.gradients[item.leaf].promised) {
       const int64_t elements = c10::multiply_integers(sizes_of(item)) / component_count(leaf_of(item).element);
-      item.owners = at::zeros({elements, 2}, at::TensorOptions().dtype(at::kInt).device(arguments_.device));
+      item.owners = at::zeros({elements, 4}, at::TensorOptions().dtype(at::kInt).device(arguments_.device));
     }
     set_slots(item);
   }

@@ -266,7 +266,7 @@ std::shared_ptr<const LoadedKernel> KernelTable::load_general(const Operator& op
   check_written_views(op, key, compiled.facts->marks());
   while (learn(op, key, compiled.facts->marks(), known)) compiled = compile(op, key, known);
   auto loaded = std::make_shared<LoadedKernel>();
-  loaded->gradients = gradient_uses(op, key, compiled.facts->marks());
+  loaded->gradients = gradient_uses(op, key, compiled.facts->marks(), compiled.kernel->marks());
   loaded->scratch_outputs = known.scratch_outputs;
   loaded->own = own_leaves(op, key, known);
   loaded->far = known.far;

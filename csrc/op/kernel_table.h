@@ -60,6 +60,7 @@ struct KernelKey {
 struct GradientUse {
   bool taken = false;  // an element's gradient is taken and zero left behind: the kernel stores to the view
   bool added = false;  // it is added to atomically
+  bool promised = false;  // an access to it promises to be alone
 };
 
 // A view's bit in the masks of KernelKey.

@@ -307,7 +307,8 @@ ElementType summing_type(ElementType type) {
   return type == ElementType::Float16 || type == ElementType::BFloat16 ? ElementType::Float32 : type;
 }
 
-std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Marks& marks) {
+std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Marks& marks,
+                                       const Marks& checked) {
   // Where the compiler did not see which view an addition is to, it left the marks of all. Outputs are
   // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own (but in
   // a plain launch, whose gradients are the kernel's own affair). Nor are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
@@ -321,7 +322,7 @@ std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key,
   for (const Leaf& leaf : op.function.leaves) {
     const bool added = shows(marks, "adds ", leaf.diff_view) && !(adds_to_any && leaf.is_output);
     const bool taken = shows(marks, "takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
-    uses.push_back({taken, added});
+    uses.push_back({taken, added, shows(checked, "promises ", leaf.diff_view)});
   }
   return uses;
 }

@@ -36,8 +36,9 @@ bool learn(const Operator& op, const KernelKey& key, const Marks& marks, KnownUs
 // By leaf: gradients that this kernel keeps in registers (Note [own elements] in prelude/own.h).
 std::vector<bool> own_leaves(const Operator& op, const KernelKey& key, const KnownUse& known);
 
-// By leaf: what a derivative's kernel was seen to do with gradients.
-std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Marks& marks);
+// By leaf: what a derivative's kernel was seen to do with gradients. `checked`: the marks of the kernel that will run.
+std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Marks& marks,
+                                       const Marks& checked);
 
 // By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.
 std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Marks& marks);

@@ -41,8 +41,8 @@ enum { kTslMostSharing = 63 };
 // Note [gradient slots]
 //   Each differentiable view has a few slots of its own, beginning at its descriptor's `gradient_slots`. What they hold
 //   depends on how the gradient is gathered; only a backward fills them.
-//     every kind: owners    debug mode, else null: two words an element, the thread (1 + its linear index) that has loaded
-//                           it, and the one that has stored it, where only one may
+//     every kind: owners    debug mode, if an access to the view promises something, else null: four words an element, Note
+//                           [owners] in checks.h
 //     replicated: replicas  how many copies of the gradient there are; 1 where the kernel takes from it (an output)
 //                 stride    bytes from one to the next
 //     recorded:   values, indices   [N, threads] each: what to add, and where (the element's linear index, int64); null
@@ -78,6 +78,7 @@ enum TslFaultKind {
   kTslDivision = 7,     // of integers by zero (0), or the smallest one by -1 (1), as `other` says
   kTslStopped = 8,      // a loop that was stopped from outside
   kTslNoDimension = 9,  // the size or stride of dimension index[0] of a view of `size` dimensions
+  kTslUsedBesidePromise = 10,  // any other access at `index`, which the thread `other` has used in one of those ways
 };
 
 struct TslFault {

@@ -199,18 +199,64 @@ TSL_INLINE bool check_fixed(const TensorView& view, Index index) {
   return true;
 }
 
-// Whether the thread may load (or store) an element that it must have to itself, and then only once if not `again`.
-template <class Index>
-TSL_INLINE bool check_owner(const TensorView& view, Index index, bool stores, bool again) {
 #if TSL_CHECKS == 2
-  uint* owners = reinterpret_cast<uint*>(gradient_slot(view.kernel->args, view, kTslOwners, 0));
-  if (!owners) return true;
-  const uint self = uint(view.kernel->thread_number()) + 1u;
-  const uint before = compare_and_swap(owners + 2 * view.number_of(index) + (stores ? 1 : 0), 0u, self);
-  if (before != 0u && !(again && before == self)) {
-    report(view, place_of(index), kTslUsedTwice, 0, 0, before - 1u);
-    return false;
+
+// Note [owners]
+//   Two words for the loads of an element and two for its stores: who has promised to be alone there, and who has come without
+//   a promise. Each is 1 + the thread's number, and a bit: it promised to come once; it was not the only one. Who comes leaves
+//   its word, then looks at the other one, so that of two who meet at least one sees it.
+//
+//   A thread's own accesses come one after the other, and `+=` and atomic additions by one thread agree; a load that
+//   promises to be the only one must not meet even those. A store without a promise leaves no gradient behind, so a
+//   storeOnce that comes after it in the backward is right: it alone stands before it in the kernel.
+struct Owners {
+  static constexpr uint kFlag = 0x80000000u;
+  uint *alone, *others;  // null where no access of the kernel promises anything
+  uint self;
+
+  TSL_INLINE static uint read(uint* word) { return compare_and_swap(word, 0u, 0u); }
+
+  // What the thread must not have met: a word, or zero.
+  TSL_INLINE uint come_alone(bool once, bool stores) const {
+    const uint mine = once ? self | kFlag : self;
+    const uint before = compare_and_swap(alone, 0u, mine);
+    if (before != 0u && (once || before != mine)) return before;
+    __threadfence();
+    const uint met = read(others);
+    return met == self && (stores || !once) ? 0u : met;
   }
+  TSL_INLINE uint come_among_others() const {
+    const uint first = compare_and_swap(others, 0u, self);
+    if (first != 0u && (first & ~kFlag) != self) compare_and_swap(others, first, first | kFlag);
+    __threadfence();
+    const uint met = read(alone);
+    return met == self ? 0u : met;
+  }
+};
+
+template <class Index>
+TSL_INLINE bool check_promise(const TensorView& view, Index index, bool stores, Promise promise) {
+  uint* words = reinterpret_cast<uint*>(gradient_slot(view.kernel->args, view, kTslOwners, 0));
+  if (!words) return true;
+  words += 4 * view.number_of(index) + (stores ? 2 : 0);
+  const Owners owners{words, words + 1, uint(view.kernel->thread_number() % (Owners::kFlag - 1)) + 1u};
+  const bool promises = promise != Promise::None;
+  const uint met = promises ? owners.come_alone(promise == Promise::Once, stores) : owners.come_among_others();
+  if (met == 0u) return true;
+  const uint other = (met & ~Owners::kFlag) - 1u;
+  report(view, place_of(index), promises ? kTslUsedTwice : kTslUsedBesidePromise, 0, 0, other);
+  return false;
+}
+
+#endif
+
+// Whether the promises for an element hold, as far as this access shows.
+template <class Index>
+TSL_INLINE bool keeps_promise(const TensorView& view, Index index, bool stores, Promise promise) {
+#if TSL_CHECKS == 2
+  if (promise != Promise::None) mark_promise(view.id);
+  // Elsewhere there is nothing to meet, or an index that is reported.
+  if (wanted(view, index)) return check_promise(view, index, stores, promise);
 #endif
   return true;
 }

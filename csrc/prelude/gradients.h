@@ -20,6 +20,10 @@ namespace tsl {
 // What a primitive's argument `way` says; above zero: recorded, with so many places a thread.
 enum Way { kAtomic = 0, kReplicated = -1 };
 
+// What an access promises of its element: nothing, that one thread alone loads (or stores) it, or that this is
+// done once.
+enum class Promise { None, OneThread, Once };
+
 // Sums of halves are kept in float, but where the sum is an atomic addition into the gradient itself: then each addition rounds.
 template <class T> struct SumIn { using type = T; };
 template <> struct SumIn<__half> { using type = float; };

@@ -141,18 +141,20 @@ struct KernelBase : ThreadBase {
 
   // Gradients of views: Note [ways] in slang/wrapper.slang. First of all the thread's own elements.
   template <class T, class Index> TSL_INLINE void tsl_accumulate(const TensorView& view, Index index, T amount, int way) {
+    if (!keeps_promise(view, index, false, Promise::None)) return;
     if (is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount)) return;
     if (wanted(view, index)) accumulate<Alone>(view, index, amount, way);
   }
   template <class T, class Index>
   TSL_INLINE void tsl_accumulate_fixed(const TensorView& view, Index index, T amount, int way) {
     note_share(view);
+    if (!keeps_promise(view, index, false, Promise::None)) return;
     if (is_summed_first(view, index, amount)) return;
     if (wanted(view, index) && check_fixed(view, index)) accumulate<Together>(view, index, amount, way);
   }
   template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int way) {
-    if (is_own(view, index, amount, OwnAdd{})) return;
-    if (!wanted(view, index) || !check_owner(view, index, false, true)) return;
+    if (!keeps_promise(view, index, false, Promise::OneThread)) return;
+    if (is_own(view, index, amount, OwnAdd{}) || !wanted(view, index)) return;
     if (is_kept_whole<T>(way)) {
       T sum = whole<T>(view, index);
       each_number(view, kAtomic, reinterpret_cast<unsigned char*>(&sum), amount, Add{});
@@ -162,29 +164,30 @@ struct KernelBase : ThreadBase {
     }
   }
   template <class T, class Index> TSL_INLINE void tsl_set(const TensorView& view, Index index, T amount, int way) {
-    if (is_own(view, index, amount, OwnSet{})) return;
-    if (!wanted(view, index) || !check_owner(view, index, false, false)) return;
+    if (!keeps_promise(view, index, false, Promise::Once)) return;
+    if (is_own(view, index, amount, OwnSet{}) || !wanted(view, index)) return;
     if (is_kept_whole<T>(way)) put_whole(view, index, amount);
     else each_number(view, way, view.address_of<unsigned char>(index), amount, Set{});
   }
   template <class T, class Index> TSL_INLINE T tsl_take(const TensorView& view, Index index, int way) {
     T taken{};
+    if (!keeps_promise(view, index, true, Promise::None)) return taken;
     if (is_own(view, index, taken, OwnTake{}) || !wanted(view, index)) return taken;
     mark_take(view.id);
     return take_from<T>(args, view, way, view.address_of<unsigned char>(index), TakeAtomically{});
   }
   template <class T, class Index> TSL_INLINE T tsl_take_uniform(const TensorView& view, Index index, int way) {
     T taken{};
-    if (is_own(view, index, taken, OwnTake{})) return taken;
-    if (!wanted(view, index) || !check_owner(view, index, true, true)) return taken;
+    if (!keeps_promise(view, index, true, Promise::OneThread)) return taken;
+    if (is_own(view, index, taken, OwnTake{}) || !wanted(view, index)) return taken;
     mark_take(view.id);
     return take_from<T>(args, view, way, view.address_of<unsigned char>(index), Take{});
   }
   // Leaves the gradient as it is: a mark only where there may be more of it than is here.
   template <class T, class Index> TSL_INLINE T tsl_take_once(const TensorView& view, Index index, int way) {
     T taken{};
-    if (is_own(view, index, taken, OwnRead{})) return taken;
-    if (!wanted(view, index) || !check_owner(view, index, true, false)) return taken;
+    if (!keeps_promise(view, index, true, Promise::Once)) return taken;
+    if (is_own(view, index, taken, OwnRead{}) || !wanted(view, index)) return taken;
     if (way == kAtomic) return whole<T>(view, index);
     mark_take(view.id);
     return take_from<T>(args, view, way, view.address_of<unsigned char>(index), Read{});

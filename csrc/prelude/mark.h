@@ -10,8 +10,9 @@
 //   of a present view hangs on its address in the same way: `uses 3` is missing where nothing is loaded from view 3 or
 //   stored to it. Effects on gradients: `takes 3`, some of gradient view 3 is taken from it and gone, or (replicated and
 //   recorded ones) has to be there; `adds 3`, it is added to atomically, in place or in replicas; `shares 3`, a thread reaches
-//   elements that may not be its own (Note [own elements] in own.h). `far 3`: Note [words] in words.h.
-//   `rank 3`: the view is taken for matrices, and may not have two or three dimensions.
+//   elements that may not be its own (Note [own elements] in own.h); `promises 3`, in debug mode, an access to it promises to
+//   be alone. `far 3`: Note [words] in words.h. `rank 3`: the view is taken for matrices, and may not have two or three
+//   dimensions.
 #pragma once
 
 #include "target.h"
@@ -56,6 +57,7 @@ TSL_INLINE unsigned marked_zero(int view) {
   }
 TSL_MARK_EFFECT(mark_write, "writes")
 TSL_MARK_EFFECT(mark_take, "takes")
+TSL_MARK_EFFECT(mark_promise, "promises")
 TSL_MARK_EFFECT(mark_retype, "retypes")
 TSL_MARK_EFFECT(mark_add, "adds")
 TSL_MARK_EFFECT(mark_share, "shares")

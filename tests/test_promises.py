@@ -1,0 +1,128 @@
+"""What accesses promise of their elements, and debug mode, which finds promises that other accesses break."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import pytest
+import torch
+
+import torch_slang
+
+VIEWS = [
+    "DiffTensorView<float>",
+    "DiffTensorViewR<float, 4>",
+    "DiffTensorViewASR<float, 4>",
+    "DiffTensorView<float3>",
+    "DiffTensorView<double>",
+]
+# Of each: what the kernel computes, and what the message says.
+PROMISED = r"x\[\d+\]: this element was promised to one thread alone, once .*, but thread \d+ of the launch has used it"
+UNPROMISED = r"x\[\d+\]: this access promises nothing, but thread \d+ of the launch uses the element by loadOnce, "
+EITHER = f"({PROMISED}|{UNPROMISED})"
+BROKEN = {
+    "mine": ("x.loadOnce(i) * x[i]", PROMISED),
+    "mine_before": ("x[i] * x.loadOnce(i)", UNPROMISED),
+    "first": ("x.loadOnce(i) * x[0]", EITHER),
+    "fixed": ("x.loadOnce(i) * x.loadFixed(0)", EITHER),
+    "next": ("x.loadUniform(i) + x[(i + 1) % n]", EITHER),
+    "next_before": ("x[(i + 1) % n] + x.loadUniform(i)", EITHER),
+    "uniform_fixed": ("x.loadUniform(i) * x.loadFixed(1)", EITHER),
+}
+KEPT = {
+    "alone": "x.loadOnce(i) * x.loadOnce(i + n)",
+    "others": "x.loadOnce(i) * x[n + i / 2]",
+    "mine": "x.loadUniform(i) * x[i] + x.loadUniform(i)",
+    "fixed": "x.loadUniform(i) * x.loadFixed(n + 1)",
+}
+KERNEL = """
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+void promises([Shape("2 * N")] VIEW x, [Shape("N")] TensorView<float> like, [Out("N")] OUT y)
+{
+    uint i = cudaGlobalIdx().x, n = like.size(0);
+    if (i >= n) return;
+    BODY
+}
+"""
+N = 37
+
+
+def load(view: str, body: str, debug: bool = True) -> torch_slang.Module:
+    out = re.sub(r"\w+<(\w+).*", r"DiffTensorView<\1>", view)
+    source = KERNEL.replace("VIEW", view).replace("OUT", out).replace("BODY", body)
+    namespace = "test_promises_" + re.sub(r"\W", "_", f"{view}_{body}_{debug}").lower()
+    return torch_slang.load(source=source, name="promises.slang", namespace=namespace, debug=debug)
+
+
+def inputs(view: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    dtype = torch.float64 if "double" in view else torch.float32
+    components = (3,) if "float3" in view else ()
+    torch.manual_seed(5)
+    return torch.rand(2 * N, *components, dtype=dtype, device=device), torch.zeros(N, device=device)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_promise_that_another_access_breaks_is_found(name: str, view: str, device: torch.device) -> None:
+    body, message = BROKEN[name]
+    module = load(view, f"y[i] = {body};")
+    x, like = inputs(view, device)
+    y = module.promises(x.requires_grad_(), like)
+    with pytest.raises(RuntimeError, match=rf"::promises_backward: gradient of {message}.*promises\.slang:7\)"):
+        y.sum().backward()
+    assert x.grad is None
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(("name", "debug"), list(product(KEPT, (False, True))))
+def test_promises_that_are_kept_give_the_gradient(name: str, debug: bool, view: str, device: torch.device) -> None:
+    module = load(view, f"y[i] = {KEPT[name]};", debug)
+    x, like = inputs(view, device)
+    module.promises(x.requires_grad_(), like).square().sum().backward()
+    expected = x.detach().clone().requires_grad_()
+    i = torch.arange(N, device=device)
+    values = {
+        "alone": lambda: expected[i] * expected[i + N],
+        "others": lambda: expected[i] * expected[N + i // 2],
+        "mine": lambda: expected[i] * expected[i] + expected[i],
+        "fixed": lambda: expected[i] * expected[N + 1],
+    }[name]()
+    values.square().sum().backward()
+    torch.testing.assert_close(x.grad, expected.grad)
+
+
+STORES = {
+    "twice": ("y[i] = x[i]; y.storeOnce(i, x[i] * x[i]);", True),
+    "neighbour": ("y.storeOnce(i, x[i]); if (i == 3) y[4] = x[i];", True),
+    "uniform_neighbour": ("y.storeUniform(i, x[i]); if (i == 3) y[4] = x[i];", True),
+    "replaced": ("y.storeOnce(i, x[i]); y[i] = x[i] * x[i];", False),
+    "uniform": ("y[i] = x[i]; y.storeUniform(i, x[i] * x[i]);", False),
+}
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_stores(name: str, device: torch.device) -> None:
+    """A storeOnce leaves the gradient where it is: who stores the element before it would take it again."""
+    body, is_broken = STORES[name]
+    module = load("DiffTensorView<float>", body)
+    x, like = inputs("DiffTensorView<float>", device)
+    y = module.promises(x.requires_grad_(), like)
+    if not is_broken:
+        y.sum().backward()
+        square = torch.cat([2 * x.detach()[:N], torch.zeros(N, device=device)])
+        torch.testing.assert_close(x.grad, square)
+        return
+    promised = r"y\[\d+\]: this (element was promised to one thread alone|access promises nothing)"
+    with pytest.raises(RuntimeError, match=rf"::promises_backward: gradient of {promised}.*promises\.slang:7\)"):
+        y.sum().backward()
+
+
+def test_views_without_promises_are_not_watched(device: torch.device) -> None:
+    """Who promises nothing needs no memory for it: as many threads as wish add to one element."""
+    module = load("DiffTensorView<float>", "y[i] = x[0] * x[i] + x.loadFixed(1);")
+    x, like = inputs("DiffTensorView<float>", device)
+    module.promises(x.requires_grad_(), like).sum().backward()
+    expected = x.detach().clone().requires_grad_()
+    (expected[0] * expected[:N] + expected[1]).sum().backward()
+    torch.testing.assert_close(x.grad, expected.grad)

@@ -209,42 +209,36 @@ TSL_INLINE bool check_fixed(const TensorView& view, Index index) {
 //   A thread's own accesses come one after the other, and `+=` and atomic additions by one thread agree; a load that
 //   promises to be the only one must not meet even those. A store without a promise leaves no gradient behind, so a
 //   storeOnce that comes after it in the backward is right: it alone stands before it in the kernel.
-struct Owners {
-  static constexpr uint kFlag = 0x80000000u;
-  uint *alone, *others;  // null where no access of the kernel promises anything
-  uint self;
+constexpr uint kOwnerFlag = 0x80000000u;
 
-  TSL_INLINE static uint read(uint* word) { return compare_and_swap(word, 0u, 0u); }
-
-  // What the thread must not have met: a word, or zero.
-  TSL_INLINE uint come_alone(bool once, bool stores) const {
-    const uint mine = once ? self | kFlag : self;
-    const uint before = compare_and_swap(alone, 0u, mine);
-    if (before != 0u && (once || before != mine)) return before;
+// The word of who should not have been met by thread number `self` - 1, or zero.
+TSL_COLD uint meet(uint* alone, uint self, bool stores, Promise promise) {
+  uint* among_others = alone + 1;
+  if (promise == Promise::None) {
+    const uint first = compare_and_swap(among_others, 0u, self);
+    if (first != 0u && (first & ~kOwnerFlag) != self) compare_and_swap(among_others, first, first | kOwnerFlag);
     __threadfence();
-    const uint met = read(others);
-    return met == self && (stores || !once) ? 0u : met;
-  }
-  TSL_INLINE uint come_among_others() const {
-    const uint first = compare_and_swap(others, 0u, self);
-    if (first != 0u && (first & ~kFlag) != self) compare_and_swap(others, first, first | kFlag);
-    __threadfence();
-    const uint met = read(alone);
+    const uint met = compare_and_swap(alone, 0u, 0u);
     return met == self ? 0u : met;
   }
-};
+  const bool once = promise == Promise::Once;
+  const uint mine = once ? self | kOwnerFlag : self;
+  const uint before = compare_and_swap(alone, 0u, mine);
+  if (before != 0u && (once || before != mine)) return before;
+  __threadfence();
+  const uint met = compare_and_swap(among_others, 0u, 0u);
+  return met == self && (stores || !once) ? 0u : met;
+}
 
 template <class Index>
 TSL_INLINE bool check_promise(const TensorView& view, Index index, bool stores, Promise promise) {
   uint* words = reinterpret_cast<uint*>(gradient_slot(view.kernel->args, view, kTslOwners, 0));
   if (!words) return true;
-  words += 4 * view.number_of(index) + (stores ? 2 : 0);
-  const Owners owners{words, words + 1, uint(view.kernel->thread_number() % (Owners::kFlag - 1)) + 1u};
-  const bool promises = promise != Promise::None;
-  const uint met = promises ? owners.come_alone(promise == Promise::Once, stores) : owners.come_among_others();
+  const uint self = uint(view.kernel->thread_number() % (kOwnerFlag - 1)) + 1u;
+  const uint met = meet(words + 4 * view.number_of(index) + (stores ? 2 : 0), self, stores, promise);
   if (met == 0u) return true;
-  const uint other = (met & ~Owners::kFlag) - 1u;
-  report(view, place_of(index), promises ? kTslUsedTwice : kTslUsedBesidePromise, 0, 0, other);
+  report(view, place_of(index), promise == Promise::None ? kTslUsedBesidePromise : kTslUsedTwice, 0, 0,
+         (met & ~kOwnerFlag) - 1u);
   return false;
 }
 

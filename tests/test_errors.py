@@ -303,23 +303,53 @@ def test_a_kernel_that_writes_to_an_input_says_so(module: torch_slang.Module) ->
 
 RECOMPUTED = """
 [PreferRecompute] [Differentiable] float half_of(DiffTensorView<float> y, uint i) { return 0.5f * y[i] * y[i]; }
+[PreferRecompute] [Differentiable] float half_square(float y) { return 0.5f * y * y; }
+[PreferRecompute] float peek(TensorView<float> y, uint i) { return 0.5f * y[i] * y[i]; }
+struct Scale
+{
+    float factor;
+    [PreferRecompute] [Differentiable]
+    float of<T : __BuiltinFloatingPointType>(DiffTensorView<float> y, uint i, T two)
+    {
+        return factor * y[i] * y[i] / __realCast<float>(two);
+    }
+}
+[Differentiable] float through(DiffTensorView<float> y, uint i) { return half_of(y, i); }
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
 void recomputed([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y)
 {
     uint i = cudaGlobalIdx().x;
     if (i >= x.size(0)) return;
     y[i] = x[i];
-    float before = half_of(y, i);
+    Scale scale = { 1.0f };
+    float before = BEFORE;
     y[i] = before * x[i];
 }
 """
+RELOADING = ["half_of(y, i)", "through(y, i)", "scale.of(y, i, 2.0f)", "y[i] * no_diff peek(y.primal, i)"]
+NOT_RELOADING = ["0.5f * y[i] * y[i]", "half_square(y[i])"]
 
 
-def test_recomputing_from_an_output_that_is_overwritten_is_an_error() -> None:
-    kernel = torch_slang.load(source=RECOMPUTED, name="recomputed", namespace="test_recomputed").recomputed
-    y = kernel(ones(3, requires_grad=True))
-    with pytest.raises(RuntimeError, match=r"reads back from its output y, which \[PreferRecompute\] would read after"):
-        y.sum().backward()
+def recomputed(before: str) -> torch.Tensor:
+    source = RECOMPUTED.replace("BEFORE", before)
+    number = (RELOADING + NOT_RELOADING).index(before)
+    module = torch_slang.load(source=source, name="recomputed", namespace=f"test_recomputed{number}")
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    module.recomputed(x).sum().backward()
+    return x.grad
+
+
+@pytest.mark.parametrize("before", RELOADING)
+def test_recomputing_from_an_output_that_is_overwritten_is_an_error(before: str) -> None:
+    with pytest.raises(
+        RuntimeError, match=r"reads back from its output y, and it calls a \[PreferRecompute\] function"
+    ):
+        recomputed(before)
+
+
+@pytest.mark.parametrize("before", NOT_RELOADING)
+def test_recomputing_elsewhere_in_the_module_is_none(before: str) -> None:
+    torch.testing.assert_close(recomputed(before), torch.tensor([1.5, 6.0, 13.5]))
 
 
 def test_a_gradient_that_slang_gets_wrong_is_an_error() -> None:

@@ -15,6 +15,7 @@
 #include "compiler/lost_copies.h"
 #include "compiler/own_derivatives.h"
 #include "compiler/refused_text.h"
+#include "compiler/rereads.h"
 #include "compiler/tuned_variables.h"
 #include "compiler/wave_masks.h"
 #include "compiler/wrapper.h"
@@ -171,6 +172,8 @@ class Compilation {
                                 "memory, barriers or wave operations; make it a [CudaKernel]");
           return text;
         }
+        text.rereads = instantiation.direction == Direction::Backward &&
+                       all_texts().find("PreferRecompute") != std::string::npos && loads_among_gradients(emitted);
         text.file_scope = with_headers(text.file_scope, header_folders(), session_.files());
         return text;
       }
@@ -191,11 +194,17 @@ class Compilation {
     return may_lose_copies(text) ? session_.emit(module, entry, Emission::Plain, diagnostics) : text;
   }
 
+  // Of the source and of all files that it includes or imports.
+  std::string all_texts() const {
+    std::string texts = source_;
+    for (const auto& [path, content] : session_.files().contents()) texts += "\n" + content;
+    return texts;
+  }
+
   // A function without a forward derivative of its own that the kernel may call, as its own text shows: that of the
   // forward derivative need not name it.
   std::optional<std::string> backward_only_callee(Instantiation instantiation) {
-    std::string texts = source_;
-    for (const auto& [path, content] : session_.files().contents()) texts += "\n" + content;
+    const std::string texts = all_texts();
     const auto mentions = [&](const char* word) { return texts.find(word) != std::string::npos; };
     if (mentions("BackwardDerivativeOf") && !mentions("ForwardDerivativeOf"))
       return "a [BackwardDerivativeOf] function";

@@ -260,10 +260,13 @@ bool shows(const Marks& marks, const char* word, int view) {
 // derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store. A function
 // that is run again in the backward sees the output as the forward left it.
 void check_stored_values(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
-  if (op.texts->mentions("PreferRecompute")) {
-    throw_compile_error(op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
-                        op.function.leaves[scratch_outputs.front()].name,
-                        ", which [PreferRecompute] would read after the last store: do without one of the two");
+  const DeviceText& text = op.texts->text(op.function.name, direction_of(key.kind), key.types, key.sizes);
+  if (text.rereads) {
+    throw_compile_error(
+        op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
+        op.function.leaves[scratch_outputs.front()].name,
+        ", and it calls a [PreferRecompute] function that loads: the backward would load again, after the last "
+        "store. Load before the call, or take [PreferRecompute] away");
   }
   for (const int output : scratch_outputs) {
     const Leaf& leaf = op.function.leaves[output];

@@ -178,6 +178,40 @@ def test_size_parameters_come_from_the_tensors(size: int, device: torch.device) 
     torch.testing.assert_close(gradient, 2 * v)
 
 
+DEFAULTS = {
+    "double": [
+        "0.1",
+        "0.1lf",
+        "double(0.1)",
+        "kThird * 2",
+        "-kCount / 2",
+        "1.0 / 3",
+        "1 / 3",
+        "1.0lf / 3",
+        "{}",
+        "half(0.1)",
+    ],
+    "float": ["0.1lf", "kThird", "kCount", "(float) 3 / 7", "(float)(3 / 7)", "-(2 - 3.5f) * kCount", "int(2.9)"],
+    "int": ["kCount * kCount - 1", "-7 / 2", "0x10 + 1", "int(-2.9)", "(int) 2.9 * 2"],
+    "T": ["T(0.5)", "T(kCount)", "(T) 2", "__realCast<T>(0.25)", "T(1) / T(4) - T(2)", "-T(3)"],
+}
+
+
+@pytest.mark.parametrize(("kind", "i"), [(kind, i) for kind, all_of in DEFAULTS.items() for i in range(len(all_of))])
+def test_defaults_are_what_slang_passes(kind: str, i: int) -> None:
+    generic, element = ("<T : __BuiltinFloatingPointType>", "T") if kind == "T" else ("", "double")
+    source = f"""
+    static const int kCount = 3;
+    static const double kThird = 1.0lf / kCount;
+    {element} f{generic}({element} x, {kind} y = {DEFAULTS[kind][i]}) {{ return x * {element}(y); }}
+    {element} called{generic}({element} x) {{ return f(x); }}
+    """
+    module = torch_slang.load(source=source, name="defaults", namespace=f"test_defaults_{kind}_{i}")
+    for dtype in (torch.float64, torch.float32)[: 2 if kind == "T" else 1]:
+        x = torch.tensor([1.0, -3.0, 7.0], dtype=dtype)
+        assert torch.equal(module.f(x), module.called(x))
+
+
 def test_shapes_that_do_not_broadcast_are_an_error() -> None:
     with pytest.raises(RuntimeError, match=r"(?s)late.*\[2, 3\].*\[4\]"):
         functions().late(torch.ones(2, 3), torch.ones(4))

@@ -340,6 +340,22 @@ class TestModules:
         a, b, bias, scale, residual = operands(torch.float64, torch.device("cpu"))
         assert torch.equal(shade(a, b, bias, residual=residual, scale=scale), shade(a, b, bias, scale, residual, 2))
 
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_defaults_and_numbers_for_what_has_gradients(self, dtype: torch.dtype) -> None:
+        op = torch_slang.matmul_with_epilogue(
+            "static const int kTimes = 3;\n[Differentiable] T moved<T : __BuiltinFloatingPointType>"
+            "(T sum, T by = T(0.75), T gain = T(kTimes)) { return gain * (sum + by); }"
+        )
+        a, b = randn(4, 6, dtype=dtype).requires_grad_(), randn(6, 3, dtype=dtype)
+        gain = torch.tensor(3.0, dtype=dtype, requires_grad=True)
+        assert torch.equal(op(a, b), op(a, b, torch.tensor(0.75, dtype=dtype), gain))
+        y = op(a, b, 0.75, gain)
+        assert torch.equal(y, op(a, b))
+        y.sum().backward()
+        total = wide(a) @ wide(b)
+        assert_near(a.grad, 3 * wide(b).sum(1).expand(4, 6), dtype, 6)
+        assert_near(gain.grad, (total + 0.75).sum(), dtype, 12)
+
     def test_the_function_of_a_file_by_its_name(self, tmp_path: Path) -> None:
         (tmp_path / "helper.slang").write_text("public float twice(float x) { return 2 * x; }")
         path = tmp_path / "file.slang"
@@ -443,7 +459,7 @@ class TestErrors:
             ((bias, scale, residual, 1, 2), {}, "at most 6 arguments, but got 7"),
             ((bias, scale, residual), {"bias": bias}, "two values for bias"),
             ((bias, scale, residual), {"bios": bias}, "no argument bios"),
-            ((1.0, scale, residual), {}, "expected bias to be a tensor, but got 1.0"),
+            (("x", scale, residual), {}, "expected bias to be a tensor or a number, but got 'x'"),
             ((bias, "x", residual), {}, "expected scale to be a tensor or a number, but got 'x'"),
             ((bias, scale, residual, 1.5), {}, "times .int. to be a number that fits, but got 1.5"),
         ]:

@@ -151,11 +151,9 @@ class MatmulEpilogue:
     def _tensor(self, argument: _Argument, value: Any, a: Tensor) -> Tensor:
         if isinstance(value, Tensor):
             return value
-        kind = kind_of(value)
-        if argument.differentiable or kind < 0:
-            rule = "a tensor" if argument.differentiable else "a tensor or a number"
-            raise TypeError(f"{self}: expected {argument.name} to be {rule}, but got {value!r}")
-        dtype = argument.dtype
+        if kind_of(value) < 0:
+            raise TypeError(f"{self}: expected {argument.name} to be a tensor or a number, but got {value!r}")
+        dtype = a.dtype if argument.differentiable else argument.dtype
         if dtype is None:
             dtype = torch.float64 if a.dtype == torch.float64 else torch.float32
         try:

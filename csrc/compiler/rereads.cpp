@@ -35,16 +35,16 @@ bool loads_among_gradients(const std::string& emitted) {
     if (loads(code, body)) loading.insert(function.name);
   }
   const auto calls_one_that_loads = [&](std::string_view caller) {
-    return std::any_of(callees[caller].begin(), callees[caller].end(),
-                       [&](std::string_view callee) { return !is_gradient_function(callee) && loading.count(callee) > 0; });
+    return std::any_of(callees[caller].begin(), callees[caller].end(), [&](std::string_view callee) {
+      return !is_gradient_function(callee) && loading.count(callee) > 0;
+    });
   };
   for (bool more = true; more;) {
     more = false;
     for (const std::string_view name : names) more |= calls_one_that_loads(name) && loading.insert(name).second;
   }
-  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-    return is_gradient_function(name) && calls_one_that_loads(name);
-  });
+  return std::any_of(names.begin(), names.end(),
+                     [&](std::string_view name) { return is_gradient_function(name) && calls_one_that_loads(name); });
 }
 
 }  // namespace torch_slang

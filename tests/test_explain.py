@@ -103,6 +103,41 @@ def test_unwanted_gradients_have_kernels_of_their_own(device: torch.device) -> N
     assert {"x": "unwanted", "w": "registers"} in kept
 
 
+FUNCTION = """
+[Differentiable] float scaled(float x, float row, float column, float every, no_diff float c)
+{
+    return x * row * column * every * c;
+}
+"""
+
+
+def test_plain_functions_are_loops_over_elements(device: torch.device) -> None:
+    module = torch_slang.load(source=FUNCTION, namespace="test_explain_function")
+    x, row, column, every, c = (torch.ones(sizes, device=device) for sizes in [(64, 48), (48,), (64, 1), (), ()])
+    for tensor in (x, row, column, every):
+        tensor.requires_grad_()
+    module.scaled(x, row, column, every, c).sum().backward()
+    module.scaled(x, x.detach(), 2.0, 3.0, c)
+    kernels = [kernel for kernel in module.explain("scaled") if device.type in kernel.device]
+    assert [(kernel.kind, kernel.loop) for kernel in kernels] == [
+        ("forward", "rows"),
+        ("backward", "rows"),
+        ("forward", "elements"),
+    ]
+    on_gpu = device.type == "cuda"
+    assert {gradient.argument: gradient.kept for gradient in kernels[1].gradients} == {
+        "x": "stored",
+        "row": "parts of columns" if on_gpu else "stored, then summed",
+        "column": "parts of rows" if on_gpu else "stored, then summed",
+        "every": "parts",
+    }
+    assert all(kernel.threads == x.numel() for kernel in kernels)
+    assert str(kernels[0]).startswith(f"forward on {kernels[0].device}: a loop over rows of elements")
+    assert "last call: 3072 elements" in str(kernels[2])
+    assert all(kernel.lanes >= 1 for kernel in kernels)
+    assert all((kernel.registers > 0) == on_gpu for kernel in kernels)
+
+
 def test_threads_that_meet(device: torch.device) -> None:
     module = kernels("own_elements")
     module.wave_parts(torch.ones(70, dtype=torch.float64, device=device))

@@ -13,7 +13,9 @@ class Gradient:
 
     ``kept``: ``"registers"``, each thread has elements of its own, stored plainly and once; ``"atomics"``, added in
     memory; ``"replicas"`` or ``"records"``, as the view's type says; ``"parts"``, a value's sums over waves or blocks;
-    ``"memory"``, plain additions to memory; ``"unwanted"``. ``summed_along``: the axis (``"y"``) of the launch whose
+    ``"memory"``, plain additions to memory; ``"unwanted"``. Of a plain function: ``"stored"``, each element once;
+    ``"stored, then summed"`` over the dimensions in which the argument was broadcast; ``"parts"`` (``"parts of rows"``,
+    ``"parts of columns"``), sums that the loop makes, which are then added up; ``"unwanted"``. ``summed_along``: the axis (``"y"``) of the launch whose
     threads add up in registers what then goes to memory, or empty.
     """
 
@@ -43,12 +45,15 @@ class CompiledKernel:
     other along x and load and store words together; ``measured``: for its last launch, they were chosen by measurement
     (:func:`torch_slang.tuning.choices` has the times). ``registers``: of a GPU thread.
     ``threads`` and ``bytes``: of its last launch, bytes those of its tensors, each element once.
+    ``loop``: of a plain function, over ``"elements"`` or, where strides or sums of rows and columns matter, ``"rows"``;
+    ``lanes`` are then the elements that are loaded and stored together, and ``threads`` the last call's elements.
     """
 
     kind: str
     values: str
     types: tuple[str, ...]
     device: str
+    loop: str
     registers: int
     virtual_threads: int
     measured: bool
@@ -66,7 +71,9 @@ class CompiledKernel:
         types = f" of {', '.join(self.types)}" if self.types else ""
         values = f" with {self.values}" if self.values else ""
         lines = [f"{self.kind}{types}{values} on {self.device}: {self._what()}"]
-        if self.threads:
+        if self.threads and self.loop:
+            lines.append(f"last call: {self.threads} elements")
+        elif self.threads:
             lines.append(f"last launch: {self.threads} threads, {self.bytes} bytes of tensors")
         if self.strided:
             lines.append(f"read with their strides: {', '.join(self.strided)}")
@@ -76,6 +83,10 @@ class CompiledKernel:
         return "\n  ".join(lines)
 
     def _what(self) -> str:
+        if self.loop:
+            lanes = f", {self.lanes} at a time" if self.lanes > 1 else ""
+            rows = "rows of elements" if self.loop == "rows" else "elements"
+            return f"a loop over {rows}{lanes}" + (f"; {self.registers} registers" if self.registers else "")
         if not self.registers:
             return "fibers, since its threads meet" if self.meets else "a loop over threads"
         if self.meets:

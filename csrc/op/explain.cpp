@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "op/mapped_variant.h"
 #include "op/specialize.h"
 #include "op/tuner.h"
 
@@ -65,6 +66,31 @@ GradientFacts gradient_facts(const Operator& op, const KernelKey& key, const Loa
   return facts;
 }
 
+const char* how_kept(MappedVariant::Gradient kind) {
+  switch (kind) {
+    case MappedVariant::Whole: return "stored";
+    case MappedVariant::Wide: return "stored, then summed";
+    case MappedVariant::Summed: return "parts";
+    case MappedVariant::RowSum: return "parts of rows";
+    case MappedVariant::ColumnSum: return "parts of columns";
+    default: return "unwanted";
+  }
+}
+
+void add_loop_facts(const Operator& op, const KernelKey& key, KernelFacts& facts) {
+  const MappedVariant variant(key.variant);
+  facts.loop = variant.is_tiled() ? "rows" : "elements";
+  facts.lanes = variant.lanes();
+  if (key.kind != OpKind::Backward) return;
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    if (leaf.is_output || !leaf.differentiable) continue;
+    GradientFacts& gradient = facts.gradients.emplace_back();
+    gradient.argument = leaf.path;
+    gradient.kept = how_kept(variant.gradient(i));
+  }
+}
+
 KernelFacts kernel_facts(const Operator& op, const KernelKey& key, const LoadedKernel& loaded) {
   KernelFacts facts;
   facts.kind = name_of(key.kind);
@@ -75,7 +101,10 @@ KernelFacts kernel_facts(const Operator& op, const KernelKey& key, const LoadedK
   facts.threads = loaded.last.threads.load();
   facts.bytes = loaded.last.bytes.load();
   facts.is_measured = loaded.last.is_measured.load();
-  if (op.is_mapped()) return facts;
+  if (op.is_mapped()) {
+    add_loop_facts(op, key, facts);
+    return facts;
+  }
   const KernelSource source = specialize(op, key, {}, op.options);
   facts.meets = source.text.waves || source.text.barriers;
   facts.virtual_threads = loaded.threads.count;

@@ -304,6 +304,7 @@ void MappedCall::run() {
   std::copy(std::begin(shape.grid), std::end(shape.grid), header.grid);
   std::copy(std::begin(shape.block), std::end(shape.block), header.block);
   write(0, &header, sizeof header);
+  kernel_->last.threads.store(static_cast<uint64_t>(total_), std::memory_order_relaxed);
   kernel_->kernel->launch(shape, block_.data(), block_.size());
   if (header.fault != nullptr && !backend_for(arguments_.device.type()).is_capturing(arguments_.device)) faults.check();
 }

@@ -128,6 +128,7 @@ py::list describe_kernels(const Operator& op) {
     about["values"] = kernel.values;
     about["types"] = py::tuple(py::cast(kernel.types));
     about["device"] = kernel.device;
+    about["loop"] = kernel.loop;
     about["registers"] = kernel.registers;
     about["virtual_threads"] = kernel.virtual_threads;
     about["measured"] = kernel.is_measured;

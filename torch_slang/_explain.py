@@ -16,7 +16,8 @@ class Gradient:
     ``"memory"``, plain additions to memory; ``"unwanted"``. Of a plain function: ``"stored"``, each element once;
     ``"stored, then summed"`` over the dimensions in which the argument was broadcast; ``"parts"`` (``"parts of rows"``,
     ``"parts of columns"``), sums that the loop makes, which are then added up; ``"unwanted"``.
-    ``summed_along``: the axis (``"y"``) of the launch whose threads add up in registers what then goes to memory, or empty.
+    ``summed_along``: the axis (``"y"``) of the launch whose threads add up in registers what then goes to memory, or
+    empty.
     """
 
     argument: str

@@ -24,10 +24,9 @@ struct WholeType {
   int bits;
   bool is_signed;
 };
-constexpr WholeType kWholeTypes[] = {
-    {"int", 32, true},      {"int8_t", 8, true},     {"int16_t", 16, true},   {"int32_t", 32, true},
-    {"int64_t", 64, true},  {"uint", 32, false},     {"uint8_t", 8, false},   {"uint16_t", 16, false},
-    {"uint32_t", 32, false}};
+constexpr WholeType kWholeTypes[] = {{"int", 32, true},     {"int8_t", 8, true},     {"int16_t", 16, true},
+                                     {"int32_t", 32, true}, {"int64_t", 64, true},   {"uint", 32, false},
+                                     {"uint8_t", 8, false}, {"uint16_t", 16, false}, {"uint32_t", 32, false}};
 
 Value to_whole(const WholeType& type, const Constant& value) {
   const double least = type.is_signed ? -std::ldexp(1.0, type.bits - 1) : 0.0;
@@ -40,7 +39,8 @@ Value to_whole(const WholeType& type, const Constant& value) {
 Value converted(std::string_view type, const Constant& value) {
   if (type == "double") return Constant::of(Kind::Double, value.number);
   if (type == "float") return Constant::of(Kind::Single, value.number);
-  if (type == "half") return Constant::of(Kind::Single, static_cast<float>(c10::Half(static_cast<float>(value.number))));
+  if (type == "half")
+    return Constant::of(Kind::Single, static_cast<float>(c10::Half(static_cast<float>(value.number))));
   for (const WholeType& one : kWholeTypes) {
     if (one.name == type) return to_whole(one, value);
   }
@@ -148,7 +148,8 @@ class Reader {
     if (take('+')) return factor();
     if (take('-')) {
       const Value value = factor();
-      return value ? computed('-', value->kind == Kind::Whole ? Constant::of(0) : Constant::of(Kind::Single, -0.0), *value)
+      return value ? computed('-', value->kind == Kind::Whole ? Constant::of(0) : Constant::of(Kind::Single, -0.0),
+                              *value)
                    : std::nullopt;
     }
     if (take('(')) return in_brackets();

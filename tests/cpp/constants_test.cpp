@@ -25,24 +25,12 @@ BOOST_AUTO_TEST_SUITE(constants)
 
 BOOST_AUTO_TEST_CASE(whole_numbers) {
   const std::vector<std::pair<std::string, int64_t>> known = {
-      {"3", 3},
-      {"0x1F", 31},
-      {"7u", 7},
-      {"5ll", 5},
-      {"-7 / 2", -3},
-      {"2*3-10", -4},
-      {"- -3", 3},
-      {"2 - 3 - 4", -5},
-      {"24 / 4 / 3", 2},
-      {"2 + 3 * 4", 14},
-      {"(2 + 3) * 4", 20},
-      {"int(2.7)", 2},
-      {"int(-2.7)", -2},
-      {"uint8_t(255)", 255},
-      {"(int) 2.5f * 2", 4},
-      {"{}", 0},
-      {"kCount * kCount", 9},
-      {"9223372036854775807", INT64_MAX},
+      {"3", 3},          {"0x1F", 31},           {"7u", 7},
+      {"5ll", 5},        {"-7 / 2", -3},         {"2*3-10", -4},
+      {"- -3", 3},       {"2 - 3 - 4", -5},      {"24 / 4 / 3", 2},
+      {"2 + 3 * 4", 14}, {"(2 + 3) * 4", 20},    {"int(2.7)", 2},
+      {"int(-2.7)", -2}, {"uint8_t(255)", 255},  {"(int) 2.5f * 2", 4},
+      {"{}", 0},         {"kCount * kCount", 9}, {"9223372036854775807", INT64_MAX},
   };
   for (const auto& [text, value] : known) {
     const auto constant = constant_of(text, kSource);
@@ -84,10 +72,30 @@ BOOST_AUTO_TEST_CASE(numbers_in_their_precision) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_constant) {
-  for (const std::string text :
-       {"", "x", "1 +", "(1", "1)", "1 / 0", "1.0 / 0", "kVariable", "kTwice", "kLoop", "uint8_t(256)", "uint(-1)", "int(1e10)",
-        "9223372036854775808", "-9223372036854775807 - 2", "sqrt(2.0)", "float2(1, 2)", "{1, 2}", "1 << 2", "a ? 1 : 2", "0.1q",
-        "1, 2", "__realCast<float2>(1)", "Mode.Fast"}) {
+  for (const std::string text : {"",
+                                 "x",
+                                 "1 +",
+                                 "(1",
+                                 "1)",
+                                 "1 / 0",
+                                 "1.0 / 0",
+                                 "kVariable",
+                                 "kTwice",
+                                 "kLoop",
+                                 "uint8_t(256)",
+                                 "uint(-1)",
+                                 "int(1e10)",
+                                 "9223372036854775808",
+                                 "-9223372036854775807 - 2",
+                                 "sqrt(2.0)",
+                                 "float2(1, 2)",
+                                 "{1, 2}",
+                                 "1 << 2",
+                                 "a ? 1 : 2",
+                                 "0.1q",
+                                 "1, 2",
+                                 "__realCast<float2>(1)",
+                                 "Mode.Fast"}) {
     BOOST_TEST_CONTEXT(text) { BOOST_TEST(!constant_of(text, kSource).has_value()); }
   }
   BOOST_TEST(!constant_of(std::string(100000, '('), "").has_value());

@@ -39,18 +39,25 @@ def set_virtual_threads_for_all(value: bool) -> bool: ...  # for tests
 def set_compiler_path(path: str) -> None: ...
 def reserve_name(name: str, what_it_is: str) -> None: ...
 def load_builtin(folder: str) -> None: ...
-def load(
-    path: str | None,
-    source: str | None,
-    name: str | None,
-    namespace: str,
-    defines: list[tuple[str, str]],
-    tuned: list[tuple[str, list[str]]],
-    include_dirs: list[str],
-    annotations: str,
-    fast_math: bool,
-    debug: bool | None,
-) -> tuple[Module, list[str], bool]: ...
+
+class LoadOptions:
+    def __init__(
+        self,
+        *,
+        path: str | None,
+        source: str | None,
+        name: str | None,
+        namespace: str,
+        defines: list[tuple[str, str]],
+        tuned: list[tuple[str, list[str]]],
+        include_dirs: list[str],
+        annotations: str,
+        fast_math: bool,
+        debug: bool | None,
+    ) -> None: ...
+
+def load(options: LoadOptions) -> tuple[Module, list[str], bool]: ...
+def read(options: LoadOptions) -> Module: ...
 def number_tensor(value: float, dtype: str) -> Tensor: ...
 def gradient_of(tensor: Tensor) -> Tensor | None: ...
 def descriptors_digest() -> str: ...

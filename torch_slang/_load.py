@@ -75,24 +75,18 @@ def load(
         CompileError: the source does not compile; Slang's diagnostics are in the message. Nothing was registered.
         RuntimeError: a shape expression is wrong, or a name is taken. Nothing was registered.
     """
-    if source is not None and not isinstance(source, str):
-        raise TypeError(f"torch_slang.load: expected source to be a string, but got {type(source).__name__}")
-    if source is not None:
-        _refuse_what_is_no_text(source, name)
-    if isinstance(include_dirs, str | os.PathLike):
-        raise TypeError("torch_slang.load: expected include_dirs to be a list of folders, but got one path")
-    given = sorted((defines or {}).items())
     handle, changed, is_new = _C.load(
-        path=None if path is None else os.fspath(path),
-        source=source,
-        name=name,
-        namespace=namespace,
-        defines=[(key, _define(value)) for key, value in given if not isinstance(value, list | tuple)],
-        tuned=[(key, [_define(one) for one in value]) for key, value in given if isinstance(value, list | tuple)],
-        include_dirs=[os.fspath(folder) for folder in include_dirs or ()],
-        annotations="" if annotations is None else json.dumps(annotations, sort_keys=True),
-        fast_math=fast_math,
-        debug=debug,
+        options_of(
+            path,
+            source=source,
+            name=name,
+            namespace=namespace,
+            defines=defines,
+            include_dirs=include_dirs,
+            annotations=annotations,
+            fast_math=fast_math,
+            debug=debug,
+        )
     )
     known = _modules.get(handle.identity)
     if known is not None and not is_new:
@@ -105,6 +99,40 @@ def load(
     _take_names(module, changed)
     _tag_compile_caches()
     return module
+
+
+def options_of(
+    path: str | os.PathLike[str] | None,
+    *,
+    source: str | None,
+    name: str | None,
+    namespace: str,
+    defines: Mapping[str, Any] | None,
+    include_dirs: Iterable[str | os.PathLike[str]] | None,
+    annotations: Mapping[str, Any] | None,
+    fast_math: bool,
+    debug: bool | None,
+) -> _C.LoadOptions:
+    """The arguments of :func:`load`, checked, as the native module takes them."""
+    if source is not None and not isinstance(source, str):
+        raise TypeError(f"torch_slang.load: expected source to be a string, but got {type(source).__name__}")
+    if source is not None:
+        _refuse_what_is_no_text(source, name)
+    if isinstance(include_dirs, str | os.PathLike):
+        raise TypeError("torch_slang.load: expected include_dirs to be a list of folders, but got one path")
+    given = sorted((defines or {}).items())
+    return _C.LoadOptions(
+        path=None if path is None else os.fspath(path),
+        source=source,
+        name=name,
+        namespace=namespace,
+        defines=[(key, _define(value)) for key, value in given if not isinstance(value, list | tuple)],
+        tuned=[(key, [_define(one) for one in value]) for key, value in given if isinstance(value, list | tuple)],
+        include_dirs=[os.fspath(folder) for folder in include_dirs or ()],
+        annotations="" if annotations is None else json.dumps(annotations, sort_keys=True),
+        fast_math=fast_math,
+        debug=debug,
+    )
 
 
 def _define(value: Any) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from torch_slang._epilogue_text import Epilogue, Parameter, epilogue_text
 from torch_slang._library import _C
-from torch_slang._load import load
+from torch_slang._load import load, options_of
 from torch_slang._module import Module, members_of
 from torch_slang._numbers import kind_of, number_of
 
@@ -78,14 +78,14 @@ def matmul_with_epilogue(
         folders.insert(0, str(path.parent))
     options: dict[str, Any] = {"defines": defines, "include_dirs": folders, "fast_math": fast_math, "debug": debug}
     shown = f"epilogue_{sha256(text.encode()).hexdigest()[:8]}.slang" if path is None else str(path)
-    # Described in a namespace of its own, and compiled again with the kernels that are made for what it describes.
-    described = _load(text, shown, f"{namespace}_described_{sha256(shown.encode()).hexdigest()[:8]}", "", options)
-    about = _function_of(described, name, shown)
+    # Read by itself first, and loaded with the kernels that are made for what was read.
+    read = _C.read(options_of(None, source=text, name=shown, namespace=namespace, annotations=None, **options))
+    about = _function_of(read, name, shown)
     epilogue, leaves = _epilogue_of(about)
     product = (Path(__file__).parent / "ops" / "matmul.slang").read_text()
     generated = f'#line 1 "{_GENERATED}"\n{epilogue_text(epilogue, product)}'
     identity = f"epilogue {epilogue.name}" if path is None else f"{path} epilogue {epilogue.name}"
-    module = _load(f'#line 1 "{shown}"\n{text}\n', identity, namespace, generated, options)
+    module = load(source=f'#line 1 "{shown}"\n{text}\n{generated}', name=identity, namespace=namespace, **options)
     return MatmulEpilogue(module, epilogue.name, leaves)
 
 
@@ -200,21 +200,17 @@ def _text_of(source_or_path: str | os.PathLike[str]) -> tuple[str, Path | None]:
     return path.read_text(), path
 
 
-def _load(text: str, name: str, namespace: str, generated: str, options: dict[str, Any]) -> Module:
-    return load(source=text + generated, name=name, namespace=namespace, **options)
-
-
-def _function_of(module: Module, name: str | None, shown: str) -> dict[str, Any]:
+def _function_of(read: _C.Module, name: str | None, shown: str) -> dict[str, Any]:
     """The descriptor of the function that is meant."""
     if name is not None:
         try:
-            about: dict[str, Any] = members_of(module).handle.describe(name)
+            about: dict[str, Any] = read.describe(name)
         except RuntimeError as error:
             raise TypeError(f"{_WHO}: {shown}: {error}") from None
-        if name in members_of(module).names:
+        if name in read.operators():
             raise TypeError(f"{_WHO}: {shown}: expected {name} to be a function of one element, but it is a kernel")
         return about
-    functions: list[dict[str, Any]] = [members_of(module).handle.describe(one) for one in members_of(module).functions]
+    functions: list[dict[str, Any]] = [read.describe(one) for one in read.functions()]
     wanted = [one for one in functions if one["has_backward"]] or functions
     if len(wanted) != 1:
         names = ", ".join(one["name"] for one in wanted)

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
-#include <thread>
+#include <future>
 
 #include "common/interrupts.h"
 #include "op/operator.h"
@@ -30,23 +30,24 @@ class BackgroundThreads {
     return *threads;
   }
 
+  // A thread keeps its stack until somebody has waited for it: for those that have ended, that is done here.
   void start(std::function<void()> work) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    threads_.emplace_back(std::move(work));
+    std::erase_if(threads_, [](const std::future<void>& thread) {
+      return thread.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    });
+    threads_.push_back(std::async(std::launch::async, std::move(work)));
   }
 
  private:
   void join() {
-    std::vector<std::thread> threads;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      threads.swap(threads_);
-    }
-    for (auto& thread : threads) thread.join();
+    std::vector<std::future<void>> threads;  // which wait when they go
+    const std::lock_guard<std::mutex> lock(mutex_);
+    threads.swap(threads_);
   }
 
   std::mutex mutex_;
-  std::vector<std::thread> threads_;
+  std::vector<std::future<void>> threads_;
 };
 
 void run_in_background(std::function<void()> work) { BackgroundThreads::instance().start(std::move(work)); }

@@ -301,17 +301,20 @@ void reserve_name(const std::string& name, const std::string& what_it_is) {
   all.reasons[name] = what_it_is;
 }
 
-LoadResult load_module(const LoadOptions& options) {
+std::shared_ptr<const Module> read_module(const LoadOptions& options) {
   const CompileRequest request = request_of(options);
-  const std::string identity = identity_of(request, options);
   auto program = load_program(request);
   if (!program->warnings.empty()) log_info(request.path, ":\n", program->warnings);
-  auto module = std::make_shared<const Module>(identity, options, request, program);
+  return std::make_shared<const Module>(identity_of(request, options), options, request, std::move(program));
+}
+
+LoadResult load_module(const LoadOptions& options) {
+  std::shared_ptr<const Module> module = read_module(options);
   Claims& all = claims();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto known = all.by_identity.find(identity);
+  const auto known = all.by_identity.find(module->identity());
   if (known != all.by_identity.end() && known->second->source() == options.source &&
-      to_json(known->second->program()) == to_json(*program)) {
+      to_json(known->second->program()) == to_json(module->program())) {
     return {known->second, {}, false};
   }
   return enter(std::move(module));

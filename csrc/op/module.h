@@ -87,6 +87,8 @@ struct LoadResult {
 };
 
 LoadResult load_module(const LoadOptions& options);
+// The same module by itself: it takes no names, and goes with its last owner.
+std::shared_ptr<const Module> read_module(const LoadOptions& options);
 
 // From now on no operator may have this name, since it is something else to whoever would call it: "an attribute of ...".
 void reserve_name(const std::string& name, const std::string& what_it_is);

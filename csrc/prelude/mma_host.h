@@ -109,6 +109,22 @@ struct HostTile {
   }
 };
 
+// What stays with a thread of the pool until the library goes.
+struct Kept {
+  void* memory;
+  void (*drop)(void* memory);
+  Kept* next;
+};
+static Kept* all_kept = nullptr;
+
+template <class M>
+M* keep(M* memory, void (*drop)(void*)) {
+  Kept* const kept = new Kept{memory, drop, __atomic_load_n(&all_kept, __ATOMIC_RELAXED)};
+  while (!__atomic_compare_exchange_n(&all_kept, &kept->next, kept, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+  }
+  return memory;
+}
+
 template <class T, int kRows, int kColumns>
 struct HostProduct {
   using Sum = typename Choose<IsSame<T, double>::value, double, float>::type;
@@ -121,11 +137,13 @@ struct HostProduct {
   // `number` counts the products that a thread has made in this tile.
   static TSL_INLINE void multiply(Sum* sums, Matrix<const T> a, Matrix<const T> b, uint3 at, uint thread, uint number) {
     constexpr uint kMost = 64;  // products that are kept: of more, each thread makes the rest anew
-    static thread_local HostTile<T, Sum, kRows, kColumns>* tile = nullptr;
-    static thread_local Sum* made[kMost] = {};  // these stay with the pool's thread
+    using Tile = HostTile<T, Sum, kRows, kColumns>;
+    static thread_local Tile* tile = nullptr;
+    static thread_local Sum* made[kMost] = {};
     Sum*& product = made[number < kMost ? number : kMost - 1];
-    if (tile == nullptr) tile = new HostTile<T, Sum, kRows, kColumns>;
-    if (product == nullptr) product = new Sum[kRows * kColumns];
+    if (tile == nullptr) tile = keep(new Tile, [](void* memory) { delete static_cast<Tile*>(memory); });
+    if (product == nullptr)
+      product = keep(new Sum[kRows * kColumns], [](void* memory) { delete[] static_cast<Sum*>(memory); });
     if (at.y + row(thread, 0) >= a.rows) return;
     if (thread == 0 || number >= kMost - 1) tile->multiply(product, a, b, at.y, at.z);
     for (int i = 0; i < kCount; ++i) sums[i] += product[thread * kCount + i];
@@ -133,5 +151,17 @@ struct HostProduct {
 };
 
 }  // namespace tsl
+
+// What is kept goes with the library, if the run-time has closed it before: at the process's end threads may still run.
+static bool tsl_is_let_go = false;
+extern "C" __attribute__((visibility("default"))) void tsl_let_go() { tsl_is_let_go = true; }
+__attribute__((destructor)) static void tsl_drop_kept() {
+  while (tsl_is_let_go && tsl::all_kept) {
+    tsl::Kept* const kept = tsl::all_kept;
+    tsl::all_kept = kept->next;
+    kept->drop(kept->memory);
+    delete kept;
+  }
+}
 
 #endif

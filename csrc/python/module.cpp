@@ -199,15 +199,13 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_compiler_path", &set_compiler_path, py::arg("path"));
   m.def("reserve_name", &reserve_name, py::arg("name"), py::arg("what_it_is"));
   m.def("load_builtin", &load_builtin, py::arg("folder"), py::call_guard<py::gil_scoped_release>());
+  py::class_<LoadOptions>(m, "LoadOptions")
+      .def(py::init(&options_of), py::kw_only(), py::arg("path"), py::arg("source"), py::arg("name"),
+           py::arg("namespace"), py::arg("defines"), py::arg("tuned"), py::arg("include_dirs"), py::arg("annotations"),
+           py::arg("fast_math"), py::arg("debug"));
   m.def(
       "load",
-      [](std::optional<std::string> path, std::optional<std::string> source, std::optional<std::string> name,
-         std::string ns, std::vector<std::pair<std::string, std::string>> defines,
-         std::vector<std::pair<std::string, std::vector<std::string>>> tuned, std::vector<std::string> include_dirs,
-         std::string annotations, bool fast_math, std::optional<bool> debug) {
-        const LoadOptions options =
-            options_of(std::move(path), std::move(source), std::move(name), std::move(ns), std::move(defines),
-                       std::move(tuned), std::move(include_dirs), std::move(annotations), fast_math, debug);
+      [](const LoadOptions& options) {
         LoadResult result;
         {
           const py::gil_scoped_release release;
@@ -215,8 +213,10 @@ PYBIND11_MODULE(_C, m) {
         }
         return py::make_tuple(std::const_pointer_cast<Module>(result.module), result.changed, result.is_new);
       },
-      py::arg("path"), py::arg("source"), py::arg("name"), py::arg("namespace"), py::arg("defines"), py::arg("tuned"),
-      py::arg("include_dirs"), py::arg("annotations"), py::arg("fast_math"), py::arg("debug"));
+      py::arg("options"));
+  m.def(
+      "read", [](const LoadOptions& options) { return std::const_pointer_cast<Module>(read_module(options)); },
+      py::arg("options"), py::call_guard<py::gil_scoped_release>());
   m.def("descriptors_digest", &descriptors_digest);
   m.def("cache_path", &cache::path);
   m.def("cache_clear", [] { return cache::clear(); });

@@ -35,6 +35,10 @@ CpuKernel::CpuKernel(const KernelSource& source, DynamicLibrary library, std::se
   }
 }
 
+CpuKernel::~CpuKernel() {
+  if (void* let_go = library_.find(kLetGo)) reinterpret_cast<LetGo*>(let_go)();
+}
+
 // Independent threads: rows long enough for vector loops, and as many as on a GPU, since the launch's threads are multiples
 // (replicas are counted by them). Threads that meet: each has a stack.
 uint32_t CpuKernel::preferred_block() const { return run_thread_ != nullptr ? 128 : 256; }

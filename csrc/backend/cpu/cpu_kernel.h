@@ -17,6 +17,9 @@ namespace torch_slang {
 class CpuKernel final : public Kernel {
  public:
   CpuKernel(const KernelSource& source, DynamicLibrary library, std::set<std::string> marks);
+  ~CpuKernel() override;
+  CpuKernel(const CpuKernel&) = delete;
+  CpuKernel& operator=(const CpuKernel&) = delete;
 
   void launch(const LaunchShape& shape, const void* args, size_t args_size) const override;
   LaunchShape on_device(const LaunchShape& shape) const override { return in_one_row(op_, shape); }

@@ -17,6 +17,10 @@ using RunThread = void(const void* args, TslHostThread* self, const unsigned* bl
                        const unsigned* thread_index);
 inline constexpr const char* kRunThread = "tsl_run_thread";
 
+// Called before the library is closed, if it has this: what its threads have kept goes along (prelude/mma_host.h).
+using LetGo = void();
+inline constexpr const char* kLetGo = "tsl_let_go";
+
 // Whether the kernel's threads meet: then it has kRunThread, else kRunBlocks.
 bool threads_meet(const KernelSource& source);
 

@@ -7,7 +7,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from slow_compilers import HOST, Project, SlowCompiler, interrupt, wait_until
+from slow_compilers import HOST, KERNEL, Project, SlowCompiler, interrupt, wait_until
+
+TUNED = (
+    KERNEL.replace("doubled", "tripled")
+    .replace("[CudaKernel]", '[CudaKernel] [Tune("TIMES", "3, 1 + 2, 4 - 1")]')
+    .replace("2 *", "(TIMES) *")
+)
 
 PREPARE = """
 import os, sys, threading, torch, torch_slang
@@ -18,9 +24,11 @@ def quick():
     os.environ["TORCH_SLANG_CXX"] = "THE_USUAL"
 def load():
     return torch_slang.load(sys.argv[1])
+def tuned():
+    return torch_slang.load(source=TUNED, name="tuned")
 quick()
 x = torch.ones(3)
-""".replace("THE_USUAL", HOST)
+""".replace("THE_USUAL", HOST).replace("TUNED", repr(TUNED))
 
 # What waits for a compiler: (what comes before, what is interrupted).
 WAITS = {
@@ -35,6 +43,8 @@ WAITS = {
         "module = load(); module.doubled(x); slow('TORCH_SLANG_CXX'); x.requires_grad_(); y = module.doubled(x)",
         "y.sum().backward()",
     ),
+    "variants of a tuned first call": ("module = tuned(); slow('TORCH_SLANG_COMPILER')", "module.tripled(x)"),
+    "code of a tuned first call": ("module = tuned(); slow('TORCH_SLANG_CXX')", "module.tripled(x)"),
     "another thread's compile": (
         "module = load(); slow('TORCH_SLANG_CXX'); "
         "threading.Thread(target=lambda: module.doubled(x), daemon=True).start()",

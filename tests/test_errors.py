@@ -352,6 +352,34 @@ def test_recomputing_elsewhere_in_the_module_is_none(before: str) -> None:
     torch.testing.assert_close(recomputed(before), torch.tensor([1.5, 6.0, 13.5]))
 
 
+INDEXED = """
+[PyBindCUDA(Auto)] [CudaKernel]
+void taken([Shape("N")] TensorView<float> x, [Shape("N")] TensorView<int> index, [Out("N")] TensorView<float> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i < x.size(0)) y[i] = x[uint(index[i])];
+}
+float repeated(float x, int times) { return x * times; }
+"""
+
+
+def test_what_to_write_for_int64_indices_is_said() -> None:
+    """Whether their values fit is not known before the kernel runs."""
+    module = torch_slang.load(source=INDEXED, name="indexed", namespace="test_indexed")
+    x, index = ones(3), torch.arange(3)
+    with pytest.raises(
+        RuntimeError, match=r"dtype int32 .*, but got int64; convert it .*, index\.to\(torch\.int32\), if"
+    ):
+        module.taken(x, index)
+    with pytest.raises(
+        RuntimeError, match=r"dtype int32 .*, but got int64; convert it .*, index\.to\(torch\.int32\), if"
+    ):
+        module.taken_launch(x, index, ones(3), block_size=[32], grid_size=[1])
+    with pytest.raises(RuntimeError, match=r"dtype int32 .*, but got int64; convert it, times\.to\(torch\.int32\), if"):
+        module.repeated(x, index)
+    assert module.taken(x, index.to(torch.int32)).tolist() == [1, 1, 1]
+
+
 def test_a_gradient_that_slang_gets_wrong_is_an_error() -> None:
     """It loads bfloat16 values again, after the last store, where the derivative needs what was read before."""
     kernel = kernels("stores").read_back

@@ -15,6 +15,14 @@ std::string dtype_text(c10::ScalarType type) {
   return known ? name_of(*known) : c10::toString(type);
 }
 
+std::string how_to_convert(const std::string& name, c10::ScalarType given, ElementType expected) {
+  const auto type = element_type_of(given);
+  const bool are_integers = type && !is_floating_point(*type) && !is_floating_point(expected) &&
+                            *type != ElementType::Bool && expected != ElementType::Bool;
+  if (!are_integers) return "";
+  return c10::str("; convert it before the call, ", name, ".to(torch.", name_of(expected), "), if its values fit");
+}
+
 std::string join_types(const std::vector<ElementType>& types) {
   std::string text;
   for (size_t i = 0; i < types.size(); ++i) {
@@ -177,7 +185,8 @@ class Reader {
       TORCH_CHECK(false, name_, ": expected ", name_of_given(given), " to have dtype ", name_of(expected),
                   generic >= 0 ? " like the other arguments of type " + op_.function.type_parameters[generic].name
                                : " (" + leaf.slang_type + ")",
-                  ", but got ", dtype_text(given.tensor->scalar_type()));
+                  ", but got ", dtype_text(given.tensor->scalar_type()),
+                  how_to_convert(name_of_given(given), given.tensor->scalar_type(), expected));
     }
   }
 

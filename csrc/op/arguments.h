@@ -14,6 +14,8 @@
 namespace torch_slang {
 
 std::string dtype_text(c10::ScalarType type);  // as the Program names it: "float64"
+// "; convert it before the call, n.to(torch.int32), if its values fit": for integers of another type, else nothing.
+std::string how_to_convert(const std::string& name, c10::ScalarType given, ElementType expected);
 std::string join_types(const std::vector<ElementType>& types);  // "float32 or float64"
 
 struct Arguments {

@@ -129,6 +129,22 @@ def test_a_plain_call_of_a_differentiable_kernel_leaves_gradients_as_they_are(
     assert bool((grad_y == 1).all())
 
 
+VECTORS = """
+[Differentiable] float square(DiffTensorView<float3> x, uint i) { return dot(x[i], x[i]); }
+[PyBindCUDA(Auto)] [CudaKernel] void by_hand(DiffTensorView<float3> x, TensorView<float> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i >= y.size(0)) return;
+    ACCESS
+}
+[PyBindCUDA(Auto)] [CudaKernel] void by_slang(DiffTensorView<float3> x, TensorView<float> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i < y.size(0)) bwd_diff(square)(x, i, 1.0f);
+}
+"""
+
+
 class TestMemory:
     def test_of_gradients_may_have_any_strides(self, operators: Any, device: torch.device) -> None:
         x, seed = numbers(COUNT // 2, device), numbers(COUNT, device)
@@ -225,6 +241,25 @@ class TestRefusals:
         x = numbers(COUNT, device, torch.float64)
         with pytest.raises(RuntimeError, match="the gradient of x holds float64 numbers"):
             operators.retyped_launch((x, torch.zeros_like(x)), **LAUNCH)
+
+    @pytest.mark.parametrize(
+        "access",
+        [
+            "y[i] = x.diff.diff[i];",
+            "x.diff.diff[i] = y[i];",
+            "x.diff.diff.store(i, y[i]);",
+            "float before; x.diff.diff.InterlockedAdd(i, y[i], before);",
+        ],
+    )
+    def test_name_elements_of_which_one_number_would_be_taken(self, access: str, device: torch.device) -> None:
+        source = VECTORS.replace("ACCESS", access)
+        module = torch_slang.load(source=source, namespace=f"test_launch_gradients_vectors{abs(hash(access))}")
+        x, y = numbers(3 * COUNT, device).view(COUNT, 3), numbers(COUNT, device)
+        with pytest.raises(RuntimeError, match="the gradient of x holds elements of 3 float32 numbers"):
+            module.by_hand_launch((x, torch.zeros_like(x)), y, **LAUNCH)
+        gradient = torch.zeros_like(x)
+        module.by_slang_launch((x, gradient), y, **LAUNCH)
+        torch.testing.assert_close(gradient, 2 * x)
 
 
 class TestDeterministicMode:

@@ -120,6 +120,7 @@ std::string definitions(const KernelSource& source) {
   return site_definitions(source) + block_definition(source.block) + define("TSL_VIEW_COUNT", source.view_count) +
          define("TSL_SLOT_COUNT", source.slot_count) + define("TSL_DIM_COUNT", source.dim_count) +
          define("TSL_GRADIENT_SCALARS", static_cast<int>(source.gradient_scalars)) +
+         define("TSL_GRADIENT_COMPONENTS", static_cast<int>(source.gradient_components)) +
          define("TSL_INDEPENDENT", source.independent_views) + define("TSL_CHECKS", static_cast<int>(source.checks)) +
          define("TSL_POLLS", source.polls) + define("TSL_BARRIERS", source.text.barriers) +
          define("TSL_FAST_MATH", source.fast_math) + define("TSL_LANES", source.threads.lanes) +

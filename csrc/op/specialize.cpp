@@ -79,7 +79,7 @@ std::string diff_expression(const Operator& op, const KernelKey& key, int leaf, 
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
   if (key.kind == OpKind::Forward || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
   return "tsl::gradient(tsl::of_scalars(" + view + ", tsl::" + scalar_tag(element_type(self.element, key.types)) +
-         "), " + std::to_string(self.gradient_slots) + ")";
+         ", " + std::to_string(component_count(self.element)) + "), " + std::to_string(self.gradient_slots) + ")";
 }
 
 std::string make_view_body(const Operator& op, const KernelKey& key, const KnownUse& known,
@@ -215,10 +215,14 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
   source.dim_count = op.layout.dim_count();
   const std::vector<bool> own = own_leaves(op, key, known);
   source.gradient_scalars = 0;
+  std::set<int64_t> component_counts;
   for (size_t i = 0; i < own.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (leaf.diff_view >= 0) source.gradient_scalars |= 1u << static_cast<unsigned>(diff_type(leaf, key, own[i]));
+    if (leaf.diff_view < 0) continue;
+    source.gradient_scalars |= 1u << static_cast<unsigned>(diff_type(leaf, key, own[i]));
+    component_counts.insert(component_count(leaf.element));
   }
+  source.gradient_components = component_counts.size() == 1 ? *component_counts.begin() : 0;
   source.make_view = make_view_body(op, key, known, own);
   if (source.text.body.size() <= kMostTextTwice) {
     for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
@@ -357,11 +361,15 @@ bool may_say_too_much(const Operator& op, const Marks& marks) {
 void check_written_views(const Operator& op, const KernelKey& key, const Marks& marks) {
   for (const Leaf& leaf : op.function.leaves) {
     if (shows(marks, "retypes ", leaf.diff_view)) {
-      throw_compile_error(
-          op.qualified(key.kind), ": the gradient of ", leaf.path, " holds ",
-          name_of(element_type(leaf.element, key.types)),
-          " numbers as its values do, but code of your own takes it for a view of another type: declare "
-          "the wrapper's `diff` with the values' type, or use DiffTensorViewAA, R or ASR");
+      const int64_t components = component_count(leaf.element);
+      const std::string type = name_of(element_type(leaf.element, key.types));
+      throw_compile_error(op.qualified(key.kind), ": the gradient of ", leaf.path, " holds ",
+                          components > 1 ? c10::str("elements of ", components, " ", type) : type,
+                          " numbers as its values do, but ",
+                          "code of your own takes it for a view of another type: declare the wrapper's `diff` with the "
+                          "values' type, or ",
+                          components > 1 ? "the parameter as a view of numbers, with a dimension more"
+                                         : "use DiffTensorViewAA, R or ASR");
     }
     if (leaf.kind == LeafKind::View && shows(marks, "rank ", leaf.primal_view)) {
       throw_compile_error(op.qualified(key.kind), ": expected ", leaf.name,

@@ -9,8 +9,8 @@
 //             views overlap (TSL_INDEPENDENT), loads may go through the read-only cache and move across stores.
 //   gradient: a backward gathers a gradient here, `gradient_slot` is the first of its slots (Note [gradient slots] in
 //             abi.h). At run time it may turn out to be unwanted: then it is null, and the same holds as for absent views.
-//             Code of the user's own may take its elements for numbers of another type, which leaves the mark
-//             `retypes <id>`, upon which the run-time refuses the kernel.
+//             Code of the user's own may take its elements for others, of another type or of fewer components, which leaves
+//             the mark `retypes <id>`, upon which the run-time refuses the kernel.
 //   aligned:  each element lies at a multiple of its size, so vector elements may be moved whole; otherwise by component
 //             (a tensor of float4 may begin at any float).
 #pragma once
@@ -66,7 +66,8 @@ struct TensorView {
   uint sizes[kTslMaxDims];
   uint dimensionCount;
   int id;
-  tsl::Scalar scalar;  // that elements are made of
+  tsl::Scalar scalar;  // that elements are made of,
+  int components;      // so many of them
   int gradient_slot;   // the first one's number plus one; 0: no gradient
   bool absent, readonly, aligned;
 #if TSL_CHECKS
@@ -146,10 +147,16 @@ struct TensorView {
     tsl::mark_take(id);
   }
   template <class T> TSL_INLINE void note_type() const {
-    constexpr tsl::Scalar kTaken = tsl::kScalarOf<typename tsl::NumbersOf<T>::type>;
-    // Where all gradients hold what is taken there is nothing to see, even where the view is only known at run time.
-    constexpr bool kPossible = kTaken != tsl::kUnknown && (TSL_GRADIENT_SCALARS & ~(1u << (unsigned(kTaken) - 1))) != 0;
-    if (kPossible && scalar != tsl::kUnknown && gradient_slot > 0 && scalar != kTaken) tsl::mark_retype(id);
+    using S = typename tsl::NumbersOf<T>::type;
+    constexpr tsl::Scalar kTaken = tsl::kScalarOf<S>;
+    if constexpr (kTaken != tsl::kUnknown) {
+      constexpr int kCount = sizeof(T) / sizeof(S);
+      // Where all gradients hold what is taken there is nothing to see, even where the view is only known at run time.
+      constexpr bool kPossible =
+          (TSL_GRADIENT_SCALARS & ~(1u << (unsigned(kTaken) - 1))) != 0 || kCount != TSL_GRADIENT_COMPONENTS;
+      const bool is_other = scalar != kTaken || components != kCount;
+      if (kPossible && scalar != tsl::kUnknown && gradient_slot > 0 && is_other) tsl::mark_retype(id);
+    }
   }
 
 #define TSL_EACH_INDEX(R, name)                                                                                          \
@@ -388,8 +395,9 @@ TSL_INLINE TensorView noted(TensorView view) {
   return view;
 }
 // The same view with what its elements are made of.
-TSL_INLINE TensorView of_scalars(TensorView view, Scalar scalar) {
+TSL_INLINE TensorView of_scalars(TensorView view, Scalar scalar, int components = 1) {
   view.scalar = scalar;
+  view.components = components;
   return view;
 }
 TSL_INLINE TensorView gradient(TensorView view, int first_slot) {

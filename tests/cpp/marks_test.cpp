@@ -153,6 +153,9 @@ BOOST_AUTO_TEST_CASE(what_is_done_with_gradients_leaves_its_mark) {
       {"tsl_gradient<float>(3, 0, v)", {}},
       {"g.store<double>(i, 1.0)", {"retypes 2", "takes 2"}},
       {"atomicAdd(g.data_ptr_at<__half>(i), __half(1.0f))", {"adds 2", "retypes 2", "takes 2"}},
+      {"g.store<float2>(i, float2())", {"retypes 2", "takes 2"}},
+      {"x.store<float>(i, g.load<float2>(i).x)", {"retypes 2", "takes 2"}},
+      {"x.store<float>(i, g.load<float>(i))", {"takes 2"}},
       {"g.store<int>(i, 1)", {"takes 2"}},
       {"if (i == 3 && x.id == 1) tsl_accumulate<float>(g, i, v, 0)", {}},
   };

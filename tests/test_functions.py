@@ -178,38 +178,63 @@ def test_size_parameters_come_from_the_tensors(size: int, device: torch.device) 
     torch.testing.assert_close(gradient, 2 * v)
 
 
-DEFAULTS = {
-    "double": [
-        "0.1",
-        "0.1lf",
-        "double(0.1)",
-        "kThird * 2",
-        "-kCount / 2",
-        "1.0 / 3",
-        "1 / 3",
-        "1.0lf / 3",
-        "{}",
-        "half(0.1)",
-    ],
-    "float": ["0.1lf", "kThird", "kCount", "(float) 3 / 7", "(float)(3 / 7)", "-(2 - 3.5f) * kCount", "int(2.9)"],
-    "int": ["kCount * kCount - 1", "-7 / 2", "0x10 + 1", "int(-2.9)", "(int) 2.9 * 2"],
-    "T": ["T(0.5)", "T(kCount)", "(T) 2", "__realCast<T>(0.25)", "T(1) / T(4) - T(2)", "-T(3)"],
-}
+CONVERTED = [
+    "T(0.5)",
+    "T(0.1)",
+    "T(0.1lf)",
+    "T(-0.25f)",
+    "-T(3)",
+    "(T) 2",
+    "(T)(-1.5)",
+    "__realCast<T>(0.1)",
+    "T(1e-3)",
+]
+UNKNOWN = [
+    "T(1) / T(3)",
+    "T(kScale)",
+    "T(010)",
+    "T(4294967296)",
+    "T(int(2.7))",
+    "T(0.5) * T(2)",
+    "T(1.0 / 3)",
+    "T(0x10)",
+]
 
 
-@pytest.mark.parametrize(("kind", "i"), [(kind, i) for kind, all_of in DEFAULTS.items() for i in range(len(all_of))])
-def test_defaults_are_what_slang_passes(kind: str, i: int) -> None:
-    generic, element = ("<T : __BuiltinFloatingPointType>", "T") if kind == "T" else ("", "double")
+def with_default(default: str, constraint: str, number: int) -> torch_slang.Module:
     source = f"""
-    static const int kCount = 3;
-    static const double kThird = 1.0lf / kCount;
-    {element} f{generic}({element} x, {kind} y = {DEFAULTS[kind][i]}) {{ return x * {element}(y); }}
-    {element} called{generic}({element} x) {{ return f(x); }}
+    static const float kScale = 1;
+    T scaled<T : {constraint}>(T x, T y = {default}) {{ return x * y; }}
+    T called<T : {constraint}>(T x) {{ return scaled(x); }}
     """
-    module = torch_slang.load(source=source, name="defaults", namespace=f"test_defaults_{kind}_{i}")
-    for dtype in (torch.float64, torch.float32)[: 2 if kind == "T" else 1]:
+    return torch_slang.load(
+        source=source, name="defaults", namespace=f"test_defaults_{constraint.strip('_')}{number}".lower()
+    )
+
+
+@pytest.mark.parametrize("default", CONVERTED)
+def test_defaults_of_a_type_parameter_are_what_slang_passes(default: str) -> None:
+    module = with_default(default, "__BuiltinFloatingPointType", CONVERTED.index(default))
+    for dtype in (torch.float64, torch.float32):
         x = torch.tensor([1.0, -3.0, 7.0], dtype=dtype)
-        assert torch.equal(module.f(x), module.called(x))
+        assert torch.equal(module.scaled(x), module.called(x))
+
+
+@pytest.mark.parametrize("default", UNKNOWN)
+def test_other_defaults_of_a_type_parameter_are_required(default: str) -> None:
+    module = with_default(default, "__BuiltinFloatingPointType", 100 + UNKNOWN.index(default))
+    with pytest.raises(TypeError, match="missing y"):
+        module.scaled(torch.ones(3))
+
+
+def test_a_default_that_an_integer_would_round_is_required() -> None:
+    x = torch.tensor([100], dtype=torch.int32)
+    with pytest.raises(TypeError, match="missing y"):
+        with_default("T(2.5)", "__BuiltinArithmeticType", 0).scaled(x)
+    module = with_default("T(3)", "__BuiltinArithmeticType", 1)
+    result = module.scaled(x)
+    assert result.dtype == torch.int32
+    assert torch.equal(result, module.called(x))
 
 
 def test_shapes_that_do_not_broadcast_are_an_error() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,12 +54,40 @@ for grown in (now - then for now, then in zip(memory(), before)):
 COUNT = 20
 
 
+UNLOADED = """
+import sys, torch, torch_slang
+from pathlib import Path
+objects = Path(sys.argv[1]) / "object"
+def use(factor, gradient):
+    x = torch.ones(3, requires_grad=gradient)
+    y = torch_slang.load(source=sys.argv[2].replace("FACTOR", factor), name="gone").of_module(x)
+    if gradient:
+        y.sum().backward()
+use("2", True)
+first = {path.name for path in objects.iterdir()}
+use("3", False)
+mapped = Path("/proc/self/maps").read_text()
+print(len(first), sum(name in mapped for name in first))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for what is mapped")
+def test_the_code_of_what_was_replaced_is_unloaded(tmp_path: Path) -> None:
+    environment = {**os.environ, "TORCH_SLANG_CACHE_DIR": str(tmp_path)}
+    program = [sys.executable, "-c", UNLOADED, str(tmp_path), TEXTS["kernel"]]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
+    compiled, mapped = map(int, done.stdout.split())
+    assert compiled >= 2
+    assert mapped == 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the memory")
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_reload_keeps_nothing_of_what_it_replaces(kind: str) -> None:
     program = PROGRAM.replace("COUNT", str(COUNT))
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}  # a thread that comes at another time may begin one
     done = subprocess.run(
-        [sys.executable, "-c", program, kind, TEXTS[kind]], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, kind, TEXTS[kind]], env=environment, capture_output=True, text=True, check=True
     )
     reserved, resident = map(float, done.stdout.split())
     assert resident < 25, "KiB that each reload keeps"

@@ -343,8 +343,8 @@ class TestModules:
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_defaults_and_numbers_for_what_has_gradients(self, dtype: torch.dtype) -> None:
         op = torch_slang.matmul_with_epilogue(
-            "static const int kTimes = 3;\n[Differentiable] T moved<T : __BuiltinFloatingPointType>"
-            "(T sum, T by = T(0.75), T gain = T(kTimes)) { return gain * (sum + by); }"
+            "[Differentiable] T moved<T : __BuiltinFloatingPointType>"
+            "(T sum, T by = T(0.75), T gain = T(3)) { return gain * (sum + by); }"
         )
         a, b = randn(4, 6, dtype=dtype).requires_grad_(), randn(6, 3, dtype=dtype)
         gain = torch.tensor(3.0, dtype=dtype, requires_grad=True)

@@ -92,7 +92,7 @@ def matmul_with_epilogue(
 class MatmulEpilogue:
     """What :func:`matmul_with_epilogue` returns: ``op(a, b, *arguments)``, arguments by position or by name.
 
-    ``no_diff``, integer and bool arguments may be numbers; others are tensors.
+    Arguments are tensors or numbers; a number has no gradient.
     """
 
     def __init__(self, module: Module, function: str, leaves: tuple[_Argument, ...]) -> None:

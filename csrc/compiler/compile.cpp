@@ -173,7 +173,7 @@ class Compilation {
           return text;
         }
         text.rereads = instantiation.direction == Direction::Backward &&
-                       all_texts().find("PreferRecompute") != std::string::npos && loads_among_gradients(emitted);
+                       mentions_recomputing() && loads_among_gradients(emitted);
         text.file_scope = with_headers(text.file_scope, header_folders(), session_.files());
         return text;
       }
@@ -192,6 +192,11 @@ class Compilation {
   std::string emit(slang::IModule* module, const std::string& entry, std::string* diagnostics) {
     std::string text = session_.emit(module, entry, Emission::Optimised, diagnostics);
     return may_lose_copies(text) ? session_.emit(module, entry, Emission::Plain, diagnostics) : text;
+  }
+
+  bool mentions_recomputing() {
+    if (!mentions_recomputing_) mentions_recomputing_ = all_texts().find("PreferRecompute") != std::string::npos;
+    return *mentions_recomputing_;
   }
 
   // Of the source and of all files that it includes or imports.
@@ -266,6 +271,7 @@ class Compilation {
   std::string name_;
   std::string source_;
   std::map<std::string, DescribedFunction> functions_;
+  std::optional<bool> mentions_recomputing_;
   std::vector<std::string> shader_parameters_;
   int copies_ = 0;
 };

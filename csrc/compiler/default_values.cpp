@@ -1,6 +1,9 @@
 #include "compiler/default_values.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 namespace torch_slang {
@@ -24,10 +27,66 @@ std::optional<int64_t> case_of(slang::TypeReflection* enumeration, const std::st
   return std::nullopt;
 }
 
-// A type parameter may be one of integers, which this number is too.
-bool is_whole(const Constant& constant) {
-  return constant.kind == Constant::Kind::Whole ||
-         (std::trunc(constant.number) == constant.number && std::abs(constant.number) < 1e15);
+// "-0.1lf", a literal of double precision.
+std::optional<double> double_literal(const std::string& text) {
+  const size_t digits_end = text.find_last_of("0123456789.");
+  if (digits_end == std::string::npos) return std::nullopt;
+  const std::string suffix = text.substr(digits_end + 1);
+  if (suffix != "l" && suffix != "L" && suffix != "lf" && suffix != "LF") return std::nullopt;
+  double value = 0;
+  const char* end = text.data() + digits_end + 1;
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
+}
+
+// What stands between the brackets of `T(...)`, `(T)...` or `__realCast<T>(...)`, behind a sign at most.
+std::optional<std::string> converted_to(const std::string& type, const std::string& text) {
+  const bool is_negative = text.starts_with("-");
+  const std::string sign = is_negative ? "-" : "", value = text.substr(sign.size());
+  for (const std::string& call : {type + "(", "__realCast<" + type + ">("}) {
+    if (value.starts_with(call) && value.ends_with(")"))
+      return sign + value.substr(call.size(), value.size() - call.size() - 1);
+  }
+  const std::string cast = "(" + type + ")";
+  if (!value.starts_with(cast)) return std::nullopt;
+  const std::string rest = value.substr(cast.size());
+  const bool in_brackets = rest.size() > 2 && rest.front() == '(' && rest.back() == ')';
+  return sign + (in_brackets ? rest.substr(1, rest.size() - 2) : rest);
+}
+
+// "-3", of decimal digits alone.
+std::optional<int64_t> whole_literal(const std::string& text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const size_t digits = text.starts_with("-") ? 1 : 0;
+  const bool is_octal = text.size() > digits + 1 && text[digits] == '0';
+  const bool fits = value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max();
+  return error == std::errc() && stop == end && !is_octal && fits ? std::optional(value) : std::nullopt;
+}
+
+// "-0.5" or "0.5f", of single precision.
+std::optional<double> single_literal(std::string text) {
+  const bool has_suffix = text.ends_with("f") || text.ends_with("F");
+  if (has_suffix) text.pop_back();
+  if (!has_suffix && text.find_first_of(".eE") == std::string::npos) return std::nullopt;  // an integer
+  float value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool is_number = text.find_first_of("0123456789") != std::string::npos;
+  return error == std::errc() && stop == end && is_number && std::isfinite(value) ? std::optional<double>(value)
+                                                                                  : std::nullopt;
+}
+
+// A literal that becomes the type parameter that the leaf is of: Slang tells nothing of it.
+void read_converted(const TypeParameter& type, const std::string& text, Leaf& leaf) {
+  const auto literal = converted_to(type.name, text);
+  if (!literal) return;
+  leaf.default_int = whole_literal(*literal);
+  const bool may_be_integer = !std::all_of(type.allowed.begin(), type.allowed.end(), is_floating_point);
+  if (leaf.default_int || may_be_integer) return;  // which would round it
+  leaf.default_float = double_literal(*literal);
+  if (!leaf.default_float) leaf.default_float = single_literal(*literal);
 }
 
 bool is_unsigned(ElementType type) {
@@ -35,46 +94,36 @@ bool is_unsigned(ElementType type) {
          type == ElementType::UInt64;
 }
 
-void take_whole(int64_t value, Leaf& leaf) {
-  if (value >= 0 || leaf.element.type_parameter >= 0 || !is_unsigned(leaf.element.type)) leaf.default_int = value;
-}
+}  // namespace
 
 // Note [defaults by reflection]
 //   Of a float that is converted (to half, double) the integer that Slang tells is the number without its fraction: it
-//   counts for integers alone. Of a double's own literal it tells no integer, and the number in single precision. Of
-//   what is computed, and of what is converted to a type parameter, it tells nothing. So it is asked last.
-void read_reflected(slang::VariableReflection* variable, bool takes_fractions, Leaf& leaf) {
+//   counts for integers alone. Of a double's own literal it tells no integer, and the number in single precision.
+void read_default(const Function& function, slang::VariableReflection* variable, const std::string& text, Leaf& leaf) {
+  if (!variable->hasDefaultValue() || !leaf.element.shape.empty()) return;
+  slang::TypeReflection* type = variable->getType();
   int64_t whole = 0;
   float number = 0;
   const bool is_whole = SLANG_SUCCEEDED(variable->getDefaultValueInt(&whole));
   const bool is_number = SLANG_SUCCEEDED(variable->getDefaultValueFloat(&number));
-  const bool is_double = leaf.element.type_parameter < 0 && leaf.element.type == ElementType::Float64;
-  if (takes_fractions && is_number && (is_whole || !is_double)) {
-    leaf.default_float = number;
-  } else if (!takes_fractions && is_whole) {
-    take_whole(whole, leaf);
-  }
-}
-
-}  // namespace
-
-void read_default(slang::VariableReflection* variable, const ParameterText& text, Leaf& leaf) {
-  if (!variable->hasDefaultValue() || !leaf.element.shape.empty()) return;
-  const bool is_generic = leaf.element.type_parameter >= 0;
-  const bool takes_fractions = is_generic || is_floating_point(leaf.element.type);
-  slang::TypeReflection* type = variable->getType();
   if (type->getKind() == Kind::Enum) {
-    leaf.default_int = case_of(type, text.default_value);
-  } else if (!is_generic && leaf.element.type == ElementType::Bool) {
-    const std::string& word = text.default_value;
-    if (word == "true" || word == "false") leaf.default_int = word == "true";
-  } else if (!text.constant || (!takes_fractions && text.constant->kind != Constant::Kind::Whole)) {
-    read_reflected(variable, takes_fractions, leaf);
-  } else if (!takes_fractions || (is_generic && is_whole(*text.constant))) {
-    const Constant& constant = *text.constant;
-    take_whole(constant.kind == Constant::Kind::Whole ? constant.whole : static_cast<int64_t>(constant.number), leaf);
-  } else {
-    leaf.default_float = text.constant->number;
+    leaf.default_int = case_of(type, text);
+  } else if (leaf.element.type_parameter >= 0) {
+    if (is_whole && (!is_number || static_cast<float>(whole) == number)) {
+      leaf.default_int = whole;
+    } else if (is_number) {
+      leaf.default_float = number;
+    } else {
+      read_converted(function.type_parameters[leaf.element.type_parameter], text, leaf);
+    }
+  } else if (leaf.element.type == ElementType::Bool) {
+    if (text == "true" || text == "false") leaf.default_int = text == "true";
+  } else if (leaf.element.type == ElementType::Float64 && is_number && !is_whole) {
+    leaf.default_float = double_literal(text);
+  } else if (is_floating_point(leaf.element.type)) {
+    if (is_number) leaf.default_float = number;
+  } else if (is_whole && (whole >= 0 || !is_unsigned(leaf.element.type))) {
+    leaf.default_int = whole;
   }
 }
 

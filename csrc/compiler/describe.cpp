@@ -140,7 +140,7 @@ class ModuleDescriber {
     }
     for (unsigned i = 0; i < reflection->getParameterCount(); ++i) {
       VariableReflection* variable = reflection->getParameterByIndex(i);
-      add_parameter(function, variable, texts[i], types, differentiable);
+      add_parameter(function, variable, texts[i].default_value, types, differentiable);
       TypeReflection* type = variable->getType();
       described.paired.push_back(types.viewed(type) == nullptr && variable->findModifier(Modifier::NoDiff) == nullptr &&
                                  types.is_differentiable(type));
@@ -182,8 +182,7 @@ class ModuleDescriber {
     for (unsigned i = 0; i < count && texts.empty(); ++i) {
       VariableReflection* variable = reflection->getParameterByIndex(i);
       if (variable->hasDefaultValue() || variable->findModifier(Modifier::NoDiff) != nullptr)
-        texts =
-            parameter_texts(source_of_(function.file), function.line, reflection->getName(), function.type_parameters);
+        texts = parameter_texts(source_of_(function.file), function.line, reflection->getName());
     }
     if (texts.size() != count) texts.assign(count, {});
     return texts;

@@ -19,8 +19,8 @@ class Flattener {
   Flattener(Function& function, const TypeReader& types, bool differentiable_function)
       : function_(function), types_(types), differentiable_function_(differentiable_function) {}
 
-  Parameter top_level(VariableReflection* variable, const ParameterText& text) {
-    text_ = text;
+  Parameter top_level(VariableReflection* variable, const std::string& default_text) {
+    default_text_ = default_text;
     const std::string name = variable->getName();
     TypeReflection* type = variable->getType();
     refuse_out(variable, name, type);
@@ -162,7 +162,7 @@ class Flattener {
       leaf.gradient_slot = function_.slot_count++;
     }
     read_multiple(item, leaf);
-    read_default(item.variable, text_, leaf);
+    read_default(function_, item.variable, default_text_, leaf);
     return keep_leaf(function_, std::move(leaf));
   }
 
@@ -190,7 +190,7 @@ class Flattener {
   Function& function_;
   const TypeReader& types_;
   bool differentiable_function_;
-  ParameterText text_;
+  std::string default_text_;
 };
 
 }  // namespace
@@ -206,9 +206,9 @@ int keep_leaf(Function& function, Leaf leaf) {
   return static_cast<int>(function.leaves.size()) - 1;
 }
 
-void add_parameter(Function& function, VariableReflection* variable, const ParameterText& text, const TypeReader& types,
-                   bool differentiable_function) {
-  function.parameters.push_back(Flattener(function, types, differentiable_function).top_level(variable, text));
+void add_parameter(Function& function, VariableReflection* variable, const std::string& default_text,
+                   const TypeReader& types, bool differentiable_function) {
+  function.parameters.push_back(Flattener(function, types, differentiable_function).top_level(variable, default_text));
 }
 
 }  // namespace torch_slang

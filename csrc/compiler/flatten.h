@@ -7,7 +7,6 @@
 
 #include <string>
 
-#include "compiler/parameter_texts.h"
 #include "compiler/types.h"
 #include "program/program.h"
 
@@ -26,8 +25,9 @@ template <class... Parts>
 // The index of the leaf among the function's. Throws Refusal if its name is taken.
 int keep_leaf(Function& function, Leaf leaf);
 
-// Throws Refusal, naming the parameter and what is wrong with it.
-void add_parameter(Function& function, slang::VariableReflection* variable, const ParameterText& text,
+// `default_text`: of the parameter's default value, as in parameter_texts.h. Throws Refusal, naming the parameter and
+// what is wrong with it.
+void add_parameter(Function& function, slang::VariableReflection* variable, const std::string& default_text,
                    const TypeReader& types, bool differentiable_function);
 
 }  // namespace torch_slang

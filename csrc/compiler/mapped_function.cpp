@@ -36,7 +36,7 @@ class MappedFlattener {
     std::string name;      // "cfg_gain"
     std::string path;      // "cfg.gain"
     VariableReflection* defaulted = nullptr;  // the parameter, whose default the leaf may have
-    ParameterText text = {};
+    std::string default_text = {};
     std::string no_gradient = {};  // Leaf::no_gradient
   };
 
@@ -112,7 +112,7 @@ class MappedFlattener {
     leaf.primal_view = function_.view_count++;
     if (differentiable) leaf.diff_view = function_.view_count++;
     if (!is_output_) add_slots(leaf);
-    if (item.defaulted != nullptr) read_default(item.defaulted, item.text, leaf);
+    if (item.defaulted != nullptr) read_default(function_, item.defaulted, item.default_text, leaf);
     return keep_leaf(function_, std::move(leaf));
   }
 
@@ -189,9 +189,9 @@ class MappedDescriber {
     value.paired = differentiable_ && !is_constant && is_differentiable;
     if (value.passing != Passing::Out) {
       value.input = static_cast<int>(function_.parameters.size());
-      function_.parameters.push_back(
-          MappedFlattener(function_, types_, false)
-              .flatten({variable->getType(), name, name, name, variable, text}, differentiable_ && !is_constant));
+      function_.parameters.push_back(MappedFlattener(function_, types_, false)
+                                         .flatten({variable->getType(), name, name, name, variable, text.default_value},
+                                                  differentiable_ && !is_constant));
     }
     call_.parameters.push_back(std::move(value));
   }

@@ -38,7 +38,9 @@ std::optional<size_t> first_parameter(const std::vector<Token>& code, const std:
   return std::nullopt;
 }
 
-std::vector<ParameterText> read_texts(std::string_view source, int line, const std::string& function) {
+}  // namespace
+
+std::vector<ParameterText> parameter_texts(std::string_view source, int line, const std::string& function) {
   const std::vector<Token> code = code_from_line(source, line);
   const auto first = first_parameter(code, function);
   if (!first) return {};
@@ -62,20 +64,6 @@ std::vector<ParameterText> read_texts(std::string_view source, int line, const s
     }
   }
   return {};
-}
-
-}  // namespace
-
-std::vector<ParameterText> parameter_texts(std::string_view source, int line, const std::string& function,
-                                           const std::vector<TypeParameter>& type_parameters) {
-  std::vector<ParameterText> texts = read_texts(source, line, function);
-  for (ParameterText& text : texts) {
-    std::string expression = text.default_value;
-    for (const TypeParameter& parameter : type_parameters)
-      expression = replace_identifier(expression, parameter.name, "double");
-    if (!expression.empty()) text.constant = constant_of(expression, source);
-  }
-  return texts;
 }
 
 }  // namespace torch_slang

@@ -140,8 +140,8 @@ std::string FaultRecord::describe_view_fault(const TslFault& fault) const {
     case kTslUsedBesidePromise:
       return c10::str(
           ": this access promises nothing, but thread ", fault.other,
-          " of the launch uses the element by loadOnce, storeOnce or loadUniform, which promise that no other "
-          "access meets theirs");
+          " of the launch uses the element by loadOnce or loadUniform (storeOnce or storeUniform), which promise "
+          "that no other thread reaches it, the Once forms that nothing else does");
     default:
       return c10::str(": this element was promised to one thread alone, once (loadUniform: to one thread), but thread ",
                       fault.other, " of the launch has used it before");

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 #include <future>
+#include <utility>
 
 #include "common/interrupts.h"
 #include "op/operator.h"
@@ -30,13 +31,15 @@ class BackgroundThreads {
     return *threads;
   }
 
-  // A thread keeps its stack until somebody has waited for it: for those that have ended, that is done here.
+  // A thread keeps its stack until somebody has waited for it: for those that have ended, that is done here. `work` goes
+  // when it is done, with all that it holds.
   void start(std::function<void()> work) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::erase_if(threads_, [](const std::future<void>& thread) {
       return thread.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     });
-    threads_.push_back(std::async(std::launch::async, std::move(work)));
+    threads_.push_back(
+        std::async(std::launch::async, [work = std::move(work)]() mutable { std::exchange(work, nullptr)(); }));
   }
 
  private:

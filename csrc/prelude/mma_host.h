@@ -152,11 +152,13 @@ struct HostProduct {
 
 }  // namespace tsl
 
-// What is kept goes with the library, if the run-time has closed it before: at the process's end threads may still run.
-static bool tsl_is_let_go = false;
-extern "C" __attribute__((visibility("default"))) void tsl_let_go() { tsl_is_let_go = true; }
+// What is kept goes with the library, if no kernel holds that any more: at the process's end threads may still run.
+static int tsl_holders = 0;
+extern "C" __attribute__((visibility("default"))) void tsl_hold(int change) {
+  __atomic_fetch_add(&tsl_holders, change, __ATOMIC_ACQ_REL);
+}
 __attribute__((destructor)) static void tsl_drop_kept() {
-  while (tsl_is_let_go && tsl::all_kept) {
+  while (tsl_holders == 0 && tsl::all_kept) {
     tsl::Kept* const kept = tsl::all_kept;
     tsl::all_kept = kept->next;
     kept->drop(kept->memory);

@@ -16,6 +16,7 @@
 #include "prelude/math_names.h"
 #include "prelude/atomics.h"
 #include "prelude/mark.h"
+#include "prelude/atomic_place.h"
 #include "prelude/views.h"
 #include "prelude/gradients.h"
 #include "prelude/wave_operators.h"

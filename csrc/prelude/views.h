@@ -15,6 +15,7 @@
 //             (a tensor of float4 may begin at any float).
 #pragma once
 
+#include "prelude/atomic_place.h"
 #include "prelude/components.h"
 #include "prelude/mark.h"
 
@@ -120,12 +121,13 @@ struct TensorView {
     note_reach();
     return reinterpret_cast<T*>(data);
   }
-  // What emitted text takes for atomic operations, which must go somewhere.
-  template <class T, class... Index> TSL_INLINE T* data_ptr_at(Index... index) const {
+  // What emitted text takes for atomic operations.
+  template <class T, class... Index> TSL_INLINE tsl::AtomicPlace<T> data_ptr_at(Index... index) const {
     note_type<T>();
     if (gradient_slot > 0) tsl::mark_add(id);  // the user's own derivative does what it likes
     note_reach();
-    return is_missing() || !inside(index...) ? tsl::spare_place<T>(id) : address_of<T>(index...);
+    T* const address = is_missing() || !inside(index...) ? tsl::spare_place<T>(id) : address_of<T>(index...);
+    return {address, absent ? id : -1};
   }
   template <class T, class... Index> TSL_INLINE T load(Index... index) const;
   // Whether each element with an even last index, whatever the others, is one word with its neighbour.

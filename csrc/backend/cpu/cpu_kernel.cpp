@@ -28,6 +28,8 @@ bool is_stopped(const void* args) {
 
 CpuKernel::CpuKernel(const KernelSource& source, DynamicLibrary library, std::set<std::string> marks)
     : op_(source.op), args_size_(argument_block_size(source)), library_(std::move(library)), marks_(std::move(marks)) {
+  hold_ = reinterpret_cast<Hold*>(library_.find(kHold));
+  if (hold_ != nullptr) hold_(1);
   if (threads_meet(source)) {
     run_thread_ = library_.function<RunThread>(kRunThread);
   } else {
@@ -36,7 +38,7 @@ CpuKernel::CpuKernel(const KernelSource& source, DynamicLibrary library, std::se
 }
 
 CpuKernel::~CpuKernel() {
-  if (void* let_go = library_.find(kLetGo)) reinterpret_cast<LetGo*>(let_go)();
+  if (hold_ != nullptr) hold_(-1);
 }
 
 // Independent threads: rows long enough for vector loops, and as many as on a GPU, since the launch's threads are multiples

@@ -39,6 +39,7 @@ class CpuKernel final : public Kernel {
   size_t args_size_;
   DynamicLibrary library_;
   std::set<std::string> marks_;
+  Hold* hold_ = nullptr;  // or the library has none
   RunBlocks* run_blocks_ = nullptr;  // one of the two
   RunThread* run_thread_ = nullptr;
   mutable BlockCost cost_;

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -93,7 +93,7 @@ class Watchman {
     std::string error;
     try {
       std::thread([this] { run(); }).detach();
-    } catch (const std::system_error& refused) {
+    } catch (const std::exception& refused) {  // a system_error, or no memory for it
       error = refused.what();
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -17,9 +17,10 @@ using RunThread = void(const void* args, TslHostThread* self, const unsigned* bl
                        const unsigned* thread_index);
 inline constexpr const char* kRunThread = "tsl_run_thread";
 
-// Called before the library is closed, if it has this: what its threads have kept goes along (prelude/mma_host.h).
-using LetGo = void();
-inline constexpr const char* kLetGo = "tsl_let_go";
+// Counts the kernels that hold the library, if it has this: what its threads have kept goes with the last of them
+// (prelude/mma_host.h).
+using Hold = void(int change);
+inline constexpr const char* kHold = "tsl_hold";
 
 // Whether the kernel's threads meet: then it has kRunThread, else kRunBlocks.
 bool threads_meet(const KernelSource& source);

@@ -3,9 +3,9 @@
     python scripts/outside_programs.py --radiance-meshes CHECKOUT --triangle-rasterization CHECKOUT [--device cpu|cuda]
         [--only extraction,rasterization,radiance,tracers] [--against slangtorch] [--json FILE]
 
-The checkouts are of half-potato/radiance_meshes and danielxu9393/triangle-rasterization. Their Python calls their kernels
-as it is, with `slangtorch` redirected; what they compile from CUDA C++ (sums, sorting) is PyTorch's instead. Where they
-have no Python without OptiX, the kernels are called as theirs calls them. It wants einops, numpy and scipy.
+The checkouts are of half-potato/radiance_meshes and danielxu9393/triangle-rasterization. Their Python calls their
+kernels as it is, with `slangtorch` redirected; what they compile from CUDA C++ (sums, sorting) is PyTorch's instead.
+Where they have no Python without OptiX, the kernels are called as theirs calls them. It wants einops, numpy and scipy.
 
 Each row of the table is a kernel or its backward: whether it compiles, in how many seconds (of the first launch, or by
 NVRTC where there is no GPU), and the largest error of everything that was compared, against float64 references
@@ -91,6 +91,7 @@ def do_job(job: dict[str, Any]) -> None:
     gpu = compile_for_gpu(loads, table) if job["compile_for_gpu"] else {}
     rows = [
         {
+            "part": job["part"],
             "file": row.file,
             "kernel": row.kernel,
             "backward": row.backward,
@@ -134,6 +135,7 @@ def start(part: str, checkout: Path, run: Run, compiling: bool, scratch: Path) -
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]),
         "TORCH_SLANG_CACHE_DIR": str(results.with_suffix(".cache")),
+        "TORCH_SLANG_COMPILE_TIMEOUT": "1200",  # the longest take minutes on a busy machine
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     command = [sys.executable, str(Path(__file__).resolve()), "--job", json.dumps(job)]
@@ -148,9 +150,7 @@ def difference(row: dict[str, Any], other: dict[str, Any]) -> float | None:
     from outside.cases import difference as of_tensors
 
     found = [
-        of_tensors(numbers, other["numbers"][name])
-        if numbers.shape == other["numbers"][name].shape
-        else float("inf")
+        of_tensors(numbers, other["numbers"][name]) if numbers.shape == other["numbers"][name].shape else float("inf")
         for name, numbers in row["numbers"].items()
         if name in other["numbers"]
     ]

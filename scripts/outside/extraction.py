@@ -290,9 +290,7 @@ def regularizers(table: Table, _: Path) -> None:
     names = ("eikonal_loss_pos", "eikonal_loss_neg", "curvature_loss")
     results = [[getattr(losses, name) for name in names] for losses in (got, expected)]
     file, reference = f"{FOLDER}/compute_sdf_regularizers.slang", "their PyTorch in float64"
-    table.values(
-        file, "computeSDFRegularizers", reference, **dict(zip(names, zip(*results, strict=True), strict=True))
-    )
+    table.values(file, "computeSDFRegularizers", reference, **dict(zip(names, zip(*results, strict=True), strict=True)))
     weights = random.like(*results[0])
     gradients = grad(results[0], [distances], weights) + grad(results[1], [d], weights)
     table.gradients(file, "computeSDFRegularizers", reference, distances=tuple(gradients))

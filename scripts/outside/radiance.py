@@ -175,7 +175,9 @@ class View:
 
     @property
     def place64(self) -> tuple[Tensor, Tensor, Tensor]:
-        matrix, position, intrinsics = float64(*(self.camera[name] for name in ("world_view_transform", "cam_pos", "K")))
+        matrix, position, intrinsics = float64(
+            *(self.camera[name] for name in ("world_view_transform", "cam_pos", "K"))
+        )
         return matrix[:3], position, intrinsics
 
     def rays64(self) -> tuple[Tensor, Tensor]:
@@ -277,7 +279,9 @@ def constant_colors(table: Table, _: Path) -> None:
     view = View(table)
     from delaunay_rasterization.internal.alphablend_tiled_slang import AlphaBlendTiledRender
 
-    values = torch.cat([view.random.uniform(len(view.cells), 3), 0.3 + 0.5 * view.random.uniform(len(view.cells), 1)], 1)
+    values = torch.cat(
+        [view.random.uniform(len(view.cells), 3), 0.3 + 0.5 * view.random.uniform(len(view.cells), 1)], 1
+    )
     inputs = [view.points.detach().clone().requires_grad_(), values.requires_grad_()]
 
     def render() -> Any:
@@ -310,7 +314,16 @@ def constant_colors(table: Table, _: Path) -> None:
     thin = (hit & (alpha.detach() < 1 / 250)).any(1) | (transmittance.detach().amin(1) < 1 / 250)
     kept = picture(~thin).to(table.device)
     file, reference = f"{SHADERS}/alphablend_shader.slang", "float64 torch; gradients: their rule"
-    compare(table, file, reference, render, (expected, by_their_rule), inputs, inputs64, kept)
+    compare(
+        table,
+        file,
+        render,
+        reference=reference,
+        expected=(expected, by_their_rule),
+        inputs=inputs,
+        inputs64=inputs64,
+        kept=kept,
+    )
 
 
 def ladder(x: Tensor, p: float) -> Tensor:
@@ -359,7 +372,16 @@ def linear_colors(table: Table, _: Path) -> None:
     expected = [picture(image), picture(torch.stack([s.sum(1) for s in sums], 1))]
     kept = torch.ones(HEIGHT, WIDTH, 1, dtype=torch.bool, device=table.device)
     file = f"{SHADERS}/alphablend_shader_interp.slang"
-    compare(table, file, "float64 torch", render, (expected, expected), inputs, inputs64, kept)
+    compare(
+        table,
+        file,
+        render,
+        reference="float64 torch",
+        expected=(expected, expected),
+        inputs=inputs,
+        inputs64=inputs64,
+        kept=kept,
+    )
 
     errors, similarity = view.random.uniform(2, HEIGHT, WIDTH).unbind(0)
     got = {
@@ -402,8 +424,9 @@ def linear_colors(table: Table, _: Path) -> None:
 def compare(
     table: Table,
     file: str,
-    reference: str,
     render: Callable[[], Any],
+    *,
+    reference: str,
     expected: tuple[list[Tensor], list[Tensor]],  # of which the second has the right gradients
     inputs: list[Tensor],
     inputs64: list[Tensor],

@@ -55,9 +55,7 @@ def project(table: Table, _: Path) -> None:
     table.values(file, "project_vertices", text, **pairs)
     weights = Random(8, table.device).like(*results)
     gradients = zip(grad(results, inputs, weights), grad(references, inputs64, weights), strict=True)
-    table.gradients(
-        file, "project_vertices", text, **dict(zip(("vertices", "harmonics"), gradients, strict=True))
-    )
+    table.gradients(file, "project_vertices", text, **dict(zip(("vertices", "harmonics"), gradients, strict=True)))
 
 
 def seen(scene: Scene) -> tuple[Any, Any, Any]:
@@ -140,7 +138,9 @@ class Chains:
 
         def seen(values: Tensor) -> Tensor:
             corners = values[faces[self.triangles]]
-            own, other = ((w.unflatten(-1, (3, *(1,) * (corners.dim() - 4))) * corners).sum(3) for w in (self.weights, theirs))
+            own, other = (
+                (w.unflatten(-1, (3, *(1,) * (corners.dim() - 4))) * corners).sum(3) for w in (self.weights, theirs)
+            )
             return own.detach() + other - other.detach()
 
         color, distance = seen(colors), seen(distances)

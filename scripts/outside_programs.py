@@ -7,10 +7,11 @@ The checkouts are of half-potato/radiance_meshes and danielxu9393/triangle-raste
 kernels as it is, with `slangtorch` redirected; what they compile from CUDA C++ (sums, sorting) is PyTorch's instead.
 Where they have no Python without OptiX, the kernels are called as theirs calls them. It wants einops, numpy and scipy.
 
-Each row of the table is a kernel or its backward: whether it compiles, in how many seconds (of the first launch, or by
-NVRTC where there is no GPU), and the largest error of everything that was compared, against float64 references
-(scripts/outside/). On a GPU the same runs on the CPU too, and the largest difference of the two is told; with
-`--against slangtorch` so is that from slangtorch itself, which must be installed and takes its minutes to compile.
+Each row of the table is a kernel or its backward: how many processor seconds its first launch took, which compiles it,
+and NVRTC; whether all that was compared agrees with the references, most of them in float64 (scripts/outside/); and the
+largest error: of numbers as a part of the reference's largest, of whole numbers how many differ. On a GPU the same runs
+on the CPU too, and the largest difference of the two is told; with `--against slangtorch` so is that from slangtorch
+itself, which must be installed and takes its minutes to compile.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,6 +44,8 @@ PARTS = {  # and whose checkout they run
 
 def compile_for_gpu(loads: Any, table: Any) -> dict[str, Any]:
     """By NVRTC, every kernel that was loaded and every backward that was launched: seconds, or what it says."""
+    from outside.cases import processor_seconds
+
     from torch_slang.slangtorch._load import _wrapped
 
     modules = {id(wrapped): module for module, wrapped in _wrapped.items()}
@@ -58,10 +60,10 @@ def compile_for_gpu(loads: Any, table: Any) -> dict[str, Any]:
                 if key in found or (backward and (file, kernel, True) not in table.rows):
                     continue
                 table.row(file, kernel, backward)
-                start = time.perf_counter()
+                start = processor_seconds()
                 try:
                     handle.cubin(kernel, "bwd" if backward else "launch", [])
-                    found[key] = time.perf_counter() - start
+                    found[key] = processor_seconds() - start
                 except RuntimeError as error:
                     found[key] = str(error).splitlines()[0]
     return found

@@ -126,7 +126,7 @@ class Ellipsoids:
         passed = area.cumsum(1) - area
         weight = -torch.expm1(-area) * (-passed).exp()
         at = (begin + end) / 2 * 1000
-        at = (-1.1 / -0.1) * -1 * ((torch.where(within, at, 1) / 1.1 + 1) ** -0.1 - 1) * -1
+        at = 1.1 / -0.1 * ((torch.where(within, at, 1) / 1.1 + 1) ** -0.1 - 1)  # Tukey's ladder of powers
         before = [(x.cumsum(1) - x) for x in (weight, weight * at)]
         parts = [(2 * weight * at * before[0]).sum(1), (2 * weight * before[1]).sum(1)]
         rgb = (weight[..., None] * drgb[..., 1:] / density[..., None]).sum(1)

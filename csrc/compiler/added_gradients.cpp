@@ -122,7 +122,7 @@ class Adder : FlowWalk<Known> {
     Collected& before = known[assigned.place.variable];
     if (zero && !before.from_zero) return;  // clears an element
     const bool of_gradients = before.gradients || flow_.reaches(statement);
-    if (of_gradients && before.meets(steps)) {
+    if (of_gradients && before.meets(steps) && !reads_its_place(statement, assigned)) {
       if (before.from_zero)
         add(statement, assigned);
       else if (!is_fixed(steps))
@@ -131,6 +131,17 @@ class Adder : FlowWalk<Known> {
     before.gradients = of_gradients;
     before.parts.insert(steps);
     before.written = true;
+  }
+
+  // `place = place + value;` is a sum already, the user's own: [ForceInline] puts a hand-written backward into Slang's.
+  bool reads_its_place(const EmittedStatement& statement, const Assignment& assigned) const {
+    const Span place{statement.span.begin, assigned.value.begin - 1};
+    for (size_t at = assigned.value.begin; at + place.size() <= assigned.value.end; ++at) {
+      size_t same = 0;
+      while (same < place.size() && code_[at + same] == code_[place.begin + same]) ++same;
+      if (same == place.size()) return true;
+    }
+    return false;
   }
 
   static bool is_fixed(const std::vector<Step>& steps) {
@@ -225,7 +236,9 @@ void add_members(EmittedCode& code) {
 
 void add_met_gradients(EmittedCode& code) {
   bool added = false;
-  for (const EmittedFunction& function : code.functions()) added = Adder(code, function).run() || added;
+  for (const EmittedFunction& function : code.functions()) {
+    if (function.name.starts_with(kBackward)) added = Adder(code, function).run() || added;
+  }
   if (added) add_members(code);
 }
 

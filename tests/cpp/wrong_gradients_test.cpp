@@ -78,6 +78,14 @@ BOOST_AUTO_TEST_CASE(what_is_no_gradient_stays_assigned) {
   check_added(cleared, cleared);
 }
 
+BOOST_AUTO_TEST_CASE(what_a_user_s_own_backward_assigns_stays_assigned) {
+  const std::string summed =
+      "double2 q = make_double2(0.0); q[i] = p.differential_0.x; q[j] = q[j] + p.differential_0.y;";
+  const std::string own = "__device__ void own_backward_0() { " + summed + " }";
+  BOOST_TEST(passed(add_met_gradients, own) == packed(own));
+  check_added(summed, summed);  // [ForceInline] has put it into Slang's
+}
+
 BOOST_AUTO_TEST_CASE(gradients_of_an_unknown_beginning_are_refused) {
   EmittedCode code(backward("double2 q = other(c); q[i] = d; q[j] = d;"));
   BOOST_CHECK_THROW(add_met_gradients(code), RefusedText);

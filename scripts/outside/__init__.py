@@ -1,0 +1,1 @@
+"""The kernels of two public repositories, called as their own Python calls them; see ../outside_programs.py."""

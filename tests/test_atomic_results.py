@@ -7,7 +7,8 @@ import torch_slang
 
 KERNEL = """
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
-void weighted([Shape("N")] DiffTensorView<float> x, [Out("N")] TensorView<TYPE> weight, [Out("N")] DiffTensorView<float> y)
+void weighted(
+    [Shape("N")] DiffTensorView<float> x, [Out("N")] TensorView<TYPE> weight, [Out("N")] DiffTensorView<float> y)
 {
     uint i = cudaGlobalIdx().x;
     if (i >= x.size(0)) return;

@@ -172,8 +172,8 @@ class Compilation {
                                 "memory, barriers or wave operations; make it a [CudaKernel]");
           return text;
         }
-        text.rereads = instantiation.direction == Direction::Backward &&
-                       mentions_recomputing() && loads_among_gradients(emitted);
+        text.rereads =
+            instantiation.direction == Direction::Backward && mentions_recomputing() && loads_among_gradients(emitted);
         text.file_scope = with_headers(text.file_scope, header_folders(), session_.files());
         return text;
       }

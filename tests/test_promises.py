@@ -19,7 +19,7 @@ VIEWS = [
 ]
 # Of each: what the kernel computes, and what the message says.
 PROMISED = r"x\[\d+\]: this element was promised to one thread alone, once .*, but thread \d+ of the launch has used it"
-UNPROMISED = r"x\[\d+\]: this access promises nothing, but thread \d+ of the launch uses the element by loadOnce, "
+UNPROMISED = r"x\[\d+\]: this access promises nothing, but thread \d+ of the launch uses the element by loadOnce or "
 EITHER = f"({PROMISED}|{UNPROMISED})"
 BROKEN = {
     "mine": ("x.loadOnce(i) * x[i]", PROMISED),

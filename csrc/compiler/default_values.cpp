@@ -78,15 +78,15 @@ std::optional<double> single_literal(std::string text) {
                                                                                   : std::nullopt;
 }
 
-// A literal that becomes the type parameter that the leaf is of: Slang tells nothing of it.
+// A literal that becomes the type parameter that the leaf is of: Slang tells nothing of it. (One of double precision it
+// rounds to single precision on its way: that is left to the caller.)
 void read_converted(const TypeParameter& type, const std::string& text, Leaf& leaf) {
   const auto literal = converted_to(type.name, text);
   if (!literal) return;
   leaf.default_int = whole_literal(*literal);
   const bool may_be_integer = !std::all_of(type.allowed.begin(), type.allowed.end(), is_floating_point);
   if (leaf.default_int || may_be_integer) return;  // which would round it
-  leaf.default_float = double_literal(*literal);
-  if (!leaf.default_float) leaf.default_float = single_literal(*literal);
+  leaf.default_float = single_literal(*literal);
 }
 
 bool is_unsigned(ElementType type) {

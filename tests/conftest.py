@@ -6,10 +6,12 @@ import signal
 import tempfile
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from devices import DEVICES
+from slow_compilers import Project
 
 _FOLDER = "TORCH_SLANG_CACHE_DIR"
 
@@ -29,6 +31,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> torch.device:
     return torch.device(request.param)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
 
 
 @pytest.fixture

@@ -68,11 +68,6 @@ print(y.tolist())
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
-@pytest.fixture
 def compiler(tmp_path: Path) -> SlowCompiler:
     return SlowCompiler(tmp_path)
 

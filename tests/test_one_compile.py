@@ -60,11 +60,6 @@ class Compilers:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
-@pytest.fixture
 def compilers(tmp_path: Path) -> Compilers:
     return Compilers(tmp_path)
 

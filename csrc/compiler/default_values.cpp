@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <optional>
+#include <string_view>
 
 namespace torch_slang {
 namespace {
@@ -27,16 +27,22 @@ std::optional<int64_t> case_of(slang::TypeReflection* enumeration, const std::st
   return std::nullopt;
 }
 
+// The number that the whole text is.
+template <class Number>
+std::optional<Number> number_of(std::string_view text) {
+  Number value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
+}
+
 // "-0.1lf", a literal of double precision.
 std::optional<double> double_literal(const std::string& text) {
   const size_t digits_end = text.find_last_of("0123456789.");
   if (digits_end == std::string::npos) return std::nullopt;
   const std::string suffix = text.substr(digits_end + 1);
   if (suffix != "l" && suffix != "L" && suffix != "lf" && suffix != "LF") return std::nullopt;
-  double value = 0;
-  const char* end = text.data() + digits_end + 1;
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
+  return number_of<double>(std::string_view(text).substr(0, digits_end + 1));
 }
 
 // What stands between the brackets of `T(...)`, `(T)...` or `__realCast<T>(...)`, behind a sign at most.
@@ -56,13 +62,10 @@ std::optional<std::string> converted_to(const std::string& type, const std::stri
 
 // "-3", of decimal digits alone.
 std::optional<int64_t> whole_literal(const std::string& text) {
-  int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
   const size_t digits = text.starts_with("-") ? 1 : 0;
   const bool is_octal = text.size() > digits + 1 && text[digits] == '0';
-  const bool fits = value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max();
-  return error == std::errc() && stop == end && !is_octal && fits ? std::optional(value) : std::nullopt;
+  if (is_octal) return std::nullopt;
+  return number_of<int32_t>(text);  // a larger one is of another type
 }
 
 // "-0.5" or "0.5f", of single precision.
@@ -70,12 +73,8 @@ std::optional<double> single_literal(std::string text) {
   const bool has_suffix = text.ends_with("f") || text.ends_with("F");
   if (has_suffix) text.pop_back();
   if (!has_suffix && text.find_first_of(".eE") == std::string::npos) return std::nullopt;  // an integer
-  float value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  const bool is_number = text.find_first_of("0123456789") != std::string::npos;
-  return error == std::errc() && stop == end && is_number && std::isfinite(value) ? std::optional<double>(value)
-                                                                                  : std::nullopt;
+  const auto value = number_of<float>(text);  // "inf" and "nan" are names in Slang
+  return value && std::isfinite(*value) ? std::optional<double>(*value) : std::nullopt;
 }
 
 // A literal that becomes the type parameter that the leaf is of: Slang tells nothing of it. (One of double precision it

@@ -6,11 +6,12 @@
 #include <string_view>
 
 #include "compiler/emitted_code.h"
+#include "compiler/gradient_flow.h"
 
 namespace torch_slang {
 namespace {
 
-bool is_gradient_function(std::string_view name) { return name.starts_with("s_bwdProp_"); }
+bool is_gradient_function(std::string_view name) { return name.starts_with(kBackward); }
 
 // `(x_0).load<float>(i_0)`, and what reads through an address.
 bool loads(const EmittedCode& code, Span span) {

@@ -24,7 +24,7 @@ namespace torch_slang {
 
 std::string assemble_source(const KernelSource& source, std::string_view launcher);
 
-// What messages about the source may quote, by what is known of it here.
+// The files that messages about this source may quote.
 UsersFiles users_files(const KernelSource& source);
 
 // A file of the prelude with those that it includes: "host_function.h".

@@ -1,9 +1,9 @@
 // The cache's folders on the disk, one for each kind of entry in one of the user's own: Note [whose folder] in cache/cache.h.
 //
 // Note [checked and used]
-//   A path names what stands there at the moment. So the folders are opened one in the other, each is checked as the open
-//   file that it is, and entries are opened, made, loaded and removed below that: what was checked is what is used, whatever
-//   the path to it means a moment later. No link is followed but that at the top, which is the user's choice.
+//   A path may name another folder a moment after it was checked. So the folders are opened, one inside the other, and the
+//   open descriptor of each is checked. Entries are opened, made, loaded and removed through that descriptor: the folder that
+//   was checked is the folder that is used. Links are followed in the path to the cache alone, which is the user's choice.
 #pragma once
 
 #include <string>
@@ -19,7 +19,8 @@ inline constexpr const char* kTemporaryPrefix = ".tmp-";  // of a file that is s
 
 enum class IfMissing : int8_t { Leave, Make };
 
-// Not open if there is none (errno), or if it may not be used: then with one warning.
+// The descriptor is not open if there is no such folder (errno says so), or if the folder may not be used: then there is
+// one warning.
 Descriptor open_folder(Kind kind, IfMissing missing);
 
 // A regular file of the user's that nobody else may write to, open to read; else not open.
@@ -29,7 +30,7 @@ bool publish_entry(const Descriptor& folder, const std::string& name, std::strin
 bool remove_entry(const Descriptor& folder, const std::string& name);  // false also if there was none
 
 std::vector<std::string> names_in(const Descriptor& folder);
-bool is_key(std::string_view name);  // of an entry, not of a lock or of what a writer has not finished
+bool is_key(std::string_view name);  // the name of an entry; locks and unfinished files have other names
 
 // A path by which the loader finds the entry in the open folder.
 std::string path_in(const Descriptor& folder, const std::string& name);

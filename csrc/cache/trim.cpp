@@ -23,7 +23,7 @@ namespace {
 constexpr Kind kKinds[] = {Kind::Program, Kind::Cubin, Kind::Object};
 constexpr int64_t kUsualLimit = int64_t{1} << 30;
 constexpr int64_t kLeastUse = 60;  // seconds between two notes of a use: fewer writes
-constexpr int64_t kOldSeconds = 3600;  // of what no writer is at any more
+constexpr int64_t kOldSeconds = 3600;  // a temporary file or a lock of this age has no writer any more
 
 struct Entry {
   Kind kind;

@@ -3,8 +3,8 @@
 // undone by destructors: compilers are killed, folders go.
 //
 // Note [who is interrupted]
-//   Signals belong to the host language: the Python module says how to look for them, and what is thrown is its own
-//   KeyboardInterrupt (or what else the program's handler raises). As in Python itself, that is so on the main thread alone.
+//   Python handles signals itself, so the Python module supplies the check for them, and the exception is the one that
+//   the program's handler raises (KeyboardInterrupt as a rule). As in Python itself, the main thread alone gets it.
 //   A thread that works for another one (a backward compiled ahead, a variant being tried) stops when any thread was
 //   interrupted since it began. In a C++ program nothing is interrupted: there Ctrl-C ends the process, and its compilers.
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace torch_slang {
 
-// What every exception is that ends a wait in this way, beside being a std::exception. Code that goes on without what has
-// failed lets it through.
+// The second base, beside std::exception, of every exception that ends a wait in this way. Code that can do without the
+// work that failed, and goes on, must not catch these.
 class C10_EXPORT Interrupted {
  public:
   virtual ~Interrupted() = default;

@@ -32,7 +32,7 @@ constexpr int kTickMilliseconds = static_cast<int>(kInterruptTick.count());
 // Note [death of the parent]. A job in the background has no standard input of its own, so it is handed on.
 constexpr const char* kShell = "/bin/sh";
 constexpr const char* kGuard = "exec 3<&0; trap 'kill -9 0' TERM; \"$@\" <&3 3<&- & exec 3<&-; wait $!";
-constexpr int kEndedBySignal = 128;  // what a shell's status is above
+constexpr int kEndedBySignal = 128;  // a shell's status is this and the number of the signal that ended its child
 
 // Never 0, 1 or 2: those are overwritten in the child, and may be free in a parent that closed its own.
 Descriptor above_standard(Descriptor descriptor) {

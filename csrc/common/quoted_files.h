@@ -2,9 +2,9 @@
 // would show what stands there to whoever sees the message.
 //
 // Note [the user's files]
-//   Lines, and words of them, are shown only of files that are in, or below, the folder of the module's file, a folder of
-//   include_dirs, or the working directory (unless one of these is `/`), and of what is no file, as a text that was given.
-//   Of other files a message has the place alone.
+//   A message shows lines, and words of them, from the user's files: those inside the folder of the module's file, inside
+//   a folder of include_dirs, or inside the working directory. (`/` does not count as such a folder.) A source that was given
+//   as text is shown too. Of any other file the message has the file's name and line number alone.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ class UsersFiles {
   std::vector<std::string> files_;
 };
 
-// What Slang, a C++ compiler or NVRTC has said, without what it cites of files that may not be quoted.
+// The messages of Slang, a C++ compiler or NVRTC, without the lines and words of files that may not be quoted.
 std::string without_foreign_lines(const std::string& diagnostics, const UsersFiles& users);
 
 }  // namespace torch_slang

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -25,6 +26,7 @@ class Module:
         architecture: str = "sm_90",
         groups: int = 1,
         lanes: int = 1,
+        block: Sequence[int] = (0, 0, 0),
     ) -> bytes: ...
     def host_functions(self) -> list[str]: ...
     def describe_host_function(self, name: str) -> dict[str, Any]: ...

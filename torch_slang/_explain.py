@@ -44,7 +44,8 @@ class CompiledKernel:
     ``values``: those of tuned variables, in a variant that was chosen.
     ``virtual_threads``: threads of the launch that a GPU thread runs, along ``axis``; ``lanes`` of them follow each
     other along x and load and store words together; ``measured``: for its last launch, they were chosen by measurement
-    (:func:`torch_slang.tuning.choices` has the times). ``registers``: of a GPU thread.
+    (:func:`torch_slang.tuning.choices` has the times). ``registers``: of a GPU thread. ``block``: the threads a block of
+    the launches that it was compiled for, whose threads have no registers for a kernel for any block; else empty.
     ``threads`` and ``bytes``: of its last launch, bytes those of its tensors, each element once.
     ``loop``: of a plain function, over ``"elements"`` or, where strides or sums of rows and columns matter, ``"rows"``;
     ``lanes`` are then the elements that are loaded and stored together, and ``threads`` the last call's elements.
@@ -56,6 +57,7 @@ class CompiledKernel:
     device: str
     loop: str
     registers: int
+    block: tuple[int, ...]
     virtual_threads: int
     measured: bool
     lanes: int
@@ -100,7 +102,8 @@ class CompiledKernel:
             bounds = "bounds known in full tiles" if self.has_bounds else "bounds not known"
             measured = " as measured" if self.measured else ""
             threads = f"{self.virtual_threads} virtual threads{measured}, {self._along()}, {bounds}"
-        return f"{threads}; {self.registers} registers"
+        block = f", for blocks of {list(self.block)} alone" if self.block else ""
+        return f"{threads}; {self.registers} registers{block}"
 
     def _along(self) -> str:
         groups = self.virtual_threads // self.lanes

@@ -134,6 +134,8 @@ class Kernel {
   virtual void launch(const LaunchShape& shape, const void* args, size_t args_size) const = 0;
   // What the device runs for a launch of this shape.
   virtual LaunchShape on_device(const LaunchShape& shape) const { return shape; }
+  // Whether its registers suffice for as many threads a block.
+  virtual bool fits(const LaunchShape& /*shape*/) const { return true; }
   // Facts that the compiled code shows, each a short word such as "reads 3" (it reads view 3): see Note [marks].
   virtual const std::set<std::string>& marks() const = 0;
   virtual int registers() const { return 0; }  // of a GPU thread

@@ -97,6 +97,7 @@ KernelFacts kernel_facts(const Operator& op, const KernelKey& key, const LoadedK
   for (const ElementType type : key.types) facts.types.emplace_back(name_of(type));
   facts.device = key.device.str();
   facts.registers = loaded.kernel->registers();
+  if (key.block[0] > 0) facts.block.assign(key.block.begin(), key.block.end());
   facts.independent = key.independent;
   facts.threads = loaded.last.threads.load();
   facts.bytes = loaded.last.bytes.load();

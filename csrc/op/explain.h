@@ -29,6 +29,7 @@ struct KernelFacts {
   std::string device;
   std::string loop;  // of a plain function: over "elements", or over "rows" of them; else empty
   int registers = 0;  // 0 on the host
+  std::vector<uint32_t> block;  // that alone it was compiled for, since registers suffice for no kernel of any block
   int virtual_threads = 1;
   bool is_measured = false;  // for the last launch, they were chosen by measurement
   int axis = 0;

@@ -9,11 +9,13 @@
 namespace torch_slang {
 
 std::string cubin_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense,
-                      const std::string& architecture, int groups, int lanes) {
+                      const std::string& architecture, int groups, int lanes,
+                      const std::array<uint32_t, 3>& block_of_launch) {
   TORCH_CHECK(op.signature(kind) != nullptr, op.ns, "::", op.function.name, " has no op of this kind");
   KernelKey key{kind, dense ? 0 : ~uint64_t{0}, /*independent=*/true, c10::Device(c10::kCUDA, 0), types};
   key.threads.count = groups * lanes;
   key.threads.lanes = lanes;
+  key.block = block_of_launch;
   const auto& block = op.function.block_size;
   for (size_t i = 0; i < 3 && lanes > 1; ++i)
     key.threads.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : i == 0 && block.empty() ? 256 : 1;

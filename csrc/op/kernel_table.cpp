@@ -69,7 +69,7 @@ KernelRequests::~KernelRequests() { innermost_requests = outer_; }
 bool KernelKey::operator==(const KernelKey& other) const {
   return kind == other.kind && strided == other.strided && threads == other.threads && unwanted == other.unwanted &&
          independent == other.independent && device == other.device && types == other.types && sizes == other.sizes &&
-         variant == other.variant;
+         variant == other.variant && block == other.block;
 }
 
 std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> KernelTable::ready() const {

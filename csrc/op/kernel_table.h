@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 #include <c10/util/FunctionRef.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -52,6 +53,7 @@ struct KernelKey {
   std::string variant;             // of a mapped function: MappedVariant::text
   VirtualThreads threads;
   uint64_t unwanted = 0;  // bit k: nobody wants the gradient that view k is
+  std::array<uint32_t, 3> block = {0, 0, 0};  // the caller's, for which a kernel for any block has too many registers
 
   bool operator==(const KernelKey& other) const;
 };

@@ -263,7 +263,15 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const LaunchShape* launch) 
     backward.threads = likely_threads(thread_facts(backward, launch));
     return backward;
   });
+  if (launch != nullptr && !loaded_->kernel->fits(*launch)) loaded_ = kernel_of_block(std::move(key), *launch);
   return loaded_;
+}
+
+// Compiled for these blocks alone, a kernel keeps in memory what their threads have no registers for.
+std::shared_ptr<const LoadedKernel> Launcher::kernel_of_block(KernelKey key, const LaunchShape& launch) const {
+  backend_for(arguments_.device.type()).check_launch(name_, launch, arguments_.device);
+  std::copy(std::begin(launch.block), std::end(launch.block), key.block.begin());
+  return op_.kernels.get(op_, key);
 }
 
 ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* launch) const {

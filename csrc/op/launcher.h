@@ -55,6 +55,7 @@ class Launcher {
   LaunchShape shape(const Sizes<int64_t>& total, uint32_t preferred_block) const;
   ThreadFacts thread_facts(const KernelKey& key, const LaunchShape* launch) const;
   bool views_are_independent() const;
+  std::shared_ptr<const LoadedKernel> kernel_of_block(KernelKey key, const LaunchShape& launch) const;
   void check_copies() const;
 
   const Operator& op_;

@@ -244,6 +244,7 @@ KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse
       source.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : 1;
   }
   if (source.threads.block[0] > 0) std::copy_n(source.threads.block, 3, source.block);
+  if (key.block[0] > 0) std::copy(key.block.begin(), key.block.end(), source.block);
   source.independent_views = key.independent;
   source.fast_math = options.fast_math;
   source.thread_views = thread_views(op, key, known, source);

@@ -84,11 +84,11 @@ template <class T> TSL_INLINE T alone(T x) {
   return x;
 }
 
-// As a GPU converts: the nearest that the type has, of NaN zero, or in 64 bits the highest bit alone.
+// As a GPU converts: the nearest that the type has, of NaN zero, or from or to 64 bits the highest bit alone.
 template <class I, class T> TSL_INLINE I converted(T whole) {
   constexpr bool kSigned = I(-1) < I(1);
   constexpr I kLeast = kSigned ? I(ulonglong(1) << (8 * sizeof(I) - 1)) : I(0), kMost = I(~kLeast);
-  if (whole != whole) return sizeof(I) == 8 ? I(ulonglong(1) << 63) : I(0);
+  if (whole != whole) return sizeof(I) == 8 || sizeof(T) == 8 ? I(ulonglong(1) << (8 * sizeof(I) - 1)) : I(0);
   if (whole <= T(kLeast)) return kLeast;
   return whole >= T(kMost) ? kMost : I(whole);
 }
@@ -192,14 +192,11 @@ TSL_INLINE uint __funnelshift_l(uint low, uint high, uint n) {
   return uint(((ulonglong(high) << 32 | low) << (n & 31)) >> 32);
 }
 TSL_INLINE uint __funnelshift_r(uint low, uint high, uint n) { return uint((ulonglong(high) << 32 | low) >> (n & 31)); }
+// Three bits choose a byte; the fourth is not looked at.
 TSL_INLINE uint __byte_perm(uint x, uint y, uint selector) {
   const ulonglong bytes = ulonglong(y) << 32 | x;
   uint result = 0;
-  for (int i = 0; i < 4; ++i) {
-    const uint chosen = selector >> (4 * i);
-    const uint byte = uint(bytes >> (8 * (chosen & 7))) & 0xff;
-    result |= (chosen & 8 ? byte & 0x80 ? 0xffu : 0u : byte) << (8 * i);
-  }
+  for (int i = 0; i < 4; ++i) result |= (uint(bytes >> (8 * (selector >> (4 * i) & 7))) & 0xff) << (8 * i);
   return result;
 }
 

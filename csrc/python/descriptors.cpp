@@ -130,6 +130,7 @@ py::list describe_kernels(const Operator& op) {
     about["device"] = kernel.device;
     about["loop"] = kernel.loop;
     about["registers"] = kernel.registers;
+    about["block"] = py::tuple(py::cast(kernel.block));
     about["virtual_threads"] = kernel.virtual_threads;
     about["measured"] = kernel.is_measured;
     about["lanes"] = kernel.lanes;

@@ -139,7 +139,7 @@ void register_errors(py::module_& m) {
 
 py::bytes cubin_of(const Module& module, const std::string& name, const std::string& kind,
                    const std::vector<std::string>& types, bool dense, const std::string& architecture, int groups,
-                   int lanes) {
+                   int lanes, const std::array<uint32_t, 3>& block) {
   const Operator& op = *module.find(name);
   std::vector<ElementType> elements;
   for (const auto& type : types) {
@@ -152,7 +152,7 @@ py::bytes cubin_of(const Module& module, const std::string& name, const std::str
     std::string cubin;
     {
       const py::gil_scoped_release release;
-      cubin = cubin_for(op, static_cast<OpKind>(i), elements, dense, architecture, groups, lanes);
+      cubin = cubin_for(op, static_cast<OpKind>(i), elements, dense, architecture, groups, lanes, block);
     }
     return py::bytes(cubin);
   }
@@ -171,7 +171,8 @@ void bind_module(py::module_& m) {
              return names;
            })
       .def("cubin", &cubin_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
-           py::arg("architecture") = "sm_90", py::arg("groups") = 1, py::arg("lanes") = 1)
+           py::arg("architecture") = "sm_90", py::arg("groups") = 1, py::arg("lanes") = 1,
+           py::arg("block") = std::array<uint32_t, 3>{})
       .def("functions", &Module::functions)
       .def("register_function", &Module::register_function, py::arg("name"), py::call_guard<py::gil_scoped_release>())
       .def(

@@ -126,6 +126,9 @@ void CudaKernel::launch(const LaunchShape& launch, const void* args, size_t args
   launch_on(on_device(launch), args);
 }
 
+// A kernel of matrices has blocks of its own.
+bool CudaKernel::fits(const LaunchShape& shape) const { return maps_ || threads_in_block(shape) <= max_threads_; }
+
 void CudaKernel::launch_on(const LaunchShape& shape, const void* args) const {
   if (threads_in_block(shape) > max_threads_) refuse_block(shape);
   const CurrentContext context(gpu_);

@@ -26,6 +26,7 @@ class CudaKernel final : public Kernel {
   const std::set<std::string>& marks() const override { return marks_; }
   int registers() const override { return registers_; }
   int local_bytes() const override { return local_bytes_; }
+  bool fits(const LaunchShape& shape) const override;
   uint32_t preferred_block() const override;
   uint32_t resident_blocks() const override;
 

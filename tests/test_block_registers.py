@@ -73,9 +73,7 @@ def test_blocks_of_any_size_are_launched(
 
 
 @pytest.mark.parametrize("threads", [1024, 128])
-def test_threads_of_large_blocks_share_memory(
-    threads: int, module: torch_slang.Module, device: torch.device
-) -> None:
+def test_threads_of_large_blocks_share_memory(threads: int, module: torch_slang.Module, device: torch.device) -> None:
     x = torch.rand(1500, device=device)
     y = torch.zeros_like(x)
     module.many_values_of_a_block(x, y, **launch_of(len(x), (threads, 1, 1)))
@@ -113,5 +111,5 @@ def test_explain_names_the_block_that_a_kernel_was_compiled_for(device: torch.de
 
 def test_blocks_that_no_device_has_are_refused(module: torch_slang.Module, device: torch.device) -> None:
     x = torch.rand(10, device=device)
-    with pytest.raises(torch_slang.LaunchError, match="many_values_launch: .*at most 1024 threads a block"):
+    with pytest.raises(torch_slang.LaunchError, match=r"many_values_launch: .*at most 1024 threads a block"):
         module.many_values(x, torch.zeros_like(x), **launch_of(len(x), (32, 64, 1)))

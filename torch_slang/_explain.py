@@ -44,8 +44,8 @@ class CompiledKernel:
     ``values``: those of tuned variables, in a variant that was chosen.
     ``virtual_threads``: threads of the launch that a GPU thread runs, along ``axis``; ``lanes`` of them follow each
     other along x and load and store words together; ``measured``: for its last launch, they were chosen by measurement
-    (:func:`torch_slang.tuning.choices` has the times). ``registers``: of a GPU thread. ``block``: the threads a block of
-    the launches that it was compiled for, whose threads have no registers for a kernel for any block; else empty.
+    (:func:`torch_slang.tuning.choices` has the times). ``registers``: of a GPU thread. ``block``: the threads a
+    block of the only launches that it serves, where registers do not suffice for a kernel for any block; else empty.
     ``threads`` and ``bytes``: of its last launch, bytes those of its tensors, each element once.
     ``loop``: of a plain function, over ``"elements"`` or, where strides or sums of rows and columns matter, ``"rows"``;
     ``lanes`` are then the elements that are loaded and stored together, and ``threads`` the last call's elements.

@@ -81,7 +81,7 @@ struct LoadedKernel {
   mutable LastLaunch last;
   std::vector<GradientUse> gradients;  // by leaf
   std::vector<int> scratch_outputs;  // Backward: outputs whose values the kernel reads back, so they need memory
-  std::vector<bool> unused;          // Backward, by leaf: inputs whose values the kernel never looks at
+  std::vector<bool> unused;  // Backward, by leaf: inputs whose values the kernel never looks at
   // Backward, by leaf: threads touch nothing but their own elements of the gradient, so it is stored whole, and an
   // output's is only read.
   std::vector<bool> own;

@@ -11,7 +11,7 @@ import torch_slang.slangtorch as slangtorch
 
 Tensor = torch.Tensor
 
-# INLINE is [ForceInline] or nothing. Three outputs: part(m, k) for k = 0, 1, 2.
+# INLINE: what stands in front of each backward. Three outputs: part(m, k) for k = 0, 1, 2.
 SOURCE = """
 struct Pair : IDifferentiable { float a; float b[3]; };
 
@@ -47,7 +47,7 @@ INLINE void summed_backward(DiffTensorView x, DiffTensorView y)
 }
 
 [BackwardDerivative(hoisted_backward)] void hoisted(DiffTensorView x, DiffTensorView y) { forward(x, y); }
-void hoisted_backward(DiffTensorView x, DiffTensorView y)
+INLINE void hoisted_backward(DiffTensorView x, DiffTensorView y)
 {
     Pair m = read(x);
     Pair.Differential sum = diffPair(m).d;
@@ -68,7 +68,7 @@ void hoisted_backward(DiffTensorView x, DiffTensorView y)
 
 // The last one counts, as its writer has it.
 [BackwardDerivative(replaced_backward)] void replaced(DiffTensorView x, DiffTensorView y) { forward(x, y); }
-void replaced_backward(DiffTensorView x, DiffTensorView y)
+INLINE void replaced_backward(DiffTensorView x, DiffTensorView y)
 {
     Pair m = read(x);
     Pair.Differential last = diffPair(m).d;
@@ -95,6 +95,10 @@ ONE = (1, 1, 1)
 def gradient(kernel: str, folder: Path, device: torch.device, inline: str = "") -> Tensor:
     path = folder / "own_backwards.slang"
     path.write_text(SOURCE.replace("INLINE", inline))
+    return gradient_of(path, kernel, device)
+
+
+def gradient_of(path: Path, kernel: str, device: torch.device) -> Tensor:
     x, y = torch.tensor(X, device=device), torch.zeros(3, device=device)
     grad_x, grad_y = torch.zeros_like(x), torch.tensor(WEIGHTS, device=device)
     getattr(slangtorch.loadModule(path), kernel).bwd(x=(x, grad_x), y=(y, grad_y)).launchRaw(ONE, ONE)
@@ -107,16 +111,35 @@ def expected(weights: tuple[float, ...]) -> Tensor:
     return torch.autograd.grad(parts, x, torch.tensor(weights, dtype=torch.float64))[0]
 
 
-@pytest.mark.parametrize("inline", ["", "[ForceInline]"])
+INLINE = ["", "[ForceInline]", "[ForceInline, mutating]", "static [ForceInline]"]
+
+
+@pytest.mark.parametrize("inline", INLINE)
 def test_gradients_that_a_backward_sums_by_index_are_summed_once(
     tmp_path: Path, device: torch.device, inline: str
 ) -> None:
     torch.testing.assert_close(gradient("sums", tmp_path, device, inline), expected(WEIGHTS))
 
 
-def test_sums_that_go_through_a_variable_are_summed_once(tmp_path: Path, device: torch.device) -> None:
-    torch.testing.assert_close(gradient("hoists", tmp_path, device), expected(WEIGHTS))
+@pytest.mark.parametrize("inline", INLINE)
+def test_sums_that_go_through_a_variable_are_summed_once(tmp_path: Path, device: torch.device, inline: str) -> None:
+    torch.testing.assert_close(gradient("hoists", tmp_path, device, inline), expected(WEIGHTS))
 
 
-def test_what_a_backward_assigns_twice_is_what_it_assigned_last(tmp_path: Path, device: torch.device) -> None:
-    torch.testing.assert_close(gradient("replaces", tmp_path, device), expected((0.0, 0.0, WEIGHTS[2])))
+@pytest.mark.parametrize("inline", INLINE)
+def test_what_a_backward_assigns_twice_is_what_it_assigned_last(
+    tmp_path: Path, device: torch.device, inline: str
+) -> None:
+    torch.testing.assert_close(gradient("replaces", tmp_path, device, inline), expected((0.0, 0.0, WEIGHTS[2])))
+
+
+def test_a_backward_may_name_its_function_instead(tmp_path: Path, device: torch.device) -> None:
+    source = SOURCE
+    for name in ("summed", "hoisted", "replaced"):
+        source = source.replace(f"[BackwardDerivative({name}_backward)]", "")
+        source = source.replace(
+            f"INLINE void {name}_backward", f"[ForceInline] [BackwardDerivativeOf({name})] void {name}_backward"
+        )
+    path = tmp_path / "named.slang"
+    path.write_text(source)
+    torch.testing.assert_close(gradient_of(path, "hoists", device), expected(WEIGHTS))

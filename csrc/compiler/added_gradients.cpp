@@ -133,7 +133,7 @@ class Adder : FlowWalk<Known> {
     before.written = true;
   }
 
-  // `place = place + value;` is a sum already, the user's own: [ForceInline] puts a hand-written backward into Slang's.
+  // `place = place + value;` is a sum already, of a user's backward that another file has inlined.
   bool reads_its_place(const EmittedStatement& statement, const Assignment& assigned) const {
     const Span place{statement.span.begin, assigned.value.begin - 1};
     for (size_t at = assigned.value.begin; at + place.size() <= assigned.value.end; ++at) {

@@ -16,7 +16,7 @@ namespace torch_slang {
 //       those come from the parameters of `s_bwdProp_` functions, from `differential` fields and from views' gradients, and
 //       what is computed from them is followed through assignments, branches, loops and calls.
 //     - Slang's own are the functions called `s_bwdProp_`, [ForceInline] or not. In a backward that the user has written,
-//       what is assigned is meant, and so is `d.b[i] += g` where [ForceInline] puts such a backward into Slang's.
+//       what is assigned is meant (Note [inlined backwards]).
 //     - A variable that is not known to have begun as zero, and whose elements get gradients that may meet, is refused.
 // Note [first gradients]
 //   The gradient of a variable that is passed to a function as `inout` is kept in memory, to which the backward of each

@@ -6,6 +6,7 @@
 #include "common/hash.h"
 #include "compiler/block_sizes.h"
 #include "compiler/com.h"
+#include "compiler/inlined_backwards.h"
 #include "compiler/library.h"
 #include "compiler/placeholders.h"
 #include "compiler/source_bytes.h"
@@ -44,7 +45,8 @@ std::string with_library(const std::string& source, const std::string& path) {
   const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   std::string name;
   for (const char c : path) name += escaped(c);
-  return "import torch_slang;\n#line 1 \"" + name + "\"\n" + with_whole_block_sizes(source.substr(begin));
+  return "import torch_slang;\n#line 1 \"" + name + "\"\n" +
+         without_inlined_backwards(with_whole_block_sizes(source.substr(begin)));
 }
 
 const std::string* SourceFiles::read(const std::string& path) {

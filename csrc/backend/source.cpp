@@ -146,7 +146,9 @@ constexpr const char* kArgs = R"(struct TslArgs {
 
 }  // namespace
 
-bool multiplies(const DeviceText& text) { return mentions_name(text.body, "tsl_multiply"); }
+bool multiplies(const DeviceText& text) {
+  return mentions_name(text.body, "tsl_multiply") || mentions_name(text.body, "tsl_multiply_blocks");
+}
 
 bool multiplies(const KernelSource& source) { return multiplies(source.text); }
 

@@ -100,7 +100,8 @@ class Source {
 }  // namespace
 
 std::string without_inlined_backwards(std::string source) {
-  if (source.find(kInline) == std::string::npos || source.find("BackwardDerivative") == std::string::npos) return source;
+  if (source.find(kInline) == std::string::npos || source.find("BackwardDerivative") == std::string::npos)
+    return source;
   return Source(source).changed();
 }
 

@@ -169,8 +169,19 @@ struct MatrixKernel : KernelBase<Own> {
     else multiply<Tile>(sums->m_data, a, b, at, 0, 1);
   }
 
+  // Rows of a times blocks that are one below the other, whose columns from at.z on are the tile's.
+  template <class Shape, class Sum, size_t kCount>
+  TSL_INLINE void tsl_multiply_blocks(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView blocks, uint3 at,
+                                      TensorView depths, TensorView places, uint first, uint end, uint base) {
+    using Tile = typename TileOfShape<Shape>::type;
+    static_assert(Tile::kBlocks == 1, "a tile that several blocks make together multiplies no lists of blocks");
+    multiply_blocks<Tile>(sums->m_data, a, blocks, at, BlockList{depths, places, first, end, base});
+  }
+
+  // `columns`: so many of the tile's columns, at most, are stored.
   template <class Shape, class Sum, size_t kCount, class Out>
-  TSL_INLINE void tsl_store_tile(Shape*, const FixedArray<Sum, kCount>* values, Out*, TensorView c, uint3 at) {
+  TSL_INLINE void tsl_store_columns(Shape*, const FixedArray<Sum, kCount>* values, Out*, TensorView c, uint3 at,
+                                    uint columns) {
     using Tile = typename TileOfShape<Shape>::type;
     if (c.readonly) mark_write(c.id);
     if (!tsl_has_tile()) return;
@@ -179,7 +190,18 @@ struct MatrixKernel : KernelBase<Own> {
     block.thread = hidden(block.thread);  // else the kernel begins with what is needed here
 #endif
     at.y += first_row<Tile>();
-    store<Tile>(values->m_data, c, matrix_of<Out>(c, at.x), at);
+    Matrix<Out> to = matrix_of<Out>(c, at.x);
+    if (columns >= uint(Tile::kColumns)) {
+      store<Tile>(values->m_data, c, to, at);
+      return;
+    }
+    to.columns = least(to.columns, at.z + columns);
+    store_elements<Tile>(values->m_data, to, at);
+  }
+
+  template <class Shape, class Sum, size_t kCount, class Out>
+  TSL_INLINE void tsl_store_tile(Shape* shape, const FixedArray<Sum, kCount>* values, Out* type, TensorView c, uint3 at) {
+    tsl_store_columns(shape, values, type, c, at, TileOfShape<Shape>::type::kColumns);
   }
 
  private:
@@ -220,7 +242,8 @@ struct MatrixKernel : KernelBase<Own> {
     Matrix<const T> left = matrix_of<const T>(a, at.x), right = matrix_of<const T>(b, at.x);
     const Steps steps = steps_of(left.columns, part_of_depth, parts);
 #if !TSL_CUDA
-    Product::multiply(sums, left, right, at, block.thread, products++);
+    Product::multiply(sums, at.y + Product::row(block.thread, 0), left.rows, block.thread, products++,
+                      [&](auto& tile, Sum* product) { tile.add_product(product, left, right, at.y, at.z); });
 #else
     TSL_MARK_NUMBER("shared", Product::kSharedBytes);
     mark_tile<Tile>();
@@ -245,6 +268,57 @@ struct MatrixKernel : KernelBase<Own> {
       cut(left, right, steps);
       Product::multiply(*reinterpret_cast<Sum(*)[Product::kCount]>(sums), left, right, at.y, at.z, block.shared,
                         block.thread);
+    }
+#endif
+  }
+
+  template <class Tile, class Sum>
+  TSL_INLINE void multiply_blocks(Sum* sums, TensorView a, TensorView blocks, uint3 at, const BlockList& list) {
+    using T = typename Tile::Element;
+    using Product = typename Tile::Product;
+    const Matrix<const T> rows = matrix_of<const T>(a, at.x), blocks_0 = matrix_of<const T>(blocks, 0);
+    const longlong apart = blocks.strides[0] / longlong(sizeof(T));
+    const auto each = [&](const auto& multiply_one) {
+#pragma unroll 1
+      for (uint i = list.first; i < list.end; ++i) {
+        Matrix<const T> left = rows, right = blocks_0;
+        right.data += list.matrix(i) * apart;
+        cut(left, right, list.depth(i));
+        multiply_one(left, right);
+      }
+    };
+#if !TSL_CUDA
+    Product::multiply(sums, at.y + Product::row(block.thread, 0), rows.rows, block.thread, products++,
+                      [&](auto& tile, Sum* product) {
+                        each([&](const auto& left, const auto& right) { tile.add_product(product, left, right, at.y, at.z); });
+                      });
+#else
+    TSL_MARK_NUMBER("shared", Product::kSharedBytes);
+    mark_tile<Tile>();
+    if constexpr (Tile::kUsesMap) {
+#if TSL_WGMMA
+      mark_map<1, Tile::kRows, sizeof(T)>(a.id);
+      mark_map<0, Tile::kColumns, sizeof(T)>(blocks.id);
+      const uint depth = blocks.sizes[blocks.dimensionCount - 2];
+      if (this->args.maps_hold && depth % 64 == 0) {
+        begin<Tile>();
+        typename Product::Ring ring{block.base, block.stage, block.phase, block.is_ready};
+        Product::multiply_list(sums, mapped(this->args, a.id), mapped(this->args, blocks.id), list, depth / 64, at,
+                               block.thread, block.warp, ring);
+        block.is_ready = true;
+        block.stage = ring.stage;
+        block.phase = ring.phase;
+      } else {
+        each([&](const auto& left, const auto& right) {
+          Product::multiply_copies(sums, left, right, at, block.thread, block.warp, block.shared, block.base);
+        });
+      }
+#endif
+    } else if (tsl_has_tile()) {
+      each([&](const auto& left, const auto& right) {
+        Product::multiply(*reinterpret_cast<Sum(*)[Product::kCount]>(sums), left, right, at.y, at.z, block.shared,
+                          block.thread);
+      });
     }
 #endif
   }

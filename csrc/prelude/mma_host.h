@@ -89,9 +89,8 @@ struct HostTile {
   }
 
   // sums: the tile's rows, one after the other, as far as x has them.
-  __attribute__((noinline)) void multiply(Sum* sums, Matrix<const T> x, Matrix<const T> y, uint row, uint column) {
+  __attribute__((noinline)) void add_product(Sum* sums, Matrix<const T> x, Matrix<const T> y, uint row, uint column) {
     const int rows = row < x.rows ? least(x.rows - row, kRows) : 0;
-    for (int i = 0; i < rows * kColumns; ++i) sums[i] = Sum(0);
     const int columns = column < y.columns ? least(y.columns - column, kColumns) : 0;
     if (rows == 0 || columns == 0) return;
     const Matrix<const T> turned{y.data, y.column_stride, y.row_stride, y.columns, y.rows};
@@ -134,8 +133,10 @@ struct HostProduct {
   static TSL_INLINE uint row(uint thread, int i) { return (thread * kCount + i) / kColumns; }
   static TSL_INLINE uint column(uint thread, int i) { return thread * kCount % kColumns + i; }
 
-  // `number` counts the products that a thread has made in this tile.
-  static TSL_INLINE void multiply(Sum* sums, Matrix<const T> a, Matrix<const T> b, uint3 at, uint thread, uint number) {
+  // `number` counts the products that a thread has made in this tile. add(tile, sums): makes one, of which the thread's rows
+  // begin in row `row` of `rows`.
+  template <class Add>
+  static TSL_INLINE void multiply(Sum* sums, uint row, uint rows, uint thread, uint number, const Add& add) {
     constexpr uint kMost = 64;  // products that are kept: of more, each thread makes the rest anew
     using Tile = HostTile<T, Sum, kRows, kColumns>;
     static thread_local Tile* tile = nullptr;
@@ -144,8 +145,11 @@ struct HostProduct {
     if (tile == nullptr) tile = keep(new Tile, [](void* memory) { delete static_cast<Tile*>(memory); });
     if (product == nullptr)
       product = keep(new Sum[kRows * kColumns], [](void* memory) { delete[] static_cast<Sum*>(memory); });
-    if (at.y + row(thread, 0) >= a.rows) return;
-    if (thread == 0 || number >= kMost - 1) tile->multiply(product, a, b, at.y, at.z);
+    if (row >= rows) return;
+    if (thread == 0 || number >= kMost - 1) {
+      for (int i = 0; i < kRows * kColumns; ++i) product[i] = Sum(0);
+      add(*tile, product);
+    }
     for (int i = 0; i < kCount; ++i) sums[i] += product[thread * kCount + i];
   }
 };

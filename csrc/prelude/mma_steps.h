@@ -1,7 +1,8 @@
-// What a block multiplies of a product whose depth is shared out among several.
+// What a block multiplies: a part of a product whose depth is shared out among several, or blocks of a sparse matrix.
 #pragma once
 
 #include "prelude/mma_matrix.h"
+#include "prelude/views.h"
 
 namespace tsl {
 
@@ -19,6 +20,22 @@ template <class T> TSL_INLINE void cut(Matrix<const T>& a, Matrix<const T>& b, S
   a.data += first * a.column_stride;
   b.data += first * b.row_stride;
   a.columns = b.rows = end - first;
+}
+
+// Blocks of a sparse matrix that are one below the other. Number i, from `first` up to `end`, is matrix base + places[i] of the
+// view of blocks, and meets the other operand's columns from depths[i] * (its rows) on.
+struct BlockList {
+  TensorView depths, places;
+  uint first, end, base;
+  TSL_INLINE uint depth(uint i) const { return uint(depths.load<int>(i)); }
+  TSL_INLINE uint matrix(uint i) const { return base + uint(places.load<int>(i)); }
+};
+
+// What is multiplied of `a` with a block: as many columns as the block has rows, fewer at a's end.
+template <class T> TSL_INLINE void cut(Matrix<const T>& a, Matrix<const T>& block, uint depth) {
+  const uint first = least(depth * block.rows, a.columns), end = least(first + block.rows, a.columns);
+  a.data += first * a.column_stride;
+  a.columns = block.rows = end - first;
 }
 
 }  // namespace tsl

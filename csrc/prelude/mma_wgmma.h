@@ -259,6 +259,34 @@ struct WarpgroupProduct {
     }
   }
 
+  // The same of blocks, each of so many `steps`. What the list says of 32 blocks the lanes read at once, ahead.
+  template <bool kTurnedA, bool kTurnedB>
+  static TSL_INLINE void fetch_blocks(const TslMatrixMap& a, const TslMatrixMap& blocks, uint batch_a, const BlockList& list,
+                                      uint steps, uint3 at, Ring ring) {
+    const uint lane = threadIdx.x % 32;
+#pragma unroll 1
+    for (uint chunk = list.first; chunk < list.end; chunk += 32) {
+      const bool reads = chunk + lane < list.end;
+      const uint depth = reads ? list.depth(chunk + lane) : 0u, matrix = reads ? list.matrix(chunk + lane) : 0u;
+      const uint count = least(list.end - chunk, 32u);
+#pragma unroll 1
+      for (uint i = 0; i < count * steps; ++i) {
+        const uint from = i / steps, k = i % steps * 64;
+        const uint first = __shfl_sync(0xffffffffu, depth, from) * steps * 64;
+        const uint batch = __shfl_sync(0xffffffffu, matrix, from);
+        const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
+        barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
+        if (is_elected()) {
+          barrier::expect(full, (kRows + (kTurnedB ? kSlabColumns : kColumns)) * 128);
+          fetch<kRows, kTurnedA>(a, to, full, first + k, at.y, batch_a);
+          fetch<kColumns, kTurnedB>(blocks, to + kBytesA, full, k, at.z, batch);
+        }
+        __syncwarp();
+        ring.advance();
+      }
+    }
+  }
+
   // The products of one stage are under way when this returns.
   template <bool kTurnedA, bool kTurnedB>
   static TSL_INLINE void multiply_stage(float* sums, uint stage, uint group) {
@@ -332,6 +360,30 @@ struct WarpgroupProduct {
       multiply_all<kTurnedA, kTurnedB>(sums, steps.end - steps.first, thread, warp, ring);
     } else {
       fetch_all<kTurnedA, kTurnedB>(a.map, b.map, batch_a, batch_b, steps, at, ring);
+      forget(sums);
+    }
+  }
+
+  // `steps`: of 64 along K in each block.
+  static TSL_INLINE void multiply_list(float* sums, const MappedMatrix& a, const MappedMatrix& blocks, const BlockList& list,
+                                       uint steps, uint3 at, uint thread, uint warp, Ring& ring) {
+    if (a.contiguous == 0) {
+      if (blocks.contiguous == 1) multiply_list<true, true>(sums, a, blocks, list, steps, at, thread, warp, ring);
+      else multiply_list<true, false>(sums, a, blocks, list, steps, at, thread, warp, ring);
+    } else {
+      if (blocks.contiguous == 1) multiply_list<false, true>(sums, a, blocks, list, steps, at, thread, warp, ring);
+      else multiply_list<false, false>(sums, a, blocks, list, steps, at, thread, warp, ring);
+    }
+    ring.skip((list.end - list.first) * steps);
+  }
+  template <bool kTurnedA, bool kTurnedB>
+  static TSL_INLINE void multiply_list(float* sums, const MappedMatrix& a, const MappedMatrix& blocks, const BlockList& list,
+                                       uint steps, uint3 at, uint thread, uint warp, const Ring& ring) {
+    if (!ring.is_ready) ready();
+    if (warp < kThreads / 32) {
+      multiply_all<kTurnedA, kTurnedB>(sums, (list.end - list.first) * steps, thread, warp, ring);
+    } else {
+      fetch_blocks<kTurnedA, kTurnedB>(a.map, blocks.map, a.batches > 1 ? at.x : 0, list, steps, at, ring);
       forget(sums);
     }
   }

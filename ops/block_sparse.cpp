@@ -1,0 +1,152 @@
+// The operators slang::block_sparse_mm and slang::block_sparse_sdd over the kernels of block_sparse.slang.
+#include "block_sparse.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+#include "matmul.h"
+#include "op/run.h"
+
+namespace torch_slang::block_sparse {
+
+const MmOp& mm() {
+  static const auto handle = c10::Dispatcher::singleton()
+                                 .findSchemaOrThrow("slang::block_sparse_mm", "")
+                                 .typed<Tensor(const Tensor&, const Tensor&, at::TensorList, Sizes, bool)>();
+  return handle;
+}
+
+const SddOp& sdd() {
+  static const auto handle = c10::Dispatcher::singleton()
+                                 .findSchemaOrThrow("slang::block_sparse_sdd", "")
+                                 .typed<Tensor(const Tensor&, const Tensor&, at::TensorList, Sizes, at::IntArrayRef)>();
+  return handle;
+}
+
+namespace {
+
+const product::ProductKernels& kernels(const char* name) {
+  static const product::ProductKernels lines("slang", "block_sparse_product"), blocks("slang", "block_sparse_sampled");
+  const product::ProductKernels& found = name[0] == 'm' ? lines : blocks;
+  TORCH_CHECK(found.are_there(), "slang::block_sparse_", name, ": its kernel is not there: call torch_slang::load_builtin ",
+              "first, as Python's `import torch_slang` does");
+  return found;
+}
+
+c10::SymDimVector mm_sizes(const Tensor& dense, Sizes shape, bool transpose) {
+  c10::SymDimVector sizes(dense.sym_sizes().begin(), dense.sym_sizes().end());
+  sizes.back() = shape[transpose ? 0 : 1];
+  return sizes;
+}
+
+c10::SymDimVector sdd_sizes(const Tensor& a, at::TensorList pattern, at::IntArrayRef block_shape) {
+  c10::SymDimVector sizes;
+  if (a.dim() == 3) sizes.push_back(a.sym_size(0));
+  sizes.append({Pattern(pattern).count(), block_shape[0], block_shape[1]});
+  return sizes;
+}
+
+// --- on a device
+
+Tensor mm_run(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {
+  check_mm(dense, values, pattern, shape, transpose);
+  const auto sizes = C10_AS_INTARRAYREF_SLOW_ALLOC(mm_sizes(dense, shape, transpose));
+  if (dense.numel() == 0 || values.numel() == 0) return at::zeros(sizes, dense.options());
+  const bool is_batch = values.dim() == 4;
+  const Tensor rows = dense.reshape({is_batch ? dense.size(0) : 1, -1, dense.size(-1)});
+  const Tensor blocks = is_batch ? values.flatten(0, 1) : values;
+  const Lines lines = transpose ? Pattern(pattern).rows() : Pattern(pattern).columns();
+  const int64_t width = sizes.back(), apart = is_batch ? values.size(1) : 0;
+  const c10::IValue arguments[] = {product::in_words(rows), transpose ? blocks.mT() : blocks,
+                                   lines.order,             lines.offsets,
+                                   lines.depths,            lines.places,
+                                   width,                   apart};
+  return run(*kernels("mm").of(dense).current(), OpKind::Forward, arguments)[0].view(sizes);
+}
+
+Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {
+  check_sdd(a, b, pattern, shape, block_shape);
+  const auto sizes = C10_AS_INTARRAYREF_SLOW_ALLOC(sdd_sizes(a, pattern, block_shape));
+  if (a.numel() == 0 || b.numel() == 0 || c10::multiply_integers(sizes) == 0) return at::zeros(sizes, a.options());
+  const auto batches = [](const Tensor& matrices) {
+    return product::in_words(matrices.dim() == 3 ? matrices : matrices.unsqueeze(0));
+  };
+  const Pattern indices(pattern);
+  const c10::IValue arguments[] = {batches(a), batches(b), indices.row_of_block(), indices.column_of_block(), block_shape[0],
+                                   block_shape[1]};
+  return run(*kernels("sdd").of(a).current(), OpKind::Forward, arguments)[0].view(sizes);
+}
+
+Tensor mm_meta(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {
+  check_mm(dense, values, pattern, shape, transpose);
+  return at::empty_symint(mm_sizes(dense, shape, transpose), dense.options());
+}
+
+Tensor sdd_meta(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {
+  check_sdd(a, b, pattern, shape, block_shape);
+  return at::empty_symint(sdd_sizes(a, pattern, block_shape), a.options());
+}
+
+// Sparse and nested tensors, and devices that there is no kernel for.
+Tensor mm_unsupported(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {
+  check_mm(dense, values, pattern, shape, transpose);
+  TORCH_INTERNAL_ASSERT(false, "slang::block_sparse_mm has operands that a backend takes");
+}
+Tensor sdd_unsupported(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {
+  check_sdd(a, b, pattern, shape, block_shape);
+  TORCH_INTERNAL_ASSERT(false, "slang::block_sparse_sdd has operands that a backend takes");
+}
+
+// --- Autocast
+
+template <c10::DeviceType Device>
+Tensor mm_autocast(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(at::autocast::get_autocast_dispatch_key_from_device_type(Device));
+  const auto type = at::autocast::get_autocast_dtype(Device);
+  const auto cast = [&](const Tensor& tensor) { return at::autocast::cached_cast(type, tensor, Device); };
+  return mm().call(cast(dense), cast(values), pattern, shape, transpose);
+}
+
+template <c10::DeviceType Device>
+Tensor sdd_autocast(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(at::autocast::get_autocast_dispatch_key_from_device_type(Device));
+  const auto type = at::autocast::get_autocast_dtype(Device);
+  const auto cast = [&](const Tensor& tensor) { return at::autocast::cached_cast(type, tensor, Device); };
+  return sdd().call(cast(a), cast(b), pattern, shape, block_shape);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(slang, library) {
+  const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
+  library.def(
+      "block_sparse_mm(Tensor dense, Tensor values, Tensor[] pattern, SymInt[2] shape, bool transpose=False) -> Tensor", tags);
+  library.def(
+      "block_sparse_sdd(Tensor a, Tensor b, Tensor[] pattern, SymInt[2] shape, int[2] block_shape) -> Tensor", tags);
+  for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA}) {
+    library.impl("block_sparse_mm", torch::dispatch(key, mm_run));
+    library.impl("block_sparse_sdd", torch::dispatch(key, sdd_run));
+  }
+  for (const auto key : {c10::DispatchKey::CompositeExplicitAutograd, c10::DispatchKey::NestedTensorCPU,
+                         c10::DispatchKey::NestedTensorCUDA}) {
+    library.impl("block_sparse_mm", torch::dispatch(key, mm_unsupported));
+    library.impl("block_sparse_sdd", torch::dispatch(key, sdd_unsupported));
+  }
+  library.impl("block_sparse_mm", torch::dispatch(c10::DispatchKey::Meta, mm_meta));
+  library.impl("block_sparse_sdd", torch::dispatch(c10::DispatchKey::Meta, sdd_meta));
+  library.impl("block_sparse_mm", torch::dispatch(c10::DispatchKey::Autograd, mm_autograd));
+  library.impl("block_sparse_sdd", torch::dispatch(c10::DispatchKey::Autograd, sdd_autograd));
+}
+
+TORCH_LIBRARY_IMPL(slang, AutocastCPU, library) {
+  library.impl("block_sparse_mm", mm_autocast<c10::kCPU>);
+  library.impl("block_sparse_sdd", sdd_autocast<c10::kCPU>);
+}
+TORCH_LIBRARY_IMPL(slang, AutocastCUDA, library) {
+  library.impl("block_sparse_mm", mm_autocast<c10::kCUDA>);
+  library.impl("block_sparse_sdd", sdd_autocast<c10::kCUDA>);
+}
+
+}  // namespace torch_slang::block_sparse

@@ -1,0 +1,59 @@
+// What the files of the block-sparse products share. Any thread may call any of it.
+//
+//   block_sparse_mm(dense, values, pattern, shape, transpose)   dense S, or dense S^T
+//   block_sparse_sdd(a, b, pattern, shape, block_shape)          the blocks of a b that S has
+//
+// S is a matrix [out, in] = shape of which there are some blocks [r, c], values [n, r, c] row by row. Blocks reach beyond the matrix
+// where its shape is no multiple of theirs. Each operator is made of derivatives of the other.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace torch_slang::block_sparse {
+
+using Tensor = at::Tensor;
+using Sizes = c10::SymIntArrayRef;
+
+using MmOp = c10::TypedOperatorHandle<Tensor(const Tensor&, const Tensor&, at::TensorList, Sizes, bool)>;
+using SddOp = c10::TypedOperatorHandle<Tensor(const Tensor&, const Tensor&, at::TensorList, Sizes, at::IntArrayRef)>;
+const MmOp& mm();
+const SddOp& sdd();
+
+// Blocks that are one below the other in S^T (rows of S), or in S (its columns), are a line. Tensors of int32 on the device of
+// the operands: blocks of line l are number offsets[l] up to offsets[l + 1] of `depths`, where each lies in its line, ascending, and
+// `places`, which of the values it is; `order`: lines by falling number of blocks.
+struct Lines {
+  const Tensor &offsets, &depths, &places, &order;
+};
+// The list of a pattern's tensors: four of rows, four of columns, then for each block its row.
+struct Pattern {
+  explicit Pattern(at::TensorList tensors) : tensors_(tensors) {}
+  Lines rows() const { return {tensors_[0], tensors_[1], tensors_[2], tensors_[3]}; }
+  Lines columns() const { return {tensors_[4], tensors_[5], tensors_[6], tensors_[7]}; }
+  const Tensor& row_of_block() const { return tensors_[8]; }
+  const Tensor& column_of_block() const { return tensors_[1]; }
+  c10::SymInt count() const { return tensors_[1].sym_size(0); }
+  static constexpr size_t kTensors = 9;
+
+ private:
+  at::TensorList tensors_;
+};
+
+// Throw where operands do not fit each other or the pattern. What the pattern's tensors hold is not looked at.
+//   dense [..., out] (transpose: [..., in]), values [n, r, c], or [B, n, r, c] where dense is [B, ..., out]
+void check_mm(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose);
+//   a [out, K] and b [K, in], or batches [B, out, K] and [B, K, in]
+void check_sdd(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape);
+
+// Products of batches, whose first dimension is mapped over. `values`: [S, n, r, c], or [S, B, n, r, c] beside dense [S, B, ...].
+Tensor mm_of_batches(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose);
+Tensor sdd_of_batches(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape);
+void check_pattern_is_one(const char* op, bool is_mapped);
+
+Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& dense, const Tensor& values, at::TensorList pattern,
+                   Sizes shape, bool transpose);
+Tensor sdd_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape,
+                    at::IntArrayRef block_shape);
+
+}  // namespace torch_slang::block_sparse

@@ -22,19 +22,20 @@ const SddOp& sdd();
 
 // Blocks that are one below the other in S^T (rows of S), or in S (its columns), are a line. Tensors of int32 on the device of
 // the operands: blocks of line l are number offsets[l] up to offsets[l + 1] of `depths`, where each lies in its line, ascending, and
-// `places`, which of the values it is; `order`: lines by falling number of blocks.
+// `places`, which of the values it is (empty: number i is values[i]); `order`: lines by falling number of blocks.
 struct Lines {
-  const Tensor &offsets, &depths, &places, &order;
+  Tensor offsets, depths, places, order;
 };
-// The list of a pattern's tensors: four of rows, four of columns, then for each block its row.
+// What BlockPattern.tensors() gives: row_offsets, columns, rows, row_order, column_offsets, column_rows, column_blocks,
+// column_order.
 struct Pattern {
   explicit Pattern(at::TensorList tensors) : tensors_(tensors) {}
-  Lines rows() const { return {tensors_[0], tensors_[1], tensors_[2], tensors_[3]}; }
+  Lines rows() const { return {tensors_[0], tensors_[1], tensors_[1].narrow(0, 0, 0), tensors_[3]}; }
   Lines columns() const { return {tensors_[4], tensors_[5], tensors_[6], tensors_[7]}; }
-  const Tensor& row_of_block() const { return tensors_[8]; }
+  const Tensor& row_of_block() const { return tensors_[2]; }
   const Tensor& column_of_block() const { return tensors_[1]; }
   c10::SymInt count() const { return tensors_[1].sym_size(0); }
-  static constexpr size_t kTensors = 9;
+  static constexpr size_t kTensors = 8;
 
  private:
   at::TensorList tensors_;

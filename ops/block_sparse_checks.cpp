@@ -9,8 +9,7 @@ namespace torch_slang::block_sparse {
 namespace {
 
 constexpr std::array<const char*, Pattern::kTensors> kNames = {
-    "row_offsets",    "columns",     "row_blocks",    "row_order", "column_offsets",
-    "column_rows",    "column_blocks", "column_order", "rows"};
+    "row_offsets", "columns", "rows", "row_order", "column_offsets", "column_rows", "column_blocks", "column_order"};
 
 bool equal(const c10::SymInt& x, const c10::SymInt& y) { return x.sym_eq(y).expect_true(__FILE__, __LINE__); }
 

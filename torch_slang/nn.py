@@ -8,7 +8,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-__all__ = ["Epilogue", "Linear", "TrilinearInterpolation"]
+from torch_slang._block_sparse_linear import BlockSparseLinear
+from torch_slang._pattern_schedule import PatternSchedule, sparsify
+
+__all__ = ["BlockSparseLinear", "Epilogue", "Linear", "PatternSchedule", "TrilinearInterpolation", "sparsify"]
 
 Epilogue = Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"]
 

@@ -1,0 +1,215 @@
+"""``torch_slang.nn.BlockSparseLinear``: a linear layer whose weight has only some blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from torch_slang._block_pattern import BlockPattern
+
+__all__ = ["BlockSparseLinear", "Importance", "block_scores"]
+
+Importance = Literal["magnitude", "gradient"]
+_WHO = "torch_slang.nn.BlockSparseLinear"
+_INDICES = (
+    "row_offsets",
+    "columns",
+    "rows",
+    "row_order",
+    "column_offsets",
+    "column_rows",
+    "column_blocks",
+    "column_order",
+)
+
+
+class BlockSparseLinear(torch.nn.Module):
+    """``x @ W.T + bias`` where the weight W ``[out_features, in_features]`` has only the blocks of a pattern.
+
+    It stands where a ``torch.nn.Linear`` stood, and takes the time and memory of the blocks that are there::
+
+        layer = torch_slang.nn.BlockSparseLinear(1024, 4096, density=0.25, block_shape=(64, 64))
+        layer = torch_slang.nn.BlockSparseLinear.from_linear(linear, density=0.25)     # keeps what matters most
+
+    Args:
+        in_features, out_features, bias, device, dtype: as in ``torch.nn.Linear``. Sizes need not be multiples of the
+            block.
+        density: the part of the blocks that there are, in (0, 1]; which ones is drawn by torch's default generator.
+        block_shape: ``(r, c)``, rows (of ``out_features``) and columns of a block: 16, 32, 64 or 128 each.
+        pattern: a :class:`~torch_slang.BlockPattern` of shape ``(out_features, in_features)`` in place of these two.
+
+    Parameters and buffers:
+        - weight: ``[n, r, c]``, the blocks in the pattern's order. First values are those of ``torch.nn.Linear``
+          divided by the square root of the density, so that results vary as much as a dense layer's.
+        - bias: ``[out_features]`` or None
+        - the pattern's index tensors, int32, which state dicts contain. A state dict brings its own pattern along; one
+          with another number of blocks, or other block shapes, is refused.
+
+    Shapes:
+        - x: ``[..., in_features]``, float16, bfloat16, float32 or float64 like the weight, with any strides
+        - result: ``[..., out_features]``
+    """
+
+    shape: list[int]
+    row_offsets: Tensor
+    columns: Tensor
+    rows: Tensor
+    row_order: Tensor
+    column_offsets: Tensor
+    column_rows: Tensor
+    column_blocks: Tensor
+    column_order: Tensor
+
+    def __init__(  # noqa: PLR0913  (torch.nn.Linear's, and the blocks)
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        density: float = 0.5,
+        block_shape: Sequence[int] = (32, 32),
+        pattern: BlockPattern | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        shape = (out_features, in_features)
+        if pattern is None:
+            pattern = BlockPattern.random(shape, block_shape, density, device=device)
+        elif not isinstance(pattern, BlockPattern):
+            raise TypeError(f"{_WHO}: expected pattern to be a BlockPattern, but got {type(pattern).__name__}")
+        elif pattern.shape != shape:
+            raise ValueError(
+                f"{_WHO}: expected pattern to have the shape (out_features, in_features) = {shape}, but got "
+                f"{pattern.shape}"
+            )
+        elif device is not None:
+            pattern = pattern.to(device)
+        self.in_features = in_features
+        self.out_features = out_features
+        self.block_shape = pattern.block_shape
+        self.shape = [out_features, in_features]
+        for name, indices in zip(_INDICES, pattern.tensors(), strict=True):
+            self.register_buffer(name, indices)
+        values = torch.empty((pattern.count, *pattern.block_shape), device=pattern.device, dtype=dtype)
+        self.weight = torch.nn.Parameter(values)
+        vector = torch.empty(out_features, device=pattern.device, dtype=dtype) if bias else None
+        self.register_parameter("bias", None if vector is None else torch.nn.Parameter(vector))
+        self.reset_parameters()
+
+    @classmethod
+    def from_linear(
+        cls,
+        linear: torch.nn.Linear,
+        density: float = 0.5,
+        block_shape: Sequence[int] = (32, 32),
+        *,
+        pattern: BlockPattern | None = None,
+        importance: Importance = "magnitude",
+    ) -> BlockSparseLinear:
+        """The most important blocks of a ``torch.nn.Linear``, its bias, and zero elsewhere.
+
+        Args:
+            linear: with a weight ``[out_features, in_features]``; it is not changed.
+            density, block_shape, pattern: as in the constructor.
+            importance: of a block: ``"magnitude"``, the norm of its elements; ``"gradient"``, the norm of its elements
+                times their gradients, which ``linear.weight.grad`` must have.
+        """
+        if not isinstance(linear, torch.nn.Linear):
+            raise TypeError(f"{_WHO}.from_linear: expected a torch.nn.Linear, but got {type(linear).__name__}")
+        dense = linear.weight.detach()
+        if pattern is None:
+            scores = block_scores(_important(linear, importance), block_shape)
+            pattern = BlockPattern.from_importance(scores, block_shape, density, shape=dense.shape)
+        made = cls(
+            linear.in_features,
+            linear.out_features,
+            linear.bias is not None,
+            pattern=pattern,
+            device=dense.device,
+            dtype=dense.dtype,
+        )
+        with torch.no_grad():
+            made.weight.copy_(made.pattern.from_dense(dense))
+            if made.bias is not None:
+                made.bias.copy_(linear.bias)
+        made.weight.requires_grad_(linear.weight.requires_grad)
+        return made.train(linear.training)
+
+    @property
+    def pattern(self) -> BlockPattern:
+        """Which blocks there are."""
+        return BlockPattern._of((self.out_features, self.in_features), self.block_shape, self._indices())
+
+    def _indices(self) -> list[Tensor]:
+        return [
+            self.row_offsets,
+            self.columns,
+            self.rows,
+            self.row_order,
+            self.column_offsets,
+            self.column_rows,
+            self.column_blocks,
+            self.column_order,
+        ]
+
+    def to_dense(self) -> Tensor:
+        """The weight as a tensor ``[out_features, in_features]``. Differentiable."""
+        return self.pattern.to_dense(self.weight)
+
+    def reset_parameters(self) -> None:
+        """As ``torch.nn.Linear`` does, for as many inputs as an output has. What is outside the shape is zero."""
+        rows, columns = (-(-size // block) for size, block in zip(self.shape, self.block_shape, strict=True))
+        density = self.weight.shape[0] / max(rows * columns, 1)
+        bound = 1 / math.sqrt(self.in_features * density) if self.in_features > 0 and density > 0 else 0.0
+        torch.nn.init.uniform_(self.weight, -bound, bound)
+        if any(size % block for size, block in zip(self.shape, self.block_shape, strict=True)):
+            with torch.no_grad():
+                pattern = self.pattern
+                self.weight.copy_(pattern.from_dense(pattern.to_dense(self.weight)))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
+            torch.nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.ops.slang.block_sparse_mm(x, self.weight, self._indices(), self.shape, True)
+        return y if self.bias is None else y + self.bias
+
+    def extra_repr(self) -> str:
+        rows, columns = (-(-size // block) for size, block in zip(self.shape, self.block_shape, strict=True))
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
+            f"block_shape={self.block_shape}, blocks={self.weight.shape[0]} of {rows * columns}"
+        )
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        saved = state_dict.get(prefix + "weight")
+        if isinstance(saved, Tensor) and saved.shape != self.weight.shape:
+            raise RuntimeError(
+                f"{_WHO}: expected the state dict's {prefix}weight to have {self.weight.shape[0]} blocks "
+                f"{list(self.weight.shape[1:])} as this layer has, but it has shape {list(saved.shape)}: make the layer with the "
+                "density and block shape of the one that was saved"
+            )
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def block_scores(elements: Tensor, block_shape: Sequence[int]) -> Tensor:
+    """The norm of each block of a matrix ``[out, in]``, in float32 or float64: ``[R, C]``."""
+    pattern = BlockPattern.full(elements.shape, block_shape, device=elements.device)
+    wide = torch.promote_types(elements.dtype, torch.float32)
+    return torch.linalg.vector_norm(pattern.from_dense(elements), dim=(1, 2), dtype=wide).view(pattern.grid)
+
+
+def _important(linear: torch.nn.Linear, importance: Importance) -> Tensor:
+    weight = linear.weight.detach()
+    if importance == "magnitude":
+        return weight
+    if importance != "gradient":
+        raise ValueError(f'torch_slang: expected importance to be "magnitude" or "gradient", but got {importance!r}')
+    if linear.weight.grad is None:
+        raise ValueError('torch_slang: importance="gradient" wants the gradient of the weight, but weight.grad is None')
+    return weight * linear.weight.grad

@@ -5,6 +5,7 @@ Importing this package registers the operators that come with it (``torch.ops.sl
 """
 
 from torch_slang import cache, nn, tuning
+from torch_slang._block_pattern import BlockPattern
 from torch_slang._function import Function
 from torch_slang._library import CompileError, LaunchError
 from torch_slang._load import load
@@ -12,6 +13,7 @@ from torch_slang._matmul import MatmulEpilogue, matmul_with_epilogue
 from torch_slang._module import Kernel, Module
 
 __all__ = [
+    "BlockPattern",
     "CompileError",
     "Function",
     "Kernel",

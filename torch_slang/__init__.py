@@ -6,6 +6,7 @@ Importing this package registers the operators that come with it (``torch.ops.sl
 
 from torch_slang import cache, nn, tuning
 from torch_slang._block_pattern import BlockPattern
+from torch_slang._block_sparse import block_sparse_mm, block_sparse_sdd
 from torch_slang._function import Function
 from torch_slang._library import CompileError, LaunchError
 from torch_slang._load import load
@@ -20,6 +21,8 @@ __all__ = [
     "LaunchError",
     "MatmulEpilogue",
     "Module",
+    "block_sparse_mm",
+    "block_sparse_sdd",
     "cache",
     "load",
     "matmul_with_epilogue",

@@ -1,0 +1,279 @@
+"""``torch_slang.nn.BlockSparseLinear``, ``sparsify`` and ``PatternSchedule``."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import pytest
+import torch
+from devices import DEVICES
+
+import torch_slang
+from torch_slang import BlockPattern
+from torch_slang.nn import BlockSparseLinear, PatternSchedule, sparsify
+
+Tensor = torch.Tensor
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+def dense_of(layer: BlockSparseLinear) -> torch.nn.Linear:
+    linear = torch.nn.Linear(layer.in_features, layer.out_features, layer.bias is not None)
+    linear.to(layer.weight.device, layer.weight.dtype)
+    with torch.no_grad():
+        linear.weight.copy_(layer.to_dense())
+        if layer.bias is not None:
+            linear.bias.copy_(layer.bias)
+    return linear
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("sizes", [(64, 96), (50, 70), (1, 300)], ids=str)
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_layer_is_a_linear_of_its_dense_weight(bias: bool, sizes: tuple[int, int], device: str) -> None:
+    layer = BlockSparseLinear(*sizes, bias, density=0.5, block_shape=(16, 32), device=device, dtype=torch.float64)
+    linear = dense_of(layer)
+    for leading in ((), (1,), (3, 5)):
+        x = torch.randn(*leading, sizes[0], dtype=torch.float64, device=device, requires_grad=True)
+        y, expected = layer(x), linear(x)
+        torch.testing.assert_close(y, expected)
+        grad = torch.randn_like(y)
+        got = torch.autograd.grad(y, [x, *layer.parameters()], grad)
+        want = torch.autograd.grad(expected, [x, *linear.parameters()], grad)
+        torch.testing.assert_close(got[0], want[0])
+        torch.testing.assert_close(layer.pattern.to_dense(got[1]), want[1] * layer.pattern.element_mask())
+        if bias:
+            torch.testing.assert_close(got[2], want[2])
+
+
+def test_first_values_vary_as_those_of_a_dense_layer() -> None:
+    layer = BlockSparseLinear(1024, 512, density=0.25)
+    dense = torch.nn.Linear(1024, 512)
+    assert layer.weight.shape == (0.25 * 32 * 16, 32, 32)
+    x = torch.randn(256, 1024)
+    assert layer(x).std() == pytest.approx(float(dense(x).std()), rel=0.1)
+    ragged = BlockSparseLinear(50, 70, density=1.0)
+    torch.testing.assert_close(ragged.pattern.from_dense(ragged.to_dense()), ragged.weight)  # zero outside
+
+
+def test_a_linear_keeps_its_most_important_blocks() -> None:
+    linear = torch.nn.Linear(128, 64)
+    with torch.no_grad():
+        linear.weight[:32, 64:96] *= 10
+        linear.weight[32:, :32] *= 5
+    layer = BlockSparseLinear.from_linear(linear, density=0.25)
+    assert layer.pattern.mask().tolist() == [[False, False, True, False], [True, False, False, False]]
+    torch.testing.assert_close(layer.to_dense(), linear.weight * layer.pattern.element_mask())
+    assert torch.equal(layer.bias, linear.bias)
+    assert linear.weight.shape == (64, 128)
+
+    linear.weight.grad = torch.zeros_like(linear.weight)
+    linear.weight.grad[:32, 96:] = 1
+    by_gradient = BlockSparseLinear.from_linear(linear, density=1 / 8, importance="gradient")
+    assert by_gradient.pattern.mask().nonzero().tolist() == [[0, 3]]
+    linear.weight.grad = None
+    with pytest.raises(ValueError, match=r'importance="gradient" wants the gradient of the weight'):
+        BlockSparseLinear.from_linear(linear, importance="gradient")
+    with pytest.raises(ValueError, match='expected importance to be "magnitude" or "gradient", but got \'size\''):
+        BlockSparseLinear.from_linear(linear, importance="size")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected a torch.nn.Linear, but got BlockSparseLinear"):
+        BlockSparseLinear.from_linear(layer)  # type: ignore[arg-type]
+
+
+def test_state_dicts_bring_their_pattern() -> None:
+    saved, other = (BlockSparseLinear(128, 64, density=0.5) for _ in range(2))
+    assert saved.pattern != other.pattern
+    stream = io.BytesIO()
+    torch.save(saved.state_dict(), stream)
+    stream.seek(0)
+    other.load_state_dict(torch.load(stream))
+    assert other.pattern == saved.pattern
+    x = torch.randn(3, 128)
+    assert torch.equal(other(x), saved(x))
+    with pytest.raises(RuntimeError, match=r"weight to have 2 blocks \[32, 32\] .* but it has shape \[4, 32, 32\]"):
+        BlockSparseLinear(128, 64, density=0.25).load_state_dict(saved.state_dict())
+    copied = copy.deepcopy(saved)
+    with torch.no_grad():
+        copied.weight.zero_()
+    assert not torch.equal(copied(x), saved(x))
+
+
+def test_arguments_that_do_not_fit_are_refused() -> None:
+    pattern = BlockPattern.full((64, 128), (32, 32))
+    with pytest.raises(ValueError, match=r"expected pattern to have the shape .* = \(128, 64\), but got \(64, 128\)"):
+        BlockSparseLinear(64, 128, pattern=pattern)
+    with pytest.raises(TypeError, match="expected pattern to be a BlockPattern, but got Tensor"):
+        BlockSparseLinear(64, 128, pattern=pattern.mask())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="density"):
+        BlockSparseLinear(64, 128, density=1.5)
+    with pytest.raises(ValueError, match="block_shape"):
+        BlockSparseLinear(64, 128, block_shape=(8, 32))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_script_export_and_compile(device: str) -> None:
+    layer = BlockSparseLinear(96, 64, density=0.5, device=device)
+    x = torch.randn(2, 5, 96, device=device)
+    expected = layer(x)
+    torch.testing.assert_close(torch.jit.script(layer)(x), expected)
+    torch.testing.assert_close(torch.jit.trace(layer, x)(x[:1]), expected[:1])
+    batch = torch.export.Dim("batch", min=2)
+    exported = torch.export.export(layer, (x,), dynamic_shapes=({0: batch},))
+    torch.testing.assert_close(exported.module()(x.repeat(2, 1, 1)), expected.repeat(2, 1, 1))
+    compiled = torch.compile(layer, fullgraph=True)
+    torch.testing.assert_close(compiled(x), expected)
+    compiled(x).sum().backward()
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.shape == layer.weight.shape
+
+
+def small_model() -> torch.nn.Module:
+    return torch.nn.Sequential(
+        torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 8))
+    )
+
+
+def test_sparsify_replaces_layers_by_name() -> None:
+    model = small_model()
+    kept = model[2][1]
+    assert sparsify(model, {"2.0": 0.5, "0*": 1.0}, block_shape=(16, 16)) is model
+    assert isinstance(model[0], BlockSparseLinear)
+    assert isinstance(model[2][0], BlockSparseLinear)
+    assert model[0].pattern.density == 1
+    assert model[2][0].pattern.count == 8
+    assert model[2][1] is kept
+    with pytest.raises(ValueError, match=r"'\*.mlp', '1' fits none of 2.1"):
+        sparsify(model, {"2.1": 0.5, "*.mlp": 0.5, "1": 0.5}, block_shape=(16, 16))
+    with pytest.raises(ValueError, match="fits none of a model that has none"):
+        sparsify(torch.nn.ReLU(), {"*": 0.5})
+
+
+# --- schedules
+
+
+def train(layer: BlockSparseLinear, optimizer: Any, schedule: PatternSchedule, steps: int) -> list[bool]:
+    changed = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        layer(torch.randn(16, layer.in_features, device=layer.weight.device)).square().sum().backward()
+        optimizer.step()
+        changed.append(schedule.step())
+    return changed
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_a_change_drops_small_blocks_and_grows_where_gradients_are_large(kind: str, device: str) -> None:
+    pattern = BlockPattern.from_mask(torch.tensor([[1, 1, 0, 0], [0, 1, 1, 0]], dtype=torch.bool), (16, 16)).to(device)
+    layer = BlockSparseLinear(64, 32, False, pattern=pattern)
+    with torch.no_grad():
+        layer.weight[:] = 1
+        layer.weight[2] = 0.01  # the block in row 1, column 1
+    made: dict[str, Any] = {"sgd": lambda p: torch.optim.SGD(p, 0.0, 0.9), "adam": lambda p: torch.optim.Adam(p, 0.0)}
+    optimizer = made[kind](layer.parameters())
+    schedule = PatternSchedule(layer, optimizer, every=1, fraction=0.25)
+    x, grad = torch.zeros(8, 64, device=device), torch.zeros(8, 32, device=device)
+    x[0, :] = 1
+    x[1, 48:] = 5  # gradients are largest in the last column,
+    grad[0], grad[1, 16:] = 1, 3  # of row 1
+    layer(x).backward(grad)
+    optimizer.step()
+    known = {k: v.clone() for k, v in optimizer.state[layer.weight].items() if v.shape == layer.weight.shape}
+    assert schedule.step()
+    assert layer.pattern.mask().int().tolist() == [[1, 1, 0, 0], [0, 0, 1, 1]]
+    assert layer.weight.detach().amin((1, 2)).tolist() == [1, 1, 1, 0]  # those that stay, and a new one
+    assert layer.weight.detach().amax((1, 2)).tolist() == [1, 1, 1, 0]
+    assert known
+    for name, before in known.items():
+        after = optimizer.state[layer.weight][name]
+        assert torch.equal(after[[0, 1, 2]], before[[0, 1, 3]])
+        assert not after[3].any()
+    torch.testing.assert_close(layer(x), x @ layer.to_dense().mT)
+
+
+def test_patterns_change_every_so_many_steps_and_keep_their_size() -> None:
+    layer = BlockSparseLinear(128, 96, density=0.5)
+    optimizer = torch.optim.AdamW(layer.parameters(), 0.01)
+    schedule = PatternSchedule(layer, optimizer, every=3, fraction=0.3)
+    before = layer.pattern
+    assert train(layer, optimizer, schedule, 2) == [False, False]
+    assert layer.pattern == before
+    again = PatternSchedule(layer, optimizer, every=3)
+    again.load_state_dict(schedule.state_dict())
+    assert again.steps == 2
+    assert train(layer, optimizer, schedule, 5) == [True, False, False, True, False]
+    after = layer.pattern
+    assert after != before
+    assert after.count == before.count
+    assert BlockPattern.from_mask(after.mask(), (32, 32)) == after
+
+
+def test_the_dense_gradient_is_computed_in_steps_that_change_alone() -> None:
+    layer = BlockSparseLinear(64, 64, density=0.5)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.01)
+    schedule = PatternSchedule(layer, optimizer, every=2)
+    held = []
+    for _ in range(4):
+        layer(torch.randn(4, 64)).sum().backward()
+        held.append(schedule._layers[0].gradient is not None)
+        schedule.step()
+    assert held == [False, True, False, True]
+
+
+def test_schedules_that_cannot_work_are_refused() -> None:
+    layer = BlockSparseLinear(64, 64)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.01)
+    for arguments, message in [
+        ({"every": 0}, "expected every to be at least 1, but got 0"),
+        ({"every": 1, "fraction": 1.0}, "expected fraction to be between 0 and 1, but got 1.0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            PatternSchedule(layer, optimizer, **arguments)
+    with pytest.raises(ValueError, match="expected model to have a BlockSparseLinear"):
+        PatternSchedule(torch.nn.Linear(3, 3), optimizer, every=1)
+    with pytest.raises(RuntimeError, match="expected a backward through .* before step number 1"):
+        PatternSchedule(layer, optimizer, every=1).step()
+
+
+def test_a_full_pattern_has_nothing_to_change() -> None:
+    layer = BlockSparseLinear(64, 64, density=1.0)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.01)
+    schedule = PatternSchedule(layer, optimizer, every=1)
+    assert train(layer, optimizer, schedule, 1) == [True]
+    assert layer.pattern.density == 1
+
+
+RANKS = 2
+
+
+def rank_of_a_schedule(rank: int, address: str, results: Any) -> None:
+    torch.distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=RANKS)
+    torch.manual_seed(0)
+    layer = BlockSparseLinear(128, 96, density=0.4)
+    parallel = torch.nn.parallel.DistributedDataParallel(layer)
+    optimizer = torch.optim.Adam(layer.parameters(), 0.01)
+    schedule = PatternSchedule(layer, optimizer, every=2, fraction=0.3)
+    torch.manual_seed(rank + 1)
+    for _ in range(6):
+        optimizer.zero_grad()
+        (parallel(torch.randn(8, 128)) * torch.randn(96)).sum().backward()
+        optimizer.step()
+        schedule.step()
+    results[rank] = (layer.pattern.mask().tolist(), layer.to_dense().detach().numpy())
+    torch.distributed.destroy_process_group()
+
+
+def test_all_ranks_come_to_the_same_pattern(tmp_path: Any) -> None:
+    with torch.multiprocessing.Manager() as manager:
+        results = manager.dict()
+        torch.multiprocessing.spawn(rank_of_a_schedule, (f"file://{tmp_path}/ranks", results), RANKS)
+        (first, weights), (second, others) = results[0], results[1]
+    assert first == second
+    assert (weights == others).all()
+
+

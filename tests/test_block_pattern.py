@@ -205,6 +205,16 @@ def test_patterns_are_made_where_their_input_is(device: torch.device) -> None:
         assert {indices.device.type for indices in [*pattern.tensors(), pattern.mask()]} == {device.type}
 
 
+def test_lists_and_random_choices_are_moved_to_the_device_that_is_named(device: torch.device) -> None:
+    on_device, on_cpu = torch.arange(2, device=device), torch.arange(2)
+    for rows, to in ((on_device, "cpu"), (on_cpu, device), (on_cpu.tolist(), device)):
+        pattern = BlockPattern.from_indices(rows, rows, (32, 32), (16, 16), device=to)
+        assert pattern.device.type == torch.device(to).type
+        assert_consistent(pattern, [(0, 0), (1, 1)])
+    drawn = BlockPattern.random((640, 640), (16, 16), 0.3, torch.Generator(device), "cpu")
+    assert_consistent(drawn, blocks_of(drawn.mask()))
+
+
 def test_lists_go_to_the_default_device() -> None:
     with torch.device("meta"):
         assert BlockPattern.from_indices([0], [0], (16, 16), (16, 16)).device.type == "meta"

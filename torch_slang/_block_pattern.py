@@ -109,8 +109,7 @@ class BlockPattern:
         checks.expect(checks.coordinate_rules(who, row, column, grid))
         if device is None:
             device = row.device if isinstance(rows, Tensor) else torch.get_default_device()
-        row, column = (given.to(device, non_blocking=True) for given in (row, column))
-        return cls._of(out_in, block, make.from_coordinates(row, column, grid))
+        return cls._of(out_in, block, make.from_coordinates(_moved(row, device), _moved(column, device), grid))
 
     @classmethod
     def from_importance(
@@ -155,9 +154,7 @@ class BlockPattern:
         count = checks.blocks_of_density(who, density, (rows, columns))
         drawn_on = device if generator is None else generator.device
         chosen = torch.randperm(rows * columns, generator=generator, device=drawn_on)[:count]
-        if device is not None:
-            chosen = chosen.to(device, non_blocking=chosen.device.type == "cpu")
-        return cls._of_places(out_in, block, chosen.sort().values)
+        return cls._of_places(out_in, block, _moved(chosen, device or chosen.device).sort().values)
 
     @classmethod
     def banded(
@@ -370,6 +367,11 @@ class BlockPattern:
             raise ValueError(
                 f"{who}: expected {name} to be on the pattern's device, {self.device}, but got {given.device}"
             )
+
+
+def _moved(given: Tensor, device: torch.device | str) -> Tensor:
+    """The host does not wait for a copy from its memory. One to its memory it would read before it is there."""
+    return given.to(device, non_blocking=given.device.type == "cpu")
 
 
 def _unpickled(kind: type[BlockPattern], *parts: Any) -> BlockPattern:

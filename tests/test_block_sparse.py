@@ -9,7 +9,6 @@ import torch
 from devices import DEVICES
 from torch.library import opcheck
 
-import torch_slang
 from torch_slang import BlockPattern, block_sparse_mm, block_sparse_sdd
 
 Tensor = torch.Tensor
@@ -80,7 +79,9 @@ def test_shapes_need_not_be_multiples_of_blocks(
         check(block_sparse_mm(z, values, pattern, True), z, dense.mT)
         blocks = block_sparse_sdd(x.mT, z, pattern)
         check(pattern.to_dense(blocks), x.mT, z, (x.mT.double() @ z.double()) * pattern.element_mask())
-        torch.testing.assert_close(pattern.from_dense(pattern.to_dense(blocks)), blocks, rtol=0, atol=0)  # outside: zero
+        torch.testing.assert_close(
+            pattern.from_dense(pattern.to_dense(blocks)), blocks, rtol=0, atol=0
+        )  # outside: zero
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -125,7 +126,12 @@ def test_strides_and_leading_dimensions(device: str) -> None:
     values = values_of(pattern)
     dense = pattern.to_dense(values)
     base = torch.randn(4, 96, 3, 5, dtype=torch.float64, device=device)
-    for x in (base.permute(0, 2, 3, 1), base[0, :, 0, 0], base.permute(2, 0, 3, 1)[::2, :, ::2], base[:0].permute(0, 2, 3, 1)):
+    for x in (
+        base.permute(0, 2, 3, 1),
+        base[0, :, 0, 0],
+        base.permute(2, 0, 3, 1)[::2, :, ::2],
+        base[:0].permute(0, 2, 3, 1),
+    ):
         torch.testing.assert_close(block_sparse_mm(x, values, pattern), x @ dense)
     flipped = values.flip(0).transpose(1, 2).contiguous().transpose(1, 2).flip(0)
     torch.testing.assert_close(block_sparse_mm(base[0, :, 0].mT, flipped, pattern), base[0, :, 0].mT @ dense)
@@ -153,7 +159,11 @@ def cases(device: str) -> Iterator[tuple[str, object, tuple[Tensor, ...]]]:
     yield "mm", lambda x, v: mm(x, v, tensors, shape, False), (random(2, 3, 43), values)
     yield "mm transposed", lambda x, v: mm(x, v, tensors, shape, True), (random(4, 29), values)
     yield "mm of a vector", lambda x, v: mm(x, v, tensors, shape, True), (random(29), values)
-    yield "mm of batches", lambda x, v: mm(x, v, tensors, shape, True), (random(2, 3, 29), random(2, pattern.count, 16, 32))
+    yield (
+        "mm of batches",
+        lambda x, v: mm(x, v, tensors, shape, True),
+        (random(2, 3, 29), random(2, pattern.count, 16, 32)),
+    )
     yield "sdd", lambda a, b: sdd(a, b, tensors, shape, [16, 32]), (random(43, 5), random(5, 29))
     yield "sdd of batches", lambda a, b: sdd(a, b, tensors, shape, [16, 32]), (random(2, 43, 5), random(2, 5, 29))
 
@@ -166,7 +176,12 @@ NAMES = ["mm", "mm transposed", "mm of a vector", "mm of batches", "sdd", "sdd o
 def test_derivatives_of_first_and_second_order(name: str, device: str) -> None:
     _, function, inputs = next(case for case in cases(device) if case[0] == name)
     assert torch.autograd.gradcheck(
-        function, inputs, fast_mode=True, check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True
+        function,
+        inputs,
+        fast_mode=True,
+        check_forward_ad=True,
+        check_batched_grad=True,
+        check_batched_forward_grad=True,
     )
     assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
 
@@ -227,14 +242,17 @@ def test_vmap_is_a_loop(device: str) -> None:
     both = torch.stack([product(*pair) for pair in zip(x, values, strict=True)])
     torch.testing.assert_close(torch.vmap(product)(x, values), both)
     torch.testing.assert_close(torch.vmap(product, (1, None))(x, values[0]), product(x.transpose(0, 1), values[0]))
-    torch.testing.assert_close(torch.vmap(product, (None, 0), 1)(x[0], values), torch.vmap(product, (None, 0))(x[0], values).transpose(0, 1))
+    torch.testing.assert_close(
+        torch.vmap(product, (None, 0), 1)(x[0], values), torch.vmap(product, (None, 0))(x[0], values).transpose(0, 1)
+    )
     nested = torch.vmap(torch.vmap(product), (None, 0))(x, values.expand(2, *values.shape))
     torch.testing.assert_close(nested, both.expand(2, *both.shape))
     per_sample = torch.vmap(torch.func.grad(lambda v, x: product(x, v).square().sum()), (None, 0))(values[0], x)
     for one, row in zip(per_sample, x, strict=True):
         torch.testing.assert_close(one, torch.func.grad(lambda v: product(row, v).square().sum())(values[0]))  # noqa: B023
     sampled = torch.vmap(lambda a, b: block_sparse_sdd(a, b, pattern), (0, None))(
-        torch.randn(3, 43, 5, dtype=torch.float64, device=device), torch.randn(5, 29, dtype=torch.float64, device=device)
+        torch.randn(3, 43, 5, dtype=torch.float64, device=device),
+        torch.randn(5, 29, dtype=torch.float64, device=device),
     )
     assert sampled.shape == (3, pattern.count, 16, 32)
 
@@ -246,7 +264,10 @@ def test_autocast_casts_operands(device: str) -> None:
     with torch.autocast(device, torch.bfloat16):
         y = block_sparse_mm(torch.randn(3, 64, device=device), values, pattern)
         assert y.dtype == torch.bfloat16
-        assert block_sparse_sdd(torch.randn(64, 5, device=device), torch.randn(5, 32, device=device), pattern).dtype == y.dtype
+        assert (
+            block_sparse_sdd(torch.randn(64, 5, device=device), torch.randn(5, 32, device=device), pattern).dtype
+            == y.dtype
+        )
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -271,25 +292,42 @@ def test_operands_that_do_not_fit_are_refused() -> None:
             block_sparse_mm(*arguments, **options)  # type: ignore[arg-type]
 
     refused(r"expected dense to have shape \[..., 64\], .* but got \[5, 65\]", torch.randn(5, 65), values, pattern)
-    refused(r"expected dense to have shape \[..., 96\], .* that is transposed, but got \[5, 64\]", x, values, pattern, True)
+    refused(
+        r"expected dense to have shape \[..., 96\], .* that is transposed, but got \[5, 64\]", x, values, pattern, True
+    )
     refused(f"expected values to have a block for each of the pattern's {count}, but got", x, values[1:], pattern)
     refused("expected row_offsets of the pattern to have 5 elements", x, values[:, :16].contiguous(), pattern)
     refused(r"expected blocks of 16, 32, 64 or 128 rows and columns, but got \[8, 32\]", x, values[:, :8], pattern)
     refused("expected values to have dtype float32 like dense, but got float64", x, values.double(), pattern)
-    refused("expected dense to have dtype float16, bfloat16, float32 or float64, but got int64", x.long(), values.long(), pattern)
+    refused(
+        "expected dense to have dtype float16, bfloat16, float32 or float64, but got int64",
+        x.long(),
+        values.long(),
+        pattern,
+    )
     refused(r"expected values to have shape \[n, r, c\]", x, values[0], pattern)
     refused("expected the pattern to be on meta", x.to("meta"), values.to("meta"), pattern)
     refused(r"expected dense to have shape \[3, ..., 64\] like values", x, values.expand(3, *values.shape), pattern)
     refused("expected x to have at least 2 dimensions", x[0], values, pattern, left=True)
     with pytest.raises(RuntimeError, match="expected pattern to be the 8 tensors"):
         mm(x, values, pattern.tensors()[1:], pattern.shape, False)
-    with pytest.raises(RuntimeError, match=r"expected columns of the pattern to be a tensor of int32 with one dimension"):
-        mm(x, values, [tensor.long() if i == 1 else tensor for i, tensor in enumerate(pattern.tensors())], pattern.shape, False)
+    with pytest.raises(
+        RuntimeError, match=r"expected columns of the pattern to be a tensor of int32 with one dimension"
+    ):
+        mm(
+            x,
+            values,
+            [tensor.long() if i == 1 else tensor for i, tensor in enumerate(pattern.tensors())],
+            pattern.shape,
+            False,
+        )
     with pytest.raises(TypeError, match="expected pattern to be a BlockPattern, but got list"):
         block_sparse_mm(x, values, pattern.tensors())  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match=r"expected a to have shape \[64, K\]"):
         block_sparse_sdd(torch.randn(63, 5), torch.randn(5, 96), pattern)
-    with pytest.raises(RuntimeError, match=r"expected b to have shape \[K, in\] with K = 5 and in = 96, but got \[4, 96\]"):
+    with pytest.raises(
+        RuntimeError, match=r"expected b to have shape \[K, in\] with K = 5 and in = 96, but got \[4, 96\]"
+    ):
         block_sparse_sdd(torch.randn(64, 5), torch.randn(4, 96), pattern)
     with pytest.raises(RuntimeError, match="expected one pattern for all that vmap maps over"):
         torch.vmap(lambda p: mm(x, values, [p, *pattern.tensors()[1:]], pattern.shape, False))(

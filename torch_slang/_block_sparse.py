@@ -21,7 +21,7 @@ def block_sparse_mm(
     Args:
         x: ``[..., out]``; with `transpose` ``[..., in]``. Any strides: ``x.mT`` is not copied. float16, bfloat16,
             float32 (as TF32 where ``torch.backends.cuda.matmul.allow_tf32`` says so) or float64, on the CPU or a GPU.
-        values: ``[n, r, c]``, the blocks of S in the pattern's order; or ``[B, n, r, c]`` beside an x ``[B, ..., out]``.
+        values: ``[n, r, c]``, the blocks of S in the pattern's order; or ``[B, n, r, c]`` beside x ``[B, ..., out]``.
             What the blocks have outside the shape must be finite, and has no effect.
         pattern: which blocks there are, on the device of x.
         transpose: ``x @ S.mT``, as ``torch.nn.functional.linear`` multiplies with a weight.

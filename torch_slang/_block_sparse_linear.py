@@ -1,7 +1,5 @@
 """``torch_slang.nn.BlockSparseLinear``: a linear layer whose weight has only some blocks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -54,6 +52,7 @@ class BlockSparseLinear(torch.nn.Module):
         - result: ``[..., out_features]``
     """
 
+    __jit_unused_properties__ = ("pattern",)
     shape: list[int]
     row_offsets: Tensor
     columns: Tensor
@@ -64,7 +63,7 @@ class BlockSparseLinear(torch.nn.Module):
     column_blocks: Tensor
     column_order: Tensor
 
-    def __init__(  # noqa: PLR0913  (torch.nn.Linear's, and the blocks)
+    def __init__(
         self,
         in_features: int,
         out_features: int,
@@ -110,7 +109,7 @@ class BlockSparseLinear(torch.nn.Module):
         *,
         pattern: BlockPattern | None = None,
         importance: Importance = "magnitude",
-    ) -> BlockSparseLinear:
+    ) -> "BlockSparseLinear":
         """The most important blocks of a ``torch.nn.Linear``, its bias, and zero elsewhere.
 
         Args:
@@ -142,8 +141,9 @@ class BlockSparseLinear(torch.nn.Module):
 
     @property
     def pattern(self) -> BlockPattern:
-        """Which blocks there are."""
-        return BlockPattern._of((self.out_features, self.in_features), self.block_shape, self._indices())
+        """Which blocks there are, now: a state dict or a schedule changes the layer's own indices in place."""
+        indices = [one.clone() for one in self._indices()]
+        return BlockPattern._of((self.out_features, self.in_features), self.block_shape, indices)
 
     def _indices(self) -> list[Tensor]:
         return [
@@ -191,8 +191,8 @@ class BlockSparseLinear(torch.nn.Module):
         if isinstance(saved, Tensor) and saved.shape != self.weight.shape:
             raise RuntimeError(
                 f"{_WHO}: expected the state dict's {prefix}weight to have {self.weight.shape[0]} blocks "
-                f"{list(self.weight.shape[1:])} as this layer has, but it has shape {list(saved.shape)}: make the layer with the "
-                "density and block shape of the one that was saved"
+                f"{list(self.weight.shape[1:])} like this layer, but it has shape {list(saved.shape)}: make the layer "
+                "with the density and block shape of the one that was saved"
             )
         super()._load_from_state_dict(state_dict, prefix, *args)
 

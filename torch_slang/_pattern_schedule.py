@@ -1,4 +1,4 @@
-"""``torch_slang.nn.sparsify`` and ``PatternSchedule``: block-sparse layers in place of dense ones, and patterns that follow training."""
+"""``torch_slang.nn.sparsify`` and ``PatternSchedule``: layers made block-sparse, and patterns that follow training."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def sparsify(
         setattr(model.get_submodule(parent), attribute, sparse)
     if unused:
         raise ValueError(
-            f"{who}: expected each name pattern to fit a torch.nn.Linear, but {', '.join(map(repr, unused))} fits none of "
-            f"{', '.join(layers) or 'a model that has none'}"
+            f"{who}: expected each name pattern to fit a torch.nn.Linear, but {', '.join(map(repr, unused))} fits none "
+            f"of {', '.join(layers) or 'a model that has none'}"
         )
     return model
 
@@ -78,10 +78,11 @@ class PatternSchedule:
             optimizer.zero_grad()
             schedule.step()
 
-    Every `every` steps each layer gives up `fraction` of its blocks, those whose elements have the smallest norms, and gets as
-    many others, those whose gradients had the largest norms in this step's backwards. New blocks begin at zero; blocks that
-    stay keep their values and what the optimiser knows of them. (Evci et al., "Rigging the Lottery: Making All Tickets
-    Winners", 2020.) The gradient of a whole weight is computed in the steps that change patterns, and in no others.
+    Every `every` steps each layer gives up `fraction` of its blocks, those whose elements have the smallest norms, and
+    gets as many others, those whose gradients had the largest norms in this step's backwards. New blocks begin at
+    zero; blocks that stay keep their values and what the optimiser knows of them. (Evci et al., "Rigging
+    the Lottery: Making All Tickets Winners", 2020.) The gradient of a whole weight is computed in the steps that change
+    patterns, and in no others.
 
     With torch.distributed all ranks come to the same patterns: what they choose by is averaged over them.
 
@@ -164,7 +165,9 @@ class PatternSchedule:
         slopes.index_fill_(0, places, -torch.inf)
         staying = _averaged(norms).argsort(descending=True, stable=True)[: before.count - moved]
         coming = slopes.argsort(descending=True, stable=True)[:moved]
-        after = BlockPattern._of_places(before.shape, before.block_shape, torch.cat([places[staying], coming]).sort().values)
+        after = BlockPattern._of_places(
+            before.shape, before.block_shape, torch.cat([places[staying], coming]).sort().values
+        )
         self._move(module, before, after)
 
     def _move(self, module: BlockSparseLinear, before: BlockPattern, after: BlockPattern) -> None:

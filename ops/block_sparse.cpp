@@ -30,7 +30,8 @@ namespace {
 const product::ProductKernels& kernels(const char* name) {
   static const product::ProductKernels lines("slang", "block_sparse_product"), blocks("slang", "block_sparse_sampled");
   const product::ProductKernels& found = name[0] == 'm' ? lines : blocks;
-  TORCH_CHECK(found.are_there(), "slang::block_sparse_", name, ": its kernel is not there: call torch_slang::load_builtin ",
+  TORCH_CHECK(found.are_there(), "slang::block_sparse_", name,
+              ": its kernel is not there: call torch_slang::load_builtin ",
               "first, as Python's `import torch_slang` does");
   return found;
 }
@@ -59,10 +60,14 @@ Tensor mm_run(const Tensor& dense, const Tensor& values, at::TensorList pattern,
   const Tensor blocks = is_batch ? values.flatten(0, 1) : values;
   const Lines lines = transpose ? Pattern(pattern).rows() : Pattern(pattern).columns();
   const int64_t width = sizes.back(), apart = is_batch ? values.size(1) : 0;
-  const c10::IValue arguments[] = {product::in_words(rows), transpose ? blocks.mT() : blocks,
-                                   lines.order,             lines.offsets,
-                                   lines.depths,            lines.places,
-                                   width,                   apart};
+  const c10::IValue arguments[] = {product::in_words(rows),
+                                   transpose ? blocks.mT() : blocks,
+                                   lines.order,
+                                   lines.offsets,
+                                   lines.depths,
+                                   lines.places,
+                                   width,
+                                   apart};
   return run(*kernels("mm").of(dense).current(), OpKind::Forward, arguments)[0].view(sizes);
 }
 
@@ -74,8 +79,8 @@ Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes s
     return product::in_words(matrices.dim() == 3 ? matrices : matrices.unsqueeze(0));
   };
   const Pattern indices(pattern);
-  const c10::IValue arguments[] = {batches(a), batches(b), indices.row_of_block(), indices.column_of_block(), block_shape[0],
-                                   block_shape[1]};
+  const c10::IValue arguments[] = {batches(a),     batches(b),    indices.row_of_block(), indices.column_of_block(),
+                                   block_shape[0], block_shape[1]};
   return run(*kernels("sdd").of(a).current(), OpKind::Forward, arguments)[0].view(sizes);
 }
 
@@ -94,7 +99,8 @@ Tensor mm_unsupported(const Tensor& dense, const Tensor& values, at::TensorList 
   check_mm(dense, values, pattern, shape, transpose);
   TORCH_INTERNAL_ASSERT(false, "slang::block_sparse_mm has operands that a backend takes");
 }
-Tensor sdd_unsupported(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {
+Tensor sdd_unsupported(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape,
+                       at::IntArrayRef block_shape) {
   check_sdd(a, b, pattern, shape, block_shape);
   TORCH_INTERNAL_ASSERT(false, "slang::block_sparse_sdd has operands that a backend takes");
 }
@@ -110,7 +116,8 @@ Tensor mm_autocast(const Tensor& dense, const Tensor& values, at::TensorList pat
 }
 
 template <c10::DeviceType Device>
-Tensor sdd_autocast(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {
+Tensor sdd_autocast(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape,
+                    at::IntArrayRef block_shape) {
   const c10::impl::ExcludeDispatchKeyGuard guard(at::autocast::get_autocast_dispatch_key_from_device_type(Device));
   const auto type = at::autocast::get_autocast_dtype(Device);
   const auto cast = [&](const Tensor& tensor) { return at::autocast::cached_cast(type, tensor, Device); };
@@ -122,9 +129,10 @@ Tensor sdd_autocast(const Tensor& a, const Tensor& b, at::TensorList pattern, Si
 TORCH_LIBRARY_FRAGMENT(slang, library) {
   const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
   library.def(
-      "block_sparse_mm(Tensor dense, Tensor values, Tensor[] pattern, SymInt[2] shape, bool transpose=False) -> Tensor", tags);
-  library.def(
-      "block_sparse_sdd(Tensor a, Tensor b, Tensor[] pattern, SymInt[2] shape, int[2] block_shape) -> Tensor", tags);
+      "block_sparse_mm(Tensor dense, Tensor values, Tensor[] pattern, SymInt[2] shape, bool transpose=False) -> Tensor",
+      tags);
+  library.def("block_sparse_sdd(Tensor a, Tensor b, Tensor[] pattern, SymInt[2] shape, int[2] block_shape) -> Tensor",
+              tags);
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA}) {
     library.impl("block_sparse_mm", torch::dispatch(key, mm_run));
     library.impl("block_sparse_sdd", torch::dispatch(key, sdd_run));

@@ -184,7 +184,8 @@ Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& dense, const Tensor& 
     const at::AutoDispatchBelowADInplaceOrView guard;
     result = mm().redispatch(keys & c10::after_autograd_keyset, dense, values, pattern, shape, transpose);
   }
-  Mm product{{pattern.vec(), {shape.begin(), shape.end()}}, transpose, {values.size(-2), values.size(-1)}, values.dim() == 4};
+  Mm product{
+      {pattern.vec(), {shape.begin(), shape.end()}}, transpose, {values.size(-2), values.size(-1)}, values.dim() == 4};
   return with_derivatives(std::move(result), std::move(product), dense, values);
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 // `multiply(first, second)`: of what both operands have in front, in one dimension.
 template <class Multiply>
-Tensor by_levels(const char* op, const Tensor& first, const Tensor& second, at::TensorList pattern, const Multiply& multiply) {
+Tensor by_levels(const char* op, const Tensor& first, const Tensor& second, at::TensorList pattern,
+                 const Multiply& multiply) {
   for (const Tensor& tensor : pattern) check_pattern_is_one(op, at::isBatchedTensor(tensor));
   const auto views = at::MultiBatchVmapTransform::logicalToPhysical({first, second});
   const int64_t levels = views[0].numBatchDims();
@@ -28,7 +29,8 @@ Tensor mm_of_levels(const Tensor& dense, const Tensor& values, at::TensorList pa
   });
 }
 
-Tensor sdd_of_levels(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {
+Tensor sdd_of_levels(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape,
+                     at::IntArrayRef block_shape) {
   return by_levels("slang::block_sparse_sdd", a, b, pattern, [&](const Tensor& left, const Tensor& right) {
     return sdd_of_batches(left, right, pattern, shape, block_shape);
   });

@@ -33,8 +33,8 @@ void check_pattern(const char* op, const Tensor& dense, at::TensorList tensors, 
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& tensor = tensors[i];
     TORCH_CHECK(tensor.scalar_type() == at::kInt && tensor.dim() == 1, op, ": expected ", kNames[i],
-                " of the pattern to be a tensor of int32 with one dimension, but got ", dtype_text(tensor.scalar_type()), " ",
-                tensor.sym_sizes());
+                " of the pattern to be a tensor of int32 with one dimension, but got ",
+                dtype_text(tensor.scalar_type()), " ", tensor.sym_sizes());
     TORCH_CHECK(tensor.device() == dense.device(), op, ": expected the pattern to be on ", dense.device(),
                 " like the first operand, but it is on ", tensor.device());
     const bool is_offsets = i == 0 || i == 4, is_order = i == 3 || i == 7;
@@ -51,21 +51,23 @@ void check_pattern(const char* op, const Tensor& dense, at::TensorList tensors, 
 void check_mm(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {
   constexpr const char* kOp = "slang::block_sparse_mm";
   product::check_operands({kOp, "dense", "values"}, dense, values);
-  TORCH_CHECK(values.dim() == 3 || values.dim() == 4, kOp, ": expected values to have shape [n, r, c] or [B, n, r, c], but got ",
-              values.sym_sizes());
+  TORCH_CHECK(values.dim() == 3 || values.dim() == 4, kOp,
+              ": expected values to have shape [n, r, c] or [B, n, r, c], but got ", values.sym_sizes());
   const int64_t r = values.size(-2), c = values.size(-1);
   check_shapes(kOp, shape, r, c);
   check_pattern(kOp, dense, pattern, shape, r, c);
   const c10::SymInt count = Pattern(pattern).count();
-  TORCH_CHECK(equal(values.sym_size(-3), count), kOp, ": expected values to have a block for each of the pattern's ", count,
-              ", but got ", values.sym_sizes());
+  TORCH_CHECK(equal(values.sym_size(-3), count), kOp, ": expected values to have a block for each of the pattern's ",
+              count, ", but got ", values.sym_sizes());
   TORCH_CHECK(dense.dim() >= 1, kOp, ": expected dense to have at least 1 dimension, but got a 0-dimensional tensor");
   const c10::SymInt& depth = shape[transpose ? 1 : 0];
-  TORCH_CHECK(equal(dense.sym_size(-1), depth), kOp, ": expected dense to have shape [..., ", depth, "], for a matrix [", shape[0],
-              ", ", shape[1], "]", transpose ? " that is transposed" : "", ", but got ", dense.sym_sizes());
+  TORCH_CHECK(equal(dense.sym_size(-1), depth), kOp, ": expected dense to have shape [..., ", depth,
+              "], for a matrix [", shape[0], ", ", shape[1], "]", transpose ? " that is transposed" : "", ", but got ",
+              dense.sym_sizes());
   if (values.dim() == 3) return;
   TORCH_CHECK(dense.dim() >= 2 && equal(dense.sym_size(0), values.sym_size(0)), kOp, ": expected dense to have shape [",
-              values.sym_size(0), ", ..., ", depth, "] like values, ", values.sym_sizes(), ", but got ", dense.sym_sizes());
+              values.sym_size(0), ", ..., ", depth, "] like values, ", values.sym_sizes(), ", but got ",
+              dense.sym_sizes());
 }
 
 void check_sdd(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {
@@ -74,8 +76,8 @@ void check_sdd(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes s
   TORCH_CHECK(block_shape.size() == 2, kOp, ": expected block_shape to be [r, c], but got ", block_shape);
   check_shapes(kOp, shape, block_shape[0], block_shape[1]);
   check_pattern(kOp, a, pattern, shape, block_shape[0], block_shape[1]);
-  TORCH_CHECK((a.dim() == 2 || a.dim() == 3) && equal(a.sym_size(-2), shape[0]), kOp, ": expected a to have shape [", shape[0],
-              ", K] or [B, ", shape[0], ", K], but got ", a.sym_sizes());
+  TORCH_CHECK((a.dim() == 2 || a.dim() == 3) && equal(a.sym_size(-2), shape[0]), kOp, ": expected a to have shape [",
+              shape[0], ", K] or [B, ", shape[0], ", K], but got ", a.sym_sizes());
   TORCH_CHECK(b.dim() == a.dim() && equal(b.sym_size(-2), a.sym_size(-1)) && equal(b.sym_size(-1), shape[1]) &&
                   (b.dim() == 2 || equal(b.sym_size(0), a.sym_size(0))),
               kOp, ": expected b to have shape ", a.dim() == 3 ? "[B, K, in]" : "[K, in]", " with K = ", a.sym_size(-1),

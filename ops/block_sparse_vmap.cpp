@@ -10,7 +10,8 @@
 namespace torch_slang::block_sparse {
 
 void check_pattern_is_one(const char* op, bool is_mapped) {
-  TORCH_CHECK(!is_mapped, op, ": expected one pattern for all that vmap maps over, but its tensors are mapped over too");
+  TORCH_CHECK(!is_mapped, op,
+              ": expected one pattern for all that vmap maps over, but its tensors are mapped over too");
 }
 
 Tensor mm_of_batches(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {
@@ -22,7 +23,8 @@ Tensor mm_of_batches(const Tensor& dense, const Tensor& values, at::TensorList p
   return mm().call(dense.unsqueeze(1), values, pattern, shape, transpose).squeeze(1);  // vectors
 }
 
-Tensor sdd_of_batches(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {
+Tensor sdd_of_batches(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape,
+                      at::IntArrayRef block_shape) {
   if (a.dim() == 3) return sdd().call(a, b, pattern, shape, block_shape);
   const c10::SymDimVector batch{a.sym_size(0), a.sym_size(1)};
   return sdd().call(a.flatten(0, 1), b.flatten(0, 1), pattern, shape, block_shape).unflatten_symint(0, batch);

@@ -102,6 +102,37 @@ def test_state_dicts_bring_their_pattern() -> None:
     assert not torch.equal(copied(x), saved(x))
 
 
+def test_indices_of_a_damaged_state_dict_are_refused() -> None:
+    layer = BlockSparseLinear(128, 64, density=0.5)
+    for name, value, message in [
+        ("columns", 4, r"columns: .*from_indices: expected columns to be"),
+        ("rows", -1, r"rows and columns: .*from_indices: expected rows to be"),
+        ("columns", 0, r"rows and columns: .*from_indices: expected"),
+    ]:
+        state = copy.deepcopy(layer.state_dict())
+        state[name][:] = value
+        with pytest.raises(RuntimeError, match=message):
+            layer.load_state_dict(state)
+    state = copy.deepcopy(layer.state_dict())
+    state["column_blocks"][:] = 10_000  # follows from the others
+    before = layer.pattern
+    layer.load_state_dict(state)
+    assert layer.pattern == before
+    assert torch.equal(layer.column_blocks, before.column_blocks)
+
+
+def test_a_layer_made_without_memory_draws_its_pattern_later() -> None:
+    layer = BlockSparseLinear(128, 64, density=0.5, device="meta")
+    assert layer(torch.empty(3, 128, device="meta")).shape == (3, 64)
+    layer.to_empty(device="cpu")
+    with pytest.raises(RuntimeError, match=r'made on the device "meta", so it has no pattern yet'):
+        layer(torch.randn(3, 128))
+    layer.reset_parameters()
+    assert layer.pattern.count == 4
+    x = torch.randn(3, 128)
+    torch.testing.assert_close(layer(x), x @ layer.to_dense().mT + layer.bias)
+
+
 def test_arguments_that_do_not_fit_are_refused() -> None:
     pattern = BlockPattern.full((64, 128), (32, 32))
     with pytest.raises(ValueError, match=r"expected pattern to have the shape .* = \(128, 64\), but got \(64, 128\)"):

@@ -92,6 +92,8 @@ class BlockSparseLinear(torch.nn.Module):
         self.out_features = out_features
         self.block_shape = pattern.block_shape
         self.shape = [out_features, in_features]
+        #: Made on the device "meta": which blocks there are is not drawn until `reset_parameters` or a state dict says.
+        self.is_undrawn = pattern.device.type == "meta"
         for name, indices in zip(_INDICES, pattern.tensors(), strict=True):
             self.register_buffer(name, indices)
         values = torch.empty((pattern.count, *pattern.block_shape), device=pattern.device, dtype=dtype)
@@ -137,7 +139,8 @@ class BlockSparseLinear(torch.nn.Module):
             if made.bias is not None:
                 made.bias.copy_(linear.bias)
         made.weight.requires_grad_(linear.weight.requires_grad)
-        return made.train(linear.training)
+        made.train(linear.training)
+        return made
 
     @property
     def pattern(self) -> BlockPattern:
@@ -162,9 +165,19 @@ class BlockSparseLinear(torch.nn.Module):
         return self.pattern.to_dense(self.weight)
 
     def reset_parameters(self) -> None:
-        """As ``torch.nn.Linear`` does, for as many inputs as an output has. What is outside the shape is zero."""
+        """As ``torch.nn.Linear`` does, for as many inputs as an output has. What is outside the shape is zero.
+
+        A layer that was made on the device "meta" and has got memory elsewhere (``to_empty``) draws its blocks here.
+        """
+        if self.weight.is_meta:
+            return
         rows, columns = (-(-size // block) for size, block in zip(self.shape, self.block_shape, strict=True))
         density = self.weight.shape[0] / max(rows * columns, 1)
+        if self.is_undrawn:
+            drawn = BlockPattern.random(self.shape, self.block_shape, density, device=self.weight.device)
+            for buffer, indices in zip(self._indices(), drawn.tensors(), strict=True):
+                buffer.copy_(indices)
+            self.is_undrawn = False
         bound = 1 / math.sqrt(self.in_features * density) if self.in_features > 0 and density > 0 else 0.0
         torch.nn.init.uniform_(self.weight, -bound, bound)
         if any(size % block for size, block in zip(self.shape, self.block_shape, strict=True)):
@@ -176,6 +189,11 @@ class BlockSparseLinear(torch.nn.Module):
             torch.nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.is_undrawn and not x.is_meta:
+            raise RuntimeError(
+                'torch_slang.nn.BlockSparseLinear: this layer was made on the device "meta", so it has no pattern yet: '
+                "call reset_parameters() or load a state dict"
+            )
         y = torch.ops.slang.block_sparse_mm(x, self.weight, self._indices(), self.shape, True)
         return y if self.bias is None else y + self.bias
 
@@ -194,6 +212,15 @@ class BlockSparseLinear(torch.nn.Module):
                 f"{list(self.weight.shape[1:])} like this layer, but it has shape {list(saved.shape)}: make the layer "
                 "with the density and block shape of the one that was saved"
             )
+        if prefix + "rows" in state_dict and prefix + "columns" in state_dict:  # indices of a file are not believed
+            try:
+                pattern = BlockPattern.from_indices(
+                    state_dict[prefix + "rows"], state_dict[prefix + "columns"], self.shape, self.block_shape
+                )
+            except (IndexError, TypeError, ValueError) as error:
+                raise RuntimeError(f"{_WHO}: the state dict's {prefix}rows and {prefix}columns: {error}") from None
+            state_dict.update(zip((prefix + name for name in _INDICES), pattern.tensors(), strict=True))
+            self.is_undrawn = False
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 

@@ -291,9 +291,10 @@ void RepeatedOperations::join_cases(const Statement& selection, const Keys& know
     if (!flow_.of(parts[k - 1]).ends) continue;
     add_join(parts[k], {0, &parts[k]});
     meetings_[&parts[k]].insert(&parts[k]);
-    orders_[&parts[k]] = parts[k].tokens.begin - 1;
-    for (const Join& join : joins_in(parts[k - 1])) {
-      if (orders_[join.meeting] > parts[k].tokens.begin) throw UnknownForm{parts[k - 1].tokens.begin};
+    orders_[&parts[k]] = parts[k].tokens.begin - 1;  // in front of copies in its first statement
+    for (const Join& join : joins_in(parts[k - 1])) {  // lanes come there before they fall
+      const auto order = orders_.find(join.meeting);
+      if (order != orders_.end() && order->second > parts[k].tokens.begin) throw UnknownForm{parts[k].tokens.begin};
     }
   }
 }

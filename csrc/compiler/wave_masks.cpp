@@ -28,7 +28,8 @@ namespace {
 //   At the end of a statement there are three ways to the set, the cheapest first:
 //     Restore  no lane jumps out of it: the set that entered it
 //     Keep     only one way leads to its end: the set of that way
-//     Vote     a ballot among the lanes that entered it. Those that jump out vote no on their way, so all of them vote once.
+//     Vote     a ballot among the lanes that entered it. Those that jump out vote no on their way, so all of them vote once:
+//              the innermost statement first, and before they wait for lanes of another place (Note [repeated operations]).
 //   A lane that returns from a kernel is gone, and who is gone counts in no ballot: it does not vote, since others may wait for
 //   it at a barrier. Slang's own ballots go. Its copies of their results stay, which nobody reads, because it lets masks share
 //   variables with other things.
@@ -109,8 +110,8 @@ class MaskWriter {
     return ways == 1 ? Merge::Keep : Merge::Vote;
   }
 
-  // `live`: the mask is needed behind it. Jumps need none: what they lead to has kept its set. So copies of statements get the
-  // same ballots, whatever stands around them.
+  // `live`: the mask is needed behind it. A jump needs none, as the place that it leads to has kept its set; so copies of a
+  // statement that ends with a jump get the same ballots, whatever stands around them.
   void list(const StatementList& list, bool live) {
     std::vector<bool> live_after(list.statements.size(), live);
     for (size_t i = list.statements.size(); i-- > 1;) {
@@ -169,8 +170,8 @@ class MaskWriter {
     }
   }
 
-  // Lanes come together inside a list: for the next turn, in the next case, or in a copy. They will not come to the ends of the
-  // regions inside that one, where others may wait for them: so they vote there first.
+  // Lanes come together inside a list: for the next turn, in the next case, or in a copy. At the ends of the regions inside
+  // others may wait for them, who come to this meeting later.
   void merge(size_t region) {
     if (region >= regions_.size() || regions_[region].done) return;
     write("\n", votes_inside(region + 1), regions_[region].merge);

@@ -23,7 +23,7 @@ std::vector<const void*> RepeatedOperations::meetings_of_case(const StatementLis
   const auto found = meetings_.find(&part);
   if (found == meetings_.end()) return {};
   std::vector<const void*> meetings(found->second.begin(), found->second.end());
-  std::ranges::sort(meetings, {}, [this](const void* meeting) { return order_of(meeting); });
+  std::ranges::sort(meetings, {}, [this](const void* meeting) { return orders_.at(meeting); });
   return meetings;
 }
 
@@ -287,7 +287,12 @@ void RepeatedOperations::join_cases(const Statement& selection, const Keys& know
       }
     }
   }
-  for (size_t k = 1; k < parts.size(); ++k) {
+  join_falls(parts);
+}
+
+// Cases that fall into the next one.
+void RepeatedOperations::join_falls(const std::vector<StatementList>& parts) {
+  for (size_t k = parts.size(); k-- > 1;) {
     if (!flow_.of(parts[k - 1]).ends) continue;
     add_join(parts[k], {0, &parts[k]});
     meetings_[&parts[k]].insert(&parts[k]);
@@ -296,6 +301,7 @@ void RepeatedOperations::join_cases(const Statement& selection, const Keys& know
       const auto order = orders_.find(join.meeting);
       if (order != orders_.end() && order->second > parts[k].tokens.begin) throw UnknownForm{parts[k].tokens.begin};
     }
+    meetings_[&parts[k - 1]].insert(meetings_[&parts[k]].begin(), meetings_[&parts[k]].end());
   }
 }
 

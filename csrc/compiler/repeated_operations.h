@@ -40,10 +40,9 @@ class RepeatedOperations {
 
   // In the order in which lanes meet there.
   const std::vector<Join>& joins_in(const StatementList& list) const;
-  // Where lanes of a case meet those of other cases, in the order in which they do. Some may be inside of its statements.
+  // Where lanes of a case meet those of other cases, in it or in one that it falls into. Some may be inside of its statements.
+  // Lanes come to them in this order, which is the same in every case.
   std::vector<const void*> meetings_of_case(const StatementList& part) const;
-  // Lanes that come to several meetings of cases come to the one with the lowest number first, in every case.
-  size_t order_of(const void* meeting) const { return orders_.at(meeting); }
   // Their `meeting` is the statement `last`. Those that end last come first.
   const std::vector<Tail>& tails_of(const StatementList& list) const;
 
@@ -86,6 +85,7 @@ class RepeatedOperations {
   Keys join_tails(const Part& part, Keys known);
   void join_turns(const StatementList& body, const Keys& known);
   void join_cases(const Statement& selection, const Keys& known);
+  void join_falls(const std::vector<StatementList>& parts);
   void check_arms(const Statement& branch, const Keys& known) const;
   void find_ways(const StatementList& list, bool is_body, std::vector<Part>& ways) const;
   void add_join(const StatementList& list, Join join);

@@ -296,15 +296,10 @@ class MaskWriter {
   Falls falls_of(const Statement& statement, const std::string& prefix) {
     Falls falls(statement.parts.size());
     std::map<const void*, std::string> sets;
-    for (size_t k = statement.parts.size(); k-- > 0;) {
+    for (size_t k = 0; k < statement.parts.size(); ++k) {
       for (const void* meeting : repeated_.meetings_of_case(statement.parts[k])) {
         falls[k].push_back({meeting, sets.emplace(meeting, prefix + std::to_string(sets.size())).first->second});
       }
-      if (next_case(statement, k) == nullptr) continue;
-      for (const Fall& fall : falls[k + 1]) {
-        if (!contains(falls[k], fall.set)) falls[k].push_back(fall);
-      }
-      std::ranges::sort(falls[k], {}, [&](const Fall& fall) { return repeated_.order_of(fall.meeting); });
     }
     return falls;
   }
@@ -312,10 +307,6 @@ class MaskWriter {
   // The case that the one falls into, if it falls.
   const StatementList* next_case(const Statement& statement, size_t k) {
     return k + 1 < statement.parts.size() && flow_.of(statement.parts[k]).ends ? &statement.parts[k + 1] : nullptr;
-  }
-
-  static bool contains(const std::vector<Fall>& falls, const std::string& set) {
-    return std::any_of(falls.begin(), falls.end(), [&](const Fall& fall) { return fall.set == set; });
   }
 
   // Those variables: the lanes of all the cases.

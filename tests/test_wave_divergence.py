@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import torch
 from cases import nvrtc_is_here
 from devices import DEVICES
-from wave_programs import WAVE, Kernel, Lanes, Writer
+from wave_programs import WAVE, Kernel, Lanes, LoopWriter, Writer
 
 import torch_slang
 
@@ -158,6 +159,36 @@ def test_lanes_leave_a_loop_behind_operations_that_follow_a_turn(
         np.testing.assert_array_equal(y[row], by_wave(x, function), err_msg=f"row {row}")
 
 
+def fall_behind_a_return(v: np.ndarray) -> np.ndarray:
+    returns = (v == 3) & (np.arange(len(v)) % 2 == 1)
+    falls = (v == 1) | ((v == 3) & ~returns)
+    many = falls & (falls.sum() > 2 * v)
+    behind = ~returns & ~many
+    return counts(returns) + 100 * many + 1000 * counts(behind) + 100000 * len(v)
+
+
+def continue_from_inside(v: np.ndarray) -> np.ndarray:
+    r, k, here, v = np.zeros(len(v), dtype=np.int64), np.zeros(len(v), dtype=np.int64), v == v, v.copy()
+    while (here := here & (k < 6)).any():
+        odd, inner = here & ((v & 1) != 0), here & ((v & 3) == 3)
+        continues = inner & (v < k)
+        r += 3 * (inner & ~continues) + counts(odd & ~continues) + 100 * counts(here & ~continues)
+        v += here & ~continues
+        k += here * (1 + (here.sum() & 1))
+    return r + 100000 * len(v)
+
+
+@pytest.mark.parametrize("count", LENGTHS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_lanes_meet_in_copies_of_a_statement_wherever_they_come_from(
+    divergence: torch_slang.Module, device: str, count: int
+) -> None:
+    x = numbers(count)
+    y = divergence.copies(torch.from_numpy(x.astype(np.int32)).to(device)).cpu().numpy()
+    for row, function in enumerate([fall_behind_a_return, continue_from_inside]):
+        np.testing.assert_array_equal(y[row], by_wave(x, function), err_msg=f"row {row}")
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_sum_of_a_block_by_its_first_wave(divergence: torch_slang.Module, device: str) -> None:
     x = torch.arange(1000, dtype=torch.int32)
@@ -219,29 +250,38 @@ def random_kernels(count: int) -> range:
     return range(LONG if os.environ.get("TORCH_SLANG_LONG_TESTS") == "1" else count)
 
 
-def load(seed: int) -> tuple[Kernel, torch_slang.Module]:
-    kernel = Writer(seed).kernel("random", PROGRAMS)
-    name = f"wave_programs_{seed}.slang"
+def load(writer: type[Writer], seed: int) -> tuple[Kernel, torch_slang.Module]:
+    kernel = writer(seed).kernel("random", PROGRAMS)
+    name = f"{writer.__name__}_{seed}"
     source = "import torch_slang;\n" + kernel.text()
-    return kernel, torch_slang.load(source=source, name=name, namespace=f"wave_programs_{seed}")
+    return kernel, torch_slang.load(source=source, name=f"{name}.slang", namespace=name)
 
 
-@pytest.mark.parametrize("seed", random_kernels(SHORT))
-@pytest.mark.parametrize("device", DEVICES)
-def test_random_programs_agree_with_an_interpreter(device: str, seed: int) -> None:
-    kernel, module = load(seed)
-    x: Lanes = np.random.default_rng(seed).integers(0, 1024, 102)
+@contextmanager
+def skip_what_is_refused() -> Iterator[None]:
     try:
-        y = module.random(torch.from_numpy(x.astype(np.int32)).to(device)).cpu().numpy()
+        yield
     except torch_slang.CompileError as error:
         if "wave operation is not clear" not in str(error):
             raise
         pytest.skip("one of its programs is refused")  # one in a few hundred
+
+
+@pytest.mark.parametrize("seed", random_kernels(SHORT))
+@pytest.mark.parametrize("writer", [Writer, LoopWriter])
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_programs_agree_with_an_interpreter(device: str, writer: type[Writer], seed: int) -> None:
+    kernel, module = load(writer, seed)
+    x: Lanes = np.random.default_rng(seed).integers(0, 1024, 102)
+    with skip_what_is_refused():
+        y = module.random(torch.from_numpy(x.astype(np.int32)).to(device)).cpu().numpy()
     np.testing.assert_array_equal(y, kernel.run(x))
 
 
 @pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
 @pytest.mark.parametrize("seed", random_kernels(2))
-def test_random_programs_compile_for_a_gpu(seed: int) -> None:
-    _, module = load(seed)
-    assert module._handle.cubin("random", "forward", [], True, "sm_90").startswith(b"\x7fELF")
+@pytest.mark.parametrize("writer", [Writer, LoopWriter])
+def test_random_programs_compile_for_a_gpu(writer: type[Writer], seed: int) -> None:
+    _, module = load(writer, seed)
+    with skip_what_is_refused():
+        assert module._handle.cubin("random", "forward", [], True, "sm_90").startswith(b"\x7fELF")

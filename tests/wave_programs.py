@@ -391,6 +391,9 @@ class Kernel:
 class Writer:
     """Draws functions and kernels. Functions may call those that were drawn before."""
 
+    jumps = 0.22  # how often a list of statements ends with one
+    steps = 0.2  # how often the step of a loop has a wave operation
+
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.functions: list[Function] = []
@@ -451,7 +454,7 @@ class Writer:
         found: list[Node] = []
         for _ in range(self.random.randint(1, 3 if depth == 3 else 2)):
             found.append(self.statement(depth, loops, breakable, leave))
-        if depth < 3 and self.chance(0.22):
+        if depth < 3 and self.chance(self.jumps):
             jumps: list[Callable[[], Node]] = [leave]
             if breakable:
                 jumps.append(lambda: Jump("break"))
@@ -478,7 +481,7 @@ class Writer:
         if self.chance(0.3):
             return DoWhile(counter, self.condition(), body)
         turns = Operation("{} & 3", [self.name()]) if self.chance(0.8) else Operation("3", [])
-        step = Operation("1 + ({} & 1)", [self.wave()]) if self.chance(0.2) else Operation("1", [])
+        step = Operation("1 + ({} & 1)", [self.wave()]) if self.chance(self.steps) else Operation("1", [])
         # The bound is a variable of its own in front of the loop, so that it stays what it was.
         bound = f"n{counter[1:]}"
         return Block([Declare(bound, turns), For(counter, Name(bound), step, body)])
@@ -525,6 +528,29 @@ class Writer:
             body.append(Assign("a", Operation("{} + {} & 1023", [Name("x_of_lane"), Name("b")])))
         body.insert(0, Declare("x_of_lane", Name("a")))
         return Kernel(name, Block(body), programs, self.functions[first:])
+
+
+class LoopWriter(Writer):
+    """Functions of one loop, with branches inside branches: lanes leave them by jumps, and meet behind the turn."""
+
+    jumps = 0.4
+    steps = 0.7
+
+    def function(self, name: str) -> Function:
+        self.calls_left = 0
+        loop = self.loop(4, 0, lambda: Return(self.number()))
+        body = Block([loop, Assign(self.random.choice(LOCALS), self.wave()), Return(self.wave())])
+        self.functions.append(Function(name, body))
+        return self.functions[-1]
+
+    def statement(self, depth: int, loops: int, breakable: bool, leave: Callable[[], Node]) -> Node:
+        draw = self.random.random()
+        if depth == 0 or draw < 0.35:
+            return Assign(self.random.choice(LOCALS), self.number())
+        if draw < 0.85:
+            otherwise = self.statements(depth - 1, loops, breakable, leave) if self.chance(0.4) else None
+            return If(self.condition(), self.statements(depth - 1, loops, breakable, leave), otherwise)
+        return self.switch(depth, loops, leave)
 
 
 @dataclass

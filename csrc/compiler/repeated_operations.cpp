@@ -1,6 +1,7 @@
 #include "compiler/repeated_operations.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace torch_slang {
 
@@ -21,11 +22,8 @@ const std::vector<Join>& RepeatedOperations::joins_in(const StatementList& list)
 std::vector<const void*> RepeatedOperations::meetings_of_case(const StatementList& part) const {
   const auto found = meetings_.find(&part);
   if (found == meetings_.end()) return {};
-  std::vector<std::pair<size_t, const void*>> sorted;
-  for (const auto& [meeting, token] : found->second) sorted.emplace_back(token, meeting);
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<const void*> meetings;
-  for (const auto& [token, meeting] : sorted) meetings.push_back(meeting);
+  std::vector<const void*> meetings(found->second.begin(), found->second.end());
+  std::ranges::sort(meetings, {}, [this](const void* meeting) { return orders_.at(meeting); });
   return meetings;
 }
 
@@ -100,6 +98,16 @@ void RepeatedOperations::add_join(const StatementList& list, Join join) {
   std::stable_sort(joins.begin(), joins.end(), [](const Join& a, const Join& b) { return a.statement < b.statement; });
 }
 
+void RepeatedOperations::add_tail(const StatementList& list, Tail tail) {
+  std::vector<Tail>& tails = tails_[&list];
+  for (const Tail& one : tails) {
+    if (one.first < tail.first && tail.first <= one.last && one.last < tail.last)
+      throw UnknownForm{list.statements[tail.first].tokens.begin};
+  }
+  tails.insert(tails.begin(), tail);
+  std::ranges::stable_sort(tails, std::greater(), &Tail::last);
+}
+
 void RepeatedOperations::find_joins(const Part& part, const Keys& known) {
   const Keys found = join_tails(part, known);
   for (size_t i = part.begin; i < part.end; ++i) {
@@ -169,7 +177,7 @@ RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys k
     const size_t begin = places.at(*first).front();
     const std::set<Place> copies = copies_of(*first, {part.list, last}, *part.list,
                                              {statements[begin].tokens.begin, statements[last].tokens.begin});
-    tails_[part.list].push_back({begin, last});
+    add_tail(*part.list, {begin, last});
     for (const Place& copy : copies) add_join(*copy.list, {copy.statement, &statements[last]});
     add_join(*part.list, {last, &statements[last]});
     for (const auto& [key, here] : places) {
@@ -274,16 +282,26 @@ void RepeatedOperations::join_cases(const Statement& selection, const Keys& know
     for (const StatementList* list : having) {
       for (const Place& copy : copies_of(key, place, *list, list->tokens)) {
         add_join(*copy.list, {copy.statement, meeting});
-        const size_t token = copy.list->statements[copy.statement].tokens.begin;
-        const auto [first, is_new] = meetings_[list].emplace(meeting, token);
-        first->second = std::min(first->second, token);
+        meetings_[list].insert(meeting);
+        orders_[meeting] = std::max(orders_[meeting], copy.list->statements[copy.statement].tokens.begin);
       }
     }
   }
-  for (size_t k = 1; k < parts.size(); ++k) {
+  join_falls(parts);
+}
+
+// Cases that fall into the next one.
+void RepeatedOperations::join_falls(const std::vector<StatementList>& parts) {
+  for (size_t k = parts.size(); k-- > 1;) {
     if (!flow_.of(parts[k - 1]).ends) continue;
     add_join(parts[k], {0, &parts[k]});
-    meetings_[&parts[k]].emplace(&parts[k], 0);
+    meetings_[&parts[k]].insert(&parts[k]);
+    orders_[&parts[k]] = parts[k].tokens.begin - 1;  // in front of copies in its first statement
+    for (const Join& join : joins_in(parts[k - 1])) {  // lanes come there before they fall
+      const auto order = orders_.find(join.meeting);
+      if (order != orders_.end() && order->second > parts[k].tokens.begin) throw UnknownForm{parts[k].tokens.begin};
+    }
+    meetings_[&parts[k - 1]].insert(meetings_[&parts[k]].begin(), meetings_[&parts[k]].end());
   }
 }
 

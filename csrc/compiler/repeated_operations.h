@@ -40,9 +40,10 @@ class RepeatedOperations {
 
   // In the order in which lanes meet there.
   const std::vector<Join>& joins_in(const StatementList& list) const;
-  // Where lanes of a case meet those of other cases, in the order in which they do. Some may be inside of its statements.
+  // Where lanes of a case meet those of other cases, in it or in one that it falls into. Some may be inside of its statements.
+  // Lanes come to them in this order, which is the same in every case.
   std::vector<const void*> meetings_of_case(const StatementList& part) const;
-  // Their `meeting` is the statement `last`.
+  // Their `meeting` is the statement `last`. Those that end last come first.
   const std::vector<Tail>& tails_of(const StatementList& list) const;
 
  private:
@@ -84,9 +85,11 @@ class RepeatedOperations {
   Keys join_tails(const Part& part, Keys known);
   void join_turns(const StatementList& body, const Keys& known);
   void join_cases(const Statement& selection, const Keys& known);
+  void join_falls(const std::vector<StatementList>& parts);
   void check_arms(const Statement& branch, const Keys& known) const;
   void find_ways(const StatementList& list, bool is_body, std::vector<Part>& ways) const;
   void add_join(const StatementList& list, Join join);
+  void add_tail(const StatementList& list, Tail tail);
   [[noreturn]] void refuse(const std::string& key) const;
 
   const std::vector<Token>& tokens_;
@@ -94,8 +97,8 @@ class RepeatedOperations {
   std::vector<Operation> operations_;  // in the text's order
   std::map<const StatementList*, Place> around_;  // the statement that a list is a part of
   std::map<const StatementList*, std::vector<Join>> joins_;
-  std::map<const StatementList*, std::map<const void*, size_t>>
-      meetings_;  // of each case, with the first token behind it
+  std::map<const StatementList*, std::set<const void*>> meetings_;  // of each case
+  std::map<const void*, size_t> orders_;  // the last token where lanes meet
   std::map<const StatementList*, std::vector<Tail>> tails_;
   std::set<std::vector<const StatementList*>> groups_;  // of cases: an element's address stands for their meeting
 };

@@ -28,7 +28,8 @@ namespace {
 //   At the end of a statement there are three ways to the set, the cheapest first:
 //     Restore  no lane jumps out of it: the set that entered it
 //     Keep     only one way leads to its end: the set of that way
-//     Vote     a ballot among the lanes that entered it. Those that jump out vote no on their way, so all of them vote once.
+//     Vote     a ballot among the lanes that entered it. Those that jump out vote no on their way, so all of them vote once:
+//              the innermost statement first, and before they wait for lanes of another place (Note [repeated operations]).
 //   A lane that returns from a kernel is gone, and who is gone counts in no ballot: it does not vote, since others may wait for
 //   it at a barrier. Slang's own ballots go. Its copies of their results stay, which nobody reads, because it lets masks share
 //   variables with other things.
@@ -82,7 +83,7 @@ class MaskWriter {
     std::string vote;  // the set whose ballot a lane takes part in that leaves it otherwise; empty without a ballot
     const void* meeting = nullptr;  // its end is a Join
     std::string merge = {};  // what lanes do there
-    bool merged = false;  // and they have done it
+    bool done = false;  // they have done it, or have voted
   };
   using Exit = Region::Exit;
 
@@ -109,27 +110,27 @@ class MaskWriter {
     return ways == 1 ? Merge::Keep : Merge::Vote;
   }
 
-  // `live`: the mask is needed behind it.
+  // `live`: the mask is needed behind it. A jump needs none, as the place that it leads to has kept its set; so copies of a
+  // statement that ends with a jump get the same ballots, whatever stands around them.
   void list(const StatementList& list, bool live) {
     std::vector<bool> live_after(list.statements.size(), live);
     for (size_t i = list.statements.size(); i-- > 1;) {
-      live_after[i - 1] = live_after[i] || flow_.of(list.statements[i]).uses;
+      const Flow next = flow_.of(list.statements[i]);
+      live_after[i - 1] = next.uses || (next.ends && live_after[i]);
     }
     for (const Join& join : repeated_.joins_in(list)) {
       if (begins_next_turn(join))
         std::fill(live_after.begin() + static_cast<std::ptrdiff_t>(join.statement), live_after.end(), true);
     }
     for (size_t i = 0; i <= list.statements.size(); ++i) {
+      join_at(list, i);
       for (const Tail& tail : repeated_.tails_of(list)) {
         if (tail.first == i) begin_tail(&list.statements[tail.last]);
-      }
-      for (const Join& join : repeated_.joins_in(list)) {
-        if (join.statement == i) merge_at(join.meeting);
       }
       if (i < list.statements.size()) statement(list.statements[i], live_after[i]);
     }
     copy_until(list.tokens.end);
-    if (flow_.of(list).ends) merge_at(&list);  // the end of a turn
+    if (flow_.of(list).ends) merge(region_of(&list));  // the end of a turn
   }
 
   // Behind such a join lanes still leave the loop, and the next turn begins with the others.
@@ -145,23 +146,45 @@ class MaskWriter {
     regions_.push_back({Exit::None, set, meeting, merged(Merge::Vote, set)});
   }
 
-  // A list inside regions.
-  void part(const StatementList& part, const std::vector<Region>& inside, const std::string& begin, bool live) {
+  // A list inside regions. `next`: where lanes meet that come to its end, if it is a case that falls into the next one.
+  void part(const StatementList& part, const std::vector<Region>& inside, const std::string& begin, bool live,
+            const void* next = nullptr) {
     const std::vector<Region> around = regions_;
     regions_.insert(regions_.end(), inside.begin(), inside.end());
     copy_until(part.tokens.begin);
     text_ += begin;
     list(part, live);
+    if (next != nullptr) write(votes_inside(region_of(next) + 1));
     regions_ = around;
   }
 
-  // Lanes come together inside a list: for the next turn, or in the next case.
-  void merge_at(const void* meeting) {
-    for (Region& region : regions_) {
-      if (region.meeting != meeting || region.merged) continue;
-      write("\n", region.merge);
-      region.merged = true;
+  size_t region_of(const void* meeting) const {
+    return std::ranges::find(regions_, meeting, &Region::meeting) - regions_.begin();
+  }
+
+  void join_at(const StatementList& list, size_t statement) {
+    for (size_t region = regions_.size(); region-- > 0;) {
+      for (const Join& join : repeated_.joins_in(list)) {
+        if (join.statement == statement && join.meeting == regions_[region].meeting) merge(region);
+      }
     }
+  }
+
+  // Lanes come together inside a list: for the next turn, in the next case, or in a copy. At the ends of the regions inside
+  // others may wait for them, who come to this meeting later.
+  void merge(size_t region) {
+    if (region >= regions_.size() || regions_[region].done) return;
+    write("\n", votes_inside(region + 1), regions_[region].merge);
+    for (size_t k = region; k < regions_.size(); ++k) regions_[k].done = true;
+  }
+
+  // Of lanes that leave all regions from this one on, the innermost first.
+  std::string votes_inside(size_t first) const {
+    std::string votes;
+    for (size_t k = regions_.size(); k-- > first;) {
+      if (!regions_[k].done && !regions_[k].vote.empty()) votes += no_vote(regions_[k].vote);
+    }
+    return votes;
   }
 
   void statement(const Statement& statement, bool live) {
@@ -257,7 +280,7 @@ class MaskWriter {
       for (auto into = falls[k].rbegin(); into != falls[k].rend(); ++into) {
         regions.push_back({Exit::None, into->set, into->meeting, merged(Merge::Vote, into->set)});
       }
-      part(statement.parts[k], regions, "", false);
+      part(statement.parts[k], regions, "", false, next_case(statement, k));
     }
     copy_until(statement.tokens.end);
     if (merge == Merge::Vote || (merge == Merge::Restore && cases.uses)) write("\n", merged(merge, all));
@@ -273,20 +296,17 @@ class MaskWriter {
   Falls falls_of(const Statement& statement, const std::string& prefix) {
     Falls falls(statement.parts.size());
     std::map<const void*, std::string> sets;
-    for (size_t k = statement.parts.size(); k-- > 0;) {
+    for (size_t k = 0; k < statement.parts.size(); ++k) {
       for (const void* meeting : repeated_.meetings_of_case(statement.parts[k])) {
         falls[k].push_back({meeting, sets.emplace(meeting, prefix + std::to_string(sets.size())).first->second});
-      }
-      if (k + 1 == statement.parts.size() || !flow_.of(statement.parts[k]).ends) continue;
-      for (const Fall& fall : falls[k + 1]) {
-        if (!contains(falls[k], fall.set)) falls[k].push_back(fall);
       }
     }
     return falls;
   }
 
-  static bool contains(const std::vector<Fall>& falls, const std::string& set) {
-    return std::any_of(falls.begin(), falls.end(), [&](const Fall& fall) { return fall.set == set; });
+  // The case that the one falls into, if it falls.
+  const StatementList* next_case(const Statement& statement, size_t k) {
+    return k + 1 < statement.parts.size() && flow_.of(statement.parts[k]).ends ? &statement.parts[k + 1] : nullptr;
   }
 
   // Those variables: the lanes of all the cases.
@@ -325,13 +345,10 @@ class MaskWriter {
     const Exit exit = statement.kind == Kind::Break      ? Exit::Break
                       : statement.kind == Kind::Continue ? Exit::Continue
                                                          : Exit::None;
-    std::string votes;
-    for (size_t k = regions_.size(); k-- > 0;) {
-      const Region& region = regions_[k];
-      const bool ends_here = exit != Exit::None && region.exit == exit;
-      if (!region.merged) votes += ends_here ? region.merge : region.vote.empty() ? "" : no_vote(region.vote);
-      if (ends_here) break;
-    }
+    size_t target = regions_.size();  // one further than the region that the jump leads to the end of
+    while (target > 0 && (exit == Exit::None || regions_[target - 1].exit != exit)) --target;
+    std::string votes = votes_inside(target);
+    if (target > 0 && !regions_[target - 1].done) votes += regions_[target - 1].merge;
     if (votes.empty() || (statement.kind == Kind::Return && function_.ends_thread)) return;
     if (!flow_.uses(statement.head)) return write(votes);
     const std::string value = "tsl_value" + std::to_string(++count_);

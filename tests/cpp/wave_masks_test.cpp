@@ -91,6 +91,23 @@ BOOST_AUTO_TEST_CASE(copies_of_what_follows_a_turn_are_one_operation) {
   BOOST_TEST(count_of(text, "__ballot_sync(tsl_turn1, false); break;") == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(lanes_that_go_to_the_next_turn_leave_the_branches_around_them_first) {
+  const std::string text = masked(
+      "for(;;) { if(v < 3) { if(v < 2) { if(v < 1) { uint _S5 = count_0(_S4); continue; } } uint _S6 = count_0(_S4); } "
+      "if(v > 9) { break; } uint _S5 = count_0(_S4); } return 0;");
+  BOOST_TEST(text.find("__ballot_sync(tsl_wave3, false); __ballot_sync(tsl_wave2, false); "
+                       "tsl_wave = __ballot_sync(tsl_turn1, true);") != std::string::npos);
+  BOOST_TEST(count_of(text, "__ballot_sync(tsl_wave2, false)") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(copies_have_the_same_ballots_whatever_is_around_them) {
+  const std::string copy = "uint _S5 = count_0(_S4); if(_S5 > 2) { return 1; } break;";
+  const std::string text =
+      masked("switch(v) { case int(3): { if(v > 1) { } else { " + copy +
+             " } uint _S6 = count_0(_S4); return 2; } case int(0): { " + copy + " } } count_0(_S4); return 0;");
+  BOOST_TEST(count_of(text, "; if(_S5 > 2) { __ballot_sync(tsl_wave1, false); return 1; } break;") == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_with_its_function_and_line) {
   const auto says = [](const RefusedText& unclear) {
     return unclear.reason.find("helper (user.slang:7)") != std::string::npos;

@@ -12,10 +12,10 @@ import argparse
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import torch
 from matplotlib.figure import Figure
-from pydoc_data.topics import topics
 from torch import Tensor, nn
 from torch.nn import functional
 

@@ -1,6 +1,6 @@
-"""Trains a small character transformer three times: dense, and with block-sparse MLPs whose patterns stay, or follow training.
+"""Trains a small character transformer three times: dense, with block-sparse MLPs, and with patterns that follow training.
 
-    python examples/sparse_text/train.py [--steps 120] [--width 128] [--layers 2] [--density 0.25] [--block 16] [--device cpu]
+    python examples/sparse_text/train.py [--steps 120] [--width 128] [--layers 2] [--density 0.25] [--block 16]
 
 The text is that of Python's language reference, which comes with Python (pydoc_data.topics). Writes loss.png into
 out/sparse_text.

@@ -1,4 +1,4 @@
-"""Trains a small character transformer three times: dense, with block-sparse MLPs, and with patterns that follow training.
+"""Trains a small character transformer thrice: dense, with block-sparse MLPs, and with patterns that follow training.
 
     python examples/sparse_text/train.py [--steps 120] [--width 128] [--layers 2] [--density 0.25] [--block 16]
 

@@ -17,6 +17,7 @@ ALL = {
     "matmul_distances": "matmul_distances.main",
     "matmul_float": "matmul_float.main",
     "matmul_errors": "matmul.errors",
+    "block_sparse": "block_sparse.main",
     "host_cost": "host_cost.main",
     "trilinear": "trilinear.main",
     "functions": "functions.main",

@@ -1,0 +1,123 @@
+"""Block-sparse linear products beside the dense one of the whole matrix, and torch's own BSR: ``x @ W.mT``.
+
+The number behind the dense product's name is its time / ours: above 1 is faster than dense.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.comparison import OURS
+from benchmarks.measure import device
+from benchmarks.products import SHORT, Product, blas, measure_all, print_rows
+from benchmarks.repeats import QUICK, Pace, own_stream
+from torch_slang import BlockPattern, block_sparse_mm
+
+PACE = Pace(rounds=10)
+BLOCKS, DENSITIES = (128, 64, 32, 16), (0.5, 0.25, 0.1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """`sizes`: rows of x, in, out. `kind`: how the pattern is drawn."""
+
+    sizes: tuple[int, int, int]
+    block: int
+    density: float
+    backward: bool = False
+    dtype: torch.dtype = torch.bfloat16
+    kind: str = "random"
+
+    @property
+    def title(self) -> str:
+        rows, columns, results = self.sizes
+        what = "forward + backward" if self.backward else "forward"
+        return (
+            f"{SHORT[self.dtype]} [{rows}, {columns}] -> {results}, block {self.block}, density {self.density:g}, "
+            f"{self.kind}, {what}"
+        )
+
+    def pattern(self) -> BlockPattern:
+        shape, block = (self.sizes[2], self.sizes[1]), (self.block, self.block)
+        generator = torch.Generator().manual_seed(0)
+        if self.kind == "random":
+            return BlockPattern.random(shape, block, self.density, generator, device())
+        across = BlockPattern.full(shape, block).mask()
+        if self.kind == "triangle":
+            return BlockPattern.from_mask(across.tril().to(device()), block)
+        rest = round(self.density * across.numel()) - across.shape[1]  # "one full row"
+        scores = torch.rand(across.shape, generator=generator)
+        scores[0] = -1
+        mask = torch.zeros_like(across)
+        mask.view(-1)[scores.flatten().argsort(descending=True)[:rest]] = True
+        mask[0] = True
+        return BlockPattern.from_mask(mask.to(device()), block)
+
+
+def product(case: Case, quick: bool) -> Product:
+    rows, columns, results = case.sizes
+    pattern = case.pattern()
+    random = functools.partial(torch.randn, device=device())
+    x = random(rows, columns).to(case.dtype).requires_grad_(case.backward)
+    values = (random(pattern.count, *pattern.block_shape) / columns**0.5).to(case.dtype).requires_grad_(case.backward)
+    whole = (random(results, columns) / columns**0.5).to(case.dtype).requires_grad_(case.backward)
+    grad = random(rows, results).to(case.dtype)
+
+    def with_gradients(function: Callable[[], Tensor], leaves: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
+        def run() -> list[Tensor]:
+            if not case.backward:
+                return [function()]
+            result = function()
+            return [result.detach(), *torch.autograd.grad(result, leaves, grad)]
+
+        return run
+
+    def expected() -> list[Tensor]:
+        wide_x, wide = (tensor.detach().double().requires_grad_(case.backward) for tensor in (x, values))
+        dense = pattern.to_dense(wide)
+        result = wide_x @ dense.mT
+        if not case.backward:
+            return [result]
+        return [result.detach(), *torch.autograd.grad(result, [wide_x, wide], grad.double())]
+
+    runs: dict[str, Any] = {OURS: with_gradients(lambda: block_sparse_mm(x, values, pattern, True), [x, values])}
+    if not case.backward and device() == "cuda":
+        sparse = pattern.to_bsr(values)
+        runs["torch BSR"] = lambda: torch.nn.functional.linear(x, sparse)
+    dense_name = f"dense {blas()}"
+    return Product(
+        case.title,
+        runs,
+        expected,
+        int(2 * rows * pattern.count * case.block**2 * (3 if case.backward else 1)),
+        case.dtype,
+        beside={dense_name: with_gradients(lambda: torch.nn.functional.linear(x, whole), [x, whole])},
+    )
+
+
+def cases(quick: bool) -> list[Case]:
+    if quick:
+        return [Case((40, 128, 96), block, 0.5, backward) for block in (32, 64) for backward in (False, True)]
+    square, mlp = (4096, 4096, 4096), (16384, 1024, 4096)
+    found = [Case(square, *one) for one in itertools.product(BLOCKS, DENSITIES, (False, True))]
+    found += [Case(mlp, block, 0.25, backward) for block in (128, 64, 32) for backward in (False, True)]
+    found += [Case((8192, 8192, 8192), 64, 0.25)]
+    found += [Case(square, 64, 0.5, kind=kind) for kind in ("one full row", "triangle")]
+    found += [Case(square, block, 0.5, dtype=dtype) for dtype in (torch.float16, torch.float32) for block in (64, 128)]
+    found += [Case((rows, 16384, 16384), 64, 0.25) for rows in (1, 16)]
+    return found
+
+
+@own_stream()
+def main(quick: bool) -> None:
+    pace = QUICK if quick else PACE
+    rows = measure_all([functools.partial(product, case, quick) for case in cases(quick)], pace)
+    notes = ["operations are those of the blocks; dense: the whole matrix, which is another product"]
+    print_rows("block-sparse linear products", rows, pace, notes=notes)

@@ -90,7 +90,7 @@ class PatternSchedule:
         model: its :class:`BlockSparseLinear` layers; there must be one at least.
         optimizer: whose state of the weights is moved along.
         every: steps from one change to the next.
-        fraction: of the blocks that are there, in (0, 1).
+        fraction: of the blocks that are there, in (0, 1): one block at least, but never the last.
     """
 
     def __init__(
@@ -155,8 +155,9 @@ class PatternSchedule:
                 "its pattern, but there was none"
             )
         before = module.pattern
-        moved = min(int(self.fraction * before.count), before.grid[0] * before.grid[1] - before.count)
-        if moved == 0:
+        missing = before.grid[0] * before.grid[1] - before.count
+        moved = min(max(round(self.fraction * before.count), 1), before.count - 1, missing)
+        if moved <= 0:
             return
         norms = torch.linalg.vector_norm(module.weight, dim=(1, 2), dtype=gradient.dtype)
         slopes = block_scores(_averaged(gradient), before.block_shape).flatten()

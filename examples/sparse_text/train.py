@@ -136,7 +136,7 @@ def plot(curves: dict[str, Curve], folder: Path) -> None:
     figure.savefig(folder / "loss.png")
 
 
-def main() -> dict[str, Curve]:
+def main(given: list[str] | None = None) -> dict[str, Curve]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--width", type=int, default=128, help="a multiple of 32")
@@ -145,7 +145,7 @@ def main() -> dict[str, Curve]:
     parser.add_argument("--block", type=int, default=16, help="16, 32, 64 or 128")
     parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--output", type=Path, default=Path("out/sparse_text"))
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     text = Text.read(arguments.device)
     curves = {}
     for kind in ("dense", "sparse", "scheduled"):

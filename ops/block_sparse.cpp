@@ -27,12 +27,19 @@ const SddOp& sdd() {
 
 namespace {
 
-const product::ProductKernels& kernels(const char* name) {
-  static const product::ProductKernels lines("slang", "block_sparse_product"), blocks("slang", "block_sparse_sampled");
-  const product::ProductKernels& found = name[0] == 'm' ? lines : blocks;
-  TORCH_CHECK(found.are_there(), "slang::block_sparse_", name,
-              ": its kernel is not there: call torch_slang::load_builtin ",
-              "first, as Python's `import torch_slang` does");
+product::ProductKernels kernels_named(const char* op, const char* name) {
+  const product::ProductKernels families("slang", name);
+  TORCH_CHECK(families.are_there(), "slang::", op, ": its kernel is not there: call torch_slang::load_builtin first, as ",
+              "Python's `import torch_slang` does");
+  return families;
+}
+
+const product::ProductKernels& mm_kernels() {
+  static const product::ProductKernels found = kernels_named("block_sparse_mm", "block_sparse_product");
+  return found;
+}
+const product::ProductKernels& sdd_kernels() {
+  static const product::ProductKernels found = kernels_named("block_sparse_sdd", "block_sparse_sampled");
   return found;
 }
 
@@ -68,7 +75,7 @@ Tensor mm_run(const Tensor& dense, const Tensor& values, at::TensorList pattern,
                                    lines.places,
                                    width,
                                    apart};
-  return run(*kernels("mm").of(dense).current(), OpKind::Forward, arguments)[0].view(sizes);
+  return run(*mm_kernels().of(dense).current(), OpKind::Forward, arguments)[0].view(sizes);
 }
 
 Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {
@@ -81,7 +88,7 @@ Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes s
   const Pattern indices(pattern);
   const c10::IValue arguments[] = {batches(a),     batches(b),    indices.row_of_block(), indices.column_of_block(),
                                    block_shape[0], block_shape[1]};
-  return run(*kernels("sdd").of(a).current(), OpKind::Forward, arguments)[0].view(sizes);
+  return run(*sdd_kernels().of(a).current(), OpKind::Forward, arguments)[0].view(sizes);
 }
 
 Tensor mm_meta(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {

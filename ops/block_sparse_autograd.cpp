@@ -42,8 +42,11 @@ struct Mm {
   // Rows of all leading dimensions count together, but those of a batch of values.
   Tensor of_second(const Tensor& grad, const Tensor& dense) const {
     const auto flat = [&](const Tensor& tensor) {
-      return is_batch ? tensor.reshape_symint({tensor.sym_size(0), -1, tensor.sym_size(-1)})
-                      : tensor.reshape_symint({-1, tensor.sym_size(-1)});
+      c10::SymDimVector sizes;
+      if (is_batch) sizes.push_back(tensor.sym_size(0));
+      sizes.push_back(c10::multiply_integers(tensor.sym_sizes().slice(sizes.size(), tensor.dim() - 1 - sizes.size())));
+      sizes.push_back(tensor.sym_size(-1));
+      return tensor.reshape_symint(sizes);  // every size is said: of no elements -1 would say nothing
     };
     const Tensor out = flat(transpose ? grad : dense), in = flat(transpose ? dense : grad);
     return sdd().call(out.mT(), in, layout.pattern, layout.shape, block_shape);
@@ -115,17 +118,23 @@ class ProductBackward final : public ag::Node {
   }
 
   ag::variable_list apply_with_saved(const ag::variable_list& grads, dynamo::SwapSavedVariables& swap) override {
+    c10::SymDimVector& shape = product_.layout.shape;
     for_each_saved([&](ag::SavedVariable& saved) { swap.before(saved); });
+    for (c10::SymInt& size : shape) swap.before(size);
     const auto [product, first, second] = saved();
     std::vector<c10::IValue> arguments{first, second};
     for (const Tensor& tensor : product.layout.pattern) arguments.emplace_back(tensor);
+    for (const c10::SymInt& size : product.layout.shape) arguments.emplace_back(size);
     const auto call = [product = product](const ag::variable_list& inputs, const std::vector<c10::IValue>& packed) {
       Product given = product;
-      for (size_t i = 0; i < given.layout.pattern.size(); ++i) given.layout.pattern[i] = packed[i + 2].toTensor();
+      size_t next = 2;
+      for (Tensor& tensor : given.layout.pattern) tensor = packed[next++].toTensor();
+      for (c10::SymInt& size : given.layout.shape) size = packed[next++].toSymInt();
       return gradients(given, inputs[0], packed[0].toTensor(), packed[1].toTensor());
     };
     auto results = record_call(*this, swap, grads, arguments, call);
     for_each_saved([&](ag::SavedVariable& saved) { swap.after(saved); });
+    for (c10::SymInt& size : shape) swap.after(size);
     return results;
   }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from devices import DEVICES
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.library import opcheck
 
 from torch_slang import BlockPattern, block_sparse_mm, block_sparse_sdd
@@ -228,6 +229,56 @@ def test_compiled_without_breaks(backend: str, device: str) -> None:
     compiled = torch.compile(loss, backend=backend, fullgraph=True)
     got = torch.autograd.grad(compiled(x, values), values)
     torch.testing.assert_close(got, torch.autograd.grad(loss(x, values), values))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", NAMES)
+def test_compiled_autograd(name: str, device: str) -> None:
+    _, function, inputs = next(case for case in cases(device) if case[0] == name)
+    expected = torch.autograd.grad(function(*inputs).sin().sum(), inputs)
+    counter = CompileCounterWithBackend("aot_eager")
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend=counter, fullgraph=True)):
+        function(*inputs).sin().sum().backward()
+    assert sum("block_sparse" in node.name for graph in counter.graphs for node in graph.graph.nodes) > 0
+    for tensor, gradient in zip(inputs, expected, strict=True):
+        torch.testing.assert_close(tensor.grad, gradient)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_no_rows(device: str) -> None:
+    pattern = drawn((43, 29), (16, 32), 0.6, device)
+    for leading, batch in (((0,), ()), ((2, 0), ()), ((0, 3), (0,)), ((2, 0), (2,))):
+        x = torch.randn(*leading, 43, device=device, requires_grad=True)
+        values = values_of(pattern, torch.float32, batch).requires_grad_()
+        y = block_sparse_mm(x, values, pattern)
+        assert y.shape == (*leading, 29)
+        of_x, of_values = torch.autograd.grad(y.sum(), (x, values))
+        assert of_x.shape == x.shape
+        assert not of_values.any()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_what_is_infinite_does_not_reach_outside(dtype: torch.dtype, device: str) -> None:
+    pattern = BlockPattern.full((40, 70), (64, 64), device=device)
+    a, b = torch.randn(40, 9, dtype=dtype, device=device), torch.randn(9, 70, dtype=dtype, device=device)
+    a[3], b[:, 5] = torch.inf, -torch.inf
+    blocks = block_sparse_sdd(a, b, pattern)
+    inside = pattern.from_dense(torch.ones(40, 70, dtype=torch.bool, device=device))
+    assert not blocks[~inside].any()
+    torch.testing.assert_close(pattern.to_dense(blocks), a @ b, equal_nan=True, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_long_lines(device: str) -> None:
+    """More blocks than the lanes of a warp read at once, and depths that are no multiple of a step."""
+    for shape, block in (((64, 64 * 70), (64, 64)), ((130, 32 * 41), (128, 32)), ((64, 128 * 40 + 7), (64, 128))):
+        pattern = BlockPattern.full(shape, block, device=device)
+        for dtype in (torch.bfloat16, torch.float32):
+            values = values_of(pattern, dtype)
+            values = pattern.from_dense(pattern.to_dense(values))
+            z = torch.randn(150, shape[1], dtype=dtype, device=device)
+            check(block_sparse_mm(z, values, pattern, True), z, pattern.to_dense(values).mT)
 
 
 @pytest.mark.parametrize("device", DEVICES)

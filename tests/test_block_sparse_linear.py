@@ -70,6 +70,8 @@ def test_a_linear_keeps_its_most_important_blocks() -> None:
     torch.testing.assert_close(layer.to_dense(), linear.weight * layer.pattern.element_mask())
     assert torch.equal(layer.bias, linear.bias)
     assert linear.weight.shape == (64, 128)
+    linear.bias.requires_grad_(False)
+    assert not BlockSparseLinear.from_linear(linear).bias.requires_grad
 
     linear.weight.grad = torch.zeros_like(linear.weight)
     linear.weight.grad[:32, 96:] = 1
@@ -125,12 +127,57 @@ def test_a_layer_made_without_memory_draws_its_pattern_later() -> None:
     layer = BlockSparseLinear(128, 64, density=0.5, device="meta")
     assert layer(torch.empty(3, 128, device="meta")).shape == (3, 64)
     layer.to_empty(device="cpu")
-    with pytest.raises(RuntimeError, match=r'made on the device "meta", so it has no pattern yet'):
+    with pytest.raises(RuntimeError, match=r'was on the device "meta", so it has no pattern yet'):
         layer(torch.randn(3, 128))
     layer.reset_parameters()
     assert layer.pattern.count == 4
     x = torch.randn(3, 128)
     torch.testing.assert_close(layer(x), x @ layer.to_dense().mT + layer.bias)
+
+
+def test_a_layer_that_lost_its_memory_has_no_pattern() -> None:
+    layer = BlockSparseLinear(128, 64, density=0.5)
+    saved = copy.deepcopy(layer.state_dict())
+    layer.to("meta").to_empty(device="cpu")
+    for indices in layer._indices():
+        indices.fill_(12345)
+    with pytest.raises(RuntimeError, match="so it has no pattern yet"):
+        layer(torch.randn(3, 128))
+    layer.load_state_dict(saved)
+    layer(torch.randn(3, 128))
+    layer.to("meta")
+    with pytest.warns(UserWarning, match="meta"):
+        layer.load_state_dict(saved)  # into nothing
+    layer.to_empty(device="cpu")
+    with pytest.raises(RuntimeError, match="so it has no pattern yet"):
+        layer(torch.randn(3, 128))
+    layer.load_state_dict(saved, assign=True)
+    layer(torch.randn(3, 128))
+
+
+def test_a_weight_without_its_indices_is_refused() -> None:
+    layer = BlockSparseLinear(128, 64, density=0.5)
+    before = layer.to_dense().detach().clone()
+    other = BlockSparseLinear(128, 64, density=0.5).state_dict()
+    for names in (["weight"], ["weight", "rows"], ["column_blocks"]):
+        state = {name: other[name] for name in names}
+        with pytest.raises(RuntimeError, match="expected the state dict to have weight, rows and columns, or none of them"):
+            layer.load_state_dict(state, strict=False)
+        assert torch.equal(layer.to_dense(), before)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_autocast(device: str) -> None:
+    layer = BlockSparseLinear(96, 64, device=device)
+    x = torch.randn(3, 96, device=device)
+    with torch.autocast(device, torch.bfloat16):
+        y = layer(x)
+    assert y.dtype == torch.bfloat16
+    y.float().sum().backward()
+    for parameter in layer.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.dtype == torch.float32
+    torch.testing.assert_close(y.float(), layer(x), rtol=0.02, atol=0.02)
 
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
@@ -177,10 +224,50 @@ def test_sparsify_replaces_layers_by_name() -> None:
     assert model[0].pattern.density == 1
     assert model[2][0].pattern.count == 8
     assert model[2][1] is kept
-    with pytest.raises(ValueError, match=r"'\*.mlp', '1' fits none of 2.1"):
-        sparsify(model, {"2.1": 0.5, "*.mlp": 0.5, "1": 0.5}, block_shape=(16, 16))
+    for densities, message in [
+        ({"2.1": 0.5, "*.mlp": 0.5, "1": 0.5}, r"'\*.mlp', '1' fits none of 2.1"),
+        ({"*": 0.5, "2.1": 0.25}, r"those that '2.1' fits are chosen by one in front of it"),
+        ({"*": 1.5}, r"layer 2.1: .*expected density to be in \(0, 1\], but got 1.5"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            sparsify(model, densities, block_shape=(16, 16))
+        assert model[2][1] is kept
     with pytest.raises(ValueError, match="fits none of a model that has none"):
         sparsify(torch.nn.ReLU(), {"*": 0.5})
+
+
+def test_sparsify_replaces_all_or_nothing() -> None:
+    model = small_model()
+    layers = [model[0], model[2][0], model[2][1]]
+    layers[0].weight.grad = torch.ones_like(layers[0].weight)
+    with pytest.raises(ValueError, match=r'layer 2.0: .*importance="gradient" wants the gradient'):
+        sparsify(model, {"*": 0.5}, (16, 16), importance="gradient")
+    assert [model[0], model[2][0], model[2][1]] == layers
+
+
+def test_sparsify_of_layers_that_are_shared() -> None:
+    shared = torch.nn.Linear(32, 32)
+    model = torch.nn.Sequential(shared, torch.nn.ReLU(), shared)
+    sparsify(model, {"0": 0.5}, (16, 16))
+    assert isinstance(model[0], BlockSparseLinear)
+    assert model[0] is model[2]
+    tied = torch.nn.ModuleDict({"embedding": torch.nn.Embedding(64, 32), "head": torch.nn.Linear(32, 64, False)})
+    tied["head"].weight = tied["embedding"].weight
+    with pytest.raises(ValueError, match="the weight of head is a parameter of embedding too"):
+        sparsify(tied, {"head": 0.5})
+
+
+def test_sparsify_of_torchs_transformer() -> None:
+    layer = torch.nn.TransformerEncoderLayer(32, 2, 64, batch_first=True)
+    with pytest.raises(ValueError, match=r"linear1 is a part of torch.nn.TransformerEncoderLayer, .*set_fastpath_enabled"):
+        sparsify(layer, {"linear*": 0.5}, (16, 16))
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        sparsify(layer, {"linear*": 0.5}, (16, 16)).eval()
+        with torch.no_grad():
+            assert layer(torch.randn(2, 5, 32)).shape == (2, 5, 32)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
 
 
 # --- schedules
@@ -259,22 +346,57 @@ def test_schedules_that_cannot_work_are_refused() -> None:
     layer = BlockSparseLinear(64, 64)
     optimizer = torch.optim.SGD(layer.parameters(), 0.01)
     for arguments, message in [
-        ({"every": 0}, "expected every to be at least 1, but got 0"),
+        ({"every": 0}, "expected every to be a whole number of steps, at least 1, but got 0"),
+        ({"every": 2.5}, "expected every to be a whole number of steps, at least 1, but got 2.5"),
         ({"every": 1, "fraction": 1.0}, "expected fraction to be between 0 and 1, but got 1.0"),
     ]:
         with pytest.raises(ValueError, match=message):
             PatternSchedule(layer, optimizer, **arguments)
     with pytest.raises(ValueError, match="expected model to have a BlockSparseLinear"):
         PatternSchedule(torch.nn.Linear(3, 3), optimizer, every=1)
-    with pytest.raises(RuntimeError, match=r"expected a backward through .* before step number 1"):
+    with pytest.raises(RuntimeError, match=r"expected a backward through BlockSparseLinear before step number 1"):
         PatternSchedule(layer, optimizer, every=1).step()
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64))
+    early = torch.optim.SGD(model.parameters(), 0.01)
+    sparsify(model, {"0": 0.5})
+    with pytest.raises(ValueError, match="expected optimizer to hold the weight of 0, but it does not"):
+        PatternSchedule(model, early, every=1)
+
+
+def test_a_schedule_ends_and_can_be_taken_off() -> None:
+    layer = BlockSparseLinear(128, 96, density=0.5)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.01)
+    schedule = PatternSchedule(layer, optimizer, every=1, fraction=0.3, until=2)
+    assert train(layer, optimizer, schedule, 4) == [True, True, False, False]
+    assert schedule._layers[0].gradient is None
+    stream = io.BytesIO()
+    torch.save(layer, stream)
+    stream.seek(0)
+    loaded = torch.load(stream, weights_only=False)
+    x = torch.randn(2, 128)
+    assert torch.equal(loaded(x), layer(x))
+    schedule.remove()
+    assert not layer._forward_hooks
+
+
+def test_arguments_by_name_and_gradients_that_are_not_finite() -> None:
+    layer = BlockSparseLinear(128, 96, density=0.5)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.01)
+    schedule = PatternSchedule(layer, optimizer, every=1, fraction=0.3)
+    before = layer.pattern
+    layer(x=torch.randn(4, 128)).mul(torch.inf).sum().backward()
+    assert not schedule.step()
+    assert layer.pattern == before
+    layer(x=torch.randn(4, 128)).square().sum().backward()
+    assert schedule.step()
+    assert layer.pattern != before
 
 
 def test_a_full_pattern_has_nothing_to_change() -> None:
     layer = BlockSparseLinear(64, 64, density=1.0)
     optimizer = torch.optim.SGD(layer.parameters(), 0.01)
     schedule = PatternSchedule(layer, optimizer, every=1)
-    assert train(layer, optimizer, schedule, 1) == [True]
+    assert train(layer, optimizer, schedule, 1) == [False]
     assert layer.pattern.density == 1
 
 

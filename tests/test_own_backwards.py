@@ -13,6 +13,7 @@ Tensor = torch.Tensor
 
 # INLINE: what stands in front of each backward. Three outputs: part(m, k) for k = 0, 1, 2.
 SOURCE = """
+#define INLINED [ForceInline]
 struct Pair : IDifferentiable { float a; float b[3]; };
 
 [Differentiable] float part(Pair m, int k) { return m.a * m.a + m.b[k] * m.b[1]; }
@@ -111,7 +112,7 @@ def expected(weights: tuple[float, ...]) -> Tensor:
     return torch.autograd.grad(parts, x, torch.tensor(weights, dtype=torch.float64))[0]
 
 
-INLINE = ["", "[ForceInline]", "[ForceInline, mutating]", "static [ForceInline]"]
+INLINE = ["", "[ForceInline]", "[ForceInline, mutating]", "static [ForceInline]", "[__unsafeForceInlineEarly]", "INLINED"]
 
 
 @pytest.mark.parametrize("inline", INLINE)
@@ -142,4 +143,27 @@ def test_a_backward_may_name_its_function_instead(tmp_path: Path, device: torch.
         )
     path = tmp_path / "named.slang"
     path.write_text(source)
+    torch.testing.assert_close(gradient_of(path, "hoists", device), expected(WEIGHTS))
+
+
+def test_a_macro_may_name_the_backward(tmp_path: Path, device: torch.device) -> None:
+    source = SOURCE.replace("#define INLINED [ForceInline]", "#define BACKWARD(NAME) [BackwardDerivative(NAME)]")
+    for name in ("summed", "hoisted", "replaced"):
+        source = source.replace(f"[BackwardDerivative({name}_backward)]", f"BACKWARD({name}_backward)")
+    path = tmp_path / "by_macro.slang"
+    path.write_text(source.replace("INLINE", "[ForceInline]"))
+    torch.testing.assert_close(gradient_of(path, "hoists", device), expected(WEIGHTS))
+
+
+@pytest.mark.parametrize("by", ["import", "#include"])
+def test_the_backward_may_stand_in_another_file(by: str, tmp_path: Path, device: torch.device) -> None:
+    """One that the file which names it imports or includes."""
+    begin = SOURCE.index("void hoisted_backward") - len("INLINE ")
+    end = SOURCE.index("// The last one counts")
+    own = SOURCE[SOURCE.index("struct Pair") : SOURCE.index("void forward(")]
+    (tmp_path / "other_file.slang").write_text(own + SOURCE[begin:end].replace("INLINE", "[ForceInline]"))
+    rest = SOURCE.replace(own, "").replace(SOURCE[begin:end], "").replace("INLINE ", "").replace("INLINED", "NOTHING")
+    first = "import other_file;\n" if by == "import" else '#include "other_file.slang"\n'
+    path = tmp_path / "naming_file.slang"
+    path.write_text(first + rest)
     torch.testing.assert_close(gradient_of(path, "hoists", device), expected(WEIGHTS))

@@ -92,8 +92,8 @@ class BlockSparseLinear(torch.nn.Module):
         self.out_features = out_features
         self.block_shape = pattern.block_shape
         self.shape = [out_features, in_features]
-        #: Made on the device "meta": which blocks there are is not drawn until `reset_parameters` or a state dict says.
-        self.is_undrawn = pattern.device.type == "meta"
+        # Without memory, or with memory that nobody has written: reset_parameters or a state dict must say which blocks there are.
+        self._has_no_pattern = pattern.device.type == "meta"
         for name, indices in zip(_INDICES, pattern.tensors(), strict=True):
             self.register_buffer(name, indices)
         values = torch.empty((pattern.count, *pattern.block_shape), device=pattern.device, dtype=dtype)
@@ -139,6 +139,8 @@ class BlockSparseLinear(torch.nn.Module):
             if made.bias is not None:
                 made.bias.copy_(linear.bias)
         made.weight.requires_grad_(linear.weight.requires_grad)
+        if made.bias is not None:
+            made.bias.requires_grad_(linear.bias.requires_grad)
         made.train(linear.training)
         return made
 
@@ -167,17 +169,18 @@ class BlockSparseLinear(torch.nn.Module):
     def reset_parameters(self) -> None:
         """As ``torch.nn.Linear`` does, for as many inputs as an output has. What is outside the shape is zero.
 
-        A layer that was made on the device "meta" and has got memory elsewhere (``to_empty``) draws its blocks here.
+        A layer that was on the device "meta" and has got memory elsewhere (``to_empty``) draws its blocks here, by torch's
+        default generator: seed it alike on all ranks.
         """
         if self.weight.is_meta:
             return
         rows, columns = (-(-size // block) for size, block in zip(self.shape, self.block_shape, strict=True))
         density = self.weight.shape[0] / max(rows * columns, 1)
-        if self.is_undrawn:
+        if self._has_no_pattern:
             drawn = BlockPattern.random(self.shape, self.block_shape, density, device=self.weight.device)
             for buffer, indices in zip(self._indices(), drawn.tensors(), strict=True):
                 buffer.copy_(indices)
-            self.is_undrawn = False
+            self._has_no_pattern = False
         bound = 1 / math.sqrt(self.in_features * density) if self.in_features > 0 and density > 0 else 0.0
         torch.nn.init.uniform_(self.weight, -bound, bound)
         if any(size % block for size, block in zip(self.shape, self.block_shape, strict=True)):
@@ -189,13 +192,13 @@ class BlockSparseLinear(torch.nn.Module):
             torch.nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.is_undrawn and not x.is_meta:
+        if self._has_no_pattern and not x.is_meta:
             raise RuntimeError(
-                'torch_slang.nn.BlockSparseLinear: this layer was made on the device "meta", so it has no pattern yet: '
+                'torch_slang.nn.BlockSparseLinear: this layer was on the device "meta", so it has no pattern yet: '
                 "call reset_parameters() or load a state dict"
             )
         y = torch.ops.slang.block_sparse_mm(x, self.weight, self._indices(), self.shape, True)
-        return y if self.bias is None else y + self.bias
+        return y if self.bias is None else y + self.bias.to(y.dtype)
 
     def extra_repr(self) -> str:
         rows, columns = (-(-size // block) for size, block in zip(self.shape, self.block_shape, strict=True))
@@ -204,24 +207,57 @@ class BlockSparseLinear(torch.nn.Module):
             f"block_shape={self.block_shape}, blocks={self.weight.shape[0]} of {rows * columns}"
         )
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        saved = state_dict.get(prefix + "weight")
-        if isinstance(saved, Tensor) and saved.shape != self.weight.shape:
-            raise RuntimeError(
-                f"{_WHO}: expected the state dict's {prefix}weight to have {self.weight.shape[0]} blocks "
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        had_none = self.columns.is_meta
+        super()._apply(fn, recurse)
+        self._has_no_pattern = self._has_no_pattern or had_none or self.columns.is_meta
+        return self
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        problem = self._use_pattern_of(state_dict, prefix)
+        if problem:
+            error_msgs.append(f"{_WHO}: {problem}")
+            for name in ("weight", *_INDICES):
+                state_dict.pop(prefix + name, None)
+        has_pattern = prefix + "columns" in state_dict
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        if has_pattern:
+            self._has_no_pattern = self.columns.is_meta
+
+    def _use_pattern_of(self, state_dict: dict[str, Any], prefix: str) -> str:
+        """Checks what a state dict has of this layer, and makes all indices of its coordinates. What is wrong, or ""."""
+        if not any(prefix + name in state_dict for name in ("weight", *_INDICES)):
+            return ""
+        saved, rows, columns = (state_dict.get(prefix + name) for name in ("weight", "rows", "columns"))
+        if saved is None or rows is None or columns is None:
+            return f"expected the state dict to have {prefix}weight, {prefix}rows and {prefix}columns, or none of them"
+        if saved.shape != self.weight.shape:
+            return (
+                f"expected the state dict's {prefix}weight to have {self.weight.shape[0]} blocks "
                 f"{list(self.weight.shape[1:])} like this layer, but it has shape {list(saved.shape)}: make the layer "
                 "with the density and block shape of the one that was saved"
             )
-        if prefix + "rows" in state_dict and prefix + "columns" in state_dict:  # indices of a file are not believed
-            try:
-                pattern = BlockPattern.from_indices(
-                    state_dict[prefix + "rows"], state_dict[prefix + "columns"], self.shape, self.block_shape
-                )
-            except (IndexError, TypeError, ValueError) as error:
-                raise RuntimeError(f"{_WHO}: the state dict's {prefix}rows and {prefix}columns: {error}") from None
-            state_dict.update(zip((prefix + name for name in _INDICES), pattern.tensors(), strict=True))
-            self.is_undrawn = False
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        if rows.is_meta:
+            return ""
+        try:
+            pattern = BlockPattern.from_indices(rows, columns, self.shape, self.block_shape)
+        except (IndexError, TypeError, ValueError) as error:
+            return f"the state dict's {prefix}rows and {prefix}columns: {error}"
+        if pattern.count != saved.shape[0]:
+            return f"expected {prefix}rows to have {saved.shape[0]} elements like {prefix}weight, but got {pattern.count}"
+        state_dict.update(zip((prefix + name for name in _INDICES), pattern.tensors(), strict=True))
+        return ""
 
 
 def block_scores(elements: Tensor, block_shape: Sequence[int]) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -34,36 +33,104 @@ def sparsify(
         model: any module; a ``torch.nn.Linear`` itself has no place to be replaced in, see
             :meth:`BlockSparseLinear.from_linear`.
         densities: by names of modules as ``model.named_modules()`` has them, with ``*``, ``?`` and ``[...]`` as in file
-            names. A layer takes the first that fits. What fits no Linear is an error, so that no layer stays dense
-            by a slip.
+            names. A layer takes the first that fits. One that chooses no layer is an error, so that none stays dense by a
+            slip. Nothing is replaced where anything is wrong.
         block_shape, importance: as in :meth:`BlockSparseLinear.from_linear`.
 
     Optimisers must be made afterwards: parameters are new ones.
     """
     who = "torch_slang.nn.sparsify"
-    layers = {name: module for name, module in model.named_modules() if type(module) is torch.nn.Linear and name}
-    unused = dict.fromkeys(densities)
-    for name, linear in layers.items():
-        pattern = next((pattern for pattern in densities if fnmatch.fnmatchcase(name, pattern)), None)
-        if pattern is None:
-            continue
-        unused.pop(pattern, None)
-        sparse = BlockSparseLinear.from_linear(linear, densities[pattern], block_shape, importance=importance)
-        parent, _, attribute = name.rpartition(".")
-        setattr(model.get_submodule(parent), attribute, sparse)
-    if unused:
+    places = [(name, module) for name, module in model.named_modules(remove_duplicate=False) if _is_linear(name, module)]
+    chosen: dict[torch.nn.Module, str] = {}  # the name pattern of each layer, which may stand in several places
+    fits: set[str] = set()
+    for name, linear in places:
+        fitting = [pattern for pattern in densities if fnmatch.fnmatchcase(name, pattern)]
+        fits.update(fitting)
+        if fitting:
+            chosen.setdefault(linear, fitting[0])
+    if unknown := [pattern for pattern in densities if pattern not in fits]:
         raise ValueError(
-            f"{who}: expected each name pattern to fit a torch.nn.Linear, but {', '.join(map(repr, unused))} fits none "
-            f"of {', '.join(layers) or 'a model that has none'}"
+            f"{who}: expected each name pattern to fit a torch.nn.Linear, but {', '.join(map(repr, unknown))} fits none "
+            f"of {', '.join(name for name, _ in places) or 'a model that has none'}"
         )
+    if shadowed := [pattern for pattern in densities if pattern not in chosen.values()]:
+        raise ValueError(
+            f"{who}: expected each name pattern to choose a layer, but those that {shadowed[0]!r} fits are chosen by one in "
+            "front of it: put what is more special first"
+        )
+    for name, linear in places:
+        if linear in chosen:
+            _check_place(who, model, name, linear)
+    made = {}
+    for linear, pattern in chosen.items():
+        try:
+            made[linear] = BlockSparseLinear.from_linear(
+                linear, densities[pattern], block_shape, importance=importance  # type: ignore[arg-type]
+            )
+        except (TypeError, ValueError) as error:
+            name = next(name for name, module in places if module is linear)
+            raise type(error)(f"{who}: layer {name}: {error}") from None
+    for name, linear in places:
+        if linear in made:
+            parent, _, attribute = name.rpartition(".")
+            setattr(model.get_submodule(parent), attribute, made[linear])
     return model
 
 
-@dataclass
-class _Layer:
-    name: str
-    module: BlockSparseLinear
-    gradient: Tensor | None = None  # of the dense weight, summed over the backwards since the last step
+def _is_linear(name: str, module: torch.nn.Module) -> bool:
+    return type(module) is torch.nn.Linear and name != ""
+
+
+def _check_place(who: str, model: torch.nn.Module, name: str, linear: torch.nn.Module) -> None:
+    parent = model.get_submodule(name.rpartition(".")[0])
+    if isinstance(parent, torch.nn.TransformerEncoderLayer) and torch.backends.mha.get_fastpath_enabled():
+        raise ValueError(
+            f"{who}: {name} is a part of torch.nn.TransformerEncoderLayer, whose fast path for inference reads the weight "
+            "by itself: call torch.backends.mha.set_fastpath_enabled(False) first"
+        )
+    for other_name, other in model.named_modules():
+        shares = any(parameter is linear.weight for parameter in other.parameters(recurse=False))
+        if other is not linear and shares:
+            raise ValueError(
+                f"{who}: the weight of {name} is a parameter of {other_name} too, and a block-sparse one could not be"
+            )
+
+
+class _Watcher:
+    """A hook on one layer's forward: in steps that end with a change it sums the gradient of the dense weight."""
+
+    def __init__(self, schedule: PatternSchedule, name: str, module: BlockSparseLinear) -> None:
+        self.schedule = schedule
+        self.name = name or type(module).__name__
+        self.module = module
+        self.gradient: Tensor | None = None
+        self.handle = module.register_forward_hook(self, with_kwargs=True)
+
+    def __call__(
+        self, _: torch.nn.Module, inputs: tuple[Tensor, ...], named: dict[str, Tensor], output: Tensor
+    ) -> None:
+        if not (self.schedule._is_watching and output.requires_grad):
+            return
+        x = (inputs[0] if inputs else named["x"]).detach()
+
+        def add(gradient: Tensor) -> None:
+            wide = torch.promote_types(gradient.dtype, torch.float32)
+            rows, outputs = (one.reshape(-1, one.shape[-1]).to(wide) for one in (x, gradient))
+            dense = outputs.mT @ rows
+            self.gradient = dense if self.gradient is None else self.gradient.add_(dense)
+
+        output.register_hook(add)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _no_watcher, ()  # a saved model comes without its schedule
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+def _no_watcher() -> Any:
+    return _nothing
 
 
 class PatternSchedule:
@@ -84,40 +151,63 @@ class PatternSchedule:
     the Lottery: Making All Tickets Winners", 2020.) The gradient of a whole weight is computed in the steps that change
     patterns, and in no others.
 
-    With torch.distributed all ranks come to the same patterns: what they choose by is averaged over them.
+    With torch.distributed all ranks come to the same patterns: what they choose by is averaged over `process_group`, and
+    all of its ranks must have these layers. A step whose gradient is not finite changes nothing.
 
     Args:
-        model: its :class:`BlockSparseLinear` layers; there must be one at least.
-        optimizer: whose state of the weights is moved along.
+        model: its :class:`BlockSparseLinear` layers; there must be one at least. Layers that FSDP2 has sharded are
+            refused.
+        optimizer: whose state of the weights is moved along; it must hold them.
         every: steps from one change to the next.
         fraction: of the blocks that are there, in (0, 1): one block at least, but never the last.
+        until: the number of steps after which patterns stay; None: never.
+        process_group: of torch.distributed; None for the default one.
     """
 
     def __init__(
-        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, every: int, fraction: float = 0.2
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        every: int,
+        fraction: float = 0.2,
+        until: int | None = None,
+        process_group: Any = None,
     ) -> None:
-        if every < 1:
-            raise ValueError(f"{_SCHEDULE}: expected every to be at least 1, but got {every}")
+        if every < 1 or every != int(every):
+            raise ValueError(f"{_SCHEDULE}: expected every to be a whole number of steps, at least 1, but got {every}")
         if not 0 < fraction < 1:
             raise ValueError(f"{_SCHEDULE}: expected fraction to be between 0 and 1, but got {fraction}")
-        self.optimizer = optimizer
-        self.every = every
-        self.fraction = fraction
-        self.steps = 0
-        self._layers = [_Layer(n, m) for n, m in model.named_modules() if isinstance(m, BlockSparseLinear)]
-        if not self._layers:
+        layers = [(name, module) for name, module in model.named_modules() if isinstance(module, BlockSparseLinear)]
+        if not layers:
             raise ValueError(f"{_SCHEDULE}: expected model to have a BlockSparseLinear, but it has none")
-        for layer in self._layers:
-            layer.module.register_forward_hook(self._watcher(layer))
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        for name, module in layers:
+            if hasattr(module.weight, "device_mesh"):
+                raise ValueError(f"{_SCHEDULE}: expected the weight of {name} to be whole, but it is sharded")
+            if id(module.weight) not in held:
+                raise ValueError(
+                    f"{_SCHEDULE}: expected optimizer to hold the weight of {name}, but it does not: make it after sparsify"
+                )
+        self.optimizer = optimizer
+        self.every = int(every)
+        self.fraction = fraction
+        self.until = until
+        self.process_group = process_group
+        self.steps = 0
+        self._layers = [_Watcher(self, name, module) for name, module in layers]
 
     def step(self) -> bool:
-        """To be called after each step of the optimiser; whether patterns have changed."""
+        """To be called after each step of the optimiser; whether a pattern has changed."""
+        changes = self._is_watching
         self.steps += 1
-        if self.steps % self.every != 0:
-            return False
+        return any([self._change(layer) for layer in self._layers]) if changes else False
+
+    def remove(self) -> None:
+        """Takes the schedule off the model, whose patterns stay as they are."""
         for layer in self._layers:
-            self._change(layer)
-        return True
+            layer.handle.remove()
+        self._layers = []
 
     def state_dict(self) -> dict[str, Any]:
         return {"steps": self.steps}
@@ -128,25 +218,11 @@ class PatternSchedule:
     @property
     def _is_watching(self) -> bool:
         """The step under way ends with a change."""
-        return (self.steps + 1) % self.every == 0
-
-    def _watcher(self, layer: _Layer) -> Any:
-        def watch(_: torch.nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            if not (self._is_watching and output.requires_grad):
-                return
-            x = inputs[0].detach()
-
-            def add(gradient: Tensor) -> None:
-                rows, outputs = x.reshape(-1, x.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
-                dense = (outputs.mT @ rows.to(outputs.dtype)).to(torch.promote_types(outputs.dtype, torch.float32))
-                layer.gradient = dense if layer.gradient is None else layer.gradient.add_(dense)
-
-            output.register_hook(add)
-
-        return watch
+        step = self.steps + 1
+        return step % self.every == 0 and (self.until is None or step <= self.until)
 
     @torch.no_grad()
-    def _change(self, layer: _Layer) -> None:
+    def _change(self, layer: _Watcher) -> bool:
         module, gradient = layer.module, layer.gradient
         layer.gradient = None
         if gradient is None:
@@ -157,19 +233,28 @@ class PatternSchedule:
         before = module.pattern
         missing = before.grid[0] * before.grid[1] - before.count
         moved = min(max(round(self.fraction * before.count), 1), before.count - 1, missing)
-        if moved <= 0:
-            return
-        norms = torch.linalg.vector_norm(module.weight, dim=(1, 2), dtype=gradient.dtype)
-        slopes = block_scores(_averaged(gradient), before.block_shape).flatten()
+        gradient = self._averaged(gradient)
+        if moved <= 0 or not bool(gradient.isfinite().all()):
+            return False
+        norms = self._averaged(torch.linalg.vector_norm(module.weight, dim=(1, 2), dtype=gradient.dtype))
+        slopes = block_scores(gradient, before.block_shape).flatten()
         places = before.rows.long() * before.grid[1] + before.columns
         # The highest scores stay or come. What goes may not come back at once: it would lose its values.
         slopes.index_fill_(0, places, -torch.inf)
-        staying = _averaged(norms).argsort(descending=True, stable=True)[: before.count - moved]
+        staying = norms.argsort(descending=True, stable=True)[: before.count - moved]
         coming = slopes.argsort(descending=True, stable=True)[:moved]
         after = BlockPattern._of_places(
             before.shape, before.block_shape, torch.cat([places[staying], coming]).sort().values
         )
         self._move(module, before, after)
+        return True
+
+    def _averaged(self, tensor: Tensor) -> Tensor:
+        """Over all ranks, if there are several."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            torch.distributed.all_reduce(tensor, group=self.process_group)
+            tensor /= torch.distributed.get_world_size(self.process_group)
+        return tensor
 
     def _move(self, module: BlockSparseLinear, before: BlockPattern, after: BlockPattern) -> None:
         """Values and the optimiser's tensors of blocks go where they are now; those of new blocks are zero."""
@@ -189,11 +274,3 @@ class PatternSchedule:
                 move(value)
         for buffer, indices in zip(module._indices(), after.tensors(), strict=True):
             buffer.copy_(indices)
-
-
-def _averaged(tensor: Tensor) -> Tensor:
-    """Over all ranks, if there are several."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        torch.distributed.all_reduce(tensor)
-        tensor /= torch.distributed.get_world_size()
-    return tensor

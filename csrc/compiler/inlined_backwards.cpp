@@ -10,7 +10,9 @@
 namespace torch_slang {
 namespace {
 
-constexpr std::string_view kInline = "ForceInline";
+constexpr std::string_view kInline = "ForceInline", kEarly = "__unsafeForceInlineEarly", kBackward = "BackwardDerivative";
+
+bool has(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
 class Source {
  public:
@@ -20,12 +22,15 @@ class Source {
     }
   }
 
-  std::string changed() {
+  // `backwards`: named in files that were read before; gets those that this one names.
+  std::string changed(std::set<std::string>& backwards) {
+    for (const std::string_view name : named_backwards()) backwards.emplace(name);
     std::string result = text_;
-    const std::set<std::string_view> backwards = named_backwards();
+    const bool all = clear_macros(result);
     for (size_t at = 0; at < code_.size(); ++at) {
-      if (word(at) != kInline || !(word(at - 1) == "[" || word(at - 1) == ",")) continue;
-      if (backwards.count(function_behind(at)) > 0 || says_whose_backward(at)) clear(at, result);
+      if ((word(at) != kInline && word(at) != kEarly) || !(word(at - 1) == "[" || word(at - 1) == ",")) continue;
+      const bool is_backward = backwards.count(std::string(function_behind(at))) > 0 || says_whose_backward(at);
+      if (is_backward || (all && word(at) == kInline)) clear(at, result);
     }
     return result;
   }
@@ -34,11 +39,27 @@ class Source {
   std::string_view word(size_t at) const { return at < code_.size() ? tokens_[code_[at]].text : std::string_view(); }
   bool is_name(size_t at) const { return tokens_[code_[at]].kind == TokenKind::Identifier; }
 
+  // What a macro puts where is not known here: where one has a part in this, no function keeps its [ForceInline]. Whether so.
+  bool clear_macros(std::string& result) const {
+    bool found = false;
+    for (const Token& token : tokens_) {
+      if (token.kind != TokenKind::Directive || !(has(token.text, kInline) || has(token.text, kBackward))) continue;
+      found = true;
+      const auto begin = static_cast<size_t>(token.text.data() - text_.data());
+      for (const std::string_view attribute : {std::string_view("[__unsafeForceInlineEarly]"), std::string_view("[ForceInline]")}) {
+        for (size_t at = 0; (at = token.text.find(attribute, at)) != std::string_view::npos; at += attribute.size()) {
+          std::fill_n(result.begin() + static_cast<std::ptrdiff_t>(begin + at), attribute.size(), ' ');
+        }
+      }
+    }
+    return found;
+  }
+
   // In `[BackwardDerivative(outer.name<T>)]` each of the names.
   std::set<std::string_view> named_backwards() const {
     std::set<std::string_view> names;
     for (size_t at = 0; at < code_.size(); ++at) {
-      if (word(at) != "BackwardDerivative" || word(at + 1) != "(") continue;
+      if (word(at) != kBackward || word(at + 1) != "(") continue;
       for (at += 2; at < code_.size() && word(at) != ")"; ++at) {
         if (is_name(at)) names.insert(word(at));
       }
@@ -99,10 +120,8 @@ class Source {
 
 }  // namespace
 
-std::string without_inlined_backwards(std::string source) {
-  if (source.find(kInline) == std::string::npos || source.find("BackwardDerivative") == std::string::npos)
-    return source;
-  return Source(source).changed();
+std::string without_inlined_backwards(std::string source, std::set<std::string>& backwards) {
+  return has(source, kBackward) || !backwards.empty() ? Source(source).changed(backwards) : source;
 }
 
 }  // namespace torch_slang

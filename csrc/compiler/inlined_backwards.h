@@ -1,6 +1,7 @@
 // Backwards that users write and have inlined.
 #pragma once
 
+#include <set>
 #include <string>
 
 namespace torch_slang {
@@ -8,8 +9,10 @@ namespace torch_slang {
 // Note [inlined backwards]
 //   [ForceInline] puts a backward that the user has written into the backward functions that Slang makes, which are searched
 //   for gradients that it assigns and should add (Note [added gradients]). What a user assigns is meant, but looks the same
-//   there. So where the source names a function in [BackwardDerivative(...)], or says [BackwardDerivativeOf(...)] of it, its
-//   [ForceInline] goes. The device's compiler inlines it all the same. Lines and columns stay.
-std::string without_inlined_backwards(std::string source);
+//   there. So where this source, or one that was read before it, names a function in [BackwardDerivative(...)], or says
+//   [BackwardDerivativeOf(...)] of it, its [ForceInline] goes; where macros have a part in it, so does every other one. The
+//   device's compiler inlines it all the same. Lines and columns stay.
+// `backwards`: the names that sources have given so far.
+std::string without_inlined_backwards(std::string source, std::set<std::string>& backwards);
 
 }  // namespace torch_slang

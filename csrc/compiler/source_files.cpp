@@ -39,14 +39,14 @@ std::string escaped(char c) {
 
 }  // namespace
 
-std::string with_library(const std::string& source, const std::string& path) {
-  if (is_part_of_module(source)) return source;
+std::string SourceFiles::with_library(const std::string& source, const std::string& path) {
+  if (is_part_of_module(source)) return without_inlined_backwards(source, backwards_);
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   std::string name;
   for (const char c : path) name += escaped(c);
   return "import torch_slang;\n#line 1 \"" + name + "\"\n" +
-         without_inlined_backwards(with_whole_block_sizes(source.substr(begin)));
+         without_inlined_backwards(with_whole_block_sizes(source.substr(begin)), backwards_);
 }
 
 const std::string* SourceFiles::read(const std::string& path) {
@@ -94,8 +94,9 @@ SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
     const char* text = submodule_text(name);
     return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + with_library(text, name));
   }
-  if (!is_compiled_module(name)) check_bytes(*content, name);
-  return give(is_slang_source(name) ? with_library(*content, name) : *content);
+  if (is_compiled_module(name)) return give(*content);
+  check_bytes(*content, name);
+  return give(is_slang_source(name) ? with_library(*content, name) : without_inlined_backwards(*content, backwards_));
 }
 
 SlangResult SourceFiles::queryInterface(const SlangUUID& id, void** object) {

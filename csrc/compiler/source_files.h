@@ -5,6 +5,7 @@
 #include <slang.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ class SourceFiles final : public ISlangFileSystem {
   // Slang cannot be told by an exception: what is wrong with the bytes of a file that it, or somebody, was given; or empty.
   const std::string& refusal() const { return refusal_; }
   void check_bytes(const std::string& text, const std::string& path);
+  // Text that makes `import torch_slang;` unnecessary, followed by the user's own, whose lines keep their numbers and path.
+  std::string with_library(const std::string& source, const std::string& path);
   std::vector<SourceFile> manifest() const;
   const std::map<std::string, std::string>& contents() const { return contents_; }  // of the files read, by path
 
@@ -44,11 +47,9 @@ class SourceFiles final : public ISlangFileSystem {
   std::string library_head_;
   Defines defines_;
   std::string refusal_;
+  std::set<std::string> backwards_;  // functions that the sources so far have named as such: Note [inlined backwards]
   std::map<std::string, std::string> contents_;
   std::map<std::string, std::string> digests_;  // empty: not there
 };
-
-// Text that makes `import torch_slang;` unnecessary, followed by the user's own, whose lines keep their numbers and path.
-std::string with_library(const std::string& source, const std::string& path);
 
 }  // namespace torch_slang

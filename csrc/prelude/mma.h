@@ -242,7 +242,7 @@ struct MatrixKernel : KernelBase<Own> {
     Matrix<const T> left = matrix_of<const T>(a, at.x), right = matrix_of<const T>(b, at.x);
     const Steps steps = steps_of(left.columns, part_of_depth, parts);
 #if !TSL_CUDA
-    Product::multiply(sums, at.y + Product::row(block.thread, 0), left.rows, block.thread, products++,
+    Product::multiply(sums, at.y, left.rows, block.thread, products++,
                       [&](auto& tile, Sum* product) { tile.add_product(product, left, right, at.y, at.z); });
 #else
     TSL_MARK_NUMBER("shared", Product::kSharedBytes);
@@ -288,7 +288,7 @@ struct MatrixKernel : KernelBase<Own> {
       }
     };
 #if !TSL_CUDA
-    Product::multiply(sums, at.y + Product::row(block.thread, 0), rows.rows, block.thread, products++,
+    Product::multiply(sums, at.y, rows.rows, block.thread, products++,
                       [&](auto& tile, Sum* product) {
                         each([&](const auto& left, const auto& right) { tile.add_product(product, left, right, at.y, at.z); });
                       });

@@ -133,10 +133,10 @@ struct HostProduct {
   static TSL_INLINE uint row(uint thread, int i) { return (thread * kCount + i) / kColumns; }
   static TSL_INLINE uint column(uint thread, int i) { return thread * kCount % kColumns + i; }
 
-  // `number` counts the products that a thread has made in this tile. add(tile, sums): makes one, of which the thread's rows
-  // begin in row `row` of `rows`.
+  // Of `rows` rows the tile has those from `first` on. `number` counts the products that a thread has made in this tile.
+  // add(tile, sums): makes one.
   template <class Add>
-  static TSL_INLINE void multiply(Sum* sums, uint row, uint rows, uint thread, uint number, const Add& add) {
+  static TSL_INLINE void multiply(Sum* sums, uint first, uint rows, uint thread, uint number, const Add& add) {
     constexpr uint kMost = 64;  // products that are kept: of more, each thread makes the rest anew
     using Tile = HostTile<T, Sum, kRows, kColumns>;
     static thread_local Tile* tile = nullptr;
@@ -145,9 +145,9 @@ struct HostProduct {
     if (tile == nullptr) tile = keep(new Tile, [](void* memory) { delete static_cast<Tile*>(memory); });
     if (product == nullptr)
       product = keep(new Sum[kRows * kColumns], [](void* memory) { delete[] static_cast<Sum*>(memory); });
-    if (row >= rows) return;
+    if (first + row(thread, 0) >= rows) return;
     if (thread == 0 || number >= kMost - 1) {
-      for (int i = 0; i < kRows * kColumns; ++i) product[i] = Sum(0);
+      for (int i = 0; i < Tile::least(rows - first, kRows) * kColumns; ++i) product[i] = Sum(0);
       add(*tile, product);
     }
     for (int i = 0; i < kCount; ++i) sums[i] += product[thread * kCount + i];

@@ -105,7 +105,9 @@ def train(kind: str, text: Text, arguments: argparse.Namespace) -> Curve:
         sparsify(model, {"*.mlp.*": arguments.density}, (arguments.block, arguments.block))
     model.to(arguments.device)
     optimizer = torch.optim.AdamW(model.parameters(), 2e-3)
-    schedule = PatternSchedule(model, optimizer, every=20, fraction=0.2) if kind == "scheduled" else None
+    # The last quarter of the steps settles.
+    until = arguments.steps * 3 // 4
+    schedule = PatternSchedule(model, optimizer, every=20, fraction=0.2, until=until) if kind == "scheduled" else None
     generator = torch.Generator().manual_seed(0)
     losses, seconds = [], 0.0
     for step in range(arguments.steps):
@@ -113,7 +115,7 @@ def train(kind: str, text: Text, arguments: argparse.Namespace) -> Curve:
         optimizer.zero_grad()
         loss_of(model, text.training, generator).backward()
         optimizer.step()
-        if schedule is not None and step < arguments.steps * 3 // 4:  # the last quarter settles
+        if schedule is not None:
             schedule.step()
         if arguments.device.type == "cuda":
             torch.cuda.synchronize()

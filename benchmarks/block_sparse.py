@@ -61,7 +61,7 @@ class Case:
         return BlockPattern.from_mask(mask.to(device()), block)
 
 
-def product(case: Case, quick: bool) -> Product:
+def product(case: Case) -> Product:
     rows, columns, results = case.sizes
     pattern = case.pattern()
     random = functools.partial(torch.randn, device=device())
@@ -118,6 +118,6 @@ def cases(quick: bool) -> list[Case]:
 @own_stream()
 def main(quick: bool) -> None:
     pace = QUICK if quick else PACE
-    rows = measure_all([functools.partial(product, case, quick) for case in cases(quick)], pace)
+    rows = measure_all([functools.partial(product, case) for case in cases(quick)], pace)
     notes = ["operations are those of the blocks; dense: the whole matrix, which is another product"]
     print_rows("block-sparse linear products", rows, pace, notes=notes)

@@ -29,7 +29,8 @@ namespace {
 
 product::ProductKernels kernels_named(const char* op, const char* name) {
   const product::ProductKernels families("slang", name);
-  TORCH_CHECK(families.are_there(), "slang::", op, ": its kernel is not there: call torch_slang::load_builtin first, as ",
+  TORCH_CHECK(families.are_there(), "slang::", op,
+              ": its kernel is not there: call torch_slang::load_builtin first, as ",
               "Python's `import torch_slang` does");
   return families;
 }

@@ -49,7 +49,8 @@ void check_sdd(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes s
 
 // Products of batches, whose first dimension is mapped over. `values`: [S, n, r, c], or [S, B, n, r, c] beside dense [S, B, ...].
 Tensor mm_of_batches(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose);
-Tensor sdd_of_batches(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape);
+Tensor sdd_of_batches(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape,
+                      at::IntArrayRef block_shape);
 void check_pattern_is_one(const char* op, bool is_mapped);
 
 Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& dense, const Tensor& values, at::TensorList pattern,

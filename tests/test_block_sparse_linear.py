@@ -161,7 +161,9 @@ def test_a_weight_without_its_indices_is_refused() -> None:
     other = BlockSparseLinear(128, 64, density=0.5).state_dict()
     for names in (["weight"], ["weight", "rows"], ["column_blocks"]):
         state = {name: other[name] for name in names}
-        with pytest.raises(RuntimeError, match="expected the state dict to have weight, rows and columns, or none of them"):
+        with pytest.raises(
+            RuntimeError, match="expected the state dict to have weight, rows and columns, or none of them"
+        ):
             layer.load_state_dict(state, strict=False)
         assert torch.equal(layer.to_dense(), before)
 
@@ -259,7 +261,9 @@ def test_sparsify_of_layers_that_are_shared() -> None:
 
 def test_sparsify_of_torchs_transformer() -> None:
     layer = torch.nn.TransformerEncoderLayer(32, 2, 64, batch_first=True)
-    with pytest.raises(ValueError, match=r"linear1 is a part of torch.nn.TransformerEncoderLayer, .*set_fastpath_enabled"):
+    with pytest.raises(
+        ValueError, match=r"linear1 is a part of torch.nn.TransformerEncoderLayer, .*set_fastpath_enabled"
+    ):
         sparsify(layer, {"linear*": 0.5}, (16, 16))
     torch.backends.mha.set_fastpath_enabled(False)
     try:

@@ -112,7 +112,14 @@ def expected(weights: tuple[float, ...]) -> Tensor:
     return torch.autograd.grad(parts, x, torch.tensor(weights, dtype=torch.float64))[0]
 
 
-INLINE = ["", "[ForceInline]", "[ForceInline, mutating]", "static [ForceInline]", "[__unsafeForceInlineEarly]", "INLINED"]
+INLINE = [
+    "",
+    "[ForceInline]",
+    "[ForceInline, mutating]",
+    "static [ForceInline]",
+    "[__unsafeForceInlineEarly]",
+    "INLINED",
+]
 
 
 @pytest.mark.parametrize("inline", INLINE)

@@ -92,7 +92,7 @@ class BlockSparseLinear(torch.nn.Module):
         self.out_features = out_features
         self.block_shape = pattern.block_shape
         self.shape = [out_features, in_features]
-        # Without memory, or with memory that nobody has written: reset_parameters or a state dict must say which blocks there are.
+        # Without memory, or with memory that nobody has written: reset_parameters or a state dict must bring a pattern.
         self._has_no_pattern = pattern.device.type == "meta"
         for name, indices in zip(_INDICES, pattern.tensors(), strict=True):
             self.register_buffer(name, indices)
@@ -169,8 +169,8 @@ class BlockSparseLinear(torch.nn.Module):
     def reset_parameters(self) -> None:
         """As ``torch.nn.Linear`` does, for as many inputs as an output has. What is outside the shape is zero.
 
-        A layer that was on the device "meta" and has got memory elsewhere (``to_empty``) draws its blocks here, by torch's
-        default generator: seed it alike on all ranks.
+        A layer that was on the device "meta" and has got memory elsewhere (``to_empty``) draws its blocks here, by
+        torch's default generator: seed it alike on all ranks.
         """
         if self.weight.is_meta:
             return
@@ -213,7 +213,7 @@ class BlockSparseLinear(torch.nn.Module):
         self._has_no_pattern = self._has_no_pattern or had_none or self.columns.is_meta
         return self
 
-    def _load_from_state_dict(
+    def _load_from_state_dict(  # noqa: PLR0917  (torch's)
         self,
         state_dict: dict[str, Any],
         prefix: str,
@@ -223,11 +223,14 @@ class BlockSparseLinear(torch.nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        problem = self._use_pattern_of(state_dict, prefix)
-        if problem:
-            error_msgs.append(f"{_WHO}: {problem}")
-            for name in ("weight", *_INDICES):
-                state_dict.pop(prefix + name, None)
+        names = [prefix + name for name in ("weight", *_INDICES)]
+        if any(name in state_dict for name in names):
+            try:
+                self._use_pattern_of(state_dict, prefix)
+            except (IndexError, TypeError, ValueError) as error:
+                error_msgs.append(f"{_WHO}: {error}")
+                for name in names:
+                    state_dict.pop(name, None)
         has_pattern = prefix + "columns" in state_dict
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
@@ -235,29 +238,31 @@ class BlockSparseLinear(torch.nn.Module):
         if has_pattern:
             self._has_no_pattern = self.columns.is_meta
 
-    def _use_pattern_of(self, state_dict: dict[str, Any], prefix: str) -> str:
-        """Checks what a state dict has of this layer, and makes all indices of its coordinates. What is wrong, or ""."""
-        if not any(prefix + name in state_dict for name in ("weight", *_INDICES)):
-            return ""
+    def _use_pattern_of(self, state_dict: dict[str, Any], prefix: str) -> None:
+        """Checks what a state dict has of this layer, and makes all of its indices anew from its coordinates."""
         saved, rows, columns = (state_dict.get(prefix + name) for name in ("weight", "rows", "columns"))
         if saved is None or rows is None or columns is None:
-            return f"expected the state dict to have {prefix}weight, {prefix}rows and {prefix}columns, or none of them"
+            raise ValueError(
+                f"expected the state dict to have {prefix}weight, {prefix}rows and {prefix}columns, or none of them"
+            )
         if saved.shape != self.weight.shape:
-            return (
+            raise ValueError(
                 f"expected the state dict's {prefix}weight to have {self.weight.shape[0]} blocks "
                 f"{list(self.weight.shape[1:])} like this layer, but it has shape {list(saved.shape)}: make the layer "
                 "with the density and block shape of the one that was saved"
             )
+        if rows.shape != saved.shape[:1]:
+            raise ValueError(
+                f"expected the state dict's {prefix}rows to have {saved.shape[0]} elements, one for each block, but "
+                f"got shape {list(rows.shape)}"
+            )
         if rows.is_meta:
-            return ""
+            return
         try:
             pattern = BlockPattern.from_indices(rows, columns, self.shape, self.block_shape)
         except (IndexError, TypeError, ValueError) as error:
-            return f"the state dict's {prefix}rows and {prefix}columns: {error}"
-        if pattern.count != saved.shape[0]:
-            return f"expected {prefix}rows to have {saved.shape[0]} elements like {prefix}weight, but got {pattern.count}"
+            raise ValueError(f"the state dict's {prefix}rows and {prefix}columns: {error}") from None
         state_dict.update(zip((prefix + name for name in _INDICES), pattern.tensors(), strict=True))
-        return ""
 
 
 def block_scores(elements: Tensor, block_shape: Sequence[int]) -> Tensor:

@@ -33,14 +33,16 @@ def sparsify(
         model: any module; a ``torch.nn.Linear`` itself has no place to be replaced in, see
             :meth:`BlockSparseLinear.from_linear`.
         densities: by names of modules as ``model.named_modules()`` has them, with ``*``, ``?`` and ``[...]`` as in file
-            names. A layer takes the first that fits. One that chooses no layer is an error, so that none stays dense by a
-            slip. Nothing is replaced where anything is wrong.
+            names. A layer takes the first that fits. One that chooses no layer is an error, so that none stays dense
+            by a slip. Nothing is replaced where anything is wrong.
         block_shape, importance: as in :meth:`BlockSparseLinear.from_linear`.
 
     Optimisers must be made afterwards: parameters are new ones.
     """
     who = "torch_slang.nn.sparsify"
-    places = [(name, module) for name, module in model.named_modules(remove_duplicate=False) if _is_linear(name, module)]
+    places = [
+        (name, module) for name, module in model.named_modules(remove_duplicate=False) if _is_linear(name, module)
+    ]
     chosen: dict[torch.nn.Module, str] = {}  # the name pattern of each layer, which may stand in several places
     fits: set[str] = set()
     for name, linear in places:
@@ -50,13 +52,13 @@ def sparsify(
             chosen.setdefault(linear, fitting[0])
     if unknown := [pattern for pattern in densities if pattern not in fits]:
         raise ValueError(
-            f"{who}: expected each name pattern to fit a torch.nn.Linear, but {', '.join(map(repr, unknown))} fits none "
-            f"of {', '.join(name for name, _ in places) or 'a model that has none'}"
+            f"{who}: expected each name pattern to fit a torch.nn.Linear, but {', '.join(map(repr, unknown))} fits "
+            f"none of {', '.join(name for name, _ in places) or 'a model that has none'}"
         )
     if shadowed := [pattern for pattern in densities if pattern not in chosen.values()]:
         raise ValueError(
-            f"{who}: expected each name pattern to choose a layer, but those that {shadowed[0]!r} fits are chosen by one in "
-            "front of it: put what is more special first"
+            f"{who}: expected each name pattern to choose a layer, but those that {shadowed[0]!r} fits are chosen by "
+            "one in front of it: put what is more special first"
         )
     for name, linear in places:
         if linear in chosen:
@@ -65,7 +67,10 @@ def sparsify(
     for linear, pattern in chosen.items():
         try:
             made[linear] = BlockSparseLinear.from_linear(
-                linear, densities[pattern], block_shape, importance=importance  # type: ignore[arg-type]
+                linear,
+                densities[pattern],
+                block_shape,
+                importance=importance,
             )
         except (TypeError, ValueError) as error:
             name = next(name for name, module in places if module is linear)
@@ -85,8 +90,8 @@ def _check_place(who: str, model: torch.nn.Module, name: str, linear: torch.nn.M
     parent = model.get_submodule(name.rpartition(".")[0])
     if isinstance(parent, torch.nn.TransformerEncoderLayer) and torch.backends.mha.get_fastpath_enabled():
         raise ValueError(
-            f"{who}: {name} is a part of torch.nn.TransformerEncoderLayer, whose fast path for inference reads the weight "
-            "by itself: call torch.backends.mha.set_fastpath_enabled(False) first"
+            f"{who}: {name} is a part of torch.nn.TransformerEncoderLayer, whose fast path for inference reads the "
+            "weight by itself: call torch.backends.mha.set_fastpath_enabled(False) first"
         )
     for other_name, other in model.named_modules():
         shares = any(parameter is linear.weight for parameter in other.parameters(recurse=False))
@@ -151,8 +156,8 @@ class PatternSchedule:
     the Lottery: Making All Tickets Winners", 2020.) The gradient of a whole weight is computed in the steps that change
     patterns, and in no others.
 
-    With torch.distributed all ranks come to the same patterns: what they choose by is averaged over `process_group`, and
-    all of its ranks must have these layers. A step whose gradient is not finite changes nothing.
+    With torch.distributed all ranks come to the same patterns: what they choose by is averaged over `process_group`,
+    and all of its ranks must have these layers. A step whose gradient is not finite changes nothing.
 
     Args:
         model: its :class:`BlockSparseLinear` layers; there must be one at least. Layers that FSDP2 has sharded are
@@ -187,7 +192,8 @@ class PatternSchedule:
                 raise ValueError(f"{_SCHEDULE}: expected the weight of {name} to be whole, but it is sharded")
             if id(module.weight) not in held:
                 raise ValueError(
-                    f"{_SCHEDULE}: expected optimizer to hold the weight of {name}, but it does not: make it after sparsify"
+                    f"{_SCHEDULE}: expected optimizer to hold the weight of {name}, but it does not: make it "
+                    "after sparsify"
                 )
         self.optimizer = optimizer
         self.every = int(every)
@@ -199,9 +205,10 @@ class PatternSchedule:
 
     def step(self) -> bool:
         """To be called after each step of the optimiser; whether a pattern has changed."""
-        changes = self._is_watching
+        ends_with_change = self._is_watching
         self.steps += 1
-        return any([self._change(layer) for layer in self._layers]) if changes else False
+        changed = [self._change(layer) for layer in self._layers] if ends_with_change else []
+        return any(changed)
 
     def remove(self) -> None:
         """Takes the schedule off the model, whose patterns stay as they are."""

@@ -10,7 +10,8 @@
 namespace torch_slang {
 namespace {
 
-constexpr std::string_view kInline = "ForceInline", kEarly = "__unsafeForceInlineEarly", kBackward = "BackwardDerivative";
+constexpr std::string_view kInline = "ForceInline", kEarly = "__unsafeForceInlineEarly",
+                           kBackward = "BackwardDerivative";
 
 bool has(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
@@ -46,7 +47,8 @@ class Source {
       if (token.kind != TokenKind::Directive || !(has(token.text, kInline) || has(token.text, kBackward))) continue;
       found = true;
       const auto begin = static_cast<size_t>(token.text.data() - text_.data());
-      for (const std::string_view attribute : {std::string_view("[__unsafeForceInlineEarly]"), std::string_view("[ForceInline]")}) {
+      for (const std::string_view attribute :
+           {std::string_view("[__unsafeForceInlineEarly]"), std::string_view("[ForceInline]")}) {
         for (size_t at = 0; (at = token.text.find(attribute, at)) != std::string_view::npos; at += attribute.size()) {
           std::fill_n(result.begin() + static_cast<std::ptrdiff_t>(begin + at), attribute.size(), ' ');
         }

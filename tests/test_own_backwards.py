@@ -13,7 +13,7 @@ Tensor = torch.Tensor
 
 # INLINE: what stands in front of each backward. Three outputs: part(m, k) for k = 0, 1, 2.
 SOURCE = """
-#define INLINED [ForceInline]
+#define FORCED [ForceInline]
 struct Pair : IDifferentiable { float a; float b[3]; };
 
 [Differentiable] float part(Pair m, int k) { return m.a * m.a + m.b[k] * m.b[1]; }
@@ -118,7 +118,7 @@ INLINE = [
     "[ForceInline, mutating]",
     "static [ForceInline]",
     "[__unsafeForceInlineEarly]",
-    "INLINED",
+    "FORCED",
 ]
 
 
@@ -154,7 +154,7 @@ def test_a_backward_may_name_its_function_instead(tmp_path: Path, device: torch.
 
 
 def test_a_macro_may_name_the_backward(tmp_path: Path, device: torch.device) -> None:
-    source = SOURCE.replace("#define INLINED [ForceInline]", "#define BACKWARD(NAME) [BackwardDerivative(NAME)]")
+    source = SOURCE.replace("#define FORCED [ForceInline]", "#define BACKWARD(NAME) [BackwardDerivative(NAME)]")
     for name in ("summed", "hoisted", "replaced"):
         source = source.replace(f"[BackwardDerivative({name}_backward)]", f"BACKWARD({name}_backward)")
     path = tmp_path / "by_macro.slang"
@@ -169,8 +169,8 @@ def test_the_backward_may_stand_in_another_file(by: str, tmp_path: Path, device:
     end = SOURCE.index("// The last one counts")
     own = SOURCE[SOURCE.index("struct Pair") : SOURCE.index("void forward(")]
     (tmp_path / "other_file.slang").write_text(own + SOURCE[begin:end].replace("INLINE", "[ForceInline]"))
-    rest = SOURCE.replace(own, "").replace(SOURCE[begin:end], "").replace("INLINE ", "").replace("INLINED", "NOTHING")
-    first = "import other_file;\n" if by == "import" else '#include "other_file.slang"\n'
+    rest = SOURCE.replace(own, "").replace(SOURCE[begin:end], "").replace("INLINE ", "").replace("FORCED", "NOTHING")
+    first = "__exported import other_file;\n" if by == "import" else '#include "other_file.slang"\n'
     path = tmp_path / "naming_file.slang"
     path.write_text(first + rest)
     torch.testing.assert_close(gradient_of(path, "hoists", device), expected(WEIGHTS))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+from cases import nvrtc_is_here
 from devices import DEVICES
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.library import opcheck
@@ -384,3 +386,15 @@ def test_operands_that_do_not_fit_are_refused() -> None:
         torch.vmap(lambda p: mm(x, values, [p, *pattern.tensors()[1:]], pattern.shape, False))(
             pattern.row_offsets.expand(2, -1)
         )
+
+
+@pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
+@pytest.mark.parametrize(
+    ("suffix", "dtype", "architecture"), [("", "bfloat16", "sm_90"), ("_wide", "float32", "sm_80")]
+)
+@pytest.mark.parametrize("kernel", ["product", "sampled"])
+def test_kernels_compile_for_a_gpu(kernel: str, suffix: str, dtype: str, architecture: str) -> None:
+    file = Path(torch_slang.__file__).parent / "ops" / "block_sparse.slang"
+    module = torch_slang.load(file, namespace="block_sparse_compiled")
+    cubin = module._handle.cubin(f"block_sparse_{kernel}{suffix}", "forward", [dtype], True, architecture)
+    assert cubin.startswith(b"\x7fELF")

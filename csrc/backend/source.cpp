@@ -147,7 +147,8 @@ constexpr const char* kArgs = R"(struct TslArgs {
 }  // namespace
 
 bool multiplies(const DeviceText& text) {
-  return mentions_name(text.body, "tsl_multiply") || mentions_name(text.body, "tsl_multiply_blocks");
+  return mentions_name(text.body, "tsl_multiply") || mentions_name(text.body, "tsl_multiply_part") ||
+         mentions_name(text.body, "tsl_multiply_blocks");
 }
 
 bool multiplies(const KernelSource& source) { return multiplies(source.text); }

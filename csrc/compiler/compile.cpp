@@ -32,8 +32,8 @@ class Compilation {
         request_(request),
         progress_(progress),
         name_(std::filesystem::path(request.path).stem().string()),
-        source_(session_.files().with_library(request.source ? *request.source : session_.files().read_or_throw(request.path),
-                             request.path)) {}
+        source_(session_.files().with_library(
+            request.source ? *request.source : session_.files().read_or_throw(request.path), request.path)) {}
 
   Program run(Extent extent) {
     Program program;

@@ -169,6 +169,15 @@ struct MatrixKernel : KernelBase<Own> {
     else multiply<Tile>(sums->m_data, a, b, at, 0, 1);
   }
 
+  // The same of the tile's first rows and columns alone; what the others become is undefined.
+  template <class Shape, class Sum, size_t kCount>
+  TSL_INLINE void tsl_multiply_part(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView b, uint3 at, uint rows,
+                                    uint columns) {
+    using Tile = typename TileOfShape<Shape>::type;
+    static_assert(Tile::kBlocks == 1, "a tile that several blocks make together is multiplied whole");
+    multiply<Tile, true>(sums->m_data, a, b, at, 0, 1, rows, columns);
+  }
+
   // Rows of a times blocks that are one below the other, whose columns from at.z on are the tile's.
   template <class Shape, class Sum, size_t kCount>
   TSL_INLINE void tsl_multiply_blocks(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView blocks, uint3 at,
@@ -235,11 +244,16 @@ struct MatrixKernel : KernelBase<Own> {
 #endif
   }
 
-  template <class Tile, class Sum>
-  TSL_INLINE void multiply(Sum* sums, TensorView a, TensorView b, uint3 at, uint part_of_depth, uint parts) {
+  template <class Tile, bool kIsPart = false, class Sum>
+  TSL_INLINE void multiply(Sum* sums, TensorView a, TensorView b, uint3 at, uint part_of_depth, uint parts, uint rows = 0,
+                           uint columns = 0) {
     using T = typename Tile::Element;
     using Product = typename Tile::Product;
     Matrix<const T> left = matrix_of<const T>(a, at.x), right = matrix_of<const T>(b, at.x);
+    if constexpr (kIsPart) {
+      left.rows = least(left.rows, at.y + rows);
+      right.columns = least(right.columns, at.z + columns);
+    }
     const Steps steps = steps_of(left.columns, part_of_depth, parts);
 #if !TSL_CUDA
     Product::multiply(sums, at.y, left.rows, block.thread, products++,

@@ -12,6 +12,7 @@ from devices import DEVICES
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.library import opcheck
 
+import torch_slang
 from torch_slang import BlockPattern, block_sparse_mm, block_sparse_sdd
 
 Tensor = torch.Tensor

@@ -13,6 +13,7 @@
 
 #include "block_sparse.h"
 #include "op/autograd_node.h"
+#include "product_rule.h"
 
 namespace torch_slang::block_sparse {
 namespace {
@@ -159,23 +160,16 @@ class ProductBackward final : public ag::Node {
   std::vector<ag::SavedVariable> pattern_;
 };
 
-// A tensor without its tangent. It keeps its history.
-Tensor primal(const Tensor& tensor) { return ag::isFwGradDefined(tensor) ? tensor._fw_primal(/*level=*/0) : tensor; }
-
-// The product rule. At least one operand has a tangent.
-template <class Product>
-Tensor tangent(const Product& product, const Tensor& first, const Tensor& second) {
-  Tensor result;
-  if (ag::isFwGradDefined(first)) result = product.forward(first._fw_grad(/*level=*/0), primal(second));
-  if (!ag::isFwGradDefined(second)) return result;
-  const Tensor other = product.forward(primal(first), second._fw_grad(/*level=*/0));
-  return result.defined() ? result.add(other) : other;
+bool has_derivatives(const Tensor& first, const Tensor& second) {
+  return ag::isFwGradDefined(first) || ag::isFwGradDefined(second) ||
+         (c10::GradMode::is_enabled() && (first.requires_grad() || second.requires_grad()));
 }
 
 template <class Product>
 Tensor with_derivatives(Tensor result, Product product, const Tensor& first, const Tensor& second) {
   if (ag::isFwGradDefined(first) || ag::isFwGradDefined(second)) {
-    result._set_fw_grad(tangent(product, first, second), /*level=*/0, /*is_inplace_op=*/false);
+    const auto multiply = [&](const Tensor& a, const Tensor& b) { return product.forward(a, b); };
+    result._set_fw_grad(tangent_of_product(multiply, first, second), /*level=*/0, /*is_inplace_op=*/false);
   }
   if (c10::GradMode::is_enabled() && (first.requires_grad() || second.requires_grad())) {
     ag::set_history(result, make_node<ProductBackward<Product>>(std::move(product), first, second));
@@ -187,12 +181,12 @@ Tensor with_derivatives(Tensor result, Product product, const Tensor& first, con
 
 Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& dense, const Tensor& values, at::TensorList pattern,
                    Sizes shape, bool transpose) {
-  check_mm(dense, values, pattern, shape, transpose);
   Tensor result;
   {
     const at::AutoDispatchBelowADInplaceOrView guard;
     result = mm().redispatch(keys & c10::after_autograd_keyset, dense, values, pattern, shape, transpose);
   }
+  if (!has_derivatives(dense, values)) return result;
   Mm product{
       {pattern.vec(), {shape.begin(), shape.end()}}, transpose, {values.size(-2), values.size(-1)}, values.dim() == 4};
   return with_derivatives(std::move(result), std::move(product), dense, values);
@@ -200,12 +194,12 @@ Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& dense, const Tensor& 
 
 Tensor sdd_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape,
                     at::IntArrayRef block_shape) {
-  check_sdd(a, b, pattern, shape, block_shape);
   Tensor result;
   {
     const at::AutoDispatchBelowADInplaceOrView guard;
     result = sdd().redispatch(keys & c10::after_autograd_keyset, a, b, pattern, shape, block_shape);
   }
+  if (!has_derivatives(a, b)) return result;
   Sdd product{{pattern.vec(), {shape.begin(), shape.end()}}, {block_shape.begin(), block_shape.end()}};
   return with_derivatives(std::move(result), std::move(product), a, b);
 }

@@ -11,6 +11,7 @@
 
 #include "matmul.h"
 #include "op/autograd_node.h"
+#include "product_rule.h"
 
 namespace torch_slang::product {
 
@@ -78,18 +79,6 @@ class ProductBackward final : public ag::Node {
   ag::SavedVariable a_, b_;  // empty where nobody can want the other one's gradient
 };
 
-// A tensor without its tangent. It keeps its history.
-Tensor primal(const Tensor& tensor) { return ag::isFwGradDefined(tensor) ? tensor._fw_primal(/*level=*/0) : tensor; }
-
-// Of a b: the product rule. At least one operand has a tangent.
-Tensor tangent(const Tensor& a, const Tensor& b) {
-  Tensor result;
-  if (ag::isFwGradDefined(a)) result = mm().call(a._fw_grad(/*level=*/0), primal(b));
-  if (!ag::isFwGradDefined(b)) return result;
-  const Tensor other = mm().call(primal(a), b._fw_grad(/*level=*/0));
-  return result.defined() ? result.add(other) : other;
-}
-
 }  // namespace
 
 Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) {
@@ -102,7 +91,8 @@ Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b) {
     ag::set_history(result, make_node<ProductBackward>(a, b));
   }
   if (ag::isFwGradDefined(a) || ag::isFwGradDefined(b)) {
-    result._set_fw_grad(tangent(a, b), /*level=*/0, /*is_inplace_op=*/false);
+    const auto multiply = [](const Tensor& x, const Tensor& y) { return mm().call(x, y); };
+    result._set_fw_grad(tangent_of_product(multiply, a, b), /*level=*/0, /*is_inplace_op=*/false);
   }
   return result;
 }

@@ -8,21 +8,14 @@ import torch
 from torch import Tensor
 
 from torch_slang._block_pattern import BlockPattern
+from torch_slang._block_pattern_checks import grid_of
+from torch_slang._block_pattern_indices import Indices
 
 __all__ = ["BlockSparseLinear", "Importance", "block_scores"]
 
 Importance = Literal["magnitude", "gradient"]
 _WHO = "torch_slang.nn.BlockSparseLinear"
-_INDICES = (
-    "row_offsets",
-    "columns",
-    "rows",
-    "row_order",
-    "column_offsets",
-    "column_rows",
-    "column_blocks",
-    "column_order",
-)
+_INDICES = Indices._fields
 
 
 class BlockSparseLinear(torch.nn.Module):
@@ -174,7 +167,7 @@ class BlockSparseLinear(torch.nn.Module):
         """
         if self.weight.is_meta:
             return
-        rows, columns = (-(-size // block) for size, block in zip(self.shape, self.block_shape, strict=True))
+        rows, columns = grid_of((self.out_features, self.in_features), self.block_shape)
         density = self.weight.shape[0] / max(rows * columns, 1)
         if self._has_no_pattern:
             drawn = BlockPattern.random(self.shape, self.block_shape, density, device=self.weight.device)
@@ -201,7 +194,7 @@ class BlockSparseLinear(torch.nn.Module):
         return y if self.bias is None else y + self.bias.to(y.dtype)
 
     def extra_repr(self) -> str:
-        rows, columns = (-(-size // block) for size, block in zip(self.shape, self.block_shape, strict=True))
+        rows, columns = grid_of((self.out_features, self.in_features), self.block_shape)
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
             f"block_shape={self.block_shape}, blocks={self.weight.shape[0]} of {rows * columns}"

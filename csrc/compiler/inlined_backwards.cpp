@@ -69,7 +69,7 @@ class Source {
     return names;
   }
 
-  // The name of the function whose attribute stands at `at`: what its parameters, or those of its type, follow.
+  // The name of the function that the attribute at `at` belongs to: the first name behind it with parameters.
   std::string_view function_behind(size_t at) const {
     for (int lists = 1; at < code_.size(); ++at) {
       if (word(at) == "[") ++lists;

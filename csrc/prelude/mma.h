@@ -169,7 +169,7 @@ struct MatrixKernel : KernelBase<Own> {
     else multiply<Tile>(sums->m_data, a, b, at, 0, 1);
   }
 
-  // The same of the tile's first rows and columns alone; what the others become is undefined.
+  // tsl_multiply for the first `rows` and `columns` of the tile alone. The sums of its other elements are undefined.
   template <class Shape, class Sum, size_t kCount>
   TSL_INLINE void tsl_multiply_part(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView b, uint3 at, uint rows,
                                     uint columns) {
@@ -244,6 +244,18 @@ struct MatrixKernel : KernelBase<Own> {
 #endif
   }
 
+#if TSL_WGMMA
+  // `use(ring)`: a product whose stages go on where those of the one before ended.
+  template <class Tile, class Use> TSL_INLINE void with_ring(const Use& use) {
+    begin<Tile>();
+    typename Tile::Product::Ring ring{block.base, block.stage, block.phase, block.is_ready};
+    use(ring);
+    block.is_ready = true;
+    block.stage = ring.stage;
+    block.phase = ring.phase;
+  }
+#endif
+
   template <class Tile, bool kIsPart = false, class Sum>
   TSL_INLINE void multiply(Sum* sums, TensorView a, TensorView b, uint3 at, uint part_of_depth, uint parts, uint rows = 0,
                            uint columns = 0) {
@@ -266,13 +278,10 @@ struct MatrixKernel : KernelBase<Own> {
       mark_map<1, Tile::kRows, sizeof(T)>(a.id);
       mark_map<0, Tile::kColumns, sizeof(T)>(b.id);
       if (this->args.maps_hold) {
-        begin<Tile>();
-        typename Product::Ring ring{block.base, block.stage, block.phase, block.is_ready};
-        Product::multiply(sums, mapped(this->args, a.id), mapped(this->args, b.id), steps, at, block.thread, block.warp,
-                          ring);
-        block.is_ready = true;
-        block.stage = ring.stage;
-        block.phase = ring.phase;
+        with_ring<Tile>([&](auto& ring) {
+          Product::multiply(sums, mapped(this->args, a.id), mapped(this->args, b.id), steps, at, block.thread,
+                            block.warp, ring);
+        });
       } else {
         cut(left, right, steps);
         Product::multiply_copies(sums, left, right, at, block.thread, block.warp, block.shared, block.base);
@@ -315,13 +324,10 @@ struct MatrixKernel : KernelBase<Own> {
       mark_map<0, Tile::kColumns, sizeof(T)>(blocks.id);
       const uint depth = blocks.sizes[blocks.dimensionCount - 2];
       if (this->args.maps_hold && depth % 64 == 0) {
-        begin<Tile>();
-        typename Product::Ring ring{block.base, block.stage, block.phase, block.is_ready};
-        Product::multiply_list(sums, mapped(this->args, a.id), mapped(this->args, blocks.id), list, depth / 64, at,
-                               block.thread, block.warp, ring);
-        block.is_ready = true;
-        block.stage = ring.stage;
-        block.phase = ring.phase;
+        with_ring<Tile>([&](auto& ring) {
+          Product::multiply_list(sums, mapped(this->args, a.id), mapped(this->args, blocks.id), list, depth / 64, at,
+                                 block.thread, block.warp, ring);
+        });
       } else {
         each([&](const auto& left, const auto& right) {
           Product::multiply_copies(sums, left, right, at, block.thread, block.warp, block.shared, block.base);

@@ -3,8 +3,8 @@
 //   block_sparse_mm(dense, values, pattern, shape, transpose)   dense S, or dense S^T
 //   block_sparse_sdd(a, b, pattern, shape, block_shape)          the blocks of a b that S has
 //
-// S is a matrix [out, in] = shape of which there are some blocks [r, c], values [n, r, c] row by row. Blocks reach beyond the matrix
-// where its shape is no multiple of theirs. Each operator is made of derivatives of the other.
+// S is a block-sparse matrix [out, in], its `shape`. `values` [n, r, c] are its n stored blocks, row by row; the other blocks are
+// zero. Where the shape is no multiple of the blocks, the last ones reach beyond it. The derivatives of each product are made of both.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,9 +20,11 @@ using SddOp = c10::TypedOperatorHandle<Tensor(const Tensor&, const Tensor&, at::
 const MmOp& mm();
 const SddOp& sdd();
 
-// Blocks that are one below the other in S^T (rows of S), or in S (its columns), are a line. Tensors of int32 on the device of
-// the operands: blocks of line l are number offsets[l] up to offsets[l + 1] of `depths`, where each lies in its line, ascending, and
-// `places`, which of the values it is (empty: number i is values[i]); `order`: lines by falling number of blocks.
+// The stored blocks of S by row or by column, as CSR and CSC have them; a line is one row or one column of blocks. Tensors of int32:
+//   offsets  blocks of line l are number offsets[l] up to offsets[l + 1] of the next two
+//   depths   where each block lies in its line, ascending (CSR's column indices)
+//   places   which of `values` it is; empty where number i is values[i]
+//   order    lines by falling number of blocks
 struct Lines {
   Tensor offsets, depths, places, order;
 };

@@ -40,8 +40,8 @@ class RepeatedOperations {
 
   // In the order in which lanes meet there.
   const std::vector<Join>& joins_in(const StatementList& list) const;
-  // Where lanes of a case meet those of other cases, in it or in one that it falls into. Some may be inside of its statements.
-  // Lanes come to them in this order, which is the same in every case.
+  // The meetings of a case's lanes with those of other cases, in this case or in one that it falls into; some lie inside
+  // statements. Lanes come to them in this order, which is the same in every case.
   std::vector<const void*> meetings_of_case(const StatementList& part) const;
   // Their `meeting` is the statement `last`. Those that end last come first.
   const std::vector<Tail>& tails_of(const StatementList& list) const;

@@ -4,7 +4,7 @@
 //
 // Layout, each part with a #line of its own so that diagnostics name it:
 //     abi.h
-//     #define TSL_VIEW_COUNT, TSL_SLOT_COUNT, TSL_DIM_COUNT, TSL_GRADIENT_SCALARS, TSL_INDEPENDENT, TSL_CHECKS, TSL_POLLS, TSL_FAST_MATH, TSL_BARRIERS, TSL_WAVES,
+//     #define TSL_VIEW_COUNT, TSL_SLOT_COUNT, TSL_DIM_COUNT, TSL_GRADIENT_SCALARS, TSL_INDEPENDENT, TSL_CHECKS, TSL_POLLS, TSL_FAST_MATH, TSL_BARRIERS, TSL_WAVES, TSL_SCATTERED_WAVES,
 //     TSL_VALUE_SUMS, TSL_TANGENTS, TSL_BLOCK, TSL_LOCATE
 //     struct TslArgs
 //     prelude.h, mma.h           tsl::KernelBase<Own>, TensorView, all that emitted text may name; declares tsl_make_view

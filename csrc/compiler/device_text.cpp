@@ -255,8 +255,9 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   text.file_scope = blank ? "" : own.substr(0, begin);
   const std::string body =
       with_joined_branches(with_unset_contexts(with_right_gradients(Members(own.substr(begin)).all())));
-  const std::string located = with_wave_masks(with_statement_lines(body, text.files), text.files);
-  text.body = with_guarded_operations(with_polled_loops(with_bounded_loops(located, text.files)));
+  const MaskedText masked = with_wave_masks(with_statement_lines(body, text.files), text.files);
+  text.scattered_waves = masked.scattered;
+  text.body = with_guarded_operations(with_polled_loops(with_bounded_loops(masked.body, text.files)));
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

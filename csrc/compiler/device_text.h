@@ -12,7 +12,7 @@ struct UnsupportedGlobal {
   std::string name;
 };
 
-// Fills file_scope, body, files, barriers and waves from the whole text that Slang emitted for one entry point. Throws
+// Fills file_scope, body, files, barriers, waves and scattered_waves from the whole text that Slang emitted for one entry point. Throws
 // UnsupportedGlobal, or RefusedText.
 void shape_device_text(const std::string& emitted, DeviceText& text);
 

@@ -45,6 +45,7 @@ class RepeatedOperations {
   std::vector<const void*> meetings_of_case(const StatementList& part) const;
   // Their `meeting` is the statement `last`. Those that end last come first.
   const std::vector<Tail>& tails_of(const StatementList& list) const;
+  bool empty() const { return joins_.empty(); }
 
  private:
   struct Place {

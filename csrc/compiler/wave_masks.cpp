@@ -74,6 +74,9 @@ class MaskWriter {
     return std::move(text_);
   }
 
+  // Copies of an operation, or several ways that end with the same vote.
+  bool scattered() const { return scattered_ || !repeated_.empty(); }
+
  private:
   // What jumps leave.
   struct Region {
@@ -244,6 +247,7 @@ class MaskWriter {
                                               : merge_of(2, flow.breaks + flow.returns > 0, true);
     copy_until(pragma_in_front_of(statement));
     if (merge != Merge::None) write("const uint ", all, " = ", kMask, ";\n");
+    scattered_ = scattered_ || turns == Merge::Vote;
     const bool begins_turn = turns == Merge::Vote || turns == Merge::Restore;
     part(body,
          {{Exit::Break, merge == Merge::Vote ? all : ""},
@@ -366,6 +370,7 @@ class MaskWriter {
   size_t at_;  // what comes before is written
   std::vector<Region> regions_;
   int count_ = 0;
+  bool scattered_ = false;
 };
 
 bool is(const std::vector<Token>& tokens, size_t at, std::string_view text) {
@@ -401,11 +406,11 @@ std::string_view written_name(std::string_view name) { return name.substr(0, nam
 
 }  // namespace
 
-std::string with_wave_masks(const std::string& body, const std::vector<std::string>& files) {
+MaskedText with_wave_masks(const std::string& body, const std::vector<std::string>& files) {
   const std::vector<Token> tokens = split_tokens(body);
   Replacements replacements;
   remove_ballots(tokens, replacements);
-  if (replacements.empty()) return body;
+  if (replacements.empty()) return {body};
   const std::vector<TextFunction> functions = functions_with_masks(tokens);
   for (const TextFunction& function : functions) {
     for (const size_t call : function.mask_calls) {
@@ -413,15 +418,17 @@ std::string with_wave_masks(const std::string& body, const std::vector<std::stri
       replacements[code_from(tokens, argument.begin)] = {argument.end, kMask};
     }
   }
-  std::string text;
+  MaskedText text;
   size_t at = 0;
   for (const TextFunction& function : functions) {
     if (function.mask_calls.empty()) continue;
-    text += copy(tokens, {at, function.body.begin}, replacements);
+    text.body += copy(tokens, {at, function.body.begin}, replacements);
     at = function.body.end;
     try {
       check_unconditional(tokens, function);
-      text += MaskWriter(tokens, function, replacements).body();
+      MaskWriter writer(tokens, function, replacements);
+      text.body += writer.body();
+      text.scattered = text.scattered || writer.scattered();
     } catch (const UnknownForm& form) {
       throw RefusedText{
           c10::str("which lanes take part in a wave operation is not clear in ", written_name(function.name), " (",
@@ -430,7 +437,8 @@ std::string with_wave_masks(const std::string& body, const std::vector<std::stri
                    "the switch or the loop")};
     }
   }
-  return text + copy(tokens, {at, tokens.size()}, replacements);
+  text.body += copy(tokens, {at, tokens.size()}, replacements);
+  return text;
 }
 
 }  // namespace torch_slang

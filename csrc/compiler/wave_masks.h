@@ -7,8 +7,13 @@
 
 namespace torch_slang {
 
+struct MaskedText {
+  std::string body;
+  bool scattered = false;  // lanes of one wave operation may stand in several places of the text
+};
+
 // The text with masks of our own in place of Slang's: Note [wave masks]. It has the marks of with_statement_lines, which
 // count `files`. Throws RefusedText.
-std::string with_wave_masks(const std::string& body, const std::vector<std::string>& files);
+MaskedText with_wave_masks(const std::string& body, const std::vector<std::string>& files);
 
 }  // namespace torch_slang

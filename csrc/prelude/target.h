@@ -55,6 +55,9 @@
 #ifndef TSL_WAVES
 #define TSL_WAVES 0
 #endif
+#ifndef TSL_SCATTERED_WAVES
+#define TSL_SCATTERED_WAVES 0
+#endif
 #ifndef TSL_BARRIERS
 #define TSL_BARRIERS 0
 #endif

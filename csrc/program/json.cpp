@@ -110,6 +110,7 @@ void fields(V& v, DeviceText& t) {
   v("body", t.body);
   v("barriers", t.barriers);
   v("waves", t.waves);
+  v("scattered_waves", t.scattered_waves);
   v("rereads", t.rereads);
   v("files", t.files);
   v("error", t.error);

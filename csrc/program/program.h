@@ -147,6 +147,7 @@ struct DeviceText {
   std::string body;
   bool barriers = false;  // group-shared memory or barriers: a block's threads meet
   bool waves = false;  // wave operations: lanes meet
+  bool scattered_waves = false;  // lanes of one operation may stand in several places: Note [repeated operations]
   bool rereads = false;  // a backward that runs functions again which load from views: Note [read again] in rereads.h
   std::vector<std::string>
       files;  // that TSL_AT(file, line) in `body` names by index: where the user's statements stand

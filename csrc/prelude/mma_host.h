@@ -108,20 +108,27 @@ struct HostTile {
   }
 };
 
-// What stays with a thread of the pool until the library goes.
-struct Kept {
-  void* memory;
-  void (*drop)(void* memory);
+// Memory that stays with a thread of the pool until the library goes. Not from `new`: a compiler that links C++'s own library
+// statically would put it into each kernel, and what it allocates for itself nobody frees.
+extern "C" {
+void* aligned_alloc(size_t alignment, size_t size) noexcept;
+void free(void* memory) noexcept;
+}
+struct alignas(64) Kept {
   Kept* next;
 };
 static Kept* all_kept = nullptr;
 
 template <class M>
-M* keep(M* memory, void (*drop)(void*)) {
-  Kept* const kept = new Kept{memory, drop, __atomic_load_n(&all_kept, __ATOMIC_RELAXED)};
+M* keep(size_t count) {
+  static_assert(alignof(M) <= alignof(Kept));
+  const size_t bytes = (count * sizeof(M) + alignof(Kept) - 1) / alignof(Kept) * alignof(Kept);
+  Kept* const kept = static_cast<Kept*>(aligned_alloc(alignof(Kept), sizeof(Kept) + bytes));
+  if (kept == nullptr) __builtin_abort();
+  kept->next = __atomic_load_n(&all_kept, __ATOMIC_RELAXED);
   while (!__atomic_compare_exchange_n(&all_kept, &kept->next, kept, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
   }
-  return memory;
+  return reinterpret_cast<M*>(kept + 1);
 }
 
 template <class T, int kRows, int kColumns>
@@ -142,9 +149,8 @@ struct HostProduct {
     static thread_local Tile* tile = nullptr;
     static thread_local Sum* made[kMost] = {};
     Sum*& product = made[number < kMost ? number : kMost - 1];
-    if (tile == nullptr) tile = keep(new Tile, [](void* memory) { delete static_cast<Tile*>(memory); });
-    if (product == nullptr)
-      product = keep(new Sum[kRows * kColumns], [](void* memory) { delete[] static_cast<Sum*>(memory); });
+    if (tile == nullptr) tile = keep<Tile>(1);
+    if (product == nullptr) product = keep<Sum>(kRows * kColumns);
     if (first + row(thread, 0) >= rows) return;
     if (thread == 0 || number >= kMost - 1) {
       for (int i = 0; i < Tile::least(rows - first, kRows) * kColumns; ++i) product[i] = Sum(0);
@@ -165,8 +171,7 @@ __attribute__((destructor)) static void tsl_drop_kept() {
   while (tsl_holders == 0 && tsl::all_kept) {
     tsl::Kept* const kept = tsl::all_kept;
     tsl::all_kept = kept->next;
-    kept->drop(kept->memory);
-    delete kept;
+    tsl::free(kept);
   }
 }
 

@@ -4,8 +4,10 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/StringUtil.h>
 #include <torch/library.h>
 
+#include "backend/backend.h"
 #include "matmul.h"
 #include "op/run.h"
 
@@ -59,6 +61,28 @@ c10::SymDimVector sdd_sizes(const Tensor& a, at::TensorList pattern, at::IntArra
 
 // --- on a device
 
+// Where tiles are made of several lines of blocks (block_sparse_lines.slang): on Hopper, of halves, for blocks that are too small
+// to be tiles of their own. Null if not.
+const RegisteredFamily* lines_kernel(const Tensor& blocks) {
+  const int64_t depth = blocks.size(1), width = blocks.size(2);
+  if (!blocks.is_cuda() || blocks.element_size() != 2 || (width >= 128 && depth >= 64)) return nullptr;
+  if (!backend_for(c10::kCUDA).multiplies_lines(blocks.device()) || !product::lies_in_words(blocks)) return nullptr;
+  return find_family("slang", c10::str("block_sparse_lines_", width, "_", depth));
+}
+
+// A kernel, and its operands as it wants them. `rows`: [B, M, K].
+struct Launched {
+  const RegisteredFamily& family;
+  Tensor rows, blocks;
+};
+Launched kernel_of(const Tensor& rows, const Tensor& blocks) {
+  const RegisteredFamily* const lines = lines_kernel(blocks);
+  const Tensor words = product::in_words(lines != nullptr && rows.stride(2) != 1 ? rows.contiguous() : rows);
+  if (lines == nullptr || words.stride(2) != 1 || !product::lies_in_words(words))
+    return {mm_kernels().of(rows), words, blocks};
+  return {*lines, words, blocks};
+}
+
 Tensor mm_run(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {
   check_mm(dense, values, pattern, shape, transpose);
   const auto sizes = C10_AS_INTARRAYREF_SLOW_ALLOC(mm_sizes(dense, shape, transpose));
@@ -68,15 +92,16 @@ Tensor mm_run(const Tensor& dense, const Tensor& values, at::TensorList pattern,
   const Tensor blocks = is_batch ? values.flatten(0, 1) : values;
   const Lines lines = transpose ? Pattern(pattern).rows() : Pattern(pattern).columns();
   const int64_t width = sizes.back(), apart = is_batch ? values.size(1) : 0;
-  const c10::IValue arguments[] = {product::in_words(rows),
-                                   transpose ? blocks.mT() : blocks,
+  const auto& [family, left, right] = kernel_of(rows, transpose ? blocks.mT() : blocks);
+  const c10::IValue arguments[] = {left,
+                                   right,
                                    lines.order,
                                    lines.offsets,
                                    lines.depths,
                                    lines.places,
                                    width,
                                    apart};
-  return run(*mm_kernels().of(dense).current(), OpKind::Forward, arguments)[0].view(sizes);
+  return run(*family.current(), OpKind::Forward, arguments)[0].view(sizes);
 }
 
 Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {

@@ -58,8 +58,8 @@ const ProductKernels& kernels() {
   return found;
 }
 
-// Whether a GPU can fetch tiles of these matrices by itself: the kernel copies others element by element, which takes ten
-// times as long.
+}  // namespace
+
 bool lies_in_words(const Tensor& matrices) {
   const int64_t word = 16 / matrices.element_size();
   const auto is_dense = [&](int64_t d) { return matrices.size(d) == 1 || matrices.stride(d) == 1; };
@@ -70,8 +70,6 @@ bool lies_in_words(const Tensor& matrices) {
   if (matrices.stride(0) != 0 && !is_pitch(0)) return false;
   return (is_dense(2) && is_pitch(1)) || (is_dense(1) && is_pitch(2));
 }
-
-}  // namespace
 
 Tensor in_words(const Tensor& matrices) {
   constexpr int64_t kWorthIt = 1 << 14;  // elements; a copy takes a launch more

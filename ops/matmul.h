@@ -28,6 +28,9 @@ struct ProductKernels {
   const RegisteredFamily *halves, *wide, *tf32;
 };
 
+// Whether a GPU can fetch tiles of these matrices, [B, M, N], by itself: the kernel copies others element by element, which takes
+// ten times as long.
+bool lies_in_words(const Tensor& matrices);
 // Matrices of halves whose tiles a GPU can fetch by itself: these, or a copy with rows (or columns, where those are closer
 // together) padded to whole words.
 Tensor in_words(const Tensor& matrices);

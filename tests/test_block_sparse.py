@@ -64,6 +64,18 @@ def test_products_are_those_of_the_dense_matrix(block: tuple[int, int], dtype: t
     check(pattern.to_dense(sampled), a, b * 1, (a.double() @ b.double()) * pattern.element_mask())
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("block", [(16, 16), (32, 32), (64, 64), (16, 128), (128, 32), (32, 16)], ids=str)
+@pytest.mark.parametrize("density", [0.05, 0.6])
+def test_many_lines_of_blocks_and_rows(density: float, block: tuple[int, int], device: str) -> None:
+    pattern = drawn((11 * block[0], 13 * block[1] - 8), block, density, device=device)
+    values = values_of(pattern, torch.bfloat16, (2,))
+    dense = torch.stack([pattern.to_dense(one) for one in values])
+    x, z = (torch.randn(2, 1100, size, dtype=torch.bfloat16, device=device) for size in pattern.shape)
+    check(block_sparse_mm(x, values, pattern), x, dense)
+    check(block_sparse_mm(z, values, pattern, transpose=True), z, dense.mT)
+
+
 SHAPES = [(1, 1), (15, 33), (129, 200), (300, 64)]
 
 
@@ -398,4 +410,13 @@ def test_kernels_compile_for_a_gpu(kernel: str, suffix: str, dtype: str, archite
     file = Path(torch_slang.__file__).parent / "ops" / "block_sparse.slang"
     module = torch_slang.load(file, namespace="block_sparse_compiled")
     cubin = module._handle.cubin(f"block_sparse_{kernel}{suffix}", "forward", [dtype], True, architecture)
+    assert cubin.startswith(b"\x7fELF")
+
+
+@pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
+@pytest.mark.parametrize(("block", "dtype"), [("16_128", "float16"), ("32_32", "bfloat16"), ("64_16", "float16")])
+def test_kernels_of_lines_compile_for_hopper(block: str, dtype: str) -> None:
+    file = Path(torch_slang.__file__).parent / "ops" / "block_sparse_lines.slang"
+    module = torch_slang.load(file, namespace="block_sparse_lines_compiled")
+    cubin = module._handle.cubin(f"block_sparse_lines_{block}", "forward", [dtype], True, "sm_90a")
     assert cubin.startswith(b"\x7fELF")

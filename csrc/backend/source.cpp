@@ -148,8 +148,9 @@ constexpr const char* kArgs = R"(struct TslArgs {
 }  // namespace
 
 bool multiplies(const DeviceText& text) {
-  return mentions_name(text.body, "tsl_multiply") || mentions_name(text.body, "tsl_multiply_part") ||
-         mentions_name(text.body, "tsl_multiply_blocks");
+  return any_identifier(text.body, [](std::string_view word) {
+    return word.starts_with("tsl_multiply") && !is_numbered(word);
+  });
 }
 
 bool multiplies(const KernelSource& source) { return multiplies(source.text); }

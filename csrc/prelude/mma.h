@@ -12,7 +12,7 @@
 //   the launch has, which fetches; its threads run the kernel too, but have no elements: what stands for them is undefined.
 //   What the launcher must know stands in the compiled code as marks: `block 288`, threads; `shared 230400`, bytes of
 //   dynamic shared memory; `map 0 1 128 2`: the tensor map of view 0, whose dimension 1 (of the last two) runs along K,
-//   for tiles 128 wide of elements of 2 bytes; `cluster 2`: blocks that make a tile together; `tile 1282562`: 128 x 256 by
+//   for tiles 128 wide of elements of 2 bytes (and 32 steps at a time, if a fifth number says so, not 64); `cluster 2`: blocks that make a tile together; `tile 1282562`: 128 x 256 by
 //   two of them, and `kind 3686404`: what lies where in shared memory. Of both there may be one, since what is fetched ahead
 //   or sent comes while others still read.
 #pragma once
@@ -36,6 +36,7 @@
 #include "prelude/mma_simt.h"
 #include "prelude/mma_sync.h"
 #include "prelude/mma_wgmma.h"
+#include "prelude/mma_lines.h"
 
 #ifdef TSL_BLOCK
 namespace tsl {
@@ -85,6 +86,17 @@ struct TileOfShape<
   using type = TileOf<T, int(kOneMoreStage) - 1, int(kPrecision), int(kBlocks), int(kRows), int(kColumns)>;
 };
 
+// Of the array that stands for a tile of lines of blocks.
+template <class Shape> struct LinesOfShape;
+template <class T, size_t kRows, size_t kLines, size_t kWidth, size_t kDepth>
+struct LinesOfShape<FixedArray<FixedArray<FixedArray<FixedArray<T, kRows>, kLines>, kWidth>, kDepth>> {
+#if TSL_WGMMA
+  using type = LinesProduct<T, int(kRows), int(kLines), int(kWidth), int(kDepth)>;
+#else
+  static_assert(sizeof(T) == 0, "lines of blocks make a tile of half or bfloat16 on Hopper alone");
+#endif
+};
+
 // The last two dimensions of a view of matrices, or of one.
 template <class T> TSL_INLINE Matrix<T> matrix_of(const TensorView& view, uint batch) {
   if (view.dimensionCount != 2 && view.dimensionCount != 3) {
@@ -103,12 +115,14 @@ template <class T> TSL_INLINE Matrix<T> matrix_of(const TensorView& view, uint b
 #define TSL_MARK_NUMBER(word, number) asm volatile(TSL_MARK_ASM(word " %0") ::"n"(int(number)))
 
 enum { kStored = 2 };  // in place of an axis: the view is no operand, and can do without a map
-template <int kAxis, int kExtent, int kBytes, int kView = 0> TSL_INLINE void mark_map(int view) {
+template <int kAxis, int kExtent, int kBytes, int kSteps = 64, int kView = 0> TSL_INLINE void mark_map(int view) {
   if constexpr (kView < TSL_VIEW_COUNT) {
-    if (view == kView) {
+    if (view != kView) {
+      mark_map<kAxis, kExtent, kBytes, kSteps, kView + 1>(view);
+    } else if constexpr (kSteps == 64) {
       asm volatile(TSL_MARK_ASM("map %0 %1 %2 %3") ::"n"(kView), "n"(kAxis), "n"(kExtent), "n"(kBytes));
     } else {
-      mark_map<kAxis, kExtent, kBytes, kView + 1>(view);
+      asm volatile(TSL_MARK_ASM("map %0 %1 %2 %3 %4") ::"n"(kView), "n"(kAxis), "n"(kExtent), "n"(kBytes), "n"(kSteps));
     }
   }
 }
@@ -212,6 +226,49 @@ struct MatrixKernel : KernelBase<Own> {
   TSL_INLINE void tsl_store_tile(Shape* shape, const FixedArray<Sum, kCount>* values, Out* type, TensorView c, uint3 at) {
     tsl_store_columns(shape, values, type, c, at, TileOfShape<Shape>::type::kColumns);
   }
+
+#if TSL_WGMMA
+  // Rows of a, from at.y on, times each of the lines: Note [lines].
+  template <class Shape, class Sum, size_t kCount>
+  TSL_INLINE void tsl_multiply_lines(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView blocks, uint3 at,
+                                     TensorView offsets, TensorView order, TensorView depths, TensorView places, uint first,
+                                     uint end, uint base) {
+    using Product = typename LinesOfShape<Shape>::type;
+    TSL_MARK_NUMBER("shared", Product::kSharedBytes);
+    mark_map<1, Product::kBoxRows, 2, Product::kStep>(a.id);
+    mark_map<0, Product::kBoxColumns, 2, Product::kStep>(blocks.id);
+    const BlockLines lines{offsets, order, depths, places, first, end, base};
+    if (!block.is_ready) Product::begin(block.base, block.warp);
+    block.is_ready = true;
+    typename Product::Ring ring{block.base, block.stage, block.phase};
+    const MappedMatrix of_a = mapped(this->args, a.id), of_blocks = mapped(this->args, blocks.id);
+    if (!this->args.maps_hold || of_a.contiguous != 1) __trap();  // the host sees to it
+    if (of_blocks.contiguous == 1) {
+      Product::template multiply<true>(sums->m_data, of_a, of_blocks, lines, at, block.thread, block.warp, ring);
+    } else {
+      Product::template multiply<false>(sums->m_data, of_a, of_blocks, lines, at, block.thread, block.warp, ring);
+    }
+    block.stage = ring.stage;
+    block.phase = ring.phase;
+  }
+  template <class Shape> TSL_INLINE uint tsl_lines_row(Shape*, int i) const {
+    return LinesOfShape<Shape>::type::row(block.thread, i);
+  }
+  template <class Shape> TSL_INLINE uint tsl_lines_column(Shape*, int i) const {
+    return LinesOfShape<Shape>::type::column(block.thread, i);
+  }
+  // Line number k of `order`, from `first` on, has the columns of c from order[k] * width on.
+  template <class Shape, class Sum, size_t kCount, class Out>
+  TSL_INLINE void tsl_store_lines(Shape*, const FixedArray<Sum, kCount>* values, Out*, TensorView c, uint3 at,
+                                  TensorView order, uint first, uint end) {
+    using Product = typename LinesOfShape<Shape>::type;
+    if (c.readonly) mark_write(c.id);
+    if (!tsl_has_tile()) return;
+    __syncwarp();
+    block.thread = hidden(block.thread);
+    Product::store(values->m_data, matrix_of<Out>(c, at.x), at, order, first, end, block.thread);
+  }
+#endif
 
  private:
   // This block's number among those that make the tile. On the host they share out its rows, else its elements.
@@ -430,7 +487,7 @@ struct MatrixKernel : KernelBase<Own> {
       }
     } else if constexpr (Tile::kUsesMap && Tile::kShare % 8 == 0 && IsSame<Out, T>::value) {
       if (Product::has_words(to, at)) {
-        Product::template store_words<Tile::kShare>(values, first_element<Tile>(), to, at, block.thread);
+        store_words<Product, Tile::kShare>(values, first_element<Tile>(), to, at, block.thread);
         return;
       }
     }

@@ -78,8 +78,11 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
 // Operands %0 to %(n - 1) of an instruction's text, and of its list.
 #define TSL_TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define TSL_FIRST_TEN "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,"
+#define TSL_NAMES_8 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define TSL_NAMES_16 TSL_FIRST_TEN "%10,%11,%12,%13,%14,%15"
+#define TSL_NAMES_24 TSL_FIRST_TEN TSL_TEN(1) "%20,%21,%22,%23"
 #define TSL_NAMES_32 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) "%30,%31"
+#define TSL_NAMES_48 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) "%40,%41,%42,%43,%44,%45,%46,%47"
 #define TSL_NAMES_64 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) "%60,%61,%62,%63"
 #define TSL_NAMES_72                                                                                         \
   TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) TSL_TEN(6) "%70,%71"
@@ -97,7 +100,9 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
 #define TSL_SUMS_8(i) \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define TSL_SUMS_16(i) TSL_SUMS_8(i), TSL_SUMS_8(i + 8)
+#define TSL_SUMS_24(i) TSL_SUMS_16(i), TSL_SUMS_8(i + 16)
 #define TSL_SUMS_32(i) TSL_SUMS_16(i), TSL_SUMS_16(i + 16)
+#define TSL_SUMS_48(i) TSL_SUMS_32(i), TSL_SUMS_16(i + 32)
 #define TSL_SUMS_64(i) TSL_SUMS_32(i), TSL_SUMS_32(i + 32)
 #define TSL_SUMS_72(i) TSL_SUMS_64(i), TSL_SUMS_8(i + 64)
 #define TSL_SUMS_80(i) TSL_SUMS_64(i), TSL_SUMS_16(i + 64)
@@ -130,8 +135,14 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
     TSL_WGMMA_EITHER(128, 64, 64, 65, 66, 67);
   } else if constexpr (kWidth == 64) {
     TSL_WGMMA_EITHER(64, 32, 32, 33, 34, 35);
+  } else if constexpr (kWidth == 96) {
+    TSL_WGMMA_EITHER(96, 48, 48, 49, 50, 51);
+  } else if constexpr (kWidth == 48) {
+    TSL_WGMMA_EITHER(48, 24, 24, 25, 26, 27);
+  } else if constexpr (kWidth == 16) {
+    TSL_WGMMA_EITHER(16, 8, 8, 9, 10, 11);
   } else {
-    static_assert(kWidth == 32, "a warpgroup's part of a tile is 32, 64, 128, 144, 160, 192, 224 or 256 wide");
+    static_assert(kWidth == 32, "there is no such part of a tile");
     TSL_WGMMA_EITHER(32, 16, 16, 17, 18, 19);
   }
 #undef TSL_WGMMA_EITHER
@@ -139,13 +150,66 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
 }
 #undef TSL_SUMS_8
 #undef TSL_SUMS_16
+#undef TSL_SUMS_24
 #undef TSL_SUMS_32
+#undef TSL_SUMS_48
 #undef TSL_SUMS_64
 #undef TSL_SUMS_72
 #undef TSL_SUMS_80
 #undef TSL_SUMS_96
 #undef TSL_SUMS_112
 #undef TSL_SUMS_128
+
+// --- stores from registers
+
+template <class T> TSL_INLINE uint pack(float low, float high) {
+  uint pair;
+  if constexpr (IsSame<T, __half>::value) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+// A 4 x 4 matrix, whose rows are the threads' words, is transposed in two such steps.
+template <uint kApart> TSL_INLINE void exchange(uint& low, uint& high, uint mine) {
+  const bool is_high = (mine & kApart) != 0;
+  const uint came = __shfl_xor_sync(0xffffffffu, is_high ? low : high, kApart);
+  if (is_high) low = came;
+  else high = came;
+}
+// kMany elements from number `first` on, straight from registers: Product says where in the tile they are. Four threads have 8 columns of a row, two each: they
+// exchange them with those of other columns, so that each stores 16 bytes.
+template <class Product, int kMany, class T>
+TSL_INLINE void store_words(const float* sums, int first, Matrix<T> to, uint3 at, uint thread) {
+  static_assert(kMany % 8 == 0, "four threads have four words each");
+  // Elements i, i + 1 and i + 4, i + 5 are in a row; i + 2 and i + 3 below them.
+  constexpr int kTurn = kMany % 16 == 0 ? 16 : 8, kStep = kTurn / 4;
+  const uint mine = thread % 4;
+#pragma unroll
+  for (int turn = 0; turn < kMany / 8; ++turn) {
+    const int i = kTurn == 16 ? turn / 2 * 16 + turn % 2 * 2 : turn * 8;
+    uint words[4];
+#pragma unroll
+    for (int w = 0; w < 4; ++w) words[w] = pack<T>(sums[i + w * kStep], sums[i + w * kStep + 1]);
+    exchange<2>(words[0], words[2], mine);
+    exchange<2>(words[1], words[3], mine);
+    exchange<1>(words[0], words[1], mine);
+    exchange<1>(words[2], words[3], mine);
+    const int element = first + i + int(mine) * kStep;
+    const uint r = at.y + Product::row(thread, element), c = at.z + Product::column(thread - mine, element);
+    if (r >= to.rows || c >= to.columns) continue;
+    T* place = to.data + longlong(r) * to.row_stride + c;
+    if (c + 8 <= to.columns) {
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+                   "r"(words[3])
+                   : "memory");
+    } else {
+#pragma unroll
+      for (uint k = 0; k < 7; ++k) {
+        if (c + k < to.columns) reinterpret_cast<ushort*>(place)[k] = ushort(words[k / 2] >> k % 2 * 16);
+      }
+    }
+  }
+}
+
 
 // --- a tile
 
@@ -438,8 +502,8 @@ struct WarpgroupProduct {
         const float* e = sums + slab * kSums + part * 32 + j * 8;
         const uint word = (kHasOwnPieces ? 0 : group * kPieceColumns / 8) + j * 2 + lane / 16;
         const uint to = buffer + own_row * 128 + (word ^ own_row % 8) * 16;
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(pack(e[0], e[1])),
-                     "r"(pack(e[2], e[3])), "r"(pack(e[4], e[5])), "r"(pack(e[6], e[7]))
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(pack<T>(e[0], e[1])),
+                     "r"(pack<T>(e[2], e[3])), "r"(pack<T>(e[4], e[5])), "r"(pack<T>(e[6], e[7]))
                      : "memory");
       }
       publish_to_async();
@@ -452,7 +516,7 @@ struct WarpgroupProduct {
     if constexpr (kHasRest) {
 #pragma unroll
       for (int slab = 0; slab < kSlabs; ++slab) {
-        store_words<kSums - kRestAt>(sums + slab * kSums + kRestAt, slab * kSums + kRestAt, to, at, thread);
+        store_words<WarpgroupProduct, kSums - kRestAt>(sums + slab * kSums + kRestAt, slab * kSums + kRestAt, to, at, thread);
       }
     }
   }
@@ -461,59 +525,12 @@ struct WarpgroupProduct {
   static TSL_INLINE bool has_words(Matrix<T> to, uint3 at) {
     return to.column_stride == 1 && tsl::has_words(to.data + longlong(at.y) * to.row_stride + at.z, to.row_stride);
   }
-  // kMany elements from number `first` on, straight from registers. Four threads have 8 columns of a row, two each: they
-  // exchange them with those of other columns, so that each stores 16 bytes.
-  template <int kMany>
-  static TSL_INLINE void store_words(const float* sums, int first, Matrix<T> to, uint3 at, uint thread) {
-    static_assert(kMany % 8 == 0, "four threads have four words each");
-    // Elements i, i + 1 and i + 4, i + 5 are in a row; i + 2 and i + 3 below them.
-    constexpr int kTurn = kMany % 16 == 0 ? 16 : 8, kStep = kTurn / 4;
-    const uint mine = thread % 4;
-#pragma unroll
-    for (int turn = 0; turn < kMany / 8; ++turn) {
-      const int i = kTurn == 16 ? turn / 2 * 16 + turn % 2 * 2 : turn * 8;
-      uint words[4];
-#pragma unroll
-      for (int w = 0; w < 4; ++w) words[w] = pack(sums[i + w * kStep], sums[i + w * kStep + 1]);
-      exchange<2>(words[0], words[2], mine);
-      exchange<2>(words[1], words[3], mine);
-      exchange<1>(words[0], words[1], mine);
-      exchange<1>(words[2], words[3], mine);
-      const int element = first + i + int(mine) * kStep;
-      const uint r = at.y + row(thread, element), c = at.z + column(thread - mine, element);
-      if (r >= to.rows || c >= to.columns) continue;
-      T* place = to.data + longlong(r) * to.row_stride + c;
-      if (c + 8 <= to.columns) {
-        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(words[0]), "r"(words[1]), "r"(words[2]),
-                     "r"(words[3])
-                     : "memory");
-      } else {
-#pragma unroll
-        for (uint k = 0; k < 7; ++k) {
-          if (c + k < to.columns) reinterpret_cast<ushort*>(place)[k] = ushort(words[k / 2] >> k % 2 * 16);
-        }
-      }
-    }
-  }
 
  private:
-  // A 4 x 4 matrix, whose rows are the threads' words, is transposed in two such steps.
-  template <uint kApart> static TSL_INLINE void exchange(uint& low, uint& high, uint mine) {
-    const bool is_high = (mine & kApart) != 0;
-    const uint came = __shfl_xor_sync(0xffffffffu, is_high ? low : high, kApart);
-    if (is_high) low = came;
-    else high = came;
-  }
   // A warpgroup, or both.
   template <bool kAlone> static TSL_INLINE void meet(uint group) {
     if constexpr (kAlone) asm volatile("bar.sync %0, 128;" ::"r"(group + 9) : "memory");
     else meet_in_tile();
-  }
-  static TSL_INLINE uint pack(float low, float high) {
-    uint pair;
-    if constexpr (IsSame<T, __half>::value) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
   }
 };
 

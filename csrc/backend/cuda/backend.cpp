@@ -40,6 +40,10 @@ class CudaBackend final : public Backend {
     return CudaGpu::of(device).target().name + (given ? " as " + *given : "");
   }
 
+  bool multiplies_lines(c10::Device device) override {
+    return architecture_for(CudaGpu::of(device).target(), /*has_tiles=*/true) == "sm_90a";
+  }
+
   double seconds(c10::Device device, c10::function_ref<void()> work, int rounds) override {
     return seconds_on_gpu(CudaGpu::of(device), work, rounds);
   }

@@ -16,9 +16,8 @@ namespace torch_slang {
 namespace {
 
 constexpr int kUInt16 = 1, kUInt32 = 2;  // as the driver numbers them: what is copied need not be understood
-constexpr int kNoInterleaving = 0, kSwizzle128 = 3, kPromotion256 = 3, kZerosOutside = 0;
-constexpr unsigned kBoxBytes = 128;   // of a row, as wide as the swizzle
-constexpr unsigned kSlab = 64;        // rows of a box where K is not contiguous
+constexpr int kNoInterleaving = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3, kPromotion256 = 3, kZerosOutside = 0;
+constexpr unsigned kSlab = 64;  // columns of a box where K is not contiguous, at most
 constexpr uint64_t kAlignment = 16;
 constexpr size_t kMostKnown = 256;  // launches whose maps are kept; a map takes 136 bytes
 
@@ -57,12 +56,15 @@ TslMatrixMap encoded(const MatrixMapRequest& request, const TslView& view, const
   const auto pitch = static_cast<uint64_t>(stride_or(view, outer, packed));
   const uint64_t sizes[] = {view.sizes[inner], view.sizes[outer], layout.batches};
   const uint64_t strides[] = {pitch, layout.batches > 1 ? static_cast<uint64_t>(view.strides[0]) : pitch};
-  const uint32_t box[] = {kBoxBytes / request.bytes, along_depth ? request.extent : kSlab, 1};
+  const uint32_t box[] = {along_depth ? request.steps : std::min(request.extent, kSlab),
+                          along_depth ? request.extent : request.steps, 1};
+  const uint32_t row_bytes = box[0] * request.bytes;  // as wide as the swizzle
+  const int swizzle = row_bytes == 128 ? kSwizzle128 : row_bytes == 64 ? kSwizzle64 : kSwizzle32;
   const uint32_t steps[] = {1, 1, 1};
   TslMatrixMap map;  // aligned as the driver wants it
   check_driver(
       driver().tensor_map_encode(map.descriptor, request.bytes == 2 ? kUInt16 : kUInt32, 3u, view.data, sizes, strides,
-                                 box, steps, kNoInterleaving, kSwizzle128, kPromotion256, kZerosOutside),
+                                 box, steps, kNoInterleaving, swizzle, kPromotion256, kZerosOutside),
       "cuTensorMapEncodeTiled", "describing a matrix to the GPU");
   return map;
 }
@@ -96,6 +98,8 @@ std::vector<MatrixMapRequest> matrix_map_requests(const std::set<std::string>& m
     MatrixMapRequest request;
     if (words >> word && word == "map" &&
         words >> request.view >> request.depth_axis >> request.extent >> request.bytes) {
+      words >> request.steps;
+      if (!words) request.steps = MatrixMapRequest().steps;
       requests.push_back(request);
     }
   }

@@ -13,13 +13,14 @@
 
 namespace torch_slang {
 
-// What the mark `map 0 1 128 2` asks for.
+// What the mark `map 0 1 128 2`, or `map 0 1 128 2 32`, asks for.
 struct MatrixMapRequest {
   static constexpr int kStored = 2;
   int view = 0;
   int depth_axis = 0;    // which of the last two dimensions runs along K; kStored: the view is no operand
   unsigned extent = 64;  // of a tile, across K
   unsigned bytes = 2;    // of an element
+  unsigned steps = 64;   // of a tile, along K
 };
 
 // How many blocks make a tile. Throws CompileError if the kernel multiplies tiles of more than one shape or kind.

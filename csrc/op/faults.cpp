@@ -50,7 +50,8 @@ std::string describe_local(unsigned kind, uint64_t count) {
   switch (kind) {
     case 0: return "an array of " + counted(count, "element", "elements");
     case 1: return "a matrix of " + counted(count, "row", "rows");
-    default: return "a vector of " + counted(count, "component", "components");
+    case 2: return "a vector of " + counted(count, "component", "components");
+    default: return "every view: their indices are 0 to 4294967295, of 32 bits";
   }
 }
 

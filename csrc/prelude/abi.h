@@ -74,7 +74,7 @@ enum TslFaultKind {
   kTslUsedTwice = 4,    // loadUniform, loadOnce or storeOnce at `index`, which the thread `other` (linear) has used before
   kTslLongLoop = 5,     // a loop has no room for what more iterations leave
   kTslLocalIndex = 6,   // an index (its low and high word) into `size` elements of an array (0), a matrix (1) or a vector (2),
-                        // as `other` says
+                        // as `other` says; or into a view (3), for which it is too large
   kTslDivision = 7,     // of integers by zero (0), or the smallest one by -1 (1), as `other` says
   kTslStopped = 8,      // a loop that was stopped from outside
   kTslNoDimension = 9,  // the size or stride of dimension index[0] of a view of `size` dimensions

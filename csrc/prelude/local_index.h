@@ -14,7 +14,7 @@ struct ThreadBase;
 
 #if TSL_CHECKS
 
-enum LocalKind { kArray, kRows, kComponents };
+enum LocalKind { kArray, kRows, kComponents, kView };
 
 // In other places than those below it is the number that it holds.
 template <class I> struct Index {
@@ -45,10 +45,23 @@ template <class Row, int R> struct Rows {
   template <class I> TSL_INLINE Row* operator+(Index<I> index) { return m_data + inside<kRows>(index, R); }
 };
 
+// An index of a view, which has 32 bits. What does not fit is outside all views, and so is what stands for it.
+template <class I> TSL_INLINE uint view_index(const ThreadBase* thread, I index) {
+  if constexpr (sizeof(I) > sizeof(uint)) {
+    if (ulonglong(index) > 0xffffffffull) {
+      report_local(thread, kView, longlong(index), 0);
+      return 0xffffffffu;
+    }
+  }
+  return uint(index);
+}
+
 #define TSL_INDEX(...) tsl::index_of(this, __VA_ARGS__)
+#define TSL_VIEW_INDEX(...) tsl::view_index(this, __VA_ARGS__)
 #else
 template <class Row, int R> using Rows = Row[R];
 #define TSL_INDEX(...) (__VA_ARGS__)
+#define TSL_VIEW_INDEX(...) uint(__VA_ARGS__)
 #endif
 
 }  // namespace tsl

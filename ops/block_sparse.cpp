@@ -25,6 +25,32 @@ const SddOp& sdd() {
   return handle;
 }
 
+c10::SymDimVector mm_sizes(const Tensor& dense, Sizes shape, bool transpose) {
+  c10::SymDimVector sizes(dense.sym_sizes().begin(), dense.sym_sizes().end());
+  sizes.back() = shape[transpose ? 0 : 1];
+  return sizes;
+}
+
+std::vector<c10::IValue> mm_arguments(const Tensor& dense, const Tensor& values, const Pattern& pattern,
+                                      at::IntArrayRef sizes, bool transpose) {
+  const bool is_batch = values.dim() == 4;
+  const int64_t width = sizes.back(), batch = is_batch ? dense.size(0) : 1, depth = dense.size(-1);
+  const int64_t rows = c10::multiply_integers(sizes) / width / batch, apart = is_batch ? values.size(1) : 0;
+  // Without anything to add up a kernel makes sums of nothing, but it wants views that have elements.
+  const Tensor matrices = depth > 0 ? dense.reshape({batch, rows, depth}) : at::zeros({batch, rows, 1}, dense.options());
+  Tensor blocks = is_batch ? values.flatten(0, 1) : values;
+  if (blocks.size(0) == 0) blocks = at::zeros({1, blocks.size(1), blocks.size(2)}, blocks.options());
+  const Lines lines = transpose ? pattern.rows() : pattern.columns();
+  return {product::in_words(matrices),
+          transpose ? blocks.mT() : blocks,
+          lines.order,
+          lines.offsets,
+          lines.depths,
+          lines.places,
+          width,
+          apart};
+}
+
 namespace {
 
 product::ProductKernels kernels_named(const char* op, const char* name) {
@@ -44,12 +70,6 @@ const product::ProductKernels& sdd_kernels() {
   return found;
 }
 
-c10::SymDimVector mm_sizes(const Tensor& dense, Sizes shape, bool transpose) {
-  c10::SymDimVector sizes(dense.sym_sizes().begin(), dense.sym_sizes().end());
-  sizes.back() = shape[transpose ? 0 : 1];
-  return sizes;
-}
-
 c10::SymDimVector sdd_sizes(const Tensor& a, at::TensorList pattern, at::IntArrayRef block_shape) {
   c10::SymDimVector sizes;
   if (a.dim() == 3) sizes.push_back(a.sym_size(0));
@@ -63,19 +83,7 @@ Tensor mm_run(const Tensor& dense, const Tensor& values, at::TensorList pattern,
   check_mm(dense, values, pattern, shape, transpose);
   const auto sizes = C10_AS_INTARRAYREF_SLOW_ALLOC(mm_sizes(dense, shape, transpose));
   if (dense.numel() == 0 || values.numel() == 0) return at::zeros(sizes, dense.options());
-  const bool is_batch = values.dim() == 4;
-  const Tensor rows = dense.reshape({is_batch ? dense.size(0) : 1, -1, dense.size(-1)});
-  const Tensor blocks = is_batch ? values.flatten(0, 1) : values;
-  const Lines lines = transpose ? Pattern(pattern).rows() : Pattern(pattern).columns();
-  const int64_t width = sizes.back(), apart = is_batch ? values.size(1) : 0;
-  const c10::IValue arguments[] = {product::in_words(rows),
-                                   transpose ? blocks.mT() : blocks,
-                                   lines.order,
-                                   lines.offsets,
-                                   lines.depths,
-                                   lines.places,
-                                   width,
-                                   apart};
+  const auto arguments = mm_arguments(dense, values, Pattern(pattern), sizes, transpose);
   return run(*mm_kernels().of(dense).current(), OpKind::Forward, arguments)[0].view(sizes);
 }
 

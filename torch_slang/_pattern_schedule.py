@@ -120,7 +120,8 @@ class _Watcher:
 
         def add(gradient: Tensor) -> None:
             wide = torch.promote_types(gradient.dtype, torch.float32)
-            rows, outputs = (one.reshape(-1, one.shape[-1]).to(wide) for one in (x, gradient))
+            of_sums = self.module._gradient_of_sums(x, gradient)
+            rows, outputs = (one.reshape(-1, one.shape[-1]).to(wide) for one in (x, of_sums))
             dense = outputs.mT @ rows
             self.gradient = dense if self.gradient is None else self.gradient.add_(dense)
 

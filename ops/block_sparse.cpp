@@ -37,7 +37,8 @@ std::vector<c10::IValue> mm_arguments(const Tensor& dense, const Tensor& values,
   const int64_t width = sizes.back(), batch = is_batch ? dense.size(0) : 1, depth = dense.size(-1);
   const int64_t rows = c10::multiply_integers(sizes) / width / batch, apart = is_batch ? values.size(1) : 0;
   // Without anything to add up a kernel makes sums of nothing, but it wants views that have elements.
-  const Tensor matrices = depth > 0 ? dense.reshape({batch, rows, depth}) : at::zeros({batch, rows, 1}, dense.options());
+  const Tensor matrices =
+      depth > 0 ? dense.reshape({batch, rows, depth}) : at::zeros({batch, rows, 1}, dense.options());
   Tensor blocks = is_batch ? values.flatten(0, 1) : values;
   if (blocks.size(0) == 0) blocks = at::zeros({1, blocks.size(1), blocks.size(2)}, blocks.options());
   const Lines lines = transpose ? pattern.rows() : pattern.columns();

@@ -61,9 +61,8 @@ void check_mm(const Tensor& dense, const Tensor& values, at::TensorList pattern,
               count, ", but got ", values.sym_sizes());
   TORCH_CHECK(dense.dim() >= 1, op, ": expected dense to have at least 1 dimension, but got a 0-dimensional tensor");
   const c10::SymInt& depth = shape[transpose ? 1 : 0];
-  TORCH_CHECK(equal(dense.sym_size(-1), depth), op, ": expected dense to have shape [..., ", depth,
-              "], for a matrix [", shape[0], ", ", shape[1], "]", transpose ? " that is transposed" : "", ", but got ",
-              dense.sym_sizes());
+  TORCH_CHECK(equal(dense.sym_size(-1), depth), op, ": expected dense to have shape [..., ", depth, "], for a matrix [",
+              shape[0], ", ", shape[1], "]", transpose ? " that is transposed" : "", ", but got ", dense.sym_sizes());
   if (values.dim() == 3) return;
   TORCH_CHECK(dense.dim() >= 2 && equal(dense.sym_size(0), values.sym_size(0)), op, ": expected dense to have shape [",
               values.sym_size(0), ", ..., ", depth, "] like values, ", values.sym_sizes(), ", but got ",

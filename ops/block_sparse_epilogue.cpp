@@ -88,8 +88,8 @@ TensorPair meta_and_sum(c10::string_view name, const Tensor& dense, const Tensor
 }
 
 // Sparse and nested tensors, and devices that there is no kernel for.
-Tensor unsupported(c10::string_view name, const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape,
-                   bool transpose, at::TensorList arguments) {
+Tensor unsupported(c10::string_view name, const Tensor& dense, const Tensor& values, at::TensorList pattern,
+                   Sizes shape, bool transpose, at::TensorList arguments) {
   checked(epilogue_named(name), dense, values, pattern, shape, transpose, arguments);
   TORCH_INTERNAL_ASSERT(false, "slang::block_sparse_mm_with_epilogue has operands that a backend takes");
 }

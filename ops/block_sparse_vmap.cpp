@@ -149,8 +149,8 @@ Mapped mapped(const Operand& dense, const Operand& values, const std::vector<Ope
 }
 
 template <auto Op>
-auto epilogue_vmap(c10::string_view name, const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape,
-                   bool transpose, at::TensorList arguments) {
+auto epilogue_vmap(c10::string_view name, const Tensor& dense, const Tensor& values, at::TensorList pattern,
+                   Sizes shape, bool transpose, at::TensorList arguments) {
   const Level level(product::kBlockSparse.op);
   const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
   const auto indices = level.pattern(pattern);

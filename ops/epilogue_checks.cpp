@@ -49,8 +49,10 @@ const RegisteredFamily& Epilogue::function(c10::ScalarType type) const {
     return family != nullptr && family->current()->texts == product.halves->current()->texts;
   };
   if (type != c10::kDouble && is_current(in_float)) return *in_float;
-  TORCH_CHECK(is_current(in_double), where, ": expected ", names.first,
-              " to have dtype float16, bfloat16 or float32, since the epilogue computes in float and would narrow it, but got ", dtype_text(type));
+  TORCH_CHECK(
+      is_current(in_double), where, ": expected ", names.first,
+      " to have dtype float16, bfloat16 or float32, since the epilogue computes in float and would narrow it, but got ",
+      dtype_text(type));
   return *in_double;
 }
 
@@ -67,13 +69,14 @@ const Epilogue& epilogue_named(const ProductNames& product, c10::string_view nam
   const std::string ns(colons == std::string_view::npos ? "slang" : key.substr(0, colons));
   const std::string function(colons == std::string_view::npos ? key : key.substr(colons + 2));
   const std::string made = function + product.suffix, kernels = made + product.ending;
-  if (ns == "slang" && is_name(function) && find_family(ns, kernels) == nullptr) load_builtin_module("epilogues/" + made);
+  if (ns == "slang" && is_name(function) && find_family(ns, kernels) == nullptr)
+    load_builtin_module("epilogues/" + made);
   auto epilogue = std::make_unique<const Epilogue>(
       Epilogue{product, c10::str(product.op, "(", function, ")"), ProductKernels(ns, kernels),
                ProductKernels(ns, kernels + "_and_sum"), find_family(ns, made + "_in_float"),
                find_family(ns, made + "_in_double")});
-  TORCH_CHECK(epilogue->product.are_there() && epilogue->product_and_sum.are_there(),
-              product.op, ": no epilogue is named '", key, "'; ", product.maker,
+  TORCH_CHECK(epilogue->product.are_there() && epilogue->product_and_sum.are_there(), product.op,
+              ": no epilogue is named '", key, "'; ", product.maker,
               "(source) makes one, of the name that it has as op.name");
   return *known.emplace(std::string(key), std::move(epilogue)).first->second;
 }

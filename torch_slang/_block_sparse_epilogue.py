@@ -1,4 +1,4 @@
-"""``torch_slang.block_sparse_mm_with_epilogue``: a block-sparse product with a Slang function of each element in its kernel."""
+"""``torch_slang.block_sparse_mm_with_epilogue``: a block-sparse product with a Slang function of each element."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def block_sparse_mm_with_epilogue(
                 return max(sum + bias, T(0)) * scale;
             }
         ''')
-        y = op(x, values, pattern, bias, 0.5, transpose=True)     # shade(block_sparse_mm(x, values, pattern, True), bias, 0.5)
+        y = op(x, values, pattern, bias, 0.5, transpose=True)     # shade(x @ S.mT, bias, 0.5)
 
     The function and its arguments are those of :func:`torch_slang.matmul_with_epilogue`, whose result may stand in
     place of the text: then the other arguments are its. The function's first parameter is an element of

@@ -203,9 +203,7 @@ class BlockSparseLinear(torch.nn.Module):
                 "call reset_parameters() or load a state dict"
             )
         if self.epilogue is None:
-            if self.bias is None or torch.is_grad_enabled():
-                y = torch.ops.slang.block_sparse_mm(x, self.weight, self._indices(), self.shape, True)
-                return y if self.bias is None else y + self.bias.to(y.dtype)
+            return torch.ops.slang.block_sparse_linear(x, self.weight, self._indices(), self.shape, self.bias)
         arguments: list[Tensor] = []
         if self.bias is not None:
             arguments.append(self.bias)
@@ -217,9 +215,7 @@ class BlockSparseLinear(torch.nn.Module):
         """The gradient of ``x @ W.T``, from that of what forward made of it."""
         if self.epilogue is None:
             return gradient
-        x, weight, *biases = (
-            one.detach().to(gradient.dtype) for one in (x, self.weight, self.bias) if one is not None
-        )
+        x, weight, *biases = (one.detach().to(gradient.dtype) for one in (x, self.weight, self.bias) if one is not None)
         precision = "double" if gradient.dtype == torch.float64 else "float"
         function = getattr(torch.ops.slang, f"{self._operator}_block_sparse_in_{precision}")  # forward has loaded it
         sums = torch.ops.slang.block_sparse_mm(x, weight, self._indices(), self.shape, True)

@@ -1,11 +1,11 @@
-"""What operators with an epilogue share: reading a Slang function, writing and loading its kernels, and its arguments."""
+"""What operators with an epilogue share: they read a Slang function, load its kernels and take its arguments."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -57,7 +57,9 @@ class EpilogueOperator:
         text, path, namespace = source.text, source.path, source.namespace
         shown = f"epilogue_{sha256(text.encode()).hexdigest()[:8]}.slang" if path is None else str(path)
         # Read by itself first, and loaded with the kernels that are made for what was read.
-        read = _C.read(options_of(None, source=text, name=shown, namespace=namespace, annotations=None, **source.options))
+        read = _C.read(
+            options_of(None, source=text, name=shown, namespace=namespace, annotations=None, **source.options)
+        )
         about = _function_of(who, read, source.name, shown)
         epilogue, self._arguments = _epilogue_of(who, product.suffix, about)
         for flag in self._flags:
@@ -100,8 +102,9 @@ class EpilogueOperator:
     def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         operands = len(self._operands)
         if len(args) > len(self._arguments):
-            raise TypeError(f"{self}: expected at most {len(self._arguments) + operands} arguments, "
-                f"but got {len(args) + operands}")
+            raise TypeError(
+                f"{self}: expected at most {len(self._arguments) + operands} arguments, but got {len(args) + operands}"
+            )
         values = []
         for i, argument in enumerate(self._arguments):
             if i < len(args):

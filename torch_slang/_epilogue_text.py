@@ -137,9 +137,10 @@ def _application(epilogue: Epilogue, columns: str) -> str:
     a further argument, or nothing where it is all."""
     one_by_one = _result(epilogue, 0, lambda p: f"x_{p.name}[sum.place(x_{p.name}, at, i)]")
     # By fours, with branches between them: a GPU's compiler would load more ahead than it has registers for.
+    four = _loop("first", "first + 4", 1, one_by_one)
     by_fours = (
         "[unroll] for (int first = 0; first < sum.COUNT; first += 4)\n{\n"
-        f"if (sum.reaches_into(c, at, first, first + 4{columns}))\n{{\n{_loop('first', 'first + 4', 1, one_by_one)}}}\n}}\n"
+        f"if (sum.reaches_into(c, at, first, first + 4{columns}))\n{{\n{four}}}\n}}\n"
     )
     numbers = [p for p in epilogue.parameters if p.is_number]
     conditions = [f"sum.has_pairs(x_{p.name}, at)" for p in numbers]
@@ -159,8 +160,9 @@ def _pairs(epilogue: Epilogue, numbers: list[Parameter]) -> str:
     loads = "".join(
         f"{_element(epilogue, p)} of_{p.name}[2];\nsum.load_pair(x_{p.name}, at, i, of_{p.name});\n" for p in numbers
     )
-    both = [_result(epilogue, further, lambda p, k=further: f"of_{p.name}[{k}]") for further in (0, 1)]
-    return _loop("0", "sum.COUNT", 2, loads + "".join(both))
+    first = _result(epilogue, 0, lambda p: f"of_{p.name}[0]")
+    second = _result(epilogue, 1, lambda p: f"of_{p.name}[1]")
+    return _loop("0", "sum.COUNT", 2, loads + first + second)
 
 
 def _loop(first: str, end: str, step: int, statements: str) -> str:

@@ -1,4 +1,4 @@
-"""The epilogues of linear layers, dense and block-sparse, by their names: functions of ``ops/epilogues/linear.slang``."""
+"""The epilogues of linear layers, dense and block-sparse: functions of ``ops/epilogues/linear.slang``, by name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def expect_epilogue(who: str, epilogue: LinearEpilogue | None, for_others: str) 
     known = get_args(LinearEpilogue)
     if epilogue is not None and epilogue not in known:
         raise ValueError(
-            f"{who}: expected epilogue to be None or one of {', '.join(known)}, but got {epilogue!r}; {for_others} takes "
-            "functions of yours"
+            f"{who}: expected epilogue to be None or one of {', '.join(known)}, but got {epilogue!r}; {for_others} "
+            "takes functions of yours"
         )
 
 

@@ -17,12 +17,13 @@ __all__ = ["BLOCK_SPARSE", "MATMUL", "Epilogue", "Parameter", "Product", "epilog
 
 # Top-level functions of a product's text, as those files write them.
 _FUNCTION = re.compile(
-    r"^(?P<attributes>(?:\[[^\n]*\]\n)*)void (?P<name>\w+)(?:<(?P<generics>[^>]*)>)?\((?P<parameters>[^{}]*)\)\n"
+    r"^(?P<attributes>(?:\[[^\n]*\]\n)*)"
+    r"(?P<returns>[\w.<>]+) (?P<name>\w+)(?:<(?P<generics>[^>]*)>)?\((?P<parameters>[^{}]*)\)\n"
     r"\{\n(?P<body>.*?)^\}$",
     re.MULTILINE | re.DOTALL,
 )
 _RESULT = re.compile(r"(?P<out>\[Out\((?P<shape>[^)]*)\)\] )?TensorView<(?P<element>\w+)> c$")
-_STORE = re.compile(r"^ *sum\.store(?P<kind>\w*)\(c, at(?P<columns>, .+)?\);\n", re.MULTILINE)
+_STORE = re.compile(r"^ *sum\.store\w*\(c, at(?P<columns>, .+)?\);\n", re.MULTILINE)
 
 # What a number of type `T` is in the function that computes in ..., and what suffix that one's name has.
 _PRECISIONS = {"float": "_in_float", "double": "_in_double"}
@@ -198,9 +199,7 @@ def _kernels(epilogue: Epilogue, product: Product, text: str, with_sum: bool) ->
         name: prefix + (name.removeprefix(product.kernels) if name.startswith(product.kernels) else f"_{name}")
         for name in wanted
     }
-    made = [_with_epilogue(epilogue, match, names, with_sum) for name, match in functions.items() if name in names]
-    if not any("sum.store" in one for one in made):
-        raise RuntimeError(f"torch_slang: {product.file} has no sum.store(c, at) to put an epilogue in front of")
+    made = (_with_epilogue(epilogue, match, names, with_sum) for name, match in functions.items() if name in names)
     return "\n\n".join(made) + "\n"
 
 
@@ -210,32 +209,39 @@ def _called(function: re.Match[str], functions: Iterable[str]) -> list[str]:
 
 def _with_epilogue(epilogue: Epilogue, function: re.Match[str], names: dict[str, str], with_sum: bool) -> str:
     """One of the product's functions, under its name among `names`, as are those that it calls."""
-    own = _own_types(epilogue)
-    further = [f"{name} : mma.IElement" for name in own]
-    generics = ", ".join([*([function["generics"]] if function["generics"] else []), *further])
-    parameters, body = function["parameters"], function["body"]
+    generics, parameters, body = function["generics"] or "", function["parameters"], function["body"]
     for name, new in names.items():
         body = re.sub(rf"(?<![.\w]){name}\b", new, body)
     result = _RESULT.search(parameters)
-    if result is None:  # it has no part in the result
-        generics = function["generics"] or ""
-    else:
+    if result is not None:
+        further = (f"{name} : mma.IElement" for name in _own_types(epilogue))
+        generics = ", ".join([*([generics] if generics else []), *further])
         views = [_view(epilogue, p, result) for p in epilogue.parameters]
         out = [result[0], *([result[0].removesuffix("c") + "sums"] if with_sum else [])]
         parameters = parameters[: result.start()] + ", ".join([*views, *out])
-        passed = ", ".join([*(f"x_{p.name}" for p in epilogue.parameters), "c", *(["sums"] if with_sum else [])])
-        calls = re.compile(rf"\b({'|'.join(names.values())})(?:<([^>]*)>)?\(([^;]*)\bc\);")
-        body = calls.sub(lambda call: f"{call[1]}<{', '.join([call[2], *own])}>({call[3]}{passed});", body)
-        body = _STORE.sub(
-            lambda store: (
-                (store[0].replace("(c,", "(sums,") if with_sum else "")
-                + _application(epilogue, store["columns"] or "")
-                + store[0]
-            ),
-            body,
-        )
+        body = _stores_and_calls(epilogue, function["name"], body, "|".join(names.values()), with_sum)
     typed = f"<{generics}>" if generics else ""
-    return f"{function['attributes']}void {names[function['name']]}{typed}({parameters})\n{{\n{body}}}"
+    return f"{function['attributes']}{function['returns']} {names[function['name']]}{typed}({parameters})\n{{\n{body}}}"
+
+
+def _stores_and_calls(epilogue: Epilogue, name: str, body: str, called: str, with_sum: bool) -> str:
+    """A body whose stores of the result have the epilogue in front of them, and whose calls pass the arguments on."""
+    calls = re.compile(rf"\b({called})<([^>]*)>\(([^;]*)\bc\);")
+    left = calls.sub("", _STORE.sub("", body))
+    if left == body or re.search(rf"\bstore\w*\(c\b|\bc\[|\b({called})\b[^;]*\bc\b", left):
+        raise RuntimeError(
+            f"torch_slang: expected {name} to give c its elements by sum.store...(c, at...); or f<...>(..., c); alone, "
+            "each on lines of its own, to put an epilogue there"
+        )
+    passed = ", ".join([*(f"x_{p.name}" for p in epilogue.parameters), "c", *(["sums"] if with_sum else [])])
+    own = "".join(f", {one}" for one in _own_types(epilogue))
+
+    def with_function(store: re.Match[str]) -> str:
+        first = store[0].replace("(c,", "(sums,") if with_sum else ""
+        return first + _application(epilogue, store["columns"] or "") + store[0]
+
+    body = calls.sub(lambda call: f"{call[1]}<{call[2]}{own}>({call[3]}{passed});", body)
+    return _STORE.sub(with_function, body)
 
 
 def _view(epilogue: Epilogue, parameter: Parameter, result: re.Match[str]) -> str:

@@ -26,20 +26,27 @@ foreach(source IN LISTS operator_sources)
     COMMAND ${CMAKE_COMMAND} -E copy ${source} ${operator_dir}/${name}.slang)
 endforeach()
 
-# Epilogues of matrix products: a function of linear.slang, and the kernels of matmul.slang with that in them.
+# Epilogues of products: a function of linear.slang, and the kernels of matmul.slang or block_sparse.slang with that in them.
 file(MAKE_DIRECTORY ${operator_dir}/epilogues)
 set(epilogue_source ${CMAKE_SOURCE_DIR}/ops/epilogues/linear.slang)
 set(epilogue_writer ${CMAKE_SOURCE_DIR}/torch_slang/_epilogue_text.py)
-set(product_source ${CMAKE_SOURCE_DIR}/ops/matmul.slang)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${epilogue_source})
 file(STRINGS ${epilogue_source} activations REGEX "^LINEAR\\(.*\\)$")
 list(TRANSFORM activations REPLACE "^LINEAR\\((.*)\\)$" "linear_\\1")
 set(epilogues linear_bias ${activations})
 list(TRANSFORM activations APPEND "_bias")
 list(APPEND epilogues ${activations})
-foreach(name IN LISTS epilogues)
-  torch_slang_operator(epilogues/${name} DEPENDS ${epilogue_source} ${epilogue_writer} ${product_source}
-    COMMAND ${Python_EXECUTABLE} -I ${epilogue_writer} ${epilogue_source} ${product_source} ${name}
-            ${operator_dir}/epilogues/${name}.slang)
-endforeach()
+
+# torch_slang_epilogues(<product> <suffix>): of ops/<product>.slang, as epilogues/<name><suffix>
+function(torch_slang_epilogues product suffix)
+  set(product_source ${CMAKE_SOURCE_DIR}/ops/${product}.slang)
+  foreach(name IN LISTS epilogues)
+    torch_slang_operator(epilogues/${name}${suffix} DEPENDS ${epilogue_source} ${epilogue_writer} ${product_source}
+      COMMAND ${Python_EXECUTABLE} -I ${epilogue_writer} ${epilogue_source} ${product_source} ${name}
+              ${operator_dir}/epilogues/${name}${suffix}.slang)
+  endforeach()
+  set(operator_files ${operator_files} PARENT_SCOPE)
+endfunction()
+torch_slang_epilogues(matmul "")
+torch_slang_epilogues(block_sparse _block_sparse)
 add_custom_target(torch_slang_operators ALL DEPENDS ${operator_files})

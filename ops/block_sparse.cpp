@@ -27,6 +27,45 @@ const SddOp& sdd() {
   return handle;
 }
 
+c10::SymDimVector mm_sizes(const Tensor& dense, Sizes shape, bool transpose) {
+  c10::SymDimVector sizes(dense.sym_sizes().begin(), dense.sym_sizes().end());
+  sizes.back() = shape[transpose ? 0 : 1];
+  return sizes;
+}
+
+std::vector<c10::IValue> mm_arguments(const Tensor& dense, const Tensor& values, const Pattern& pattern,
+                                      at::IntArrayRef sizes, bool transpose) {
+  const bool is_batch = values.dim() == 4;
+  const int64_t width = sizes.back(), batch = is_batch ? dense.size(0) : 1, depth = dense.size(-1);
+  const int64_t rows = c10::multiply_integers(sizes) / width / batch, apart = is_batch ? values.size(1) : 0;
+  // Without anything to add up a kernel makes sums of nothing, but it wants views that have elements.
+  const Tensor matrices =
+      depth > 0 ? dense.reshape({batch, rows, depth}) : at::zeros({batch, rows, 1}, dense.options());
+  Tensor blocks = is_batch ? values.flatten(0, 1) : values;
+  if (blocks.size(0) == 0) blocks = at::zeros({1, blocks.size(1), blocks.size(2)}, blocks.options());
+  const Lines lines = transpose ? pattern.rows() : pattern.columns();
+  return {product::in_words(matrices),
+          transpose ? blocks.mT() : blocks,
+          lines.order,
+          lines.offsets,
+          lines.depths,
+          lines.places,
+          width,
+          apart};
+}
+
+const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments) {
+  const Tensor rows = arguments[0].toTensor(), blocks = arguments[1].toTensor();
+  const int64_t depth = blocks.size(1), width = blocks.size(2);
+  if (!blocks.is_cuda() || blocks.element_size() != 2 || (width >= 128 && depth >= 64)) return nullptr;
+  if (!backend_for(c10::kCUDA).multiplies_lines(blocks.device()) || !product::lies_in_words(blocks)) return nullptr;
+  const Tensor words = rows.stride(2) == 1 ? rows : product::in_words(rows.contiguous());
+  const bool has_rows_in_words = words.size(1) == 1 || words.stride(1) * words.element_size() % 16 == 0;
+  if (!product::lies_in_words(words) || !has_rows_in_words) return nullptr;
+  arguments[0] = words;
+  return find_family("slang", c10::str("block_sparse_lines_", width, "_", depth));
+}
+
 namespace {
 
 product::ProductKernels kernels_named(const char* op, const char* name) {
@@ -46,12 +85,6 @@ const product::ProductKernels& sdd_kernels() {
   return found;
 }
 
-c10::SymDimVector mm_sizes(const Tensor& dense, Sizes shape, bool transpose) {
-  c10::SymDimVector sizes(dense.sym_sizes().begin(), dense.sym_sizes().end());
-  sizes.back() = shape[transpose ? 0 : 1];
-  return sizes;
-}
-
 c10::SymDimVector sdd_sizes(const Tensor& a, at::TensorList pattern, at::IntArrayRef block_shape) {
   c10::SymDimVector sizes;
   if (a.dim() == 3) sizes.push_back(a.sym_size(0));
@@ -61,47 +94,13 @@ c10::SymDimVector sdd_sizes(const Tensor& a, at::TensorList pattern, at::IntArra
 
 // --- on a device
 
-// Where tiles are made of several lines of blocks (block_sparse_lines.slang): on Hopper, of halves, for blocks that are too small
-// to be tiles of their own. Null if not.
-const RegisteredFamily* lines_kernel(const Tensor& blocks) {
-  const int64_t depth = blocks.size(1), width = blocks.size(2);
-  if (!blocks.is_cuda() || blocks.element_size() != 2 || (width >= 128 && depth >= 64)) return nullptr;
-  if (!backend_for(c10::kCUDA).multiplies_lines(blocks.device()) || !product::lies_in_words(blocks)) return nullptr;
-  return find_family("slang", c10::str("block_sparse_lines_", width, "_", depth));
-}
-
-// A kernel, and its operands as it wants them. `rows`: [B, M, K].
-struct Launched {
-  const RegisteredFamily& family;
-  Tensor rows, blocks;
-};
-Launched kernel_of(const Tensor& rows, const Tensor& blocks) {
-  const RegisteredFamily* const lines = lines_kernel(blocks);
-  const Tensor words = product::in_words(lines != nullptr && rows.stride(2) != 1 ? rows.contiguous() : rows);
-  if (lines == nullptr || words.stride(2) != 1 || !product::lies_in_words(words))
-    return {mm_kernels().of(rows), words, blocks};
-  return {*lines, words, blocks};
-}
-
 Tensor mm_run(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {
   check_mm(dense, values, pattern, shape, transpose);
   const auto sizes = C10_AS_INTARRAYREF_SLOW_ALLOC(mm_sizes(dense, shape, transpose));
   if (dense.numel() == 0 || values.numel() == 0) return at::zeros(sizes, dense.options());
-  const bool is_batch = values.dim() == 4;
-  const Tensor rows = dense.reshape({is_batch ? dense.size(0) : 1, -1, dense.size(-1)});
-  const Tensor blocks = is_batch ? values.flatten(0, 1) : values;
-  const Lines lines = transpose ? Pattern(pattern).rows() : Pattern(pattern).columns();
-  const int64_t width = sizes.back(), apart = is_batch ? values.size(1) : 0;
-  const auto& [family, left, right] = kernel_of(rows, transpose ? blocks.mT() : blocks);
-  const c10::IValue arguments[] = {left,
-                                   right,
-                                   lines.order,
-                                   lines.offsets,
-                                   lines.depths,
-                                   lines.places,
-                                   width,
-                                   apart};
-  return run(*family.current(), OpKind::Forward, arguments)[0].view(sizes);
+  auto arguments = mm_arguments(dense, values, Pattern(pattern), sizes, transpose);
+  const RegisteredFamily* const lines = lines_kernel(arguments);
+  return run(*(lines != nullptr ? *lines : mm_kernels().of(dense)).current(), OpKind::Forward, arguments)[0].view(sizes);
 }
 
 Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {

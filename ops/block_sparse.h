@@ -2,6 +2,7 @@
 //
 //   block_sparse_mm(dense, values, pattern, shape, transpose)   dense S, or dense S^T
 //   block_sparse_sdd(a, b, pattern, shape, block_shape)          the blocks of a b that S has
+//   block_sparse_mm_with_epilogue(epilogue, dense, values, pattern, shape, transpose, arguments)   a function of each element
 //
 // S is a block-sparse matrix [out, in], its `shape`. `values` [n, r, c] are its n stored blocks, row by row; the other blocks are
 // zero. Where the shape is no multiple of the blocks, the last ones reach beyond it. The derivatives of each product are made of both.
@@ -9,6 +10,11 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/SmallVector.h>
+
+#include <vector>
+
+#include "op/registry.h"
 
 namespace torch_slang::block_sparse {
 
@@ -45,9 +51,18 @@ struct Pattern {
 
 // Throw where operands do not fit each other or the pattern. What the pattern's tensors hold is not looked at.
 //   dense [..., out] (transpose: [..., in]), values [n, r, c], or [B, n, r, c] where dense is [B, ..., out]
-void check_mm(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose);
+void check_mm(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose,
+              const char* op = "slang::block_sparse_mm");
 //   a [out, K] and b [K, in], or batches [B, out, K] and [B, K, in]
 void check_sdd(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape);
+
+c10::SymDimVector mm_sizes(const Tensor& dense, Sizes shape, bool transpose);
+// Where tiles are made of several lines of blocks (block_sparse_lines.slang): on Hopper, of halves, for blocks that are too small
+// to be tiles of their own. Then the kernel, and `arguments`, those of mm_arguments, are made what it wants; else null.
+const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments);
+// What the kernels of block_sparse_mm take, for a result of these sizes, which has elements.
+std::vector<c10::IValue> mm_arguments(const Tensor& dense, const Tensor& values, const Pattern& pattern,
+                                      at::IntArrayRef sizes, bool transpose);
 
 // Products of batches, whose first dimension is mapped over. `values`: [S, n, r, c], or [S, B, n, r, c] beside dense [S, B, ...].
 Tensor mm_of_batches(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "block_sparse.h"
+#include "block_sparse_rule.h"
 #include "op/autograd_node.h"
 #include "product_rule.h"
 
@@ -21,57 +22,19 @@ namespace {
 namespace ag = torch::autograd;
 namespace dynamo = torch::dynamo::autograd;
 
-// What both products know beside their two operands.
-struct Layout {
-  std::vector<Tensor> pattern;
-  c10::SymDimVector shape;
-};
-
-struct Mm {
-  Layout layout;
-  bool transpose;
-  at::DimVector block_shape;
-  bool is_batch;  // of values
-
-  static const char* name() { return "Slang_block_sparse_mm_Backward"; }
-  Tensor forward(const Tensor& dense, const Tensor& values) const {
-    return mm().call(dense, values, layout.pattern, layout.shape, transpose);
-  }
-  Tensor of_first(const Tensor& grad, const Tensor& values) const {
-    return mm().call(grad, values, layout.pattern, layout.shape, !transpose);
-  }
-  // Rows of all leading dimensions count together, but those of a batch of values.
-  Tensor of_second(const Tensor& grad, const Tensor& dense) const {
-    const auto flat = [&](const Tensor& tensor) {
-      c10::SymDimVector sizes;
-      if (is_batch) sizes.push_back(tensor.sym_size(0));
-      sizes.push_back(c10::multiply_integers(tensor.sym_sizes().slice(sizes.size(), tensor.dim() - 1 - sizes.size())));
-      sizes.push_back(tensor.sym_size(-1));
-      return tensor.reshape_symint(sizes);  // every size is said: of no elements -1 would say nothing
-    };
-    const Tensor out = flat(transpose ? grad : dense), in = flat(transpose ? dense : grad);
-    return sdd().call(out.mT(), in, layout.pattern, layout.shape, block_shape);
-  }
-  void collect(dynamo::CompiledNodeArgs& args) const {
-    args.collect(transpose);
-    args.collect(is_batch);
-    for (const int64_t size : block_shape) args.collect(size);
-  }
-};
-
 struct Sdd {
-  Layout layout;
+  ProductLayout layout;
   at::DimVector block_shape;
 
   static const char* name() { return "Slang_block_sparse_sdd_Backward"; }
   Tensor forward(const Tensor& a, const Tensor& b) const {
-    return sdd().call(a, b, layout.pattern, layout.shape, block_shape);
+    return sdd().call(a, b, layout.tensors, layout.sizes, block_shape);
   }
   Tensor of_first(const Tensor& grad, const Tensor& b) const {
-    return mm().call(b, grad, layout.pattern, layout.shape, /*transpose=*/true).mT();
+    return mm().call(b, grad, layout.tensors, layout.sizes, /*transpose=*/true).mT();
   }
   Tensor of_second(const Tensor& grad, const Tensor& a) const {
-    return mm().call(a.mT(), grad, layout.pattern, layout.shape, /*transpose=*/false);
+    return mm().call(a.mT(), grad, layout.tensors, layout.sizes, /*transpose=*/false);
   }
   void collect(dynamo::CompiledNodeArgs& args) const {
     for (const int64_t size : block_shape) args.collect(size);
@@ -95,7 +58,7 @@ class ProductBackward final : public ag::Node {
       : ag::Node(ag::collect_next_edges(first, second)), product_(std::move(product)) {
     if (should_compute_output(1)) first_ = ag::SavedVariable(first, /*is_output=*/false);
     if (should_compute_output(0)) second_ = ag::SavedVariable(second, /*is_output=*/false);
-    for (const Tensor& tensor : product_.layout.pattern) pattern_.emplace_back(tensor, /*is_output=*/false);
+    for (const Tensor& tensor : product_.layout.tensors) pattern_.emplace_back(tensor, /*is_output=*/false);
   }
 
   std::string name() const override { return Product::name(); }
@@ -114,23 +77,23 @@ class ProductBackward final : public ag::Node {
     args.collect(first_, /*is_output=*/false);
     args.collect(second_, /*is_output=*/false);
     for (const auto& tensor : pattern_) args.collect(tensor, /*is_output=*/false);
-    for (const c10::SymInt& size : product_.layout.shape) args.collect(size);
+    for (const c10::SymInt& size : product_.layout.sizes) args.collect(size);
     product_.collect(args);
   }
 
   ag::variable_list apply_with_saved(const ag::variable_list& grads, dynamo::SwapSavedVariables& swap) override {
-    c10::SymDimVector& shape = product_.layout.shape;
+    c10::SymDimVector& shape = product_.layout.sizes;
     for_each_saved([&](ag::SavedVariable& saved) { swap.before(saved); });
     for (c10::SymInt& size : shape) swap.before(size);
     const auto [product, first, second] = saved();
     std::vector<c10::IValue> arguments{first, second};
-    for (const Tensor& tensor : product.layout.pattern) arguments.emplace_back(tensor);
-    for (const c10::SymInt& size : product.layout.shape) arguments.emplace_back(size);
+    for (const Tensor& tensor : product.layout.tensors) arguments.emplace_back(tensor);
+    for (const c10::SymInt& size : product.layout.sizes) arguments.emplace_back(size);
     const auto call = [product = product](const ag::variable_list& inputs, const std::vector<c10::IValue>& packed) {
       Product given = product;
       size_t next = 2;
-      for (Tensor& tensor : given.layout.pattern) tensor = packed[next++].toTensor();
-      for (c10::SymInt& size : given.layout.shape) size = packed[next++].toSymInt();
+      for (Tensor& tensor : given.layout.tensors) tensor = packed[next++].toTensor();
+      for (c10::SymInt& size : given.layout.sizes) size = packed[next++].toSymInt();
       return gradients(given, inputs[0], packed[0].toTensor(), packed[1].toTensor());
     };
     auto results = record_call(*this, swap, grads, arguments, call);
@@ -150,7 +113,7 @@ class ProductBackward final : public ag::Node {
   std::tuple<Product, Tensor, Tensor> saved() {
     const std::lock_guard<std::mutex> lock(mutex_);
     Product product = product_;
-    for (size_t i = 0; i < pattern_.size(); ++i) product.layout.pattern[i] = pattern_[i].unpack();
+    for (size_t i = 0; i < pattern_.size(); ++i) product.layout.tensors[i] = pattern_[i].unpack();
     return {std::move(product), task_should_compute_output(1) ? first_.unpack() : Tensor(),
             task_should_compute_output(0) ? second_.unpack() : Tensor()};
   }
@@ -187,9 +150,7 @@ Tensor mm_autograd(c10::DispatchKeySet keys, const Tensor& dense, const Tensor& 
     result = mm().redispatch(keys & c10::after_autograd_keyset, dense, values, pattern, shape, transpose);
   }
   if (!has_derivatives(dense, values)) return result;
-  Mm product{
-      {pattern.vec(), {shape.begin(), shape.end()}}, transpose, {values.size(-2), values.size(-1)}, values.dim() == 4};
-  return with_derivatives(std::move(result), std::move(product), dense, values);
+  return with_derivatives(std::move(result), Mm(values, pattern, shape, transpose), dense, values);
 }
 
 Tensor sdd_autograd(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape,

@@ -48,24 +48,23 @@ void check_pattern(const char* op, const Tensor& dense, at::TensorList tensors, 
 
 }  // namespace
 
-void check_mm(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {
-  constexpr const char* kOp = "slang::block_sparse_mm";
-  product::check_operands({kOp, "dense", "values"}, dense, values);
-  TORCH_CHECK(values.dim() == 3 || values.dim() == 4, kOp,
+void check_mm(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose,
+              const char* op) {
+  product::check_operands({op, "dense", "values"}, dense, values);
+  TORCH_CHECK(values.dim() == 3 || values.dim() == 4, op,
               ": expected values to have shape [n, r, c] or [B, n, r, c], but got ", values.sym_sizes());
   const int64_t r = values.size(-2), c = values.size(-1);
-  check_shapes(kOp, shape, r, c);
-  check_pattern(kOp, dense, pattern, shape, r, c);
+  check_shapes(op, shape, r, c);
+  check_pattern(op, dense, pattern, shape, r, c);
   const c10::SymInt count = Pattern(pattern).count();
-  TORCH_CHECK(equal(values.sym_size(-3), count), kOp, ": expected values to have a block for each of the pattern's ",
+  TORCH_CHECK(equal(values.sym_size(-3), count), op, ": expected values to have a block for each of the pattern's ",
               count, ", but got ", values.sym_sizes());
-  TORCH_CHECK(dense.dim() >= 1, kOp, ": expected dense to have at least 1 dimension, but got a 0-dimensional tensor");
+  TORCH_CHECK(dense.dim() >= 1, op, ": expected dense to have at least 1 dimension, but got a 0-dimensional tensor");
   const c10::SymInt& depth = shape[transpose ? 1 : 0];
-  TORCH_CHECK(equal(dense.sym_size(-1), depth), kOp, ": expected dense to have shape [..., ", depth,
-              "], for a matrix [", shape[0], ", ", shape[1], "]", transpose ? " that is transposed" : "", ", but got ",
-              dense.sym_sizes());
+  TORCH_CHECK(equal(dense.sym_size(-1), depth), op, ": expected dense to have shape [..., ", depth, "], for a matrix [",
+              shape[0], ", ", shape[1], "]", transpose ? " that is transposed" : "", ", but got ", dense.sym_sizes());
   if (values.dim() == 3) return;
-  TORCH_CHECK(dense.dim() >= 2 && equal(dense.sym_size(0), values.sym_size(0)), kOp, ": expected dense to have shape [",
+  TORCH_CHECK(dense.dim() >= 2 && equal(dense.sym_size(0), values.sym_size(0)), op, ": expected dense to have shape [",
               values.sym_size(0), ", ..., ", depth, "] like values, ", values.sym_sizes(), ", but got ",
               dense.sym_sizes());
 }

@@ -37,13 +37,25 @@ const EpilogueAndSumOp& mm_with_epilogue_and_sum() {
   return handle;
 }
 
+std::vector<Tensor> cast_arguments(const Epilogue& epilogue, at::TensorList arguments, c10::DeviceType device) {
+  const auto type = at::autocast::get_autocast_dtype(device);
+  const auto function = epilogue.function(type).current();
+  const auto& leaves = function->function.leaves;
+  std::vector<Tensor> cast;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const bool has_gradient = i + 1 < leaves.size() && leaves[i + 1].differentiable;
+    cast.push_back(has_gradient ? at::autocast::cached_cast(type, arguments[i], device) : arguments[i]);
+  }
+  return cast;
+}
+
 namespace {
 
 // --- on a device
 
 void check_mm_with_epilogue(const Epilogue& epilogue, const Tensor& a, const Tensor& b, at::TensorList arguments) {
   check_batches(epilogue.where.c_str(), a, b);
-  check_epilogue_arguments(epilogue, *epilogue.function(a.scalar_type()).current(), a, arguments, product_sizes(a, b));
+  check_epilogue_arguments(epilogue, a, arguments, product_sizes(a, b));
   for (const Tensor& argument : arguments) {
     TORCH_CHECK(argument.dim() == 3, epilogue.where, ": expected the arguments of slang::mm_with_epilogue to have 3 ",
                 "dimensions, but got shape ", argument.sym_sizes());
@@ -68,25 +80,25 @@ bool is_empty(const Tensor& a, const Tensor& b) { return a.size(0) == 0 || a.siz
 Tensor empty_product(const Tensor& a, const Tensor& b) { return at::empty_symint(product_sizes(a, b), a.options()); }
 
 Tensor mm_with_epilogue_meta(c10::string_view name, const Tensor& a, const Tensor& b, at::TensorList arguments) {
-  check_mm_with_epilogue(epilogue_named(name), a, b, arguments);
+  check_mm_with_epilogue(epilogue_named(kMatmul, name), a, b, arguments);
   return empty_product(a, b);
 }
 
 TensorPair mm_with_epilogue_and_sum_meta(c10::string_view name, const Tensor& a, const Tensor& b,
                                          at::TensorList arguments) {
-  check_mm_with_epilogue(epilogue_named(name), a, b, arguments);
+  check_mm_with_epilogue(epilogue_named(kMatmul, name), a, b, arguments);
   return {empty_product(a, b), empty_product(a, b)};
 }
 
 Tensor mm_with_epilogue_run(c10::string_view name, const Tensor& a, const Tensor& b, at::TensorList arguments) {
-  const Epilogue& epilogue = epilogue_named(name);
+  const Epilogue& epilogue = epilogue_named(kMatmul, name);
   if (a.dim() == 3 && b.dim() == 3 && is_empty(a, b)) return mm_with_epilogue_meta(name, a, b, arguments);
   return run_product(epilogue, epilogue.product, a, b, arguments)[0];
 }
 
 TensorPair mm_with_epilogue_and_sum_run(c10::string_view name, const Tensor& a, const Tensor& b,
                                         at::TensorList arguments) {
-  const Epilogue& epilogue = epilogue_named(name);
+  const Epilogue& epilogue = epilogue_named(kMatmul, name);
   if (a.dim() == 3 && b.dim() == 3 && is_empty(a, b)) return mm_with_epilogue_and_sum_meta(name, a, b, arguments);
   const Results results = run_product(epilogue, epilogue.product_and_sum, a, b, arguments);
   return {results[0], results[1]};
@@ -94,7 +106,7 @@ TensorPair mm_with_epilogue_and_sum_run(c10::string_view name, const Tensor& a, 
 
 // Sparse and nested tensors, and devices that there is no kernel for.
 Tensor mm_with_epilogue_unsupported(c10::string_view name, const Tensor& a, const Tensor& b, at::TensorList arguments) {
-  check_mm_with_epilogue(epilogue_named(name), a, b, arguments);
+  check_mm_with_epilogue(epilogue_named(kMatmul, name), a, b, arguments);
   TORCH_INTERNAL_ASSERT(false, "slang::mm_with_epilogue has operands that a backend takes");
 }
 
@@ -162,10 +174,10 @@ Tensor beside(const Tensor& argument, bool has_rows, bool has_columns) {
 template <class Multiply>
 auto checked_composite(c10::string_view name, const Tensor& a, const Tensor& b, at::TensorList arguments,
                        const Multiply& multiply) {
-  const Epilogue& epilogue = epilogue_named(name);
+  const Epilogue& epilogue = epilogue_named(kMatmul, name);
   check_matmul({epilogue.where.c_str()}, a, b);
   const auto sizes = result_sizes(a, b);
-  check_epilogue_arguments(epilogue, *epilogue.function(a.scalar_type()).current(), a, arguments, sizes);
+  check_epilogue_arguments(epilogue, a, arguments, sizes);
   std::vector<Tensor> placed;
   for (const Tensor& argument : arguments) placed.push_back(beside(argument, a.dim() > 1, b.dim() > 1));
   const Batches batches = batches_of(a.dim() == 1 ? a.unsqueeze(0) : a, b.dim() == 1 ? b.unsqueeze(1) : b, placed);
@@ -190,18 +202,12 @@ TensorPair matmul_with_epilogue_and_sum(c10::string_view name, const Tensor& a, 
 
 // --- Autocast and vmap
 
-// What has a gradient is cast as operands are. Constants keep their type.
 template <c10::DeviceType Device, class Function>
 auto autocast(const Function& function, c10::string_view name, const Tensor& a, const Tensor& b,
               at::TensorList arguments) {
   const c10::impl::ExcludeDispatchKeyGuard guard(at::autocast::get_autocast_dispatch_key_from_device_type(Device));
   const auto type = at::autocast::get_autocast_dtype(Device);
-  const auto leaves = epilogue_named(name).function(type).current();
-  std::vector<Tensor> cast;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const bool has_gradient = i + 1 < leaves->function.leaves.size() && leaves->function.leaves[i + 1].differentiable;
-    cast.push_back(has_gradient ? at::autocast::cached_cast(type, arguments[i], Device) : arguments[i]);
-  }
+  const auto cast = cast_arguments(epilogue_named(kMatmul, name), arguments, Device);
   return function(name, at::autocast::cached_cast(type, a, Device), at::autocast::cached_cast(type, b, Device), cast);
 }
 

@@ -1,6 +1,6 @@
-// Products with an epilogue: y = f(sum, arguments...) for each element of a matrix product, where f is a function of a Slang
-// module. torch_slang.matmul_with_epilogue writes that module's kernels (torch_slang/_epilogue_text.py), which are found
-// here by the epilogue's name. Any thread may call any of it.
+// Products with an epilogue: y = f(sum, arguments...) for each element of a matrix product, dense or block-sparse, where f is
+// a function of a Slang module. torch_slang.matmul_with_epilogue and torch_slang.block_sparse_mm_with_epilogue write that
+// module's kernels (torch_slang/_epilogue_text.py), which are found here by the epilogue's name. Any thread may call any of it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,6 +8,7 @@
 
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "matmul.h"
 
@@ -23,11 +24,24 @@ using EpilogueAndSumOp =
 const EpilogueOp& mm_with_epilogue();
 const EpilogueAndSumOp& mm_with_epilogue_and_sum();
 
+// One of the products, as its users know it, and what its generated names have behind the function's.
+struct ProductNames {
+  const char *op, *maker;
+  const char *first, *second;  // operands
+  const char *suffix, *ending;  // "gelu" + suffix + "_in_float", "gelu" + suffix + ending
+};
+inline constexpr ProductNames kMatmul{"slang::matmul_with_epilogue", "torch_slang.matmul_with_epilogue", "a", "b", "",
+                                      "_product"};
+inline constexpr ProductNames kBlockSparse{"slang::block_sparse_mm_with_epilogue",
+                                           "torch_slang.block_sparse_mm_with_epilogue", "dense", "values",
+                                           "_block_sparse", "_mm"};
+
 // The operators that stand behind one name. They stay; which Program they run changes with a reload.
 struct Epilogue {
+  const ProductNames& names;
   std::string where;  // for messages: "slang::matmul_with_epilogue(gelu)"
-  ProductKernels product;  // (a, b, arguments) -> y
-  ProductKernels product_and_sum;  // (a, b, arguments) -> (y, sum)
+  ProductKernels product;  // (operands, arguments) -> y
+  ProductKernels product_and_sum;  // (operands, arguments) -> (y, sum)
   const RegisteredFamily* in_float;  // the function itself, in float and in double; null: there is none
   const RegisteredFamily* in_double;
 
@@ -37,13 +51,16 @@ struct Epilogue {
 };
 
 // "gelu" is that of the namespace slang, "mine::gelu" another's. Throws if there is none.
-const Epilogue& epilogue_named(c10::string_view name);
+const Epilogue& epilogue_named(const ProductNames& product, c10::string_view name);
 
-// Throws unless the arguments fit the function and broadcast to a result of these sizes.
-void check_epilogue_arguments(const Epilogue& epilogue, const Operator& function, const Tensor& a,
-                              at::TensorList arguments, c10::SymIntArrayRef result);
+// Throws unless the arguments fit the function and broadcast to a result of these sizes. `first`: the first operand.
+void check_epilogue_arguments(const Epilogue& epilogue, const Tensor& first, at::TensorList arguments,
+                              c10::SymIntArrayRef result);
 
-// Autograd kernels.
+// Autocast: what has a gradient is cast as operands are. Constants keep their type.
+std::vector<Tensor> cast_arguments(const Epilogue& epilogue, at::TensorList arguments, c10::DeviceType device);
+
+// Autograd kernels of the dense product.
 Tensor mm_with_epilogue_autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& a, const Tensor& b,
                                  at::TensorList arguments);
 TensorPair mm_with_epilogue_and_sum_autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& a,

@@ -1,10 +1,18 @@
-// The forward derivative of whatever multiplies two tensors.
+// What products of two tensors share: what they go by beside them, and the forward derivative.
 #pragma once
 
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <vector>
+
 namespace torch_slang {
+
+// Where the product is block-sparse: the pattern's tensors and shape. Nothing where it is dense.
+struct ProductLayout {
+  std::vector<at::Tensor> tensors;
+  c10::SymDimVector sizes;
+};
 
 // A tensor without its tangent. It keeps its history.
 inline at::Tensor primal(const at::Tensor& tensor) {

@@ -7,6 +7,7 @@ Importing this package registers the operators that come with it (``torch.ops.sl
 from torch_slang import cache, nn, tuning
 from torch_slang._block_pattern import BlockPattern
 from torch_slang._block_sparse import block_sparse_mm, block_sparse_sdd
+from torch_slang._block_sparse_epilogue import BlockSparseEpilogue, block_sparse_mm_with_epilogue
 from torch_slang._function import Function
 from torch_slang._library import CompileError, LaunchError
 from torch_slang._load import load
@@ -15,6 +16,7 @@ from torch_slang._module import Kernel, Module
 
 __all__ = [
     "BlockPattern",
+    "BlockSparseEpilogue",
     "CompileError",
     "Function",
     "Kernel",
@@ -22,6 +24,7 @@ __all__ = [
     "MatmulEpilogue",
     "Module",
     "block_sparse_mm",
+    "block_sparse_mm_with_epilogue",
     "block_sparse_sdd",
     "cache",
     "load",

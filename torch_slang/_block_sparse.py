@@ -7,7 +7,7 @@ from torch import Tensor
 
 from torch_slang._block_pattern import BlockPattern
 
-__all__ = ["block_sparse_mm", "block_sparse_sdd"]
+__all__ = ["block_sparse_mm", "block_sparse_sdd", "expect_pattern"]
 
 
 def block_sparse_mm(
@@ -34,7 +34,7 @@ def block_sparse_mm(
         RuntimeError: shapes, dtypes or devices do not fit.
         TypeError: `pattern` is no :class:`BlockPattern`.
     """
-    _expect_pattern("block_sparse_mm", pattern)
+    expect_pattern("torch_slang.block_sparse_mm", pattern)
     if left:
         if x.dim() < 2:
             raise RuntimeError(
@@ -61,11 +61,11 @@ def block_sparse_sdd(a: Tensor, b: Tensor, pattern: BlockPattern) -> Tensor:
         RuntimeError: shapes, dtypes or devices do not fit.
         TypeError: `pattern` is no :class:`BlockPattern`.
     """
-    _expect_pattern("block_sparse_sdd", pattern)
+    expect_pattern("torch_slang.block_sparse_sdd", pattern)
     result: Tensor = torch.ops.slang.block_sparse_sdd(a, b, pattern.tensors(), pattern.shape, pattern.block_shape)
     return result
 
 
-def _expect_pattern(who: str, pattern: object) -> None:
+def expect_pattern(who: str, pattern: object) -> None:
     if not isinstance(pattern, BlockPattern):
-        raise TypeError(f"torch_slang.{who}: expected pattern to be a BlockPattern, but got {type(pattern).__name__}")
+        raise TypeError(f"{who}: expected pattern to be a BlockPattern, but got {type(pattern).__name__}")

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_slang._block_pattern import BlockPattern
 from torch_slang._block_pattern_checks import grid_of
 from torch_slang._block_pattern_indices import Indices
+from torch_slang._linear_epilogues import LinearEpilogue, expect_epilogue, operator_name
 
 __all__ = ["BlockSparseLinear", "Importance", "block_scores"]
 
@@ -19,7 +20,7 @@ _INDICES = Indices._fields
 
 
 class BlockSparseLinear(torch.nn.Module):
-    """``x @ W.T + bias`` where the weight W ``[out_features, in_features]`` has only the blocks of a pattern.
+    """``epilogue(x @ W.T + bias)`` where the weight W ``[out_features, in_features]`` has only the blocks of a pattern.
 
     It stands where a ``torch.nn.Linear`` stood, and takes the time and memory of the blocks that are there::
 
@@ -32,6 +33,8 @@ class BlockSparseLinear(torch.nn.Module):
         density: the part of the blocks that there are, in (0, 1]; which ones is drawn by torch's default generator.
         block_shape: ``(r, c)``, rows (of ``out_features``) and columns of a block: 16, 32, 64 or 128 each.
         pattern: a :class:`~torch_slang.BlockPattern` of shape ``(out_features, in_features)`` in place of these two.
+        epilogue: as in :class:`torch_slang.nn.Linear`: an activation in the product's kernel. For functions of your own
+            there is :func:`torch_slang.block_sparse_mm_with_epilogue`.
 
     Parameters and buffers:
         - weight: ``[n, r, c]``, the blocks in the pattern's order. First values are those of ``torch.nn.Linear``
@@ -43,6 +46,9 @@ class BlockSparseLinear(torch.nn.Module):
     Shapes:
         - x: ``[..., in_features]``, float16, bfloat16, float32 or float64 like the weight, with any strides
         - result: ``[..., out_features]``
+
+    Without an epilogue there are derivatives of any order. With one a second derivative raises. A bias alone is part of
+    the kernel where no gradients are recorded (``torch.no_grad()``), which saves a rounding of float16 and bfloat16.
     """
 
     __jit_unused_properties__ = ("pattern",)
@@ -65,10 +71,12 @@ class BlockSparseLinear(torch.nn.Module):
         density: float = 0.5,
         block_shape: Sequence[int] = (32, 32),
         pattern: BlockPattern | None = None,
+        epilogue: LinearEpilogue | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        expect_epilogue(_WHO, epilogue, "torch_slang.block_sparse_mm_with_epilogue")
         shape = (out_features, in_features)
         if pattern is None:
             pattern = BlockPattern.random(shape, block_shape, density, device=device)
@@ -83,6 +91,8 @@ class BlockSparseLinear(torch.nn.Module):
             pattern = pattern.to(device)
         self.in_features = in_features
         self.out_features = out_features
+        self.epilogue = epilogue
+        self._operator = operator_name(epilogue, bias)
         self.block_shape = pattern.block_shape
         self.shape = [out_features, in_features]
         # Without memory, or with memory that nobody has written: reset_parameters or a state dict must bring a pattern.
@@ -104,12 +114,13 @@ class BlockSparseLinear(torch.nn.Module):
         *,
         pattern: BlockPattern | None = None,
         importance: Importance = "magnitude",
+        epilogue: LinearEpilogue | None = None,
     ) -> "BlockSparseLinear":
         """The most important blocks of a ``torch.nn.Linear``, its bias, and zero elsewhere.
 
         Args:
             linear: with a weight ``[out_features, in_features]``; it is not changed.
-            density, block_shape, pattern: as in the constructor.
+            density, block_shape, pattern, epilogue: as in the constructor.
             importance: of a block: ``"magnitude"``, the norm of its elements; ``"gradient"``, the norm of its elements
                 times their gradients, which ``linear.weight.grad`` must have.
         """
@@ -124,6 +135,7 @@ class BlockSparseLinear(torch.nn.Module):
             linear.out_features,
             linear.bias is not None,
             pattern=pattern,
+            epilogue=epilogue,
             device=dense.device,
             dtype=dense.dtype,
         )
@@ -190,14 +202,33 @@ class BlockSparseLinear(torch.nn.Module):
                 'torch_slang.nn.BlockSparseLinear: this layer was on the device "meta", so it has no pattern yet: '
                 "call reset_parameters() or load a state dict"
             )
-        y = torch.ops.slang.block_sparse_mm(x, self.weight, self._indices(), self.shape, True)
-        return y if self.bias is None else y + self.bias.to(y.dtype)
+        if self.epilogue is None:
+            return torch.ops.slang.block_sparse_linear(x, self.weight, self._indices(), self.shape, self.bias)
+        arguments: list[Tensor] = []
+        if self.bias is not None:
+            arguments.append(self.bias)
+        return torch.ops.slang.block_sparse_mm_with_epilogue(
+            self._operator, x, self.weight, self._indices(), self.shape, True, arguments
+        )
+
+    def _gradient_of_sums(self, x: Tensor, gradient: Tensor) -> Tensor:
+        """The gradient of ``x @ W.T``, from that of what forward made of it."""
+        if self.epilogue is None:
+            return gradient
+        x, weight, *biases = (one.detach().to(gradient.dtype) for one in (x, self.weight, self.bias) if one is not None)
+        precision = "double" if gradient.dtype == torch.float64 else "float"
+        function = getattr(torch.ops.slang, f"{self._operator}_block_sparse_in_{precision}")  # forward has loaded it
+        sums = torch.ops.slang.block_sparse_mm(x, weight, self._indices(), self.shape, True)
+        with torch.enable_grad():
+            result = function(sums.requires_grad_(), *biases)
+        return torch.autograd.grad(result, sums, gradient)[0]
 
     def extra_repr(self) -> str:
         rows, columns = grid_of((self.out_features, self.in_features), self.block_shape)
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
             f"block_shape={self.block_shape}, blocks={self.weight.shape[0]} of {rows * columns}"
+            + (f", epilogue={self.epilogue}" if self.epilogue else "")
         )
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:

@@ -1,4 +1,5 @@
-"""The Slang text of a product with an epilogue: ops/matmul.slang with a function of each sum before it is stored.
+"""The Slang text of a product with an epilogue: ops/matmul.slang or ops/block_sparse.slang with a function of each sum
+before it is stored.
 
 Run as a program it writes the built-in epilogues of ``torch_slang.nn.Linear``, when the package is built. So it imports
 nothing of torch, nor of this package.
@@ -8,11 +9,21 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Epilogue", "Parameter", "epilogue_text"]
+__all__ = ["BLOCK_SPARSE", "MATMUL", "Epilogue", "Parameter", "Product", "epilogue_text"]
+
+# Top-level functions of a product's text, as those files write them.
+_FUNCTION = re.compile(
+    r"^(?P<attributes>(?:\[[^\n]*\]\n)*)"
+    r"(?P<returns>[\w.<>]+) (?P<name>\w+)(?:<(?P<generics>[^>]*)>)?\((?P<parameters>[^{}]*)\)\n"
+    r"\{\n(?P<body>.*?)^\}$",
+    re.MULTILINE | re.DOTALL,
+)
+_RESULT = re.compile(r"(?P<out>\[Out\((?P<shape>[^)]*)\)\] )?TensorView<(?P<element>\w+)> c$")
+_STORE = re.compile(r"^ *sum\.store\w*\(c, at(?P<columns>, .+)?\);\n", re.MULTILINE)
 
 # What a number of type `T` is in the function that computes in ..., and what suffix that one's name has.
 _PRECISIONS = {"float": "_in_float", "double": "_in_double"}
@@ -45,15 +56,37 @@ class Epilogue:
         return tuple(_PRECISIONS) if self.type_parameter is not None else (self.sum_type,)
 
 
-def epilogue_text(epilogue: Epilogue, product: str) -> str:
-    """What to append to the function's source. `product`: the text of ops/matmul.slang."""
+@dataclass(frozen=True)
+class Product:
+    """A file of kernels that epilogues are put into.
+
+    Kernels whose names begin with `kernels` are made anew, and what they call. In these functions the result is the
+    last parameter, `c`, and its elements are `sum` until ``sum.store...(c, at...)``; `at` is where the tile is.
+    """
+
+    file: str
+    kernels: str
+    suffix: str  # of what is generated: "shade" + suffix + "_in_float"
+    ending: str  # of kernels: "shade" + suffix + ending
+
+    def text(self, folder: Path) -> str:
+        return (folder / self.file).read_text()
+
+
+MATMUL = Product("matmul.slang", "matrix_product", suffix="", ending="_product")
+BLOCK_SPARSE = Product("block_sparse.slang", "block_sparse_product", suffix="_block_sparse", ending="_mm")
+
+
+def epilogue_text(epilogue: Epilogue, product: Product, folder: Path) -> str:
+    """What to append to the function's source. `folder`: that of ops/*.slang."""
+    text = product.text(folder)
     return "\n".join(
         [
             "import torch_slang.mma;",
             *(_function(epilogue, precision) for precision in epilogue.precisions),  # its names may be those of macros
-            _macros(product),
-            _kernels(epilogue, product, "_product"),
-            _kernels(epilogue, product, "_product_and_sum"),
+            _macros(text),
+            _kernels(epilogue, product, text, with_sum=False),
+            _kernels(epilogue, product, text, with_sum=True),
         ]
     )
 
@@ -100,30 +133,37 @@ def _own_types(epilogue: Epilogue) -> list[str]:
     return [own for own in (_own_type(epilogue, p) for p in epilogue.parameters) if own is not None]
 
 
-def _application(epilogue: Epilogue) -> str:
-    """The statements that make each sum what the function makes of it."""
+def _application(epilogue: Epilogue, columns: str) -> str:
+    """The statements that make each sum what the function makes of it. `columns`: how many of the tile's are stored, as
+    a further argument, or nothing where it is all."""
     one_by_one = _result(epilogue, 0, lambda p: f"x_{p.name}[sum.place(x_{p.name}, at, i)]")
-    if not epilogue.parameters:
-        applied = _loop("0", "sum.COUNT", 1, one_by_one)
-    else:
-        # By fours, with branches between them: a GPU's compiler would load more ahead than it has registers for.
-        by_fours = _loop("first", "first + 4", 1, one_by_one)
-        applied = (
-            "[unroll] for (int first = 0; first < sum.COUNT; first += 4)\n{\n"
-            f"if (sum.reaches_into(c, at, first, first + 4))\n{{\n{by_fours}}}\n}}\n"
-        )
+    # By fours, with branches between them: a GPU's compiler would load more ahead than it has registers for.
+    four = _loop("first", "first + 4", 1, one_by_one)
+    by_fours = (
+        "[unroll] for (int first = 0; first < sum.COUNT; first += 4)\n{\n"
+        f"if (sum.reaches_into(c, at, first, first + 4{columns}))\n{{\n{four}}}\n}}\n"
+    )
     numbers = [p for p in epilogue.parameters if p.is_number]
-    if numbers:
-        pairs = [(_element(epilogue, p), f"of_{p.name}", f"x_{p.name}") for p in numbers]
-        loads = "".join(f"{type_} {of}[2];\nsum.load_pair({x}, at, i, {of});\n" for type_, of, x in pairs)
-        by_pairs = (
-            loads
-            + _result(epilogue, 0, lambda p: f"of_{p.name}[0]")
-            + _result(epilogue, 1, lambda p: f"of_{p.name}[1]")
+    conditions = [f"sum.has_pairs(x_{p.name}, at)" for p in numbers]
+    if columns:
+        conditions.append(f"sum.is_whole({columns.removeprefix(', ')})")
+    if epilogue.parameters and not numbers:
+        applied = by_fours
+    else:
+        at_once = _pairs(epilogue, numbers) if numbers else _loop("0", "sum.COUNT", 1, one_by_one)
+        applied = (
+            f"if ({' && '.join(conditions)})\n{{\n{at_once}}}\nelse\n{{\n{by_fours}}}\n" if conditions else at_once
         )
-        has_pairs = " && ".join(f"sum.has_pairs(x_{p.name}, at)" for p in numbers)
-        applied = f"if ({has_pairs})\n{{\n{_loop('0', 'sum.COUNT', 2, by_pairs)}}}\nelse\n{{\n{applied}}}\n"
     return f"if (sum.reaches_into(c, at))\n{{\n{applied}}}\n"
+
+
+def _pairs(epilogue: Epilogue, numbers: list[Parameter]) -> str:
+    loads = "".join(
+        f"{_element(epilogue, p)} of_{p.name}[2];\nsum.load_pair(x_{p.name}, at, i, of_{p.name});\n" for p in numbers
+    )
+    first = _result(epilogue, 0, lambda p: f"of_{p.name}[0]")
+    second = _result(epilogue, 1, lambda p: f"of_{p.name}[1]")
+    return _loop("0", "sum.COUNT", 2, loads + first + second)
 
 
 def _loop(first: str, end: str, step: int, statements: str) -> str:
@@ -146,67 +186,84 @@ def _result(epilogue: Epilogue, further: int, number: Callable[[Parameter], str]
     return statement if len(epilogue.precisions) == 1 else f"if (sizeof(T.Sum) == 8) {call('double')}else {statement}"
 
 
-def _kernels(epilogue: Epilogue, product: str, kind: str) -> str:
-    """The kernels of ops/matmul.slang, and the function that they call, with the epilogue. `kind`: "_product", or
-    "_product_and_sum", which stores the sum too."""
-    text = re.sub(r"^(#define|import|//).*\n", "", product, flags=re.MULTILINE).strip()
-    own = _own_types(epilogue)
-    further = "".join(f", {name} : mma.IElement" for name in own)
-    names = [f"x_{p.name}" for p in epilogue.parameters]
-    views = "".join(f"TensorView<{_element(epilogue, p)}> x_{p.name}, " for p in epilogue.parameters)
-    shaped = re.sub("TensorView", '[Shape("B, M, N")] [In] TensorView', views)
-    with_sum = kind == "_product_and_sum"
-    passed = ", ".join(["a", "b", *names, "c", *(["sums"] if with_sum else [])])
+def _kernels(epilogue: Epilogue, product: Product, text: str, with_sum: bool) -> str:
+    """The product's kernels and the functions that they call, with the epilogue. `with_sum`: storing the sum too."""
+    functions = {match["name"]: match for match in _FUNCTION.finditer(text)}
+    pending = [name for name in functions if name.startswith(product.kernels)]
+    wanted: list[str] = []
+    while pending:
+        wanted.append(name := pending.pop())
+        pending += [other for other in _called(functions[name], functions) if other not in {*wanted, *pending}]
+    prefix = f"{epilogue.name}{product.ending}{'_and_sum' if with_sum else ''}"
+    names = {
+        name: prefix + (name.removeprefix(product.kernels) if name.startswith(product.kernels) else f"_{name}")
+        for name in wanted
+    }
+    made = (_with_epilogue(epilogue, match, names, with_sum) for name, match in functions.items() if name in names)
+    return "\n\n".join(made) + "\n"
 
-    def in_type(text: str, element: str) -> str:
-        return text.replace("TensorView<T>", f"TensorView<{element}>")
 
-    def sums(element: str, attribute: str = "") -> str:
-        return f", {attribute}TensorView<{element}> sums" if with_sum else ""
+def _called(function: re.Match[str], functions: Iterable[str]) -> list[str]:
+    return [name for name in functions if re.search(rf"(?<![.\w]){name}\b", function["body"])]
 
-    out = '[Out("B, M, N")] '
-    changes = [
-        # the function: multiply<T, PRECISION>(a, b, c)
-        (r"void multiply<([^>]*)>", rf"void {epilogue.name}{kind}_multiply<\1{further}>"),
-        (r"TensorView<T> b, TensorView<T> c\)", f"TensorView<T> b, {views}TensorView<T> c{sums('T')})"),
-        (
-            r"    sum\.store\(c, at\);",
-            ("    sum.store(sums, at);\n" if with_sum else "") + f"{_application(epilogue)}    sum.store(c, at);",
-        ),
-        # the kernels
-        (r"void matrix_product(\w*)<([^>]*)>", rf"void {epilogue.name}{kind}\1<\2{further}>"),
-        (
-            r"void matrix_product(\w*)\(",
-            rf"void {epilogue.name}{kind}\1{'<' + further.removeprefix(', ') + '>' if own else ''}(",
-        ),
-        (r"\[Out\([^)]*\)\] TensorView<T> c\)", f"{shaped}{out}TensorView<T> c{sums('T', out)})"),
-        (
-            r"\[Out\([^)]*\)\] TensorView<float> c\)",
-            f"{in_type(shaped, 'float')}{out}TensorView<float> c{sums('float', out)})",
-        ),
-        (
-            r"multiply<([^>:]*)>\(a, b, c\);",
-            rf"{epilogue.name}{kind}_multiply<\1{''.join(f', {name}' for name in own)}>({passed});",
-        ),
-    ]
-    for pattern, replacement in changes:
-        text, count = re.subn(pattern, replacement, text)
-        if count == 0:
-            raise RuntimeError(f"torch_slang: matmul.slang has no {pattern!r} to put an epilogue into")
-    return text + "\n"
+
+def _with_epilogue(epilogue: Epilogue, function: re.Match[str], names: dict[str, str], with_sum: bool) -> str:
+    """One of the product's functions, under its name among `names`, as are those that it calls."""
+    generics, parameters, body = function["generics"] or "", function["parameters"], function["body"]
+    for name, new in names.items():
+        body = re.sub(rf"(?<![.\w]){name}\b", new, body)
+    result = _RESULT.search(parameters)
+    if result is not None:
+        further = (f"{name} : mma.IElement" for name in _own_types(epilogue))
+        generics = ", ".join([*([generics] if generics else []), *further])
+        views = [_view(epilogue, p, result) for p in epilogue.parameters]
+        out = [result[0], *([result[0].removesuffix("c") + "sums"] if with_sum else [])]
+        parameters = parameters[: result.start()] + ", ".join([*views, *out])
+        body = _stores_and_calls(epilogue, function["name"], body, "|".join(names.values()), with_sum)
+    typed = f"<{generics}>" if generics else ""
+    return f"{function['attributes']}{function['returns']} {names[function['name']]}{typed}({parameters})\n{{\n{body}}}"
+
+
+def _stores_and_calls(epilogue: Epilogue, name: str, body: str, called: str, with_sum: bool) -> str:
+    """A body whose stores of the result have the epilogue in front of them, and whose calls pass the arguments on."""
+    calls = re.compile(rf"\b({called})<([^>]*)>\(([^;]*)\bc\);")
+    left = calls.sub("", _STORE.sub("", body))
+    if left == body or re.search(rf"\bstore\w*\(c\b|\bc\[|\b({called})\b[^;]*\bc\b", left):
+        raise RuntimeError(
+            f"torch_slang: expected {name} to give c its elements by sum.store...(c, at...); or f<...>(..., c); alone, "
+            "each on lines of its own, to put an epilogue there"
+        )
+    passed = ", ".join([*(f"x_{p.name}" for p in epilogue.parameters), "c", *(["sums"] if with_sum else [])])
+    own = "".join(f", {one}" for one in _own_types(epilogue))
+
+    def with_function(store: re.Match[str]) -> str:
+        first = store[0].replace("(c,", "(sums,") if with_sum else ""
+        return first + _application(epilogue, store["columns"] or "") + store[0]
+
+    body = calls.sub(lambda call: f"{call[1]}<{call[2]}{own}>({call[3]}{passed});", body)
+    return _STORE.sub(with_function, body)
+
+
+def _view(epilogue: Epilogue, parameter: Parameter, result: re.Match[str]) -> str:
+    """The parameter for an argument, which has the shape and, unless it is a constant, the type of the result."""
+    element = _element(epilogue, parameter)
+    attributes = f"[Shape({result['shape']})] [In] " if result["out"] else ""
+    return f"{attributes}TensorView<{result['element'] if element == 'T' else element}> x_{parameter.name}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Writes the Slang module of one epilogue of torch_slang.nn.Linear.")
     parser.add_argument("source", type=Path, help="ops/epilogues/linear.slang: functions of float and of double")
-    parser.add_argument("product", type=Path, help="ops/matmul.slang")
+    parser.add_argument("product", type=Path, help="ops/matmul.slang or ops/block_sparse.slang")
     parser.add_argument("name", help="linear_gelu, or with a bias linear_gelu_bias")
     parser.add_argument("output", type=Path)
     arguments = parser.parse_args()
-    name, product = arguments.name, arguments.product.read_text()
+    name, file = arguments.name, arguments.product
+    (product,) = (one for one in (MATMUL, BLOCK_SPARSE) if one.file == file.name)
     bias = Parameter("bias", "T", is_number=True, differentiable=True)
-    epilogue = Epilogue(name, name, "T", "sum", "T", (bias,) if name.endswith("_bias") else (), is_overloaded=True)
-    arguments.output.write_text(f"{arguments.source.read_text()}\n{epilogue_text(epilogue, product)}")
+    parameters = (bias,) if name.endswith("_bias") else ()
+    epilogue = Epilogue(name + product.suffix, name, "T", "sum", "T", parameters, is_overloaded=True)
+    arguments.output.write_text(f"{arguments.source.read_text()}\n{epilogue_text(epilogue, product, file.parent)}")
 
 
 if __name__ == "__main__":

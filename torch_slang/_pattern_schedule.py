@@ -120,8 +120,10 @@ class _Watcher:
 
         def add(gradient: Tensor) -> None:
             wide = torch.promote_types(gradient.dtype, torch.float32)
-            rows, outputs = (one.reshape(-1, one.shape[-1]).to(wide) for one in (x, gradient))
-            dense = outputs.mT @ rows
+            with torch.autocast(x.device.type, enabled=False):
+                of_sums = self.module._gradient_of_sums(x, gradient)
+                rows, outputs = (one.reshape(-1, one.shape[-1]).to(wide) for one in (x, of_sums))
+                dense = outputs.mT @ rows
             self.gradient = dense if self.gradient is None else self.gradient.add_(dense)
 
         output.register_hook(add)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from torch_slang._block_sparse_linear import BlockSparseLinear
+from torch_slang._linear_epilogues import LinearEpilogue as Epilogue
+from torch_slang._linear_epilogues import expect_epilogue, operator_name
 from torch_slang._pattern_schedule import PatternSchedule, sparsify
 
 __all__ = ["BlockSparseLinear", "Epilogue", "Linear", "PatternSchedule", "TrilinearInterpolation", "sparsify"]
-
-Epilogue = Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"]
 
 
 class Linear(torch.nn.Module):
@@ -45,18 +44,14 @@ class Linear(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if epilogue is not None and epilogue not in get_args(Epilogue):
-            raise ValueError(
-                f"torch_slang.nn.Linear: expected epilogue to be None or one of {', '.join(get_args(Epilogue))}, "
-                f"but got {epilogue!r}; torch_slang.matmul_with_epilogue takes functions of yours"
-            )
+        expect_epilogue("torch_slang.nn.Linear", epilogue, "torch_slang.matmul_with_epilogue")
         self.in_features = in_features
         self.out_features = out_features
         self.epilogue = epilogue
         self.weight = torch.nn.Parameter(torch.empty((out_features, in_features), device=device, dtype=dtype))
         vector = torch.empty(out_features, device=device, dtype=dtype) if bias else None
         self.register_parameter("bias", None if vector is None else torch.nn.Parameter(vector))
-        self._operator = "_".join(["linear", *([epilogue] if epilogue else []), *(["bias"] if bias else [])])
+        self._operator = operator_name(epilogue, bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -126,8 +126,7 @@ std::string definitions(const KernelSource& source) {
          define("TSL_FAST_MATH", source.fast_math) + define("TSL_LANES", source.threads.lanes) +
          define("TSL_SHARED_SUMS", source.threads.shares) + define("TSL_FLAT_GRID", source.threads.is_flat) +
          define("TSL_WAVES", source.text.waves) + define("TSL_SCATTERED_WAVES", source.text.scattered_waves) +
-         define("TSL_TANGENTS", source.text.direction == Direction::Jvp) +
-         define("TSL_MMA", multiplies(source)) +
+         define("TSL_TANGENTS", source.text.direction == Direction::Jvp) + define("TSL_MMA", multiplies(source)) +
          define("TSL_MMA_HALF", static_cast<int>(names_half(source.text.body))) +
          define("TSL_VALUE_SUMS", mentions_name(source.text.body, "tsl_gradient"));
 }

@@ -454,6 +454,23 @@ def test_empty_tensors_are_not_tuned() -> None:
     assert not made_for("tune_empty")
 
 
+BESIDE_A_LIST = """import torch_slang;
+[PyBindCUDA(Auto)] [CudaKernel] [Tune("BM", "1, 2")] [LaunchTotal("cdiv(N, BM)")]
+void tune_beside([Shape("N")] TensorView<float> x, [Shape("P")] TensorView<int> list, [Out("N")] TensorView<float> y)
+{
+    for (uint i = cudaGlobalIdx().x * BM; i < min((cudaGlobalIdx().x + 1) * BM, x.size(0)); ++i)
+        y[i] = x[i] + list.size(0);
+}
+"""
+
+
+def test_a_call_is_tuned_where_only_one_of_its_tensors_is_empty() -> None:
+    module = torch_slang.load(source=BESIDE_A_LIST, name="tune_beside")
+    y = module.tune_beside(torch.ones(100), torch.empty(0, dtype=torch.int32))
+    assert y.eq(1).all()
+    assert len(only("tune_beside").tried) == 2
+
+
 def test_wrong_arguments_are_refused_before_anything_is_tried() -> None:
     module = torch_slang.load(source=tiles("tune_arguments_first"), name="tune_arguments_first")
     tuning.mode("frozen")

@@ -17,9 +17,10 @@
 namespace torch_slang {
 namespace {
 
+// A list of indices, say, may be empty where there is much to do.
 bool has_no_elements(c10::ArrayRef<c10::IValue> stack) {
-  return std::any_of(stack.begin(), stack.end(), [](const c10::IValue& value) {
-    return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() == 0;
+  return std::none_of(stack.begin(), stack.end(), [](const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() > 0;
   });
 }
 

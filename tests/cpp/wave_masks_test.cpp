@@ -21,7 +21,11 @@ std::string text_with(const std::string& helper, const std::string& kernel) {
 }
 
 std::string masked(const std::string& helper, const std::string& kernel = "helper_0(v, _S50); return;") {
-  return with_wave_masks(text_with(helper, kernel), {"user.slang"});
+  return with_wave_masks(text_with(helper, kernel), {"user.slang"}).body;
+}
+
+bool is_scattered(const std::string& helper) {
+  return with_wave_masks(text_with(helper, "helper_0(v, _S50); return;"), {"user.slang"}).scattered;
 }
 
 size_t count_of(const std::string& text, const std::string& word) {
@@ -39,7 +43,7 @@ BOOST_AUTO_TEST_SUITE(wave_masks)
 
 BOOST_AUTO_TEST_CASE(text_without_wave_operations_stays) {
   const std::string text = "int f_0(int v) { if(v > 0) { return 1; } return 2; }";
-  BOOST_TEST(with_wave_masks(text, {}) == text);
+  BOOST_TEST(with_wave_masks(text, {}).body == text);
 }
 
 BOOST_AUTO_TEST_CASE(behind_a_return_there_are_those_that_did_not_take_it) {
@@ -89,6 +93,16 @@ BOOST_AUTO_TEST_CASE(copies_of_what_follows_a_turn_are_one_operation) {
       "return 0;");
   BOOST_TEST(count_of(text, "tsl_wave = __ballot_sync(tsl_turn1, true);") == 2u);
   BOOST_TEST(count_of(text, "__ballot_sync(tsl_turn1, false); break;") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(text_says_whether_lanes_of_one_operation_may_stand_in_several_places) {
+  BOOST_TEST(!is_scattered("if(v > 0) { uint _S5 = count_0(_S4); } else { uint _S6 = count_0(_S4); } return 0;"));
+  BOOST_TEST(!is_scattered("for(;;) { if(v < 3) { } else { break; } uint _S5 = count_0(_S4); } return 0;"));
+  // The step of a loop, in front of `continue` too; and ways to the next turn that end with the same vote.
+  BOOST_TEST(is_scattered(
+      "for(;;) { if(v < 3) { uint _S5 = count_0(_S4); continue; } if(v > 9) { break; } uint _S5 = count_0(_S4); } "
+      "return 0;"));
+  BOOST_TEST(is_scattered("for(;;) { uint _S5 = count_0(_S4); if(v < 3) { continue; } if(v > 9) { break; } } return 0;"));
 }
 
 BOOST_AUTO_TEST_CASE(lanes_that_go_to_the_next_turn_leave_the_branches_around_them_first) {

@@ -28,6 +28,28 @@ SWITCH = (
     "switch (i) { case 0: r = r * x + x; break; case 1: r = r + x; break; case 2: r = r * 3; break; default: r = 0; }",
     ":6: a case into which the one before it falls",
 )
+CONTINUE = (
+    "int k = 0; [MaxIters(8)]\n while (k < 5) { ++k; if (k == 2) continue; r = r * 1.5 + x; }",
+    "int k = 0; [MaxIters(8)] for (; k < 5;) { ++k; if (k == 2) continue; r = r * 1.5 + x; }",
+    ":6: `continue` in a `while`",
+)
+CONTINUE_WITHOUT_END = (
+    "int k = 0; [MaxIters(8)]\n while (true) { if (k > 4) break; ++k; if (k == 2) continue; r = r * 1.5 + x; }",
+    "int k = 0; [MaxIters(8)] for (;;) { if (k > 4) break; ++k; if (k == 2) continue; r = r * 1.5 + x; }",
+    ":6: `continue` in a `while`",
+)
+VECTOR = (
+    "double2 v = double2(i, r);\n if (i > 0) v = v * x; r = v.x * v.y;",
+    "double2 v = double2(i, r); if (i > 0) v = v * double2(x); r = v.x * v.y;",
+    ":6: a vector or matrix and a scalar parameter in one operation",
+)
+MATRIX = (
+    "double2x2 m = double2x2(i, r, r, 2);\n switch (i) { case 0: m = m / x; break; default: m = m + m; break; } r = m[0][1];",
+    "double2x2 m = double2x2(i, r, r, 2); switch (i) { case 0: m = m / double2x2(x, x, x, x); break; "
+    "default: m = m + m; break; } r = m[0][1];",
+    ":6: a vector or matrix and a scalar parameter in one operation",
+)
+REMAINDER = ("r = x * 3;\n r = r % 1.25;", "r = x * 3; r = fmod(r, 1.25lf);", ":6: `x % y` of floats with derivatives")
 _numbers = itertools.count()
 
 
@@ -43,13 +65,22 @@ def backward(source: str) -> None:
     assert torch.isfinite(x.grad).all()
 
 
-@pytest.mark.parametrize(("crashing", "working", "message"), [WHILE, SWITCH])
+@pytest.mark.parametrize(
+    ("crashing", "working", "message"),
+    [WHILE, SWITCH, CONTINUE, CONTINUE_WITHOUT_END, VECTOR, MATRIX, REMAINDER],
+)
 def test_the_cause_and_the_remedy_are_named(crashing: str, working: str, message: str) -> None:
     with pytest.raises(
         RuntimeError, match=r"What is known to end it, and stands in this source:\n\S*crash\d+" + message
     ):
         backward(FUNCTION.format(statements=crashing))
     backward(FUNCTION.format(statements=working))
+
+
+def test_what_a_shell_says_stands_in_a_line_of_its_own() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        backward(FUNCTION.format(statements=WHILE[0]))
+    assert "`break`\n" in f"{caught.value}\n"
 
 
 def test_properties_with_derivatives_are_named() -> None:

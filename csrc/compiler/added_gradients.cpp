@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/copies_of_sums.h"
 #include "compiler/gradient_flow.h"
 #include "compiler/refused_text.h"
 
@@ -25,7 +26,6 @@ struct Collected {
   bool written = false;    // the whole has been assigned something other than zero, or has been handed on
   bool unset = false;      // nothing has been assigned yet
   bool gradients = false;  // among what was assigned
-  std::set<std::string> copies;  // variables that what it holds has gone into
   Parts parts;
 
   bool meets(const std::vector<Step>& part) const {
@@ -34,25 +34,29 @@ struct Collected {
   bool operator==(const Collected& other) const {
     const auto same = [](const auto& a, const auto& b) { return !ByText()(a, b) && !ByText()(b, a); };
     return from_zero == other.from_zero && written == other.written && unset == other.unset &&
-           gradients == other.gradients && copies == other.copies &&
+           gradients == other.gradients &&
            std::equal(parts.begin(), parts.end(), other.parts.begin(), other.parts.end(), same);
   }
 };
 
 // What is known of variables before a statement.
-struct Known : std::map<std::string, Collected> {
+struct Known {
+  std::map<std::string, Collected> variables;
+  CopiesOfSums copies;
+
   void join(const Known& other) {
-    for (auto& [name, one] : *this) one.from_zero = one.from_zero && other.count(name) > 0;
-    for (const auto& [name, its] : other) {
-      Collected& one = (*this)[name];
+    for (auto& [name, one] : variables) one.from_zero = one.from_zero && other.variables.count(name) > 0;
+    for (const auto& [name, its] : other.variables) {
+      Collected& one = variables[name];
       one.from_zero = one.from_zero && its.from_zero;
       one.gradients = one.gradients || its.gradients;
       one.written = one.written || its.written;
       one.unset = one.unset || its.unset;
-      one.copies.insert(its.copies.begin(), its.copies.end());
       one.parts.insert(its.parts.begin(), its.parts.end());
     }
+    copies.join(other.copies);
   }
+  bool operator==(const Known& other) const { return variables == other.variables && copies == other.copies; }
 };
 
 class Adder : FlowWalk<Known> {
@@ -64,7 +68,7 @@ class Adder : FlowWalk<Known> {
   bool run() {
     for_each_simple(function_.body, [&](const EmittedStatement& statement) {
       if (!code_[statement.span.begin].starts_with(kBackward)) return;
-      for (std::string& name : code_.handed_on(statement.span)) sums_.insert(std::move(name));
+      for (std::string& name : code_.handed_on(statement.span)) sums_.emplace(std::move(name), sums_.size());
     });
     follow(function_.body, {});
     return added_;
@@ -73,53 +77,52 @@ class Adder : FlowWalk<Known> {
  private:
   void simple(const EmittedStatement& statement, Known& known) override {
     const auto found = assignment(code_, statement);
-    follow_sums(statement, found, known);
+    const SumSet sums = sums_in(found ? found->value : statement.span, known.copies);
+    follow_sums(statement, found, sums, known.copies);
     if (!found || found->kind == Assignment::Kind::Other) return forget(statement.span, known);
     const bool zero = is_zero(found->value, known);
     forget(found->value, known);
     if (found->kind == Assignment::Kind::Part) return part(statement, *found, zero, known);
-    Collected& before = known[found->place.variable];
-    if (found->kind == Assignment::Kind::Whole && !zero) whole(statement, *found, before);
-    before = Collected();
-    before.from_zero = zero;
-    before.unset = found->value.size() == 0;
-    before.written = !zero && !before.unset;
+    const std::string& variable = found->place.variable;
+    if (found->kind == Assignment::Kind::Whole && !zero) whole(statement, *found, sums, known.variables[variable]);
+    Collected& now = begin_anew(variable, known);
+    now.from_zero = zero;
+    now.unset = found->value.size() == 0;
+    now.written = !zero && !now.unset;
   }
 
   // What sums hold may go into other variables, through calls too, before it comes back.
-  void follow_sums(const EmittedStatement& statement, const std::optional<Assignment>& found, Known& known) {
-    std::vector<std::string> targets = code_.handed_on(statement.span);
-    if (found) targets.push_back(found->place.variable);
-    for (const std::string& sum : sums_) {
-      std::set<std::string>& copies = known[sum].copies;
-      const bool goes_on = includes(found ? found->value : statement.span, sum, copies);
-      for (const std::string& target : targets) {
-        if (target == sum) continue;
-        if (goes_on)
-          copies.insert(target);
-        else if (!found || found->kind != Assignment::Kind::Part)
-          copies.erase(target);
-      }
-    }
+  void follow_sums(const EmittedStatement& statement, const std::optional<Assignment>& found, const SumSet& sums,
+                   CopiesOfSums& copies) const {
+    const bool stays = found && found->kind == Assignment::Kind::Part;
+    for (const std::string& target : code_.handed_on(statement.span)) copies.put(sums, target, stays);
+    if (found) copies.put(sums, found->place.variable, stays);
   }
 
-  bool includes(Span value, const std::string& sum, const std::set<std::string>& copies) const {
-    return code_.mentions(value, sum) ||
-           std::any_of(copies.begin(), copies.end(), [&](const auto& copy) { return code_.mentions(value, copy); });
+  // The sums that the text names, itself or a copy of what they hold.
+  SumSet sums_in(Span span, const CopiesOfSums& copies) const {
+    SumSet found;
+    for (size_t at = span.begin; at < span.end; ++at) {
+      if (!code_.is_name(at)) continue;
+      const std::string name(code_[at]);
+      if (const auto sum = sums_.find(name); sum != sums_.end()) found.add(sum->second);
+      found.add(copies.in(name));
+    }
+    return found;
   }
 
   // Note [first gradients]
-  void whole(const EmittedStatement& statement, const Assignment& assigned, const Collected& before) {
-    const std::string& variable = assigned.place.variable;
-    if (sums_.count(variable) == 0 || !flow_.reaches(statement) || !before.written) return;
-    if (includes(assigned.value, variable, before.copies)) return;
+  void whole(const EmittedStatement& statement, const Assignment& assigned, const SumSet& sums,
+             const Collected& before) {
+    const auto sum = sums_.find(assigned.place.variable);
+    if (sum == sums_.end() || !flow_.reaches(statement) || !before.written || sums.has(sum->second)) return;
     if (before.unset) refuse();
     add(statement, assigned);
   }
 
   void part(const EmittedStatement& statement, const Assignment& assigned, bool zero, Known& known) {
     const std::vector<Step>& steps = assigned.place.steps;
-    Collected& before = known[assigned.place.variable];
+    Collected& before = known.variables[assigned.place.variable];
     if (zero && !before.from_zero) return;  // clears an element
     const bool of_gradients = before.gradients || flow_.reaches(statement);
     if (of_gradients && before.meets(steps) && !reads_its_place(statement, assigned)) {
@@ -169,18 +172,23 @@ class Adder : FlowWalk<Known> {
   void forget(Span span, Known& known) {
     const bool zeroes = code_.is_name(span.begin) && code_[span.begin].starts_with("dzero");
     for (const std::string& name : code_.handed_on(span)) {
-      Collected& one = known[name] = Collected();
+      Collected& one = begin_anew(name, known);
       one.from_zero = zeroes;
       one.written = !zeroes;
     }
+  }
+
+  Collected& begin_anew(const std::string& variable, Known& known) const {
+    if (const auto sum = sums_.find(variable); sum != sums_.end()) known.copies.forget(sum->second);
+    return known.variables[variable] = Collected();
   }
 
   // Zero, all of it.
   bool is_zero(Span span, const Known& known) const {
     if (span.size() == 0) return false;
     if (const auto place = place_of(code_, span)) {
-      const auto found = known.find(place->variable);
-      return found != known.end() && found->second.from_zero && !found->second.meets(place->steps);
+      const auto found = known.variables.find(place->variable);
+      return found != known.variables.end() && found->second.from_zero && !found->second.meets(place->steps);
     }
     bool any = false;
     for (size_t at = span.begin; at < span.end; ++at) {
@@ -217,7 +225,7 @@ class Adder : FlowWalk<Known> {
   EmittedCode& code_;
   const EmittedFunction& function_;
   const GradientFlow flow_;
-  std::set<std::string> sums_;  // variables that other backwards are given to add to
+  std::map<std::string, size_t> sums_;  // variables that other backwards are given to add to, with their numbers
   bool added_ = false;
 };
 

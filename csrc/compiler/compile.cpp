@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "compiler/crash_hints.h"
 #include "compiler/describe.h"
 #include "compiler/device_text.h"
 #include "compiler/file_scope.h"
@@ -32,8 +33,7 @@ class Compilation {
         request_(request),
         progress_(progress),
         name_(std::filesystem::path(request.path).stem().string()),
-        source_(session_.files().with_library(
-            request.source ? *request.source : session_.files().read_or_throw(request.path), request.path)) {}
+        source_(session_.files().with_library(own_source(), request.path)) {}
 
   Program run(Extent extent) {
     Program program;
@@ -49,10 +49,14 @@ class Compilation {
   }
 
  private:
+  std::string own_source() const {
+    return request_.source ? *request_.source : session_.files().read_or_throw(request_.path);
+  }
+
   void describe(Program& program) {
     progress_("the declarations");
     SourceFiles& files = session_.files();
-    files.check_bytes(request_.source ? *request_.source : files.read_or_throw(request_.path), request_.path);
+    files.check_bytes(own_source(), request_.path);
     std::string diagnostics;
     slang::IModule* module = files.refusal().empty() ? load_copy("", &diagnostics) : nullptr;
     // Note [bytes of sources]
@@ -184,8 +188,9 @@ class Compilation {
                             " is refused: ", refused.reason);
       return text;
     }
+    const bool crashed = diagnostics.find("internal compiler error") != std::string::npos;
     text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
-                          " does not compile\n", diagnostics);
+                          " does not compile\n", diagnostics, crashed ? crash_hints(own_source(), request_.path) : "");
     return text;
   }
 

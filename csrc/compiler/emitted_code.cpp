@@ -272,13 +272,6 @@ std::string EmittedCode::words(Span span) const {
   return text;
 }
 
-bool EmittedCode::mentions(Span span, std::string_view name) const {
-  for (size_t at = span.begin; at < span.end; ++at) {
-    if (is_name(at) && (*this)[at] == name) return true;
-  }
-  return false;
-}
-
 // An address is an argument where a comma or the call's bracket stands before it. `&x->field` of a pointer is the caller's.
 std::vector<std::string> EmittedCode::handed_on(Span span) const {
   std::vector<std::string> found;

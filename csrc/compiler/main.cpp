@@ -215,6 +215,7 @@ int serve(const Options& options) {
   const Extent extent = options.describe ? Extent::DescribeOnly : Extent::Texts;
   const CompileRequest request = request_from_json(input);
   crash_message = crash_hints(request.source ? *request.source : read_file(request.path).value_or(""), request.path);
+  if (!crash_message.empty()) crash_message += "\n";  // others, such as a shell, write behind it
   catch_crashes();
   write_all(output, to_json(compile_once(request, extent, progress)));
   return 0;

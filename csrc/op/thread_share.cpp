@@ -53,7 +53,8 @@ ThreadShare thread_share(const Operator& op, int leaf) {
       share.missing.push_back(static_cast<int>(axis));
   }
   if (!share.missing.empty())
-    share.refusal = c10::str("threads along ", "xyz"[share.missing.front()], " share its elements");
+    share.refusal = c10::str("no dimension of it is the launch's along ", "xyz"[share.missing.front()],
+                             ": threads there may share its elements");
   const auto& block = op.function.block_size;
   for (size_t axis = launch.size(); axis < block.size() && share.refusal.empty(); ++axis) {
     if (block[axis] != 1)

@@ -56,6 +56,7 @@ class CpuBackend final : public Backend {
     HostCompiler compiler = find_host_compiler(source.op);
     std::vector<std::string> flags =
         with_workarounds(compiler, host_compiler_flags(source.op, source.fast_math), source.text.body);
+    if (!source.map) flags = with_exact_marks(source.op, std::move(flags));
     std::string text = assemble_source(source, host_launcher_text(source));
     std::string key = object_digest(compiler, flags, text).add("cpu").hex();
 

@@ -121,6 +121,17 @@ std::vector<std::string> host_compiler_flags(const std::string& op, bool fast_ma
   return flags;
 }
 
+std::vector<std::string> with_exact_marks(const std::string& op, std::vector<std::string> flags) {
+  std::string level;
+  for (const std::string& flag : flags) {
+    if (flag.starts_with("-O")) level = flag;
+  }
+  if (level != "-O0" && level != "-Og") return flags;
+  log_info(op, " is compiled with -O1, not ", level, ": what a kernel does is seen in optimised code alone");
+  flags.push_back("-O1");
+  return flags;
+}
+
 Digest object_digest(const HostCompiler& compiler, const std::vector<std::string>& flags, std::string_view text) {
   Digest digest;
   digest.add(text).add(compiler.stamp).add(cpu_identity());

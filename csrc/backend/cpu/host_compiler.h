@@ -32,6 +32,10 @@ HostCompiler find_host_compiler(const std::string& op);
 // All words between the compiler and the files. TORCH_SLANG_CXXFLAGS, split as a shell splits, is added at the end.
 std::vector<std::string> host_compiler_flags(const std::string& op, bool fast_math);
 
+// With a level of optimisation behind one that leaves code that nothing reaches, whose marks would say what the kernel
+// never does (Note [marks] in prelude/mark.h).
+std::vector<std::string> with_exact_marks(const std::string& op, std::vector<std::string> flags);
+
 // Of all that decides what compile_shared_object makes.
 Digest object_digest(const HostCompiler& compiler, const std::vector<std::string>& flags, std::string_view text);
 

@@ -1,0 +1,33 @@
+// The words of a user's source, each with its line, without spaces, comments and directives.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace torch_slang {
+
+// Views of the source that it is given, which outlives it.
+class SourceWords {
+ public:
+  explicit SourceWords(const std::string& source);
+
+  size_t size() const { return words_.size(); }
+  std::string_view operator[](size_t at) const { return at < words_.size() ? words_[at].text : std::string_view(); }
+  size_t line(size_t at) const { return words_[at].line; }
+  bool is_name(size_t at) const;
+  bool is_number(size_t at) const;
+  // The bracket that closes the one at `open`, or opens the one at `close`; the end, or 0, if none does.
+  size_t closing(size_t open) const;
+  size_t opening(size_t close) const;
+
+ private:
+  struct Word {
+    std::string_view text;
+    size_t line;
+  };
+
+  std::vector<Word> words_;
+};
+
+}  // namespace torch_slang

@@ -29,14 +29,16 @@ KERNEL(inside_a_loop, for (int64_t k = 0; k < q.size(0); ++k) y[i] += x[i, k + (
 KERNEL(hashed, uint h = uint(p * 4294967311LL); y[i] = float((h >> 3) ^ (h & 7u)) + x[i, h % x.size(1)];)
 
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
-void gathered([Shape("M")] DiffTensorView<float> x, [Shape("N")] TensorView<int64_t> q, [Out("N")] DiffTensorView<float> y)
+void gathered([Shape("M")] DiffTensorView<float> x, [Shape("N")] TensorView<int64_t> q,
+    [Out("N")] DiffTensorView<float> y)
 {
     uint i = cudaGlobalIdx().x;
     if (i >= q.size(0)) return;
     y[i] = 3 * x[q[i]] * x.loadUniform(q[i]);
 }
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
-void scaled([Shape("M")] DiffTensorView<float> x, [Shape("N")] TensorView<int64_t> q, [Out("N")] DiffTensorView<float> y)
+void scaled([Shape("M")] DiffTensorView<float> x, [Shape("N")] TensorView<int64_t> q,
+    [Out("N")] DiffTensorView<float> y)
 {
     uint i = cudaGlobalIdx().x;
     if (i >= q.size(0)) return;
@@ -54,7 +56,9 @@ def device(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def kernels(device: str) -> torch_slang.Module:
-    return torch_slang.load(source=KERNELS, name="wide_indices.slang", namespace="wide_indices", debug=True if device == "cuda" else None)
+    return torch_slang.load(
+        source=KERNELS, name="wide_indices.slang", namespace="wide_indices", debug=True if device == "cuda" else None
+    )
 
 
 @pytest.mark.parametrize("index", WIDE)
@@ -67,7 +71,9 @@ def test_an_index_that_does_not_fit_32_bits_is_reported(
         index -= index % 4096 if index > 0 else -((-index) % 4096)
     if index == 0:
         return
-    with pytest.raises(IndexError, match=rf"wide_indices::{name}: index {index} is outside every view.*wide_indices.slang"):
+    with pytest.raises(
+        IndexError, match=rf"wide_indices::{name}: index {index} is outside every view.*wide_indices.slang"
+    ):
         getattr(kernels, name)(x, q)
 
 

@@ -167,3 +167,20 @@ def test_nothing_is_known_before_the_first_call() -> None:
     assert str(module.explain("product")) == "nothing is compiled yet: call the operator first"
     with pytest.raises(RuntimeError, match="nosuch"):
         module.explain("nosuch")
+
+
+RUNS = """
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel] [LaunchTotal("cdiv(N, 4)")]
+void runs([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y)
+{
+    uint i = cudaGlobalIdx().x;
+    [MaxIters(4)] for (uint j = 4 * i; j < min(4 * i + 4, x.size(0)); ++j) y[j] = x[j] * x[j];
+}
+"""
+
+
+def test_what_the_shapes_do_not_show_is_not_claimed(device: torch.device) -> None:
+    module = torch_slang.load(source=RUNS, namespace="test_explain_runs")
+    module.runs(torch.ones(10, device=device, requires_grad=True)).sum().backward()
+    why = {gradient.why for gradient in the_one(module, "runs", "backward", device).gradients}
+    assert why == {"no dimension of it is the launch's along x: threads there may share its elements"}

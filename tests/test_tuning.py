@@ -761,3 +761,11 @@ def seconds_of(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
     if x.is_cuda:
         torch.cuda.synchronize()
     return time.perf_counter() - start
+
+
+def test_plain_functions_are_refused() -> None:
+    text = '[Tune("U", "1, 2")] float tuned(float x) { return x * U; } float plain(float x) { return x * U; }'
+    module = torch_slang.load(source=text, name="tuned_function", namespace="tuned_function")
+    with pytest.raises(AttributeError, match=r"tuned is not available: \[Tune\] is for kernels.*first of U"):
+        module.tuned(torch.ones(2))
+    assert module.plain(torch.ones(2)).tolist() == [1, 1]

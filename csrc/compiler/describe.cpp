@@ -126,6 +126,9 @@ class ModuleDescriber {
       return;
     }
     if (!function.is_kernel) refuse_promises(reflection);
+    if (!function.is_kernel && !function.tune.empty())
+      refuse("[Tune] is for kernels, and this is a plain function: no value but the first of " +
+             function.tune[0].first + " would be tried. Put it on a kernel, or give the value among the defines");
     const bool differentiable = link_derivatives(function, reflection);
     const TypeReader types = read_generics(described, scope);
     if (scope.names.empty()) read_name(described);

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/identifiers.h"
 #include "op/operator.h"
+#include "program/names.h"
 
 namespace torch_slang {
 
@@ -359,18 +360,35 @@ bool may_say_too_much(const Operator& op, const Marks& marks) {
   return false;
 }
 
+namespace {
+
+// Slang declares `diff` as TensorView<float> whatever the element is.
+std::string retyped_gradient(const Leaf& leaf, ElementType type) {
+  const int64_t components = component_count(leaf.element);
+  const std::string element = slang_name_of(type);
+  std::string text =
+      c10::str("the gradient of ", leaf.path, " holds ",
+               components > 1 ? c10::str("elements of ", components, " ", name_of(type)) : name_of(type),
+               " numbers as its values do, but ", leaf.path, ".diff.diff is declared as another type, and ",
+               "code of your own loads from it, stores to it or adds to it as such; ");
+  if (components > 1) {
+    text += "declare the parameter as a view of numbers, with a dimension more";
+  } else {
+    text += c10::str("give the kernel the gradient as a TensorView<", element, "> parameter of its own");
+    if (summing_type(type) == ElementType::Float32 && type != ElementType::Float32)
+      text += c10::str(", or declare ", leaf.path, " as DiffTensorViewR<", element,
+                       ", 4>, whose gradient is a float there");
+  }
+  return text + c10::str("; what adds to it by bwd_diff(f)(", leaf.path, ", i, d), of an f that loads from the view, ",
+                         "works in every type");
+}
+
+}  // namespace
+
 void check_written_views(const Operator& op, const KernelKey& key, const Marks& marks) {
   for (const Leaf& leaf : op.function.leaves) {
     if (shows(marks, "retypes ", leaf.diff_view)) {
-      const int64_t components = component_count(leaf.element);
-      const std::string type = name_of(element_type(leaf.element, key.types));
-      throw_compile_error(op.qualified(key.kind), ": the gradient of ", leaf.path, " holds ",
-                          components > 1 ? c10::str("elements of ", components, " ", type) : type,
-                          " numbers as its values do, but ",
-                          "code of your own takes it for a view of another type: declare the wrapper's `diff` with the "
-                          "values' type, or ",
-                          components > 1 ? "the parameter as a view of numbers, with a dimension more"
-                                         : "use DiffTensorViewAA, R or ASR");
+      throw_compile_error(op.qualified(key.kind), ": ", retyped_gradient(leaf, element_type(leaf.element, key.types)));
     }
     if (leaf.kind == LeafKind::View && shows(marks, "rank ", leaf.primal_view)) {
       throw_compile_error(op.qualified(key.kind), ": expected ", leaf.name,

@@ -1,7 +1,7 @@
 // Functions that CUDA's device code has without a header, for text that says `__intrinsic_asm "log1p($0)"`: the C library's
 // by name, for float and double and with an f, and CUDA's own. On a GPU they are there; these are for the host.
 // Approximate ones (__expf) are exact here. Left out: arithmetic that rounds up, down or to zero, inverses of the error
-// functions, and Bessel functions but for J and Y. The host compiler names what is missing.
+// functions, erfcx, Bessel functions but for J and Y, and instructions on several small integers (__dp4a, __vadd2). The host compiler names what is missing.
 #pragma once
 
 #include "prelude/integers.h"

@@ -100,7 +100,8 @@ Tensor mm_run(const Tensor& dense, const Tensor& values, at::TensorList pattern,
   if (dense.numel() == 0 || values.numel() == 0) return at::zeros(sizes, dense.options());
   auto arguments = mm_arguments(dense, values, Pattern(pattern), sizes, transpose);
   const RegisteredFamily* const lines = lines_kernel(arguments);
-  return run(*(lines != nullptr ? *lines : mm_kernels().of(dense)).current(), OpKind::Forward, arguments)[0].view(sizes);
+  return run(*(lines != nullptr ? *lines : mm_kernels().of(dense)).current(), OpKind::Forward, arguments)[0].view(
+      sizes);
 }
 
 Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {

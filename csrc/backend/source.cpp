@@ -150,7 +150,8 @@ bool multiplies(const DeviceText& text) {
   // What mma.slang calls. A kernel called multiply_blocks is tsl_multiply_blocks_forward.
   static constexpr std::string_view kNames[] = {"tsl_multiply", "tsl_multiply_part", "tsl_multiply_blocks",
                                                 "tsl_multiply_lines"};
-  return any_identifier(text.body, [](std::string_view word) { return std::ranges::find(kNames, word) != std::end(kNames); });
+  return any_identifier(text.body,
+                        [](std::string_view word) { return std::ranges::find(kNames, word) != std::end(kNames); });
 }
 
 bool multiplies(const KernelSource& source) { return multiplies(source.text); }

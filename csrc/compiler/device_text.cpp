@@ -258,7 +258,8 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
       with_joined_branches(with_unset_contexts(with_right_gradients(Members(own.substr(begin)).all())));
   const MaskedText masked = with_wave_masks(with_statement_lines(body, text.files), text.files);
   text.scattered_waves = masked.scattered;
-  text.body = with_guarded_operations(with_polled_loops(with_bounded_loops(with_wide_indices(masked.body), text.files)));
+  text.body =
+      with_guarded_operations(with_polled_loops(with_bounded_loops(with_wide_indices(masked.body), text.files)));
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

@@ -33,7 +33,8 @@ class WideIndices {
   void find_results() {
     for (size_t at = 0; at + 5 < code_.size(); ++at) {
       const bool is_one = code_[at] == "uint" && code_[at + 1].starts_with("_S") && code_[at + 2] == "=" &&
-                          is_conversion({at + 3, code_.size()}) && code_[code_.closing(at + 4, code_.size()) + 1] == ";";
+                          is_conversion({at + 3, code_.size()}) &&
+                          code_[code_.closing(at + 4, code_.size()) + 1] == ";";
       if (is_one) results_.emplace(code_[at + 1], Result{at + 3});
     }
     if (results_.empty()) return;
@@ -43,7 +44,9 @@ class WideIndices {
     }
   }
 
-  bool is_conversion(Span span) const { return span.size() > 2 && code_[span.begin] == "uint" && code_[span.begin + 1] == "("; }
+  bool is_conversion(Span span) const {
+    return span.size() > 2 && code_[span.begin] == "uint" && code_[span.begin + 1] == "(";
+  }
 
   // The name in front of the bracket at `open`, and of a type's arguments that stand between.
   size_t callee(size_t open) const {
@@ -59,8 +62,7 @@ class WideIndices {
   void take_call(size_t open) {
     const size_t at = callee(open);
     const std::string_view name = code_[at];
-    const bool is_method =
-        code_.is_member(at) && (name == "load" || name == "store" || name == "data_ptr_at");
+    const bool is_method = code_.is_member(at) && (name == "load" || name == "store" || name == "data_ptr_at");
     if (!is_method && name.find("DiffTensorView_") == std::string_view::npos) return;
     std::vector<Span> arguments = arguments_of(open);
     if (name == "store" && !arguments.empty()) arguments.pop_back();  // the value
@@ -87,7 +89,8 @@ class WideIndices {
       ++span.begin;
       --span.end;
     }
-    if (is_conversion(span) && code_.closing(span.begin + 1, span.end) + 1 == span.end) return check_conversion(span.begin);
+    if (is_conversion(span) && code_.closing(span.begin + 1, span.end) + 1 == span.end)
+      return check_conversion(span.begin);
     const auto found = span.size() == 1 ? results_.find(code_[span.begin]) : results_.end();
     if (found != results_.end()) ++found->second.indices;
   }

@@ -102,7 +102,8 @@ BOOST_AUTO_TEST_CASE(text_says_whether_lanes_of_one_operation_may_stand_in_sever
   BOOST_TEST(is_scattered(
       "for(;;) { if(v < 3) { uint _S5 = count_0(_S4); continue; } if(v > 9) { break; } uint _S5 = count_0(_S4); } "
       "return 0;"));
-  BOOST_TEST(is_scattered("for(;;) { uint _S5 = count_0(_S4); if(v < 3) { continue; } if(v > 9) { break; } } return 0;"));
+  BOOST_TEST(
+      is_scattered("for(;;) { uint _S5 = count_0(_S4); if(v < 3) { continue; } if(v > 9) { break; } } return 0;"));
 }
 
 BOOST_AUTO_TEST_CASE(lanes_that_go_to_the_next_turn_leave_the_branches_around_them_first) {

@@ -16,7 +16,8 @@ namespace torch_slang {
 namespace {
 
 constexpr int kUInt16 = 1, kUInt32 = 2;  // as the driver numbers them: what is copied need not be understood
-constexpr int kNoInterleaving = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3, kPromotion256 = 3, kZerosOutside = 0;
+constexpr int kNoInterleaving = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3, kPromotion256 = 3,
+              kZerosOutside = 0;
 constexpr unsigned kSlab = 64;  // columns of a box where K is not contiguous, at most
 constexpr uint64_t kAlignment = 16;
 constexpr size_t kMostKnown = 256;  // launches whose maps are kept; a map takes 136 bytes
@@ -62,10 +63,9 @@ TslMatrixMap encoded(const MatrixMapRequest& request, const TslView& view, const
   const int swizzle = row_bytes == 128 ? kSwizzle128 : row_bytes == 64 ? kSwizzle64 : kSwizzle32;
   const uint32_t steps[] = {1, 1, 1};
   TslMatrixMap map;  // aligned as the driver wants it
-  check_driver(
-      driver().tensor_map_encode(map.descriptor, request.bytes == 2 ? kUInt16 : kUInt32, 3u, view.data, sizes, strides,
-                                 box, steps, kNoInterleaving, swizzle, kPromotion256, kZerosOutside),
-      "cuTensorMapEncodeTiled", "describing a matrix to the GPU");
+  check_driver(driver().tensor_map_encode(map.descriptor, request.bytes == 2 ? kUInt16 : kUInt32, 3u, view.data, sizes,
+                                          strides, box, steps, kNoInterleaving, swizzle, kPromotion256, kZerosOutside),
+               "cuTensorMapEncodeTiled", "describing a matrix to the GPU");
   return map;
 }
 

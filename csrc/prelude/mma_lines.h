@@ -4,11 +4,13 @@
 //   A tile's columns are those of kLines lines of blocks, side by side. The lines have blocks in different places, so the warp
 //   that fetches merges their lists: lane l follows line l, and a stage of the ring takes the nearest place where any line has a
 //   block. It holds the rows' part there, once for all lines, and the blocks of those lines that have one, and says which these
-//   are. Neighbours among them are multiplied by one instruction. A stage of no lines is the end.
+//   are. A stage of no lines is the end.
 //   A block's place along K is a stage if it has up to 64 steps; of 128 it is two stages. So rows of shared memory have 32, 64 or
 //   128 bytes, as wide as the swizzle of the TMA.
+//   Which lines there are is only known when a stage has come, so each is multiplied by instructions of its own, behind a branch.
+//   The compiler keeps them asynchronous as long as there are few such branches; with one for each set of lines it did not.
 //   Why lines are put together: a tile of one line of 32 columns would need 128 bytes a clock of its rows alone, and the L2 cache
-//   delivers some 50. And wgmma reads its rows from shared memory for each instruction, 2 KiB for 64 x 16, whatever its width is.
+//   delivers some 40.
 #pragma once
 
 #include "prelude/mma_wgmma.h"
@@ -148,35 +150,21 @@ struct LinesProduct {
     return ulonglong((at & 0x3ffffu) >> 4) | ulonglong(leading >> 4) << 16 | ulonglong(kRowBytes * 8 >> 4) << 32 | kSwizzle << 62;
   }
 
-  // Of lines kFirst up to kEnd, neighbours that are all there.
-  template <bool kTurned, int kFirst, int kEnd> static TSL_INLINE void multiply_run(float* sums, uint a, uint b) {
+  template <bool kTurned, int kLine> static TSL_INLINE void multiply_line(float* sums, uint a, uint b) {
 #pragma unroll
     for (int k = 0; k < kStep / 16; ++k) {
 #pragma unroll
       for (int s = 0; s < kSlabs; ++s) {
-        const ulonglong right = kTurned ? descriptor<kInner * 2>(b + kFirst * kLineBytes, kStep * kInner * 2) + k * (kInner * 2)
-                                        : descriptor<kStep * 2>(b + kFirst * kLineBytes, 0) + k * 2;
-        multiply_tiles<T, (kEnd - kFirst) * kWidth, false, kTurned>(
-            sums + s * kSums + kFirst * kLineSums, descriptor<kStep * 2>(a + s * 64 * kStep * 2, 0) + k * 2, right);
-      }
-    }
-  }
-  static constexpr int ones_of(uint set) { return (set & 1u) == 0u ? 0 : 1 + ones_of(set >> 1); }
-  // The lines of a set, from number kFirst on, by runs.
-  template <bool kTurned, uint kSet, int kFirst = 0> static TSL_INLINE void multiply_set(float* sums, uint a, uint b) {
-    if constexpr (kFirst < kLines && (kSet >> kFirst) != 0) {
-      if constexpr ((kSet >> kFirst & 1u) == 0) {
-        multiply_set<kTurned, kSet, kFirst + 1>(sums, a, b);
-      } else {
-        constexpr int kEnd = kFirst + ones_of(kSet >> kFirst);
-        multiply_run<kTurned, kFirst, kEnd>(sums, a, b);
-        multiply_set<kTurned, kSet, kEnd>(sums, a, b);
+        const ulonglong right = kTurned ? descriptor<kInner * 2>(b + kLine * kLineBytes, kStep * kInner * 2) + k * (kInner * 2)
+                                        : descriptor<kStep * 2>(b + kLine * kLineBytes, 0) + k * 2;
+        multiply_tiles<T, kWidth, false, kTurned>(sums + s * kSums + kLine * kLineSums,
+                                                  descriptor<kStep * 2>(a + s * 64 * kStep * 2, 0) + k * 2, right);
       }
     }
   }
   template <bool kTurned, int kLine = 0> static TSL_INLINE void multiply_stage(float* sums, uint lines, uint a, uint b) {
     if constexpr (kLine < kLines) {
-      if (lines >> kLine & 1u) multiply_run<kTurned, kLine, kLine + 1>(sums, a, b);
+      if (lines >> kLine & 1u) multiply_line<kTurned, kLine>(sums, a, b);
       multiply_stage<kTurned, kLine + 1>(sums, lines, a, b);
     }
   }

@@ -80,9 +80,7 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
 #define TSL_FIRST_TEN "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,"
 #define TSL_NAMES_8 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define TSL_NAMES_16 TSL_FIRST_TEN "%10,%11,%12,%13,%14,%15"
-#define TSL_NAMES_24 TSL_FIRST_TEN TSL_TEN(1) "%20,%21,%22,%23"
 #define TSL_NAMES_32 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) "%30,%31"
-#define TSL_NAMES_48 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) "%40,%41,%42,%43,%44,%45,%46,%47"
 #define TSL_NAMES_64 TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) "%60,%61,%62,%63"
 #define TSL_NAMES_72                                                                                         \
   TSL_FIRST_TEN TSL_TEN(1) TSL_TEN(2) TSL_TEN(3) TSL_TEN(4) TSL_TEN(5) TSL_TEN(6) "%70,%71"
@@ -100,9 +98,7 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
 #define TSL_SUMS_8(i) \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define TSL_SUMS_16(i) TSL_SUMS_8(i), TSL_SUMS_8(i + 8)
-#define TSL_SUMS_24(i) TSL_SUMS_16(i), TSL_SUMS_8(i + 16)
 #define TSL_SUMS_32(i) TSL_SUMS_16(i), TSL_SUMS_16(i + 16)
-#define TSL_SUMS_48(i) TSL_SUMS_32(i), TSL_SUMS_16(i + 32)
 #define TSL_SUMS_64(i) TSL_SUMS_32(i), TSL_SUMS_32(i + 32)
 #define TSL_SUMS_72(i) TSL_SUMS_64(i), TSL_SUMS_8(i + 64)
 #define TSL_SUMS_80(i) TSL_SUMS_64(i), TSL_SUMS_16(i + 64)
@@ -135,10 +131,6 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
     TSL_WGMMA_EITHER(128, 64, 64, 65, 66, 67);
   } else if constexpr (kWidth == 64) {
     TSL_WGMMA_EITHER(64, 32, 32, 33, 34, 35);
-  } else if constexpr (kWidth == 96) {
-    TSL_WGMMA_EITHER(96, 48, 48, 49, 50, 51);
-  } else if constexpr (kWidth == 48) {
-    TSL_WGMMA_EITHER(48, 24, 24, 25, 26, 27);
   } else if constexpr (kWidth == 16) {
     TSL_WGMMA_EITHER(16, 8, 8, 9, 10, 11);
   } else {
@@ -150,9 +142,7 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
 }
 #undef TSL_SUMS_8
 #undef TSL_SUMS_16
-#undef TSL_SUMS_24
 #undef TSL_SUMS_32
-#undef TSL_SUMS_48
 #undef TSL_SUMS_64
 #undef TSL_SUMS_72
 #undef TSL_SUMS_80

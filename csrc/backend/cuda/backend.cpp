@@ -5,6 +5,7 @@
 #include "backend/cuda/clock.h"
 #include "backend/cuda/compile.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/driver_api.h"
 #include "backend/cuda/kernel.h"
 
 namespace torch_slang {
@@ -41,7 +42,7 @@ class CudaBackend final : public Backend {
   }
 
   bool multiplies_lines(c10::Device device) override {
-    return architecture_for(CudaGpu::of(device).target(), /*has_tiles=*/true) == "sm_90a";
+    return architecture_for(CudaGpu::of(device).target(), /*has_tiles=*/true) == "sm_90a" && driver().tensor_map_encode;
   }
 
   double seconds(c10::Device device, c10::function_ref<void()> work, int rounds) override {

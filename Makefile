@@ -56,7 +56,7 @@ test: build
 	TORCH_SLANG_CPP_TESTS=$(CURDIR)/$(BUILD)/tests $(PY) -m pytest $(PYTEST_ARGS) $(TESTS)
 
 test-long:
-	TORCH_SLANG_LONG_TESTS=1 $(MAKE) test
+	TORCH_SLANG_LONG_TESTS=1 $(MAKE) test PYTEST_ARGS="$(PYTEST_ARGS) --timeout=7200"
 
 lint: $(READY)
 	$(PY) -m ruff format $(if $(FIX),,--check) .

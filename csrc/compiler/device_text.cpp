@@ -14,6 +14,7 @@
 #include "compiler/joined_branches.h"
 #include "compiler/loop_state.h"
 #include "compiler/lost_copies.h"
+#include "compiler/lost_parts.h"
 #include "compiler/missing_names.h"
 #include "compiler/polled_loops.h"
 #include "compiler/session.h"
@@ -228,6 +229,7 @@ void find_meetings(const std::string& code, DeviceText& text) {
 std::string with_right_gradients(std::string body) {
   EmittedCode code(std::move(body));
   restore_missing_names(code);
+  refuse_lost_parts(code);
   read_contexts_in_place(code);
   store_values_in_contexts(code);
   repair_lost_copies(code);

@@ -32,8 +32,10 @@ class EmittedReader {
  private:
   EmittedStruct structure(size_t open, size_t close) const {
     EmittedStruct found{code_[open - 1], {}, close};
-    for (size_t at = open + 1; at < close; ++at) {
-      if (code_[at] == ";" && code_.is_name(at - 1)) found.fields.push_back({code_[at - 1], code_[at - 2] == "*"});
+    for (size_t at = open + 1, begin = at; at < close; ++at) {
+      if (code_[at] != ";") continue;
+      if (code_.is_name(at - 1)) found.fields.push_back({code_[at - 1], code_[at - 2] == "*", {begin, at - 1}});
+      begin = at + 1;
     }
     return found;
   }
@@ -54,7 +56,7 @@ class EmittedReader {
     int depth = 0;
     for (size_t at = list.begin; at <= list.end; ++at) {
       if (at == list.end || (depth == 0 && code_[at] == ",")) {
-        if (at > begin) found.parameters.push_back({code_[begin], code_[at - 1]});
+        if (at > begin) found.parameters.push_back({code_[begin], code_[at - 1], {begin, at - 1}});
         begin = at + 1;
       } else if (opens(code_[at]) || code_[at] == "<") {
         ++depth;

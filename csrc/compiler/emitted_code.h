@@ -28,6 +28,7 @@ struct EmittedStatement {
 
 struct EmittedParameter {
   std::string_view type, name;  // the first word of the type
+  Span whole_type;
 };
 
 struct EmittedFunction {
@@ -39,6 +40,7 @@ struct EmittedFunction {
 struct EmittedField {
   std::string_view name;
   bool is_pointer = false;
+  Span type;
 };
 
 struct EmittedStruct {

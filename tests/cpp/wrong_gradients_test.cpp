@@ -8,6 +8,7 @@
 #include "compiler/contexts.h"
 #include "compiler/emitted_code.h"
 #include "compiler/lost_copies.h"
+#include "compiler/lost_parts.h"
 #include "compiler/missing_names.h"
 #include "compiler/refused_text.h"
 
@@ -147,6 +148,31 @@ BOOST_AUTO_TEST_CASE(names_that_are_missing_are_refused) {
       there(backward("int _S2 = 1; double2 _S1 = a; _S1[_S2] = 0.0;"));
   BOOST_CHECK_THROW(restore_missing_names(missing), RefusedText);
   BOOST_CHECK_NO_THROW(restore_missing_names(there));
+}
+
+BOOST_AUTO_TEST_CASE(parts_that_are_lost_are_refused) {
+  const std::string structs = "struct Pair_0 { double a_0; FixedArray<double, 3> c_0; }; ";
+  const std::string variables =
+      "FixedArray<Pair_0, 2> v; FixedArray<FixedArray<double, 3>, 2> w; FixedArray<double3, 2> u; double s = d; "
+      "Pair_0 p; FixedArray<double, 3> q; int i = int(1); ";
+  const auto check = [&](const std::string& statement, bool right) {
+    const EmittedCode code(structs + backward(variables + statement));
+    if (right)
+      BOOST_CHECK_NO_THROW(refuse_lost_parts(code));
+    else
+      BOOST_CHECK_THROW(refuse_lost_parts(code), RefusedText);
+  };
+  for (const char* statement :
+       {"v[int(0)] = s;", "v[i] = q;", "w[i] = s;", "u[i] = s;", "(&v[i])->c_0 = s;", "double t = v[i];",
+        "q = v[i];", "s = (&v[i])->c_0;", "(*out)[i] = v[i];"}) {
+    BOOST_TEST_CONTEXT(statement) check(statement, false);
+  }
+  for (const char* statement :
+       {"v[i] = p;", "(&v[i])->c_0 = q;", "(&v[i])->c_0[i] = s;", "w[i] = q;", "w[i][int(2)] = s;",
+        "*&((&u[i])->y) = s;", "*out = unknown;", "(*out)[i] = s;", "s = i;", "i = s;", "v[i] = f(s);",
+        "double t = (&v[i])->a_0;"}) {
+    BOOST_TEST_CONTEXT(statement) check(statement, true);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

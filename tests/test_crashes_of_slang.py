@@ -39,6 +39,25 @@ CONTINUE_WITHOUT_END = (
     ":6: `continue` in a `while`",
 )
 REMAINDER = ("r = x * 3;\n r = r % 1.25;", "r = x * 3; r = fmod(r, 1.25lf);", ":6: `x % y` of floats with derivatives")
+RETURN = (
+    """double a[2] = {x, x * x};
+    [MaxIters(3)] for (int k = 0; k < 3; ++k) {
+        if (a[k % 2] > 0.3) a[i % 2] = a[1];
+        [MaxIters(3)] for (int l = 0; l < 3; ++l) {
+            if (k % 3 == 0) return a[0] * x;
+        }
+    }""",
+    """double a[2] = {x, x * x};
+    bool done = false;
+    [MaxIters(3)] for (int k = 0; k < 3; ++k) {
+        if (a[k % 2] > 0.3) a[i % 2] = a[1];
+        [MaxIters(3)] for (int l = 0; l < 3; ++l) {
+            if (k % 3 == 0) { r = a[0] * x; done = true; break; }
+        }
+        if (done) break;
+    }""",
+    ":9: a `return` out of two loops",
+)
 _numbers = itertools.count()
 
 
@@ -56,7 +75,7 @@ def backward(source: str) -> None:
 
 @pytest.mark.parametrize(
     ("crashing", "working", "message"),
-    [WHILE, SWITCH, CONTINUE, CONTINUE_WITHOUT_END, REMAINDER],
+    [WHILE, SWITCH, CONTINUE, CONTINUE_WITHOUT_END, REMAINDER, RETURN],
 )
 def test_the_cause_and_the_remedy_are_named(crashing: str, working: str, message: str) -> None:
     with pytest.raises(

@@ -3,6 +3,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <string_view>
+#include <vector>
 
 #include "compiler/declared_floats.h"
 #include "compiler/source_words.h"
@@ -25,6 +26,8 @@ class Hints {
         add(at, "`while` with && or || in its condition; write `while (true)` and leave it by `break`");
       if (word(at) == "continue" && is_in_while(at))
         add(at, "`continue` in a `while`; write `for (; condition;)` in its place");
+      if (word(at) == "return" && loops_around(at).size() > 1)
+        add(at, "a `return` out of two loops; set a flag there, leave both loops by `break`, and return behind them");
       if (word(at) == "for" && begins_with_element(at + 1))
         add(at, "a loop whose counter begins with an element; count from 0 and add the element");
       if (word(at) == "switch") look_for_fall_through(closing(at + 1) + 1);
@@ -45,15 +48,21 @@ class Hints {
     return false;
   }
 
-  // The innermost loop around it is one: the last that begins before it and ends behind it.
   bool is_in_while(size_t at) const {
+    const std::vector<size_t> heads = loops_around(at);
+    return !heads.empty() && word(heads[0]) == "while";
+  }
+
+  // The first words of the loops whose bodies it is in, the innermost first.
+  std::vector<size_t> loops_around(size_t at) const {
+    std::vector<size_t> heads;
     for (size_t head = at; head-- > 0;) {
       const bool is_do = word(head) == "do";
       if (!is_do && word(head) != "for" && word(head) != "while") continue;
       const size_t body = is_do ? head + 1 : closing(head + 1) + 1;
-      if (body <= at && at < end_of_statement(body)) return word(head) == "while";
+      if (body <= at && at < end_of_statement(body)) heads.push_back(head);
     }
-    return false;
+    return heads;
   }
 
   size_t end_of_statement(size_t at) const {

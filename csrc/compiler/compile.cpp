@@ -188,7 +188,8 @@ class Compilation {
                             " is refused: ", refused.reason);
       return text;
     }
-    const bool crashed = diagnostics.find("internal compiler error") != std::string::npos;
+    const bool crashed = diagnostics.find("internal compiler error") != std::string::npos ||
+                         diagnostics.find("Slang compilation aborted") != std::string::npos;
     text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                           " does not compile\n", diagnostics, crashed ? crash_hints(own_source(), request_.path) : "");
     return text;

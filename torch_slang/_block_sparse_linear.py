@@ -18,6 +18,7 @@ __all__ = ["BlockSparseLinear", "Importance", "block_scores"]
 Importance = Literal["magnitude", "gradient"]
 _WHO = "torch_slang.nn.BlockSparseLinear"
 _INDICES = Indices._fields
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class BlockSparseLinear(torch.nn.Module):
@@ -78,6 +79,8 @@ class BlockSparseLinear(torch.nn.Module):
     ) -> None:
         super().__init__()
         expect_epilogue(_WHO, epilogue, "torch_slang.block_sparse_mm_with_epilogue")
+        if dtype is not None and dtype not in _DTYPES:
+            raise TypeError(f"{_WHO}: expected dtype to be one of {', '.join(map(str, _DTYPES))}, but got {dtype}")
         shape = (out_features, in_features)
         if pattern is None:
             pattern = BlockPattern.random(shape, block_shape, density, device=device)
@@ -96,8 +99,8 @@ class BlockSparseLinear(torch.nn.Module):
         self._operator = operator_name(epilogue, bias)
         self.block_shape = pattern.block_shape
         self.shape = [out_features, in_features]
-        # Without memory, or with memory that nobody has written: reset_parameters or a state dict must bring a pattern.
-        self._has_no_pattern = pattern.device.type == "meta"
+        # Whether the indices have memory that nobody has written: reset_parameters or a state dict must bring a pattern.
+        self._has_no_pattern = False
         for name, indices in zip(_INDICES, pattern.tensors(), strict=True):
             self.register_buffer(name, indices)
         values = torch.empty((pattern.count, *pattern.block_shape), device=pattern.device, dtype=dtype)
@@ -214,7 +217,7 @@ class BlockSparseLinear(torch.nn.Module):
         return (rows < self.out_features)[:, :, None] & (columns < self.in_features)[:, None, :]
 
     def forward(self, x: Tensor) -> Tensor:
-        if self._has_no_pattern and not x.is_meta:
+        if (self._has_no_pattern or self.columns.is_meta) and not x.is_meta:
             raise RuntimeError(
                 'torch_slang.nn.BlockSparseLinear: this layer was on the device "meta", so it has no pattern yet: '
                 "call reset_parameters() or load a state dict"
@@ -251,9 +254,9 @@ class BlockSparseLinear(torch.nn.Module):
         )
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        had_none = self.columns.is_meta
+        had_none = self._has_no_pattern or self.columns.is_meta
         super()._apply(fn, recurse)
-        self._has_no_pattern = self._has_no_pattern or had_none or self.columns.is_meta
+        self._has_no_pattern = had_none and not self.columns.is_meta
         return self
 
     def _load_from_state_dict(  # noqa: PLR0917  (torch's)
@@ -278,7 +281,7 @@ class BlockSparseLinear(torch.nn.Module):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
         if has_pattern:
-            self._has_no_pattern = self.columns.is_meta
+            self._has_no_pattern = False
 
     def _use_pattern_of(self, state_dict: dict[str, Any], prefix: str) -> None:
         """Checks what a state dict has of this layer, and makes all of its indices anew from its coordinates."""
@@ -298,6 +301,14 @@ class BlockSparseLinear(torch.nn.Module):
                 f"expected the state dict's {prefix}rows to have {saved.shape[0]} elements, one for each block, but "
                 f"got shape {list(rows.shape)}"
             )
+        grid = grid_of((self.out_features, self.in_features), self.block_shape)
+        for name, blocks in (("row_order", grid[0]), ("column_order", grid[1])):
+            lines = state_dict.get(prefix + name)
+            if lines is not None and lines.shape != (blocks,):
+                raise ValueError(
+                    f"expected the state dict's {prefix}{name} to have shape [{blocks}], for the blocks that cover "
+                    f"{self.shape}, but got {list(lines.shape)}: the layer that was saved has other sizes"
+                )
         if rows.is_meta:
             return
         try:
@@ -319,7 +330,7 @@ def _important(linear: torch.nn.Linear, importance: Importance) -> Tensor:
     if importance == "magnitude":
         return weight
     if importance != "gradient":
-        raise ValueError(f'torch_slang: expected importance to be "magnitude" or "gradient", but got {importance!r}')
+        raise ValueError(f'{_WHO}: expected importance to be "magnitude" or "gradient", but got {importance!r}')
     if linear.weight.grad is None:
-        raise ValueError('torch_slang: importance="gradient" wants the gradient of the weight, but weight.grad is None')
+        raise ValueError(f'{_WHO}: importance="gradient" wants the gradient of the weight, but weight.grad is None')
     return weight * linear.weight.grad

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -93,6 +94,12 @@ def _check_place(who: str, model: torch.nn.Module, name: str, linear: torch.nn.M
         raise ValueError(
             f"{who}: {name} is a part of torch.nn.TransformerEncoderLayer, whose fast path for inference reads the "
             "weight by itself: call torch.backends.mha.set_fastpath_enabled(False) first"
+        )
+    hooks = sum(len(value) for key, value in vars(linear).items() if key.endswith("_hooks") and value)
+    if hooks:
+        raise ValueError(
+            f"{who}: expected {name} to have no hooks, since a block-sparse layer would come without them, but it has "
+            f"{hooks}: remove them first, as torch.nn.utils.prune.remove does"
         )
     for other_name, other in model.named_modules():
         shares = any(parameter is linear.weight for parameter in other.parameters(recurse=False))
@@ -184,10 +191,11 @@ class PatternSchedule:
         until: int | None = None,
         process_group: Any = None,
     ) -> None:
-        if every < 1 or every != int(every):
-            raise ValueError(f"{_SCHEDULE}: expected every to be a whole number of steps, at least 1, but got {every}")
-        if not 0 < fraction < 1:
-            raise ValueError(f"{_SCHEDULE}: expected fraction to be between 0 and 1, but got {fraction}")
+        _expect_steps("every", every, 1)
+        if until is not None:
+            _expect_steps("until", until, 0)
+        if not (_is_number(fraction) and 0 < fraction < 1):
+            raise ValueError(f"{_SCHEDULE}: expected fraction to be between 0 and 1, but got {fraction!r}")
         layers = [(name, module) for name, module in model.named_modules() if isinstance(module, BlockSparseLinear)]
         if not layers:
             raise ValueError(f"{_SCHEDULE}: expected model to have a BlockSparseLinear, but it has none")
@@ -204,6 +212,7 @@ class PatternSchedule:
                     f"{_SCHEDULE}: expected optimizer to hold the weight of {name}, but it does not: make it "
                     "after sparsify and fully_shard"
                 )
+            _expect_gradients(name, module)
         self.optimizer = optimizer
         self.every = int(every)
         self.fraction = fraction
@@ -244,6 +253,7 @@ class PatternSchedule:
     def _change(self, layer: _Watcher) -> bool:
         module, gradient = layer.module, layer.gradient
         layer.gradient = None
+        _expect_gradients(layer.name, module)
         if gradient is None:
             raise RuntimeError(
                 f"{_SCHEDULE}: expected a backward through {layer.name} before step number {self.steps}, which changes "
@@ -303,10 +313,30 @@ class PatternSchedule:
         if module.weight.grad is not None:
             move(module.weight.grad)
         for value in self.optimizer.state.get(module.weight, {}).values():
-            if isinstance(value, Tensor) and value.shape == module.weight.shape:
+            # Adafactor knows sums of each block's rows and columns: [n, r, 1], [n, 1, c].
+            if isinstance(value, Tensor) and value.dim() == 3 and value.shape[0] == before.count:
                 move(value)
         for buffer, indices in zip(module._indices(), after.tensors(), strict=True):
             buffer.copy_(indices)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _expect_steps(name: str, value: Any, least: int) -> None:
+    if not (_is_number(value) and value >= least and value % 1 == 0):
+        raise ValueError(
+            f"{_SCHEDULE}: expected {name} to be a whole number of steps, at least {least}, but got {value!r}"
+        )
+
+
+def _expect_gradients(name: str, module: BlockSparseLinear) -> None:
+    if not module.weight.requires_grad:
+        raise ValueError(
+            f"{_SCHEDULE}: expected the weight of {name} to require gradients, which say where blocks are missing, but "
+            "it is frozen (requires_grad=False): schedule a part of the model that has no frozen ones"
+        )
 
 
 def _has_ranks() -> bool:

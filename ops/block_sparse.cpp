@@ -101,7 +101,8 @@ Tensor mm_run(const Tensor& dense, const Tensor& values, at::TensorList pattern,
   check_countable_mm("slang::block_sparse_mm", dense, values, C10_AS_INTARRAYREF_SLOW_ALLOC(shape));
   auto arguments = mm_arguments(dense, values, Pattern(pattern), sizes, transpose);
   const RegisteredFamily* const lines = lines_kernel(arguments);
-  return launch_mm("slang::block_sparse_mm", lines != nullptr ? *lines : mm_kernels().of(dense), arguments)[0].view(sizes);
+  return launch_mm("slang::block_sparse_mm", lines != nullptr ? *lines : mm_kernels().of(dense), arguments)[0].view(
+      sizes);
 }
 
 Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {

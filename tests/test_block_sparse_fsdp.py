@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 import torch
+from devices import needs_cuda
 
+from torch_slang import _sharded
 from torch_slang.nn import BlockSparseLinear, PatternSchedule, sparsify
 
 dist = pytest.importorskip("torch.distributed")
@@ -28,7 +30,7 @@ from torch.distributed.checkpoint.state_dict import (  # noqa: E402
     set_model_state_dict,
 )
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard  # noqa: E402
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard  # noqa: E402
 from torch.distributed.tensor import Shard  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
@@ -69,15 +71,16 @@ def pair(**options: Any) -> tuple[Any, torch.nn.Sequential]:
     return sharded(copy.deepcopy(whole), **options), whole
 
 
-def batch(seed: int = 0, width: int = 50) -> Tensor:
-    return torch.randn(4 * RANKS, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+def batch(seed: int = 0, width: int = 50, device: str = "cpu") -> Tensor:
+    rows = torch.randn(4 * RANKS, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return rows.to(device)
 
 
 def own(rows: Tensor) -> Tensor:
-    return rows.chunk(RANKS)[dist.get_rank()]
+    return rows.chunk(dist.get_world_size())[dist.get_rank()]
 
 
-def train_both(model: Any, whole: torch.nn.Module, steps: int, every: int | None = None) -> list[torch.optim.Optimizer]:
+def train_both(model: Any, whole: torch.nn.Module, steps: int, every: int | None = None, device: str = "cpu") -> Any:
     """By Adam, the sharded model on parts of the batch, the other one on all of it; patterns change `every` steps."""
     optimizers = []
     for one, share in ((model, own), (whole, lambda rows: rows)):
@@ -85,9 +88,9 @@ def train_both(model: Any, whole: torch.nn.Module, steps: int, every: int | None
         schedule = PatternSchedule(one, optimizer, every=every, fraction=0.3) if every else None
         for step in range(steps):
             optimizer.zero_grad()
-            one(share(batch(step))).square().mean().backward()
+            one(share(batch(step, device=device))).square().mean().backward()
             optimizer.step()
-            one(batch(step))  # as an evaluation does: FSDP2 leaves weights gathered
+            one(batch(step, device=device))  # as an evaluation does: FSDP2 leaves weights gathered
             if schedule:
                 assert schedule.step() == ((step + 1) % every == 0)
         optimizers.append(optimizer)
@@ -348,8 +351,29 @@ def test_claims_hold_on_two_ranks(tmp_path: Path) -> None:
     torch.multiprocessing.spawn(go_through_claims, (tmp_path,), RANKS)
 
 
+def train_with_weights_on_the_host(_: int, folder: Path) -> None:
+    dist.init_process_group("cuda:nccl,cpu:gloo", init_method=f"file://{folder}/meeting", rank=0, world_size=1)
+    torch.manual_seed(0)
+    original = plain_model(device="cuda")
+    mesh = init_device_mesh("cuda", (1,))
+    model = sharded(copy.deepcopy(original), mesh=mesh, offload_policy=CPUOffloadPolicy())
+    before = original[0].pattern
+    train_both(model, original, 3, 2, "cuda")
+    assert model[0].pattern == original[0].pattern != before
+    for part, expected in zip(model.parameters(), original.parameters(), strict=True):
+        torch.testing.assert_close(_sharded.whole(part), expected)
+    dist.destroy_process_group()
+
+
+@needs_cuda
+def test_a_schedule_changes_weights_that_lie_on_the_host(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(train_with_weights_on_the_host, (tmp_path,), 1)
+
+
 def test_flat_weights_are_refused_by_a_schedule() -> None:
     layer = BlockSparseLinear(32, 32, block_shape=(16, 16))
     layer.weight = torch.nn.Parameter(layer.weight.detach().flatten())
-    with pytest.raises(ValueError, match=r"expected the weight of .* to be \[n, r, c\], but got shape \[512\]: FullySh"):
+    with pytest.raises(
+        ValueError, match=r"expected the weight of .* to be \[n, r, c\], but got shape \[512\]: FullySh"
+    ):
         PatternSchedule(layer, torch.optim.SGD(layer.parameters(), 0.1), every=1)

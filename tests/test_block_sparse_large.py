@@ -9,7 +9,7 @@ import torch
 from devices import DEVICES
 
 import torch_slang
-from torch_slang import BlockPattern, _C
+from torch_slang import _C, BlockPattern
 
 Tensor = torch.Tensor
 
@@ -63,7 +63,12 @@ def test_parts_give_what_one_launch_gives(batch: int, device: str) -> None:
     def results() -> list[Tensor]:
         y = op(x, values, pattern, scale, other)
         products = [torch_slang.block_sparse_mm(x, values, pattern), torch_slang.block_sparse_mm(x, values[0], pattern)]
-        return [*products, torch_slang.block_sparse_sdd(a, b, pattern), y.detach(), *torch.autograd.grad(y.sum(), other)]
+        return [
+            *products,
+            torch_slang.block_sparse_sdd(a, b, pattern),
+            y.detach(),
+            *torch.autograd.grad(y.sum(), other),
+        ]
 
     whole = results()
     before = _C.set_most_tiles(3)
@@ -138,7 +143,9 @@ def test_patterns_of_more_than_int32_are_refused() -> None:
         lambda shape: BlockPattern.butterfly(shape, (16, 16), "meta"),
         lambda shape: BlockPattern.from_indices([0], [0], shape, (16, 16)),
     ):
-        with pytest.raises(ValueError, match=r"expected both sizes of shape to be less than 2\*\*31, .* \(2147483648, 16"):
+        with pytest.raises(
+            ValueError, match=r"expected both sizes of shape to be less than 2\*\*31, .* \(2147483648, 16"
+        ):
             make((2**31, 16))
         with pytest.raises(ValueError, match=r"expected shape to have fewer than 2\*\*31 blocks, .* 65536 x 65536"):
             make((2**20, 2**20))

@@ -1,4 +1,4 @@
-"""What block-sparse layers, products and schedules refuse since a number would be wrong without an error, and what they keep."""
+"""What block-sparse layers, products and schedules refuse, since a number would be wrong without an error."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def block_sparse_sdd(a: Tensor, b: Tensor, pattern: BlockPattern) -> Tensor:
 
 
 def expect_pattern(who: str, pattern: object, values: object = None) -> None:
-    """Raises where `values` are not of the pattern's blocks: operators, which know only tensors, take these for the blocks."""
+    """Raises where `values` are not of the pattern's blocks: operators know tensors alone, and believe these."""
     if not isinstance(pattern, BlockPattern):
         raise TypeError(f"{who}: expected pattern to be a BlockPattern, but got {type(pattern).__name__}")
     if isinstance(values, Tensor) and values.dim() >= 2 and tuple(values.shape[-2:]) != pattern.block_shape:

@@ -99,7 +99,7 @@ class BlockSparseLinear(torch.nn.Module):
         self._operator = operator_name(epilogue, bias)
         self.block_shape = pattern.block_shape
         self.shape = [out_features, in_features]
-        # Whether the indices have memory that nobody has written: reset_parameters or a state dict must bring a pattern.
+        # Whether the indices have memory that nobody has written: reset_parameters or a state dict brings a pattern.
         self._has_no_pattern = False
         for name, indices in zip(_INDICES, pattern.tensors(), strict=True):
             self.register_buffer(name, indices)
@@ -133,8 +133,8 @@ class BlockSparseLinear(torch.nn.Module):
         dense = linear.weight.detach()
         if is_sharded(dense):
             raise ValueError(
-                f"{_WHO}.from_linear: expected the linear's weight to be whole, but it is sharded: sparsify first, then "
-                "shard"
+                f"{_WHO}.from_linear: expected the linear's weight to be whole, but it is sharded: sparsify first, "
+                "then shard"
             )
         if pattern is None:
             scores = block_scores(_important(linear, importance), block_shape)

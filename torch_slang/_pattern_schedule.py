@@ -96,7 +96,7 @@ def _check_place(who: str, model: torch.nn.Module, name: str, linear: torch.nn.M
             "weight by itself: call torch.backends.mha.set_fastpath_enabled(False) first"
         )
     hooks = sum(len(value) for key, value in vars(linear).items() if key.endswith("_hooks") and value)
-    if hooks:
+    if hooks and not is_sharded(linear.weight):  # which from_linear refuses; the hooks are then FSDP2's
         raise ValueError(
             f"{who}: expected {name} to have no hooks, since a block-sparse layer would come without them, but it has "
             f"{hooks}: remove them first, as torch.nn.utils.prune.remove does"
@@ -340,7 +340,7 @@ def _expect_gradients(name: str, module: BlockSparseLinear) -> None:
 
 
 def _has_ranks() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def _averaged(tensor: Tensor, group: Any) -> Tensor:

@@ -45,7 +45,7 @@ def from_first_rank(tensor: Tensor, like: Any) -> None:
 
 def reshard(model: torch.nn.Module) -> None:
     """Parameters of modules are the sharded ones, which the optimiser has, not copies that a forward has gathered."""
-    fsdp = sys.modules.get("torch.distributed.fsdp")  # which who shards imports; it takes seconds
+    fsdp: Any = sys.modules.get("torch.distributed.fsdp")  # which who shards imports; it takes seconds
     for module in model.modules() if fsdp else ():
         if isinstance(module, fsdp.FSDPModule):
             module.reshard()

@@ -123,3 +123,21 @@ def test_a_schedule_moves_what_an_optimiser_knows_of_rows_and_columns_of_blocks(
                 assert torch.equal(now, old[name][places[place]])
             else:
                 assert not now.any()
+
+
+def test_what_an_optimiser_knows_otherwise_than_by_blocks_is_refused() -> None:
+    layer = BlockSparseLinear(64, 64, density=0.5, block_shape=(16, 16))
+    optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=2)
+    schedule = PatternSchedule(layer, optimizer, every=1)
+    x, before = torch.randn(4, 64), layer.pattern
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        value = layer(x).square().sum()
+        value.backward()
+        return value
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    with pytest.raises(RuntimeError, match=r"expected .* to be tensors \[8, ...\] by blocks, .* of LBFGS has shape"):
+        schedule.step()
+    assert layer.pattern == before

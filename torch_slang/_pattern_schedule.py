@@ -260,6 +260,7 @@ class PatternSchedule:
                 "its pattern, but there was none"
             )
         before = module.pattern
+        known = self._known_of_blocks(layer)
         places = before._places()
         group = self._group(module)
         self._expect_one_pattern(layer, places, group)
@@ -278,8 +279,26 @@ class PatternSchedule:
         after = BlockPattern._of_places(
             before.shape, before.block_shape, torch.cat([places[staying], coming]).sort().values
         )
-        self._move(module, before, after)
+        self._move(module, before, after, known)
         return True
+
+    def _known_of_blocks(self, layer: _Watcher) -> list[Tensor]:
+        """What the optimiser knows of each block: tensors ``[n, ...]``."""
+        weight = layer.module.weight
+        known = {
+            name: value
+            for name, value in self.optimizer.state.get(weight, {}).items()
+            if isinstance(value, Tensor) and value.numel() > 1  # others are of the whole weight
+        }
+        for name, value in known.items():
+            # Adafactor knows sums of each block's rows and columns: [n, r, 1], [n, 1, c].
+            if value.dim() != 3 or value.shape[0] != weight.shape[0]:
+                raise RuntimeError(
+                    f"{_SCHEDULE}: expected what the optimizer knows of the weight of {layer.name} to be tensors "
+                    f"[{weight.shape[0]}, ...] by blocks, which can be moved along, but {name} of "
+                    f"{type(self.optimizer).__name__} has shape {list(value.shape)}"
+                )
+        return list(known.values())
 
     def _group(self, module: BlockSparseLinear) -> Any:
         """The ranks that choose together; None for the default group."""
@@ -299,7 +318,9 @@ class PatternSchedule:
                 "one seed, or broadcast model.buffers() before training"
             )
 
-    def _move(self, module: BlockSparseLinear, before: BlockPattern, after: BlockPattern) -> None:
+    def _move(
+        self, module: BlockSparseLinear, before: BlockPattern, after: BlockPattern, known: Sequence[Tensor]
+    ) -> None:
         """Values and the optimiser's tensors of blocks go where they are now; those of new blocks are zero."""
         old = torch.full((before.grid[0] * before.grid[1],), -1, dtype=torch.long, device=before.device)
         old[before._places()] = torch.arange(before.count, device=before.device)
@@ -312,10 +333,8 @@ class PatternSchedule:
         move(module.weight)
         if module.weight.grad is not None:
             move(module.weight.grad)
-        for value in self.optimizer.state.get(module.weight, {}).values():
-            # Adafactor knows sums of each block's rows and columns: [n, r, 1], [n, 1, c].
-            if isinstance(value, Tensor) and value.dim() == 3 and value.shape[0] == before.count:
-                move(value)
+        for tensor in known:
+            move(tensor)
         for buffer, indices in zip(module._indices(), after.tensors(), strict=True):
             buffer.copy_(indices)
 

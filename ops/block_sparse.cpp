@@ -98,9 +98,10 @@ Tensor mm_run(const Tensor& dense, const Tensor& values, at::TensorList pattern,
   check_mm(dense, values, pattern, shape, transpose);
   const auto sizes = C10_AS_INTARRAYREF_SLOW_ALLOC(mm_sizes(dense, shape, transpose));
   if (dense.numel() == 0 || values.numel() == 0) return at::zeros(sizes, dense.options());
+  check_countable_mm("slang::block_sparse_mm", dense, values, C10_AS_INTARRAYREF_SLOW_ALLOC(shape));
   auto arguments = mm_arguments(dense, values, Pattern(pattern), sizes, transpose);
   const RegisteredFamily* const lines = lines_kernel(arguments);
-  return run(*(lines != nullptr ? *lines : mm_kernels().of(dense)).current(), OpKind::Forward, arguments)[0].view(
+  return launch_mm("slang::block_sparse_mm", lines != nullptr ? *lines : mm_kernels().of(dense), arguments)[0].view(
       sizes);
 }
 
@@ -112,9 +113,11 @@ Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes s
     return product::in_words(matrices.dim() == 3 ? matrices : matrices.unsqueeze(0));
   };
   const Pattern indices(pattern);
+  check_countable_sdd("slang::block_sparse_sdd", a, C10_AS_INTARRAYREF_SLOW_ALLOC(shape),
+                      indices.column_of_block().size(0));
   const c10::IValue arguments[] = {batches(a),     batches(b),    indices.row_of_block(), indices.column_of_block(),
                                    block_shape[0], block_shape[1]};
-  return run(*sdd_kernels().of(a).current(), OpKind::Forward, arguments)[0].view(sizes);
+  return launch_sdd(sdd_kernels().of(a), arguments)[0].view(sizes);
 }
 
 Tensor mm_meta(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {

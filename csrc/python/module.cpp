@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "op/inspect.h"
 #include "op/module.h"
+#include "op/most_tiles.h"
 #include "op/registry.h"
 #include "op/virtual_threads.h"
 #include "program/compiler_client.h"
@@ -197,6 +198,7 @@ PYBIND11_MODULE(_C, m) {
   bind_tensors(m);
   bind_tuning(m);
   m.def("set_virtual_threads_for_all", &set_virtual_threads_for_all, py::arg("value"));
+  m.def("set_most_tiles", &set_most_tiles, py::arg("count"));
   m.def("set_compiler_path", &set_compiler_path, py::arg("path"));
   m.def("reserve_name", &reserve_name, py::arg("name"), py::arg("what_it_is"));
   m.def("load_builtin", &load_builtin, py::arg("folder"), py::call_guard<py::gil_scoped_release>());

@@ -54,16 +54,30 @@ std::vector<c10::IValue> mm_arguments(const Tensor& dense, const Tensor& values,
           apart};
 }
 
+namespace {
+
+// Whether large tiles, as block_sparse_lines.slang has them, are too few for all multiprocessors.
+bool wants_narrow_tiles(const Tensor& rows, const Tensor& blocks, int64_t lines) {
+  const int64_t width = blocks.size(2), tile_rows = width == 16 ? 256 : 128, tile_lines = width == 16 ? 8 : 256 / width;
+  const auto parts = [](int64_t size, int64_t of_tile) { return (size - 1) / of_tile + 1; };
+  const int64_t tiles = rows.size(0) * parts(rows.size(1), tile_rows) * parts(lines, tile_lines);
+  constexpr int64_t kThreads = 2048;  // of a multiprocessor
+  return tiles * kThreads < static_cast<int64_t>(backend_for(c10::kCUDA).threads_at_once(blocks.device()));
+}
+
+}  // namespace
+
 const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments) {
   const Tensor rows = arguments[0].toTensor(), blocks = arguments[1].toTensor();
-  const int64_t depth = blocks.size(1), width = blocks.size(2);
+  const int64_t depth = blocks.size(1), width = blocks.size(2), lines = arguments[2].toTensor().size(0);
   if (!blocks.is_cuda() || blocks.element_size() != 2 || (width >= 128 && depth >= 64)) return nullptr;
   if (!backend_for(c10::kCUDA).multiplies_lines(blocks.device()) || !product::lies_in_words(blocks)) return nullptr;
   const Tensor words = rows.stride(2) == 1 ? rows : product::in_words(rows.contiguous());
   const bool has_rows_in_words = words.size(1) == 1 || words.stride(1) * words.element_size() % 16 == 0;
   if (!product::lies_in_words(words) || !has_rows_in_words) return nullptr;
   arguments[0] = words;
-  return find_family("slang", c10::str("block_sparse_lines_", width, "_", depth));
+  const char* const kind = wants_narrow_tiles(words, blocks, lines) ? "_narrow" : "";
+  return find_family("slang", c10::str("block_sparse_lines_", width, "_", depth, kind));
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// The operators slang::block_sparse_mm and slang::block_sparse_sdd over the kernels of block_sparse.slang.
+// The operators slang::block_sparse_mm and slang::block_sparse_sdd over the kernels of block_sparse*.slang.
 #include "block_sparse.h"
 
 #include <ATen/autocast_mode.h>
@@ -6,6 +6,8 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/StringUtil.h>
 #include <torch/library.h>
+
+#include <algorithm>
 
 #include "backend/backend.h"
 #include "matmul.h"
@@ -98,6 +100,19 @@ const product::ProductKernels& sdd_kernels() {
   static const product::ProductKernels found = kernels_named("block_sparse_sdd", "block_sparse_sampled");
   return found;
 }
+const product::ProductKernels& masked_kernels() {
+  static const product::ProductKernels found = kernels_named("block_sparse_sdd", "block_sparse_masked");
+  return found;
+}
+
+// Whether tiles of their own, of 64 x 64 or more, would cost the blocks more than large tiles do that make the whole product. Those
+// of halves on a GPU wait for the cache, which has to deliver three times as much for them.
+bool has_too_many_blocks(const Tensor& a, int64_t count, at::IntArrayRef grid, at::IntArrayRef block) {
+  if (!a.is_cuda()) return false;
+  const int64_t height = std::max<int64_t>(block[0], 64), width = std::max<int64_t>(block[1], 64);
+  const bool waits = a.element_size() == 2 && std::min(height, width) < 128;
+  return count * height * width * (waits ? 3 : 1) > grid[0] * block[0] * grid[1] * block[1];
+}
 
 c10::SymDimVector sdd_sizes(const Tensor& a, at::TensorList pattern, at::IntArrayRef block_shape) {
   c10::SymDimVector sizes;
@@ -126,6 +141,14 @@ Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes s
     return product::in_words(matrices.dim() == 3 ? matrices : matrices.unsqueeze(0));
   };
   const Pattern indices(pattern);
+  const int64_t count = sizes.end()[-3], rows = indices.rows().order.size(0), columns = indices.columns().order.size(0);
+  if (has_too_many_blocks(a, count, {rows, columns}, block_shape)) {
+    const c10::IValue places[] = {indices.rows().offsets, indices.rows().depths, columns};
+    static const auto* const number = find_family("slang", "block_sparse_numbers");
+    const Tensor numbers = run(*number->current(), OpKind::Forward, places)[0];
+    const c10::IValue arguments[] = {batches(a), batches(b), numbers, count, block_shape[0], block_shape[1]};
+    return run(*masked_kernels().of(a).current(), OpKind::Forward, arguments)[0].view(sizes);
+  }
   const c10::IValue arguments[] = {batches(a),     batches(b),    indices.row_of_block(), indices.column_of_block(),
                                    block_shape[0], block_shape[1]};
   return run(*sdd_kernels().of(a).current(), OpKind::Forward, arguments)[0].view(sizes);

@@ -3,14 +3,14 @@
     python scripts/compare_records.py record FOLDER [pytest's arguments]     # in each of two checkouts that are built
     python scripts/compare_records.py compare FOLDER OTHER
 
-`record` runs the tests (all of tests/ if no arguments name some) with TORCH_SLANG_RECORD (csrc/backend/record.h) and an empty
-cache: what is compiled and launched is written down. Of every module that a test loads the texts for CUDA are written too, for
-each kind of operator, all its types, contiguous tensors and others, whether there is a GPU or not; and its schemas. Tests of one
-file run in one process, one after the other, so that names which they count out are the same each time.
+`record` runs the tests (all of tests/ if no arguments name some) with TORCH_SLANG_RECORD (csrc/backend/record.h) and an
+empty cache: what is compiled and launched is written down. Of every module that a test loads the texts for CUDA are written
+too, for each kind of operator, all its types, contiguous tensors and others, whether there is a GPU or not; and its schemas.
+Tests of one file run in one process, one after the other, so that names which they count out are the same each time.
 
-`compare` takes folders' names out of the texts (tests write into new ones), and lists what only one side has; exit status 1 if
-there is something. What is chosen by the clock (threads, tuned variants) may differ from run to run by itself: records of two
-runs of one version show it.
+`compare` takes folders' names out of the texts (tests write into new ones), and lists what only one side has; exit status 1
+if there is something. What is chosen by the clock (threads, tuned variants) may differ from run to run by itself: records of
+two runs of one version show it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def pytest_runtest_teardown(item: Any) -> None:
             if (known := f"{identity}::{name}") not in _seen:
                 _seen.add(known)
                 lines += record_operator(module._handle, name)
-    with open(Path(folder) / f"schemas.{os.getpid()}", "a") as file:
+    with (Path(folder) / f"schemas.{os.getpid()}").open("a") as file:
         file.writelines(line + "\n" for line in lines)
 
 
@@ -90,7 +90,7 @@ def compare(folder: Path, other: Path) -> int:
     different = 0
     for what, read in (("texts", texts), ("launches", lines_of("launches")), ("operators", lines_of("schemas"))):
         mine, theirs = read(folder), read(other)
-        only = [mine - theirs, theirs - mine]
+        here, there = mine - theirs, theirs - mine
         print(
             f"{what}: {sum(mine.values())} and {sum(theirs.values())}; only in one: {only[0].total()} and {only[1].total()}"
         )

@@ -3,14 +3,15 @@
     python scripts/compare_records.py record FOLDER [pytest's arguments]     # in each of two checkouts that are built
     python scripts/compare_records.py compare FOLDER OTHER
 
-`record` runs the tests (all of tests/ if no arguments name some) with TORCH_SLANG_RECORD (csrc/backend/record.h) and an
-empty cache: what is compiled and launched is written down. Of every module that a test loads the texts for CUDA are written
-too, for each kind of operator, all its types, contiguous tensors and others, whether there is a GPU or not; and its schemas.
-Tests of one file run in one process, one after the other, so that names which they count out are the same each time.
+`record` runs the tests (all of tests/ if no arguments name some) with TORCH_SLANG_RECORD (csrc/backend/record.h) and
+an empty cache: what is compiled and launched is written down. Of every module that a test loads the texts for CUDA are
+written too, for each kind of operator, all its types, contiguous tensors and others, whether there is a GPU or not; and
+its schemas. Tests of one file run in one process, one after the other, so that names which they count out are the same
+each time.
 
-`compare` takes folders' names out of the texts (tests write into new ones), and lists what only one side has; exit status 1
-if there is something. What is chosen by the clock (threads, tuned variants) may differ from run to run by itself: records of
-two runs of one version show it.
+`compare` takes folders' names out of the texts (tests write into new ones), and lists what only one side has; exit
+status 1 if there is something. What is chosen by the clock (threads, tuned variants) may differ from run to run by
+itself: records of two runs of one version show it.
 """
 
 from __future__ import annotations
@@ -91,11 +92,10 @@ def compare(folder: Path, other: Path) -> int:
     for what, read in (("texts", texts), ("launches", lines_of("launches")), ("operators", lines_of("schemas"))):
         mine, theirs = read(folder), read(other)
         here, there = mine - theirs, theirs - mine
-        print(
-            f"{what}: {sum(mine.values())} and {sum(theirs.values())}; only in one: {only[0].total()} and {only[1].total()}"
-        )
-        different += only[0].total() + only[1].total()
-        show(*only)
+        counts = mine.total(), theirs.total(), here.total(), there.total()
+        print("{}: {} and {}; only in one: {} and {}".format(what, *counts))
+        different += here.total() + there.total()
+        show(here, there)
     return 1 if different else 0
 
 

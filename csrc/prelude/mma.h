@@ -235,8 +235,8 @@ struct MatrixKernel : KernelBase<Own> {
                                      uint end, uint base) {
     using Product = typename LinesOfShape<Shape>::type;
     TSL_MARK_NUMBER("shared", Product::kSharedBytes);
-    mark_map<1, Product::kBoxRows, 2, Product::kStep>(a.id);
-    mark_map<0, Product::kBoxColumns, 2, Product::kStep>(blocks.id);
+    mark_map<1, Product::kRowsOfBox, 2>(a.id);
+    mark_map<0, Product::kColumnsOfBox, 2, Product::kSteps>(blocks.id);
     const BlockLines lines{offsets, order, depths, places, first, end, base};
     if (!block.is_ready) Product::begin(block.base, block.warp);
     block.is_ready = true;
@@ -266,7 +266,13 @@ struct MatrixKernel : KernelBase<Own> {
     if (!tsl_has_tile()) return;
     __syncwarp();
     block.thread = hidden(block.thread);
-    Product::store(values->m_data, matrix_of<Out>(c, at.x), at, order, first, end, block.thread);
+    mark_map<kStored, Product::kInner, 2>(c.id);
+    const MappedMatrix of_c = mapped(this->args, c.id);
+    if (of_c.contiguous == 1) {
+      Product::store(values->m_data, of_c, at, order, first, end, block.thread, block.warp, block.base);
+    } else {
+      Product::store_elements(values->m_data, matrix_of<Out>(c, at.x), at, order, first, end, block.thread);
+    }
   }
 #endif
 
@@ -544,6 +550,13 @@ struct MatrixKernel : KernelBase<Own> {
 #if TSL_CUDA
 
 constexpr uint kTileThreads = TSL_WGMMA ? 288 : 256;
+// Registers that so many threads may have. Of 288 the compiler by itself takes no more than 384 could have, since wgmma is
+// for groups of 128. NVRTC 12.4 is the first that can be told.
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1204
+#define TSL_TILE_BOUNDS __maxnreg__(TSL_WGMMA ? 224 : 255)
+#else
+#define TSL_TILE_BOUNDS __launch_bounds__(tsl::kTileThreads)
+#endif
 extern __shared__ __align__(1024) unsigned char tsl_dynamic_shared[];
 
 // Divisions take long, and nearly all grids are rows.
@@ -551,6 +564,15 @@ TSL_INLINE uint3 block_of_number(uint number, uint3 grid) {
   if (grid.y == 1 && grid.z == 1) return {number, 0, 0};
   const uint rows = number / grid.x;
   return {number % grid.x, rows % grid.y, rows / grid.y};
+}
+
+// The block that is as far from the grid's end as this one is from its beginning, at the same place in its cluster.
+TSL_INLINE uint opposite_block() {
+  uint together = 1;
+#if TSL_CLUSTERS
+  asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(together));
+#endif
+  return (gridDim.x / together - 1 - blockIdx.x / together) * together + blockIdx.x % together;
 }
 
 template <class Kernel, void (Kernel::*kEntry)()>
@@ -564,8 +586,12 @@ TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
 #endif
   const uint3 grid = grid_size(args);
   const uint count = grid.x * grid.y * grid.z;  // the launcher sees to it that there are not too many
+  // Where tiles differ, the longest come first: so blocks take them back and forth, or the first ones would have most to do.
+  const uint opposite = opposite_block();
 #pragma unroll 1
-  for (uint number = blockIdx.x; number < count; number += gridDim.x) {
+  for (uint first = 0, turn = 0; first < count; first += gridDim.x, ++turn) {
+    const uint number = first + (turn % 2 == 0 ? blockIdx.x : opposite);
+    if (number >= count) break;
     ValueSums sums;
     const uint3 thread{block.thread, 0, 0}, index = block_of_number(number, grid);
     Kernel kernel{{{{thread, index, uint3{256, 1, 1}, grid, args}, &sums, 0u}, block}};

@@ -140,6 +140,29 @@ TSL_INLINE void multiply_tiles(float* d, ulonglong a, ulonglong b) {
 #undef TSL_WGMMA_EITHER
 #undef TSL_WGMMA_OF
 }
+// The same with A in registers: `a` as mma.sync has it, 16 rows of each warp.
+template <class T, int kWidth, bool kTurnedB> TSL_INLINE void multiply_fragments(float* d, const uint* a, ulonglong b) {
+#define TSL_WGMMA_OF(TYPE, N, COUNT, A0, A1, A2, A3, B, TURNED_B)                                           \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TSL_NAMES_##COUNT       \
+               "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B ", 1, 1, 1, %" #TURNED_B ";"             \
+               : TSL_SUMS_##COUNT(0)                                                                        \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTurnedB))
+#define TSL_WGMMA_EITHER(N, COUNT, A0, A1, A2, A3, B, TURNED_B)                                             \
+  if constexpr (IsSame<T, __half>::value) TSL_WGMMA_OF("f16", N, COUNT, A0, A1, A2, A3, B, TURNED_B);       \
+  else TSL_WGMMA_OF("bf16", N, COUNT, A0, A1, A2, A3, B, TURNED_B)
+  if constexpr (kWidth == 128) {
+    TSL_WGMMA_EITHER(128, 64, 64, 65, 66, 67, 68, 69);
+  } else if constexpr (kWidth == 64) {
+    TSL_WGMMA_EITHER(64, 32, 32, 33, 34, 35, 36, 37);
+  } else if constexpr (kWidth == 32) {
+    TSL_WGMMA_EITHER(32, 16, 16, 17, 18, 19, 20, 21);
+  } else {
+    static_assert(kWidth == 16, "there is no such line of blocks");
+    TSL_WGMMA_EITHER(16, 8, 8, 9, 10, 11, 12, 13);
+  }
+#undef TSL_WGMMA_EITHER
+#undef TSL_WGMMA_OF
+}
 #undef TSL_SUMS_8
 #undef TSL_SUMS_16
 #undef TSL_SUMS_32

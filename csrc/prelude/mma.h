@@ -550,13 +550,6 @@ struct MatrixKernel : KernelBase<Own> {
 #if TSL_CUDA
 
 constexpr uint kTileThreads = TSL_WGMMA ? 288 : 256;
-// Registers that so many threads may have. Of 288 the compiler by itself takes no more than 384 could have, since wgmma is
-// for groups of 128. NVRTC 12.4 is the first that can be told.
-#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1204
-#define TSL_TILE_BOUNDS __maxnreg__(TSL_WGMMA ? 224 : 255)
-#else
-#define TSL_TILE_BOUNDS __launch_bounds__(tsl::kTileThreads)
-#endif
 extern __shared__ __align__(1024) unsigned char tsl_dynamic_shared[];
 
 // Divisions take long, and nearly all grids are rows.

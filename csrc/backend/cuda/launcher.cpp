@@ -17,7 +17,7 @@ constexpr const char* kText =
 )";
 
 constexpr const char* kMatrixText =
-    R"(extern "C" __global__ void TSL_TILE_BOUNDS tsl_entry(const __grid_constant__ TslArgs args) {
+    R"(extern "C" __global__ void __launch_bounds__(tsl::kTileThreads) tsl_entry(const __grid_constant__ TslArgs args) {
   tsl::mark_control();
   tsl::run_matrix_tiles<Kernel, &Kernel::ENTRY>(args);
 }

@@ -11,7 +11,6 @@
 
 #include "backend/backend.h"
 #include "matmul.h"
-#include "op/most_tiles.h"
 #include "op/run.h"
 
 namespace torch_slang::block_sparse {
@@ -61,7 +60,7 @@ namespace {
 
 // Whether large tiles, as block_sparse_lines.slang has them, are too few for all multiprocessors.
 bool wants_narrow_tiles(const Tensor& rows, const Tensor& blocks, int64_t lines) {
-  const int64_t width = blocks.size(2), tile_rows = width == 16 ? 256 : 128, tile_lines = width == 16 ? 8 : 256 / width;
+  const int64_t width = blocks.size(2), tile_rows = width <= 32 ? 256 : 128, tile_lines = width == 16 ? 8 : width == 32 ? 4 : 256 / width;
   const auto parts = [](int64_t size, int64_t of_tile) { return (size - 1) / of_tile + 1; };
   const int64_t tiles = rows.size(0) * parts(rows.size(1), tile_rows) * parts(lines, tile_lines);
   constexpr int64_t kThreads = 2048;  // of a multiprocessor
@@ -73,7 +72,9 @@ bool wants_narrow_tiles(const Tensor& rows, const Tensor& blocks, int64_t lines)
 const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments) {
   const Tensor rows = arguments[0].toTensor(), blocks = arguments[1].toTensor();
   const int64_t depth = blocks.size(1), width = blocks.size(2), lines = arguments[2].toTensor().size(0);
-  if (!blocks.is_cuda() || blocks.element_size() != 2 || (width >= 128 && depth >= 64)) return nullptr;
+  if (!blocks.is_cuda() || blocks.element_size() != 2) return nullptr;
+  // Blocks that are tiles of their own: of few rows each is read sooner than lines of blocks are merged.
+  if (depth >= 64 && (width >= 128 || (width == 64 && rows.size(1) <= 64))) return nullptr;
   if (!backend_for(c10::kCUDA).multiplies_lines(blocks.device()) || !product::lies_in_words(blocks)) return nullptr;
   const Tensor words = rows.stride(2) == 1 ? rows : product::in_words(rows.contiguous());
   const bool has_rows_in_words = words.size(1) == 1 || words.stride(1) * words.element_size() % 16 == 0;
@@ -83,8 +84,6 @@ const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments) {
   return find_family("slang", c10::str("block_sparse_lines_", width, "_", depth, kind));
 }
 
-namespace {
-
 product::ProductKernels kernels_named(const char* op, const char* name) {
   const product::ProductKernels families("slang", name);
   TORCH_CHECK(families.are_there(), "slang::", op,
@@ -93,29 +92,12 @@ product::ProductKernels kernels_named(const char* op, const char* name) {
   return families;
 }
 
+namespace {
+
 const product::ProductKernels& mm_kernels() {
   static const product::ProductKernels found = kernels_named("block_sparse_mm", "block_sparse_product");
   return found;
 }
-const product::ProductKernels& sdd_kernels() {
-  static const product::ProductKernels found = kernels_named("block_sparse_sdd", "block_sparse_sampled");
-  return found;
-}
-const product::ProductKernels& masked_kernels() {
-  static const product::ProductKernels found = kernels_named("block_sparse_sdd", "block_sparse_masked");
-  return found;
-}
-
-// Whether tiles of their own, of 64 x 64 or more, would cost the blocks more than large tiles do that make the whole product. Those
-// of halves on a GPU wait for the cache, which has to deliver three times as much for them.
-bool has_too_many_blocks(const Tensor& a, int64_t count, at::IntArrayRef grid, at::IntArrayRef block) {
-  const int64_t all = grid[0] * block[0] * grid[1] * block[1], batch = a.dim() == 3 ? a.size(0) : 1;
-  if (!a.is_cuda() || batch * (all / (64 * 64) + grid[0] + grid[1]) > most_tiles()) return false;
-  const int64_t height = std::max<int64_t>(block[0], 64), width = std::max<int64_t>(block[1], 64);
-  const bool waits = a.element_size() == 2 && std::min(height, width) < 128;
-  return count * height * width * (waits ? 3 : 1) > all;
-}
-
 c10::SymDimVector sdd_sizes(const Tensor& a, at::TensorList pattern, at::IntArrayRef block_shape) {
   c10::SymDimVector sizes;
   if (a.dim() == 3) sizes.push_back(a.sym_size(0));
@@ -144,18 +126,8 @@ Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes s
     return product::in_words(matrices.dim() == 3 ? matrices : matrices.unsqueeze(0));
   };
   const Pattern indices(pattern);
-  const int64_t count = sizes.end()[-3], rows = indices.rows().order.size(0), columns = indices.columns().order.size(0);
-  check_countable_sdd("slang::block_sparse_sdd", a, C10_AS_INTARRAYREF_SLOW_ALLOC(shape), count);
-  if (has_too_many_blocks(a, count, {rows, columns}, block_shape)) {
-    const c10::IValue places[] = {indices.rows().offsets, indices.rows().depths, columns};
-    static const auto* const number = find_family("slang", "block_sparse_numbers");
-    const Tensor numbers = run(*number->current(), OpKind::Forward, places)[0];
-    const c10::IValue arguments[] = {batches(a), batches(b), numbers, count, block_shape[0], block_shape[1]};
-    return run(*masked_kernels().of(a).current(), OpKind::Forward, arguments)[0].view(sizes);
-  }
-  const c10::IValue arguments[] = {batches(a),     batches(b),    indices.row_of_block(), indices.column_of_block(),
-                                   block_shape[0], block_shape[1]};
-  return launch_sdd(sdd_kernels().of(a), arguments)[0].view(sizes);
+  check_countable_sdd("slang::block_sparse_sdd", a, C10_AS_INTARRAYREF_SLOW_ALLOC(shape), sizes.end()[-3]);
+  return sampled_blocks(batches(a), batches(b), indices, block_shape).view(sizes);
 }
 
 Tensor mm_meta(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {

@@ -14,6 +14,7 @@
 
 #include <vector>
 
+#include "matmul.h"
 #include "op/registry.h"
 #include "op/run.h"
 
@@ -64,6 +65,11 @@ const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments);
 // What the kernels of block_sparse_mm take, for a result of these sizes, which has elements.
 std::vector<c10::IValue> mm_arguments(const Tensor& dense, const Tensor& values, const Pattern& pattern,
                                       at::IntArrayRef sizes, bool transpose);
+
+// The blocks of a b, [B * n, r, c], of batches [B, out, K] and [B, K, in] that product::in_words has seen.
+Tensor sampled_blocks(const Tensor& a, const Tensor& b, const Pattern& pattern, at::IntArrayRef block_shape);
+// The kernels of a product that load_builtin has loaded.
+product::ProductKernels kernels_named(const char* op, const char* name);
 
 // Throw where there is more than kernels count: on devices alone, so that symbolic sizes stay free.
 void check_countable_mm(const char* op, const Tensor& dense, const Tensor& values, at::IntArrayRef shape);

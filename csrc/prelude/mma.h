@@ -37,6 +37,7 @@
 #include "prelude/mma_sync.h"
 #include "prelude/mma_wgmma.h"
 #include "prelude/mma_lines.h"
+#include "prelude/mma_gather.h"
 
 #ifdef TSL_BLOCK
 namespace tsl {
@@ -94,6 +95,17 @@ struct LinesOfShape<FixedArray<FixedArray<FixedArray<FixedArray<T, kRows>, kLine
   using type = LinesProduct<T, int(kRows), int(kLines), int(kWidth), int(kDepth)>;
 #else
   static_assert(sizeof(T) == 0, "lines of blocks make a tile of half or bfloat16 on Hopper alone");
+#endif
+};
+
+// Of the array that stands for a tile of gathered columns.
+template <class Shape> struct GatheredOfShape;
+template <class T, size_t kRows, size_t kColumns>
+struct GatheredOfShape<FixedArray<FixedArray<T, kRows>, kColumns>> {
+#if TSL_WGMMA
+  using type = GatheredProduct<T, int(kRows), int(kColumns)>;
+#else
+  static_assert(sizeof(T) == 0, "gathered columns make a tile of half or bfloat16 on Hopper alone");
 #endif
 };
 
@@ -273,6 +285,35 @@ struct MatrixKernel : KernelBase<Own> {
     } else {
       Product::store_elements(values->m_data, matrix_of<Out>(c, at.x), at, order, first, end, block.thread);
     }
+  }
+
+  // Rows of a, from at.y on, times groups of columns of b: Note [gathered columns].
+  template <class Shape, class Sum, size_t kCount>
+  TSL_INLINE void tsl_multiply_gathered(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView b, uint3 at,
+                                        TensorView columns, uint first, uint end) {
+    using Product = typename GatheredOfShape<Shape>::type;
+    TSL_MARK_NUMBER("shared", Product::kSharedBytes);
+    mark_map<1, Product::kRowsOfBox, 2>(a.id);
+    mark_map<0, Product::kColumnsOfBox, 2>(b.id);
+    if (!block.has_begun) Product::begin(block.base, block.warp);
+    block.has_begun = true;
+    typename Product::Ring ring{block.base, block.stage, block.phase, block.is_ready};
+    const MappedMatrix of_a = mapped(this->args, a.id), of_b = mapped(this->args, b.id);
+    if (!this->args.maps_hold) __trap();  // the host sees to it
+    Product::multiply(sums->m_data, of_a, of_b, a.sizes[2], at, ColumnGroups{columns, first, end}, block.thread, block.warp, ring);
+    block.is_ready = true;
+    block.stage = ring.stage;
+    block.phase = ring.phase;
+  }
+  template <class Shape, class Sum, size_t kCount, class Out>
+  TSL_INLINE void tsl_store_gathered(Shape*, FixedArray<Sum, kCount>* values, Out*, TensorView c, uint base, TensorView numbers,
+                                     TensorView columns, uint first, uint end, uint row, uint rows, uint all_columns) {
+    if (c.readonly) mark_write(c.id);
+    if (!tsl_has_tile()) return;
+    __syncwarp();
+    block.thread = hidden(block.thread);
+    GatheredOfShape<Shape>::type::store(values->m_data, numbers, ColumnGroups{columns, first, end}, c, base, row, rows, all_columns,
+                                        block.thread);
   }
 #endif
 

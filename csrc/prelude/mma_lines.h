@@ -8,8 +8,8 @@
 //   Why lines are put together: a tile of one line of 32 columns would need 128 bytes a clock of its rows alone, and the L2 cache
 //   delivers some 40. Why a stage has 64 steps, whatever a block has: rows come in requests of up to 128 bytes, and one of 32
 //   bytes takes nearly as long.
-//   An instruction for 32 columns would read more of the rows than of its block, and shared memory delivers 128 bytes a clock: so
-//   rows that narrow blocks multiply are read once for all of them, into registers.
+//   An instruction for 32 columns reads more of the rows than of its block, and shared memory delivers 128 bytes a clock. Rows in
+//   registers would spare that, but a stage could begin only when all products of the one before have ended: 1.3 times the time.
 //   Which blocks there are is only known when a stage has come, so each is multiplied by instructions of its own, behind a branch.
 //   The compiler keeps them asynchronous as long as there are few such branches; with one for each set of lines it did not.
 #pragma once
@@ -35,7 +35,6 @@ struct LinesProduct {
   static constexpr int kParts = kDepth < 64 ? 64 / kDepth : 1, kPieces = kDepth > 64 ? kDepth / 64 : 1;
   static constexpr int kSteps = kDepth < 64 ? kDepth : 64;  // along K, of a block in a stage
   static constexpr int kInner = kWidth < 64 ? kWidth : 64;  // columns of a box where they are contiguous
-  static constexpr bool kFromRegisters = kWidth <= 32 && kSlabs == 1;
   static constexpr int kRowsOfBox = kRows, kColumnsOfBox = kWidth;
   static constexpr uint kSlabBytes = 8192, kBytesA = kRows * 128, kBlockBytes = kWidth * kSteps * 2;
   static constexpr uint kStageBytes = kBytesA + kLines * kParts * kBlockBytes;
@@ -180,44 +179,17 @@ struct LinesProduct {
 
   // --- multiplying
 
-  template <int kRowBytes> static TSL_INLINE ulonglong descriptor(uint at, uint leading) {
-    constexpr ulonglong kSwizzle = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
-    return ulonglong((at & 0x3ffffu) >> 4) | ulonglong(leading >> 4) << 16 | ulonglong(kRowBytes * 8 >> 4) << 32 | kSwizzle << 62;
-  }
-
-  // The stage's rows as fragments: 16 x 16 of each warp, for all steps of all slabs.
-  using Fragments = uint[kSlabs][4][4];
-  static TSL_INLINE void load_fragments(Fragments& rows, uint a, uint thread) {
-    const uint lane = thread % 32, row = thread / 32 % 4 * 16 + lane % 16;
-#pragma unroll
-    for (int s = 0; s < kSlabs; ++s) {
-#pragma unroll
-      for (uint k = 0; k < 4; ++k) {
-        uint* f = rows[s][k];
-        const uint from = a + s * kSlabBytes + row * 128 + ((k * 2 + lane / 16) ^ row % 8) * 16;
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
-                     : "r"(from)
-                     : "memory");
-      }
-    }
-  }
-
   template <bool kTurned>
-  static TSL_INLINE void multiply_block(float* sums, const Fragments& rows, uint a, uint block, int part) {
+  static TSL_INLINE void multiply_block(float* sums, uint a, uint block, int part) {
 #pragma unroll
     for (int k = 0; k < kSteps / 16; ++k) {
-      const ulonglong right = kTurned ? descriptor<kInner * 2>(block, kSteps * kInner * 2) + k * (kInner * 2)
-                                      : descriptor<kSteps * 2>(block, 0) + k * 2;
+      const ulonglong right = kTurned ? swizzled_descriptor<kInner * 2>(block, kSteps * kInner * 2) + k * (kInner * 2)
+                                      : swizzled_descriptor<kSteps * 2>(block, 0) + k * 2;
       const int step = part * (kSteps / 16) + k;
 #pragma unroll
       for (int s = 0; s < kSlabs; ++s) {
-        if constexpr (kFromRegisters) {
-          multiply_fragments<T, kWidth, kTurned>(sums + s * kSums, rows[s][step], right);
-        } else {
-          const ulonglong left = descriptor<128>(a + s * kSlabBytes, 0) + step * 2;
-          multiply_tiles<T, kWidth, false, kTurned>(sums + s * kSums, left, right);
-        }
+        const ulonglong left = swizzled_descriptor<128>(a + s * kSlabBytes, 0) + step * 2;
+        multiply_tiles<T, kWidth, false, kTurned>(sums + s * kSums, left, right);
       }
     }
   }
@@ -234,26 +206,19 @@ struct LinesProduct {
       there = __shfl_sync(0xffffffffu, there, 0);
       if (there == 0) break;
       const uint stage = stage_at(ring.base, ring.stage), a = stage + group * kSlabs * kSlabBytes;
-      Fragments rows;
-      if constexpr (kFromRegisters) load_fragments(rows, a, thread);
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
       for (int l = 0; l < kLines; ++l) {
 #pragma unroll
         for (int p = 0; p < kParts; ++p) {
           const int place = l * kParts + p;
-          if (there >> place & 1u) multiply_block<kTurned>(sums + l * kLineSums, rows, a, stage + kBytesA + place * kBlockBytes, p);
+          if (there >> place & 1u) multiply_block<kTurned>(sums + l * kLineSums, a, stage + kBytesA + place * kBlockBytes, p);
         }
       }
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-      if constexpr (kFromRegisters) {
-        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-        if (gives_back) barrier::arrive(empty_at(ring.base, ring.stage));
-      } else {
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-        if (before < kStages && gives_back) barrier::arrive(empty_at(ring.base, before));
-        before = ring.stage;
-      }
+      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      if (before < kStages && gives_back) barrier::arrive(empty_at(ring.base, before));
+      before = ring.stage;
       ring.advance();
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");

@@ -1,5 +1,5 @@
-"""The kernels that make all of a product and store the blocks of a pattern: what block_sparse_sdd takes on a GPU for many or small
-blocks."""
+"""The kernels that block_sparse_sdd has besides tiles of single blocks: tables of where blocks are, and all of a product of which the
+blocks are stored. Tiles of gathered columns are Hopper's alone: there test_block_sparse.py runs them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,26 @@ def test_numbers_say_which_block_is_where(device: torch.device, density: float) 
     expected = torch.full((9, 13), -1, dtype=torch.int32)
     expected[mask] = torch.arange(int(mask.sum()), dtype=torch.int32)
     assert torch.equal(numbers_of(pattern).cpu(), expected)
+
+
+@pytest.mark.parametrize("density", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("block_shape", [(16, 16), (32, 128), (128, 32), (64, 64)])
+@pytest.mark.parametrize("shape", [(300, 2300), (17, 40), (1000, 64)])
+def test_groups_are_the_columns_in_which_a_strip_has_blocks(
+    device: torch.device, shape: tuple[int, int], block_shape: tuple[int, int], density: float
+) -> None:
+    (r, c), strip = block_shape, 128 // block_shape[0]
+    grid = -(-shape[0] // r), -(-shape[1] // c)
+    mask = torch.rand(grid, generator=torch.Generator().manual_seed(2)) < density
+    pattern = BlockPattern.from_mask(mask.to(device), block_shape)
+    kernel = torch.ops.slang.block_sparse_groups
+    numbers, groups = kernel(pattern.row_offsets, pattern.rows, pattern.columns, grid[1], strip, c)
+    assert torch.equal(numbers, numbers_of(pattern))
+    columns = mask.repeat_interleave(c, dim=1)
+    for number, rows in enumerate(columns.split(strip)):
+        expected = [g for g, part in enumerate(rows.split(64, dim=1)) if part.any()]
+        count = int(groups[number, 0])
+        assert groups[number, 1 : 1 + count].tolist() == expected
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)

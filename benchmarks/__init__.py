@@ -18,6 +18,7 @@ ALL = {
     "matmul_float": "matmul_float.main",
     "matmul_errors": "matmul.errors",
     "block_sparse": "block_sparse.main",
+    "block_sparse_break_even": "block_sparse.break_even",
     "host_cost": "host_cost.main",
     "trilinear": "trilinear.main",
     "functions": "functions.main",

@@ -8,15 +8,15 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.comparison import OURS
-from benchmarks.measure import device
-from benchmarks.products import SHORT, Product, blas, measure_all, print_rows
+from benchmarks.measure import device, print_table
+from benchmarks.products import SHORT, Product, Row, blas, measure_all, print_rows
 from benchmarks.repeats import QUICK, Pace, own_stream
 from torch_slang import BlockPattern, block_sparse_mm
 
@@ -121,3 +121,35 @@ def main(quick: bool) -> None:
     rows = measure_all([functools.partial(product, case) for case in cases(quick)], pace)
     notes = ["operations are those of the blocks; dense: the whole matrix, which is another product"]
     print_rows("block-sparse linear products", rows, pace, notes=notes)
+
+
+@own_stream()
+def break_even(quick: bool) -> None:
+    """The time of the sparse product by that of the dense one, for each size of blocks and density."""
+    pace = QUICK if quick else PACE
+    size = 128 if quick else 4096
+    densities = (1.0, 0.5) if quick else (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
+    table: list[list[object]] = []
+    for density in densities:
+        cases = [Case((size, size, size), block, density) for block in BLOCKS]
+        rows = [measure_all([functools.partial(without_rivals, case)], pace) for case in cases]
+        table.append([f"{density:g}", *(of_dense(row) for row in rows)])
+    names = [f"block {block}" for block in BLOCKS]
+    print_table(
+        f"block-sparse product bf16 [{size}, {size}] -> {size}, time / dense {blas()}",
+        ["density", *names],
+        table,
+        chart=names,
+        unit="time / dense",
+        lines=[1.0],
+        notes=["below 1 the sparse product is faster"],
+    )
+
+
+def without_rivals(case: Case) -> Product:
+    whole = product(case)
+    return replace(whole, runs={OURS: whole.runs[OURS]})
+
+
+def of_dense(rows: Sequence[Row]) -> float | None:
+    return rows[0].burst[OURS] / rows[0].burst[f"dense {blas()}"] if rows else None

@@ -1,4 +1,4 @@
-// The operators slang::block_sparse_mm and slang::block_sparse_sdd over the kernels of block_sparse.slang.
+// The operators slang::block_sparse_mm and slang::block_sparse_sdd over the kernels of block_sparse*.slang.
 #include "block_sparse.h"
 
 #include <ATen/autocast_mode.h>
@@ -6,6 +6,8 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/StringUtil.h>
 #include <torch/library.h>
+
+#include <algorithm>
 
 #include "backend/backend.h"
 #include "matmul.h"
@@ -54,19 +56,33 @@ std::vector<c10::IValue> mm_arguments(const Tensor& dense, const Tensor& values,
           apart};
 }
 
+namespace {
+
+// Whether large tiles, as block_sparse_lines.slang has them, are too few for all multiprocessors.
+bool wants_narrow_tiles(const Tensor& rows, const Tensor& blocks, int64_t lines) {
+  const int64_t width = blocks.size(2), tile_rows = width <= 32 ? 256 : 128, tile_lines = width == 16 ? 8 : width == 32 ? 4 : 256 / width;
+  const auto parts = [](int64_t size, int64_t of_tile) { return (size - 1) / of_tile + 1; };
+  const int64_t tiles = rows.size(0) * parts(rows.size(1), tile_rows) * parts(lines, tile_lines);
+  constexpr int64_t kThreads = 2048;  // of a multiprocessor
+  return tiles * kThreads < static_cast<int64_t>(backend_for(c10::kCUDA).threads_at_once(blocks.device()));
+}
+
+}  // namespace
+
 const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments) {
   const Tensor rows = arguments[0].toTensor(), blocks = arguments[1].toTensor();
-  const int64_t depth = blocks.size(1), width = blocks.size(2);
-  if (!blocks.is_cuda() || blocks.element_size() != 2 || (width >= 128 && depth >= 64)) return nullptr;
+  const int64_t depth = blocks.size(1), width = blocks.size(2), lines = arguments[2].toTensor().size(0);
+  if (!blocks.is_cuda() || blocks.element_size() != 2) return nullptr;
+  // Blocks that are tiles of their own: of few rows each is read sooner than lines of blocks are merged.
+  if (depth >= 64 && (width >= 128 || (width == 64 && rows.size(1) <= 64))) return nullptr;
   if (!backend_for(c10::kCUDA).multiplies_lines(blocks.device()) || !product::lies_in_words(blocks)) return nullptr;
   const Tensor words = rows.stride(2) == 1 ? rows : product::in_words(rows.contiguous());
   const bool has_rows_in_words = words.size(1) == 1 || words.stride(1) * words.element_size() % 16 == 0;
   if (!product::lies_in_words(words) || !has_rows_in_words) return nullptr;
   arguments[0] = words;
-  return find_family("slang", c10::str("block_sparse_lines_", width, "_", depth));
+  const char* const kind = wants_narrow_tiles(words, blocks, lines) ? "_narrow" : "";
+  return find_family("slang", c10::str("block_sparse_lines_", width, "_", depth, kind));
 }
-
-namespace {
 
 product::ProductKernels kernels_named(const char* op, const char* name) {
   const product::ProductKernels families("slang", name);
@@ -76,15 +92,12 @@ product::ProductKernels kernels_named(const char* op, const char* name) {
   return families;
 }
 
+namespace {
+
 const product::ProductKernels& mm_kernels() {
   static const product::ProductKernels found = kernels_named("block_sparse_mm", "block_sparse_product");
   return found;
 }
-const product::ProductKernels& sdd_kernels() {
-  static const product::ProductKernels found = kernels_named("block_sparse_sdd", "block_sparse_sampled");
-  return found;
-}
-
 c10::SymDimVector sdd_sizes(const Tensor& a, at::TensorList pattern, at::IntArrayRef block_shape) {
   c10::SymDimVector sizes;
   if (a.dim() == 3) sizes.push_back(a.sym_size(0));
@@ -98,9 +111,10 @@ Tensor mm_run(const Tensor& dense, const Tensor& values, at::TensorList pattern,
   check_mm(dense, values, pattern, shape, transpose);
   const auto sizes = C10_AS_INTARRAYREF_SLOW_ALLOC(mm_sizes(dense, shape, transpose));
   if (dense.numel() == 0 || values.numel() == 0) return at::zeros(sizes, dense.options());
+  check_countable_mm("slang::block_sparse_mm", dense, values, C10_AS_INTARRAYREF_SLOW_ALLOC(shape));
   auto arguments = mm_arguments(dense, values, Pattern(pattern), sizes, transpose);
   const RegisteredFamily* const lines = lines_kernel(arguments);
-  return run(*(lines != nullptr ? *lines : mm_kernels().of(dense)).current(), OpKind::Forward, arguments)[0].view(
+  return launch_mm("slang::block_sparse_mm", lines != nullptr ? *lines : mm_kernels().of(dense), arguments)[0].view(
       sizes);
 }
 
@@ -112,9 +126,8 @@ Tensor sdd_run(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes s
     return product::in_words(matrices.dim() == 3 ? matrices : matrices.unsqueeze(0));
   };
   const Pattern indices(pattern);
-  const c10::IValue arguments[] = {batches(a),     batches(b),    indices.row_of_block(), indices.column_of_block(),
-                                   block_shape[0], block_shape[1]};
-  return run(*sdd_kernels().of(a).current(), OpKind::Forward, arguments)[0].view(sizes);
+  check_countable_sdd("slang::block_sparse_sdd", a, C10_AS_INTARRAYREF_SLOW_ALLOC(shape), sizes.end()[-3]);
+  return sampled_blocks(batches(a), batches(b), indices, block_shape).view(sizes);
 }
 
 Tensor mm_meta(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {

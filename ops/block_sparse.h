@@ -14,7 +14,9 @@
 
 #include <vector>
 
+#include "matmul.h"
 #include "op/registry.h"
+#include "op/run.h"
 
 namespace torch_slang::block_sparse {
 
@@ -63,6 +65,21 @@ const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments);
 // What the kernels of block_sparse_mm take, for a result of these sizes, which has elements.
 std::vector<c10::IValue> mm_arguments(const Tensor& dense, const Tensor& values, const Pattern& pattern,
                                       at::IntArrayRef sizes, bool transpose);
+
+// The blocks of a b, [B * n, r, c], of batches [B, out, K] and [B, K, in] that product::in_words has seen.
+Tensor sampled_blocks(const Tensor& a, const Tensor& b, const Pattern& pattern, at::IntArrayRef block_shape);
+// The kernels of a product that load_builtin has loaded.
+product::ProductKernels kernels_named(const char* op, const char* name);
+
+// Throw where there is more than kernels count: on devices alone, so that symbolic sizes stay free.
+void check_countable_mm(const char* op, const Tensor& dense, const Tensor& values, at::IntArrayRef shape);
+void check_countable_sdd(const char* op, const Tensor& a, at::IntArrayRef shape, int64_t count);
+
+// Run a kernel of block_sparse_mm, whose arguments are those of mm_arguments and perhaps an epilogue's, and one of
+// block_sparse_sdd; in parts, where the product has more tiles than a launch.
+constexpr size_t kMmArguments = 8;
+Results launch_mm(const char* op, const RegisteredFamily& kernel, c10::ArrayRef<c10::IValue> arguments);
+Results launch_sdd(const RegisteredFamily& kernel, c10::ArrayRef<c10::IValue> arguments);
 
 // Products of batches, whose first dimension is mapped over. `values`: [S, n, r, c], or [S, B, n, r, c] beside dense [S, B, ...].
 Tensor mm_of_batches(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose);

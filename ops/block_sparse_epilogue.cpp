@@ -52,10 +52,11 @@ Results run_product(const Epilogue& epilogue, const product::ProductKernels& ker
     const auto empty = [&] { return at::empty(sizes, dense.options()); };
     return {empty(), empty()};
   }
+  check_countable_mm(epilogue.where.c_str(), dense, values, C10_AS_INTARRAYREF_SLOW_ALLOC(shape));
   auto stack = mm_arguments(dense, values, Pattern(pattern), sizes, transpose);
   // Tiles of lines have no place for the function: it is applied to their sums behind them.
   if (const RegisteredFamily* const lines = lines_kernel(stack)) {
-    const Tensor sum = run(*lines->current(), OpKind::Forward, stack)[0].view(sizes);
+    const Tensor sum = launch_mm(epilogue.where.c_str(), *lines, stack)[0].view(sizes);
     std::vector<c10::IValue> leaves{sum};
     leaves.insert(leaves.end(), arguments.begin(), arguments.end());
     const Results y = run(*epilogue.function(dense.scalar_type()).current(), OpKind::Forward, leaves);
@@ -64,7 +65,7 @@ Results run_product(const Epilogue& epilogue, const product::ProductKernels& ker
   const Tensor& rows = stack[0].toTensor();
   const int64_t in_kernel[] = {rows.size(0), rows.size(1), sizes.back()};
   for (const Tensor& argument : arguments) stack.emplace_back(argument.expand(sizes).reshape(in_kernel));
-  Results results = run(*kernels.of(dense).current(), OpKind::Forward, stack);
+  Results results = launch_mm(epilogue.where.c_str(), kernels.of(dense), stack);
   for (Tensor& result : results) result = result.view(sizes);
   return results;
 }

@@ -8,9 +8,13 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+# Threads of PyTorch that wait leave their core to others: tests run in as many processes as there are cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import pytest
 import torch
-from devices import DEVICES
+from devices import DEVICES, needs_cuda
+from long_tests import long_test
 from slow_compilers import Project
 
 _FOLDER = "TORCH_SLANG_CACHE_DIR"
@@ -26,6 +30,24 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ[_FOLDER], ignore_errors=True)
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    """By one of the two marks that most skipped tests have, which nothing but the machine decides."""
+    return any(mark in (needs_cuda.mark, long_test.mark) and mark.args[0] for mark in item.iter_markers())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Thousands of tests need a GPU: to skip them one by one takes a minute."""
+    kept = [item for item in items if not _is_left_out(item)]
+    if kept and len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if _is_left_out(item)])
+        items[:] = kept
+
+
+def pytest_report_header() -> list[str]:
+    marks = [mark for mark in (needs_cuda.mark, long_test.mark) if mark.args[0]]
+    return [f"deselected, not skipped one by one: {mark.kwargs['reason']}" for mark in marks]
 
 
 @pytest.fixture(params=DEVICES)

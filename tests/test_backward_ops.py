@@ -6,6 +6,7 @@ import weakref
 import pytest
 import torch
 from cases import BY_NAME, kernels
+from long_tests import sampled
 
 from torch_slang import testing
 
@@ -66,7 +67,10 @@ def test_backward_op_leaves_its_arguments_alone(device: torch.device) -> None:
         assert tensor._version == version
 
 
-@pytest.mark.parametrize("name", ["along", "polar", "parts", "gather", "place"])
+# Backward operators take views and values, and give several gradients: `parts` and `place` have it all.
+@pytest.mark.parametrize(
+    "name", sampled(["along", "polar", "parts", "gather", "place"], lambda name: name in ("parts", "place"))
+)
 def test_backward_op_is_a_proper_operator(name: str, device: torch.device) -> None:
     case = BY_NAME[name]
     backward = getattr(getattr(torch.ops, f"test_{case.file}"), f"{name}_backward").default if case.op else None

@@ -23,6 +23,12 @@ def module() -> torch_slang.Module:
     return torch_slang.load(FILE, namespace="many_registers")
 
 
+@pytest.fixture(autouse=True)
+def quick_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers count here, not speed; on the CPU, whose compiler takes long to schedule so many of them."""
+    monkeypatch.setenv("TORCH_SLANG_CXXFLAGS", "-O1")
+
+
 def mixed(values: list[Tensor]) -> Tensor:
     """`values`: COUNT tensors."""
     values = list(values)

@@ -1,4 +1,4 @@
-"""Runs the C++ tests of tests/cpp; `make test` builds them and says where they are."""
+"""Runs the C++ tests of tests/cpp, a suite for each file; `make test` builds them and says where they are."""
 
 from __future__ import annotations
 
@@ -16,5 +16,6 @@ def test_cpp(name: str) -> None:
     folder = os.environ.get("TORCH_SLANG_CPP_TESTS")
     if folder is None:
         pytest.skip("the C++ tests are built and run by `make test`")
-    run = subprocess.run([Path(folder) / name, "--color_output=no"], capture_output=True, text=True, check=False)
+    command = [Path(folder) / "torch_slang_tests", f"--run_test={name}", "--color_output=no"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr

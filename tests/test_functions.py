@@ -7,6 +7,7 @@ import pytest
 import torch
 from cases import kernels
 from function_references import BY_NAME, CASES, INTRINSICS, LANGUAGE, Case
+from long_tests import LONG, sampled
 
 import torch_slang
 from torch_slang import testing
@@ -68,7 +69,8 @@ def has_exact_derivative(case: Case) -> bool:
 def test_function_is_the_formula_with_its_gradients(case: Case, device: torch.device) -> None:
     values = case.mixed(case.dtypes[0], device)
     assert_agrees(case, values)
-    torch.library.opcheck(case.op, tuple(values), rtol=1e-4, atol=1e-4)
+    if LONG:  # schemas and registrations are those of each kind: see OF_EACH_KIND
+        torch.library.opcheck(case.op, tuple(values), rtol=1e-4, atol=1e-4)
     if has_exact_derivative(case):
         wanted = [i for i, value in enumerate(values) if value.requires_grad]
 
@@ -81,7 +83,8 @@ def test_function_is_the_formula_with_its_gradients(case: Case, device: torch.de
         torch.autograd.gradcheck(differentiable_results, inputs)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+# Every intrinsic in single precision: test_intrinsics.py.
+@pytest.mark.parametrize("case", sampled(CASES, lambda case: case in OF_EACH_KIND), ids=str)
 def test_single_precision(case: Case, device: torch.device) -> None:
     assert_agrees(case, case.make([(1003,)], torch.float32, device))
 
@@ -98,7 +101,7 @@ def test_every_layout_frozen_argument_and_empty_tensor(case: Case) -> None:
     )
 
 
-@pytest.mark.parametrize("case", OF_EACH_KIND, ids=str)
+@pytest.mark.parametrize("case", sampled(OF_EACH_KIND, lambda case: OF_EACH_KIND.index(case) % 3 == 0), ids=str)
 def test_no_dimensions_give_none(case: Case, device: torch.device) -> None:
     assert_agrees(case, case.make([()], case.dtypes[0], device))
 

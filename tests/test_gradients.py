@@ -2,10 +2,15 @@
 
 import pytest
 import torch
+from agreement import check_against
 from cases import BY_NAME, CASES, Case
+from long_tests import LONG
 
 from torch_slang import testing
 
+# What the run-time does with arguments (layouts, frozen ones, empty tensors) depends on how a kernel takes them: one of
+# each kind goes through all that here. Of the others, values and gradients are compared with plain torch's.
+OF_EACH_KIND = {"sqr", "parts", "gather", "stencil", "place", "directions", "running_product", "block_share", "bumps"}
 CRASHES = "libslang crashes: backward of a vector times a differentiable scalar parameter, in or after a branch"
 
 
@@ -17,7 +22,10 @@ CRASHES = "libslang crashes: backward of a vector times a differentiable scalar 
     ],
 )
 def test_kernel_is_a_proper_operator(case: Case, device: torch.device) -> None:
-    testing.check(case.op, case.args(device), reference=case.reference, **case.options)
+    if LONG or case.kernel in OF_EACH_KIND:
+        testing.check(case.op, case.args(device), reference=case.reference, **case.options)
+    else:
+        check_against(case.op, case.args(device), case.reference)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)

@@ -17,7 +17,7 @@ from wave_programs import WAVE, Kernel, Lanes, LoopWriter, Writer
 import torch_slang
 
 LENGTHS = [6, 32, 100]  # part of a wave, a wave, blocks of two waves with a part at the end
-SHORT, LONG = 4, 150  # kernels of PROGRAMS random functions
+SHORT, LONG = 2, 150  # kernels of PROGRAMS random functions
 PROGRAMS = 4
 
 

@@ -21,6 +21,10 @@ def shapes(who: str, shape: Any, block_shape: Any) -> tuple[Pair, Pair]:
     block = block_shape_of(who, block_shape)
     if min(out_in) < 1:
         raise ValueError(f"{who}: expected both sizes of shape to be at least 1, but got {out_in}")
+    if max(out_in) >= 2**31:
+        raise ValueError(
+            f"{who}: expected both sizes of shape to be less than 2**31, since indices are int32, but got {out_in}"
+        )
     rows, columns = grid_of(out_in, block)
     if rows * columns >= 2**31:
         raise ValueError(

@@ -34,7 +34,7 @@ def block_sparse_mm(
         RuntimeError: shapes, dtypes or devices do not fit.
         TypeError: `pattern` is no :class:`BlockPattern`.
     """
-    expect_pattern("torch_slang.block_sparse_mm", pattern)
+    expect_pattern("torch_slang.block_sparse_mm", pattern, values)
     if left:
         if x.dim() < 2:
             raise RuntimeError(
@@ -66,6 +66,12 @@ def block_sparse_sdd(a: Tensor, b: Tensor, pattern: BlockPattern) -> Tensor:
     return result
 
 
-def expect_pattern(who: str, pattern: object) -> None:
+def expect_pattern(who: str, pattern: object, values: object = None) -> None:
+    """Raises where `values` are not of the pattern's blocks: operators know tensors alone, and believe these."""
     if not isinstance(pattern, BlockPattern):
         raise TypeError(f"{who}: expected pattern to be a BlockPattern, but got {type(pattern).__name__}")
+    if isinstance(values, Tensor) and values.dim() >= 2 and tuple(values.shape[-2:]) != pattern.block_shape:
+        raise RuntimeError(
+            f"{who}: expected values to have the pattern's blocks {list(pattern.block_shape)}, but got shape "
+            f"{list(values.shape)}"
+        )

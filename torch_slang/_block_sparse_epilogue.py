@@ -86,7 +86,7 @@ class BlockSparseEpilogue(EpilogueOperator):
     def __call__(
         self, x: Tensor, values: Tensor, pattern: BlockPattern, /, *args: Any, transpose: bool = False, **kwargs: Any
     ) -> Tensor:
-        expect_pattern(_WHO, pattern)
+        expect_pattern(_WHO, pattern, values)
         arguments = self._tensors(x, args, kwargs)
         operator = torch.ops.slang.block_sparse_mm_with_epilogue
         return self._call(operator, x, values, pattern.tensors(), pattern.shape, transpose, arguments)

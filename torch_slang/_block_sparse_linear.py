@@ -11,12 +11,14 @@ from torch_slang._block_pattern import BlockPattern
 from torch_slang._block_pattern_checks import grid_of
 from torch_slang._block_pattern_indices import Indices
 from torch_slang._linear_epilogues import LinearEpilogue, expect_epilogue, operator_name
+from torch_slang._sharded import assign, from_first_rank, is_sharded, whole
 
 __all__ = ["BlockSparseLinear", "Importance", "block_scores"]
 
 Importance = Literal["magnitude", "gradient"]
 _WHO = "torch_slang.nn.BlockSparseLinear"
 _INDICES = Indices._fields
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class BlockSparseLinear(torch.nn.Module):
@@ -77,6 +79,8 @@ class BlockSparseLinear(torch.nn.Module):
     ) -> None:
         super().__init__()
         expect_epilogue(_WHO, epilogue, "torch_slang.block_sparse_mm_with_epilogue")
+        if dtype is not None and dtype not in _DTYPES:
+            raise TypeError(f"{_WHO}: expected dtype to be one of {', '.join(map(str, _DTYPES))}, but got {dtype}")
         shape = (out_features, in_features)
         if pattern is None:
             pattern = BlockPattern.random(shape, block_shape, density, device=device)
@@ -95,8 +99,8 @@ class BlockSparseLinear(torch.nn.Module):
         self._operator = operator_name(epilogue, bias)
         self.block_shape = pattern.block_shape
         self.shape = [out_features, in_features]
-        # Without memory, or with memory that nobody has written: reset_parameters or a state dict must bring a pattern.
-        self._has_no_pattern = pattern.device.type == "meta"
+        # Whether the indices have memory that nobody has written: reset_parameters or a state dict brings a pattern.
+        self._has_no_pattern = False
         for name, indices in zip(_INDICES, pattern.tensors(), strict=True):
             self.register_buffer(name, indices)
         values = torch.empty((pattern.count, *pattern.block_shape), device=pattern.device, dtype=dtype)
@@ -127,6 +131,11 @@ class BlockSparseLinear(torch.nn.Module):
         if not isinstance(linear, torch.nn.Linear):
             raise TypeError(f"{_WHO}.from_linear: expected a torch.nn.Linear, but got {type(linear).__name__}")
         dense = linear.weight.detach()
+        if is_sharded(dense):
+            raise ValueError(
+                f"{_WHO}.from_linear: expected the linear's weight to be whole, but it is sharded: sparsify first, "
+                "then shard"
+            )
         if pattern is None:
             scores = block_scores(_important(linear, importance), block_shape)
             pattern = BlockPattern.from_importance(scores, block_shape, density, shape=dense.shape)
@@ -168,36 +177,47 @@ class BlockSparseLinear(torch.nn.Module):
         ]
 
     def to_dense(self) -> Tensor:
-        """The weight as a tensor ``[out_features, in_features]``. Differentiable."""
-        return self.pattern.to_dense(self.weight)
+        """The weight as a tensor ``[out_features, in_features]``. Differentiable.
+
+        A weight that FSDP2 has sharded is gathered: all ranks call this together.
+        """
+        return self.pattern.to_dense(whole(self.weight))
 
     def reset_parameters(self) -> None:
         """As ``torch.nn.Linear`` does, for as many inputs as an output has. What is outside the shape is zero.
 
         A layer that was on the device "meta" and has got memory elsewhere (``to_empty``) draws its blocks here, by
-        torch's default generator: seed it alike on all ranks.
+        torch's default generator. Where FSDP2 has sharded the weight, all ranks get the blocks that the first one
+        draws; else seed it alike on all ranks.
         """
         if self.weight.is_meta:
             return
         rows, columns = grid_of((self.out_features, self.in_features), self.block_shape)
         density = self.weight.shape[0] / max(rows * columns, 1)
         if self._has_no_pattern:
-            drawn = BlockPattern.random(self.shape, self.block_shape, density, device=self.weight.device)
+            drawn = BlockPattern.random(self.shape, self.block_shape, density, device=self.columns.device)
             for buffer, indices in zip(self._indices(), drawn.tensors(), strict=True):
                 buffer.copy_(indices)
+                from_first_rank(buffer, self.weight)
             self._has_no_pattern = False
         bound = 1 / math.sqrt(self.in_features * density) if self.in_features > 0 and density > 0 else 0.0
         torch.nn.init.uniform_(self.weight, -bound, bound)
         if any(size % block for size, block in zip(self.shape, self.block_shape, strict=True)):
             with torch.no_grad():
-                pattern = self.pattern
-                self.weight.copy_(pattern.from_dense(pattern.to_dense(self.weight)))
+                assign(self.weight, whole(self.weight).where(self._is_inside(), 0))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
             torch.nn.init.uniform_(self.bias, -bound, bound)
 
+    def _is_inside(self) -> Tensor:
+        """bool ``[n, r, c]``: which elements of the weight lie inside the shape."""
+        (r, c), device = self.block_shape, self.columns.device
+        rows = self.rows[:, None] * r + torch.arange(r, device=device)
+        columns = self.columns[:, None] * c + torch.arange(c, device=device)
+        return (rows < self.out_features)[:, :, None] & (columns < self.in_features)[:, None, :]
+
     def forward(self, x: Tensor) -> Tensor:
-        if self._has_no_pattern and not x.is_meta:
+        if (self._has_no_pattern or self.columns.is_meta) and not x.is_meta:
             raise RuntimeError(
                 'torch_slang.nn.BlockSparseLinear: this layer was on the device "meta", so it has no pattern yet: '
                 "call reset_parameters() or load a state dict"
@@ -215,7 +235,9 @@ class BlockSparseLinear(torch.nn.Module):
         """The gradient of ``x @ W.T``, from that of what forward made of it."""
         if self.epilogue is None:
             return gradient
-        x, weight, *biases = (one.detach().to(gradient.dtype) for one in (x, self.weight, self.bias) if one is not None)
+        # FSDP2 may gather the parameters only behind this, where it casts what forward has made.
+        parameters = (whole(one.detach()).to(x.dtype) for one in (self.weight, self.bias) if one is not None)
+        x, weight, *biases = (one.to(gradient.dtype) for one in (x, *parameters))
         precision = "double" if gradient.dtype == torch.float64 else "float"
         function = getattr(torch.ops.slang, f"{self._operator}_block_sparse_in_{precision}")  # forward has loaded it
         sums = torch.ops.slang.block_sparse_mm(x, weight, self._indices(), self.shape, True)
@@ -232,9 +254,9 @@ class BlockSparseLinear(torch.nn.Module):
         )
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        had_none = self.columns.is_meta
+        had_none = self._has_no_pattern or self.columns.is_meta
         super()._apply(fn, recurse)
-        self._has_no_pattern = self._has_no_pattern or had_none or self.columns.is_meta
+        self._has_no_pattern = had_none and not self.columns.is_meta
         return self
 
     def _load_from_state_dict(  # noqa: PLR0917  (torch's)
@@ -253,14 +275,13 @@ class BlockSparseLinear(torch.nn.Module):
                 self._use_pattern_of(state_dict, prefix)
             except (IndexError, TypeError, ValueError) as error:
                 error_msgs.append(f"{_WHO}: {error}")
-                for name in names:
-                    state_dict.pop(name, None)
+                return  # load_state_dict raises: nothing of this layer is loaded
         has_pattern = prefix + "columns" in state_dict
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
         if has_pattern:
-            self._has_no_pattern = self.columns.is_meta
+            self._has_no_pattern = False
 
     def _use_pattern_of(self, state_dict: dict[str, Any], prefix: str) -> None:
         """Checks what a state dict has of this layer, and makes all of its indices anew from its coordinates."""
@@ -280,6 +301,14 @@ class BlockSparseLinear(torch.nn.Module):
                 f"expected the state dict's {prefix}rows to have {saved.shape[0]} elements, one for each block, but "
                 f"got shape {list(rows.shape)}"
             )
+        grid = grid_of((self.out_features, self.in_features), self.block_shape)
+        for name, blocks in (("row_order", grid[0]), ("column_order", grid[1])):
+            lines = state_dict.get(prefix + name)
+            if lines is not None and lines.shape != (blocks,):
+                raise ValueError(
+                    f"expected the state dict's {prefix}{name} to have shape [{blocks}], for the blocks that cover "
+                    f"{self.shape}, but got {list(lines.shape)}: the layer that was saved has other sizes"
+                )
         if rows.is_meta:
             return
         try:
@@ -301,7 +330,7 @@ def _important(linear: torch.nn.Linear, importance: Importance) -> Tensor:
     if importance == "magnitude":
         return weight
     if importance != "gradient":
-        raise ValueError(f'torch_slang: expected importance to be "magnitude" or "gradient", but got {importance!r}')
+        raise ValueError(f'{_WHO}: expected importance to be "magnitude" or "gradient", but got {importance!r}')
     if linear.weight.grad is None:
-        raise ValueError('torch_slang: importance="gradient" wants the gradient of the weight, but weight.grad is None')
+        raise ValueError(f'{_WHO}: importance="gradient" wants the gradient of the weight, but weight.grad is None')
     return weight * linear.weight.grad

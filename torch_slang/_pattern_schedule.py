@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from torch_slang._block_pattern import BlockPattern
 from torch_slang._block_sparse_linear import BlockSparseLinear, Importance, block_scores
+from torch_slang._sharded import assign, is_sharded, reshard, whole
 
 __all__ = ["PatternSchedule", "sparsify"]
 
@@ -93,6 +95,12 @@ def _check_place(who: str, model: torch.nn.Module, name: str, linear: torch.nn.M
             f"{who}: {name} is a part of torch.nn.TransformerEncoderLayer, whose fast path for inference reads the "
             "weight by itself: call torch.backends.mha.set_fastpath_enabled(False) first"
         )
+    hooks = sum(len(value) for key, value in vars(linear).items() if key.endswith("_hooks") and value)
+    if hooks and not is_sharded(linear.weight):  # which from_linear refuses; the hooks are then FSDP2's
+        raise ValueError(
+            f"{who}: expected {name} to have no hooks, since a block-sparse layer would come without them, but it has "
+            f"{hooks}: remove them first, as torch.nn.utils.prune.remove does"
+        )
     for other_name, other in model.named_modules():
         shares = any(parameter is linear.weight for parameter in other.parameters(recurse=False))
         if other is not linear and shares:
@@ -159,16 +167,18 @@ class PatternSchedule:
     patterns, and in no others.
 
     With torch.distributed all ranks come to the same patterns: what they choose by is averaged over `process_group`,
-    and all of its ranks must have these layers. A step whose gradient is not finite changes nothing.
+    and all of its ranks must have these layers, with one pattern to begin with. A step whose gradient is not finite
+    changes nothing. Of weights that FSDP2 (``fully_shard``) has sharded, values and the optimiser's state move between
+    ranks, one tensor of one layer gathered at a time.
 
     Args:
-        model: its :class:`BlockSparseLinear` layers; there must be one at least. Layers that FSDP2 has sharded are
-            refused.
+        model: its :class:`BlockSparseLinear` layers; there must be one at least.
         optimizer: whose state of the weights is moved along; it must hold them.
         every: steps from one change to the next.
         fraction: of the blocks that are there, in (0, 1): one block at least, but never the last.
         until: the number of steps after which patterns stay; None: never.
-        process_group: of torch.distributed; None for the default one.
+        process_group: of torch.distributed; None for the ranks that a weight is sharded over, if those are a mesh of
+            one dimension, else for the default one.
     """
 
     def __init__(
@@ -181,34 +191,43 @@ class PatternSchedule:
         until: int | None = None,
         process_group: Any = None,
     ) -> None:
-        if every < 1 or every != int(every):
-            raise ValueError(f"{_SCHEDULE}: expected every to be a whole number of steps, at least 1, but got {every}")
-        if not 0 < fraction < 1:
-            raise ValueError(f"{_SCHEDULE}: expected fraction to be between 0 and 1, but got {fraction}")
+        _expect_steps("every", every, 1)
+        if until is not None:
+            _expect_steps("until", until, 0)
+        if not (_is_number(fraction) and 0 < fraction < 1):
+            raise ValueError(f"{_SCHEDULE}: expected fraction to be between 0 and 1, but got {fraction!r}")
         layers = [(name, module) for name, module in model.named_modules() if isinstance(module, BlockSparseLinear)]
         if not layers:
             raise ValueError(f"{_SCHEDULE}: expected model to have a BlockSparseLinear, but it has none")
+        reshard(model)
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         for name, module in layers:
-            if hasattr(module.weight, "device_mesh"):
-                raise ValueError(f"{_SCHEDULE}: expected the weight of {name} to be whole, but it is sharded")
+            if module.weight.dim() != 3:
+                raise ValueError(
+                    f"{_SCHEDULE}: expected the weight of {name} to be [n, r, c], but got shape "
+                    f"{list(module.weight.shape)}: FullyShardedDataParallel makes it flat, fully_shard does not"
+                )
             if id(module.weight) not in held:
                 raise ValueError(
                     f"{_SCHEDULE}: expected optimizer to hold the weight of {name}, but it does not: make it "
-                    "after sparsify"
+                    "after sparsify and fully_shard"
                 )
+            _expect_gradients(name, module)
         self.optimizer = optimizer
         self.every = int(every)
         self.fraction = fraction
         self.until = until
         self.process_group = process_group
         self.steps = 0
+        self._model = model
         self._layers = [_Watcher(self, name, module) for name, module in layers]
 
     def step(self) -> bool:
         """To be called after each step of the optimiser; whether a pattern has changed."""
         ends_with_change = self._is_watching
         self.steps += 1
+        if ends_with_change:
+            reshard(self._model)
         changed = [self._change(layer) for layer in self._layers] if ends_with_change else []
         return any(changed)
 
@@ -234,20 +253,25 @@ class PatternSchedule:
     def _change(self, layer: _Watcher) -> bool:
         module, gradient = layer.module, layer.gradient
         layer.gradient = None
+        _expect_gradients(layer.name, module)
         if gradient is None:
             raise RuntimeError(
                 f"{_SCHEDULE}: expected a backward through {layer.name} before step number {self.steps}, which changes "
                 "its pattern, but there was none"
             )
         before = module.pattern
+        known = self._known_of_blocks(layer)
+        places = before._places()
+        group = self._group(module)
+        self._expect_one_pattern(layer, places, group)
         missing = before.grid[0] * before.grid[1] - before.count
         moved = min(max(round(self.fraction * before.count), 1), before.count - 1, missing)
-        gradient = self._averaged(gradient)
+        gradient = _averaged(gradient, group)
         if moved <= 0 or not bool(gradient.isfinite().all()):
             return False
-        norms = self._averaged(torch.linalg.vector_norm(module.weight, dim=(1, 2), dtype=gradient.dtype))
+        wide = torch.promote_types(module.weight.dtype, torch.float32)
+        norms = _averaged(whole(torch.linalg.vector_norm(module.weight, dim=(1, 2), dtype=wide)), group)
         slopes = block_scores(gradient, before.block_shape).flatten()
-        places = before.rows.long() * before.grid[1] + before.columns
         # The highest scores stay or come. What goes may not come back at once: it would lose its values.
         slopes.index_fill_(0, places, -torch.inf)
         staying = norms.argsort(descending=True, stable=True)[: before.count - moved]
@@ -255,31 +279,92 @@ class PatternSchedule:
         after = BlockPattern._of_places(
             before.shape, before.block_shape, torch.cat([places[staying], coming]).sort().values
         )
-        self._move(module, before, after)
+        self._move(module, before, after, known)
         return True
 
-    def _averaged(self, tensor: Tensor) -> Tensor:
-        """Over all ranks, if there are several."""
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.all_reduce(tensor, group=self.process_group)
-            tensor /= torch.distributed.get_world_size(self.process_group)
-        return tensor
+    def _known_of_blocks(self, layer: _Watcher) -> list[Tensor]:
+        """What the optimiser knows of each block: tensors ``[n, ...]``."""
+        weight = layer.module.weight
+        known = {
+            name: value
+            for name, value in self.optimizer.state.get(weight, {}).items()
+            if isinstance(value, Tensor) and value.numel() > 1  # others are of the whole weight
+        }
+        for name, value in known.items():
+            # Adafactor knows sums of each block's rows and columns: [n, r, 1], [n, 1, c].
+            if value.dim() != 3 or value.shape[0] != weight.shape[0]:
+                raise RuntimeError(
+                    f"{_SCHEDULE}: expected what the optimizer knows of the weight of {layer.name} to be tensors "
+                    f"[{weight.shape[0]}, ...] by blocks, which can be moved along, but {name} of "
+                    f"{type(self.optimizer).__name__} has shape {list(value.shape)}"
+                )
+        return list(known.values())
 
-    def _move(self, module: BlockSparseLinear, before: BlockPattern, after: BlockPattern) -> None:
+    def _group(self, module: BlockSparseLinear) -> Any:
+        """The ranks that choose together; None for the default group."""
+        weight: Any = module.weight
+        if self.process_group is None and is_sharded(weight) and weight.device_mesh.ndim == 1:
+            return weight.device_mesh.get_group()
+        return self.process_group
+
+    def _expect_one_pattern(self, layer: _Watcher, places: Tensor, group: Any) -> None:
+        if not _has_ranks():
+            return
+        extremes = torch.stack([places, -places])
+        torch.distributed.all_reduce(extremes, torch.distributed.ReduceOp.MAX, group)
+        if not torch.equal(extremes[0], -extremes[1]):
+            raise RuntimeError(
+                f"{_SCHEDULE}: expected {layer.name} to have one pattern on all ranks, but they differ: make it with "
+                "one seed, or broadcast model.buffers() before training"
+            )
+
+    def _move(
+        self, module: BlockSparseLinear, before: BlockPattern, after: BlockPattern, known: Sequence[Tensor]
+    ) -> None:
         """Values and the optimiser's tensors of blocks go where they are now; those of new blocks are zero."""
         old = torch.full((before.grid[0] * before.grid[1],), -1, dtype=torch.long, device=before.device)
-        old[before.rows.long() * before.grid[1] + before.columns] = torch.arange(before.count, device=before.device)
-        source = old[after.rows.long() * after.grid[1] + after.columns]
+        old[before._places()] = torch.arange(before.count, device=before.device)
+        source = old[after._places()]
         is_new = (source < 0).view(-1, 1, 1)
 
         def move(tensor: Tensor) -> None:
-            tensor.copy_(tensor[source.clamp(min=0)].masked_fill(is_new, 0))
+            assign(tensor, whole(tensor)[source.clamp(min=0)].masked_fill(is_new, 0))
 
         move(module.weight)
         if module.weight.grad is not None:
             move(module.weight.grad)
-        for value in self.optimizer.state.get(module.weight, {}).values():
-            if isinstance(value, Tensor) and value.shape == module.weight.shape:
-                move(value)
+        for tensor in known:
+            move(tensor)
         for buffer, indices in zip(module._indices(), after.tensors(), strict=True):
             buffer.copy_(indices)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _expect_steps(name: str, value: Any, least: int) -> None:
+    if not (_is_number(value) and value >= least and value % 1 == 0):
+        raise ValueError(
+            f"{_SCHEDULE}: expected {name} to be a whole number of steps, at least {least}, but got {value!r}"
+        )
+
+
+def _expect_gradients(name: str, module: BlockSparseLinear) -> None:
+    if not module.weight.requires_grad:
+        raise ValueError(
+            f"{_SCHEDULE}: expected the weight of {name} to require gradients, which say where blocks are missing, but "
+            "it is frozen (requires_grad=False): schedule a part of the model that has no frozen ones"
+        )
+
+
+def _has_ranks() -> bool:
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
+
+
+def _averaged(tensor: Tensor, group: Any) -> Tensor:
+    """Over all ranks, if there are several."""
+    if _has_ranks():
+        torch.distributed.all_reduce(tensor, group=group)
+        tensor /= torch.distributed.get_world_size(group)
+    return tensor

@@ -149,7 +149,7 @@ constexpr const char* kArgs = R"(struct TslArgs {
 bool multiplies(const DeviceText& text) {
   // What mma.slang calls. A kernel called multiply_blocks is tsl_multiply_blocks_forward.
   static constexpr std::string_view kNames[] = {"tsl_multiply", "tsl_multiply_part", "tsl_multiply_blocks",
-                                                "tsl_multiply_lines"};
+                                                "tsl_multiply_lines", "tsl_multiply_gathered"};
   return any_identifier(text.body,
                         [](std::string_view word) { return std::ranges::find(kNames, word) != std::end(kNames); });
 }

@@ -7,12 +7,23 @@
 #include "op/specialize.h"
 
 namespace torch_slang {
+namespace {
+
+KernelKey key_of(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense) {
+  TORCH_CHECK(op.signature(kind) != nullptr, op.ns, "::", op.function.name, " has no op of this kind");
+  return {kind, dense ? 0 : ~uint64_t{0}, /*independent=*/true, c10::Device(c10::kCUDA, 0), types};
+}
+
+}  // namespace
+
+std::string cuda_text_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense) {
+  return cuda_source_text(specialize(op, key_of(op, kind, types, dense), {}, op.options));
+}
 
 std::string cubin_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense,
                       const std::string& architecture, int groups, int lanes,
                       const std::array<uint32_t, 3>& block_of_launch) {
-  TORCH_CHECK(op.signature(kind) != nullptr, op.ns, "::", op.function.name, " has no op of this kind");
-  KernelKey key{kind, dense ? 0 : ~uint64_t{0}, /*independent=*/true, c10::Device(c10::kCUDA, 0), types};
+  KernelKey key = key_of(op, kind, types, dense);
   key.threads.count = groups * lanes;
   key.threads.lanes = lanes;
   key.block = block_of_launch;

@@ -15,4 +15,7 @@ std::string cubin_for(const Operator& op, OpKind kind, const std::vector<Element
                       const std::string& architecture, int groups = 1, int lanes = 1,
                       const std::array<uint32_t, 3>& block = {});
 
+// The text that NVRTC gets for this kind of call first, before what it compiles to was looked at.
+std::string cuda_text_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense);
+
 }  // namespace torch_slang

@@ -37,6 +37,7 @@
 #include "prelude/mma_sync.h"
 #include "prelude/mma_wgmma.h"
 #include "prelude/mma_lines.h"
+#include "prelude/mma_gather.h"
 
 #ifdef TSL_BLOCK
 namespace tsl {
@@ -94,6 +95,17 @@ struct LinesOfShape<FixedArray<FixedArray<FixedArray<FixedArray<T, kRows>, kLine
   using type = LinesProduct<T, int(kRows), int(kLines), int(kWidth), int(kDepth)>;
 #else
   static_assert(sizeof(T) == 0, "lines of blocks make a tile of half or bfloat16 on Hopper alone");
+#endif
+};
+
+// Of the array that stands for a tile of gathered columns.
+template <class Shape> struct GatheredOfShape;
+template <class T, size_t kRows, size_t kColumns>
+struct GatheredOfShape<FixedArray<FixedArray<T, kRows>, kColumns>> {
+#if TSL_WGMMA
+  using type = GatheredProduct<T, int(kRows), int(kColumns)>;
+#else
+  static_assert(sizeof(T) == 0, "gathered columns make a tile of half or bfloat16 on Hopper alone");
 #endif
 };
 
@@ -235,8 +247,8 @@ struct MatrixKernel : KernelBase<Own> {
                                      uint end, uint base) {
     using Product = typename LinesOfShape<Shape>::type;
     TSL_MARK_NUMBER("shared", Product::kSharedBytes);
-    mark_map<1, Product::kBoxRows, 2, Product::kStep>(a.id);
-    mark_map<0, Product::kBoxColumns, 2, Product::kStep>(blocks.id);
+    mark_map<1, Product::kRowsOfBox, 2>(a.id);
+    mark_map<0, Product::kColumnsOfBox, 2, Product::kSteps>(blocks.id);
     const BlockLines lines{offsets, order, depths, places, first, end, base};
     if (!block.is_ready) Product::begin(block.base, block.warp);
     block.is_ready = true;
@@ -266,7 +278,42 @@ struct MatrixKernel : KernelBase<Own> {
     if (!tsl_has_tile()) return;
     __syncwarp();
     block.thread = hidden(block.thread);
-    Product::store(values->m_data, matrix_of<Out>(c, at.x), at, order, first, end, block.thread);
+    mark_map<kStored, Product::kInner, 2>(c.id);
+    const MappedMatrix of_c = mapped(this->args, c.id);
+    if (of_c.contiguous == 1) {
+      Product::store(values->m_data, of_c, at, order, first, end, block.thread, block.warp, block.base);
+    } else {
+      Product::store_elements(values->m_data, matrix_of<Out>(c, at.x), at, order, first, end, block.thread);
+    }
+  }
+
+  // Rows of a, from at.y on, times groups of columns of b: Note [gathered columns].
+  template <class Shape, class Sum, size_t kCount>
+  TSL_INLINE void tsl_multiply_gathered(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView b, uint3 at,
+                                        TensorView columns, uint first, uint end) {
+    using Product = typename GatheredOfShape<Shape>::type;
+    TSL_MARK_NUMBER("shared", Product::kSharedBytes);
+    mark_map<1, Product::kRowsOfBox, 2>(a.id);
+    mark_map<0, Product::kColumnsOfBox, 2>(b.id);
+    if (!block.has_begun) Product::begin(block.base, block.warp);
+    block.has_begun = true;
+    typename Product::Ring ring{block.base, block.stage, block.phase, block.is_ready};
+    const MappedMatrix of_a = mapped(this->args, a.id), of_b = mapped(this->args, b.id);
+    if (!this->args.maps_hold) __trap();  // the host sees to it
+    Product::multiply(sums->m_data, of_a, of_b, a.sizes[2], at, ColumnGroups{columns, first, end}, block.thread, block.warp, ring);
+    block.is_ready = true;
+    block.stage = ring.stage;
+    block.phase = ring.phase;
+  }
+  template <class Shape, class Sum, size_t kCount, class Out>
+  TSL_INLINE void tsl_store_gathered(Shape*, FixedArray<Sum, kCount>* values, Out*, TensorView c, uint base, TensorView numbers,
+                                     TensorView columns, uint first, uint end, uint row, uint rows, uint all_columns) {
+    if (c.readonly) mark_write(c.id);
+    if (!tsl_has_tile()) return;
+    __syncwarp();
+    block.thread = hidden(block.thread);
+    GatheredOfShape<Shape>::type::store(values->m_data, numbers, ColumnGroups{columns, first, end}, c, base, row, rows, all_columns,
+                                        block.thread);
   }
 #endif
 
@@ -553,6 +600,15 @@ TSL_INLINE uint3 block_of_number(uint number, uint3 grid) {
   return {number % grid.x, rows % grid.y, rows / grid.y};
 }
 
+// The block that is as far from the grid's end as this one is from its beginning, at the same place in its cluster.
+TSL_INLINE uint opposite_block() {
+  uint together = 1;
+#if TSL_CLUSTERS
+  asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(together));
+#endif
+  return (gridDim.x / together - 1 - blockIdx.x / together) * together + blockIdx.x % together;
+}
+
 template <class Kernel, void (Kernel::*kEntry)()>
 TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
   TSL_MARK_NUMBER("block", kTileThreads);
@@ -564,8 +620,12 @@ TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
 #endif
   const uint3 grid = grid_size(args);
   const uint count = grid.x * grid.y * grid.z;  // the launcher sees to it that there are not too many
+  // Where tiles differ, the longest come first: so blocks take them back and forth, or the first ones would have most to do.
+  const uint opposite = opposite_block();
 #pragma unroll 1
-  for (uint number = blockIdx.x; number < count; number += gridDim.x) {
+  for (uint first = 0, turn = 0; first < count; first += gridDim.x, ++turn) {
+    const uint number = first + (turn % 2 == 0 ? blockIdx.x : opposite);
+    if (number >= count) break;
     ValueSums sums;
     const uint3 thread{block.thread, 0, 0}, index = block_of_number(number, grid);
     Kernel kernel{{{{thread, index, uint3{256, 1, 1}, grid, args}, &sums, 0u}, block}};

@@ -2,15 +2,16 @@
 //
 // Note [lines]
 //   A tile's columns are those of kLines lines of blocks, side by side. The lines have blocks in different places, so the warp
-//   that fetches merges their lists: lane l follows line l, and a stage of the ring takes the nearest place where any line has a
-//   block. It holds the rows' part there, once for all lines, and the blocks of those lines that have one, and says which these
-//   are. A stage of no lines is the end.
-//   A block's place along K is a stage if it has up to 64 steps; of 128 it is two stages. So rows of shared memory have 32, 64 or
-//   128 bytes, as wide as the swizzle of the TMA.
-//   Which lines there are is only known when a stage has come, so each is multiplied by instructions of its own, behind a branch.
-//   The compiler keeps them asynchronous as long as there are few such branches; with one for each set of lines it did not.
+//   that fetches merges their lists: a stage of the ring takes the next 64 steps along K where any line has a block. It holds the
+//   rows' part there, once for all lines, and the blocks that there are, each in a place of its own, and says which these are. A
+//   stage of no blocks is the end.
 //   Why lines are put together: a tile of one line of 32 columns would need 128 bytes a clock of its rows alone, and the L2 cache
-//   delivers some 40.
+//   delivers some 40. Why a stage has 64 steps, whatever a block has: rows come in requests of up to 128 bytes, and one of 32
+//   bytes takes nearly as long.
+//   An instruction for 32 columns reads more of the rows than of its block, and shared memory delivers 128 bytes a clock. Rows in
+//   registers would spare that, but a stage could begin only when all products of the one before have ended: 1.3 times the time.
+//   Which blocks there are is only known when a stage has come, so each is multiplied by instructions of its own, behind a branch.
+//   The compiler keeps them asynchronous as long as there are few such branches; with one for each set of lines it did not.
 #pragma once
 
 #include "prelude/mma_wgmma.h"
@@ -29,15 +30,21 @@ template <class T, int kRows, int kLines, int kWidth, int kDepth>
 struct LinesProduct {
   using Sum = float;
   static constexpr int kThreads = 256, kColumns = kLines * kWidth, kCount = kRows * kColumns / kThreads;
-  static constexpr int kSlabs = kRows / 128, kSums = kColumns / 2, kLineSums = kWidth / 2;
-  static constexpr int kStep = kDepth < 64 ? kDepth : 64;  // along K, of a stage
-  static constexpr int kInner = kWidth < 64 ? kWidth : 64;  // of a row of a block whose columns are contiguous
-  static constexpr int kBoxRows = kRows < 256 ? kRows : 256, kBoxColumns = kWidth;
-  static constexpr uint kBytesA = kRows * kStep * 2, kLineBytes = kWidth * kStep * 2, kStageBytes = kBytesA + kLines * kLineBytes;
-  static constexpr uint kOtherBytes = kBarrierBytes + 64;  // and what lines each stage has
+  static constexpr int kSlabs = kRows / 128, kSums = kColumns / 2, kLineSums = kWidth / 2;  // kSums: of a slab
+  // A stage has kParts blocks of a line at most; or a block has kPieces stages.
+  static constexpr int kParts = kDepth < 64 ? 64 / kDepth : 1, kPieces = kDepth > 64 ? kDepth / 64 : 1;
+  static constexpr int kSteps = kDepth < 64 ? kDepth : 64;  // along K, of a block in a stage
+  static constexpr int kInner = kWidth < 64 ? kWidth : 64;  // columns of a box where they are contiguous
+  static constexpr int kRowsOfBox = kRows, kColumnsOfBox = kWidth;
+  static constexpr uint kSlabBytes = 8192, kBytesA = kRows * 128, kBlockBytes = kWidth * kSteps * 2;
+  static constexpr uint kStageBytes = kBytesA + kLines * kParts * kBlockBytes;
+  static constexpr uint kStoreBytes = 4 * kSlabBytes;  // two pieces of 64 x 64 for each warpgroup
+  static constexpr uint kOtherBytes = kStoreBytes + kBarrierBytes + 64;  // the last: which blocks each stage has
   static constexpr uint kFit = (227 * 1024 - kOtherBytes) / kStageBytes, kStages = kFit < 8 ? kFit : 8;
   static constexpr int kSharedBytes = int(kStages * kStageBytes + kOtherBytes);
-  static_assert(kRows % 128 == 0 && kStages >= 2 && kColumns <= 256 && kLines <= 4, "there is no such tile of lines");
+  static_assert(kRows % 128 == 0 && kRows <= 256 && kStages >= 2 && kColumns % 64 == 0 && kColumns <= 256 &&
+                    kLines * kParts <= 32,
+                "there is no such tile of lines");
 
   static TSL_INLINE uint row(uint thread, int i) {
     const uint group = thread / 128, warp = thread / 32 % 4, lane = thread % 32;
@@ -46,9 +53,10 @@ struct LinesProduct {
   static TSL_INLINE uint column(uint thread, int i) { return i % kSums / 4 * 8 + thread % 4 * 2 + i % 2; }
 
   static TSL_INLINE uint stage_at(uint base, uint stage) { return base + stage * kStageBytes; }
-  static TSL_INLINE uint full_at(uint base, uint stage) { return base + kStages * kStageBytes + stage * 8; }
+  static TSL_INLINE uint store_at(uint base) { return base + kStages * kStageBytes; }
+  static TSL_INLINE uint full_at(uint base, uint stage) { return store_at(base) + kStoreBytes + stage * 8; }
   static TSL_INLINE uint empty_at(uint base, uint stage) { return full_at(base, kStages + stage); }
-  static TSL_INLINE uint lines_at(uint base, uint stage) { return full_at(base, 2 * kStages) + stage * 4; }
+  static TSL_INLINE uint blocks_at(uint base, uint stage) { return full_at(base, 2 * kStages) + stage * 4; }
 
   struct Ring {
     uint base, stage, phase;
@@ -72,33 +80,67 @@ struct LinesProduct {
     asm volatile("bar.sync 11, 288;" ::: "memory");
   }
 
-  // A line's blocks, one after the other, as one lane sees them. The next one is read ahead.
-  struct Walk {
-    static constexpr uint kEnd = ~0u;
-    const BlockLines& lines;
-    uint at, end, depth, matrix, next_depth, next_matrix;
+  // --- fetching
 
-    TSL_INLINE Walk(const BlockLines& of, uint lane) : lines(of), at(0), end(0) {
-      if (of.first + lane < of.end && lane < kLines) {
-        const uint line = uint(of.order.load<int>(of.first + lane));
-        at = uint(of.offsets.load<int>(line));
-        end = uint(of.offsets.load<int>(line + 1));
+  // Where the fetching warp is in the lines. 32 / kLines of its lanes share each: they hold as many blocks of it, and have asked
+  // for as many more, since what is read from memory takes as long to come as several stages.
+  struct Walk {
+    static constexpr uint kEnd = ~0u, kEach = 32 / kLines;
+    struct Block {
+      uint depth, matrix;
+      TSL_INLINE uint stage() const { return depth == kEnd ? kEnd : depth / kParts; }
+      TSL_INLINE uint part() const { return depth % kParts; }
+    };
+    const BlockLines& lines;
+    const uint line, lane;  // the line's number in the tile, and the lane's in the line
+    uint at = 0, end = 0;   // the lane reads number `at` next
+    uint passed = 0;        // of the blocks that the line's lanes hold
+    Block block, next;
+
+    TSL_INLINE Walk(const BlockLines& of, uint thread) : lines(of), line(thread / kEach), lane(thread % kEach) {
+      const uint number = of.first + line;
+      if (number < of.end) {
+        const uint name = uint(of.order.load<int>(number));
+        at = uint(of.offsets.load<int>(name)) + lane;
+        end = uint(of.offsets.load<int>(name + 1));
       }
-      read(depth, matrix);
-      read(next_depth, next_matrix);
+      block = read();
+      next = read();
     }
-    TSL_INLINE void read(uint& to_depth, uint& to_matrix) {
-      const bool there = at < end;
-      to_depth = there ? uint(lines.depths.load<int>(at)) : kEnd;
-      to_matrix = lines.base + (!there ? 0u : lines.places.size(0) == 0 ? at : uint(lines.places.load<int>(at)));
-      ++at;
+    TSL_INLINE Block read() {
+      Block found{kEnd, 0};
+      if (at < end) {
+        found.depth = uint(lines.depths.load<int>(at));
+        found.matrix = lines.base + (lines.places.size(0) == 0 ? at : uint(lines.places.load<int>(at)));
+      }
+      at += kEach;
+      return found;
     }
-    TSL_INLINE void advance() {
-      depth = next_depth;
-      matrix = next_matrix;
-      read(next_depth, next_matrix);
+    // The next stage that any line has a block in, or kEnd.
+    TSL_INLINE uint nearest() const { return __reduce_min_sync(0xffffffffu, lane >= passed ? block.stage() : next.stage()); }
+    TSL_INLINE bool has(uint stage) const { return lane >= passed && block.stage() == stage; }
+    TSL_INLINE bool has_next(uint stage) const { return next.stage() == stage; }
+    // Passes the stage's blocks.
+    TSL_INLINE void pass(uint stage) {
+      const uint mine = __ballot_sync(0xffffffffu, has(stage)) >> line * kEach & uint((1ull << kEach) - 1);
+      const uint later = __ballot_sync(0xffffffffu, has_next(stage)) >> line * kEach & uint((1ull << kEach) - 1);
+      passed += __popc(mine);
+      if (passed < kEach) return;
+      passed = __popc(later);
+      block = next;
+      next = read();
     }
   };
+
+  // `at`: of the block's first column of 64 steps in shared memory.
+  template <bool kTurned> static TSL_INLINE void fetch_block(const TslMatrixMap& blocks, uint at, uint full, int k, uint matrix) {
+    if constexpr (kTurned) {
+#pragma unroll
+      for (int c = 0; c < kWidth; c += kInner) fetch_box(blocks, at + c * kSteps * 2, full, c, k, matrix);
+    } else {
+      fetch_box(blocks, at, full, k, 0, matrix);
+    }
+  }
 
   template <bool kTurned>
   static TSL_INLINE void fetch_all(const TslMatrixMap& a, const TslMatrixMap& blocks, uint batch_a, uint row,
@@ -106,66 +148,49 @@ struct LinesProduct {
     Walk walk(lines, threadIdx.x % 32);
 #pragma unroll 1
     for (;;) {
-      const uint depth = __reduce_min_sync(0xffffffffu, walk.depth);
-      const uint there = depth == Walk::kEnd ? 0u : __ballot_sync(0xffffffffu, walk.depth == depth);
-      uint matrix[kLines];
+      const uint stage = walk.nearest();
+      const bool is_end = stage == Walk::kEnd, has = !is_end && walk.has(stage), has_next = !is_end && walk.has_next(stage);
+      const uint place = walk.line * kParts + walk.block.part(), next_place = walk.line * kParts + walk.next.part();
+      const uint there = __reduce_or_sync(0xffffffffu, uint(has) << place | uint(has_next) << next_place);
 #pragma unroll
-      for (int l = 0; l < kLines; ++l) matrix[l] = __shfl_sync(0xffffffffu, walk.matrix, l);
-#pragma unroll
-      for (int k = 0; k < kDepth; k += kStep) {
+      for (int k = 0; k < 64 * kPieces; k += 64) {
         const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
         barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
         if (is_elected()) {
-          asm volatile("st.shared.b32 [%0], %1;" ::"r"(lines_at(ring.base, ring.stage)), "r"(there) : "memory");
-          if (there == 0) {
+          asm volatile("st.shared.b32 [%0], %1;" ::"r"(blocks_at(ring.base, ring.stage)), "r"(there) : "memory");
+          if (is_end) {
             barrier::arrive(full);
           } else {
-            barrier::expect(full, kBytesA + __popc(there) * kLineBytes);
-#pragma unroll
-            for (int r = 0; r < kRows; r += kBoxRows) fetch_box(a, to + r * kStep * 2, full, depth * kDepth + k, row + r, batch_a);
-#pragma unroll
-            for (int l = 0; l < kLines; ++l) {
-              const uint at = to + kBytesA + l * kLineBytes;
-              if (!(there >> l & 1u)) continue;
-              if constexpr (kTurned) {
-#pragma unroll
-                for (int c = 0; c < kWidth; c += kInner) fetch_box(blocks, at + c * kStep * 2, full, c, k, matrix[l]);
-              } else {
-                fetch_box(blocks, at, full, k, 0, matrix[l]);
-              }
-            }
+            barrier::expect(full, kBytesA + __popc(there) * kBlockBytes);
+            fetch_box(a, to, full, stage * (64 * kPieces) + k, row, batch_a);
           }
         }
         __syncwarp();
+        if (has) fetch_block<kTurned>(blocks, to + kBytesA + place * kBlockBytes, full, k, walk.block.matrix);
+        if (has_next) fetch_block<kTurned>(blocks, to + kBytesA + next_place * kBlockBytes, full, k, walk.next.matrix);
+        __syncwarp();
         ring.advance();
-        if (there == 0) return;
+        if (is_end) return;
       }
-      if (walk.depth == depth) walk.advance();
+      walk.pass(stage);
       __syncwarp();
     }
   }
 
-  template <int kRowBytes> static TSL_INLINE ulonglong descriptor(uint at, uint leading) {
-    constexpr ulonglong kSwizzle = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
-    return ulonglong((at & 0x3ffffu) >> 4) | ulonglong(leading >> 4) << 16 | ulonglong(kRowBytes * 8 >> 4) << 32 | kSwizzle << 62;
-  }
+  // --- multiplying
 
-  template <bool kTurned, int kLine> static TSL_INLINE void multiply_line(float* sums, uint a, uint b) {
+  template <bool kTurned>
+  static TSL_INLINE void multiply_block(float* sums, uint a, uint block, int part) {
 #pragma unroll
-    for (int k = 0; k < kStep / 16; ++k) {
+    for (int k = 0; k < kSteps / 16; ++k) {
+      const ulonglong right = kTurned ? swizzled_descriptor<kInner * 2>(block, kSteps * kInner * 2) + k * (kInner * 2)
+                                      : swizzled_descriptor<kSteps * 2>(block, 0) + k * 2;
+      const int step = part * (kSteps / 16) + k;
 #pragma unroll
       for (int s = 0; s < kSlabs; ++s) {
-        const ulonglong right = kTurned ? descriptor<kInner * 2>(b + kLine * kLineBytes, kStep * kInner * 2) + k * (kInner * 2)
-                                        : descriptor<kStep * 2>(b + kLine * kLineBytes, 0) + k * 2;
-        multiply_tiles<T, kWidth, false, kTurned>(sums + s * kSums + kLine * kLineSums,
-                                                  descriptor<kStep * 2>(a + s * 64 * kStep * 2, 0) + k * 2, right);
+        const ulonglong left = swizzled_descriptor<128>(a + s * kSlabBytes, 0) + step * 2;
+        multiply_tiles<T, kWidth, false, kTurned>(sums + s * kSums, left, right);
       }
-    }
-  }
-  template <bool kTurned, int kLine = 0> static TSL_INLINE void multiply_stage(float* sums, uint lines, uint a, uint b) {
-    if constexpr (kLine < kLines) {
-      if (lines >> kLine & 1u) multiply_line<kTurned, kLine>(sums, a, b);
-      multiply_stage<kTurned, kLine + 1>(sums, lines, a, b);
     }
   }
 
@@ -176,13 +201,20 @@ struct LinesProduct {
 #pragma unroll 1
     for (;;) {
       barrier::wait(full_at(ring.base, ring.stage), ring.phase);
-      uint lines;
-      asm volatile("ld.shared.b32 %0, [%1];" : "=r"(lines) : "r"(lines_at(ring.base, ring.stage)) : "memory");
-      lines = __shfl_sync(0xffffffffu, lines, 0);
-      if (lines == 0) break;
-      const uint stage = stage_at(ring.base, ring.stage);
+      uint there;
+      asm volatile("ld.shared.b32 %0, [%1];" : "=r"(there) : "r"(blocks_at(ring.base, ring.stage)) : "memory");
+      there = __shfl_sync(0xffffffffu, there, 0);
+      if (there == 0) break;
+      const uint stage = stage_at(ring.base, ring.stage), a = stage + group * kSlabs * kSlabBytes;
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-      multiply_stage<kTurned>(sums, lines, stage + group * (kSlabs * 64 * kStep * 2), stage + kBytesA);
+#pragma unroll
+      for (int l = 0; l < kLines; ++l) {
+#pragma unroll
+        for (int p = 0; p < kParts; ++p) {
+          const int place = l * kParts + p;
+          if (there >> place & 1u) multiply_block<kTurned>(sums + l * kLineSums, a, stage + kBytesA + place * kBlockBytes, p);
+        }
+      }
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
       if (before < kStages && gives_back) barrier::arrive(empty_at(ring.base, before));
@@ -209,28 +241,57 @@ struct LinesProduct {
     }
   }
 
-  // Each line where its columns are; what lies outside is left out.
-  static TSL_INLINE void store(const float* sums, Matrix<T> to, uint3 at, TensorView order, uint first, uint end, uint thread) {
-    const bool by_words = to.column_stride == 1 && has_words(to.data, to.row_stride);
+  // --- storing
+
+  // Each line where its columns are, by way of shared memory; the TMA leaves out what lies outside.
+  static TSL_INLINE void store(const float* sums, const MappedMatrix& c, uint3 at, TensorView order, uint first, uint end,
+                               uint thread, uint warp, uint base) {
+    constexpr int kRowBytes = kInner * 2, kWords = kRowBytes / 16, kBoxes = 64 / kInner;
+    const uint group = warp / 4, lane = thread % 32, own_row = warp % 4 * 16 + lane % 16;
+    const uint mine = store_at(base) + group * 2 * kSlabBytes, turn = own_row * kRowBytes / 128 % kWords;
+    const bool issues = thread % 128 == 0;
 #pragma unroll
-    for (int l = 0; l < kLines; ++l) {
-      if (first + l >= end) continue;
-      const uint left = uint(order.load<int>(first + l)) * kWidth;
+    for (int piece = 0; piece < kSlabs * kColumns / 64; ++piece) {
+      const int slab = piece / (kColumns / 64), left = piece % (kColumns / 64) * 64;
+      const uint buffer = mine + piece % 2 * kSlabBytes;
+      if (issues) {  // an earlier piece may have been in the same buffer
+        if (piece == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+        else asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kBoxes) : "memory");
+      }
+      asm volatile("bar.sync %0, 128;" ::"r"(group + 9) : "memory");
 #pragma unroll
-      for (int s = 0; s < kSlabs; ++s) {
-        const int element = s * kSums + l * kLineSums;
-        const uint3 corner{at.x, at.y, left - l * kWidth};  // of the tile, if all its lines were neighbours
-        if (by_words) store_words<LinesProduct, kLineSums>(sums + element, element, to, corner, thread);
-        else store_elements(sums, element, to, corner, thread);
+      for (int j = 0; j < 4; ++j) {  // 16 columns each
+        const float* e = sums + slab * kSums + left / 2 + j * 8;
+        const uint word = j * 2 + lane / 16, box = word / kWords;
+        const uint to = buffer + box * (64 * kRowBytes) + own_row * kRowBytes + (word % kWords ^ turn) * 16;
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(pack<T>(e[0], e[1])),
+                     "r"(pack<T>(e[2], e[3])), "r"(pack<T>(e[4], e[5])), "r"(pack<T>(e[6], e[7]))
+                     : "memory");
+      }
+      publish_to_async();
+      asm volatile("bar.sync %0, 128;" ::"r"(group + 9) : "memory");
+      if (issues) {
+#pragma unroll
+        for (int box = 0; box < kBoxes; ++box) {  // a group each, also of lines that are not there
+          const uint column = left + box * kInner, number = first + column / kWidth;
+          if (number < end) {
+            store_box(c.map, buffer + box * (64 * kRowBytes), uint(order.load<int>(number)) * kWidth + column % kWidth,
+                      at.y + (group * kSlabs + slab) * 64, c.batches > 1 ? at.x : 0);
+          } else {
+            asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+          }
+        }
       }
     }
   }
-
- private:
-  static TSL_INLINE void store_elements(const float* sums, int first, Matrix<T> to, uint3 at, uint thread) {
+  // Where the TMA cannot store.
+  static TSL_INLINE void store_elements(const float* sums, Matrix<T> to, uint3 at, TensorView order, uint first, uint end,
+                                        uint thread) {
 #pragma unroll
-    for (int i = first; i < first + kLineSums; ++i) {
-      const uint r = at.y + row(thread, i), c = at.z + column(thread, i);
+    for (int i = 0; i < kCount; ++i) {
+      const uint in_tile = column(thread, i), number = first + in_tile / kWidth;
+      if (number >= end) continue;
+      const uint r = at.y + row(thread, i), c = uint(order.load<int>(number)) * kWidth + in_tile % kWidth;
       if (r < to.rows && c < to.columns) to.data[longlong(r) * to.row_stride + longlong(c) * to.column_stride] = T(sums[i]);
     }
   }

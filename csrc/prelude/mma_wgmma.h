@@ -75,6 +75,12 @@ TSL_INLINE ulonglong tile_descriptor(uint at) {
   return ulonglong((at & 0x3ffffu) >> 4) | kLeading << 16 | kStride << 32 | kSwizzle128 << 62;
 }
 
+// The same of tiles whose rows are 128, 64 or 32 bytes, as wide as their swizzle. `leading`: bytes between those side by side.
+template <int kRowBytes> TSL_INLINE ulonglong swizzled_descriptor(uint at, uint leading) {
+  constexpr ulonglong kSwizzle = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
+  return ulonglong((at & 0x3ffffu) >> 4) | ulonglong(leading >> 4) << 16 | ulonglong(kRowBytes * 8 >> 4) << 32 | kSwizzle << 62;
+}
+
 // Operands %0 to %(n - 1) of an instruction's text, and of its list.
 #define TSL_TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define TSL_FIRST_TEN "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,"
@@ -375,15 +381,15 @@ struct WarpgroupProduct {
     for (int i = 0; i < kCount; ++i) asm volatile("" : "=f"(sums[i]));
   }
 
-  template <bool kTurnedA, bool kTurnedB>
-  static TSL_INLINE void multiply_all(float* sums, uint steps, uint thread, uint warp, Ring ring) {
+  // `multiply_stage(stage)`: has the products of a stage under way when it returns.
+  template <class MultiplyStage>
+  static TSL_INLINE void multiply_all(float* sums, uint steps, uint thread, Ring ring, const MultiplyStage& multiply_stage) {
     const bool gives_back = thread % 32 == 0;
-    const uint group = warp / 4;
     uint before = 0;
 #pragma unroll 1
     for (uint step = 0; step < steps; ++step) {
       barrier::wait(full_at(ring.base, ring.stage), ring.phase);
-      multiply_stage<kTurnedA, kTurnedB>(sums, stage_at(ring.base, ring.stage), group);
+      multiply_stage(stage_at(ring.base, ring.stage));
       wait_for_products<1>();
       if (step > 0 && gives_back) barrier::arrive(empty_at(ring.base, before));
       before = ring.stage;
@@ -392,6 +398,11 @@ struct WarpgroupProduct {
     wait_for_products<0>();
     if (steps > 0 && gives_back) barrier::arrive(empty_at(ring.base, before));
     settle(sums);
+  }
+  template <bool kTurnedA, bool kTurnedB>
+  static TSL_INLINE void multiply_all(float* sums, uint steps, uint thread, uint warp, const Ring& ring) {
+    multiply_all(sums, steps, thread, ring,
+                 [&](uint stage) { multiply_stage<kTurnedA, kTurnedB>(sums, stage, warp / 4); });
   }
 
   static TSL_INLINE void multiply(float* sums, const MappedMatrix& a, const MappedMatrix& b, Steps steps, uint3 at,

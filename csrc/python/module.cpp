@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "op/inspect.h"
 #include "op/module.h"
+#include "op/most_tiles.h"
 #include "op/registry.h"
 #include "op/virtual_threads.h"
 #include "program/compiler_client.h"
@@ -137,26 +138,38 @@ void register_errors(py::module_& m) {
   });
 }
 
-py::bytes cubin_of(const Module& module, const std::string& name, const std::string& kind,
-                   const std::vector<std::string>& types, bool dense, const std::string& architecture, int groups,
-                   int lanes, const std::array<uint32_t, 3>& block) {
-  const Operator& op = *module.find(name);
+std::vector<ElementType> elements_named(const std::vector<std::string>& types) {
   std::vector<ElementType> elements;
   for (const auto& type : types) {
     const auto element = element_type_named(type);
     TORCH_CHECK(element, "unknown element type '", type, "'");
     elements.push_back(*element);
   }
+  return elements;
+}
+
+OpKind kind_named(const std::string& name) {
   for (int i = 0; i < kOpKinds; ++i) {
-    if (kind != name_of(static_cast<OpKind>(i))) continue;
-    std::string cubin;
-    {
-      const py::gil_scoped_release release;
-      cubin = cubin_for(op, static_cast<OpKind>(i), elements, dense, architecture, groups, lanes, block);
-    }
-    return py::bytes(cubin);
+    if (name == name_of(static_cast<OpKind>(i))) return static_cast<OpKind>(i);
   }
-  TORCH_CHECK(false, "unknown kind of operator '", kind, "'");
+  TORCH_CHECK(false, "unknown kind of operator '", name, "'");
+}
+
+py::bytes cubin_of(const Module& module, const std::string& name, const std::string& kind,
+                   const std::vector<std::string>& types, bool dense, const std::string& architecture, int groups,
+                   int lanes, const std::array<uint32_t, 3>& block) {
+  const std::vector<ElementType> elements = elements_named(types);
+  std::string cubin;
+  {
+    const py::gil_scoped_release release;
+    cubin = cubin_for(*module.find(name), kind_named(kind), elements, dense, architecture, groups, lanes, block);
+  }
+  return py::bytes(cubin);
+}
+
+std::string cuda_text_of(const Module& module, const std::string& name, const std::string& kind,
+                         const std::vector<std::string>& types, bool dense) {
+  return cuda_text_for(*module.find(name), kind_named(kind), elements_named(types), dense);
 }
 
 void bind_module(py::module_& m) {
@@ -173,6 +186,7 @@ void bind_module(py::module_& m) {
       .def("cubin", &cubin_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
            py::arg("architecture") = "sm_90", py::arg("groups") = 1, py::arg("lanes") = 1,
            py::arg("block") = std::array<uint32_t, 3>{})
+      .def("cuda_text", &cuda_text_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true)
       .def("functions", &Module::functions)
       .def("register_function", &Module::register_function, py::arg("name"), py::call_guard<py::gil_scoped_release>())
       .def(
@@ -197,6 +211,7 @@ PYBIND11_MODULE(_C, m) {
   bind_tensors(m);
   bind_tuning(m);
   m.def("set_virtual_threads_for_all", &set_virtual_threads_for_all, py::arg("value"));
+  m.def("set_most_tiles", &set_most_tiles, py::arg("count"));
   m.def("set_compiler_path", &set_compiler_path, py::arg("path"));
   m.def("reserve_name", &reserve_name, py::arg("name"), py::arg("what_it_is"));
   m.def("load_builtin", &load_builtin, py::arg("folder"), py::call_guard<py::gil_scoped_release>());

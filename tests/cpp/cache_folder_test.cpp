@@ -11,6 +11,8 @@
 #include "common/files.h"
 #include "common/hash.h"
 
+BOOST_AUTO_TEST_SUITE(cache_folder_test)
+
 using namespace torch_slang;
 using cache::IfMissing;
 using cache::Kind;
@@ -80,3 +82,5 @@ BOOST_FIXTURE_TEST_CASE(locks_and_unfinished_entries_are_no_keys, OwnFolder) {
   BOOST_TEST(!cache::is_key(key + ".lock"));
   BOOST_TEST(!cache::is_key(".tmp-1-2-3-4"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

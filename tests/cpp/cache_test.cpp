@@ -15,6 +15,8 @@
 #include "common/hash.h"
 #include "common/process.h"
 
+BOOST_AUTO_TEST_SUITE(cache_test)
+
 using namespace torch_slang;
 using cache::Kind;
 
@@ -226,3 +228,5 @@ BOOST_FIXTURE_TEST_CASE(processes_and_threads_share_a_folder, OwnCache) {
   BOOST_TEST(status == 0);
   BOOST_TEST(list_folder(folder + "/program").size() == 1u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

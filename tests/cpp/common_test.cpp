@@ -17,6 +17,8 @@
 #include "common/log.h"
 #include "common/process.h"
 
+BOOST_AUTO_TEST_SUITE(common_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -371,5 +373,7 @@ BOOST_AUTO_TEST_CASE(only_libraries_that_the_process_has_are_already_loaded) {
   BOOST_TEST(DynamicLibrary::already_loaded("libc.so.6").has_value());
   BOOST_TEST(!DynamicLibrary::already_loaded("libtorch_slang_none.so").has_value());
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -11,6 +11,8 @@
 #include "op/text_source.h"
 #include "program/instantiations.h"
 
+BOOST_AUTO_TEST_SUITE(compiler_functions_test)
+
 // Plain functions: their descriptors, their device text, and when it is made.
 
 using namespace torch_slang;
@@ -622,5 +624,7 @@ BOOST_AUTO_TEST_CASE(texts_are_of_the_source_that_was_loaded) {
   BOOST_REQUIRE(publish_file(folder.file("helper.slang"), helper));
   source.text("f", Direction::Forward, {ElementType::Float64});
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -18,6 +18,8 @@
 #include "program/instantiations.h"
 #include "program/names.h"
 
+BOOST_AUTO_TEST_SUITE(compiler_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -709,5 +711,7 @@ BOOST_AUTO_TEST_CASE(damaged_text_is_an_error_that_names_the_place) {
                           [&](const c10::Error& error) { return contains(message_of(error), part); });
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -20,6 +20,8 @@
 #include "common/files.h"
 #include "prelude/abi.h"
 
+BOOST_AUTO_TEST_SUITE(cpu_backend_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -842,3 +844,5 @@ BOOST_AUTO_TEST_CASE(launch_shapes_that_a_gpu_refuses_are_refused) {
   }
   cpu_backend().check_launch("slang::sqr", {{1u << 30, 65535, 65535}, {32, 32, 1}}, kCpu);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,8 @@
 
 #include "compiler/crash_hints.h"
 
+BOOST_AUTO_TEST_SUITE(crash_hints_test)
+
 using torch_slang::crash_hints;
 
 BOOST_AUTO_TEST_SUITE(hints_of_crashes)
@@ -89,5 +91,7 @@ BOOST_AUTO_TEST_CASE(broken_sources_are_read_to_their_end) {
     BOOST_TEST(crash_hints(source, "f.slang") == "", source);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -19,6 +19,8 @@
 #include "prelude/abi.h"
 #include "square_source.h"
 
+BOOST_AUTO_TEST_SUITE(cuda_launch_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -309,3 +311,5 @@ BOOST_FIXTURE_TEST_CASE(launch_goes_to_the_kernels_gpu_and_leaves_the_threads_co
   BOOST_TEST(current_context() == before);
   BOOST_TEST(square.outcome().right == 1000u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

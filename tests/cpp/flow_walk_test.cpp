@@ -5,6 +5,8 @@
 
 #include "compiler/flow_walk.h"
 
+BOOST_AUTO_TEST_SUITE(flow_walk_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -45,8 +47,6 @@ std::string holds(const std::string& statements) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(flow_walk)
 
 BOOST_AUTO_TEST_CASE(branches_join) {
   BOOST_TEST(holds("x = 1; use(x);") == "1");

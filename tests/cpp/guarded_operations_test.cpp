@@ -7,10 +7,10 @@
 
 #include "compiler/polled_loops.h"
 
+BOOST_AUTO_TEST_SUITE(guarded_operations_test)
+
 using torch_slang::with_guarded_operations;
 using torch_slang::with_polled_loops;
-
-BOOST_AUTO_TEST_SUITE(guarded_operations)
 
 BOOST_AUTO_TEST_CASE(divisions_keep_their_operands) {
   BOOST_TEST(with_guarded_operations("int c_0 = a_0 * b_0 / (d_0 - int(1)) % e_0;") ==

@@ -6,6 +6,8 @@
 
 #include "packed.h"
 
+BOOST_AUTO_TEST_SUITE(joined_branches_test)
+
 using torch_slang::with_joined_branches;
 
 namespace {
@@ -16,8 +18,6 @@ void check(const std::string& text, const std::string& expected) {
 void check_left_alone(const std::string& text) { BOOST_TEST(packed(with_joined_branches(text)) == packed(text)); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(joined_branches)
 
 BOOST_AUTO_TEST_CASE(branches_on_one_variable_become_one) {
   check("if(c) { a(); } else { b(); } if(c) { d(); } z();", "if(c) { a(); d(); } else { b(); } z();");

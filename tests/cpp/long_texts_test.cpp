@@ -9,6 +9,8 @@
 #include "compiler/lost_copies.h"
 #include "compiler/missing_names.h"
 
+BOOST_AUTO_TEST_SUITE(long_texts_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -47,8 +49,6 @@ double seconds(int calls) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(long_texts)
 
 // Twice the text takes about twice as long; eight times, if each statement asks for each gradient of each copy of each.
 BOOST_AUTO_TEST_CASE(time_grows_about_as_the_text_does) { BOOST_TEST(seconds(1200) < 4.5 * seconds(600)); }

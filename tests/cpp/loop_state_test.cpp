@@ -7,6 +7,8 @@
 
 #include "compiler/refused_text.h"
 
+BOOST_AUTO_TEST_SUITE(loop_state_test)
+
 using torch_slang::RefusedText;
 using torch_slang::with_bounded_loops;
 
@@ -19,8 +21,6 @@ std::string amended(const std::string& text) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(loop_state)
 
 BOOST_AUTO_TEST_CASE(a_loop_ends_where_its_room_does) {
   BOOST_TEST(amended("int _pc_0 = int(0); TSL_AT(0, 7); for(;;) { (&_S2)->value1_0[_pc_0] = v_0; }") ==

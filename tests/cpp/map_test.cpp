@@ -17,6 +17,8 @@
 #include "common/files.h"
 #include "prelude/abi.h"
 
+BOOST_AUTO_TEST_SUITE(map_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -223,3 +225,5 @@ BOOST_AUTO_TEST_CASE(compiles_for_a_gpu, *boost::unit_test::precondition(nvrtc_i
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,8 @@
 #include "common/process.h"
 #include "square_source.h"
 
+BOOST_AUTO_TEST_SUITE(marks_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -175,3 +177,5 @@ BOOST_AUTO_TEST_CASE(store_that_is_never_reached_leaves_no_mark) {
   BOOST_TEST(faults(host_marks(source)).empty());
   if (has_nvrtc()) BOOST_TEST(faults(cuda_marks(source)).empty());
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,8 @@
 #include "backend/cuda/matrix_maps.h"
 #include "common/error.h"
 
+BOOST_AUTO_TEST_SUITE(matrix_maps_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -85,3 +87,5 @@ BOOST_AUTO_TEST_CASE(strides_of_one_element_mean_nothing) {
   BOOST_TEST(contiguous_axis(view({32, 1}, {1, 5}), kHalf) == 0);
   BOOST_TEST(contiguous_axis(view({1, 64, 32}, {5, 32, 1}), kHalf) == 1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -17,6 +17,8 @@
 #include "op/shape_expression.h"
 #include "torch_slang/torch_slang.h"
 
+BOOST_AUTO_TEST_SUITE(op_test)
+
 // torch_slang without Python: load, call through the dispatcher, differentiate, and what errors look like.
 
 using namespace torch_slang;
@@ -154,3 +156,5 @@ BOOST_AUTO_TEST_CASE(expressions_on_symbolic_and_real_integers_agree) {
   BOOST_TEST(
       contains(error_of<c10::Error>([&] { evaluate<int64_t>(division, {least, -1}); }), "does not fit in 64 bits"));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,8 @@
 #include "common/quoted_files.h"
 #include "common/shell_words.h"
 
+BOOST_AUTO_TEST_SUITE(texts_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -71,3 +73,5 @@ BOOST_AUTO_TEST_CASE(of_foreign_files_a_message_has_the_place_alone) {
   const std::string plain = "nothing of\nany file";
   BOOST_TEST(without_foreign_lines(plain, users) == plain);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -14,6 +14,8 @@
 
 #include "backend/cpu/thread_block.h"
 
+BOOST_AUTO_TEST_SUITE(thread_block_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -238,3 +240,5 @@ BOOST_AUTO_TEST_CASE(a_thread_that_needs_more_than_its_stack_does_not_write_over
   BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
   BOOST_TEST(!(WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,8 @@
 #include "op/tuning.h"
 #include "program/tuned.h"
 
+BOOST_AUTO_TEST_SUITE(tuning_test)
+
 // Tuned variables as text, their combinations, which one is chosen, and the store of choices.
 
 using namespace torch_slang;
@@ -112,3 +114,5 @@ BOOST_AUTO_TEST_CASE(choices_are_kept_and_read_again) {
   BOOST_CHECK_THROW(choices::read_json("{}"), c10::Error);
   BOOST_CHECK_THROW(choices::set_mode("sometimes"), c10::Error);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

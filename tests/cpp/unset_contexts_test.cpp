@@ -4,9 +4,9 @@
 
 #include <string>
 
-using torch_slang::with_unset_contexts;
+BOOST_AUTO_TEST_SUITE(unset_contexts_test)
 
-BOOST_AUTO_TEST_SUITE(unset_contexts)
+using torch_slang::with_unset_contexts;
 
 BOOST_AUTO_TEST_CASE(contexts_of_accesses_are_not_cleared) {
   BOOST_TEST(with_unset_contexts("s_bwdCallableCtx_DiffTensorView_load_0 _S2 = {};\nf();") ==

@@ -5,6 +5,8 @@
 
 #include "op/virtual_threads.h"
 
+BOOST_AUTO_TEST_SUITE(virtual_threads_test)
+
 // Which virtual threads are likely, which lie next to them, and the search for the fastest.
 
 using namespace torch_slang;
@@ -156,3 +158,5 @@ BOOST_AUTO_TEST_CASE(texts_are_read_back_and_damaged_ones_are_not) {
     BOOST_TEST(!parse_threads(facts, text).has_value(), text);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

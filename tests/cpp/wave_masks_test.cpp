@@ -5,6 +5,8 @@
 
 #include <string>
 
+BOOST_AUTO_TEST_SUITE(wave_masks_test)
+
 using torch_slang::RefusedText;
 using torch_slang::with_wave_masks;
 
@@ -38,8 +40,6 @@ size_t count_of(const std::string& text, const std::string& word) {
 size_t ballots(const std::string& text) { return count_of(text, "__ballot_sync(") - 2; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(wave_masks)
 
 BOOST_AUTO_TEST_CASE(text_without_wave_operations_stays) {
   const std::string text = "int f_0(int v) { if(v > 0) { return 1; } return 2; }";

@@ -12,6 +12,8 @@
 #include "compiler/missing_names.h"
 #include "compiler/refused_text.h"
 
+BOOST_AUTO_TEST_SUITE(wrong_gradients_test)
+
 using namespace torch_slang;
 
 namespace {
@@ -36,8 +38,6 @@ void check_repaired(const std::string& statements, const std::string& expected) 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(wrong_gradients)
 
 BOOST_AUTO_TEST_CASE(places_are_read_in_all_their_spellings) {
   const auto path = [](const std::string& place) {

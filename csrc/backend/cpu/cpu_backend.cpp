@@ -13,6 +13,7 @@
 #include "backend/cpu/workarounds.h"
 #include "backend/launch_shape.h"
 #include "backend/marks.h"
+#include "backend/record.h"
 #include "backend/source.h"
 #include "cache/cache.h"
 #include "cache/turn.h"
@@ -58,6 +59,7 @@ class CpuBackend final : public Backend {
         with_workarounds(compiler, host_compiler_flags(source.op, source.fast_math), source.text.body);
     if (!source.map) flags = with_exact_marks(source.op, std::move(flags));
     std::string text = assemble_source(source, host_launcher_text(source));
+    record_text(source.op, "cpu", text);
     std::string key = object_digest(compiler, flags, text).add("cpu").hex();
 
     LoadedObject object = cache::find_or_make(

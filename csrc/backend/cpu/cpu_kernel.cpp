@@ -7,6 +7,7 @@
 
 #include "backend/cpu/thread_block.h"
 #include "backend/launch_shape.h"
+#include "backend/record.h"
 #include "backend/source.h"
 #include "common/error.h"
 #include "prelude/abi.h"
@@ -50,6 +51,7 @@ uint32_t CpuKernel::resident_blocks() const { return std::numeric_limits<uint32_
 
 void CpuKernel::launch(const LaunchShape& shape, const void* args, size_t args_size) const {
   check_args(args_size);
+  record_launch(op_, "cpu", shape);
   spread_blocks(block_count(shape), cost_, [&](int64_t first, int64_t last) { run_blocks(shape, args, first, last); });
 }
 

@@ -11,6 +11,7 @@
 #include "backend/cuda/nvrtc_api.h"
 #include "backend/cuda/nvrtc_library.h"
 #include "backend/marks.h"
+#include "backend/record.h"
 #include "backend/source.h"
 #include "cache/cache.h"
 #include "cache/turn.h"
@@ -122,7 +123,11 @@ CudaCompilation compile_cuda(const std::string& op, const std::string& source, c
   return compilation;
 }
 
-std::string cuda_source_text(const KernelSource& source) { return assemble_source(source, cuda_launcher(source)); }
+std::string cuda_source_text(const KernelSource& source) {
+  std::string text = assemble_source(source, cuda_launcher(source));
+  record_text(source.op, "cuda", text);
+  return text;
+}
 
 std::vector<std::string> cuda_options(const KernelSource& source) {
   // Warnings are about text that users never see: their own were given by Slang.

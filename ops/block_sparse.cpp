@@ -60,7 +60,10 @@ namespace {
 
 // Whether large tiles, as block_sparse_lines.slang has them, are too few for all multiprocessors.
 bool wants_narrow_tiles(const Tensor& rows, const Tensor& blocks, int64_t lines) {
-  const int64_t width = blocks.size(2), tile_rows = width <= 32 ? 256 : 128, tile_lines = width == 16 ? 8 : width == 32 ? 4 : 256 / width;
+  const int64_t width = blocks.size(2), tile_rows = width <= 32 ? 256 : 128,
+                tile_lines = width == 16   ? 8
+                             : width == 32 ? 4
+                                           : 256 / width;
   const auto parts = [](int64_t size, int64_t of_tile) { return (size - 1) / of_tile + 1; };
   const int64_t tiles = rows.size(0) * parts(rows.size(1), tile_rows) * parts(lines, tile_lines);
   constexpr int64_t kThreads = 2048;  // of a multiprocessor

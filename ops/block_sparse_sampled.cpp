@@ -70,7 +70,8 @@ Tensor sampled_blocks(const Tensor& a, const Tensor& b, const Pattern& pattern, 
   if (should_gather(a, b, count, grid, block_shape)) return gathered_blocks(a, b, pattern, grid, block_shape);
   if (has_too_many_blocks(a, count, grid, block_shape)) return masked_blocks(a, b, pattern, grid, block_shape);
   static const auto kernels = kernels_named(kOp, "block_sparse_sampled");
-  const c10::IValue arguments[] = {a, b, pattern.row_of_block(), pattern.column_of_block(), block_shape[0], block_shape[1]};
+  const c10::IValue arguments[] = {
+      a, b, pattern.row_of_block(), pattern.column_of_block(), block_shape[0], block_shape[1]};
   return launch_sdd(kernels.of(a), arguments)[0];
 }
 

@@ -369,7 +369,7 @@ def refused_among(programs: Sequence[Program], device: torch.device) -> list[str
         compare(programs, name, device)
         return []
     except RuntimeError as error:  # a CompileError, as which autograd does not hand on what a backward raises
-        # What Slang itself does not compile is an error, too, with hints where they are known (test_crashes_of_slang.py).
+        # What ends Slang's compiler is refused, too, with hints where these are known (test_crashes_of_slang.py).
         if " is refused: " not in str(error) and "Slang compilation aborted" not in str(error):
             raise
         if len(programs) == 1:

@@ -1,5 +1,8 @@
-"""The kernels that block_sparse_sdd has besides tiles of single blocks: tables of where blocks are, and all of a product of which the
-blocks are stored. Tiles of gathered columns are Hopper's alone: there test_block_sparse.py runs them."""
+"""The kernels that block_sparse_sdd has besides tiles of single blocks.
+
+Tables of where blocks are, and all of a product of which the blocks are stored. Tiles of gathered columns are Hopper's
+alone: there test_block_sparse.py runs them.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def test_groups_are_the_columns_in_which_a_strip_has_blocks(
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("shape, block_shape", SHAPES)
+@pytest.mark.parametrize(("shape", "block_shape"), SHAPES)
 def test_blocks_are_those_of_the_product(
     device: torch.device, shape: tuple[int, int], block_shape: tuple[int, int], dtype: torch.dtype
 ) -> None:

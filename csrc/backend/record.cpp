@@ -45,7 +45,8 @@ void write(const std::string& title, const char* target, const std::string& text
 void record_text(const std::string& op, const char* target, std::string text) {
   if (!folder()) return;
   // The prelude is most of each text, and the same in all: a file of its own.
-  const size_t begin = text.find("#line 1 \"torch_slang/prelude.h\""), end = text.find("#line 1 \"torch_slang/file_scope\"");
+  const size_t begin = text.find("#line 1 \"torch_slang/prelude.h\""),
+               end = text.find("#line 1 \"torch_slang/file_scope\"");
   if (begin < end && end != std::string::npos) {
     write("prelude", target, text.substr(begin, end - begin));
     text.erase(begin, end - begin);

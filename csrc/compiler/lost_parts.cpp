@@ -13,9 +13,9 @@ namespace torch_slang {
 namespace {
 
 constexpr std::string_view kArray = "FixedArray<";
-constexpr std::array<std::string_view, 14> kScalars = {"bool",  "int",    "uint",    "short",     "ushort",
-                                                       "int8_t", "uint8_t", "int16_t", "uint16_t", "longlong",
-                                                       "ulonglong", "__half", "float",   "double"};
+constexpr std::array<std::string_view, 14> kScalars = {"bool",      "int",     "uint",    "short",    "ushort",
+                                                       "int8_t",    "uint8_t", "int16_t", "uint16_t", "longlong",
+                                                       "ulonglong", "__half",  "float",   "double"};
 
 bool is_scalar(std::string_view type) { return std::find(kScalars.begin(), kScalars.end(), type) != kScalars.end(); }
 

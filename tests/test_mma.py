@@ -24,8 +24,9 @@ Tensor = torch.Tensor
 OPS = Path(torch_slang.__file__).with_name("ops")
 EXAMPLE = Path(__file__).parent.parent / "examples" / "distances" / "distances.py"
 
-# As in the [Tune] lists of ops/matmul.slang: stages or none, rows, columns and parts.
+# As in the [Tune] lists of ops/matmul.slang: one for two turns, stages or none, rows, columns and parts.
 HALF_TILES = [1282561, 1281281, 640641, 1281921, 80641281, 641281, 80640641, 1282241, 1281601, 1281441, 1281284, 641284]
+TILE_IN_TURNS = 101282561  # of products with an epilogue
 WIDE_TILES = [1281281, 1282561, 641281, 1280641, 640641, 641284]
 TF32_TILES = [1281281, 1282561, 641281, 1280641, 640641]
 
@@ -35,8 +36,8 @@ SIZES = [(1, 8, 8, 8), (2, 130, 257, 70), (3, 1, 1, 1), (1, 264, 1032, 520), (1,
 SIZES += [(1, 140, 200, 130), (1, 70, 216, 64)]
 
 
-def tuned(kernel: str) -> list[int]:
-    lines = (OPS / "matmul.slang").read_text().splitlines()
+def tuned(kernel: str, file: str = "matmul.slang") -> list[int]:
+    lines = (OPS / file).read_text().splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith(f"void {kernel}"))
     text = next(line for line in reversed(lines[:at]) if "[Tune(" in line)
     return [int(value) for value in text.split('"')[3].split(",")]
@@ -44,6 +45,11 @@ def tuned(kernel: str) -> list[int]:
 
 def test_all_tiles_are_listed_here() -> None:
     assert tuned("matrix_product<") == HALF_TILES
+    assert tuned("linear_gelu_product<", "epilogues/linear_gelu.slang") == [
+        HALF_TILES[0],
+        TILE_IN_TURNS,
+        *HALF_TILES[1:],
+    ]
     assert tuned("matrix_product_wide<") == WIDE_TILES
     assert tuned("matrix_product_tf32(") == TF32_TILES
 
@@ -98,7 +104,7 @@ LAYOUTS = [*itertools.product(["rows", "columns"], repeat=2), ("apart", "rows"),
 
 @needs_cuda
 @pytest.mark.parametrize("layouts", LAYOUTS, ids="-".join)
-@pytest.mark.parametrize("tile", HALF_TILES)
+@pytest.mark.parametrize("tile", [*HALF_TILES, TILE_IN_TURNS])
 def test_every_tile_of_halves(tile: int, layouts: tuple[str, str]) -> None:
     product = half_tile(tile).matrix_product
     for dtype, digits in ((torch.bfloat16, 2**-8), (torch.float16, 2**-11)):
@@ -106,7 +112,7 @@ def test_every_tile_of_halves(tile: int, layouts: tuple[str, str]) -> None:
 
 
 @needs_cuda
-@pytest.mark.parametrize("tile", HALF_TILES)
+@pytest.mark.parametrize("tile", [*HALF_TILES, TILE_IN_TURNS])
 def test_blocks_go_from_tile_to_tile(tile: int) -> None:
     product, device = half_tile(tile).matrix_product, torch.device("cuda")
     for columns in (2100, 2104):
@@ -116,7 +122,7 @@ def test_blocks_go_from_tile_to_tile(tile: int) -> None:
 
 
 @needs_cuda
-@pytest.mark.parametrize("tile", HALF_TILES)
+@pytest.mark.parametrize("tile", [*HALF_TILES, TILE_IN_TURNS])
 def test_what_lies_beside_a_result_stays(tile: int) -> None:
     module, device = half_tile(tile), torch.device("cuda")
     rows, columns = sides(tile)
@@ -131,7 +137,7 @@ def test_what_lies_beside_a_result_stays(tile: int) -> None:
 
 
 @needs_cuda
-@pytest.mark.parametrize("tile", HALF_TILES)
+@pytest.mark.parametrize("tile", [*HALF_TILES, TILE_IN_TURNS])
 def test_what_lies_beside_operands_is_not_multiplied(tile: int) -> None:
     product, device = half_tile(tile).matrix_product, torch.device("cuda")
     for m, n, k in ((150, 203, 70), (131, 257, 65), (70, 66, 131)):
@@ -257,6 +263,40 @@ def test_results_do_not_depend_on_stages(stages: int, device: torch.device) -> N
         check_scaled(module, size, torch.bfloat16, device)
 
 
+# Products, batches and tiles follow each other, and each half of the threads has its own place in the ring.
+@pytest.mark.parametrize("tile", [(64, 128), (64, 256), (128, 128), (128, 256)])
+def test_results_do_not_depend_on_turns(tile: tuple[int, int], device: torch.device) -> None:
+    rows, columns = tile
+    source = TILED.replace("corner<128, 128>(result, PARTS)", f"corner<{rows}, {columns}>(result)")
+    source = source.replace("<T, 128, 128, PARTS>", f"<T, {rows}, {columns}, 1, mma.FullPrecision, 0, 2>")
+    source = source.replace("256 * PARTS * cdiv(M, 128) * cdiv(N, 128)", f"256 * cdiv(M, {rows}) * cdiv(N, {columns})")
+    source = source.replace('[Tune("PARTS", "1, 2, 4, 8")]', "")
+    assert "PARTS" not in source
+    name = f"turns_{rows}_{columns}"
+    module = torch_slang.load(source=source, name=f"{name}.slang", namespace=f"own_{name}")
+    for size in [(64, 128, 640, 104), (1500, 2200, 136, 8), (70, 2208, 1000, 64), (1, 1, 1, 1), (150, 72, 33, 5)]:
+        check_scaled(module, size, torch.bfloat16, device)
+    if device.type == "cuda":
+        check_scaled(module, (2500, 4100, 200, 72), torch.float16, device)
+
+
+@pytest.mark.parametrize("turns", [0, 3])
+def test_other_turns_are_refused(turns: int, device: torch.device) -> None:
+    source = TILED.replace("128, 128, PARTS>", f"128, 128, PARTS, mma.FullPrecision, 0, {turns}>")
+    module = torch_slang.load(source=source, name="turn.slang", namespace=f"own_turn_{turns}", defines={"PARTS": 1})
+    a = torch.zeros(8, 8, device=device)
+    with pytest.raises(torch_slang.CompileError, match="TURNS are 1, or 2 where it has one part"):
+        module.scaled(a, a, a, a, a[0])
+
+
+def test_parts_take_no_turns(device: torch.device) -> None:
+    source = TILED.replace("128, 128, PARTS>", "128, 128, PARTS, mma.FullPrecision, 0, 2>")
+    module = torch_slang.load(source=source, name="turn.slang", namespace="own_turn_parts", defines={"PARTS": 2})
+    a = torch.zeros(8, 8, device=device)
+    with pytest.raises(torch_slang.CompileError, match="TURNS are 1, or 2 where it has one part"):
+        module.scaled(a, a, a, a, a[0])
+
+
 @pytest.mark.parametrize("stages", [1, -1, -2])
 def test_one_stage_is_refused(stages: int, device: torch.device) -> None:
     source = TILED.replace("128, 128, PARTS>", f"128, 128, 1, mma.FullPrecision, {stages}>")
@@ -327,7 +367,9 @@ def test_products_of_two_stages_are_refused() -> None:
     module = torch_slang.load(source=OF_TWO_STAGES, name="two_stages.slang", namespace="two_stages")
     a = torch.ones(8, 8, device="cuda", dtype=torch.float16)
     if is_for_hopper():
-        with pytest.raises(torch_slang.CompileError, match="and have the same stages, but those of this one differ"):
+        with pytest.raises(
+            torch_slang.CompileError, match="and have the same stages and turns, but those of this one differ"
+        ):
             module.squared(a)
     else:
         assert module.squared(a).eq(8).all()
@@ -460,22 +502,28 @@ class TestMachineCode:
         ).stderr
         return ptx.count(b"wgmma.mma_async"), said
 
-    @pytest.mark.parametrize("tile", HALF_TILES)
+    @pytest.mark.parametrize("tile", [*HALF_TILES, TILE_IN_TURNS])
     @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
     def test_hopper(self, tile: int, dtype: str, tmp_path: Path) -> None:
         products, said = self.verdict(tile, "matrix_product", [dtype], "sm_90a", tmp_path)
         assert products >= 16  # four steps in each of four layouts
-        assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in said
+        if tile == TILE_IN_TURNS:  # in turns a few numbers are spilled, once a tile
+            assert int(re.findall(r"(\d+) bytes spill stores", said)[0]) <= 64
+        else:
+            assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in said
         assert "serialized" not in said
 
-    @pytest.mark.parametrize(("tile", "stages"), [(641281, 4), (80641281, 8), (50641281, 5), (1282561, 4)])
+    @pytest.mark.parametrize(
+        ("tile", "stages"), [(641281, 4), (80641281, 8), (50641281, 5), (1282561, 4), (101282561, 6)]
+    )
     def test_stages(self, tile: int, stages: int) -> None:
         if not nvrtc_is_here():
             pytest.skip("NVRTC is not installed")
         ptx = with_tile(tile)._handle.cubin("matrix_product", "forward", ["bfloat16"], True, "compute_90a")
         rows, columns = sides(tile)
         stored = 2 * 2**13 * (1 if rows == 64 else 2)  # 64 x 64 of each warpgroup, of larger tiles two
-        shared = stages * (rows + columns) * 128 + stored + 144  # and barriers
+        turns = tile // 100000000 + 1
+        shared = stages * (rows + columns // turns) * 128 + stored + 144  # and barriers
         assert re.findall(rb"mark:shared (\d+)", ptx) == [str(shared).encode()] * 2
 
     def test_two_stages(self) -> None:

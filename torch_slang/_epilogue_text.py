@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 __all__ = ["BLOCK_SPARSE", "MATMUL", "Epilogue", "Parameter", "Product", "epilogue_text"]
@@ -68,12 +68,16 @@ class Product:
     kernels: str
     suffix: str  # of what is generated: "shade" + suffix + "_in_float"
     ending: str  # of kernels: "shade" + suffix + ending
+    tiles: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by kernel: those that are tried beside the first and before its others
 
     def text(self, folder: Path) -> str:
         return (folder / self.file).read_text()
 
 
-MATMUL = Product("matmul.slang", "matrix_product", suffix="", ending="_product")
+# Two turns: an epilogue is applied while others multiply.
+MATMUL = Product("matmul.slang", "matrix_product", suffix="", ending="_product", tiles={"matrix_product": "101282561"})
 BLOCK_SPARSE = Product("block_sparse.slang", "block_sparse_product", suffix="_block_sparse", ending="_mm")
 
 
@@ -199,8 +203,23 @@ def _kernels(epilogue: Epilogue, product: Product, text: str, with_sum: bool) ->
         name: prefix + (name.removeprefix(product.kernels) if name.startswith(product.kernels) else f"_{name}")
         for name in wanted
     }
-    made = (_with_epilogue(epilogue, match, names, with_sum) for name, match in functions.items() if name in names)
+    made = (
+        _attributes(product, match) + _with_epilogue(epilogue, match, names, with_sum)
+        for name, match in functions.items()
+        if name in names
+    )
     return "\n\n".join(made) + "\n"
+
+
+def _attributes(product: Product, function: re.Match[str]) -> str:
+    """The function's own, and the product's further tiles."""
+    attributes, further = function["attributes"], product.tiles.get(function["name"])
+    if further is None:
+        return attributes
+    tuned, count = re.subn(r'(\[Tune\("TILE", "\d+, )', rf"\g<1>{further}, ", attributes)
+    if count != 1:
+        raise RuntimeError(f"torch_slang: expected {function['name']} to have a [Tune] list of its TILEs")
+    return tuned
 
 
 def _called(function: re.Match[str], functions: Iterable[str]) -> list[str]:
@@ -208,7 +227,7 @@ def _called(function: re.Match[str], functions: Iterable[str]) -> list[str]:
 
 
 def _with_epilogue(epilogue: Epilogue, function: re.Match[str], names: dict[str, str], with_sum: bool) -> str:
-    """One of the product's functions, under its name among `names`, as are those that it calls."""
+    """One of the product's functions, under its name among `names`, as are those that it calls; without attributes."""
     generics, parameters, body = function["generics"] or "", function["parameters"], function["body"]
     for name, new in names.items():
         body = re.sub(rf"(?<![.\w]){name}\b", new, body)
@@ -221,7 +240,7 @@ def _with_epilogue(epilogue: Epilogue, function: re.Match[str], names: dict[str,
         parameters = parameters[: result.start()] + ", ".join([*views, *out])
         body = _stores_and_calls(epilogue, function["name"], body, "|".join(names.values()), with_sum)
     typed = f"<{generics}>" if generics else ""
-    return f"{function['attributes']}{function['returns']} {names[function['name']]}{typed}({parameters})\n{{\n{body}}}"
+    return f"{function['returns']} {names[function['name']]}{typed}({parameters})\n{{\n{body}}}"
 
 
 def _stores_and_calls(epilogue: Epilogue, name: str, body: str, called: str, with_sum: bool) -> str:

@@ -53,9 +53,10 @@ namespace tsl {
 enum { kFullPrecision = 1, kTf32 = 2 };
 
 // A tile of kTileRows x kTileColumns that kTileBlocks blocks make. kStages: of what is fetched ahead, 0 for the usual ones.
-template <class T, int kStages, int kPrecision, int kTileBlocks, int kTileRows, int kTileColumns> struct TileOf {
+// kTileTurns: Note [turns].
+template <class T, int kStages, int kTileTurns, int kPrecision, int kTileBlocks, int kTileRows, int kTileColumns> struct TileOf {
   using Element = T;
-  static constexpr int kBlocks = kTileBlocks, kRows = kTileRows, kColumns = kTileColumns;
+  static constexpr int kBlocks = kTileBlocks, kRows = kTileRows, kColumns = kTileColumns, kTurns = kTileTurns;
   static constexpr bool kIsHalf = IsSame<T, __half>::value || IsSame<T, __nv_bfloat16>::value;
   static constexpr bool kUsesMap = TSL_WGMMA && kIsHalf;
 #if !TSL_CUDA
@@ -66,7 +67,7 @@ template <class T, int kStages, int kPrecision, int kTileBlocks, int kTileRows, 
   using Other = typename Choose<kHasTensorCores, SyncProduct<T, kRows, kColumns, kPrecision == kTf32>,
                                 SimtProduct<T, kRows, kColumns, (kBlocks > 1 ? kRows * kColumns * 4 : 0)>>::type;
 #if TSL_WGMMA
-  using Product = typename Choose<kUsesMap, WarpgroupProduct<T, kRows, kColumns, (kBlocks > 1), kStages>, Other>::type;
+  using Product = typename Choose<kUsesMap, WarpgroupProduct<T, kRows, kColumns, (kBlocks > 1), kStages, kTurns>, Other>::type;
 #else
   using Product = Other;
 #endif
@@ -81,10 +82,11 @@ template <class T, int kStages, int kPrecision, int kTileBlocks, int kTileRows, 
 
 // From the type of the array that stands for it in mma.slang.
 template <class Shape> struct TileOfShape;
-template <class T, size_t kOneMoreStage, size_t kPrecision, size_t kBlocks, size_t kRows, size_t kColumns>
+template <class T, size_t kOneMoreStage, size_t kTurnsAndPrecision, size_t kBlocks, size_t kRows, size_t kColumns>
 struct TileOfShape<
-    FixedArray<FixedArray<FixedArray<FixedArray<FixedArray<T, kColumns>, kRows>, kBlocks>, kPrecision>, kOneMoreStage>> {
-  using type = TileOf<T, int(kOneMoreStage) - 1, int(kPrecision), int(kBlocks), int(kRows), int(kColumns)>;
+    FixedArray<FixedArray<FixedArray<FixedArray<FixedArray<T, kColumns>, kRows>, kBlocks>, kTurnsAndPrecision>, kOneMoreStage>> {
+  static constexpr int kTurns = int(kTurnsAndPrecision + 1) / 2, kPrecision = int(kTurnsAndPrecision + 1) % 2 + 1;
+  using type = TileOf<T, int(kOneMoreStage) - 1, kTurns, kPrecision, int(kBlocks), int(kRows), int(kColumns)>;
 };
 
 // Of the array that stands for a tile of lines of blocks.
@@ -151,6 +153,7 @@ struct TileBlock {
   uint base, stage = 0, phase = 0;
   bool has_begun = false;      // somebody makes its barriers,
   bool is_ready = false;       // and all know that they are there
+  uint products = 0;           // so far
 #endif
 #if TSL_CLUSTERS
   bool is_reached = false;     // by other blocks of its cluster
@@ -334,7 +337,7 @@ struct MatrixKernel : KernelBase<Own> {
 #if TSL_CUDA
   template <class Tile> static TSL_INLINE void mark_tile() {
     TSL_MARK_NUMBER("tile", (Tile::kRows * 1000 + Tile::kColumns) * 10 + Tile::kBlocks);
-    TSL_MARK_NUMBER("kind", Tile::Product::kSharedBytes * 16 + sizeof(typename Tile::Product::Sum));
+    TSL_MARK_NUMBER("kind", Tile::Product::kSharedBytes * 16 + sizeof(typename Tile::Product::Sum) + Tile::kTurns - 1);
   }
 #endif
 
@@ -352,9 +355,10 @@ struct MatrixKernel : KernelBase<Own> {
   // `use(ring)`: a product whose stages go on where those of the one before ended.
   template <class Tile, class Use> TSL_INLINE void with_ring(const Use& use) {
     begin<Tile>();
-    typename Tile::Product::Ring ring{block.base, block.stage, block.phase, block.is_ready};
+    typename Tile::Product::Ring ring{block.base, block.stage, block.phase, block.is_ready, block.products};
     use(ring);
     block.is_ready = true;
+    block.products = ring.products;
     block.stage = ring.stage;
     block.phase = ring.phase;
   }
@@ -380,7 +384,7 @@ struct MatrixKernel : KernelBase<Own> {
     if constexpr (Tile::kUsesMap) {
 #if TSL_WGMMA
       mark_map<1, Tile::kRows, sizeof(T)>(a.id);
-      mark_map<0, Tile::kColumns, sizeof(T)>(b.id);
+      mark_map<0, Tile::kColumns / Tile::kTurns, sizeof(T)>(b.id);
       if (this->args.maps_hold) {
         with_ring<Tile>([&](auto& ring) {
           Product::multiply(sums, mapped(this->args, a.id), mapped(this->args, b.id), steps, at, block.thread,
@@ -425,7 +429,7 @@ struct MatrixKernel : KernelBase<Own> {
     if constexpr (Tile::kUsesMap) {
 #if TSL_WGMMA
       mark_map<1, Tile::kRows, sizeof(T)>(a.id);
-      mark_map<0, Tile::kColumns, sizeof(T)>(blocks.id);
+      mark_map<0, Tile::kColumns / Tile::kTurns, sizeof(T)>(blocks.id);
       const uint depth = blocks.sizes[blocks.dimensionCount - 2];
       if (this->args.maps_hold && depth % 64 == 0) {
         with_ring<Tile>([&](auto& ring) {

@@ -211,17 +211,25 @@ TSL_INLINE void store_words(const float* sums, int first, Matrix<T> to, uint3 at
 
 // kIsShared: other blocks send sums (Note [clusters]), to where else a store goes through. kWanted: so many stages if there is
 // room, or 0.
-template <class T, int kRows, int kColumns, bool kIsShared, int kWanted>
+//
+// Note [turns]
+//   kTurns 2: the left half of the tile is one warpgroup's and the right half the other's, and they take turns: all steps of
+//   one come through the ring, and then all of the other. While one multiplies, the other applies its epilogue and stores. In
+//   exchange a stage has half the columns, and so the operands come from the L2 cache as often as for tiles of half the size.
+//   A barrier tells an odd phase from an even one and no more: so who waits for a turn may not look at the ring yet. It waits
+//   for `turn`, which those pass who have waited for the last stage of theirs.
+template <class T, int kRows, int kColumns, bool kIsShared, int kWanted, int kTurns = 1>
 struct WarpgroupProduct {
   using Sum = float;
   static constexpr int kThreads = 256, kCount = kRows * kColumns / kThreads;
-  // The warpgroups share out rows; where there are too few, columns.
-  static constexpr bool kSharesRows = kRows >= 128;
-  static constexpr int kSlabs = kSharesRows ? kRows / 128 : 1, kWidth = kSharesRows ? kColumns : kColumns / 2;
+  // The warpgroups share out rows; where there are too few, or they take turns, columns.
+  static constexpr bool kSharesRows = kRows >= 128 && kTurns == 1;
+  static constexpr int kSlabs = kRows / (kSharesRows ? 128 : 64), kWidth = kSharesRows ? kColumns : kColumns / 2;
   static constexpr int kSums = kWidth / 2;  // of a slab
   static constexpr uint kSlabBytes = 8192, kBytesA = kRows * 128;
   // A slab whose rows run along N comes whole.
-  static constexpr uint kSlabColumns = (kColumns + 63) / 64 * 64, kStageBytes = (kRows + kSlabColumns) * 128;
+  static constexpr int kStageColumns = kColumns / kTurns;
+  static constexpr uint kSlabColumns = (kStageColumns + 63) / 64 * 64, kStageBytes = (kRows + kSlabColumns) * 128;
   // A store goes through pieces of 64 x 64, two for each warpgroup where it has so many, or one that both fill. Columns
   // beyond the last whole piece are stored from registers.
   static constexpr bool kHasOwnPieces = kWidth >= 64;
@@ -238,13 +246,14 @@ struct WarpgroupProduct {
   static constexpr uint kStages = kFit < kMost ? kFit : kMost;
   static constexpr int kSharedBytes = int(kStages * kStageBytes + kOtherBytes);
   static_assert((kRows == 64 || kRows % 128 == 0) && kColumns <= 256 && kStages >= 2 &&
-                    (kSharesRows ? kWidth >= 64 : kWidth == 32 || kWidth % 64 == 0),
+                    (kSharesRows ? kWidth >= 64 : kWidth == 32 || kWidth % 64 == 0) &&
+                    (kTurns == 1 || (kTurns == 2 && !kIsShared && kWidth % 64 == 0)),
                 "there is no such tile of half or bfloat16 on Hopper");
-  static_assert(2 * kStages * 8 + 8 <= kBarrierBytes, "a stage has two barriers, and the exchange one");
+  static_assert((2 * kStages + kTurns) * 8 <= kBarrierBytes, "a stage has two barriers, and so have turns, or the exchange one");
 
   static TSL_INLINE uint row(uint thread, int i) {
     const uint group = thread / 128, warp = thread / 32 % 4, lane = thread % 32;
-    return (kSharesRows ? (group * kSlabs + i / kSums) * 64 : 0) + warp * 16 + lane / 4 + i / 2 % 2 * 8;
+    return ((kSharesRows ? group * kSlabs : 0) + i / kSums) * 64 + warp * 16 + lane / 4 + i / 2 % 2 * 8;
   }
   static TSL_INLINE uint column(uint thread, int i) {
     const uint group = thread / 128, lane = thread % 32;
@@ -258,10 +267,12 @@ struct WarpgroupProduct {
     return store_at(base) + kOtherBytes - kBarrierBytes + stage * 8;
   }
   static TSL_INLINE uint empty_at(uint base, uint stage) { return full_at(base, kStages + stage); }
+  static TSL_INLINE uint turn_at(uint base, uint group) { return empty_at(base, kStages + group); }
 
   struct Ring {
     uint base = 0, stage = 0, phase = 0;
     bool is_ready = false;  // all know that the barriers are there
+    uint products = 0;      // before this one
     TSL_INLINE void advance() {
       if (++stage < kStages) return;
       stage = 0;
@@ -280,7 +291,11 @@ struct WarpgroupProduct {
 #pragma unroll
     for (uint s = 0; s < kStages; ++s) {
       barrier::init(full_at(base, s), 1);
-      barrier::init(empty_at(base, s), 8);
+      barrier::init(empty_at(base, s), 8 / kTurns);
+    }
+    if constexpr (kTurns > 1) {
+      barrier::init(turn_at(base, 0), 4);
+      barrier::init(turn_at(base, 1), 4);
     }
     barrier::publish();
   }
@@ -306,16 +321,19 @@ struct WarpgroupProduct {
   static TSL_INLINE void fetch_all(const TslMatrixMap& a, const TslMatrixMap& b, uint batch_a, uint batch_b, Steps steps,
                                    uint3 at, Ring ring) {
 #pragma unroll 1
-    for (uint k = steps.first * 64; k < steps.end * 64; k += 64) {
-      const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
-      barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
-      if (is_elected()) {
-        barrier::expect(full, (kRows + (kTurnedB ? kSlabColumns : kColumns)) * 128);
-        fetch<kRows, kTurnedA>(a, to, full, k, at.y, batch_a);
-        fetch<kColumns, kTurnedB>(b, to + kBytesA, full, k, at.z, batch_b);
+    for (uint turn = 0; turn < kTurns; ++turn, at.z += kStageColumns) {
+#pragma unroll 1
+      for (uint k = steps.first * 64; k < steps.end * 64; k += 64) {
+        const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
+        barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
+        if (is_elected()) {
+          barrier::expect(full, (kRows + (kTurnedB ? kSlabColumns : kStageColumns)) * 128);
+          fetch<kRows, kTurnedA>(a, to, full, k, at.y, batch_a);
+          fetch<kStageColumns, kTurnedB>(b, to + kBytesA, full, k, at.z, batch_b);
+        }
+        __syncwarp();
+        ring.advance();
       }
-      __syncwarp();
-      ring.advance();
     }
   }
 
@@ -323,6 +341,7 @@ struct WarpgroupProduct {
   template <bool kTurnedA, bool kTurnedB>
   static TSL_INLINE void fetch_blocks(const TslMatrixMap& a, const TslMatrixMap& blocks, uint batch_a, const BlockList& list,
                                       uint steps, uint3 at, Ring ring) {
+    static_assert(kTurns == 1, "warpgroups that multiply lists of blocks take no turns");
     const uint lane = threadIdx.x % 32;
 #pragma unroll 1
     for (uint chunk = list.first; chunk < list.end; chunk += 32) {
@@ -347,13 +366,13 @@ struct WarpgroupProduct {
     }
   }
 
-  // The products of one stage are under way when this returns.
-  template <bool kTurnedA, bool kTurnedB>
+  // The products of one stage are under way when this returns. kIsWhole: it has the columns of both warpgroups.
+  template <bool kTurnedA, bool kTurnedB, bool kIsWhole = kTurns == 1>
   static TSL_INLINE void multiply_stage(float* sums, uint stage, uint group) {
     const uint a = stage + (kSharesRows ? group * kSlabs * kSlabBytes : 0);
     // Half of a slab whose rows run along N is half of each row.
     constexpr uint kHalf = kWidth < 64 && kTurnedB ? kWidth * 2 : kWidth * 128;
-    const uint b = stage + kBytesA + (kSharesRows ? 0 : group * kHalf);
+    const uint b = stage + kBytesA + (kSharesRows || !kIsWhole ? 0 : group * kHalf);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
@@ -395,12 +414,21 @@ struct WarpgroupProduct {
       before = ring.stage;
       ring.advance();
     }
+    if constexpr (kTurns > 1) {
+      if (gives_back) barrier::arrive(turn_at(ring.base, thread < 128 ? 1 : 0));
+    }
     wait_for_products<0>();
     if (steps > 0 && gives_back) barrier::arrive(empty_at(ring.base, before));
     settle(sums);
   }
   template <bool kTurnedA, bool kTurnedB>
-  static TSL_INLINE void multiply_all(float* sums, uint steps, uint thread, uint warp, const Ring& ring) {
+  static TSL_INLINE void multiply_all(float* sums, uint steps, uint thread, uint warp, Ring ring) {
+    if constexpr (kTurns > 1) {
+      const uint group = warp / 4;
+      ring.skip(group * steps);
+      if (group == 1) barrier::wait(turn_at(ring.base, 1), ring.products & 1);
+      else if (ring.products > 0) barrier::wait(turn_at(ring.base, 0), (ring.products - 1) & 1);
+    }
     multiply_all(sums, steps, thread, ring,
                  [&](uint stage) { multiply_stage<kTurnedA, kTurnedB>(sums, stage, warp / 4); });
   }
@@ -414,7 +442,8 @@ struct WarpgroupProduct {
       if (b.contiguous == 1) multiply<false, true>(sums, a, b, steps, at, thread, warp, ring);
       else multiply<false, false>(sums, a, b, steps, at, thread, warp, ring);
     }
-    ring.skip(steps.end - steps.first);
+    ring.skip((steps.end - steps.first) * kTurns);
+    ++ring.products;
   }
   template <bool kTurnedA, bool kTurnedB>
   static TSL_INLINE void multiply(float* sums, const MappedMatrix& a, const MappedMatrix& b, Steps steps, uint3 at,
@@ -477,7 +506,7 @@ struct WarpgroupProduct {
       copy<kColumns>(shared + kBytesA, turned, at.z, k, thread);
       publish_to_async();
       meet_in_tile();
-      multiply_stage<false, false>(sums, base, warp / 4);
+      multiply_stage<false, false, true>(sums, base, warp / 4);
       wait_for_products<0>();
     }
     settle(sums);
@@ -511,7 +540,7 @@ struct WarpgroupProduct {
       meet<kHasOwnPieces>(group);
       if (issues) {
         store_box(c.map, buffer, at.z + (kSharesRows ? 0 : group * kWidth) + part * 64,
-                  at.y + (kSharesRows ? (group * kSlabs + slab) * 64 : 0), c.batches > 1 ? at.x : 0);
+                  at.y + ((kSharesRows ? group * kSlabs : 0) + slab) * 64, c.batches > 1 ? at.x : 0);
       }
     }
     if constexpr (kHasRest) {

@@ -85,7 +85,7 @@ int blocks_of_tile(const std::string& op, const std::set<std::string>& marks) {
   if (numbers_of(marks, "kind").size() > 1) {
     throw_compile_error(op,
                         ": all products of a kernel must be of one type and precision (or of float16 and bfloat16) ",
-                        "and have the same stages, but those of this one differ");
+                        "and have the same stages and turns, but those of this one differ");
   }
   return tiles.empty() ? 1 : tiles[0] % 10;
 }

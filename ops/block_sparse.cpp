@@ -47,7 +47,7 @@ std::vector<c10::IValue> mm_arguments(const Tensor& dense, const Tensor& values,
   if (blocks.size(0) == 0) blocks = at::zeros({1, blocks.size(1), blocks.size(2)}, blocks.options());
   const Lines lines = transpose ? pattern.rows() : pattern.columns();
   return {product::in_words(matrices),
-          transpose ? blocks.mT() : blocks,
+          product::in_words(transpose ? blocks.mT() : blocks),
           lines.order,
           lines.offsets,
           lines.depths,

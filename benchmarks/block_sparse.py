@@ -1,4 +1,5 @@
-"""Block-sparse linear products beside the dense one of the whole matrix, and torch's own BSR: ``x @ W.mT``.
+"""Block-sparse linear products beside the dense one of the whole matrix, torch's own BSR, and the package stk if it is
+installed (stanford-stk; blocks of 128 alone): ``x @ W.mT``.
 
 The number behind the dense product's name is its time / ours: above 1 is faster than dense.
 """
@@ -6,6 +7,8 @@ The number behind the dense product's name is its time / ours: above 1 is faster
 from __future__ import annotations
 
 import functools
+import importlib
+import importlib.util
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -91,6 +94,8 @@ def product(case: Case) -> Product:
     if not case.backward and device() == "cuda":
         sparse = pattern.to_bsr(values)
         runs["torch BSR"] = lambda: torch.nn.functional.linear(x, sparse)
+    if has_stk() and case.block == 128 and case.dtype in {torch.float16, torch.bfloat16}:
+        runs["stk"] = with_gradients(stk_product(x, values, pattern), [x, values])
     dense_name = f"dense {blas()}"
     return Product(
         case.title,
@@ -100,6 +105,19 @@ def product(case: Case) -> Product:
         case.dtype,
         beside={dense_name: with_gradients(lambda: torch.nn.functional.linear(x, whole), [x, whole])},
     )
+
+
+def has_stk() -> bool:
+    return device() == "cuda" and importlib.util.find_spec("stk") is not None
+
+
+def stk_product(x: Tensor, values: Tensor, pattern: BlockPattern) -> Callable[[], Tensor]:
+    matrix_type: Any = importlib.import_module("stk.matrix").Matrix
+    operators: Any = importlib.import_module("stk.ops.linear_ops")
+    rows, columns = pattern.rows.short(), pattern.columns.short()
+    matrix = matrix_type(torch.Size(pattern.shape), values, rows, columns, pattern.row_offsets)
+    result: Callable[[], Tensor] = functools.partial(operators.dds, x, matrix.t())
+    return result
 
 
 def cases(quick: bool) -> list[Case]:

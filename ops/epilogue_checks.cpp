@@ -8,7 +8,7 @@
 #include "op/arguments.h"
 #include "op/module.h"
 #include "op/view_packing.h"
-#include "program/names.h"
+#include "program/enumerations.h"
 
 namespace torch_slang::product {
 

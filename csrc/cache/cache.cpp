@@ -1,25 +1,17 @@
 #include "cache/cache.h"
 
 #include <c10/util/Exception.h>
-#include <pwd.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <iterator>
 
 #include "cache/entry.h"
 #include "cache/folder.h"
 #include "cache/trim.h"
-#include "common/environment.h"
 #include "common/files.h"
 #include "common/log.h"
 
 namespace torch_slang::cache {
 namespace {
-
-constexpr Kind kKinds[] = {Kind::Program, Kind::Cubin, Kind::Object, Kind::Choice, Kind::Probe};
-constexpr const char* kNames[] = {"program", "cubin", "object", "choice", "probe"};
-static_assert(std::size(kKinds) == std::size(kNames));
 
 struct Counters {
   std::atomic<int64_t> hits{0};
@@ -32,12 +24,6 @@ struct Counters {
 Counters& counters() {
   static Counters all;
   return all;
-}
-
-std::string home_folder() {
-  if (const auto home = environment("HOME")) return *home;
-  const passwd* user = ::getpwuid(::geteuid());
-  return user != nullptr && user->pw_dir != nullptr ? user->pw_dir : temporary_root();
 }
 
 void check_key(const std::string& key) { TORCH_INTERNAL_ASSERT(is_key(key), "cache key ", key); }
@@ -68,16 +54,6 @@ std::optional<std::string> take_counted(const Descriptor& folder, Kind kind, con
 }
 
 }  // namespace
-
-const char* name_of(Kind kind) { return kNames[static_cast<size_t>(kind)]; }
-
-std::string path() {
-  if (const auto chosen = environment("TORCH_SLANG_CACHE_DIR")) return *chosen;
-  const auto caches = environment("XDG_CACHE_HOME");
-  // The XDG specification has relative paths ignored.
-  const std::string folder = caches && caches->front() == '/' ? *caches : join_path(home_folder(), ".cache");
-  return join_path(folder, "torch_slang");
-}
 
 std::optional<std::string> read(Kind kind, const std::string& key) {
   return take_counted(open_folder(kind, IfMissing::Leave), kind, key);

@@ -20,17 +20,12 @@
 #include <string>
 #include <string_view>
 
+#include "cache/kind.h"
 #include "common/dynamic_library.h"
 
 namespace torch_slang::cache {
 
-enum class Kind : int8_t { Program, Cubin, Object, Choice, Probe };
 enum class Compiler : int8_t { Slang, Host, Nvrtc };
-
-const char* name_of(Kind kind);  // "program"
-
-// TORCH_SLANG_CACHE_DIR, else XDG_CACHE_HOME/torch_slang, else ~/.cache/torch_slang. Read at each call.
-std::string path();
 
 std::optional<std::string> read(Kind kind, const std::string& key);
 bool write(Kind kind, const std::string& key, std::string_view payload);  // false: it is not on the disk

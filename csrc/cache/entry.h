@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "cache/cache.h"
+#include "cache/kind.h"
 
 namespace torch_slang::cache {
 

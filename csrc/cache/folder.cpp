@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -163,6 +164,12 @@ std::string path_in(const Descriptor& folder, const std::string& name) {
 void warn_of_unwritable_folder() {
   log_warning_once("cannot write to the cache folder " + path() + " (" + std::strerror(errno) +
                    "): compiled kernels are not kept. TORCH_SLANG_CACHE_DIR chooses another");
+}
+
+bool is_abandoned_lock(const Descriptor& folder, const std::string& name) {
+  if (!name.ends_with(kLockSuffix)) return false;
+  const Descriptor file(::openat(folder.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  return file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 }  // namespace torch_slang::cache

@@ -10,12 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "cache/cache.h"
+#include "cache/kind.h"
 #include "common/descriptor.h"
 
 namespace torch_slang::cache {
 
 inline constexpr const char* kTemporaryPrefix = ".tmp-";  // of a file that is still being written
+inline constexpr const char* kLockSuffix = ".lock";  // of a file that is locked while its entry is made: cache/turn.h
 
 enum class IfMissing : int8_t { Leave, Make };
 
@@ -31,6 +32,9 @@ bool remove_entry(const Descriptor& folder, const std::string& name);  // false 
 
 std::vector<std::string> names_in(const Descriptor& folder);
 bool is_key(std::string_view name);  // the name of an entry; locks and unfinished files have other names
+
+// Whether it is the file of a lock whose owner has died.
+bool is_abandoned_lock(const Descriptor& folder, const std::string& name);
 
 // A path by which the loader finds the entry in the open folder.
 std::string path_in(const Descriptor& folder, const std::string& name);

@@ -11,16 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "cache/cache.h"
 #include "cache/folder.h"
-#include "cache/turn.h"
+#include "cache/kind.h"
 #include "common/environment.h"
 #include "common/log.h"
 
 namespace torch_slang::cache {
 namespace {
 
-constexpr Kind kKinds[] = {Kind::Program, Kind::Cubin, Kind::Object};
+constexpr Kind kMadeByCompilers[] = {Kind::Program, Kind::Cubin, Kind::Object};
 constexpr int64_t kUsualLimit = int64_t{1} << 30;
 constexpr int64_t kLeastUse = 60;  // seconds between two notes of a use: fewer writes
 constexpr int64_t kOldSeconds = 3600;  // a temporary file or a lock of this age has no writer any more
@@ -36,7 +35,7 @@ struct Entry {
 std::vector<Entry> look() {
   std::vector<Entry> entries;
   const int64_t now = std::time(nullptr);
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : kMadeByCompilers) {
     const Descriptor folder = open_folder(kind, IfMissing::Leave);
     if (!folder.is_open()) continue;
     for (const std::string& name : names_in(folder)) {

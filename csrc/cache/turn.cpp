@@ -68,10 +68,4 @@ Turn::~Turn() {
   ::flock(lock_.get(), LOCK_UN);  // closing would not do if the process has forked
 }
 
-bool is_abandoned_lock(const Descriptor& folder, const std::string& name) {
-  if (!name.ends_with(kLockSuffix)) return false;
-  const Descriptor file(::openat(folder.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
-  return file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
-}
-
 }  // namespace torch_slang::cache

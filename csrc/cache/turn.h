@@ -18,8 +18,6 @@
 
 namespace torch_slang::cache {
 
-inline constexpr const char* kLockSuffix = ".lock";
-
 class Turn {
  public:
   // Waits for the owner, if there is one, though not much longer than compilers may take: interruptible. `what` is compiled,
@@ -45,8 +43,5 @@ auto find_or_make(Kind kind, const std::string& key, const std::string& what, co
   }
   return make();
 }
-
-// A lock's file whose owner has died.
-bool is_abandoned_lock(const Descriptor& folder, const std::string& name);
 
 }  // namespace torch_slang::cache

@@ -15,7 +15,6 @@
 
 #include "common/descriptor.h"
 #include "common/environment.h"
-#include "common/leftovers.h"
 
 namespace torch_slang {
 namespace {
@@ -160,28 +159,6 @@ std::optional<std::string> find_program(const std::string& name) {
     start = end + 1;
   }
   return std::nullopt;
-}
-
-TemporaryFolder::TemporaryFolder(const std::string& prefix) {
-  remove_leftovers(temporary_root(), prefix);
-  std::string name = join_path(temporary_root(), prefix + "-XXXXXX");
-  TORCH_CHECK(::mkdtemp(name.data()) != nullptr, "cannot make a temporary folder in ", temporary_root(), ": ",
-              std::strerror(errno), ". TMPDIR chooses another");
-  path_ = name;
-  lock_ = lock_folder(path_);
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  if (!path_.empty()) remove_folder(path_);
-}
-
-TemporaryFolder::TemporaryFolder(TemporaryFolder&& other) noexcept
-    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
-
-TemporaryFolder& TemporaryFolder::operator=(TemporaryFolder&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(lock_, other.lock_);
-  return *this;
 }
 
 TemporaryFile TemporaryFile::beside(const std::string& path) {

@@ -37,23 +37,6 @@ std::string parent_path(const std::string& path);
 std::string temporary_root();  // TMPDIR or /tmp
 std::optional<std::string> find_program(const std::string& name);  // as execvp would, absolute
 
-// A new private folder (0700) that goes, with all that is in it, when its owner does: if the process is killed, when another
-// one makes such a folder (common/leftovers.h).
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const std::string& prefix = "torch_slang");  // throws if it cannot be made
-  ~TemporaryFolder();
-  TemporaryFolder(TemporaryFolder&& other) noexcept;
-  TemporaryFolder& operator=(TemporaryFolder&& other) noexcept;
-
-  const std::string& path() const { return path_; }
-  std::string file(const std::string& name) const { return join_path(path_, name); }
-
- private:
-  std::string path_;
-  Descriptor lock_;
-};
-
 // A new private file beside `path` (same folder, so that it can be renamed to it) that goes when its owner does, unless
 // it was renamed away. Not open: the owner has the name alone. Invalid (empty path, errno) if it cannot be made.
 class TemporaryFile {

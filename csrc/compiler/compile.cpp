@@ -20,8 +20,8 @@
 #include "compiler/tuned_variables.h"
 #include "compiler/wave_masks.h"
 #include "compiler/wrapper.h"
+#include "program/enumerations.h"
 #include "program/instantiations.h"
-#include "program/names.h"
 
 namespace torch_slang {
 namespace {

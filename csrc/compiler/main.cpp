@@ -20,7 +20,7 @@
 #include "compiler/session.h"
 #include "compiler/tuned_variables.h"
 #include "program/compiler_protocol.h"
-#include "program/names.h"
+#include "program/enumerations.h"
 
 namespace torch_slang {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "compiler/wrapper_text.h"
-#include "program/names.h"
+#include "program/enumerations.h"
 
 namespace torch_slang {
 namespace {

@@ -7,7 +7,7 @@
 #include "compiler/attributes.h"
 #include "compiler/com.h"
 #include "compiler/tokens.h"
-#include "program/names.h"
+#include "program/enumerations.h"
 
 namespace torch_slang {
 namespace {

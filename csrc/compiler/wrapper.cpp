@@ -5,7 +5,7 @@
 
 #include "compiler/mapped_wrapper.h"
 #include "compiler/wrapper_text.h"
-#include "program/names.h"
+#include "program/enumerations.h"
 
 namespace torch_slang {
 namespace {

@@ -3,7 +3,7 @@
 #include <cctype>
 
 #include "compiler/tokens.h"
-#include "program/names.h"
+#include "program/enumerations.h"
 
 namespace torch_slang {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "common/identifiers.h"
 #include "op/operator.h"
-#include "program/names.h"
+#include "program/enumerations.h"
 
 namespace torch_slang {
 

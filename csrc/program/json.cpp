@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-#include "program/names.h"
+#include "program/enumerations.h"
 #include "program/program.h"
 
 namespace torch_slang {

@@ -8,23 +8,9 @@
 #include <utility>
 #include <vector>
 
-namespace torch_slang {
+#include "program/enumerations.h"
 
-enum class ElementType : int8_t {
-  Float16,
-  BFloat16,
-  Float32,
-  Float64,
-  Int8,
-  Int16,
-  Int32,
-  Int64,
-  UInt8,
-  UInt16,
-  UInt32,
-  UInt64,
-  Bool
-};
+namespace torch_slang {
 
 // A leaf's element type: concrete, or the function's type parameter with this index.
 struct Element {
@@ -34,13 +20,6 @@ struct Element {
   // its size parameter k, whose value the tensors decide.
   std::vector<int64_t> shape;
 };
-
-enum class LeafKind : int8_t { View, Value };
-
-// How the gradient of a differentiable view is gathered: by atomic additions (DiffTensorView, DiffTensorViewAA), in
-// replicas of the gradient's memory (DiffTensorViewR<T, N>), as recorded (index, value) pairs (DiffTensorViewASR<T, N>),
-// or by a wrapper of the user's own.
-enum class Accumulation : int8_t { Atomic, Replicated, Recorded, Custom };
 
 // One flattened argument: a tensor view, or a value (scalar, vector, matrix, array). Fields of struct parameters become
 // leaves named `parameter_field`.
@@ -132,8 +111,6 @@ struct HostText {
   std::string error;  // not empty: they do not compile (Slang's diagnostics)
 };
 
-enum class Direction : int8_t { Forward, Backward, Jvp };
-
 // Device text of one function in one direction for one choice of type parameters. The final source is
 //   abi.h, prelude, `file_scope`, struct Kernel : tsl::KernelBase { `body` }; and the backend's launcher,
 // where `body` holds member functions and types only and `entry` is the name of the member (no parameters, returns void).
@@ -191,11 +168,6 @@ struct CompileRequest {
 };
 
 int64_t component_count(const Element& element);  // 1 for a scalar; size parameters are not looked up
-const char* name_of(ElementType type);  // "float32"
-const char* name_of(Direction direction);
-const char* name_of(Accumulation accumulation);
-int64_t size_of(ElementType type);  // bytes
-bool is_floating_point(ElementType type);
 
 std::string to_json(const Program& program);
 Program program_from_json(const std::string& text);  // throws c10::Error naming what is wrong

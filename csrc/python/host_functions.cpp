@@ -3,7 +3,7 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include "program/names.h"
+#include "program/enumerations.h"
 
 namespace py = pybind11;
 

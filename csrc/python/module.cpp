@@ -16,7 +16,7 @@
 #include "op/registry.h"
 #include "op/virtual_threads.h"
 #include "program/compiler_client.h"
-#include "program/names.h"
+#include "program/enumerations.h"
 #include "python/descriptors.h"
 #include "python/host_functions.h"
 #include "python/interrupts.h"

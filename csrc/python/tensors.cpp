@@ -5,7 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "op/view_packing.h"
-#include "program/names.h"
+#include "program/enumerations.h"
 
 namespace py = pybind11;
 

@@ -10,6 +10,7 @@
 #include "cache/folder.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/temporary_folder.h"
 
 BOOST_AUTO_TEST_SUITE(cache_folder_test)
 

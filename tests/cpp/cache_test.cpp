@@ -14,6 +14,7 @@
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/process.h"
+#include "common/temporary_folder.h"
 
 BOOST_AUTO_TEST_SUITE(cache_test)
 

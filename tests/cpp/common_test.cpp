@@ -16,6 +16,7 @@
 #include "common/interrupts.h"
 #include "common/log.h"
 #include "common/process.h"
+#include "common/temporary_folder.h"
 
 BOOST_AUTO_TEST_SUITE(common_test)
 

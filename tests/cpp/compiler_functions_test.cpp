@@ -5,6 +5,7 @@
 #include "cache/cache.h"
 #include "common/error.h"
 #include "common/files.h"
+#include "common/temporary_folder.h"
 #include "compile_source.h"
 #include "compiler/parameter_texts.h"
 #include "op/program_store.h"

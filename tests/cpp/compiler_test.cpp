@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/temporary_folder.h"
 #include "compile_source.h"
 #include "compiler/compile.h"
 #include "compiler/device_text.h"
@@ -15,8 +16,8 @@
 #include "compiler/statement_lines.h"
 #include "compiler/tokens.h"
 #include "program/compiler_client.h"
+#include "program/enumerations.h"
 #include "program/instantiations.h"
-#include "program/names.h"
 
 BOOST_AUTO_TEST_SUITE(compiler_test)
 

@@ -18,6 +18,7 @@
 #include "cache/cache.h"
 #include "common/error.h"
 #include "common/files.h"
+#include "common/temporary_folder.h"
 #include "prelude/abi.h"
 
 BOOST_AUTO_TEST_SUITE(cpu_backend_test)

@@ -12,10 +12,11 @@
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/files.h"
+#include "common/temporary_folder.h"
 #include "compiler/compile.h"
 #include "compiler/session.h"
 #include "prelude/abi.h"
-#include "program/names.h"
+#include "program/enumerations.h"
 #include "square_source.h"
 
 BOOST_AUTO_TEST_SUITE(cuda_compile_test)

@@ -16,6 +16,7 @@
 #include "common/environment.h"
 #include "common/error.h"
 #include "common/files.h"
+#include "common/temporary_folder.h"
 #include "prelude/abi.h"
 #include "square_source.h"
 

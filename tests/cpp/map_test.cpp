@@ -15,6 +15,7 @@
 #include "backend/cuda/nvrtc_library.h"
 #include "backend/source.h"
 #include "common/files.h"
+#include "common/temporary_folder.h"
 #include "prelude/abi.h"
 
 BOOST_AUTO_TEST_SUITE(map_test)

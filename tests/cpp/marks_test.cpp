@@ -8,6 +8,7 @@
 #include "common/environment.h"
 #include "common/files.h"
 #include "common/process.h"
+#include "common/temporary_folder.h"
 #include "square_source.h"
 
 BOOST_AUTO_TEST_SUITE(marks_test)

@@ -14,6 +14,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/temporary_folder.h"
 #include "op/shape_expression.h"
 #include "torch_slang/torch_slang.h"
 

@@ -8,6 +8,7 @@
 #include "common/files.h"
 #include "common/quoted_files.h"
 #include "common/shell_words.h"
+#include "common/temporary_folder.h"
 
 BOOST_AUTO_TEST_SUITE(texts_test)
 

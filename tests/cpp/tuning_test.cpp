@@ -5,6 +5,7 @@
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/identifiers.h"
+#include "common/temporary_folder.h"
 #include "compile_source.h"
 #include "compiler/tuned_variables.h"
 #include "op/choices.h"

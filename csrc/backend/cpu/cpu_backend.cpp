@@ -18,6 +18,7 @@
 #include "cache/cache.h"
 #include "cache/turn.h"
 #include "common/files.h"
+#include "common/temporary_folder.h"
 
 namespace torch_slang {
 namespace {

@@ -11,6 +11,7 @@
 #include "common/interrupts.h"
 #include "common/log.h"
 #include "common/process.h"
+#include "common/temporary_folder.h"
 
 namespace torch_slang {
 namespace {

@@ -1,0 +1,35 @@
+#include "cache/kind.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <iterator>
+
+#include "common/environment.h"
+#include "common/files.h"
+
+namespace torch_slang::cache {
+namespace {
+
+constexpr const char* kNames[] = {"program", "cubin", "object", "choice", "probe"};
+static_assert(std::size(kKinds) == std::size(kNames));
+
+std::string home_folder() {
+  if (const auto home = environment("HOME")) return *home;
+  const passwd* user = ::getpwuid(::geteuid());
+  return user != nullptr && user->pw_dir != nullptr ? user->pw_dir : temporary_root();
+}
+
+}  // namespace
+
+const char* name_of(Kind kind) { return kNames[static_cast<size_t>(kind)]; }
+
+std::string path() {
+  if (const auto chosen = environment("TORCH_SLANG_CACHE_DIR")) return *chosen;
+  const auto caches = environment("XDG_CACHE_HOME");
+  // The XDG specification has relative paths ignored.
+  const std::string folder = caches && caches->front() == '/' ? *caches : join_path(home_folder(), ".cache");
+  return join_path(folder, "torch_slang");
+}
+
+}  // namespace torch_slang::cache

@@ -1,0 +1,49 @@
+// The enumerations of a Program, and their names: as JSON and messages have them, and as Slang spells them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace torch_slang {
+
+enum class ElementType : int8_t {
+  Float16,
+  BFloat16,
+  Float32,
+  Float64,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  UInt8,
+  UInt16,
+  UInt32,
+  UInt64,
+  Bool
+};
+inline constexpr int kElementTypeCount = static_cast<int>(ElementType::Bool) + 1;
+
+enum class LeafKind : int8_t { View, Value };
+
+// How the gradient of a differentiable view is gathered: by atomic additions (DiffTensorView, DiffTensorViewAA), in
+// replicas of the gradient's memory (DiffTensorViewR<T, N>), as recorded (index, value) pairs (DiffTensorViewASR<T, N>),
+// or by a wrapper of the user's own.
+enum class Accumulation : int8_t { Atomic, Replicated, Recorded, Custom };
+
+enum class Direction : int8_t { Forward, Backward, Jvp };
+
+const char* name_of(ElementType type);        // "float32"
+const char* slang_name_of(ElementType type);  // "float", "uint8_t", "BFloat16"
+const char* name_of(LeafKind kind);           // "view"
+const char* name_of(Direction direction);
+const char* name_of(Accumulation accumulation);
+std::optional<ElementType> element_type_named(std::string_view name);  // "float32"
+std::optional<LeafKind> leaf_kind_named(std::string_view name);
+std::optional<Direction> direction_named(std::string_view name);  // "forward"
+std::optional<Accumulation> accumulation_named(std::string_view name);
+
+int64_t size_of(ElementType type);  // bytes
+bool is_floating_point(ElementType type);
+
+}  // namespace torch_slang

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "op/specialize.h"
+#include "op/element_types.h"
 #include "op/view_packing.h"
 
 namespace torch_slang {
@@ -41,7 +41,7 @@ struct Given {
 };
 
 // As the operator calls it.
-const std::string& name_of_argument(const Operator& op, OpKind kind, OpArgument meaning) {
+const std::string& name_of_argument(const Signature& op, OpKind kind, OpArgument meaning) {
   const OpSignature& signature = *op.signature(kind);
   size_t at = 0;
   while (signature.arguments[at].role != meaning.role || signature.arguments[at].leaf != meaning.leaf) ++at;
@@ -50,7 +50,7 @@ const std::string& name_of_argument(const Operator& op, OpKind kind, OpArgument 
 
 class Reader {
  public:
-  Reader(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack)
+  Reader(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack)
       : op_(op), kind_(kind), name_(op.qualified_names[static_cast<int>(kind)]) {
     const size_t leaves = op.function.leaves.size();
     result_.tensors.resize(leaves);
@@ -192,7 +192,7 @@ class Reader {
 
   const std::string& name_of_given(const Given& given) const { return name_of_argument(op_, kind_, given.meaning); }
 
-  const Operator& op_;
+  const Signature& op_;
   const OpKind kind_;
   const std::string& name_;
   c10::SmallVector<Given, 8> given_;
@@ -249,11 +249,11 @@ void check_value_shape(const std::string& name, const Leaf& leaf, const at::Tens
 
 }  // namespace
 
-c10::TensorOptions Arguments::options(const Operator& op, int leaf) const {
+c10::TensorOptions Arguments::options(const Signature& op, int leaf) const {
   return c10::TensorOptions().dtype(scalar_type(element_type(op.function.leaves[leaf].element, types))).device(device);
 }
 
-std::pair<std::vector<ElementType>, c10::Device> types_and_device(const Operator& op, OpKind kind,
+std::pair<std::vector<ElementType>, c10::Device> types_and_device(const Signature& op, OpKind kind,
                                                                   c10::ArrayRef<c10::IValue> stack) {
   std::vector<ElementType> types(op.function.type_parameters.size());
   c10::Device device = c10::kCPU;
@@ -270,14 +270,14 @@ std::pair<std::vector<ElementType>, c10::Device> types_and_device(const Operator
   return {std::move(types), device};
 }
 
-Arguments read_arguments(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+Arguments read_arguments(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   Arguments arguments = Reader(op, kind, stack).take();
   arguments.stack = stack;
   return arguments;
 }
 
 template <class Int>
-Bound<Int> bind_arguments(const Operator& op, OpKind kind, const Arguments& arguments) {
+Bound<Int> bind_arguments(const Signature& op, OpKind kind, const Arguments& arguments) {
   const std::string& name = op.qualified_names[static_cast<int>(kind)];
   const auto& leaves = op.function.leaves;
   c10::SmallVector<std::optional<c10::ArrayRef<Int>>, 8> sizes(leaves.size());
@@ -307,7 +307,7 @@ Bound<Int> bind_arguments(const Operator& op, OpKind kind, const Arguments& argu
   return bound;
 }
 
-template Bound<int64_t> bind_arguments(const Operator&, OpKind, const Arguments&);
-template Bound<c10::SymInt> bind_arguments(const Operator&, OpKind, const Arguments&);
+template Bound<int64_t> bind_arguments(const Signature&, OpKind, const Arguments&);
+template Bound<c10::SymInt> bind_arguments(const Signature&, OpKind, const Arguments&);
 
 }  // namespace torch_slang

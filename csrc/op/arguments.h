@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "op/operator.h"
+#include "op/signature.h"
 
 namespace torch_slang {
 
@@ -28,20 +28,20 @@ struct Arguments {
   c10::Device device = c10::kCPU;
   c10::ArrayRef<c10::IValue> stack;  // that they were read from
 
-  c10::TensorOptions options(const Operator& op, int leaf) const;  // of a new tensor for this leaf
+  c10::TensorOptions options(const Signature& op, int leaf) const;  // of a new tensor for this leaf
 };
 
 // The types that the tensor arguments decide, one for each type parameter, and their device; nothing is checked.
-std::pair<std::vector<ElementType>, c10::Device> types_and_device(const Operator& op, OpKind kind,
+std::pair<std::vector<ElementType>, c10::Device> types_and_device(const Signature& op, OpKind kind,
                                                                   c10::ArrayRef<c10::IValue> stack);
 
 // `stack` must outlive the result.
-Arguments read_arguments(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+Arguments read_arguments(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
 
 // Binds the names of the shape language and checks every shape, gradients included.
 template <class Int>
-Bound<Int> bind_arguments(const Operator& op, OpKind kind, const Arguments& arguments);
-extern template Bound<int64_t> bind_arguments(const Operator&, OpKind, const Arguments&);
-extern template Bound<c10::SymInt> bind_arguments(const Operator&, OpKind, const Arguments&);
+Bound<Int> bind_arguments(const Signature& op, OpKind kind, const Arguments& arguments);
+extern template Bound<int64_t> bind_arguments(const Signature&, OpKind, const Arguments&);
+extern template Bound<c10::SymInt> bind_arguments(const Signature&, OpKind, const Arguments&);
 
 }  // namespace torch_slang

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "op/kernel_table.h"
+#include "op/kernel_key.h"
 
 namespace torch_slang {
 

@@ -4,14 +4,13 @@
 #include <c10/util/llvmMathExtras.h>
 
 #include "op/arguments.h"
-#include "op/operator.h"
 
 namespace torch_slang {
 namespace {
 
 // Of a matrix's tiles the last ones may leave most of a device idle, for sizes that are not far apart: seven sizes more lie
 // between powers of two.
-int64_t rounded(const Operator& op, int64_t size) {
+int64_t rounded(const Signature& op, int64_t size) {
   if (size <= 1) return size;
   const auto power = static_cast<int64_t>(c10::llvm::PowerOf2Ceil(static_cast<uint64_t>(size)));
   if (!op.multiplies || power < 16) return power;
@@ -19,7 +18,7 @@ int64_t rounded(const Operator& op, int64_t size) {
   return (size + step - 1) / step * step;
 }
 
-bool counts(const Operator& op, const OpArgument& argument) {
+bool counts(const Signature& op, const OpArgument& argument) {
   return argument.role == OpArgument::Role::Leaf && op.shapes.symbol_of_value(argument.leaf) >= 0;
 }
 
@@ -29,7 +28,7 @@ int64_t integer_of(const c10::IValue& value) {
                             : value.toInt();
 }
 
-void add_tensor(const Operator& op, const at::Tensor& tensor, CallClass& result) {
+void add_tensor(const Signature& op, const at::Tensor& tensor, CallClass& result) {
   if (!tensor.defined()) {
     result.push_back(-1);
     return;
@@ -41,7 +40,7 @@ void add_tensor(const Operator& op, const at::Tensor& tensor, CallClass& result)
 
 }  // namespace
 
-CallClass class_of(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+CallClass class_of(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   CallClass result = {-1, static_cast<int64_t>(kind)};
   const auto& arguments = op.signature(kind)->arguments;
   for (size_t i = 0; i < stack.size(); ++i) {
@@ -73,7 +72,7 @@ CallClass class_of(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> s
   return result;
 }
 
-std::string describe_class(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+std::string describe_class(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   const auto& arguments = op.signature(kind)->arguments;
   const auto& schema = op.signature(kind)->schema->arguments();
   std::string text;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "op/mapped_variant.h"
+#include "op/shared_elements.h"
 #include "op/specialize.h"
 #include "op/tuner.h"
 

@@ -65,7 +65,7 @@ void throw_stopped(const std::string& what, LaunchWatch::Reason reason, const Ke
                      " s that TORCH_SLANG_LAUNCH_TIMEOUT allows", where);
 }
 
-FaultRecord::FaultRecord(const Operator& op, OpKind kind, c10::Device device, const std::vector<ElementType>& types,
+FaultRecord::FaultRecord(const Signature& op, OpKind kind, c10::Device device, const std::vector<ElementType>& types,
                          const std::vector<int64_t>* sizes)
     : op_(op),
       kind_(kind),

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/launch_watch.h"
-#include "op/operator.h"
+#include "op/signature.h"
 #include "prelude/abi.h"
 
 namespace torch_slang {
@@ -24,7 +24,7 @@ std::string describe_local(unsigned kind, uint64_t count);
 class FaultRecord {
  public:
   // All must outlive this object. `types`, `sizes`: by type and size parameter.
-  FaultRecord(const Operator& op, OpKind kind, c10::Device device, const std::vector<ElementType>& types,
+  FaultRecord(const Signature& op, OpKind kind, c10::Device device, const std::vector<ElementType>& types,
               const std::vector<int64_t>* sizes = nullptr);
 
   // For TslHeader::fault; null where the kernel checks nothing and cannot be stopped.
@@ -41,7 +41,7 @@ class FaultRecord {
   std::string describe_view_fault(const TslFault& fault) const;
   std::string view_name(int view) const;
 
-  const Operator& op_;
+  const Signature& op_;
   const OpKind kind_;
   const std::vector<ElementType>& types_;
   const std::vector<int64_t>* sizes_;

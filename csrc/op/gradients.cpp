@@ -11,8 +11,8 @@
 
 #include "backend/launch_shape.h"
 #include "common/log.h"
+#include "op/element_types.h"
 #include "op/new_tensor.h"
-#include "op/specialize.h"
 #include "op/view_packing.h"
 #include "prelude/abi.h"
 

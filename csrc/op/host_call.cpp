@@ -203,7 +203,7 @@ class LaunchArguments {
 int launch(void* call, const char* kernel, const unsigned* grid, const unsigned* block, const TslComponent* arguments,
            int count) {
   return guarded(call, [&](HostCall& self) {
-    const Operator& op = self.functions.kernel(kernel, self.name);
+    const Operator& op = self.kernel(kernel);
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return;  // an empty tensor's
     run(op, OpKind::Launch, LaunchArguments(self, op, arguments, count).stack(grid, block));
   });

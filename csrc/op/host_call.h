@@ -4,17 +4,18 @@
 #include <ATen/core/Tensor.h>
 
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "backend/cpu/launch_watch.h"
-#include "op/host_function.h"
+#include "op/operator.h"
 #include "prelude/host_abi.h"
 
 namespace torch_slang {
 
 struct HostCall {
-  const HostFunctions& functions;
+  std::function<const Operator&(const std::string&)> kernel;  // by the name that emitted text has for it; throws
   std::string name;  // "slang::multiply"
   c10::Device device;  // of new tensors
   std::exception_ptr error;  // what a function of the table has failed with

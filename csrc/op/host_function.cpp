@@ -210,7 +210,9 @@ std::vector<c10::IValue> HostFunctions::call(const std::string& name, const std:
   ArgumentReader reader(ns_ + "::" + name);
   const std::vector<TslComponent> components = reader.read(host.function.leaves, arguments);
   if (reader.device()) device = reader.device();
-  HostCall call{*this, ns_ + "::" + name, device ? *device : default_device(), nullptr, options_};
+  const std::string caller = ns_ + "::" + name;
+  HostCall call{[&](const std::string& emitted) -> const Operator& { return kernel(emitted, caller); }, caller,
+                device ? *device : default_device(), nullptr, options_};
   std::vector<TslComponent> results(component_count(host.result_leaves));
   TslHostEntry* const entry_point = entry(host);
 

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/compile.h"
 #include "backend/marks.h"
+#include "op/shared_elements.h"
 #include "op/specialize.h"
 
 namespace torch_slang {

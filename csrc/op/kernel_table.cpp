@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/interrupts.h"
-#include "op/operator.h"
+#include "op/signature.h"
 #include "op/specialize.h"
 
 namespace torch_slang {
@@ -66,12 +66,6 @@ TrialKernels::~TrialKernels() { --trial_depth; }
 KernelRequests::KernelRequests() : outer_(innermost_requests) { innermost_requests = this; }
 KernelRequests::~KernelRequests() { innermost_requests = outer_; }
 
-bool KernelKey::operator==(const KernelKey& other) const {
-  return kind == other.kind && strided == other.strided && threads == other.threads && unwanted == other.unwanted &&
-         independent == other.independent && device == other.device && types == other.types && sizes == other.sizes &&
-         variant == other.variant && block == other.block;
-}
-
 std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> KernelTable::ready() const {
   std::vector<std::pair<KernelKey, std::shared_ptr<const LoadedKernel>>> kernels;
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -99,7 +93,7 @@ void KernelTable::forget(const KernelKey& key) {
                  entries_.end());
 }
 
-void KernelTable::fulfil(const Operator& op, const KernelKey& key,
+void KernelTable::fulfil(const Signature& op, const KernelKey& key,
                          std::promise<std::shared_ptr<const LoadedKernel>>& promise) {
   try {
     promise.set_value(load(op, key));
@@ -109,7 +103,7 @@ void KernelTable::fulfil(const Operator& op, const KernelKey& key,
   }
 }
 
-std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const KernelKey& key,
+std::shared_ptr<const LoadedKernel> KernelTable::get(const Signature& op, const KernelKey& key,
                                                      c10::function_ref<KernelKey()> backward) {
   if (innermost_requests != nullptr) innermost_requests->keys_.push_back(key);
   for (;;) {
@@ -118,7 +112,7 @@ std::shared_ptr<const LoadedKernel> KernelTable::get(const Operator& op, const K
 }
 
 // Null: the thread that was compiling it was interrupted, which is no answer for this one.
-std::shared_ptr<const LoadedKernel> KernelTable::get_once(const Operator& op, const KernelKey& key,
+std::shared_ptr<const LoadedKernel> KernelTable::get_once(const Signature& op, const KernelKey& key,
                                                           c10::function_ref<KernelKey()> backward) {
   std::promise<std::shared_ptr<const LoadedKernel>> promise;
   Future future;
@@ -154,7 +148,7 @@ std::shared_ptr<const LoadedKernel> KernelTable::get_once(const Operator& op, co
   }
 }
 
-void KernelTable::prefetch(std::shared_ptr<const Operator> op, const KernelKey& key) {
+void KernelTable::prefetch(std::shared_ptr<const Signature> op, const KernelKey& key) {
   std::promise<std::shared_ptr<const LoadedKernel>> promise;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -198,7 +192,7 @@ std::shared_ptr<const LoadedKernel> KernelTable::any_backward(const std::vector<
   }
 }
 
-KernelTable::Compiled KernelTable::compile(const Operator& op, const KernelKey& key, const KnownUse& known) const {
+KernelTable::Compiled KernelTable::compile(const Signature& op, const KernelKey& key, const KnownUse& known) const {
   Backend& backend = backend_for(key.device.type());
   KernelSource source = specialize(op, key, known, options_);
   Compiled compiled;
@@ -224,7 +218,7 @@ KnownUse KernelTable::known_before(const KernelKey& key) {
 
 // A kernel for some of the gradients: what is known of the one for all holds for it too, elements that are the thread's
 // own among it, so its own marks tell nothing more.
-std::shared_ptr<const LoadedKernel> KernelTable::load_narrowed(const Operator& op, const KernelKey& key) {
+std::shared_ptr<const LoadedKernel> KernelTable::load_narrowed(const Signature& op, const KernelKey& key) {
   KernelKey all = key;
   all.unwanted = 0;
   const auto general = get(op, all);
@@ -245,7 +239,7 @@ std::shared_ptr<const LoadedKernel> KernelTable::load_narrowed(const Operator& o
   return loaded;
 }
 
-std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const KernelKey& key) {
+std::shared_ptr<const LoadedKernel> KernelTable::load(const Signature& op, const KernelKey& key) {
   const bool is_narrowed = key.kind == OpKind::Backward && key.unwanted != 0 && !op.is_mapped();
   const KnownUse known = is_narrowed || op.is_mapped() ? KnownUse() : known_before(key);
   const auto load_as = [&](const KernelKey& as) {
@@ -259,7 +253,7 @@ std::shared_ptr<const LoadedKernel> KernelTable::load(const Operator& op, const 
   return load_as(without);
 }
 
-std::shared_ptr<const LoadedKernel> KernelTable::load_general(const Operator& op, const KernelKey& key,
+std::shared_ptr<const LoadedKernel> KernelTable::load_general(const Signature& op, const KernelKey& key,
                                                               KnownUse known) {
   if (op.is_mapped()) {
     auto loaded = std::make_shared<LoadedKernel>();

@@ -11,8 +11,9 @@
 #include <limits>
 
 #include "backend/launch_shape.h"
+#include "op/element_types.h"
 #include "op/faults.h"
-#include "op/specialize.h"
+#include "op/shared_elements.h"
 
 namespace torch_slang {
 
@@ -246,7 +247,7 @@ bool Launcher::views_are_independent() const {
   return true;
 }
 
-std::shared_ptr<const LoadedKernel> Launcher::kernel(const LaunchShape* launch) {
+std::shared_ptr<const LoadedKernel> Launcher::kernel(ChooseThreads choose, const LaunchShape* launch) {
   KernelKey key{kind_, strided_, views_are_independent(), arguments_.device, arguments_.types};
   for (size_t i = 0; i < arguments_.mask.size(); ++i) {
     const Leaf& leaf = op_.function.leaves[op_.differentiable[i]];
@@ -254,7 +255,7 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const LaunchShape* launch) 
   }
   const ThreadFacts facts = thread_facts(key, launch);
   key.threads = likely_threads(facts);
-  const ChosenThreads chosen = op_.thread_choices.get(op_, key, facts, arguments_.stack);
+  const ChosenThreads chosen = choose(key, facts);
   key.threads = chosen.threads;
   is_measured_ = chosen.is_measured;
   loaded_ = op_.kernels.get(op_, key, [&] {

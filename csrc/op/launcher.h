@@ -2,12 +2,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/FunctionRef.h>
 #include <c10/util/SmallVector.h>
 
 #include <memory>
 #include <utility>
 
 #include "op/arguments.h"
+#include "op/chosen_threads.h"
 #include "op/operator.h"
 #include "op/view_packing.h"
 #include "op/virtual_threads.h"
@@ -28,8 +30,10 @@ class Launcher {
   // A tensor of a launch that the caller's memory stands for, and that is written without being a view of the kernel.
   void note_written(const at::Tensor& tensor);
 
-  // The kernel for what was set so far; compiles at first need. `launch`: the caller's, if the run-time does not choose it.
-  std::shared_ptr<const LoadedKernel> kernel(const LaunchShape* launch = nullptr);
+  // The kernel for what was set so far; compiles at first need. `choose`: gives its virtual threads, by its key with those that
+  // are likely to be fast. `launch`: the caller's, if the run-time does not choose it.
+  using ChooseThreads = c10::function_ref<ChosenThreads(const KernelKey& key, const ThreadFacts& facts)>;
+  std::shared_ptr<const LoadedKernel> kernel(ChooseThreads choose, const LaunchShape* launch = nullptr);
 
   // Threads as LaunchTotal says, blocks as BlockSize or the backend says; no blocks if there are no threads.
   LaunchShape shape(const Kernel& kernel) const;

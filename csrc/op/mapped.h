@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "op/operator.h"
-#include "op/run.h"
+#include "op/results.h"
 
 namespace torch_slang {
 

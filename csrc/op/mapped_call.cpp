@@ -9,9 +9,9 @@
 #include <limits>
 
 #include "backend/backend.h"
+#include "op/element_types.h"
 #include "op/faults.h"
 #include "op/new_tensor.h"
-#include "op/specialize.h"
 #include "op/view_packing.h"
 
 namespace torch_slang {

@@ -1,6 +1,6 @@
 #include "op/mapped_variant.h"
 
-#include "op/specialize.h"
+#include "op/element_types.h"
 
 namespace torch_slang {
 namespace {
@@ -24,7 +24,7 @@ int64_t component_count(const Leaf& leaf, const std::vector<int64_t>& sizes) {
   return count;
 }
 
-MapLoop map_loop(const Operator& op, OpKind kind, const MappedVariant& variant, const std::vector<int64_t>& sizes) {
+MapLoop map_loop(const Signature& op, OpKind kind, const MappedVariant& variant, const std::vector<int64_t>& sizes) {
   MapLoop loop;
   loop.is_tiled = variant.is_tiled();
   loop.lanes = variant.lanes();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "op/operator.h"
+#include "op/signature.h"
 
 namespace torch_slang {
 
@@ -50,6 +50,6 @@ class MappedVariant {
 int64_t component_count(const Leaf& leaf, const std::vector<int64_t>& sizes);
 
 // The loop of a variant: which views it loads and stores.
-MapLoop map_loop(const Operator& op, OpKind kind, const MappedVariant& variant, const std::vector<int64_t>& sizes);
+MapLoop map_loop(const Signature& op, OpKind kind, const MappedVariant& variant, const std::vector<int64_t>& sizes);
 
 }  // namespace torch_slang

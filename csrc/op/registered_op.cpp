@@ -17,7 +17,7 @@ PinnedOperator::~PinnedOperator() { innermost_pin = outer_; }
 
 std::shared_ptr<const Operator> RegisteredFamily::current() const {
   for (const PinnedOperator* pin = innermost_pin; pin != nullptr; pin = pin->outer_) {
-    if (pin->family_ == this) return pin->op_->shared_from_this();
+    if (pin->family_ == this) return std::static_pointer_cast<const Operator>(pin->op_->shared_from_this());
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   return operator_;

@@ -19,15 +19,13 @@ namespace torch_slang {
 
 namespace {
 
-thread_local int spoiled_depth = 0;
-
 at::Tensor new_output(const Operator& op, int leaf, const Arguments& arguments, c10::SymIntArrayRef sizes) {
   const Leaf& self = op.function.leaves[leaf];
   const auto options = arguments.options(op, leaf);
   if (self.fill) return at::full_symint(sizes, *self.fill, options);
   const bool floating = c10::isFloatingType(options.dtype().toScalarType());
-  if (spoiled_depth > 0 && !floating) return at::full_symint(sizes, 77, options);
-  if (floating && (op.options.debug.value_or(false) || spoiled_depth > 0)) {
+  if (are_outputs_spoiled() && !floating) return at::full_symint(sizes, 77, options);
+  if (floating && (op.options.debug.value_or(false) || are_outputs_spoiled())) {
     return at::full_symint(sizes, std::numeric_limits<double>::quiet_NaN(), options);
   }
   return new_empty(sizes, options);
@@ -50,12 +48,21 @@ void set_inputs(const Arguments& arguments, Launcher& launcher) {
   }
 }
 
+// The virtual threads of a call's kernel, measured if need be: the call is then tried with its own arguments.
+ChosenThreads choose_threads(const Operator& op, OpKind kind, const Arguments& arguments, const KernelKey& key,
+                             const ThreadFacts& facts) {
+  return op.thread_choices.get(op, op.kernels, key, facts, arguments.stack,
+                               [&](c10::ArrayRef<c10::IValue> stack) { return run(op, kind, stack); });
+}
+
 Results run_forward(const Operator& op, const Arguments& arguments, const Bound<int64_t>& bound) {
   Launcher launcher(op, OpKind::Forward, arguments, bound);
   set_inputs(arguments, launcher);
   Results results = new_outputs(op, arguments, bound);
   for (size_t i = 0; i < results.size(); ++i) launcher.set_primal(op.outputs[i], results[i]);
-  const auto loaded = launcher.kernel();
+  const auto loaded = launcher.kernel([&](const KernelKey& key, const ThreadFacts& facts) {
+    return choose_threads(op, OpKind::Forward, arguments, key, facts);
+  });
   launcher.launch(*loaded->kernel, launcher.shape(*loaded->kernel));
   return results;
 }
@@ -78,8 +85,11 @@ Results run_backward(const Operator& op, const Arguments& arguments, const Bound
   for (size_t i = 0; i < results.size(); ++i) {
     if (arguments.mask[i]) gradients.want(op.differentiable[i]);
   }
-  auto loaded = launcher.kernel();
-  while (gradients.take_copies(*loaded)) loaded = launcher.kernel();
+  const auto choose = [&](const KernelKey& key, const ThreadFacts& facts) {
+    return choose_threads(op, OpKind::Backward, arguments, key, facts);
+  };
+  auto loaded = launcher.kernel(choose);
+  while (gradients.take_copies(*loaded)) loaded = launcher.kernel(choose);
   Results scratch;
   for (const int leaf : loaded->scratch_outputs) {
     const Sizes<int64_t> sizes = op.shapes.output_sizes<int64_t>(leaf, bound);
@@ -123,7 +133,10 @@ void run_launch(const Operator& op, OpKind kind, const Arguments& arguments, con
     shape.block[i] = static_cast<uint32_t>(arguments.block_size[i]);
     shape.grid[i] = static_cast<uint32_t>(arguments.grid_size[i]);
   }
-  const auto loaded = launcher.kernel(&shape);
+  const auto choose = [&](const KernelKey& key, const ThreadFacts& facts) {
+    return choose_threads(op, kind, arguments, key, facts);
+  };
+  const auto loaded = launcher.kernel(choose, &shape);
   gradients.prepare(*loaded, shape);
   launcher.launch(*loaded->kernel, shape);
   gradients.finish();
@@ -151,12 +164,9 @@ void check_visible_views(const Operator& op, OpKind kind, const Arguments& argum
 
 }  // namespace
 
-SpoiledOutputs::SpoiledOutputs() { ++spoiled_depth; }
-SpoiledOutputs::~SpoiledOutputs() { --spoiled_depth; }
-
 Results run(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   if (op.is_mapped()) return run_mapped(op, kind, stack);
-  if (op.tuner != nullptr) return op.tuner->run(op, kind, stack);
+  if (op.tuner != nullptr) return op.tuner->run(op, kind, stack, run);
   const Arguments arguments = read_arguments(op, kind, stack);
   const Bound<int64_t> bound = bind_arguments<int64_t>(op, kind, arguments);
   const c10::OptionalDeviceGuard guard(arguments.device);

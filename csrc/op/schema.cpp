@@ -11,7 +11,7 @@ namespace torch_slang {
 
 namespace {
 
-std::string number_type(const Operator& op, int leaf) {
+std::string number_type(const Declaration& op, int leaf) {
   const Leaf& self = op.function.leaves[leaf];
   const ElementType type = self.element.type;
   const bool generic = self.element.type_parameter >= 0;  // type parameters stand for floating-point types
@@ -68,7 +68,7 @@ class ArgumentList {
   std::string keywords_;
 };
 
-void add_leaf(ArgumentList& list, const Operator& op, int leaf, bool with_defaults, int* alias) {
+void add_leaf(ArgumentList& list, const Declaration& op, int leaf, bool with_defaults, int* alias) {
   const Leaf& self = op.function.leaves[leaf];
   const OpArgument argument{OpArgument::Role::Leaf, leaf};
   if (!is_tensor(self)) {
@@ -88,7 +88,7 @@ std::string results_text(size_t count) {
   return text + ")";
 }
 
-void fill_forward(const Operator& op, ArgumentList& list, OpSignature& signature) {
+void fill_forward(const Declaration& op, ArgumentList& list, OpSignature& signature) {
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     if (!op.function.leaves[i].is_output) add_leaf(list, op, static_cast<int>(i), true, nullptr);
   }
@@ -96,17 +96,17 @@ void fill_forward(const Operator& op, ArgumentList& list, OpSignature& signature
 }
 
 // The name of an argument that the kernel does not have. A parameter of that name goes first.
-std::string added_name(const Operator& op, OpKind kind, const std::string& name) {
+std::string added_name(const Declaration& op, OpKind kind, const std::string& name) {
   const auto& leaves = op.function.leaves;
   const bool taken = std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) { return leaf.name == name; });
   return taken ? added_name(op, kind, (kind == OpKind::Backward ? "backward_" : "launch_") + name) : name;
 }
 
-std::string gradient_name(const Operator& op, OpKind kind, int leaf) {
+std::string gradient_name(const Declaration& op, OpKind kind, int leaf) {
   return added_name(op, kind, (kind == OpKind::LaunchJvp ? "tangent_" : "grad_") + op.function.leaves[leaf].name);
 }
 
-void fill_backward(const Operator& op, ArgumentList& list, OpSignature& signature) {
+void fill_backward(const Declaration& op, ArgumentList& list, OpSignature& signature) {
   for (const int leaf : op.grad_outputs) {
     list.add("Tensor", gradient_name(op, OpKind::Backward, leaf), "", {OpArgument::Role::Gradient, leaf});
   }
@@ -119,7 +119,7 @@ void fill_backward(const Operator& op, ArgumentList& list, OpSignature& signatur
 
 // Each leaf, and for a derivative its gradient or tangent behind it, which is added to, or written. A plain launch takes
 // gradients too, for kernels that do with them what they like: by name, since most do not.
-void fill_launch(const Operator& op, OpKind kind, ArgumentList& list) {
+void fill_launch(const Declaration& op, OpKind kind, ArgumentList& list) {
   int alias = 0;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
@@ -139,7 +139,7 @@ void fill_launch(const Operator& op, OpKind kind, ArgumentList& list) {
 }
 
 // Of a mapped function: writes into the outputs that it is given.
-void fill_out(const Operator& op, ArgumentList& list) {
+void fill_out(const Declaration& op, ArgumentList& list) {
   int alias = 0;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
@@ -148,7 +148,7 @@ void fill_out(const Operator& op, ArgumentList& list) {
   }
 }
 
-void check_names(const Operator& op, const ArgumentList& list, const c10::FunctionSchema& schema) {
+void check_names(const Declaration& op, const ArgumentList& list, const c10::FunctionSchema& schema) {
   std::set<std::string> names;
   for (const auto& argument : schema.arguments()) {
     TORCH_CHECK(names.insert(argument.name()).second, op.ns, "::", op.function.name, ": two arguments are named '",
@@ -157,7 +157,7 @@ void check_names(const Operator& op, const ArgumentList& list, const c10::Functi
   TORCH_INTERNAL_ASSERT(names.size() == list.arguments.size());
 }
 
-c10::FunctionSchema parse_schema(const Operator& op, const std::string& text) {
+c10::FunctionSchema parse_schema(const Declaration& op, const std::string& text) {
   try {
     return torch::schema(text.c_str());
   } catch (const std::exception& error) {  // not a c10::Error
@@ -169,7 +169,8 @@ c10::FunctionSchema parse_schema(const Operator& op, const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind, const std::set<std::string>& names) {
+std::unique_ptr<const OpSignature> make_signature(const Declaration& op, OpKind kind,
+                                                  const std::set<std::string>& names) {
   static const char* const suffix[kOpKinds] = {"", "_backward", "_launch", "_fwd", "_bwd"};
   if (op.is_mapped() && (kind == OpKind::LaunchJvp || kind == OpKind::LaunchBackward)) return nullptr;
   if ((op.is_mapped() || !is_launch(kind)) && op.outputs.empty()) return nullptr;

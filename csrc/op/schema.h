@@ -5,12 +5,14 @@
 #include <set>
 #include <string>
 
-#include "op/operator.h"
+#include "op/declaration.h"
+#include "op/op_signature.h"
 
 namespace torch_slang {
 
 // Null if the kernel has no op of this kind (no output: only Launch; no derivative: no Backward). A launch that would have the
 // name of one of `kernels` has an underscore behind it.
-std::unique_ptr<const OpSignature> make_signature(const Operator& op, OpKind kind, const std::set<std::string>& names);
+std::unique_ptr<const OpSignature> make_signature(const Declaration& op, OpKind kind,
+                                                  const std::set<std::string>& names);
 
 }  // namespace torch_slang

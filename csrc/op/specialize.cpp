@@ -9,7 +9,8 @@
 #include "backend/source.h"
 #include "common/error.h"
 #include "common/identifiers.h"
-#include "op/operator.h"
+#include "op/element_types.h"
+#include "op/shared_elements.h"
 #include "program/enumerations.h"
 
 namespace torch_slang {
@@ -42,7 +43,7 @@ int64_t element_bytes(const Leaf& leaf, ElementType type) {
 }
 
 // `tsl::dense_view<4>(args, 2, args.dims[0], 8u)` where sizes are known, else as the argument block describes it.
-std::string view_expression(const Operator& op, const KernelKey& key, int leaf, int view, ElementType type) {
+std::string view_expression(const Signature& op, const KernelKey& key, int leaf, int view, ElementType type) {
   const std::string index = std::to_string(view);
   // Elements are aligned: a tensor that has them otherwise is copied before the launch (see view_packing.h).
   if (!op.shapes.has_static_rank(leaf)) return "tsl::aligned(tsl::present_view(args, " + index + "))";
@@ -55,7 +56,7 @@ std::string view_expression(const Operator& op, const KernelKey& key, int leaf, 
   return text + "))";
 }
 
-std::string primal_expression(const Operator& op, const KernelKey& key, int leaf, const KnownUse& known) {
+std::string primal_expression(const Signature& op, const KernelKey& key, int leaf, const KnownUse& known) {
   const Leaf& self = op.function.leaves[leaf];
   const std::string view = view_expression(op, key, leaf, self.primal_view, element_type(self.element, key.types));
   if (is_launch(key.kind)) return self.is_in ? "tsl::readonly(" + view + ")" : view;
@@ -74,7 +75,7 @@ ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
   return summed ? summing_type(type) : type;
 }
 
-std::string diff_expression(const Operator& op, const KernelKey& key, int leaf, bool is_own) {
+std::string diff_expression(const Signature& op, const KernelKey& key, int leaf, bool is_own) {
   const Leaf& self = op.function.leaves[leaf];
   const ElementType type = diff_type(self, key, is_own);
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
@@ -83,7 +84,7 @@ std::string diff_expression(const Operator& op, const KernelKey& key, int leaf, 
          ", " + std::to_string(component_count(self.element)) + "), " + std::to_string(self.gradient_slots) + ")";
 }
 
-std::string make_view_body(const Operator& op, const KernelKey& key, const KnownUse& known,
+std::string make_view_body(const Signature& op, const KernelKey& key, const KnownUse& known,
                            const std::vector<bool>& own) {
   std::string body = "switch (k) {\n";
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
@@ -106,7 +107,7 @@ bool is_summed_by_lanes(const KernelKey& key, const Leaf& leaf, const ThreadShar
 }
 
 // The views of which a thread keeps elements in registers.
-std::vector<ThreadView> thread_views(const Operator& op, const KernelKey& key, const KnownUse& known,
+std::vector<ThreadView> thread_views(const Signature& op, const KernelKey& key, const KnownUse& known,
                                      const KernelSource& source) {
   const std::vector<bool> own = own_leaves(op, key, known);
   const bool has_words = source.threads.lanes > 1;
@@ -152,11 +153,7 @@ std::vector<ThreadView> thread_views(const Operator& op, const KernelKey& key, c
 
 }  // namespace
 
-bool is_unwanted(const KernelKey& key, const Leaf& leaf) {
-  return leaf.diff_view >= 0 && leaf.diff_view < 63 && (key.unwanted & view_bit(leaf.diff_view)) != 0;
-}
-
-std::vector<bool> own_leaves(const Operator& op, const KernelKey& key, const KnownUse& known) {
+std::vector<bool> own_leaves(const Signature& op, const KernelKey& key, const KnownUse& known) {
   std::vector<bool> own(op.function.leaves.size(), false);
   // Debug mode notes in memory who touches which element, so all must go there.
   if (key.kind != OpKind::Backward || op.options.checks(key.device) == Checks::All) return own;
@@ -167,10 +164,6 @@ std::vector<bool> own_leaves(const Operator& op, const KernelKey& key, const Kno
     own[i] = op.shares[i].refusal.empty();
   }
   return own;
-}
-
-ElementType element_type(const Element& element, const std::vector<ElementType>& types) {
-  return element.type_parameter < 0 ? element.type : types.at(element.type_parameter);
 }
 
 namespace {
@@ -185,7 +178,7 @@ bool has_checks(const std::string& body, Checks checks) {
 
 }  // namespace
 
-KernelSource specialize_mapped(const Operator& op, const KernelKey& key, const KernelOptions& options) {
+KernelSource specialize_mapped(const Signature& op, const KernelKey& key, const KernelOptions& options) {
   KernelSource source;
   source.op = op.qualified(key.kind);
   source.text = op.texts->text(op.function.name, direction_of(key.kind), key.types, key.sizes);
@@ -206,7 +199,8 @@ KernelSource specialize_mapped(const Operator& op, const KernelKey& key, const K
   return source;
 }
 
-KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse& known, const KernelOptions& options) {
+KernelSource specialize(const Signature& op, const KernelKey& key, const KnownUse& known,
+                        const KernelOptions& options) {
   if (op.is_mapped()) return specialize_mapped(op, key, options);
   KernelSource source;
   source.op = op.qualified(key.kind);
@@ -265,7 +259,7 @@ bool shows(const Marks& marks, const char* word, int view) {
 // Throws if a backward needs what the forward read back from one of these outputs, and Slang cannot tell it. Slang's
 // derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store. A function
 // that is run again in the backward sees the output as the forward left it.
-void check_stored_values(const Operator& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
+void check_stored_values(const Signature& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
   const DeviceText& text = op.texts->text(op.function.name, direction_of(key.kind), key.types, key.sizes);
   if (text.rereads) {
     throw_compile_error(
@@ -286,7 +280,7 @@ void check_stored_values(const Operator& op, const KernelKey& key, const std::ve
 
 }  // namespace
 
-bool learn(const Operator& op, const KernelKey& key, const Marks& marks, KnownUse& known) {
+bool learn(const Signature& op, const KernelKey& key, const Marks& marks, KnownUse& known) {
   bool more = false;
   known.far.resize(op.function.leaves.size(), false);
   for (size_t i = 0; i < known.far.size(); ++i) {
@@ -312,11 +306,7 @@ bool learn(const Operator& op, const KernelKey& key, const Marks& marks, KnownUs
   return more;
 }
 
-ElementType summing_type(ElementType type) {
-  return type == ElementType::Float16 || type == ElementType::BFloat16 ? ElementType::Float32 : type;
-}
-
-std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Marks& marks,
+std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key, const Marks& marks,
                                        const Marks& checked) {
   // Where the compiler did not see which view an addition is to, it left the marks of all. Outputs are
   // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own (but in
@@ -336,7 +326,7 @@ std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key,
   return uses;
 }
 
-std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Marks& marks) {
+std::vector<bool> unused_inputs(const Signature& op, const KernelKey& key, const Marks& marks) {
   std::vector<bool> unused(op.function.leaves.size(), false);
   if (key.kind != OpKind::Backward) return unused;
   for (size_t i = 0; i < unused.size(); ++i) {
@@ -346,7 +336,7 @@ std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const 
   return unused;
 }
 
-bool may_say_too_much(const Operator& op, const Marks& marks) {
+bool may_say_too_much(const Signature& op, const Marks& marks) {
   for (const Leaf& leaf : op.function.leaves) {
     if (leaf.kind != LeafKind::View) continue;
     for (const char* word : {"takes ", "adds ", "retypes ", "writes ", "rank "}) {
@@ -385,7 +375,7 @@ std::string retyped_gradient(const Leaf& leaf, ElementType type) {
 
 }  // namespace
 
-void check_written_views(const Operator& op, const KernelKey& key, const Marks& marks) {
+void check_written_views(const Signature& op, const KernelKey& key, const Marks& marks) {
   for (const Leaf& leaf : op.function.leaves) {
     if (shows(marks, "retypes ", leaf.diff_view)) {
       throw_compile_error(op.qualified(key.kind), ": ", retyped_gradient(leaf, element_type(leaf.element, key.types)));

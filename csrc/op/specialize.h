@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "op/kernel_table.h"
+#include "op/kernel_key.h"
+#include "op/loaded_kernel.h"
+#include "op/signature.h"
 
 namespace torch_slang {
 
@@ -24,37 +26,28 @@ struct KnownUse {
   std::vector<bool> far;
 };
 
-KernelSource specialize(const Operator& op, const KernelKey& key, const KnownUse& known, const KernelOptions& options);
-
-// Whether nobody asked for this gradient.
-bool is_unwanted(const KernelKey& key, const Leaf& leaf);
+KernelSource specialize(const Signature& op, const KernelKey& key, const KnownUse& known, const KernelOptions& options);
 
 // Adds what a kernel compiled with `known` shows beyond it: then it must be compiled again. False if there is nothing. Throws
 // CompileError for what cannot be right.
-bool learn(const Operator& op, const KernelKey& key, const Marks& marks, KnownUse& known);
+bool learn(const Signature& op, const KernelKey& key, const Marks& marks, KnownUse& known);
 
 // By leaf: gradients that this kernel keeps in registers (Note [own elements] in prelude/own.h).
-std::vector<bool> own_leaves(const Operator& op, const KernelKey& key, const KnownUse& known);
+std::vector<bool> own_leaves(const Signature& op, const KernelKey& key, const KnownUse& known);
 
 // By leaf: what a derivative's kernel was seen to do with gradients. `checked`: the marks of the kernel that will run.
-std::vector<GradientUse> gradient_uses(const Operator& op, const KernelKey& key, const Marks& marks,
+std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key, const Marks& marks,
                                        const Marks& checked);
 
 // By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.
-std::vector<bool> unused_inputs(const Operator& op, const KernelKey& key, const Marks& marks);
+std::vector<bool> unused_inputs(const Signature& op, const KernelKey& key, const Marks& marks);
 
 // Whether a kernel's marks speak of stores to what is no output, or of what cannot be: where the compiler did not see which
 // view an access is to, it left the marks of all.
-bool may_say_too_much(const Operator& op, const Marks& marks);
+bool may_say_too_much(const Signature& op, const Marks& marks);
 
 // Throws CompileError if a functional op's kernel stores to a view that is not an output, or any kernel takes a gradient's
 // numbers for those of another type.
-void check_written_views(const Operator& op, const KernelKey& key, const Marks& marks);
-
-// The concrete type of a leaf's element under these type arguments.
-ElementType element_type(const Element& element, const std::vector<ElementType>& types);
-
-// The type that replicated and recorded gradients of this type are added up in.
-ElementType summing_type(ElementType type);
+void check_written_views(const Signature& op, const KernelKey& key, const Marks& marks);
 
 }  // namespace torch_slang

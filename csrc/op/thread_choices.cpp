@@ -10,7 +10,6 @@
 #include "common/interrupts.h"
 #include "common/log.h"
 #include "op/choices.h"
-#include "op/operator.h"
 #include "op/trial.h"
 
 namespace torch_slang {
@@ -18,16 +17,15 @@ namespace {
 
 constexpr double kHopeless = 1.2;  // times what is likely: no need to know it more exactly
 
-thread_local const GivenThreads* innermost = nullptr;
-
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // One search for the fastest, for one call.
 class Measurement {
  public:
-  Measurement(const Operator& op, const KernelKey& key, const ThreadFacts& facts, c10::ArrayRef<c10::IValue> stack)
-      : op_(op), key_(key), facts_(facts), trial_(op, key.kind, stack, key.device) {}
+  Measurement(const Signature& op, KernelTable& kernels, const KernelKey& key, const ThreadFacts& facts,
+              c10::ArrayRef<c10::IValue> stack, ThreadChoices::Run run)
+      : op_(op), kernels_(kernels), key_(key), facts_(facts), run_(run), trial_(op, key.kind, stack, key.device) {}
 
   choices::Choice choose() {
     const VirtualThreads fastest = fastest_threads(facts_, key_.threads, [&](const auto& all) { return times(all); });
@@ -39,7 +37,7 @@ class Measurement {
 
  private:
   std::vector<double> times(const std::vector<VirtualThreads>& all) {
-    for (const VirtualThreads& threads : all) op_.kernels.prefetch(op_.shared_from_this(), with(threads));
+    for (const VirtualThreads& threads : all) kernels_.prefetch(op_.shared_from_this(), with(threads));
     std::vector<double> result;
     for (const VirtualThreads& threads : all) result.push_back(time(threads));
     return result;
@@ -70,22 +68,24 @@ class Measurement {
       attempt.problem = c10::str("the budget of ", choices::budget(), " s was spent");
       return;
     }
-    const VirtualThreads compiled = op_.kernels.get(op_, with(threads))->threads;
+    const VirtualThreads compiled = kernels_.get(op_, with(threads))->threads;
     for (const auto& [known, value] : compiled_) {
       if (known != compiled) continue;
       attempt.problem = "the same as " + value;
       return;
     }
     const GivenThreads given(&threads);
-    trial_.run(op_);
-    attempt.seconds = trial_.seconds_of_several(op_, hopeless_);
+    trial_.run(run_);
+    attempt.seconds = trial_.seconds_of_several(run_, hopeless_);
     if (compiled_.empty()) hopeless_ = kHopeless * attempt.seconds;
     compiled_.emplace_back(compiled, attempt.value);
   }
 
-  const Operator& op_;
+  const Signature& op_;
+  KernelTable& kernels_;
   const KernelKey& key_;
   const ThreadFacts& facts_;
+  const Trial::Run run_;
   const TrialKernels hidden_;
   Trial trial_;
   const Clock::time_point start_ = Clock::now();
@@ -94,7 +94,7 @@ class Measurement {
   choices::Choice choice_;
 };
 
-std::string key_of(const Operator& op, const KernelKey& key, const DeviceText& text, const std::string& hardware,
+std::string key_of(const Signature& op, const KernelKey& key, const DeviceText& text, const std::string& hardware,
                    const CallClass& call) {
   Digest digest;
   digest.add("choice of virtual threads").add(op.qualified(key.kind)).add(text.body).add(text.file_scope);
@@ -105,23 +105,21 @@ std::string key_of(const Operator& op, const KernelKey& key, const DeviceText& t
 
 }  // namespace
 
-GivenThreads::GivenThreads(const VirtualThreads* threads) : outer_(innermost), threads_(threads) { innermost = this; }
-GivenThreads::~GivenThreads() { innermost = outer_; }
-
-ChosenThreads ThreadChoices::get(const Operator& op, const KernelKey& key, const ThreadFacts& facts,
-                                 c10::ArrayRef<c10::IValue> stack) {
-  if (innermost != nullptr) return {innermost->threads_ != nullptr ? *innermost->threads_ : key.threads};
+ChosenThreads ThreadChoices::get(const Signature& op, KernelTable& kernels, const KernelKey& key,
+                                 const ThreadFacts& facts, c10::ArrayRef<c10::IValue> stack, Run run) {
+  if (const auto given = GivenThreads::for_kernel(key.threads)) return {*given};
   if (!is_worth_measuring(facts)) return {key.threads};
   const VirtualThreads& likely = key.threads;
   CallClass call = class_of(op, key.kind, stack);
   call.append({static_cast<int64_t>(key.strided), key.independent, likely.lanes, likely.groups(), likely.repeats,
                likely.axis, facts.lanes});
   if (const auto chosen = known_.find(call)) return *chosen;
-  return choose(op, key, facts, stack, call);
+  return choose(op, kernels, key, facts, stack, run, call);
 }
 
-ChosenThreads ThreadChoices::choose(const Operator& op, const KernelKey& key, const ThreadFacts& facts,
-                                    c10::ArrayRef<c10::IValue> stack, const CallClass& call) {
+ChosenThreads ThreadChoices::choose(const Signature& op, KernelTable& kernels, const KernelKey& key,
+                                    const ThreadFacts& facts, c10::ArrayRef<c10::IValue> stack, Run run,
+                                    const CallClass& call) {
   const uint64_t generation = choices::generation();
   const choices::Mode mode = choices::mode();
   const DeviceText& text = op.texts->text(op.function.name, direction_of(key.kind), key.types);
@@ -143,7 +141,7 @@ ChosenThreads ThreadChoices::choose(const Operator& op, const KernelKey& key, co
   if (const auto chosen = known_.find(call)) return *chosen;  // of a thread that was here before
   if (const auto chosen = kept()) return *chosen;
   try {
-    choices::Choice choice = Measurement(op, key, facts, stack).choose();
+    choices::Choice choice = Measurement(op, kernels, key, facts, stack, run).choose();
     choice.about = "virtual threads on " + hardware + ", " + describe_class(op, key.kind, stack);
     const auto threads = parse_threads(facts, choice.value);
     TORCH_INTERNAL_ASSERT(threads, "virtual threads that were tried can be had");

@@ -2,46 +2,35 @@
 // measured to be. Note [choosing] in op/choices.h. Any thread may ask.
 #pragma once
 
+#include <c10/util/FunctionRef.h>
+
 #include <mutex>
 
+#include "op/chosen_threads.h"
 #include "op/kernel_table.h"
 #include "op/known_choices.h"
+#include "op/results.h"
+#include "op/signature.h"
 #include "op/virtual_threads.h"
 
 namespace torch_slang {
 
-struct ChosenThreads {
-  VirtualThreads threads;
-  bool is_measured = false;
-};
-
 class ThreadChoices {
  public:
+  // Runs the call with these arguments.
+  using Run = c10::function_ref<Results(c10::ArrayRef<c10::IValue>)>;
+
   // `key`: of the call's kernel, with the virtual threads that are likely to be fast. Measures if it must and may; the call
-  // is then tried with its own arguments, of which nothing is changed.
-  ChosenThreads get(const Operator& op, const KernelKey& key, const ThreadFacts& facts,
-                    c10::ArrayRef<c10::IValue> stack);
+  // is then tried with its own arguments, `stack`, of which nothing is changed.
+  ChosenThreads get(const Signature& op, KernelTable& kernels, const KernelKey& key, const ThreadFacts& facts,
+                    c10::ArrayRef<c10::IValue> stack, Run run);
 
  private:
-  ChosenThreads choose(const Operator& op, const KernelKey& key, const ThreadFacts& facts,
-                       c10::ArrayRef<c10::IValue> stack, const CallClass& call);
+  ChosenThreads choose(const Signature& op, KernelTable& kernels, const KernelKey& key, const ThreadFacts& facts,
+                       c10::ArrayRef<c10::IValue> stack, Run run, const CallClass& call);
 
   std::timed_mutex measuring_;  // one thread at a time; others wait for what it finds
   KnownChoices<ChosenThreads> known_;
-};
-
-// While it lives, this thread's calls take these virtual threads; with null, those that are likely to be fast.
-class GivenThreads {
- public:
-  explicit GivenThreads(const VirtualThreads* threads);
-  ~GivenThreads();
-  GivenThreads(const GivenThreads&) = delete;
-  GivenThreads& operator=(const GivenThreads&) = delete;
-
- private:
-  const GivenThreads* outer_;
-  const VirtualThreads* threads_;
-  friend class ThreadChoices;
 };
 
 }  // namespace torch_slang

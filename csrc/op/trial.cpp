@@ -59,7 +59,7 @@ bool agree(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-Trial::Trial(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device)
+Trial::Trial(const Signature& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device)
     : guard_(device), kind_(kind), device_(device), stack_(stack.begin(), stack.end()) {
   if (!is_launch(kind)) return;
   const auto& schema = front.signature(kind)->schema->arguments();
@@ -103,15 +103,15 @@ std::vector<at::Tensor> Trial::outcome(Results results) const {
   return tensors;
 }
 
-void Trial::run(const Operator& variant) {
+void Trial::run(const Run& variant) {
   restore();
-  torch_slang::run(variant, kind_, stack_);
+  variant(stack_);
 }
 
-bool Trial::agrees(const Operator& variant) {
+bool Trial::agrees(const Run& variant) {
   restore();
   const SpoiledOutputs scope;  // else memory that was just freed would show what an earlier variant wrote there
-  const std::vector<at::Tensor> got = outcome(torch_slang::run(variant, kind_, stack_));
+  const std::vector<at::Tensor> got = outcome(variant(stack_));
   if (expected_.empty()) {
     expected_ = got;
     return true;
@@ -122,9 +122,9 @@ bool Trial::agrees(const Operator& variant) {
   return true;
 }
 
-double Trial::seconds(const Operator& variant, int rounds) {
+double Trial::seconds(const Run& variant, int rounds) {
   Backend& backend = backend_for(device_.type());
-  const auto work = [&] { torch_slang::run(variant, kind_, stack_); };
+  const auto work = [&] { variant(stack_); };
   if (copies_.empty()) return backend.seconds(device_, work, rounds);
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < rounds; ++i) {
@@ -134,7 +134,7 @@ double Trial::seconds(const Operator& variant, int rounds) {
   return least;
 }
 
-double Trial::seconds_of_several(const Operator& variant, double hopeless) {
+double Trial::seconds_of_several(const Run& variant, double hopeless) {
   double least = seconds(variant, 1);
   // Once may be an accident, of a machine that has more to do.
   if (least >= hopeless && least < kTimeEach) least = std::min(least, seconds(variant, kMinRounds));
@@ -143,13 +143,12 @@ double Trial::seconds_of_several(const Operator& variant, double hopeless) {
   return std::min(least, seconds(variant, rounds));
 }
 
-std::vector<double> Trial::seconds_in_turns(const std::vector<const Operator*>& variants,
-                                            c10::function_ref<bool()> is_late) {
+std::vector<double> Trial::seconds_in_turns(const std::vector<Run>& variants, c10::function_ref<bool()> is_late) {
   std::vector<std::vector<double>> taken(variants.size());
   const auto take = [&](size_t one) {
-    const double before = taken[one].empty() ? seconds(*variants[one], 1) : taken[one].back();
+    const double before = taken[one].empty() ? seconds(variants[one], 1) : taken[one].back();
     const int rounds = std::clamp(static_cast<int>(kTimeOfTurn / std::max(before, 1e-6)), 1, kMaxRounds);
-    taken[one].push_back(seconds(*variants[one], rounds));
+    taken[one].push_back(seconds(variants[one], rounds));
   };
   size_t turns = 0;  // that all have had
   for (bool forwards = true; turns < kMostTurns && !is_late(); forwards = !forwards) {

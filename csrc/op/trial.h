@@ -8,33 +8,35 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/FunctionRef.h>
 
-#include <string>
-#include <utility>
+#include <functional>
 #include <vector>
 
-#include "op/operator.h"
-#include "op/run.h"
-#include "op/thread_choices.h"
+#include "op/chosen_threads.h"
+#include "op/results.h"
+#include "op/signature.h"
 
 namespace torch_slang {
 
 class Trial {
  public:
+  // A call of one variant, with the arguments that it is given.
+  using Run = std::function<Results(c10::ArrayRef<c10::IValue>)>;
+
   // While it lives, this thread runs below autograd, on `device`, and measures no virtual threads.
-  Trial(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device);
+  Trial(const Signature& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device);
 
   // Runs a variant once, with the caller's values.
-  void run(const Operator& variant);
+  void run(const Run& variant);
   // Whether that gave what the first variant gave that this was called for, as far as rounding allows.
-  bool agrees(const Operator& variant);
+  bool agrees(const Run& variant);
   // Seconds of one run, as Backend::seconds tells them.
-  double seconds(const Operator& variant, int rounds);
+  double seconds(const Run& variant, int rounds);
   // The same, of as many rounds as take some milliseconds; of a few if those took `hopeless` or longer.
-  double seconds_of_several(const Operator& variant, double hopeless);
+  double seconds_of_several(const Run& variant, double hopeless);
   // Of each of several variants, timed in turns, forwards and backwards: the median of the turns. Clocks change with heat
   // and power, here for all alike. A turn takes some milliseconds of each, or one run if that takes longer. Empty if `is_late`
   // says so before three turns are over.
-  std::vector<double> seconds_in_turns(const std::vector<const Operator*>& variants, c10::function_ref<bool()> is_late);
+  std::vector<double> seconds_in_turns(const std::vector<Run>& variants, c10::function_ref<bool()> is_late);
 
  private:
   struct Copy {

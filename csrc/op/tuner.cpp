@@ -29,11 +29,11 @@ bool has_no_elements(c10::ArrayRef<c10::IValue> stack) {
 Tuner::Tuner(std::shared_ptr<TunedModule> module, TunedSpace space)
     : module_(std::move(module)), space_(std::move(space)) {}
 
-Results Tuner::run(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+Results Tuner::run(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, RunOperator run) {
   const CallClass call = class_of(front, kind, stack);
   const auto known = known_.find(call);
-  const Variant variant = known ? *known : choose(front, kind, stack, call);
-  return variant != nullptr ? torch_slang::run(*variant, kind, stack) : run_first_that_works(front, kind, stack);
+  const Variant variant = known ? *known : choose(front, kind, stack, call, run);
+  return variant != nullptr ? run(*variant, kind, stack) : run_first_that_works(front, kind, stack, run);
 }
 
 std::vector<std::pair<std::string, Tuner::Variant>> Tuner::in_use() const {
@@ -77,7 +77,7 @@ std::string Tuner::key_of(const Operator& front, OpKind kind, const std::string&
 }
 
 Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack,
-                             const CallClass& call) {
+                             const CallClass& call, RunOperator run) {
   const uint64_t generation = choices::generation();
   const Arguments arguments = read_arguments(front, kind, stack);  // the caller's mistakes come first
   bind_arguments<int64_t>(front, kind, arguments);
@@ -111,8 +111,9 @@ Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c
   if (const auto known = known_.find(call)) return *known;  // of a thread that was here before
   if (auto variant = kept()) return variant;
   try {
-    Tuning tuning(front, kind, stack, arguments.device, all, broken_,
-                  [&](const TunedValues& values) { return variant(front, values); });
+    Tuning tuning(
+        front, kind, stack, arguments.device, all, broken_,
+        [&](const TunedValues& values) { return variant(front, values); }, run);
     choices::Choice choice = tuning.choose();
     choice.about = about;
     Variant chosen = variant(front, tuning.chosen());
@@ -124,11 +125,12 @@ Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c
   }
 }
 
-Results Tuner::run_first_that_works(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+Results Tuner::run_first_that_works(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack,
+                                    RunOperator run) {
   std::exception_ptr first;
   for (const TunedValues& values : candidates(front, kind)) {
     try {
-      return torch_slang::run(*variant(front, values), kind, stack);
+      return run(*variant(front, values), kind, stack);
     } catch (const CompileError&) {
       if (first == nullptr) first = std::current_exception();
     } catch (const LaunchError&) {

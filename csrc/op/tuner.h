@@ -22,7 +22,7 @@
 
 #include "op/broken_kernels.h"
 #include "op/known_choices.h"
-#include "op/run.h"
+#include "op/results.h"
 #include "op/tuned_module.h"
 
 namespace torch_slang {
@@ -31,8 +31,8 @@ class Tuner {
  public:
   Tuner(std::shared_ptr<TunedModule> module, TunedSpace space);
 
-  // `front`: the operator that this is the tuner of.
-  Results run(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+  // `front`: the operator that this is the tuner of. `run`: runs a call of a variant.
+  Results run(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, RunOperator run);
 
   const TunedSpace& space() const { return space_; }
 
@@ -44,8 +44,9 @@ class Tuner {
   using Variant = std::shared_ptr<const Operator>;
 
   // Null: nothing is known, and this call may not choose: `run_first_that_works`.
-  Variant choose(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, const CallClass& call);
-  Results run_first_that_works(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+  Variant choose(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, const CallClass& call,
+                 RunOperator run);
+  Results run_first_that_works(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, RunOperator run);
   std::vector<TunedValues> candidates(const Operator& front, OpKind kind) const;
   Variant variant(const Operator& front, const TunedValues& values);  // throws CompileError
   std::string key_of(const Operator& front, OpKind kind, const std::string& hardware, const CallClass& call) const;

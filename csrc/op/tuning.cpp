@@ -37,13 +37,14 @@ size_t first_of_fastest(const std::vector<double>& seconds) {
 }
 
 Tuning::Tuning(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device,
-               const std::vector<TunedValues>& all, BrokenKernels& broken, Make make)
+               const std::vector<TunedValues>& all, BrokenKernels& broken, Make make, RunOperator run)
     : front_(front),
       kind_(kind),
       stack_(stack),
       device_(device),
       broken_(broken),
       make_(std::move(make)),
+      run_(run),
       budget_(choices::budget()),
       start_(std::chrono::steady_clock::now()) {
   for (const TunedValues& values : all) {
@@ -63,6 +64,10 @@ double Tuning::spent() const {
 
 bool Tuning::is_open(const Candidate& candidate) const {
   return candidate.op != nullptr && candidate.attempt.problem.empty();
+}
+
+Trial::Run Tuning::call_of(const Candidate& candidate) const {
+  return [this, op = candidate.op](c10::ArrayRef<c10::IValue> stack) { return run_(*op, kind_, stack); };
 }
 
 // A variant that fails is left out, whatever the reason.
@@ -111,7 +116,7 @@ void Tuning::find_first(Trial& trial) {
     prepare(candidate);
     if (!is_open(candidate)) return false;
     const KernelRequests requests;
-    if (!try_to(candidate, [&] { trial.agrees(*candidate.op); })) return false;
+    if (!try_to(candidate, [&] { trial.agrees(call_of(candidate)); })) return false;
     keys_ = requests.keys();
     return true;
   };
@@ -174,20 +179,20 @@ void Tuning::compile(Candidate& candidate, const KernelKey& key) {
 void Tuning::measure(Trial& trial, Candidate& candidate) {
   const double best = timed_ > 0 ? candidates_[chosen_].attempt.seconds : std::numeric_limits<double>::infinity();
   double& seconds = candidate.attempt.seconds;
-  const double now = trial.seconds_of_several(*candidate.op, kHopeless * best);
+  const double now = trial.seconds_of_several(call_of(candidate), kHopeless * best);
   seconds = seconds > 0 ? std::min(seconds, now) : now;
   if (seconds > 0 && seconds < best) chosen_ = static_cast<size_t>(&candidate - candidates_.data());
 }
 
 void Tuning::time(Trial& trial, Candidate& candidate) {
   if (!try_to(candidate, [&] {
-        if (&candidate != &candidates_[first_] && !trial.agrees(*candidate.op)) {
+        if (&candidate != &candidates_[first_] && !trial.agrees(call_of(candidate))) {
           candidate.attempt.problem = "its results are not those of " + candidates_[first_].attempt.value;
           log_warning(front_.qualified(kind_), " with ", candidate.attempt.value, " gives other results than with ",
                       candidates_[first_].attempt.value, ", so it is not used: tuned variables may not change results");
           return;
         }
-        trial.run(*candidate.op);
+        trial.run(call_of(candidate));
         measure(trial, candidate);
       })) {
     return;
@@ -221,8 +226,8 @@ void Tuning::time_the_best_in_turns(Trial& trial) {
   }
   if (near.size() < 2) return;
   std::sort(near.begin(), near.end(), [](const Candidate* a, const Candidate* b) { return a->place < b->place; });
-  std::vector<const Operator*> variants;
-  for (const Candidate* candidate : near) variants.push_back(candidate->op.get());
+  std::vector<Trial::Run> variants;
+  for (const Candidate* candidate : near) variants.push_back(call_of(*candidate));
   const double end = std::max(budget_, spent() + kTurnsShare * budget_);
   std::vector<double> seconds;
   try {

@@ -26,7 +26,7 @@ class Tuning {
   // `all`: not empty. `make` is called by several threads, and throws for values that no variant can be made of. The
   // references must outlive this object.
   Tuning(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device,
-         const std::vector<TunedValues>& all, BrokenKernels& broken, Make make);
+         const std::vector<TunedValues>& all, BrokenKernels& broken, Make make, RunOperator run);
 
   // Throws what the first variant threw if none works. `about` is left empty.
   choices::Choice choose();
@@ -56,6 +56,7 @@ class Tuning {
   void time_the_first_again(Trial& trial);
   void time_the_best_in_turns(Trial& trial);
   bool is_open(const Candidate& candidate) const;
+  Trial::Run call_of(const Candidate& candidate) const;
   double spent() const;
   // Calls `work` for candidates from `begin` on, by several threads, while less than `limit` seconds are spent.
   void on_threads(size_t begin, double limit, const std::function<void(Candidate&)>& work);
@@ -66,6 +67,7 @@ class Tuning {
   const c10::Device device_;
   BrokenKernels& broken_;
   const Make make_;
+  const RunOperator run_;
   const double budget_;
   const std::chrono::steady_clock::time_point start_;
   // In the order of one variable's values. The combinations of several are shuffled, all but the first: a budget that ends

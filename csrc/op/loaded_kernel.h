@@ -1,0 +1,40 @@
+// A compiled kernel, and what it was seen to do when it was compiled.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace torch_slang {
+
+// What a kernel does with the gradient of one leaf.
+struct GradientUse {
+  bool taken = false;  // an element's gradient is taken and zero left behind: the kernel stores to the view
+  bool added = false;  // it is added to atomically
+  bool promised = false;  // an access to it promises to be alone
+};
+
+// What the last launch was like, for those who look.
+struct LastLaunch {
+  std::atomic<uint64_t> threads{0};
+  std::atomic<uint64_t> bytes{0};  // of its views, each element once
+  std::atomic<bool> is_measured{false};  // its virtual threads were chosen by measurement
+};
+
+struct LoadedKernel {
+  std::shared_ptr<const Kernel> kernel;
+  VirtualThreads threads;  // that it was compiled with
+  mutable LastLaunch last;
+  std::vector<GradientUse> gradients;  // by leaf
+  std::vector<int> scratch_outputs;  // Backward: outputs whose values the kernel reads back, so they need memory
+  std::vector<bool> unused;  // Backward, by leaf: inputs whose values the kernel never looks at
+  // Backward, by leaf: threads touch nothing but their own elements of the gradient, so it is stored whole, and an
+  // output's is only read.
+  std::vector<bool> own;
+  std::vector<bool> far;  // by leaf: words serve no neighbours (Note [words])
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,89 @@
+"""Checks that csrc's includes go one way: between folders as LAYERS says, and without a circle of modules.
+
+    python scripts/check_includes.py [csrc]
+
+A module is a .h and a .cpp of one name. Exit status 1 if something is wrong, with a line for each.
+"""
+
+from __future__ import annotations
+
+import graphlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+# Each folder, and those that its files may include: the picture in docs/architecture.md. All may include their own,
+# and prelude/abi.h and its kin, which device texts share with the run-time.
+LAYERS: dict[str, set[str]] = {
+    "common": set(),
+    "cache": {"common"},
+    "program": {"common"},
+    "compiler": {"common", "program"},
+    "backend": {"common", "program"},
+    "backend/cpu": {"common", "cache", "program", "backend"},
+    "backend/cuda": {"common", "cache", "program", "backend"},
+    "op": {"common", "cache", "program", "backend", "backend/cpu", "backend/cuda"},
+    "python": {"common", "cache", "program", "op"},
+    "torch_slang": {"op"},
+}
+SHARED = "prelude"
+OTHERS = {"prelude", "stubs"}  # device texts, and what host compilers see in place of CUDA's headers
+
+Graph = Mapping[str, set[str]]
+
+
+def includes(root: Path) -> Graph:
+    """By module ("op/run"): the modules that its files include."""
+    graph: dict[str, set[str]] = {}
+    for file in sorted([*root.rglob("*.h"), *root.rglob("*.cpp")]):
+        own = module_of(root, file)
+        if folder_of(own) in OTHERS:
+            continue
+        found = graph.setdefault(own, set())
+        for name in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE):
+            if (root / name).exists():
+                found.add(module_of(root, root / name))
+        found.discard(own)
+    return graph
+
+
+def module_of(root: Path, file: Path) -> str:
+    return file.relative_to(root).with_suffix("").as_posix()
+
+
+def folder_of(module: str) -> str:
+    return module.rpartition("/")[0]
+
+
+def wrong_directions(graph: Graph) -> Iterator[str]:
+    for module, found in graph.items():
+        folder = folder_of(module)
+        if folder not in LAYERS:
+            yield f"{module}: its folder is not in the table LAYERS of scripts/check_includes.py"
+            continue
+        for other in sorted(found):
+            there = folder_of(other)
+            if there not in {folder, SHARED, *LAYERS[folder]}:
+                allowed = ", ".join(sorted(LAYERS[folder])) or "nothing"
+                yield f"{module} includes {other}, but {folder} may include {allowed}"
+
+
+def circles(graph: Graph) -> Iterator[str]:
+    """The first that is found."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        yield f"a circle of includes: {' <- '.join(error.args[1])}"
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "csrc"
+    graph = includes(root)
+    problems = [*wrong_directions(graph), *circles(graph)]
+    print("\n".join(problems) or f"includes {len(graph)} modules of {len(LAYERS)} folders, without a circle")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

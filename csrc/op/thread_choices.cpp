@@ -5,10 +5,7 @@
 #include <chrono>
 #include <limits>
 
-#include "backend/backend.h"
 #include "common/hash.h"
-#include "common/interrupts.h"
-#include "common/log.h"
 #include "op/choices.h"
 #include "op/trial.h"
 
@@ -94,14 +91,67 @@ class Measurement {
   choices::Choice choice_;
 };
 
-std::string key_of(const Signature& op, const KernelKey& key, const DeviceText& text, const std::string& hardware,
-                   const CallClass& call) {
-  Digest digest;
-  digest.add("choice of virtual threads").add(op.qualified(key.kind)).add(text.body).add(text.file_scope);
-  digest.add(hardware);
-  for (const int64_t number : c10::ArrayRef<int64_t>(call).slice(1)) digest.add(number);
-  return digest.hex();
-}
+// One call.
+class ThreadSubject : public Search<ChosenThreads>::Subject {
+ public:
+  ThreadSubject(const Signature& op, KernelTable& kernels, const KernelKey& key, const ThreadFacts& facts,
+                c10::ArrayRef<c10::IValue> stack, ThreadChoices::Run run, const CallClass& call)
+      : op_(op),
+        kernels_(kernels),
+        key_(key),
+        facts_(facts),
+        stack_(stack),
+        run_(run),
+        call_(call),
+        text_(op.texts->text(op.function.name, direction_of(key.kind), key.types)) {}
+
+  c10::Device device() const override { return key_.device; }
+  std::string name() const override { return op_.qualified(key_.kind); }
+
+  std::optional<ChosenThreads> decided(choices::Mode mode) override {
+    const bool is_measured = mode != choices::Mode::Off && !text_.waves && !text_.barriers;
+    return is_measured ? std::nullopt : std::optional(likely());
+  }
+  std::string key(const std::string& hardware) const override {
+    Digest digest;
+    digest.add("choice of virtual threads").add(name()).add(text_.body).add(text_.file_scope).add(hardware);
+    for (const int64_t number : c10::ArrayRef<int64_t>(call_).slice(1)) digest.add(number);
+    return digest.hex();
+  }
+  std::string about(const std::string& hardware) const override {
+    return "virtual threads on " + hardware + ", " + describe_class(op_, key_.kind, stack_);
+  }
+  std::optional<ChosenThreads> parsed(const std::string& text) override {
+    const auto threads = parse_threads(facts_, text);
+    return threads ? std::optional(ChosenThreads{*threads, true}) : std::nullopt;
+  }
+
+  std::optional<Search<ChosenThreads>::Answer> unmeasured(const Search<ChosenThreads>::Unknown& unknown) override {
+    const bool is_frozen = unknown.mode == choices::Mode::Frozen;
+    if (!is_frozen && !unknown.is_capturing) return std::nullopt;
+    return Search<ChosenThreads>::Answer{likely(), is_frozen};
+  }
+
+  Search<ChosenThreads>::Found measured() override {
+    choices::Choice choice = Measurement(op_, kernels_, key_, facts_, stack_, run_).choose();
+    const auto threads = parsed(choice.value);
+    TORCH_INTERNAL_ASSERT(threads, "virtual threads that were tried can be had");
+    return {*threads, std::move(choice)};
+  }
+  Search<ChosenThreads>::Answer without_memory() override { return {likely(), true}; }
+
+ private:
+  ChosenThreads likely() const { return {key_.threads}; }
+
+  const Signature& op_;
+  KernelTable& kernels_;
+  const KernelKey& key_;
+  const ThreadFacts& facts_;
+  const c10::ArrayRef<c10::IValue> stack_;
+  const ThreadChoices::Run run_;
+  const CallClass& call_;
+  const DeviceText& text_;
+};
 
 }  // namespace
 
@@ -113,44 +163,9 @@ ChosenThreads ThreadChoices::get(const Signature& op, KernelTable& kernels, cons
   CallClass call = class_of(op, key.kind, stack);
   call.append({static_cast<int64_t>(key.strided), key.independent, likely.lanes, likely.groups(), likely.repeats,
                likely.axis, facts.lanes});
-  if (const auto chosen = known_.find(call)) return *chosen;
-  return choose(op, kernels, key, facts, stack, run, call);
-}
-
-ChosenThreads ThreadChoices::choose(const Signature& op, KernelTable& kernels, const KernelKey& key,
-                                    const ThreadFacts& facts, c10::ArrayRef<c10::IValue> stack, Run run,
-                                    const CallClass& call) {
-  const uint64_t generation = choices::generation();
-  const choices::Mode mode = choices::mode();
-  const DeviceText& text = op.texts->text(op.function.name, direction_of(key.kind), key.types);
-  if (mode == choices::Mode::Off || text.waves || text.barriers) return known_.keep(call, generation, {key.threads});
-
-  Backend& backend = backend_for(key.device.type());
-  const std::string hardware = backend.hardware(key.device);
-  const std::string name = key_of(op, key, text, hardware, call);
-  const auto kept = [&]() -> std::optional<ChosenThreads> {
-    const auto choice = choices::get(name);
-    const auto threads = choice ? parse_threads(facts, choice->value) : std::nullopt;
-    return threads ? std::optional(known_.keep(call, generation, {*threads, true})) : std::nullopt;
-  };
-  if (const auto chosen = kept()) return *chosen;
-  if (mode == choices::Mode::Frozen) return known_.keep(call, generation, {key.threads});
-  if (backend.is_capturing(key.device)) return {key.threads};
-
-  const auto lock = lock_interruptibly(measuring_);
-  if (const auto chosen = known_.find(call)) return *chosen;  // of a thread that was here before
-  if (const auto chosen = kept()) return *chosen;
-  try {
-    choices::Choice choice = Measurement(op, kernels, key, facts, stack, run).choose();
-    choice.about = "virtual threads on " + hardware + ", " + describe_class(op, key.kind, stack);
-    const auto threads = parse_threads(facts, choice.value);
-    TORCH_INTERNAL_ASSERT(threads, "virtual threads that were tried can be had");
-    choices::put(name, std::move(choice));
-    return known_.keep(call, generation, {*threads, true});
-  } catch (const c10::OutOfMemoryError& error) {  // trying takes more memory than the call
-    log_warning(op.qualified(key.kind), ": virtual threads are not measured: ", error.what_without_backtrace());
-    return known_.keep(call, generation, {key.threads});
-  }
+  if (const auto chosen = search_.find(call)) return *chosen;
+  ThreadSubject subject(op, kernels, key, facts, stack, run, call);
+  return search_.choose(call, subject);
 }
 
 }  // namespace torch_slang

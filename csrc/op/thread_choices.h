@@ -4,12 +4,10 @@
 
 #include <c10/util/FunctionRef.h>
 
-#include <mutex>
-
 #include "op/chosen_threads.h"
 #include "op/kernel_table.h"
-#include "op/known_choices.h"
 #include "op/results.h"
+#include "op/search.h"
 #include "op/signature.h"
 #include "op/virtual_threads.h"
 
@@ -26,11 +24,7 @@ class ThreadChoices {
                     c10::ArrayRef<c10::IValue> stack, Run run);
 
  private:
-  ChosenThreads choose(const Signature& op, KernelTable& kernels, const KernelKey& key, const ThreadFacts& facts,
-                       c10::ArrayRef<c10::IValue> stack, Run run, const CallClass& call);
-
-  std::timed_mutex measuring_;  // one thread at a time; others wait for what it finds
-  KnownChoices<ChosenThreads> known_;
+  Search<ChosenThreads> search_;
 };
 
 }  // namespace torch_slang

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 
-#include "backend/backend.h"
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/identifiers.h"
-#include "common/interrupts.h"
 #include "common/log.h"
 #include "op/arguments.h"
 #include "op/choices.h"
@@ -26,13 +24,77 @@ bool has_no_elements(c10::ArrayRef<c10::IValue> stack) {
 
 }  // namespace
 
+// One call of `front`.
+class Tuner::Subject : public Search<Variant>::Subject {
+ public:
+  Subject(Tuner& tuner, const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, const CallClass& call,
+          RunOperator run)
+      : tuner_(tuner), front_(front), kind_(kind), stack_(stack), call_(call), run_(run) {
+    const Arguments arguments = read_arguments(front, kind, stack);  // the caller's mistakes come first
+    bind_arguments<int64_t>(front, kind, arguments);
+    device_ = arguments.device;
+    all_ = tuner.candidates(front, kind);
+  }
+
+  c10::Device device() const override { return device_; }
+  std::string name() const override { return front_.qualified(kind_); }
+
+  std::optional<Variant> decided(choices::Mode mode) override {
+    const bool is_fixed = all_.size() == 1 || (front_.multiplies && device_.is_cpu());
+    if (mode != choices::Mode::Off && !is_fixed) return std::nullopt;
+    return tuner_.variant(front_, all_.front());
+  }
+  std::string key(const std::string& hardware) const override { return tuner_.key_of(front_, kind_, hardware, call_); }
+  std::string about(const std::string& hardware) const override {
+    return hardware + ", " + describe_class(front_, kind_, stack_);
+  }
+  std::optional<Variant> parsed(const std::string& text) override {
+    const auto found = std::find_if(all_.begin(), all_.end(), [&](const auto& one) { return describe(one) == text; });
+    return found == all_.end() ? std::nullopt : std::optional(tuner_.variant(front_, *found));
+  }
+
+  std::optional<Search<Variant>::Answer> unmeasured(const Search<Variant>::Unknown& unknown) override {
+    if (has_no_elements(stack_)) return Search<Variant>::Answer{nullptr};
+    TORCH_CHECK(unknown.mode != choices::Mode::Frozen, name(), ": tuning is frozen, and nothing was chosen for ",
+                unknown.about, " (key ", unknown.key,
+                "): load choices that have it, or run once with torch_slang.tuning.mode(\"on\")");
+    if (unknown.is_capturing) return Search<Variant>::Answer{nullptr};
+    if (tuner_.module_->is_current()) return std::nullopt;
+    log_warning_once(name() + ": the source has changed since it was loaded, so it is not tuned");
+    return Search<Variant>::Answer{tuner_.variant(front_, all_.front())};
+  }
+
+  Search<Variant>::Found measured() override {
+    Tuning tuning(
+        front_, kind_, stack_, device_, all_, tuner_.broken_,
+        [&](const TunedValues& values) { return tuner_.variant(front_, values); }, run_);
+    choices::Choice choice = tuning.choose();
+    return {tuner_.variant(front_, tuning.chosen()), std::move(choice), tuning.is_worth_keeping()};
+  }
+  Search<Variant>::Answer without_memory() override { return {nullptr}; }
+
+ private:
+  Tuner& tuner_;
+  const Operator& front_;
+  const OpKind kind_;
+  const c10::ArrayRef<c10::IValue> stack_;
+  const CallClass& call_;
+  const RunOperator run_;
+  c10::Device device_ = c10::kCPU;
+  std::vector<TunedValues> all_;
+};
+
 Tuner::Tuner(std::shared_ptr<TunedModule> module, TunedSpace space)
     : module_(std::move(module)), space_(std::move(space)) {}
 
 Results Tuner::run(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, RunOperator run) {
   const CallClass call = class_of(front, kind, stack);
-  const auto known = known_.find(call);
-  const Variant variant = known ? *known : choose(front, kind, stack, call, run);
+  std::optional<Variant> known = search_.find(call);
+  if (!known) {
+    Subject subject(*this, front, kind, stack, call, run);
+    known = search_.choose(call, subject);
+  }
+  const Variant& variant = *known;
   return variant != nullptr ? run(*variant, kind, stack) : run_first_that_works(front, kind, stack, run);
 }
 
@@ -40,7 +102,7 @@ std::vector<std::pair<std::string, Tuner::Variant>> Tuner::in_use() const {
   const std::shared_lock<std::shared_mutex> lock(mutex_);
   std::vector<std::pair<std::string, Variant>> found;
   for (const auto& one : variants_) {
-    if (known_.has(one.second)) found.push_back(one);
+    if (search_.has(one.second)) found.push_back(one);
   }
   return found;
 }
@@ -74,55 +136,6 @@ std::string Tuner::key_of(const Operator& front, OpKind kind, const std::string&
   digest.add(hardware);
   for (const int64_t number : c10::ArrayRef<int64_t>(call).slice(1)) digest.add(number);
   return digest.hex();
-}
-
-Tuner::Variant Tuner::choose(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack,
-                             const CallClass& call, RunOperator run) {
-  const uint64_t generation = choices::generation();
-  const Arguments arguments = read_arguments(front, kind, stack);  // the caller's mistakes come first
-  bind_arguments<int64_t>(front, kind, arguments);
-  const std::vector<TunedValues> all = candidates(front, kind);
-  const choices::Mode mode = choices::mode();
-  const bool is_fixed = all.size() == 1 || (front.multiplies && arguments.device.is_cpu());
-  if (mode == choices::Mode::Off || is_fixed) return known_.keep(call, generation, variant(front, all.front()));
-
-  Backend& backend = backend_for(arguments.device.type());
-  const std::string hardware = backend.hardware(arguments.device);
-  const std::string key = key_of(front, kind, hardware, call);
-  const std::string about = hardware + ", " + describe_class(front, kind, stack);
-  const auto kept = [&]() -> Variant {
-    const auto choice = choices::get(key);
-    if (!choice) return nullptr;
-    const auto values =
-        std::find_if(all.begin(), all.end(), [&](const auto& v) { return describe(v) == choice->value; });
-    return values == all.end() ? nullptr : known_.keep(call, generation, variant(front, *values));
-  };
-  if (auto variant = kept()) return variant;
-  if (has_no_elements(stack)) return nullptr;
-  TORCH_CHECK(mode != choices::Mode::Frozen, front.qualified(kind), ": tuning is frozen, and nothing was chosen for ",
-              about, " (key ", key, "): load choices that have it, or run once with torch_slang.tuning.mode(\"on\")");
-  if (backend.is_capturing(arguments.device)) return nullptr;
-  if (!module_->is_current()) {
-    log_warning_once(front.qualified(kind) + ": the source has changed since it was loaded, so it is not tuned");
-    return variant(front, all.front());
-  }
-
-  const auto lock = lock_interruptibly(tuning_);
-  if (const auto known = known_.find(call)) return *known;  // of a thread that was here before
-  if (auto variant = kept()) return variant;
-  try {
-    Tuning tuning(
-        front, kind, stack, arguments.device, all, broken_,
-        [&](const TunedValues& values) { return variant(front, values); }, run);
-    choices::Choice choice = tuning.choose();
-    choice.about = about;
-    Variant chosen = variant(front, tuning.chosen());
-    if (tuning.is_worth_keeping()) choices::put(key, std::move(choice));
-    return known_.keep(call, generation, std::move(chosen));
-  } catch (const c10::OutOfMemoryError& error) {  // trying takes more memory than the call
-    log_warning(front.qualified(kind), " is not tuned for ", about, ": ", error.what_without_backtrace());
-    return nullptr;
-  }
 }
 
 Results Tuner::run_first_that_works(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack,

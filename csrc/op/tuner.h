@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "op/broken_kernels.h"
-#include "op/known_choices.h"
 #include "op/results.h"
+#include "op/search.h"
 #include "op/tuned_module.h"
 
 namespace torch_slang {
@@ -40,12 +40,10 @@ class Tuner {
   std::vector<std::pair<std::string, std::shared_ptr<const Operator>>> in_use() const;
 
  private:
-  friend class Tuning;
-  using Variant = std::shared_ptr<const Operator>;
-
   // Null: nothing is known, and this call may not choose: `run_first_that_works`.
-  Variant choose(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, const CallClass& call,
-                 RunOperator run);
+  using Variant = std::shared_ptr<const Operator>;
+  class Subject;
+
   Results run_first_that_works(const Operator& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, RunOperator run);
   std::vector<TunedValues> candidates(const Operator& front, OpKind kind) const;
   Variant variant(const Operator& front, const TunedValues& values);  // throws CompileError
@@ -53,9 +51,8 @@ class Tuner {
 
   const std::shared_ptr<TunedModule> module_;
   const TunedSpace space_;
-  std::timed_mutex tuning_;  // one thread at a time; others wait for what it finds
   BrokenKernels broken_;
-  KnownChoices<Variant> known_;
+  Search<Variant> search_;
   mutable std::shared_mutex mutex_;
   std::map<std::string, Variant> variants_;  // by description of their values
 };

@@ -11,11 +11,9 @@ endif()
 if(TARGET torch_slang_operators)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/torch_slang/ops DESTINATION . FILES_MATCHING PATTERN "*.slang" PATTERN "*.json")
 endif()
-# torch_slang/torch_slang.h, and the headers of the run-time that it includes as "op/module.h", beside it.
+# torch_slang/torch_slang.h, and beside it the one header that it includes.
 install(DIRECTORY csrc/torch_slang DESTINATION include FILES_MATCHING PATTERN "*.h")
-foreach(layer common program prelude backend op)
-  install(DIRECTORY csrc/${layer} DESTINATION include/torch_slang FILES_MATCHING PATTERN "*.h")
-endforeach()
+install(FILES csrc/common/error.h DESTINATION include/torch_slang/common)
 
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/torch_slangConfigVersion.cmake COMPATIBILITY SameMinorVersion)

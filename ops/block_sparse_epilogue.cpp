@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "block_sparse_rule.h"
+#include "call/run.h"
 #include "epilogue_autograd.h"
-#include "op/run.h"
 
 namespace torch_slang::block_sparse {
 

@@ -18,8 +18,8 @@
 
 #include <utility>
 
+#include "call/run.h"
 #include "matmul_shapes.h"
-#include "op/run.h"
 
 namespace torch_slang::product {
 

@@ -4,7 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 
-#include "op/run.h"
+#include "call/run.h"
 
 namespace torch_slang::product {
 

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "dispatch/autograd_node.h"
 #include "epilogue.h"
-#include "op/autograd_node.h"
 #include "product_rule.h"
 
 namespace torch_slang::product {
@@ -93,7 +93,8 @@ class EpilogueBackward final : public torch::autograd::Node {
     product_.collect(args);
   }
 
-  variable_list apply_with_saved(const variable_list& grads, torch::dynamo::autograd::SwapSavedVariables& swap) override {
+  variable_list apply_with_saved(const variable_list& grads,
+                                 torch::dynamo::autograd::SwapSavedVariables& swap) override {
     c10::SymDimVector& sizes = product_.layout.sizes;
     for_each_saved([&](SavedVariable& saved) { swap.before(saved); });
     for (c10::SymInt& size : sizes) swap.before(size);
@@ -169,7 +170,8 @@ class EpilogueBackward final : public torch::autograd::Node {
     for (const c10::SymInt& size : saved.product.layout.sizes) values.emplace_back(size);
     return values;
   }
-  static Saved unpacked(const Product& product, const std::vector<bool>& wanted, const std::vector<c10::IValue>& values) {
+  static Saved unpacked(const Product& product, const std::vector<bool>& wanted,
+                        const std::vector<c10::IValue>& values) {
     Saved saved{product, values[0].toTensor(), values[1].toTensor(), {values[2].toTensor(), {}, wanted}};
     size_t next = 3;
     while (saved.function.arguments.size() + 2 < wanted.size()) {
@@ -201,8 +203,7 @@ TensorPair with_history(TensorPair results, const Epilogue& epilogue, const Make
                         const Tensor& first, const Tensor& second, at::TensorList arguments) {
   if (!is_recorded(epilogue, first, second, arguments)) return results;
   using Backward = EpilogueBackward<decltype(make_product())>;
-  const auto node =
-      make_node<Backward>(RecordedFunction(epilogue, first), make_product(), first, second, arguments);
+  const auto node = make_node<Backward>(RecordedFunction(epilogue, first), make_product(), first, second, arguments);
   torch::autograd::set_history(std::get<0>(results), node);
   torch::autograd::set_history(std::get<1>(results), node);
   node->save_sum(std::get<1>(results));

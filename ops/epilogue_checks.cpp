@@ -4,10 +4,10 @@
 #include <memory>
 #include <mutex>
 
+#include "arguments/arguments.h"
 #include "epilogue.h"
-#include "op/arguments.h"
-#include "op/module.h"
-#include "op/view_packing.h"
+#include "kernel/view_packing.h"
+#include "module/module.h"
 #include "program/enumerations.h"
 
 namespace torch_slang::product {

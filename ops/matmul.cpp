@@ -22,9 +22,9 @@
 #include <c10/core/GradMode.h>
 #include <torch/library.h>
 
+#include "call/run.h"
 #include "matmul.h"
 #include "matmul_shapes.h"
-#include "op/run.h"
 
 namespace torch_slang::product {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "op/registry.h"
+#include "dispatch/registry.h"
 
 namespace torch_slang::product {
 

@@ -9,8 +9,8 @@
 
 #include <mutex>
 
+#include "dispatch/autograd_node.h"
 #include "matmul.h"
-#include "op/autograd_node.h"
 #include "product_rule.h"
 
 namespace torch_slang::product {

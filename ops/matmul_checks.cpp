@@ -3,9 +3,9 @@
 #include <tuple>
 #include <utility>
 
+#include "arguments/arguments.h"
+#include "kernel/view_packing.h"
 #include "matmul.h"
-#include "op/arguments.h"
-#include "op/view_packing.h"
 
 namespace torch_slang::product {
 

@@ -13,20 +13,27 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+# The run-time above the back ends: each folder may include those in front of it.
+RUNTIME = ("signature", "kernel", "arguments", "tuning", "operator", "call/elementwise", "call", "dispatch", "module")
+BELOW = {"common", "cache", "program", "torch_slang", "backend"}
+
 # Each folder, and those that its files may include: the picture in docs/architecture.md. All may include their own,
 # and prelude/abi.h and its kin, which device texts share with the run-time.
 LAYERS: dict[str, set[str]] = {
     "common": set(),
+    "torch_slang": {"common"},
     "cache": {"common"},
     "program": {"common"},
     "compiler": {"common", "program"},
     "backend": {"common", "program"},
     "backend/cpu": {"common", "cache", "program", "backend"},
     "backend/cuda": {"common", "cache", "program", "backend"},
-    "op": {"common", "cache", "program", "backend", "backend/cpu", "backend/cuda"},
-    "python": {"common", "cache", "program", "op"},
-    "torch_slang": {"op"},
+    **{folder: {*BELOW, *RUNTIME[:i]} for i, folder in enumerate(RUNTIME)},
+    "python": {*BELOW, *RUNTIME},
 }
+# What a launch on the CPU can be stopped by, and whether a GPU's compiler is there.
+LAYERS["arguments"] |= {"backend/cpu"}
+LAYERS["module"] |= {"backend/cpu", "backend/cuda"}
 SHARED = "prelude"
 OTHERS = {"prelude", "stubs"}  # device texts, and what host compilers see in place of CUDA's headers
 
@@ -34,7 +41,7 @@ Graph = Mapping[str, set[str]]
 
 
 def includes(root: Path) -> Graph:
-    """By module ("op/run"): the modules that its files include."""
+    """By module ("call/run"): the modules that its files include."""
     graph: dict[str, set[str]] = {}
     for file in sorted([*root.rglob("*.h"), *root.rglob("*.cpp")]):
         own = module_of(root, file)

@@ -2,7 +2,7 @@
 
 #include <pybind11/stl.h>
 
-#include "op/explain.h"
+#include "module/explain.h"
 
 namespace py = pybind11;
 

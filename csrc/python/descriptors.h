@@ -3,7 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "op/operator.h"
+#include "operator/operator.h"
 
 namespace torch_slang {
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "op/module.h"
+#include "module/module.h"
 
 namespace torch_slang {
 

@@ -1,4 +1,4 @@
-// The Python module torch_slang._C: thin bindings over op/module.h and cache/cache.h. torch_slang/*.py make them pleasant.
+// The Python module torch_slang._C: thin bindings over module/module.h and cache/cache.h. torch_slang/*.py make them pleasant.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -6,15 +6,15 @@
 #include <string>
 #include <variant>
 
+#include "arguments/most_tiles.h"
 #include "cache/cache.h"
 #include "cache/trim.h"
 #include "common/environment.h"
 #include "common/error.h"
-#include "op/inspect.h"
-#include "op/module.h"
-#include "op/most_tiles.h"
-#include "op/registry.h"
-#include "op/virtual_threads.h"
+#include "dispatch/registry.h"
+#include "kernel/virtual_threads.h"
+#include "module/inspect.h"
+#include "module/module.h"
 #include "program/compiler_client.h"
 #include "program/enumerations.h"
 #include "python/descriptors.h"

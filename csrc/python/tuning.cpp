@@ -2,7 +2,7 @@
 
 #include <pybind11/stl.h>
 
-#include "op/choices.h"
+#include "tuning/choices.h"
 
 namespace py = pybind11;
 

@@ -4,6 +4,6 @@
 
 namespace torch_slang {
 
-void bind_tuning(pybind11::module_& m);  // of op/choices.h
+void bind_tuning(pybind11::module_& m);  // of tuning/choices.h
 
 }  // namespace torch_slang

@@ -8,9 +8,9 @@
 #include "common/temporary_folder.h"
 #include "compile_source.h"
 #include "compiler/parameter_texts.h"
-#include "op/program_store.h"
-#include "op/text_source.h"
 #include "program/instantiations.h"
+#include "signature/program_store.h"
+#include "signature/text_source.h"
 
 BOOST_AUTO_TEST_SUITE(compiler_functions_test)
 

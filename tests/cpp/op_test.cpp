@@ -15,7 +15,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
-#include "op/shape_expression.h"
+#include "signature/shape_expression.h"
 #include "torch_slang/torch_slang.h"
 
 BOOST_AUTO_TEST_SUITE(op_test)

@@ -8,10 +8,10 @@
 #include "common/temporary_folder.h"
 #include "compile_source.h"
 #include "compiler/tuned_variables.h"
-#include "op/choices.h"
-#include "op/tuned_module.h"
-#include "op/tuning.h"
+#include "operator/tuned_module.h"
+#include "operator/tuning.h"
 #include "program/tuned.h"
+#include "tuning/choices.h"
 
 BOOST_AUTO_TEST_SUITE(tuning_test)
 

@@ -1,0 +1,22 @@
+// What a choice between variants depends on, of one call: calls of one class are taken to want the same variant.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
+
+#include <string>
+
+#include "signature/signature.h"
+
+namespace torch_slang {
+
+// Numbers that are equal for calls of the same kind whose tensors have the same dtypes, devices and ranks, are contiguous
+// or not alike, and have equal sizes when those are rounded up to powers of two; of numbers, those count that shapes and
+// launches name. The first is the device's index; the others say nothing of this machine.
+using CallClass = c10::SmallVector<int64_t, 32>;
+CallClass class_of(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+
+// "x: float32 [1024, 512], n: 8"
+std::string describe_class(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+
+}  // namespace torch_slang

@@ -1,0 +1,89 @@
+// The memory that a backward adds gradients to, and what is done with it once the kernel is through: the `.after()` of
+// the gradient views.
+//
+// Note [gradient memory]
+//   Wanted gradients are added to; unwanted ones have no memory and no stores. A kernel takes the gradient of each output
+//   element that it stores and leaves zero behind. Where threads touch nothing but their own elements (Note [own elements]
+//   in prelude/own.h) that is an affair of registers: memory of a wanted gradient is stored whole and need not be zero,
+//   that of an output's gradient is only read. Else the way in which a leaf's gradient is gathered decides its memory:
+//     atomic      that of the gradient itself
+//     replicated  N copies of it, zeros at first; afterwards their sum
+//     recorded    N pairs of index and value a thread, whatever the thread used; afterwards they are added up where they
+//                 belong, by atomics, or sorted if PyTorch is to be deterministic. Additions for which there was no pair
+//                 went to memory of the gradient's own size.
+//   Replicas and recorded values are float for float16 and bfloat16, and rounded once. A view that the kernel takes from
+//   (an output) has plain memory of that type however it is declared: what a thread takes there, others have added.
+//   The gradient of a value is added up in parts, one for each block or wave (Note [value gradients] in abi.h), and then
+//   over the parts. Parts take the place of atomics: the sum is the same in every run.
+//   Everything is enqueued on the stream of the launch.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "arguments/arguments.h"
+#include "call/launcher.h"
+
+namespace torch_slang {
+
+class Gradients {
+ public:
+  // References must outlive this object.
+  Gradients(const Operator& op, OpKind kind, const Arguments& arguments, Launcher& launcher);
+
+  // The gradient of this leaf is wanted: it is added to `target`; without one to zeros, and take_result() gives it.
+  void want(int leaf, const at::Tensor& target = {});
+  // The gradient of an output: read as it is if the kernel does no more with it, else on a copy.
+  void give(int leaf, const at::Tensor& gradient);
+  // Copies what this kernel would write to. True if that calls for another kernel.
+  bool take_copies(const LoadedKernel& loaded);
+
+  // Before the launch: memory that depends on what the kernel does and on how many threads there are. Throws, before
+  // anything runs, where PyTorch is to be deterministic and this launch would not be.
+  void prepare(const LoadedKernel& loaded, const LaunchShape& shape);
+  // After it.
+  void finish();
+
+  // On the device of the leaf's own tensor.
+  at::Tensor take_result(int leaf);
+
+ private:
+  struct Item {
+    int leaf = -1;
+    bool is_given = false;
+    bool is_own = false;  // registers hold it, and memory is stored or read plainly
+    bool is_taken = false;  // the kernel takes from it: plain memory
+    at::Tensor target;  // the caller's; undefined: result
+    at::Tensor memory;  // what the kernel sees, of the type to add in
+    at::Tensor values, indices, overflow;  // recorded pairs
+    at::Tensor parts;  // of a value: [components, places]
+    at::Tensor owners;  // debug mode
+  };
+
+  const Leaf& leaf_of(const Item& item) const { return op_.function.leaves[item.leaf]; }
+  bool is_value(const Item& item) const { return leaf_of(item).kind == LeafKind::Value; }
+  bool in_private_memory(const Item& item) const;
+  bool is_gathered(const Item& item) const { return in_private_memory(item) && !item.is_own; }
+  at::TensorOptions options_to_add_in(const Item& item) const;
+  c10::IntArrayRef sizes_of(const Item& item) const;
+  void check_deterministic(const Item& item, const LoadedKernel& loaded, uint64_t threads) const;
+  void check_alone(const Item& item) const;
+  at::Tensor given_in_memory(const Item& item, const LoadedKernel& loaded) const;
+  at::Tensor new_memory(const Item& item) const;
+  void make_memory(Item& item, uint64_t threads);
+  void make_records(Item& item, uint64_t threads);
+  void make_parts(Item& item, const LaunchShape& shape);
+  void set_slots(const Item& item);
+  void check_overflow(const Item& item) const;
+  at::Tensor reduced(const Item& item) const;
+  at::Tensor sum_of_parts(const Item& item) const;
+
+  const Operator& op_;
+  const OpKind kind_;
+  const Arguments& arguments_;
+  Launcher& launcher_;
+  std::vector<Item> items_;
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,365 @@
+#include "call/launcher.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Exception.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "arguments/faults.h"
+#include "backend/launch_shape.h"
+#include "kernel/shared_elements.h"
+#include "signature/element_types.h"
+
+namespace torch_slang {
+
+namespace {
+
+constexpr uint32_t kPreferredBlock = 256;  // of a GPU kernel that is not known yet
+
+template <class T>
+void store_bits(char* to, T value) {
+  std::memcpy(to, &value, sizeof(T));
+}
+
+// Writes a number in the component's own type; false if an integer does not fit.
+template <class T>
+bool store_integer(char* to, int64_t value) {
+  if constexpr (std::is_same_v<T, uint64_t>) {
+    if (value < 0) return false;
+  } else if (value < static_cast<int64_t>(std::numeric_limits<T>::min()) ||
+             value > static_cast<int64_t>(std::numeric_limits<T>::max())) {
+    return false;
+  }
+  store_bits(to, static_cast<T>(value));
+  return true;
+}
+
+bool store_number(ElementType type, char* to, const c10::IValue& value) {
+  const auto real = [&] { return value.isDouble() ? value.toDouble() : static_cast<double>(value.toInt()); };
+  const auto integer = [&] {
+    return value.isBool()     ? static_cast<int64_t>(value.toBool())
+           : value.isSymInt() ? value.toSymInt().guard_int(__FILE__, __LINE__)
+                              : value.toInt();
+  };
+  switch (type) {
+    case ElementType::Float16: store_bits(to, c10::Half(static_cast<float>(real()))); return true;
+    case ElementType::BFloat16: store_bits(to, c10::BFloat16(static_cast<float>(real()))); return true;
+    case ElementType::Float32: store_bits(to, static_cast<float>(real())); return true;
+    case ElementType::Float64: store_bits(to, real()); return true;
+    case ElementType::Int8: return store_integer<int8_t>(to, integer());
+    case ElementType::Int16: return store_integer<int16_t>(to, integer());
+    case ElementType::Int32: return store_integer<int32_t>(to, integer());
+    case ElementType::Int64: return store_integer<int64_t>(to, integer());
+    case ElementType::UInt8: return store_integer<uint8_t>(to, integer());
+    case ElementType::UInt16: return store_integer<uint16_t>(to, integer());
+    case ElementType::UInt32: return store_integer<uint32_t>(to, integer());
+    case ElementType::UInt64: return store_integer<uint64_t>(to, integer());
+    case ElementType::Bool: store_bits(to, static_cast<uint8_t>(integer() != 0)); return true;
+  }
+  TORCH_INTERNAL_ASSERT(false, "unknown element type");
+}
+
+bool same_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.scalar_type() == b.scalar_type();
+}
+
+}  // namespace
+
+Launcher::Launcher(const Operator& op, OpKind kind, const Arguments& arguments, const Bound<int64_t>& bound)
+    : op_(op), kind_(kind), arguments_(arguments), bound_(bound), name_(op.qualified(kind)) {
+  if (kind == OpKind::Backward) known_backward_ = op.kernels.any_backward(arguments.types, arguments.device);
+  bytes_.resize(op.layout.view_count(), 0);
+  block_.resize(op.layout.size());
+  std::memset(block_.data(), 0, block_.size());
+  op.layout.write_dims(bound, block_.data());
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    if (arguments.numbers[i] != nullptr) write_number(static_cast<int>(i), *arguments.numbers[i]);
+    if (leaf.kind != LeafKind::View) continue;
+    write_absent_sizes(leaf.primal_view, static_cast<int>(i));
+    if (leaf.diff_view >= 0) write_absent_sizes(leaf.diff_view, static_cast<int>(i));
+  }
+}
+
+void Launcher::write(size_t offset, const void* data, size_t size) { std::memcpy(block_.data() + offset, data, size); }
+
+void Launcher::write_component(int slot, ElementType type, const c10::IValue& value, const Leaf& leaf) {
+  TORCH_CHECK(store_number(type, block_.data() + op_.layout.slot_offset(slot), value), name_, ": expected ", leaf.name,
+              " to fit in ", leaf.slang_type, ", but got ", value);
+}
+
+void Launcher::write_number(int index, const c10::IValue& value) {
+  const Leaf& leaf = op_.function.leaves[index];
+  const ElementType type = element_type(leaf.element, arguments_.types);
+  if (leaf.element.shape.empty()) {
+    write_component(leaf.slot, type, value, leaf);
+    return;
+  }
+  const auto list = value.toListRef();
+  TORCH_CHECK(static_cast<int64_t>(list.size()) == component_count(leaf.element), name_, ": expected ", leaf.name, " (",
+              leaf.slang_type, ") to have ", component_count(leaf.element), " numbers, but got ", list.size());
+  for (size_t i = 0; i < list.size(); ++i) write_component(leaf.slot + static_cast<int>(i), type, list[i], leaf);
+}
+
+// A value on the launch's device is read there, at the pointer; one on the CPU travels in the slots.
+void Launcher::write_value_tensor(const Leaf& leaf, const at::Tensor& tensor) {
+  const at::Tensor packed = tensor.contiguous();
+  if (packed.device() == arguments_.device) {
+    kept_.push_back(packed);
+    const void* data = packed.const_data_ptr();
+    write(op_.layout.slot_offset(leaf.pointer_slot), &data, sizeof data);
+    return;
+  }
+  const auto* bytes = static_cast<const char*>(packed.const_data_ptr());
+  const auto size = static_cast<size_t>(packed.element_size());
+  for (int64_t i = 0; i < packed.numel(); ++i) {
+    write(op_.layout.slot_offset(leaf.slot + static_cast<int>(i)), bytes + size * i, size);
+  }
+}
+
+ViewCut Launcher::cut_of(int leaf) const {
+  const ViewShape& shape = op_.shapes.view(leaf);
+  return {shape.leading, shape.dims.size(), op_.function.leaves[leaf].element.shape.size()};
+}
+
+// Arguments of a launch that are one memory seen in one way stay so: they share the copy.
+at::Tensor Launcher::packed_copy(const at::Tensor& given) const {
+  for (const auto& [caller, copy] : copied_) {
+    if (same_memory(caller, given)) return copy;
+  }
+  return given.clone(at::MemoryFormat::Contiguous);
+}
+
+void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool written) {
+  at::Tensor tensor = given.is_neg() ? given.resolve_neg() : given;
+  auto visible = make_view(name_, op_.function.leaves[leaf], cut_of(leaf), tensor);
+  if (!visible) {
+    tensor = packed_copy(tensor);
+    visible = make_view(name_, op_.function.leaves[leaf], cut_of(leaf), tensor);
+    TORCH_INTERNAL_ASSERT(visible, "a contiguous copy can be viewed");
+  }
+  if (!tensor.is_same(given)) {
+    kept_.push_back(tensor);
+    if (written) copied_.emplace_back(given, tensor);
+  }
+  if (op_.shapes.has_static_rank(leaf)) {
+    if (!visible->dense)
+      strided_ |= view_bit(view);
+    else if (view < 63)
+      strided_ &= ~view_bit(view);
+    if (visible->dense && op_.shares[leaf].run > 0) fits_words_ = fits_words_ && begins_at_word(tensor);
+  }
+  bytes_[view] = std::min(tensor.nbytes(), tensor.storage().nbytes());
+  write(op_.layout.view_offset(view), &visible->view, sizeof(TslView));
+}
+
+unsigned Launcher::size_of_dim(const DeviceDim& dim) const {
+  if (dim.constant) return static_cast<unsigned>(*dim.constant);
+  unsigned size = 0;
+  std::memcpy(&size, block_.data() + op_.layout.dim_offset(dim.dim), sizeof size);
+  return size;
+}
+
+// Whether contiguous memory for any leaf, its gradient's included, would have each row along x begin at a multiple of a word.
+bool Launcher::rows_are_words() const {
+  for (size_t i = 0; i < op_.function.leaves.size(); ++i) {
+    if (op_.shares[i].run == 0 || op_.shares[i].dims.front().axis == 0) continue;
+    const Leaf& leaf = op_.function.leaves[i];
+    const auto& dims = op_.layout.device_dims(static_cast<int>(i));
+    int64_t bytes = component_count(leaf.element) * size_of(element_type(leaf.element, arguments_.types));
+    for (size_t d = dims.size(); d-- > 0;) {
+      bytes *= size_of_dim(dims[d]);
+      if (op_.shares[i].dims[d].axis == 0) break;
+    }
+    if (bytes % kWordBytes != 0) return false;
+  }
+  return true;
+}
+
+// Kernels may ask the size of a view that has no memory.
+void Launcher::write_absent_sizes(int view, int leaf) {
+  TslView absent = {};
+  const auto set = [&](size_t i, int64_t size) { absent.sizes[i] = static_cast<unsigned>(size); };
+  if (op_.shapes.has_static_rank(leaf)) {
+    const auto& dims = op_.layout.device_dims(leaf);
+    for (size_t i = 0; i < dims.size(); ++i) {
+      set(i, size_of_dim(dims[i]));
+    }
+    absent.dimensionCount = static_cast<unsigned>(dims.size());
+  } else {
+    const int source = op_.shapes.view(leaf).same_as >= 0 ? op_.shapes.view(leaf).same_as : leaf;
+    const auto& sizes = bound_.any_shapes[source];
+    const size_t rank = sizes.size() - op_.function.leaves[source].element.shape.size();
+    for (size_t i = 0; i < rank && i < kTslMaxDims; ++i) set(i, sizes[i]);
+    absent.dimensionCount = static_cast<unsigned>(rank);
+  }
+  write(op_.layout.view_offset(view), &absent, sizeof absent);
+}
+
+void Launcher::set_primal(int index, const at::Tensor& tensor) {
+  const Leaf& leaf = op_.function.leaves[index];
+  if (leaf.kind == LeafKind::Value) {
+    write_value_tensor(leaf, tensor);
+    return;
+  }
+  if (known_backward_ != nullptr && known_backward_->unused[index]) return;  // sizes are in the block already
+  const bool may_be_written = is_launch(kind_) && !leaf.is_in;
+  if (is_launch(kind_)) launch_views_.emplace_back(tensor, may_be_written);
+  write_view(leaf.primal_view, index, tensor, may_be_written);
+}
+
+void Launcher::set_gradient(int index, const at::Tensor& tensor) {
+  if (is_launch(kind_)) note_written(tensor);
+  write_view(op_.function.leaves[index].diff_view, index, tensor, is_launch(kind_));
+}
+
+void Launcher::set_tangent(int index, const at::Tensor& tensor) {
+  const Leaf& leaf = op_.function.leaves[index];
+  if (leaf.kind == LeafKind::View) {
+    launch_views_.emplace_back(tensor, !leaf.is_in);
+    write_view(leaf.diff_view, index, tensor, !leaf.is_in);
+    return;
+  }
+  kept_.push_back(tensor.to(arguments_.device).contiguous());
+  set_slot(leaf.gradient_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
+}
+
+void Launcher::set_slot(int slot, uint64_t value) { write(op_.layout.slot_offset(slot), &value, sizeof value); }
+
+void Launcher::note_written(const at::Tensor& tensor) { launch_views_.emplace_back(tensor, true); }
+
+// Functional ops write only to memory of their own; a launch op writes where the caller says.
+bool Launcher::views_are_independent() const {
+  for (size_t i = 0; i < launch_views_.size(); ++i) {
+    const auto& [tensor, written] = launch_views_[i];
+    if (written && at::has_internal_overlap(tensor) != at::MemOverlap::No) return false;
+    for (size_t j = 0; j < i; ++j) {
+      if (!written && !launch_views_[j].second) continue;
+      if (may_overlap(tensor, launch_views_[j].first)) return false;
+    }
+  }
+  return true;
+}
+
+std::shared_ptr<const LoadedKernel> Launcher::kernel(ChooseThreads choose, const LaunchShape* launch) {
+  KernelKey key{kind_, strided_, views_are_independent(), arguments_.device, arguments_.types};
+  for (size_t i = 0; i < arguments_.mask.size(); ++i) {
+    const Leaf& leaf = op_.function.leaves[op_.differentiable[i]];
+    if (!arguments_.mask[i] && leaf.diff_view >= 0 && leaf.diff_view < 63) key.unwanted |= view_bit(leaf.diff_view);
+  }
+  const ThreadFacts facts = thread_facts(key, launch);
+  key.threads = likely_threads(facts);
+  const ChosenThreads chosen = choose(key, facts);
+  key.threads = chosen.threads;
+  is_measured_ = chosen.is_measured;
+  loaded_ = op_.kernels.get(op_, key, [&] {
+    KernelKey backward = key;
+    backward.kind = OpKind::Backward;
+    backward.threads = likely_threads(thread_facts(backward, launch));
+    return backward;
+  });
+  if (launch != nullptr && !loaded_->kernel->fits(*launch)) loaded_ = kernel_of_block(std::move(key), *launch);
+  return loaded_;
+}
+
+// Compiled for these blocks alone, a kernel keeps in memory what their threads have no registers for.
+std::shared_ptr<const LoadedKernel> Launcher::kernel_of_block(KernelKey key, const LaunchShape& launch) const {
+  backend_for(arguments_.device.type()).check_launch(name_, launch, arguments_.device);
+  std::copy(std::begin(launch.block), std::end(launch.block), key.block.begin());
+  return op_.kernels.get(op_, key);
+}
+
+ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* launch) const {
+  ThreadFacts facts;
+  facts.at_once = backend_for(arguments_.device.type()).threads_at_once(arguments_.device);
+  if (facts.at_once == 0) return facts;
+  if (launch != nullptr) {
+    facts.shape = *launch;
+    for (size_t i = 0; i < 3; ++i) facts.bounds[i] = uint64_t{launch->grid[i]} * launch->block[i];
+  } else {
+    const Sizes<int64_t> total = op_.shapes.launch_total(bound_);
+    facts.shape = shape(total, kPreferredBlock);
+    std::copy(total.begin(), total.end(), facts.bounds);
+    constexpr uint32_t kMostBlocks = 65535;  // along y and z, of a GPU
+    facts.is_flat = std::max(facts.shape.grid[1], facts.shape.grid[2]) > kMostBlocks;
+  }
+  facts.bytes = own_bytes(op_, key.kind, key.types);
+  if (fits_words_ && key.independent && rows_are_words()) facts.lanes = lanes_of_words(op_, key.kind, key.types);
+  facts.shared_axis = shared_axis(op_, key);
+  return facts;
+}
+
+void Launcher::note(const LaunchShape& shape) const {
+  uint64_t bytes = 0;
+  for (const uint64_t view : bytes_) bytes += view;
+  const uint64_t blocks = shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
+  loaded_->last.threads.store(blocks * threads_in_block(shape), std::memory_order_relaxed);
+  loaded_->last.bytes.store(bytes, std::memory_order_relaxed);
+  loaded_->last.is_measured.store(is_measured_, std::memory_order_relaxed);
+}
+
+bool Launcher::is_captured() const { return backend_for(arguments_.device.type()).is_capturing(arguments_.device); }
+
+// A copy that goes back whole would undo what the kernel stored through another argument that shares the memory.
+void Launcher::check_copies() const {
+  for (const auto& [caller, copy] : copied_) {
+    for (const auto& [other, written] : launch_views_) {
+      if (same_memory(caller, other)) continue;  // they share the copy
+      TORCH_CHECK(
+          !may_overlap(caller, other), name_,
+          ": two arguments share memory, and one of them must be copied since its strides or alignment do not suit "
+          "the kernel: shapes ",
+          caller.sizes(), " and ", other.sizes(), "; pass contiguous tensors");
+    }
+  }
+}
+
+LaunchShape Launcher::shape(const Kernel& kernel) const {
+  return shape(op_.shapes.launch_total(bound_), kernel.preferred_block());
+}
+
+LaunchShape Launcher::shape(const Sizes<int64_t>& total, uint32_t preferred_block) const {
+  static constexpr uint32_t kBlock2[3] = {32, 8, 1};
+  static constexpr uint32_t kBlock3[3] = {8, 8, 4};
+  const auto& given = op_.function.block_size;
+  const int rank = total[2] > 1 ? 3 : total[1] > 1 ? 2 : 1;
+  LaunchShape shape;
+  for (size_t i = 0; i < 3; ++i) {
+    shape.block[i] = !given.empty() ? (i < given.size() ? static_cast<uint32_t>(given[i]) : 1)
+                     : rank == 1    ? (i == 0 ? preferred_block : 1)
+                     : rank == 2    ? kBlock2[i]
+                                    : kBlock3[i];
+    const int64_t blocks = (total[i] + shape.block[i] - 1) / shape.block[i];
+    TORCH_CHECK(blocks <= std::numeric_limits<uint32_t>::max() &&
+                    blocks * shape.block[i] <= int64_t{std::numeric_limits<uint32_t>::max()} + 1,
+                name_, ": ", total[i], " threads in ", "xyz"[i], " are more than uint indices reach");
+    shape.grid[i] = static_cast<uint32_t>(blocks);
+  }
+  return shape;
+}
+
+void Launcher::launch(const Kernel& kernel, const LaunchShape& shape) {
+  if (shape.grid[0] == 0 || shape.grid[1] == 0 || shape.grid[2] == 0) return;
+  check_copies();
+  // Limits of the device are the caller's to keep where the grid is.
+  backend_for(arguments_.device.type())
+      .check_launch(name_, is_launch(kind_) ? shape : kernel.on_device(shape), arguments_.device);
+  FaultRecord faults(op_, kind_, arguments_.device, arguments_.types);
+  TslHeader header = {};
+  std::copy(std::begin(shape.grid), std::end(shape.grid), header.grid);
+  std::copy(std::begin(shape.block), std::end(shape.block), header.block);
+  header.fault = faults.address();
+  write(0, &header, sizeof header);
+  note(shape);
+  kernel.launch(shape, block_.data(), block_.size());
+  for (const auto& [caller, copy] : copied_) caller.copy_(copy);
+  if (header.fault != nullptr && !is_captured()) faults.check();
+}
+
+}  // namespace torch_slang

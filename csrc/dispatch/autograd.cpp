@@ -1,0 +1,164 @@
+#include "dispatch/autograd.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/stack.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "dispatch/autograd_node.h"
+
+namespace torch_slang {
+
+namespace {
+
+namespace ag = torch::autograd;
+using torch::jit::Stack;
+
+void redispatch(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+}
+
+const std::string& name_of_argument(const c10::OperatorHandle& handle, size_t index) {
+  return handle.schema().arguments()[index].name();
+}
+
+bool has_tangent(c10::ArrayRef<c10::IValue> arguments) {
+  for (const auto& value : arguments) {
+    if (value.isTensor() && ag::isFwGradDefined(value.toTensor())) return true;
+  }
+  return false;
+}
+
+// First argument that requires a gradient, or -1. With `only`, just those leaves are looked at.
+int requiring_grad(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments, bool only_differentiable) {
+  if (!c10::GradMode::is_enabled()) return -1;
+  const auto& meaning = op.signature(kind)->arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].isTensor() || !arguments[i].toTensor().defined() || !arguments[i].toTensor().requires_grad())
+      continue;
+    if (!only_differentiable || meaning[i].role == OpArgument::Role::Gradient ||
+        op.function.leaves[meaning[i].leaf].differentiable) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+// Mutated arguments get a new version, as after PyTorch's own in-place ops.
+void bump_versions(const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue> arguments) {
+  const auto& schema = handle.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto* alias = schema[i].alias_info();
+    if (alias == nullptr || !alias->isWrite() || !arguments[i].isTensor()) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
+void call_launch(const Operator& op, OpKind kind, const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                 Stack* stack) {
+  const auto view = torch::jit::last(*stack, op.signature(kind)->arguments.size());
+  const int culprit = requiring_grad(op, kind, view, false);
+  TORCH_CHECK(culprit < 0, op.qualified(kind), ": ", name_of_argument(handle, culprit),
+              " requires grad, but a launch op is not differentiable: ",
+              op.signature(OpKind::Forward) != nullptr ? "call " + op.qualified(OpKind::Forward) + ", or " : "",
+              "launch under torch.no_grad()");
+  redispatch(handle, keys, stack);  // by way of VersionKernel
+}
+
+// An error, but only once somebody asks for the derivative.
+void call_without_derivative(const Operator& op, OpKind kind, const char* reason, const c10::OperatorHandle& handle,
+                             c10::DispatchKeySet keys, Stack* stack) {
+  const auto& signature = *op.signature(kind);
+  const auto view = torch::jit::last(*stack, signature.arguments.size());
+  ag::variable_list inputs;
+  if (requiring_grad(op, kind, view, kind == OpKind::Backward) >= 0) {
+    for (const auto& value : view) {
+      if (value.isTensor() && value.toTensor().defined()) inputs.push_back(value.toTensor());
+    }
+  }
+  redispatch(handle, keys, stack);
+  if (inputs.empty()) return;
+  const auto node = make_node<ag::Error>(op.qualified(kind) + ": " + reason, ag::collect_next_edges(inputs));
+  for (const auto& value : torch::jit::last(*stack, signature.results.size())) {
+    const at::Tensor& result = value.toTensor();
+    if (result.defined() && ag::isDifferentiableType(result.scalar_type())) ag::set_history(result, node);
+  }
+}
+
+// A tensor that somebody wants a gradient of, for an argument of a plain function that is no constant and yet has none.
+void check_gradients_of(const Operator& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (!c10::GradMode::is_enabled()) return;
+  const auto& meaning = op.signature(OpKind::Forward)->arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[meaning[i].leaf];
+    if (leaf.no_gradient.empty() || !arguments[i].isTensor()) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    TORCH_CHECK(!tensor.defined() || !tensor.requires_grad(), op.qualified(OpKind::Forward), ": expected ", leaf.path,
+                " to be a constant, since ", leaf.no_gradient,
+                ", but got a tensor that requires grad: make it IDifferentiable, or the parameter no_diff, or detach() "
+                "the tensor");
+  }
+}
+
+void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op,
+                  const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+  const auto view = torch::jit::last(*stack, op->signature(OpKind::Forward)->arguments.size());
+  if (op->is_mapped() && op->signature(OpKind::Backward) == nullptr) {
+    return call_without_derivative(*op, OpKind::Forward,
+                                   "it has no derivative: mark the function [Differentiable], and the arguments that "
+                                   "gradients are asked of must be floating-point ones without no_diff, in structs "
+                                   "that are IDifferentiable",
+                                   handle, keys, stack);
+  }
+  if (op->is_mapped()) {
+    check_gradients_of(*op, view);
+  } else if (!op->function.has_backward) {
+    const int culprit = requiring_grad(*op, OpKind::Forward, view, false);
+    TORCH_CHECK(culprit < 0, op->qualified(OpKind::Forward), ": ", name_of_argument(handle, culprit),
+                " requires grad, but the kernel has no derivative: mark it [Differentiable], or call it under "
+                "torch.no_grad()");
+  }
+  const bool record =
+      op->signature(OpKind::Backward) != nullptr && requiring_grad(*op, OpKind::Forward, view, true) >= 0;
+  if (!record) {
+    redispatch(handle, keys, stack);
+    return;
+  }
+  const c10::SmallVector<c10::IValue, 8> arguments(view.begin(), view.end());
+  {
+    const RecordingScope recording;
+    redispatch(handle, keys, stack);
+  }
+  const auto node = make_node<BackwardNode>(family, op, arguments);
+  node->set_results(torch::jit::last(*stack, op->outputs.size()), node);
+}
+
+}  // namespace
+
+void VersionKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  // Before the launch: one that ends in an error may have written too.
+  bump_versions(handle, torch::jit::last(*stack, handle.schema().arguments().size()));
+  handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+}
+
+void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto op = family_.current();
+  const auto view = arguments_of_call(*op, kind_, *stack);
+  TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(view), op->qualified(kind_), ": forward-mode derivatives are not available");
+  switch (kind_) {
+    case OpKind::Forward: return call_forward(family_, op, handle, keys, stack);
+    case OpKind::Backward:
+      return call_without_derivative(*op, kind_, "the derivative of this derivative is not available (double backward)",
+                                     handle, keys, stack);
+    case OpKind::Launch:
+    case OpKind::LaunchJvp:
+    case OpKind::LaunchBackward: return call_launch(*op, kind_, handle, keys, stack);
+  }
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,170 @@
+#include "dispatch/autograd_node.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/dynamo/compiled_autograd.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "arguments/arguments.h"
+#include "call/run.h"
+
+namespace torch_slang {
+
+namespace ag = torch::autograd;
+namespace dynamo = torch::dynamo::autograd;
+
+namespace {
+
+using ResultsPacker = dynamo::IValuePacker<std::vector<ag::VariableInfo>>;
+using EdgesPacker = dynamo::IValuePacker<std::vector<std::optional<ag::InputMetadata>>>;
+
+// For an input whose values nobody looks at: its shape, dtype and device, one element of memory. Saved like any other, so
+// that what is saved does not depend on whether the backward is compiled yet (checkpoints compare two runs).
+at::Tensor stand_in(const at::Tensor& tensor) {
+  return at::empty({1}, tensor.options()).expand_symint(tensor.sym_sizes());
+}
+
+// By leaf, as an earlier backward of these types has shown. A mapped function's inputs are all kept.
+std::vector<bool> unused_inputs(const Operator& op, c10::ArrayRef<c10::IValue> arguments) {
+  const std::vector<bool> none(op.function.leaves.size(), false);
+  if (op.is_mapped()) return none;
+  const auto [types, device] = types_and_device(op, OpKind::Forward, arguments);
+  const auto backward = op.kernels.any_backward(types, device);
+  return backward != nullptr ? backward->unused : none;
+}
+
+// Calls the backward op. `recorded`: its arguments but for the gradients; `results`: what undefined gradients are like.
+ag::variable_list call_backward(const RegisteredFamily& family, const Operator& op, const ag::variable_list& grads,
+                                std::vector<c10::IValue> recorded, const std::vector<ag::VariableInfo>& results) {
+  ag::variable_list gradients(op.differentiable.size());
+  if (std::none_of(grads.begin(), grads.end(), [](const at::Tensor& g) { return g.defined(); })) return gradients;
+  torch::jit::Stack stack;
+  auto next = recorded.begin();
+  for (const auto& [role, leaf] : op.signature(OpKind::Backward)->arguments) {
+    if (role == OpArgument::Role::Gradient) {
+      const size_t output = std::find(op.outputs.begin(), op.outputs.end(), leaf) - op.outputs.begin();
+      at::OptionalDeviceGuard guard;
+      stack.emplace_back(grads[output].defined() ? grads[output] : results[output].zeros(guard));
+    } else {
+      stack.push_back(std::move(*next++));
+    }
+  }
+  if (family.has_schemas_of(op)) {
+    const PinnedOperator pin(family, op);
+    family.handle(OpKind::Backward).callBoxed(&stack);
+    for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = std::move(stack[i]).toTensor();
+  } else {  // the name was reloaded with other arguments: what was recorded runs as it was recorded
+    const Results computed = run(op, OpKind::Backward, stack);
+    std::copy(computed.begin(), computed.end(), gradients.begin());
+  }
+  return gradients;
+}
+
+}  // namespace
+
+// One edge for each differentiable argument, in the order of the backward op's results.
+BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const Operator> op,
+                           c10::ArrayRef<c10::IValue> arguments)
+    : family_(family), op_(std::move(op)) {
+  const size_t leaves = op_->function.leaves.size();
+  saved_.resize(leaves);
+  numbers_.resize(leaves);
+  const auto& meaning = op_->signature(OpKind::Forward)->arguments;
+  const std::vector<bool> unused = unused_inputs(*op_, arguments);
+  ag::edge_list edges(op_->differentiable.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const int leaf = meaning[i].leaf;
+    if (!arguments[i].isTensor()) {
+      numbers_[leaf] = arguments[i];
+      continue;
+    }
+    const at::Tensor& tensor = arguments[i].toTensor();
+    saved_[leaf] = ag::SavedVariable(unused[leaf] ? stand_in(tensor) : tensor, /*is_output=*/false);
+    const auto at = std::find(op_->differentiable.begin(), op_->differentiable.end(), leaf);
+    if (at == op_->differentiable.end() || !tensor.requires_grad()) continue;
+    edges[at - op_->differentiable.begin()] = ag::impl::gradient_edge(tensor);
+  }
+  set_next_edges(std::move(edges));
+}
+
+void BackwardNode::set_results(c10::ArrayRef<c10::IValue> results, const NodePtr<BackwardNode>& self) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    const at::Tensor& result = results[i].toTensor();
+    results_.emplace_back(result);
+    if (op_->function.leaves[op_->outputs[i]].differentiable) {
+      ag::set_history(result, self);
+    } else {
+      add_input_metadata(ag::Node::undefined_input());
+    }
+  }
+}
+
+std::string BackwardNode::name() const { return "Slang_" + op_->function.name + "_Backward"; }
+
+std::vector<c10::IValue> BackwardNode::recorded_arguments() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<c10::IValue> arguments;
+  for (const auto& [role, leaf] : op_->signature(OpKind::Backward)->arguments) {
+    if (role == OpArgument::Role::Mask) {
+      c10::List<bool> mask;
+      for (size_t i = 0; i < op_->differentiable.size(); ++i) mask.push_back(task_should_compute_output(i));
+      arguments.emplace_back(std::move(mask));
+    } else if (role == OpArgument::Role::Leaf && numbers_[leaf].isNone()) {
+      arguments.emplace_back(saved_[leaf].unpack());
+    } else if (role == OpArgument::Role::Leaf) {
+      arguments.push_back(numbers_[leaf]);
+    }
+  }
+  return arguments;
+}
+
+ag::variable_list BackwardNode::apply(ag::variable_list&& grads) {
+  return call_backward(family_, *op_, grads, recorded_arguments(), results_);
+}
+
+void BackwardNode::release_variables() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& saved : saved_) saved.reset_data();
+}
+
+void BackwardNode::compiled_args(dynamo::CompiledNodeArgs& args) const {
+  args.collect(reinterpret_cast<uint64_t>(op_.get()));  // another Program, another graph
+  for (const auto& saved : saved_) args.collect(saved, /*is_output=*/true);
+  for (const auto& number : numbers_) args.collect(number);
+  args.collect(results_);
+}
+
+ag::variable_list record_call(const ag::Node& node, dynamo::SwapSavedVariables& swap, const ag::variable_list& grads,
+                              const std::vector<c10::IValue>& arguments, NodeFunction apply) {
+  std::vector<at::TypePtr> types;
+  for (const auto& value : arguments) types.push_back(value.isTensor() ? at::TensorType::get() : value.type());
+  const auto& compiler = dynamo::getPyCompilerInterface();
+  const std::string bound = compiler->bind_function(swap.get_py_compiler(), node.name(), std::move(apply), types,
+                                                    /*is_custom_function=*/true);
+  return compiler->call_function(swap.get_py_compiler(), "apply_functional", bound, grads, arguments,
+                                 EdgesPacker::pack(dynamo::get_input_metadata(node.next_edges())));
+}
+
+ag::variable_list BackwardNode::apply_with_saved(const ag::variable_list& grads, dynamo::SwapSavedVariables& swap) {
+  for (auto& saved : saved_) swap.before(saved);
+  for (auto& number : numbers_) swap.before(number);
+  swap.before(results_);
+
+  std::vector<c10::IValue> arguments = recorded_arguments();
+  arguments.push_back(ResultsPacker::pack(results_));
+  const auto call = [&family = family_, op = op_](const ag::variable_list& inputs,
+                                                  const std::vector<c10::IValue>& packed) {
+    return call_backward(family, *op, inputs, {packed.begin(), packed.end() - 1}, ResultsPacker::unpack(packed.back()));
+  };
+  ag::variable_list gradients = record_call(*this, swap, grads, arguments, call);
+
+  for (auto& saved : saved_) swap.after(saved);
+  for (auto& number : numbers_) swap.after(number);
+  swap.after(results_);
+  return gradients;
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,228 @@
+#include "dispatch/registry.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "call/run.h"
+#include "dispatch/autograd.h"
+
+namespace torch_slang {
+
+namespace {
+
+using torch::jit::Stack;
+
+// Below autograd: on CPU or CUDA tensors, or on the meta device.
+template <Results (*Run)(const Operator&, OpKind, c10::ArrayRef<c10::IValue>)>
+class BoxedKernel final : public c10::OperatorKernel {
+ public:
+  BoxedKernel(const RegisteredFamily& family, OpKind kind) : family_(family), kind_(kind) {}
+
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
+    const auto op = family_.current();
+    const auto arguments = arguments_of_call(*op, kind_, *stack);
+    Results results = Run(*op, kind_, arguments);
+    torch::jit::drop(*stack, arguments.size());
+    for (auto& result : results) stack->emplace_back(std::move(result));
+  }
+
+ private:
+  const RegisteredFamily& family_;
+  const OpKind kind_;
+};
+
+// Sparse, quantized and nested tensors, and devices that there is no backend for.
+class UnsupportedKernel final : public c10::OperatorKernel {
+ public:
+  UnsupportedKernel(const RegisteredFamily& family, OpKind kind) : family_(family), kind_(kind) {}
+
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
+    const auto op = family_.current();
+    const auto arguments = arguments_of_call(*op, kind_, *stack);
+    bool takes_tensors = false;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].isTensor() || !arguments[i].toTensor().defined()) continue;
+      takes_tensors = true;
+      const at::Tensor& tensor = arguments[i].toTensor();
+      const bool is_plain = tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized();
+      if (is_plain && (tensor.is_cpu() || tensor.is_cuda())) continue;
+      TORCH_CHECK(false, op->qualified(kind_), ": expected ", handle.schema().arguments()[i].name(),
+                  " to be a dense tensor on the CPU or a CUDA device, but got ",
+                  tensor.is_nested()      ? "a nested tensor"
+                  : tensor.is_quantized() ? "a quantized tensor"
+                  : !is_plain             ? c10::str("the layout ", tensor.layout())
+                                          : c10::str("one on ", tensor.device()));
+    }
+    TORCH_CHECK(takes_tensors, op->qualified(kind_),
+                ": no argument is a tensor, so nothing says which device to run on: call ", op->ns,
+                "::", op->function.name, "_launch with the outputs");
+    TORCH_INTERNAL_ASSERT(false, op->qualified(kind_), " has tensors that a backend takes");
+  }
+
+ private:
+  const RegisteredFamily& family_;
+  const OpKind kind_;
+};
+
+// Of ops that mutate: PyTorch's own fallback for negated views wants what is mutated returned, and ends the process else.
+class NegativeKernel final : public c10::OperatorKernel {
+ public:
+  NegativeKernel(const RegisteredFamily& family, OpKind kind) : family_(family), kind_(kind) {}
+
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+    const auto op = family_.current();
+    const size_t count = arguments_of_call(*op, kind_, *stack).size();
+    for (size_t i = 0; i < count; ++i) {
+      c10::IValue& value = torch::jit::peek(*stack, i, count);
+      if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().is_neg()) continue;
+      const auto& argument = handle.schema().arguments()[i];
+      TORCH_CHECK(argument.alias_info() == nullptr || !argument.alias_info()->isWrite(), op->qualified(kind_),
+                  ": expected ", argument.name(), ", which may be written, to be no negated view, but it is one: pass ",
+                  "its .resolve_neg()");
+      value = value.toTensor().resolve_neg();
+    }
+    const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Negative);
+    handle.redispatchBoxed(keys & below, stack);
+  }
+
+ private:
+  const RegisteredFamily& family_;
+  const OpKind kind_;
+};
+
+struct Entry {
+  RegisteredFamily family;
+  // Note [pinned names]: when the last registration of a name goes, the dispatcher frees its OperatorDef and every cached
+  // handle (Python's OpOverload, scripted functions) dangles. A fallthrough on a key that nothing uses, never dropped,
+  // keeps it alive.
+  std::vector<std::unique_ptr<torch::Library>> pins;
+  std::unique_ptr<torch::Library> library;  // the definitions and kernels of the current schemas
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Entry>> entries;  // by qualified name
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;  // never destroyed: torch may call ops until the process ends
+  return *instance;
+}
+
+std::unique_ptr<torch::Library> new_library(const std::string& ns) {
+  return std::make_unique<torch::Library>(torch::Library::FRAGMENT, ns, std::nullopt, __FILE__, __LINE__);
+}
+
+void pin(Entry& entry, const Operator& op) {
+  auto library = new_library(op.ns);
+  for (int kind = 0; kind < kOpKinds; ++kind) {
+    if (const auto* signature = op.signature(static_cast<OpKind>(kind))) {
+      library->impl(signature->name.c_str(),
+                    torch::dispatch(c10::DispatchKey::PrivateUse3, torch::CppFunction::makeFallthrough()));
+    }
+  }
+  entry.pins.push_back(std::move(library));
+}
+
+template <class Kernel>
+void implement(torch::Library& library, const std::string& name, c10::DispatchKey key, const RegisteredFamily& family,
+               OpKind kind) {
+  library.impl(name.c_str(),
+               torch::dispatch(key, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(family, kind))));
+}
+
+std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Operator& op) {
+  auto library = new_library(op.ns);
+  for (int i = 0; i < kOpKinds; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    const OpSignature* signature = op.signature(kind);
+    if (signature == nullptr) continue;
+    library->def(c10::FunctionSchema(*signature->schema), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
+    using Real = BoxedKernel<run>;
+    using Meta = BoxedKernel<run_meta>;
+    implement<Real>(*library, signature->name, c10::DispatchKey::CPU, family, kind);
+    implement<Real>(*library, signature->name, c10::DispatchKey::CUDA, family, kind);
+    implement<Meta>(*library, signature->name, c10::DispatchKey::Meta, family, kind);
+    for (const auto key : {c10::DispatchKey::CompositeExplicitAutograd,  // all backends but those of nested tensors
+                           c10::DispatchKey::NestedTensorCPU, c10::DispatchKey::NestedTensorCUDA}) {
+      implement<UnsupportedKernel>(*library, signature->name, key, family, kind);
+    }
+    implement<AutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
+    if (is_launch(kind)) {
+      library->impl(signature->name.c_str(),
+                    torch::dispatch(c10::DispatchKey::ADInplaceOrView,
+                                    torch::CppFunction::makeFromBoxedFunctor(std::make_unique<VersionKernel>())));
+      implement<NegativeKernel>(*library, signature->name, c10::DispatchKey::Negative, family, kind);
+    }
+  }
+  return library;
+}
+
+// The registered kernel or function that has an operator of this name, or a text for none.
+std::string owner_of(const std::string& name) {
+  for (const auto& [owner, entry] : registry().entries) {
+    const auto op = entry->family.current();
+    const auto& names = op->qualified_names;
+    if (std::find(std::begin(names), std::end(names), name) != std::end(names)) return owner;
+  }
+  return "a library";
+}
+
+// The names that an operator takes, over those that `before`, its earlier version or null, has already.
+void check_names(const Operator& op, const Operator* before, std::set<std::string>& taken) {
+  for (int kind = 0; kind < kOpKinds; ++kind) {
+    const std::string& name = op.qualified_names[kind];
+    if (name.empty()) continue;
+    TORCH_CHECK(taken.insert(name).second, "torch_slang.load: ", name,
+                " would be both a kernel and an operator that goes "
+                "with another kernel: rename one");
+    if (before != nullptr && before->qualified_names[kind] == name) continue;
+    TORCH_CHECK(!c10::Dispatcher::singleton().findSchema({name, ""}), "torch_slang.load: ", name,
+                " is registered already, by ", owner_of(name), ": rename one, or load with another namespace=");
+  }
+}
+
+}  // namespace
+
+Publication publish(const std::vector<std::shared_ptr<Operator>>& operators) {
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::set<std::string> taken;
+  for (const auto& op : operators) {
+    const auto known = all.entries.find(op->ns + "::" + op->function.name);
+    const auto before = known == all.entries.end() ? nullptr : known->second->family.current();
+    check_names(*op, before.get(), taken);
+  }
+  Publication publication;
+  for (const auto& op : operators) {
+    auto& entry = all.entries[op->ns + "::" + op->function.name];
+    const bool is_new = entry == nullptr;
+    if (is_new) entry = std::make_unique<Entry>();
+    if (!is_new && entry->family.has_schemas_of(*op)) {
+      entry->family.replace(op);
+      continue;
+    }
+    pin(*entry, *op);
+    entry->library.reset();
+    entry->family.replace(op);
+    entry->library = define(entry->family, *op);
+    if (is_new) continue;
+    for (const auto& name : op->qualified_names) {
+      if (!name.empty()) publication.changed.push_back(name);
+    }
+  }
+  return publication;
+}
+
+RegisteredFamily* find_family(const std::string& ns, const std::string& name) {
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto it = all.entries.find(ns + "::" + name);
+  return it == all.entries.end() ? nullptr : &it->second->family;
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,399 @@
+#include "kernel/specialize.h"
+
+#include "kernel/mapped_variant.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+#include "backend/source.h"
+#include "common/error.h"
+#include "common/identifiers.h"
+#include "kernel/shared_elements.h"
+#include "program/enumerations.h"
+#include "signature/element_types.h"
+
+namespace torch_slang {
+
+namespace {
+
+// Bytes of emitted text: that a tile's threads may have together, and above which threads inside the launch's bounds
+// do not get a copy of their own, which compilers would take long over.
+constexpr size_t kMostText = 256 << 10;
+constexpr size_t kMostTextTwice = 64 << 10;
+
+bool contains(const std::vector<int>& values, int value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// As the prelude names the type of a view's scalars: kFloat32.
+std::string scalar_tag(ElementType type) {
+  std::string name = name_of(type);
+  const size_t capitals = name.starts_with("bf") || name.starts_with("ui") ? 2 : 1;
+  for (size_t i = 0; i < capitals; ++i) name[i] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[i])));
+  return "k" + name;
+}
+
+std::string device_dim(const DeviceDim& dim) {
+  return dim.constant ? std::to_string(*dim.constant) + "u" : "args.dims[" + std::to_string(dim.dim) + "]";
+}
+
+int64_t element_bytes(const Leaf& leaf, ElementType type) {
+  return std::accumulate(leaf.element.shape.begin(), leaf.element.shape.end(), size_of(type), std::multiplies<>());
+}
+
+// `tsl::dense_view<4>(args, 2, args.dims[0], 8u)` where sizes are known, else as the argument block describes it.
+std::string view_expression(const Signature& op, const KernelKey& key, int leaf, int view, ElementType type) {
+  const std::string index = std::to_string(view);
+  // Elements are aligned: a tensor that has them otherwise is copied before the launch (see view_packing.h).
+  if (!op.shapes.has_static_rank(leaf)) return "tsl::aligned(tsl::present_view(args, " + index + "))";
+  std::string maker = "strided_view";
+  if ((key.strided & view_bit(view)) == 0) {
+    maker = "dense_view<" + std::to_string(element_bytes(op.function.leaves[leaf], type)) + ">";
+  }
+  std::string text = "tsl::aligned(tsl::" + maker + "(args, " + index;
+  for (const DeviceDim& dim : op.layout.device_dims(leaf)) text += ", " + device_dim(dim);
+  return text + "))";
+}
+
+std::string primal_expression(const Signature& op, const KernelKey& key, int leaf, const KnownUse& known) {
+  const Leaf& self = op.function.leaves[leaf];
+  const std::string view = view_expression(op, key, leaf, self.primal_view, element_type(self.element, key.types));
+  if (is_launch(key.kind)) return self.is_in ? "tsl::readonly(" + view + ")" : view;
+  if (key.kind != OpKind::Backward) return self.is_output ? view : "tsl::readonly(" + view + ")";
+  const bool absent =
+      self.is_output ? !contains(known.scratch_outputs, leaf) : !known.unused.empty() && known.unused[leaf];
+  if (absent) return "tsl::absent(" + view + ")";
+  return self.is_output ? view : "tsl::readonly(tsl::noted(" + view + "))";
+}
+
+// What a view's gradient holds as it is gathered, or its tangent.
+ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
+  const bool summed = key.kind != OpKind::LaunchJvp && !is_own &&
+                      (leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded);
+  const ElementType type = element_type(leaf.element, key.types);
+  return summed ? summing_type(type) : type;
+}
+
+std::string diff_expression(const Signature& op, const KernelKey& key, int leaf, bool is_own) {
+  const Leaf& self = op.function.leaves[leaf];
+  const ElementType type = diff_type(self, key, is_own);
+  const std::string view = view_expression(op, key, leaf, self.diff_view, type);
+  if (key.kind == OpKind::Forward || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
+  return "tsl::gradient(tsl::of_scalars(" + view + ", tsl::" + scalar_tag(element_type(self.element, key.types)) +
+         ", " + std::to_string(component_count(self.element)) + "), " + std::to_string(self.gradient_slots) + ")";
+}
+
+std::string make_view_body(const Signature& op, const KernelKey& key, const KnownUse& known,
+                           const std::vector<bool>& own) {
+  std::string body = "switch (k) {\n";
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    const int index = static_cast<int>(i);
+    if (leaf.kind != LeafKind::View) continue;
+    body +=
+        "  case " + std::to_string(leaf.primal_view) + ": return " + primal_expression(op, key, index, known) + ";\n";
+    if (leaf.diff_view < 0) continue;
+    body += "  case " + std::to_string(leaf.diff_view) + ": return " + diff_expression(op, key, index, own[i]) + ";\n";
+  }
+  return body + "  default: return tsl::present_view(args, k);\n}";
+}
+
+// Whether lanes add up what they add to elements of this gradient which are near each other.
+bool is_summed_by_lanes(const KernelKey& key, const Leaf& leaf, const ThreadShare& share) {
+  return key.kind == OpKind::Backward && leaf.kind == LeafKind::View && leaf.diff_view >= 0 && !leaf.is_output &&
+         leaf.accumulation == Accumulation::Atomic && !is_unwanted(key, leaf) && share.refusal.empty() &&
+         share.run > 0 && share.numbers == component_count(leaf.element);
+}
+
+// The views of which a thread keeps elements in registers.
+std::vector<ThreadView> thread_views(const Signature& op, const KernelKey& key, const KnownUse& known,
+                                     const KernelSource& source) {
+  const std::vector<bool> own = own_leaves(op, key, known);
+  const bool has_words = source.threads.lanes > 1;
+  const std::string& body = source.text.body;
+  const bool stores_by_address = mentions_name(body, "data_ptr") || mentions_name(body, "data_ptr_at");
+  const auto is_dense = [&](int view) { return (key.strided & view_bit(view)) == 0; };
+  std::vector<ThreadView> views;
+  for (size_t i = 0; i < own.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    const ThreadShare& share = op.shares[i];
+    const auto keep = [&](int view, ThreadView::Kept kept, bool in_words) -> ThreadView& {
+      ThreadView& added = views.emplace_back();
+      added.view = view;
+      added.type = element_type(leaf.element, key.types);
+      added.components = component_count(leaf.element);
+      added.dims = share.dims;
+      added.kept = kept;
+      added.in_words = in_words;
+      return added;
+    };
+    const bool has_run = has_words && share.run > 0;
+    if (own[i]) {
+      keep(leaf.diff_view, leaf.is_output ? ThreadView::Kept::Given : ThreadView::Kept::Result,
+           has_run && is_dense(leaf.diff_view));
+    } else if (key.kind == OpKind::Backward && !is_unwanted(key, leaf) &&
+               is_kept_shared(op, static_cast<int>(i), source.threads)) {
+      keep(leaf.diff_view, ThreadView::Kept::Shared, false).is_replicated =
+          leaf.accumulation == Accumulation::Replicated;
+    } else if (has_words && is_summed_by_lanes(key, leaf, share) && is_dense(leaf.diff_view)) {
+      keep(leaf.diff_view, ThreadView::Kept::Summed, true);
+    }
+    if (!has_run || !is_dense(leaf.primal_view)) continue;
+    const bool is_far = !known.far.empty() && known.far[i];
+    const bool is_single = share.numbers == component_count(leaf.element);
+    if (is_far && !is_single) continue;
+    if (leaf.is_output && (key.kind == OpKind::Backward || stores_by_address || !share.refusal.empty())) continue;
+    if (!leaf.is_output && (!key.independent || (!known.unused.empty() && known.unused[i]))) continue;
+    keep(leaf.primal_view, leaf.is_output ? ThreadView::Kept::Output : ThreadView::Kept::Input, true)
+        .serves_neighbours = is_single && !is_far;
+  }
+  return views;
+}
+
+}  // namespace
+
+std::vector<bool> own_leaves(const Signature& op, const KernelKey& key, const KnownUse& known) {
+  std::vector<bool> own(op.function.leaves.size(), false);
+  // Debug mode notes in memory who touches which element, so all must go there.
+  if (key.kind != OpKind::Backward || op.options.checks(key.device) == Checks::All) return own;
+  for (size_t i = 0; i < own.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    if (leaf.kind != LeafKind::View || leaf.diff_view < 0 || leaf.accumulation == Accumulation::Custom) continue;
+    if (is_unwanted(key, leaf) || (!known.shared.empty() && known.shared[i])) continue;
+    own[i] = op.shares[i].refusal.empty();
+  }
+  return own;
+}
+
+namespace {
+
+// Whether a plain function does what checks look at. It has no views.
+bool has_checks(const std::string& body, Checks checks) {
+  const bool divides = mentions_name(body, "TSL_DIVIDE") || mentions_name(body, "TSL_REMAINDER");
+  return mentions_name(body, "TSL_ITERATE") || mentions_name(body, "TSL_INDEX") ||
+         mentions_name(body, "_slang_vector_get_element") || mentions_name(body, "_slang_vector_get_element_ptr") ||
+         (divides && checks == Checks::All);
+}
+
+}  // namespace
+
+KernelSource specialize_mapped(const Signature& op, const KernelKey& key, const KernelOptions& options) {
+  KernelSource source;
+  source.op = op.qualified(key.kind);
+  source.text = op.texts->text(op.function.name, direction_of(key.kind), key.types, key.sizes);
+  if (source.text.waves || source.text.barriers) {
+    throw_compile_error(source.op, ": a plain function runs for each element on its own, but this one uses ",
+                        source.text.barriers ? "group-shared memory or barriers" : "wave operations",
+                        ": make it a kernel");
+  }
+  source.view_count = op.layout.view_count();
+  source.slot_count = op.layout.slot_count();
+  source.dim_count = op.layout.dim_count();
+  source.make_view = "return tsl::present_view(args, k);";
+  source.independent_views = key.independent;
+  source.map = map_loop(op, key.kind, MappedVariant(key.variant), key.sizes);
+  source.fast_math = options.fast_math;
+  if (has_checks(source.text.body, options.checks(key.device))) source.checks = options.checks(key.device);
+  source.polls = options.polls(key.device);
+  return source;
+}
+
+KernelSource specialize(const Signature& op, const KernelKey& key, const KnownUse& known,
+                        const KernelOptions& options) {
+  if (op.is_mapped()) return specialize_mapped(op, key, options);
+  KernelSource source;
+  source.op = op.qualified(key.kind);
+  source.text = op.texts->text(op.function.name, direction_of(key.kind), key.types);
+  source.view_count = op.layout.view_count();
+  source.slot_count = op.layout.slot_count();
+  source.dim_count = op.layout.dim_count();
+  const std::vector<bool> own = own_leaves(op, key, known);
+  source.gradient_scalars = 0;
+  std::set<int64_t> component_counts;
+  for (size_t i = 0; i < own.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    if (leaf.diff_view < 0) continue;
+    source.gradient_scalars |= 1u << static_cast<unsigned>(diff_type(leaf, key, own[i]));
+    component_counts.insert(component_count(leaf.element));
+  }
+  source.gradient_components = component_counts.size() == 1 ? *component_counts.begin() : 0;
+  source.make_view = make_view_body(op, key, known, own);
+  if (source.text.body.size() <= kMostTextTwice) {
+    for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
+  }
+  if (!source.text.waves && !source.text.barriers && !multiplies(source)) source.threads = key.threads;
+  source.threads.is_flat = key.threads.is_flat && !multiplies(source);
+  while (source.threads.count > 1 && source.threads.count * source.text.body.size() > kMostText) {
+    source.threads.count /= 2;
+  }
+  source.checks = options.checks(key.device);
+  source.polls = options.polls(key.device);
+  const bool may_wait = source.checks == Checks::None && !source.thread_bounds.empty();
+  source.threads.lanes = may_wait ? std::min(source.threads.lanes, source.threads.count) : 1;
+  source.threads.shares = may_wait && source.threads.shares;
+  if (!source.threads.shares) source.threads.repeats = 1;
+  if (!is_launch(key.kind)) {  // a launch op's block is the caller's
+    const auto& block = op.function.block_size;
+    for (size_t i = 0; i < 3 && !block.empty(); ++i)
+      source.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : 1;
+  }
+  if (source.threads.block[0] > 0) std::copy_n(source.threads.block, 3, source.block);
+  if (key.block[0] > 0) std::copy(key.block.begin(), key.block.end(), source.block);
+  source.independent_views = key.independent;
+  source.fast_math = options.fast_math;
+  source.thread_views = thread_views(op, key, known, source);
+  // What a debug check asks of a whole wave, the host can only answer where lanes meet.
+  if (source.checks == Checks::All && mentions_name(source.text.body, "tsl_accumulate_fixed")) {
+    source.text.waves = true;
+  }
+  return source;
+}
+
+namespace {
+
+bool shows(const Marks& marks, const char* word, int view) {
+  return view >= 0 && marks.count(word + std::to_string(view)) != 0;
+}
+
+// Throws if a backward needs what the forward read back from one of these outputs, and Slang cannot tell it. Slang's
+// derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store. A function
+// that is run again in the backward sees the output as the forward left it.
+void check_stored_values(const Signature& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
+  const DeviceText& text = op.texts->text(op.function.name, direction_of(key.kind), key.types, key.sizes);
+  if (text.rereads) {
+    throw_compile_error(
+        op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
+        op.function.leaves[scratch_outputs.front()].name,
+        ", and it calls a [PreferRecompute] function that loads: the backward would load again, after the last "
+        "store. Load before the call, or take [PreferRecompute] away");
+  }
+  for (const int output : scratch_outputs) {
+    const Leaf& leaf = op.function.leaves[output];
+    if (element_type(leaf.element, key.types) != ElementType::BFloat16) continue;
+    throw_compile_error(op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
+                        leaf.name,
+                        ", which Slang does not differentiate for bfloat16: keep the value in a local "
+                        "variable, or call the kernel with another dtype");
+  }
+}
+
+}  // namespace
+
+bool learn(const Signature& op, const KernelKey& key, const Marks& marks, KnownUse& known) {
+  bool more = false;
+  known.far.resize(op.function.leaves.size(), false);
+  for (size_t i = 0; i < known.far.size(); ++i) {
+    if (known.far[i] || !shows(marks, "far ", op.function.leaves[i].primal_view)) continue;
+    known.far[i] = more = true;
+  }
+  if (key.kind != OpKind::Backward) return more;
+  if (known.scratch_outputs.empty()) {  // later they have memory, and nothing is seen
+    for (const int leaf : op.outputs) {
+      if (shows(marks, "reads ", op.function.leaves[leaf].primal_view)) known.scratch_outputs.push_back(leaf);
+    }
+    if (!known.scratch_outputs.empty()) {
+      more = true;
+      check_stored_values(op, key, known.scratch_outputs);
+    }
+  }
+  const std::vector<bool> own = own_leaves(op, key, known);
+  known.shared.resize(own.size(), false);
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!own[i] || !shows(marks, "shares ", op.function.leaves[i].diff_view)) continue;
+    known.shared[i] = more = true;
+  }
+  return more;
+}
+
+std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key, const Marks& marks,
+                                       const Marks& checked) {
+  // Where the compiler did not see which view an addition is to, it left the marks of all. Outputs are
+  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own (but in
+  // a plain launch, whose gradients are the kernel's own affair). Nor are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
+  const auto ambiguous = [&](const char* word) {
+    return std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
+                       [&](const Leaf& leaf) { return shows(marks, word, leaf.primal_view); });
+  };
+  const bool adds_to_any = ambiguous("adds ") && key.kind != OpKind::Launch;
+  const bool takes_from_any = ambiguous("takes ") && key.kind == OpKind::Backward;
+  std::vector<GradientUse> uses;
+  for (const Leaf& leaf : op.function.leaves) {
+    const bool added = shows(marks, "adds ", leaf.diff_view) && !(adds_to_any && leaf.is_output);
+    const bool taken = shows(marks, "takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
+    uses.push_back({taken, added, shows(checked, "promises ", leaf.diff_view)});
+  }
+  return uses;
+}
+
+std::vector<bool> unused_inputs(const Signature& op, const KernelKey& key, const Marks& marks) {
+  std::vector<bool> unused(op.function.leaves.size(), false);
+  if (key.kind != OpKind::Backward) return unused;
+  for (size_t i = 0; i < unused.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    unused[i] = leaf.kind == LeafKind::View && !leaf.is_output && !shows(marks, "uses ", leaf.primal_view);
+  }
+  return unused;
+}
+
+bool may_say_too_much(const Signature& op, const Marks& marks) {
+  for (const Leaf& leaf : op.function.leaves) {
+    if (leaf.kind != LeafKind::View) continue;
+    for (const char* word : {"takes ", "adds ", "retypes ", "writes ", "rank "}) {
+      if (shows(marks, word, leaf.primal_view)) return true;
+    }
+    for (const char* word : {"reads ", "retypes ", "writes ", "shares "}) {
+      if (shows(marks, word, leaf.diff_view)) return true;
+    }
+    if (!leaf.is_output && shows(marks, "reads ", leaf.primal_view)) return true;
+  }
+  return false;
+}
+
+namespace {
+
+// Slang declares `diff` as TensorView<float> whatever the element is.
+std::string retyped_gradient(const Leaf& leaf, ElementType type) {
+  const int64_t components = component_count(leaf.element);
+  const std::string element = slang_name_of(type);
+  std::string text =
+      c10::str("the gradient of ", leaf.path, " holds ",
+               components > 1 ? c10::str("elements of ", components, " ", name_of(type)) : name_of(type),
+               " numbers as its values do, but ", leaf.path, ".diff.diff is declared as another type, and ",
+               "code of your own loads from it, stores to it or adds to it as such; ");
+  if (components > 1) {
+    text += "declare the parameter as a view of numbers, with a dimension more";
+  } else {
+    text += c10::str("give the kernel the gradient as a TensorView<", element, "> parameter of its own");
+    if (summing_type(type) == ElementType::Float32 && type != ElementType::Float32)
+      text += c10::str(", or declare ", leaf.path, " as DiffTensorViewR<", element,
+                       ", 4>, whose gradient is a float there");
+  }
+  return text + c10::str("; what adds to it by bwd_diff(f)(", leaf.path, ", i, d), of an f that loads from the view, ",
+                         "works in every type");
+}
+
+}  // namespace
+
+void check_written_views(const Signature& op, const KernelKey& key, const Marks& marks) {
+  for (const Leaf& leaf : op.function.leaves) {
+    if (shows(marks, "retypes ", leaf.diff_view)) {
+      throw_compile_error(op.qualified(key.kind), ": ", retyped_gradient(leaf, element_type(leaf.element, key.types)));
+    }
+    if (leaf.kind == LeafKind::View && shows(marks, "rank ", leaf.primal_view)) {
+      throw_compile_error(op.qualified(key.kind), ": expected ", leaf.name,
+                          ", which is multiplied or made as matrices, to be declared with two or three dimensions, "
+                          "[Shape(\"M, K\")] or [Shape(\"B, M, K\")], but got ",
+                          leaf.shape ? "\"" + *leaf.shape + "\"" : "no shape");
+    }
+    if (leaf.kind != LeafKind::View || !shows(marks, "writes ", leaf.primal_view)) continue;
+    if (is_launch(key.kind)) {
+      throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name, ", which is declared [In]");
+    }
+    throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name,
+                        ", which is not an output: declare it [Out(\"shape\")], or call ", op.ns,
+                        "::", op.function.name, "_launch, which may change its arguments");
+  }
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,167 @@
+#include "kernel/virtual_threads.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <limits>
+
+#include "backend/launch_shape.h"
+
+namespace torch_slang {
+namespace {
+
+// What a thread should have in flight. On an H200 sqr is fastest with 8 floats, 4 doubles and, in its backward, with 4 and 2
+// pairs of them; a kernel that reads 8 floats for each element, with one thread each.
+constexpr int64_t kBytesInFlight = 32;
+// The same where it comes in words: one of them. sqr's forward takes 0.2536 ms for 2^27 floats then, and 0.2625 with two.
+constexpr int64_t kBytesInWord = 16;
+constexpr int kMost = 16;
+// That the lanes of a thread may have together: more would take too many registers.
+constexpr int64_t kBytesInWords = 128;
+
+constexpr double kMostlyWhole = 0.5;
+
+// Of tiles along an axis whose threads share elements.
+constexpr int kMostRepeats = 16;
+
+constexpr uint64_t kWorthMeasuring = 16;  // times what the device runs at once
+constexpr size_t kMostTried = 10;
+constexpr double kHardly = 0.985;  // of another's time: what is faster by less may be slower in another run
+
+std::atomic<bool> for_all{false};
+
+uint64_t threads_of(const LaunchShape& shape) {
+  return threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
+}
+
+// Whether enough threads are left when each runs this many of the launch.
+bool fills(const ThreadFacts& facts, int count) {
+  return threads_of(facts.shape) >= 2 * static_cast<uint64_t>(count) * facts.at_once ||
+         for_all.load(std::memory_order_relaxed);
+}
+
+// How much of the launch lies in whole tiles of this length along the axis, in blocks.
+double whole(const ThreadFacts& facts, int axis, int length) {
+  const uint64_t threads = static_cast<uint64_t>(length) * facts.shape.block[axis];
+  if (facts.bounds[axis] == 0) return 0;
+  return static_cast<double>(facts.bounds[axis] / threads * threads) / static_cast<double>(facts.bounds[axis]);
+}
+
+// Tiles lie along the axis that has the most in whole ones, the outer axis if two have as much: what threads read of a row
+// or column that they share is then read once. Where threads share elements of gradients, along the axis that they do.
+VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int repeats) {
+  VirtualThreads threads;
+  threads.count = lanes * groups;
+  threads.lanes = lanes;
+  threads.repeats = repeats;
+  threads.shares = facts.shared_axis >= 0;
+  threads.is_flat = facts.is_flat;
+  if (lanes > 1 || threads.shares) std::copy_n(facts.shape.block, 3, threads.block);
+  if (threads.shares) {
+    threads.axis = facts.shared_axis;
+    return threads;
+  }
+  if (groups == 1) return threads;
+  double most = -1;
+  for (int axis = 0; axis < 3; ++axis) {
+    const double part = whole(facts, axis, groups * (axis == 0 ? lanes : 1));
+    if (part < most) continue;
+    most = part;
+    threads.axis = axis;
+  }
+  return threads;
+}
+
+bool may_repeat(const ThreadFacts& facts, const VirtualThreads& threads, int repeats) {
+  if (repeats <= 1) return repeats == 1;
+  if (!threads.shares || repeats > kMostRepeats) return false;
+  const auto half = static_cast<uint32_t>(repeats / 2 * threads.groups());
+  return fills(facts, threads.count * repeats) && facts.shape.grid[threads.axis] / half > 1;
+}
+
+}  // namespace
+
+bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
+
+VirtualThreads likely_threads(const ThreadFacts& facts) {
+  if (facts.at_once == 0) return {};
+  int lanes = facts.lanes;
+  while (lanes > 1 && (lanes * facts.bytes > kBytesInWords || facts.shape.block[0] % lanes != 0 ||
+                       whole(facts, 0, lanes) < kMostlyWhole || !fills(facts, lanes)))
+    lanes /= 2;
+  int groups = 1;
+  const int64_t enough = lanes > 1 ? kBytesInWord : kBytesInFlight;
+  while (lanes * groups < kMost && lanes * groups * facts.bytes < enough && fills(facts, lanes * groups)) groups *= 2;
+  VirtualThreads threads = arranged(facts, lanes, groups, 1);
+  while (may_repeat(facts, threads, 2 * threads.repeats)) threads.repeats *= 2;
+  return threads;
+}
+
+bool is_worth_measuring(const ThreadFacts& facts) {
+  return facts.at_once > 0 && threads_of(facts.shape) >= kWorthMeasuring * facts.at_once &&
+         !for_all.load(std::memory_order_relaxed);
+}
+
+std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThreads& from) {
+  std::vector<VirtualThreads> all;
+  const auto add = [&](int lanes, int groups, int repeats) {
+    if (lanes < 1 || lanes > facts.lanes || facts.shape.block[0] % lanes != 0) return;
+    if (groups < 1 || lanes * groups > kMost || !fills(facts, lanes * groups)) return;
+    const VirtualThreads threads = arranged(facts, lanes, groups, repeats);
+    const bool is_known = threads == from || std::find(all.begin(), all.end(), threads) != all.end();
+    if (may_repeat(facts, threads, repeats) && !is_known) all.push_back(threads);
+  };
+  const int lanes = from.lanes, groups = from.groups(), repeats = from.repeats;
+  add(lanes, 2 * groups, repeats);
+  add(lanes, groups / 2, repeats);
+  add(2 * lanes, groups, repeats);
+  add(lanes / 2, groups, repeats);
+  add(lanes / 2, 2 * groups, repeats);
+  add(lanes, groups, 2 * repeats);
+  add(lanes, groups, repeats / 2);
+  return all;
+}
+
+VirtualThreads fastest_threads(const ThreadFacts& facts, const VirtualThreads& start,
+                               c10::function_ref<std::vector<double>(const std::vector<VirtualThreads>&)> seconds) {
+  std::vector<VirtualThreads> known, ring = next_to(facts, start);
+  ring.insert(ring.begin(), start);
+  VirtualThreads best = start;
+  double least = std::numeric_limits<double>::infinity();  // of best, as soon as that was timed
+  while (!ring.empty() && known.size() < kMostTried) {
+    const std::vector<double> times = seconds(ring);
+    if (times[0] <= 0 && known.empty()) break;  // nothing to compare with
+    const double before = known.empty() ? times[0] : least;
+    for (size_t i = 0; i < ring.size(); ++i) {
+      if (times[i] <= 0 || times[i] >= least || (ring[i] != start && times[i] >= kHardly * before)) continue;
+      least = times[i];
+      best = ring[i];
+    }
+    known.insert(known.end(), ring.begin(), ring.end());
+    if (best == start || least >= before) break;
+    ring = next_to(facts, best);
+    const auto is_known = [&](const auto& threads) {
+      return std::find(known.begin(), known.end(), threads) != known.end();
+    };
+    ring.erase(std::remove_if(ring.begin(), ring.end(), is_known), ring.end());
+  }
+  return best;
+}
+
+std::string describe(const VirtualThreads& threads) {
+  return c10::str("lanes=", threads.lanes, ", groups=", threads.groups(), ", repeats=", threads.repeats);
+}
+
+std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std::string& text) {
+  const auto is_power = [](int number) { return number > 0 && (number & (number - 1)) == 0; };
+  int lanes = 0, groups = 0, repeats = 0;
+  if (std::sscanf(text.c_str(), "lanes=%d, groups=%d, repeats=%d", &lanes, &groups, &repeats) != 3) return std::nullopt;
+  const bool may_be = is_power(lanes) && lanes <= facts.lanes && facts.shape.block[0] % lanes == 0 &&
+                      is_power(groups) && groups <= kMost / lanes && is_power(repeats) &&
+                      repeats <= (facts.shared_axis >= 0 ? kMostRepeats : 1);
+  return may_be ? std::optional(arranged(facts, lanes, groups, repeats)) : std::nullopt;
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,111 @@
+#include "signature/text_source.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/identifiers.h"
+#include "common/interrupts.h"
+#include "program/instantiations.h"
+#include "signature/program_store.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr size_t kManyTexts = 64;  // some three seconds of the compiler's
+
+// The module's plain functions in the types that are wanted of one of them: mostly one type, which goes for all.
+std::vector<Instantiation> with_others(const std::vector<Function>& functions, const std::vector<ElementType>& types) {
+  const bool are_one = std::all_of(types.begin(), types.end(), [&](ElementType type) { return type == types.front(); });
+  if (types.empty() || !are_one || types.front() == ElementType::Float32) return plain_instantiations(functions);
+  return plain_instantiations(functions, types.front());
+}
+
+}  // namespace
+
+TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> program)
+    : request_(std::move(request)), program_(std::move(program)) {
+  take(*program_);
+}
+
+bool TextSource::mentions(const std::string& word) const {
+  if (request_.source && mentions_name(*request_.source, word)) return true;
+  return std::any_of(program_->files.begin(), program_->files.end(), [&](const SourceFile& file) {
+    const auto content = read_file(file.path);
+    return content && mentions_name(*content, word);
+  });
+}
+
+void TextSource::take(const Program& program) {
+  for (const DeviceText& text : program.texts) {
+    texts_.emplace(Key{text.function, text.direction, text.types, text.sizes}, text);
+  }
+}
+
+// Texts of another state of the source would not fit the descriptors.
+void TextSource::check_same_files(const Program& program) const {
+  std::map<std::string, std::string> digests;
+  for (const SourceFile& file : program_->files) digests.emplace(file.path, file.digest);
+  for (const SourceFile& file : program.files) {
+    const auto known = digests.find(file.path);
+    if (known == digests.end() || known->second == file.digest) continue;
+    throw_compile_error(file.path, " has changed since ", request_.path,
+                        " was loaded: load that again, and call what the new module has");
+  }
+}
+
+const DeviceText* TextSource::find(const Instantiation& wanted) const {
+  const auto found = texts_.find(Key{wanted.function, wanted.direction, wanted.types, wanted.sizes});
+  return found == texts_.end() ? nullptr : &found->second;
+}
+
+// Of what is used at all a backward is likely to be wanted too, and of a plain function so are its module's others: one run
+// of the compiler costs less than one for each, unless there are very many. The list depends on the module and `wanted`
+// alone, as far as it can: the disk cache knows a run by its list.
+std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) const {
+  const auto function = std::find_if(program_->functions.begin(), program_->functions.end(),
+                                     [&](const Function& one) { return one.name == wanted.function; });
+  if (function == program_->functions.end() || wanted.direction == Direction::Jvp) return {wanted};
+  std::vector<Instantiation> list;
+  std::set<Key> listed;
+  const auto add = [&](const Instantiation& one) {
+    if (find(one) == nullptr && listed.emplace(one.function, one.direction, one.types, one.sizes).second)
+      list.push_back(one);
+  };
+  if (!function->is_kernel) {
+    for (const Instantiation& one : with_others(program_->functions, wanted.types)) {
+      if (list.size() < kManyTexts) add(one);
+    }
+  }
+  Instantiation both = wanted;
+  both.direction = Direction::Forward;
+  add(both);
+  both.direction = Direction::Backward;
+  if (function->has_backward || wanted.direction == Direction::Backward) add(both);
+  return list;
+}
+
+const DeviceText& TextSource::text(const std::string& function, Direction direction,
+                                   const std::vector<ElementType>& types, const std::vector<int64_t>& sizes) {
+  const Instantiation wanted{function, direction, types, sizes};
+  const auto lock = lock_interruptibly(mutex_);
+  const DeviceText* text = find(wanted);
+  if (text == nullptr) {
+    CompileRequest request = request_;
+    request.instantiations = to_ask_for(wanted);
+    const auto program = load_program(request);
+    check_same_files(*program);
+    take(*program);
+    text = find(wanted);
+  }
+  if (text == nullptr) {
+    throw_compile_error(request_.path, ": the compiler gave no text for ", describe_instantiation(wanted));
+  }
+  if (!text->error.empty()) {
+    throw_compile_error(request_.path, ": ", describe_instantiation(wanted), " does not compile\n", text->error);
+  }
+  return *text;
+}
+
+}  // namespace torch_slang

@@ -86,7 +86,8 @@ class FunctionArguments:
         trees = [Tree.of(parameter, parameter["name"]) for parameter in about["parameters"]]
         self.names: tuple[str, ...] = tuple(parameter["name"] for parameter in about["parameters"])
         self.leaves = [leaf for leaf in map(FunctionLeaf.of, about["leaves"]) if not leaf.is_output]
-        self._trees = trees if any(tree.leaf < 0 for tree in trees) else []
+        self.trees = trees
+        self._has_structs = any(tree.leaf < 0 for tree in trees)
         self._allowed = [{getattr(torch, dtype) for dtype in allowed} for _, allowed in about["type_parameters"]]
         self._types: tuple[str, ...] = tuple(tree.type for tree in trees)
         self._defaults: dict[str, Any] = {
@@ -119,9 +120,9 @@ class FunctionArguments:
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         """One tensor for each leaf. Raises TypeError or OverflowError with the signature for what does not fit."""
         values: Sequence[Any] = self._bound(args, kwargs) if kwargs or len(args) != len(self.names) else args
-        if self._trees:
+        if self._has_structs:
             leaves: list[Any] = []
-            for tree, value in zip(self._trees, values, strict=True):
+            for tree, value in zip(self.trees, values, strict=True):
                 tree.take_apart(value, leaves, self.error)
             values = leaves
         for value in values:

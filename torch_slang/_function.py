@@ -12,10 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_slang._function_arguments import FunctionArguments
+from torch_slang._function_arguments import FunctionArguments, WithGenerators
+from torch_slang._function_generators import generated
 from torch_slang._function_map import DimensionMap, MappedFunction
 from torch_slang._function_results import FunctionResults
 from torch_slang._library import _C, forget_cached_op
+from torch_slang.generators import Generator
 
 __all__ = ["Function"]
 
@@ -66,12 +68,19 @@ class Function:
         ops = None if torch.compiler.is_dynamo_compiling() else self._ops
         if ops is None:
             ops = self._ready()
-        return self._results(ops, ops.arguments.flatten(args, kwargs), _result)
+        tensors = ops.arguments.flatten(args, kwargs)
+        if type(tensors) is WithGenerators:
+            tensors = _generated(ops, tensors, _result)
+        return self._results(ops, tensors, _result)
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, dimensions: DimensionMap) -> Any:
         """What a call with a map of dimensions does."""
         ops = self._ready()
-        return self._results(ops, dimensions.place(ops.arguments.flatten(args, kwargs)), result)
+        tensors = ops.arguments.flatten(args, kwargs)
+        placed: Sequence[Tensor] = dimensions.place(tensors)
+        if type(tensors) is WithGenerators:
+            placed = _generated(ops, placed, result)
+        return self._results(ops, placed, result)
 
     def map(self, /, *args: Any, **kwargs: Any) -> MappedFunction:
         """The function with a map: for an argument, which dimension of the call each of its dimensions goes along.
@@ -105,6 +114,10 @@ class Function:
         """What `bwds` does, with a map of dimensions or without."""
         ops = self._ready()
         tensors = ops.arguments.flatten(args, kwargs)
+        placed = tensors if dimensions is None else dimensions.place(tensors)
+        if type(tensors) is WithGenerators:
+            placed = _generated(ops, placed, result)
+            tensors = [new if isinstance(old, Generator) else old for old, new in zip(tensors, placed, strict=True)]
         if ops.backward is None:
             raise RuntimeError(f"{ops.arguments} has no gradient: mark it [Differentiable]")
         given = [
@@ -124,7 +137,6 @@ class Function:
             raise RuntimeError(f"{ops.arguments}: no differentiable argument of bwds requires grad")
         by_leaf: list[Tensor | None] = [None] * len(leaves)
         with torch.no_grad():
-            placed = tensors if dimensions is None else dimensions.place(tensors)
             gradients = self._run(ops.backward, [*given, *placed, mask])
             for i, gradient in zip(wanted, [gradients] if isinstance(gradients, Tensor) else gradients, strict=True):
                 by_leaf[i] = gradient
@@ -148,6 +160,8 @@ class Function:
         """The operator's arguments by name, without calling it. Raises TypeError for what does not fit."""
         arguments = self._described()
         tensors = arguments.flatten(args, kwargs)
+        if type(tensors) is WithGenerators:
+            tensors = generated(tensors, arguments.leaves, (), arguments.error)
         return {leaf.name: tensor for leaf, tensor in zip(arguments.leaves, tensors, strict=True)}
 
     def register(self) -> _Ops:
@@ -224,6 +238,13 @@ class Function:
 
 def function_of(number: str) -> Function:
     return _functions[number]
+
+
+def _generated(ops: _Ops, values: Sequence[Any], result: Any) -> list[Tensor]:
+    """`values` without generators. A `_result` that is given says the call's shape too."""
+    given = None if isinstance(result, (str, type)) else result
+    outputs = [] if given is None else list(zip(ops.results.leaves, ops.results.flatten(given), strict=True))
+    return generated(values, ops.arguments.leaves, outputs, ops.arguments.error)
 
 
 def _is_tensor_type(result: Any) -> bool:

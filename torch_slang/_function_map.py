@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, Tree
+from torch_slang.generators import Generator
 
 if TYPE_CHECKING:
     from torch_slang._function import Function
@@ -120,6 +121,8 @@ class DimensionMap:
         """How many dimensions the call has: as many as the map names, and as arguments without a map have."""
         rank = 0
         for leaf, place, tensor in zip(self._leaves, self._dimensions, tensors, strict=True):
+            if isinstance(tensor, Generator):
+                continue
             if place is None:
                 rank = max(rank, tensor.dim() - len(leaf.shape))
                 continue
@@ -132,6 +135,11 @@ class DimensionMap:
         places: list[_Dimensions | None] = []
         without_size = set(range(rank))
         for leaf, given, tensor in zip(self._leaves, self._dimensions, tensors, strict=True):
+            if isinstance(tensor, Generator):
+                if given is not None:
+                    raise self._error(f"expected {leaf.what} to be a tensor, since it has a map, but got a generator")
+                places.append(None)
+                continue
             own = tensor.dim() - len(leaf.shape)
             if given is None:
                 places.append(None)

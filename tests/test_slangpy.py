@@ -42,6 +42,16 @@ def test_a_file_is_found_in_the_include_paths(tmp_path: Path, name: str) -> None
         device.load_module("cubes")
 
 
+def test_dictionaries_name_their_type() -> None:
+    source = "struct Line { float slope; float start; }\nfloat at(Line line, float x) { return line.slope * x; }"
+    module = slangpy.Module.load_from_source(slangpy.create_torch_device(), "lines", source)
+    assert float(module.at({"_type": "Line", "slope": 2.0, "start": 1.0}, 3.0)) == 6
+    with pytest.raises(TypeError, match=r"expected line \(Line\) to be of that type, but its _type is 'Curve'"):
+        module.at({"_type": "Curve", "slope": 2.0, "start": 1.0}, 3.0)
+    with pytest.raises(TypeError, match=r"line \(Line\) lacks field start"):
+        module.at({"_type": "Line", "slope": 2.0}, 3.0)
+
+
 def test_what_is_not_there() -> None:
     device = slangpy.create_torch_device()
     module = slangpy.Module.load_from_source(device, "test_slangpy", SQUARE)

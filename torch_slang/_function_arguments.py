@@ -82,6 +82,10 @@ class Tree:
             return
         if isinstance(value, torch.Tensor):
             raise error(f"expected {self.what} to be a mapping or a tuple of its fields, but got a tensor")
+        if isinstance(value, Mapping) and "_type" in value and "_type" not in self.names:
+            if value["_type"] != self.type:
+                raise error(f"expected {self.what} to be of that type, but its _type is {value['_type']!r}")
+            value = {name: item for name, item in value.items() if name != "_type"}
         for field, item in zip(self.fields, field_values(self.what, self.names, value, error), strict=True):
             field.take_apart(item, leaves, error)
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import inspect
 import itertools
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_slang._function_arguments import FunctionArguments
+from torch_slang._function_arguments import FunctionArguments, WithGenerators
+from torch_slang._function_generators import generated
+from torch_slang._function_map import DimensionMap, MappedFunction
 from torch_slang._function_results import FunctionResults
 from torch_slang._library import _C, forget_cached_op
+from torch_slang.generators import Generator
 
 __all__ = ["Function"]
 
@@ -66,10 +69,31 @@ class Function:
         if ops is None:
             ops = self._ready()
         tensors = ops.arguments.flatten(args, kwargs)
-        if _result is not None and not _is_tensor_type(_result):
-            return self._write(ops, tensors, _result)
-        results = ops.forward(*tensors) if self.__name__ not in self._retired else self._pinned(ops.forward, tensors)
-        return results if ops.results.is_tensor else ops.results.build(results)
+        if type(tensors) is WithGenerators:
+            tensors = _generated(ops, tensors, _result)
+        return self._results(ops, tensors, _result)
+
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, dimensions: DimensionMap) -> Any:
+        """What a call with a map of dimensions does."""
+        ops = self._ready()
+        tensors = ops.arguments.flatten(args, kwargs)
+        placed: Sequence[Tensor] = dimensions.place(tensors)
+        if type(tensors) is WithGenerators:
+            placed = _generated(ops, placed, result)
+        return self._results(ops, placed, result)
+
+    def map(self, /, *args: Any, **kwargs: Any) -> MappedFunction:
+        """The function with a map: for an argument, which dimension of the call each of its dimensions goes along.
+
+        ``multiply.map(a=(0,), b=(1,))(a, b)`` is the outer product. Negative dimensions count from the call's last; of
+        a vector only the dimensions before its components are named. A struct's map is a mapping of its fields to
+        theirs. Arguments without a map, and those with None, broadcast as ever. A string must be the argument's type.
+        """
+        return MappedFunction(self, args, kwargs)
+
+    def as_func(self) -> Function:
+        """The function itself, for programs that tell functions from structs."""
+        return self
 
     def return_type(self, result: Any) -> Function:
         """The function itself: it gives tensors, for which ``torch.Tensor`` and ``"tensor"`` are the names."""
@@ -82,13 +106,23 @@ class Function:
 
         The arguments are those of the call that gave the result. No graph is needed, nor used if there is one.
         """
+        self.add_gradients(args, kwargs, _result, None)
+
+    def add_gradients(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, dimensions: DimensionMap | None
+    ) -> None:
+        """What `bwds` does, with a map of dimensions or without."""
         ops = self._ready()
         tensors = ops.arguments.flatten(args, kwargs)
+        placed = tensors if dimensions is None else dimensions.place(tensors)
+        if type(tensors) is WithGenerators:
+            placed = _generated(ops, placed, result)
+            tensors = [new if isinstance(old, Generator) else old for old, new in zip(tensors, placed, strict=True)]
         if ops.backward is None:
             raise RuntimeError(f"{ops.arguments} has no gradient: mark it [Differentiable]")
         given = [
-            self._gradient(ops, name, result)
-            for name, result in ops.results.differentiable(ops.results.flatten(_result))
+            self._gradient(ops, name, output)
+            for name, output in ops.results.differentiable(ops.results.flatten(result))
         ]
         for leaf, tensor in zip(ops.arguments.leaves, tensors, strict=True):
             if leaf.no_gradient and tensor.requires_grad:
@@ -96,17 +130,26 @@ class Function:
                     f"{ops.arguments}: expected {leaf.what} to be a constant, since {leaf.no_gradient}, but got a "
                     "tensor that requires grad"
                 )
-        wanted = [tensor for leaf, tensor in zip(ops.arguments.leaves, tensors, strict=True) if leaf.differentiable]
-        mask = [tensor.requires_grad for tensor in wanted]
+        leaves = ops.arguments.leaves
+        wanted = [i for i, leaf in enumerate(leaves) if leaf.differentiable]
+        mask = [tensors[i].requires_grad for i in wanted]
         if not any(mask):
             raise RuntimeError(f"{ops.arguments}: no differentiable argument of bwds requires grad")
+        by_leaf: list[Tensor | None] = [None] * len(leaves)
         with torch.no_grad():
-            gradients = self._run(ops.backward, [*given, *tensors, mask])
-        if isinstance(gradients, Tensor):
-            gradients = [gradients]
+            gradients = self._run(ops.backward, [*given, *placed, mask])
+            for i, gradient in zip(wanted, [gradients] if isinstance(gradients, Tensor) else gradients, strict=True):
+                by_leaf[i] = gradient
+            if dimensions is not None:
+                by_leaf = dimensions.take_back(by_leaf, tensors)
         _accumulate(
-            (tensor, gradient) for tensor, gradient in zip(wanted, gradients, strict=True) if gradient is not None
+            (tensor, gradient) for tensor, gradient in zip(tensors, by_leaf, strict=True) if gradient is not None
         )
+
+    @property
+    def arguments(self) -> FunctionArguments:
+        """What the function takes. Its operators exist from now on, in a trace too."""
+        return self._ready().arguments
 
     @property
     def op(self) -> Any:
@@ -117,6 +160,8 @@ class Function:
         """The operator's arguments by name, without calling it. Raises TypeError for what does not fit."""
         arguments = self._described()
         tensors = arguments.flatten(args, kwargs)
+        if type(tensors) is WithGenerators:
+            tensors = generated(tensors, arguments.leaves, (), arguments.error)
         return {leaf.name: tensor for leaf, tensor in zip(arguments.leaves, tensors, strict=True)}
 
     def register(self) -> _Ops:
@@ -161,6 +206,12 @@ class Function:
     def _run(self, op: Any, arguments: Sequence[Any]) -> Any:
         return self._pinned(op, arguments) if self.__name__ in self._retired else op(*arguments)
 
+    def _results(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
+        if result is not None and not _is_tensor_type(result):
+            return self._write(ops, tensors, result)
+        results = ops.forward(*tensors) if self.__name__ not in self._retired else self._pinned(ops.forward, tensors)
+        return results if ops.results.is_tensor else ops.results.build(results)
+
     def _write(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
         """Into given tensors: where a graph is recorded as a copy, so that autograd says what it always says."""
         if isinstance(result, (str, type)):
@@ -187,6 +238,13 @@ class Function:
 
 def function_of(number: str) -> Function:
     return _functions[number]
+
+
+def _generated(ops: _Ops, values: Sequence[Any], result: Any) -> list[Tensor]:
+    """`values` without generators. A `_result` that is given says the call's shape too."""
+    given = None if isinstance(result, (str, type)) else result
+    outputs = [] if given is None else list(zip(ops.results.leaves, ops.results.flatten(given), strict=True))
+    return generated(values, ops.arguments.leaves, outputs, ops.arguments.error)
 
 
 def _is_tensor_type(result: Any) -> bool:

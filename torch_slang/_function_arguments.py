@@ -11,8 +11,13 @@ import torch
 
 from torch_slang._arguments import field_values
 from torch_slang._numbers import EXACT_NUMBERS, kind_of, number_of, result_type, share_tensor, shared_tensor
+from torch_slang.generators import Generator
 
-__all__ = ["FunctionArguments", "FunctionLeaf", "Tree"]
+__all__ = ["FunctionArguments", "FunctionLeaf", "Tree", "WithGenerators"]
+
+
+class WithGenerators(list[Any]):
+    """Tensors, among which generators stand that want the call's shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class FunctionLeaf:
     differentiable: bool
     no_gradient: str  # not empty: why a tensor that requires grad is refused
     is_output: bool
+    is_array: bool
     default: Any
 
     @classmethod
@@ -43,6 +49,7 @@ class FunctionLeaf:
             differentiable=about["differentiable"],
             no_gradient=about["no_gradient"],
             is_output=about["is_output"],
+            is_array=about["type"].endswith("]"),
             default=bool(default) if default is not None and dtype == torch.bool else default,
         )
 
@@ -75,6 +82,10 @@ class Tree:
             return
         if isinstance(value, torch.Tensor):
             raise error(f"expected {self.what} to be a mapping or a tuple of its fields, but got a tensor")
+        if isinstance(value, Mapping) and "_type" in value and "_type" not in self.names:
+            if value["_type"] != self.type:
+                raise error(f"expected {self.what} to be of that type, but its _type is {value['_type']!r}")
+            value = {name: item for name, item in value.items() if name != "_type"}
         for field, item in zip(self.fields, field_values(self.what, self.names, value, error), strict=True):
             field.take_apart(item, leaves, error)
 
@@ -86,7 +97,8 @@ class FunctionArguments:
         trees = [Tree.of(parameter, parameter["name"]) for parameter in about["parameters"]]
         self.names: tuple[str, ...] = tuple(parameter["name"] for parameter in about["parameters"])
         self.leaves = [leaf for leaf in map(FunctionLeaf.of, about["leaves"]) if not leaf.is_output]
-        self._trees = trees if any(tree.leaf < 0 for tree in trees) else []
+        self.trees = trees
+        self._has_structs = any(tree.leaf < 0 for tree in trees)
         self._allowed = [{getattr(torch, dtype) for dtype in allowed} for _, allowed in about["type_parameters"]]
         self._types: tuple[str, ...] = tuple(tree.type for tree in trees)
         self._defaults: dict[str, Any] = {
@@ -117,11 +129,14 @@ class FunctionArguments:
         )
 
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
-        """One tensor for each leaf. Raises TypeError or OverflowError with the signature for what does not fit."""
+        """One tensor for each leaf; with generators among them a :class:`WithGenerators`.
+
+        Raises TypeError or OverflowError with the signature for what does not fit.
+        """
         values: Sequence[Any] = self._bound(args, kwargs) if kwargs or len(args) != len(self.names) else args
-        if self._trees:
+        if self._has_structs:
             leaves: list[Any] = []
-            for tree, value in zip(self._trees, values, strict=True):
+            for tree, value in zip(self.trees, values, strict=True):
                 tree.take_apart(value, leaves, self.error)
             values = leaves
         for value in values:
@@ -156,13 +171,18 @@ class FunctionArguments:
 
     def _tensors(self, values: Sequence[Any]) -> list[torch.Tensor]:
         tensors = list(values)
-        others = []  # where there is no tensor
+        others = []  # where there is a number
+        generators = False
         is_plain = is_foreign = False
         for i, value in enumerate(values):
             exact = type(value)
             if exact is torch.Tensor or exact is torch.nn.Parameter:
                 is_plain = True
-            elif exact in EXACT_NUMBERS or not isinstance(value, torch.Tensor):  # which takes its time
+            elif exact in EXACT_NUMBERS:  # soon, as what follows takes its time
+                others.append(i)
+            elif isinstance(value, Generator):
+                generators = True
+            elif not isinstance(value, torch.Tensor):
                 others.append(i)
             else:
                 is_foreign = True  # a mode's or a user's own tensors: Note [shared numbers]
@@ -173,13 +193,13 @@ class FunctionArguments:
             dtype = chosen[leaf.type_parameter] if leaf.dtype is None else leaf.dtype
             tensor = shared_tensor(value, dtype) if may_share and not leaf.shape else None
             tensors[i] = self._new_tensor(leaf, value, dtype, may_share) if tensor is None else tensor
-        return tensors
+        return WithGenerators(tensors) if generators else tensors
 
     def _chosen_type(self, k: int, values: Sequence[Any], others: Sequence[int]) -> torch.dtype:
         """What a type parameter will be: tensors decide, and numbers weigh least. Note [mapped types] in mapped.h."""
         strong = weak = None
         for i, (leaf, value) in enumerate(zip(self.leaves, values, strict=True)):
-            if leaf.type_parameter != k or i in others:
+            if leaf.type_parameter != k or i in others or isinstance(value, Generator):
                 continue
             if value.dim() > len(leaf.shape):
                 strong = value.dtype if strong is None else torch.promote_types(strong, value.dtype)

@@ -15,6 +15,11 @@ from pathlib import Path
 
 # The run-time above the back ends: each folder may include those in front of it.
 RUNTIME = ("signature", "kernel", "arguments", "tuning", "operator", "call/elementwise", "call", "dispatch", "module")
+# torch-slangc, in the same way.
+COMPILER = (
+    *("compiler/text", "compiler/slang", "compiler/source", "compiler/reflect"),
+    *("compiler/wrap", "compiler/emit", "compiler/host", "compiler"),
+)
 BELOW = {"common", "cache", "program", "torch_slang", "backend"}
 
 # Each folder, and those that its files may include: the picture in docs/architecture.md. All may include their own,
@@ -24,7 +29,7 @@ LAYERS: dict[str, set[str]] = {
     "torch_slang": {"common"},
     "cache": {"common"},
     "program": {"common"},
-    "compiler": {"common", "program"},
+    **{folder: {"common", "program", *COMPILER[:i]} for i, folder in enumerate(COMPILER)},
     "backend": {"common", "program"},
     "backend/cpu": {"common", "cache", "program", "backend"},
     "backend/cuda": {"common", "cache", "program", "backend"},

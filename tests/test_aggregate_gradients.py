@@ -1,6 +1,6 @@
 """Gradients of aggregates whose elements are read and assigned by index, some of which Slang gets wrong.
 
-`csrc/compiler/added_gradients.h` and `lost_copies.h` say what Slang does, and what is done about it.
+`csrc/compiler/emit/added_gradients.h` and `lost_copies.h` say what Slang does, and what is done about it.
 """
 
 from __future__ import annotations

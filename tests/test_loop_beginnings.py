@@ -1,4 +1,4 @@
-"""Loops under [MaxIters] whose counters begin with what is computed: csrc/compiler/loop_beginnings.h."""
+"""Loops under [MaxIters] whose counters begin with what is computed: csrc/compiler/emit/loop_beginnings.h."""
 
 from __future__ import annotations
 

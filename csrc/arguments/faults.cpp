@@ -103,10 +103,10 @@ std::string FaultRecord::describe_line(const TslFault& fault) const {
   return c10::str(file_name(files[fault.file]), ":", fault.line);
 }
 
-// A mapped function's loop over elements is not the user's, so its threads are nobody's concern.
+// An elementwise function's loop over elements is not the user's, so its threads are nobody's concern.
 std::string FaultRecord::describe_place(const TslFault& fault) const {
   const std::string line = describe_line(fault);
-  if (op_.is_mapped()) return line.empty() ? "" : " (" + line + ")";
+  if (op_.is_elementwise()) return line.empty() ? "" : " (" + line + ")";
   return c10::str(" (thread ", triple(fault.thread), " of block ", triple(fault.block), line.empty() ? "" : ", ", line,
                   ")");
 }
@@ -118,7 +118,7 @@ void FaultRecord::refuse_long_loop(const TslFault& fault) const {
       false, op_.qualified(kind_), ": the loop ", line.empty() ? "of " + op_.function.name : "at " + line,
       " runs longer than its [MaxIters(n)] says, or without one than Slang concluded, and its gradients need what "
       "each iteration leaves: raise n",
-      op_.is_mapped() ? "" : thread);
+      op_.is_elementwise() ? "" : thread);
 }
 
 void FaultRecord::refuse_stopped(LaunchWatch::Reason reason) const {

@@ -21,7 +21,7 @@ namespace torch_slang {
 enum class Checks : int8_t { None, Bounds, All };
 
 // Note [map loops]
-//   A mapped function runs once for each element. The loop around it is not the user's, so it is written here, for each
+//   An elementwise function runs once for each element. The loop around it is not the user's, so it is written here, for each
 //   backend: it loads the values of an element's arguments into fields of the kernel object, where the emitted text finds
 //   them (tsl_input), and stores the fields that the text has filled (tsl_output). What is the same for all elements is
 //   loaded once. An output that is Summed is added up over all elements: each block of the loop writes its sum to a row of
@@ -115,7 +115,7 @@ struct KernelSource {
   bool independent_views =
       false;  // no two views overlap and none that is written overlaps itself: no-alias promises hold
   uint32_t block[3] = {0, 0, 0};  // threads a block where that is fixed for every launch, else zeros
-  std::optional<MapLoop> map;  // of a mapped function, which has no launcher of its own
+  std::optional<MapLoop> map;  // of an elementwise function, which has no launcher of its own
   bool fast_math = false;
   Checks checks = Checks::None;
   bool polls = false;  // loops ask whether the launch is to stop: Note [stopped launches] in prelude/polls.h

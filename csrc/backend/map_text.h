@@ -1,4 +1,4 @@
-// The generated text around a mapped function: Note [map loops] in backend.h.
+// The generated text around an elementwise function: Note [map loops] in backend.h.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "arguments/new_tensor.h"
-#include "call/elementwise/mapped.h"
+#include "call/elementwise/elementwise.h"
 #include "call/gradients.h"
 #include "call/launcher.h"
 #include "operator/tuner.h"
@@ -165,7 +165,7 @@ void check_visible_views(const Operator& op, OpKind kind, const Arguments& argum
 }  // namespace
 
 Results run(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
-  if (op.is_mapped()) return run_mapped(op, kind, stack);
+  if (op.is_elementwise()) return run_elementwise(op, kind, stack);
   if (op.tuner != nullptr) return op.tuner->run(op, kind, stack, run);
   const Arguments arguments = read_arguments(op, kind, stack);
   const Bound<int64_t> bound = bind_arguments<int64_t>(op, kind, arguments);
@@ -181,7 +181,7 @@ Results run(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
 }
 
 Results run_meta(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
-  if (op.is_mapped()) return run_mapped_meta(op, kind, stack);
+  if (op.is_elementwise()) return run_elementwise_meta(op, kind, stack);
   const Arguments arguments = read_arguments(op, kind, stack);
   const Bound<c10::SymInt> bound = bind_arguments<c10::SymInt>(op, kind, arguments);
   check_visible_views(op, kind, arguments, bound);

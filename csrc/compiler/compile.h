@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "compiler/session.h"
+#include "compiler/source/session.h"
 #include "program/program.h"
 
 namespace torch_slang {

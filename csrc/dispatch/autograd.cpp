@@ -108,14 +108,14 @@ void check_gradients_of(const Operator& op, c10::ArrayRef<c10::IValue> arguments
 void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op,
                   const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
   const auto view = torch::jit::last(*stack, op->signature(OpKind::Forward)->arguments.size());
-  if (op->is_mapped() && op->signature(OpKind::Backward) == nullptr) {
+  if (op->is_elementwise() && op->signature(OpKind::Backward) == nullptr) {
     return call_without_derivative(*op, OpKind::Forward,
                                    "it has no derivative: mark the function [Differentiable], and the arguments that "
                                    "gradients are asked of must be floating-point ones without no_diff, in structs "
                                    "that are IDifferentiable",
                                    handle, keys, stack);
   }
-  if (op->is_mapped()) {
+  if (op->is_elementwise()) {
     check_gradients_of(*op, view);
   } else if (!op->function.has_backward) {
     const int culprit = requiring_grad(*op, OpKind::Forward, view, false);

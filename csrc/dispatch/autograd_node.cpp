@@ -27,10 +27,10 @@ at::Tensor stand_in(const at::Tensor& tensor) {
   return at::empty({1}, tensor.options()).expand_symint(tensor.sym_sizes());
 }
 
-// By leaf, as an earlier backward of these types has shown. A mapped function's inputs are all kept.
+// By leaf, as an earlier backward of these types has shown. An elementwise function's inputs are all kept.
 std::vector<bool> unused_inputs(const Operator& op, c10::ArrayRef<c10::IValue> arguments) {
   const std::vector<bool> none(op.function.leaves.size(), false);
-  if (op.is_mapped()) return none;
+  if (op.is_elementwise()) return none;
   const auto [types, device] = types_and_device(op, OpKind::Forward, arguments);
   const auto backward = op.kernels.any_backward(types, device);
   return backward != nullptr ? backward->unused : none;

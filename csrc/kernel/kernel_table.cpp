@@ -240,8 +240,8 @@ std::shared_ptr<const LoadedKernel> KernelTable::load_narrowed(const Signature& 
 }
 
 std::shared_ptr<const LoadedKernel> KernelTable::load(const Signature& op, const KernelKey& key) {
-  const bool is_narrowed = key.kind == OpKind::Backward && key.unwanted != 0 && !op.is_mapped();
-  const KnownUse known = is_narrowed || op.is_mapped() ? KnownUse() : known_before(key);
+  const bool is_narrowed = key.kind == OpKind::Backward && key.unwanted != 0 && !op.is_elementwise();
+  const KnownUse known = is_narrowed || op.is_elementwise() ? KnownUse() : known_before(key);
   const auto load_as = [&](const KernelKey& as) {
     return is_narrowed ? load_narrowed(op, as) : load_general(op, as, known);
   };
@@ -255,7 +255,7 @@ std::shared_ptr<const LoadedKernel> KernelTable::load(const Signature& op, const
 
 std::shared_ptr<const LoadedKernel> KernelTable::load_general(const Signature& op, const KernelKey& key,
                                                               KnownUse known) {
-  if (op.is_mapped()) {
+  if (op.is_elementwise()) {
     auto loaded = std::make_shared<LoadedKernel>();
     loaded->kernel = compile(op, key, {}).kernel;
     return loaded;

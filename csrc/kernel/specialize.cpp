@@ -1,6 +1,6 @@
 #include "kernel/specialize.h"
 
-#include "kernel/mapped_variant.h"
+#include "kernel/elementwise_variant.h"
 
 #include <algorithm>
 #include <cctype>
@@ -178,7 +178,7 @@ bool has_checks(const std::string& body, Checks checks) {
 
 }  // namespace
 
-KernelSource specialize_mapped(const Signature& op, const KernelKey& key, const KernelOptions& options) {
+KernelSource specialize_elementwise(const Signature& op, const KernelKey& key, const KernelOptions& options) {
   KernelSource source;
   source.op = op.qualified(key.kind);
   source.text = op.texts->text(op.function.name, direction_of(key.kind), key.types, key.sizes);
@@ -192,7 +192,7 @@ KernelSource specialize_mapped(const Signature& op, const KernelKey& key, const 
   source.dim_count = op.layout.dim_count();
   source.make_view = "return tsl::present_view(args, k);";
   source.independent_views = key.independent;
-  source.map = map_loop(op, key.kind, MappedVariant(key.variant), key.sizes);
+  source.map = map_loop(op, key.kind, ElementwiseVariant(key.variant), key.sizes);
   source.fast_math = options.fast_math;
   if (has_checks(source.text.body, options.checks(key.device))) source.checks = options.checks(key.device);
   source.polls = options.polls(key.device);
@@ -201,7 +201,7 @@ KernelSource specialize_mapped(const Signature& op, const KernelKey& key, const 
 
 KernelSource specialize(const Signature& op, const KernelKey& key, const KnownUse& known,
                         const KernelOptions& options) {
-  if (op.is_mapped()) return specialize_mapped(op, key, options);
+  if (op.is_elementwise()) return specialize_elementwise(op, key, options);
   KernelSource source;
   source.op = op.qualified(key.kind);
   source.text = op.texts->text(op.function.name, direction_of(key.kind), key.types);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "kernel/mapped_variant.h"
+#include "kernel/elementwise_variant.h"
 #include "kernel/shared_elements.h"
 #include "kernel/specialize.h"
 #include "operator/tuner.h"
@@ -67,19 +67,19 @@ GradientFacts gradient_facts(const Operator& op, const KernelKey& key, const Loa
   return facts;
 }
 
-const char* how_kept(MappedVariant::Gradient kind) {
+const char* how_kept(ElementwiseVariant::Gradient kind) {
   switch (kind) {
-    case MappedVariant::Whole: return "stored";
-    case MappedVariant::Wide: return "stored, then summed";
-    case MappedVariant::Summed: return "parts";
-    case MappedVariant::RowSum: return "parts of rows";
-    case MappedVariant::ColumnSum: return "parts of columns";
+    case ElementwiseVariant::Whole: return "stored";
+    case ElementwiseVariant::Wide: return "stored, then summed";
+    case ElementwiseVariant::Summed: return "parts";
+    case ElementwiseVariant::RowSum: return "parts of rows";
+    case ElementwiseVariant::ColumnSum: return "parts of columns";
     default: return "unwanted";
   }
 }
 
 void add_loop_facts(const Operator& op, const KernelKey& key, KernelFacts& facts) {
-  const MappedVariant variant(key.variant);
+  const ElementwiseVariant variant(key.variant);
   facts.loop = variant.is_tiled() ? "rows" : "elements";
   facts.lanes = variant.lanes();
   if (key.kind != OpKind::Backward) return;
@@ -103,7 +103,7 @@ KernelFacts kernel_facts(const Operator& op, const KernelKey& key, const LoadedK
   facts.threads = loaded.last.threads.load();
   facts.bytes = loaded.last.bytes.load();
   facts.is_measured = loaded.last.is_measured.load();
-  if (op.is_mapped()) {
+  if (op.is_elementwise()) {
     add_loop_facts(op, key, facts);
     return facts;
   }

@@ -39,7 +39,7 @@ std::string cubin_for(const Operator& op, OpKind kind, const std::vector<Element
   for (KnownUse known;;) {
     const KernelSource source = specialize(op, key, known, op.options);
     CudaCompilation compiled = compile_for_architecture(source, architecture);
-    if (op.is_mapped() || !learn(op, key, find_marks(compiled.ptx, source.view_count), known)) {
+    if (op.is_elementwise() || !learn(op, key, find_marks(compiled.ptx, source.view_count), known)) {
       return std::move(compiled.image);
     }
   }

@@ -13,7 +13,7 @@
 
 enum { kTslMaxDims = 5 };
 
-// The dims of a mapped function's argument block: how many elements there are, low and high word, and the sizes that they
+// The dims of an elementwise function's argument block: how many elements there are, low and high word, and the sizes that they
 // are counted by where a tensor's strides matter, outermost first; the last is a row's length. On a GPU also: how many
 // rows there are (two words), the logarithm of how many threads stand beside each other in a row, how many tiles do, and
 // how many rows a thread takes.

@@ -8,7 +8,7 @@
 //     smallest % -1          0
 //   (where both are wanted of the same two numbers, its compiler makes the remainder of the quotient: then x % 0 is x), where a
 //   processor ends the process. So the host tests for these divisors, and gives the same. Literal divisors never come here
-//   (Note [guarded operations] in compiler/guarded_operations.h), and known ones make the test vanish. In debug mode both
+//   (Note [guarded operations] in compiler/emit/guarded_operations.h), and known ones make the test vanish. In debug mode both
 //   targets report such a division, and go on with that value.
 #pragma once
 

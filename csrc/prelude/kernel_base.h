@@ -16,7 +16,7 @@ TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated f
 #define TSL_AT(file, line)
 #endif
 
-// Whether a loop may go on: Note [loop state] in compiler/loop_state.h. Host compilers unroll and vectorise what they know to
+// Whether a loop may go on: Note [loop state] in compiler/emit/loop_state.h. Host compilers unroll and vectorise what they know to
 // end soon, so there it stands without checks, too.
 #if TSL_CHECKS || !TSL_CUDA
 #define TSL_ITERATE(file, line, counter, kept) \

@@ -1,4 +1,4 @@
-// What the loop around a mapped function is made of: Note [map loops] in backend/backend.h.
+// What the loop around an elementwise function is made of: Note [map loops] in backend/backend.h.
 #pragma once
 
 #include "prelude/kernel_base.h"

@@ -52,7 +52,7 @@ struct Leaf {
   int64_t multiple_of = 1;  // [MultipleOf(n)] of an integer: calls with other values are refused
 };
 
-// Note [mapped functions]
+// Note [elementwise functions]
 //   A plain function (is_kernel is false) is applied to each element of its broadcast arguments. Every leaf is a View: an
 //   element of it is one value of the leaf's type, whose shape is the tensor's trailing dimensions. Inputs come first, in
 //   the order of the parameters; behind them come the outputs (is_output): the returned value, then what `out` and `inout`

@@ -6,7 +6,7 @@
 namespace torch_slang {
 namespace {
 
-// The shape language is for kernels: a mapped function has no part in it.
+// The shape language is for kernels: an elementwise function has no part in it.
 const Function& with_shapes(const Function& function) {
   static const Function none;
   return function.is_kernel ? function : none;

@@ -15,8 +15,8 @@ struct Declaration {
   // `constants`: what the shape language knows by name.
   Declaration(std::string ns, Function function, const std::vector<std::pair<std::string, int64_t>>& constants);
 
-  // A plain function, mapped over its broadcast arguments (call/elementwise/mapped.h).
-  bool is_mapped() const { return !function.is_kernel; }
+  // A plain function, mapped over its broadcast arguments (call/elementwise/elementwise.h).
+  bool is_elementwise() const { return !function.is_kernel; }
 
   const std::string ns;
   const Function function;

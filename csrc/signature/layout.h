@@ -21,7 +21,7 @@ struct DeviceDim {
 class Layout {
  public:
   Layout(const Function& function, const ShapePlan& shapes);
-  // Of a mapped function, whose dims are not those of the shape language.
+  // Of an elementwise function, whose dims are not those of the shape language.
   Layout(const Function& function, int dim_count);
 
   int view_count() const { return view_count_; }

@@ -138,7 +138,7 @@ void fill_launch(const Declaration& op, OpKind kind, ArgumentList& list) {
   }
 }
 
-// Of a mapped function: writes into the outputs that it is given.
+// Of an elementwise function: writes into the outputs that it is given.
 void fill_out(const Declaration& op, ArgumentList& list) {
   int alias = 0;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
@@ -172,15 +172,15 @@ c10::FunctionSchema parse_schema(const Declaration& op, const std::string& text)
 std::unique_ptr<const OpSignature> make_signature(const Declaration& op, OpKind kind,
                                                   const std::set<std::string>& names) {
   static const char* const suffix[kOpKinds] = {"", "_backward", "_launch", "_fwd", "_bwd"};
-  if (op.is_mapped() && (kind == OpKind::LaunchJvp || kind == OpKind::LaunchBackward)) return nullptr;
-  if ((op.is_mapped() || !is_launch(kind)) && op.outputs.empty()) return nullptr;
+  if (op.is_elementwise() && (kind == OpKind::LaunchJvp || kind == OpKind::LaunchBackward)) return nullptr;
+  if ((op.is_elementwise() || !is_launch(kind)) && op.outputs.empty()) return nullptr;
   if (kind == OpKind::LaunchJvp && !op.function.has_forward_derivative) return nullptr;
   if (kind == OpKind::LaunchBackward && !op.function.has_backward) return nullptr;
   if (kind == OpKind::Backward && (!op.function.has_backward || op.grad_outputs.empty() || op.differentiable.empty())) {
     return nullptr;
   }
   auto signature = std::make_unique<OpSignature>();
-  const bool writes_outputs = op.is_mapped() && kind == OpKind::Launch;
+  const bool writes_outputs = op.is_elementwise() && kind == OpKind::Launch;
   signature->name = op.function.name + (writes_outputs ? "_out" : suffix[static_cast<int>(kind)]);
   while (is_launch(kind) && names.count(signature->name) != 0) signature->name += "_";
   ArgumentList list;

@@ -11,7 +11,7 @@ Signature::Signature(std::string ns_, Function function_, const std::vector<std:
       options(options_),
       texts(std::move(texts_)) {
   for (size_t i = 0; i < function.leaves.size(); ++i) {
-    const bool is_view = function.leaves[i].kind == LeafKind::View && !is_mapped();
+    const bool is_view = function.leaves[i].kind == LeafKind::View && !is_elementwise();
     shares.push_back(is_view ? thread_share(*this, static_cast<int>(i)) : ThreadShare());
   }
   for (int kind = 0; kind < kOpKinds; ++kind) {

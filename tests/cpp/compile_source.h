@@ -7,7 +7,7 @@
 #include <string>
 
 #include "compiler/compile.h"
-#include "compiler/session.h"
+#include "compiler/source/session.h"
 #include "program/program.h"
 
 namespace torch_slang {

@@ -7,7 +7,7 @@
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "compile_source.h"
-#include "compiler/parameter_texts.h"
+#include "compiler/reflect/parameter_texts.h"
 #include "program/instantiations.h"
 #include "signature/program_store.h"
 #include "signature/text_source.h"
@@ -402,7 +402,7 @@ struct S : IDifferentiable { float3 v; no_diff float k; int n; }
   check_lacks(plain(backward), {output(result_v), output(result_n, 0, "int"), input(result_n, 0, "int")});
 }
 
-// Note [derivatives of functions] in mapped_wrapper.cpp.
+// Note [derivatives of functions] in elementwise_wrapper.cpp.
 BOOST_AUTO_TEST_CASE(derivatives_take_parameters_by_their_way) {
   const CompileRequest request = request_for(R"slang(
 struct P : IDifferentiable { float a; int n; }

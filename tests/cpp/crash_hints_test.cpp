@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "compiler/crash_hints.h"
+#include "compiler/source/crash_hints.h"
 
 BOOST_AUTO_TEST_SUITE(crash_hints_test)
 

@@ -14,7 +14,7 @@
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "compiler/compile.h"
-#include "compiler/session.h"
+#include "compiler/source/session.h"
 #include "prelude/abi.h"
 #include "program/enumerations.h"
 #include "square_source.h"

@@ -1,11 +1,11 @@
 // Divisions, indices, sizes and loops of emitted text, spelled so that the prelude can guard them.
-#include "compiler/guarded_operations.h"
+#include "compiler/emit/guarded_operations.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include <string>
 
-#include "compiler/polled_loops.h"
+#include "compiler/emit/polled_loops.h"
 
 BOOST_AUTO_TEST_SUITE(guarded_operations_test)
 

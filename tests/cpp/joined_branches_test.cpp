@@ -1,4 +1,4 @@
-#include "compiler/joined_branches.h"
+#include "compiler/emit/joined_branches.h"
 
 #include <boost/test/unit_test.hpp>
 

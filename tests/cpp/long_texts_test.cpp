@@ -4,10 +4,10 @@
 #include <ctime>
 #include <string>
 
-#include "compiler/added_gradients.h"
-#include "compiler/contexts.h"
-#include "compiler/lost_copies.h"
-#include "compiler/missing_names.h"
+#include "compiler/emit/added_gradients.h"
+#include "compiler/emit/contexts.h"
+#include "compiler/emit/lost_copies.h"
+#include "compiler/emit/missing_names.h"
 
 BOOST_AUTO_TEST_SUITE(long_texts_test)
 

@@ -1,11 +1,11 @@
 // What derivatives keep of loops, in text of the shape that Slang emits.
-#include "compiler/loop_state.h"
+#include "compiler/emit/loop_state.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include <string>
 
-#include "compiler/refused_text.h"
+#include "compiler/text/refused_text.h"
 
 BOOST_AUTO_TEST_SUITE(loop_state_test)
 

@@ -1,4 +1,4 @@
-// The loops around mapped functions, from text in the shape that Slang emits: compiled and run on the host, and compiled
+// The loops around elementwise functions, from text in the shape that Slang emits: compiled and run on the host, and compiled
 // for sm_90 where there is an NVRTC.
 #include <boost/test/unit_test.hpp>
 
@@ -55,7 +55,7 @@ struct Args {
 
 KernelSource source_of(const char* body, MapLoop loop) {
   KernelSource source;
-  source.op = "slang::mapped";
+  source.op = "slang::elementwise";
   source.text.entry = "entry";
   source.text.body = body;
   source.view_count = 6;

@@ -7,7 +7,7 @@
 #include "common/identifiers.h"
 #include "common/temporary_folder.h"
 #include "compile_source.h"
-#include "compiler/tuned_variables.h"
+#include "compiler/source/tuned_variables.h"
 #include "operator/tuned_module.h"
 #include "operator/tuning.h"
 #include "program/tuned.h"

@@ -1,4 +1,4 @@
-#include "compiler/unset_contexts.h"
+#include "compiler/emit/unset_contexts.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,5 +1,5 @@
-#include "compiler/wave_masks.h"
-#include "compiler/refused_text.h"
+#include "compiler/emit/wave_masks.h"
+#include "compiler/text/refused_text.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -4,13 +4,13 @@
 
 #include "packed.h"
 
-#include "compiler/added_gradients.h"
-#include "compiler/contexts.h"
-#include "compiler/emitted_code.h"
-#include "compiler/lost_copies.h"
-#include "compiler/lost_parts.h"
-#include "compiler/missing_names.h"
-#include "compiler/refused_text.h"
+#include "compiler/emit/added_gradients.h"
+#include "compiler/emit/contexts.h"
+#include "compiler/emit/emitted_code.h"
+#include "compiler/emit/lost_copies.h"
+#include "compiler/emit/lost_parts.h"
+#include "compiler/emit/missing_names.h"
+#include "compiler/text/refused_text.h"
 
 BOOST_AUTO_TEST_SUITE(wrong_gradients_test)
 

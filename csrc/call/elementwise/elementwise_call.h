@@ -1,0 +1,98 @@
+// One launch of an elementwise function's loop: how each tensor is reached decides the kernel (its variant), and where it lies
+// goes into the argument block. Note [map loops] in backend/backend.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <memory>
+#include <string>
+
+#include "call/elementwise/elementwise.h"
+#include "call/elementwise/loop_shape.h"
+#include "kernel/elementwise_variant.h"
+
+namespace torch_slang {
+
+class ElementwiseCall {
+ public:
+  // All references must outlive this object. `shape`: what the arguments broadcast to.
+  ElementwiseCall(const Operator& op, OpKind kind, const ElementwiseArguments& arguments, c10::IntArrayRef shape);
+
+  // What elements' values are loaded from: an argument, or an output's gradient.
+  void load(int leaf, const at::Tensor& tensor);
+  // A contiguous tensor of the broadcast shape that takes an output.
+  void store(int leaf, const at::Tensor& tensor);
+  // The gradient of this argument is wanted.
+  void want(int leaf);
+
+  void run();
+  // After `run`: like the argument.
+  at::Tensor gradient(int leaf) const;
+
+ private:
+  using Access = MapView::Access;
+
+  struct Source {
+    int leaf;
+    at::Tensor tensor;
+    Access access;
+    Strides strides;  // in bytes, by dimension of the broadcast shape
+  };
+  struct Wanted {
+    int leaf;
+    ElementwiseVariant::Gradient kind;
+    Strides strides;  // of a new tensor like the argument, by dimension of the broadcast shape
+    at::Tensor memory;
+  };
+  // The tiles of rows and columns that blocks of a GPU take.
+  struct Tiles {
+    int64_t rows = 0;
+    uint32_t width_log2 = 0;  // threads beside each other in a row
+    uint32_t columns = 0;  // tiles beside each other
+    uint32_t rows_each = 1;  // rows that a thread takes, one after the other
+    int64_t rows_at_once() const { return kMapThreads >> width_log2; }
+    int64_t row_parts() const;  // sums of a row that stand beside each other
+    int64_t column_parts() const;
+  };
+
+  size_t outer_rank(int leaf, const at::Tensor& tensor) const;
+  Strides strides_in_shape(int leaf, const at::Tensor& tensor, c10::IntArrayRef strides) const;
+  Access classify(Source& source) const;
+  Wanted classify_gradient(int leaf) const;
+  bool needs_rows() const;
+  void tile();
+  void join_dimensions_of_all();
+  void use_copies();
+  void classify_rows();
+  int choose_lanes() const;
+  void find_kernel();
+  void choose_tiles();
+  void allocate();
+  std::vector<int64_t> memory_shape(const Wanted& wanted) const;
+
+  void write_block();
+  void write_source(const Source& source, const Strides* strides);
+  void write_slots(const Leaf& leaf, const at::Tensor& tensor);
+  void write_view(int view, const at::Tensor& tensor);
+  void write_dims();
+  void write(size_t offset, const void* data, size_t size);
+
+  const Operator& op_;
+  const OpKind kind_;
+  const ElementwiseArguments& arguments_;
+  const c10::IntArrayRef shape_;
+  int64_t total_ = 1;
+  ElementwiseVariant variant_;
+  c10::SmallVector<Source, 8> sources_;
+  c10::SmallVector<std::pair<int, at::Tensor>, 4> stored_;
+  c10::SmallVector<Wanted, 4> wanted_;
+  bool is_tiled_ = false;
+  LoopShape loop_;  // where strides matter: of the sources, then of the partial gradients
+  Tiles tiles_;
+  std::shared_ptr<const LoadedKernel> kernel_;
+  int64_t blocks_ = 0;
+  c10::SmallVector<char, 1024> block_;
+};
+
+}  // namespace torch_slang

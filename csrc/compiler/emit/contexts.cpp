@@ -1,0 +1,78 @@
+#include "compiler/emit/contexts.h"
+
+#include <map>
+
+#include "compiler/emit/gradient_flow.h"
+
+namespace torch_slang {
+namespace {
+
+class Reader {
+ public:
+  Reader(EmittedCode& code, const EmittedFunction& function) : code_(code), function_(function) {}
+
+  void run() {
+    for (const EmittedParameter& parameter : function_.parameters) {
+      if (parameter.type.starts_with(kContext)) context_ = parameter.name;
+    }
+    if (context_.empty()) return;
+    std::map<std::string, int> changes;
+    for_each_simple(function_.body, [&](const EmittedStatement& statement) {
+      if (const auto found = assignment(code_, statement)) ++changes[found->place.variable];
+      for (const std::string& name : code_.handed_on(statement.span)) ++changes[name];
+    });
+    for_each_simple(function_.body, [&](const EmittedStatement& statement) {
+      const auto found = assignment(code_, statement);
+      if (!found || found->kind != Assignment::Kind::Declare || changes[found->place.variable] != 1) return;
+      if (code_[statement.span.begin] != "FixedArray") return;
+      const auto place = place_of(code_, found->value);
+      if (!place || place->variable != context_ || place->steps.empty()) return;
+      copies_[found->place.variable] = code_.words(found->value);
+      code_.replace(statement.span, "");
+    });
+    if (!copies_.empty()) replace_reads();
+  }
+
+ private:
+  void replace_reads() {
+    const Span body = function_.body.span;
+    for (size_t at = body.begin; at < body.end; ++at) {
+      if (!code_.is_name(at) || code_.is_member(at) || code_[at + 1] == "=") continue;  // not its declaration
+      const auto copy = copies_.find(std::string(code_[at]));
+      if (copy != copies_.end()) code_.replace({at, at + 1}, copy->second);
+    }
+  }
+
+  EmittedCode& code_;
+  const EmittedFunction& function_;
+  std::string_view context_;
+  std::map<std::string, std::string> copies_;
+};
+
+}  // namespace
+
+void read_contexts_in_place(EmittedCode& code) {
+  for (const EmittedFunction& function : code.functions()) Reader(code, function).run();
+}
+
+void store_values_in_contexts(EmittedCode& code) {
+  std::set<std::string_view> values;
+  for (const EmittedStruct& one : code.structs()) {
+    if (!one.name.starts_with(kContext)) continue;
+    for (const EmittedField& field : one.fields) {
+      if (!field.is_pointer) values.insert(field.name);
+    }
+  }
+  if (values.empty()) return;
+  for (const EmittedFunction& function : code.functions()) {
+    for_each_simple(function.body, [&](const EmittedStatement& statement) {
+      const auto found = assignment(code, statement);
+      if (!found || found->kind != Assignment::Kind::Part || values.count(found->place.steps.back().text) == 0) return;
+      const size_t begin = found->value.begin;
+      if (code[begin] == "&" && code.is_name(begin + 1) && found->value.size() == 2)
+        code.replace({begin, begin + 1}, "");
+    });
+  }
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,63 @@
+#include "compiler/emit/gradient_flow.h"
+
+#include <algorithm>
+#include <array>
+
+namespace torch_slang {
+namespace {
+
+constexpr std::string_view kForward = "s_apply_";
+// The accesses to views' gradients in a backward (slang/device.slang).
+constexpr std::array<std::string_view, 4> kSources = {"tsl_take", "tsl_take_uniform", "tsl_take_once", "tsl_get"};
+
+}  // namespace
+
+std::string users_name(std::string_view function) {
+  for (const std::string_view prefix : {kBackward, kForward}) {
+    if (function.starts_with(prefix)) function.remove_prefix(prefix.size());
+  }
+  return std::string(function.substr(0, function.rfind('_')));
+}
+
+GradientFlow::GradientFlow(const EmittedCode& code, const EmittedFunction& function) : FlowWalk(code) {
+  GradientNames gradients;
+  if (function.name.starts_with(kBackward)) {
+    for (const EmittedParameter& parameter : function.parameters) {
+      if (!parameter.type.starts_with(kContext)) gradients.emplace(parameter.name);
+    }
+  }
+  follow(function.body, std::move(gradients));
+}
+
+void GradientFlow::simple(const EmittedStatement& statement, GradientNames& gradients) {
+  const auto found = assignment(code_, statement);
+  const bool assigns = found && !found->place.variable.empty();
+  const Span value = assigns ? found->value : statement.span;
+  const bool depends_on_them = depends(value, gradients);
+  const bool changes_one = found && found->kind == Assignment::Kind::Part && gradients.count(found->place.variable) > 0;
+  if (depends_on_them || changes_one) reached_.insert(statement.span.begin);
+  for (const std::string& name : code_.handed_on(value)) {
+    if (depends_on_them) gradients.insert(name);
+  }
+  if (!assigns) return;
+  if (depends_on_them)
+    gradients.insert(found->place.variable);
+  else if (found->kind != Assignment::Kind::Part)
+    gradients.erase(found->place.variable);
+}
+
+bool GradientFlow::depends(Span span, const GradientNames& gradients) const {
+  for (size_t at = span.begin; at < span.end; ++at) {
+    if (!code_.is_name(at)) continue;
+    const std::string_view name = code_[at];
+    if (code_.is_member(at)) {
+      if (name.starts_with("differential_")) return true;
+    } else if (gradients.count(std::string(name)) > 0 || name.starts_with(kBackward) ||
+               std::find(kSources.begin(), kSources.end(), name) != kSources.end()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace torch_slang

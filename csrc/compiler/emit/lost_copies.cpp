@@ -1,0 +1,279 @@
+#include "compiler/emit/lost_copies.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/emit/gradient_flow.h"
+#include "compiler/text/refused_text.h"
+
+namespace torch_slang {
+namespace {
+
+using Kind = EmittedStatement::Kind;
+using Definitions = std::set<size_t>;  // where a variable was assigned, by the statement's first token
+
+// What each variable may hold.
+struct Reaching : std::map<std::string, Definitions> {
+  void join(const Reaching& other) {
+    for (const auto& [name, definitions] : other) (*this)[name].insert(definitions.begin(), definitions.end());
+  }
+};
+
+// Whole arrays and structs that are assigned part by part, as Slang writes it where it has made them from their parts.
+class PartByPart {
+ public:
+  PartByPart(const EmittedCode& code, const EmittedStatement& body) : code_(code) {
+    std::map<std::string_view, size_t> fields;
+    for (const EmittedStruct& one : code.structs()) fields[one.name] = one.fields.size();
+    for_each_simple(body, [&](const EmittedStatement& statement) {
+      const auto found = assignment(code_, statement);
+      if (!found || found->kind != Assignment::Kind::Declare) return;
+      const size_t begin = statement.span.begin;
+      const auto structure = fields.find(code_[begin]);
+      if (structure != fields.end()) sizes_[found->place.variable] = structure->second;
+      if (code_[begin] == "FixedArray") sizes_[found->place.variable] = length(begin + 1);
+    });
+  }
+
+  // How many statements from statement i of the block on assign all parts of one variable; 0 if they do not.
+  size_t count(const EmittedStatement& block, size_t i) const {
+    std::set<std::string> parts;
+    std::string variable;
+    for (size_t k = i; k < block.parts.size(); ++k) {
+      const auto found = assignment(code_, block.parts[k]);
+      if (!found || found->kind != Assignment::Kind::Part || found->place.steps.size() != 1) return 0;
+      if (k > i && found->place.variable != variable) return 0;
+      if (!found->place.steps[0].literal || !parts.insert(found->place.steps[0].text).second) return 0;
+      variable = found->place.variable;
+      const auto size = sizes_.find(variable);
+      if (size == sizes_.end()) return 0;
+      if (parts.size() == size->second) return parts.size();
+    }
+    return 0;
+  }
+
+ private:
+  // `<T, 3>`, the angle at `open`.
+  size_t length(size_t open) const {
+    const size_t last = code_.closing_angle(open, code_.size()) - 1;
+    return code_.is_number(last) ? std::stoul(std::string(code_[last])) : 0;
+  }
+
+  const EmittedCode& code_;
+  std::map<std::string, size_t> sizes_;
+};
+
+// Which assignments' values are read, and which are overwritten where.
+class Flow : FlowWalk<Reaching> {
+ public:
+  Flow(const EmittedCode& code, const EmittedStatement& body) : FlowWalk(code) {
+    for_each_simple(body, [&](const EmittedStatement& statement) {
+      const auto found = assignment(code_, statement);
+      if (!found || found->place.variable.empty()) return;
+      if (found->value.size() > 0) ++assignments_[found->place.variable];
+      if (found->kind == Assignment::Kind::Part) parts_.insert(statement.span.begin);
+    });
+    for_each_simple(body, [&](const EmittedStatement& statement) {
+      for (const std::string& name : code_.handed_on(statement.span)) memory_.insert(name);
+    });
+    follow(body, {});
+  }
+
+  // Slang's variable for several values: neither a name for one, nor memory that calls are given.
+  bool holds_several_values(const std::string& variable) const {
+    const auto found = assignments_.find(variable);
+    return found != assignments_.end() && found->second > 1 && memory_.count(variable) == 0;
+  }
+
+  // One of the assignments at the end of a branch: they may declare what they assign.
+  std::optional<Assignment> copy(const EmittedStatement& statement) const {
+    auto found = assignment(code_, statement);
+    const bool declares = found && found->kind == Assignment::Kind::Declare;
+    if (!declares) return found && found->kind == Assignment::Kind::Whole ? found : std::nullopt;
+    const bool of_variable = found->value.size() == 1 && code_.is_name(found->value.begin);
+    return of_variable || holds_several_values(found->place.variable) ? found : std::nullopt;
+  }
+
+  // In place changes that the variable may hold before the assignment at `at`.
+  Definitions overwritten(size_t at) const {
+    const auto found = overwritten_.find(at);
+    return found == overwritten_.end() ? Definitions() : found->second;
+  }
+  bool is_read(size_t definition) const { return read_.count(definition) > 0; }
+
+ private:
+  void simple(const EmittedStatement& statement, Reaching& reaching) override {
+    const auto found = assignment(code_, statement);
+    const size_t at = statement.span.begin;
+    if (!found || found->kind == Assignment::Kind::Other) return read(statement.span, reaching);
+    read(found->value, reaching);
+    Definitions& before = reaching[found->place.variable];
+    if (found->kind == Assignment::Kind::Part) {
+      read_indices({at, found->value.begin - 1}, found->place.variable, reaching);
+    }
+    for (const size_t definition : before) {
+      if (parts_.count(definition) > 0) overwritten_[at].insert(definition);
+    }
+    before = {at};
+  }
+
+  void head(Span span, const Reaching& reaching) override { read(span, reaching); }
+
+  void read(Span span, const Reaching& reaching) {
+    for (size_t at = span.begin; at < span.end; ++at) read_at(at, reaching);
+  }
+
+  // Of what is left of `=` all but the variable itself, which comes first.
+  void read_indices(Span left, const std::string& variable, const Reaching& reaching) {
+    bool own = true;
+    for (size_t at = left.begin; at < left.end; ++at) {
+      if (own && code_[at] == variable)
+        own = false;
+      else
+        read_at(at, reaching);
+    }
+  }
+
+  void read_at(size_t at, const Reaching& reaching) {
+    if (!code_.is_name(at) || code_.is_member(at)) return;
+    const auto found = reaching.find(std::string(code_[at]));
+    if (found != reaching.end()) read_.insert(found->second.begin(), found->second.end());
+  }
+
+  std::map<std::string, int> assignments_;
+  std::set<std::string> memory_;
+  std::set<size_t> parts_, read_;
+  std::map<size_t, Definitions> overwritten_;
+};
+
+// Whether a value that was made in place may be overwritten, but for the next change in place.
+bool overwrites(const EmittedCode& code, const EmittedStatement& statement, const Flow& flow,
+                const PartByPart& part_by_part) {
+  for (size_t i = 0; i < statement.parts.size(); ++i) {
+    const EmittedStatement& part = statement.parts[i];
+    if (overwrites(code, part, flow, part_by_part)) return true;
+    const auto found = assignment(code, part);
+    if (statement.kind != Kind::Block || !found || flow.overwritten(part.span.begin).empty()) continue;
+    const size_t parts = part_by_part.count(statement, i);
+    if (parts == 0 && found->kind != Assignment::Kind::Whole) continue;
+    // Of `Y = X; X = Y;`, which should exchange the two, the optimiser leaves the first.
+    if (parts == 0 && code.is_name(found->value.begin) && found->value.size() == 1) return true;
+    for (size_t k = i + std::max<size_t>(parts, 1); k < statement.parts.size(); ++k) {
+      const size_t others = part_by_part.count(statement, k);
+      const auto next = flow.copy(statement.parts[k]);
+      if (others == 0 && !next) break;
+      if (others > 0)
+        k += others - 1;
+      else if (code.words(next->value) == found->place.variable)
+        return true;
+      else if (parts == 0 && code.words(next->value) == code.words(found->value))
+        return true;
+    }
+  }
+  return false;
+}
+
+class Repair {
+ public:
+  Repair(EmittedCode& code, const EmittedFunction& function)
+      : code_(code),
+        function_(function),
+        flow_(code, function.body),
+        gradients_(code, function),
+        part_by_part_(code, function.body) {}
+
+  void run() { walk(function_.body); }
+
+ private:
+  void walk(const EmittedStatement& statement) {
+    for (const EmittedStatement& part : statement.parts) walk(part);
+    if (statement.kind != Kind::Block) return;
+    for (size_t i = 0; i < statement.parts.size(); ++i) {
+      const size_t parts = part_by_part_.count(statement, i);
+      const auto found = assignment(code_, statement.parts[i]);
+      if (parts == 0 && (!found || found->kind != Assignment::Kind::Whole)) continue;
+      if (parts == 0 && code_.words(found->value) == found->place.variable) continue;
+      const Definitions overwritten = flow_.overwritten(statement.parts[i].span.begin);
+      if (!overwritten.empty()) overwrite(statement, i, parts, found->place.variable, overwritten);
+    }
+  }
+
+  // Statement i of the block, or as many from there on as there are parts, overwrites a variable that was changed in place.
+  void overwrite(const EmittedStatement& block, size_t i, size_t parts, const std::string& variable,
+                 const Definitions& overwritten) {
+    std::vector<Span> wanting;
+    for (size_t k = i + std::max<size_t>(parts, 1); k < block.parts.size(); ++k) {
+      if (const size_t others = part_by_part_.count(block, k)) {
+        k += others - 1;
+        continue;
+      }
+      const auto next = flow_.copy(block.parts[k]);
+      if (!next) break;
+      if (code_.words(next->value) == variable && is_left_behind(block, k, next->place.variable, variable))
+        wanting.push_back(next->value);
+    }
+    if (wanting.empty()) return;
+    const bool gradient = gradients_.reaches(block.parts[i]);
+    bool alike = false, unread = false;
+    for (const size_t definition : overwritten) {
+      if (gradients_.reaches_at(definition) != gradient) continue;
+      alike = true;
+      unread = unread || !flow_.is_read(definition);
+    }
+    if (!alike) return;
+    if (parts > 0) refuse();  // may be the change in place itself, whose value is meant
+    if (gradient && begins_with_assignments(block, i) && (!unread || wanting.size() > 1)) refuse();
+    repair(block.parts[i], variable, wanting);
+  }
+
+  // Statement k assigns what the branches leave behind, and does not begin a change in place.
+  bool is_left_behind(const EmittedStatement& block, size_t k, const std::string& target,
+                      const std::string& source) const {
+    if (target == source || !flow_.holds_several_values(target)) return false;
+    const auto next = k + 1 < block.parts.size() ? assignment(code_, block.parts[k + 1]) : std::nullopt;
+    return !next || next->kind != Assignment::Kind::Part || next->place.variable != target;
+  }
+
+  [[noreturn]] void refuse() const {
+    throw RefusedText{
+        c10::str("the gradient of ", users_name(function_.name),
+                 " may take the value of one aggregate (array, vector, matrix or struct) for another's, where "
+                 "its elements are changed in a branch or a loop and then the whole is copied; change the "
+                 "elements in a function of their own, which returns the aggregate")};
+  }
+
+  bool begins_with_assignments(const EmittedStatement& block, size_t i) const {
+    return std::all_of(block.parts.begin(), block.parts.begin() + i,
+                       [&](const EmittedStatement& one) { return flow_.copy(one).has_value(); });
+  }
+
+  void repair(const EmittedStatement& before, const std::string& variable, const std::vector<Span>& wanting) {
+    const std::string kept = c10::str("tsl_kept_", ++count_, "_", variable);
+    code_.insert(before.span.begin, c10::str("const auto ", kept, " = ", variable, "; "));
+    for (const Span value : wanting) code_.replace(value, kept);
+  }
+
+  EmittedCode& code_;
+  const EmittedFunction& function_;
+  const Flow flow_;
+  const GradientFlow gradients_;
+  const PartByPart part_by_part_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+bool may_lose_copies(const std::string& text) {
+  const EmittedCode code(text);
+  return std::any_of(code.functions().begin(), code.functions().end(), [&](const EmittedFunction& function) {
+    return overwrites(code, function.body, Flow(code, function.body), PartByPart(code, function.body));
+  });
+}
+
+void repair_lost_copies(EmittedCode& code) {
+  for (const EmittedFunction& function : code.functions()) Repair(code, function).run();
+}
+
+}  // namespace torch_slang

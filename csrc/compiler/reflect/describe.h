@@ -1,0 +1,34 @@
+// From Slang's reflection of a module to descriptors of its kernels and functions.
+#pragma once
+
+#include <slang.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/reflect/elementwise_function.h"
+#include "program/program.h"
+
+namespace torch_slang {
+
+// A Function and what only the writer of wrappers needs to know.
+struct DescribedFunction {
+  Function function;
+  std::vector<bool> paired;  // of a kernel, for each parameter: bwd_diff takes a DifferentialPair of it
+  ElementwiseCall call;           // of a plain function
+  // Other functions have its name, Slang's own perhaps: a call chooses among them, but Slang finds no derivative by the name.
+  bool shares_name = false;
+  std::optional<HostFunction> host;  // of a [TorchEntryPoint] function: its result; `function` is to be put into it
+};
+
+// `source_of`: the text of the file with a path.
+std::vector<DescribedFunction> describe_module(slang::ISession* session, slang::IModule* module,
+                                               const std::string& file,
+                                               const std::function<std::string(const std::string&)>& source_of);
+
+// Names of the module's global shader parameters (uniforms, buffers), which no operator can have.
+std::vector<std::string> shader_parameters(slang::IModule* module);
+
+}  // namespace torch_slang

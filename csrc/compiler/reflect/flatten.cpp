@@ -1,0 +1,214 @@
+#include "compiler/reflect/flatten.h"
+
+#include "compiler/reflect/attributes.h"
+#include "compiler/reflect/default_values.h"
+
+namespace torch_slang {
+namespace {
+
+using slang::Modifier;
+using slang::TypeReflection;
+using slang::VariableReflection;
+
+bool has(VariableReflection* variable, Modifier::ID modifier) { return variable->findModifier(modifier) != nullptr; }
+
+constexpr int64_t kMaxCopies = 65536;  // more is a mistake, not a memory
+
+class Flattener {
+ public:
+  Flattener(Function& function, const TypeReader& types, bool differentiable_function)
+      : function_(function), types_(types), differentiable_function_(differentiable_function) {}
+
+  Parameter top_level(VariableReflection* variable, const std::string& default_text) {
+    default_text_ = default_text;
+    const std::string name = variable->getName();
+    TypeReflection* type = variable->getType();
+    refuse_out(variable, name, type);
+    return flatten({variable, type, name, name, name}, differentiable_function_);
+  }
+
+ private:
+  static void refuse_out(VariableReflection* variable, const std::string& name, TypeReflection* type) {
+    const char* word = has(variable, Modifier::InOut) ? "inout" : has(variable, Modifier::Out) ? "out" : nullptr;
+    if (word == nullptr) return;
+    refuse("parameter ", name, " is `", word, " ", name_of(type), "`, but ", word,
+           " parameters cannot be arguments of an operator: write results through a TensorView or DiffTensorView "
+           "parameter, without ",
+           word);
+  }
+
+  // One parameter, field or array element. The variable, for its attributes, is that of the parameter or field.
+  struct Item {
+    VariableReflection* variable;
+    TypeReflection* type;
+    std::string own_name;  // "gain", or "1" in an array
+    std::string name;      // "cfg_gain"
+    std::string path;      // "cfg.gain"
+  };
+
+  // `differentiable`: the surroundings are (the function, and the struct that the field is in).
+  Parameter flatten(const Item& item, bool differentiable) {
+    Parameter parameter;
+    parameter.name = item.own_name;
+    parameter.slang_type = types_.view_name(item.type);
+    if (types_.viewed(item.type) != nullptr) {
+      parameter.leaf = add_view(item);
+      return parameter;
+    }
+    const bool inner = differentiable && !has(item.variable, Modifier::NoDiff) && types_.is_differentiable(item.type);
+    if (types_.element(item.type)) {
+      parameter.leaf = add_value(item, inner);
+    } else if (types_.is_struct(item.type)) {
+      for (unsigned i = 0; i < item.type->getFieldCount(); ++i) {
+        VariableReflection* field = item.type->getFieldByIndex(i);
+        const std::string name = field->getName();
+        if (has(field, Modifier::Static)) continue;
+        parameter.fields.push_back(
+            flatten({field, field->getType(), name, item.name + "_" + name, item.path + "." + name}, inner));
+      }
+    } else if (const auto count = types_.array_size(item.type)) {
+      for (int64_t i = 0; i < *count; ++i) {
+        const std::string index = std::to_string(i);
+        parameter.fields.push_back(flatten(
+            {item.variable, item.type->getElementType(), index, item.name + "_" + index, item.path + "[" + index + "]"},
+            inner));
+      }
+    } else {
+      refuse("parameter ", item.path, " has the type ", parameter.slang_type,
+             ", which cannot be an argument of an operator; tensors are TensorView or DiffTensorView, values are "
+             "scalars, vectors and matrices, and there may be arrays and structs of all these");
+    }
+    return parameter;
+  }
+
+  int add_view(const Item& item) {
+    Leaf leaf = named_leaf(item);
+    leaf.kind = LeafKind::View;
+    const auto element = types_.view_element(types_.viewed(item.type));
+    if (!element) {
+      refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but the elements of a view of an operator must be ",
+             "scalars, vectors, or structs of scalars and 3-vectors of one type");
+    }
+    leaf.element = *element;
+    leaf.primal_view = function_.view_count++;
+    if (types_.is_diff_view(item.type)) add_gradient(item, leaf);
+    if (auto shape = find_string_attribute(item.variable, "Shape")) leaf.shape = shape;
+    if (auto shape = find_string_attribute(item.variable, "Out")) {
+      leaf.shape = shape;
+      leaf.is_output = true;
+    }
+    leaf.is_in = find_attribute(item.variable, "In") != nullptr;
+    if (find_attribute(item.variable, "MultipleOf") != nullptr) {
+      refuse("parameter ", item.path, " has the attribute MultipleOf, which is for integers, but it is a ",
+             leaf.slang_type);
+    }
+    if (slang::Attribute* fill = find_attribute(item.variable, "Fill")) leaf.fill = number_argument(fill, 0);
+    return keep_leaf(function_, std::move(leaf));
+  }
+
+  void add_gradient(const Item& item, Leaf& leaf) {
+    leaf.diff_view = function_.view_count++;
+    leaf.differentiable = differentiable_function_;
+    TypeReflection* element = types_.viewed(item.type);
+    if (!types_.is_own_differential(element)) {
+      refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but the derivative of ", name_of(element),
+             " does not look like ", name_of(element),
+             " itself: it must have differentiable fields alone, and no "
+             "Differential of its own");
+    }
+    const Gathering gathering = types_.gathering(item.type);
+    leaf.accumulation = gathering.accumulation;
+    const bool copied = leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded;
+    if (copied && (gathering.copies < 1 || gathering.copies > kMaxCopies)) {
+      refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but N must be from 1 to ", kMaxCopies);
+    }
+    leaf.copies = static_cast<int>(gathering.copies);
+    if (leaf.accumulation == Accumulation::Custom) check_wrapper(item, gathering.wrapper);
+    leaf.gradient_slots = function_.slot_count;
+    function_.slot_count += leaf.accumulation == Accumulation::Replicated ? 3
+                            : leaf.accumulation == Accumulation::Recorded ? 4
+                                                                          : 1;
+  }
+
+  // The generated kernel fills the field `diff` and nothing else.
+  void check_wrapper(const Item& item, TypeReflection* wrapper) const {
+    int views = 0, others = 0;
+    for (unsigned i = 0; i < wrapper->getFieldCount(); ++i) {
+      VariableReflection* field = wrapper->getFieldByIndex(i);
+      if (has(field, Modifier::Static)) continue;
+      const bool is_view = std::string(field->getName()) == "diff" && types_.viewed(field->getType()) != nullptr &&
+                           !types_.is_diff_view(field->getType());
+      ++(is_view ? views : others);
+    }
+    if (views == 1 && others == 0) return;
+    refuse("parameter ", item.path, " is a ", name_of(item.type), ", but the wrapper ", name_of(wrapper),
+           " must have the gradient's view, `TensorView<float> diff;`, and no other field");
+  }
+
+  int add_value(const Item& item, bool differentiable) {
+    for (const char* name : {"Shape", "Out", "Fill", "In"}) {
+      if (find_attribute(item.variable, name) == nullptr) continue;
+      refuse("parameter ", item.path, " has the attribute ", name, ", which is for tensors, but it is a ",
+             name_of(item.type));
+    }
+    Leaf leaf = named_leaf(item);
+    leaf.kind = LeafKind::Value;
+    leaf.element = *types_.element(item.type);
+    leaf.differentiable = differentiable;
+    leaf.slot = function_.slot_count;
+    function_.slot_count += static_cast<int>(component_count(leaf.element));
+    if (differentiable) {
+      leaf.pointer_slot = function_.slot_count++;
+      leaf.gradient_slot = function_.slot_count++;
+    }
+    read_multiple(item, leaf);
+    read_default(function_, item.variable, default_text_, leaf);
+    return keep_leaf(function_, std::move(leaf));
+  }
+
+  static void read_multiple(const Item& item, Leaf& leaf) {
+    slang::Attribute* attribute = find_attribute(item.variable, "MultipleOf");
+    if (attribute == nullptr) return;
+    leaf.multiple_of = int_argument(attribute, 0);
+    const Element& element = leaf.element;
+    const bool is_integer = element.type_parameter < 0 && element.shape.empty() && !is_floating_point(element.type) &&
+                            element.type != ElementType::Bool;
+    if (!is_integer) refuse("parameter ", item.path, " has the attribute MultipleOf, but it is no integer");
+    if (leaf.multiple_of < 1) {
+      refuse("parameter ", item.path, " has the attribute MultipleOf(", leaf.multiple_of, "), which must be positive");
+    }
+  }
+
+  Leaf named_leaf(const Item& item) const {
+    Leaf leaf;
+    leaf.name = item.name;
+    leaf.path = item.path;
+    leaf.slang_type = types_.view_name(item.type);
+    return leaf;
+  }
+
+  Function& function_;
+  const TypeReader& types_;
+  bool differentiable_function_;
+  std::string default_text_;
+};
+
+}  // namespace
+
+int keep_leaf(Function& function, Leaf leaf) {
+  for (const Leaf& other : function.leaves) {
+    if (other.name == leaf.name) {
+      refuse("what is ", other.path, " and ", leaf.path, " in the function would both be ", leaf.name,
+             " in the operator; rename one");
+    }
+  }
+  function.leaves.push_back(std::move(leaf));
+  return static_cast<int>(function.leaves.size()) - 1;
+}
+
+void add_parameter(Function& function, VariableReflection* variable, const std::string& default_text,
+                   const TypeReader& types, bool differentiable_function) {
+  function.parameters.push_back(Flattener(function, types, differentiable_function).top_level(variable, default_text));
+}
+
+}  // namespace torch_slang

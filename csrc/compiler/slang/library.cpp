@@ -1,0 +1,31 @@
+#include "compiler/slang/library.h"
+
+#include "common/files.h"
+#include "common/hash.h"
+
+namespace torch_slang {
+
+const char* library_text(const std::string& file_name) {
+  for (int i = 0; i < kSlangLibraryCount; ++i) {
+    if (file_name == kSlangLibrary[i].name) return kSlangLibrary[i].text;
+  }
+  return nullptr;
+}
+
+const char* submodule_text(std::string_view path) {
+  constexpr std::string_view kMatrices = "torch_slang/mma.slang";
+  const bool is_ours =
+      path.ends_with(kMatrices) && (path.size() == kMatrices.size() || path[path.size() - kMatrices.size() - 1] == '/');
+  return is_ours ? library_text("mma.slang") : nullptr;
+}
+
+std::string library_digest(const std::string& slang_version) {
+  Digest digest;
+  digest.add(slang_version);
+  for (int i = 0; i < kSlangLibraryCount; ++i) digest.add(kSlangLibrary[i].name).add(kSlangLibrary[i].text);
+  return digest.hex();
+}
+
+std::string program_folder() { return parent_path(canonical_path("/proc/self/exe")); }
+
+}  // namespace torch_slang

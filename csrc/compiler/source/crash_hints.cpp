@@ -1,0 +1,163 @@
+#include "compiler/source/crash_hints.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <string_view>
+#include <vector>
+
+#include "compiler/source/declared_floats.h"
+#include "compiler/source/source_words.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr const char* kScalar =
+    "a vector or matrix and a scalar parameter in one operation, in or behind a branch, switch or loop; give the "
+    "scalar "
+    "the other's type, as in `v * float3(s)`";
+
+class Hints {
+ public:
+  Hints(const std::string& source, const std::string& path) : path_(path), words_(source), floats_(words_) {}
+
+  std::string text() {
+    for (size_t at = 0; at < words_.size(); ++at) {
+      if (word(at) == "while" && has_short_circuit(at + 1, closing(at + 1)))
+        add(at, "`while` with && or || in its condition; write `while (true)` and leave it by `break`");
+      if (word(at) == "continue" && is_in_while(at))
+        add(at, "`continue` in a `while`; write `for (; condition;)` in its place");
+      if (word(at) == "return" && loops_around(at).size() > 1)
+        add(at, "a `return` out of two loops; set a flag there, leave both loops by `break`, and return behind them");
+      if (word(at) == "for" && begins_with_element(at + 1))
+        add(at, "a loop whose counter begins with an element; count from 0 and add the element");
+      if (word(at) == "switch") look_for_fall_through(closing(at + 1) + 1);
+      if (word(at) == "property" && is_differentiable(at)) add(at, "a `property` with derivatives; make it a function");
+    }
+    for (const SourceFunction& function : floats_.functions()) look_at_operators(function);
+    return text_.empty() ? text_ : "What is known to end it, and stands in this source:" + text_;
+  }
+
+ private:
+  std::string_view word(size_t at) const { return words_[at]; }
+  size_t closing(size_t open) const { return words_.closing(open); }
+
+  bool has_short_circuit(size_t begin, size_t end) const {
+    for (size_t at = begin; at + 1 < end; ++at) {
+      if ((word(at) == "&" || word(at) == "|") && word(at) == word(at + 1)) return true;
+    }
+    return false;
+  }
+
+  bool is_in_while(size_t at) const {
+    const std::vector<size_t> heads = loops_around(at);
+    return !heads.empty() && word(heads[0]) == "while";
+  }
+
+  // The first words of the loops whose bodies it is in, the innermost first.
+  std::vector<size_t> loops_around(size_t at) const {
+    std::vector<size_t> heads;
+    for (size_t head = at; head-- > 0;) {
+      const bool is_do = word(head) == "do";
+      if (!is_do && word(head) != "for" && word(head) != "while") continue;
+      const size_t body = is_do ? head + 1 : closing(head + 1) + 1;
+      if (body <= at && at < end_of_statement(body)) heads.push_back(head);
+    }
+    return heads;
+  }
+
+  size_t end_of_statement(size_t at) const {
+    if (word(at) == "{") return closing(at);
+    while (at < words_.size() && word(at) != ";") at = word(at) == "(" || word(at) == "{" ? closing(at) + 1 : at + 1;
+    return at;
+  }
+
+  void look_at_operators(const SourceFunction& function) {
+    bool branched = false;
+    for (size_t at = function.body; at < function.end; ++at) {
+      for (const char* head : {"if", "for", "while", "do", "switch", "?"}) branched = branched || word(at) == head;
+      if (word(at) == "%" && is_of_floats(function, at))
+        add(at, "`x % y` of floats with derivatives; write `fmod(x, y)`");
+      if (branched && meets_scalar_parameter(function, at)) add(at, kScalar);
+    }
+  }
+
+  // The right operand of `x % y` and of `x %= y`.
+  size_t right_of(size_t at) const { return word(at + 1) == "=" ? at + 2 : at + 1; }
+
+  bool is_of_floats(const SourceFunction& function, size_t at) const {
+    return floats_.kind(function, floats_.before(at)) != FloatKind::None ||
+           floats_.kind(function, floats_.from(right_of(at))) != FloatKind::None;
+  }
+
+  // `v * s`, where nothing is computed of s before.
+  bool meets_scalar_parameter(const SourceFunction& function, size_t at) const {
+    const bool sum = word(at) == "+" || word(at) == "-", product = word(at) == "*" || word(at) == "/";
+    if (!sum && !product) return false;
+    const Operand left = floats_.before(at), right = floats_.from(right_of(at));
+    const auto is_product = [&](size_t i) { return word(i) == "*" || word(i) == "/" || word(i) == "%"; };
+    const auto is_aggregate = [&](Operand operand) {
+      const FloatKind kind = floats_.kind(function, operand);
+      return kind == FloatKind::Vector || kind == FloatKind::Matrix;
+    };
+    if (floats_.is_scalar_parameter(function, right)) {
+      const bool alone = right_of(at) == at + 1 ? product || !is_product(right.end) : word(right.end) == ";";
+      return alone && is_aggregate(left);
+    }
+    const size_t before = left.begin - 1;
+    const bool alone = !is_product(before) && !(sum && (word(before) == "+" || word(before) == "-"));
+    return alone && floats_.is_scalar_parameter(function, left) && is_aggregate(right);
+  }
+
+  // `for (int k = starts[t]; ...`
+  bool begins_with_element(size_t open) const {
+    for (size_t at = open; at < closing(open) && word(at) != ";"; ++at) {
+      if (word(at) == "[") return true;
+    }
+    return false;
+  }
+
+  bool is_differentiable(size_t at) const {
+    while (at < words_.size() && word(at) != "{" && word(at) != ";") ++at;
+    const size_t end = closing(at);
+    for (; at < end; ++at) {
+      if (word(at).ends_with("Differentiable")) return true;
+    }
+    return false;
+  }
+
+  // A case that has statements, the last of which does not leave.
+  void look_for_fall_through(size_t open) {
+    const size_t end = closing(open);
+    int depth = 0;
+    for (size_t at = open; at < end; ++at) {
+      if (word(at) == "{") ++depth;
+      if (word(at) == "}") --depth;
+      const bool label = depth == 1 && (word(at) == "case" || word(at) == "default");
+      if (label && word(at - 1) != "{" && word(at - 1) != ":" && !leaves(at))
+        add(at, "a case into which the one before it falls; end each with `break`");
+    }
+  }
+
+  // The statement that ends before `at`, perhaps in a block.
+  bool leaves(size_t at) const {
+    while (word(at - 1) == "}") --at;
+    size_t begin = at - 1;
+    while (begin > 0 && word(begin - 1) != ";" && word(begin - 1) != "{" && word(begin - 1) != "}" &&
+           word(begin - 1) != ":")
+      --begin;
+    return word(begin) == "break" || word(begin) == "return" || word(begin) == "continue" || word(begin) == "discard";
+  }
+
+  void add(size_t at, const char* what) { text_ += c10::str("\n", path_, ":", words_.line(at), ": ", what); }
+
+  const std::string path_;
+  const SourceWords words_;
+  const SourceFloats floats_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string crash_hints(const std::string& source, const std::string& path) { return Hints(source, path).text(); }
+
+}  // namespace torch_slang

@@ -1,0 +1,208 @@
+#include "compiler/source/declared_floats.h"
+
+#include <algorithm>
+#include <array>
+
+namespace torch_slang {
+namespace {
+
+template <size_t N>
+bool is_among(const std::array<std::string_view, N>& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+constexpr std::array<std::string_view, 7> kScalars = {"half",      "float",     "double",   "BFloat16",
+                                                      "float16_t", "float32_t", "float64_t"};
+constexpr std::array<std::string_view, 5> kHeads = {"if", "for", "while", "switch", "catch"};
+constexpr std::array<std::string_view, 5> kToScalar = {"dot", "length", "distance", "determinant", "size"};
+
+bool is_swizzle(std::string_view member) {
+  return member.size() <= 4 && member.find_first_not_of("xyzwrgba") == std::string_view::npos;
+}
+
+FloatKind of_element(FloatKind kind) {
+  return kind == FloatKind::Matrix   ? FloatKind::Vector
+         : kind == FloatKind::Vector ? FloatKind::Scalar
+                                     : FloatKind::None;
+}
+
+}  // namespace
+
+SourceFloats::SourceFloats(const SourceWords& words) : words_(words) {
+  for (size_t at = 0; at < words_.size(); ++at) {
+    const bool begins = words_[at] == "<" || words_[at] == ",";
+    if (begins && words_.is_name(at + 1) && words_[at + 2] == ":") type_parameters_.push_back(words_[at + 1]);
+  }
+  for (size_t at = 0; at < words_.size(); ++at) {
+    if (words_[at] == "struct") {
+      while (at < words_.size() && words_[at] != "{" && words_[at] != ";") ++at;
+      if (words_[at] == "{") declare(at, words_.closing(at), false, fields_);
+    } else if (words_[at] == "(" && at > 0 && words_[words_.closing(at) + 1] == "{" &&
+               (words_.is_name(at - 1) || words_[at - 1] == ">") && !is_among(kHeads, words_[at - 1])) {
+      add_function(at);
+      at = functions_.back().end;
+    }
+  }
+}
+
+void SourceFloats::add_function(size_t open) {
+  const size_t close = words_.closing(open);
+  SourceFunction function{open, close + 1, words_.closing(close + 1), {}};
+  declare(open, close, true, function.names);
+  declare(close, function.end, false, function.names);
+  // `double w = z;` of a parameter z
+  for (size_t at = function.body; at < function.end; ++at) {
+    if (words_[at] != "=" || words_[at + 2] != ";") continue;
+    const auto copy = function.names.find(words_[at - 1]);
+    if (copy != function.names.end() && is_scalar_parameter(function, {at + 1, at + 2}))
+      copy->second.differentiable_parameter = true;
+  }
+  functions_.push_back(std::move(function));
+}
+
+void SourceFloats::declare(size_t begin, size_t end, bool parameters, DeclaredFloats& names) const {
+  bool no_diff = false;
+  for (size_t at = begin; at < end; ++at) {
+    if (words_[at] == "," || words_[at] == ";") no_diff = false;
+    no_diff = no_diff || words_[at] == "no_diff";
+    DeclaredFloat declared;
+    const size_t name = declared_name(at, declared);
+    if (name == at) continue;
+    declared.differentiable_parameter = parameters && !no_diff && declared.element == FloatKind::Scalar;
+    // `double a, b = f(a), c[3];`
+    for (size_t next = name; words_.is_name(next);) {
+      DeclaredFloat one = declared;
+      size_t behind = next + 1;
+      for (; words_[behind] == "["; behind = words_.closing(behind) + 1) ++one.indices;
+      names[words_[next]] = one;
+      if (parameters) break;
+      while (behind < end && words_[behind] != "," && words_[behind] != ";")
+        behind = words_[behind] == "(" || words_[behind] == "{" || words_[behind] == "[" ? words_.closing(behind) + 1
+                                                                                         : behind + 1;
+      if (words_[behind] != ",") break;
+      next = behind + 1;
+    }
+    at = name;
+  }
+}
+
+// Where `T name` has its name, if a type stands there; else there itself.
+size_t SourceFloats::declared_name(size_t type, DeclaredFloat& declared) const {
+  const std::string_view word = words_[type];
+  size_t at = type + 1;
+  if (word == "vector" || word == "matrix") {
+    declared.element = word == "vector" ? FloatKind::Vector : FloatKind::Matrix;
+  } else if (word.find("TensorView") != std::string_view::npos && words_[at] == "<") {
+    declared.element = kind_of_type(words_[at + 1]);
+    declared.indices = 1;
+  } else {
+    declared.element = kind_of_type(word);
+  }
+  if (declared.element == FloatKind::None) return type;
+  if (words_[at] == "<") {
+    for (int depth = 0; at < words_.size(); ++at) {
+      depth += words_[at] == "<" ? 1 : words_[at] == ">" ? -1 : 0;
+      if (depth == 0) break;
+    }
+    ++at;
+  }
+  return words_.is_name(at) ? at : type;
+}
+
+FloatKind SourceFloats::kind_of_type(std::string_view word) const {
+  if (is_among(kScalars, word) || std::count(type_parameters_.begin(), type_parameters_.end(), word) > 0)
+    return FloatKind::Scalar;
+  if (word == "vector") return FloatKind::Vector;
+  for (const std::string_view scalar : {"half", "float", "double"}) {
+    if (!word.starts_with(scalar)) continue;
+    const std::string_view size = word.substr(scalar.size());
+    if (size.find_first_not_of("234x") != std::string_view::npos) continue;
+    if (size.size() == 1) return FloatKind::Vector;
+    if (size.size() == 3) return FloatKind::Matrix;
+  }
+  return FloatKind::None;
+}
+
+Operand SourceFloats::before(size_t at) const {
+  size_t begin = at;
+  while (begin > 0) {
+    const std::string_view last = words_[begin - 1];
+    if (last == ")" || last == "]") {
+      begin = words_.opening(begin - 1);
+      if (!words_.is_name(begin - 1) && words_[begin - 1] != "]") break;
+    } else {
+      if (words_.is_name(begin - 1) || words_.is_number(begin - 1)) --begin;
+      if (words_[begin - 1] != ".") break;
+      --begin;
+    }
+  }
+  return {begin, at};
+}
+
+Operand SourceFloats::from(size_t at) const {
+  size_t end = words_[at] == "(" ? at : at + 1;
+  while (words_[end] == "(" || words_[end] == "[" || words_[end] == ".")
+    end = words_[end] == "." ? end + 2 : words_.closing(end) + 1;
+  return {at, end};
+}
+
+FloatKind SourceFloats::kind(const SourceFunction& function, Operand operand) const {
+  size_t at = operand.begin;
+  if (at >= operand.end) return FloatKind::None;
+  if (words_.is_number(at)) {
+    const bool whole = words_[at].starts_with("0x") || words_[at].find_first_of(".fh") == std::string_view::npos;
+    return whole ? FloatKind::None : FloatKind::Scalar;
+  }
+  const auto found = function.names.find(words_[at]);
+  if (found == function.names.end()) return kind_of_group(function, operand);
+  FloatKind kind = found->second.element;
+  int indices = found->second.indices;
+  for (++at; at < operand.end;) {
+    if (words_[at] == "[") {
+      if (indices > 0)
+        --indices;
+      else
+        kind = of_element(kind);
+      at = words_.closing(at) + 1;
+      continue;
+    }
+    if (words_[at] != ".") return FloatKind::None;
+    const std::string_view member = words_[at + 1];
+    const auto field = fields_.find(member);
+    if (indices == 0 && kind == FloatKind::Vector && is_swizzle(member)) {
+      kind = member.size() == 1 ? FloatKind::Scalar : FloatKind::Vector;
+    } else if (field != fields_.end()) {
+      kind = field->second.element;
+      indices = field->second.indices;
+    } else {
+      return FloatKind::None;
+    }
+    at += 2;
+  }
+  return indices == 0 ? kind : FloatKind::None;
+}
+
+// `(a + b)`, `normalize(a)`, `float3(x)`, `s.field`: an aggregate, if one is in it, as most functions give what they are given.
+FloatKind SourceFloats::kind_of_group(const SourceFunction& function, Operand group) const {
+  const std::string_view head = words_[group.begin];
+  if (words_[group.begin + 1] == "(" && kind_of_type(head) != FloatKind::None) return kind_of_type(head);
+  if (words_[group.end - 2] == "." && fields_.count(words_[group.end - 1]) > 0) {
+    const DeclaredFloat& field = fields_.at(words_[group.end - 1]);
+    return field.indices == 0 ? field.element : FloatKind::None;
+  }
+  if (words_[group.end - 1] != ")" || is_among(kToScalar, head)) return FloatKind::None;
+  FloatKind most = FloatKind::None;
+  for (size_t at = group.begin + 1; at < group.end; ++at) {
+    if (function.names.count(words_[at]) == 0 || words_[at - 1] == ".") continue;
+    most = std::max(most, kind(function, from(at)));
+  }
+  return most;
+}
+
+bool SourceFloats::is_scalar_parameter(const SourceFunction& function, Operand operand) const {
+  if (operand.end != operand.begin + 1) return false;
+  const auto found = function.names.find(words_[operand.begin]);
+  return found != function.names.end() && found->second.differentiable_parameter && found->second.indices == 0;
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,56 @@
+// What the names in a user's source are, as far as its words tell: floats, and vectors, matrices, arrays and views of them.
+#pragma once
+
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "compiler/source/source_words.h"
+
+namespace torch_slang {
+
+enum class FloatKind { None, Scalar, Vector, Matrix };  // None: no float, or not known
+
+struct DeclaredFloat {
+  FloatKind element = FloatKind::None;
+  int indices = 0;  // to an element, of arrays and views
+  bool differentiable_parameter = false;  // or a copy of one
+};
+using DeclaredFloats = std::map<std::string_view, DeclaredFloat>;
+
+struct SourceFunction {
+  size_t begin, body, end;  // its parameters' bracket, its body's, and the one that closes that
+  DeclaredFloats names;
+};
+
+// Words from `begin` to before `end` that are one operand.
+struct Operand {
+  size_t begin, end;
+};
+
+class SourceFloats {
+ public:
+  explicit SourceFloats(const SourceWords& words);
+
+  const std::vector<SourceFunction>& functions() const { return functions_; }
+  // The operands that end before, and begin at, a word.
+  Operand before(size_t at) const;
+  Operand from(size_t at) const;
+  FloatKind kind(const SourceFunction& function, Operand operand) const;
+  // The parameter itself, or a copy of it, with nothing computed.
+  bool is_scalar_parameter(const SourceFunction& function, Operand operand) const;
+
+ private:
+  void add_function(size_t open);
+  void declare(size_t begin, size_t end, bool parameters, DeclaredFloats& names) const;
+  size_t declared_name(size_t type, DeclaredFloat& declared) const;
+  FloatKind kind_of_type(std::string_view word) const;
+  FloatKind kind_of_group(const SourceFunction& function, Operand group) const;
+
+  const SourceWords& words_;
+  std::vector<std::string_view> type_parameters_;
+  DeclaredFloats fields_;
+  std::vector<SourceFunction> functions_;
+};
+
+}  // namespace torch_slang

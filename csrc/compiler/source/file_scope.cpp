@@ -1,0 +1,75 @@
+#include "compiler/source/file_scope.h"
+
+#include <optional>
+#include <set>
+
+#include "common/files.h"
+
+namespace torch_slang {
+namespace {
+
+// The name if the line is `#include "name"`.
+std::optional<std::string> included_name(const std::string& line) {
+  size_t at = line.find_first_not_of(" \t");
+  if (at == std::string::npos || line[at] != '#') return std::nullopt;
+  at = line.find_first_not_of(" \t", at + 1);
+  if (at == std::string::npos || line.compare(at, 7, "include") != 0) return std::nullopt;
+  const size_t open = line.find_first_not_of(" \t", at + 7);
+  if (open == std::string::npos || line[open] != '"') return std::nullopt;
+  const size_t close = line.find('"', open + 1);
+  return close == std::string::npos ? std::nullopt : std::optional(line.substr(open + 1, close - open - 1));
+}
+
+class Includer {
+ public:
+  Includer(const std::vector<std::string>& folders, SourceFiles& files) : folders_(folders), files_(files) {}
+
+  // `path`: of the file that the text is from; empty for __requirePrelude's own.
+  void add(const std::string& text, const std::string& path) {
+    size_t number = 1;
+    for (size_t begin = 0; begin < text.size(); ++number) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      const std::string line = text.substr(begin, end - begin);
+      begin = end + 1;
+      const auto name = included_name(line);
+      const auto header = name ? find(*name, path) : std::nullopt;
+      if (!header) {
+        if (line != "#pragma once") result_ += line;  // a warning in what is no longer a header
+        result_ += "\n";
+      } else if (seen_.insert(*header).second) {
+        result_ += "#line 1 \"" + *header + "\"\n";
+        add(files_.read_or_throw(*header), *header);
+        if (!path.empty()) result_ += "#line " + std::to_string(number + 1) + " \"" + path + "\"\n";
+      }
+    }
+  }
+
+  std::string result() { return std::move(result_); }
+
+ private:
+  std::optional<std::string> find(const std::string& name, const std::string& from) const {
+    std::vector<std::string> places;
+    if (!from.empty()) places.push_back(parent_path(from));
+    places.insert(places.end(), folders_.begin(), folders_.end());
+    for (const std::string& folder : places) {
+      const std::string path = join_path(folder, name);
+      if (files_.exists(path)) return path;
+    }
+    return std::nullopt;
+  }
+
+  const std::vector<std::string>& folders_;
+  SourceFiles& files_;
+  std::set<std::string> seen_;
+  std::string result_;
+};
+
+}  // namespace
+
+std::string with_headers(const std::string& text, const std::vector<std::string>& folders, SourceFiles& files) {
+  Includer includer(folders, files);
+  includer.add(text, "");
+  return includer.result();
+}
+
+}  // namespace torch_slang

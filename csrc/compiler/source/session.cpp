@@ -1,0 +1,208 @@
+#include "compiler/source/session.h"
+
+#include <slang-deprecated.h>
+
+#include <array>
+#include <string_view>
+
+#include "common/files.h"
+#include "compiler/slang/library.h"
+
+namespace torch_slang {
+namespace {
+
+struct Macro {
+  const char* name;
+  const char* value;
+};
+
+// Note [kernel attributes]
+//   To Slang, [CudaKernel] makes an entry point: it would be emitted on its own, refuse differentiable parameters, and be
+//   invisible to reflection. Renamed to attributes of our library, kernels are ordinary functions that reflection shows.
+//   It does not show which of Slang's derivative attributes a function has either, so each brings one of ours along.
+constexpr std::array<Macro, 11> kMacros = {{
+    {"CudaKernel", "TorchSlangKernel"},
+    {"CUDAKernel", "TorchSlangKernel"},
+    {"AutoPyBindCUDA", "PyBindCUDA(Auto)"},
+    {"TorchEntryPoint", "TorchSlangHost, TorchEntryPoint"},
+    {"CudaHost", "TorchSlangHostHelper, TorchEntryPoint"},
+    {"CUDAHost", "TorchSlangHostHelper, TorchEntryPoint"},
+    {"ForwardDifferentiable", "TorchSlangForwardOnly, ForwardDifferentiable"},
+    {"ForwardDerivative", "TorchSlangOwnForward, ForwardDerivative"},
+    {"BackwardDerivative", "TorchSlangOwnBackward, BackwardDerivative"},
+    {"NoDiffThis", "TorchSlangNoDiffThis, NoDiffThis"},
+    {"DerivativeMember", "TorchSlangDerivativeMember, DerivativeMember"},
+}};
+
+std::vector<const char*> search_paths(const CompileRequest& request) {
+  std::vector<const char*> paths;
+  for (const std::string& folder : request.include_dirs) paths.push_back(folder.c_str());
+  return paths;
+}
+
+// Note [host attributes]
+//   Host functions dispatch what is a kernel to Slang, so where they are emitted the attributes stay what they are. Where
+//   kernels are emitted Slang leaves out [TorchEntryPoint] functions, but not [CudaHost] ones, and then cannot write their
+//   types: there they pass for the former.
+bool keeps_meaning(const Macro& macro) {
+  const std::string_view name = macro.name;
+  return name == "CudaKernel" || name == "CUDAKernel" || name == "CudaHost" || name == "CUDAHost";
+}
+
+std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output) {
+  std::vector<slang::PreprocessorMacroDesc> all;
+  for (const Macro& macro : kMacros) {
+    if (output == Session::Output::Kernels || !keeps_meaning(macro)) all.push_back({macro.name, macro.value});
+  }
+  for (const auto& [name, value] : request.defines) all.push_back({name.c_str(), value.c_str()});
+  return all;
+}
+
+std::vector<std::string> folders_of(const CompileRequest& request) {
+  std::vector<std::string> folders = request.include_dirs;
+  if (!request.source) folders.push_back(parent_path(request.path));
+  return folders;
+}
+
+}  // namespace
+
+std::string undefine_macros(const CompileRequest& request) {
+  std::string text;
+  for (const Macro& macro : kMacros) text += std::string("#undef ") + macro.name + "\n";
+  for (const auto& define : request.defines) text += "#undef " + define.first.substr(0, define.first.find('(')) + "\n";
+  return text;
+}
+
+Session::Session(const CompileRequest& request, Library library)
+    : files_(undefine_macros(request) + "#line 1\n", request.defines), users_(folders_of(request)) {
+  SlangGlobalSessionDesc global_desc = {};
+  check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
+  global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);
+  open(request, library, Output::Kernels);
+}
+
+Session::Session(const CompileRequest& request, const Session& sibling, Output output)
+    : files_(undefine_macros(request) + "#line 1\n", request.defines), users_(folders_of(request)) {
+  sibling.global_->addRef();
+  *global_.out() = sibling.global_.get();
+  open(request, Library::AsBuilt, output);
+}
+
+// Note [capabilities of host functions]
+//   Slang says that part of what a host function does needs C++ (to fill a tensor, to wait) and part CUDA (the kernels that
+//   it dispatches), and refuses both in one function. Files that have such functions are compiled without that check.
+bool Session::has_host_functions(const CompileRequest& request) {
+  if (request.path.empty() && !request.source) return false;
+  const std::string text = request.source ? *request.source : files_.read_or_throw(request.path);
+  return text.find("TorchEntryPoint") != std::string::npos;
+}
+
+std::string Session::said(const Com<ISlangBlob>& blob) const {
+  return without_foreign_lines(text_of(blob.get()), users_);
+}
+
+void Session::open(const CompileRequest& request, Library library, Output output) {
+  slang::TargetDesc target = {};
+  target.format = output == Output::Kernels ? SLANG_CUDA_SOURCE : SLANG_CPP_PYTORCH_BINDING;
+  const auto paths = search_paths(request);
+  const auto defines = macros(request, output);
+  slang::SessionDesc desc = {};
+  desc.targets = &target;
+  desc.targetCount = 1;
+  desc.searchPaths = paths.data();
+  desc.searchPathCount = static_cast<SlangInt>(paths.size());
+  desc.preprocessorMacros = defines.data();
+  desc.preprocessorMacroCount = static_cast<SlangInt>(defines.size());
+  desc.fileSystem = &files_;
+  slang::CompilerOptionEntry ignore_capabilities = {};
+  ignore_capabilities.name = slang::CompilerOptionName::IgnoreCapabilities;
+  ignore_capabilities.value.intValue0 = 1;
+  if (has_host_functions(request)) {
+    desc.compilerOptionEntries = &ignore_capabilities;
+    desc.compilerOptionEntryCount = 1;
+  }
+  check_slang(global_->createSession(desc, session_.out()), "createSession");
+
+  if (library == Library::FromText || !load_compiled_library()) load_library_text();
+}
+
+bool Session::load_compiled_library() {
+  const auto compiled = read_file(join_path(program_folder(), kCompiledLibrary));
+  const std::string digest = library_digest(global_->getBuildTagString());
+  if (!compiled || !compiled->starts_with(digest)) return false;
+  Com<ISlangBlob> blob, said;
+  *blob.out() = make_blob(compiled->substr(digest.size()));
+  const std::string path = std::string(kLibraryFolder) + kCompiledLibrary;
+  library_ = session_->loadModuleFromIRBlob(kLibraryModule, path.c_str(), blob.get(), said.out());
+  return library_ != nullptr;
+}
+
+void Session::load_library_text() {
+  const std::string path = std::string(kLibraryFolder) + kLibraryModule + ".slang";
+  Com<ISlangBlob> text;
+  check_slang(files_.loadFile(path.c_str(), text.out()), "loading the library");
+  std::string diagnostics;
+  library_ = load(kLibraryModule, path, text_of(text.get()), &diagnostics);
+  TORCH_INTERNAL_ASSERT(library_ != nullptr, "the module torch_slang does not compile:\n", diagnostics);
+}
+
+std::string Session::compiled_library() {
+  Com<ISlangBlob> blob;
+  check_slang(library_->serialize(blob.out()), "IModule::serialize");
+  std::string file = library_digest(global_->getBuildTagString());
+  return file.append(static_cast<const char*>(blob->getBufferPointer()), blob->getBufferSize());
+}
+
+slang::IModule* Session::load(const std::string& name, const std::string& path, const std::string& source,
+                              std::string* diagnostics) {
+  Com<ISlangBlob> messages;
+  slang::IModule* module =
+      session_->loadModuleFromSourceString(name.c_str(), path.c_str(), source.c_str(), messages.out());
+  *diagnostics = said(messages);
+  return module;
+}
+
+// Note [whole program of the host]
+//   The session's usual way to code asks for a layout of the program, which Slang has not for this target; a compile request
+//   (of slang-deprecated.h) does not.
+std::string Session::emit_host(const std::string& name, const std::string& path, const std::string& source,
+                               std::string* diagnostics) {
+  Com<slang::ICompileRequest> request;
+  check_slang(session_->createCompileRequest(request.out()), "createCompileRequest");
+  request->setTargetGenerateWholeProgram(0, true);
+  const int unit = request->addTranslationUnit(SLANG_SOURCE_LANGUAGE_SLANG, name.c_str());
+  request->addTranslationUnitSourceString(unit, path.c_str(), source.c_str());
+  const SlangResult result = request->compile();
+  Com<ISlangBlob> messages, code;
+  request->getDiagnosticOutputBlob(messages.out());
+  *diagnostics = said(messages);
+  if (SLANG_FAILED(result)) return {};
+  check_slang(request->getTargetCodeBlob(0, code.out()), "ICompileRequest::getTargetCodeBlob");
+  return text_of(code.get());
+}
+
+std::string Session::emit(slang::IModule* module, const std::string& entry, Emission emission,
+                          std::string* diagnostics) {
+  const auto say = [&](const Com<ISlangBlob>& blob) { *diagnostics += said(blob); };
+  Com<slang::IEntryPoint> entry_point;
+  Com<slang::IComponentType> composite, linked;
+  Com<ISlangBlob> check, first, second, third, code;
+  module->findAndCheckEntryPoint(entry.c_str(), SLANG_STAGE_COMPUTE, entry_point.out(), check.out());
+  say(check);
+  if (!entry_point) return {};
+  slang::IComponentType* parts[] = {module, entry_point.get()};
+  session_->createCompositeComponentType(parts, 2, composite.out(), first.out());
+  say(first);
+  if (!composite) return {};
+  slang::CompilerOptionEntry least = {};
+  least.name = slang::CompilerOptionName::MinimumSlangOptimization;
+  least.value.intValue0 = 1;
+  composite->linkWithOptions(linked.out(), emission == Emission::Plain ? 1 : 0, &least, second.out());
+  say(second);
+  if (!linked) return {};
+  linked->getEntryPointCode(0, 0, code.out(), third.out());
+  say(third);
+  return text_of(code.get());
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,68 @@
+// A Slang session set up for one request: prelude, macros, search paths and the preloaded library.
+#pragma once
+
+#include <slang.h>
+
+#include <string>
+#include <vector>
+
+#include "common/quoted_files.h"
+#include "compiler/slang/com.h"
+#include "compiler/source/source_files.h"
+#include "program/program.h"
+
+namespace torch_slang {
+
+// Stands where Slang would put its own CUDA prelude.
+inline constexpr const char* kPreludeMark = "//torch_slang: end of prelude\n";
+
+// Slang's text as usual, or with the least optimisation.
+enum class Emission { Optimised, Plain };
+
+// Directives after which no macro of the user's or of ours is defined.
+std::string undefine_macros(const CompileRequest& request);
+
+class Session {
+ public:
+  enum class Library { AsBuilt, FromText };  // AsBuilt: the compiled one beside the program, if it is there
+
+  enum class Output { Kernels, HostFunctions };  // CUDA text, or C++ of [TorchEntryPoint] functions
+
+  explicit Session(const CompileRequest& request, Library library = Library::AsBuilt);
+  // One more for the same request, which shares what costs most to set up.
+  Session(const CompileRequest& request, const Session& sibling, Output output);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Loads source text as a module. Null if it does not compile; `diagnostics` then says why, and holds warnings else.
+  slang::IModule* load(const std::string& name, const std::string& path, const std::string& source,
+                       std::string* diagnostics);
+  // CUDA text of one entry point of the module; empty on failure.
+  std::string emit(slang::IModule* module, const std::string& entry, Emission emission, std::string* diagnostics);
+
+  // C++ of the source's host functions, behind a prelude of Slang's; empty on failure. Of an Output::HostFunctions session.
+  std::string emit_host(const std::string& name, const std::string& path, const std::string& source,
+                        std::string* diagnostics);
+
+  // The library in Slang's own form, as the file beside the program holds it.
+  std::string compiled_library();
+
+  SourceFiles& files() { return files_; }
+  slang::ISession* slang() const { return session_.get(); }
+
+ private:
+  void open(const CompileRequest& request, Library library, Output output);
+  bool has_host_functions(const CompileRequest& request);
+  bool load_compiled_library();
+  void load_library_text();
+
+  std::string said(const Com<ISlangBlob>& blob) const;  // for the user: Note [the user's files]
+
+  SourceFiles files_;
+  UsersFiles users_;
+  Com<slang::IGlobalSession> global_;
+  Com<slang::ISession> session_;
+  slang::IModule* library_ = nullptr;  // owned by the session, as all modules are
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,113 @@
+#include "compiler/source/source_files.h"
+
+#include <filesystem>
+
+#include "common/files.h"
+#include "common/hash.h"
+#include "compiler/slang/com.h"
+#include "compiler/slang/library.h"
+#include "compiler/source/block_sizes.h"
+#include "compiler/source/inlined_backwards.h"
+#include "compiler/source/placeholders.h"
+#include "compiler/source/source_bytes.h"
+#include "compiler/text/tokens.h"
+
+namespace torch_slang {
+namespace {
+
+// A file that is part of a module begins with `implementing`, and sees what the module's first file imports.
+bool is_part_of_module(const std::string& source) {
+  for (const Token& token : split_tokens(source)) {
+    if (token.kind == TokenKind::Identifier) return token.text == "implementing";
+  }
+  return false;
+}
+
+bool is_slang_source(const std::string& path) { return path.ends_with(".slang"); }
+bool is_compiled_module(const std::string& path) { return path.ends_with(".slang-module"); }
+
+// Of a name in a #line directive. No directive goes on in the next line: a line break is shown as `\n`.
+std::string escaped(char c) {
+  switch (c) {
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    case '\n': return "\\\\n";
+    case '\r': return "\\\\r";
+    default: return std::string{c};
+  }
+}
+
+}  // namespace
+
+std::string SourceFiles::with_library(const std::string& source, const std::string& path) {
+  if (is_part_of_module(source)) return without_inlined_backwards(source, backwards_);
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  std::string name;
+  for (const char c : path) name += escaped(c);
+  return "import torch_slang;\n#line 1 \"" + name + "\"\n" +
+         without_inlined_backwards(with_whole_block_sizes(source.substr(begin)), backwards_);
+}
+
+const std::string* SourceFiles::read(const std::string& path) {
+  const std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
+  if (const auto known = contents_.find(absolute); known != contents_.end()) return &known->second;
+  const auto content = is_file(absolute) ? read_file(absolute) : std::nullopt;
+  digests_[absolute] = content ? digest_of(*content) : "";
+  if (!content) return nullptr;
+  std::string& kept = contents_[absolute];
+  kept = fill_placeholders(*content, defines_);
+  return &kept;
+}
+
+std::string SourceFiles::read_or_throw(const std::string& path) {
+  const std::string* content = read(path);
+  TORCH_CHECK(content != nullptr, "torch_slang: cannot read ", path);
+  return *content;
+}
+
+void SourceFiles::check_bytes(const std::string& text, const std::string& path) {
+  if (!refusal_.empty()) return;
+  if (const auto wrong = first_wrong_byte(text)) refusal_ = path + *wrong + ": save the file as UTF-8";
+}
+
+std::vector<SourceFile> SourceFiles::manifest() const {
+  std::vector<SourceFile> files;
+  for (const auto& [path, digest] : digests_) files.push_back({path, digest});
+  return files;
+}
+
+SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
+  const std::string name = path;
+  const auto give = [&](std::string text) {
+    *blob = make_blob(std::move(text));
+    return SLANG_OK;
+  };
+  // Slang may ask with or without the leading slash.
+  const std::string folder = std::string(kLibraryFolder).substr(1);
+  if (const size_t at = name.find(folder); at != std::string::npos) {
+    const char* text = library_text(name.substr(at + folder.size()));
+    return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + text);
+  }
+  const std::string* content = read(name);
+  if (content == nullptr) {
+    const char* text = submodule_text(name);
+    return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + with_library(text, name));
+  }
+  if (is_compiled_module(name)) return give(*content);
+  check_bytes(*content, name);
+  return give(is_slang_source(name) ? with_library(*content, name) : without_inlined_backwards(*content, backwards_));
+}
+
+SlangResult SourceFiles::queryInterface(const SlangUUID& id, void** object) {
+  *object = castAs(id);
+  return *object == nullptr ? SLANG_E_NO_INTERFACE : SLANG_OK;
+}
+
+void* SourceFiles::castAs(const SlangUUID& id) {
+  const bool known = same_id(id, ISlangUnknown::getTypeGuid()) || same_id(id, ISlangCastable::getTypeGuid()) ||
+                     same_id(id, ISlangFileSystem::getTypeGuid());
+  return known ? static_cast<ISlangFileSystem*>(this) : nullptr;
+}
+
+}  // namespace torch_slang

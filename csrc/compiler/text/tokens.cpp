@@ -1,0 +1,92 @@
+#include "compiler/text/tokens.h"
+
+#include <cctype>
+
+#include "common/identifiers.h"
+
+namespace torch_slang {
+namespace {
+
+bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+
+class Splitter {
+ public:
+  explicit Splitter(std::string_view text) : text_(text) {}
+
+  std::vector<Token> all() {
+    while (at_ < text_.size()) one();
+    return std::move(tokens_);
+  }
+
+ private:
+  char peek(size_t ahead) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+
+  void take(TokenKind kind, size_t end) {
+    tokens_.push_back({kind, text_.substr(at_, end - at_)});
+    if (kind != TokenKind::Space) line_start_ = false;
+    at_ = end;
+  }
+
+  template <class Holds>
+  size_t while_true(const Holds& holds) const {
+    size_t end = at_;
+    while (end < text_.size() && holds(text_[end])) ++end;
+    return end;
+  }
+
+  size_t past_quote(char quote) const {
+    size_t end = at_ + 1;
+    while (end < text_.size() && text_[end] != quote) end += text_[end] == '\\' ? 2 : 1;
+    return std::min(end + 1, text_.size());
+  }
+
+  size_t line_end() const { return std::min(text_.find('\n', at_), text_.size()); }
+
+  void one() {
+    const char c = peek(0);
+    if (is_space(c)) {
+      const size_t end = while_true(is_space);
+      const bool new_line = text_.substr(at_, end - at_).find('\n') != std::string_view::npos;
+      take(TokenKind::Space, end);
+      line_start_ = line_start_ || new_line;
+    } else if (c == '#' && line_start_) {
+      take(TokenKind::Directive, line_end());
+    } else if (c == '/' && peek(1) == '/') {
+      take(TokenKind::Comment, line_end());
+    } else if (c == '/' && peek(1) == '*') {
+      const size_t close = text_.find("*/", at_ + 2);
+      take(TokenKind::Comment, close == std::string_view::npos ? text_.size() : close + 2);
+    } else if (c == '"' || c == '\'') {
+      take(TokenKind::String, past_quote(c));
+    } else if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
+      take(TokenKind::Number, while_true([](char d) { return is_word(d) || d == '.'; }));
+    } else if (is_word(c)) {
+      take(TokenKind::Identifier, while_true(is_word));
+    } else {
+      take(TokenKind::Other, at_ + 1);
+    }
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  bool line_start_ = true;
+  std::vector<Token> tokens_;
+};
+
+}  // namespace
+
+bool is_code(const Token& token) {
+  return token.kind != TokenKind::Space && token.kind != TokenKind::Comment && token.kind != TokenKind::Directive;
+}
+
+std::vector<Token> split_tokens(std::string_view text) { return Splitter(text).all(); }
+
+std::string replace_identifier(std::string_view text, std::string_view from, std::string_view to) {
+  std::string result;
+  for (const Token& token : split_tokens(text)) {
+    result += token.kind == TokenKind::Identifier && token.text == from ? to : token.text;
+  }
+  return result;
+}
+
+}  // namespace torch_slang

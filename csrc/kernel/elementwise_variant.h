@@ -1,0 +1,56 @@
+// What an elementwise function's kernel is specialised for, beyond its types: how the loop reaches each tensor.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "signature/signature.h"
+
+namespace torch_slang {
+
+// A variant as KernelKey holds it: for each leaf the letters of the type in memory, the access (MapView::Access) and the
+// gradient's kind, then whether there are tiles, and lanes.
+class ElementwiseVariant {
+ public:
+  // How a gradient is gathered.
+  enum Gradient : char {
+    Unwanted = '-',
+    Whole = 'd',       // of the broadcast shape, in the tensor's type
+    Wide = 'w',        // the same, in the type that sums are kept in; summed afterwards
+    Summed = '+',      // of one element for all: a sum for each block
+    RowSum = 'x',      // the same all along a row: sums of parts of rows
+    ColumnSum = 'y',   // the same in all rows: sums of parts of columns
+  };
+  explicit ElementwiseVariant(size_t leaves) : text_(3 * leaves + 2, '-') {}
+  explicit ElementwiseVariant(std::string text) : text_(std::move(text)) {}
+
+  const std::string& text() const { return text_; }
+  bool has(size_t leaf) const { return text_[3 * leaf + 1] != '-'; }
+  ElementType type(size_t leaf) const { return static_cast<ElementType>(text_[3 * leaf] - 'a'); }
+  MapView::Access access(size_t leaf) const { return static_cast<MapView::Access>(text_[3 * leaf + 1]); }
+  Gradient gradient(size_t leaf) const { return static_cast<Gradient>(text_[3 * leaf + 2]); }
+  bool is_tiled() const { return text_[text_.size() - 2] == 't'; }
+  int lanes() const { return text_.back() - '0'; }
+
+  void set(size_t leaf, ElementType type, MapView::Access access) {
+    text_[3 * leaf] = static_cast<char>('a' + static_cast<int>(type));
+    text_[3 * leaf + 1] = static_cast<char>(access);
+  }
+  void set_gradient(size_t leaf, Gradient kind) { text_[3 * leaf + 2] = kind; }
+  void set_loop(bool is_tiled, int lanes) {
+    text_[text_.size() - 2] = is_tiled ? 't' : '-';
+    text_.back() = static_cast<char>('0' + lanes);
+  }
+
+ private:
+  std::string text_;
+};
+
+int64_t component_count(const Leaf& leaf, const std::vector<int64_t>& sizes);
+
+// The loop of a variant: which views it loads and stores.
+MapLoop map_loop(const Signature& op, OpKind kind, const ElementwiseVariant& variant,
+                 const std::vector<int64_t>& sizes);
+
+}  // namespace torch_slang

@@ -1,4 +1,5 @@
-// The generated text around an elementwise function: Note [map loops] in backend.h.
+// The generated text around an elementwise function: the types of its views, and a call of the loop that the prelude has
+// (prelude/map.h). Note [map loops] in backend.h.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace torch_slang {
 
-// Members of the kernel object: an element's values, and how emitted text reaches them.
-std::string map_members(const MapLoop& map);
+// TslInputs and TslOutputs, which `struct Kernel : tsl::MapKernel<Own, TslInputs, TslOutputs>` is made with.
+std::string map_types(const MapLoop& map);
 
 // Launchers: a grid-stride loop of threads, and the loop over a block's elements on the host.
 std::string cuda_map_launcher(const KernelSource& source);

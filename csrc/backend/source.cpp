@@ -69,13 +69,21 @@ const std::string& abi_text() {
   return text;
 }
 
+// A file of the prelude that prelude.h does not include, with those that it includes and prelude.h does not.
+std::string further_text(std::string_view name) {
+  std::set<std::string, std::less<>> seen{"abi.h"};
+  std::string before;
+  append_file("prelude.h", seen, before);
+  return file_with_includes(name, seen);
+}
+
 const std::string& matrix_text() {
-  static const std::string text = [] {
-    std::set<std::string, std::less<>> seen{"abi.h"};
-    std::string before;
-    append_file("prelude.h", seen, before);
-    return file_with_includes("mma.h", seen);
-  }();
+  static const std::string text = further_text("mma.h");
+  return text;
+}
+
+const std::string& map_text() {
+  static const std::string text = further_text("map_loop.h");
   return text;
 }
 
@@ -156,6 +164,15 @@ bool multiplies(const DeviceText& text) {
 
 bool multiplies(const KernelSource& source) { return multiplies(source.text); }
 
+namespace {
+
+const char* base_of(const KernelSource& source) {
+  if (source.map) return "MapKernel<Own, TslInputs, TslOutputs>";
+  return multiplies(source) ? "MatrixKernel<Own>" : "KernelBase<Own>";
+}
+
+}  // namespace
+
 std::string assemble_source(const KernelSource& source, std::string_view launcher) {
   std::string text = abi_text();
   text += line_directive(1, "arguments");
@@ -163,14 +180,16 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   text += kArgs;
   text += prelude_text();
   if (multiplies(source)) text += matrix_text();
+  if (source.map) text += map_text();
   text += line_directive(1, "file_scope");
   text += with_escaped_line_names(source.text.file_scope);
   text += "\n" + line_directive(1, "views");
   text += "TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k) {\n" + source.make_view + "\n}\n";
   text += thread_text(source.thread_views, source.threads);
+  if (source.map) text += map_types(*source.map);
   text += "#undef __device__\n#define __device__ TSL_EMITTED\nstruct Kernel : tsl::";
-  text += multiplies(source) ? "MatrixKernel<Own> {\n" : "KernelBase<Own> {\n";
-  if (source.map) text += map_members(*source.map);
+  text += base_of(source);
+  text += " {\n";
   text += with_escaped_line_names(source.text.body);
   text += "\n" + line_directive(1, "launcher");
   text += "};\n";

@@ -1,9 +1,27 @@
-// What the loop around an elementwise function is made of: Note [map loops] in backend/backend.h.
+// The loop around an elementwise function: Note [map loops] in backend/backend.h. What is generated are the types of its views
+// and one call of run_map (map_device.h, map_host.h).
 #pragma once
 
 #include "prelude/kernel_base.h"
 
 namespace tsl {
+
+// As backend/backend.h's MapView::Access describes them.
+enum class MapAccess { Dense, Scalar, Row, Column, Strided, Summed, RowSum, ColumnSum };
+
+// An argument or result: the number of its view, the type of its components in memory, how many an element has, and the slot
+// of its first one, if it may be a scalar that has no view.
+template <int kNumber, class S, int kCount, MapAccess kHow, int kFirstSlot = -1>
+struct MapView {
+  static constexpr int kView = kNumber, kComponents = kCount, kSlot = kFirstSlot;
+  static constexpr MapAccess kAccess = kHow;
+  static constexpr bool kIsSum =
+      kHow == MapAccess::Summed || kHow == MapAccess::RowSum || kHow == MapAccess::ColumnSum;
+  using Memory = S;
+  using Field = typename Choose<kIsSum, SumOf<S>, S>::type;
+};
+
+template <class... Views> struct MapViews {};
 
 // Between a component's type in the function and that in memory.
 template <class To, class From>
@@ -13,14 +31,54 @@ TSL_INLINE To convert(From value) {
   else return To(value);
 }
 
+// The values of one element, a field for each view.
+template <class View> struct MapField {
+  typename View::Field values[View::kComponents];
+};
+template <class Inputs, class Outputs> struct MapElement;
+template <class... In, class... Out>
+struct MapElement<MapViews<In...>, MapViews<Out...>> : MapField<In>..., MapField<Out>... {
+  // The numbers are constants where these are inlined, so that one branch is left.
+  template <class T> TSL_INLINE T input(int view, int component) const {
+    T value = T();
+    (void)(... || (view == In::kView && (value = convert<T>(MapField<In>::values[component]), true)));
+    return value;
+  }
+  template <class T> TSL_INLINE void output(int view, int component, T value) {
+    (void)(... || (view == Out::kView &&
+                   (MapField<Out>::values[component] = convert<typename Out::Field>(value), true)));
+  }
+};
+
+// What emitted text of an elementwise function is a member of.
+template <class Own, class Inputs, class Outputs>
+struct MapKernel : KernelBase<Own> {
+  using Element = MapElement<Inputs, Outputs>;
+  Element tsl_element;
+  template <class T> TSL_INLINE T tsl_input(int view, int component) const {
+    return tsl_element.template input<T>(view, component);
+  }
+  template <class T> TSL_INLINE void tsl_output(int view, int component, T value) {
+    tsl_element.output(view, component, value);
+  }
+};
+
 TSL_INLINE ulonglong map_total(const TslArgs& args) {
   return args.dims[kTslMapTotal] | ulonglong(args.dims[kTslMapTotal + 1]) << 32;
 }
 
-template <class S, int kCount>
-TSL_INLINE void load_scalar(const TslArgs& args, int view, int slot, S (&values)[kCount]) {
-  const S* data = reinterpret_cast<const S*>(args.views[view].data);
-  for (int c = 0; c < kCount; ++c) values[c] = data ? data[c] : *reinterpret_cast<const S*>(&args.slots[slot + c]);
+// A view of one element: the first in memory, or of the slots where there is no memory.
+template <class View> TSL_INLINE void load_scalar(const TslArgs& args, MapField<View>& field) {
+  if constexpr (View::kAccess == MapAccess::Scalar) {
+    using S = typename View::Memory;
+    const S* data = reinterpret_cast<const S*>(args.views[View::kView].data);
+    for (int c = 0; c < View::kComponents; ++c) {
+      field.values[c] = data ? data[c] : *reinterpret_cast<const S*>(&args.slots[View::kSlot + c]);
+    }
+  }
+}
+template <class... Views, class Element> TSL_INLINE void load_scalars(MapViews<Views...>, const TslArgs& args, Element& to) {
+  (load_scalar<Views>(args, to), ...);
 }
 
 // Coordinates in the first `rank` of the dims' sizes. Most often there is one, and nothing to divide.
@@ -60,157 +118,5 @@ struct MapPlace {
 TSL_INLINE uint map_rank(const TslArgs& args) { return args.dims[kTslMapRank]; }
 TSL_INLINE uint row_length(const TslArgs& args) { return args.dims[kTslMapSizes + map_rank(args) - 1]; }
 TSL_INLINE longlong row_stride(const TslArgs& args, int view) { return args.views[view].strides[map_rank(args) - 1]; }
-
-#if TSL_CUDA
-
-template <class W> TSL_INLINE W load_word(const W* from) {
-#if TSL_INDEPENDENT
-  return __ldg(from);
-#else
-  return *from;
-#endif
-}
-
-// The elements first, ..., first + kLanes - 1, which are aligned to the word they fill; behind the end, the last one again.
-template <int kLanes, int kCount, class S>
-TSL_INLINE void load_lanes(const uchar* data, ulonglong first, ulonglong total, S (&values)[kLanes * kCount]) {
-  const S* from = reinterpret_cast<const S*>(data) + first * kCount;
-  if (kLanes == 1) {
-    for (int c = 0; c < kCount; ++c) values[c] = from[c];
-  } else if (first + kLanes <= total) {
-    using Word = typename WordOf<word_bytes(sizeof values)>::type;
-    Word words[sizeof values / sizeof(Word)];
-    for (int w = 0; w < int(sizeof values / sizeof(Word)); ++w) words[w] = load_word(reinterpret_cast<const Word*>(from) + w);
-    TSL_COPY(values, words, sizeof values);
-  } else {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const ulonglong there = first + lane < total ? lane : total - 1 - first;
-      for (int c = 0; c < kCount; ++c) values[lane * kCount + c] = from[there * kCount + c];
-    }
-  }
-}
-
-template <int kLanes, int kCount, class S>
-TSL_INLINE void store_lanes(uchar* data, ulonglong first, ulonglong total, const S (&values)[kLanes * kCount]) {
-  S* to = reinterpret_cast<S*>(data) + first * kCount;
-  if (kLanes == 1) {
-    for (int c = 0; c < kCount; ++c) to[c] = values[c];
-  } else if (first + kLanes <= total) {
-    using Word = typename WordOf<word_bytes(sizeof values)>::type;
-    Word words[sizeof values / sizeof(Word)];
-    TSL_COPY(words, values, sizeof values);
-    for (int w = 0; w < int(sizeof values / sizeof(Word)); ++w) reinterpret_cast<Word*>(to)[w] = words[w];
-  } else {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      if (first + lane >= total) break;
-      for (int c = 0; c < kCount; ++c) to[lane * kCount + c] = values[lane * kCount + c];
-    }
-  }
-}
-
-// The rows and columns that a thread of a tiled loop takes: `lanes` columns from `column` on, of rows `first_row`,
-// first_row + rows_at_once, ...
-struct MapTile {
-  ulonglong rows, first_row;
-  uint columns, column, width, across, rows_each, rows_at_once;
-  uint part;  // of the parts of its rows: the wave's, or where several rows share a wave, the tile's
-
-  TSL_INLINE MapTile(const TslArgs& args, uint lanes) {
-    const uint log2 = args.dims[kTslMapWidth], tiles = args.dims[kTslMapColumns];
-    rows = args.dims[kTslMapRows] | ulonglong(args.dims[kTslMapRows + 1]) << 32;
-    columns = row_length(args);
-    rows_each = args.dims[kTslMapRowsEach];
-    rows_at_once = blockDim.x >> log2;
-    width = 1u << log2;
-    across = threadIdx.x & (width - 1);
-    const uint tile = blockIdx.x % tiles;
-    column = (tile * width + across) * lanes;
-    first_row = ulonglong(blockIdx.x / tiles) * rows_at_once * rows_each + (threadIdx.x >> log2);
-    part = width > 32 ? tile * (width / 32) + across / 32 : tile;
-  }
-  TSL_INLINE uint parts(const TslArgs& args) const {
-    return args.dims[kTslMapColumns] * (width > 32 ? width / 32 : 1u);
-  }
-};
-
-template <int kLanes, int kCount, class S>
-TSL_INLINE void load_row(const TslView& view, const MapPlace& place, uint column, S (&values)[kLanes * kCount]) {
-  load_lanes<kLanes, kCount>(view.data + place.offset(view), column, ulonglong(column) + kLanes, values);
-}
-template <int kLanes, int kCount, class S>
-TSL_INLINE void load_column(const TslView& view, const MapPlace& place, S (&values)[kLanes * kCount]) {
-  const S* from = reinterpret_cast<const S*>(view.data + place.offset(view));
-  for (int c = 0; c < kCount; ++c) {
-    const S value = from[c];
-    for (int lane = 0; lane < kLanes; ++lane) values[lane * kCount + c] = value;
-  }
-}
-template <int kLanes, int kCount, class S>
-TSL_INLINE void load_strided(const TslView& view, const MapPlace& place, uint column, longlong stride,
-                             S (&values)[kLanes * kCount]) {
-  const uchar* row = view.data + place.offset(view);
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const S* from = reinterpret_cast<const S*>(row + longlong(column + lane) * stride);
-    for (int c = 0; c < kCount; ++c) values[lane * kCount + c] = from[c];
-  }
-}
-
-// What the threads beside each other in a row have together goes to their part of it. All threads of a wave are here.
-template <int kCount, class S>
-TSL_INLINE void store_row_sum(uchar* parts, const TslArgs& args, const MapTile& tile, ulonglong row, const S (&sums)[kCount]) {
-  const int together = tile.width < 32 ? int(tile.width) : 32;
-  for (int c = 0; c < kCount; ++c) {
-    S sum = sums[c];
-    for (int delta = together / 2; delta > 0; delta /= 2) sum += __shfl_down_sync(0xffffffffu, sum, delta, together);
-    if (tile.across % together == 0 && row < tile.rows) {
-      reinterpret_cast<S*>(parts)[(row * tile.parts(args) + tile.part) * kCount + c] = sum;
-    }
-  }
-}
-
-// What the threads below each other in a tile have together goes to the tile's part of the sums, added up in an order that is
-// always the same. All threads of the block are here.
-template <int kThreads, int kLanes, int kCount, class S>
-TSL_INLINE void store_column_sums(uchar* parts, const MapTile& tile, const S (&sums)[kLanes * kCount]) {
-  __shared__ S of_thread[kThreads];
-  const ulonglong part = tile.first_row / (ulonglong(tile.rows_at_once) * tile.rows_each);
-  S* to = reinterpret_cast<S*>(parts) + (part * tile.columns + tile.column) * kCount;
-  for (int i = 0; i < kLanes * kCount; ++i) {
-    S sum = sums[i];
-    __syncthreads();  // the last one's sums have been read
-    of_thread[threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.x >= tile.width || tile.column >= tile.columns) continue;
-    for (uint below = tile.width; below < kThreads; below += tile.width) sum += of_thread[threadIdx.x + below];
-    to[i] = sum;
-  }
-}
-
-template <int kCount, class S> TSL_INLINE void copy_components(S* to, const S* from) {
-  for (int c = 0; c < kCount; ++c) to[c] = from[c];
-}
-template <int kCount, class S> TSL_INLINE void add_components(S* to, const S* from) {
-  for (int c = 0; c < kCount; ++c) to[c] += from[c];
-}
-
-// The block's sums go to its row, added up in an order that is always the same.
-template <int kThreads, int kCount, class S>
-TSL_INLINE void store_block_sum(uchar* rows, const S (&sums)[kCount]) {
-  constexpr int kWaves = kThreads / 32;
-  __shared__ S of_wave[kWaves];
-  for (int c = 0; c < kCount; ++c) {
-    S sum = sums[c];
-    for (int delta = 16; delta > 0; delta /= 2) sum += __shfl_down_sync(0xffffffffu, sum, delta);
-    __syncthreads();  // the last component's sums have been read
-    if (threadIdx.x % 32 == 0) of_wave[threadIdx.x / 32] = sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      for (int w = 1; w < kWaves; ++w) sum += of_wave[w];
-      reinterpret_cast<S*>(rows)[ulonglong(blockIdx.x) * kCount + c] = sum;
-    }
-  }
-}
-
-#endif
 
 }  // namespace tsl

@@ -31,4 +31,3 @@
 #include "prelude/device_loop.h"
 #include "prelude/host_meet.h"
 #include "prelude/waves.h"
-#include "prelude/map.h"

@@ -1,0 +1,171 @@
+// The loop over elements on the host: Note [map loops] in backend/backend.h.
+//
+// Note [slices]
+//   The loop must look like any other to vectorise: sums of floats, which may not be reordered, would stand in its way. So it
+//   stores what is to be summed, for a slice of elements, and a plain loop adds the slice up, in double.
+#pragma once
+
+#include "prelude/host_loop.h"
+#include "prelude/map.h"
+
+#if !TSL_CUDA
+
+namespace tsl {
+
+constexpr int kSlice = 256;
+
+// f(0), ..., f(kCount - 1), written out: a loop would be unrolled too late for the loop around it to vectorise.
+template <int kCount, class F> TSL_INLINE void for_each_component(F f) {
+  if constexpr (kCount > 0) {
+    for_each_component<kCount - 1>(f);
+    f(kCount - 1);
+  }
+}
+
+// Elements of one row, or of all if nothing is strided: `first` and those behind it.
+struct MapRun {
+  ulonglong first;
+  const MapPlace& place;  // of the row
+  uint column;
+};
+
+// Where a view's elements of a run are: `begin` looks, and j counts from the run's first.
+template <class View, MapAccess = View::kAccess> struct MapCursor;
+
+template <class View> struct MapPointer {
+  static constexpr int kCount = View::kComponents;
+  typename View::Memory* at;
+  TSL_INLINE void load(MapField<View>& field, longlong j) const {
+    for_each_component<kCount>([&](int c) TSL_INLINE_LAMBDA { field.values[c] = at[j * kCount + c]; });
+  }
+  TSL_INLINE void store(const MapField<View>& field, longlong j) {
+    for_each_component<kCount>([&](int c) TSL_INLINE_LAMBDA { at[j * kCount + c] = field.values[c]; });
+  }
+};
+
+template <class View> struct MapCursor<View, MapAccess::Dense> : MapPointer<View> {
+  template <class Element> TSL_INLINE void begin(const TslArgs& args, const MapRun& run, Element&) {
+    this->at = reinterpret_cast<typename View::Memory*>(args.views[View::kView].data) + run.first * View::kComponents;
+  }
+};
+template <class View> struct MapCursor<View, MapAccess::Row> : MapPointer<View> {
+  template <class Element> TSL_INLINE void begin(const TslArgs& args, const MapRun& run, Element&) {
+    const TslView& view = args.views[View::kView];
+    this->at = reinterpret_cast<typename View::Memory*>(view.data + run.place.offset(view)) +
+               ulonglong(run.column) * View::kComponents;
+  }
+};
+template <class View> struct MapCursor<View, MapAccess::Strided> {
+  const uchar* at;
+  longlong stride;
+  template <class Element> TSL_INLINE void begin(const TslArgs& args, const MapRun& run, Element&) {
+    const TslView& view = args.views[View::kView];
+    stride = row_stride(args, View::kView);
+    at = view.data + run.place.offset(view) + run.column * stride;
+  }
+  TSL_INLINE void load(MapField<View>& field, longlong j) const {
+    const auto* values = reinterpret_cast<const typename View::Memory*>(at + j * stride);
+    for_each_component<View::kComponents>([&](int c) TSL_INLINE_LAMBDA { field.values[c] = values[c]; });
+  }
+};
+template <class View> struct MapCursor<View, MapAccess::Scalar> {  // loaded before all runs
+  template <class Element> TSL_INLINE void begin(const TslArgs&, const MapRun&, Element&) {}
+  TSL_INLINE void load(MapField<View>&, longlong) const {}
+};
+template <class View> struct MapCursor<View, MapAccess::Column> {  // one element for the whole run
+  template <class Element> TSL_INLINE void begin(const TslArgs& args, const MapRun& run, Element& scalars) {
+    const TslView& view = args.views[View::kView];
+    const auto* values = reinterpret_cast<const typename View::Memory*>(view.data + run.place.offset(view));
+    MapField<View>& field = scalars;
+    for_each_component<View::kComponents>([&](int c) TSL_INLINE_LAMBDA { field.values[c] = values[c]; });
+  }
+  TSL_INLINE void load(MapField<View>&, longlong) const {}
+};
+template <class View> struct MapCursor<View, MapAccess::Summed> {  // Note [slices]
+  typename View::Field slices[View::kComponents][kSlice];
+  template <class Element> TSL_INLINE void begin(const TslArgs&, const MapRun&, Element&) {}
+  TSL_INLINE void store(const MapField<View>& field, longlong j) {
+    for_each_component<View::kComponents>([&](int c) TSL_INLINE_LAMBDA { slices[c][j] = field.values[c]; });
+  }
+};
+
+// The sums of a block's elements.
+template <class View, bool kIsSum = View::kIsSum> struct MapTotal {
+  TSL_INLINE void add(const MapCursor<View>&, longlong) {}
+  TSL_INLINE void store(const TslArgs&, ulonglong) const {}
+};
+template <class View> struct MapTotal<View, true> {
+  double sums[View::kComponents] = {};
+  TSL_INLINE void add(const MapCursor<View>& cursor, longlong count) {
+    for (int c = 0; c < View::kComponents; ++c) sums[c] = added(sums[c], cursor.slices[c], count);
+  }
+  TSL_INLINE void store(const TslArgs& args, ulonglong block) const {
+    auto* to = reinterpret_cast<typename View::Field*>(args.views[View::kView].data) + block * View::kComponents;
+    for (int c = 0; c < View::kComponents; ++c) to[c] = typename View::Field(sums[c]);
+  }
+
+ private:
+  static TSL_INLINE double added(double sum, const typename View::Field* slice, longlong count) {
+#pragma omp simd reduction(+ : sum)
+    for (longlong j = 0; j < count; ++j) sum += slice[j];
+    return sum;
+  }
+};
+
+template <class... Parts> struct MapParts : Parts... {};
+
+template <class Kernel, void (Kernel::*kEntry)(), class Inputs, class Outputs, bool kTiled> struct MapLoop;
+template <class Kernel, void (Kernel::*kEntry)(), class... In, class... Out, bool kTiled>
+struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
+  using Element = MapElement<MapViews<In...>, MapViews<Out...>>;
+  static constexpr bool kHasSums = (false || ... || Out::kIsSum);
+
+  // The elements i, ..., end - 1 or the first of them; returns how many.
+  static TSL_INLINE longlong run(const TslArgs& args, ulonglong i, ulonglong end, Element& scalars,
+                                 MapParts<MapTotal<Out>...>& totals) {
+    longlong count = longlong(end - i);
+    const uint length = kTiled ? row_length(args) : 1, column = kTiled ? uint(i % length) : 0;
+    const MapPlace place(args, kTiled ? i / length : 0, kTiled ? map_rank(args) - 1 : 1);
+    if (const longlong left = longlong(length) - column; kTiled && left < count) count = left;
+    if (kHasSums && count > kSlice) count = kSlice;
+    const MapRun run{i, place, column};
+    MapParts<MapCursor<In>...> inputs;
+    MapParts<MapCursor<Out>...> outputs;
+    (inputs.MapCursor<In>::begin(args, run, scalars), ...);
+    (outputs.MapCursor<Out>::begin(args, run, scalars), ...);
+    TSL_INDEPENDENT_THREADS
+    for (longlong j = 0; j < count; ++j) {
+      Kernel kernel{{{{uint3{0, 0, 0}, uint3{0, 0, 0}, uint3{1, 1, 1}, uint3{1, 1, 1}, args}}}};
+      auto& element = kernel.tsl_element;
+      element = scalars;
+      (inputs.MapCursor<In>::load(element, j), ...);
+      (kernel.*kEntry)();
+      (outputs.MapCursor<Out>::store(element, j), ...);
+    }
+    (totals.MapTotal<Out>::add(outputs, count), ...);
+    return count;
+  }
+
+  template <int kElements> static TSL_INLINE void run_blocks(const TslArgs& args, ulonglong block, ulonglong last) {
+    const ulonglong total = map_total(args);
+    Element scalars;
+    load_scalars(MapViews<In...>(), args, scalars);
+    for (; block < last && !TSL_STOPPED(args); ++block) {
+      ulonglong i = block * kElements;
+      const ulonglong end = total - i < kElements ? total : i + kElements;
+      MapParts<MapTotal<Out>...> totals;
+      while (i < end) i += run(args, i, end, scalars, totals);
+      (totals.MapTotal<Out>::store(args, block), ...);
+    }
+  }
+};
+
+// Blocks of kElements elements: first, ..., last - 1.
+template <class Kernel, void (Kernel::*kEntry)(), class Inputs, class Outputs, bool kTiled, int kElements>
+TSL_INLINE void run_map(const TslArgs& args, ulonglong first, ulonglong last) {
+  MapLoop<Kernel, kEntry, Inputs, Outputs, kTiled>::template run_blocks<kElements>(args, first, last);
+}
+
+}  // namespace tsl
+
+#endif

@@ -13,6 +13,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
 import torch
+from costs import Costs
 from devices import DEVICES, needs_cuda
 from long_tests import long_test
 from slow_compilers import Project
@@ -20,11 +21,17 @@ from slow_compilers import Project
 _FOLDER = "TORCH_SLANG_CACHE_DIR"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--costs", type=int, metavar="N", help="show the N tests that take most of the processor's time")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # workers inherit the variable
         os.environ[_FOLDER] = tempfile.mkdtemp(prefix="torch_slang_tests_")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's background jobs have it; processes inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("--costs"):
+        config.pluginmanager.register(Costs(config.getoption("--costs")))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

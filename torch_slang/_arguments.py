@@ -44,7 +44,7 @@ class Arguments:
         return self._signature
 
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises TypeError, naming the kernel, the parameter and what was given."""
+        """Raises TypeError, naming the kernel, the parameter and the value."""
         if len(args) > len(self.names):
             raise self._error(f"expected at most {len(self.names)} arguments, but got {len(args)}")
         remaining = {self._published.get(name, name): value for name, value in kwargs.items()}
@@ -56,7 +56,7 @@ class Arguments:
         for parameter in self.parameters:
             if parameter["name"] in remaining:
                 self._put(flat, parameter, remaining.pop(parameter["name"]))
-        flat.update(remaining)  # flat names of struct fields; the operator names what is missing or unknown
+        flat.update(remaining)  # flat names of struct fields; the operator reports missing and unknown ones
         self._convert_numbers(flat)
         for extent in self.extents:
             if isinstance(flat.get(extent), int):

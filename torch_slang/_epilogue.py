@@ -56,7 +56,7 @@ class EpilogueOperator:
     def __init__(self, who: str, product: Product, source: EpilogueSource) -> None:
         text, path, namespace = source.text, source.path, source.namespace
         shown = f"epilogue_{sha256(text.encode()).hexdigest()[:8]}.slang" if path is None else str(path)
-        # Read by itself first, and loaded with the kernels that are made for what was read.
+        # Read by itself first, and loaded with the kernels that are made for the function found.
         read = _C.read(
             options_of(None, source=text, name=shown, namespace=namespace, annotations=None, **source.options)
         )

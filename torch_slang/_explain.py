@@ -1,4 +1,4 @@
-"""What was made of a kernel and why not more: the answer of :meth:`torch_slang.Module.explain`."""
+"""How a kernel was compiled, and which statements stand in the way: the result of :meth:`torch_slang.Module.explain`."""
 
 from __future__ import annotations
 

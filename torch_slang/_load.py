@@ -117,7 +117,7 @@ def options_of(
     if source is not None and not isinstance(source, str):
         raise TypeError(f"torch_slang.load: expected source to be a string, but got {type(source).__name__}")
     if source is not None:
-        _refuse_what_is_no_text(source, name)
+        _refuse_invalid_text(source, name)
     if isinstance(include_dirs, str | os.PathLike):
         raise TypeError("torch_slang.load: expected include_dirs to be a list of folders, but got one path")
     given = sorted((defines or {}).items())
@@ -150,7 +150,7 @@ def _define(value: Any) -> str:
 
 
 def _take_names(module: Module, changed: list[str]) -> None:
-    """After a reload: earlier callables keep their own Program, and nothing cached outlives what it was made from."""
+    """After a reload: earlier callables keep their own Program, and no cache entry outlives its module."""
     reloaded = bool(changed)
     members = members_of(module)
     for name in (*members.names, *members.functions):
@@ -166,8 +166,8 @@ def _take_names(module: Module, changed: list[str]) -> None:
         torch.compiler.reset()
 
 
-def _refuse_what_is_no_text(source: str, name: str | None) -> None:
-    """A string may hold what no UTF-8 stands for, and a zero, behind which Slang sees nothing."""
+def _refuse_invalid_text(source: str, name: str | None) -> None:
+    """A string may hold surrogates, which UTF-8 cannot encode, and a zero, at which Slang stops reading."""
     wrong = re.search("[\0\ud800-\udfff]", source)
     if wrong is None:
         return

@@ -53,7 +53,7 @@ def matmul_with_epilogue(
         defines, include_dirs, fast_math, debug: as in :func:`torch_slang.load`.
 
     A generic function computes in double for float64 operands and in float for others, a function of ``float`` in
-    float, so float64 is refused. Sums are float (double for float64), and what is computed from them is rounded once,
+    float, so float64 is refused. Sums are float (double for float64), and values computed from them are rounded once,
     when it is stored. Tensors whose parameters are ``no_diff`` may have the type that the function computes in.
 
     The operator is ``torch.ops.slang.matmul_with_epilogue(op.name, a, b, arguments)``.

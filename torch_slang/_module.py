@@ -19,12 +19,12 @@ _KINDS = {"": "forward", "_backward": "backward", "_launch": "launch", "_fwd": "
 _SUFFIXES = tuple(suffix for suffix in _KINDS if suffix)
 
 
-# What holds the registrations of Kernel.register_autograd, by operator.
+# The registrations of Kernel.register_autograd, by operator.
 _AUTOGRAD_LIBRARIES: dict[str, torch.library.Library] = {}
 
 
 class FunctionInfo(NamedTuple):
-    """What a kernel or function takes, and which derivatives it has: names of launches (of a function, of an operator),
+    """The arguments of a kernel or function, and its derivatives: names of launches (of a function, of an operator),
     or None."""
 
     name: str
@@ -78,7 +78,7 @@ class Module:
         )
 
     def explain(self, name: str) -> Explanation:
-        """What was made of a kernel or function: for each compiled kernel its virtual threads, registers and bytes, and
+        """How a kernel or function was compiled: for each compiled kernel its virtual threads, registers and bytes, and
         for each gradient whether it needs atomics, and which statements force them.
 
         Kernels are compiled when they are first called, so call it before. ``print(module.explain("sqr"))``.
@@ -111,7 +111,7 @@ _MEMBERS = " members"  # among a module's attributes: no name in Slang has a spa
 
 
 def members_of(module: Module) -> _Members:
-    """What a module knows of itself, whatever its kernels are called."""
+    """The members of a module, whatever its kernels are called."""
     members: _Members = vars(module)[_MEMBERS]
     return members
 
@@ -200,11 +200,11 @@ class Kernel:
         return self._arguments.gradients
 
     def flatten(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The operator's arguments by name, without calling it. Raises TypeError for what does not fit."""
+        """The operator's arguments by name, without calling it. Raises TypeError for an argument that does not fit."""
         return self._arguments.flatten(args, kwargs)
 
     def launch_flat(self, arguments: dict[str, Any], block_size: Sequence[int], grid_size: Sequence[int]) -> None:
-        """Launches with what :meth:`flatten` gave for the kernel's own parameters."""
+        """Launches with the arguments that :meth:`flatten` returned for the kernel's own parameters."""
         self._call((), {**arguments, **dict(zip(self._arguments.extents, (block_size, grid_size), strict=True))})
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -230,7 +230,7 @@ class Kernel:
         if name in _AUTOGRAD_LIBRARIES:
             _AUTOGRAD_LIBRARIES.pop(name)._destroy()
         library = torch.library.Library(self._namespace, "FRAGMENT")
-        with warnings.catch_warnings():  # what is overridden is the kernel that refuses tensors that require grad
+        with warnings.catch_warnings():  # the overridden kernel refuses tensors that require grad
             warnings.filterwarnings("ignore", message=".*[Oo]verrid", category=UserWarning)
             torch.library.register_autograd(name, backward, setup_context=setup_context, lib=library)
         _AUTOGRAD_LIBRARIES[name] = library

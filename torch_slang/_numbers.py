@@ -22,7 +22,7 @@ _cache: dict[tuple[type, Any, torch.dtype], torch.Tensor] = {}
 
 
 def kind_of(value: Any) -> int:
-    """0 for bools, 1 for integers, 2 for other real numbers, -1 for what is no number."""
+    """0 for bools, 1 for integers, 2 for other real numbers, -1 for anything else."""
     exact = type(value)
     if exact is float:
         return 2

@@ -16,7 +16,7 @@ def path() -> str:
 
 
 def clear() -> int:
-    """Removes every entry from the folder and returns how many there were. What is loaded stays usable."""
+    """Removes every entry from the folder and returns how many there were. Loaded kernels stay usable."""
     return _C.cache_clear()
 
 
@@ -26,7 +26,7 @@ def trim(size: int | str | None = None) -> int:
     ``size`` is a number of bytes or a text with a unit (``"500M"``, ``"2G"``; powers of 1024); 0 removes all of them.
     Without it the limit is ``TORCH_SLANG_CACHE_SIZE`` (1 GiB if that is not set, none if it is ``off`` or 0), which is
     kept to anyway whenever something is written. Choices of tuning are small and stay. Other processes may use the
-    folder meanwhile, and what is loaded stays usable.
+    folder meanwhile, and loaded kernels stay usable.
 
     Returns how many entries went.
     """

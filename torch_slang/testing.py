@@ -37,7 +37,7 @@ def check(
     """Raises an error if an operator misbehaves; ``args`` and ``kwargs`` are one good call of it.
 
     Gradients are checked of the tensors that require grad. Small tensors whose dimensions have different sizes find the
-    most. What is checked:
+    most. The checks:
 
     - ``reference`` has the same results and gradients, in the arguments' dtype
     - a call and its backward change nothing that the caller owns, by one bit

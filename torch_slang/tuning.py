@@ -21,7 +21,7 @@ class Attempt(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What was chosen for one kind of call."""
+    """The choice for one class of calls."""
 
     op: str  # "slang::matmul_backward"
     about: str  # hardware, dtypes, sizes rounded up to powers of two
@@ -34,8 +34,8 @@ class Choice(NamedTuple):
 def mode(new: str | None = None) -> str:
     """Sets the mode, if one is given, and returns what it was before.
 
-    ``"on"`` (the default): what was chosen before is used, else variants are timed. ``"off"``: the first value of every
-    list, nothing is timed. ``"frozen"``: only what was chosen before; a call for which nothing was chosen raises. The
+    ``"on"`` (the default): an earlier choice is used, else variants are timed. ``"off"``: the first value of every
+    list, nothing is timed. ``"frozen"``: an earlier choice is used; a call that has none raises. The
     environment variable ``TORCH_SLANG_TUNING`` gives the first mode.
     """
     before = _C.tuning_mode()

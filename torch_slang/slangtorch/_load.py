@@ -96,7 +96,7 @@ def loadModule(  # noqa: PLR0917
     Args:
         fileName: the file.
         skipSlang: deprecated, as in slangtorch.
-        verbose: says on stderr what is loaded and in how long.
+        verbose: writes to stderr which module is loaded, and its time.
         defines: preprocessor macros; ``%NAME%`` in the text stands for the value too, where ``%`` is no operator.
         includePaths: searched by ``import`` and ``#include`` after the file's own folder.
         skipNinjaCheck: nothing: there is no ninja here.
@@ -133,7 +133,7 @@ def loadModule(  # noqa: PLR0917
 
 
 def clearSessionShaderCache() -> None:
-    """Forgets what was loaded; modules in use stay usable."""
+    """Forgets the loaded modules; those in use stay usable."""
     _wrapped.clear()
 
 

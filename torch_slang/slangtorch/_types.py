@@ -45,7 +45,7 @@ def plain_argument(parameter: dict[str, Any], leaves: list[dict[str, Any]], valu
     """The same argument without what only slangtorch knows.
 
     That is a gradient inside a tuple of its own, ``(value, (grad,))``, as its raw modules want it, and numbers of numpy
-    or of torch. What does not fit the parameter stays as it is: the kernel's own check says what is wrong.
+    or of torch. A value that does not fit the parameter stays as it is: the kernel's own check reports it.
     """
     if parameter["leaf"] >= 0:
         return _plain_view(value) if leaves[parameter["leaf"]]["is_view"] else _plain_numbers(value)

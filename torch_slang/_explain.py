@@ -1,4 +1,4 @@
-"""How a kernel was compiled, and which statements stand in the way: the result of :meth:`torch_slang.Module.explain`."""
+"""How a kernel was compiled, and which statements hinder it: the result of :meth:`torch_slang.Module.explain`."""
 
 from __future__ import annotations
 

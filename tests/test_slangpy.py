@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ def test_a_module_from_source() -> None:
     assert x.grad is not None
     assert x.grad.tolist() == [2, 4, 6]
     assert module["square"] is module.require_function("square") is module.square.as_func()
+    assert module.find_struct("square") is None
     assert module.square.map((1, 0))(torch.ones(2, 3)).shape == (3, 2)
 
 
@@ -29,7 +31,7 @@ def test_modules_with_functions_of_one_name_stand_apart() -> None:
     device = slangpy.create_torch_device()
     first = slangpy.Module.load_from_source(device, "same", SQUARE)
     second = slangpy.Module.load_from_source(device, "same", SQUARE.replace("x * x", "x * x + 1"))
-    assert [float(first.square(3.0)), float(second.square(3.0)), float(first.square(2.0))] == [9, 10, 4]
+    assert [first.square(3.0), second.square(3.0), first.square(2.0)] == [9, 10, 4]
 
 
 @pytest.mark.parametrize("name", ["squares", "squares.slang"])
@@ -64,3 +66,180 @@ def test_what_is_not_there() -> None:
         slangpy.Module.load_from_source(device, "test_slangpy", SQUARE, link=[module])
     with pytest.raises(TypeError, match="expected no options, but got strict_broadcasting"):
         slangpy.Module.load_from_source(device, "test_slangpy", SQUARE, {"strict_broadcasting": True})
+
+
+PARTICLES = """
+struct Material : IDifferentiable { float3 color; float gloss; }
+struct Particle : IDifferentiable
+{
+    float2 position;
+    float2 velocity;
+    Material material;
+    [Differentiable] float energy(float mass) { return mass * dot(velocity, velocity) / 2; }
+    [mutating] void step(float dt) { position += velocity * dt; material.gloss *= 2; }
+    [mutating] float move(float2 by) { position += by; return position.x; }
+}
+"""
+
+
+def particles() -> slangpy.Module:
+    return slangpy.Module.load_from_source(slangpy.create_torch_device(), "particles", PARTICLES)
+
+
+def fields() -> dict[str, Any]:
+    return {
+        "position": torch.zeros(3, 2),
+        "velocity": torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+        "material": {"color": torch.ones(3), "gloss": torch.ones(3)},
+    }
+
+
+def test_instances_have_methods_that_write_back() -> None:
+    data = fields()
+    instances = slangpy.InstanceList(particles().Particle, data)
+    assert instances.step(0.5) is None
+    assert data["position"].tolist() == [[0.5, 1.0], [1.5, 2.0], [2.5, 3.0]]
+    assert instances.position is data["position"]
+    assert data["material"]["gloss"].tolist() == [2, 2, 2]
+    assert instances.move((1.0, 0.0)).tolist() == [1.5, 2.5, 3.5]
+    assert instances.energy(2.0).tolist() == [5, 25, 61]
+
+
+def test_methods_of_instances_have_gradients() -> None:
+    data = fields()
+    data["velocity"].requires_grad_()
+    slangpy.InstanceList(particles().Particle, data).energy(2.0).sum().backward()
+    torch.testing.assert_close(data["velocity"].grad, 2 * data["velocity"].detach())
+
+
+def test_a_number_that_is_written_becomes_a_tensor() -> None:
+    data = {**fields(), "position": (0.0, 0.0)}
+    instances = slangpy.InstanceList(particles().Particle, data)
+    instances.step(1.0)
+    assert instances.position.tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_a_field_that_is_too_small_for_what_is_written() -> None:
+    data = {**fields(), "position": torch.zeros(2)}
+    with pytest.raises(TypeError, match=r"this.position is written, so it must have the call's shape \[3, 2\]"):
+        slangpy.InstanceList(particles().Particle, data).step(1.0)
+
+
+def test_instances_in_one_tensor() -> None:
+    module = particles()
+    data = torch.arange(16.0).reshape(2, 8)
+    instances = slangpy.InstanceTensor(module.Particle, (2,), data.clone())
+    assert instances.velocity.tolist() == [[2, 3], [10, 11]]
+    instances.step(1.0)
+    assert instances.tensor[:, :2].tolist() == [[2, 4], [18, 20]]
+    assert instances.tensor[:, 7].tolist() == [14, 30]
+    assert slangpy.InstanceTensor(module.Particle, (4,)).tensor.shape == (4, 8)
+    with pytest.raises(ValueError, match=r"expected data to have shape \[2, 8\]"):
+        slangpy.InstanceTensor(module.Particle, (2,), torch.zeros(2, 7))
+
+
+class Wrapped:
+    """What SlangPy calls an IThis."""
+
+    def __init__(self) -> None:
+        self.data = fields()
+        self.updates = 0
+
+    def get_this(self) -> Any:
+        return self.data
+
+    def update_this(self, value: Any) -> None:
+        self.updates += 1
+
+
+def test_a_method_bound_to_what_has_its_fields() -> None:
+    this = Wrapped()
+    particles().Particle.step.bind(this)(0.5)
+    assert this.data["position"][0].tolist() == [0.5, 1.0]
+    assert this.updates == 1
+
+
+CALLS = """
+extern static const int kCount = 2;
+uniform float gain;
+float counted(float x) { return x * kCount; }
+float gained(float x) { return x * gain; }
+float2 pair(float x) { return float2(x, 2 * x); }
+bool is_positive(float x) { return x > 0; }
+float2x2 matrix(float a, float b) { return float2x2(a, b, b, a); }
+struct Two { float a; int b; }
+Two two(float a) { Two t; t.a = a; t.b = 3; return t; }
+void halve(float x, out float y) { y = x / 2; }
+void grow(inout float x, float by) { x += by; }
+[Differentiable] float square(float x) { return x * x; }
+uint place(uint3 id) { return id.x + 10 * id.y; }
+"""
+
+
+@pytest.fixture(scope="module")
+def calls() -> slangpy.Module:
+    return slangpy.Module.load_from_source(slangpy.create_torch_device(), "calls", CALLS)
+
+
+def test_constants_and_uniforms(calls: slangpy.Module) -> None:
+    x = torch.tensor([1.0, 2.0])
+    assert calls.counted(x).tolist() == [2, 4]
+    assert calls.counted.constants({"kCount": 5})(x).tolist() == [5, 10]
+    assert calls.gained.set({"gain": 3.0})(x).tolist() == calls.gained.set(gain=3.0)(x).tolist() == [3, 6]
+    with pytest.raises(ValueError, match="there is no uniform loss in the module's own text"):
+        calls.gained.set(loss=3.0)
+    with pytest.raises(TypeError, match="expected the value of gain to be a number or a vector of numbers"):
+        calls.gained.set(gain=x)
+
+
+def test_calls_of_numbers_give_numbers(calls: slangpy.Module) -> None:
+    assert calls.is_positive(1.0) is True
+    assert calls.square(3) == 9
+    pair = calls.pair(2.0)
+    assert isinstance(pair, slangpy.float2)
+    assert (pair.x, pair.y) == (2, 4)
+    assert calls.matrix(1.0, 2.0) == slangpy.math.float2x2([1, 2, 2, 1])
+    assert calls.two(1.0) == {"a": 1, "b": 3}
+    assert calls.pair(2.0, _result="tensor").tolist() == [2, 4]
+
+
+def test_what_a_call_writes(calls: slangpy.Module) -> None:
+    x, y, number = torch.tensor([1.0, 2.0]), torch.zeros(2), slangpy.floatRef(1.0)
+    calls.halve(x, y)
+    assert y.tolist() == [0.5, 1]
+    calls.grow(x, 2.0)
+    assert x.tolist() == [3, 4]
+    calls.grow(number, 2.0)
+    assert number.value == 3
+    calls.halve(4.0, number)
+    assert number.value == 2
+    tensor = slangpy.Tensor.zeros(None, shape=(2,), dtype="float")
+    calls.halve(slangpy.Tensor.from_torch(None, x), tensor)
+    assert tensor.to_torch().tolist() == [1.5, 2]
+
+
+def test_pairs_with_gradients(calls: slangpy.Module) -> None:
+    x, grad = torch.tensor([1.0, 2.0]), torch.ones(2)
+    calls.square.bwds(slangpy.diff_pair(x, grad), _result=slangpy.diff_pair(x, torch.tensor([1.0, 10.0])))
+    assert grad.tolist() == [3, 41]
+
+
+def test_dispatch(calls: slangpy.Module) -> None:
+    places = torch.zeros(1, 2, 3, dtype=torch.uint32)
+    calls.place.return_type("tensor").dispatch((3, 2, 1), _result=places)
+    assert places.tolist() == [[[0, 1, 2], [10, 11, 12]]]
+    with pytest.raises(TypeError, match="to have one uint3 that is not given, but it has 0"):
+        calls.square.dispatch((3, 2, 1), x=1.0)
+
+
+def test_what_belongs_to_graphics() -> None:
+    for name in ("Texture", "CommandEncoder", "RenderPipeline", "Window"):
+        with pytest.raises(AttributeError, match=f"slangpy: {name} belongs to graphics"):
+            getattr(slangpy, name)
+    with pytest.raises(NotImplementedError, match=r"slangpy: Device.create_texture belongs to graphics"):
+        slangpy.create_torch_device().create_texture()
+    module = slangpy.Module.load_from_source(slangpy.create_torch_device(), "test_slangpy", SQUARE)
+    with pytest.raises(NotImplementedError, match="slangpy: append_to takes a command encoder"):
+        module.square.append_to(None, 1.0)
+    with pytest.raises(NotImplementedError, match="slangpy: texture belongs to graphics"):
+        module.square.return_type("texture")

@@ -14,8 +14,15 @@ from torch import Tensor
 
 from torch_slang._function_arguments import FunctionArguments, WithGenerators
 from torch_slang._function_generators import generated
-from torch_slang._function_map import DimensionMap, MappedFunction
-from torch_slang._function_results import FunctionResults
+from torch_slang._function_map import DimensionMap
+from torch_slang._function_results import (
+    FunctionResults,
+    copy_results,
+    is_array_type,
+    is_tensor_type,
+    no_result_type,
+)
+from torch_slang._function_variant import FunctionVariant
 from torch_slang._library import _C, forget_cached_op
 from torch_slang.generators import Generator
 
@@ -37,6 +44,7 @@ class _Ops:
     forward: Any
     backward: Any  # None: there is no derivative
     out: Any
+    call: _C.FunctionCall | None  # None: there are structs to take apart
 
 
 class Function:
@@ -68,43 +76,66 @@ class Function:
         ops = None if torch.compiler.is_dynamo_compiling() else self._ops
         if ops is None:
             ops = self._ready()
-        tensors = ops.arguments.flatten(args, kwargs)
-        if type(tensors) is WithGenerators:
-            tensors = _generated(ops, tensors, _result)
-        return self._results(ops, tensors, _result)
+        elif ops.call is not None and _result is None and self.__name__ not in self._retired:
+            results = ops.call(*args, **kwargs)  # Note [remembered calls] in csrc/python/function_call.cpp
+            if results is not None:
+                return results if ops.results.is_tensor else ops.results.build(results)
+        return self.call(args, kwargs, _result, None)
 
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, dimensions: DimensionMap) -> Any:
-        """What a call with a map of dimensions does."""
+    def call(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, dimensions: DimensionMap | None
+    ) -> Any:
+        """What a call does, with a map of dimensions or without."""
         ops = self._ready()
+        args, kwargs, outputs = ops.arguments.split(args, kwargs)
         tensors = ops.arguments.flatten(args, kwargs)
-        placed: Sequence[Tensor] = dimensions.place(tensors)
+        placed = tensors if dimensions is None else dimensions.place(tensors)
+        if outputs:
+            return self._into_parameters(ops, tensors, placed, outputs, result)
         if type(tensors) is WithGenerators:
             placed = _generated(ops, placed, result)
         return self._results(ops, placed, result)
 
-    def map(self, /, *args: Any, **kwargs: Any) -> MappedFunction:
+    def map(self, /, *args: Any, **kwargs: Any) -> FunctionVariant:
         """The function with a map: for an argument, which dimension of the call each of its dimensions goes along.
 
         ``multiply.map(a=(0,), b=(1,))(a, b)`` is the outer product. Negative dimensions count from the call's last; of
         a vector only the dimensions before its components are named. A struct's map is a mapping of its fields to
         theirs. Arguments without a map, and those with None, broadcast as ever. A string must be the argument's type.
         """
-        return MappedFunction(self, args, kwargs)
+        return FunctionVariant(self, args, kwargs)
 
     def as_func(self) -> Function:
         """The function itself, for programs that tell functions from structs."""
         return self
 
-    def return_type(self, result: Any) -> Function:
-        """The function itself: it gives tensors, for which ``torch.Tensor`` and ``"tensor"`` are the names."""
-        if not _is_tensor_type(result):
-            raise self._described().error(_no_result_type(result))
+    def return_type(self, result: Any) -> Function | FunctionVariant:
+        """The function with results of a kind: those of ``_result``. It gives tensors anyway, for which
+        ``torch.Tensor`` and ``"tensor"`` are the names.
+        """
+        self.check_return_type(result)
+        return self if is_tensor_type(result) else FunctionVariant(self, result=result)
+
+    def check_return_type(self, result: Any) -> None:
+        """Raises TypeError for what no result can be."""
+        if not is_tensor_type(result) and not is_array_type(result):
+            raise self.described().error(no_result_type(result))
+
+    @property
+    def candidates(self) -> tuple[Function]:
+        """Itself: as :class:`OverloadedFunction` has several."""
+        return (self,)
+
+    def choose(self, args: Any, kwargs: Any, maps: Any = None) -> Function:
+        """Itself: as :class:`OverloadedFunction` chooses one."""
+        del args, kwargs, maps
         return self
 
-    def bwds(self, /, *args: Any, _result: Any, **kwargs: Any) -> None:
+    def bwds(self, /, *args: Any, _result: Any = None, **kwargs: Any) -> None:
         """Adds to the ``.grad`` of each argument that requires grad, given the function's result with its ``.grad``.
 
-        The arguments are those of the call that gave the result. No graph is needed, nor used if there is one.
+        The arguments are those of the call that gave the result. No graph is needed, nor used if there is one. Where
+        ``out`` parameters are given, these are results with a ``.grad`` too.
         """
         self.add_gradients(args, kwargs, _result, None)
 
@@ -113,6 +144,11 @@ class Function:
     ) -> None:
         """What `bwds` does, with a map of dimensions or without."""
         ops = self._ready()
+        args, kwargs, outputs = ops.arguments.split(args, kwargs)
+        if outputs:
+            result = ops.results.whole(outputs, result)
+        elif result is None:
+            raise ops.arguments.error("bwds wants _result, which has the gradient that it begins with")
         tensors = ops.arguments.flatten(args, kwargs)
         placed = tensors if dimensions is None else dimensions.place(tensors)
         if type(tensors) is WithGenerators:
@@ -152,13 +188,18 @@ class Function:
         return self._ready().arguments
 
     @property
+    def results(self) -> FunctionResults:
+        """What the function gives."""
+        return self._ready().results
+
+    @property
     def op(self) -> Any:
         """The operator ``torch.ops.<namespace>.<name>``: it takes a tensor for each argument, or field of one."""
         return self._ready().forward
 
     def flatten(self, /, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         """The operator's arguments by name, without calling it. Raises TypeError for what does not fit."""
-        arguments = self._described()
+        arguments = self.described()
         tensors = arguments.flatten(args, kwargs)
         if type(tensors) is WithGenerators:
             tensors = generated(tensors, arguments.leaves, (), arguments.error)
@@ -169,23 +210,25 @@ class Function:
         for changed in self._handle.register_function(self.__name__):
             forget_cached_op(changed)
         about = self._handle.describe(self.__name__)
-        arguments = self._described()
+        arguments = self.described()
         namespace = getattr(torch.ops, self._handle.namespace)
         forward, backward, out = (
             None if about[kind] is None else getattr(namespace, about[kind]).default
             for kind in ("forward", "backward", "out")
         )
-        self._ops = _Ops(arguments, FunctionResults(about, arguments.error), forward, backward, out)
+        call = None if arguments.has_structs else _C.function_call(self._handle, self.__name__)
+        self._ops = _Ops(arguments, FunctionResults(about, arguments.error), forward, backward, out, call)
         return self._ops
 
     @property
     def __signature__(self) -> inspect.Signature:
-        return self._described().signature()
+        return self.described().signature()
 
     def __repr__(self) -> str:
-        return f"<torch_slang function {self._described()}>"
+        return f"<torch_slang function {self.described()}>"
 
-    def _described(self) -> FunctionArguments:
+    def described(self) -> FunctionArguments:
+        """What the function takes. Makes no operators."""
         if self._arguments is None:
             self._arguments = FunctionArguments(self._handle.describe(self.__name__), self._qualified)
         return self._arguments
@@ -207,27 +250,49 @@ class Function:
         return self._pinned(op, arguments) if self.__name__ in self._retired else op(*arguments)
 
     def _results(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
-        if result is not None and not _is_tensor_type(result):
+        if result is not None and not is_tensor_type(result):
             return self._write(ops, tensors, result)
         results = ops.forward(*tensors) if self.__name__ not in self._retired else self._pinned(ops.forward, tensors)
         return results if ops.results.is_tensor else ops.results.build(results)
 
     def _write(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
         """Into given tensors: where a graph is recorded as a copy, so that autograd says what it always says."""
+        if is_array_type(result):
+            computed = self._run(ops.forward, tensors)
+            return ops.results.arrays([computed] if isinstance(computed, Tensor) else computed)
         if isinstance(result, (str, type)):
-            raise ops.arguments.error(_no_result_type(result))
+            raise ops.arguments.error(no_result_type(result))
         outputs = ops.results.flatten(result)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *outputs)):
             computed = self._run(ops.forward, tensors)
             results = [computed] if isinstance(computed, Tensor) else computed
-            for leaf, output, value in zip(ops.results.leaves, outputs, results, strict=True):
-                _check_like(f"{self._qualified}: expected {leaf.name}", output, value)
-            _check_apart(self._qualified, [leaf.name for leaf in ops.results.leaves], outputs)
-            for output, value in zip(outputs, results, strict=True):
-                output.copy_(value)
+            copy_results(self._qualified, [leaf.name for leaf in ops.results.leaves], outputs, results)
         else:
             self._run(ops.out, [*tensors, *outputs])
-        return ops.results.build(outputs[0] if ops.results.is_tensor else outputs)
+        return (
+            result
+            if ops.results.has_arrays(result)
+            else ops.results.build(outputs[0] if ops.results.is_tensor else outputs)
+        )
+
+    def _into_parameters(
+        self, ops: _Ops, tensors: Sequence[Any], placed: Sequence[Any], outputs: dict[str, Any], result: Any
+    ) -> Any:
+        """Writes what `out` parameters give into the tensors given for them. Gives the other results, None if none."""
+        others = ops.results.others(outputs)
+        into = None if result is None or is_tensor_type(result) or is_array_type(result) else result
+        if not others or (others == ["result"] and into is not None):
+            whole = ops.results.whole(outputs, into)
+            if type(tensors) is WithGenerators:
+                placed = _generated(ops, placed, whole)
+            self._write(ops, placed, whole)
+            return into
+        if type(tensors) is WithGenerators:
+            placed = generated(placed, ops.arguments.leaves, ops.results.pairs(outputs), ops.arguments.error)
+        computed = self._run(ops.forward, placed)
+        return ops.results.deal(
+            self._qualified, [computed] if isinstance(computed, Tensor) else computed, outputs, others, result
+        )
 
     def _gradient(self, ops: _Ops, name: str, result: Tensor) -> Tensor:
         gradient = _C.gradient_of(result)
@@ -245,31 +310,6 @@ def _generated(ops: _Ops, values: Sequence[Any], result: Any) -> list[Tensor]:
     given = None if isinstance(result, (str, type)) else result
     outputs = [] if given is None else list(zip(ops.results.leaves, ops.results.flatten(given), strict=True))
     return generated(values, ops.arguments.leaves, outputs, ops.arguments.error)
-
-
-def _is_tensor_type(result: Any) -> bool:
-    return result is torch.Tensor or (isinstance(result, str) and result == "tensor")
-
-
-def _no_result_type(result: Any) -> str:
-    given = repr(result) if isinstance(result, (str, type)) else f"a {type(result).__name__}"
-    return f"results are tensors: torch.Tensor, 'tensor', or tensors to write into, but the result was to be {given}"
-
-
-def _check_like(expected: str, output: Tensor, result: Tensor) -> None:
-    if output.shape != result.shape:
-        raise RuntimeError(f"{expected} to have the result's shape {list(result.shape)}, but got {list(output.shape)}")
-    for what in ("dtype", "device"):
-        if getattr(output, what) != getattr(result, what):
-            raise RuntimeError(
-                f"{expected} to have the result's {what} {getattr(result, what)}, but got {getattr(output, what)}"
-            )
-
-
-def _check_apart(qualified: str, names: Sequence[str], outputs: Sequence[Tensor]) -> None:
-    for (name, output), (later, other) in itertools.combinations(zip(names, outputs, strict=True), 2):
-        if output is other:
-            raise RuntimeError(f"{qualified}: expected {name} and {later} to be tensors apart, but they share memory")
 
 
 def _accumulate(pairs: Iterable[tuple[Tensor, Tensor]]) -> None:

@@ -96,9 +96,14 @@ class FunctionArguments:
     def __init__(self, about: dict[str, Any], qualified: str) -> None:
         trees = [Tree.of(parameter, parameter["name"]) for parameter in about["parameters"]]
         self.names: tuple[str, ...] = tuple(parameter["name"] for parameter in about["parameters"])
+        results = [result["name"] for result in about["results"]]
+        # As Slang has the parameters: `out` ones, which need not be given, stand among the others.
+        self._order: tuple[str, ...] = tuple(about["order"])
+        self.outputs = tuple(name for name in self._order if name not in self.names and name in results)
+        self.written = tuple(name for name in self.names if name in results)  # `inout`
         self.leaves = [leaf for leaf in map(FunctionLeaf.of, about["leaves"]) if not leaf.is_output]
         self.trees = trees
-        self._has_structs = any(tree.leaf < 0 for tree in trees)
+        self.has_structs = any(tree.leaf < 0 for tree in trees)
         self._allowed = [{getattr(torch, dtype) for dtype in allowed} for _, allowed in about["type_parameters"]]
         self._types: tuple[str, ...] = tuple(tree.type for tree in trees)
         self._defaults: dict[str, Any] = {
@@ -133,16 +138,44 @@ class FunctionArguments:
 
         Raises TypeError or OverflowError with the signature for what does not fit.
         """
-        values: Sequence[Any] = self._bound(args, kwargs) if kwargs or len(args) != len(self.names) else args
-        if self._has_structs:
-            leaves: list[Any] = []
-            for tree, value in zip(self.trees, values, strict=True):
-                tree.take_apart(value, leaves, self.error)
-            values = leaves
+        values = self.values(args, kwargs)
         for value in values:
             if type(value) is not torch.Tensor:
                 return self._tensors(values)
         return values
+
+    def values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+        """What was given for each leaf."""
+        values: Sequence[Any] = self._bound(args, kwargs) if kwargs or len(args) != len(self.names) else args
+        if not self.has_structs:
+            return values
+        leaves: list[Any] = []
+        for tree, value in zip(self.trees, values, strict=True):
+            tree.take_apart(value, leaves, self.error)
+        return leaves
+
+    def split(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any], dict[str, Any]]:
+        """Arguments without those for `out` parameters, and these by name: none is given, or all are.
+
+        Where all parameters are given, positions are those of the Slang source.
+        """
+        named = [name for name in self.outputs if name in kwargs]
+        if not self.outputs or (not named and len(args) + len(kwargs) <= len(self.names)):
+            return args, kwargs, {}
+        bound = dict(zip(self._order, args, strict=False))
+        if len(args) > len(self._order):
+            raise self.error(f"expected at most {len(self._order)} arguments, but got {len(args)}")
+        twice = [name for name in bound if name in kwargs]
+        if twice:
+            raise self.error(f"got two values for {', '.join(twice)}")
+        bound.update(kwargs)
+        missing = [name for name in self.outputs if name not in bound]
+        if missing:
+            raise self.error(f"expected all out parameters to be given or none, but there is no {', '.join(missing)}")
+        outputs = {name: bound.pop(name) for name in self.outputs}
+        return (), bound, outputs
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         values = list(args)

@@ -3,45 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, Tree
 from torch_slang.generators import Generator
 
-if TYPE_CHECKING:
-    from torch_slang._function import Function
-
-__all__ = ["DimensionMap", "MappedFunction"]
+__all__ = ["DimensionMap"]
 
 _Dimensions = tuple[int, ...]
-
-
-class MappedFunction:
-    """A function whose arguments' dimensions go where its map says, instead of broadcasting from the right.
-
-    It is called as the function itself, with ``_result=`` too, and has ``bwds``.
-    """
-
-    def __init__(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self._function = function
-        self._map = DimensionMap(function.arguments, args, kwargs)
-
-    def __call__(self, /, *args: Any, _result: Any = None, **kwargs: Any) -> Any:
-        return self._function.call(args, kwargs, _result, self._map)
-
-    def bwds(self, /, *args: Any, _result: Any, **kwargs: Any) -> None:
-        """As the function's own ``bwds``. Gradients have the shapes of the arguments as they were passed."""
-        self._function.add_gradients(args, kwargs, _result, self._map)
-
-    def return_type(self, result: Any) -> MappedFunction:
-        """The function itself, as the function's own ``return_type``."""
-        self._function.return_type(result)
-        return self
-
-    def __repr__(self) -> str:
-        return f"<torch_slang function {self._function.arguments} with {self._map}>"
 
 
 class DimensionMap:
@@ -74,6 +45,11 @@ class DimensionMap:
             gradient if gradient is None or place is None else _taken_back(gradient, place, rank)
             for gradient, place in zip(gradients, self._places(tensors, rank), strict=True)
         ]
+
+    @property
+    def given(self) -> list[_Dimensions | None]:
+        """What the map says of each leaf."""
+        return self._dimensions
 
     def __str__(self) -> str:
         pairs = zip(self._leaves, self._dimensions, strict=True)

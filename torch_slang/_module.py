@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import torch
 from torch_slang._arguments import Arguments
 from torch_slang._explain import Explanation, explanation
 from torch_slang._function import Function
+from torch_slang._function_overloads import OverloadedFunction
 from torch_slang._host_function import HostFunction
 from torch_slang._library import _C
 
@@ -18,6 +20,15 @@ from torch_slang._library import _C
 _KINDS = {"": "forward", "_backward": "backward", "_launch": "launch", "_fwd": "fwd", "_bwd": "bwd"}
 _SUFFIXES = tuple(suffix for suffix in _KINDS if suffix)
 
+
+# Other names of Slang's own for its types.
+_TYPE_ALIASES = {
+    "float16_t": "half",
+    "float32_t": "float",
+    "float64_t": "double",
+    "int32_t": "int",
+    "uint32_t": "uint",
+}
 
 # The registrations of Kernel.register_autograd, by operator.
 _AUTOGRAD_LIBRARIES: dict[str, torch.library.Library] = {}
@@ -49,7 +60,7 @@ class Module:
         self.namespace = str(handle.namespace)
         self._handle = handle
         # Found without __getattr__, which takes its time.
-        vars(self).update(members.functions | members.kernels)
+        vars(self).update(members.functions | members.overloads | members.kernels)
 
     def kernels(self) -> tuple[str, ...]:
         """Names of the kernels that are operators."""
@@ -58,6 +69,20 @@ class Module:
     def functions(self) -> tuple[str, ...]:
         """Names of the plain functions, which are operators once they are used."""
         return tuple(members_of(self).functions)
+
+    def require_function(self, name: str) -> Function | OverloadedFunction:
+        """The plain function of that name. Raises ValueError where there is none.
+
+        Generic arguments may be given: ``module.require_function("copy_vector<4>")``. Types are Slang's; arguments that
+        are left out follow from the tensors.
+        """
+        members = members_of(self)
+        if "<" in name:
+            return members.instance(name)
+        found = members.overloads.get(name) or members.functions.get(name)
+        if found is None:
+            raise ValueError(f"torch_slang: there is no function {name}: {self!r}")
+        return found
 
     def funcinfo(self, name: str) -> FunctionInfo:
         """Argument names and types as written in Slang, and the derivatives' names (None if absent).
@@ -92,6 +117,8 @@ class Module:
         members = members_of(self)
         if name in members.host_names:
             return members.host_function(name)
+        if "<" in name:
+            return members.instance(name)
         try:  # there is none: an error that says why
             return Kernel(members.handle, *members.split(name), members.retired)
         except RuntimeError as error:
@@ -131,6 +158,11 @@ class _Members:
         for name in self.names:
             self._make(name)
         self.functions = {name: Function(handle, name, self.retired) for name in handle.functions()}
+        self.overloads = {
+            name: OverloadedFunction(name, [self.functions[one] for one in names])
+            for name, names in handle.overloads().items()
+        }
+        self._instances: dict[str, Function | OverloadedFunction] = {}
 
     def split(self, name: str) -> tuple[str, str]:
         """The kernel and the suffix of an operator's name; a kernel's own name goes first."""
@@ -140,6 +172,28 @@ class _Members:
         if name not in self._host_functions:
             self._host_functions[name] = HostFunction(self.handle, name)
         return self._host_functions[name]
+
+    def instance(self, written: str) -> Function | OverloadedFunction:
+        """The generic function with the arguments that stand behind its name: "copy<float, 4>"."""
+        if written in self._instances:
+            return self._instances[written]
+        name, _, rest = written.partition("<")
+        items = [item.strip() for item in rest.rstrip().removesuffix(">").split(",")]
+        sizes = [int(item) for item in items if re.fullmatch(r"-?\d+", item)]
+        types = [_TYPE_ALIASES.get(item, item) for item in items if not re.fullmatch(r"-?\d+", item)]
+        overloaded = self.overloads.get(name)
+        names = [name] if overloaded is None else [one.__name__ for one in overloaded.candidates]
+        functions, reasons = [], []
+        for one in names:
+            try:
+                functions.append(Function(self.handle, self.handle.instantiate(one, types, sizes), self.retired))
+            except RuntimeError as reason:
+                reasons.append(str(reason))
+        if not functions:
+            raise ValueError(f"torch_slang: there is no function {written}: " + "; ".join(reasons))
+        found = functions[0] if len(functions) == 1 else OverloadedFunction(written, functions)
+        self._instances[written] = found
+        return found
 
     def _make(self, name: str) -> None:
         about = self.handle.describe(name)

@@ -266,7 +266,7 @@ class Compilation {
     if (found == functions_.end())
       throw_compile_error("torch_slang: ", request_.path, " has no kernel or function ", name);
     const std::string& refusal = found->second.function.refusal;
-    if (!refusal.empty())
+    if (!refusal.empty() && !found->second.function.wants_generic_arguments)
       throw_compile_error("torch_slang: ", name, " in ", request_.path, " cannot be an operator: ", refusal);
     return found->second;
   }

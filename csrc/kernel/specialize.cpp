@@ -181,7 +181,7 @@ bool has_checks(const std::string& body, Checks checks) {
 KernelSource specialize_elementwise(const Signature& op, const KernelKey& key, const KernelOptions& options) {
   KernelSource source;
   source.op = op.qualified(key.kind);
-  source.text = op.texts->text(op.function.name, direction_of(key.kind), key.types, key.sizes);
+  source.text = op.texts->text(op.function.text_name(), direction_of(key.kind), key.types, key.sizes);
   if (source.text.waves || source.text.barriers) {
     throw_compile_error(source.op, ": a plain function runs for each element on its own, but this one uses ",
                         source.text.barriers ? "group-shared memory or barriers" : "wave operations",
@@ -204,7 +204,7 @@ KernelSource specialize(const Signature& op, const KernelKey& key, const KnownUs
   if (op.is_elementwise()) return specialize_elementwise(op, key, options);
   KernelSource source;
   source.op = op.qualified(key.kind);
-  source.text = op.texts->text(op.function.name, direction_of(key.kind), key.types);
+  source.text = op.texts->text(op.function.text_name(), direction_of(key.kind), key.types);
   source.view_count = op.layout.view_count();
   source.slot_count = op.layout.slot_count();
   source.dim_count = op.layout.dim_count();
@@ -260,7 +260,7 @@ bool shows(const Marks& marks, const char* word, int view) {
 // derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store. A function
 // that is run again in the backward sees the output as the forward left it.
 void check_stored_values(const Signature& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
-  const DeviceText& text = op.texts->text(op.function.name, direction_of(key.kind), key.types, key.sizes);
+  const DeviceText& text = op.texts->text(op.function.text_name(), direction_of(key.kind), key.types, key.sizes);
   if (text.rereads) {
     throw_compile_error(
         op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",

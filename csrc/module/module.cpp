@@ -263,9 +263,22 @@ std::vector<std::string> Module::functions() const {
   return names;
 }
 
+std::map<std::string, std::vector<std::string>> Module::overloads() const {
+  std::map<std::string, std::vector<std::string>> names;
+  for (const Function& function : program_->functions) {
+    if (!function.overloaded.empty() && refusal_of(function).empty())
+      names[function.overloaded].push_back(function.name);
+  }
+  return names;
+}
+
 std::shared_ptr<Operator> Module::find(const std::string& name) const {
   const auto it = operators_.find(name);
   if (it != operators_.end()) return it->second;
+  {
+    const std::lock_guard<std::mutex> lock(functions_mutex_);
+    if (const auto known = functions_.find(name); known != functions_.end()) return known->second;
+  }
   const Function* other = function(name);
   const std::string refusal = other == nullptr ? "" : refusal_of(*other);
   TORCH_CHECK(refusal.empty(), ns_, "::", name, " is not available: ", refusal);
@@ -279,6 +292,44 @@ std::shared_ptr<Operator> Module::find(const std::string& name) const {
   for (const auto& [kernel, op] : operators_) known += (known.empty() ? "" : ", ") + kernel;
   for (const auto& plain : functions()) known += (known.empty() ? "" : ", ") + plain;
   TORCH_CHECK(false, "no kernel or function named '", name, "'; this module has: ", known.empty() ? "none" : known);
+}
+
+std::string Module::instantiate(const std::string& name, const std::vector<std::string>& types,
+                                const std::vector<int64_t>& sizes) const {
+  const std::string where = ns_ + "::" + name;
+  const Function* generic = function(name);
+  TORCH_CHECK(generic != nullptr && !generic->is_kernel, "no function named '", name, "'");
+  const std::string refusal = generic->wants_generic_arguments ? "" : refusal_of(*generic);
+  TORCH_CHECK(refusal.empty(), where, " is not available: ", refusal);
+  TORCH_CHECK(types.size() <= generic->type_parameters.size() && sizes.size() <= generic->size_parameters.size(), where,
+              ": expected at most ", generic->type_parameters.size(), " types and ", generic->size_parameters.size(),
+              " sizes as generic arguments, but got ", types.size(), " and ", sizes.size());
+  Function instance = *generic;
+  instance.refusal.clear();
+  instance.instance_of = name;
+  instance.given_types.resize(generic->type_parameters.size());
+  instance.given_sizes.assign(generic->size_parameters.size(), -1);
+  for (size_t k = 0; k < types.size(); ++k) {
+    const TypeParameter& parameter = generic->type_parameters[k];
+    const auto found = std::find_if(parameter.allowed.begin(), parameter.allowed.end(),
+                                    [&](ElementType type) { return types[k] == slang_name_of(type); });
+    TORCH_CHECK(found != parameter.allowed.end(), where, ": expected ", parameter.name,
+                " to be a type that it allows, ", "but got ", types[k]);
+    instance.given_types[k] = *found;
+    instance.name += "_" + types[k];
+  }
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    TORCH_CHECK(sizes[k] > 0, where, ": expected ", generic->size_parameters[k], " to be at least 1, but got ",
+                sizes[k]);
+    instance.given_sizes[k] = sizes[k];
+    instance.name += "_" + std::to_string(sizes[k]);
+  }
+  while (names_.count(instance.name) != 0) instance.name += "_";
+  const std::string own_name = instance.name;
+  const std::lock_guard<std::mutex> lock(functions_mutex_);
+  auto& op = functions_[own_name];
+  if (op == nullptr) op = std::make_shared<Operator>(ns_, std::move(instance), constants_, texts_, options_, names_);
+  return own_name;
 }
 
 std::vector<std::string> Module::register_function(const std::string& name) const {

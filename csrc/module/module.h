@@ -37,9 +37,15 @@ class Module {
   const std::string& digest() const { return digest_; }  // of the descriptors, as annotated
   const std::map<std::string, std::shared_ptr<Operator>>& operators() const { return operators_; }  // of kernels
   std::vector<std::string> functions() const;  // plain ones that can be operators
+  // Names that several plain functions have, each with the names of those that can be operators.
+  std::map<std::string, std::vector<std::string>> overloads() const;
 
   // The operator of a kernel or plain function. Throws, naming the kernels there are, or says why this is none.
   std::shared_ptr<Operator> find(const std::string& name) const;
+  // The name of the operator of a generic plain function whose arguments are given, by types ("float") and numbers in
+  // their order; those that are not given the tensors decide. Throws for what is no such function or argument.
+  std::string instantiate(const std::string& name, const std::vector<std::string>& types,
+                          const std::vector<int64_t>& sizes) const;
   // Registers the operators of a plain function, unless that was done. Gives names whose schema this changed. Throws if
   // another module has the name.
   std::vector<std::string> register_function(const std::string& name) const;

@@ -66,6 +66,7 @@ template <class V>
 void fields(V& v, Function& f) {
   v("name", f.name);
   v("qualified_name", f.qualified_name);
+  v("overloaded", f.overloaded);
   v("file", f.file);
   v("line", f.line);
   v("is_kernel", f.is_kernel);
@@ -74,8 +75,10 @@ void fields(V& v, Function& f) {
   v("has_forward_derivative", f.has_forward_derivative);
   v("type_parameters", f.type_parameters);
   v("size_parameters", f.size_parameters);
+  v("wants_generic_arguments", f.wants_generic_arguments);
   v("parameters", f.parameters);
   v("results", f.results);
+  v("order", f.order);
   v("leaves", f.leaves);
   v("view_count", f.view_count);
   v("slot_count", f.slot_count);

@@ -77,6 +77,7 @@ struct TypeParameter {
 struct Function {
   std::string name;  // "cube"; a kernel in a namespace of the source: "ns_cube"
   std::string qualified_name;  // "ns.cube" as Slang spells it
+  std::string overloaded;  // of a plain function that shares its name: that name, "blend" of "blend_float3"
   std::string file;
   int line = 0;
   bool is_kernel = true;  // false: a plain function
@@ -85,8 +86,10 @@ struct Function {
   bool has_forward_derivative = false;
   std::vector<TypeParameter> type_parameters;
   std::vector<std::string> size_parameters;  // of a plain function: `let N : int`
+  bool wants_generic_arguments = false;  // no argument says what some of these are: refused until they are given
   std::vector<Parameter> parameters;  // of a plain function, its inputs
   std::vector<Parameter> results;  // of a plain function: `result`, then `out` and `inout` parameters
+  std::vector<std::string> order;  // of a plain function: the names of all its parameters, `out` ones too
   std::vector<Leaf> leaves;  // flattened, in order
   int view_count = 0;  // of the argument block
   int slot_count = 0;
@@ -95,6 +98,13 @@ struct Function {
   std::vector<std::pair<std::string, std::string>> tune;  // [Tune(name, values)]: see program/tuned.h
   std::optional<std::string> parallel;
   std::string refusal;  // not empty: why this function cannot become an operator (an error once it is asked for)
+
+  // Of a plain function whose generic arguments somebody gave ("copy<4>", named copy_4), which no Program holds: the
+  // function that it is of, and what was given; -1 and nothing where the tensors decide.
+  std::string instance_of;
+  std::vector<std::optional<ElementType>> given_types;
+  std::vector<int64_t> given_sizes;
+  const std::string& text_name() const { return instance_of.empty() ? name : instance_of; }
 };
 
 // A [TorchEntryPoint] function: it runs on the host, allocates tensors and dispatches kernels of its module.

@@ -82,6 +82,7 @@ py::dict describe(const Operator& op) {
   py::list results;
   for (const auto& parameter : op.function.results) results.append(describe_parameter(parameter));
   result["results"] = results;
+  result["order"] = op.function.order;
   for (int i = 0; i < kOpKinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
     const auto* signature = op.signature(kind);

@@ -18,6 +18,7 @@
 #include "program/compiler_client.h"
 #include "program/enumerations.h"
 #include "python/descriptors.h"
+#include "python/function_call.h"
 #include "python/host_functions.h"
 #include "python/interrupts.h"
 #include "python/tensors.h"
@@ -188,6 +189,8 @@ void bind_module(py::module_& m) {
            py::arg("block") = std::array<uint32_t, 3>{})
       .def("cuda_text", &cuda_text_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true)
       .def("functions", &Module::functions)
+      .def("overloads", &Module::overloads)
+      .def("instantiate", &Module::instantiate, py::arg("name"), py::arg("types"), py::arg("sizes"))
       .def("register_function", &Module::register_function, py::arg("name"), py::call_guard<py::gil_scoped_release>())
       .def(
           "kernels", [](const Module& self, const std::string& name) { return describe_kernels(*self.find(name)); },
@@ -209,6 +212,7 @@ PYBIND11_MODULE(_C, m) {
   watch_python_signals();
   bind_module(m);
   bind_tensors(m);
+  bind_function_call(m);
   bind_tuning(m);
   m.def("set_virtual_threads_for_all", &set_virtual_threads_for_all, py::arg("value"));
   m.def("set_most_tiles", &set_most_tiles, py::arg("count"));

@@ -23,13 +23,10 @@ c10::Scalar scalar_of(py::handle value) {
   return value.cast<uint64_t>();
 }
 
-// A tensor that any call may share: it belongs to no mode, transform or graph that is active.
 py::object number_tensor(py::handle value, const std::string& dtype) {
   const auto type = element_type_named(dtype);
   TORCH_CHECK(type, "unknown element type '", dtype, "'");
-  const c10::InferenceMode normal(false);
-  return py::reinterpret_steal<py::object>(
-      THPVariable_Wrap(at::detail::scalar_tensor_static(scalar_of(value), scalar_type(*type), at::kCPU)));
+  return py::reinterpret_steal<py::object>(THPVariable_Wrap(shared_number(scalar_of(value), scalar_type(*type))));
 }
 
 // Python's `tensor.grad` warns where a tensor is no leaf and has none.
@@ -39,6 +36,11 @@ py::object gradient_of(py::handle tensor) {
 }
 
 }  // namespace
+
+at::Tensor shared_number(const c10::Scalar& value, c10::ScalarType type) {
+  const c10::InferenceMode normal(false);
+  return at::detail::scalar_tensor_static(value, type, at::kCPU);
+}
 
 void bind_tensors(py::module_& m) {
   m.def("number_tensor", &number_tensor, py::arg("value"), py::arg("dtype"));

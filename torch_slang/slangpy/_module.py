@@ -2,55 +2,140 @@
 
 from __future__ import annotations
 
+import enum
+import functools
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch_slang
+from torch_slang._function_arguments import FunctionLeaf, Tree
 from torch_slang._load import load
+from torch_slang._module import members_of
+from torch_slang.slangpy._node import FunctionNode
+from torch_slang.slangpy._refused import refuse
+from torch_slang.slangpy._struct import Struct
 
-__all__ = ["Device", "Module", "create_torch_device"]
+__all__ = ["Device", "DeviceType", "Module", "SlangSession", "create_torch_device"]
 
 _PathLike = str | os.PathLike[str]
+_Leaves = Sequence[FunctionLeaf]
+
+
+class DeviceType(enum.Enum):
+    """SlangPy's kinds of devices. None means anything: tensors say where their functions run."""
+
+    automatic = 0
+    d3d12 = 1
+    vulkan = 2
+    metal = 3
+    wgpu = 4
+    cpu = 5
+    cuda = 6
+
+
+class SlangSession:
+    """What loads modules, with defines and include paths."""
+
+    def __init__(self, device: Device, options: Mapping[str, Any] | None = None) -> None:
+        options = {} if options is None else options
+        self.device = device
+        self.defines = dict(options.get("defines") or {})
+        self.include_paths = [Path(folder).absolute() for folder in options.get("include_paths") or ()]
+        self.desc = SimpleNamespace(
+            compiler_options=SimpleNamespace(include_paths=self.include_paths, defines=self.defines)
+        )
+
+    def load_module(self, path: _PathLike) -> torch_slang.Module:
+        """A file, with or without ``.slang``, found in the working folder or else in the include paths."""
+        found = self._found(Path(path))
+        return self._load(found, None, None, str(found))
+
+    def load_module_from_source(
+        self, module_name: str, source: str, path: _PathLike | None = None
+    ) -> torch_slang.Module:
+        """Slang text under a name."""
+        del path
+        return self._load(None, source, module_name, f"{module_name}\0{source}")
+
+    def _load(self, path: Path | None, source: str | None, name: str | None, identity: str) -> torch_slang.Module:
+        defines = sorted(self.defines.items())
+        module = load(
+            path,
+            source=source,
+            name=name,
+            namespace=_namespace(f"{identity}\0{defines}" if defines else identity),
+            defines=self.defines,
+            include_dirs=self.include_paths,
+        )
+        _origins[members_of(module).handle.identity] = (self, path, source)
+        return module
+
+    def _found(self, path: Path) -> Path:
+        for folder in (Path.cwd(), *self.include_paths):
+            for candidate in (folder / path, folder / f"{path}.slang"):
+                if candidate.is_file():
+                    return candidate
+        folders = ", ".join(map(str, (Path.cwd(), *self.include_paths)))
+        raise FileNotFoundError(f"slangpy: there is no module {path} in {folders}")
 
 
 class Device:
     """What loads modules. It is no device: tensors say where their functions run."""
 
-    def __init__(self, include_paths: Iterable[_PathLike] = ()) -> None:
-        self._include_paths = [Path(folder).absolute() for folder in include_paths]
+    def __init__(self, include_paths: Iterable[_PathLike] = (), defines: Mapping[str, Any] | None = None) -> None:
+        self.slang_session = self.create_slang_session({"include_paths": list(include_paths), "defines": defines})
+
+    def create_slang_session(self, compiler_options: Mapping[str, Any] | None = None, **settings: Any) -> SlangSession:
+        """A session with its own ``include_paths`` and ``defines``. Other options mean nothing here."""
+        del settings
+        return SlangSession(self, compiler_options)
 
     def load_module(self, path: _PathLike) -> torch_slang.Module:
         """A file, with or without ``.slang``, found in the working folder or else in the include paths."""
-        found = self._found(Path(path))
-        return load(found, namespace=_namespace(str(found)), include_dirs=self._include_paths)
+        return self.slang_session.load_module(path)
 
-    def load_module_from_source(self, name: str, source: str) -> torch_slang.Module:
+    def load_module_from_source(
+        self, module_name: str, source: str, path: _PathLike | None = None
+    ) -> torch_slang.Module:
         """Slang text under a name."""
-        namespace = _namespace(f"{name}\0{source}")
-        return load(source=source, name=name, namespace=namespace, include_dirs=self._include_paths)
+        return self.slang_session.load_module_from_source(module_name, source, path)
 
-    def _found(self, path: Path) -> Path:
-        for folder in (Path.cwd(), *self._include_paths):
-            for candidate in (folder / path, folder / f"{path}.slang"):
-                if candidate.is_file():
-                    return candidate
-        folders = ", ".join(map(str, (Path.cwd(), *self._include_paths)))
-        raise FileNotFoundError(f"slangpy: there is no module {path} in {folders}")
+    def sync_to_cuda(self, *args: Any) -> None:
+        """Nothing: functions run on PyTorch's streams."""
+
+    sync_to_device = wait = wait_for_idle = close = sync_to_cuda
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("create_"):
+            refuse(f"Device.{name}", "belongs to graphics, which stays SlangPy's")
+        raise AttributeError(f"slangpy: a Device has no {name}")
 
 
 def create_torch_device(
-    type: Any = None, torch_device: Any = None, *, include_paths: Sequence[_PathLike] = (), **settings: Any
+    type: Any = None,
+    torch_device: Any = None,
+    *,
+    include_paths: Sequence[_PathLike] = (),
+    compiler_options: Mapping[str, Any] | None = None,
+    **settings: Any,
 ) -> Device:
-    """A device as programs make one. Only its include paths mean something here."""
+    """A device as programs make one. Only its include paths and defines mean something here."""
     del type, torch_device, settings
-    return Device(include_paths)
+    options = {} if compiler_options is None else compiler_options
+    return Device([*include_paths, *(options.get("include_paths") or ())], options.get("defines"))
+
+
+# By a module's identity: what loaded it, from what.
+_origins: dict[str, tuple[SlangSession, Path | None, str | None]] = {}
 
 
 class Module:
-    """A loaded module, whose plain functions are its attributes."""
+    """A loaded module, whose plain functions and structs are its attributes."""
 
     def __init__(
         self, device_module: torch_slang.Module, options: Mapping[str, Any] | None = None, link: Any = ()
@@ -60,6 +145,7 @@ class Module:
         if options:
             raise TypeError(f"slangpy.Module: expected no options, but got {', '.join(options)}")
         self.device_module = device_module
+        self._nodes: dict[str, FunctionNode] = {}
 
     @staticmethod
     def load_from_file(
@@ -80,27 +166,124 @@ class Module:
         del device
         return Module(module, options, link)
 
-    def find_function(self, name: str) -> torch_slang.Function | None:
-        """The function of that name, or None."""
-        return getattr(self.device_module, name) if name in self.device_module.functions() else None
+    def find_function(self, name: str) -> FunctionNode | None:
+        """The function of that name, or None. Generic arguments may stand behind it: ``"copy_vector<4>"``."""
+        if name not in self._nodes:
+            try:
+                function = self.device_module.require_function(name)
+            except ValueError:
+                return None
+            self._nodes[name] = FunctionNode(self, function)
+        return self._nodes[name]
 
-    def require_function(self, name: str) -> torch_slang.Function:
-        """The function of that name. Raises ValueError where there is none."""
-        function = self.find_function(name)
-        if function is None:
+    def require_function(self, name: str) -> FunctionNode:
+        """As :meth:`find_function`. Raises ValueError where there is none."""
+        node = self.find_function(name)
+        if node is None:
             raise ValueError(f"slangpy: there is no function {name}: {self.device_module!r}")
-        return function
+        return node
+
+    def find_struct(self, name: str) -> Struct | None:
+        """The struct of that name, or None. It must have methods, or be an argument or a result of a function."""
+        has_methods = any(
+            one.startswith(f"{name.replace('.', '_')}_") for one in members_of(self.device_module).functions
+        )
+        return Struct(self, name) if has_methods or self.layout_of(name) is not None else None
+
+    def require_struct(self, name: str) -> Struct:
+        """As :meth:`find_struct`. Raises ValueError where there is none."""
+        struct = self.find_struct(name)
+        if struct is None:
+            raise ValueError(f"slangpy: there is no struct {name}: {self.device_module!r}")
+        return struct
+
+    def find_function_in_struct(self, struct: Struct | str, name: str) -> FunctionNode | None:
+        """A struct's method, or None."""
+        owner = Struct(self, struct) if isinstance(struct, str) else struct
+        return owner.try_get_child(name)
+
+    def layout_of(self, struct: str) -> tuple[Tree, _Leaves] | None:
+        """The fields of a struct, as a function has them that takes or gives it."""
+        return self._layouts.get(struct)
+
+    @functools.cached_property
+    def _layouts(self) -> dict[str, tuple[Tree, _Leaves]]:
+        found: dict[str, tuple[Tree, _Leaves]] = {}
+        handle = members_of(self.device_module).handle
+        for name in members_of(self.device_module).functions:
+            about = handle.describe(name)
+            leaves = [FunctionLeaf.of(leaf) for leaf in about["leaves"]]
+            for one in (*about["parameters"], *about["results"]):
+                _add_layouts(Tree.of(one, one["name"]), leaves, found)
+        return found
+
+    def with_constants(self, values: Mapping[str, Any]) -> Module:
+        """The module with values for its ``extern static const`` declarations."""
+        return self._derived(
+            values, r"\bextern\s+static\s+const\s+([\w<>,\s]+?)\s+{name}\s*(?:=[^;]*)?;", "extern static const"
+        )
+
+    def with_uniforms(self, values: Mapping[str, Any]) -> Module:
+        """The module with values for its ``uniform`` declarations."""
+        return self._derived(values, r"\buniform\s+([\w<>,\s]+?)\s+{name}\s*;", "uniform")
+
+    def _derived(self, values: Mapping[str, Any], pattern: str, what: str) -> Module:
+        session, path, source = _origins[members_of(self.device_module).handle.identity]
+        text = path.read_text() if path is not None else source or ""
+        for name, value in values.items():
+            written = _written(name, value)
+            text, count = re.subn(
+                pattern.replace("{name}", re.escape(name)), rf"static const \1 {name} = {written};", text, count=1
+            )
+            if count == 0:
+                raise ValueError(f"slangpy: there is no {what} {name} in the module's own text")
+        folders = [*session.include_paths, *([path.parent] if path is not None else [])]
+        derived = SlangSession(session.device, {"defines": session.defines, "include_paths": folders})
+        name = f"{path.stem if path is not None else 'module'}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return _loaded_once(derived, name, text)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "device_module":
+        if name.startswith("__") or name in {"device_module", "_nodes"}:
             raise AttributeError(name)
-        return getattr(self.device_module, name)
+        found = self.find_function(name) or self.find_struct(name)
+        return getattr(self.device_module, name) if found is None else found
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
 
     def __repr__(self) -> str:
         return f"<slangpy module of {self.device_module!r}>"
+
+
+_derived_modules: dict[tuple[str, tuple[Path, ...], tuple[tuple[str, Any], ...]], Module] = {}
+
+
+def _loaded_once(session: SlangSession, name: str, text: str) -> Module:
+    key = (name, tuple(session.include_paths), tuple(sorted(session.defines.items())))
+    if key not in _derived_modules:
+        _derived_modules[key] = Module(session.load_module_from_source(name, text))
+    return _derived_modules[key]
+
+
+def _written(name: str, value: Any) -> str:
+    """A value as Slang writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "{" + ", ".join(_written(name, item) for item in value) + "}"
+    raise TypeError(
+        f"slangpy: expected the value of {name} to be a number or a vector of numbers, but got a "
+        f"{type(value).__name__}: pass it as an argument"
+    )
+
+
+def _add_layouts(tree: Tree, leaves: _Leaves, found: dict[str, tuple[Tree, _Leaves]]) -> None:
+    if tree.leaf < 0 and not tree.names[0].isdigit():
+        found.setdefault(tree.type, (tree, leaves))
+    for field in tree.fields:
+        _add_layouts(field, leaves, found)
 
 
 def _namespace(identity: str) -> str:

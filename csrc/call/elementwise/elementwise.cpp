@@ -116,6 +116,8 @@ class Reader {
     const size_t count = op_.function.size_parameters.size();
     if (count == 0) return;
     result_.sizes.resize(count, -1);
+    if (!op_.function.given_sizes.empty())
+      result_.sizes.assign(op_.function.given_sizes.begin(), op_.function.given_sizes.end());
     each([&](size_t i, const at::Tensor& tensor, const char* prefix) {
       const auto& shape = leaf(i).element.shape;
       check_rank(i, tensor, prefix);
@@ -141,6 +143,10 @@ class Reader {
     if (parameters.empty()) return;
     result_.types.resize(parameters.size());
     for (size_t k = 0; k < parameters.size(); ++k) {
+      if (!op_.function.given_types.empty() && op_.function.given_types[k]) {
+        result_.types[k] = *op_.function.given_types[k];
+        continue;
+      }
       ResultType type;
       for (size_t i = 0; i < result_.tensors.size(); ++i) {
         const at::Tensor& tensor = result_.tensors[i];

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "common/identifiers.h"
 #include "compiler/reflect/attributes.h"
@@ -59,7 +60,7 @@ class ModuleDescriber {
     for (DeclReflection* child : module->getChildren()) walk(child, child, {});
     refuse_inheritance();
     leave_out_hidden_methods();
-    refuse_overloads();
+    name_overloads();
     return std::move(found_);
   }
 
@@ -88,7 +89,9 @@ class ModuleDescriber {
   }
 
   void add(DeclReflection* declaration, FunctionReflection* reflection, const Scope& scope) {
-    const std::string name = reflection->getName();
+    const bool is_constructor = std::string_view(reflection->getName()) == "$init";
+    if (is_constructor && !is_written_constructor(declaration, scope)) return;
+    const std::string name = is_constructor ? "__init" : reflection->getName();
     if (!is_callable_name(name) || (scope.owner != nullptr && is_of_differentials(name))) return;
     DescribedFunction described;
     Function& function = described.function;
@@ -98,7 +101,10 @@ class ModuleDescriber {
     }
     function.name += name;
     function.qualified_name += name;
-    described.call.name = scope.owner == nullptr ? function.qualified_name : name;
+    described.call.name = is_constructor           ? name_of(scope.owner)
+                          : scope.owner == nullptr ? function.qualified_name
+                                                   : name;
+    described.shares_name = is_constructor;
     function.file = file_;
     slang::SourceLocation location;
     if (SLANG_SUCCEEDED(session_->getDeclSourceLocation(declaration, &location))) {
@@ -107,13 +113,27 @@ class ModuleDescriber {
     }
     read_attributes(function, reflection);
     if (function.is_kernel && scope.owner != nullptr) return;
+    for (unsigned i = 0; i < reflection->getParameterCount(); ++i)
+      described.parameter_types.push_back(name_of(reflection->getParameterByIndex(i)->getType()));
     try {
-      fill(described, reflection, scope);
+      fill(described, reflection, is_constructor ? Scope{scope.names, nullptr, scope.generics} : scope);
     } catch (const Refusal& refusal) {
       function.refusal = refusal.reason;
     }
     if (scope.owner != nullptr) methods_.insert(found_.size());
     found_.push_back(std::move(described));
+  }
+
+  // Slang makes constructors too, for all structs: those that stand in the source count, of structs that are not generic.
+  bool is_written_constructor(DeclReflection* declaration, const Scope& scope) const {
+    slang::SourceLocation location;
+    if (scope.owner == nullptr || !scope.generics.empty() ||
+        SLANG_FAILED(session_->getDeclSourceLocation(declaration, &location)) || location.filePath == nullptr)
+      return false;
+    std::istringstream text(source_of_(location.filePath));
+    std::string line;
+    for (int i = 0; i < static_cast<int>(location.line) && std::getline(text, line);) ++i;
+    return line.find("__init") != std::string::npos;
   }
 
   void fill(DescribedFunction& described, FunctionReflection* reflection, const Scope& scope) {
@@ -344,14 +364,57 @@ class ModuleDescriber {
     found_ = std::move(kept);
   }
 
-  void refuse_overloads() {
+  // Plain functions of one name are functions of their own, called by their parameters' types: blend(float3, float) is
+  // blend_float3_float. Kernels may not share a name.
+  void name_overloads() {
+    std::map<std::string, std::vector<DescribedFunction*>> groups;
+    std::set<std::string> taken;
     for (DescribedFunction& one : found_) {
-      for (DescribedFunction& other : found_) {
-        if (&one == &other || one.function.name != other.function.name) continue;
-        one.function.refusal = c10::str("there are several functions ", one.function.name,
-                                        " and an operator can have no overloads; rename the others");
+      groups[one.function.name].push_back(&one);
+      taken.insert(one.function.name);
+    }
+    for (auto& [name, group] : groups) {
+      if (group.size() == 1) continue;
+      const bool are_plain = std::all_of(group.begin(), group.end(), [](const DescribedFunction* one) {
+        return !one->function.is_kernel && !one->host;
+      });
+      for (DescribedFunction* one : group) {
+        if (!are_plain) {
+          one->function.refusal =
+              c10::str("there are several functions ", name, " and a kernel can have no overloads; rename the others");
+          continue;
+        }
+        one->function.overloaded = name;
+        one->function.name = name + "_" + types_as_name(one->parameter_types);
+        while (!taken.insert(one->function.name).second) one->function.name += "_";
+        one->shares_name = true;
       }
     }
+  }
+
+  // "float3" of "vector<float,3>", "float2x4" of "matrix<float,2,4>".
+  static std::string short_name(std::string type) {
+    for (const char* generic : {"vector<", "matrix<"}) {
+      if (!type.starts_with(generic) || type.find('>') != type.size() - 1) continue;
+      type = type.substr(7, type.size() - 8);
+      const auto first = type.find(',');
+      if (first != std::string::npos) type.erase(first, 1);
+      std::replace(type.begin(), type.end(), ',', 'x');
+    }
+    return type;
+  }
+
+  static std::string types_as_name(const std::vector<std::string>& types) {
+    std::string name;
+    for (const std::string& type : types) {
+      if (!name.empty() && name.back() != '_') name += '_';
+      for (const char c : short_name(type)) {
+        if (is_word(c)) name += c;
+        if (!is_word(c) && !name.empty() && name.back() != '_') name += '_';
+      }
+    }
+    while (!name.empty() && name.back() == '_') name.pop_back();
+    return name;
   }
 
   slang::ISession* session_;

@@ -153,14 +153,19 @@ class ElementwiseDescriber {
   void describe(FunctionReflection* reflection, TypeReflection* owner, const std::vector<ParameterText>& texts) {
     if (owner != nullptr) add_this(reflection, owner);
     const auto first = call_.parameters.size();
-    for (unsigned i = 0; i < reflection->getParameterCount(); ++i)
+    if (first > 0) function_.order.emplace_back("this");
+    for (unsigned i = 0; i < reflection->getParameterCount(); ++i) {
+      function_.order.emplace_back(reflection->getParameterByIndex(i)->getName());
       add_input(reflection->getParameterByIndex(i), texts[i]);
+    }
     add_returned(reflection);
     if (first > 0) add_result(owner, "this", call_.parameters.front());
     for (unsigned i = 0; i < reflection->getParameterCount(); ++i)
       add_result(reflection->getParameterByIndex(i), call_.parameters[first + i]);
-    check_inputs();
+    if (!any_leaf(false, [](const Leaf&) { return true; }))
+      refuse("it takes no argument, so there is nothing that it could be applied to");
     check_results();
+    check_generics();
   }
 
  private:
@@ -227,16 +232,15 @@ class ElementwiseDescriber {
                        [&](const Leaf& leaf) { return leaf.is_output == is_output && holds(leaf); });
   }
 
-  void check_inputs() const {
-    if (!any_leaf(false, [](const Leaf&) { return true; }))
-      refuse("it takes no argument, so there is nothing that it could be applied to");
+  // Last of all: what is refused here has all else that an operator needs.
+  void check_generics() {
     for (size_t i = 0; i < function_.type_parameters.size(); ++i) {
       const TypeParameter& parameter = function_.type_parameters[i];
       if (parameter.allowed.empty())
         refuse("no number is of a type that its type parameter ", parameter.name, " allows");
       if (any_leaf(false, [&](const Leaf& leaf) { return leaf.element.type_parameter == static_cast<int>(i); }))
         continue;
-      refuse("no argument has its type parameter ", parameter.name, ", so nothing decides what that is");
+      refuse_undecided("type parameter " + parameter.name);
     }
     for (size_t i = 0; i < function_.size_parameters.size(); ++i) {
       const auto has_size = [&](const Leaf& leaf) {
@@ -244,8 +248,14 @@ class ElementwiseDescriber {
         return std::find(shape.begin(), shape.end(), -1 - static_cast<int64_t>(i)) != shape.end();
       };
       if (any_leaf(false, has_size)) continue;
-      refuse("no argument has the size ", function_.size_parameters[i], ", so nothing decides what that is");
+      refuse_undecided("size " + function_.size_parameters[i]);
     }
+  }
+
+  [[noreturn]] void refuse_undecided(const std::string& what) {
+    function_.wants_generic_arguments = true;
+    refuse("no argument has its ", what, ", so nothing decides what that is: give it, as in require_function(\"",
+           function_.name, "<4>\")");
   }
 
   void check_results() {

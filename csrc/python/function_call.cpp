@@ -1,0 +1,279 @@
+#include "python/function_call.h"
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/TracerMode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <structmember.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "kernel/view_packing.h"
+#include "module/module.h"
+#include "python/tensors.h"
+
+// Note [remembered calls]
+//   torch_slang/_function.py makes tensors of all that may be passed to a function, which takes longer than the call. A
+//   FunctionCall knows what the operator takes, and calls it at once where each argument is a tensor of no class but
+//   PyTorch's own, or a number whose type is certain: that of the parameter, or for a type parameter the one floating-point
+//   type that its tensors with dimensions have. Tensors of numbers are remembered, by argument. For all else, and where
+//   something watches calls from Python, it gives None, and the caller takes the long way, which has the messages too.
+
+namespace py = pybind11;
+
+namespace torch_slang {
+namespace {
+
+constexpr size_t kMostNumbers = 64;  // remembered for one argument
+
+struct CallArgument {
+  py::str name;
+  std::optional<c10::ScalarType> type;  // none: a type parameter's
+  int type_parameter;
+  int64_t rank;  // of an element
+  std::unordered_map<uint64_t, at::Tensor> numbers;  // by their bits
+};
+
+uint64_t bits_of(double value) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// A Python number as one of a type: its bits, and the scalar.
+struct Number {
+  uint64_t bits;
+  c10::Scalar scalar;
+};
+
+std::optional<int64_t> integer_of(PyObject* value) {
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow != 0) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+double largest_of(c10::ScalarType type) {
+  if (type == c10::kHalf) return 65504.0;
+  return type == c10::kDouble ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max() / 2;
+}
+
+std::optional<Number> floating(PyObject* value, c10::ScalarType type) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  double number = 0;
+  if (PyFloat_CheckExact(value)) {
+    number = PyFloat_AS_DOUBLE(value);
+  } else {
+    const auto integer = integer_of(value);
+    if (!integer || *integer > kExact || *integer < -kExact) return std::nullopt;
+    number = static_cast<double>(*integer);
+  }
+  if (std::isfinite(number) && std::abs(number) > largest_of(type)) return std::nullopt;
+  return Number{bits_of(number), number};
+}
+
+bool fits(int64_t value, c10::ScalarType type) {
+  const bool is_unsigned = type == c10::kByte || type == c10::kUInt16 || type == c10::kUInt32 || type == c10::kUInt64;
+  const int bits = static_cast<int>(c10::elementSize(type)) * 8;
+  if (is_unsigned) return value >= 0 && (bits == 64 || value < int64_t{1} << bits);
+  return bits == 64 || (value >= -(int64_t{1} << (bits - 1)) && value < int64_t{1} << (bits - 1));
+}
+
+// Nothing where it does not fit, or has to be looked at more closely.
+std::optional<Number> number_as(PyObject* value, c10::ScalarType type) {
+  if (type == c10::kBool) {
+    if (!PyBool_Check(value)) return std::nullopt;
+    return Number{value == Py_True, value == Py_True};
+  }
+  if (c10::isFloatingType(type)) return floating(value, type);
+  if (!PyLong_Check(value)) return std::nullopt;
+  const auto integer = integer_of(value);
+  if (!integer || !fits(*integer, type)) return std::nullopt;
+  return Number{static_cast<uint64_t>(*integer), *integer};
+}
+
+bool is_number(PyObject* value) { return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value); }
+
+class FunctionCall {
+ public:
+  FunctionCall(const Operator& op, c10::OperatorHandle handle)
+      : handle_(std::move(handle)), types_(op.function.type_parameters.size()) {
+    for (const Leaf& leaf : op.function.leaves) {
+      if (leaf.is_output) continue;
+      const bool is_generic = leaf.element.type_parameter >= 0;
+      const std::optional<c10::ScalarType> type =
+          is_generic ? std::nullopt : std::optional(scalar_type(leaf.element.type));
+      arguments_.push_back({py::reinterpret_steal<py::str>(PyUnicode_InternFromString(leaf.name.c_str())),
+                            type,
+                            leaf.element.type_parameter,
+                            static_cast<int64_t>(leaf.element.shape.size()),
+                            {}});
+    }
+  }
+
+  // A new reference: a tensor, or a list of them; None where the long way must be gone.
+  PyObject* call(PyObject* const* given, size_t positional, PyObject* names) {
+    torch::jit::Stack stack;
+    if (!bind(given, positional, names) || !read(stack)) Py_RETURN_NONE;
+    {
+      const py::gil_scoped_release release;
+      handle_.callBoxed(&stack);
+    }
+    if (stack.size() == 1) return THPVariable_Wrap(std::move(stack[0]).toTensor());
+    py::list results;
+    for (c10::IValue& value : stack) {
+      results.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(value).toTensor())));
+    }
+    return results.release().ptr();
+  }
+
+ private:
+  bool bind(PyObject* const* given, size_t positional, PyObject* names) {
+    const size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
+    if (positional + named != arguments_.size()) return false;
+    bound_.assign(given, given + positional);
+    bound_.resize(arguments_.size(), nullptr);
+    for (size_t k = 0; k < named; ++k) {
+      const size_t place = place_of(PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(k)), positional + k);
+      if (place >= arguments_.size() || bound_[place] != nullptr) return false;
+      bound_[place] = given[positional + k];
+    }
+    return true;
+  }
+
+  // Names are interned, and mostly in order.
+  size_t place_of(PyObject* name, size_t first) const {
+    if (arguments_[first].name.ptr() == name) return first;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (arguments_[i].name.ptr() == name) return i;
+    }
+    return arguments_.size();
+  }
+
+  bool read(torch::jit::Stack& stack) {
+    if (at::impl::torch_function_mode_enabled() || at::tracer::impl::is_dispatch_enabled()) return false;
+    bool any_tensor = false;
+    std::fill(types_.begin(), types_.end(), GenericType{});
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (THPVariable_CheckExact(bound_[i])) {
+        any_tensor = true;
+        add_type(arguments_[i], THPVariable_Unpack(bound_[i]));
+      } else if (!is_number(bound_[i]) || arguments_[i].rank > 0) {
+        return false;
+      }
+    }
+    if (!any_tensor) return false;
+    stack.reserve(arguments_.size());
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (THPVariable_CheckExact(bound_[i])) {
+        stack.emplace_back(THPVariable_Unpack(bound_[i]));
+      } else if (const at::Tensor tensor = number(arguments_[i], bound_[i]); tensor.defined()) {
+        stack.emplace_back(tensor);
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // What the tensors of a type parameter say that it is.
+  struct GenericType {
+    std::optional<c10::ScalarType> type;
+    bool certain = true;
+  };
+
+  void add_type(const CallArgument& argument, const at::Tensor& tensor) {
+    if (argument.type_parameter < 0) return;
+    GenericType& generic = types_[argument.type_parameter];
+    const auto type = tensor.scalar_type();
+    const bool agrees =
+        tensor.dim() > argument.rank && c10::isFloatingType(type) && generic.type.value_or(type) == type;
+    generic.certain = generic.certain && agrees;
+    generic.type = type;
+  }
+
+  at::Tensor number(CallArgument& argument, PyObject* value) {
+    auto type = argument.type;
+    if (!type) {
+      const GenericType& generic = types_[argument.type_parameter];
+      if (!generic.certain || !generic.type) return {};
+      type = generic.type;
+    }
+    const auto read = number_as(value, *type);
+    if (!read) return {};
+    auto& numbers = argument.numbers;
+    const auto known = numbers.find(read->bits);
+    if (known != numbers.end() && known->second.scalar_type() == *type) return known->second;
+    if (numbers.size() >= kMostNumbers) numbers.clear();
+    return numbers[read->bits] = shared_number(read->scalar, *type);
+  }
+
+  const c10::OperatorHandle handle_;
+  std::vector<CallArgument> arguments_;
+  // Of one call, kept for their memory.
+  std::vector<PyObject*> bound_;
+  std::vector<GenericType> types_;
+};
+
+struct CallObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  FunctionCall* call;
+};
+
+PyObject* vectorcall(PyObject* self, PyObject* const* given, size_t count, PyObject* names) {
+  try {
+    return reinterpret_cast<CallObject*>(self)->call->call(given, PyVectorcall_NARGS(count), names);
+  } catch (...) {
+    py::detail::try_translate_exceptions();
+    return nullptr;
+  }
+}
+
+void deallocate(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  delete reinterpret_cast<CallObject*>(self)->call;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyTypeObject* call_type() {
+  static PyTypeObject* const type = [] {
+    static PyMemberDef members[] = {
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(CallObject, vectorcall), READONLY, nullptr}, {}};
+    static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&deallocate)},
+                                  {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
+                                  {Py_tp_members, static_cast<void*>(members)},
+                                  {0, nullptr}};
+    static PyType_Spec spec = {"torch_slang._C.FunctionCall", sizeof(CallObject), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                               slots};
+    return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  }();
+  return type;
+}
+
+py::object function_call(const Module& module, const std::string& name) {
+  const auto op = module.find(name);
+  const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow((module.ns() + "::" + name).c_str(), "");
+  auto call = std::make_unique<FunctionCall>(*op, handle);
+  PyTypeObject* type = call_type();
+  if (type == nullptr) throw py::error_already_set();
+  auto* object = reinterpret_cast<CallObject*>(type->tp_alloc(type, 0));
+  if (object == nullptr) throw py::error_already_set();
+  object->vectorcall = &vectorcall;
+  object->call = call.release();
+  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
+}
+
+}  // namespace
+
+void bind_function_call(py::module_& m) { m.def("function_call", &function_call, py::arg("module"), py::arg("name")); }
+
+}  // namespace torch_slang

@@ -1,0 +1,171 @@
+"""SlangPy's structs, and lists and tensors of instances of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torch_slang._function_arguments import FunctionLeaf, Tree
+from torch_slang.slangpy._values import Tensor
+
+if TYPE_CHECKING:
+    from torch_slang.slangpy._module import Module
+    from torch_slang.slangpy._node import FunctionNode
+
+__all__ = ["InstanceList", "InstanceTensor", "Struct"]
+
+
+class Struct:
+    """A struct of a module. Its methods are its attributes."""
+
+    def __init__(self, module: Module, name: str) -> None:
+        self.module = module
+        self.name = self.full_name = name
+
+    def try_get_child(self, name: str) -> FunctionNode | None:
+        """The method of that name, or None."""
+        return self.module.find_function(f"{self.name.replace('.', '_')}_{name}")
+
+    def layout(self) -> tuple[Tree, Sequence[FunctionLeaf]]:
+        """The struct's fields, as some function has them that takes or gives it. Raises TypeError if none does."""
+        found = self.module.layout_of(self.name)
+        if found is None:
+            raise TypeError(f"slangpy: no function says what the fields of {self.name} are")
+        return found
+
+    def as_struct(self) -> Struct:
+        """The struct itself, for programs that tell functions from structs."""
+        return self
+
+    def as_func(self) -> Any:
+        raise ValueError(f"slangpy: {self.name} is a struct, no function")
+
+    def __getattr__(self, name: str) -> FunctionNode:
+        if name.startswith("__") and name != "__init":
+            raise AttributeError(name)
+        method = self.try_get_child(name)
+        if method is None:
+            raise AttributeError(f"slangpy: the struct {self.name} has no method {name}")
+        return method
+
+    __getitem__ = __getattr__
+
+    def __repr__(self) -> str:
+        return f"<slangpy struct {self.name}>"
+
+
+class InstanceList:
+    """Instances of a struct: a mapping of its fields to tensors (or numbers, which all instances share).
+
+    Methods of the struct are called on all instances. What a ``[mutating]`` method changes is written back: into the
+    field's tensor, or in place of a number.
+    """
+
+    def __init__(self, struct: Struct, data: Any = None) -> None:
+        fields = {} if data is None else data
+        if isinstance(fields, Mapping):
+            fields = {name: value for name, value in fields.items() if name != "_type"}
+        vars(self).update(_struct=struct, _data=fields)
+
+    def get_this(self) -> Any:
+        """The instances' fields."""
+        return self._data
+
+    def update_this(self, value: Any) -> None:
+        """Called after each call that may have changed the fields."""
+
+    def set_data(self, data: Any) -> None:
+        """Other fields from now on."""
+        vars(self)["_data"] = data
+
+    def construct(self, *args: Any, **kwargs: Any) -> None:
+        """Calls the struct's constructor for each instance."""
+        made = self._struct["__init"](*args, **kwargs, _result="tensor")
+        tree, _ = self._struct.layout()
+        for name, value in zip(tree.names, made, strict=True):
+            _write(self._data, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if isinstance(self._data, Mapping) and name in self._data:
+            return self._data[name]
+        method = self._struct.try_get_child(name)
+        if method is None:
+            raise AttributeError(f"slangpy: an instance of {self._struct.name} has no field or method {name}")
+        return method.bind(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(self._data, Mapping):
+            self._data[name] = value  # type: ignore[index]
+        else:
+            super().__setattr__(name, value)
+
+
+class InstanceTensor(InstanceList):
+    """Instances of a struct in one tensor, whose last dimension holds all components of all fields, in order.
+
+    `data`: that tensor, of shape `shape` and the components; without it there is a new one. The fields are views of it.
+    All must be of one type.
+    """
+
+    def __init__(self, struct: Struct, shape: Sequence[int], data: Any = None) -> None:
+        tree, leaves = struct.layout()
+        used = [leaves[index] for index in _leaves_of(tree)]
+        dtypes = {leaf.dtype for leaf in used}
+        dtype = next(iter(dtypes))
+        if len(dtypes) > 1 or dtype is None:
+            raise TypeError(
+                f"slangpy.InstanceTensor: the fields of {struct.name} are not of one type: use InstanceList"
+            )
+        count = sum(prod(leaf.shape) for leaf in used)
+        tensor = data.storage if isinstance(data, Tensor) else data
+        if tensor is None:
+            tensor = torch.empty(*shape, count, dtype=dtype)
+        if tuple(tensor.shape) != (*shape, count) or tensor.dtype != dtype:
+            raise ValueError(
+                f"slangpy.InstanceTensor: expected data to have shape {[*shape, count]} and dtype {dtype}, but got "
+                f"{list(tensor.shape)} and {tensor.dtype}"
+            )
+        super().__init__(struct, _views(tree, leaves, iter(_parts(tensor, used))))
+        vars(self).update(shape=tuple(shape), tensor=tensor)
+
+    def to_numpy(self) -> Any:
+        """The tensor as one of NumPy's arrays."""
+        return self.tensor.numpy(force=True)
+
+    def copy_from_numpy(self, data: Any) -> None:
+        """Writes the tensor."""
+        self.tensor.detach().copy_(torch.as_tensor(data).reshape(self.tensor.shape))
+
+
+def _write(fields: Any, name: str, value: Any) -> None:
+    held = fields.get(name)
+    if isinstance(held, Mapping):
+        for inner, item in value._asdict().items():
+            _write(held, inner, item)
+    elif isinstance(held, torch.Tensor):
+        held.copy_(value.expand(held.shape))
+    else:
+        fields[name] = value._asdict() if hasattr(value, "_asdict") else value
+
+
+def _leaves_of(tree: Tree) -> list[int]:
+    return [tree.leaf] if tree.leaf >= 0 else [leaf for field in tree.fields for leaf in _leaves_of(field)]
+
+
+def _parts(tensor: torch.Tensor, leaves: Sequence[FunctionLeaf]) -> list[torch.Tensor]:
+    parts = tensor.split([prod(leaf.shape) for leaf in leaves], dim=-1)
+    return [
+        part.unflatten(-1, leaf.shape) if leaf.shape else part.squeeze(-1)
+        for part, leaf in zip(parts, leaves, strict=True)
+    ]
+
+
+def _views(tree: Tree, leaves: Sequence[FunctionLeaf], parts: Any) -> Any:
+    if tree.leaf >= 0:
+        return next(parts)
+    return {name: _views(field, leaves, parts) for name, field in zip(tree.names, tree.fields, strict=True)}

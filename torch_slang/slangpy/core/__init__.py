@@ -1,0 +1,1 @@
+"""SlangPy's core, as far as programs import from it."""

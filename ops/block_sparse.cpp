@@ -10,8 +10,8 @@
 #include <algorithm>
 
 #include "backend/backend.h"
-#include "call/run.h"
 #include "matmul.h"
+#include "operator/operator.h"
 
 namespace torch_slang::block_sparse {
 

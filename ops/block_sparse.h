@@ -14,9 +14,9 @@
 
 #include <vector>
 
-#include "call/run.h"
 #include "dispatch/registry.h"
 #include "matmul.h"
+#include "operator/operator.h"
 
 namespace torch_slang::block_sparse {
 

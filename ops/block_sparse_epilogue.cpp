@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "block_sparse_rule.h"
-#include "call/run.h"
 #include "epilogue_autograd.h"
+#include "operator/operator.h"
 
 namespace torch_slang::block_sparse {
 
@@ -59,7 +59,7 @@ Results run_product(const Epilogue& epilogue, const product::ProductKernels& ker
     const Tensor sum = launch_mm(epilogue.where.c_str(), *lines, stack)[0].view(sizes);
     std::vector<c10::IValue> leaves{sum};
     leaves.insert(leaves.end(), arguments.begin(), arguments.end());
-    const Results y = run(*epilogue.function(dense.scalar_type()).current(), OpKind::Forward, leaves);
+    const Results y = epilogue.function(dense.scalar_type()).current()->run(OpKind::Forward, leaves);
     return {y[0].to(dense.scalar_type()), sum};
   }
   const Tensor& rows = stack[0].toTensor();

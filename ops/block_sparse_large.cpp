@@ -63,7 +63,7 @@ Results launch_mm(const char* op, const RegisteredFamily& kernel, c10::ArrayRef<
   const Tensor dense = arguments[0].toTensor(), blocks = arguments[1].toTensor();
   const int64_t lines = arguments[2].toTensor().size(0), apart = arguments[7].toInt(), batch = dense.size(0);
   const int64_t tiles_of_row = lines * tiles_in(blocks.size(2)), tiles = batch * tiles_in(dense.size(1)) * tiles_of_row;
-  if (tiles <= most_tiles()) return run(*kernel.current(), OpKind::Forward, arguments);
+  if (tiles <= most_tiles()) return kernel.current()->run(OpKind::Forward, arguments);
   const int64_t dimension = batch > 1 ? 0 : 1;
   TORCH_CHECK(dense.size(dimension) > 1, op, ": expected at most ", most_tiles(),
               " tiles beside each other in the result, one for each line of blocks (two for blocks of 128), but got ",
@@ -83,7 +83,7 @@ Results launch_mm(const char* op, const RegisteredFamily& kernel, c10::ArrayRef<
 Results launch_sdd(const RegisteredFamily& kernel, c10::ArrayRef<c10::IValue> arguments) {
   const int64_t batch = arguments[0].toTensor().size(0), count = arguments[2].toTensor().size(0);
   const int64_t tiles = batch * count * tiles_in(arguments[4].toInt()) * tiles_in(arguments[5].toInt());
-  if (tiles <= most_tiles()) return run(*kernel.current(), OpKind::Forward, arguments);
+  if (tiles <= most_tiles()) return kernel.current()->run(OpKind::Forward, arguments);
   // Of a batch both matrices, else the list of blocks.
   const size_t first = batch > 1 ? 0 : 2;
   return in_halves(batch > 1 ? batch : count, 0, batch > 1 ? count : 1, [&](int64_t start, int64_t length) {

@@ -38,11 +38,11 @@ Tensor gathered_blocks(const Tensor& a, const Tensor& b, const Pattern& pattern,
   const int64_t count = rows.depths.size(0), height = 128 / block[0];
   const c10::IValue places[] = {rows.offsets, pattern.row_of_block(), rows.depths, grid.columns, height, block[1]};
   static const RegisteredFamily& groups_kernel = family_named("block_sparse_groups");
-  const Results made = run(*groups_kernel.current(), OpKind::Forward, places);
+  const Results made = groups_kernel.current()->run(OpKind::Forward, places);
   const Tensor &numbers = made[0], &groups = made[1];
   const c10::IValue arguments[] = {a, b, numbers, groups, groups.view(-1), count, block[0], block[1]};
   static const RegisteredFamily& kernel = family_named("block_sparse_gathered");
-  return run(*kernel.current(), OpKind::Forward, arguments)[0];
+  return kernel.current()->run(OpKind::Forward, arguments)[0];
 }
 
 // Whether tiles of their own, of 64 x 64 or more, would cost the blocks more than large tiles do that make the whole product.
@@ -56,10 +56,10 @@ Tensor masked_blocks(const Tensor& a, const Tensor& b, const Pattern& pattern, G
   const Lines rows = pattern.rows();
   const c10::IValue places[] = {rows.offsets, rows.depths, grid.columns};
   static const RegisteredFamily& numbers_kernel = family_named("block_sparse_numbers");
-  const Tensor numbers = run(*numbers_kernel.current(), OpKind::Forward, places)[0];
+  const Tensor numbers = numbers_kernel.current()->run(OpKind::Forward, places)[0];
   static const auto kernels = kernels_named(kOp, "block_sparse_masked");
   const c10::IValue arguments[] = {a, b, numbers, rows.depths.size(0), block[0], block[1]};
-  return run(*kernels.of(a).current(), OpKind::Forward, arguments)[0];
+  return kernels.of(a).current()->run(OpKind::Forward, arguments)[0];
 }
 
 }  // namespace

@@ -18,8 +18,8 @@
 
 #include <utility>
 
-#include "call/run.h"
 #include "matmul_shapes.h"
+#include "operator/operator.h"
 
 namespace torch_slang::product {
 
@@ -40,7 +40,7 @@ const EpilogueAndSumOp& mm_with_epilogue_and_sum() {
 std::vector<Tensor> cast_arguments(const Epilogue& epilogue, at::TensorList arguments, c10::DeviceType device) {
   const auto type = at::autocast::get_autocast_dtype(device);
   const auto function = epilogue.function(type).current();
-  const auto& leaves = function->function.leaves;
+  const auto& leaves = function->signature().function.leaves;
   std::vector<Tensor> cast;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const bool has_gradient = i + 1 < leaves.size() && leaves[i + 1].differentiable;
@@ -72,7 +72,7 @@ Results run_product(const Epilogue& epilogue, const ProductKernels& kernels, con
   stack.emplace_back(has_depth ? in_words(a) : at::zeros({sizes[0], sizes[1], 1}, a.options()));
   stack.emplace_back(has_depth ? in_words(b) : at::zeros({sizes[0], 1, sizes[2]}, a.options()));
   for (const Tensor& argument : arguments) stack.emplace_back(argument.expand(sizes));
-  return run(*kernels.of(a).current(), OpKind::Forward, stack);
+  return kernels.of(a).current()->run(OpKind::Forward, stack);
 }
 
 bool is_empty(const Tensor& a, const Tensor& b) { return a.size(0) == 0 || a.size(1) == 0 || b.size(2) == 0; }

@@ -4,7 +4,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 
-#include "call/run.h"
+#include "dispatch/dispatched_call.h"
+#include "operator/operator.h"
 
 namespace torch_slang::product {
 
@@ -22,7 +23,7 @@ bool is_recorded(const Epilogue& epilogue, const Tensor& first, const Tensor& se
   if (first.requires_grad() || second.requires_grad()) return true;
   if (std::none_of(arguments.begin(), arguments.end(), [](const Tensor& t) { return t.requires_grad(); })) return false;
   const RecordedFunction function(epilogue, first);
-  for (size_t i = 0; i < arguments.size() && i + 1 < function.op->function.leaves.size(); ++i) {
+  for (size_t i = 0; i < arguments.size() && i + 1 < function.op->signature().function.leaves.size(); ++i) {
     if (arguments[i].requires_grad() && function.is_differentiable(i)) return true;
   }
   return false;
@@ -53,7 +54,7 @@ ag::variable_list call_backward(const RecordedFunction& function, const Tensor& 
     function.family.handle(OpKind::Backward).callBoxed(&stack);
     give([&](size_t i) { return stack[i].toTensor(); });
   } else {  // the name was reloaded with other arguments: what was recorded runs as it was recorded
-    const Results computed = run(*function.op, OpKind::Backward, stack);
+    const Results computed = function.op->run(OpKind::Backward, stack);
     give([&](size_t i) { return computed[i]; });
   }
   return result;

@@ -29,7 +29,7 @@ namespace torch_slang::product {
 struct RecordedFunction {
   RecordedFunction(const Epilogue& epilogue, const Tensor& first);
 
-  bool is_differentiable(size_t argument) const { return op->function.leaves[argument + 1].differentiable; }
+  bool is_differentiable(size_t argument) const { return op->signature().function.leaves[argument + 1].differentiable; }
 
   const RegisteredFamily& family;
   std::shared_ptr<const Operator> op;
@@ -73,7 +73,7 @@ class EpilogueBackward final : public torch::autograd::Node {
   // After this node has become the results' history.
   void save_sum(const Tensor& sum) { sum_ = SavedVariable(sum, /*is_output=*/true); }
 
-  std::string name() const override { return "Slang_" + function_.op->function.name + "_product_Backward"; }
+  std::string name() const override { return "Slang_" + function_.op->signature().function.name + "_product_Backward"; }
 
   variable_list apply(variable_list&& grads) override { return gradients(function_, grads, saved()); }
 

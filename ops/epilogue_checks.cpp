@@ -14,7 +14,7 @@ namespace torch_slang::product {
 
 namespace {
 
-std::string names_of(const Operator& function) {
+std::string names_of(const Signature& function) {
   std::string names;
   for (size_t i = 1; i < function.function.leaves.size(); ++i) {
     const Leaf& leaf = function.function.leaves[i];
@@ -46,7 +46,7 @@ void check_argument(const Epilogue& epilogue, const Leaf& leaf, const Tensor& te
 
 const RegisteredFamily& Epilogue::function(c10::ScalarType type) const {
   const auto is_current = [&](const RegisteredFamily* family) {  // not left over from before a reload
-    return family != nullptr && family->current()->texts == product.halves->current()->texts;
+    return family != nullptr && family->current()->signature().texts == product.halves->current()->signature().texts;
   };
   if (type != c10::kDouble && is_current(in_float)) return *in_float;
   TORCH_CHECK(
@@ -84,10 +84,11 @@ const Epilogue& epilogue_named(const ProductNames& product, c10::string_view nam
 void check_epilogue_arguments(const Epilogue& epilogue, const Tensor& first, at::TensorList arguments,
                               c10::SymIntArrayRef result) {
   const auto function = epilogue.function(first.scalar_type()).current();
-  const auto& leaves = function->function.leaves;
-  const size_t count = function->function.parameters.size() - 1;
+  const Signature& signature = function->signature();
+  const auto& leaves = signature.function.leaves;
+  const size_t count = signature.function.parameters.size() - 1;
   TORCH_CHECK(arguments.size() == count, epilogue.where, ": expected ", count, " argument", count == 1 ? "" : "s",
-              count == 0 ? "" : " (" + names_of(*function) + ")", " behind ", epilogue.names.first, " and ",
+              count == 0 ? "" : " (" + names_of(signature) + ")", " behind ", epilogue.names.first, " and ",
               epilogue.names.second, ", but got ", arguments.size());
   for (size_t i = 0; i < count; ++i) {
     const Leaf& leaf = leaves[i + 1];

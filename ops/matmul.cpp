@@ -22,9 +22,9 @@
 #include <c10/core/GradMode.h>
 #include <torch/library.h>
 
-#include "call/run.h"
 #include "matmul.h"
 #include "matmul_shapes.h"
+#include "operator/operator.h"
 
 namespace torch_slang::product {
 
@@ -89,7 +89,7 @@ namespace {
 
 Tensor run_batches(const Tensor& a, const Tensor& b) {
   const c10::IValue arguments[] = {in_words(a), in_words(b)};
-  return run(*kernels().of(a).current(), OpKind::Forward, arguments)[0];
+  return kernels().of(a).current()->run(OpKind::Forward, arguments)[0];
 }
 
 Tensor mm_run(const Tensor& a, const Tensor& b) {

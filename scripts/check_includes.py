@@ -14,7 +14,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 # The run-time above the back ends: each folder may include those in front of it.
-RUNTIME = ("signature", "kernel", "arguments", "tuning", "operator", "call/elementwise", "call", "dispatch", "module")
+RUNTIME = (
+    "signature",
+    "kernel",
+    "arguments",
+    "tuning",
+    "operator",
+    "call/elementwise",
+    "call",
+    "tuned",
+    "dispatch",
+    "module",
+)
 # torch-slangc, in the same way.
 COMPILER = (
     *("compiler/text", "compiler/slang", "compiler/source", "compiler/reflect"),
@@ -46,7 +57,7 @@ Graph = Mapping[str, set[str]]
 
 
 def includes(root: Path) -> Graph:
-    """By module ("call/run"): the modules that its files include."""
+    """By module ("call/launcher"): the modules that its files include."""
     graph: dict[str, set[str]] = {}
     for file in sorted([*root.rglob("*.h"), *root.rglob("*.cpp")]):
         own = module_of(root, file)

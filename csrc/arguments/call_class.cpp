@@ -10,7 +10,7 @@ namespace {
 
 // Of a matrix's tiles the last ones may leave most of a device idle, for sizes that are not far apart: seven sizes more lie
 // between powers of two.
-int64_t rounded(const Signature& op, int64_t size) {
+int64_t rounded(const KernelSignature& op, int64_t size) {
   if (size <= 1) return size;
   const auto power = static_cast<int64_t>(c10::llvm::PowerOf2Ceil(static_cast<uint64_t>(size)));
   if (!op.multiplies || power < 16) return power;
@@ -18,7 +18,7 @@ int64_t rounded(const Signature& op, int64_t size) {
   return (size + step - 1) / step * step;
 }
 
-bool counts(const Signature& op, const OpArgument& argument) {
+bool counts(const KernelSignature& op, const OpArgument& argument) {
   return argument.role == OpArgument::Role::Leaf && op.shapes.symbol_of_value(argument.leaf) >= 0;
 }
 
@@ -28,7 +28,7 @@ int64_t integer_of(const c10::IValue& value) {
                             : value.toInt();
 }
 
-void add_tensor(const Signature& op, const at::Tensor& tensor, CallClass& result) {
+void add_tensor(const KernelSignature& op, const at::Tensor& tensor, CallClass& result) {
   if (!tensor.defined()) {
     result.push_back(-1);
     return;
@@ -40,9 +40,9 @@ void add_tensor(const Signature& op, const at::Tensor& tensor, CallClass& result
 
 }  // namespace
 
-CallClass class_of(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+CallClass class_of(const KernelSignature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   CallClass result = {-1, static_cast<int64_t>(kind)};
-  const auto& arguments = op.signature(kind)->arguments;
+  const auto& arguments = op.of(kind)->arguments;
   for (size_t i = 0; i < stack.size(); ++i) {
     const c10::IValue& value = stack[i];
     switch (arguments[i].role) {
@@ -72,9 +72,9 @@ CallClass class_of(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> 
   return result;
 }
 
-std::string describe_class(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
-  const auto& arguments = op.signature(kind)->arguments;
-  const auto& schema = op.signature(kind)->schema->arguments();
+std::string describe_class(const KernelSignature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
+  const auto& arguments = op.of(kind)->arguments;
+  const auto& schema = op.of(kind)->schema->arguments();
   std::string text;
   const auto add = [&](size_t i, const std::string& what) {
     text += (text.empty() ? "" : ", ") + schema[i].name() + ": " + what;

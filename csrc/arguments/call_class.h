@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "signature/signature.h"
+#include "signature/kernel_signature.h"
 
 namespace torch_slang {
 
@@ -14,9 +14,9 @@ namespace torch_slang {
 // or not alike, and have equal sizes when those are rounded up to powers of two; of numbers, those count that shapes and
 // launches name. The first is the device's index; the others say nothing of this machine.
 using CallClass = c10::SmallVector<int64_t, 32>;
-CallClass class_of(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+CallClass class_of(const KernelSignature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
 
 // "x: float32 [1024, 512], n: 8"
-std::string describe_class(const Signature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
+std::string describe_class(const KernelSignature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack);
 
 }  // namespace torch_slang

@@ -65,13 +65,13 @@ void throw_stopped(const std::string& what, LaunchWatch::Reason reason, const Ke
                      " s that TORCH_SLANG_LAUNCH_TIMEOUT allows", where);
 }
 
-FaultRecord::FaultRecord(const Signature& op, OpKind kind, c10::Device device, const std::vector<ElementType>& types,
-                         const std::vector<int64_t>* sizes)
+FaultRecord::FaultRecord(const Signature& op, OpKind kind, const Arguments& arguments, bool names_threads)
     : op_(op),
       kind_(kind),
-      types_(types),
-      sizes_(sizes),
-      exists_(op.options.checks(device) != Checks::None || op.options.polls(device)) {
+      arguments_(arguments),
+      names_threads_(names_threads),
+      exists_(op.options.checks(arguments.device) != Checks::None || op.options.polls(arguments.device)) {
+  const c10::Device device = arguments.device;
   if (op.options.polls(device)) {
     watch_.emplace(&here_.stop, op.options.limit());
     check_interrupts();  // Ctrl-C may have come before, while the kernel was compiled
@@ -97,28 +97,29 @@ std::string FaultRecord::view_name(int view) const {
 
 // "sqr.slang:12", or nothing.
 std::string FaultRecord::describe_line(const TslFault& fault) const {
-  const std::vector<int64_t> sizes = sizes_ == nullptr ? std::vector<int64_t>() : *sizes_;
-  const auto& files = op_.texts->text(op_.function.name, direction_of(kind_), types_, sizes).files;
+  const auto& files =
+      op_.texts->text(op_.function.text_name(), direction_of(kind_), arguments_.types, arguments_.sizes).files;
   if (fault.file >= files.size() || fault.line == 0) return "";
   return c10::str(file_name(files[fault.file]), ":", fault.line);
 }
 
-// An elementwise function's loop over elements is not the user's, so its threads are nobody's concern.
+std::string FaultRecord::describe_thread(const TslFault& fault) const {
+  return names_threads_ ? c10::str("thread ", triple(fault.thread), " of block ", triple(fault.block)) : "";
+}
+
 std::string FaultRecord::describe_place(const TslFault& fault) const {
-  const std::string line = describe_line(fault);
-  if (op_.is_elementwise()) return line.empty() ? "" : " (" + line + ")";
-  return c10::str(" (thread ", triple(fault.thread), " of block ", triple(fault.block), line.empty() ? "" : ", ", line,
-                  ")");
+  const std::string thread = describe_thread(fault), line = describe_line(fault);
+  const std::string both = thread + (thread.empty() || line.empty() ? "" : ", ") + line;
+  return both.empty() ? "" : " (" + both + ")";
 }
 
 void FaultRecord::refuse_long_loop(const TslFault& fault) const {
-  const std::string line = describe_line(fault);
-  const std::string thread = c10::str(" (thread ", triple(fault.thread), " of block ", triple(fault.block), ")");
+  const std::string thread = describe_thread(fault), line = describe_line(fault);
   TORCH_CHECK(
       false, op_.qualified(kind_), ": the loop ", line.empty() ? "of " + op_.function.name : "at " + line,
       " runs longer than its [MaxIters(n)] says, or without one than Slang concluded, and its gradients need what "
       "each iteration leaves: raise n",
-      op_.is_elementwise() ? "" : thread);
+      thread.empty() ? "" : " (" + thread + ")");
 }
 
 void FaultRecord::refuse_stopped(LaunchWatch::Reason reason) const {
@@ -150,6 +151,8 @@ std::string FaultRecord::describe_view_fault(const TslFault& fault) const {
 }
 
 void FaultRecord::check() {
+  const c10::Device device = arguments_.device;
+  if (!exists_ || backend_for(device.type()).is_capturing(device)) return;
   if (watch_) {
     const LaunchWatch::Reason reason = watch_->end();
     const bool is_cause =

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "arguments/arguments.h"
 #include "backend/cpu/launch_watch.h"
 #include "prelude/abi.h"
-#include "signature/signature.h"
 
 namespace torch_slang {
 
@@ -23,13 +23,12 @@ std::string describe_local(unsigned kind, uint64_t count);
 
 class FaultRecord {
  public:
-  // All must outlive this object. `types`, `sizes`: by type and size parameter.
-  FaultRecord(const Signature& op, OpKind kind, c10::Device device, const std::vector<ElementType>& types,
-              const std::vector<int64_t>* sizes = nullptr);
+  // All must outlive this object. `names_threads`: whether messages say which thread it was, since the user knows of threads.
+  FaultRecord(const Signature& op, OpKind kind, const Arguments& arguments, bool names_threads);
 
   // For TslHeader::fault; null where the kernel checks nothing and cannot be stopped.
   TslFault* address();
-  // After the launch; waits for the device. Throws an IndexError for an index that is outside, a LaunchError where the launch
+  // After the launch; waits for the device, unless its work is being captured. Throws an IndexError for an index that is outside, a LaunchError where the launch
   // was stopped, a RuntimeError for the rest.
   void check();
 
@@ -37,14 +36,15 @@ class FaultRecord {
   std::string describe_line(const TslFault& fault) const;
   [[noreturn]] void refuse_long_loop(const TslFault& fault) const;
   [[noreturn]] void refuse_stopped(LaunchWatch::Reason reason) const;
+  std::string describe_thread(const TslFault& fault) const;
   std::string describe_place(const TslFault& fault) const;
   std::string describe_view_fault(const TslFault& fault) const;
   std::string view_name(int view) const;
 
   const Signature& op_;
   const OpKind kind_;
-  const std::vector<ElementType>& types_;
-  const std::vector<int64_t>* sizes_;
+  const Arguments& arguments_;
+  const bool names_threads_;
   const bool exists_;
   TslFault here_ = {};
   at::Tensor on_gpu_;

@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "arguments/gradient_sums.h"
 #include "arguments/new_tensor.h"
 #include "backend/launch_shape.h"
 #include "common/log.h"
 #include "kernel/view_packing.h"
 #include "prelude/abi.h"
-#include "signature/element_types.h"
 
 namespace torch_slang {
 
@@ -54,7 +54,7 @@ void alert(const std::string& op, const std::string& why) {
 
 }  // namespace
 
-Gradients::Gradients(const Operator& op, OpKind kind, const Arguments& arguments, Launcher& launcher)
+Gradients::Gradients(const KernelSignature& op, OpKind kind, const Arguments& arguments, Launcher& launcher)
     : op_(op), kind_(kind), arguments_(arguments), launcher_(launcher) {}
 
 // Decided once the kernel is known, and contiguous: views of it suit every kernel.
@@ -68,8 +68,7 @@ c10::IntArrayRef Gradients::sizes_of(const Item& item) const {
 }
 
 at::TensorOptions Gradients::options_to_add_in(const Item& item) const {
-  const ElementType type = element_type(leaf_of(item).element, arguments_.types);
-  return at::TensorOptions().dtype(scalar_type(summing_type(type))).device(arguments_.device);
+  return summing_options(arguments_.type_of(leaf_of(item)), arguments_.device);
 }
 
 void Gradients::want(int leaf, const at::Tensor& target) {
@@ -167,7 +166,7 @@ at::Tensor Gradients::given_in_memory(const Item& item, const LoadedKernel& load
 }
 
 at::Tensor Gradients::new_memory(const Item& item) const {
-  const auto options = arguments_.options(op_, item.leaf);
+  const auto options = arguments_.options(leaf_of(item));
   return item.is_own ? new_empty(sizes_of(item), options) : new_zeros(sizes_of(item), options);
 }
 
@@ -286,8 +285,7 @@ at::Tensor Gradients::reduced(const Item& item) const {
 }
 
 at::Tensor Gradients::sum_of_parts(const Item& item) const {
-  const at::Tensor sum = item.parts.size(1) == 1 ? item.parts : item.parts.sum(1);
-  return sum.view(leaf_of(item).element.shape);
+  return summed(item.parts, 1).view(leaf_of(item).element.shape);
 }
 
 void Gradients::finish() {
@@ -307,8 +305,7 @@ void Gradients::finish() {
 at::Tensor Gradients::take_result(int leaf) {
   const auto item = std::find_if(items_.begin(), items_.end(), [&](const Item& i) { return i.leaf == leaf; });
   if (item == items_.end()) return {};
-  const at::Tensor& own = arguments_.tensors[leaf];
-  return item->memory.to(own.device(), own.scalar_type());
+  return like_argument(item->memory, arguments_.tensors[leaf]);
 }
 
 }  // namespace torch_slang

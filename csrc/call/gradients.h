@@ -22,7 +22,6 @@
 
 #include <vector>
 
-#include "arguments/arguments.h"
 #include "call/launcher.h"
 
 namespace torch_slang {
@@ -30,7 +29,7 @@ namespace torch_slang {
 class Gradients {
  public:
   // References must outlive this object.
-  Gradients(const Operator& op, OpKind kind, const Arguments& arguments, Launcher& launcher);
+  Gradients(const KernelSignature& op, OpKind kind, const Arguments& arguments, Launcher& launcher);
 
   // The gradient of this leaf is wanted: it is added to `target`; without one to zeros, and take_result() gives it.
   void want(int leaf, const at::Tensor& target = {});
@@ -79,7 +78,7 @@ class Gradients {
   at::Tensor reduced(const Item& item) const;
   at::Tensor sum_of_parts(const Item& item) const;
 
-  const Operator& op_;
+  const KernelSignature& op_;
   const OpKind kind_;
   const Arguments& arguments_;
   Launcher& launcher_;

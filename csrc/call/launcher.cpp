@@ -2,12 +2,9 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_like.h>
-#include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
-#include <c10/util/Half.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "arguments/faults.h"
@@ -21,49 +18,6 @@ namespace {
 
 constexpr uint32_t kPreferredBlock = 256;  // of a GPU kernel that is not known yet
 
-template <class T>
-void store_bits(char* to, T value) {
-  std::memcpy(to, &value, sizeof(T));
-}
-
-// Writes a number in the component's own type; false if an integer does not fit.
-template <class T>
-bool store_integer(char* to, int64_t value) {
-  if constexpr (std::is_same_v<T, uint64_t>) {
-    if (value < 0) return false;
-  } else if (value < static_cast<int64_t>(std::numeric_limits<T>::min()) ||
-             value > static_cast<int64_t>(std::numeric_limits<T>::max())) {
-    return false;
-  }
-  store_bits(to, static_cast<T>(value));
-  return true;
-}
-
-bool store_number(ElementType type, char* to, const c10::IValue& value) {
-  const auto real = [&] { return value.isDouble() ? value.toDouble() : static_cast<double>(value.toInt()); };
-  const auto integer = [&] {
-    return value.isBool()     ? static_cast<int64_t>(value.toBool())
-           : value.isSymInt() ? value.toSymInt().guard_int(__FILE__, __LINE__)
-                              : value.toInt();
-  };
-  switch (type) {
-    case ElementType::Float16: store_bits(to, c10::Half(static_cast<float>(real()))); return true;
-    case ElementType::BFloat16: store_bits(to, c10::BFloat16(static_cast<float>(real()))); return true;
-    case ElementType::Float32: store_bits(to, static_cast<float>(real())); return true;
-    case ElementType::Float64: store_bits(to, real()); return true;
-    case ElementType::Int8: return store_integer<int8_t>(to, integer());
-    case ElementType::Int16: return store_integer<int16_t>(to, integer());
-    case ElementType::Int32: return store_integer<int32_t>(to, integer());
-    case ElementType::Int64: return store_integer<int64_t>(to, integer());
-    case ElementType::UInt8: return store_integer<uint8_t>(to, integer());
-    case ElementType::UInt16: return store_integer<uint16_t>(to, integer());
-    case ElementType::UInt32: return store_integer<uint32_t>(to, integer());
-    case ElementType::UInt64: return store_integer<uint64_t>(to, integer());
-    case ElementType::Bool: store_bits(to, static_cast<uint8_t>(integer() != 0)); return true;
-  }
-  TORCH_INTERNAL_ASSERT(false, "unknown element type");
-}
-
 bool same_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
          a.scalar_type() == b.scalar_type();
@@ -71,13 +25,18 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-Launcher::Launcher(const Operator& op, OpKind kind, const Arguments& arguments, const Bound<int64_t>& bound)
-    : op_(op), kind_(kind), arguments_(arguments), bound_(bound), name_(op.qualified(kind)) {
-  if (kind == OpKind::Backward) known_backward_ = op.kernels.any_backward(arguments.types, arguments.device);
+Launcher::Launcher(const KernelSignature& op, KernelTable& kernels, OpKind kind, const Arguments& arguments,
+                   const Bound<int64_t>& bound)
+    : op_(op),
+      kernels_(kernels),
+      kind_(kind),
+      arguments_(arguments),
+      bound_(bound),
+      name_(op.qualified(kind)),
+      block_(op.layout) {
+  if (kind == OpKind::Backward) known_backward_ = kernels.any_backward(arguments.types, arguments.device);
   bytes_.resize(op.layout.view_count(), 0);
-  block_.resize(op.layout.size());
-  std::memset(block_.data(), 0, block_.size());
-  op.layout.write_dims(bound, block_.data());
+  block_.set_dims(bound);
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     if (arguments.numbers[i] != nullptr) write_number(static_cast<int>(i), *arguments.numbers[i]);
@@ -87,16 +46,14 @@ Launcher::Launcher(const Operator& op, OpKind kind, const Arguments& arguments, 
   }
 }
 
-void Launcher::write(size_t offset, const void* data, size_t size) { std::memcpy(block_.data() + offset, data, size); }
-
 void Launcher::write_component(int slot, ElementType type, const c10::IValue& value, const Leaf& leaf) {
-  TORCH_CHECK(store_number(type, block_.data() + op_.layout.slot_offset(slot), value), name_, ": expected ", leaf.name,
-              " to fit in ", leaf.slang_type, ", but got ", value);
+  TORCH_CHECK(block_.set_number(slot, type, value), name_, ": expected ", leaf.name, " to fit in ", leaf.slang_type,
+              ", but got ", value);
 }
 
 void Launcher::write_number(int index, const c10::IValue& value) {
   const Leaf& leaf = op_.function.leaves[index];
-  const ElementType type = element_type(leaf.element, arguments_.types);
+  const ElementType type = arguments_.type_of(leaf);
   if (leaf.element.shape.empty()) {
     write_component(leaf.slot, type, value, leaf);
     return;
@@ -109,18 +66,9 @@ void Launcher::write_number(int index, const c10::IValue& value) {
 
 // A value on the launch's device is read there, at the pointer; one on the CPU travels in the slots.
 void Launcher::write_value_tensor(const Leaf& leaf, const at::Tensor& tensor) {
-  const at::Tensor packed = tensor.contiguous();
-  if (packed.device() == arguments_.device) {
-    kept_.push_back(packed);
-    const void* data = packed.const_data_ptr();
-    write(op_.layout.slot_offset(leaf.pointer_slot), &data, sizeof data);
-    return;
-  }
-  const auto* bytes = static_cast<const char*>(packed.const_data_ptr());
-  const auto size = static_cast<size_t>(packed.element_size());
-  for (int64_t i = 0; i < packed.numel(); ++i) {
-    write(op_.layout.slot_offset(leaf.slot + static_cast<int>(i)), bytes + size * i, size);
-  }
+  if (tensor.device() != arguments_.device) return block_.set_components(leaf.slot, tensor);
+  kept_.push_back(tensor.contiguous());
+  set_slot(leaf.pointer_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
 }
 
 ViewCut Launcher::cut_of(int leaf) const {
@@ -156,14 +104,11 @@ void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool writ
     if (visible->dense && op_.shares[leaf].run > 0) fits_words_ = fits_words_ && begins_at_word(tensor);
   }
   bytes_[view] = std::min(tensor.nbytes(), tensor.storage().nbytes());
-  write(op_.layout.view_offset(view), &visible->view, sizeof(TslView));
+  block_.set_view(view, visible->view);
 }
 
 unsigned Launcher::size_of_dim(const DeviceDim& dim) const {
-  if (dim.constant) return static_cast<unsigned>(*dim.constant);
-  unsigned size = 0;
-  std::memcpy(&size, block_.data() + op_.layout.dim_offset(dim.dim), sizeof size);
-  return size;
+  return dim.constant ? static_cast<unsigned>(*dim.constant) : block_.dim(dim.dim);
 }
 
 // Whether contiguous memory for any leaf, its gradient's included, would have each row along x begin at a multiple of a word.
@@ -172,7 +117,7 @@ bool Launcher::rows_are_words() const {
     if (op_.shares[i].run == 0 || op_.shares[i].dims.front().axis == 0) continue;
     const Leaf& leaf = op_.function.leaves[i];
     const auto& dims = op_.layout.device_dims(static_cast<int>(i));
-    int64_t bytes = component_count(leaf.element) * size_of(element_type(leaf.element, arguments_.types));
+    int64_t bytes = component_count(leaf.element) * size_of(arguments_.type_of(leaf));
     for (size_t d = dims.size(); d-- > 0;) {
       bytes *= size_of_dim(dims[d]);
       if (op_.shares[i].dims[d].axis == 0) break;
@@ -199,7 +144,7 @@ void Launcher::write_absent_sizes(int view, int leaf) {
     for (size_t i = 0; i < rank && i < kTslMaxDims; ++i) set(i, sizes[i]);
     absent.dimensionCount = static_cast<unsigned>(rank);
   }
-  write(op_.layout.view_offset(view), &absent, sizeof absent);
+  block_.set_view(view, absent);
 }
 
 void Launcher::set_primal(int index, const at::Tensor& tensor) {
@@ -230,7 +175,7 @@ void Launcher::set_tangent(int index, const at::Tensor& tensor) {
   set_slot(leaf.gradient_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
 }
 
-void Launcher::set_slot(int slot, uint64_t value) { write(op_.layout.slot_offset(slot), &value, sizeof value); }
+void Launcher::set_slot(int slot, uint64_t value) { block_.set_slot(slot, value); }
 
 void Launcher::note_written(const at::Tensor& tensor) { launch_views_.emplace_back(tensor, true); }
 
@@ -247,7 +192,8 @@ bool Launcher::views_are_independent() const {
   return true;
 }
 
-std::shared_ptr<const LoadedKernel> Launcher::kernel(ChooseThreads choose, const LaunchShape* launch) {
+std::shared_ptr<const LoadedKernel> Launcher::kernel(const CallContext& context, ChooseThreads choose,
+                                                     const LaunchShape* launch) {
   KernelKey key{kind_, strided_, views_are_independent(), arguments_.device, arguments_.types};
   for (size_t i = 0; i < arguments_.mask.size(); ++i) {
     const Leaf& leaf = op_.function.leaves[op_.differentiable[i]];
@@ -258,21 +204,26 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(ChooseThreads choose, const
   const ChosenThreads chosen = choose(key, facts);
   key.threads = chosen.threads;
   is_measured_ = chosen.is_measured;
-  loaded_ = op_.kernels.get(op_, key, [&] {
-    KernelKey backward = key;
-    backward.kind = OpKind::Backward;
-    backward.threads = likely_threads(thread_facts(backward, launch));
-    return backward;
+  loaded_ = kernels_.get(key, context, [&] {
+    if (context.is_recorded && kind_ == OpKind::Forward && op_.of(OpKind::Backward) != nullptr) prefetch_backward(key);
   });
-  if (launch != nullptr && !loaded_->kernel->fits(*launch)) loaded_ = kernel_of_block(std::move(key), *launch);
+  if (launch != nullptr && !loaded_->kernel->fits(*launch)) loaded_ = kernel_of_block(std::move(key), context, *launch);
   return loaded_;
 }
 
+// The one that this forward is likely to be followed by.
+void Launcher::prefetch_backward(KernelKey key) const {
+  key.kind = OpKind::Backward;
+  key.threads = likely_threads(thread_facts(key, nullptr));
+  kernels_.prefetch(key, {});
+}
+
 // Compiled for these blocks alone, a kernel keeps in memory what their threads have no registers for.
-std::shared_ptr<const LoadedKernel> Launcher::kernel_of_block(KernelKey key, const LaunchShape& launch) const {
+std::shared_ptr<const LoadedKernel> Launcher::kernel_of_block(KernelKey key, const CallContext& context,
+                                                              const LaunchShape& launch) const {
   backend_for(arguments_.device.type()).check_launch(name_, launch, arguments_.device);
   std::copy(std::begin(launch.block), std::end(launch.block), key.block.begin());
-  return op_.kernels.get(op_, key);
+  return kernels_.get(key, context);
 }
 
 ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* launch) const {
@@ -350,16 +301,11 @@ void Launcher::launch(const Kernel& kernel, const LaunchShape& shape) {
   // Limits of the device are the caller's to keep where the grid is.
   backend_for(arguments_.device.type())
       .check_launch(name_, is_launch(kind_) ? shape : kernel.on_device(shape), arguments_.device);
-  FaultRecord faults(op_, kind_, arguments_.device, arguments_.types);
-  TslHeader header = {};
-  std::copy(std::begin(shape.grid), std::end(shape.grid), header.grid);
-  std::copy(std::begin(shape.block), std::end(shape.block), header.block);
-  header.fault = faults.address();
-  write(0, &header, sizeof header);
+  FaultRecord faults(op_, kind_, arguments_, /*names_threads=*/true);
   note(shape);
-  kernel.launch(shape, block_.data(), block_.size());
+  block_.launch(kernel, shape, faults);
   for (const auto& [caller, copy] : copied_) caller.copy_(copy);
-  if (header.fault != nullptr && !is_captured()) faults.check();
+  faults.check();
 }
 
 }  // namespace torch_slang

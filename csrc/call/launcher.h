@@ -8,18 +8,20 @@
 #include <memory>
 #include <utility>
 
-#include "arguments/arguments.h"
+#include "arguments/argument_block.h"
+#include "arguments/kernel_arguments.h"
+#include "kernel/kernel_table.h"
 #include "kernel/view_packing.h"
 #include "kernel/virtual_threads.h"
-#include "operator/operator.h"
-#include "tuning/chosen_threads.h"
+#include "tuning/thread_choices.h"
 
 namespace torch_slang {
 
 class Launcher {
  public:
-  // Numbers and dims are filled at once; views by the setters. Both references must outlive this object.
-  Launcher(const Operator& op, OpKind kind, const Arguments& arguments, const Bound<int64_t>& bound);
+  // Numbers and dims are filled at once; views by the setters. All references must outlive this object.
+  Launcher(const KernelSignature& op, KernelTable& kernels, OpKind kind, const Arguments& arguments,
+           const Bound<int64_t>& bound);
 
   // Memory of a leaf: its values, or a view's gradient. Tensors need not be contiguous, and must outlive the launch. A
   // leaf that was given none is absent.
@@ -33,7 +35,8 @@ class Launcher {
   // The kernel for what was set so far; compiles at first need. `choose`: gives its virtual threads, by its key with those that
   // are likely to be fast. `launch`: the caller's, if the run-time does not choose it.
   using ChooseThreads = c10::function_ref<ChosenThreads(const KernelKey& key, const ThreadFacts& facts)>;
-  std::shared_ptr<const LoadedKernel> kernel(ChooseThreads choose, const LaunchShape* launch = nullptr);
+  std::shared_ptr<const LoadedKernel> kernel(const CallContext& context, ChooseThreads choose,
+                                             const LaunchShape* launch = nullptr);
 
   // Threads as LaunchTotal says, blocks as BlockSize or the backend says; no blocks if there are no threads.
   LaunchShape shape(const Kernel& kernel) const;
@@ -45,7 +48,6 @@ class Launcher {
   bool is_captured() const;
 
  private:
-  void write(size_t offset, const void* data, size_t size);
   void write_number(int leaf, const c10::IValue& value);
   void write_component(int slot, ElementType type, const c10::IValue& value, const Leaf& leaf);
   void write_value_tensor(const Leaf& leaf, const at::Tensor& tensor);
@@ -59,10 +61,13 @@ class Launcher {
   LaunchShape shape(const Sizes<int64_t>& total, uint32_t preferred_block) const;
   ThreadFacts thread_facts(const KernelKey& key, const LaunchShape* launch) const;
   bool views_are_independent() const;
-  std::shared_ptr<const LoadedKernel> kernel_of_block(KernelKey key, const LaunchShape& launch) const;
+  std::shared_ptr<const LoadedKernel> kernel_of_block(KernelKey key, const CallContext& context,
+                                                      const LaunchShape& launch) const;
+  void prefetch_backward(KernelKey key) const;
   void check_copies() const;
 
-  const Operator& op_;
+  const KernelSignature& op_;
+  KernelTable& kernels_;
   const OpKind kind_;
   const Arguments& arguments_;
   const Bound<int64_t>& bound_;
@@ -73,7 +78,7 @@ class Launcher {
   std::shared_ptr<const LoadedKernel> known_backward_;  // what an earlier backward of these types has shown
   uint64_t strided_ = 0;  // as in KernelKey
   bool fits_words_ = true;  // views that could be moved in words lie so that they can
-  c10::SmallVector<char, 1024> block_;
+  ArgumentBlock block_;
   c10::SmallVector<at::Tensor, 4> kept_;  // copies that the block points into
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 2> copied_;  // (caller's tensor, copy that the kernel writes)
   c10::SmallVector<std::pair<at::Tensor, bool>, 8>

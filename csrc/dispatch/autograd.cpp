@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "dispatch/autograd_node.h"
+#include "dispatch/dispatched_call.h"
 
 namespace torch_slang {
 
@@ -36,12 +37,12 @@ bool has_tangent(c10::ArrayRef<c10::IValue> arguments) {
 // First argument that requires a gradient, or -1. With `only`, just those leaves are looked at.
 int requiring_grad(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments, bool only_differentiable) {
   if (!c10::GradMode::is_enabled()) return -1;
-  const auto& meaning = op.signature(kind)->arguments;
+  const auto& meaning = op.signature().of(kind)->arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].isTensor() || !arguments[i].toTensor().defined() || !arguments[i].toTensor().requires_grad())
       continue;
     if (!only_differentiable || meaning[i].role == OpArgument::Role::Gradient ||
-        op.function.leaves[meaning[i].leaf].differentiable) {
+        op.signature().function.leaves[meaning[i].leaf].differentiable) {
       return static_cast<int>(i);
     }
   }
@@ -61,11 +62,12 @@ void bump_versions(const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue>
 
 void call_launch(const Operator& op, OpKind kind, const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
                  Stack* stack) {
-  const auto view = torch::jit::last(*stack, op.signature(kind)->arguments.size());
+  const Signature& signature = op.signature();
+  const auto view = torch::jit::last(*stack, signature.of(kind)->arguments.size());
   const int culprit = requiring_grad(op, kind, view, false);
-  TORCH_CHECK(culprit < 0, op.qualified(kind), ": ", name_of_argument(handle, culprit),
+  TORCH_CHECK(culprit < 0, signature.qualified(kind), ": ", name_of_argument(handle, culprit),
               " requires grad, but a launch op is not differentiable: ",
-              op.signature(OpKind::Forward) != nullptr ? "call " + op.qualified(OpKind::Forward) + ", or " : "",
+              signature.of(OpKind::Forward) != nullptr ? "call " + signature.qualified(OpKind::Forward) + ", or " : "",
               "launch under torch.no_grad()");
   redispatch(handle, keys, stack);  // by way of VersionKernel
 }
@@ -73,7 +75,7 @@ void call_launch(const Operator& op, OpKind kind, const c10::OperatorHandle& han
 // An error, but only once somebody asks for the derivative.
 void call_without_derivative(const Operator& op, OpKind kind, const char* reason, const c10::OperatorHandle& handle,
                              c10::DispatchKeySet keys, Stack* stack) {
-  const auto& signature = *op.signature(kind);
+  const auto& signature = *op.signature().of(kind);
   const auto view = torch::jit::last(*stack, signature.arguments.size());
   ag::variable_list inputs;
   if (requiring_grad(op, kind, view, kind == OpKind::Backward) >= 0) {
@@ -83,59 +85,45 @@ void call_without_derivative(const Operator& op, OpKind kind, const char* reason
   }
   redispatch(handle, keys, stack);
   if (inputs.empty()) return;
-  const auto node = make_node<ag::Error>(op.qualified(kind) + ": " + reason, ag::collect_next_edges(inputs));
+  const auto node =
+      make_node<ag::Error>(op.signature().qualified(kind) + ": " + reason, ag::collect_next_edges(inputs));
   for (const auto& value : torch::jit::last(*stack, signature.results.size())) {
     const at::Tensor& result = value.toTensor();
     if (result.defined() && ag::isDifferentiableType(result.scalar_type())) ag::set_history(result, node);
   }
 }
 
-// A tensor that somebody wants a gradient of, for an argument of a plain function that is no constant and yet has none.
-void check_gradients_of(const Operator& op, c10::ArrayRef<c10::IValue> arguments) {
+// Throws where a tensor requires a gradient that it cannot have.
+void check_gradients(const Operator& op, const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue> arguments) {
   if (!c10::GradMode::is_enabled()) return;
-  const auto& meaning = op.signature(OpKind::Forward)->arguments;
+  const auto& meaning = op.signature().of(OpKind::Forward)->arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const Leaf& leaf = op.function.leaves[meaning[i].leaf];
-    if (leaf.no_gradient.empty() || !arguments[i].isTensor()) continue;
-    const at::Tensor& tensor = arguments[i].toTensor();
-    TORCH_CHECK(!tensor.defined() || !tensor.requires_grad(), op.qualified(OpKind::Forward), ": expected ", leaf.path,
-                " to be a constant, since ", leaf.no_gradient,
-                ", but got a tensor that requires grad: make it IDifferentiable, or the parameter no_diff, or detach() "
-                "the tensor");
+    if (!arguments[i].isTensor() || !arguments[i].toTensor().defined() || !arguments[i].toTensor().requires_grad())
+      continue;
+    op.check_requires_grad(meaning[i].leaf, name_of_argument(handle, i));
   }
 }
 
 void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op,
                   const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
-  const auto view = torch::jit::last(*stack, op->signature(OpKind::Forward)->arguments.size());
-  if (op->is_elementwise() && op->signature(OpKind::Backward) == nullptr) {
-    return call_without_derivative(*op, OpKind::Forward,
-                                   "it has no derivative: mark the function [Differentiable], and the arguments that "
-                                   "gradients are asked of must be floating-point ones without no_diff, in structs "
-                                   "that are IDifferentiable",
-                                   handle, keys, stack);
+  const Signature& signature = op->signature();
+  const bool has_backward = signature.of(OpKind::Backward) != nullptr;
+  if (const char* reason = has_backward ? nullptr : op->why_no_derivative()) {
+    return call_without_derivative(*op, OpKind::Forward, reason, handle, keys, stack);
   }
-  if (op->is_elementwise()) {
-    check_gradients_of(*op, view);
-  } else if (!op->function.has_backward) {
-    const int culprit = requiring_grad(*op, OpKind::Forward, view, false);
-    TORCH_CHECK(culprit < 0, op->qualified(OpKind::Forward), ": ", name_of_argument(handle, culprit),
-                " requires grad, but the kernel has no derivative: mark it [Differentiable], or call it under "
-                "torch.no_grad()");
-  }
-  const bool record =
-      op->signature(OpKind::Backward) != nullptr && requiring_grad(*op, OpKind::Forward, view, true) >= 0;
-  if (!record) {
+  const auto view = torch::jit::last(*stack, signature.of(OpKind::Forward)->arguments.size());
+  check_gradients(*op, handle, view);
+  if (!has_backward || requiring_grad(*op, OpKind::Forward, view, true) < 0) {
     redispatch(handle, keys, stack);
     return;
   }
   const c10::SmallVector<c10::IValue, 8> arguments(view.begin(), view.end());
   {
-    const RecordingScope recording;
+    const RecordedCall recorded;
     redispatch(handle, keys, stack);
   }
   const auto node = make_node<BackwardNode>(family, op, arguments);
-  node->set_results(torch::jit::last(*stack, op->outputs.size()), node);
+  node->set_results(torch::jit::last(*stack, signature.outputs.size()), node);
 }
 
 }  // namespace
@@ -149,7 +137,8 @@ void VersionKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchK
 void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto op = family_.current();
   const auto view = arguments_of_call(*op, kind_, *stack);
-  TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(view), op->qualified(kind_), ": forward-mode derivatives are not available");
+  TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(view), op->signature().qualified(kind_),
+                              ": forward-mode derivatives are not available");
   switch (kind_) {
     case OpKind::Forward: return call_forward(family_, op, handle, keys, stack);
     case OpKind::Backward:

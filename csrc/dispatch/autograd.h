@@ -5,7 +5,7 @@
 #include <ATen/core/boxing/OperatorKernel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "operator/registered_op.h"
+#include "dispatch/registered_op.h"
 
 namespace torch_slang {
 

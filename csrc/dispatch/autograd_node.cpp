@@ -8,8 +8,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "arguments/arguments.h"
-#include "call/run.h"
+#include "dispatch/dispatched_call.h"
 
 namespace torch_slang {
 
@@ -27,25 +26,18 @@ at::Tensor stand_in(const at::Tensor& tensor) {
   return at::empty({1}, tensor.options()).expand_symint(tensor.sym_sizes());
 }
 
-// By leaf, as an earlier backward of these types has shown. An elementwise function's inputs are all kept.
-std::vector<bool> unused_inputs(const Operator& op, c10::ArrayRef<c10::IValue> arguments) {
-  const std::vector<bool> none(op.function.leaves.size(), false);
-  if (op.is_elementwise()) return none;
-  const auto [types, device] = types_and_device(op, OpKind::Forward, arguments);
-  const auto backward = op.kernels.any_backward(types, device);
-  return backward != nullptr ? backward->unused : none;
-}
-
 // Calls the backward op. `recorded`: its arguments but for the gradients; `results`: what undefined gradients are like.
 ag::variable_list call_backward(const RegisteredFamily& family, const Operator& op, const ag::variable_list& grads,
                                 std::vector<c10::IValue> recorded, const std::vector<ag::VariableInfo>& results) {
-  ag::variable_list gradients(op.differentiable.size());
+  const Signature& signature = op.signature();
+  ag::variable_list gradients(signature.differentiable.size());
   if (std::none_of(grads.begin(), grads.end(), [](const at::Tensor& g) { return g.defined(); })) return gradients;
   torch::jit::Stack stack;
   auto next = recorded.begin();
-  for (const auto& [role, leaf] : op.signature(OpKind::Backward)->arguments) {
+  for (const auto& [role, leaf] : signature.of(OpKind::Backward)->arguments) {
     if (role == OpArgument::Role::Gradient) {
-      const size_t output = std::find(op.outputs.begin(), op.outputs.end(), leaf) - op.outputs.begin();
+      const auto& outputs = signature.outputs;
+      const size_t output = std::find(outputs.begin(), outputs.end(), leaf) - outputs.begin();
       at::OptionalDeviceGuard guard;
       stack.emplace_back(grads[output].defined() ? grads[output] : results[output].zeros(guard));
     } else {
@@ -57,7 +49,7 @@ ag::variable_list call_backward(const RegisteredFamily& family, const Operator& 
     family.handle(OpKind::Backward).callBoxed(&stack);
     for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = std::move(stack[i]).toTensor();
   } else {  // the name was reloaded with other arguments: what was recorded runs as it was recorded
-    const Results computed = run(op, OpKind::Backward, stack);
+    const Results computed = op.run(OpKind::Backward, stack);
     std::copy(computed.begin(), computed.end(), gradients.begin());
   }
   return gradients;
@@ -69,12 +61,14 @@ ag::variable_list call_backward(const RegisteredFamily& family, const Operator& 
 BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const Operator> op,
                            c10::ArrayRef<c10::IValue> arguments)
     : family_(family), op_(std::move(op)) {
-  const size_t leaves = op_->function.leaves.size();
+  const Signature& signature = op_->signature();
+  const size_t leaves = signature.function.leaves.size();
   saved_.resize(leaves);
   numbers_.resize(leaves);
-  const auto& meaning = op_->signature(OpKind::Forward)->arguments;
-  const std::vector<bool> unused = unused_inputs(*op_, arguments);
-  ag::edge_list edges(op_->differentiable.size());
+  const auto& meaning = signature.of(OpKind::Forward)->arguments;
+  const auto& differentiable = signature.differentiable;
+  const std::vector<bool> unused = op_->unused_inputs(arguments);
+  ag::edge_list edges(differentiable.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     const int leaf = meaning[i].leaf;
     if (!arguments[i].isTensor()) {
@@ -83,18 +77,19 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
     }
     const at::Tensor& tensor = arguments[i].toTensor();
     saved_[leaf] = ag::SavedVariable(unused[leaf] ? stand_in(tensor) : tensor, /*is_output=*/false);
-    const auto at = std::find(op_->differentiable.begin(), op_->differentiable.end(), leaf);
-    if (at == op_->differentiable.end() || !tensor.requires_grad()) continue;
-    edges[at - op_->differentiable.begin()] = ag::impl::gradient_edge(tensor);
+    const auto at = std::find(differentiable.begin(), differentiable.end(), leaf);
+    if (at == differentiable.end() || !tensor.requires_grad()) continue;
+    edges[at - differentiable.begin()] = ag::impl::gradient_edge(tensor);
   }
   set_next_edges(std::move(edges));
 }
 
 void BackwardNode::set_results(c10::ArrayRef<c10::IValue> results, const NodePtr<BackwardNode>& self) {
+  const Signature& signature = op_->signature();
   for (size_t i = 0; i < results.size(); ++i) {
     const at::Tensor& result = results[i].toTensor();
     results_.emplace_back(result);
-    if (op_->function.leaves[op_->outputs[i]].differentiable) {
+    if (signature.function.leaves[signature.outputs[i]].differentiable) {
       ag::set_history(result, self);
     } else {
       add_input_metadata(ag::Node::undefined_input());
@@ -102,15 +97,15 @@ void BackwardNode::set_results(c10::ArrayRef<c10::IValue> results, const NodePtr
   }
 }
 
-std::string BackwardNode::name() const { return "Slang_" + op_->function.name + "_Backward"; }
+std::string BackwardNode::name() const { return "Slang_" + op_->signature().function.name + "_Backward"; }
 
 std::vector<c10::IValue> BackwardNode::recorded_arguments() {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<c10::IValue> arguments;
-  for (const auto& [role, leaf] : op_->signature(OpKind::Backward)->arguments) {
+  for (const auto& [role, leaf] : op_->signature().of(OpKind::Backward)->arguments) {
     if (role == OpArgument::Role::Mask) {
       c10::List<bool> mask;
-      for (size_t i = 0; i < op_->differentiable.size(); ++i) mask.push_back(task_should_compute_output(i));
+      for (size_t i = 0; i < op_->signature().differentiable.size(); ++i) mask.push_back(task_should_compute_output(i));
       arguments.emplace_back(std::move(mask));
     } else if (role == OpArgument::Role::Leaf && numbers_[leaf].isNone()) {
       arguments.emplace_back(saved_[leaf].unpack());

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "operator/registered_op.h"
+#include "dispatch/registered_op.h"
 
 namespace torch_slang {
 

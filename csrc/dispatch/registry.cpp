@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "call/run.h"
 #include "dispatch/autograd.h"
+#include "dispatch/dispatched_call.h"
 
 namespace torch_slang {
 
@@ -16,7 +16,18 @@ namespace {
 
 using torch::jit::Stack;
 
-// Below autograd: on CPU or CUDA tensors, or on the meta device.
+// On CPU or CUDA tensors.
+Results run_real(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments) {
+  CallContext context;
+  context.is_recorded = is_call_recorded();
+  return op.run(kind, arguments, context);
+}
+
+Results run_meta(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments) {
+  return op.run_meta(kind, arguments);
+}
+
+// Below autograd.
 template <Results (*Run)(const Operator&, OpKind, c10::ArrayRef<c10::IValue>)>
 class BoxedKernel final : public c10::OperatorKernel {
  public:
@@ -50,17 +61,17 @@ class UnsupportedKernel final : public c10::OperatorKernel {
       const at::Tensor& tensor = arguments[i].toTensor();
       const bool is_plain = tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized();
       if (is_plain && (tensor.is_cpu() || tensor.is_cuda())) continue;
-      TORCH_CHECK(false, op->qualified(kind_), ": expected ", handle.schema().arguments()[i].name(),
+      TORCH_CHECK(false, op->signature().qualified(kind_), ": expected ", handle.schema().arguments()[i].name(),
                   " to be a dense tensor on the CPU or a CUDA device, but got ",
                   tensor.is_nested()      ? "a nested tensor"
                   : tensor.is_quantized() ? "a quantized tensor"
                   : !is_plain             ? c10::str("the layout ", tensor.layout())
                                           : c10::str("one on ", tensor.device()));
     }
-    TORCH_CHECK(takes_tensors, op->qualified(kind_),
-                ": no argument is a tensor, so nothing says which device to run on: call ", op->ns,
-                "::", op->function.name, "_launch with the outputs");
-    TORCH_INTERNAL_ASSERT(false, op->qualified(kind_), " has tensors that a backend takes");
+    TORCH_CHECK(takes_tensors, op->signature().qualified(kind_),
+                ": no argument is a tensor, so nothing says which device to run on: call ", op->signature().full_name(),
+                "_launch with the outputs");
+    TORCH_INTERNAL_ASSERT(false, op->signature().qualified(kind_), " has tensors that a backend takes");
   }
 
  private:
@@ -80,9 +91,9 @@ class NegativeKernel final : public c10::OperatorKernel {
       c10::IValue& value = torch::jit::peek(*stack, i, count);
       if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().is_neg()) continue;
       const auto& argument = handle.schema().arguments()[i];
-      TORCH_CHECK(argument.alias_info() == nullptr || !argument.alias_info()->isWrite(), op->qualified(kind_),
-                  ": expected ", argument.name(), ", which may be written, to be no negated view, but it is one: pass ",
-                  "its .resolve_neg()");
+      TORCH_CHECK(argument.alias_info() == nullptr || !argument.alias_info()->isWrite(),
+                  op->signature().qualified(kind_), ": expected ", argument.name(),
+                  ", which may be written, to be no negated view, but it is one: pass ", "its .resolve_neg()");
       value = value.toTensor().resolve_neg();
     }
     const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Negative);
@@ -96,6 +107,7 @@ class NegativeKernel final : public c10::OperatorKernel {
 
 struct Entry {
   RegisteredFamily family;
+  std::string owner;  // the identity of the module whose operator is the current one
   // Note [pinned names]: when the last registration of a name goes, the dispatcher frees its OperatorDef and every cached
   // handle (Python's OpOverload, scripted functions) dangles. A fallthrough on a key that nothing uses, never dropped,
   // keeps it alive.
@@ -118,9 +130,9 @@ std::unique_ptr<torch::Library> new_library(const std::string& ns) {
 }
 
 void pin(Entry& entry, const Operator& op) {
-  auto library = new_library(op.ns);
+  auto library = new_library(op.signature().ns);
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    if (const auto* signature = op.signature(static_cast<OpKind>(kind))) {
+    if (const auto* signature = op.signature().of(static_cast<OpKind>(kind))) {
       library->impl(signature->name.c_str(),
                     torch::dispatch(c10::DispatchKey::PrivateUse3, torch::CppFunction::makeFallthrough()));
     }
@@ -136,13 +148,13 @@ void implement(torch::Library& library, const std::string& name, c10::DispatchKe
 }
 
 std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Operator& op) {
-  auto library = new_library(op.ns);
+  auto library = new_library(op.signature().ns);
   for (int i = 0; i < kOpKinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
-    const OpSignature* signature = op.signature(kind);
+    const OpSignature* signature = op.signature().of(kind);
     if (signature == nullptr) continue;
     library->def(c10::FunctionSchema(*signature->schema), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
-    using Real = BoxedKernel<run>;
+    using Real = BoxedKernel<run_real>;
     using Meta = BoxedKernel<run_meta>;
     implement<Real>(*library, signature->name, c10::DispatchKey::CPU, family, kind);
     implement<Real>(*library, signature->name, c10::DispatchKey::CUDA, family, kind);
@@ -163,10 +175,10 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
 }
 
 // The registered kernel or function that has an operator of this name, or a text for none.
-std::string owner_of(const std::string& name) {
+std::string kernel_with(const std::string& name) {
   for (const auto& [owner, entry] : registry().entries) {
     const auto op = entry->family.current();
-    const auto& names = op->qualified_names;
+    const auto& names = op->signature().qualified_names;
     if (std::find(std::begin(names), std::end(names), name) != std::end(names)) return owner;
   }
   return "a library";
@@ -175,33 +187,34 @@ std::string owner_of(const std::string& name) {
 // The names that an operator takes, over those that `before`, its earlier version or null, has already.
 void check_names(const Operator& op, const Operator* before, std::set<std::string>& taken) {
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    const std::string& name = op.qualified_names[kind];
+    const std::string& name = op.signature().qualified_names[kind];
     if (name.empty()) continue;
     TORCH_CHECK(taken.insert(name).second, "torch_slang.load: ", name,
                 " would be both a kernel and an operator that goes "
                 "with another kernel: rename one");
-    if (before != nullptr && before->qualified_names[kind] == name) continue;
+    if (before != nullptr && before->signature().qualified_names[kind] == name) continue;
     TORCH_CHECK(!c10::Dispatcher::singleton().findSchema({name, ""}), "torch_slang.load: ", name,
-                " is registered already, by ", owner_of(name), ": rename one, or load with another namespace=");
+                " is registered already, by ", kernel_with(name), ": rename one, or load with another namespace=");
   }
 }
 
 }  // namespace
 
-Publication publish(const std::vector<std::shared_ptr<Operator>>& operators) {
+Publication publish(const std::vector<std::shared_ptr<Operator>>& operators, const std::string& owner) {
   Registry& all = registry();
   const std::lock_guard<std::mutex> lock(all.mutex);
   std::set<std::string> taken;
   for (const auto& op : operators) {
-    const auto known = all.entries.find(op->ns + "::" + op->function.name);
+    const auto known = all.entries.find(op->signature().full_name());
     const auto before = known == all.entries.end() ? nullptr : known->second->family.current();
     check_names(*op, before.get(), taken);
   }
   Publication publication;
   for (const auto& op : operators) {
-    auto& entry = all.entries[op->ns + "::" + op->function.name];
+    auto& entry = all.entries[op->signature().full_name()];
     const bool is_new = entry == nullptr;
     if (is_new) entry = std::make_unique<Entry>();
+    entry->owner = owner;
     if (!is_new && entry->family.has_schemas_of(*op)) {
       entry->family.replace(op);
       continue;
@@ -211,11 +224,18 @@ Publication publish(const std::vector<std::shared_ptr<Operator>>& operators) {
     entry->family.replace(op);
     entry->library = define(entry->family, *op);
     if (is_new) continue;
-    for (const auto& name : op->qualified_names) {
+    for (const auto& name : op->signature().qualified_names) {
       if (!name.empty()) publication.changed.push_back(name);
     }
   }
   return publication;
+}
+
+std::string owner_of(const std::string& full_name) {
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto it = all.entries.find(full_name);
+  return it == all.entries.end() ? "" : it->second->owner;
 }
 
 RegisteredFamily* find_family(const std::string& ns, const std::string& name) {

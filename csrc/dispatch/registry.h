@@ -1,11 +1,12 @@
-// Registration with PyTorch's dispatcher: which families exist, and how a load or reload enters them.
+// Registration with PyTorch's dispatcher: which families exist, whose they are, and how a load or reload enters them. Any thread
+// may call.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "operator/registered_op.h"
+#include "dispatch/registered_op.h"
 
 namespace torch_slang {
 
@@ -14,8 +15,11 @@ struct Publication {
 };
 
 // Makes `operators` the current ones of their names, all or none: schemas are checked before anything is registered.
-// Operators whose schemas are unchanged are swapped without touching the dispatcher.
-Publication publish(const std::vector<std::shared_ptr<Operator>>& operators);
+// Operators whose schemas are unchanged are swapped without touching the dispatcher. `owner`: the identity of their module.
+Publication publish(const std::vector<std::shared_ptr<Operator>>& operators, const std::string& owner);
+
+// The identity of the module that has the name "slang::sqr"; empty: none has it.
+std::string owner_of(const std::string& full_name);
 
 // The family of a name ("slang", "sqr"), or null.
 RegisteredFamily* find_family(const std::string& ns, const std::string& name);

@@ -18,13 +18,7 @@ Access access_of(ElementwiseVariant::Gradient kind) {
 
 }  // namespace
 
-int64_t component_count(const Leaf& leaf, const std::vector<int64_t>& sizes) {
-  int64_t count = 1;
-  for (const int64_t n : leaf.element.shape) count *= n < 0 ? sizes[-1 - n] : n;
-  return count;
-}
-
-MapLoop map_loop(const Signature& op, OpKind kind, const ElementwiseVariant& variant,
+MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseVariant& variant,
                  const std::vector<int64_t>& sizes) {
   MapLoop loop;
   loop.is_tiled = variant.is_tiled();
@@ -32,7 +26,7 @@ MapLoop map_loop(const Signature& op, OpKind kind, const ElementwiseVariant& var
   const bool backward = kind == OpKind::Backward;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    const int components = static_cast<int>(component_count(leaf, sizes));
+    const int components = static_cast<int>(component_count(leaf.element, sizes));
     if (variant.has(i)) {
       const int view = leaf.is_output && backward ? leaf.diff_view : leaf.primal_view;
       auto& views = backward || !leaf.is_output ? loop.inputs : loop.outputs;

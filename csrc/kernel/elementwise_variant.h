@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "signature/signature.h"
+#include "signature/elementwise_signature.h"
 
 namespace torch_slang {
 
@@ -47,10 +47,8 @@ class ElementwiseVariant {
   std::string text_;
 };
 
-int64_t component_count(const Leaf& leaf, const std::vector<int64_t>& sizes);
-
 // The loop of a variant: which views it loads and stores.
-MapLoop map_loop(const Signature& op, OpKind kind, const ElementwiseVariant& variant,
+MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseVariant& variant,
                  const std::vector<int64_t>& sizes);
 
 }  // namespace torch_slang

@@ -13,12 +13,12 @@ constexpr int64_t kMostLanes = 8;
 
 }  // namespace
 
-std::string why_not_own(const Signature& op, int leaf) {
+std::string why_not_own(const KernelSignature& op, int leaf) {
   if (op.function.leaves[leaf].accumulation == Accumulation::Custom) return "its wrapper is the user's";
   return op.shares[leaf].refusal;
 }
 
-int64_t own_bytes(const Signature& op, OpKind kind, const std::vector<ElementType>& types) {
+int64_t own_bytes(const KernelSignature& op, OpKind kind, const std::vector<ElementType>& types) {
   int64_t bytes = 0;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
@@ -45,7 +45,7 @@ bool may_share(const Leaf& leaf, const ThreadShare& share) {
 
 }  // namespace
 
-int shared_axis(const Signature& op, const KernelKey& key) {
+int shared_axis(const KernelSignature& op, const KernelKey& key) {
   if (key.kind != OpKind::Backward) return -1;
   int found = -1;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
@@ -55,7 +55,7 @@ int shared_axis(const Signature& op, const KernelKey& key) {
   return found;
 }
 
-bool is_kept_shared(const Signature& op, int index, const VirtualThreads& threads) {
+bool is_kept_shared(const KernelSignature& op, int index, const VirtualThreads& threads) {
   constexpr int64_t kMostSums = 64;  // in registers
   constexpr uint32_t kWave = 32;
   const ThreadShare& share = op.shares[index];
@@ -68,7 +68,7 @@ bool is_kept_shared(const Signature& op, int index, const VirtualThreads& thread
          (has_no_dimension_along(share, 1) && has_no_dimension_along(share, 2));
 }
 
-int lanes_of_words(const Signature& op, OpKind kind, const std::vector<ElementType>& types) {
+int lanes_of_words(const KernelSignature& op, OpKind kind, const std::vector<ElementType>& types) {
   if (is_launch(kind)) return 1;
   int64_t lanes = 1;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {

@@ -1,13 +1,10 @@
 #include "kernel/specialize.h"
 
-#include "kernel/elementwise_variant.h"
-
 #include <algorithm>
 #include <cctype>
 #include <numeric>
 
 #include "backend/source.h"
-#include "common/error.h"
 #include "common/identifiers.h"
 #include "kernel/shared_elements.h"
 #include "program/enumerations.h"
@@ -43,7 +40,7 @@ int64_t element_bytes(const Leaf& leaf, ElementType type) {
 }
 
 // `tsl::dense_view<4>(args, 2, args.dims[0], 8u)` where sizes are known, else as the argument block describes it.
-std::string view_expression(const Signature& op, const KernelKey& key, int leaf, int view, ElementType type) {
+std::string view_expression(const KernelSignature& op, const KernelKey& key, int leaf, int view, ElementType type) {
   const std::string index = std::to_string(view);
   // Elements are aligned: a tensor that has them otherwise is copied before the launch (see view_packing.h).
   if (!op.shapes.has_static_rank(leaf)) return "tsl::aligned(tsl::present_view(args, " + index + "))";
@@ -56,7 +53,7 @@ std::string view_expression(const Signature& op, const KernelKey& key, int leaf,
   return text + "))";
 }
 
-std::string primal_expression(const Signature& op, const KernelKey& key, int leaf, const KnownUse& known) {
+std::string primal_expression(const KernelSignature& op, const KernelKey& key, int leaf, const KnownUse& known) {
   const Leaf& self = op.function.leaves[leaf];
   const std::string view = view_expression(op, key, leaf, self.primal_view, element_type(self.element, key.types));
   if (is_launch(key.kind)) return self.is_in ? "tsl::readonly(" + view + ")" : view;
@@ -75,7 +72,7 @@ ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
   return summed ? summing_type(type) : type;
 }
 
-std::string diff_expression(const Signature& op, const KernelKey& key, int leaf, bool is_own) {
+std::string diff_expression(const KernelSignature& op, const KernelKey& key, int leaf, bool is_own) {
   const Leaf& self = op.function.leaves[leaf];
   const ElementType type = diff_type(self, key, is_own);
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
@@ -84,7 +81,7 @@ std::string diff_expression(const Signature& op, const KernelKey& key, int leaf,
          ", " + std::to_string(component_count(self.element)) + "), " + std::to_string(self.gradient_slots) + ")";
 }
 
-std::string make_view_body(const Signature& op, const KernelKey& key, const KnownUse& known,
+std::string make_view_body(const KernelSignature& op, const KernelKey& key, const KnownUse& known,
                            const std::vector<bool>& own) {
   std::string body = "switch (k) {\n";
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
@@ -107,7 +104,7 @@ bool is_summed_by_lanes(const KernelKey& key, const Leaf& leaf, const ThreadShar
 }
 
 // The views of which a thread keeps elements in registers.
-std::vector<ThreadView> thread_views(const Signature& op, const KernelKey& key, const KnownUse& known,
+std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey& key, const KnownUse& known,
                                      const KernelSource& source) {
   const std::vector<bool> own = own_leaves(op, key, known);
   const bool has_words = source.threads.lanes > 1;
@@ -153,7 +150,7 @@ std::vector<ThreadView> thread_views(const Signature& op, const KernelKey& key, 
 
 }  // namespace
 
-std::vector<bool> own_leaves(const Signature& op, const KernelKey& key, const KnownUse& known) {
+std::vector<bool> own_leaves(const KernelSignature& op, const KernelKey& key, const KnownUse& known) {
   std::vector<bool> own(op.function.leaves.size(), false);
   // Debug mode notes in memory who touches which element, so all must go there.
   if (key.kind != OpKind::Backward || op.options.checks(key.device) == Checks::All) return own;
@@ -166,42 +163,7 @@ std::vector<bool> own_leaves(const Signature& op, const KernelKey& key, const Kn
   return own;
 }
 
-namespace {
-
-// Whether a plain function does what checks look at. It has no views.
-bool has_checks(const std::string& body, Checks checks) {
-  const bool divides = mentions_name(body, "TSL_DIVIDE") || mentions_name(body, "TSL_REMAINDER");
-  return mentions_name(body, "TSL_ITERATE") || mentions_name(body, "TSL_INDEX") ||
-         mentions_name(body, "_slang_vector_get_element") || mentions_name(body, "_slang_vector_get_element_ptr") ||
-         (divides && checks == Checks::All);
-}
-
-}  // namespace
-
-KernelSource specialize_elementwise(const Signature& op, const KernelKey& key, const KernelOptions& options) {
-  KernelSource source;
-  source.op = op.qualified(key.kind);
-  source.text = op.texts->text(op.function.text_name(), direction_of(key.kind), key.types, key.sizes);
-  if (source.text.waves || source.text.barriers) {
-    throw_compile_error(source.op, ": a plain function runs for each element on its own, but this one uses ",
-                        source.text.barriers ? "group-shared memory or barriers" : "wave operations",
-                        ": make it a kernel");
-  }
-  source.view_count = op.layout.view_count();
-  source.slot_count = op.layout.slot_count();
-  source.dim_count = op.layout.dim_count();
-  source.make_view = "return tsl::present_view(args, k);";
-  source.independent_views = key.independent;
-  source.map = map_loop(op, key.kind, ElementwiseVariant(key.variant), key.sizes);
-  source.fast_math = options.fast_math;
-  if (has_checks(source.text.body, options.checks(key.device))) source.checks = options.checks(key.device);
-  source.polls = options.polls(key.device);
-  return source;
-}
-
-KernelSource specialize(const Signature& op, const KernelKey& key, const KnownUse& known,
-                        const KernelOptions& options) {
-  if (op.is_elementwise()) return specialize_elementwise(op, key, options);
+KernelSource specialize(const KernelSignature& op, const KernelKey& key, const KnownUse& known) {
   KernelSource source;
   source.op = op.qualified(key.kind);
   source.text = op.texts->text(op.function.text_name(), direction_of(key.kind), key.types);
@@ -227,8 +189,8 @@ KernelSource specialize(const Signature& op, const KernelKey& key, const KnownUs
   while (source.threads.count > 1 && source.threads.count * source.text.body.size() > kMostText) {
     source.threads.count /= 2;
   }
-  source.checks = options.checks(key.device);
-  source.polls = options.polls(key.device);
+  source.checks = op.options.checks(key.device);
+  source.polls = op.options.polls(key.device);
   const bool may_wait = source.checks == Checks::None && !source.thread_bounds.empty();
   source.threads.lanes = may_wait ? std::min(source.threads.lanes, source.threads.count) : 1;
   source.threads.shares = may_wait && source.threads.shares;
@@ -241,159 +203,13 @@ KernelSource specialize(const Signature& op, const KernelKey& key, const KnownUs
   if (source.threads.block[0] > 0) std::copy_n(source.threads.block, 3, source.block);
   if (key.block[0] > 0) std::copy(key.block.begin(), key.block.end(), source.block);
   source.independent_views = key.independent;
-  source.fast_math = options.fast_math;
+  source.fast_math = op.options.fast_math;
   source.thread_views = thread_views(op, key, known, source);
   // What a debug check asks of a whole wave, the host can only answer where lanes meet.
   if (source.checks == Checks::All && mentions_name(source.text.body, "tsl_accumulate_fixed")) {
     source.text.waves = true;
   }
   return source;
-}
-
-namespace {
-
-bool shows(const Marks& marks, const char* word, int view) {
-  return view >= 0 && marks.count(word + std::to_string(view)) != 0;
-}
-
-// Throws if a backward needs what the forward read back from one of these outputs, and Slang cannot tell it. Slang's
-// derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store. A function
-// that is run again in the backward sees the output as the forward left it.
-void check_stored_values(const Signature& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
-  const DeviceText& text = op.texts->text(op.function.text_name(), direction_of(key.kind), key.types, key.sizes);
-  if (text.rereads) {
-    throw_compile_error(
-        op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
-        op.function.leaves[scratch_outputs.front()].name,
-        ", and it calls a [PreferRecompute] function that loads: the backward would load again, after the last "
-        "store. Load before the call, or take [PreferRecompute] away");
-  }
-  for (const int output : scratch_outputs) {
-    const Leaf& leaf = op.function.leaves[output];
-    if (element_type(leaf.element, key.types) != ElementType::BFloat16) continue;
-    throw_compile_error(op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
-                        leaf.name,
-                        ", which Slang does not differentiate for bfloat16: keep the value in a local "
-                        "variable, or call the kernel with another dtype");
-  }
-}
-
-}  // namespace
-
-bool learn(const Signature& op, const KernelKey& key, const Marks& marks, KnownUse& known) {
-  bool more = false;
-  known.far.resize(op.function.leaves.size(), false);
-  for (size_t i = 0; i < known.far.size(); ++i) {
-    if (known.far[i] || !shows(marks, "far ", op.function.leaves[i].primal_view)) continue;
-    known.far[i] = more = true;
-  }
-  if (key.kind != OpKind::Backward) return more;
-  if (known.scratch_outputs.empty()) {  // later they have memory, and nothing is seen
-    for (const int leaf : op.outputs) {
-      if (shows(marks, "reads ", op.function.leaves[leaf].primal_view)) known.scratch_outputs.push_back(leaf);
-    }
-    if (!known.scratch_outputs.empty()) {
-      more = true;
-      check_stored_values(op, key, known.scratch_outputs);
-    }
-  }
-  const std::vector<bool> own = own_leaves(op, key, known);
-  known.shared.resize(own.size(), false);
-  for (size_t i = 0; i < own.size(); ++i) {
-    if (!own[i] || !shows(marks, "shares ", op.function.leaves[i].diff_view)) continue;
-    known.shared[i] = more = true;
-  }
-  return more;
-}
-
-std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key, const Marks& marks,
-                                       const Marks& checked) {
-  // Where the compiler did not see which view an addition is to, it left the marks of all. Outputs are
-  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own (but in
-  // a plain launch, whose gradients are the kernel's own affair). Nor are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
-  const auto ambiguous = [&](const char* word) {
-    return std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
-                       [&](const Leaf& leaf) { return shows(marks, word, leaf.primal_view); });
-  };
-  const bool adds_to_any = ambiguous("adds ") && key.kind != OpKind::Launch;
-  const bool takes_from_any = ambiguous("takes ") && key.kind == OpKind::Backward;
-  std::vector<GradientUse> uses;
-  for (const Leaf& leaf : op.function.leaves) {
-    const bool added = shows(marks, "adds ", leaf.diff_view) && !(adds_to_any && leaf.is_output);
-    const bool taken = shows(marks, "takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
-    uses.push_back({taken, added, shows(checked, "promises ", leaf.diff_view)});
-  }
-  return uses;
-}
-
-std::vector<bool> unused_inputs(const Signature& op, const KernelKey& key, const Marks& marks) {
-  std::vector<bool> unused(op.function.leaves.size(), false);
-  if (key.kind != OpKind::Backward) return unused;
-  for (size_t i = 0; i < unused.size(); ++i) {
-    const Leaf& leaf = op.function.leaves[i];
-    unused[i] = leaf.kind == LeafKind::View && !leaf.is_output && !shows(marks, "uses ", leaf.primal_view);
-  }
-  return unused;
-}
-
-bool may_say_too_much(const Signature& op, const Marks& marks) {
-  for (const Leaf& leaf : op.function.leaves) {
-    if (leaf.kind != LeafKind::View) continue;
-    for (const char* word : {"takes ", "adds ", "retypes ", "writes ", "rank "}) {
-      if (shows(marks, word, leaf.primal_view)) return true;
-    }
-    for (const char* word : {"reads ", "retypes ", "writes ", "shares "}) {
-      if (shows(marks, word, leaf.diff_view)) return true;
-    }
-    if (!leaf.is_output && shows(marks, "reads ", leaf.primal_view)) return true;
-  }
-  return false;
-}
-
-namespace {
-
-// Slang declares `diff` as TensorView<float> whatever the element is.
-std::string retyped_gradient(const Leaf& leaf, ElementType type) {
-  const int64_t components = component_count(leaf.element);
-  const std::string element = slang_name_of(type);
-  std::string text =
-      c10::str("the gradient of ", leaf.path, " holds ",
-               components > 1 ? c10::str("elements of ", components, " ", name_of(type)) : name_of(type),
-               " numbers as its values do, but ", leaf.path, ".diff.diff is declared as another type, and ",
-               "code of your own loads from it, stores to it or adds to it as such; ");
-  if (components > 1) {
-    text += "declare the parameter as a view of numbers, with a dimension more";
-  } else {
-    text += c10::str("give the kernel the gradient as a TensorView<", element, "> parameter of its own");
-    if (summing_type(type) == ElementType::Float32 && type != ElementType::Float32)
-      text += c10::str(", or declare ", leaf.path, " as DiffTensorViewR<", element,
-                       ", 4>, whose gradient is a float there");
-  }
-  return text + c10::str("; what adds to it by bwd_diff(f)(", leaf.path, ", i, d), of an f that loads from the view, ",
-                         "works in every type");
-}
-
-}  // namespace
-
-void check_written_views(const Signature& op, const KernelKey& key, const Marks& marks) {
-  for (const Leaf& leaf : op.function.leaves) {
-    if (shows(marks, "retypes ", leaf.diff_view)) {
-      throw_compile_error(op.qualified(key.kind), ": ", retyped_gradient(leaf, element_type(leaf.element, key.types)));
-    }
-    if (leaf.kind == LeafKind::View && shows(marks, "rank ", leaf.primal_view)) {
-      throw_compile_error(op.qualified(key.kind), ": expected ", leaf.name,
-                          ", which is multiplied or made as matrices, to be declared with two or three dimensions, "
-                          "[Shape(\"M, K\")] or [Shape(\"B, M, K\")], but got ",
-                          leaf.shape ? "\"" + *leaf.shape + "\"" : "no shape");
-    }
-    if (leaf.kind != LeafKind::View || !shows(marks, "writes ", leaf.primal_view)) continue;
-    if (is_launch(key.kind)) {
-      throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name, ", which is declared [In]");
-    }
-    throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name,
-                        ", which is not an output: declare it [Out(\"shape\")], or call ", op.ns,
-                        "::", op.function.name, "_launch, which may change its arguments");
-  }
 }
 
 }  // namespace torch_slang

@@ -9,7 +9,6 @@
 #include <atomic>
 
 #include "arguments/faults.h"
-#include "call/run.h"
 #include "kernel/view_packing.h"
 
 namespace torch_slang {
@@ -122,19 +121,19 @@ int synchronize(void* call) {
 class LaunchArguments {
  public:
   LaunchArguments(const HostCall& call, const Operator& op, const TslComponent* components, int count)
-      : call_(call), op_(op) {
-    for (const Leaf& leaf : op.function.leaves) {
+      : call_(call), op_(op.signature()), leaves_(op_.function.leaves) {
+    for (const Leaf& leaf : leaves_) {
       first_.push_back(components);
-      components += component_count(leaf);
-      count -= static_cast<int>(component_count(leaf));
+      components += host_components(leaf);
+      count -= static_cast<int>(host_components(leaf));
     }
     TORCH_INTERNAL_ASSERT(count == 0, call.name, ": ", count, " components too many in the dispatch of ",
-                          op.function.name);
+                          op_.function.name);
   }
 
   std::vector<c10::IValue> stack(const unsigned* grid, const unsigned* block) const {
     std::vector<c10::IValue> stack;
-    for (const OpArgument& argument : op_.signature(OpKind::Launch)->arguments) {
+    for (const OpArgument& argument : op_.of(OpKind::Launch)->arguments) {
       switch (argument.role) {
         case OpArgument::Role::Leaf: stack.push_back(value(argument.leaf)); break;
         case OpArgument::Role::BlockSize: stack.emplace_back(std::vector<int64_t>(block, block + 3)); break;
@@ -148,7 +147,7 @@ class LaunchArguments {
 
  private:
   c10::IValue value(int index) const {
-    const Leaf& leaf = op_.function.leaves[index];
+    const Leaf& leaf = leaves_[index];
     if (leaf.kind == LeafKind::View) return tensor(index);
     if (leaf.differentiable) return number_tensor(index);
     const ElementType type = leaf.element.type;
@@ -158,8 +157,8 @@ class LaunchArguments {
 
   at::Tensor tensor(int index) const {
     void* given = first_[index]->tensor;
-    TORCH_CHECK(given != nullptr, call_.name, ": dispatches ", op_.function.name, " with ",
-                op_.function.leaves[index].path, " that was never given a value");
+    TORCH_CHECK(given != nullptr, call_.name, ": dispatches ", op_.function.name, " with ", leaves_[index].path,
+                " that was never given a value");
     return tensor_of(call_, given);
   }
 
@@ -170,33 +169,33 @@ class LaunchArguments {
 
   template <class T>
   c10::IValue numbers(int index) const {
-    const Leaf& leaf = op_.function.leaves[index];
+    const Leaf& leaf = leaves_[index];
     if (leaf.element.shape.empty()) return number<T>(*first_[index]);
     c10::List<T> list;
-    for (int64_t i = 0; i < component_count(leaf); ++i) list.push_back(number<T>(first_[index][i]));
+    for (int64_t i = 0; i < component_count(leaf.element); ++i) list.push_back(number<T>(first_[index][i]));
     return list;
   }
 
   at::Tensor number_tensor(int index) const {
-    const Leaf& leaf = op_.function.leaves[index];
+    const Leaf& leaf = leaves_[index];
     std::vector<double> values;
-    for (int64_t i = 0; i < component_count(leaf); ++i) values.push_back(number<double>(first_[index][i]));
+    for (int64_t i = 0; i < component_count(leaf.element); ++i) values.push_back(number<double>(first_[index][i]));
     return at::tensor(values, at::kDouble).view(leaf.element.shape).to(dtype_of(leaf.element));
   }
 
   // That of a generic value is the one of the views of the same type parameter.
   c10::ScalarType dtype_of(const Element& element) const {
     if (element.type_parameter < 0) return scalar_type(element.type);
-    const auto& leaves = op_.function.leaves;
-    for (size_t i = 0; i < leaves.size(); ++i) {
-      if (leaves[i].kind != LeafKind::View || leaves[i].element.type_parameter != element.type_parameter) continue;
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      if (leaves_[i].kind != LeafKind::View || leaves_[i].element.type_parameter != element.type_parameter) continue;
       return tensor(static_cast<int>(i)).scalar_type();
     }
     return at::kFloat;
   }
 
   const HostCall& call_;
-  const Operator& op_;
+  const Signature& op_;
+  const std::vector<Leaf>& leaves_;
   std::vector<const TslComponent*> first_;  // by leaf
 };
 
@@ -205,7 +204,7 @@ int launch(void* call, const char* kernel, const unsigned* grid, const unsigned*
   return guarded(call, [&](HostCall& self) {
     const Operator& op = self.kernel(kernel);
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return;  // an empty tensor's
-    run(op, OpKind::Launch, LaunchArguments(self, op, arguments, count).stack(grid, block));
+    op.run(OpKind::Launch, LaunchArguments(self, op, arguments, count).stack(grid, block));
   });
 }
 
@@ -224,7 +223,7 @@ int refuse_index(void* call, int kind, long long index, long long count) {
 
 }  // namespace
 
-int64_t component_count(const Leaf& leaf) { return leaf.kind == LeafKind::View ? 1 : component_count(leaf.element); }
+int64_t host_components(const Leaf& leaf) { return leaf.kind == LeafKind::View ? 1 : component_count(leaf.element); }
 
 void* give_tensor(at::Tensor tensor) { return tensor.unsafeReleaseTensorImpl(); }
 

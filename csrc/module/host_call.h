@@ -26,8 +26,8 @@ struct HostCall {
 
 const TslHostTable& host_table();
 
-// 1 for a tensor, else the number of numbers.
-int64_t component_count(const Leaf& leaf);
+// How many TslComponents the emitted text has for an argument: one for a tensor, else one for each number.
+int64_t host_components(const Leaf& leaf);
 
 // A tensor as the emitted text holds it, with one reference of its own; and back, taking that reference.
 void* give_tensor(at::Tensor tensor);

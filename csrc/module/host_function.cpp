@@ -23,9 +23,9 @@ c10::Device default_device() {
   return cuda.deviceCount() > 0 ? cuda.getDevice() : c10::Device(c10::kCPU);
 }
 
-size_t component_count(const std::vector<Leaf>& leaves) {
+size_t host_components(const std::vector<Leaf>& leaves) {
   size_t count = 0;
-  for (const Leaf& leaf : leaves) count += component_count(leaf);
+  for (const Leaf& leaf : leaves) count += host_components(leaf);
   return count;
 }
 
@@ -35,12 +35,12 @@ class ArgumentReader {
   explicit ArgumentReader(std::string name) : name_(std::move(name)) {}
 
   std::vector<TslComponent> read(const std::vector<Leaf>& leaves, const std::vector<c10::IValue>& values) {
-    TORCH_CHECK(values.size() == component_count(leaves), name_, ": expected ", component_count(leaves),
+    TORCH_CHECK(values.size() == host_components(leaves), name_, ": expected ", host_components(leaves),
                 " components, but got ", values.size());
     std::vector<TslComponent> components;
     auto value = values.begin();
     for (const Leaf& leaf : leaves) {
-      for (int64_t i = component_count(leaf); i > 0; --i, ++value) {
+      for (int64_t i = host_components(leaf); i > 0; --i, ++value) {
         components.push_back(leaf.kind == LeafKind::View ? tensor(leaf, *value) : number(leaf, *value));
       }
     }
@@ -124,7 +124,7 @@ std::vector<c10::IValue> read_results(const std::string& name, const std::vector
   const Leaf* missing = nullptr;
   auto component = components.begin();
   for (const Leaf& leaf : leaves) {
-    for (int64_t i = component_count(leaf); i > 0; --i, ++component) {
+    for (int64_t i = host_components(leaf); i > 0; --i, ++component) {
       if (component->kind != kTslTensor) {
         values.push_back(leaf.element.type == ElementType::Bool ? c10::IValue(component->integer != 0)
                          : component->kind == kTslReal ? c10::IValue(component->real)
@@ -176,8 +176,9 @@ const HostFunction& HostFunctions::find(const std::string& name) const {
 const Operator& HostFunctions::kernel(const std::string& emitted, const std::string& caller) const {
   const Operator* found = nullptr;
   for (const auto& [name, op] : operators_) {
-    const bool generic = !op->function.type_parameters.empty();
-    if (last_name(op->function.qualified_name) != (generic ? without_number(emitted) : emitted)) continue;
+    const Function& function = op->signature().function;
+    const bool generic = !function.type_parameters.empty();
+    if (last_name(function.qualified_name) != (generic ? without_number(emitted) : emitted)) continue;
     TORCH_CHECK(found == nullptr, caller, ": dispatches ", emitted,
                 ", but its module has several kernels of that name; ", "rename the others");
     found = op.get();
@@ -194,12 +195,12 @@ const Operator& HostFunctions::kernel(const std::string& emitted, const std::str
 
 TslHostEntry* HostFunctions::entry(const HostFunction& function) const {
   const std::string op = ns_ + "::" + function.function.name;
-  const auto lock = lock_interruptibly(mutex_);
-  if (!library_) {
+  const auto library = library_.get({}, [&] {
     if (!program_->host_text.error.empty()) throw_compile_error(op, ": ", program_->host_text.error);
-    library_.emplace(load_host_library(program_->host_text, op, function.function.file, options_.polls(c10::kCPU)));
-  }
-  return library_->function<TslHostEntry>(("tsl_host_" + function.function.name).c_str());
+    return std::make_shared<const DynamicLibrary>(
+        load_host_library(program_->host_text, op, function.function.file, options_.polls(c10::kCPU)));
+  });
+  return library->function<TslHostEntry>(("tsl_host_" + function.function.name).c_str());
 }
 
 std::vector<c10::IValue> HostFunctions::call(const std::string& name, const std::vector<c10::IValue>& arguments,
@@ -213,7 +214,7 @@ std::vector<c10::IValue> HostFunctions::call(const std::string& name, const std:
   const std::string caller = ns_ + "::" + name;
   HostCall call{[&](const std::string& emitted) -> const Operator& { return kernel(emitted, caller); }, caller,
                 device ? *device : default_device(), nullptr, options_};
-  std::vector<TslComponent> results(component_count(host.result_leaves));
+  std::vector<TslComponent> results(host_components(host.result_leaves));
   TslHostEntry* const entry_point = entry(host);
 
   const at::NoGradGuard no_grad;

@@ -6,12 +6,13 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "common/dynamic_library.h"
+#include "common/once_each.h"
 #include "operator/operator.h"
 #include "prelude/host_abi.h"
 #include "program/program.h"
@@ -43,8 +44,7 @@ class HostFunctions {
   const std::shared_ptr<const Program> program_;
   const Operators operators_;
   const KernelOptions options_;
-  mutable std::timed_mutex mutex_;
-  mutable std::optional<DynamicLibrary> library_;
+  mutable OnceEach<std::monostate, std::shared_ptr<const DynamicLibrary>> library_;
 };
 
 }  // namespace torch_slang

@@ -7,16 +7,17 @@
 #include <set>
 
 #include "backend/source.h"
+#include "call/elementwise/elementwise_operator.h"
 #include "common/environment.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/identifiers.h"
 #include "common/log.h"
 #include "dispatch/registry.h"
-#include "operator/tuner.h"
 #include "program/tuned.h"
 #include "signature/annotations.h"
 #include "signature/program_store.h"
+#include "tuned/tuned_operator.h"
 
 namespace torch_slang {
 
@@ -24,14 +25,14 @@ namespace {
 
 constexpr size_t kMaxVariants = 4096;
 
-struct Claims {
+// The current module of each identity. Loads come one after the other: whose each name is, the registry knows.
+struct LoadedModules {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<const Module>> by_identity;
-  std::map<std::string, std::string> owner;  // qualified operator name -> identity
 };
 
-Claims& claims() {
-  static auto* instance = new Claims;  // operators live as long as the process
+LoadedModules& loaded_modules() {
+  static auto* instance = new LoadedModules;  // operators live as long as the process
   return *instance;
 }
 
@@ -78,9 +79,9 @@ std::string identity_of(const CompileRequest& request, const LoadOptions& option
          (options.fast_math ? "\nfast_math" : "") + (options.debug ? *options.debug ? "\ndebug" : "\nno debug" : "");
 }
 
-void check_claim(const Module& module, const std::string& name, const Claims& all) {
-  const auto it = all.owner.find(module.ns() + "::" + name);
-  TORCH_CHECK(it == all.owner.end() || it->second == module.identity(), "torch_slang.load: ", module.ns(), "::", name,
+void check_owner(const Module& module, const std::string& name) {
+  const std::string owner = owner_of(module.ns() + "::" + name);
+  TORCH_CHECK(owner.empty() || owner == module.identity(), "torch_slang.load: ", module.ns(), "::", name,
               " is already defined by another module (a different file, or other defines, include folders or flags): "
               "load this one with namespace=",
               module.source() ? ", or edited text under the name= that it had, which replaces it" : "");
@@ -113,22 +114,21 @@ std::string refusal_of(const Function& function) {
 }
 
 // Also of the operators that go with a kernel.
-void check_reserved(const Operator& op) {
+void check_reserved(const Signature& op) {
   const auto check = [&](const std::string& reason) {
-    TORCH_CHECK(reason.empty(), "torch_slang.load: the kernel ", op.ns, "::", op.function.name,
-                " cannot be an operator, since ", reason);
+    TORCH_CHECK(reason.empty(), "torch_slang.load: the kernel ", op.full_name(), " cannot be an operator, since ",
+                reason);
   };
   if (is_special_in_python(op.function.name)) check(why_reserved(op.function.name));
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    if (const auto* signature = op.signature(static_cast<OpKind>(kind))) check(why_reserved(signature->name));
+    if (const auto* signature = op.of(static_cast<OpKind>(kind))) check(why_reserved(signature->name));
   }
 }
 
 // Plain functions that ask for it at load, and those that an earlier load of the same module has registered.
-bool is_registered_at_load(const Module& module, const Function& function, const Claims& all) {
+bool is_registered_at_load(const Module& module, const Function& function) {
   if (function.is_kernel || !refusal_of(function).empty()) return false;
-  const auto it = all.owner.find(module.ns() + "::" + function.name);
-  return function.torch_op || (it != all.owner.end() && it->second == module.identity());
+  return function.torch_op || owner_of(module.ns() + "::" + function.name) == module.identity();
 }
 
 bool is_available_function(const Module& module, const std::string& name) {
@@ -136,17 +136,15 @@ bool is_available_function(const Module& module, const std::string& name) {
   return function != nullptr && !function->is_kernel && refusal_of(*function).empty();
 }
 
-LoadResult enter(std::shared_ptr<const Module> module) {
-  Claims& all = claims();
+LoadResult enter(std::shared_ptr<const Module> module, LoadedModules& all) {
   std::vector<std::shared_ptr<Operator>> operators;
   for (const auto& [name, op] : module->operators()) operators.push_back(op);
   for (const Function& function : module->program().functions) {
-    if (is_registered_at_load(*module, function, all)) operators.push_back(module->find(function.name));
+    if (is_registered_at_load(*module, function)) operators.push_back(module->find(function.name));
   }
-  for (const auto& op : operators) check_claim(*module, op->function.name, all);
+  for (const auto& op : operators) check_owner(*module, op->signature().function.name);
   LoadResult result;
-  result.changed = publish(operators).changed;
-  for (const auto& op : operators) all.owner[op->ns + "::" + op->function.name] = module->identity();
+  result.changed = publish(operators, module->identity()).changed;
   all.by_identity[module->identity()] = module;
   result.module = std::move(module);
   result.is_new = true;
@@ -186,7 +184,7 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
       continue;
     }
     const auto op = make_kernel(function, options, request);
-    check_reserved(*op);
+    check_reserved(op->signature());
     TORCH_CHECK(operators_.emplace(function.name, op).second, request.path, ": two kernels are named ", function.name);
   }
   host_functions_ = std::make_unique<const HostFunctions>(ns_, program_, operators_, options_);
@@ -233,19 +231,17 @@ TunedSpace Module::space_of(const Function& function, const LoadOptions& options
 std::shared_ptr<Operator> Module::make_kernel(const Function& function, const LoadOptions& options,
                                               const CompileRequest& request) {
   const TunedSpace space = space_of(function, options);
-  if (space.empty()) return std::make_shared<Operator>(ns_, function, constants_, texts_, options_, names_);
+  if (space.empty()) return std::make_shared<KernelOperator>(ns_, function, constants_, texts_, options_, names_);
   if (tuned_ == nullptr) {
     tuned_ = std::make_shared<TunedModule>(ns_, request, options.annotations, options_, program_, texts_, names_);
   }
   // Of another kernel's list of the same name the first value may be another.
   auto constants = integer_constants(combinations(space).front());
   constants.insert(constants.end(), constants_.begin(), constants_.end());
-  auto op = std::make_shared<Operator>(ns_, function, constants, texts_, options_, names_);
-  op->multiplies = std::any_of(program_->texts.begin(), program_->texts.end(), [&](const DeviceText& text) {
+  const bool is_product = std::any_of(program_->texts.begin(), program_->texts.end(), [&](const DeviceText& text) {
     return text.function == function.name && multiplies(text);
   });
-  op->tuner = std::make_shared<Tuner>(tuned_, space);
-  return op;
+  return std::make_shared<TunedOperator>(ns_, function, constants, texts_, options_, names_, is_product, tuned_, space);
 }
 
 const Function* Module::function(const std::string& name) const {
@@ -285,7 +281,7 @@ std::shared_ptr<Operator> Module::find(const std::string& name) const {
   if (other != nullptr && !other->is_kernel) {
     const std::lock_guard<std::mutex> lock(functions_mutex_);
     auto& op = functions_[name];
-    if (op == nullptr) op = std::make_shared<Operator>(ns_, *other, constants_, texts_, options_, names_);
+    if (op == nullptr) op = std::make_shared<ElementwiseOperator>(ns_, *other, texts_, options_, names_);
     return op;
   }
   std::string known;
@@ -328,22 +324,19 @@ std::string Module::instantiate(const std::string& name, const std::vector<std::
   const std::string own_name = instance.name;
   const std::lock_guard<std::mutex> lock(functions_mutex_);
   auto& op = functions_[own_name];
-  if (op == nullptr) op = std::make_shared<Operator>(ns_, std::move(instance), constants_, texts_, options_, names_);
+  if (op == nullptr) op = std::make_shared<ElementwiseOperator>(ns_, std::move(instance), texts_, options_, names_);
   return own_name;
 }
 
 std::vector<std::string> Module::register_function(const std::string& name) const {
-  Claims& all = claims();
+  LoadedModules& all = loaded_modules();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto known = all.owner.find(ns_ + "::" + name);
-  if (known != all.owner.end() && known->second == identity_) return {};
-  check_claim(*this, name, all);
+  if (owner_of(ns_ + "::" + name) == identity_) return {};
+  check_owner(*this, name);
   // An earlier load of this module leaves the name to the current one.
   const auto current = all.by_identity.find(identity_);
   const bool is_there = current != all.by_identity.end() && is_available_function(*current->second, name);
-  Publication publication = publish({is_there ? current->second->find(name) : find(name)});
-  all.owner[ns_ + "::" + name] = identity_;
-  return std::move(publication.changed);
+  return publish({is_there ? current->second->find(name) : find(name)}, identity_).changed;
 }
 
 void reserve_name(const std::string& name, const std::string& what_it_is) {
@@ -361,18 +354,18 @@ std::shared_ptr<const Module> read_module(const LoadOptions& options) {
 
 LoadResult load_module(const LoadOptions& options) {
   std::shared_ptr<const Module> module = read_module(options);
-  Claims& all = claims();
+  LoadedModules& all = loaded_modules();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto known = all.by_identity.find(module->identity());
   if (known != all.by_identity.end() && known->second->source() == options.source &&
       to_json(known->second->program()) == to_json(module->program())) {
     return {known->second, {}, false};
   }
-  return enter(std::move(module));
+  return enter(std::move(module), all);
 }
 
 std::string descriptors_digest() {
-  Claims& all = claims();
+  LoadedModules& all = loaded_modules();
   const std::lock_guard<std::mutex> lock(all.mutex);
   Digest digest;
   for (const auto& [identity, module] : all.by_identity) digest.add(identity).add(module->digest());
@@ -387,9 +380,9 @@ void enter_builtin(const std::string& stem) {
   request.path = stem + ".slang";
   auto module =
       std::make_shared<const Module>(identity_of(request, options), options, request, read_program(stem + ".json"));
-  Claims& all = claims();
+  LoadedModules& all = loaded_modules();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  enter(std::move(module));
+  enter(std::move(module), all);
 }
 
 std::string& builtin_folder() {

@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "dispatch/registered_op.h"
 #include "module/host_function.h"
 #include "operator/operator.h"
-#include "operator/registered_op.h"
-#include "operator/tuned_module.h"
 #include "program/program.h"
 #include "torch_slang/torch_slang.h"
+#include "tuned/tuned_module.h"
 
 namespace torch_slang {
 
@@ -65,7 +65,7 @@ class Module {
   std::string digest_;
   std::shared_ptr<TextSource> texts_;
   std::shared_ptr<TunedModule> tuned_;  // null: no kernel is tuned
-  std::vector<std::pair<std::string, int64_t>> constants_;
+  Constants constants_;
   KernelOptions options_;
   std::set<std::string> names_;  // the user's, of kernels and functions
   std::map<std::string, std::shared_ptr<Operator>> operators_;

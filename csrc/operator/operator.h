@@ -1,27 +1,60 @@
 // An Operator is one kernel or plain function of one Program with the compiled kernels that it has so far, and what was
 // measured of them. It is shared by the registered op, by Module callables and by the graphs that were recorded with it, so
-// a reload never changes what any of them runs.
+// a reload never changes what any of them runs. Any thread may call.
+//
+// There are three classes: KernelOperator, TunedOperator (a kernel with tuned variables: several compiled variants) and
+// ElementwiseOperator. Whoever holds an Operator asks it, and does not ask which class it is of.
 #pragma once
 
-#include <memory>
-#include <utility>
+#include <ATen/core/ivalue.h>
+#include <c10/util/FunctionRef.h>
 
-#include "kernel/kernel_table.h"
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "arguments/results.h"
+#include "backend/backend.h"
+#include "kernel/call_context.h"
+#include "operator/kernel_facts.h"
 #include "signature/signature.h"
-#include "tuning/thread_choices.h"
 
 namespace torch_slang {
 
-class Tuner;
+class Operator : public std::enable_shared_from_this<Operator> {
+ public:
+  using Stack = c10::ArrayRef<c10::IValue>;  // the arguments of a call, in the schema's order
 
-struct Operator : Signature {
-  template <class... Arguments>
-  explicit Operator(Arguments&&... arguments) : Signature(std::forward<Arguments>(arguments)...), kernels(options) {}
+  Operator() = default;
+  virtual ~Operator() = default;
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
 
-  mutable KernelTable kernels;
-  mutable ThreadChoices thread_choices;
-  // Of a kernel with tuned variables: it has no compiled kernels of its own, but variants that have (operator/tuner.h).
-  std::shared_ptr<Tuner> tuner;
+  virtual const Signature& signature() const = 0;
+
+  // Runs one call on CPU or CUDA tensors, below autograd.
+  virtual Results run(OpKind kind, Stack arguments, const CallContext& context) const = 0;
+  Results run(OpKind kind, Stack arguments) const { return run(kind, arguments, {}); }
+  // The same call's results on the meta device: shapes, dtypes and errors, symbolic sizes included.
+  virtual Results run_meta(OpKind kind, Stack arguments) const = 0;
+
+  // Throws if a tensor of this leaf, which requires grad, has no gradient to be had. `name`: of the argument.
+  virtual void check_requires_grad(int leaf, const std::string& name) const = 0;
+  // Where the results of a forward without a derivative may be had all the same: what to say once somebody asks for gradients.
+  virtual const char* why_no_derivative() const { return nullptr; }
+  // By leaf: inputs of a forward whose values a backward will not look at, as far as that is known.
+  virtual std::vector<bool> unused_inputs(Stack arguments) const = 0;
+
+  // Of the kernels that are compiled. Where gradients need atomics, compiles once more to learn which statements are the cause.
+  virtual std::vector<KernelFacts> explain() const = 0;
+  // The source of a kernel. `compile` compiles a source and returns what marks the code shows: the result is then the source
+  // from which nothing more is learned. Without it, the first.
+  using Compile = c10::function_ref<std::set<std::string>(const KernelSource& source)>;
+  virtual KernelSource source(const KernelKey& key, Compile compile) const = 0;
+  KernelSource source(const KernelKey& key) const { return source(key, nullptr); }
+  // Virtual threads along the axis along which threads share elements of gradients, if there is one: else the same key.
+  virtual KernelKey sharing_threads(KernelKey key) const { return key; }
 };
 
 }  // namespace torch_slang

@@ -2,8 +2,6 @@
 
 #include <pybind11/stl.h>
 
-#include "module/explain.h"
-
 namespace py = pybind11;
 
 namespace torch_slang {
@@ -43,11 +41,11 @@ py::dict describe_parameter(const Parameter& parameter) {
 
 // What the operators of a kernel call the arguments that the kernel does not have: for each kind its gradients (or tangents)
 // by leaf, and the launch.
-py::dict describe_added(const Operator& op) {
+py::dict describe_added(const Signature& op) {
   py::dict result;
   for (int i = 0; i < kOpKinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
-    const OpSignature* signature = op.signature(kind);
+    const OpSignature* signature = op.of(kind);
     if (signature == nullptr) continue;
     py::dict gradients;
     py::list extents;
@@ -67,7 +65,7 @@ py::dict describe_added(const Operator& op) {
 
 }  // namespace
 
-py::dict describe(const Operator& op) {
+py::dict describe(const Signature& op) {
   py::dict result;
   result["name"] = op.function.name;
   result["qualified_name"] = op.function.qualified_name;
@@ -85,7 +83,7 @@ py::dict describe(const Operator& op) {
   result["order"] = op.function.order;
   for (int i = 0; i < kOpKinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
-    const auto* signature = op.signature(kind);
+    const auto* signature = op.of(kind);
     const bool writes_outputs = !op.function.is_kernel && kind == OpKind::Launch;
     result[writes_outputs ? "out" : name_of(kind)] =
         signature != nullptr ? py::cast(signature->name) : py::object(py::none());
@@ -108,7 +106,7 @@ py::list describe_kernels(const Operator& op) {
   std::vector<KernelFacts> kernels;
   {
     const py::gil_scoped_release release;
-    kernels = explain(op);
+    kernels = op.explain();
   }
   py::list result;
   for (const KernelFacts& kernel : kernels) {

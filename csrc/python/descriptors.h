@@ -7,7 +7,7 @@
 
 namespace torch_slang {
 
-pybind11::dict describe(const Operator& op);
+pybind11::dict describe(const Signature& op);
 
 // What was compiled of it: KernelFacts as dictionaries.
 pybind11::list describe_kernels(const Operator& op);

@@ -103,7 +103,7 @@ bool is_number(PyObject* value) { return PyFloat_CheckExact(value) || PyLong_Che
 
 class FunctionCall {
  public:
-  FunctionCall(const Operator& op, c10::OperatorHandle handle)
+  FunctionCall(const Signature& op, c10::OperatorHandle handle)
       : handle_(std::move(handle)), types_(op.function.type_parameters.size()) {
     for (const Leaf& leaf : op.function.leaves) {
       if (leaf.is_output) continue;
@@ -262,7 +262,7 @@ PyTypeObject* call_type() {
 py::object function_call(const Module& module, const std::string& name) {
   const auto op = module.find(name);
   const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow((module.ns() + "::" + name).c_str(), "");
-  auto call = std::make_unique<FunctionCall>(*op, handle);
+  auto call = std::make_unique<FunctionCall>(op->signature(), handle);
   PyTypeObject* type = call_type();
   if (type == nullptr) throw py::error_already_set();
   auto* object = reinterpret_cast<CallObject*>(type->tp_alloc(type, 0));

@@ -11,6 +11,7 @@
 #include "cache/trim.h"
 #include "common/environment.h"
 #include "common/error.h"
+#include "dispatch/dispatched_call.h"
 #include "dispatch/registry.h"
 #include "kernel/virtual_threads.h"
 #include "module/inspect.h"
@@ -196,7 +197,8 @@ void bind_module(py::module_& m) {
           "kernels", [](const Module& self, const std::string& name) { return describe_kernels(*self.find(name)); },
           py::arg("name"))
       .def(
-          "describe", [](const Module& self, const std::string& name) { return describe(*self.find(name)); },
+          "describe",
+          [](const Module& self, const std::string& name) { return describe(self.find(name)->signature()); },
           py::arg("name"));
   bind_host_functions(module);
   py::class_<Pin>(m, "Pin")

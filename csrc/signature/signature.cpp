@@ -1,25 +1,32 @@
 #include "signature/signature.h"
 
-#include "signature/schema.h"
-
 namespace torch_slang {
 
-Signature::Signature(std::string ns_, Function function_, const std::vector<std::pair<std::string, int64_t>>& constants,
-                     std::shared_ptr<TextSource> texts_, KernelOptions options_, const std::set<std::string>& names)
-    : Declaration(std::move(ns_), std::move(function_), constants),
-      layout(function.is_kernel ? Layout(function, shapes) : Layout(function, kTslMapDims)),
-      options(options_),
-      texts(std::move(texts_)) {
+Signature::Signature(std::string ns_, Function function_, std::shared_ptr<TextSource> texts_, KernelOptions options_)
+    : ns(std::move(ns_)), function(std::move(function_)), texts(std::move(texts_)), options(options_) {
   for (size_t i = 0; i < function.leaves.size(); ++i) {
-    const bool is_view = function.leaves[i].kind == LeafKind::View && !is_elementwise();
-    shares.push_back(is_view ? thread_share(*this, static_cast<int>(i)) : ThreadShare());
+    const Leaf& leaf = function.leaves[i];
+    const int index = static_cast<int>(i);
+    if (leaf.is_output) outputs.push_back(index);
+    if (!leaf.differentiable) continue;
+    (leaf.is_output ? grad_outputs : differentiable).push_back(index);
   }
+}
+
+void Signature::add(OpKind kind, std::unique_ptr<const OpSignature> op) {
+  if (op == nullptr) return;
+  qualified_names[static_cast<int>(kind)] = ns + "::" + op->name;
+  ops_[static_cast<int>(kind)] = std::move(op);
+}
+
+bool same_schemas(const Signature& a, const Signature& b) {
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    auto signature = make_signature(*this, static_cast<OpKind>(kind), names);
-    if (signature == nullptr) continue;
-    qualified_names[kind] = ns + "::" + signature->name;
-    signatures[kind] = std::move(signature);
+    const auto* first = a.of(static_cast<OpKind>(kind));
+    const auto* second = b.of(static_cast<OpKind>(kind));
+    if ((first == nullptr) != (second == nullptr)) return false;
+    if (first != nullptr && c10::toString(*first->schema) != c10::toString(*second->schema)) return false;
   }
+  return true;
 }
 
 }  // namespace torch_slang

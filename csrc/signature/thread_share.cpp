@@ -25,18 +25,18 @@ int64_t run_of(const std::vector<ShareDim>& dims, int64_t components) {
 
 // Each axis of the launch is one of the view's dimensions (of several that fit, the inner one for x), or threads along it
 // share what they have; the other dimensions are small constants.
-ThreadShare thread_share(const Declaration& op, int leaf) {
+ThreadShare thread_share(const Function& function, const ShapePlan& shapes, int leaf) {
   ThreadShare share;
   const auto nothing = [](std::string refusal) {
     ThreadShare none;
     none.refusal = std::move(refusal);
     return none;
   };
-  if (!op.shapes.has_static_rank(leaf)) return nothing("it has no Shape");
-  std::vector<Expression> launch = op.shapes.launch_dims();
+  if (!shapes.has_static_rank(leaf)) return nothing("it has no Shape");
+  std::vector<Expression> launch = shapes.launch_dims();
   if (launch.empty()) return nothing("the launch is not along dimensions");
   while (launch.size() > 1 && is_one(launch.back())) launch.pop_back();
-  const std::vector<Expression> dims = op.shapes.visible_dims(leaf);
+  const std::vector<Expression> dims = shapes.visible_dims(leaf);
   share.dims.resize(dims.size());
   for (size_t axis = 0; axis < launch.size(); ++axis) {
     size_t i = dims.size();
@@ -49,12 +49,12 @@ ThreadShare thread_share(const Declaration& op, int leaf) {
   if (!share.missing.empty())
     share.refusal = c10::str("no dimension of it is the launch's along ", "xyz"[share.missing.front()],
                              ": threads there may share its elements");
-  const auto& block = op.function.block_size;
+  const auto& block = function.block_size;
   for (size_t axis = launch.size(); axis < block.size() && share.refusal.empty(); ++axis) {
     if (block[axis] != 1)
       share.refusal = c10::str("the block has several threads along ", "xyz"[axis], ", the launch one");
   }
-  const int64_t components = component_count(op.function.leaves[leaf].element);
+  const int64_t components = component_count(function.leaves[leaf].element);
   share.numbers = components;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (share.dims[i].axis >= 0) continue;

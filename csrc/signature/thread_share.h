@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "signature/declaration.h"
+#include "signature/shape_plan.h"
 
 namespace torch_slang {
 
@@ -21,6 +21,6 @@ struct ThreadShare {
 };
 
 // Of a view.
-ThreadShare thread_share(const Declaration& op, int leaf);
+ThreadShare thread_share(const Function& function, const ShapePlan& shapes, int leaf);
 
 }  // namespace torch_slang

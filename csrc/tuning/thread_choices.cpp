@@ -20,9 +20,15 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 // One search for the fastest, for one call.
 class Measurement {
  public:
-  Measurement(const Signature& op, KernelTable& kernels, const KernelKey& key, const ThreadFacts& facts,
-              c10::ArrayRef<c10::IValue> stack, ThreadChoices::Run run)
-      : op_(op), kernels_(kernels), key_(key), facts_(facts), run_(run), trial_(op, key.kind, stack, key.device) {}
+  Measurement(const KernelSignature& op, KernelTable& kernels, const KernelKey& key, const ThreadFacts& facts,
+              c10::ArrayRef<c10::IValue> stack, const CallContext& context, ThreadChoices::Run run)
+      : op_(op),
+        kernels_(kernels),
+        key_(key),
+        facts_(facts),
+        context_(of_trials(context)),
+        run_(run),
+        trial_(op, key.kind, stack, key.device, context_) {}
 
   choices::Choice choose() {
     const VirtualThreads fastest = fastest_threads(facts_, key_.threads, [&](const auto& all) { return times(all); });
@@ -33,8 +39,13 @@ class Measurement {
   }
 
  private:
+  static CallContext of_trials(CallContext context) {
+    context.hides_kernels = true;
+    return context;
+  }
+
   std::vector<double> times(const std::vector<VirtualThreads>& all) {
-    for (const VirtualThreads& threads : all) kernels_.prefetch(op_.shared_from_this(), with(threads));
+    for (const VirtualThreads& threads : all) kernels_.prefetch(with(threads), context_);
     std::vector<double> result;
     for (const VirtualThreads& threads : all) result.push_back(time(threads));
     return result;
@@ -65,25 +76,28 @@ class Measurement {
       attempt.problem = c10::str("the budget of ", choices::budget(), " s was spent");
       return;
     }
-    const VirtualThreads compiled = kernels_.get(op_, with(threads))->threads;
+    const VirtualThreads compiled = kernels_.get(with(threads), context_)->threads;
     for (const auto& [known, value] : compiled_) {
       if (known != compiled) continue;
       attempt.problem = "the same as " + value;
       return;
     }
-    const GivenThreads given(&threads);
-    trial_.run(run_);
-    attempt.seconds = trial_.seconds_of_several(run_, hopeless_);
+    const Trial::Run run = [&](c10::ArrayRef<c10::IValue> stack, CallContext context) {
+      context.threads = threads;
+      return run_(stack, context);
+    };
+    trial_.run(run);
+    attempt.seconds = trial_.seconds_of_several(run, hopeless_);
     if (compiled_.empty()) hopeless_ = kHopeless * attempt.seconds;
     compiled_.emplace_back(compiled, attempt.value);
   }
 
-  const Signature& op_;
+  const KernelSignature& op_;
   KernelTable& kernels_;
   const KernelKey& key_;
   const ThreadFacts& facts_;
-  const Trial::Run run_;
-  const TrialKernels hidden_;
+  const CallContext context_;
+  const ThreadChoices::Run run_;
   Trial trial_;
   const Clock::time_point start_ = Clock::now();
   std::vector<std::pair<VirtualThreads, std::string>> compiled_;  // what was timed, as it was compiled
@@ -94,16 +108,18 @@ class Measurement {
 // One call.
 class ThreadSubject : public Search<ChosenThreads>::Subject {
  public:
-  ThreadSubject(const Signature& op, KernelTable& kernels, const KernelKey& key, const ThreadFacts& facts,
-                c10::ArrayRef<c10::IValue> stack, ThreadChoices::Run run, const CallClass& call)
+  ThreadSubject(const KernelSignature& op, KernelTable& kernels, const KernelKey& key, const ThreadFacts& facts,
+                c10::ArrayRef<c10::IValue> stack, const CallContext& context, ThreadChoices::Run run,
+                const CallClass& call)
       : op_(op),
         kernels_(kernels),
         key_(key),
         facts_(facts),
         stack_(stack),
+        context_(context),
         run_(run),
         call_(call),
-        text_(op.texts->text(op.function.name, direction_of(key.kind), key.types)) {}
+        text_(op.texts->text(op.function.text_name(), direction_of(key.kind), key.types)) {}
 
   c10::Device device() const override { return key_.device; }
   std::string name() const override { return op_.qualified(key_.kind); }
@@ -133,7 +149,7 @@ class ThreadSubject : public Search<ChosenThreads>::Subject {
   }
 
   Search<ChosenThreads>::Found measured() override {
-    choices::Choice choice = Measurement(op_, kernels_, key_, facts_, stack_, run_).choose();
+    choices::Choice choice = Measurement(op_, kernels_, key_, facts_, stack_, context_, run_).choose();
     const auto threads = parsed(choice.value);
     TORCH_INTERNAL_ASSERT(threads, "virtual threads that were tried can be had");
     return {*threads, std::move(choice)};
@@ -143,11 +159,12 @@ class ThreadSubject : public Search<ChosenThreads>::Subject {
  private:
   ChosenThreads likely() const { return {key_.threads}; }
 
-  const Signature& op_;
+  const KernelSignature& op_;
   KernelTable& kernels_;
   const KernelKey& key_;
   const ThreadFacts& facts_;
   const c10::ArrayRef<c10::IValue> stack_;
+  const CallContext& context_;
   const ThreadChoices::Run run_;
   const CallClass& call_;
   const DeviceText& text_;
@@ -155,16 +172,17 @@ class ThreadSubject : public Search<ChosenThreads>::Subject {
 
 }  // namespace
 
-ChosenThreads ThreadChoices::get(const Signature& op, KernelTable& kernels, const KernelKey& key,
-                                 const ThreadFacts& facts, c10::ArrayRef<c10::IValue> stack, Run run) {
-  if (const auto given = GivenThreads::for_kernel(key.threads)) return {*given};
-  if (!is_worth_measuring(facts)) return {key.threads};
+ChosenThreads ThreadChoices::get(const KernelSignature& op, KernelTable& kernels, const KernelKey& key,
+                                 const ThreadFacts& facts, c10::ArrayRef<c10::IValue> stack, const CallContext& context,
+                                 Run run) {
   const VirtualThreads& likely = key.threads;
+  if (context.is_unmeasured) return {context.threads.value_or(likely)};
+  if (!is_worth_measuring(facts)) return {likely};
   CallClass call = class_of(op, key.kind, stack);
   call.append({static_cast<int64_t>(key.strided), key.independent, likely.lanes, likely.groups(), likely.repeats,
                likely.axis, facts.lanes});
   if (const auto chosen = search_.find(call)) return *chosen;
-  ThreadSubject subject(op, kernels, key, facts, stack, run, call);
+  ThreadSubject subject(op, kernels, key, facts, stack, context, run, call);
   return search_.choose(call, subject);
 }
 

@@ -7,21 +7,25 @@
 #include "arguments/results.h"
 #include "kernel/kernel_table.h"
 #include "kernel/virtual_threads.h"
-#include "signature/signature.h"
-#include "tuning/chosen_threads.h"
+#include "signature/kernel_signature.h"
 #include "tuning/search.h"
 
 namespace torch_slang {
 
+struct ChosenThreads {
+  VirtualThreads threads;
+  bool is_measured = false;
+};
+
 class ThreadChoices {
  public:
   // Runs the call with these arguments.
-  using Run = c10::function_ref<Results(c10::ArrayRef<c10::IValue>)>;
+  using Run = c10::function_ref<Results(c10::ArrayRef<c10::IValue>, const CallContext&)>;
 
   // `key`: of the call's kernel, with the virtual threads that are likely to be fast. Measures if it must and may; the call
   // is then tried with its own arguments, `stack`, of which nothing is changed.
-  ChosenThreads get(const Signature& op, KernelTable& kernels, const KernelKey& key, const ThreadFacts& facts,
-                    c10::ArrayRef<c10::IValue> stack, Run run);
+  ChosenThreads get(const KernelSignature& op, KernelTable& kernels, const KernelKey& key, const ThreadFacts& facts,
+                    c10::ArrayRef<c10::IValue> stack, const CallContext& context, Run run);
 
  private:
   Search<ChosenThreads> search_;

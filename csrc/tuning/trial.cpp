@@ -59,10 +59,12 @@ bool agree(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-Trial::Trial(const Signature& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device)
-    : guard_(device), kind_(kind), device_(device), stack_(stack.begin(), stack.end()) {
+Trial::Trial(const Signature& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device,
+             CallContext context)
+    : guard_(device), kind_(kind), device_(device), context_(std::move(context)), stack_(stack.begin(), stack.end()) {
+  context_.is_unmeasured = true;
   if (!is_launch(kind)) return;
-  const auto& schema = front.signature(kind)->schema->arguments();
+  const auto& schema = front.of(kind)->schema->arguments();
   const auto is_tensor = [&](size_t i) { return stack_[i].isTensor() && stack_[i].toTensor().defined(); };
   std::vector<bool> is_written(stack_.size(), false);
   std::vector<const void*> storages;  // that may be written
@@ -105,13 +107,14 @@ std::vector<at::Tensor> Trial::outcome(Results results) const {
 
 void Trial::run(const Run& variant) {
   restore();
-  variant(stack_);
+  variant(stack_, context_);
 }
 
 bool Trial::agrees(const Run& variant) {
   restore();
-  const SpoiledOutputs scope;  // else memory that was just freed would show what an earlier variant wrote there
-  const std::vector<at::Tensor> got = outcome(variant(stack_));
+  CallContext context = context_;
+  context.marks_outputs = true;  // else memory that was just freed would show what an earlier variant wrote there
+  const std::vector<at::Tensor> got = outcome(variant(stack_, context));
   if (expected_.empty()) {
     expected_ = got;
     return true;
@@ -124,7 +127,7 @@ bool Trial::agrees(const Run& variant) {
 
 double Trial::seconds(const Run& variant, int rounds) {
   Backend& backend = backend_for(device_.type());
-  const auto work = [&] { variant(stack_); };
+  const auto work = [&] { variant(stack_, context_); };
   if (copies_.empty()) return backend.seconds(device_, work, rounds);
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < rounds; ++i) {

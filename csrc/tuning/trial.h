@@ -12,18 +12,19 @@
 #include <vector>
 
 #include "arguments/results.h"
+#include "kernel/call_context.h"
 #include "signature/signature.h"
-#include "tuning/chosen_threads.h"
 
 namespace torch_slang {
 
 class Trial {
  public:
   // A call of one variant, with the arguments that it is given.
-  using Run = std::function<Results(c10::ArrayRef<c10::IValue>)>;
+  using Run = std::function<Results(c10::ArrayRef<c10::IValue>, const CallContext&)>;
 
-  // While it lives, this thread runs below autograd, on `device`, and measures no virtual threads.
-  Trial(const Signature& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device);
+  // While it lives, this thread runs below autograd, on `device`. `context`: of the call that wants to know; trials measure no
+  // virtual threads.
+  Trial(const Signature& front, OpKind kind, c10::ArrayRef<c10::IValue> stack, c10::Device device, CallContext context);
 
   // Runs a variant once, with the caller's values.
   void run(const Run& variant);
@@ -50,9 +51,9 @@ class Trial {
   const at::AutoDispatchBelowADInplaceOrView below_autograd_;
   const c10::AutoGradMode no_gradients_{false};
   const c10::OptionalDeviceGuard guard_;
-  const GivenThreads unmeasured_{nullptr};
   const OpKind kind_;
   const c10::Device device_;
+  CallContext context_;
   std::vector<c10::IValue> stack_;
   std::vector<Copy> copies_;
   std::vector<at::Tensor> written_;  // of the stack, in a launch

@@ -8,9 +8,9 @@
 #include "common/temporary_folder.h"
 #include "compile_source.h"
 #include "compiler/source/tuned_variables.h"
-#include "operator/tuned_module.h"
-#include "operator/tuning.h"
 #include "program/tuned.h"
+#include "tuned/tuned_module.h"
+#include "tuned/tuning.h"
 #include "tuning/choices.h"
 
 BOOST_AUTO_TEST_SUITE(tuning_test)

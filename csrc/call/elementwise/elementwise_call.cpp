@@ -5,12 +5,10 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
-#include "arguments/faults.h"
+#include "arguments/gradient_sums.h"
 #include "arguments/new_tensor.h"
-#include "backend/backend.h"
 #include "kernel/view_packing.h"
 #include "signature/element_types.h"
 
@@ -38,9 +36,14 @@ int64_t ElementwiseCall::Tiles::row_parts() const {
 }
 int64_t ElementwiseCall::Tiles::column_parts() const { return divided_up(rows, rows_at_once() * rows_each); }
 
-ElementwiseCall::ElementwiseCall(const Operator& op, OpKind kind, const ElementwiseArguments& arguments,
+ElementwiseCall::ElementwiseCall(const ElementwiseSignature& op, OpKind kind, const Arguments& arguments,
                                  c10::IntArrayRef shape)
-    : op_(op), kind_(kind), arguments_(arguments), shape_(shape), variant_(op.function.leaves.size()) {
+    : op_(op),
+      kind_(kind),
+      arguments_(arguments),
+      shape_(shape),
+      variant_(op.function.leaves.size()),
+      block_(op.layout) {
   for (const int64_t n : shape) total_ *= n;
 }
 
@@ -153,7 +156,7 @@ void ElementwiseCall::classify_rows() {
     Source& source = sources_[s];
     if (source.access == Access::Scalar) continue;
     const int64_t stride = loop_.strides[s].back();
-    const auto components = component_count(op_.function.leaves[source.leaf], arguments_.sizes);
+    const auto components = arguments_.components(op_.function.leaves[source.leaf]);
     const bool follows = stride == components * static_cast<int64_t>(source.tensor.element_size());
     source.access = stride == 0 ? Access::Column : follows ? Access::Row : Access::Strided;
   }
@@ -181,7 +184,7 @@ int ElementwiseCall::choose_lanes() const {
   if (!arguments_.device.is_cuda()) return 1;
   int64_t most = 1;
   const auto is_aligned = [&](int leaf, const at::Tensor& tensor) {
-    const auto components = component_count(op_.function.leaves[leaf], arguments_.sizes);
+    const auto components = arguments_.components(op_.function.leaves[leaf]);
     most = std::max(most, components * static_cast<int64_t>(tensor.element_size()));
     return begins_at_word(tensor);
   };
@@ -202,14 +205,14 @@ int ElementwiseCall::choose_lanes() const {
   return lanes;
 }
 
-void ElementwiseCall::find_kernel() {
+KernelKey ElementwiseCall::key() {
   for (const Source& source : sources_) {
     variant_.set(source.leaf, *element_type_of(source.tensor.scalar_type()), source.access);
   }
   for (const Wanted& one : wanted_) variant_.set_gradient(one.leaf, one.kind);
   variant_.set_loop(is_tiled_, choose_lanes());
-  kernel_ = op_.kernels.get(op_, {kind_, /*strided=*/0, /*independent=*/true, arguments_.device, arguments_.types,
-                                  arguments_.sizes, variant_.text()});
+  return {kind_,          /*strided=*/0, /*independent=*/true, arguments_.device, arguments_.types, arguments_.sizes,
+          variant_.text()};
 }
 
 // Columns of a tile: as many as a block has threads, or as a row needs. For sums of columns only as many as a wave has, since
@@ -252,8 +255,8 @@ void ElementwiseCall::allocate() {
     if (one.kind == ElementwiseVariant::Whole) {
       one.memory = new_empty(tensor.sizes(), tensor.options());
     } else {
-      const auto type = scalar_type(summing_type(*element_type_of(tensor.scalar_type())));
-      one.memory = new_empty(memory_shape(one), c10::TensorOptions().dtype(type).device(arguments_.device));
+      const ElementType type = *element_type_of(tensor.scalar_type());
+      one.memory = new_empty(memory_shape(one), summing_options(type, arguments_.device));
     }
   }
 }
@@ -267,7 +270,7 @@ at::Tensor ElementwiseCall::gradient(int leaf) const {
   const size_t rows = shape_.size() - loop_.row_dims;
   std::vector<int64_t> sizes(shape_.begin(), shape_.end());
   switch (wanted->kind) {
-    case ElementwiseVariant::Summed: sum = (sum.size(0) == 1 ? sum : sum.sum(0)).view(tensor.sizes()); break;
+    case ElementwiseVariant::Summed: sum = summed(sum, 0).view(tensor.sizes()); break;
     case ElementwiseVariant::RowSum:
       std::fill(sizes.begin() + static_cast<int64_t>(rows), sizes.end(), 1);
       sizes.insert(sizes.end(), element.begin(), element.end());
@@ -276,105 +279,75 @@ at::Tensor ElementwiseCall::gradient(int leaf) const {
     case ElementwiseVariant::ColumnSum:
       std::fill(sizes.begin(), sizes.begin() + static_cast<int64_t>(rows), 1);
       sizes.insert(sizes.end(), element.begin(), element.end());
-      sum = at::sum_to((sum.size(0) == 1 ? sum : sum.sum(0)).view(sizes), tensor.sizes());
+      sum = at::sum_to(summed(sum, 0).view(sizes), tensor.sizes());
       break;
     case ElementwiseVariant::Wide: sum = at::sum_to(sum, tensor.sizes()); break;
     default: break;
   }
-  return sum.to(tensor.device(), tensor.scalar_type());
+  return like_argument(sum, tensor);
 }
 
-void ElementwiseCall::run() {
+void ElementwiseCall::choose_blocks() {
+  if (is_tiled_ && arguments_.device.is_cuda()) return choose_tiles();
+  const bool has_sums = std::any_of(wanted_.begin(), wanted_.end(),
+                                    [](const Wanted& one) { return one.kind == ElementwiseVariant::Summed; });
+  const int64_t each = arguments_.device.is_cuda() ? int64_t{kMapThreads} * variant_.lanes() : int64_t{kMapElements};
+  const int64_t most = has_sums ? kernel_->kernel->resident_blocks() : std::numeric_limits<uint32_t>::max();
+  blocks_ = std::min({divided_up(total_, each), most, int64_t{std::numeric_limits<int32_t>::max()}});
+}
+
+void ElementwiseCall::run(FindKernel find) {
   is_tiled_ = needs_rows();
   if (is_tiled_) tile();
-  find_kernel();
-  if (is_tiled_ && arguments_.device.is_cuda()) {
-    choose_tiles();
-  } else {
-    const bool has_sums = std::any_of(wanted_.begin(), wanted_.end(),
-                                      [](const Wanted& one) { return one.kind == ElementwiseVariant::Summed; });
-    const int64_t each = arguments_.device.is_cuda() ? int64_t{kMapThreads} * variant_.lanes() : int64_t{kMapElements};
-    const int64_t most = has_sums ? kernel_->kernel->resident_blocks() : std::numeric_limits<uint32_t>::max();
-    blocks_ = std::min({divided_up(total_, each), most, int64_t{std::numeric_limits<int32_t>::max()}});
-  }
+  kernel_ = find(key());
+  choose_blocks();
   allocate();
   write_block();
   LaunchShape shape;
   shape.grid[0] = static_cast<uint32_t>(blocks_);
   shape.block[0] = arguments_.device.is_cuda() ? kMapThreads : 1;
-  FaultRecord faults(op_, kind_, arguments_.device, arguments_.types, &arguments_.sizes);
-  TslHeader header = {};
-  header.fault = faults.address();
-  std::copy(std::begin(shape.grid), std::end(shape.grid), header.grid);
-  std::copy(std::begin(shape.block), std::end(shape.block), header.block);
-  write(0, &header, sizeof header);
   kernel_->last.threads.store(static_cast<uint64_t>(total_), std::memory_order_relaxed);
-  kernel_->kernel->launch(shape, block_.data(), block_.size());
-  if (header.fault != nullptr && !backend_for(arguments_.device.type()).is_capturing(arguments_.device)) faults.check();
-}
-
-void ElementwiseCall::write(size_t offset, const void* data, size_t size) {
-  std::memcpy(block_.data() + offset, data, size);
-}
-
-void ElementwiseCall::write_slots(const Leaf& leaf, const at::Tensor& tensor) {
-  const at::Tensor packed = tensor.contiguous();
-  const auto* bytes = static_cast<const char*>(packed.const_data_ptr());
-  const auto size = static_cast<size_t>(packed.element_size());
-  for (int64_t c = 0; c < component_count(leaf, arguments_.sizes); ++c) {
-    write(op_.layout.slot_offset(leaf.slot + static_cast<int>(c)), bytes + size * c, size);
-  }
-}
-
-void ElementwiseCall::write_view(int view, const at::Tensor& tensor) {
-  const void* data = tensor.const_data_ptr();
-  write(op_.layout.view_offset(view) + offsetof(TslView, data), &data, sizeof data);
+  // The loop over elements is not the user's, so its threads are nobody's concern.
+  FaultRecord faults(op_, kind_, arguments_, /*names_threads=*/false);
+  block_.launch(*kernel_->kernel, shape, faults);
+  faults.check();
 }
 
 void ElementwiseCall::write_source(const Source& source, const Strides* strides) {
   const Leaf& leaf = op_.function.leaves[source.leaf];
-  if (source.tensor.device() != arguments_.device) return write_slots(leaf, source.tensor);
+  if (source.tensor.device() != arguments_.device) return block_.set_components(leaf.slot, source.tensor);
   const int view = leaf.is_output ? leaf.diff_view : leaf.primal_view;
-  write_view(view, source.tensor);
-  if (strides == nullptr) return;
-  for (size_t d = 0; d < strides->size(); ++d) {
-    const long long bytes = (*strides)[d];
-    write(op_.layout.view_offset(view) + offsetof(TslView, strides) + sizeof bytes * d, &bytes, sizeof bytes);
-  }
+  block_.set_memory(view, source.tensor);
+  if (strides != nullptr) block_.set_strides(view, *strides);
 }
 
 void ElementwiseCall::write_dims() {
-  const auto write_dim = [&](int dim, int64_t value) {
-    const auto word = static_cast<uint32_t>(value);
-    write(op_.layout.dim_offset(dim), &word, sizeof word);
+  const auto set = [&](int dim, int64_t value) { block_.set_dim(dim, static_cast<uint32_t>(value)); };
+  const auto set_long = [&](int dim, int64_t value) {
+    set(dim, value & kMaxSize);
+    set(dim + 1, value >> 32);
   };
-  const auto write_long = [&](int dim, int64_t value) {
-    write_dim(dim, value & kMaxSize);
-    write_dim(dim + 1, value >> 32);
-  };
-  write_long(kTslMapTotal, total_);
+  set_long(kTslMapTotal, total_);
   if (!is_tiled_) return;
-  write_dim(kTslMapRank, static_cast<int64_t>(loop_.sizes.size()));
+  set(kTslMapRank, static_cast<int64_t>(loop_.sizes.size()));
   for (size_t d = 0; d < loop_.sizes.size(); ++d) {
     TORCH_CHECK(loop_.sizes[d] <= kMaxSize, op_.qualified(kind_), ": a dimension of ", loop_.sizes[d],
                 " elements is too large where strides matter: pass contiguous tensors");
-    write_dim(kTslMapSizes + static_cast<int>(d), loop_.sizes[d]);
+    set(kTslMapSizes + static_cast<int>(d), loop_.sizes[d]);
   }
-  write_long(kTslMapRows, tiles_.rows);
-  write_dim(kTslMapWidth, tiles_.width_log2);
-  write_dim(kTslMapColumns, tiles_.columns);
-  write_dim(kTslMapRowsEach, tiles_.rows_each);
+  set_long(kTslMapRows, tiles_.rows);
+  set(kTslMapWidth, tiles_.width_log2);
+  set(kTslMapColumns, tiles_.columns);
+  set(kTslMapRowsEach, tiles_.rows_each);
 }
 
 void ElementwiseCall::write_block() {
-  block_.resize(op_.layout.size());
-  std::memset(block_.data(), 0, block_.size());
   for (size_t s = 0; s < sources_.size(); ++s) {
     const bool moves = is_tiled_ && sources_[s].access != Access::Scalar;
     write_source(sources_[s], moves ? &loop_.strides[s] : nullptr);
   }
-  for (const auto& [leaf, tensor] : stored_) write_view(op_.function.leaves[leaf].primal_view, tensor);
-  for (const Wanted& one : wanted_) write_view(op_.function.leaves[one.leaf].diff_view, one.memory);
+  for (const auto& [leaf, tensor] : stored_) block_.set_memory(op_.function.leaves[leaf].primal_view, tensor);
+  for (const Wanted& one : wanted_) block_.set_memory(op_.function.leaves[one.leaf].diff_view, one.memory);
   write_dims();
 }
 

@@ -3,21 +3,25 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/FunctionRef.h>
 #include <c10/util/SmallVector.h>
 
 #include <memory>
 #include <string>
 
-#include "call/elementwise/elementwise.h"
+#include "arguments/argument_block.h"
+#include "arguments/elementwise_arguments.h"
 #include "call/elementwise/loop_shape.h"
 #include "kernel/elementwise_variant.h"
+#include "kernel/kernel_key.h"
+#include "kernel/loaded_kernel.h"
 
 namespace torch_slang {
 
 class ElementwiseCall {
  public:
   // All references must outlive this object. `shape`: what the arguments broadcast to.
-  ElementwiseCall(const Operator& op, OpKind kind, const ElementwiseArguments& arguments, c10::IntArrayRef shape);
+  ElementwiseCall(const ElementwiseSignature& op, OpKind kind, const Arguments& arguments, c10::IntArrayRef shape);
 
   // What elements' values are loaded from: an argument, or an output's gradient.
   void load(int leaf, const at::Tensor& tensor);
@@ -26,7 +30,9 @@ class ElementwiseCall {
   // The gradient of this argument is wanted.
   void want(int leaf);
 
-  void run();
+  // `find`: gives the kernel of a key.
+  using FindKernel = c10::function_ref<std::shared_ptr<const LoadedKernel>(const KernelKey& key)>;
+  void run(FindKernel find);
   // After `run`: like the argument.
   at::Tensor gradient(int leaf) const;
 
@@ -66,21 +72,19 @@ class ElementwiseCall {
   void use_copies();
   void classify_rows();
   int choose_lanes() const;
-  void find_kernel();
+  KernelKey key();
   void choose_tiles();
   void allocate();
   std::vector<int64_t> memory_shape(const Wanted& wanted) const;
 
+  void choose_blocks();
   void write_block();
   void write_source(const Source& source, const Strides* strides);
-  void write_slots(const Leaf& leaf, const at::Tensor& tensor);
-  void write_view(int view, const at::Tensor& tensor);
   void write_dims();
-  void write(size_t offset, const void* data, size_t size);
 
-  const Operator& op_;
+  const ElementwiseSignature& op_;
   const OpKind kind_;
-  const ElementwiseArguments& arguments_;
+  const Arguments& arguments_;
   const c10::IntArrayRef shape_;
   int64_t total_ = 1;
   ElementwiseVariant variant_;
@@ -92,7 +96,7 @@ class ElementwiseCall {
   Tiles tiles_;
   std::shared_ptr<const LoadedKernel> kernel_;
   int64_t blocks_ = 0;
-  c10::SmallVector<char, 1024> block_;
+  ArgumentBlock block_;
 };
 
 }  // namespace torch_slang

@@ -1,0 +1,30 @@
+// The operators of a plain function, which run it for each element of broadcast arguments.
+#pragma once
+
+#include "kernel/kernel_table.h"
+#include "operator/operator.h"
+#include "signature/elementwise_signature.h"
+
+namespace torch_slang {
+
+class ElementwiseOperator final : public Operator {
+ public:
+  // As ElementwiseSignature's.
+  ElementwiseOperator(std::string ns, Function function, std::shared_ptr<TextSource> texts, KernelOptions options,
+                      const std::set<std::string>& names);
+
+  const ElementwiseSignature& signature() const override { return signature_; }
+  Results run(OpKind kind, Stack arguments, const CallContext& context) const override;
+  Results run_meta(OpKind kind, Stack arguments) const override;
+  void check_requires_grad(int leaf, const std::string& name) const override;
+  const char* why_no_derivative() const override;
+  std::vector<bool> unused_inputs(Stack arguments) const override;
+  std::vector<KernelFacts> explain() const override;
+  KernelSource source(const KernelKey& key, Compile compile) const override;
+
+ private:
+  const ElementwiseSignature signature_;
+  mutable KernelTable kernels_;
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,12 @@
+// What was made of a kernel's kernels, and why not more.
+#pragma once
+
+#include "operator/kernel_facts.h"
+#include "signature/kernel_signature.h"
+
+namespace torch_slang {
+
+// Where gradients need atomics, compiles once more to learn which statements are the cause.
+KernelFacts facts_of(const KernelSignature& op, const KernelKey& key, const LoadedKernel& loaded);
+
+}  // namespace torch_slang

@@ -1,0 +1,12 @@
+// Work that nobody waits for. Each piece has a thread of its own, which is gone, with its stack, when the work is done. The
+// process does not end before all are: they would find its libraries gone.
+#pragma once
+
+#include <functional>
+
+namespace torch_slang {
+
+// `work` must not throw; it is destroyed on that thread, with all that it holds. Throws std::system_error if there is no thread.
+void run_in_background(std::function<void()> work);
+
+}  // namespace torch_slang

@@ -1,0 +1,39 @@
+// The part of an op that PyTorch's dispatcher holds: a name that stays and an Operator that a reload may replace. The
+// boxed kernels find the Operator here at each call.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "operator/operator.h"
+
+namespace torch_slang {
+
+// One family: "slang::sqr" with its backward and launch ops. Never destroyed once made.
+class RegisteredFamily {
+ public:
+  // The operator to run: the one pinned on this thread (dispatch/dispatched_call.h), else the current one.
+  std::shared_ptr<const Operator> current() const;
+  void replace(std::shared_ptr<const Operator> op);
+
+  // The family's op of this kind in the dispatcher.
+  c10::OperatorHandle handle(OpKind kind) const;
+  // False once a reload registered other schemas than this operator's: calls then cannot go through the dispatcher.
+  bool has_schemas_of(const Operator& op) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Operator> operator_;
+  mutable std::optional<c10::OperatorHandle> handles_[kOpKinds];
+};
+
+// The arguments of a call, which are the last on the stack. A function that was scripted before a reload may have put
+// fewer there than the operator now takes: an error.
+c10::ArrayRef<c10::IValue> arguments_of_call(const Operator& op, OpKind kind, const std::vector<c10::IValue>& stack);
+
+}  // namespace torch_slang

@@ -1,0 +1,25 @@
+// What is special about one call of an operator. It is passed to all who work on the call; the default is a call like any other.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernel/kernel_key.h"
+
+namespace torch_slang {
+
+struct CallContext {
+  // Autograd records the call, so its backward is likely to follow: that is compiled at the same time.
+  bool is_recorded = false;
+  // A trial of several kernels: those that it asks for are hidden from who looks at what was compiled, until another call asks.
+  bool hides_kernels = false;
+  // Outputs begin as numbers that stand out, unless [Fill] says others: what the kernel does not write then shows.
+  bool marks_outputs = false;
+  // Virtual threads are not chosen by measurement: the call takes `threads`, or else those that are likely to be fast.
+  bool is_unmeasured = false;
+  std::optional<VirtualThreads> threads;
+  // If not null, the keys of the kernels that the call needs are added here.
+  std::vector<KernelKey>* requested = nullptr;
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,48 @@
+#include "kernel/elementwise_kernel.h"
+
+#include "common/error.h"
+#include "common/identifiers.h"
+#include "kernel/elementwise_variant.h"
+
+namespace torch_slang {
+
+namespace {
+
+// Whether a plain function does what checks look at. It has no views.
+bool has_checks(const std::string& body, Checks checks) {
+  const bool divides = mentions_name(body, "TSL_DIVIDE") || mentions_name(body, "TSL_REMAINDER");
+  return mentions_name(body, "TSL_ITERATE") || mentions_name(body, "TSL_INDEX") ||
+         mentions_name(body, "_slang_vector_get_element") || mentions_name(body, "_slang_vector_get_element_ptr") ||
+         (divides && checks == Checks::All);
+}
+
+}  // namespace
+
+KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key) {
+  KernelSource source;
+  source.op = op.qualified(key.kind);
+  source.text = op.texts->text(op.function.text_name(), direction_of(key.kind), key.types, key.sizes);
+  if (source.text.waves || source.text.barriers) {
+    throw_compile_error(source.op, ": a plain function runs for each element on its own, but this one uses ",
+                        source.text.barriers ? "group-shared memory or barriers" : "wave operations",
+                        ": make it a kernel");
+  }
+  source.view_count = op.layout.view_count();
+  source.slot_count = op.layout.slot_count();
+  source.dim_count = op.layout.dim_count();
+  source.make_view = "return tsl::present_view(args, k);";
+  source.independent_views = key.independent;
+  source.map = map_loop(op, key.kind, ElementwiseVariant(key.variant), key.sizes);
+  source.fast_math = op.options.fast_math;
+  if (has_checks(source.text.body, op.options.checks(key.device))) source.checks = op.options.checks(key.device);
+  source.polls = op.options.polls(key.device);
+  return source;
+}
+
+std::shared_ptr<const LoadedKernel> load_kernel(const ElementwiseSignature& op, const KernelKey& key) {
+  auto loaded = std::make_shared<LoadedKernel>();
+  loaded->kernel = backend_for(key.device.type()).load(specialize(op, key), key.device);
+  return loaded;
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,156 @@
+#include "kernel/learn.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "signature/element_types.h"
+
+namespace torch_slang {
+
+namespace {
+
+bool shows(const Marks& marks, const char* word, int view) {
+  return view >= 0 && marks.count(word + std::to_string(view)) != 0;
+}
+
+// Throws if a backward needs what the forward read back from one of these outputs, and Slang cannot tell it. Slang's
+// derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store. A function
+// that is run again in the backward sees the output as the forward left it.
+void check_stored_values(const KernelSignature& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
+  const DeviceText& text = op.texts->text(op.function.text_name(), direction_of(key.kind), key.types, key.sizes);
+  if (text.rereads) {
+    throw_compile_error(
+        op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
+        op.function.leaves[scratch_outputs.front()].name,
+        ", and it calls a [PreferRecompute] function that loads: the backward would load again, after the last "
+        "store. Load before the call, or take [PreferRecompute] away");
+  }
+  for (const int output : scratch_outputs) {
+    const Leaf& leaf = op.function.leaves[output];
+    if (element_type(leaf.element, key.types) != ElementType::BFloat16) continue;
+    throw_compile_error(op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
+                        leaf.name,
+                        ", which Slang does not differentiate for bfloat16: keep the value in a local "
+                        "variable, or call the kernel with another dtype");
+  }
+}
+
+}  // namespace
+
+bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, KnownUse& known) {
+  bool more = false;
+  known.far.resize(op.function.leaves.size(), false);
+  for (size_t i = 0; i < known.far.size(); ++i) {
+    if (known.far[i] || !shows(marks, "far ", op.function.leaves[i].primal_view)) continue;
+    known.far[i] = more = true;
+  }
+  if (key.kind != OpKind::Backward) return more;
+  if (known.scratch_outputs.empty()) {  // later they have memory, and nothing is seen
+    for (const int leaf : op.outputs) {
+      if (shows(marks, "reads ", op.function.leaves[leaf].primal_view)) known.scratch_outputs.push_back(leaf);
+    }
+    if (!known.scratch_outputs.empty()) {
+      more = true;
+      check_stored_values(op, key, known.scratch_outputs);
+    }
+  }
+  const std::vector<bool> own = own_leaves(op, key, known);
+  known.shared.resize(own.size(), false);
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!own[i] || !shows(marks, "shares ", op.function.leaves[i].diff_view)) continue;
+    known.shared[i] = more = true;
+  }
+  return more;
+}
+
+std::vector<GradientUse> gradient_uses(const KernelSignature& op, const KernelKey& key, const Marks& marks,
+                                       const Marks& checked) {
+  // Where the compiler did not see which view an addition is to, it left the marks of all. Outputs are
+  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own (but in
+  // a plain launch, whose gradients are the kernel's own affair). Nor are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
+  const auto ambiguous = [&](const char* word) {
+    return std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
+                       [&](const Leaf& leaf) { return shows(marks, word, leaf.primal_view); });
+  };
+  const bool adds_to_any = ambiguous("adds ") && key.kind != OpKind::Launch;
+  const bool takes_from_any = ambiguous("takes ") && key.kind == OpKind::Backward;
+  std::vector<GradientUse> uses;
+  for (const Leaf& leaf : op.function.leaves) {
+    const bool added = shows(marks, "adds ", leaf.diff_view) && !(adds_to_any && leaf.is_output);
+    const bool taken = shows(marks, "takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
+    uses.push_back({taken, added, shows(checked, "promises ", leaf.diff_view)});
+  }
+  return uses;
+}
+
+std::vector<bool> unused_inputs(const KernelSignature& op, const KernelKey& key, const Marks& marks) {
+  std::vector<bool> unused(op.function.leaves.size(), false);
+  if (key.kind != OpKind::Backward) return unused;
+  for (size_t i = 0; i < unused.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    unused[i] = leaf.kind == LeafKind::View && !leaf.is_output && !shows(marks, "uses ", leaf.primal_view);
+  }
+  return unused;
+}
+
+bool may_say_too_much(const KernelSignature& op, const Marks& marks) {
+  for (const Leaf& leaf : op.function.leaves) {
+    if (leaf.kind != LeafKind::View) continue;
+    for (const char* word : {"takes ", "adds ", "retypes ", "writes ", "rank "}) {
+      if (shows(marks, word, leaf.primal_view)) return true;
+    }
+    for (const char* word : {"reads ", "retypes ", "writes ", "shares "}) {
+      if (shows(marks, word, leaf.diff_view)) return true;
+    }
+    if (!leaf.is_output && shows(marks, "reads ", leaf.primal_view)) return true;
+  }
+  return false;
+}
+
+namespace {
+
+// Slang declares `diff` as TensorView<float> whatever the element is.
+std::string retyped_gradient(const Leaf& leaf, ElementType type) {
+  const int64_t components = component_count(leaf.element);
+  const std::string element = slang_name_of(type);
+  std::string text =
+      c10::str("the gradient of ", leaf.path, " holds ",
+               components > 1 ? c10::str("elements of ", components, " ", name_of(type)) : name_of(type),
+               " numbers as its values do, but ", leaf.path, ".diff.diff is declared as another type, and ",
+               "code of your own loads from it, stores to it or adds to it as such; ");
+  if (components > 1) {
+    text += "declare the parameter as a view of numbers, with a dimension more";
+  } else {
+    text += c10::str("give the kernel the gradient as a TensorView<", element, "> parameter of its own");
+    if (summing_type(type) == ElementType::Float32 && type != ElementType::Float32)
+      text += c10::str(", or declare ", leaf.path, " as DiffTensorViewR<", element,
+                       ", 4>, whose gradient is a float there");
+  }
+  return text + c10::str("; what adds to it by bwd_diff(f)(", leaf.path, ", i, d), of an f that loads from the view, ",
+                         "works in every type");
+}
+
+}  // namespace
+
+void check_written_views(const KernelSignature& op, const KernelKey& key, const Marks& marks) {
+  for (const Leaf& leaf : op.function.leaves) {
+    if (shows(marks, "retypes ", leaf.diff_view)) {
+      throw_compile_error(op.qualified(key.kind), ": ", retyped_gradient(leaf, element_type(leaf.element, key.types)));
+    }
+    if (leaf.kind == LeafKind::View && shows(marks, "rank ", leaf.primal_view)) {
+      throw_compile_error(op.qualified(key.kind), ": expected ", leaf.name,
+                          ", which is multiplied or made as matrices, to be declared with two or three dimensions, "
+                          "[Shape(\"M, K\")] or [Shape(\"B, M, K\")], but got ",
+                          leaf.shape ? "\"" + *leaf.shape + "\"" : "no shape");
+    }
+    if (leaf.kind != LeafKind::View || !shows(marks, "writes ", leaf.primal_view)) continue;
+    if (is_launch(key.kind)) {
+      throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name, ", which is declared [In]");
+    }
+    throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name,
+                        ", which is not an output: declare it [Out(\"shape\")], or call ", op.ns,
+                        "::", op.function.name, "_launch, which may change its arguments");
+  }
+}
+
+}  // namespace torch_slang

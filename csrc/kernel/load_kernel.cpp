@@ -1,0 +1,98 @@
+#include "kernel/load_kernel.h"
+
+#include "kernel/learn.h"
+#include "kernel/specialize.h"
+
+namespace torch_slang {
+namespace {
+
+using Loaded = std::shared_ptr<LoadedKernel>;
+
+// Checks add branches, which may hide from the compiler what the code otherwise shows, so that marks say too much. Then
+// those that count are the marks of the same kernel without checks.
+struct Compiled {
+  std::shared_ptr<const Kernel> kernel;
+  std::shared_ptr<const Kernel> facts;  // whose marks count
+  VirtualThreads threads;
+};
+
+Compiled compile(const KernelSignature& op, const KernelKey& key, const KnownUse& known) {
+  Backend& backend = backend_for(key.device.type());
+  KernelSource source = specialize(op, key, known);
+  Compiled compiled;
+  compiled.threads = source.threads;
+  compiled.kernel = compiled.facts = backend.load(source, key.device);
+  if (source.checks == Checks::All ||
+      ((source.checks != Checks::None || source.polls) && may_say_too_much(op, compiled.kernel->marks()))) {
+    source.checks = Checks::None;
+    source.polls = false;
+    compiled.facts = backend.load(source, key.device);
+  }
+  return compiled;
+}
+
+// Which inputs have no memory is decided once, by the variant that was asked for first: a graph may have been recorded
+// without them, and another variant, in which the compiler did not find out, must do without them too.
+KnownUse known_before(const KernelKey& key, KernelTable& kernels) {
+  KnownUse known;
+  if (key.kind != OpKind::Backward) return known;
+  if (const auto first = kernels.any_backward(key.types, key.device, &key)) known.unused = first->unused;
+  return known;
+}
+
+// A kernel for some of the gradients: what is known of the one for all holds for it too, elements that are the thread's
+// own among it, so its own marks tell nothing more.
+Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const LoadedKernel& general) {
+  KnownUse known{general.scratch_outputs, general.unused, general.own};
+  known.shared.flip();
+  known.far = general.far;
+  auto loaded = std::make_shared<LoadedKernel>();
+  loaded->scratch_outputs = general.scratch_outputs;
+  loaded->unused = general.unused;
+  loaded->own = own_leaves(op, key, known);
+  loaded->gradients = general.gradients;
+  for (size_t i = 0; i < loaded->gradients.size(); ++i) {
+    if (is_unwanted(key, op.function.leaves[i])) loaded->gradients[i] = {};
+  }
+  const KernelSource source = specialize(op, key, known);
+  loaded->threads = source.threads;
+  loaded->kernel = backend_for(key.device.type()).load(source, key.device);
+  return loaded;
+}
+
+Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse known) {
+  Compiled compiled = compile(op, key, known);
+  check_written_views(op, key, compiled.facts->marks());
+  while (learn(op, key, compiled.facts->marks(), known)) compiled = compile(op, key, known);
+  auto loaded = std::make_shared<LoadedKernel>();
+  loaded->gradients = gradient_uses(op, key, compiled.facts->marks(), compiled.kernel->marks());
+  loaded->scratch_outputs = known.scratch_outputs;
+  loaded->own = own_leaves(op, key, known);
+  loaded->far = known.far;
+  loaded->threads = compiled.threads;
+  loaded->unused = known.unused.empty() ? unused_inputs(op, key, compiled.facts->marks()) : known.unused;
+  loaded->kernel = compiled.kernel;
+  return loaded;
+}
+
+}  // namespace
+
+std::shared_ptr<const LoadedKernel> load_kernel(const KernelSignature& op, const KernelKey& key,
+                                                const CallContext& context, KernelTable& kernels) {
+  const bool is_narrowed = key.kind == OpKind::Backward && key.unwanted != 0;
+  const KnownUse known = is_narrowed ? KnownUse() : known_before(key, kernels);
+  const auto load_as = [&](const KernelKey& as) {
+    if (!is_narrowed) return load_general(op, as, known);
+    KernelKey all = as;
+    all.unwanted = 0;
+    return load_narrowed(op, as, *kernels.get(all, context));
+  };
+  auto loaded = load_as(key);
+  if (loaded->threads.lanes == 1 || loaded->kernel->local_bytes() == 0) return loaded;
+  // Words that registers do not hold are worse than none.
+  KernelKey without = key;
+  without.threads.lanes = 1;
+  return load_as(without);
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,63 @@
+// What was made of an operator's kernels, and why not more: facts for people to read (Module.explain in Python).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernel/kernel_key.h"
+#include "kernel/loaded_kernel.h"
+
+namespace torch_slang {
+
+struct GradientFacts {
+  struct Place {
+    std::string file;
+    int line = 0;
+  };
+  std::string argument;
+  // "registers", "memory" (added to without atomics), "atomics", "replicas", "records", "unwanted", "parts". Of a plain
+  // function "stored", "stored, then summed", "parts", "parts of rows", "parts of columns", "unwanted".
+  std::string kept;
+  int summed_along = -1;  // the axis whose threads add up in registers before they add to memory
+  std::string why;  // not in registers; empty if it is
+  std::vector<Place> places;  // of the user's statements that touch elements which are not a thread's own
+};
+
+struct KernelFacts {
+  std::string kind;    // "forward"
+  std::string values;  // "BM=64" of a variant that was chosen; empty where nothing is tuned
+  std::vector<std::string> types;
+  std::string device;
+  std::string loop;  // of a plain function: over "elements", or over "rows" of them; else empty
+  int registers = 0;  // 0 on the host
+  std::vector<uint32_t> block;  // that alone it was compiled for, since registers suffice for no kernel of any block
+  int virtual_threads = 1;
+  bool is_measured = false;  // for the last launch, they were chosen by measurement
+  int axis = 0;
+  int lanes = 1;  // of them load and store words together; elements that a plain function's thread has at a time
+  bool has_bounds = false;  // the launch's bounds are told to the compiler
+  bool meets = false;  // barriers or wave operations
+  bool independent = true;  // no-alias promises hold
+  std::vector<std::string> strided;  // arguments that are not contiguous
+  uint64_t threads = 0;  // of the last launch; of a plain function its elements
+  uint64_t bytes = 0;  // of the last launch's views
+  std::vector<GradientFacts> gradients;
+};
+
+// What kernels and elementwise functions have in common of it.
+inline KernelFacts common_facts(const KernelKey& key, const LoadedKernel& loaded) {
+  KernelFacts facts;
+  facts.kind = name_of(key.kind);
+  for (const ElementType type : key.types) facts.types.emplace_back(name_of(type));
+  facts.device = key.device.str();
+  facts.registers = loaded.kernel->registers();
+  if (key.block[0] > 0) facts.block.assign(key.block.begin(), key.block.end());
+  facts.independent = key.independent;
+  facts.threads = loaded.last.threads.load();
+  facts.bytes = loaded.last.bytes.load();
+  facts.is_measured = loaded.last.is_measured.load();
+  return facts;
+}
+
+}  // namespace torch_slang

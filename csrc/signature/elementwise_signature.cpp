@@ -1,0 +1,51 @@
+#include "signature/elementwise_signature.h"
+
+#include "signature/argument_list.h"
+
+namespace torch_slang {
+namespace {
+
+std::unique_ptr<OpSignature> forward_op(const Signature& signature) {
+  ArgumentList list;
+  for (size_t i = 0; i < signature.function.leaves.size(); ++i) {
+    const Leaf& leaf = signature.function.leaves[i];
+    if (!leaf.is_output) list.add("Tensor", leaf.name, "", {OpArgument::Role::Leaf, static_cast<int>(i)});
+  }
+  return std::move(list).finish(signature, signature.function.name, signature.outputs);
+}
+
+std::unique_ptr<OpSignature> backward_op(const Signature& signature) {
+  ArgumentList list;
+  add_backward(signature, list, [&](int leaf) {
+    list.add("Tensor", signature.function.leaves[leaf].name, "", {OpArgument::Role::Leaf, leaf});
+  });
+  return std::move(list).finish(signature, signature.function.name + "_backward", signature.differentiable);
+}
+
+// Writes into the outputs that it is given.
+std::unique_ptr<OpSignature> out_op(const Signature& signature, const std::set<std::string>& names) {
+  ArgumentList list;
+  for (size_t i = 0; i < signature.function.leaves.size(); ++i) {
+    const Leaf& leaf = signature.function.leaves[i];
+    const OpArgument argument{OpArgument::Role::Leaf, static_cast<int>(i)};
+    if (leaf.is_output) {
+      list.add_written(leaf.name, argument);
+    } else {
+      list.add("Tensor", leaf.name, "", argument);
+    }
+  }
+  return std::move(list).finish(signature, free_name(signature.function.name + "_out", names), {});
+}
+
+}  // namespace
+
+ElementwiseSignature::ElementwiseSignature(std::string ns_, Function function_, std::shared_ptr<TextSource> texts_,
+                                           KernelOptions options_, const std::set<std::string>& names)
+    : Signature(std::move(ns_), std::move(function_), std::move(texts_), options_), layout(function, kTslMapDims) {
+  if (outputs.empty()) return;
+  add(OpKind::Forward, forward_op(*this));
+  if (has_backward_op(*this)) add(OpKind::Backward, backward_op(*this));
+  add(OpKind::Launch, out_op(*this, names));
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,17 @@
+// The signature of a plain function, which runs for each element of its broadcast arguments: Note [elementwise functions] in
+// program/program.h.
+#pragma once
+
+#include "signature/layout.h"
+#include "signature/signature.h"
+
+namespace torch_slang {
+
+struct ElementwiseSignature final : Signature {
+  ElementwiseSignature(std::string ns, Function function, std::shared_ptr<TextSource> texts, KernelOptions options,
+                       const std::set<std::string>& names = {});
+
+  const Layout layout;
+};
+
+}  // namespace torch_slang

@@ -1,10 +1,12 @@
 """Runs SlangPy's own tests on torch_slang.slangpy, from a checkout of their repository.
 
-    python scripts/slangpy_evidence.py CHECKOUT [--device cpu|cuda] [--only test_pytorch,...] [-k EXPRESSION]
+    python scripts/slangpy_evidence.py CHECKOUT [--device cpu|cuda] [--only test_pytorch,...] [-k EXPRESSION] [--strike]
 
 Their tests run as they are, with these changes made in a copy: `slangpy` is ours; on the CPU device="cuda" and
 `.cuda()` mean the CPU; errors are expected by our words. Tests of SlangPy's own inside (signatures, marshalling,
 graphics buffers) are left out, each for a reason. Writes a table for docs/slangpy.md.
+
+--strike: without `import slangpy;` in Slang texts, and without the functions that name its tensor types.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -95,16 +96,30 @@ def torch_bridge_mode():
 '''
 
 
-def prepare(checkout: Path, folder: Path, device: str) -> None:
+def struck(text: str) -> str:
+    """A Slang text, or a test with such texts, without SlangPy's module in Slang."""
+    text = re.sub(r"^import (slangpy|tensor);$", "", text, flags=re.MULTILINE)
+    return re.sub(
+        r"^(\[Differentiable\]\n)?[\w<>\[\], :]+ \w+(<[^>]*>)?\([^)]*Tensor<[^)]*\)\s*\{.*?^\}",
+        "",
+        text,
+        flags=re.MULTILINE | re.DOTALL,
+    )
+
+
+def prepare(checkout: Path, folder: Path, device: str, strike: bool) -> None:
     """Copies the tests, with what is changed in them."""
     edits = OURS + (ON_CPU if device == "cpu" else [])
     for source in (checkout / FOLDER).glob("*.slang"):
-        shutil.copy(source, folder)
+        text = source.read_text()
+        (folder / source.name).write_text(struck(text) if strike else text)
     for name in FILES:
         text = (checkout / FOLDER / f"{name}.py").read_text()
         for pattern, replacement in edits:
             text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
-        (folder / f"{name}.py").write_text(text)
+        (folder / f"{name}.py").write_text(
+            re.sub(r"^import slangpy;$", "", text, flags=re.MULTILINE) if strike else text
+        )
     (folder / "conftest.py").write_text(CONFTEST.replace("FOLDER", repr(str(folder))))
 
 
@@ -153,11 +168,12 @@ def main() -> int:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--only", default=",".join(FILES), help="files, without .py")
     parser.add_argument("-k", default="", help="as pytest's")
+    parser.add_argument("--strike", action="store_true", help="without `import slangpy;` and its tensors in Slang")
     options = parser.parse_args()
     all_failures = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        prepare(options.checkout, folder, options.device)
+        prepare(options.checkout, folder, options.device, options.strike)
         print(f"| on {options.device} | passed | failed | left out |\n|---|---|---|---|")
         for name in options.only.split(","):
             counts, failures = count(run(folder, name, options.k), options.device)

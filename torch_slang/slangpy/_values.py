@@ -97,7 +97,7 @@ def floatRef(init_value: float = 0.0) -> ValueRef:
     return ValueRef(float(init_value))
 
 
-@dataclass
+@dataclass(repr=False)
 class DiffPair:
     """A tensor, and one of its shape that ``bwds`` adds its gradient to, or of a result: reads it from."""
 
@@ -105,6 +105,10 @@ class DiffPair:
     grad: torch.Tensor | None
     index: int = -1
     is_input: bool = True
+
+    def __repr__(self) -> str:
+        primal, grad = (None if one is None else type(one).__name__ for one in (self.primal, self.grad))
+        return f"DiffPair(primal={primal}, grad={grad}, index={self.index}, is_input={self.is_input})"
 
     def clear_tensors(self) -> None:
         self.primal = self.grad = None

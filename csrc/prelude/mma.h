@@ -91,10 +91,10 @@ struct TileOfShape<
 
 // Of the array that stands for a tile of lines of blocks.
 template <class Shape> struct LinesOfShape;
-template <class T, size_t kRows, size_t kLines, size_t kWidth, size_t kDepth>
-struct LinesOfShape<FixedArray<FixedArray<FixedArray<FixedArray<T, kRows>, kLines>, kWidth>, kDepth>> {
+template <class T, size_t kRows, size_t kLines, size_t kWidth, size_t kDepth, size_t kFetched>
+struct LinesOfShape<FixedArray<FixedArray<FixedArray<FixedArray<FixedArray<T, kRows>, kLines>, kWidth>, kDepth>, kFetched>> {
 #if TSL_WGMMA
-  using type = LinesProduct<T, int(kRows), int(kLines), int(kWidth), int(kDepth)>;
+  using type = LinesProduct<T, int(kRows), int(kLines), int(kWidth), int(kDepth), int(kFetched)>;
 #else
   static_assert(sizeof(T) == 0, "lines of blocks make a tile of half or bfloat16 on Hopper alone");
 #endif
@@ -210,10 +210,10 @@ struct MatrixKernel : KernelBase<Own> {
   // Rows of a times blocks that are one below the other, whose columns from at.z on are the tile's.
   template <class Shape, class Sum, size_t kCount>
   TSL_INLINE void tsl_multiply_blocks(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView blocks, uint3 at,
-                                      TensorView depths, TensorView places, uint first, uint end, uint base) {
+                                      TensorView offsets, TensorView depths, TensorView places, uint line, uint base) {
     using Tile = typename TileOfShape<Shape>::type;
     static_assert(Tile::kBlocks == 1, "a tile that several blocks make together multiplies no lists of blocks");
-    multiply_blocks<Tile>(sums->m_data, a, blocks, at, BlockList{depths, places, first, end, base});
+    multiply_blocks<Tile>(sums->m_data, a, blocks, at, BlockList{offsets, depths, places, line, base});
   }
 
   // `columns`: so many of the tile's columns, at most, are stored.
@@ -383,8 +383,8 @@ struct MatrixKernel : KernelBase<Own> {
     mark_tile<Tile>();
     if constexpr (Tile::kUsesMap) {
 #if TSL_WGMMA
-      mark_map<1, Tile::kRows, sizeof(T)>(a.id);
-      mark_map<0, Tile::kColumns / Tile::kTurns, sizeof(T)>(b.id);
+      mark_map<1, Product::kStageRows, sizeof(T)>(a.id);
+      mark_map<0, Product::kStageColumns, sizeof(T)>(b.id);
       if (this->args.maps_hold) {
         with_ring<Tile>([&](auto& ring) {
           Product::multiply(sums, mapped(this->args, a.id), mapped(this->args, b.id), steps, at, block.thread,
@@ -410,8 +410,9 @@ struct MatrixKernel : KernelBase<Own> {
     const Matrix<const T> rows = matrix_of<const T>(a, at.x), blocks_0 = matrix_of<const T>(blocks, 0);
     const longlong apart = blocks.strides[0] / longlong(sizeof(T));
     const auto each = [&](const auto& multiply_one) {
+      const uint end = list.end();
 #pragma unroll 1
-      for (uint i = list.first; i < list.end; ++i) {
+      for (uint i = list.first(); i < end; ++i) {
         Matrix<const T> left = rows, right = blocks_0;
         right.data += list.matrix(i) * apart;
         cut(left, right, list.depth(i));
@@ -428,8 +429,9 @@ struct MatrixKernel : KernelBase<Own> {
     mark_tile<Tile>();
     if constexpr (Tile::kUsesMap) {
 #if TSL_WGMMA
-      mark_map<1, Tile::kRows, sizeof(T)>(a.id);
-      mark_map<0, Tile::kColumns / Tile::kTurns, sizeof(T)>(blocks.id);
+      TSL_MARK_NUMBER("shared", Product::kSharedBytesOfList);
+      mark_map<1, Product::kStageRows, sizeof(T)>(a.id);
+      mark_map<0, Product::kStageColumns, sizeof(T)>(blocks.id);
       const uint depth = blocks.sizes[blocks.dimensionCount - 2];
       if (this->args.maps_hold && depth % 64 == 0) {
         with_ring<Tile>([&](auto& ring) {

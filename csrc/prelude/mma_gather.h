@@ -79,26 +79,42 @@ struct GatheredProduct : WarpgroupProduct<T, kTileRows, kTileColumns, false, 0> 
   static TSL_INLINE void store(float* sums, const TensorView& numbers, const ColumnGroups& groups, const TensorView& c, uint base,
                                uint row, uint rows, uint columns, uint thread) {
     constexpr int kPiece = 16, kElements = kPiece / 2;  // columns, of which a thread has so many elements
+    constexpr int kPieces = kGroup / kPiece;            // of a group
     const uint height = c.sizes[1], width = c.sizes[2], mine = row + Tile::row(thread, 0) / 16 * 16, line = mine / height;
     if (line >= numbers.sizes[0]) return;
+    // What stands in memory takes long to come: it is asked for a group ahead.
+    uint lefts[kGroups];
+    int found[2][kPieces];
 #pragma unroll
-    for (int piece = 0; piece < kTileColumns / kPiece; ++piece) {
-      if (piece / (kGroup / kPiece) >= groups.size()) break;
-      const uint left = groups[piece / (kGroup / kPiece)] * kGroup + piece % (kGroup / kPiece) * kPiece, k = left / width;
-      if (k >= numbers.sizes[1]) continue;
-      const int number = numbers.load<int>(line, k);
-      if (number < 0) continue;
-      float* part = sums + piece * kElements;
-      // Where an operand has zeros, the other one may be infinite.
-      if (mine + 16 > rows || left + kPiece > columns) {
+    for (int g = 0; g < kGroups; ++g) lefts[g] = uint(g) < groups.size() ? groups[g] * kGroup : numbers.sizes[1] * width;
+    const auto find = [&](int g) {
 #pragma unroll
-        for (int i = 0; i < kElements; ++i) {
-          if (row + Tile::row(thread, i) >= rows || left + Tile::column(thread, i) >= columns) part[i] = 0;
-        }
+      for (int p = 0; p < kPieces; ++p) {
+        const uint k = (lefts[g] + p * kPiece) / width;
+        found[g % 2][p] = k < numbers.sizes[1] ? numbers.load<int>(line, k) : -1;
       }
-      T* const data = reinterpret_cast<T*>(c.data + longlong(base + uint(number)) * c.strides[0]);
-      const Matrix<T> to{data, c.strides[1] / longlong(sizeof(T)), 1, height, width};
-      store_words<Tile, kElements>(part, 0, to, uint3{0, row - line * height, left - k * width}, thread);
+    };
+    find(0);
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      if (g + 1 < kGroups) find(g + 1);
+#pragma unroll
+      for (int p = 0; p < kPieces; ++p) {
+        const int number = found[g % 2][p];
+        if (number < 0) continue;
+        const uint left = lefts[g] + p * kPiece;
+        float* part = sums + (g * kPieces + p) * kElements;
+        // Where an operand has zeros, the other one may be infinite.
+        if (mine + 16 > rows || left + kPiece > columns) {
+#pragma unroll
+          for (int i = 0; i < kElements; ++i) {
+            if (row + Tile::row(thread, i) >= rows || left + Tile::column(thread, i) >= columns) part[i] = 0;
+          }
+        }
+        T* const data = reinterpret_cast<T*>(c.data + longlong(base + uint(number)) * c.strides[0]);
+        const Matrix<T> to{data, c.strides[1] / longlong(sizeof(T)), 1, height, width};
+        store_words<Tile, kElements>(part, 0, to, uint3{0, row - line * height, left % width}, thread);
+      }
     }
   }
 };

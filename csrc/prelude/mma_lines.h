@@ -26,7 +26,9 @@ struct BlockLines {
   uint first, end, base;
 };
 
-template <class T, int kRows, int kLines, int kWidth, int kDepth>
+// kFetched: of the tile's rows, all or the few that there are: then shared memory has something else where the others would be,
+// and so have their sums, which are stored nowhere.
+template <class T, int kRows, int kLines, int kWidth, int kDepth, int kFetched>
 struct LinesProduct {
   using Sum = float;
   static constexpr int kThreads = 256, kColumns = kLines * kWidth, kCount = kRows * kColumns / kThreads;
@@ -35,15 +37,16 @@ struct LinesProduct {
   static constexpr int kParts = kDepth < 64 ? 64 / kDepth : 1, kPieces = kDepth > 64 ? kDepth / 64 : 1;
   static constexpr int kSteps = kDepth < 64 ? kDepth : 64;  // along K, of a block in a stage
   static constexpr int kInner = kWidth < 64 ? kWidth : 64;  // columns of a box where they are contiguous
-  static constexpr int kRowsOfBox = kRows, kColumnsOfBox = kWidth;
-  static constexpr uint kSlabBytes = 8192, kBytesA = kRows * 128, kBlockBytes = kWidth * kSteps * 2;
+  static constexpr int kRowsOfBox = kFetched, kColumnsOfBox = kWidth;
+  static constexpr uint kSlabBytes = 8192, kBytesA = kFetched * 128, kBlockBytes = kWidth * kSteps * 2;
   static constexpr uint kStageBytes = kBytesA + kLines * kParts * kBlockBytes;
   static constexpr uint kStoreBytes = 4 * kSlabBytes;  // two pieces of 64 x 64 for each warpgroup
   static constexpr uint kOtherBytes = kStoreBytes + kBarrierBytes + 64;  // the last: which blocks each stage has
-  static constexpr uint kFit = (227 * 1024 - kOtherBytes) / kStageBytes, kStages = kFit < 8 ? kFit : 8;
+  // Of tiles with few rows a multiprocessor makes two at once: more is under way.
+  static constexpr uint kFit = ((kFetched < kRows ? 113 : 227) * 1024 - kOtherBytes) / kStageBytes, kStages = kFit < 8 ? kFit : 8;
   static constexpr int kSharedBytes = int(kStages * kStageBytes + kOtherBytes);
   static_assert(kRows % 128 == 0 && kRows <= 256 && kStages >= 2 && kColumns % 64 == 0 && kColumns <= 256 &&
-                    kLines * kParts <= 32,
+                    kLines * kParts <= 32 && (kFetched == kRows || kFetched == 16),
                 "there is no such tile of lines");
 
   static TSL_INLINE uint row(uint thread, int i) {
@@ -250,6 +253,9 @@ struct LinesProduct {
     const uint group = warp / 4, lane = thread % 32, own_row = warp % 4 * 16 + lane % 16;
     const uint mine = store_at(base) + group * 2 * kSlabBytes, turn = own_row * kRowBytes / 128 % kWords;
     const bool issues = thread % 128 == 0;
+    uint lefts[kLines];  // of all lines at once: what is in memory takes as long to come as a piece to be stored
+#pragma unroll
+    for (int l = 0; l < kLines; ++l) lefts[l] = issues && first + l < end ? uint(order.load<int>(first + l)) * kWidth : 0u;
 #pragma unroll
     for (int piece = 0; piece < kSlabs * kColumns / 64; ++piece) {
       const int slab = piece / (kColumns / 64), left = piece % (kColumns / 64) * 64;
@@ -273,10 +279,9 @@ struct LinesProduct {
       if (issues) {
 #pragma unroll
         for (int box = 0; box < kBoxes; ++box) {  // a group each, also of lines that are not there
-          const uint column = left + box * kInner, number = first + column / kWidth;
-          if (number < end) {
-            store_box(c.map, buffer + box * (64 * kRowBytes), uint(order.load<int>(number)) * kWidth + column % kWidth,
-                      at.y + (group * kSlabs + slab) * 64, c.batches > 1 ? at.x : 0);
+          const int column = left + box * kInner, line = column / kWidth;
+          if (first + line < end) {
+            store_box(c.map, buffer + box * (64 * kRowBytes), lefts[line] + column % kWidth, at.y + (group * kSlabs + slab) * 64, c.batches > 1 ? at.x : 0);
           } else {
             asm volatile("cp.async.bulk.commit_group;" ::: "memory");
           }

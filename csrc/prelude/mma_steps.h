@@ -22,11 +22,13 @@ template <class T> TSL_INLINE void cut(Matrix<const T>& a, Matrix<const T>& b, S
   a.columns = b.rows = end - first;
 }
 
-// Blocks of a sparse matrix that are one below the other. Number i, from `first` up to `end`, is matrix base + places[i] (base + i,
+// Blocks of a sparse matrix that are one below the other. Number i, from first() up to end(), is matrix base + places[i] (base + i,
 // if `places` is empty) of the view of blocks, and meets the other operand's columns from depths[i] * (its rows) on.
 struct BlockList {
-  TensorView depths, places;
-  uint first, end, base;
+  TensorView offsets, depths, places;
+  uint line, base;
+  TSL_INLINE uint first() const { return uint(offsets.load<int>(line)); }
+  TSL_INLINE uint end() const { return uint(offsets.load<int>(line + 1)); }
   TSL_INLINE uint depth(uint i) const { return uint(depths.load<int>(i)); }
   TSL_INLINE uint matrix(uint i) const { return base + (places.size(0) == 0 ? i : uint(places.load<int>(i))); }
 };

@@ -213,9 +213,9 @@ TSL_INLINE void store_words(const float* sums, int first, Matrix<T> to, uint3 at
 // room, or 0.
 //
 // Note [turns]
-//   kTurns 2: the left half of the tile is one warpgroup's and the right half the other's, and they take turns: all steps of
-//   one come through the ring, and then all of the other. While one multiplies, the other applies its epilogue and stores. In
-//   exchange a stage has half the columns, and so the operands come from the L2 cache as often as for tiles of half the size.
+//   kTurns 2: the left half of the tile (of 256 rows the upper one) is one warpgroup's and the rest the other's, and they take
+//   turns: all steps of one come through the ring, and then all of the other. While one multiplies, the other applies its epilogue and stores. In
+//   exchange a stage has half the columns (or rows), and so the operands come from the L2 cache as often as for tiles of half the size.
 //   A barrier tells an odd phase from an even one and no more: so who waits for a turn may not look at the ring yet. It waits
 //   for `turn`, which those pass who have waited for the last stage of theirs.
 template <class T, int kRows, int kColumns, bool kIsShared, int kWanted, int kTurns = 1>
@@ -223,13 +223,13 @@ struct WarpgroupProduct {
   using Sum = float;
   static constexpr int kThreads = 256, kCount = kRows * kColumns / kThreads;
   // The warpgroups share out rows; where there are too few, or they take turns, columns.
-  static constexpr bool kSharesRows = kRows >= 128 && kTurns == 1;
+  static constexpr bool kHasUpperHalf = kTurns == 2 && kRows >= 256, kSharesRows = kRows >= 128 && (kTurns == 1 || kHasUpperHalf);
   static constexpr int kSlabs = kRows / (kSharesRows ? 128 : 64), kWidth = kSharesRows ? kColumns : kColumns / 2;
   static constexpr int kSums = kWidth / 2;  // of a slab
-  static constexpr uint kSlabBytes = 8192, kBytesA = kRows * 128;
+  static constexpr int kStageRows = kHasUpperHalf ? kRows / 2 : kRows, kStageColumns = kHasUpperHalf ? kColumns : kColumns / kTurns;
+  static constexpr uint kSlabBytes = 8192, kBytesA = kStageRows * 128;
   // A slab whose rows run along N comes whole.
-  static constexpr int kStageColumns = kColumns / kTurns;
-  static constexpr uint kSlabColumns = (kStageColumns + 63) / 64 * 64, kStageBytes = (kRows + kSlabColumns) * 128;
+  static constexpr uint kSlabColumns = (kStageColumns + 63) / 64 * 64, kStageBytes = (kStageRows + kSlabColumns) * 128;
   // A store goes through pieces of 64 x 64, two for each warpgroup where it has so many, or one that both fill. Columns
   // beyond the last whole piece are stored from registers.
   static constexpr bool kHasOwnPieces = kWidth >= 64;
@@ -244,7 +244,7 @@ struct WarpgroupProduct {
   static constexpr uint kOtherBytes = (kIsShared ? kRows * kColumns * 4 : kStoreBytes) + kBarrierBytes;
   static constexpr uint kFit = (kBudget - kOtherBytes) / kStageBytes, kMost = kWanted > 0 && kWanted < 8 ? kWanted : 8;
   static constexpr uint kStages = kFit < kMost ? kFit : kMost;
-  static constexpr int kSharedBytes = int(kStages * kStageBytes + kOtherBytes);
+  static constexpr int kSharedBytes = int(kStages * kStageBytes + kOtherBytes), kSharedBytesOfList = kSharedBytes + int(kStages * 4);
   static_assert((kRows == 64 || kRows % 128 == 0) && kColumns <= 256 && kStages >= 2 &&
                     (kSharesRows ? kWidth >= 64 : kWidth == 32 || kWidth % 64 == 0) &&
                     (kTurns == 1 || (kTurns == 2 && !kIsShared && kWidth % 64 == 0)),
@@ -321,14 +321,14 @@ struct WarpgroupProduct {
   static TSL_INLINE void fetch_all(const TslMatrixMap& a, const TslMatrixMap& b, uint batch_a, uint batch_b, Steps steps,
                                    uint3 at, Ring ring) {
 #pragma unroll 1
-    for (uint turn = 0; turn < kTurns; ++turn, at.z += kStageColumns) {
+    for (uint turn = 0; turn < kTurns; ++turn, at = next_half(at)) {
 #pragma unroll 1
       for (uint k = steps.first * 64; k < steps.end * 64; k += 64) {
         const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
         barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
         if (is_elected()) {
-          barrier::expect(full, (kRows + (kTurnedB ? kSlabColumns : kStageColumns)) * 128);
-          fetch<kRows, kTurnedA>(a, to, full, k, at.y, batch_a);
+          barrier::expect(full, (kStageRows + (kTurnedB ? kSlabColumns : kStageColumns)) * 128);
+          fetch<kStageRows, kTurnedA>(a, to, full, k, at.y, batch_a);
           fetch<kStageColumns, kTurnedB>(b, to + kBytesA, full, k, at.z, batch_b);
         }
         __syncwarp();
@@ -337,42 +337,69 @@ struct WarpgroupProduct {
     }
   }
 
-  // The same of blocks, each of so many `steps`. What the list says of 32 blocks the lanes read at once, ahead.
+  static TSL_INLINE uint3 next_half(uint3 at) {
+    return {at.x, at.y + (kHasUpperHalf ? kStageRows : 0), at.z + (kHasUpperHalf ? 0 : kStageColumns)};
+  }
+
+  // The same of blocks, each of so many `steps`; returns how many there are of all. What the list says of 32 blocks the lanes read at once, ahead.
   template <bool kTurnedA, bool kTurnedB>
-  static TSL_INLINE void fetch_blocks(const TslMatrixMap& a, const TslMatrixMap& blocks, uint batch_a, const BlockList& list,
+  static TSL_INLINE uint fetch_blocks(const TslMatrixMap& a, const TslMatrixMap& blocks, uint batch_a, const BlockList& list,
                                       uint steps, uint3 at, Ring ring) {
-    static_assert(kTurns == 1, "warpgroups that multiply lists of blocks take no turns");
-    const uint lane = threadIdx.x % 32;
+    const uint lane = threadIdx.x % 32, first = list.first(), end = list.end(), all = (end - first) * steps;
 #pragma unroll 1
-    for (uint chunk = list.first; chunk < list.end; chunk += 32) {
-      const bool reads = chunk + lane < list.end;
-      const uint depth = reads ? list.depth(chunk + lane) : 0u, matrix = reads ? list.matrix(chunk + lane) : 0u;
-      const uint count = least(list.end - chunk, 32u);
+    for (uint turn = 0; turn < kTurns; ++turn, at = next_half(at)) {
+      if constexpr (kTurns == 1) announce(ring, all);
 #pragma unroll 1
-      for (uint i = 0; i < count * steps; ++i) {
-        const uint from = i / steps, k = i % steps * 64;
-        const uint first = __shfl_sync(0xffffffffu, depth, from) * steps * 64;
-        const uint batch = __shfl_sync(0xffffffffu, matrix, from);
-        const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
-        barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
-        if (is_elected()) {
-          barrier::expect(full, (kRows + (kTurnedB ? kSlabColumns : kColumns)) * 128);
-          fetch<kRows, kTurnedA>(a, to, full, first + k, at.y, batch_a);
-          fetch<kColumns, kTurnedB>(blocks, to + kBytesA, full, k, at.z, batch);
+      for (uint chunk = first; chunk < end; chunk += 32) {
+        const bool reads = chunk + lane < end;
+        const uint depth = reads ? list.depth(chunk + lane) : 0u, matrix = reads ? list.matrix(chunk + lane) : 0u;
+        const uint count = least(end - chunk, 32u);
+#pragma unroll 1
+        for (uint i = 0; i < count * steps; ++i) {
+          const uint from = i / steps, k = i % steps * 64;
+          const uint column = __shfl_sync(0xffffffffu, depth, from) * steps * 64;
+          const uint batch = __shfl_sync(0xffffffffu, matrix, from);
+          const uint full = full_at(ring.base, ring.stage), to = stage_at(ring.base, ring.stage);
+          barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
+          if (is_elected()) {
+            barrier::expect(full, (kStageRows + (kTurnedB ? kSlabColumns : kStageColumns)) * 128);
+            fetch<kStageRows, kTurnedA>(a, to, full, column + k, at.y, batch_a);
+            fetch<kStageColumns, kTurnedB>(blocks, to + kBytesA, full, k, at.z, batch);
+          }
+          __syncwarp();
+          ring.advance();
         }
-        __syncwarp();
-        ring.advance();
       }
     }
+    return all;
+  }
+
+  // How many steps a list has, those who multiply learn from who fetches: that stands in memory, and to wait for it would take as
+  // long as a stage or two. The list's first stage tells it; one without steps has a stage nevertheless.
+  static TSL_INLINE uint announced_at(uint base, uint stage) { return base + kSharedBytes + stage * 4; }
+  static TSL_INLINE void announce(const Ring& ring, uint steps) {
+    barrier::wait(empty_at(ring.base, ring.stage), ring.phase ^ 1);
+    if (is_elected()) {
+      asm volatile("st.shared.b32 [%0], %1;" ::"r"(announced_at(ring.base, ring.stage)), "r"(steps) : "memory");
+      if (steps == 0) barrier::arrive(full_at(ring.base, ring.stage));
+    }
+    __syncwarp();
+  }
+  static TSL_INLINE uint announced(const Ring& ring) {
+    uint steps;
+    barrier::wait(full_at(ring.base, ring.stage), ring.phase);
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(steps) : "r"(announced_at(ring.base, ring.stage)) : "memory");
+    return __shfl_sync(0xffffffffu, steps, 0);
   }
 
   // The products of one stage are under way when this returns. kIsWhole: it has the columns of both warpgroups.
   template <bool kTurnedA, bool kTurnedB, bool kIsWhole = kTurns == 1>
   static TSL_INLINE void multiply_stage(float* sums, uint stage, uint group) {
-    const uint a = stage + (kSharesRows ? group * kSlabs * kSlabBytes : 0);
+    constexpr uint kColumnsAt = kIsWhole ? kRows * 128 : kBytesA;
+    const uint a = stage + (kSharesRows && kIsWhole ? group * kSlabs * kSlabBytes : 0);
     // Half of a slab whose rows run along N is half of each row.
     constexpr uint kHalf = kWidth < 64 && kTurnedB ? kWidth * 2 : kWidth * 128;
-    const uint b = stage + kBytesA + (kSharesRows || !kIsWhole ? 0 : group * kHalf);
+    const uint b = stage + kColumnsAt + (kSharesRows || !kIsWhole ? 0 : group * kHalf);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
@@ -461,25 +488,32 @@ struct WarpgroupProduct {
   // `steps`: of 64 along K in each block.
   static TSL_INLINE void multiply_list(float* sums, const MappedMatrix& a, const MappedMatrix& blocks, const BlockList& list,
                                        uint steps, uint3 at, uint thread, uint warp, Ring& ring) {
+    uint all;
     if (a.contiguous == 0) {
-      if (blocks.contiguous == 1) multiply_list<true, true>(sums, a, blocks, list, steps, at, thread, warp, ring);
-      else multiply_list<true, false>(sums, a, blocks, list, steps, at, thread, warp, ring);
+      if (blocks.contiguous == 1) all = multiply_list<true, true>(sums, a, blocks, list, steps, at, thread, warp, ring);
+      else all = multiply_list<true, false>(sums, a, blocks, list, steps, at, thread, warp, ring);
     } else {
-      if (blocks.contiguous == 1) multiply_list<false, true>(sums, a, blocks, list, steps, at, thread, warp, ring);
-      else multiply_list<false, false>(sums, a, blocks, list, steps, at, thread, warp, ring);
+      if (blocks.contiguous == 1) all = multiply_list<false, true>(sums, a, blocks, list, steps, at, thread, warp, ring);
+      else all = multiply_list<false, false>(sums, a, blocks, list, steps, at, thread, warp, ring);
     }
-    ring.skip((list.end - list.first) * steps);
+    all = __shfl_sync(0xffffffffu, all, 0);
+    ring.skip(kTurns == 1 && all == 0 ? 1 : all * kTurns);
+    ++ring.products;
   }
+  // Returns how many steps the list has.
   template <bool kTurnedA, bool kTurnedB>
-  static TSL_INLINE void multiply_list(float* sums, const MappedMatrix& a, const MappedMatrix& blocks, const BlockList& list,
+  static TSL_INLINE uint multiply_list(float* sums, const MappedMatrix& a, const MappedMatrix& blocks, const BlockList& list,
                                        uint steps, uint3 at, uint thread, uint warp, const Ring& ring) {
     if (!ring.is_ready) ready();
-    if (warp < kThreads / 32) {
-      multiply_all<kTurnedA, kTurnedB>(sums, (list.end - list.first) * steps, thread, warp, ring);
-    } else {
-      fetch_blocks<kTurnedA, kTurnedB>(a.map, blocks.map, a.batches > 1 ? at.x : 0, list, steps, at, ring);
+    if (warp >= kThreads / 32) {
       forget(sums);
+      return fetch_blocks<kTurnedA, kTurnedB>(a.map, blocks.map, a.batches > 1 ? at.x : 0, list, steps, at, ring);
     }
+    // Who has the second turn may not look at the stages of the first.
+    const uint all = kTurns > 1 ? __shfl_sync(0xffffffffu, (list.end() - list.first()) * steps, 0) : announced(ring);
+    multiply_all<kTurnedA, kTurnedB>(sums, all, thread, warp, ring);
+    if (kTurns == 1 && all == 0 && thread % 32 == 0) barrier::arrive(empty_at(ring.base, ring.stage));
+    return all;
   }
 
   // For operands that the TMA does not take (rows that do not begin at multiples of 16 bytes, elements apart): the threads
@@ -503,7 +537,7 @@ struct WarpgroupProduct {
     for (uint k = 0; k < a.columns; k += 64) {
       meet_in_tile();
       copy<kRows>(shared, a, at.y, k, thread);
-      copy<kColumns>(shared + kBytesA, turned, at.z, k, thread);
+      copy<kColumns>(shared + kRows * 128, turned, at.z, k, thread);
       publish_to_async();
       meet_in_tile();
       multiply_stage<false, false, true>(sums, base, warp / 4);

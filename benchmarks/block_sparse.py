@@ -6,6 +6,7 @@ The number behind the dense product's name is its time / ours: above 1 is faster
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -15,15 +16,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.comparison import OURS
+from benchmarks.matmul_float import tf32
 from benchmarks.measure import device, print_table
-from benchmarks.products import SHORT, Product, Row, blas, measure_all, print_rows
-from benchmarks.repeats import QUICK, Pace, own_stream
+from benchmarks.products import ALLOWED_TF32, SHORT, Product, Row, blas, measure_all, print_rows
+from benchmarks.repeats import QUICK, Pace, Repeated, burst, own_stream
 from torch_slang import BlockPattern, block_sparse_mm
 
-PACE = Pace(rounds=10)
+PACE = Pace(rounds=8, rest=8.0, seconds=150.0)
 BLOCKS, DENSITIES = (128, 64, 32, 16), (0.5, 0.25, 0.1)
 
 
@@ -37,13 +40,14 @@ class Case:
     backward: bool = False
     dtype: torch.dtype = torch.bfloat16
     kind: str = "random"
+    tf32: bool = False
 
     @property
     def title(self) -> str:
         rows, columns, results = self.sizes
         what = "forward + backward" if self.backward else "forward"
         return (
-            f"{SHORT[self.dtype]} [{rows}, {columns}] -> {results}, block {self.block}, density {self.density:g}, "
+            f"{'tf32' if self.tf32 else SHORT[self.dtype]} [{rows}, {columns}] -> {results}, block {self.block}, density {self.density:g}, "
             f"{self.kind}, {what}"
         )
 
@@ -75,10 +79,11 @@ def product(case: Case) -> Product:
 
     def with_gradients(function: Callable[[], Tensor], leaves: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
         def run() -> list[Tensor]:
-            if not case.backward:
-                return [function()]
-            result = function()
-            return [result.detach(), *torch.autograd.grad(result, leaves, grad)]
+            with tf32(True) if case.tf32 else contextlib.nullcontext():
+                if not case.backward:
+                    return [function()]
+                result = function()
+                return [result.detach(), *torch.autograd.grad(result, leaves, grad)]
 
         return run
 
@@ -93,8 +98,8 @@ def product(case: Case) -> Product:
     runs: dict[str, Any] = {OURS: with_gradients(lambda: block_sparse_mm(x, values, pattern, True), [x, values])}
     if not case.backward and device() == "cuda":
         sparse = pattern.to_bsr(values)
-        runs["torch BSR"] = lambda: torch.nn.functional.linear(x, sparse)
-    if has_stk() and case.block == 128 and case.dtype in {torch.float16, torch.bfloat16}:
+        runs["torch BSR"] = bsr_product(x, sparse)
+    if has_stk() and case.block == 128 and is_half(case.dtype):
         runs["stk"] = with_gradients(stk_product(x, values, pattern), [x, values])
     dense_name = f"dense {blas()}"
     return Product(
@@ -103,8 +108,45 @@ def product(case: Case) -> Product:
         expected,
         int(2 * rows * pattern.count * case.block**2 * (3 if case.backward else 1)),
         case.dtype,
-        beside={dense_name: with_gradients(lambda: torch.nn.functional.linear(x, whole), [x, whole])},
+        beside={dense_name: with_gradients(lambda: F.linear(x, whole), [x, whole])},
+        allowed=ALLOWED_TF32 if case.tf32 else None,
     )
+
+
+def is_half(dtype: torch.dtype) -> bool:
+    return dtype in {torch.float16, torch.bfloat16}
+
+
+def bsr_product(x: Tensor, sparse: Tensor) -> Callable[[], Tensor]:
+    """``x @ sparse.mT``; of halves by the fastest of several settings of torch's Triton kernel, which the first run finds."""
+    fastest = functools.cache(functools.partial(fastest_bsr, x, sparse))
+
+    def run() -> Tensor:
+        return fastest()()
+
+    return run
+
+
+def fastest_bsr(x: Tensor, sparse: Tensor) -> Callable[[], Tensor]:
+    operators: Any = importlib.import_module("torch.sparse._triton_ops")
+    out, rows = sparse.shape[0], x.shape[0]
+    nothing = x.new_zeros(out, rows)
+
+    def with_settings(meta: dict[str, int]) -> Tensor:
+        result: Tensor = operators.bsr_dense_addmm(nothing, sparse, x.mT, beta=0, meta=dict(meta)).mT
+        return result
+
+    calls: dict[str, Callable[[], Tensor]] = {"torch's own": lambda: F.linear(x, sparse)}
+    if is_half(x.dtype) and rows >= 256 and sparse.values().shape[1] >= 32:
+        for columns, stages, warps in itertools.product((64, 128, 256), (2, 3, 4), (4, 8)):
+            meta = {"SPLIT_N": rows // columns, "GROUP_SIZE_ROW": 4, "num_stages": stages, "num_warps": warps}
+            calls[str(meta)] = functools.partial(with_settings, meta)
+    repeated = {}
+    for name, call in calls.items():
+        with contextlib.suppress(Exception):  # some want more shared memory than there is
+            repeated[name] = Repeated(call, QUICK)
+    times = burst(repeated, QUICK)
+    return calls[min(times, key=lambda name: times[name])]
 
 
 def has_stk() -> bool:
@@ -126,10 +168,12 @@ def cases(quick: bool) -> list[Case]:
     square, mlp = (4096, 4096, 4096), (16384, 1024, 4096)
     found = [Case(square, *one) for one in itertools.product(BLOCKS, DENSITIES, (False, True))]
     found += [Case(mlp, block, 0.25, backward) for block in (128, 64, 32) for backward in (False, True)]
-    found += [Case((8192, 8192, 8192), 64, 0.25)]
-    found += [Case(square, 64, 0.5, kind=kind) for kind in ("one full row", "triangle")]
-    found += [Case(square, block, 0.5, dtype=dtype) for dtype in (torch.float16, torch.float32) for block in (64, 128)]
-    found += [Case((rows, 16384, 16384), 64, 0.25) for rows in (1, 16)]
+    found += [Case((8192, 8192, 8192), block, 0.25) for block in (128, 64)]
+    found += [Case(square, block, 0.5, kind=kind) for block in (128, 64) for kind in ("one full row", "triangle")]
+    found += [Case((rows, 16384, 16384), block, 0.25) for block in (128, 64, 32) for rows in (1, 16)]
+    halves_and_floats = [(torch.float16, False), (torch.float32, True), (torch.float32, False)]
+    for (dtype, is_tf32), block in itertools.product(halves_and_floats, (64, 128)):
+        found.append(Case(square, block, 0.5, dtype=dtype, tf32=is_tf32))
     return found
 
 

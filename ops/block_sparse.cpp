@@ -8,7 +8,6 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "backend/backend.h"
 #include "matmul.h"
@@ -59,29 +58,12 @@ std::vector<c10::IValue> mm_arguments(const Tensor& dense, const Tensor& values,
 
 namespace {
 
-int64_t parts(int64_t size, int64_t of_part) { return (size - 1) / of_part + 1; }
-
-// What tiles of 128 x 256 and of 256 x 128 read for 64 steps along the depth of 256 x 256 elements, in lines of 128 bytes: the rows
-// where any of the tile's lines has a block, and the blocks. `density`: how many blocks there are, of all.
-bool reads_less_if_tall(int64_t width, int64_t depth, double density) {
-  const double blocks = std::max<double>(64.0 / static_cast<double>(depth), 1);  // one below the other
-  const auto read = [&](int64_t rows, int64_t columns) {
-    const double lines = static_cast<double>(columns) / static_cast<double>(width);
-    const double rows_read = static_cast<double>(rows) * (1 - std::pow(1 - density, lines * blocks));
-    return (rows_read + static_cast<double>(columns) * density) * (65536.0 / static_cast<double>(rows * columns));
-  };
-  return read(256, 128) < read(128, 256);
-}
-
-// Which kernels of block_sparse_lines.slang: their names end so.
-const char* kind_of_tiles(const Tensor& rows, const Tensor& blocks, int64_t lines, int64_t count) {
-  const int64_t depth = blocks.size(1), width = blocks.size(2), height = width == 16 ? 256 : 128;
-  constexpr int64_t kMostOfFew = 16, kThreads = 2048;  // the second: of a multiprocessor
-  if (rows.size(1) <= kMostOfFew) return "_few";
-  const int64_t tiles = rows.size(0) * parts(rows.size(1), height) * parts(lines * width, width == 16 ? 128 : 256);
-  if (tiles * kThreads < static_cast<int64_t>(backend_for(c10::kCUDA).threads_at_once(blocks.device()))) return "_narrow";
-  const auto all = static_cast<double>(lines * parts(rows.size(2), depth));
-  return width > 16 && reads_less_if_tall(width, depth, static_cast<double>(count) / all) ? "_tall" : "";
+// Whether large tiles, as block_sparse_lines.slang has them, are too few for all multiprocessors.
+bool wants_narrow_tiles(const Tensor& rows, const Tensor& blocks, int64_t lines) {
+  const auto parts = [](int64_t size, int64_t of_tile) { return (size - 1) / of_tile + 1; };
+  const int64_t tiles = rows.size(0) * parts(rows.size(1), 256) * parts(lines * blocks.size(2), 128);
+  constexpr int64_t kThreads = 2048;  // of a multiprocessor
+  return tiles * kThreads < static_cast<int64_t>(backend_for(c10::kCUDA).threads_at_once(blocks.device()));
 }
 
 }  // namespace
@@ -89,15 +71,17 @@ const char* kind_of_tiles(const Tensor& rows, const Tensor& blocks, int64_t line
 const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments) {
   const Tensor rows = arguments[0].toTensor(), blocks = arguments[1].toTensor();
   const int64_t depth = blocks.size(1), width = blocks.size(2), lines = arguments[2].toTensor().size(0);
+  constexpr int64_t kMostOfFew = 16;
+  const bool is_few = rows.size(1) <= kMostOfFew;
   if (!blocks.is_cuda() || blocks.element_size() != 2) return nullptr;
   // Blocks that are tiles of their own: of few rows each is read sooner than lines of blocks are merged.
-  if (depth >= 64 && (width >= 128 || (width == 64 && rows.size(1) <= 64))) return nullptr;
+  if (!is_few && depth >= 64 && (width >= 128 || (width == 64 && rows.size(1) <= 64))) return nullptr;
   if (!backend_for(c10::kCUDA).multiplies_lines(blocks.device()) || !product::lies_in_words(blocks)) return nullptr;
   const Tensor words = rows.stride(2) == 1 ? rows : product::in_words(rows.contiguous());
   const bool has_rows_in_words = words.size(1) == 1 || words.stride(1) * words.element_size() % 16 == 0;
   if (!product::lies_in_words(words) || !has_rows_in_words) return nullptr;
   arguments[0] = words;
-  const char* const kind = kind_of_tiles(words, blocks, lines, arguments[4].toTensor().size(0));
+  const char* const kind = is_few ? "_few" : wants_narrow_tiles(words, blocks, lines) ? "_narrow" : "";
   return find_family("slang", c10::str("block_sparse_lines_", width, "_", depth, kind));
 }
 

@@ -82,6 +82,10 @@ struct GatheredProduct : WarpgroupProduct<T, kTileRows, kTileColumns, false, 0> 
     constexpr int kPieces = kGroup / kPiece;            // of a group
     const uint height = c.sizes[1], width = c.sizes[2], mine = row + Tile::row(thread, 0) / 16 * 16, line = mine / height;
     if (line >= numbers.sizes[0]) return;
+    // Four threads exchange what they have, so that each stores 8 columns of a row: where, seen from a piece's corner.
+    const uint quarter = thread % 4, own_row = row + Tile::row(thread, 0) + quarter % 2 * 8 - line * height;
+    T* const own = reinterpret_cast<T*>(c.data) + own_row * width + quarter / 2 * 8;
+    const longlong size = longlong(height * width);
     // What stands in memory takes long to come: it is asked for a group ahead.
     uint lefts[kGroups];
     int found[2][kPieces];
@@ -111,9 +115,10 @@ struct GatheredProduct : WarpgroupProduct<T, kTileRows, kTileColumns, false, 0> 
             if (row + Tile::row(thread, i) >= rows || left + Tile::column(thread, i) >= columns) part[i] = 0;
           }
         }
-        T* const data = reinterpret_cast<T*>(c.data + longlong(base + uint(number)) * c.strides[0]);
-        const Matrix<T> to{data, c.strides[1] / longlong(sizeof(T)), 1, height, width};
-        store_words<Tile, kElements>(part, 0, to, uint3{0, row - line * height, left % width}, thread);
+        const uint4 words = exchanged<T>(part, quarter);
+        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(own + longlong(base + uint(number)) * size + left % width),
+                     "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
+                     : "memory");
       }
     }
   }

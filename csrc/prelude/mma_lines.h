@@ -42,8 +42,8 @@ struct LinesProduct {
   static constexpr uint kStageBytes = kBytesA + kLines * kParts * kBlockBytes;
   static constexpr uint kStoreBytes = 4 * kSlabBytes;  // two pieces of 64 x 64 for each warpgroup
   static constexpr uint kOtherBytes = kStoreBytes + kBarrierBytes + 64;  // the last: which blocks each stage has
-  // Of tiles with few rows a multiprocessor makes two at once: more is under way.
-  static constexpr uint kFit = ((kFetched < kRows ? 113 : 227) * 1024 - kOtherBytes) / kStageBytes, kStages = kFit < 8 ? kFit : 8;
+  // Of tiles with few rows, and of not too few columns to be so many, a multiprocessor makes two at once: more is under way.
+  static constexpr uint kFit = ((kFetched < kRows && kColumns == 64 ? 113 : 227) * 1024 - kOtherBytes) / kStageBytes, kStages = kFit < 8 ? kFit : 8;
   static constexpr int kSharedBytes = int(kStages * kStageBytes + kOtherBytes);
   static_assert(kRows % 128 == 0 && kRows <= 256 && kStages >= 2 && kColumns % 64 == 0 && kColumns <= 256 &&
                     kLines * kParts <= 32 && (kFetched == kRows || kFetched == 16),
@@ -85,12 +85,12 @@ struct LinesProduct {
 
   // --- fetching
 
-  // Where the fetching warp is in the lines. 32 / kLines of its lanes share each: they hold as many blocks of it, and have asked
-  // for as many more, since what is read from memory takes as long to come as several stages.
+  // Where the fetching warp is in the lines. 32 / kLines of its lanes share each: they hold as many blocks of it, know as many
+  // more, and have asked for those behind, since what is read from memory takes as long to come as several stages.
   struct Walk {
     static constexpr uint kEnd = ~0u, kEach = 32 / kLines;
     struct Block {
-      uint depth, matrix;
+      uint depth, number;  // the second: in its matrix
       TSL_INLINE uint stage() const { return depth == kEnd ? kEnd : depth / kParts; }
       TSL_INLINE uint part() const { return depth % kParts; }
     };
@@ -98,7 +98,7 @@ struct LinesProduct {
     const uint line, lane;  // the line's number in the tile, and the lane's in the line
     uint at = 0, end = 0;   // the lane reads number `at` next
     uint passed = 0;        // of the blocks that the line's lanes hold
-    Block block, next;
+    Block block, next, asked;
 
     TSL_INLINE Walk(const BlockLines& of, uint thread) : lines(of), line(thread / kEach), lane(thread % kEach) {
       const uint number = of.first + line;
@@ -109,16 +109,19 @@ struct LinesProduct {
       }
       block = read();
       next = read();
+      asked = read();
     }
+    // Nothing is done here with what comes from memory: that would wait for it.
     TSL_INLINE Block read() {
-      Block found{kEnd, 0};
+      Block found{kEnd, at};
       if (at < end) {
         found.depth = uint(lines.depths.load<int>(at));
-        found.matrix = lines.base + (lines.places.size(0) == 0 ? at : uint(lines.places.load<int>(at)));
+        if (lines.places.size(0) != 0) found.number = uint(lines.places.load<int>(at));
       }
       at += kEach;
       return found;
     }
+    TSL_INLINE uint matrix_of(const Block& one) const { return lines.base + one.number; }
     // The next stage that any line has a block in, or kEnd.
     TSL_INLINE uint nearest() const { return __reduce_min_sync(0xffffffffu, lane >= passed ? block.stage() : next.stage()); }
     TSL_INLINE bool has(uint stage) const { return lane >= passed && block.stage() == stage; }
@@ -131,7 +134,8 @@ struct LinesProduct {
       if (passed < kEach) return;
       passed = __popc(later);
       block = next;
-      next = read();
+      next = asked;
+      asked = read();
     }
   };
 
@@ -169,8 +173,8 @@ struct LinesProduct {
           }
         }
         __syncwarp();
-        if (has) fetch_block<kTurned>(blocks, to + kBytesA + place * kBlockBytes, full, k, walk.block.matrix);
-        if (has_next) fetch_block<kTurned>(blocks, to + kBytesA + next_place * kBlockBytes, full, k, walk.next.matrix);
+        if (has) fetch_block<kTurned>(blocks, to + kBytesA + place * kBlockBytes, full, k, walk.matrix_of(walk.block));
+        if (has_next) fetch_block<kTurned>(blocks, to + kBytesA + next_place * kBlockBytes, full, k, walk.matrix_of(walk.next));
         __syncwarp();
         ring.advance();
         if (is_end) return;

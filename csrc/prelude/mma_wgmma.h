@@ -171,6 +171,16 @@ template <uint kApart> TSL_INLINE void exchange(uint& low, uint& high, uint mine
   if (is_high) low = came;
   else high = came;
 }
+// Of four threads each has four words of a pair of elements, `kStep` apart; number `mine` gets word number `mine` of each.
+template <class T, int kStep = 2> TSL_INLINE uint4 exchanged(const float* sums, uint mine) {
+  uint4 words{pack<T>(sums[0], sums[1]), pack<T>(sums[kStep], sums[kStep + 1]), pack<T>(sums[2 * kStep], sums[2 * kStep + 1]),
+              pack<T>(sums[3 * kStep], sums[3 * kStep + 1])};
+  exchange<2>(words.x, words.z, mine);
+  exchange<2>(words.y, words.w, mine);
+  exchange<1>(words.x, words.y, mine);
+  exchange<1>(words.z, words.w, mine);
+  return words;
+}
 // kMany elements from number `first` on, straight from registers: Product says where in the tile they are. Four threads have 8 columns of a row, two each: they
 // exchange them with those of other columns, so that each stores 16 bytes.
 template <class Product, int kMany, class T>
@@ -182,25 +192,20 @@ TSL_INLINE void store_words(const float* sums, int first, Matrix<T> to, uint3 at
 #pragma unroll
   for (int turn = 0; turn < kMany / 8; ++turn) {
     const int i = kTurn == 16 ? turn / 2 * 16 + turn % 2 * 2 : turn * 8;
-    uint words[4];
-#pragma unroll
-    for (int w = 0; w < 4; ++w) words[w] = pack<T>(sums[i + w * kStep], sums[i + w * kStep + 1]);
-    exchange<2>(words[0], words[2], mine);
-    exchange<2>(words[1], words[3], mine);
-    exchange<1>(words[0], words[1], mine);
-    exchange<1>(words[2], words[3], mine);
+    const uint4 words = exchanged<T, kStep>(sums + i, mine);
     const int element = first + i + int(mine) * kStep;
     const uint r = at.y + Product::row(thread, element), c = at.z + Product::column(thread - mine, element);
     if (r >= to.rows || c >= to.columns) continue;
     T* place = to.data + longlong(r) * to.row_stride + c;
     if (c + 8 <= to.columns) {
-      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(words[0]), "r"(words[1]), "r"(words[2]),
-                   "r"(words[3])
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(words.x), "r"(words.y), "r"(words.z),
+                   "r"(words.w)
                    : "memory");
     } else {
 #pragma unroll
       for (uint k = 0; k < 7; ++k) {
-        if (c + k < to.columns) reinterpret_cast<ushort*>(place)[k] = ushort(words[k / 2] >> k % 2 * 16);
+        const uint word = k < 2 ? words.x : k < 4 ? words.y : k < 6 ? words.z : words.w;
+        if (c + k < to.columns) reinterpret_cast<ushort*>(place)[k] = ushort(word >> k % 2 * 16);
       }
     }
   }

@@ -68,14 +68,14 @@ bool wants_narrow_tiles(const Tensor& rows, const Tensor& blocks, int64_t lines)
 
 }  // namespace
 
-const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments) {
+const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments, bool has_epilogue) {
   const Tensor rows = arguments[0].toTensor(), blocks = arguments[1].toTensor();
   const int64_t depth = blocks.size(1), width = blocks.size(2), lines = arguments[2].toTensor().size(0);
   constexpr int64_t kMostOfFew = 16;
   const bool is_few = rows.size(1) <= kMostOfFew;
   if (!blocks.is_cuda() || blocks.element_size() != 2) return nullptr;
   // Blocks that are tiles of their own: of few rows each is read sooner than lines of blocks are merged.
-  if (!is_few && depth >= 64 && (width >= 128 || (width == 64 && rows.size(1) <= 64))) return nullptr;
+  if ((!is_few || has_epilogue) && depth >= 64 && (width >= 128 || (width == 64 && rows.size(1) <= 64))) return nullptr;
   if (!backend_for(c10::kCUDA).multiplies_lines(blocks.device()) || !product::lies_in_words(blocks)) return nullptr;
   const Tensor words = rows.stride(2) == 1 ? rows : product::in_words(rows.contiguous());
   const bool has_rows_in_words = words.size(1) == 1 || words.stride(1) * words.element_size() % 16 == 0;

@@ -60,8 +60,9 @@ void check_sdd(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes s
 
 c10::SymDimVector mm_sizes(const Tensor& dense, Sizes shape, bool transpose);
 // Where tiles are made of several lines of blocks (block_sparse_lines.slang): on Hopper, of halves, for blocks that are too small
-// to be tiles of their own. Then the kernel, and `arguments`, those of mm_arguments, are made what it wants; else null.
-const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments);
+// to be tiles of their own, and for few rows. Then the kernel, and `arguments`, those of mm_arguments, are made what it wants; else
+// null. An epilogue would be applied behind it, to rounded sums: with one it is null wherever another kernel is as good.
+const RegisteredFamily* lines_kernel(std::vector<c10::IValue>& arguments, bool has_epilogue = false);
 // What the kernels of block_sparse_mm take, for a result of these sizes, which has elements.
 std::vector<c10::IValue> mm_arguments(const Tensor& dense, const Tensor& values, const Pattern& pattern,
                                       at::IntArrayRef sizes, bool transpose);

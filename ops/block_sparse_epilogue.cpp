@@ -55,7 +55,7 @@ Results run_product(const Epilogue& epilogue, const product::ProductKernels& ker
   check_countable_mm(epilogue.where.c_str(), dense, values, C10_AS_INTARRAYREF_SLOW_ALLOC(shape));
   auto stack = mm_arguments(dense, values, Pattern(pattern), sizes, transpose);
   // Tiles of lines have no place for the function: it is applied to their sums behind them.
-  if (const RegisteredFamily* const lines = lines_kernel(stack)) {
+  if (const RegisteredFamily* const lines = lines_kernel(stack, /*has_epilogue=*/true)) {
     const Tensor sum = launch_mm(epilogue.where.c_str(), *lines, stack)[0].view(sizes);
     std::vector<c10::IValue> leaves{sum};
     leaves.insert(leaves.end(), arguments.begin(), arguments.end());

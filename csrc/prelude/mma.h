@@ -445,6 +445,13 @@ struct MatrixKernel : KernelBase<Own> {
       }
 #endif
     } else if (tsl_has_tile()) {
+      if constexpr (Tile::kHasTensorCores) {
+        if (Product::takes_list(rows, blocks_0, apart, at.y, at.z)) {
+          Product::multiply_list(*reinterpret_cast<Sum(*)[Product::kCount]>(sums), rows, blocks_0, apart, list, at.y, at.z,
+                                 block.shared, block.thread);
+          return;
+        }
+      }
       each([&](const auto& left, const auto& right) {
         Product::multiply(*reinterpret_cast<Sum(*)[Product::kCount]>(sums), left, right, at.y, at.z, block.shared,
                           block.thread);

@@ -20,6 +20,7 @@
 
 #include "prelude/half.h"
 #include "prelude/mma_matrix.h"
+#include "prelude/mma_steps.h"
 
 #if TSL_CUDA
 
@@ -120,6 +121,16 @@ template <class Tile> struct SyncSource {
       else copy(to, i, from_, more ? left_ : 0u);
     }
     from_ += kAlongDepth ? Tile::kPitch : longlong(pitch_) * (Tile::kRuns * 16);
+  }
+
+  // Copies a stage that begins so many bytes behind the first one; zeros if there are no `more`.
+  TSL_INLINE void fetch_at(uint to, longlong behind, bool more) {
+    pitch_ = int(hidden(uint(pitch_)));
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      if (kAlongDepth) copy(to, i, from_ + behind, more && i * kPass < left_ ? 16u : 0u);
+      else copy(to, i, from_ + behind, more ? left_ : 0u);
+    }
   }
 
  private:
@@ -298,6 +309,36 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     meet_in_tile();
   }
 
+  // Whether multiply_list takes these: words of 16 bytes, and blocks that lie inside a, of whole stages.
+  static TSL_INLINE bool takes_list(Matrix<const T> a, Matrix<const T> block, longlong apart, uint row, uint column) {
+    const auto rows = ProductOperand<T>::of_rows(a, row);
+    const auto columns = ProductOperand<T>::of_columns(block, column);
+    return (rows.has_words_of_depth() || rows.has_words_of_lines()) &&
+           (columns.has_words_of_depth() || columns.has_words_of_lines()) && is_near(rows) && is_near(columns) &&
+           apart % longlong(16 / sizeof(T)) == 0 && block.rows % kDepth == 0 && a.columns % block.rows == 0;
+  }
+
+  // a's rows times the blocks of a list, each `apart` elements behind the one before in memory. Stages go on from block to block:
+  // else each block would begin with none on its way. Begins without a barrier: `shared` must be free. Ends with one.
+  static TSL_INLINE void multiply_list(Sum (&sum)[kCount], Matrix<const T> a, Matrix<const T> block, longlong apart,
+                                       const BlockList& list, uint row, uint column, unsigned char* shared, uint thread) {
+    const auto rows = ProductOperand<T>::of_rows(a, row);
+    const auto columns = ProductOperand<T>::of_columns(block, column);
+    const uint base = shared_address(shared), first = list.first(), end = list.end();
+    if (first < end) {
+      const SyncList blocks{list, end, apart * longlong(sizeof(T))};
+      const bool depth_a = rows.has_words_of_depth(), depth_b = columns.has_words_of_depth();
+      if (depth_a) {
+        if (depth_b) multiply_blocks<true, true>(sum, rows, columns, blocks, first, base, thread);
+        else multiply_blocks<true, false>(sum, rows, columns, blocks, first, base, thread);
+      } else {
+        if (depth_b) multiply_blocks<false, true>(sum, rows, columns, blocks, first, base, thread);
+        else multiply_blocks<false, false>(sum, rows, columns, blocks, first, base, thread);
+      }
+    }
+    meet_in_tile();
+  }
+
   // Begins without a barrier: `shared` must be free. Ends with one.
   static TSL_INLINE void store(const Sum (&sum)[kCount], Matrix<T> c, uint row, uint column, unsigned char* shared,
                                uint thread) {
@@ -363,6 +404,43 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     };
 #pragma unroll
     for (uint stage = 1; stage < kStages - 1; ++stage) fetch(base + stage * kStage, stage < stages);
+    multiply_stages<kDepthA, kDepthB>(sum, stages, base, thread, fetch);
+  }
+
+  // A list, without branches, so that this can stand between products: what it says of a block is read a block ahead.
+  struct SyncList {
+    const BlockList& list;
+    uint end;
+    longlong apart;  // bytes
+    struct Block { uint depth, matrix; };
+    TSL_INLINE Block operator[](uint i) const {
+      const uint at = least(i, end - 1);
+      return {list.depth(at), list.matrix(at)};
+    }
+  };
+  template <bool kDepthA, bool kDepthB>
+  static TSL_INLINE void multiply_blocks(Sum (&sum)[kCount], const ProductOperand<T>& a, const ProductOperand<T>& b,
+                                         const SyncList& blocks, uint first, uint base, uint thread) {
+    SyncSource<TileA<kDepthA>> source_a(a, thread);
+    SyncSource<TileB<kDepthB>> source_b(b, thread);
+    const uint stages_of_block = b.depth / kDepth, stages = (blocks.end - first) * stages_of_block;
+    const longlong apart_a = a.depth_stride * longlong(sizeof(T)), apart_b = b.depth_stride * longlong(sizeof(T));
+    typename SyncList::Block now = blocks[first], next = blocks[first + 1];
+    uint number = first, stage_of_block = 0;
+    const auto fetch = [&](uint to, bool more) TSL_INLINE_LAMBDA {
+      const uint depth = stage_of_block * kDepth;
+      source_a.fetch_at(to, longlong(now.depth * b.depth + depth) * apart_a, more);
+      source_b.fetch_at(to + kBytesA, longlong(now.matrix) * blocks.apart + longlong(depth) * apart_b, more);
+      end_copies();
+      const bool ends = ++stage_of_block == stages_of_block;
+      stage_of_block = ends ? 0u : stage_of_block;
+      number += ends ? 1u : 0u;
+      now.depth = ends ? next.depth : now.depth;
+      now.matrix = ends ? next.matrix : now.matrix;
+      next = blocks[number + 1];
+    };
+#pragma unroll
+    for (uint stage = 0; stage < kStages - 1; ++stage) fetch(base + stage * kStage, stage < stages);
     multiply_stages<kDepthA, kDepthB>(sum, stages, base, thread, fetch);
   }
 

@@ -26,9 +26,10 @@ def wide(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)
 
 
+@torch.no_grad()
 def squares(x: Tensor) -> Tensor:
     result: Tensor = (x * x).sum(1) if x.dtype == torch.float64 else kernels.squares(x)
-    return result.detach()
+    return result
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:

@@ -12,157 +12,17 @@
 //   the launch has, which fetches; its threads run the kernel too, but have no elements: what stands for them is undefined.
 //   What the launcher must know stands in the compiled code as marks: `block 288`, threads; `shared 230400`, bytes of
 //   dynamic shared memory; `map 0 1 128 2`: the tensor map of view 0, whose dimension 1 (of the last two) runs along K,
-//   for tiles 128 wide of elements of 2 bytes (and 32 steps at a time, if a fifth number says so, not 64); `cluster 2`: blocks that make a tile together; `tile 1282562`: 128 x 256 by
-//   two of them, and `kind 3686404`: what lies where in shared memory. Of both there may be one, since what is fetched ahead
-//   or sent comes while others still read.
+//   for tiles 128 wide of elements of 2 bytes (and 32 steps at a time, if a fifth number says so, not 64); `cluster 2`: blocks
+//   that make a tile together; `tile 1282562`: 128 x 256 by two of them, and `kind 3686404`: what lies where in shared memory.
+//   Of both there may be one, since what is fetched ahead or sent comes while others still read.
 #pragma once
 
-#if TSL_CUDA && TSL_MMA_HALF && defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define TSL_WGMMA 1
-#else
-#define TSL_WGMMA 0
-#endif
-#if TSL_CUDA && __CUDA_ARCH__ >= 900
-#define TSL_CLUSTERS 1
-#else
-#define TSL_CLUSTERS 0
-#endif
-
-#include "prelude/block_size.h"
-#include "prelude/mma_cluster.h"
-#include "prelude/mma_matrix.h"
-#include "prelude/mma_steps.h"
-#include "prelude/mma_host.h"
-#include "prelude/mma_simt.h"
-#include "prelude/mma_sync.h"
-#include "prelude/mma_wgmma.h"
-#include "prelude/mma_lines.h"
-#include "prelude/mma_gather.h"
-
-#ifdef TSL_BLOCK
-namespace tsl {
-constexpr uint kLaunchBlock[] = {TSL_BLOCK};
-static_assert(kLaunchBlock[0] == 256 && kLaunchBlock[1] == 1 && kLaunchBlock[2] == 1,
-              "a kernel that multiplies matrices needs [BlockSize(256, 1, 1)]");
-}  // namespace tsl
-#endif
+#include "prelude/mma_launch.h"
+#include "prelude/mma_tile.h"
 
 namespace tsl {
 
-// How precisely float operands are multiplied, as in mma.slang.
-enum { kFullPrecision = 1, kTf32 = 2 };
-
-// A tile of kTileRows x kTileColumns that kTileBlocks blocks make. kStages: of what is fetched ahead, 0 for the usual ones.
-// kTileTurns: Note [turns].
-template <class T, int kStages, int kTileTurns, int kPrecision, int kTileBlocks, int kTileRows, int kTileColumns> struct TileOf {
-  using Element = T;
-  static constexpr int kBlocks = kTileBlocks, kRows = kTileRows, kColumns = kTileColumns, kTurns = kTileTurns;
-  static constexpr bool kIsHalf = IsSame<T, __half>::value || IsSame<T, __nv_bfloat16>::value;
-  static constexpr bool kUsesMap = TSL_WGMMA && kIsHalf;
-#if !TSL_CUDA
-  using Product = HostProduct<T, kRows / kBlocks, kColumns>;
-#else
-  static constexpr bool kIsTf32 = IsSame<T, float>::value && kPrecision == kTf32;
-  static constexpr bool kHasTensorCores = __CUDA_ARCH__ >= 800 && (kIsHalf || kIsTf32);
-  using Other = typename Choose<kHasTensorCores, SyncProduct<T, kRows, kColumns, kPrecision == kTf32>,
-                                SimtProduct<T, kRows, kColumns, (kBlocks > 1 ? kRows * kColumns * 4 : 0)>>::type;
-#if TSL_WGMMA
-  using Product = typename Choose<kUsesMap, WarpgroupProduct<T, kRows, kColumns, (kBlocks > 1), kStages, kTurns>, Other>::type;
-#else
-  using Product = Other;
-#endif
-  // What one block has in the end.
-  static constexpr int kShare = Product::kCount / kBlocks;
-  // Shared memory with what blocks send each other, at the end.
-  static constexpr uint kReceived = kRows * kColumns * sizeof(typename Product::Sum);
-  static constexpr uint kSharedBytes =
-      kUsesMap ? Product::kSharedBytes : (Product::kSharedBytes + 15) / 16 * 16 + kReceived + kBarrierBytes;
-#endif
-};
-
-// From the type of the array that stands for it in mma.slang.
-template <class Shape> struct TileOfShape;
-template <class T, size_t kOneMoreStage, size_t kTurnsAndPrecision, size_t kBlocks, size_t kRows, size_t kColumns>
-struct TileOfShape<
-    FixedArray<FixedArray<FixedArray<FixedArray<FixedArray<T, kColumns>, kRows>, kBlocks>, kTurnsAndPrecision>, kOneMoreStage>> {
-  static constexpr int kTurns = int(kTurnsAndPrecision + 1) / 2, kPrecision = int(kTurnsAndPrecision + 1) % 2 + 1;
-  using type = TileOf<T, int(kOneMoreStage) - 1, kTurns, kPrecision, int(kBlocks), int(kRows), int(kColumns)>;
-};
-
-// Of the array that stands for a tile of lines of blocks.
-template <class Shape> struct LinesOfShape;
-template <class T, size_t kRows, size_t kLines, size_t kWidth, size_t kDepth, size_t kFetched>
-struct LinesOfShape<FixedArray<FixedArray<FixedArray<FixedArray<FixedArray<T, kRows>, kLines>, kWidth>, kDepth>, kFetched>> {
-#if TSL_WGMMA
-  using type = LinesProduct<T, int(kRows), int(kLines), int(kWidth), int(kDepth), int(kFetched)>;
-#else
-  static_assert(sizeof(T) == 0, "lines of blocks make a tile of half or bfloat16 on Hopper alone");
-#endif
-};
-
-// Of the array that stands for a tile of gathered columns.
-template <class Shape> struct GatheredOfShape;
-template <class T, size_t kRows, size_t kColumns>
-struct GatheredOfShape<FixedArray<FixedArray<T, kRows>, kColumns>> {
-#if TSL_WGMMA
-  using type = GatheredProduct<T, int(kRows), int(kColumns)>;
-#else
-  static_assert(sizeof(T) == 0, "gathered columns make a tile of half or bfloat16 on Hopper alone");
-#endif
-};
-
-// The last two dimensions of a view of matrices, or of one.
-template <class T> TSL_INLINE Matrix<T> matrix_of(const TensorView& view, uint batch) {
-  if (view.dimensionCount != 2 && view.dimensionCount != 3) {
-    mark_rank(view.id);  // the run-time refuses the kernel
-    return {};
-  }
-  const uint d = view.dimensionCount - 2;
-  unsigned char* data = view.data;
-  if (d > 0) data += (view.sizes[0] > 1 ? batch : 0u) * view.strides[0];
-  constexpr longlong kBytes = sizeof(T);
-  return {reinterpret_cast<T*>(data), view.strides[d] / kBytes, view.strides[d + 1] / kBytes, view.sizes[d],
-          view.sizes[d + 1]};
-}
-
-#if TSL_CUDA
-#define TSL_MARK_NUMBER(word, number) asm volatile(TSL_MARK_ASM(word " %0") ::"n"(int(number)))
-
-enum { kStored = 2 };  // in place of an axis: the view is no operand, and can do without a map
-template <int kAxis, int kExtent, int kBytes, int kSteps = 64, int kView = 0> TSL_INLINE void mark_map(int view) {
-  if constexpr (kView < TSL_VIEW_COUNT) {
-    if (view != kView) {
-      mark_map<kAxis, kExtent, kBytes, kSteps, kView + 1>(view);
-    } else if constexpr (kSteps == 64) {
-      asm volatile(TSL_MARK_ASM("map %0 %1 %2 %3") ::"n"(kView), "n"(kAxis), "n"(kExtent), "n"(kBytes));
-    } else {
-      asm volatile(TSL_MARK_ASM("map %0 %1 %2 %3 %4") ::"n"(kView), "n"(kAxis), "n"(kExtent), "n"(kBytes), "n"(kSteps));
-    }
-  }
-}
-#endif
-
-// What a block keeps from tile to tile.
-struct TileBlock {
-  uint thread;  // in the hardware block
-#if TSL_CUDA
-  unsigned char* shared;
-#endif
-#if TSL_WGMMA
-  uint warp;  // the thread's, the same for all of it, as the compiler can see
-  uint base, stage = 0, phase = 0;
-  bool has_begun = false;      // somebody makes its barriers,
-  bool is_ready = false;       // and all know that they are there
-  uint products = 0;           // so far
-#endif
-#if TSL_CLUSTERS
-  bool is_reached = false;     // by other blocks of its cluster
-  uint exchanges = 0;          // with them
-#endif
-};
-
-template <class Own>
-struct MatrixKernel : KernelBase<Own> {
+template <class Own> struct MatrixKernel : KernelBase<Own> {
   TileBlock& block;
   uint products = 0;  // that this thread has come to, in this tile
 
@@ -333,13 +193,6 @@ struct MatrixKernel : KernelBase<Own> {
     return 0;
 #endif
   }
-
-#if TSL_CUDA
-  template <class Tile> static TSL_INLINE void mark_tile() {
-    TSL_MARK_NUMBER("tile", (Tile::kRows * 1000 + Tile::kColumns) * 10 + Tile::kBlocks);
-    TSL_MARK_NUMBER("kind", Tile::Product::kSharedBytes * 16 + sizeof(typename Tile::Product::Sum) + Tile::kTurns - 1);
-  }
-#endif
 
   template <class Tile> TSL_INLINE void begin() {
 #if TSL_WGMMA
@@ -592,82 +445,6 @@ struct MatrixKernel : KernelBase<Own> {
       }
     }
   }
-  template <class Out> static TSL_INLINE void put_pair(Out* to, Out left, Out right) {
-    FixedArray<Out, 2> pair;
-    pair[0] = left;
-    pair[1] = right;
-    using Word = typename WordOf<2 * int(sizeof(Out))>::type;
-    *reinterpret_cast<Word*>(to) = slang_bit_cast<Word>(pair);
-  }
 };
-
-#if TSL_CUDA
-
-constexpr uint kTileThreads = TSL_WGMMA ? 288 : 256;
-extern __shared__ __align__(1024) unsigned char tsl_dynamic_shared[];
-
-// Divisions take long, and nearly all grids are rows.
-TSL_INLINE uint3 block_of_number(uint number, uint3 grid) {
-  if (grid.y == 1 && grid.z == 1) return {number, 0, 0};
-  const uint rows = number / grid.x;
-  return {number % grid.x, rows % grid.y, rows / grid.y};
-}
-
-// The block that is as far from the grid's end as this one is from its beginning, at the same place in its cluster.
-TSL_INLINE uint opposite_block() {
-  uint together = 1;
-#if TSL_CLUSTERS
-  asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(together));
-#endif
-  return (gridDim.x / together - 1 - blockIdx.x / together) * together + blockIdx.x % together;
-}
-
-template <class Kernel, void (Kernel::*kEntry)()>
-TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
-  TSL_MARK_NUMBER("block", kTileThreads);
-  TileBlock block{threadIdx.x, tsl_dynamic_shared};
-#if TSL_WGMMA
-  block.warp = warp_of(block.thread);
-  if (block.warp == 7 && is_elected()) prefetch_maps(args);
-  block.base = hidden(shared_address(tsl_dynamic_shared));  // else it is made anew wherever it is needed
-#endif
-  const uint3 grid = grid_size(args);
-  const uint count = grid.x * grid.y * grid.z;  // the launcher sees to it that there are not too many
-  // Where tiles differ, the longest come first: so blocks take them back and forth, or the first ones would have most to do.
-  const uint opposite = opposite_block();
-#pragma unroll 1
-  for (uint first = 0, turn = 0; first < count; first += gridDim.x, ++turn) {
-    const uint number = first + (turn % 2 == 0 ? blockIdx.x : opposite);
-    if (number >= count) break;
-    ValueSums sums;
-    const uint3 thread{block.thread, 0, 0}, index = block_of_number(number, grid);
-    Kernel kernel{{{{thread, index, uint3{256, 1, 1}, grid, args}, &sums, 0u}, block}};
-    run<Kernel, kEntry>(kernel);
-  }
-#if TSL_WGMMA
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // stores have read shared memory
-#endif
-#if TSL_CLUSTERS
-  if (block.is_reached) {
-    __syncwarp();
-    cluster::arrive();
-    cluster::wait();
-  }
-#endif
-}
-
-#else
-
-template <class Kernel, void (Kernel::*kEntry)()>
-TSL_INLINE void run_matrix_block(const TslArgs& args, uint3 index) {
-  for (uint t = 0; t < 256; ++t) {
-    TileBlock block{t};
-    ValueSums sums;
-    Kernel kernel{{{{uint3{t, 0, 0}, index, uint3{256, 1, 1}, grid_size(args), args}, &sums, 0u}, block}};
-    run<Kernel, kEntry>(kernel);
-  }
-}
-
-#endif
 
 }  // namespace tsl

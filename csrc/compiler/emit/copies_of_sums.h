@@ -1,4 +1,5 @@
-// Where what sums hold has gone, as far as the statements so far tell.
+// Which variables may hold a copy of a gradient's sum, as far as the statements so far tell. The pass of added_gradients.h asks,
+// so that it adds no sum to itself.
 #pragma once
 
 #include <cstddef>

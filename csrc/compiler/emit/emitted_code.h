@@ -87,6 +87,7 @@ class EmittedCode {
   void insert(size_t before, const std::string& text);
   void insert_behind(size_t at, const std::string& text);  // before the #line of what follows
   bool is_edited() const { return !edits_.empty(); }
+  size_t edits() const { return edits_.size(); }
   std::string edited() const;
 
  private:

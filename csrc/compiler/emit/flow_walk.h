@@ -1,4 +1,5 @@
-// What is known at each statement of a function's emitted text.
+// Dataflow analysis over a function's emitted text: the base of analyses that say for each statement which facts hold there. A
+// derived class says how one statement changes them.
 #pragma once
 
 #include <optional>
@@ -41,7 +42,7 @@ class FlowWalk {
   // A loop or a switch that the walk is in.
   struct Inside {
     bool is_loop;
-    Reached entry;        // a switch's head: where its labels come from
+    Reached entry;  // a switch's head: where its labels come from
     Reached left, again;  // at `break`, at `continue`
     bool has_default = false;
   };

@@ -15,7 +15,8 @@ class Joiner {
  public:
   explicit Joiner(std::string_view body) : tokens_(split_tokens(body)) {}
 
-  std::string all() const {
+  int count() const { return count_; }
+  std::string all() {
     std::string text;
     std::string_view before;  // the last token of code
     for (size_t at = 0; at < tokens_.size();) {
@@ -154,7 +155,7 @@ class Joiner {
   }
 
   // The branch and those that follow it on the same condition; where they end.
-  size_t add_joined(const Branch& first, std::string& text) const {
+  size_t add_joined(const Branch& first, std::string& text) {
     const std::string_view name = name_of(first);
     std::string declarations, then = copy(first.then), otherwise = first.otherwise ? copy(*first.otherwise) : "";
     bool has_otherwise = first.otherwise.has_value();
@@ -168,10 +169,16 @@ class Joiner {
       otherwise += gap->statements + (next->otherwise ? copy(*next->otherwise) : "");
       has_otherwise = has_otherwise || next->otherwise || gap->tokens > 0;
       last = *next;
+      ++count_;
     }
-    text += declarations + "if(" + std::string(name) + ")\n{" + with_joined_branches(then) + "}";
-    if (has_otherwise) text += "\nelse\n{" + with_joined_branches(otherwise) + "}";
+    text += declarations + "if(" + std::string(name) + ")\n{" + joined(std::move(then)) + "}";
+    if (has_otherwise) text += "\nelse\n{" + joined(std::move(otherwise)) + "}";
     return last.end;
+  }
+
+  std::string joined(std::string part) {
+    count_ += join_branches(part);
+    return part;
   }
 
   std::string copy(const Range& range) const {
@@ -181,10 +188,15 @@ class Joiner {
   }
 
   const std::vector<Token> tokens_;
+  int count_ = 0;  // branches that others took in
 };
 
 }  // namespace
 
-std::string with_joined_branches(std::string_view body) { return Joiner(body).all(); }
+int join_branches(std::string& body) {
+  Joiner joiner(body);
+  body = joiner.all();
+  return joiner.count();
+}
 
 }  // namespace torch_slang

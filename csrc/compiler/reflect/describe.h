@@ -1,4 +1,5 @@
-// From Slang's reflection of a module to descriptors of its kernels and functions.
+// Makes descriptors (program.h) of a module's kernels and functions from Slang's reflection. It also says why a function cannot
+// be an operator.
 #pragma once
 
 #include <slang.h>

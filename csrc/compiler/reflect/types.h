@@ -1,4 +1,4 @@
-// Slang's types in the Program's terms.
+// Translates Slang's types to the Program's. Types that no argument can have are told by name.
 #pragma once
 
 #include <slang.h>

@@ -1,4 +1,4 @@
-// Lines of a generated entry point, for one function and one choice of its types and sizes.
+// Writes single lines of a generated entry point, for one function and one choice of its types and sizes.
 #pragma once
 
 #include <c10/util/StringUtil.h>

@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "kernel/elementwise_variant.h"
+#include "program/intrinsics.h"
 
 namespace torch_slang {
 

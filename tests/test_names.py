@@ -271,13 +271,12 @@ TAKEN = """
 #define ODD 1  // WORDS
 /* WORDS
    [ForceInline] */
-static_assert(true, "WORDS");
-struct Own : IDifferentiable { float load; float dzero; };
+struct Own : IDifferentiable { float load; float data_ptr; };
 [Differentiable] float gradient(float half_, Own own) { return half_ * own.load; }
 [Differentiable] float launch(Own own[2], int k)
 {
     Own dzero = own[k];
-    return gradient(dzero.dzero, dzero) + own[1].load;
+    return gradient(dzero.data_ptr, dzero) + own[1].load;
 }
 [Differentiable] float TensorView_2(float tsl_x) { float TSL_LANES = tsl_x * 2; return TSL_LANES; }
 [Differentiable] float DiffTensorView_load(float words) { return words; }
@@ -289,9 +288,10 @@ void doubled_backward(inout DifferentialPair<float> x, float d) { x = diffPair(x
 void multiply([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> data_ptr)
 {
     uint main = cudaGlobalIdx().x;  // WORDS
+    static_assert(true, "WORDS");
     if (main >= x.size(0)) return;
     Own own[2];
-    for (int k = 0; k < 2; ++k) { own[k].load = x[main]; own[k].dzero = 1; }
+    for (int k = 0; k < 2; ++k) { own[k].load = x[main]; own[k].data_ptr = 1; }
     data_ptr[main] = launch(own, int(main % 2)) * TensorView_2(x[main]) + DiffTensorView_load(tsl_x(x[main]));
 }
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]

@@ -50,7 +50,7 @@ class Compilation {
     }
     program.files = session_.files().manifest();
     for (const auto& [name, value] : request_.defines) {
-      if (uses(name)) program.used_defines.insert(name);
+      if (uses(name.substr(0, name.find('(')))) program.used_defines.insert(name);
     }
     program.cautions = std::move(cautions_);
     if (const std::string caution = untested_version(session_.slang_version()); !caution.empty()) {
@@ -222,7 +222,7 @@ class Compilation {
     if (uses("BackwardDerivativeOf") && !uses("ForwardDerivativeOf")) return "a [BackwardDerivativeOf] function";
     const std::set<std::string> found = backward_only_functions(session_.slang());
     if (found.empty()) return std::nullopt;
-    const bool hidden = may_hide_derivatives(session_.files().names());
+    const bool hidden = may_hide_derivatives(names_for_slang());
     instantiation.direction = Direction::Forward;
     std::string diagnostics, emitted;
     if (slang::IModule* module = load_wrappers({instantiation}, &diagnostics)) {
@@ -232,6 +232,17 @@ class Compilation {
       if (hidden || emitted.empty() || may_call(emitted, name)) return name;
     }
     return std::nullopt;
+  }
+
+  // As Slang sees the source, which may have lost a [ForceInline]: Note [inlined backwards].
+  NameSet names_for_slang() const {
+    NameSet names;
+    add_code_names(source_, names);
+    for (const auto& [path, content] : session_.files().contents()) {
+      if (path != request_.path) add_code_names(content, names);
+    }
+    for (const auto& define : request_.defines) add_code_names(define.second, names);
+    return names;
   }
 
   std::vector<std::string> header_folders() const {

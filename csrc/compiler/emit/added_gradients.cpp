@@ -40,7 +40,7 @@ struct Collected {
   }
 };
 
-// What is known of variables before a statement.
+// Facts about variables before a statement.
 struct Known {
   std::map<std::string, Collected> variables;
   CopiesOfSums copies;
@@ -100,7 +100,7 @@ class Adder : FlowWalk<Known> {
     if (found) copies.put(sums, found->place.variable, stays);
   }
 
-  // The sums that the text names, itself or a copy of what they hold.
+  // The sums that the text names, and those of which it names a copy.
   SumSet sums_in(Span span, const CopiesOfSums& copies) const {
     SumSet found;
     for (size_t at = span.begin; at < span.end; ++at) {

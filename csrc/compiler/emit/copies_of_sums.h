@@ -30,7 +30,7 @@ class SumSet {
 class CopiesOfSums {
  public:
   const SumSet& in(const std::string& variable) const;
-  // What a statement computes from `sums` goes into the variable, and what that held before stays there or does not.
+  // The statement computes a value from `sums` and assigns it to the variable, whose former copies stay or do not.
   void put(const SumSet& sums, const std::string& variable, bool stays);
   void forget(size_t sum);  // it holds something else now
   void join(const CopiesOfSums& other);

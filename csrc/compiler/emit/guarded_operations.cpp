@@ -103,7 +103,7 @@ class GuardedOperations {
   }
 
   // `[4]`, as C++ of the user's own may declare an array, and Slang's `[int(4)]` and `[4U]`, which it has compared itself with
-  // the array's length: a check of what stands in most brackets would cost compilers time for nothing.
+  // the array's length: a check of these, which are most indices, would cost compilers time for nothing.
   bool is_number(size_t i) const {
     return (at(i + 1) == "]" && code_kind(i) == TokenKind::Number) || (is_literal(i) && at(i + 4) == "]");
   }

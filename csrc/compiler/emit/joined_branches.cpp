@@ -41,7 +41,7 @@ class Joiner {
     std::optional<Range> otherwise;
     size_t end = 0;
   };
-  // What is between two branches.
+  // The statements between two branches.
   struct Between {
     std::string declarations, statements;
     size_t tokens = 0;  // of the statements
@@ -54,7 +54,7 @@ class Joiner {
   bool is(size_t at, std::string_view text) const { return at < tokens_.size() && tokens_[at].text == text; }
   bool is_name(size_t at) const { return at < tokens_.size() && tokens_[at].kind == TokenKind::Identifier; }
 
-  // What is between the bracket at `open` and its partner, if there is one.
+  // The tokens between the bracket at `open` and its partner, if there is one.
   std::optional<Range> bracketed(size_t open, std::string_view opening, std::string_view closing) const {
     if (!is(open, opening)) return std::nullopt;
     int depth = 0;

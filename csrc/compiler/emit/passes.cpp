@@ -52,17 +52,17 @@ int on_body(EmittedText& text) {
 
 constexpr Pass kPasses[] = {
     {"members", on_body<make_members>, &Signs::entries, Missed::Refusal},
-    // What Slang gets wrong.
+    // Repairs of Slang's derivatives.
     {"missing names", on_code<restore_missing_names>},
     {"lost parts", on_code<refuse_lost_parts>},
     {"context reads", on_code<read_contexts_in_place>},
     {"context values", on_code<store_values_in_contexts>},
     {"lost copies", on_code<repair_lost_copies>},
     {"added gradients", on_code<add_met_gradients>},
-    // What compilers see through.
+    // Forms that compilers optimise better.
     {"unset contexts", on_body<unset_contexts>, &Signs::cleared_contexts},
     {"joined branches", on_body<join_branches>},
-    // What checks, the CPU and waves need.
+    // Marks and names for checks, interrupts and waves.
     {"statement lines", [](EmittedText& text) { return add_statement_lines(text.body(), text.files); }, &Signs::lines},
     {"wave masks", [](EmittedText& text) { return write_wave_masks(text.body(), text.files, text.scattered_waves); },
      &Signs::masks, Missed::Refusal},

@@ -43,7 +43,7 @@ class PolledLoops {
     return true;
   }
 
-  // What the last TSL_AT before the loop says, where that is in the same function; `0, 0`: nothing.
+  // The arguments of the last TSL_AT before the loop, if that is in the same function; else `0, 0`.
   std::string place_before(size_t loop) const {
     for (size_t i = loop; i-- > 0;) {
       if (at(i) == "TSL_AT") return c10::str(at(i + 2), ", ", at(i + 4));

@@ -14,7 +14,7 @@
 namespace torch_slang {
 namespace {
 
-// What lies between the last of Slang's prelude and the Python bindings.
+// The text between the end of Slang's prelude and the Python bindings.
 std::string functions_of(const std::string& emitted) {
   const std::string start = "#define SLANG_PRELUDE_EXPORT";
   const size_t prelude = emitted.rfind(start);

@@ -15,7 +15,7 @@ namespace torch_slang {
 
 enum class Passing { In, Out, InOut };
 
-// What the descriptor does not say of one parameter, or of the returned value (which is an Out).
+// What a wrapper needs beside the descriptor: of one parameter, or of the returned value (an Out).
 struct PassedValue {
   std::string type;  // as Slang writes it; type and size parameters by their names
   Passing passing = Passing::In;
@@ -36,7 +36,7 @@ struct ElementwiseCall {
 };
 
 // Fills the function's parameters, results and leaves, and what the call needs but its name and generic arguments.
-// `owner`: of a method its struct, else null. Throws Refusal, naming the parameter and what is wrong with it.
+// `owner`: the struct of a method, else null. Throws Refusal, naming the parameter and the rule that it breaks.
 void describe_elementwise_function(Function& function, ElementwiseCall& call, slang::FunctionReflection* reflection,
                                    slang::TypeReflection* owner, const std::vector<ParameterText>& texts,
                                    const TypeReader& types, bool differentiable);

@@ -1,5 +1,5 @@
 // Functions with a [BackwardDerivative] of the user's own and no [ForwardDerivative]: Slang gives them a forward derivative
-// of zeros, or none at all, without a word. So the forward derivative of what calls one must be refused.
+// of zeros, or none at all, without a word. So the forward derivative of a caller must be refused.
 #pragma once
 
 #include <slang.h>

@@ -19,7 +19,7 @@ struct Gathering {
   slang::TypeReflection* wrapper = nullptr;
 };
 
-// What the types of one function mean: its type parameters, and what is differentiable.
+// The meaning of the types of one function: its type parameters, and which types are differentiable.
 class TypeReader {
  public:
   TypeReader(slang::ShaderReflection* layout, std::vector<std::string> type_parameters,

@@ -95,7 +95,7 @@ Session::Session(const CompileRequest& request, const Session& sibling, Output o
 //   it dispatches), and refuses both in one function. Files that have such functions are compiled without that check.
 bool Session::has_host_functions() const { return files_.names().count("TorchEntryPoint") > 0; }
 
-// What a macro of the request stands for may be an attribute.
+// Macros of the request may stand for attributes: their values count as code.
 void Session::note_names(const CompileRequest& request) {
   if (request.source) {
     files_.note_names(*request.source);

@@ -32,14 +32,14 @@ class SourceFiles final : public ISlangFileSystem {
   void take(const std::string& path, const std::string& text);
   std::string read_or_throw(const std::string& path);  // a c10::Error that names it
   bool exists(const std::string& path) { return read(path) != nullptr; }  // either answer goes into the record
-  // Slang cannot be told by an exception: what is wrong with the bytes of a file that it, or somebody, was given; or empty.
+  // Why the bytes of a file were refused that Slang, or a caller, was given; or empty. (No exception may pass through Slang.)
   const std::string& refusal() const { return refusal_; }
   void check_bytes(const std::string& text, const std::string& path);
   // Text that makes `import torch_slang;` unnecessary, followed by the user's own, whose lines keep their numbers and path.
   std::string with_library(const std::string& source, const std::string& path);
   std::vector<SourceFile> manifest() const;
   const std::map<std::string, std::string>& contents() const { return contents_; }  // of the files read, by path
-  // What the code of all files so far names, and of texts that are noted besides.
+  // The names in the code of all files so far, and of texts that are noted besides.
   const NameSet& names() const { return names_; }
   void note_names(std::string_view text) { add_code_names(text, names_); }
 

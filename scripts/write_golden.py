@@ -1,4 +1,4 @@
-"""Writes tests/golden anew: what Slang emits for the sources there, and how often each pass of csrc/compiler/emit applied.
+"""Writes tests/golden anew: what Slang emits for the sources there, and how often each pass of compiler/emit applied.
 
     python scripts/write_golden.py          # once values and gradients are right with what a new Slang writes
 

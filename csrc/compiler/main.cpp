@@ -166,8 +166,8 @@ std::optional<std::string> text_of(const CompileRequest& request) {
   return request.source ? request.source : read_file(request.path);
 }
 
-Program compile_once(const CompileRequest& given, const std::optional<std::string>& text, Extent extent, const Progress& progress,
-                     const TextObserver& observer = {}) {
+Program compile_once(const CompileRequest& given, const std::optional<std::string>& text, Extent extent,
+                     const Progress& progress, const TextObserver& observer = {}) {
   const CompileRequest request = text ? with_tuned_variables(given, *text) : given;
   auto* session = new Session(request, Session::Library::AsBuilt, text);  // never destroyed: see compile.h
   return compile_request(*session, request, extent, progress, observer);

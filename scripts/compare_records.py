@@ -56,13 +56,15 @@ def pytest_runtest_teardown(item: Any) -> None:
     if not (folder := os.environ.get("TORCH_SLANG_RECORD")):
         return
     from torch_slang._load import _modules
+    from torch_slang._module import members_of
 
     lines: list[str] = []
     for identity, module in list(_modules.items()):
-        for name in module._handle.operators():
+        handle = members_of(module).handle  # a kernel may be called _handle
+        for name in handle.operators():
             if (known := f"{identity}::{name}") not in _seen:
                 _seen.add(known)
-                lines += record_operator(module._handle, name)
+                lines += record_operator(handle, name)
     with (Path(folder) / f"schemas.{os.getpid()}").open("a") as file:
         file.writelines(line + "\n" for line in lines)
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from cases import nvrtc_is_here
 
 import torch_slang
 import torch_slang.slangtorch as slangtorch
@@ -34,6 +35,7 @@ POOLS = {
     "named tuples": "_result result results count index fields _fields _asdict __call__",
     "torch": "name _dir mm matmul add default op loads Tensor Scalar SymInt dtype device out grad requires_grad",
     "modules": "explain functions kernels funcinfo namespace _handle _members flatten launch_flat gradients",
+    "others": "launch TensorView_2 main",
     "kernels": "bwd fwd launchRaw argnames register_autograd DiffTensorView",
     "operators": "mask grad_y grad_x grad_result tangent_x block_size grid_size launch_block_size launchBlockSize",
     "suffixes": "launchGridSize x_launch x_backward x_bwd x_fwd f_out launch_total x_out backward_mask launch_grad_x",
@@ -244,6 +246,99 @@ def test_a_name_that_begins_like_one_of_the_prelude_is_a_name(name: str, device:
     torch.testing.assert_close(y, 3 * x * x)
     torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], 6 * x)
     assert not module.explain("multiply_it")[0].meets
+
+
+# Attributes, intrinsics and directives, as far as comments and strings go.
+WORDS_IN_PASSING = " ".join(
+    f"[{name}]"
+    for name in (
+        *("PreferRecompute", "PreferCheckpoint", "BackwardDerivativeOf(f)", "BackwardDerivative(f)", "ForceInline"),
+        *("ForwardDerivative(f)", "MaxIters(2)", "BlockSize(7)", "TorchEntryPoint", "CudaHost", "NoDiffThis", "Shape"),
+        *(
+            "Tune",
+            "__unsafeForceInlineEarly",
+            "tsl_multiply",
+            "TSL_AT(0, 3)",
+            "data_ptr",
+            "__half",
+            "GroupMemoryBarrier()",
+        ),
+    )
+)
+# Kernels and functions of the user's whose names something else has: in Slang, in the prelude, in emitted text.
+TAKEN = """
+// WORDS
+#define ODD 1  // WORDS
+/* WORDS
+   [ForceInline] */
+struct Own : IDifferentiable { float load; float data_ptr; };
+[Differentiable] float gradient(float half_, Own own) { return half_ * own.load; }
+[Differentiable] float launch(Own own[2], int k)
+{
+    Own dzero = own[k];
+    return gradient(dzero.data_ptr, dzero) + own[1].load;
+}
+[Differentiable] float TensorView_2(float tsl_x) { float TSL_LANES = tsl_x * 2; return TSL_LANES; }
+[Differentiable] float DiffTensorView_load(float words) { return words; }
+[Differentiable] float tsl_x(float args) { return args; }
+// What it is: 2 x.
+[BackwardDerivative(doubled_backward)] float doubled(float x) { return 2 * x; }
+void doubled_backward(inout DifferentialPair<float> x, float d) { x = diffPair(x.p, 2 * d); }
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+void multiply([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> data_ptr)
+{
+    uint main = cudaGlobalIdx().x;  // WORDS
+    static_assert(true, "WORDS");
+    if (main >= x.size(0)) return;
+    Own own[2];
+    for (int k = 0; k < 2; ++k) { own[k].load = x[main]; own[k].data_ptr = 1; }
+    data_ptr[main] = launch(own, int(main % 2)) * TensorView_2(x[main]) + DiffTensorView_load(tsl_x(x[main]));
+}
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+void main([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i < x.size(0)) y[i] = doubled(x[i]) * x[i];
+}
+""".replace("WORDS", WORDS_IN_PASSING)
+
+
+def test_names_that_something_else_has_and_words_in_comments_and_strings(device: torch.device) -> None:
+    module = load(TAKEN)
+    x = VALUES.to(device, copy=True).requires_grad_()
+    # launch is x + x, times 2 x, plus x.
+    for call, value, slope in ((module.multiply, 4 * x * x + x, 8 * x + 1), (module.main, 2 * x * x, 4 * x)):
+        y = call(x)
+        torch.testing.assert_close(y, value)
+        torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], slope.detach())
+    assert not module.explain("multiply")[0].meets
+    # multiply calls no function with a [BackwardDerivative]: words in comments do not make it one that may.
+    tangent, result = torch.full_like(x, 2.0), (torch.zeros_like(x), torch.zeros_like(x))
+    module.multiply_fwd((x.detach(), tangent), result, launchBlockSize=BLOCK, launchGridSize=GRID)
+    torch.testing.assert_close(result[1], (2 * (8 * x + 1)).detach())
+    with pytest.raises(torch_slang.CompileError, match=r"doubled has a \[BackwardDerivative\]"):
+        module.main_fwd((x.detach(), tangent), result, launchBlockSize=BLOCK, launchGridSize=GRID)
+
+
+@pytest.mark.parametrize("name", ["multiply", "main"])
+def test_names_that_something_else_has_compile_for_a_gpu(name: str) -> None:
+    if not nvrtc_is_here():
+        pytest.skip("NVRTC is not installed")
+    handle = members_of(load(TAKEN)).handle
+    for kind in ("forward", "backward"):
+        assert handle.cubin(name, kind, [], True, "sm_90").startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("name", ["gradient", "launch", "TensorView_2", "half", "tsl_x"])
+def test_kernels_whose_names_something_else_has(name: str, device: torch.device) -> None:
+    if name in ("half", "tsl_x"):
+        with pytest.raises((RuntimeError, AttributeError), match=name):
+            getattr(load(kernel_text(name, "a", "b", 3)), name)(VALUES)
+        return
+    x = VALUES.to(device, copy=True).requires_grad_()
+    y = getattr(load(kernel_text(name, "a", "b", 3)), name)(x)
+    torch.testing.assert_close(y, 3 * x * x)
+    torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], 6 * x.detach())
 
 
 @pytest.mark.parametrize("name", ["uint", "half", "float3", "double", "int16_t", "matrix"])

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <set>
 
-#include "backend/line_names.h"
 #include "backend/map_text.h"
 #include "backend/thread_text.h"
 #include "common/files.h"
-#include "common/identifiers.h"
 #include "prelude/abi.h"
 #include "prelude/text.h"
+#include "program/intrinsics.h"
 
 namespace torch_slang {
 namespace {
@@ -105,24 +104,13 @@ std::string block_definition(const uint32_t (&block)[3]) {
 // TSL_SITES(X): X(file, line) of each TSL_AT(file, line) in the text.
 std::string site_definitions(const KernelSource& source) {
   if (!source.locate) return "";
-  constexpr std::string_view kSite = "TSL_AT(";
-  std::set<std::string> sites;
-  const std::string& body = source.text.body;
-  for (size_t at = body.find(kSite); at != std::string::npos; at = body.find(kSite, at + 1)) {
-    const size_t begin = at + kSite.size();
-    sites.insert(body.substr(begin, body.find(')', begin) - begin));
-  }
   std::string text = "#define TSL_LOCATE 1\n#define TSL_SITES(X)";
-  for (const std::string& site : sites) text += " X(" + site + ")";
+  for (const std::string& site : source.text.sites) text += " X(" + site + ")";
   return text + "\n";
 }
 
 // Whether tiles of 16-bit numbers may be multiplied, which Hopper does in a way of its own.
-bool names_half(const std::string& body) {
-  return any_identifier(body, [](std::string_view word) {
-    return (word.starts_with("__half") || word.starts_with("__nv_bfloat16")) && !is_numbered(word);
-  });
-}
+bool names_half(const DeviceText& text) { return uses(text, {intrinsics::kHalf, intrinsics::kBFloat16}); }
 
 std::string definitions(const KernelSource& source) {
   return site_definitions(source) + block_definition(source.block) + define("TSL_VIEW_COUNT", source.view_count) +
@@ -135,8 +123,8 @@ std::string definitions(const KernelSource& source) {
          define("TSL_SHARED_SUMS", source.threads.shares) + define("TSL_FLAT_GRID", source.threads.is_flat) +
          define("TSL_WAVES", source.text.waves) + define("TSL_SCATTERED_WAVES", source.text.scattered_waves) +
          define("TSL_TANGENTS", source.text.direction == Direction::Jvp) + define("TSL_MMA", multiplies(source)) +
-         define("TSL_MMA_HALF", static_cast<int>(names_half(source.text.body))) +
-         define("TSL_VALUE_SUMS", mentions_name(source.text.body, "tsl_gradient"));
+         define("TSL_MMA_HALF", static_cast<int>(names_half(source.text))) +
+         define("TSL_VALUE_SUMS", uses(source.text, {intrinsics::kValueGradient}));
 }
 
 constexpr const char* kArgs = R"(struct TslArgs {
@@ -155,11 +143,8 @@ constexpr const char* kArgs = R"(struct TslArgs {
 }  // namespace
 
 bool multiplies(const DeviceText& text) {
-  // What mma.slang calls. A kernel called multiply_blocks is tsl_multiply_blocks_forward.
-  static constexpr std::string_view kNames[] = {"tsl_multiply", "tsl_multiply_part", "tsl_multiply_blocks",
-                                                "tsl_multiply_lines", "tsl_multiply_gathered"};
-  return any_identifier(text.body,
-                        [](std::string_view word) { return std::ranges::find(kNames, word) != std::end(kNames); });
+  return uses(text, {intrinsics::kMultiply, intrinsics::kMultiplyPart, intrinsics::kMultiplyBlocks,
+                     intrinsics::kMultiplyLines, intrinsics::kMultiplyGathered});
 }
 
 bool multiplies(const KernelSource& source) { return multiplies(source.text); }
@@ -182,7 +167,7 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   if (multiplies(source)) text += matrix_text();
   if (source.map) text += map_text();
   text += line_directive(1, "file_scope");
-  text += with_escaped_line_names(source.text.file_scope);
+  text += source.text.file_scope;
   text += "\n" + line_directive(1, "views");
   text += "TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k) {\n" + source.make_view + "\n}\n";
   text += thread_text(source.thread_views, source.threads);
@@ -190,7 +175,7 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   text += "#undef __device__\n#define __device__ TSL_EMITTED\nstruct Kernel : tsl::";
   text += base_of(source);
   text += " {\n";
-  text += with_escaped_line_names(source.text.body);
+  text += source.text.body;
   text += "\n" + line_directive(1, "launcher");
   text += "};\n";
   text += launcher;

@@ -7,17 +7,20 @@
 
 #include "common/error.h"
 #include "common/files.h"
-#include "compiler/emit/device_text.h"
 #include "compiler/emit/lost_copies.h"
+#include "compiler/emit/members.h"
+#include "compiler/emit/passes.h"
 #include "compiler/emit/rereads.h"
-#include "compiler/emit/wave_masks.h"
+#include "compiler/emit/text_facts.h"
 #include "compiler/host/host_text.h"
 #include "compiler/reflect/describe.h"
 #include "compiler/reflect/host_signature.h"
 #include "compiler/reflect/own_derivatives.h"
+#include "compiler/slang/library.h"
 #include "compiler/source/crash_hints.h"
 #include "compiler/source/file_scope.h"
 #include "compiler/source/tuned_variables.h"
+#include "compiler/text/line_names.h"
 #include "compiler/text/refused_text.h"
 #include "compiler/wrap/wrapper.h"
 #include "program/enumerations.h"
@@ -28,10 +31,11 @@ namespace {
 
 class Compilation {
  public:
-  Compilation(Session& session, const CompileRequest& request, const std::function<void(const std::string&)>& progress)
+  Compilation(Session& session, const CompileRequest& request, const Progress& progress, const TextObserver& observer)
       : session_(session),
         request_(request),
         progress_(progress),
+        observer_(observer),
         name_(std::filesystem::path(request.path).stem().string()),
         source_(session_.files().with_library(own_source(), request.path)) {}
 
@@ -45,6 +49,13 @@ class Compilation {
       if (request_.instantiations.empty() && !program.host_functions.empty()) add_host_text(program);
     }
     program.files = session_.files().manifest();
+    for (const auto& [name, value] : request_.defines) {
+      if (uses(name.substr(0, name.find('(')))) program.used_defines.insert(name);
+    }
+    program.cautions = std::move(cautions_);
+    if (const std::string caution = untested_version(session_.slang_version()); !caution.empty()) {
+      program.cautions.insert(caution);
+    }
     return program;
   }
 
@@ -169,7 +180,8 @@ class Compilation {
     }
     try {
       if (!emitted.empty()) {
-        shape_device_text(emitted, text);
+        const auto counts = apply_passes(emitted, text, cautions_);
+        if (observer_) observer_(text, emitted, counts);
         if (!described(instantiation.function).function.is_kernel && depends_on_threads(text)) {
           text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                                 " is applied to each element by itself, but it asks for thread indices, group-shared "
@@ -177,8 +189,9 @@ class Compilation {
           return text;
         }
         text.rereads =
-            instantiation.direction == Direction::Backward && mentions_recomputing() && loads_among_gradients(emitted);
+            instantiation.direction == Direction::Backward && uses("PreferRecompute") && loads_among_gradients(emitted);
         text.file_scope = with_headers(text.file_scope, header_folders(), session_.files());
+        escape_line_names(text.file_scope);
         return text;
       }
     } catch (const UnsupportedGlobal& global) {
@@ -200,28 +213,16 @@ class Compilation {
     return may_lose_copies(text) ? session_.emit(module, entry, Emission::Plain, diagnostics) : text;
   }
 
-  bool mentions_recomputing() {
-    if (!mentions_recomputing_) mentions_recomputing_ = all_texts().find("PreferRecompute") != std::string::npos;
-    return *mentions_recomputing_;
-  }
-
-  // Of the source and of all files that it includes or imports.
-  std::string all_texts() const {
-    std::string texts = source_;
-    for (const auto& [path, content] : session_.files().contents()) texts += "\n" + content;
-    return texts;
-  }
+  // Whether the code of the source, or of a file that it includes or imports, has this name.
+  bool uses(std::string_view name) const { return session_.files().names().count(name) > 0; }
 
   // A function without a forward derivative of its own that the kernel may call, as its own text shows: that of the
   // forward derivative need not name it.
   std::optional<std::string> backward_only_callee(Instantiation instantiation) {
-    const std::string texts = all_texts();
-    const auto mentions = [&](const char* word) { return texts.find(word) != std::string::npos; };
-    if (mentions("BackwardDerivativeOf") && !mentions("ForwardDerivativeOf"))
-      return "a [BackwardDerivativeOf] function";
+    if (uses("BackwardDerivativeOf") && !uses("ForwardDerivativeOf")) return "a [BackwardDerivativeOf] function";
     const std::set<std::string> found = backward_only_functions(session_.slang());
     if (found.empty()) return std::nullopt;
-    const bool hidden = may_hide_derivatives(texts);
+    const bool hidden = may_hide_derivatives(names_for_slang());
     instantiation.direction = Direction::Forward;
     std::string diagnostics, emitted;
     if (slang::IModule* module = load_wrappers({instantiation}, &diagnostics)) {
@@ -231,6 +232,17 @@ class Compilation {
       if (hidden || emitted.empty() || may_call(emitted, name)) return name;
     }
     return std::nullopt;
+  }
+
+  // As Slang sees the source, which may have lost a [ForceInline]: Note [inlined backwards].
+  NameSet names_for_slang() const {
+    NameSet names;
+    add_code_names(source_, names);
+    for (const auto& [path, content] : session_.files().contents()) {
+      if (path != request_.path) add_code_names(content, names);
+    }
+    for (const auto& define : request_.defines) add_code_names(define.second, names);
+    return names;
   }
 
   std::vector<std::string> header_folders() const {
@@ -273,20 +285,21 @@ class Compilation {
 
   Session& session_;
   const CompileRequest& request_;
-  const std::function<void(const std::string&)>& progress_;
+  const Progress& progress_;
+  const TextObserver& observer_;
   std::string name_;
   std::string source_;
   std::map<std::string, DescribedFunction> functions_;
-  std::optional<bool> mentions_recomputing_;
+  std::set<std::string> cautions_;
   std::vector<std::string> shader_parameters_;
   int copies_ = 0;
 };
 
 }  // namespace
 
-Program compile_request(Session& session, const CompileRequest& request, Extent extent,
-                        const std::function<void(const std::string&)>& progress) {
-  return Compilation(session, request, progress).run(extent);
+Program compile_request(Session& session, const CompileRequest& request, Extent extent, const Progress& progress,
+                        const TextObserver& observer) {
+  return Compilation(session, request, progress, observer).run(extent);
 }
 
 }  // namespace torch_slang

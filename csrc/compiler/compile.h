@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "compiler/emit/passes.h"
 #include "compiler/source/session.h"
 #include "program/program.h"
 
@@ -12,11 +14,16 @@ namespace torch_slang {
 // Texts: those that the request asks for, else the usual ones. AllTypes: generic kernels for each type that they allow.
 enum class Extent { DescribeOnly, Texts, AllTypes };
 
+// Is told what comes next ("the backward of sqr for float64"), so that a crash can be blamed.
+using Progress = std::function<void(const std::string&)>;
+// Is given each text, what Slang emitted for it, and how often each pass applied.
+using TextObserver =
+    std::function<void(const DeviceText& text, const std::string& emitted, const std::vector<PassCount>& counts)>;
+
 // The session is made for the same request, and used once. Tearing it down takes a fifth of a small compile: a program
 // that ends anyway had better not.
-// `progress` is told what comes next ("the backward of sqr for float64"), so that a crash can be blamed.
 // Throws CompileError whose message is meant for the user as it is.
-Program compile_request(Session& session, const CompileRequest& request, Extent extent,
-                        const std::function<void(const std::string&)>& progress);
+Program compile_request(Session& session, const CompileRequest& request, Extent extent, const Progress& progress,
+                        const TextObserver& observer = {});
 
 }  // namespace torch_slang

@@ -11,6 +11,7 @@
 #include <functional>
 #include <iostream>
 #include <iterator>
+#include <optional>
 
 #include "common/error.h"
 #include "common/files.h"
@@ -42,12 +43,15 @@ struct Options {
   bool all_types = false;
   bool serve = false;
   bool describe = false;
+  bool emitted = false;
   bool help = false;
   std::string library_folder;
 };
 
 // Not in the usage text: for the build alone.
 constexpr const char* kLibraryOption = "--compile-library";
+// For scripts/write_golden.py.
+constexpr const char* kEmittedOption = "--emitted";
 
 constexpr int kStatusUsage = 2;
 constexpr int kStatusBroken = 3;
@@ -73,6 +77,8 @@ Options parse(int argc, char** argv) {
       options.serve = true;
     } else if (word == kDescribeOption) {
       options.describe = true;
+    } else if (word == kEmittedOption) {
+      options.emitted = true;
     } else if (word == kLibraryOption) {
       if (++i >= argc) throw UsageError(word + " needs a folder");
       options.library_folder = argv[i];
@@ -155,11 +161,16 @@ void write_output(const std::string& path, const std::string& text) {
   TORCH_CHECK(file.good(), "torch-slangc: cannot write ", path);
 }
 
-Program compile_once(const CompileRequest& given, Extent extent,
-                     const std::function<void(const std::string&)>& progress) {
-  const CompileRequest request = with_tuned_variables(given);
-  auto* session = new Session(request);  // never destroyed: see compile.h
-  return compile_request(*session, request, extent, progress);
+// Read once. None if there is no such file: whoever needs it says so.
+std::optional<std::string> text_of(const CompileRequest& request) {
+  return request.source ? request.source : read_file(request.path);
+}
+
+Program compile_once(const CompileRequest& given, const std::optional<std::string>& text, Extent extent,
+                     const Progress& progress, const TextObserver& observer = {}) {
+  const CompileRequest request = text ? with_tuned_variables(given, *text) : given;
+  auto* session = new Session(request, Session::Library::AsBuilt, text);  // never destroyed: see compile.h
+  return compile_request(*session, request, extent, progress, observer);
 }
 
 // Standard output carries the Program alone: whatever Slang itself might print there goes to stderr.
@@ -214,15 +225,32 @@ int serve(const Options& options) {
   };
   const Extent extent = options.describe ? Extent::DescribeOnly : Extent::Texts;
   const CompileRequest request = request_from_json(input);
-  crash_message = crash_hints(request.source ? *request.source : read_file(request.path).value_or(""), request.path);
+  const auto text = text_of(request);
+  crash_message = crash_hints(text.value_or(""), request.path);
   if (!crash_message.empty()) crash_message += "\n";  // others, such as a shell, write behind it
   catch_crashes();
-  write_all(output, to_json(compile_once(request, extent, progress)));
+  write_all(output, to_json(compile_once(request, text, extent, progress)));
   return 0;
 }
 
 void note_progress(const std::string& what) {
   crash_message = "torch-slangc: the Slang compiler crashed while compiling " + what + "\n";
+}
+
+// Each text as Slang emitted it, behind two lines: its entry point, and how often each pass applied that did at all.
+int show_emitted(const Options& options) {
+  std::string shown;
+  const auto show = [&](const DeviceText& text, const std::string& emitted, const std::vector<PassCount>& counts) {
+    shown += "@entry " + text.entry + "\n@passes";
+    for (const PassCount& pass : counts) {
+      if (pass.count > 0) shown += " " + std::string(pass.name) + "=" + std::to_string(pass.count) + ";";
+    }
+    const size_t prelude = emitted.find(kPreludeMark);
+    shown += "\n" + emitted.substr(prelude + std::string_view(kPreludeMark).size()) + "\n";
+  };
+  const Program program = compile_once(options.request, text_of(options.request), Extent::Texts, note_progress, show);
+  write_output(options.output, shown);
+  return report_errors(program);
 }
 
 int run(int argc, char** argv) {
@@ -235,8 +263,10 @@ int run(int argc, char** argv) {
   if (!options.library_folder.empty()) return compile_library(options.library_folder);
   catch_crashes();
   const Extent extent = options.list ? Extent::DescribeOnly : options.all_types ? Extent::AllTypes : Extent::Texts;
-  const Program program = compile_once(options.request, extent, note_progress);
+  if (options.emitted) return show_emitted(options);
+  const Program program = compile_once(options.request, text_of(options.request), extent, note_progress);
   if (!program.warnings.empty()) std::cerr << program.warnings << "\n";
+  for (const std::string& caution : program.cautions) std::cerr << "torch-slangc: " << caution << "\n";
   if (options.list) {
     list_operators(program);
     return 0;

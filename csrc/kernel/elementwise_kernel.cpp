@@ -1,19 +1,18 @@
 #include "kernel/elementwise_kernel.h"
 
 #include "common/error.h"
-#include "common/identifiers.h"
 #include "kernel/elementwise_variant.h"
+#include "program/intrinsics.h"
 
 namespace torch_slang {
 
 namespace {
 
 // Whether a plain function does what checks look at. It has no views.
-bool has_checks(const std::string& body, Checks checks) {
-  const bool divides = mentions_name(body, "TSL_DIVIDE") || mentions_name(body, "TSL_REMAINDER");
-  return mentions_name(body, "TSL_ITERATE") || mentions_name(body, "TSL_INDEX") ||
-         mentions_name(body, "_slang_vector_get_element") || mentions_name(body, "_slang_vector_get_element_ptr") ||
-         (divides && checks == Checks::All);
+bool has_checks(const DeviceText& text, Checks checks) {
+  using namespace intrinsics;
+  return uses(text, {kIterate, kIndex, kVectorElement, kVectorElementPointer}) ||
+         (checks == Checks::All && uses(text, {kDivide, kRemainder}));
 }
 
 }  // namespace
@@ -34,7 +33,7 @@ KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key) {
   source.independent_views = key.independent;
   source.map = map_loop(op, key.kind, ElementwiseVariant(key.variant), key.sizes);
   source.fast_math = op.options.fast_math;
-  if (has_checks(source.text.body, op.options.checks(key.device))) source.checks = op.options.checks(key.device);
+  if (has_checks(source.text, op.options.checks(key.device))) source.checks = op.options.checks(key.device);
   source.polls = op.options.polls(key.device);
   return source;
 }

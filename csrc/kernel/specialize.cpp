@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "backend/source.h"
-#include "common/identifiers.h"
 #include "kernel/shared_elements.h"
 #include "program/enumerations.h"
+#include "program/intrinsics.h"
 #include "signature/element_types.h"
 
 namespace torch_slang {
@@ -108,8 +108,7 @@ std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey&
                                      const KernelSource& source) {
   const std::vector<bool> own = own_leaves(op, key, known);
   const bool has_words = source.threads.lanes > 1;
-  const std::string& body = source.text.body;
-  const bool stores_by_address = mentions_name(body, "data_ptr") || mentions_name(body, "data_ptr_at");
+  const bool stores_by_address = uses(source.text, {intrinsics::kDataPointer, intrinsics::kDataPointerAt});
   const auto is_dense = [&](int view) { return (key.strided & view_bit(view)) == 0; };
   std::vector<ThreadView> views;
   for (size_t i = 0; i < own.size(); ++i) {
@@ -206,7 +205,7 @@ KernelSource specialize(const KernelSignature& op, const KernelKey& key, const K
   source.fast_math = op.options.fast_math;
   source.thread_views = thread_views(op, key, known, source);
   // What a debug check asks of a whole wave, the host can only answer where lanes meet.
-  if (source.checks == Checks::All && mentions_name(source.text.body, "tsl_accumulate_fixed")) {
+  if (source.checks == Checks::All && uses(source.text, {intrinsics::kAccumulateFixed})) {
     source.text.waves = true;
   }
   return source;

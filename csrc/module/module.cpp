@@ -190,6 +190,14 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
   host_functions_ = std::make_unique<const HostFunctions>(ns_, program_, operators_, options_);
 }
 
+// Whether an expression in the kernel's attributes names the variable.
+static bool declares_by(const Function& function, const std::string& variable) {
+  const auto names = [&](const std::optional<std::string>& text) { return text && mentions_name(*text, variable); };
+  return names(function.launch_total) || names(function.parallel) ||
+         std::any_of(function.leaves.begin(), function.leaves.end(),
+                     [&](const Leaf& leaf) { return names(leaf.shape); });
+}
+
 // The lists of [Tune] and those that load was given, which go first. A plain define of a variable leaves nothing to tune.
 TunedSpace Module::space_of(const Function& function, const LoadOptions& options) const {
   const std::string where = ns_ + "::" + function.name;
@@ -207,7 +215,8 @@ TunedSpace Module::space_of(const Function& function, const LoadOptions& options
     }
   };
   for (const TunedVariable& variable : options.tuned) {
-    if (texts_->mentions(variable.name) || mentions_name(options.annotations, variable.name))
+    if (program_->used_defines.count(variable.name) > 0 || declares_by(function, variable.name) ||
+        mentions_name(options.annotations, variable.name))
       add(variable.name, variable.values);
   }
   for (const auto& [name, values] : function.tune) {

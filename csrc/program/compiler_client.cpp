@@ -106,12 +106,13 @@ Program program_or_throw(Answer answer) {
 //   each half is asked for.
 class Rescue {
  public:
-  Rescue(CompileRequest request, std::vector<DeviceText>& texts) : request_(std::move(request)), texts_(texts) {}
+  Rescue(CompileRequest request, Program& program) : request_(std::move(request)), program_(program) {}
 
   // `answer`: what asking for `wanted` has come to.
   void after(Answer answer, std::vector<Instantiation> wanted) {
     if (answer.program && answer.program->texts.size() == wanted.size()) {
-      for (DeviceText& text : answer.program->texts) texts_.push_back(std::move(text));
+      for (DeviceText& text : answer.program->texts) program_.texts.push_back(std::move(text));
+      program_.cautions.merge(answer.program->cautions);
       return;
     }
     if (wanted.size() == 1) return fail(wanted.front(), answer);
@@ -144,17 +145,17 @@ class Rescue {
     failed.sizes = one.sizes;
     failed.error = answer.failure;
     failed.died = answer.died;
-    texts_.push_back(std::move(failed));
+    program_.texts.push_back(std::move(failed));
   }
 
   CompileRequest request_;
-  std::vector<DeviceText>& texts_;
+  Program& program_;
 };
 
 Program compile_in_parts(const CompileRequest& request, Answer died) {
   Program program = program_or_throw(ask(request, Extent::DescribeOnly));
   auto wanted = request.instantiations.empty() ? usual_instantiations(program.functions) : request.instantiations;
-  if (!wanted.empty()) Rescue(request, program.texts).after(std::move(died), std::move(wanted));
+  if (!wanted.empty()) Rescue(request, program).after(std::move(died), std::move(wanted));
   if (request.instantiations.empty() && !program.host_functions.empty()) {
     CompileRequest alone = request;
     alone.host_text_alone = true;

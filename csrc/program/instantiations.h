@@ -9,7 +9,7 @@
 namespace torch_slang {
 
 // Forward and backward of each kernel and [TorchOp] function, generic ones for float32 (or the first type that they allow).
-// What is generic over sizes has no usual choice of them, here and below.
+// A function that is generic over sizes has no usual choice of them, here and below.
 std::vector<Instantiation> usual_instantiations(const std::vector<Function>& functions);
 
 // The same of all plain functions; or generic ones for that type, as far as they allow it.

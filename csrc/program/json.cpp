@@ -115,7 +115,9 @@ void fields(V& v, DeviceText& t) {
   v("waves", t.waves);
   v("scattered_waves", t.scattered_waves);
   v("rereads", t.rereads);
+  v("uses", t.uses);
   v("files", t.files);
+  v("sites", t.sites);
   v("error", t.error);
   v("died", t.died);
 }
@@ -131,11 +133,13 @@ void fields(V& v, Program& p) {
   v("module_name", p.module_name);
   v("functions", p.functions);
   v("tuned", p.tuned);
+  v("used_defines", p.used_defines);
   v("texts", p.texts);
   v("host_functions", p.host_functions);
   v("host_text", p.host_text);
   v("files", p.files);
   v("warnings", p.warnings);
+  v("cautions", p.cautions);
 }
 
 template <class V>
@@ -201,6 +205,12 @@ class Writer {
     requires requires(Writer& v, T& item) { fields(v, item); }
   static json::value value(T& item) {
     return of(item);
+  }
+  template <class... Of>
+  static json::value value(std::set<std::string, Of...>& items) {
+    json::array array;
+    for (const std::string& item : items) array.push_back(json::string(item));
+    return array;
   }
   template <class T>
   static json::value value(std::vector<T>& items) {
@@ -282,6 +292,10 @@ class Reader {
     Reader reader(value.as_object(), path);
     fields(reader, item);
   }
+  template <class... Of>
+  static void into(const json::value& value, const std::string& path, std::set<std::string, Of...>& items) {
+    for (std::string& item : read<std::vector<std::string>>(value, path)) items.insert(std::move(item));
+  }
   template <class T>
   static void into(const json::value& value, const std::string& path, std::vector<T>& items) {
     expect(value.is_array(), path, "a list");
@@ -309,7 +323,7 @@ std::string write(const T& item) {
 
 // Of a Program: no field is there in each, so a text that is none would pass for one of an empty module.
 constexpr const char* kProgramMark = "torch_slang_program";
-constexpr int kProgramFormat = 1;
+constexpr int kProgramFormat = 2;
 
 Program read_program(const json::value& value) {
   const json::object* object = value.if_object();

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,8 +138,10 @@ struct DeviceText {
   bool waves = false;  // wave operations: lanes meet
   bool scattered_waves = false;  // lanes of one operation may stand in several places: Note [repeated operations]
   bool rereads = false;  // a backward that runs functions again which load from views: Note [read again] in rereads.h
+  std::set<std::string, std::less<>> uses;  // which of the names in program/intrinsics.h stand in `body`
   std::vector<std::string>
       files;  // that TSL_AT(file, line) in `body` names by index: where the user's statements stand
+  std::set<std::string> sites;  // "file, line" of each TSL_AT in `body`
   std::string error;  // not empty: this instantiation does not compile (Slang's diagnostics)
   bool died = false;  // the error is of a compiler that crashed or was stopped: another time it may not
 };
@@ -152,11 +156,14 @@ struct Program {
   std::string module_name;
   std::vector<Function> functions;
   std::vector<std::pair<std::string, std::string>> tuned;  // values given to [Tune] variables: the first of their lists
+  std::set<std::string, std::less<>> used_defines;  // the request's macros that the code of the module's files names
   std::vector<DeviceText> texts;
   std::vector<HostFunction> host_functions;
   HostText host_text;
   std::vector<SourceFile> files;
   std::string warnings;  // the compiler's, for the log
+  std::set<std::string>
+      cautions;  // torch-slangc's own, which the log has whatever its level is: a Slang that was not tested
 };
 
 struct Instantiation {

@@ -67,7 +67,9 @@ std::shared_ptr<const Program> make(const CompileRequest& request, const std::st
 std::shared_ptr<const Program> load_program(const CompileRequest& request) {
   const std::string key = key_of(request);
   const auto find = [&] { return find_current(request, key); };
-  return cache::find_or_make(cache::Kind::Program, key, request.path, find, [&] { return make(request, key); });
+  auto program = cache::find_or_make(cache::Kind::Program, key, request.path, find, [&] { return make(request, key); });
+  for (const std::string& caution : program->cautions) log_warning_once(caution);
+  return program;
 }
 
 std::shared_ptr<const Program> read_program(const std::string& path) {

@@ -4,8 +4,6 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/files.h"
-#include "common/identifiers.h"
 #include "common/interrupts.h"
 #include "program/instantiations.h"
 #include "signature/program_store.h"
@@ -27,14 +25,6 @@ std::vector<Instantiation> with_others(const std::vector<Function>& functions, c
 TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> program)
     : request_(std::move(request)), program_(std::move(program)) {
   take(*program_);
-}
-
-bool TextSource::mentions(const std::string& word) const {
-  if (request_.source && mentions_name(*request_.source, word)) return true;
-  return std::any_of(program_->files.begin(), program_->files.end(), [&](const SourceFile& file) {
-    const auto content = read_file(file.path);
-    return content && mentions_name(*content, word);
-  });
 }
 
 void TextSource::take(const Program& program) {

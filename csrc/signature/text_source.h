@@ -22,9 +22,6 @@ class TextSource {
   const DeviceText& text(const std::string& function, Direction direction, const std::vector<ElementType>& types,
                          const std::vector<int64_t>& sizes = {});
 
-  // Whether the user's source, imported files included, has this word anywhere.
-  bool mentions(const std::string& word) const;
-
  private:
   using Key = std::tuple<std::string, Direction, std::vector<ElementType>, std::vector<int64_t>>;
   void take(const Program& program);

@@ -5,17 +5,19 @@
 #include <string>
 
 #include "packed.h"
+#include "rewritten.h"
 
 BOOST_AUTO_TEST_SUITE(joined_branches_test)
 
-using torch_slang::with_joined_branches;
+using torch_slang::join_branches;
+using torch_slang::rewritten;
 
 namespace {
 
 void check(const std::string& text, const std::string& expected) {
-  BOOST_TEST(packed(with_joined_branches(text)) == packed(expected));
+  BOOST_TEST(packed(rewritten(join_branches, text)) == packed(expected));
 }
-void check_left_alone(const std::string& text) { BOOST_TEST(packed(with_joined_branches(text)) == packed(text)); }
+void check_left_alone(const std::string& text) { BOOST_TEST(packed(rewritten(join_branches, text)) == packed(text)); }
 
 }  // namespace
 
@@ -74,7 +76,7 @@ BOOST_AUTO_TEST_CASE(other_branches_stay_as_they_are) {
 
 BOOST_AUTO_TEST_CASE(lines_are_told_of_what_is_moved) {
   BOOST_TEST(
-      with_joined_branches("\n#line 5\n    if(c)\n    {\n#line 6\n a();\n }\n\n#line 9\n if(c)\n {\n d();\n }\n") ==
+      rewritten(join_branches, "\n#line 5\n    if(c)\n    {\n#line 6\n a();\n }\n\n#line 9\n if(c)\n {\n d();\n }\n") ==
       "\n#line 5\n    if(c)\n{\n#line 6\n a();\n \n\n#line 9\n \n d();\n }\n");
 }
 

@@ -9,15 +9,17 @@
 
 BOOST_AUTO_TEST_SUITE(loop_state_test)
 
+using torch_slang::bound_loops;
 using torch_slang::RefusedText;
-using torch_slang::with_bounded_loops;
 
 namespace {
 
 const std::string kContext = "s_minCtx_f _S2; ";
 
 std::string amended(const std::string& text) {
-  return with_bounded_loops(kContext + text, {"f.slang"}).substr(kContext.size());
+  std::string body = kContext + text;
+  bound_loops(body, {"f.slang"});
+  return body.substr(kContext.size());
 }
 
 }  // namespace

@@ -3,12 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "backend/line_names.h"
 #include "common/environment.h"
 #include "common/files.h"
 #include "common/quoted_files.h"
 #include "common/shell_words.h"
 #include "common/temporary_folder.h"
+#include "compiler/text/line_names.h"
+#include "rewritten.h"
 
 BOOST_AUTO_TEST_SUITE(texts_test)
 
@@ -38,10 +39,10 @@ BOOST_AUTO_TEST_CASE(words_are_split_as_a_shell_splits_them) {
 }
 
 BOOST_AUTO_TEST_CASE(names_in_line_directives_are_escaped_and_nothing_else) {
-  BOOST_TEST(with_escaped_line_names("#line 3 \"a\"b\\c\"\nx \"#line 1 \\\"\"\n#line 4\n") ==
+  BOOST_TEST(rewritten(escape_line_names, "#line 3 \"a\"b\\c\"\nx \"#line 1 \\\"\"\n#line 4\n") ==
              "#line 3 \"a\\\"b\\\\c\"\nx \"#line 1 \\\"\"\n#line 4\n");
-  BOOST_TEST(with_escaped_line_names("#line 1 \"plain\"") == "#line 1 \"plain\"");
-  BOOST_TEST(with_escaped_line_names("") == "");
+  BOOST_TEST(rewritten(escape_line_names, "#line 1 \"plain\"") == "#line 1 \"plain\"");
+  BOOST_TEST(rewritten(escape_line_names, "") == "");
 }
 
 BOOST_AUTO_TEST_CASE(sizes_have_units_of_1024) {

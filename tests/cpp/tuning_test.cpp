@@ -41,12 +41,10 @@ static const int x = Tune("CALL", "1");
 
 BOOST_AUTO_TEST_CASE(a_define_goes_before_the_first_value) {
   CompileRequest request;
-  request.path = "/nowhere/kernels.slang";
-  request.source = "[Tune(\"A\", \"1, 2\")] [Tune(\"B\", \"3\")] void f() {}";
+  const char* source = "[Tune(\"A\", \"1, 2\")] [Tune(\"B\", \"3\")] void f() {}";
   request.defines = {{"A", "7"}};
-  BOOST_TEST((with_tuned_variables(request).defines == Pairs{{"A", "7"}, {"B", "3"}}));
-  request.source.reset();  // there is no such file: whoever reads it says so
-  BOOST_TEST((with_tuned_variables(request).defines == Pairs{{"A", "7"}}));
+  BOOST_TEST((with_tuned_variables(request, source).defines == Pairs{{"A", "7"}, {"B", "3"}}));
+  BOOST_TEST((with_tuned_variables(request, "").defines == Pairs{{"A", "7"}}));
 }
 
 BOOST_AUTO_TEST_CASE(device_code_knows_the_zeros_of_a_multiple) {

@@ -4,14 +4,17 @@
 
 #include <string>
 
+#include "rewritten.h"
+
 BOOST_AUTO_TEST_SUITE(unset_contexts_test)
 
-using torch_slang::with_unset_contexts;
+using torch_slang::rewritten;
+using torch_slang::unset_contexts;
 
 BOOST_AUTO_TEST_CASE(contexts_of_accesses_are_not_cleared) {
-  BOOST_TEST(with_unset_contexts("s_bwdCallableCtx_DiffTensorView_load_0 _S2 = {};\nf();") ==
+  BOOST_TEST(rewritten(unset_contexts, "s_bwdCallableCtx_DiffTensorView_load_0 _S2 = {};\nf();") ==
              "s_bwdCallableCtx_DiffTensorView_load_0 _S2;\nf();");
-  BOOST_TEST(with_unset_contexts("s_bwdCallableCtx_DiffTensorView_store_3 _S2\n#line 3\n = { };") ==
+  BOOST_TEST(rewritten(unset_contexts, "s_bwdCallableCtx_DiffTensorView_store_3 _S2\n#line 3\n = { };") ==
              "s_bwdCallableCtx_DiffTensorView_store_3 _S2;");
 }
 
@@ -26,7 +29,7 @@ BOOST_AUTO_TEST_CASE(all_else_stays) {
            "// s_bwdCallableCtx_DiffTensorView_load_0 _S2 = {};",
            "s_bwdCallableCtx_DiffTensorView_load_0 _S2 =",
        }) {
-    BOOST_TEST(with_unset_contexts(text) == text);
+    BOOST_TEST(rewritten(unset_contexts, text) == text);
   }
 }
 

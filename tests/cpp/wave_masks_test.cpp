@@ -8,7 +8,7 @@
 BOOST_AUTO_TEST_SUITE(wave_masks_test)
 
 using torch_slang::RefusedText;
-using torch_slang::with_wave_masks;
+using torch_slang::write_wave_masks;
 
 namespace {
 
@@ -22,12 +22,23 @@ std::string text_with(const std::string& helper, const std::string& kernel) {
          " }\nvoid entry() { uint _S99 = __ballot_sync(4294967295U, true); kernel_0(1, _S99); return; }\n";
 }
 
+struct Masked {
+  std::string body;
+  bool scattered = false;
+};
+
+Masked with_masks(std::string body) {
+  Masked text{std::move(body)};
+  write_wave_masks(text.body, {"user.slang"}, text.scattered);
+  return text;
+}
+
 std::string masked(const std::string& helper, const std::string& kernel = "helper_0(v, _S50); return;") {
-  return with_wave_masks(text_with(helper, kernel), {"user.slang"}).body;
+  return with_masks(text_with(helper, kernel)).body;
 }
 
 bool is_scattered(const std::string& helper) {
-  return with_wave_masks(text_with(helper, "helper_0(v, _S50); return;"), {"user.slang"}).scattered;
+  return with_masks(text_with(helper, "helper_0(v, _S50); return;")).scattered;
 }
 
 size_t count_of(const std::string& text, const std::string& word) {
@@ -43,7 +54,7 @@ size_t ballots(const std::string& text) { return count_of(text, "__ballot_sync("
 
 BOOST_AUTO_TEST_CASE(text_without_wave_operations_stays) {
   const std::string text = "int f_0(int v) { if(v > 0) { return 1; } return 2; }";
-  BOOST_TEST(with_wave_masks(text, {}).body == text);
+  BOOST_TEST(with_masks(text).body == text);
 }
 
 BOOST_AUTO_TEST_CASE(behind_a_return_there_are_those_that_did_not_take_it) {

@@ -57,7 +57,7 @@ class CpuBackend final : public Backend {
     TORCH_INTERNAL_ASSERT(device.is_cpu());
     HostCompiler compiler = find_host_compiler(source.op);
     std::vector<std::string> flags =
-        with_workarounds(compiler, host_compiler_flags(source.op, source.fast_math), source.text.body);
+        with_workarounds(compiler, host_compiler_flags(source.op, source.fast_math), source.text);
     if (!source.map) flags = with_exact_marks(source.op, std::move(flags));
     std::string text = assemble_source(source, host_launcher_text(source));
     record_text(source.op, "cpu", text);

@@ -1,7 +1,6 @@
 #include "backend/cpu/host_library.h"
 
 #include "backend/cpu/host_compiler.h"
-#include "backend/line_names.h"
 #include "backend/source.h"
 #include "cache/cache.h"
 #include "cache/turn.h"
@@ -20,7 +19,7 @@ std::vector<std::string> flags_of_host_functions(const std::string& op) {
 
 std::string source_text(const HostText& text, bool polls) {
   return std::string(polls ? "#define TSL_POLLS 1\n" : "") + prelude_file("host_abi.h") +
-         prelude_file("host_function.h") + with_escaped_line_names(text.body);
+         prelude_file("host_function.h") + text.body;
 }
 
 }  // namespace

@@ -12,12 +12,13 @@
 #include "common/log.h"
 #include "common/process.h"
 #include "common/temporary_folder.h"
+#include "program/intrinsics.h"
 
 namespace torch_slang {
 namespace {
 
 struct Probe {
-  std::string_view names;  // in emitted code: it may ask for this
+  std::string_view intrinsic;  // the texts that use it may meet this
   const char* flag;        // makes the compiler leave it out
   const char* text;
 };
@@ -26,7 +27,7 @@ struct Probe {
 // mask of a kind that stores do not have ("unsupported masking for `vmovsh'"). No register outlives a call.
 constexpr Probe kProbes[] = {
 #if defined(__x86_64__)
-    {"__half", "-mno-avx512fp16",
+    {intrinsics::kHalf, "-mno-avx512fp16",
      "void other();\n"
      "_Float16 larger(_Float16 a, _Float16 b) { _Float16 c = a > b ? a : _Float16(0); other(); return c; }\n"},
 #endif
@@ -78,10 +79,10 @@ bool is_known_to_be_needed(const HostCompiler& compiler, const std::vector<std::
 }  // namespace
 
 std::vector<std::string> with_workarounds(const HostCompiler& compiler, std::vector<std::string> flags,
-                                          std::string_view text) {
+                                          const DeviceText& text) {
   const std::vector<std::string> given = flags;
   for (const Probe& probe : kProbes) {
-    if (text.find(probe.names) == std::string_view::npos) continue;
+    if (!uses(text, {probe.intrinsic})) continue;
     if (is_known_to_be_needed(compiler, given, probe)) flags.emplace_back(probe.flag);
   }
   return flags;

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "backend/cpu/host_compiler.h"
+#include "program/program.h"
 
 namespace torch_slang {
 
-// `flags`, and one more for each thing that `text`, which is emitted code, names and the compiler gets wrong.
+// `flags`, and one more for each intrinsic that the text uses and the compiler gets wrong.
 std::vector<std::string> with_workarounds(const HostCompiler& compiler, std::vector<std::string> flags,
-                                          std::string_view text);
+                                          const DeviceText& text);
 
 }  // namespace torch_slang

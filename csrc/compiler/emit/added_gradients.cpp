@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/identifiers.h"
 #include "compiler/emit/copies_of_sums.h"
 #include "compiler/emit/gradient_flow.h"
 #include "compiler/text/refused_text.h"
@@ -39,7 +40,7 @@ struct Collected {
   }
 };
 
-// What is known of variables before a statement.
+// Facts about variables before a statement.
 struct Known {
   std::map<std::string, Collected> variables;
   CopiesOfSums copies;
@@ -99,7 +100,7 @@ class Adder : FlowWalk<Known> {
     if (found) copies.put(sums, found->place.variable, stays);
   }
 
-  // The sums that the text names, itself or a copy of what they hold.
+  // The sums that the text names, and those of which it names a copy.
   SumSet sums_in(Span span, const CopiesOfSums& copies) const {
     SumSet found;
     for (size_t at = span.begin; at < span.end; ++at) {
@@ -170,7 +171,7 @@ class Adder : FlowWalk<Known> {
 
   // Nothing is known any more of variables whose address is handed on.
   void forget(Span span, Known& known) {
-    const bool zeroes = code_.is_name(span.begin) && code_[span.begin].starts_with("dzero");
+    const bool zeroes = gives_zero(span.begin);
     for (const std::string& name : code_.handed_on(span)) {
       Collected& one = begin_anew(name, known);
       one.from_zero = zeroes;
@@ -197,7 +198,7 @@ class Adder : FlowWalk<Known> {
         if (!is_zero_number(text)) return false;
         any = true;
       } else if (code_.is_name(at)) {
-        if (text.find("dzero") != std::string_view::npos || is_zero({at, at + 1}, known)) {
+        if (gives_zero(at) || is_zero({at, at + 1}, known)) {
           any = true;
         } else if (!makes_value(text) && !is_component(at)) {
           return false;
@@ -208,6 +209,13 @@ class Adder : FlowWalk<Known> {
       }
     }
     return any;
+  }
+
+  // A call of a type's dzero: `dzero_0()`, `S_x24_syn_dzero_0()`. A variable may have the name too.
+  bool gives_zero(size_t at) const {
+    if (!code_.is_name(at) || code_[at + 1] != "(" || !is_numbered(code_[at])) return false;
+    const std::string_view name = code_[at].substr(0, code_[at].rfind('_'));
+    return name == "dzero" || name.ends_with("_dzero");
   }
 
   bool is_component(size_t at) const { return code_[at - 1] == "." && code_[at].size() == 1; }

@@ -1,4 +1,5 @@
-// Slang's derivatives of aggregates that are read by several indices.
+// A pass: gradients that Slang assigns to an element, and should add to it. It repairs derivatives of arrays, vectors and
+// matrices that are read by several indices.
 #pragma once
 
 #include "compiler/emit/emitted_code.h"

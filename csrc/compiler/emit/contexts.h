@@ -1,4 +1,5 @@
-// How backwards get at what the forward part left them, their contexts.
+// Two passes over contexts, the structs in which the forward part of a derivative keeps values for the backward part. One makes
+// reads cheap, the other repairs contexts of backwards that users write.
 #pragma once
 
 #include "compiler/emit/emitted_code.h"

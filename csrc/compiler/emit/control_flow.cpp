@@ -32,7 +32,7 @@ Flow ControlFlow::of(const Statement& statement) {
   return known_[&statement] = compute(statement);
 }
 
-// What stands behind a statement that never ends is unreachable, and counts for nothing.
+// Statements behind one that never ends are unreachable, and count for nothing.
 Flow ControlFlow::of(const StatementList& list) {
   Flow flow;
   for (const Statement& statement : list.statements) {

@@ -1,4 +1,5 @@
-// Where control can go from a statement, and whether it needs the wave's mask on the way.
+// Where control can go from a statement, and whether a wave's mask is needed on the way. The pass of wave_masks.h decides by it
+// where lanes come together again.
 #pragma once
 
 #include <unordered_map>
@@ -9,8 +10,8 @@
 namespace torch_slang {
 
 struct Flow {
-  bool ends = true;    // it may come to its end, and what follows it is next
-  bool uses = false;   // somewhere in it the mask is needed
+  bool ends = true;  // it may come to its end, and what follows it is next
+  bool uses = false;  // somewhere in it the mask is needed
   int breaks = 0, continues = 0, returns = 0;  // jumps out of it, of each kind
 
   bool leaves() const { return breaks + continues + returns > 0; }

@@ -1,4 +1,5 @@
-// Where what sums hold has gone, as far as the statements so far tell.
+// Which variables may hold a copy of a gradient's sum, as far as the statements so far tell. The pass of added_gradients.h asks,
+// so that it adds no sum to itself.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class SumSet {
 class CopiesOfSums {
  public:
   const SumSet& in(const std::string& variable) const;
-  // What a statement computes from `sums` goes into the variable, and what that held before stays there or does not.
+  // The statement computes a value from `sums` and assigns it to the variable, whose former copies stay or do not.
   void put(const SumSet& sums, const std::string& variable, bool stays);
   void forget(size_t sum);  // it holds something else now
   void join(const CopiesOfSums& other);

@@ -87,6 +87,7 @@ class EmittedCode {
   void insert(size_t before, const std::string& text);
   void insert_behind(size_t at, const std::string& text);  // before the #line of what follows
   bool is_edited() const { return !edits_.empty(); }
+  size_t edits() const { return edits_.size(); }
   std::string edited() const;
 
  private:
@@ -110,7 +111,7 @@ struct Step {
   bool literal = false;  // a field, a component, or a number
 };
 
-// What an assignment changes: a variable, or a part of it.
+// The left side of an assignment: a variable, or a part of it.
 struct Place {
   std::string variable;
   std::vector<Step> steps;
@@ -130,7 +131,7 @@ struct Assignment {
   Span value;
 };
 
-// What the statement assigns; none if it is no assignment.
+// The statement as an assignment; none if it is no assignment.
 std::optional<Assignment> assignment(const EmittedCode& code, const EmittedStatement& statement);
 // The part of a variable that the expression names, and nothing else.
 std::optional<Place> place_of(const EmittedCode& code, Span expression);

@@ -1,4 +1,5 @@
-// What is known at each statement of a function's emitted text.
+// Dataflow analysis over a function's emitted text: the base of analyses that say for each statement which facts hold there. A
+// derived class says how one statement changes them.
 #pragma once
 
 #include <optional>
@@ -9,7 +10,7 @@
 
 namespace torch_slang {
 
-// Walks through a function's statements in the order in which they may run. Where ways meet, what is known is joined; a loop
+// Walks through a function's statements in the order in which they may run. Where paths meet, their states are joined; a loop
 // is walked until nothing is learnt any more. `State` has join(other) and ==. Statements that nothing reaches are left out.
 template <class State>
 class FlowWalk {
@@ -22,7 +23,7 @@ class FlowWalk {
   virtual ~FlowWalk() = default;
 
   virtual void simple(const EmittedStatement& statement, State& state) = 0;
-  // What stands in the parentheses of a branch or a loop.
+  // The condition of a branch, or the head of a loop.
   virtual void head(Span, const State&) {}
   // Whether the state is all that is known here: no loop around has still to learn something.
   bool is_final() const { return learning_ == 0; }
@@ -41,7 +42,7 @@ class FlowWalk {
   // A loop or a switch that the walk is in.
   struct Inside {
     bool is_loop;
-    Reached entry;        // a switch's head: where its labels come from
+    Reached entry;  // a switch's head: where its labels come from
     Reached left, again;  // at `break`, at `continue`
     bool has_default = false;
   };
@@ -112,7 +113,7 @@ class FlowWalk {
     join(state, left);
   }
 
-  // Joins what is known behind an iteration to what is known before it, and returns what is known at its `break`s.
+  // Joins the state behind an iteration to the state before it, and returns the state at its `break`s.
   Reached iterate(const EmittedStatement& statement, Reached& state) {
     inside_.push_back({true, {}, {}, {}});
     Reached after = state;

@@ -37,6 +37,7 @@ class GuardedOperations {
     }
   }
 
+  int count() const { return count_; }
   std::string all() {
     size_t next = 0;  // token
     for (size_t i = 0; i < code_.size(); ++i) {
@@ -56,18 +57,19 @@ class GuardedOperations {
   void take(size_t i) {
     const std::string_view text = at(i);
     if (text == "/" || text == "%") {
-      if (is_guarded_division(i))
-        text_ += text == "/" ? "TSL_DIVIDE" : "TSL_REMAINDER";
-      else
-        text_ += text;
+      const bool is_guarded = is_guarded_division(i);
+      count_ += is_guarded;
+      text_ += !is_guarded ? text : text == "/" ? "TSL_DIVIDE" : "TSL_REMAINDER";
     } else if (text == "sizes" || text == "strides") {
       const bool is_read = at(i + 1) == "[" && (at(i - 1) == "." || at(i - 1) == ">");
       text_ += text;
+      count_ += is_read;
       if (is_read) text_.replace(text_.size() - 1, 1, "_of");
     } else if (text == "[") {
       open_index(i);
     } else if (text == "(") {
       const bool is_row = i > 1 && at(i - 1) == "+" && at(i - 2) == "rows" && !is_literal(i + 1);
+      count_ += is_row;
       open(is_row ? "(TSL_INDEX(" : "(", is_row ? "))" : ")");
     } else if ((text == "]" || text == ")") && !closing_.empty()) {
       text_ += closing_.back();
@@ -87,8 +89,9 @@ class GuardedOperations {
       if (text_.ends_with("_of")) return open("(", ")");
       return open("[", "]");
     }
-    if (is_subscript(i) && !is_number(i + 1) && !is_loop_state(i)) return open("[TSL_INDEX(", ")]");
-    open("[", "]");
+    const bool is_guarded = is_subscript(i) && !is_number(i + 1) && !is_loop_state(i);
+    count_ += is_guarded;
+    open(is_guarded ? "[TSL_INDEX(" : "[", is_guarded ? ")]" : "]");
   }
 
   // Not a lambda's captures, nor the name of an operator.
@@ -100,7 +103,7 @@ class GuardedOperations {
   }
 
   // `[4]`, as C++ of the user's own may declare an array, and Slang's `[int(4)]` and `[4U]`, which it has compared itself with
-  // the array's length: a check of what stands in most brackets would cost compilers time for nothing.
+  // the array's length: a check of these, which are most indices, would cost compilers time for nothing.
   bool is_number(size_t i) const {
     return (at(i + 1) == "]" && code_kind(i) == TokenKind::Number) || (is_literal(i) && at(i + 4) == "]");
   }
@@ -132,10 +135,15 @@ class GuardedOperations {
   std::set<std::string_view> floats_;  // names declared as floats, vectors or functions of them
   std::vector<std::string_view> closing_;  // what the open brackets become at their ends
   std::string text_;
+  int count_ = 0;
 };
 
 }  // namespace
 
-std::string with_guarded_operations(const std::string& body) { return GuardedOperations(body).all(); }
+int guard_operations(std::string& body) {
+  GuardedOperations operations(body);
+  body = operations.all();
+  return operations.count();
+}
 
 }  // namespace torch_slang

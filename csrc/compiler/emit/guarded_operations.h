@@ -1,4 +1,4 @@
-// Operations of emitted text that may go wrong as the text runs, spelled so that the prelude can guard them.
+// A pass: divisions, indices and sizes of views get names. The prelude gives these a meaning, with a check or without.
 #pragma once
 
 #include <string>
@@ -17,6 +17,6 @@ namespace torch_slang {
 //   What they mean: prelude/division.h, prelude/local_index.h. An index into what a derivative keeps of a loop's iterations
 //   is guarded already: Note [loop state].
 //   To be applied after all passes that read the text.
-std::string with_guarded_operations(const std::string& body);
+int guard_operations(std::string& body);
 
 }  // namespace torch_slang

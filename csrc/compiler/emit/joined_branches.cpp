@@ -15,7 +15,8 @@ class Joiner {
  public:
   explicit Joiner(std::string_view body) : tokens_(split_tokens(body)) {}
 
-  std::string all() const {
+  int count() const { return count_; }
+  std::string all() {
     std::string text;
     std::string_view before;  // the last token of code
     for (size_t at = 0; at < tokens_.size();) {
@@ -40,7 +41,7 @@ class Joiner {
     std::optional<Range> otherwise;
     size_t end = 0;
   };
-  // What is between two branches.
+  // The statements between two branches.
   struct Between {
     std::string declarations, statements;
     size_t tokens = 0;  // of the statements
@@ -53,7 +54,7 @@ class Joiner {
   bool is(size_t at, std::string_view text) const { return at < tokens_.size() && tokens_[at].text == text; }
   bool is_name(size_t at) const { return at < tokens_.size() && tokens_[at].kind == TokenKind::Identifier; }
 
-  // What is between the bracket at `open` and its partner, if there is one.
+  // The tokens between the bracket at `open` and its partner, if there is one.
   std::optional<Range> bracketed(size_t open, std::string_view opening, std::string_view closing) const {
     if (!is(open, opening)) return std::nullopt;
     int depth = 0;
@@ -154,7 +155,7 @@ class Joiner {
   }
 
   // The branch and those that follow it on the same condition; where they end.
-  size_t add_joined(const Branch& first, std::string& text) const {
+  size_t add_joined(const Branch& first, std::string& text) {
     const std::string_view name = name_of(first);
     std::string declarations, then = copy(first.then), otherwise = first.otherwise ? copy(*first.otherwise) : "";
     bool has_otherwise = first.otherwise.has_value();
@@ -168,10 +169,16 @@ class Joiner {
       otherwise += gap->statements + (next->otherwise ? copy(*next->otherwise) : "");
       has_otherwise = has_otherwise || next->otherwise || gap->tokens > 0;
       last = *next;
+      ++count_;
     }
-    text += declarations + "if(" + std::string(name) + ")\n{" + with_joined_branches(then) + "}";
-    if (has_otherwise) text += "\nelse\n{" + with_joined_branches(otherwise) + "}";
+    text += declarations + "if(" + std::string(name) + ")\n{" + joined(std::move(then)) + "}";
+    if (has_otherwise) text += "\nelse\n{" + joined(std::move(otherwise)) + "}";
     return last.end;
+  }
+
+  std::string joined(std::string part) {
+    count_ += join_branches(part);
+    return part;
   }
 
   std::string copy(const Range& range) const {
@@ -181,10 +188,15 @@ class Joiner {
   }
 
   const std::vector<Token> tokens_;
+  int count_ = 0;  // branches that others took in
 };
 
 }  // namespace
 
-std::string with_joined_branches(std::string_view body) { return Joiner(body).all(); }
+int join_branches(std::string& body) {
+  Joiner joiner(body);
+  body = joiner.all();
+  return joiner.count();
+}
 
 }  // namespace torch_slang

@@ -1,8 +1,8 @@
-// Branches on one condition that follow each other are one branch.
+// A pass: branches on one condition that follow each other become one branch. Compilers then see that the second is taken only
+// after the first.
 #pragma once
 
 #include <string>
-#include <string_view>
 
 namespace torch_slang {
 
@@ -16,6 +16,7 @@ namespace torch_slang {
 //   which is the same, whatever stands in them, as long as the condition is a variable that the first does not change.
 //   Slang's names are unique in the whole text, so those of the two do not collide. A little that stands between goes into
 //   both ways, unless it calls anything: threads may have to do that together.
-std::string with_joined_branches(std::string_view body);
+// Counts the branches that others took in.
+int join_branches(std::string& body);
 
 }  // namespace torch_slang

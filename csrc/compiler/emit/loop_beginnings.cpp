@@ -26,7 +26,7 @@ std::string number_of(const EmittedCode& code, Span span) {
 
 std::string negated(const std::string& number) { return number.starts_with("-") ? number.substr(1) : "-" + number; }
 
-// A variable and what is added to it: `k + int(2)`, `k - int(2)`.
+// A variable and the number that is added to it: `k + int(2)`, `k - int(2)`.
 struct Counting {
   std::string variable, number;
 };
@@ -58,7 +58,7 @@ struct AssignedNames : std::set<std::string, std::less<>> {
   }
 };
 
-// What an iteration may read of the one before: names that it reads before it assigns them.
+// Variables that carry a value from one iteration to the next: they are read before they are assigned.
 class CarriedNames : FlowWalk<AssignedNames> {
  public:
   CarriedNames(const EmittedCode& code, const EmittedStatement& loop) : FlowWalk(code) { follow(loop, {}); }
@@ -162,7 +162,7 @@ std::string LoopBeginnings::counter(const Forward& forward, const std::string& s
   return found.size() == 1 ? *found.begin() : std::string();
 }
 
-// What an iteration adds to the variable, by way of others too.
+// The number that an iteration adds to the variable, through other variables too.
 std::string LoopBeginnings::step_of(const std::string& variable, const Values& values) const {
   std::string number;
   std::vector<std::string> names{variable};

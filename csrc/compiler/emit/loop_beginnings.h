@@ -1,4 +1,5 @@
-// What the counters of loops begin with, for backwards that lack it.
+// Part of the pass of missing_names.h: the first value of a loop's counter, which Slang's backward may lack. The forward part is
+// made to keep it.
 #pragma once
 
 #include <map>

@@ -25,6 +25,7 @@ class LoopState {
     }
   }
 
+  int count() const { return count_; }
   std::string all() {
     find_loops();
     find_fields();
@@ -128,6 +129,7 @@ class LoopState {
         text_ +=
             c10::str("(;TSL_ITERATE(", loop->second.place, ", ", loop->second.counter, ", ", loop->second.array, ");)");
         i += 4;
+        ++count_;
       } else if (const auto field = depths_.find(at(i)); field != depths_.end() && field->second > 1) {
         i = add_indices(i, field->second);
       }
@@ -150,6 +152,7 @@ class LoopState {
                           std::string(at(field)) + "); put the inner loop into a [Differentiable] function of its own"};
       indices.emplace_back(last + 1, *close);
     }
+    ++count_;
     for (; !indices.empty(); indices.pop_back()) add(indices.back().first, indices.back().second + 1);
     return last;
   }
@@ -161,12 +164,15 @@ class LoopState {
   std::set<std::string_view> contexts_;
   std::map<std::string_view, size_t> depths_;  // of fields of contexts: how many loops number what they keep
   std::string text_;
+  int count_ = 0;  // of loops that end where the room does, and of accesses whose indices are turned around
 };
 
 }  // namespace
 
-std::string with_bounded_loops(const std::string& body, const std::vector<std::string>& files) {
-  return LoopState(body, files).all();
+int bound_loops(std::string& body, const std::vector<std::string>& files) {
+  LoopState state(body, files);
+  body = state.all();
+  return state.count();
 }
 
 }  // namespace torch_slang

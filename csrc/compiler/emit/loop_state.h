@@ -1,4 +1,5 @@
-// What derivatives keep of the iterations of loops: where it lies, and that there is room for it.
+// A pass over the arrays in which derivatives keep values of each iteration of a loop. It repairs their indices, and ends a loop
+// for which the array has no room.
 #pragma once
 
 #include <string>
@@ -18,7 +19,8 @@ namespace torch_slang {
 //       `for(;TSL_ITERATE(file, line, _pc_0, (&_S22)->value5_0);)`, file and line as in TSL_AT. A loop that keeps nothing may
 //       run as long as it likes, and has right gradients.
 //   Slang's names are unique in the whole text, those of fields too, but loops that follow each other may share a counter.
-//   To be applied after with_statement_lines, which has filled `files`. Throws RefusedText.
-std::string with_bounded_loops(const std::string& body, const std::vector<std::string>& files);
+//   To be applied after add_statement_lines, which has filled `files`. Throws RefusedText.
+// Counts loops and accesses.
+int bound_loops(std::string& body, const std::vector<std::string>& files);
 
 }  // namespace torch_slang

@@ -125,7 +125,7 @@ class Flow : FlowWalk<Reaching> {
     for (size_t at = span.begin; at < span.end; ++at) read_at(at, reaching);
   }
 
-  // Of what is left of `=` all but the variable itself, which comes first.
+  // On the left side of `=`: all names but the variable itself, which comes first.
   void read_indices(Span left, const std::string& variable, const Reaching& reaching) {
     bool own = true;
     for (size_t at = left.begin; at < left.end; ++at) {

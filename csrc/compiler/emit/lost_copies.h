@@ -1,4 +1,4 @@
-// Slang's copies of aggregates at the end of branches.
+// A pass: copies of aggregates that Slang loses at the end of branches. It repairs the text that Slang writes without optimising.
 #pragma once
 
 #include "compiler/emit/emitted_code.h"

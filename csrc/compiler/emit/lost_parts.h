@@ -1,4 +1,4 @@
-// Assignments of a part of an element, where Slang's text names the element alone.
+// A pass that refuses texts in which Slang assigns to an element and means a part of it. It changes nothing.
 #pragma once
 
 #include "compiler/emit/emitted_code.h"

@@ -1,5 +1,5 @@
-// Which functions of emitted text take part in Slang's passing of wave masks: each that asks for the active mask, or calls one
-// that does, has the mask as its last parameter, and every call hands one over as its last argument.
+// The functions of emitted text through which Slang passes wave masks, for the pass of wave_masks.h. Each that asks for the active
+// mask, or calls one that does, has the mask as its last parameter, and every call hands one over as its last argument.
 #pragma once
 
 #include <string_view>

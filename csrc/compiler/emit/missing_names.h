@@ -1,4 +1,4 @@
-// Names that Slang's text uses and never declares.
+// A pass: names that Slang's text uses and never declares. It restores them, or refuses the text.
 #pragma once
 
 #include "compiler/emit/emitted_code.h"

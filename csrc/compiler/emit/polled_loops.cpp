@@ -19,13 +19,16 @@ class PolledLoops {
     }
   }
 
+  int count() const { return count_; }
   std::string all() {
     size_t next = 0;  // token
     for (size_t i = 0; i < code_.size(); ++i) {
       for (; next <= code_[i]; ++next) text_ += tokens_[next].text;
       if (i < 2 || !is(i - 2, {"for", "(", ";"})) continue;
-      if (at(i + 1) == ";") text_ += c10::str("TSL_POLL(", place_before(i - 2), ")");
-      if (at(i + 1) == "TSL_ITERATE") text_ += c10::str("TSL_POLL(", place_before(i - 2), ") && ");
+      const bool is_bounded = at(i + 1) == "TSL_ITERATE";
+      if (!is_bounded && at(i + 1) != ";") continue;
+      text_ += c10::str("TSL_POLL(", place_before(i - 2), is_bounded ? ") && " : ")");
+      ++count_;
     }
     for (; next < tokens_.size(); ++next) text_ += tokens_[next].text;
     return std::move(text_);
@@ -40,7 +43,7 @@ class PolledLoops {
     return true;
   }
 
-  // What the last TSL_AT before the loop says, where that is in the same function; `0, 0`: nothing.
+  // The arguments of the last TSL_AT before the loop, if that is in the same function; else `0, 0`.
   std::string place_before(size_t loop) const {
     for (size_t i = loop; i-- > 0;) {
       if (at(i) == "TSL_AT") return c10::str(at(i + 2), ", ", at(i + 4));
@@ -52,10 +55,15 @@ class PolledLoops {
   const std::vector<Token> tokens_;
   std::vector<size_t> code_;  // which of them are code
   std::string text_;
+  int count_ = 0;
 };
 
 }  // namespace
 
-std::string with_polled_loops(const std::string& body) { return PolledLoops(body).all(); }
+int poll_loops(std::string& body) {
+  PolledLoops loops(body);
+  body = loops.all();
+  return loops.count();
+}
 
 }  // namespace torch_slang

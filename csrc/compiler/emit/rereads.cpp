@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "common/identifiers.h"
 #include "compiler/emit/emitted_code.h"
 #include "compiler/emit/gradient_flow.h"
 
@@ -16,7 +17,9 @@ bool is_gradient_function(std::string_view name) { return name.starts_with(kBack
 // `(x_0).load<float>(i_0)`, and what reads through an address.
 bool loads(const EmittedCode& code, Span span) {
   for (size_t at = span.begin; at < span.end; ++at) {
-    if (code.is_member(at) && (code[at].starts_with("load") || code[at].starts_with("data_ptr"))) return true;
+    const std::string_view name = code[at];
+    if (!code.is_member(at) || is_numbered(name)) continue;
+    if (name.starts_with("load") || name.starts_with("data_ptr")) return true;
   }
   return false;
 }

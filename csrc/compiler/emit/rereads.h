@@ -1,4 +1,5 @@
-// What a [PreferRecompute] function reads again.
+// Finds backwards in which a [PreferRecompute] function loads from a view again. The run-time refuses them where the view is an
+// output that was stored to in between.
 #pragma once
 
 #include <string>

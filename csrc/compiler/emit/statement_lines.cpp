@@ -119,6 +119,7 @@ class StatementLines {
   StatementLines(const std::string& body, std::vector<std::string>& files)
       : code_(body), contexts_(code_), files_(files) {}
 
+  int count() const { return count_; }
   std::string all() {
     for (size_t at = 0; at < code_.tokens.size(); ++at) {
       located_ = located_ || code_.news[at];
@@ -181,7 +182,9 @@ class StatementLines {
     }
     if (!located_ || in_variable_) return;
     const Place place = contexts_.place_of_statement(at);
-    if (is_users(place.file)) text_ += c10::str("TSL_AT(", index_of(place.file), ", ", place.line, "); ");
+    if (!is_users(place.file)) return;
+    text_ += c10::str("TSL_AT(", index_of(place.file), ", ", place.line, "); ");
+    ++count_;
   }
 
   int64_t index_of(std::string_view file) {
@@ -195,9 +198,10 @@ class StatementLines {
   Contexts contexts_;
   std::vector<std::string>& files_;
   std::string text_;
+  int count_ = 0;  // of marks
   bool located_ = false;  // a #line has said something new since the last declaration
   bool at_statement_ = false;
-  bool in_variable_ = false;  // a function that stands for a variable: Note [members] in device_text.cpp
+  bool in_variable_ = false;  // a function that stands for a variable: Note [members] in members.h
   std::vector<Brace> braces_;
   int parentheses_ = 0;
   std::string_view before_;  // the last token of code
@@ -205,8 +209,15 @@ class StatementLines {
 
 }  // namespace
 
-std::string with_statement_lines(const std::string& body, std::vector<std::string>& files) {
-  return StatementLines(body, files).all();
+bool names_users_file(std::string_view directive) {
+  Place place;
+  return read_directive(directive, place) && is_users(place.file);
+}
+
+int add_statement_lines(std::string& body, std::vector<std::string>& files) {
+  StatementLines lines(body, files);
+  body = lines.all();
+  return lines.count();
 }
 
 }  // namespace torch_slang

@@ -1,7 +1,8 @@
-// Which of the user's statements a place in emitted text belongs to, for checks that fail there as the kernel runs.
+// A pass: statements say which line of the user's they come from. A check that fails as the kernel runs names that line.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace torch_slang {
@@ -15,6 +16,10 @@ namespace torch_slang {
 //       says something new, before it or in it.
 //     - A function that stands for a variable leaves what its caller has said, too.
 //     - It stands where a statement may: after `;`, `{` and `}` of statements, not before else, case or while.
-std::string with_statement_lines(const std::string& body, std::vector<std::string>& files);
+// Counts the marks.
+int add_statement_lines(std::string& body, std::vector<std::string>& files);
+
+// Whether the directive is a #line that names a file of the user's.
+bool names_users_file(std::string_view directive);
 
 }  // namespace torch_slang

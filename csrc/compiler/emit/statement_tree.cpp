@@ -54,7 +54,7 @@ class Parser {
     throw UnknownForm{begin};
   }
 
-  // What is in the bracket that has to stand at `open`.
+  // The tokens in the bracket that has to stand at `open`.
   TokenRange inside(size_t open, std::string_view bracket) const {
     if (!is(open, bracket)) throw UnknownForm{open};
     const size_t close = partner_of(tokens_, open);

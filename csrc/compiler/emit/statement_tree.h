@@ -34,7 +34,7 @@ struct Statement {
   std::vector<std::vector<TokenRange>> labels;  // of each case; an empty one stands for `default`
 };
 
-// What is not one of those forms: where it begins.
+// Thrown for a statement of another form: where it begins.
 struct UnknownForm {
   size_t token;
 };

@@ -9,16 +9,6 @@
 namespace torch_slang {
 namespace {
 
-// Of an access to a view: what derivatives of the user's functions keep may be looked at at any time.
-bool is_context_of_access(std::string_view type) {
-  constexpr std::string_view kView = "s_bwdCallableCtx_DiffTensorView_";
-  if (!type.starts_with(kView) || !is_numbered(type)) return false;
-  const std::string_view method = type.substr(kView.size(), type.rfind('_') - kView.size());
-  if (!method.starts_with("load") && !method.starts_with("store")) return false;
-  const std::string_view way = method.substr(method.starts_with("load") ? 4 : 5);
-  return way.empty() || way == "Fixed" || way == "Uniform" || way == "Once" || way == "UniformOnce";
-}
-
 // The places of `count` tokens of code from `at` on; fewer at the text's end.
 std::vector<size_t> code_from(const std::vector<Token>& tokens, size_t at, size_t count) {
   std::vector<size_t> places;
@@ -30,10 +20,20 @@ std::vector<size_t> code_from(const std::vector<Token>& tokens, size_t at, size_
 
 }  // namespace
 
-std::string with_unset_contexts(std::string_view body) {
+bool is_context_of_access(std::string_view type) {
+  constexpr std::string_view kView = "s_bwdCallableCtx_DiffTensorView_";
+  if (!type.starts_with(kView) || !is_numbered(type)) return false;
+  const std::string_view method = type.substr(kView.size(), type.rfind('_') - kView.size());
+  if (!method.starts_with("load") && !method.starts_with("store")) return false;
+  const std::string_view way = method.substr(method.starts_with("load") ? 4 : 5);
+  return way.empty() || way == "Fixed" || way == "Uniform" || way == "Once" || way == "UniformOnce";
+}
+
+int unset_contexts(std::string& body) {
   const std::vector<Token> tokens = split_tokens(body);
   constexpr std::array<std::string_view, 4> kCleared = {"=", "{", "}", ";"};
   std::string text;
+  int count = 0;
   for (size_t i = 0; i < tokens.size(); ++i) {
     text += tokens[i].text;
     if (tokens[i].kind != TokenKind::Identifier || !is_context_of_access(tokens[i].text)) continue;
@@ -45,8 +45,10 @@ std::string with_unset_contexts(std::string_view body) {
     text += tokens[places[1]].text;
     text += ";";
     i = places.back();
+    ++count;
   }
-  return text;
+  body = std::move(text);
+  return count;
 }
 
 }  // namespace torch_slang

@@ -1,4 +1,5 @@
-// Contexts of accesses that were not made hold nothing, rather than zeros.
+// A pass: contexts of accesses to views that were not made are left unset, where Slang clears them. Compilers then see
+// through the branches around them.
 #pragma once
 
 #include <string>
@@ -12,6 +13,10 @@ namespace torch_slang {
 //   and looks at _S27 only where the access was made: through a cleared view it would reach address zero. So what
 //   stands there otherwise is nobody's business, and without the zeros compilers may take it for what stands there in the first case:
 //   the view's number, say, which is then a constant once more, however far the use is from the branch.
-std::string with_unset_contexts(std::string_view body);
+// Counts the contexts.
+int unset_contexts(std::string& body);
+
+// The context of an access to a view. What derivatives of the user's functions keep may be looked at at any time.
+bool is_context_of_access(std::string_view type);
 
 }  // namespace torch_slang

@@ -406,11 +406,11 @@ std::string_view written_name(std::string_view name) { return name.substr(0, nam
 
 }  // namespace
 
-MaskedText with_wave_masks(const std::string& body, const std::vector<std::string>& files) {
+int write_wave_masks(std::string& body, const std::vector<std::string>& files, bool& scattered) {
   const std::vector<Token> tokens = split_tokens(body);
   Replacements replacements;
   remove_ballots(tokens, replacements);
-  if (replacements.empty()) return {body};
+  if (replacements.empty()) return 0;
   const std::vector<TextFunction> functions = functions_with_masks(tokens);
   for (const TextFunction& function : functions) {
     for (const size_t call : function.mask_calls) {
@@ -418,17 +418,17 @@ MaskedText with_wave_masks(const std::string& body, const std::vector<std::strin
       replacements[code_from(tokens, argument.begin)] = {argument.end, kMask};
     }
   }
-  MaskedText text;
+  std::string text;
   size_t at = 0;
   for (const TextFunction& function : functions) {
     if (function.mask_calls.empty()) continue;
-    text.body += copy(tokens, {at, function.body.begin}, replacements);
+    text += copy(tokens, {at, function.body.begin}, replacements);
     at = function.body.end;
     try {
       check_unconditional(tokens, function);
       MaskWriter writer(tokens, function, replacements);
-      text.body += writer.body();
-      text.scattered = text.scattered || writer.scattered();
+      text += writer.body();
+      scattered = scattered || writer.scattered();
     } catch (const UnknownForm& form) {
       throw RefusedText{
           c10::str("which lanes take part in a wave operation is not clear in ", written_name(function.name), " (",
@@ -437,8 +437,9 @@ MaskedText with_wave_masks(const std::string& body, const std::vector<std::strin
                    "the switch or the loop")};
     }
   }
-  text.body += copy(tokens, {at, tokens.size()}, replacements);
-  return text;
+  text += copy(tokens, {at, tokens.size()}, replacements);
+  body = std::move(text);
+  return static_cast<int>(replacements.size());
 }
 
 }  // namespace torch_slang

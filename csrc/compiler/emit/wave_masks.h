@@ -1,4 +1,4 @@
-// Emitted text computes for each wave operation the mask of the lanes that take part. Slang's own masks are wrong where a
+// A pass: emitted text computes for each wave operation the mask of the lanes that take part. Slang's own masks are wrong where a
 // function returns early, in `switch`, and where an arm lost the ballot that its sibling still has; so they are computed anew.
 #pragma once
 
@@ -7,13 +7,9 @@
 
 namespace torch_slang {
 
-struct MaskedText {
-  std::string body;
-  bool scattered = false;  // lanes of one wave operation may stand in several places of the text
-};
-
-// The text with masks of our own in place of Slang's: Note [wave masks]. It has the marks of with_statement_lines, which
+// The text with masks of our own in place of Slang's: Note [wave masks]. It has the marks of add_statement_lines, which
 // count `files`. Throws RefusedText.
-MaskedText with_wave_masks(const std::string& body, const std::vector<std::string>& files);
+// `scattered` becomes true if lanes of one wave operation may stand in several places of the text. Counts ballots and masks.
+int write_wave_masks(std::string& body, const std::vector<std::string>& files, bool& scattered);
 
 }  // namespace torch_slang

@@ -103,10 +103,6 @@ class WideIndices {
 
 }  // namespace
 
-std::string with_wide_indices(const std::string& body) {
-  EmittedCode code(body);
-  WideIndices(code).edit();
-  return code.is_edited() ? code.edited() : body;
-}
+void check_wide_indices(EmittedCode& code) { WideIndices(code).edit(); }
 
 }  // namespace torch_slang

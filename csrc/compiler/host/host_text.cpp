@@ -8,12 +8,13 @@
 #include "compiler/emit/guarded_operations.h"
 #include "compiler/emit/polled_loops.h"
 #include "compiler/reflect/host_signature.h"
+#include "compiler/text/line_names.h"
 #include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
 
-// What lies between the last of Slang's prelude and the Python bindings.
+// The text between the end of Slang's prelude and the Python bindings.
 std::string functions_of(const std::string& emitted) {
   const std::string start = "#define SLANG_PRELUDE_EXPORT";
   const size_t prelude = emitted.rfind(start);
@@ -167,8 +168,10 @@ std::string entry_points(const std::vector<HostFunction>& functions) {
 std::string shape_host_text(const std::string& emitted, const std::vector<HostFunction>& functions) {
   const std::set<std::string> left_out = refused(functions);
   const std::string kept = DefinitionCutter(functions_of(emitted), left_out).rest();
-  const std::string named = StructFlattener().with_overloads(name_kernels(kept));
-  const std::string body = with_guarded_operations(with_polled_loops(named));
+  std::string body = StructFlattener().with_overloads(name_kernels(kept));
+  poll_loops(body);
+  guard_operations(body);
+  escape_line_names(body);
   return "namespace tsl_host {\nusing tsl::tsl_flatten;\n" + body + "\n}\n#line 1 \"torch_slang/entry points\"\n" +
          entry_points(functions);
 }

@@ -1,4 +1,5 @@
-// From what Slang emits for [TorchEntryPoint] functions to the HostText of a Program.
+// Makes the HostText of a Program from the C++ that Slang emits for [TorchEntryPoint] functions. Launches of kernels and
+// allocations become calls of the run-time.
 #pragma once
 
 #include <string>

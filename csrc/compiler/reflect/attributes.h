@@ -1,4 +1,4 @@
-// Reading the library's attributes from functions and parameters as Slang's reflection shows them.
+// Reads the library's attributes from functions and parameters, by Slang's reflection. slang/attributes.slang declares them.
 #pragma once
 
 #include <slang.h>

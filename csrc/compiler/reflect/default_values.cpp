@@ -11,7 +11,7 @@ namespace {
 
 using Kind = slang::TypeReflection::Kind;
 
-// What stands behind the last `.` or `::`.
+// The part behind the last `.` or `::`.
 std::string last_name(const std::string& text) {
   const size_t separator = text.find_last_of(".:");
   return separator == std::string::npos ? "" : text.substr(separator + 1);
@@ -45,7 +45,7 @@ std::optional<double> double_literal(const std::string& text) {
   return number_of<double>(std::string_view(text).substr(0, digits_end + 1));
 }
 
-// What stands between the brackets of `T(...)`, `(T)...` or `__realCast<T>(...)`, behind a sign at most.
+// The text between the brackets of `T(...)`, `(T)...` or `__realCast<T>(...)`, behind a sign at most.
 std::optional<std::string> converted_to(const std::string& type, const std::string& text) {
   const bool is_negative = text.starts_with("-");
   const std::string sign = is_negative ? "-" : "", value = text.substr(sign.size());

@@ -27,7 +27,7 @@ using slang::Modifier;
 using slang::TypeReflection;
 using slang::VariableReflection;
 
-// What stands around a declaration.
+// The namespaces and types around a declaration.
 struct Scope {
   std::vector<std::string> names;          // of namespaces and structs
   TypeReflection* owner = nullptr;         // the struct, where functions are methods

@@ -1,4 +1,5 @@
-// From Slang's reflection of a module to descriptors of its kernels and functions.
+// Makes descriptors (program.h) of a module's kernels and functions from Slang's reflection. It also says why a function cannot
+// be an operator.
 #pragma once
 
 #include <slang.h>
@@ -17,7 +18,7 @@ namespace torch_slang {
 struct DescribedFunction {
   Function function;
   std::vector<bool> paired;  // of a kernel, for each parameter: bwd_diff takes a DifferentialPair of it
-  ElementwiseCall call;           // of a plain function
+  ElementwiseCall call;  // of a plain function
   std::vector<std::string> parameter_types;  // as they are written, of refused functions too
   // Other functions have its name, Slang's own perhaps: a call chooses among them, but Slang finds no derivative by the name.
   bool shares_name = false;

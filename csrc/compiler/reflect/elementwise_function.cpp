@@ -14,7 +14,7 @@ using slang::Modifier;
 using slang::TypeReflection;
 using slang::VariableReflection;
 
-constexpr int64_t kMaxSlots = 16;  // of one leaf: what is larger comes in memory alone
+constexpr int64_t kMaxSlots = 16;  // of one leaf: a larger value comes in memory alone
 
 bool has(VariableReflection* variable, Modifier::ID modifier) { return variable->findModifier(modifier) != nullptr; }
 
@@ -24,7 +24,7 @@ Passing passing_of(VariableReflection* variable) {
   return out ? Passing::Out : Passing::In;
 }
 
-// One value that goes in or comes out: a parameter, or what is returned.
+// One value that goes in or comes out: a parameter, or the returned value.
 class ElementwiseFlattener {
  public:
   ElementwiseFlattener(Function& function, const TypeReader& types, bool is_output)

@@ -1,5 +1,5 @@
-// The parameters and the result of a [TorchEntryPoint] function as a descriptor. As of a kernel, but a tensor is a
-// TorchTensor<T>, and nothing lies in an argument block.
+// Describes the parameters and the result of a [TorchEntryPoint] function. Tensors are TorchTensor<T>, and there is no argument
+// block.
 #pragma once
 
 #include <slang.h>

@@ -51,12 +51,9 @@ std::set<std::string> backward_only_functions(slang::ISession* session) {
   return found;
 }
 
-bool may_hide_derivatives(std::string_view source) {
-  for (const Token& token : split_tokens(source)) {
-    if (token.kind != TokenKind::Identifier && token.kind != TokenKind::Directive) continue;
-    for (const char* word : {"ForceInline", "__unsafeForceInlineEarly", "BackwardDerivativeOf"}) {
-      if (token.text.find(word) != std::string_view::npos) return true;
-    }
+bool may_hide_derivatives(const NameSet& names) {
+  for (const char* name : {"ForceInline", "__unsafeForceInlineEarly", "BackwardDerivativeOf"}) {
+    if (names.count(std::string_view(name)) > 0) return true;
   }
   return false;
 }

@@ -1,5 +1,5 @@
 // Functions with a [BackwardDerivative] of the user's own and no [ForwardDerivative]: Slang gives them a forward derivative
-// of zeros, or none at all, without a word. So the forward derivative of what calls one must be refused.
+// of zeros, or none at all, without a word. So the forward derivative of a caller must be refused.
 #pragma once
 
 #include <slang.h>
@@ -8,15 +8,17 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/text/code_names.h"
+
 namespace torch_slang {
 
 // Such functions, by name, in the user's modules of a session: as Slang's reflection shows them, so whatever macros and
 // conditions are around them. (Our attributes stand beside Slang's: Note [kernel attributes].)
 std::set<std::string> backward_only_functions(slang::ISession* session);
 
-// Whether a source text may hide calls, or derivatives: functions that are inlined early leave no name behind, and
-// [BackwardDerivativeOf(f)] stands away from f.
-bool may_hide_derivatives(std::string_view source);
+// Whether sources whose code has these names may hide calls, or derivatives: functions that are inlined early leave no name
+// behind, and [BackwardDerivativeOf(f)] stands away from f.
+bool may_hide_derivatives(const NameSet& names);
 
 // Whether the text that Slang has emitted for a kernel may call the function `name` of the source: emitted names have a
 // number behind them, and those of methods their type in front. Operators are named otherwise there: any may be called.

@@ -1,5 +1,5 @@
-// What reflection does not tell of a function's parameters, read from the source: defaults, and whether the user wrote
-// no_diff. Slang adds that itself where a type is not IDifferentiable.
+// Reads from the source what reflection does not tell of parameters: default values, and whether the user wrote no_diff. (Slang
+// adds no_diff itself where a type is not IDifferentiable.)
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Slang's types in the Program's terms.
+// Translates Slang's types to the Program's. Types that no argument can have are told by name.
 #pragma once
 
 #include <slang.h>
@@ -19,7 +19,7 @@ struct Gathering {
   slang::TypeReflection* wrapper = nullptr;
 };
 
-// What the types of one function mean: its type parameters, and what is differentiable.
+// The meaning of the types of one function: its type parameters, and which types are differentiable.
 class TypeReader {
  public:
   TypeReader(slang::ShaderReflection* layout, std::vector<std::string> type_parameters,

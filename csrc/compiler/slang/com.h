@@ -1,4 +1,4 @@
-// Owner of one reference to a Slang COM object, and the check of Slang's results.
+// Com<T> owns a reference to one of Slang's COM objects; check_slang turns a failed result into an exception.
 #pragma once
 
 #include <c10/util/Exception.h>

@@ -5,6 +5,16 @@
 
 namespace torch_slang {
 
+std::string untested_version(std::string_view slang_version) {
+  std::string tested;
+  for (const std::string_view one : kTestedSlang) {
+    if (slang_version == one) return "";
+    tested += (tested.empty() ? "" : ", ") + std::string(one);
+  }
+  return "Slang " + std::string(slang_version) + " was not tested with this torch_slang (tested: " + tested +
+         "): wrong texts or gradients that it has cured, or brought, are not known here";
+}
+
 const char* library_text(const std::string& file_name) {
   for (int i = 0; i < kSlangLibraryCount; ++i) {
     if (file_name == kSlangLibrary[i].name) return kSlangLibrary[i].text;

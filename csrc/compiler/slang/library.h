@@ -15,6 +15,11 @@ extern const int kSlangLibraryCount;
 
 inline constexpr const char* kLibraryModule = "torch_slang";
 
+// The versions of Slang whose text the passes of emit/ are tested with. tests/golden has what the last of them writes.
+inline constexpr std::string_view kTestedSlang[] = {"2026.12"};
+// A sentence for the log if the version is another; else empty.
+std::string untested_version(std::string_view slang_version);
+
 const char* library_text(const std::string& file_name);  // null: there is no such file
 // What `import torch_slang.mma;` asks for, in any folder: a module of its own, compiled where it is imported. Null if the
 // path is none of ours.

@@ -1,4 +1,4 @@
-// [BlockSize(128)] and [BlockSize(16, 16)].
+// [BlockSize(128)] and [BlockSize(16, 16)] get the sizes that they leave out, as Slang wants all three.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What in a source is known to end Slang's compiler.
+// Finds constructs in a source over which Slang's compiler is known to crash. If it does, the message names them.
 #pragma once
 
 #include <string>

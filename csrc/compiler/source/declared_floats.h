@@ -1,4 +1,4 @@
-// What the names in a user's source are, as far as its words tell: floats, and vectors, matrices, arrays and views of them.
+// Finds out from a source's tokens which names are floats, or vectors, matrices, arrays and views of floats. crash_hints asks.
 #pragma once
 
 #include <map>

@@ -34,7 +34,7 @@ class Includer {
       const auto name = included_name(line);
       const auto header = name ? find(*name, path) : std::nullopt;
       if (!header) {
-        if (line != "#pragma once") result_ += line;  // a warning in what is no longer a header
+        if (line != "#pragma once") result_ += line;  // in a text that is no longer a header it is a warning
         result_ += "\n";
       } else if (seen_.insert(*header).second) {
         result_ += "#line 1 \"" + *header + "\"\n";

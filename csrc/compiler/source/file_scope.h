@@ -1,5 +1,5 @@
-// What users ask for by __requirePrelude is text at file scope, often an #include of a header of theirs. Device texts are
-// self-contained, so those headers are put in its place.
+// Text that users ask for by __requirePrelude stands at file scope, and often includes a header of theirs. Device texts are
+// self-contained, so the header's text takes the place of the #include.
 #pragma once
 
 #include <string>

@@ -1,17 +1,19 @@
 #include "compiler/source/inlined_backwards.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "compiler/text/code_names.h"
 #include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
 
 constexpr std::string_view kInline = "ForceInline", kEarly = "__unsafeForceInlineEarly",
-                           kBackward = "BackwardDerivative";
+                           kBackward = "BackwardDerivative", kBackwardOf = "BackwardDerivativeOf";
 
 bool has(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
@@ -44,7 +46,7 @@ class Source {
   bool clear_macros(std::string& result) const {
     bool found = false;
     for (const Token& token : tokens_) {
-      if (token.kind != TokenKind::Directive || !(has(token.text, kInline) || has(token.text, kBackward))) continue;
+      if (token.kind != TokenKind::Directive || !has_a_part(token)) continue;
       found = true;
       const auto begin = static_cast<size_t>(token.text.data() - text_.data());
       for (const std::string_view attribute :
@@ -55,6 +57,13 @@ class Source {
       }
     }
     return found;
+  }
+
+  static bool has_a_part(const Token& directive) {
+    NameSet names;
+    add_code_names(directive.text.substr(1), names);
+    return std::ranges::any_of(std::initializer_list<std::string_view>{kInline, kEarly, kBackward, kBackwardOf},
+                               [&](std::string_view name) { return names.count(name) > 0; });
   }
 
   // In `[BackwardDerivative(outer.name<T>)]` each of the names.
@@ -97,7 +106,7 @@ class Source {
     size_t begin = at;
     while (begin > 0 && !ends(begin - 1)) --begin;
     for (; begin < code_.size() && !ends(begin); ++begin) {
-      if (word(begin) == "BackwardDerivativeOf") return true;
+      if (word(begin) == kBackwardOf) return true;
     }
     return false;
   }

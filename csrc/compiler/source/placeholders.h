@@ -1,4 +1,4 @@
-// Old kernels name a define as %NAME%, as text to be replaced rather than as a macro.
+// Puts the values of defines in place of %NAME%. Kernels of old slangtorch programs name their defines so.
 #pragma once
 
 #include <string>

@@ -73,11 +73,12 @@ std::string undefine_macros(const CompileRequest& request) {
   return text;
 }
 
-Session::Session(const CompileRequest& request, Library library)
+Session::Session(const CompileRequest& request, Library library, const std::optional<std::string>& text)
     : files_(undefine_macros(request) + "#line 1\n", request.defines), users_(folders_of(request)) {
   SlangGlobalSessionDesc global_desc = {};
   check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
   global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);
+  if (text && !request.source) files_.take(request.path, *text);
   open(request, library, Output::Kernels);
 }
 
@@ -85,16 +86,23 @@ Session::Session(const CompileRequest& request, const Session& sibling, Output o
     : files_(undefine_macros(request) + "#line 1\n", request.defines), users_(folders_of(request)) {
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();
+  files_.take(sibling.files_);
   open(request, Library::AsBuilt, output);
 }
 
 // Note [capabilities of host functions]
 //   Slang says that part of what a host function does needs C++ (to fill a tensor, to wait) and part CUDA (the kernels that
 //   it dispatches), and refuses both in one function. Files that have such functions are compiled without that check.
-bool Session::has_host_functions(const CompileRequest& request) {
-  if (request.path.empty() && !request.source) return false;
-  const std::string text = request.source ? *request.source : files_.read_or_throw(request.path);
-  return text.find("TorchEntryPoint") != std::string::npos;
+bool Session::has_host_functions() const { return files_.names().count("TorchEntryPoint") > 0; }
+
+// Macros of the request may stand for attributes: their values count as code.
+void Session::note_names(const CompileRequest& request) {
+  if (request.source) {
+    files_.note_names(*request.source);
+  } else if (!request.path.empty()) {
+    files_.read_or_throw(request.path);
+  }
+  for (const auto& define : request.defines) files_.note_names(define.second);
 }
 
 std::string Session::said(const Com<ISlangBlob>& blob) const {
@@ -102,6 +110,7 @@ std::string Session::said(const Com<ISlangBlob>& blob) const {
 }
 
 void Session::open(const CompileRequest& request, Library library, Output output) {
+  note_names(request);
   slang::TargetDesc target = {};
   target.format = output == Output::Kernels ? SLANG_CUDA_SOURCE : SLANG_CPP_PYTORCH_BINDING;
   const auto paths = search_paths(request);
@@ -117,7 +126,7 @@ void Session::open(const CompileRequest& request, Library library, Output output
   slang::CompilerOptionEntry ignore_capabilities = {};
   ignore_capabilities.name = slang::CompilerOptionName::IgnoreCapabilities;
   ignore_capabilities.value.intValue0 = 1;
-  if (has_host_functions(request)) {
+  if (has_host_functions()) {
     desc.compilerOptionEntries = &ignore_capabilities;
     desc.compilerOptionEntryCount = 1;
   }

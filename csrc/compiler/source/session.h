@@ -1,8 +1,9 @@
-// A Slang session set up for one request: prelude, macros, search paths and the preloaded library.
+// A Slang session for one request: its macros, search paths, files and the preloaded library. It loads modules and emits code.
 #pragma once
 
 #include <slang.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,9 @@ class Session {
 
   enum class Output { Kernels, HostFunctions };  // CUDA text, or C++ of [TorchEntryPoint] functions
 
-  explicit Session(const CompileRequest& request, Library library = Library::AsBuilt);
+  // `text`: of the request's file, if somebody has read it.
+  explicit Session(const CompileRequest& request, Library library = Library::AsBuilt,
+                   const std::optional<std::string>& text = std::nullopt);
   // One more for the same request, which shares what costs most to set up.
   Session(const CompileRequest& request, const Session& sibling, Output output);
   Session(const Session&) = delete;
@@ -47,12 +50,14 @@ class Session {
   // The library in Slang's own form, as the file beside the program holds it.
   std::string compiled_library();
 
+  std::string slang_version() const { return global_->getBuildTagString(); }
   SourceFiles& files() { return files_; }
   slang::ISession* slang() const { return session_.get(); }
 
  private:
   void open(const CompileRequest& request, Library library, Output output);
-  bool has_host_functions(const CompileRequest& request);
+  void note_names(const CompileRequest& request);
+  bool has_host_functions() const;
   bool load_compiled_library();
   void load_library_text();
 

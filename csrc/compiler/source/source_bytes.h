@@ -1,4 +1,4 @@
-// Whether a file's bytes are text.
+// Checks that a source's bytes are UTF-8. Slang itself skips over bytes that are not, and over what follows them.
 #pragma once
 
 #include <optional>

@@ -4,6 +4,7 @@
 
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/identifiers.h"
 #include "compiler/slang/com.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/block_sizes.h"
@@ -23,6 +24,9 @@ bool is_part_of_module(const std::string& source) {
   return false;
 }
 
+std::string absolute_path(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
 bool is_slang_source(const std::string& path) { return path.ends_with(".slang"); }
 bool is_compiled_module(const std::string& path) { return path.ends_with(".slang-module"); }
 
@@ -49,12 +53,28 @@ std::string SourceFiles::with_library(const std::string& source, const std::stri
          without_inlined_backwards(with_whole_block_sizes(source.substr(begin)), backwards_);
 }
 
+void SourceFiles::take(const SourceFiles& others) {
+  contents_ = others.contents_;
+  digests_ = others.digests_;
+  names_ = others.names_;
+}
+
+void SourceFiles::take(const std::string& path, const std::string& text) { enter(absolute_path(path), text); }
+
 const std::string* SourceFiles::read(const std::string& path) {
-  const std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
+  const std::string absolute = absolute_path(path);
   if (const auto known = contents_.find(absolute); known != contents_.end()) return &known->second;
-  const auto content = is_file(absolute) ? read_file(absolute) : std::nullopt;
+  return enter(absolute, is_file(absolute) ? read_file(absolute) : std::nullopt);
+}
+
+const std::string* SourceFiles::enter(const std::string& absolute, const std::optional<std::string>& content) {
   digests_[absolute] = content ? digest_of(*content) : "";
   if (!content) return nullptr;
+  if (is_compiled_module(absolute)) {
+    any_identifier(*content, [&](std::string_view name) { return names_.emplace(name), false; });
+  } else {
+    note_names(*content);
+  }
   std::string& kept = contents_[absolute];
   kept = fill_placeholders(*content, defines_);
   return &kept;

@@ -5,11 +5,13 @@
 #include <slang.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "compiler/text/code_names.h"
 #include "program/program.h"
 
 namespace torch_slang {
@@ -25,15 +27,21 @@ class SourceFiles final : public ISlangFileSystem {
   explicit SourceFiles(std::string library_head, Defines defines)
       : library_head_(std::move(library_head)), defines_(std::move(defines)) {}
 
+  // The files that another session of the same request has read, or what somebody has read of one, are not read again.
+  void take(const SourceFiles& others);
+  void take(const std::string& path, const std::string& text);
   std::string read_or_throw(const std::string& path);  // a c10::Error that names it
   bool exists(const std::string& path) { return read(path) != nullptr; }  // either answer goes into the record
-  // Slang cannot be told by an exception: what is wrong with the bytes of a file that it, or somebody, was given; or empty.
+  // Why the bytes of a file were refused that Slang, or a caller, was given; or empty. (No exception may pass through Slang.)
   const std::string& refusal() const { return refusal_; }
   void check_bytes(const std::string& text, const std::string& path);
   // Text that makes `import torch_slang;` unnecessary, followed by the user's own, whose lines keep their numbers and path.
   std::string with_library(const std::string& source, const std::string& path);
   std::vector<SourceFile> manifest() const;
   const std::map<std::string, std::string>& contents() const { return contents_; }  // of the files read, by path
+  // The names in the code of all files so far, and of texts that are noted besides.
+  const NameSet& names() const { return names_; }
+  void note_names(std::string_view text) { add_code_names(text, names_); }
 
   SlangResult SLANG_MCALL loadFile(const char* path, ISlangBlob** blob) override;
   SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override;
@@ -43,12 +51,14 @@ class SourceFiles final : public ISlangFileSystem {
 
  private:
   const std::string* read(const std::string& path);  // null: there is none
+  const std::string* enter(const std::string& path, const std::optional<std::string>& content);
 
   std::string library_head_;
   Defines defines_;
   std::string refusal_;
   std::set<std::string> backwards_;  // functions that the sources so far have named as such: Note [inlined backwards]
   std::map<std::string, std::string> contents_;
+  NameSet names_;
   std::map<std::string, std::string> digests_;  // empty: not there
 };
 

@@ -1,4 +1,4 @@
-// The words of a user's source, each with its line, without spaces, comments and directives.
+// The tokens of a user's source with their lines, without spaces, comments and directives. Positions count these.
 #pragma once
 
 #include <string>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/files.h"
 #include "compiler/text/tokens.h"
 #include "program/tuned.h"
 
@@ -44,10 +43,8 @@ Pairs tuned_variables(std::string_view source) {
   return found;
 }
 
-CompileRequest with_tuned_variables(CompileRequest request) {
-  const auto source = request.source ? request.source : read_file(request.path);
-  if (!source) return request;  // whoever needs the file says so
-  for (const auto& variable : tuned_variables(*source)) {
+CompileRequest with_tuned_variables(CompileRequest request, std::string_view source) {
+  for (const auto& variable : tuned_variables(source)) {
     if (!has_name(request.defines, variable.first)) request.defines.push_back(variable);
   }
   return request;

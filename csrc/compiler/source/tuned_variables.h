@@ -14,7 +14,7 @@ namespace torch_slang {
 // Name and first value of each variable, in order; of two attributes with one name the first counts.
 std::vector<std::pair<std::string, std::string>> tuned_variables(std::string_view source);
 
-// The request with a define for each variable of its source that has none.
-CompileRequest with_tuned_variables(CompileRequest request);
+// The request with a define for each variable of the source that has none.
+CompileRequest with_tuned_variables(CompileRequest request, std::string_view source);
 
 }  // namespace torch_slang

@@ -1,4 +1,4 @@
-// Emitted text that cannot be made right.
+// The exception of a pass that cannot make the emitted text right.
 #pragma once
 
 #include <string>

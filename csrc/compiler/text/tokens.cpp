@@ -1,5 +1,6 @@
 #include "compiler/text/tokens.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "common/identifiers.h"
@@ -42,6 +43,32 @@ class Splitter {
 
   size_t line_end() const { return std::min(text_.find('\n', at_), text_.size()); }
 
+  // Before a comment.
+  size_t directive_end() const {
+    const size_t end = line_end();
+    if (is_line_directive(text_.substr(at_, end - at_))) return end;
+    bool quoted = false;
+    for (size_t at = at_; at < end; ++at) {
+      if (quoted && text_[at] == '\\') {
+        ++at;
+      } else if (text_[at] == '"') {
+        quoted = !quoted;
+      } else if (!quoted && text_[at] == '/' && at + 1 < end && (text_[at + 1] == '/' || text_[at + 1] == '*')) {
+        return at;
+      }
+    }
+    return end;
+  }
+
+  // R"name( ... )name"
+  size_t past_raw_string() const {
+    const size_t open = text_.find('(', at_);
+    if (open == std::string_view::npos) return text_.size();
+    const std::string close = ")" + std::string(text_.substr(at_ + 2, open - at_ - 2)) + "\"";
+    const size_t end = text_.find(close, open);
+    return end == std::string_view::npos ? text_.size() : end + close.size();
+  }
+
   void one() {
     const char c = peek(0);
     if (is_space(c)) {
@@ -50,7 +77,7 @@ class Splitter {
       take(TokenKind::Space, end);
       line_start_ = line_start_ || new_line;
     } else if (c == '#' && line_start_) {
-      take(TokenKind::Directive, line_end());
+      take(TokenKind::Directive, directive_end());
     } else if (c == '/' && peek(1) == '/') {
       take(TokenKind::Comment, line_end());
     } else if (c == '/' && peek(1) == '*') {
@@ -58,6 +85,8 @@ class Splitter {
       take(TokenKind::Comment, close == std::string_view::npos ? text_.size() : close + 2);
     } else if (c == '"' || c == '\'') {
       take(TokenKind::String, past_quote(c));
+    } else if (c == 'R' && peek(1) == '"') {
+      take(TokenKind::String, past_raw_string());
     } else if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
       take(TokenKind::Number, while_true([](char d) { return is_word(d) || d == '.'; }));
     } else if (is_word(c)) {
@@ -74,6 +103,11 @@ class Splitter {
 };
 
 }  // namespace
+
+bool is_line_directive(std::string_view directive) {
+  const size_t word = directive.find_first_not_of(" \t", 1);
+  return word != std::string_view::npos && directive.substr(word).starts_with("line ");
+}
 
 bool is_code(const Token& token) {
   return token.kind != TokenKind::Space && token.kind != TokenKind::Comment && token.kind != TokenKind::Directive;

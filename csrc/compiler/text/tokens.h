@@ -11,9 +11,11 @@ enum class TokenKind { Identifier, Number, String, Comment, Directive, Space, Ot
 
 struct Token {
   TokenKind kind;
-  std::string_view text;  // of the text that was split; a Directive holds its line without the line's end
+  std::string_view text;  // of the text that was split; a Directive holds its line, without its end and a comment there
 };
 
+// `#line 3 "file"`, whose file's name is written as it is.
+bool is_line_directive(std::string_view directive);
 // Not what only stands between: spaces, comments, directives.
 bool is_code(const Token& token);
 std::vector<Token> split_tokens(std::string_view text);

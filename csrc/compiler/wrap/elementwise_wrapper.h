@@ -1,4 +1,5 @@
-// The generated entry points of plain functions: Note [elementwise functions] in program.h.
+// Writes the Slang entry points through which plain functions run: Note [elementwise functions] in program.h. One fetches an
+// element of each argument, calls the function or its derivative, and gives the results back.
 #pragma once
 
 #include <string>

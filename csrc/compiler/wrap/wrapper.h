@@ -1,4 +1,5 @@
-// The generated kernels without parameters that fetch everything and call the user's kernel or plain function.
+// Writes the Slang entry points through which kernels run. One has no parameters: it reads the argument block and calls the
+// user's kernel or its derivative.
 #pragma once
 
 #include <string>

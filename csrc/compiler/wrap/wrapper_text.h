@@ -1,4 +1,4 @@
-// Lines of a generated entry point, for one function and one choice of its types and sizes.
+// Writes single lines of a generated entry point, for one function and one choice of its types and sizes.
 #pragma once
 
 #include <c10/util/StringUtil.h>
@@ -23,7 +23,7 @@ class WrapperText {
   // The lines as the body of the instantiation's entry point.
   std::string entry_point() const;
 
-  // A type as the descriptor names it, with what is chosen in place of the type and size parameters.
+  // A type as the descriptor names it, with the types and sizes of this choice in place of its parameters.
   std::string concrete(std::string type) const;
   ElementType component_type(const Element& element) const;
   std::string component_type_name(const Leaf& leaf) const;  // as Slang spells it: "float", "ns.Mode"

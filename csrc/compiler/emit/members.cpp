@@ -1,38 +1,18 @@
-#include "compiler/emit/device_text.h"
+#include "compiler/emit/members.h"
 
 #include <c10/util/StringUtil.h>
 
 #include <cctype>
 #include <map>
 #include <set>
+#include <string_view>
 #include <vector>
 
-#include "common/identifiers.h"
-#include "compiler/emit/added_gradients.h"
-#include "compiler/emit/contexts.h"
-#include "compiler/emit/guarded_operations.h"
-#include "compiler/emit/joined_branches.h"
-#include "compiler/emit/loop_state.h"
-#include "compiler/emit/lost_copies.h"
-#include "compiler/emit/lost_parts.h"
-#include "compiler/emit/missing_names.h"
-#include "compiler/emit/polled_loops.h"
-#include "compiler/emit/statement_lines.h"
-#include "compiler/emit/unset_contexts.h"
-#include "compiler/emit/wave_masks.h"
-#include "compiler/emit/wide_indices.h"
-#include "compiler/source/session.h"
 #include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
 
-// Note [members]
-//   Emitted text is a list of declarations at file scope. Inside a struct, functions and types may stay as they are;
-//   entry points lose `extern "C" __global__`, prototypes go (bodies of members see all members), and variables become
-//   static variables of a member function that gives a reference: `sh_0` turns into `tsl_var_sh_0()`. Slang's names carry
-//   numbers that make them unique in the whole text, so renaming by name alone is safe. A GPU's static variables begin as
-//   constants: what others they name stands in their place, and what a function must compute is computed at each use.
 class Members {
  public:
   explicit Members(std::string_view text) : tokens_(split_tokens(text)) {}
@@ -44,6 +24,9 @@ class Members {
     }
     return rename_variables();
   }
+
+  int entries() const { return entries_; }
+  int variables() const { return static_cast<int>(renamed_.size()); }
 
  private:
   using Declaration = std::vector<Token>;
@@ -115,6 +98,7 @@ class Members {
   }
 
   void add_entry(const Declaration& declaration) {
+    ++entries_;
     for (const Token& token : declaration) {
       if (token.text == "extern" || token.text == "\"C\"") continue;
       body_ += token.text == "__global__" ? std::string_view("__device__") : token.text;
@@ -198,82 +182,18 @@ class Members {
 
   std::vector<Token> tokens_;
   size_t at_ = 0;
+  int entries_ = 0;
   std::string body_;
   std::map<std::string, std::string, std::less<>> renamed_;
   std::map<std::string, std::string, std::less<>> constants_;  // their values, by name
 };
 
-// A user's name may begin like these, but has a number.
-bool is_barrier(std::string_view name) {
-  return name == "TSL_SHARED" || name.starts_with("__syncthreads") || name.starts_with("__shared__");
-}
-
-bool is_wave(std::string_view name) {
-  for (const char* prefix : {"_wave", "_slang_wave", "_slang_quad", "_getLaneId", "_getActiveMask",
-                             "_getMultiPrefixMask", "_getConvergedMask", "__shfl", "__ballot", "__activemask",
-                             "__any_sync", "__all_sync", "__match_", "__reduce_", "__syncwarp"}) {
-    if (name.starts_with(prefix)) return true;
-  }
-  return false;
-}
-
-void find_meetings(const std::string& code, DeviceText& text) {
-  for (const Token& token : split_tokens(code)) {
-    if (token.kind != TokenKind::Identifier || is_numbered(token.text)) continue;
-    text.barriers = text.barriers || is_barrier(token.text);
-    text.waves = text.waves || is_wave(token.text);
-  }
-}
-
-// Without what Slang gets wrong.
-std::string with_right_gradients(std::string body) {
-  EmittedCode code(std::move(body));
-  restore_missing_names(code);
-  refuse_lost_parts(code);
-  read_contexts_in_place(code);
-  store_values_in_contexts(code);
-  repair_lost_copies(code);
-  add_met_gradients(code);
-  return code.edited();
-}
-
-// Slang writes what users ask for by __requirePrelude between its own prelude and the first declaration, which begins
-// with a #line.
-size_t first_declaration(std::string_view text) {
-  constexpr std::string_view kLine = "#line ";
-  if (text.starts_with(kLine)) return 0;
-  const size_t found = text.find("\n#line ");
-  return found == std::string_view::npos ? 0 : found + 1;
-}
-
 }  // namespace
 
-void shape_device_text(const std::string& emitted, DeviceText& text) {
-  const std::string_view mark = kPreludeMark;
-  const size_t at = emitted.find(mark);
-  TORCH_INTERNAL_ASSERT(at != std::string::npos, "emitted text has no prelude mark");
-  const std::string_view own = std::string_view(emitted).substr(at + mark.size());
-  const size_t begin = first_declaration(own);
-  const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
-  text.file_scope = blank ? "" : own.substr(0, begin);
-  const std::string body =
-      with_joined_branches(with_unset_contexts(with_right_gradients(Members(own.substr(begin)).all())));
-  const MaskedText masked = with_wave_masks(with_statement_lines(body, text.files), text.files);
-  text.scattered_waves = masked.scattered;
-  text.body =
-      with_guarded_operations(with_polled_loops(with_bounded_loops(with_wide_indices(masked.body), text.files)));
-  find_meetings(text.body, text);
-  find_meetings(text.file_scope, text);
-}
-
-bool depends_on_threads(const DeviceText& text) {
-  if (text.barriers || text.waves) return true;
-  for (const Token& token : split_tokens(text.body)) {
-    for (const char* name : {"threadIdx", "blockIdx", "blockDim", "gridDim"}) {
-      if (token.kind == TokenKind::Identifier && token.text == name) return true;
-    }
-  }
-  return false;
+int make_members(std::string& text) {
+  Members members(text);
+  text = members.all();
+  return members.entries() + members.variables();
 }
 
 }  // namespace torch_slang

@@ -1,4 +1,4 @@
-#include "backend/line_names.h"
+#include "compiler/text/line_names.h"
 
 #include <algorithm>
 #include <string_view>
@@ -19,8 +19,9 @@ std::string escaped(std::string_view name) {
 
 }  // namespace
 
-std::string with_escaped_line_names(const std::string& text) {
+int escape_line_names(std::string& text) {
   std::string result;
+  int count = 0;
   size_t copied = 0;
   for (size_t at = text.find(kDirective); at != std::string::npos; at = text.find(kDirective, at + 1)) {
     if (at != 0 && text[at - 1] != '\n') continue;
@@ -32,8 +33,10 @@ std::string with_escaped_line_names(const std::string& text) {
     result.append(text, copied, at + first + 1 - copied);
     result += escaped(name);
     copied = at + last;
+    ++count;
   }
-  return copied == 0 ? text : result.append(text, copied);
+  if (count > 0) text = result.append(text, copied);
+  return count;
 }
 
 }  // namespace torch_slang

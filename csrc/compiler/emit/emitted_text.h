@@ -1,0 +1,40 @@
+// Slang's text on its way through the passes (passes.h). A pass may change it as text, or as functions and statements.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/emit/emitted_code.h"
+
+namespace torch_slang {
+
+class EmittedText {
+ public:
+  explicit EmittedText(std::string body) : body_(std::move(body)) {}
+  EmittedText(const EmittedText&) = delete;
+  EmittedText& operator=(const EmittedText&) = delete;
+
+  // The text as functions and statements. Passes that change it one after the other all see what stood there before the
+  // first of them.
+  EmittedCode& code() {
+    if (!code_) code_.emplace(body_);
+    return *code_;
+  }
+  // The text, with all changes made so far.
+  std::string& body() {
+    if (code_ && code_->is_edited()) body_ = code_->edited();
+    code_.reset();
+    return body_;
+  }
+
+  std::vector<std::string> files;  // that TSL_AT(file, line) names by index
+  bool scattered_waves = false;    // lanes of one wave operation may stand in several places
+
+ private:
+  std::string body_;
+  std::optional<EmittedCode> code_;
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,120 @@
+#include "compiler/emit/passes.h"
+
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+
+#include "compiler/emit/added_gradients.h"
+#include "compiler/emit/contexts.h"
+#include "compiler/emit/emitted_text.h"
+#include "compiler/emit/guarded_operations.h"
+#include "compiler/emit/joined_branches.h"
+#include "compiler/emit/loop_state.h"
+#include "compiler/emit/lost_copies.h"
+#include "compiler/emit/lost_parts.h"
+#include "compiler/emit/members.h"
+#include "compiler/emit/missing_names.h"
+#include "compiler/emit/polled_loops.h"
+#include "compiler/emit/signs.h"
+#include "compiler/emit/statement_lines.h"
+#include "compiler/emit/text_facts.h"
+#include "compiler/emit/unset_contexts.h"
+#include "compiler/emit/wave_masks.h"
+#include "compiler/emit/wide_indices.h"
+#include "compiler/source/session.h"
+#include "compiler/text/line_names.h"
+#include "compiler/text/refused_text.h"
+
+namespace torch_slang {
+namespace {
+
+enum class Missed { Caution, Refusal };
+
+struct Pass {
+  std::string_view name;
+  int (*apply)(EmittedText& text);  // how often
+  int Signs::* at_least = nullptr;  // null: a repair, or an improvement
+  Missed missed = Missed::Caution;
+};
+
+template <auto change>
+int on_code(EmittedText& text) {
+  const size_t before = text.code().edits();
+  change(text.code());
+  return static_cast<int>(text.code().edits() - before);
+}
+
+template <auto change>
+int on_body(EmittedText& text) {
+  return change(text.body());
+}
+
+constexpr Pass kPasses[] = {
+    {"members", on_body<make_members>, &Signs::entries, Missed::Refusal},
+    // Repairs of Slang's derivatives.
+    {"missing names", on_code<restore_missing_names>},
+    {"lost parts", on_code<refuse_lost_parts>},
+    {"context reads", on_code<read_contexts_in_place>},
+    {"context values", on_code<store_values_in_contexts>},
+    {"lost copies", on_code<repair_lost_copies>},
+    {"added gradients", on_code<add_met_gradients>},
+    // Forms that compilers optimise better.
+    {"unset contexts", on_body<unset_contexts>, &Signs::cleared_contexts},
+    {"joined branches", on_body<join_branches>},
+    // Marks and names for checks, interrupts and waves.
+    {"statement lines", [](EmittedText& text) { return add_statement_lines(text.body(), text.files); }, &Signs::lines},
+    {"wave masks", [](EmittedText& text) { return write_wave_masks(text.body(), text.files, text.scattered_waves); },
+     &Signs::masks, Missed::Refusal},
+    {"wide indices", on_code<check_wide_indices>},
+    {"bounded loops", [](EmittedText& text) { return bound_loops(text.body(), text.files); }, &Signs::kept_iterations,
+     Missed::Refusal},
+    {"polled loops", on_body<poll_loops>, &Signs::loops},
+    {"guarded operations", on_body<guard_operations>, &Signs::sizes},
+    {"line names", on_body<escape_line_names>},
+};
+
+// Slang writes what users ask for by __requirePrelude between its own prelude and the first declaration, which begins
+// with a #line.
+size_t first_declaration(std::string_view text) {
+  constexpr std::string_view kLine = "#line ";
+  if (text.starts_with(kLine)) return 0;
+  const size_t found = text.find("\n#line ");
+  return found == std::string_view::npos ? 0 : found + 1;
+}
+
+void check(const Pass& pass, int count, const Signs& signs, std::set<std::string>& cautions) {
+  if (pass.at_least == nullptr || count >= signs.*pass.at_least) return;
+  const std::string what =
+      c10::str("this version of Slang writes CUDA text in a form that torch_slang does not know: the pass '", pass.name,
+               "' applied ", count, " times, and at least ", signs.*pass.at_least, " were expected");
+  if (pass.missed == Missed::Refusal) throw RefusedText{what};
+  cautions.insert(what);
+}
+
+}  // namespace
+
+std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions) {
+  const std::string_view mark = kPreludeMark;
+  const size_t at = emitted.find(mark);
+  TORCH_INTERNAL_ASSERT(at != std::string::npos, "emitted text has no prelude mark");
+  const std::string_view own = std::string_view(emitted).substr(at + mark.size());
+  const size_t begin = first_declaration(own);
+  const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
+  text.file_scope = blank ? "" : own.substr(0, begin);
+
+  EmittedText passing{std::string(own.substr(begin))};
+  const Signs signs = signs_in(passing.body());
+  std::vector<PassCount> counts;
+  for (const Pass& pass : kPasses) {
+    counts.push_back({pass.name, pass.apply(passing)});
+    check(pass, counts.back().count, signs, cautions);
+  }
+  text.body = passing.body();
+  text.files = std::move(passing.files);
+  text.scattered_waves = passing.scattered_waves;
+  read_facts(text);
+  return counts;
+}
+
+}  // namespace torch_slang

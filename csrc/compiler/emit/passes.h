@@ -1,0 +1,31 @@
+// All rewriting of the text that Slang emits for a kernel: one list of passes, each of which says how often it applied. What
+// a pass does is told in the header of its own.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+// Note [passes]
+//   Slang's text is C++ for CUDA, of declarations at file scope. It becomes members of a kernel object, is repaired where Slang
+//   is known to be wrong, and gets words to which the prelude can give a meaning (divisions, loops, lines).
+//     - A pass looks for forms that Slang is known to write. A new Slang may write something else, and a pass that finds
+//       nothing says nothing: so before the first pass the text is searched for signs, coarser than the forms, of what the
+//       passes have to find. A pass that applied less often than its sign says is an error where the text would give wrong
+//       numbers without it, else a caution in the log.
+//     - Repairs have no sign: few texts need one. What Slang wrote for the sources in tests/golden, and how often each pass
+//       applied there, is kept, and tests/test_golden.py compares.
+struct PassCount {
+  std::string_view name;
+  int count = 0;
+};
+
+// Fills body, file_scope, files and the facts of a text from what Slang emitted for one entry point. Cautions are sentences
+// for the log. Throws UnsupportedGlobal or RefusedText.
+std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions);
+
+}  // namespace torch_slang

@@ -1,0 +1,125 @@
+// Passes that must apply and do not; what a text's tokens say.
+#include "compiler/emit/passes.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <set>
+#include <string>
+
+#include "compile_source.h"
+#include "compiler/emit/text_facts.h"
+#include "compiler/slang/library.h"
+#include "compiler/text/code_names.h"
+#include "compiler/text/refused_text.h"
+#include "program/intrinsics.h"
+
+BOOST_AUTO_TEST_SUITE(passes_test)
+
+using namespace torch_slang;
+
+namespace {
+
+struct Passed {
+  DeviceText text;
+  std::set<std::string> cautions;
+  std::vector<PassCount> counts;
+
+  int count(std::string_view name) const {
+    for (const PassCount& one : counts) {
+      if (one.name == name) return one.count;
+    }
+    return -1;
+  }
+};
+
+// `functions` in front of an entry point whose body is `statements`.
+Passed passed(const std::string& statements, const std::string& functions = "") {
+  Passed all;
+  all.counts = apply_passes(std::string(kPreludeMark) + "\n#line 1 \"a.slang\"\n" + functions +
+                                "\nextern \"C\" __global__ void go()\n{\n" + statements + "\n}\n",
+                            all.text, all.cautions);
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(passes_say_how_often_they_applied) {
+  const Passed all =
+      passed("int n_0 = (x_0).sizes[(0U)];\nfor(;;)\n{\n a_0[n_0] = 1 / n_0; break; }\nfor(;;)\n{ break; }");
+  BOOST_TEST(all.cautions.empty());
+  BOOST_TEST(all.count("members") == 1);
+  BOOST_TEST(all.count("polled loops") == 2);
+  BOOST_TEST(all.count("guarded operations") == 3);
+  BOOST_TEST(all.count("added gradients") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_loop_of_another_form_is_a_caution) {
+  for (const char* loop : {"while(true)\n{ break; }", "do\n{ break; } while(v_0);"}) {
+    const Passed all = passed(std::string("for(;;)\n{ break; }\n") + loop);
+    BOOST_REQUIRE(all.cautions.size() == 1);
+    BOOST_TEST(contains(*all.cautions.begin(), "'polled loops' applied 1 times, and at least 2 were expected"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_context_that_is_cleared_in_another_form_is_a_caution) {
+  const std::string type = "s_bwdCallableCtx_DiffTensorView_load_0";
+  BOOST_TEST(passed(type + " _S2 = {};").cautions.empty());
+  BOOST_TEST(passed(type + " _S2 = _S3;").cautions.empty());
+  for (const char* empty : {"()", "{}"}) {
+    BOOST_TEST(passed(type + " _S2 = " + type + empty + ";").cautions.size() == 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(masks_and_kept_iterations_of_another_form_are_refused) {
+  const auto is_refused = [](const std::string& statements, const std::string& functions) {
+    try {
+      passed(statements, functions);
+    } catch (const RefusedText& refused) {
+      return contains(refused.reason, "in a form that torch_slang does not know");
+    }
+    return false;
+  };
+  BOOST_TEST(is_refused(
+      "f_0(4294967295U);",
+      "uint WaveGetActiveMask_0(uint _S1) { return _S1; }\nvoid f_0(uint _S2)\n{ WaveGetActiveMask_0(_S2); }"));
+  BOOST_TEST(is_refused("int _pc_0 = 0;\nfor(;;)\n{ _S2.value1_0[_pc_0] = v_0; _pc_0 = _pc_0 + 1; }", ""));
+}
+
+BOOST_AUTO_TEST_CASE(uses_are_read_from_code_alone) {
+  DeviceText text;
+  text.body =
+      "TSL_AT(0, 3); f(x.data_ptr<float>()); // tsl_multiply(1) TSL_AT(0, 4)\n"
+      "say(\"tsl_gradient TSL_AT(0, 5)\"); tsl_multiply_blocks_forward(); data_ptr_at_0(); __half2 h; TSL_AT(0, 3); "
+      "TSL_AT(1, 12); /* __nv_bfloat16 __syncthreads() */ __nv_bfloat16_7();";
+  read_facts(text);
+  BOOST_TEST(text.uses == (std::set<std::string, std::less<>>{"__half", "data_ptr"}), boost::test_tools::per_element());
+  BOOST_TEST(text.sites == (std::set<std::string>{"0, 3", "1, 12"}), boost::test_tools::per_element());
+  BOOST_TEST(!text.barriers);
+  BOOST_TEST(uses(text, {intrinsics::kMultiply, intrinsics::kHalf}));
+  BOOST_TEST(!uses(text, {intrinsics::kMultiply, intrinsics::kBFloat16}));
+}
+
+BOOST_AUTO_TEST_CASE(names_of_a_source_are_those_of_its_code_and_directives) {
+  NameSet names;
+  add_code_names(
+      "#define A B // C\n#line 3 \"D\"\n#include \"E//F\" /* G\nH */ I \"J\" R\"(K \" L)\" M\n#if N /* O */\n", names);
+  BOOST_TEST(names == (NameSet{"A", "B", "I", "M", "N", "define", "if", "include"}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(defines_are_used_where_code_names_them) {
+  CompileRequest request = request_for(
+      "// IN_COMMENT\n#if IN_DIRECTIVE\n#endif\n[PyBindCUDA(Auto)] [CudaKernel] void f([Shape(\"IN_STRING\")] "
+      "TensorView<float> x) "
+      "{ x[0] = IN_CODE; }");
+  for (const char* name : {"IN_COMMENT", "IN_DIRECTIVE", "IN_STRING", "IN_CODE"})
+    request.defines.emplace_back(name, "1");
+  const Program program = program_from_json(to_json(run_compiler(request, Extent::DescribeOnly)));
+  BOOST_TEST(program.used_defines == (NameSet{"IN_CODE", "IN_DIRECTIVE"}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_slang_that_was_not_tested_is_told_of) {
+  for (const std::string_view version : kTestedSlang) BOOST_TEST(untested_version(version) == "");
+  BOOST_TEST(contains(untested_version("2099.1"), "Slang 2099.1 was not tested"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,6 +126,18 @@ def test_generic_arguments_are_kept_to(module: torch_slang.Module) -> None:
     assert module.require_function("twice<double>")(torch.ones(3, 3, dtype=torch.float16)).dtype == torch.float64
     with pytest.raises(RuntimeError, match=r"twice_half: expected v .* to have dtype float16 or one that widens to it"):
         module.require_function("twice<half>")(torch.ones(3, 3))
+
+
+def test_a_reload_changes_an_instance(tmp_path: Path) -> None:
+    file = tmp_path / "reloaded.slang"
+    text = "float[M] fill<let M : int>(float v) { float[M] r; for (int i = 0; i < M; ++i) r[i] = v; return r; }"
+    file.write_text(text)
+    first = torch_slang.load(file, namespace="instances_reloaded")
+    assert first.require_function("fill<2>")(3.0).tolist() == [3, 3]
+    file.write_text(text.replace("= v;", "= v + 1;"))
+    second = torch_slang.load(file, namespace="instances_reloaded")
+    assert second.require_function("fill<2>")(3.0).tolist() == [4, 4]
+    assert first.require_function("fill<2>")(3.0).tolist() == [3, 3]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ __all__ = ["Function"]
 # symbols.
 _functions: weakref.WeakValueDictionary[str, Function] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
+# Whose the operators of instances of generic functions are, which no load takes, by qualified name.
+_instances: weakref.WeakValueDictionary[str, Function] = weakref.WeakValueDictionary()
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,12 @@ class Function:
     ``[TorchOp]``.
     """
 
-    def __init__(self, handle: _C.Module, name: str, retired: set[str]) -> None:
+    def __init__(self, handle: _C.Module, name: str, retired: set[str], base: str | None = None) -> None:
         # No more than this: a module may have hundreds, of which few are called.
         self.__name__ = name
         self._handle = handle
         self._retired = retired
+        self._base = base or name  # of "copy_4": "copy", which a later load may take
         self._qualified = f"{handle.namespace}::{name}"
         self._arguments: FunctionArguments | None = None
         self._ops: _Ops | None = None
@@ -76,7 +79,7 @@ class Function:
         ops = None if torch.compiler.is_dynamo_compiling() else self._ops
         if ops is None:
             ops = self._ready()
-        elif ops.call is not None and _result is None and self.__name__ not in self._retired:
+        elif ops.call is not None and _result is None and self._base not in self._retired:
             results = ops.call(*args, **kwargs)  # Note [remembered calls] in csrc/python/function_call.cpp
             if results is not None:
                 return results if ops.results.is_tensor else ops.results.build(results)
@@ -207,6 +210,11 @@ class Function:
 
     def register(self) -> _Ops:
         """Makes the operators exist, unless they do."""
+        if self._base != self.__name__:
+            previous = _instances.get(self._qualified)
+            if previous is not None and previous._handle is not self._handle:
+                previous._retired.add(previous._base)
+            _instances[self._qualified] = self
         for changed in self._handle.register_function(self.__name__):
             forget_cached_op(changed)
         about = self._handle.describe(self.__name__)
@@ -247,12 +255,12 @@ class Function:
             return op(*arguments)
 
     def _run(self, op: Any, arguments: Sequence[Any]) -> Any:
-        return self._pinned(op, arguments) if self.__name__ in self._retired else op(*arguments)
+        return self._pinned(op, arguments) if self._base in self._retired else op(*arguments)
 
     def _results(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
         if result is not None and not is_tensor_type(result):
             return self._write(ops, tensors, result)
-        results = ops.forward(*tensors) if self.__name__ not in self._retired else self._pinned(ops.forward, tensors)
+        results = ops.forward(*tensors) if self._base not in self._retired else self._pinned(ops.forward, tensors)
         return results if ops.results.is_tensor else ops.results.build(results)
 
     def _write(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:

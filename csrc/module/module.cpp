@@ -29,6 +29,7 @@ constexpr size_t kMaxVariants = 4096;
 struct LoadedModules {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<const Module>> by_identity;
+  std::map<std::string, std::weak_ptr<const Operator>> instances;  // what instances' names run: no load publishes these
 };
 
 LoadedModules& loaded_modules() {
@@ -340,7 +341,16 @@ std::string Module::instantiate(const std::string& name, const std::vector<std::
 std::vector<std::string> Module::register_function(const std::string& name) const {
   LoadedModules& all = loaded_modules();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  if (owner_of(ns_ + "::" + name) == identity_) return {};
+  const std::string qualified = ns_ + "::" + name;
+  if (function(name) == nullptr) {  // an instance of a generic function
+    const std::shared_ptr<const Operator> op = find(name);
+    if (all.instances[qualified].lock() == op) return {};
+    check_owner(*this, name);
+    std::vector<std::string> changed = publish({find(name)}, identity_).changed;
+    all.instances[qualified] = op;
+    return changed;
+  }
+  if (owner_of(qualified) == identity_) return {};
   check_owner(*this, name);
   // An earlier load of this module leaves the name to the current one.
   const auto current = all.by_identity.find(identity_);

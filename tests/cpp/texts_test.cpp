@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "backend/line_names.h"
 #include "common/environment.h"
 #include "common/files.h"
 #include "common/quoted_files.h"
 #include "common/shell_words.h"
 #include "common/temporary_folder.h"
+#include "source/line_names.h"
 
 BOOST_AUTO_TEST_SUITE(texts_test)
 

@@ -1,0 +1,90 @@
+#include "device_compilers/host/workarounds.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "cache/cache.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "common/interrupts.h"
+#include "common/log.h"
+#include "common/process.h"
+#include "common/temporary_folder.h"
+#include "device_compilers/host/processor.h"
+
+namespace torch_slang {
+namespace {
+
+struct Probe {
+  std::string_view names;  // in emitted code: it may ask for this
+  const char* flag;        // makes the compiler leave it out
+  const char* text;
+};
+
+// GCC 12 for processors with AVX512-FP16: a half that is itself or zero, and has no register to go to, is stored under a
+// mask of a kind that stores do not have ("unsupported masking for `vmovsh'"). No register outlives a call.
+constexpr Probe kProbes[] = {
+#if defined(__x86_64__)
+    {"__half", "-mno-avx512fp16",
+     "void other();\n"
+     "_Float16 larger(_Float16 a, _Float16 b) { _Float16 c = a > b ? a : _Float16(0); other(); return c; }\n"},
+#endif
+};
+
+bool compiles(const HostCompiler& compiler, const std::vector<std::string>& flags, const Probe& probe) {
+  const TemporaryFolder folder;
+  const std::string input = folder.file("probe.cpp");
+  if (!publish_file(input, probe.text)) return true;
+  ProcessRequest request;
+  request.argv = compiler.command;
+  request.argv.insert(request.argv.end(), flags.begin(), flags.end());
+  request.argv.insert(request.argv.end(), {"-c", "-o", folder.file("probe.o"), input});
+  request.environment = {{"LC_ALL", "C"}, {"TMPDIR", folder.path()}};
+  request.timeout = compile_time_limit();
+  request.has_helpers = true;
+  cache::count_run(cache::Compiler::Host);
+  const ProcessResult result = run_process(request);
+  return result.succeeded() || result.timed_out;
+}
+
+// Whether the probe compiles with the flag, and not without it.
+bool is_needed(const HostCompiler& compiler, std::vector<std::string> flags, const Probe& probe) {
+  if (compiles(compiler, flags, probe)) return false;
+  flags.emplace_back(probe.flag);
+  const bool helps = compiles(compiler, flags, probe);
+  if (helps)
+    log_info(compiler.program(), " gets code for this processor wrong: kernels are compiled with ", probe.flag);
+  return helps;
+}
+
+bool is_known_to_be_needed(const HostCompiler& compiler, const std::vector<std::string>& flags, const Probe& probe) {
+  static std::timed_mutex mutex;
+  static auto* known = new std::map<std::string, bool>();
+  Digest digest;
+  digest.add("probe").add(probe.flag).add(probe.text).add(compiler.stamp).add(cpu_identity());
+  for (const std::string& word : compiler.command) digest.add(word);
+  for (const std::string& word : flags) digest.add(word);
+  const std::string key = digest.hex();
+
+  const auto lock = lock_interruptibly(mutex);
+  if (const auto found = known->find(key); found != known->end()) return found->second;
+  if (const auto kept = cache::read(cache::Kind::Probe, key)) return (*known)[key] = *kept == probe.flag;
+  const bool needed = is_needed(compiler, flags, probe);
+  cache::write(cache::Kind::Probe, key, needed ? probe.flag : "");
+  return (*known)[key] = needed;
+}
+
+}  // namespace
+
+std::vector<std::string> with_workarounds(const HostCompiler& compiler, std::vector<std::string> flags,
+                                          std::string_view text) {
+  const std::vector<std::string> given = flags;
+  for (const Probe& probe : kProbes) {
+    if (text.find(probe.names) == std::string_view::npos) continue;
+    if (is_known_to_be_needed(compiler, given, probe)) flags.emplace_back(probe.flag);
+  }
+  return flags;
+}
+
+}  // namespace torch_slang

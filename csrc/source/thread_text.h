@@ -1,0 +1,17 @@
+// The generated types that hold what threads keep in registers: Note [own elements] in prelude/own.h and Note [words] in
+// prelude/words.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "source/kernel_source.h"
+
+namespace torch_slang {
+
+const char* c_name_of(ElementType type);  // as the prelude spells it: "__half"
+
+// `struct Own { ... };`, `struct TslWords { ... };` where threads come in lanes, and `struct TslShared { ... };` where they share.
+std::string thread_text(const std::vector<ThreadView>& views, const VirtualThreads& threads);
+
+}  // namespace torch_slang

@@ -31,7 +31,7 @@ COMPILER = (
     *("compiler/text", "compiler/slang", "compiler/source", "compiler/reflect"),
     *("compiler/wrap", "compiler/emit", "compiler/host", "compiler"),
 )
-BELOW = {"common", "cache", "program", "torch_slang", "backend"}
+BELOW = {"common", "cache", "program", "source", "torch_slang", "backend"}
 
 # Each folder, and those that its files may include: the picture in docs/architecture.md. All may include their own,
 # and prelude/abi.h and its kin, which device texts share with the run-time.
@@ -41,15 +41,22 @@ LAYERS: dict[str, set[str]] = {
     "cache": {"common"},
     "program": {"common"},
     **{folder: {"common", "program", *COMPILER[:i]} for i, folder in enumerate(COMPILER)},
-    "backend": {"common", "program"},
-    "backend/cpu": {"common", "cache", "program", "backend"},
-    "backend/cuda": {"common", "cache", "program", "backend"},
+    "source": {"common", "program"},
+    "foreign": {"common"},
+    "device_compilers/host": {"common", "cache", "program", "source"},
+    "device_compilers/nvrtc": {"common", "cache", "program", "source", "foreign"},
+    "backend": {"common", "program", "source"},
+    "backend/cpu": {"common", "cache", "program", "source", "device_compilers/host", "backend"},
+    "backend/cuda": {"common", "cache", "program", "source", "foreign", "device_compilers/nvrtc", "backend"},
     **{folder: {*BELOW, *RUNTIME[:i]} for i, folder in enumerate(RUNTIME)},
     "python": {*BELOW, *RUNTIME},
 }
 # What a launch on the CPU can be stopped by, and whether a GPU's compiler is there.
 LAYERS["arguments"] |= {"backend/cpu"}
-LAYERS["module"] |= {"backend/cpu", "backend/cuda"}
+LAYERS["module"] |= {"backend/cpu", "device_compilers/nvrtc"}
+# What torch-slangc is made of, or can be: no headers of torch but c10's.
+WITHOUT_TORCH = {"common", "cache", "program", "source", "foreign", "device_compilers/host", "device_compilers/nvrtc"}
+WITHOUT_TORCH |= set(COMPILER)
 SHARED = "prelude"
 OTHERS = {"prelude", "stubs"}  # device texts, and what host compilers see in place of CUDA's headers
 
@@ -92,6 +99,15 @@ def wrong_directions(graph: Graph) -> Iterator[str]:
                 yield f"{module} includes {other}, but {folder} may include {allowed}"
 
 
+def torch_includes(root: Path) -> Iterator[str]:
+    for file in sorted([*root.rglob("*.h"), *root.rglob("*.cpp")]):
+        module = module_of(root, file)
+        if folder_of(module) not in WITHOUT_TORCH:
+            continue
+        for name in re.findall(r"^#include <((?:ATen|torch)/[^>]+)>", file.read_text(), re.MULTILINE):
+            yield f"{module} includes {name}, but {folder_of(module)} does without torch"
+
+
 def circles(graph: Graph) -> Iterator[str]:
     """The first that is found."""
     try:
@@ -103,7 +119,7 @@ def circles(graph: Graph) -> Iterator[str]:
 def main() -> int:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "csrc"
     graph = includes(root)
-    problems = [*wrong_directions(graph), *circles(graph)]
+    problems = [*wrong_directions(graph), *torch_includes(root), *circles(graph)]
     print("\n".join(problems) or f"includes {len(graph)} modules of {len(LAYERS)} folders, without a circle")
     return 1 if problems else 0
 

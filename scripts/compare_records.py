@@ -3,7 +3,7 @@
     python scripts/compare_records.py record FOLDER [pytest's arguments]     # in each of two checkouts that are built
     python scripts/compare_records.py compare FOLDER OTHER
 
-`record` runs the tests (all of tests/ if no arguments name some) with TORCH_SLANG_RECORD (csrc/backend/record.h) and
+`record` runs the tests (all of tests/ if no arguments name some) with TORCH_SLANG_RECORD (csrc/source/record.h) and
 an empty cache: what is compiled and launched is written down. Of every module that a test loads the texts for CUDA are
 written too, for each kind of operator, all its types, contiguous tensors and others, whether there is a GPU or not; and
 its schemas. Tests of one file run in one process, one after the other, so that names which they count out are the same

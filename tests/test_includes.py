@@ -54,3 +54,11 @@ def test_a_folder_must_be_in_the_table(copy: Path) -> None:
     status, said = verdict(copy)
     assert status == 1
     assert "elsewhere/new: its folder is not in the table LAYERS" in said
+
+
+def test_what_torch_slangc_may_use_is_free_of_torch(copy: Path) -> None:
+    file = copy / "device_compilers" / "host" / "host_compiler.cpp"
+    file.write_text(f"#include <ATen/Parallel.h>\n{file.read_text()}")
+    status, said = verdict(copy)
+    assert status == 1
+    assert "includes ATen/Parallel.h, but device_compilers/host does without torch" in said

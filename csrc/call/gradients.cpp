@@ -115,7 +115,7 @@ void Gradients::give(int leaf, const at::Tensor& gradient) {
   items_.push_back(std::move(item));
 }
 
-bool Gradients::take_copies(const LoadedKernel& loaded) {
+bool Gradients::copy_given(const LoadedKernel& loaded) {
   bool any = false;
   for (Item& item : items_) {
     if (!item.is_given || loaded.own[item.leaf] || !item.memory.is_same(item.target)) continue;
@@ -135,7 +135,7 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
   const uint64_t threads = threads_in(shape);
   for (Item& item : items_) {
     item.is_own = loaded.own[item.leaf];
-    item.is_taken = item.is_given || loaded.gradients[item.leaf].taken;
+    item.is_consumed = item.is_given || loaded.gradients[item.leaf].consumed;
     if (is_deterministic()) check_deterministic(item, loaded, threads);
   }
   for (Item& item : items_) {
@@ -145,7 +145,7 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
     }
     if (is_gathered(item)) {
       make_memory(item, threads);
-      const bool has_replicas = leaf_of(item).accumulation == Accumulation::Replicated && !item.is_taken;
+      const bool has_replicas = leaf_of(item).accumulation == Accumulation::Replicated && !item.is_consumed;
       launcher_.set_gradient(item.leaf, has_replicas ? item.memory.select(0, 0) : item.memory);
     } else if (!item.memory.defined()) {
       item.memory = item.is_given ? given_in_memory(item, loaded) : new_memory(item);
@@ -173,8 +173,8 @@ at::Tensor Gradients::new_memory(const Item& item) const {
 void Gradients::check_deterministic(const Item& item, const LoadedKernel& loaded, uint64_t threads) const {
   const Leaf& leaf = leaf_of(item);
   if (!loaded.gradients[item.leaf].added || threads <= 1) return;
-  if (leaf.accumulation == Accumulation::Recorded && !item.is_taken) return;  // what finds no place is counted
-  if (leaf.accumulation == Accumulation::Replicated && !item.is_taken) {
+  if (leaf.accumulation == Accumulation::Recorded && !item.is_consumed) return;  // what finds no place is counted
+  if (leaf.accumulation == Accumulation::Replicated && !item.is_consumed) {
     if (threads <= static_cast<uint64_t>(leaf.copies)) return;  // each thread has a replica of its own
     return alert(op_.qualified(kind_),
                  c10::str("the gradient of ", leaf.name, " has ", leaf.copies, " replicas for ", threads,
@@ -191,7 +191,7 @@ void Gradients::check_deterministic(const Item& item, const LoadedKernel& loaded
 
 void Gradients::make_memory(Item& item, uint64_t threads) {
   const auto options = options_to_add_in(item);
-  if (item.is_taken) {
+  if (item.is_consumed) {
     const at::Tensor start = item.target.defined() ? item.target : at::zeros(sizes_of(item), options);
     item.memory = start.to(options, /*non_blocking=*/false, /*copy=*/item.is_given).contiguous();
     if (!item.is_given) check_alone(item);
@@ -245,7 +245,7 @@ void Gradients::set_slots(const Item& item) {
   };
   set_pointer(kTslOwners, item.owners);
   if (leaf.accumulation == Accumulation::Replicated) {
-    const bool one = item.is_taken || item.is_own;
+    const bool one = item.is_consumed || item.is_own;
     launcher_.set_slot(leaf.gradient_slots + kTslReplicas, one ? 1 : static_cast<uint64_t>(leaf.copies));
     const int64_t bytes = one ? 0 : item.memory.numel() / leaf.copies * item.memory.element_size();
     launcher_.set_slot(leaf.gradient_slots + kTslReplicaStride, static_cast<uint64_t>(bytes));
@@ -291,7 +291,7 @@ at::Tensor Gradients::sum_of_parts(const Item& item) const {
 void Gradients::finish() {
   for (Item& item : items_) {
     if (item.is_given) continue;
-    const bool reduces = is_value(item) || (is_gathered(item) && !item.is_taken);
+    const bool reduces = is_value(item) || (is_gathered(item) && !item.is_consumed);
     if (reduces) item.memory = is_value(item) ? sum_of_parts(item) : reduced(item);
     if (!item.target.defined()) continue;
     if (reduces) {

@@ -36,7 +36,7 @@ class Gradients {
   // The gradient of an output: read as it is if the kernel does no more with it, else on a copy.
   void give(int leaf, const at::Tensor& gradient);
   // Copies what this kernel would write to. True if that calls for another kernel.
-  bool take_copies(const LoadedKernel& loaded);
+  bool copy_given(const LoadedKernel& loaded);
 
   // Before the launch: memory that depends on what the kernel does and on how many threads there are. Throws, before
   // anything runs, where PyTorch is to be deterministic and this launch would not be.
@@ -52,7 +52,7 @@ class Gradients {
     int leaf = -1;
     bool is_given = false;
     bool is_own = false;  // registers hold it, and memory is stored or read plainly
-    bool is_taken = false;  // the kernel takes from it: plain memory
+    bool is_consumed = false;  // the kernel reads it and leaves zero behind: plain memory
     at::Tensor target;  // the caller's; undefined: result
     at::Tensor memory;  // what the kernel sees, of the type to add in
     at::Tensor values, indices, overflow;  // recorded pairs

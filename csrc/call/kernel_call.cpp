@@ -132,7 +132,7 @@ Results KernelCall::backward() {
     if (arguments_.mask[i]) gradients.want(op_.differentiable[i]);
   }
   auto loaded = kernel();
-  while (gradients.take_copies(*loaded)) loaded = kernel();
+  while (gradients.copy_given(*loaded)) loaded = kernel();
   const Results scratch = scratch_outputs(*loaded);
   const LaunchShape shape = launcher_.shape(*loaded->kernel);
   gradients.prepare(*loaded, shape);

@@ -185,11 +185,11 @@ std::string kernel_with(const std::string& name) {
 }
 
 // The names that an operator takes, over those that `before`, its earlier version or null, has already.
-void check_names(const Operator& op, const Operator* before, std::set<std::string>& taken) {
+void check_names(const Operator& op, const Operator* before, std::set<std::string>& names) {
   for (int kind = 0; kind < kOpKinds; ++kind) {
     const std::string& name = op.signature().qualified_names[kind];
     if (name.empty()) continue;
-    TORCH_CHECK(taken.insert(name).second, "torch_slang.load: ", name,
+    TORCH_CHECK(names.insert(name).second, "torch_slang.load: ", name,
                 " would be both a kernel and an operator that goes "
                 "with another kernel: rename one");
     if (before != nullptr && before->signature().qualified_names[kind] == name) continue;
@@ -203,11 +203,11 @@ void check_names(const Operator& op, const Operator* before, std::set<std::strin
 Publication publish(const std::vector<std::shared_ptr<Operator>>& operators, const std::string& owner) {
   Registry& all = registry();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  std::set<std::string> taken;
+  std::set<std::string> names;
   for (const auto& op : operators) {
     const auto known = all.entries.find(op->signature().full_name());
     const auto before = known == all.entries.end() ? nullptr : known->second->family.current();
-    check_names(*op, before.get(), taken);
+    check_names(*op, before.get(), names);
   }
   Publication publication;
   for (const auto& op : operators) {

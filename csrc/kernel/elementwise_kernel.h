@@ -1,5 +1,5 @@
 // The kernel of an elementwise function: the emitted text with a loop over elements around it (Note [map loops] in
-// backend/backend.h).
+// source/kernel_source.h).
 #pragma once
 
 #include <memory>

@@ -21,10 +21,10 @@ struct KernelKey {
       0;  // bit k: view k is not contiguous, though its rank is known; the last bit: of all from there on
   bool independent = true;   // no written view overlaps another view or itself
   c10::Device device = c10::kCPU;
-  std::vector<ElementType> types;  // by type parameter
-  std::vector<int64_t> sizes;      // by size parameter, of an elementwise function
-  std::string variant;             // of an elementwise function: ElementwiseVariant::text
-  VirtualThreads threads;
+  std::vector<ElementType> types = {};  // by type parameter
+  std::vector<int64_t> sizes = {};  // by size parameter, of an elementwise function
+  std::string variant = {};  // of an elementwise function: ElementwiseVariant::text
+  VirtualThreads threads = {};
   uint64_t unwanted = 0;  // bit k: nobody wants the gradient that view k is
   std::array<uint32_t, 3> block = {0, 0, 0};  // the caller's, for which a kernel for any block has too many registers
 

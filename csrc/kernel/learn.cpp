@@ -39,10 +39,10 @@ void check_stored_values(const KernelSignature& op, const KernelKey& key, const 
 
 bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, KnownUse& known) {
   bool more = false;
-  known.far.resize(op.function.leaves.size(), false);
-  for (size_t i = 0; i < known.far.size(); ++i) {
-    if (known.far[i] || !shows(marks, "far ", op.function.leaves[i].primal_view)) continue;
-    known.far[i] = more = true;
+  known.indirect.resize(op.function.leaves.size(), false);
+  for (size_t i = 0; i < known.indirect.size(); ++i) {
+    if (known.indirect[i] || !shows(marks, "far ", op.function.leaves[i].primal_view)) continue;
+    known.indirect[i] = more = true;
   }
   if (key.kind != OpKind::Backward) return more;
   if (known.scratch_outputs.empty()) {  // later they have memory, and nothing is seen
@@ -65,9 +65,10 @@ bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, 
 
 std::vector<GradientUse> gradient_uses(const KernelSignature& op, const KernelKey& key, const Marks& marks,
                                        const Marks& checked) {
-  // Where the compiler did not see which view an addition is to, it left the marks of all. Outputs are
-  // then not counted among those added to: what is, is what the kernel reads back, and a thread reads back its own (but in
-  // a plain launch, whose gradients are the kernel's own affair). Nor are an operator's inputs counted among those taken from: what is, was stored to, and inputs never are.
+  // Where the compiler did not see to which view something is added, it left the marks of all views. Then outputs do not count
+  // as added to: only an output that the kernel reads back is, and a thread reads back its own elements (but in a plain launch,
+  // whose gradients are the kernel's own affair). Nor do an operator's inputs count as consumed: that needs a store, and inputs
+  // are never stored to.
   const auto ambiguous = [&](const char* word) {
     return std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
                        [&](const Leaf& leaf) { return shows(marks, word, leaf.primal_view); });
@@ -77,8 +78,8 @@ std::vector<GradientUse> gradient_uses(const KernelSignature& op, const KernelKe
   std::vector<GradientUse> uses;
   for (const Leaf& leaf : op.function.leaves) {
     const bool added = shows(marks, "adds ", leaf.diff_view) && !(adds_to_any && leaf.is_output);
-    const bool taken = shows(marks, "takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
-    uses.push_back({taken, added, shows(checked, "promises ", leaf.diff_view)});
+    const bool consumed = shows(marks, "takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
+    uses.push_back({consumed, added, shows(checked, "promises ", leaf.diff_view)});
   }
   return uses;
 }

@@ -45,7 +45,7 @@ KnownUse known_before(const KernelKey& key, KernelTable& kernels) {
 Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const LoadedKernel& general) {
   KnownUse known{general.scratch_outputs, general.unused, general.own};
   known.shared.flip();
-  known.far = general.far;
+  known.indirect = general.indirect;
   auto loaded = std::make_shared<LoadedKernel>();
   loaded->scratch_outputs = general.scratch_outputs;
   loaded->unused = general.unused;
@@ -68,7 +68,7 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   loaded->gradients = gradient_uses(op, key, compiled.facts->marks(), compiled.kernel->marks());
   loaded->scratch_outputs = known.scratch_outputs;
   loaded->own = own_leaves(op, key, known);
-  loaded->far = known.far;
+  loaded->indirect = known.indirect;
   loaded->threads = compiled.threads;
   loaded->unused = known.unused.empty() ? unused_inputs(op, key, compiled.facts->marks()) : known.unused;
   loaded->kernel = compiled.kernel;

@@ -12,7 +12,7 @@ namespace torch_slang {
 
 // What a kernel does with the gradient of one leaf.
 struct GradientUse {
-  bool taken = false;  // an element's gradient is taken and zero left behind: the kernel stores to the view
+  bool consumed = false;  // the kernel stores to the view: it reads the gradient there and leaves zero behind
   bool added = false;  // it is added to atomically
   bool promised = false;  // an access to it promises to be alone
 };
@@ -34,7 +34,8 @@ struct LoadedKernel {
   // Backward, by leaf: threads touch nothing but their own elements of the gradient, so it is stored whole, and an
   // output's is only read.
   std::vector<bool> own;
-  std::vector<bool> far;  // by leaf: words serve no neighbours (Note [words])
+  std::vector<bool>
+      indirect;  // by leaf: which elements are read, only running tells, so words serve no neighbours (Note [words])
 };
 
 }  // namespace torch_slang

@@ -4,11 +4,11 @@
 #include <cctype>
 #include <numeric>
 
-#include "backend/source.h"
 #include "kernel/shared_elements.h"
 #include "program/enumerations.h"
 #include "program/intrinsics.h"
 #include "signature/element_types.h"
+#include "source/source_text.h"
 
 namespace torch_slang {
 
@@ -136,13 +136,13 @@ std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey&
       keep(leaf.diff_view, ThreadView::Kept::Summed, true);
     }
     if (!has_run || !is_dense(leaf.primal_view)) continue;
-    const bool is_far = !known.far.empty() && known.far[i];
+    const bool is_indirect = !known.indirect.empty() && known.indirect[i];
     const bool is_single = share.numbers == component_count(leaf.element);
-    if (is_far && !is_single) continue;
+    if (is_indirect && !is_single) continue;
     if (leaf.is_output && (key.kind == OpKind::Backward || stores_by_address || !share.refusal.empty())) continue;
     if (!leaf.is_output && (!key.independent || (!known.unused.empty() && known.unused[i]))) continue;
     keep(leaf.primal_view, leaf.is_output ? ThreadView::Kept::Output : ThreadView::Kept::Input, true)
-        .serves_neighbours = is_single && !is_far;
+        .serves_neighbours = is_single && !is_indirect;
   }
   return views;
 }

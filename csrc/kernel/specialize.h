@@ -11,13 +11,13 @@ namespace torch_slang {
 
 // What is known of a backward before it is compiled.
 struct KnownUse {
-  std::vector<int> scratch_outputs;  // outputs that get memory (others are absent: stored values vanish)
+  std::vector<int> scratch_outputs = {};  // outputs that get memory (others are absent: stored values vanish)
   // By leaf, or empty: inputs whose values another variant was seen not to look at.
-  std::vector<bool> unused;
+  std::vector<bool> unused = {};
   // By leaf, or empty: threads were seen to touch elements of this gradient that are not their own.
-  std::vector<bool> shared;
+  std::vector<bool> shared = {};
   // By leaf, or empty: threads were seen to ask words for elements that only running tells (Note [words]).
-  std::vector<bool> far;
+  std::vector<bool> indirect = {};
 };
 
 KernelSource specialize(const KernelSignature& op, const KernelKey& key, const KnownUse& known);

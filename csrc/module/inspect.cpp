@@ -2,8 +2,8 @@
 
 #include <c10/util/Exception.h>
 
-#include "backend/cuda/compile.h"
-#include "backend/marks.h"
+#include "device_compilers/nvrtc/nvrtc_compiler.h"
+#include "source/marks.h"
 
 namespace torch_slang {
 namespace {

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <set>
 
-#include "backend/source.h"
 #include "call/elementwise/elementwise_operator.h"
 #include "common/environment.h"
 #include "common/files.h"
@@ -17,6 +16,7 @@
 #include "program/tuned.h"
 #include "signature/annotations.h"
 #include "signature/program_store.h"
+#include "source/source_text.h"
 #include "tuned/tuned_operator.h"
 
 namespace torch_slang {

@@ -1,4 +1,4 @@
-// The loop around an elementwise function: Note [map loops] in backend/backend.h. What is generated are the types of its views
+// The loop around an elementwise function: Note [map loops] in source/kernel_source.h. What is generated are the types of its views
 // and one call of run_map (map_device.h, map_host.h).
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace tsl {
 
-// As backend/backend.h's MapView::Access describes them.
+// As source/kernel_source.h's MapView::Access describes them.
 enum class MapAccess { Dense, Scalar, Row, Column, Strided, Summed, RowSum, ColumnSum };
 
 // An argument or result: the number of its view, the type of its components in memory, how many an element has, and the slot

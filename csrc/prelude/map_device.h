@@ -1,4 +1,4 @@
-// The loop over elements on a GPU: Note [map loops] in backend/backend.h. A thread loads so many elements at once as there are
+// The loop over elements on a GPU: Note [map loops] in source/kernel_source.h. A thread loads so many elements at once as there are
 // lanes, and runs the function for each of them.
 #pragma once
 

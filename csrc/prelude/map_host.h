@@ -1,4 +1,4 @@
-// The loop over elements on the host: Note [map loops] in backend/backend.h.
+// The loop over elements on the host: Note [map loops] in source/kernel_source.h.
 //
 // Note [slices]
 //   The loop must look like any other to vectorise: sums of floats, which may not be reordered, would stand in its way. So it

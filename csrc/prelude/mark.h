@@ -1,7 +1,7 @@
 // Note [marks]
 //   A mark is a short string, `tsl-mark:reads 3;`, that stands in the compiled binary (host: a section of its own in the
 //   .so) or in the PTX (CUDA) exactly if the compiler did not eliminate the code that leaves it. The run-time searches
-//   for marks (find_marks in backend/marks.h) and so learns what a kernel does after all folding. They cost nothing when
+//   for marks (find_marks in source/marks.h) and so learns what a kernel does after all folding. They cost nothing when
 //   the kernel runs. `control` stands in code that is always reached: if it is not found, marks are not visible with
 //   this compiler, and the run-time takes every mark as present.
 //

@@ -1,5 +1,5 @@
 // The whole prelude: all that stands in front of emitted text. Before it come abi.h, the TSL_ definitions and TslArgs
-// (backend/source.h).
+// (source/source_text.h).
 #pragma once
 
 #include "prelude/target.h"

@@ -1,4 +1,4 @@
-// The text of csrc/prelude/*.h (all but this file), embedded at build time, and how it is put together: backend/source.h.
+// The text of csrc/prelude/*.h (all but this file), embedded at build time, and how it is put together: source/source_text.h.
 #pragma once
 
 #include "common/embedded_text.h"

@@ -73,8 +73,9 @@ std::unique_ptr<OpSignature> ArgumentList::finish(const Signature& signature, co
 
 std::string added_name(const Signature& signature, OpKind kind, const std::string& name) {
   const auto& leaves = signature.function.leaves;
-  const bool taken = std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) { return leaf.name == name; });
-  return taken ? added_name(signature, kind, (kind == OpKind::Backward ? "backward_" : "launch_") + name) : name;
+  const bool is_parameter =
+      std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) { return leaf.name == name; });
+  return is_parameter ? added_name(signature, kind, (kind == OpKind::Backward ? "backward_" : "launch_") + name) : name;
 }
 
 std::string gradient_name(const Signature& signature, OpKind kind, int leaf) {

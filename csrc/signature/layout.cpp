@@ -60,7 +60,7 @@ void Layout::find_launch_dims(const ShapePlan& shapes) {
 }
 
 void Layout::place_parts() {
-  // Arrays in the device's struct have at least one element (see backend/source.h).
+  // Arrays in the device's struct have at least one element (see source/source_text.h).
   slots_offset_ = sizeof(TslHeader) + sizeof(TslView) * std::max(view_count_, 1);
   dims_offset_ = slots_offset_ + 8 * static_cast<size_t>(std::max(slot_count_, 1));
   const size_t end = dims_offset_ + 4 * static_cast<size_t>(std::max(dim_count(), 1));

@@ -22,6 +22,13 @@ std::vector<Instantiation> with_others(const std::vector<Function>& functions, c
 
 }  // namespace
 
+bool TextSource::Run::has(const Instantiation& wanted) const {
+  return std::any_of(list.begin(), list.end(), [&](const Instantiation& one) {
+    return one.function == wanted.function && one.direction == wanted.direction && one.types == wanted.types &&
+           one.sizes == wanted.sizes;
+  });
+}
+
 TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> program)
     : request_(std::move(request)), program_(std::move(program)) {
   take(*program_);
@@ -76,21 +83,63 @@ std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) c
   return list;
 }
 
+const DeviceText* TextSource::known(const Instantiation& wanted) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return find(wanted);
+}
+
+void TextSource::run_compiler(const std::vector<Instantiation>& list) {
+  CompileRequest request = request_;
+  request.instantiations = list;
+  const auto program = load_program(request);
+  check_same_files(*program);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  take(*program);
+}
+
+// Runs the compiler (true), or waits for a run that another thread has begun. What that ends with is for the other thread:
+// whoever needs the text then runs the compiler again.
+bool TextSource::bring(const Instantiation& wanted) {
+  std::promise<void> end;
+  auto run = runs_.end();
+  std::shared_future<void> other;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = std::find_if(runs_.begin(), runs_.end(), [&](const Run& one) { return one.has(wanted); });
+    if (known != runs_.end()) {
+      other = known->end;
+    } else if (find(wanted) == nullptr) {
+      run = runs_.insert(runs_.end(), {to_ask_for(wanted), end.get_future().share()});
+    } else {
+      return false;  // it came meanwhile
+    }
+  }
+  if (other.valid()) {
+    wait_interruptibly_for(other);
+    return false;
+  }
+  const auto finish = [&] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    runs_.erase(run);
+    end.set_value();
+  };
+  try {
+    run_compiler(run->list);
+  } catch (...) {
+    finish();
+    throw;
+  }
+  finish();
+  return true;
+}
+
 const DeviceText& TextSource::text(const std::string& function, Direction direction,
                                    const std::vector<ElementType>& types, const std::vector<int64_t>& sizes) {
   const Instantiation wanted{function, direction, types, sizes};
-  const auto lock = lock_interruptibly(mutex_);
-  const DeviceText* text = find(wanted);
-  if (text == nullptr) {
-    CompileRequest request = request_;
-    request.instantiations = to_ask_for(wanted);
-    const auto program = load_program(request);
-    check_same_files(*program);
-    take(*program);
-    text = find(wanted);
-  }
-  if (text == nullptr) {
-    throw_compile_error(request_.path, ": the compiler gave no text for ", describe_instantiation(wanted));
+  const DeviceText* text = known(wanted);
+  for (bool has_run = false; text == nullptr; text = known(wanted)) {
+    if (has_run) throw_compile_error(request_.path, ": the compiler gave no text for ", describe_instantiation(wanted));
+    has_run = bring(wanted);
   }
   if (!text->error.empty()) {
     throw_compile_error(request_.path, ": ", describe_instantiation(wanted), " does not compile\n", text->error);

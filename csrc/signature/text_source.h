@@ -2,6 +2,8 @@
 // cache or another run of the compiler.
 #pragma once
 
+#include <future>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,11 +30,21 @@ class TextSource {
   void check_same_files(const Program& program) const;
   const DeviceText* find(const Instantiation& wanted) const;
   std::vector<Instantiation> to_ask_for(const Instantiation& wanted) const;
+  const DeviceText* known(const Instantiation& wanted);
+  bool bring(const Instantiation& wanted);
+  void run_compiler(const std::vector<Instantiation>& list);
 
   const CompileRequest request_;
   const std::shared_ptr<const Program> program_;
-  std::timed_mutex mutex_;
+  // Texts that a thread is having made.
+  struct Run {
+    std::vector<Instantiation> list;
+    std::shared_future<void> end;
+    bool has(const Instantiation& wanted) const;
+  };
+  std::mutex mutex_;  // not held while the compiler runs
   std::map<Key, DeviceText> texts_;
+  std::list<Run> runs_;
 };
 
 }  // namespace torch_slang

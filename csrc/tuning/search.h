@@ -83,7 +83,9 @@ class Search {
       return answered(*std::move(answer));
     }
 
-    const auto lock = lock_interruptibly(measuring_);
+    // Whose turn it is to measure: two at a time would slow each other down. Compilers may run meanwhile, but no data is guarded by
+    // this, and who waits can be interrupted.
+    const auto turn = lock_interruptibly(measuring_);
     if (auto value = known_.find(call)) return *std::move(value);  // of a thread that was here before
     if (auto value = kept()) return *std::move(value);
     try {

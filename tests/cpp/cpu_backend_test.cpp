@@ -790,12 +790,12 @@ BOOST_AUTO_TEST_CASE(halves_are_added_up_in_float_and_structs_by_their_numbers) 
   }
 }
 
-BOOST_AUTO_TEST_CASE(spread_blocks_run_once_each_whatever_they_cost) {
+BOOST_AUTO_TEST_CASE(blocks_run_once_each_whatever_they_cost) {
   BlockCost cost;
   for (int microseconds : {0, 0, 200, 200, 0, 0}) {
     for (int64_t blocks : {1, 2, 7, 64}) {
       std::vector<std::atomic<int>> seen(blocks);
-      spread_blocks(blocks, cost, [&](int64_t first, int64_t last) {
+      run_in_parallel(blocks, cost, [&](int64_t first, int64_t last) {
         for (int64_t b = first; b < last; ++b) {
           ++seen[b];
           std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
@@ -813,7 +813,7 @@ BOOST_AUTO_TEST_CASE(an_exception_in_a_thread_of_the_pool_reaches_the_caller) {
       std::this_thread::sleep_for(std::chrono::microseconds(100 * (last - first)));
       if (first <= bad && bad < last) throw_launch_error("block ", bad);
     };
-    std::string message = message_of([&] { spread_blocks(64, cost, run); });
+    std::string message = message_of([&] { run_in_parallel(64, cost, run); });
     BOOST_TEST(message == "block " + std::to_string(bad));
   }
 }
@@ -822,7 +822,7 @@ BOOST_AUTO_TEST_CASE(a_launch_inside_a_parallel_region_stays_on_its_thread) {
   BlockCost cost;
   at::parallel_for(0, 4, 1, [&](int64_t, int64_t) {
     auto caller = std::this_thread::get_id();
-    spread_blocks(64, cost, [&](int64_t, int64_t) {
+    run_in_parallel(64, cost, [&](int64_t, int64_t) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       TORCH_CHECK(std::this_thread::get_id() == caller, "another thread runs blocks");
     });

@@ -4,10 +4,6 @@
 
 #include <cstdlib>
 
-#include "backend/cuda/compile.h"
-#include "backend/cuda/cubin.h"
-#include "backend/cuda/nvrtc_library.h"
-#include "backend/source.h"
 #include "cache/cache.h"
 #include "common/environment.h"
 #include "common/error.h"
@@ -15,8 +11,12 @@
 #include "common/temporary_folder.h"
 #include "compiler/compile.h"
 #include "compiler/source/session.h"
+#include "device_compilers/nvrtc/cubin.h"
+#include "device_compilers/nvrtc/nvrtc_compiler.h"
+#include "foreign/nvrtc_library.h"
 #include "prelude/abi.h"
 #include "program/enumerations.h"
+#include "source/source_text.h"
 #include "square_source.h"
 
 BOOST_AUTO_TEST_SUITE(cuda_compile_test)

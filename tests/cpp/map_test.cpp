@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cuda/compile.h"
-#include "backend/cuda/nvrtc_library.h"
-#include "backend/source.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
+#include "device_compilers/nvrtc/nvrtc_compiler.h"
+#include "foreign/nvrtc_library.h"
 #include "prelude/abi.h"
+#include "source/source_text.h"
 
 BOOST_AUTO_TEST_SUITE(map_test)
 

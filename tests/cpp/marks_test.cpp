@@ -1,14 +1,14 @@
 // Marks, as text and as both targets' compilers leave them.
 #include <boost/test/unit_test.hpp>
 
-#include "backend/cuda/compile.h"
-#include "backend/cuda/nvrtc_library.h"
-#include "backend/marks.h"
-#include "backend/source.h"
 #include "common/environment.h"
 #include "common/files.h"
 #include "common/process.h"
 #include "common/temporary_folder.h"
+#include "device_compilers/nvrtc/nvrtc_compiler.h"
+#include "foreign/nvrtc_library.h"
+#include "source/marks.h"
+#include "source/source_text.h"
 #include "square_source.h"
 
 BOOST_AUTO_TEST_SUITE(marks_test)

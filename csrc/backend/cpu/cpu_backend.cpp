@@ -7,18 +7,18 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_kernel.h"
-#include "backend/cpu/host_compiler.h"
-#include "backend/cpu/launcher_text.h"
-#include "backend/cpu/processor.h"
-#include "backend/cpu/workarounds.h"
 #include "backend/launch_shape.h"
-#include "backend/marks.h"
-#include "backend/record.h"
-#include "backend/source.h"
 #include "cache/cache.h"
 #include "cache/turn.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
+#include "device_compilers/host/host_compiler.h"
+#include "device_compilers/host/launcher_text.h"
+#include "device_compilers/host/processor.h"
+#include "device_compilers/host/workarounds.h"
+#include "source/marks.h"
+#include "source/record.h"
+#include "source/source_text.h"
 
 namespace torch_slang {
 namespace {

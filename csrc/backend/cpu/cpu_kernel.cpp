@@ -7,10 +7,10 @@
 
 #include "backend/cpu/thread_block.h"
 #include "backend/launch_shape.h"
-#include "backend/record.h"
-#include "backend/source.h"
 #include "common/error.h"
 #include "prelude/abi.h"
+#include "source/record.h"
+#include "source/source_text.h"
 
 namespace torch_slang {
 namespace {
@@ -51,8 +51,9 @@ uint32_t CpuKernel::resident_blocks() const { return std::numeric_limits<uint32_
 
 void CpuKernel::launch(const LaunchShape& shape, const void* args, size_t args_size) const {
   check_args(args_size);
-  record_launch(op_, "cpu", shape);
-  spread_blocks(block_count(shape), cost_, [&](int64_t first, int64_t last) { run_blocks(shape, args, first, last); });
+  record_launch(op_, "cpu", [&] { return describe(shape); });
+  run_in_parallel(block_count(shape), cost_,
+                  [&](int64_t first, int64_t last) { run_blocks(shape, args, first, last); });
 }
 
 void CpuKernel::launch_serially(const LaunchShape& shape, const void* args, size_t args_size) const {

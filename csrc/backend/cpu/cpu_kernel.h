@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/launcher_text.h"
-#include "backend/cpu/spread.h"
+#include "backend/cpu/parallel_blocks.h"
 #include "backend/launch_shape.h"
 #include "common/dynamic_library.h"
+#include "device_compilers/host/launcher_text.h"
 
 namespace torch_slang {
 

@@ -1,11 +1,11 @@
 #include "backend/cpu/host_library.h"
 
-#include "backend/cpu/host_compiler.h"
-#include "backend/source.h"
 #include "cache/cache.h"
 #include "cache/turn.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
+#include "device_compilers/host/host_compiler.h"
+#include "source/source_text.h"
 
 namespace torch_slang {
 namespace {

@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "backend/cuda/clock.h"
-#include "backend/cuda/compile.h"
 #include "backend/cuda/device.h"
-#include "backend/cuda/driver_api.h"
 #include "backend/cuda/kernel.h"
+#include "device_compilers/nvrtc/nvrtc_compiler.h"
+#include "foreign/driver_api.h"
 
 namespace torch_slang {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "backend/cuda/driver_api.h"
-#include "backend/cuda/target.h"
 #include "backend/launch_shape.h"
+#include "device_compilers/nvrtc/target.h"
+#include "foreign/driver_api.h"
 
 namespace torch_slang {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/marks.h"
-#include "backend/record.h"
-#include "backend/source.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "source/marks.h"
+#include "source/record.h"
+#include "source/source_text.h"
 
 namespace torch_slang {
 namespace {
@@ -118,7 +118,7 @@ LaunchShape CudaKernel::on_device(const LaunchShape& shape) const {
 void CudaKernel::launch(const LaunchShape& launch, const void* args, size_t args_size) const {
   TORCH_INTERNAL_ASSERT(args_size >= args_size_, op_, ": the argument block has ", args_size,
                         " bytes, the kernel expects ", args_size_);
-  record_launch(op_, "cuda", launch);
+  record_launch(op_, "cuda", [&] { return describe(launch); });
   if (maps_) {
     check_tiles(op_, launch, blocks_of_tile_);
     static thread_local std::string block;  // keeps its memory from launch to launch

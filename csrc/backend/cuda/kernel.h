@@ -10,9 +10,9 @@
 #include <string>
 
 #include "backend/backend.h"
-#include "backend/cuda/compile.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/matrix_maps.h"
+#include "device_compilers/nvrtc/nvrtc_compiler.h"
 
 namespace torch_slang {
 

@@ -7,10 +7,10 @@
 #include <cstring>
 #include <sstream>
 
-#include "backend/cuda/driver_api.h"
-#include "backend/marks.h"
-#include "backend/source.h"
 #include "common/error.h"
+#include "foreign/driver_api.h"
+#include "source/marks.h"
+#include "source/source_text.h"
 
 namespace torch_slang {
 namespace {

@@ -230,8 +230,9 @@ void ElementwiseCall::choose_tiles() {
   tiles_.columns = static_cast<uint32_t>(divided_up(words, int64_t{1} << tiles_.width_log2));
   const int64_t enough = 2 * int64_t{kernel_->kernel->resident_blocks()};
   const int64_t tile_rows = std::max<int64_t>(1, enough / tiles_.columns);
-  const int64_t spread = divided_up(tiles_.rows, tiles_.rows_at_once() * tile_rows);
-  tiles_.rows_each = static_cast<uint32_t>(std::clamp<int64_t>(spread, 1, has_column_sums ? kMostRowsEach : kRowsEach));
+  const int64_t rows_each = divided_up(tiles_.rows, tiles_.rows_at_once() * tile_rows);
+  tiles_.rows_each =
+      static_cast<uint32_t>(std::clamp<int64_t>(rows_each, 1, has_column_sums ? kMostRowsEach : kRowsEach));
   blocks_ = tiles_.columns * divided_up(tiles_.rows, tiles_.rows_at_once() * tiles_.rows_each);
   TORCH_CHECK(blocks_ <= std::numeric_limits<int32_t>::max(), op_.qualified(kind_), ": ", total_,
               " elements are too many where strides matter: pass contiguous tensors");

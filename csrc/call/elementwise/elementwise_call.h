@@ -1,5 +1,5 @@
 // One launch of an elementwise function's loop: how each tensor is reached decides the kernel (its variant), and where it lies
-// goes into the argument block. Note [map loops] in backend/backend.h.
+// goes into the argument block. Note [map loops] in source/kernel_source.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

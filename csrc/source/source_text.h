@@ -17,8 +17,8 @@
 #include <string>
 #include <string_view>
 
-#include "backend/backend.h"
 #include "common/quoted_files.h"
+#include "source/kernel_source.h"
 
 namespace torch_slang {
 

@@ -1,4 +1,4 @@
-#include "backend/cuda/driver_api.h"
+#include "foreign/driver_api.h"
 
 #include <c10/util/Exception.h>
 

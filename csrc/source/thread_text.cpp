@@ -1,4 +1,4 @@
-#include "backend/thread_text.h"
+#include "source/thread_text.h"
 
 #include <c10/util/StringUtil.h>
 

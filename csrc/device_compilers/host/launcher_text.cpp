@@ -1,9 +1,9 @@
-#include "backend/cpu/launcher_text.h"
+#include "device_compilers/host/launcher_text.h"
 
 #include <c10/util/StringUtil.h>
 
-#include "backend/map_text.h"
-#include "backend/source.h"
+#include "source/map_text.h"
+#include "source/source_text.h"
 
 namespace torch_slang {
 namespace {

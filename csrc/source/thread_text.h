@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "source/kernel_source.h"
 
 namespace torch_slang {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/host_compiler.h"
+#include "device_compilers/host/host_compiler.h"
 #include "program/program.h"
 
 namespace torch_slang {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "backend/cuda/foreign_function.h"
+#include "foreign/foreign_function.h"
 
 namespace torch_slang {
 

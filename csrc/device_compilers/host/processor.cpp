@@ -1,4 +1,4 @@
-#include "backend/cpu/processor.h"
+#include "device_compilers/host/processor.h"
 
 #include <algorithm>
 #include <array>

@@ -3,13 +3,14 @@
 // `<digest>.<target>`, a launch a line of `launches.<process>`; each is written once. Safe from any thread.
 #pragma once
 
-#include <string>
+#include <c10/util/FunctionRef.h>
 
-#include "backend/backend.h"
+#include <string>
 
 namespace torch_slang {
 
 void record_text(const std::string& op, const char* target, std::string text);
-void record_launch(const std::string& op, const char* target, const LaunchShape& shape);
+// `shape` describes the launch, if that is to be written.
+void record_launch(const std::string& op, const char* target, c10::function_ref<std::string()> shape);
 
 }  // namespace torch_slang

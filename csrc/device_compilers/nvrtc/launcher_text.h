@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "backend/backend.h"
+#include "source/kernel_source.h"
 
 namespace torch_slang {
 

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/backend.h"
 #include "common/hash.h"
+#include "source/kernel_source.h"
 
 namespace torch_slang {
 

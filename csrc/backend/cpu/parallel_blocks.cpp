@@ -1,4 +1,4 @@
-#include "backend/cpu/spread.h"
+#include "backend/cpu/parallel_blocks.h"
 
 #include <ATen/Parallel.h>
 
@@ -42,7 +42,7 @@ Progress run_alone(int64_t blocks, double expected, c10::function_ref<void(int64
 
 }  // namespace
 
-void spread_blocks(int64_t blocks, BlockCost& cost, c10::function_ref<void(int64_t first, int64_t last)> run) {
+void run_in_parallel(int64_t blocks, BlockCost& cost, c10::function_ref<void(int64_t first, int64_t last)> run) {
   if (blocks <= 1 || at::in_parallel_region() || at::get_num_threads() == 1) {
     run(0, blocks);
     return;

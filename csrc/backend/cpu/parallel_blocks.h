@@ -1,4 +1,4 @@
-// Spreads the blocks of a launch over torch's thread pool. Waking the pool costs several microseconds, so small launches
+// Runs the blocks of a launch on torch's thread pool. Waking the pool costs several microseconds, so small launches
 // stay on the calling thread; how long one block takes is learnt from the launches of the same kernel.
 #pragma once
 
@@ -27,6 +27,6 @@ class BlockCost {
 
 // Calls `run(first, last)` for ranges that make up 0..blocks, each once, on the calling thread and on those of the pool; on
 // the calling thread alone inside a parallel region. Throws what `run` throws first, after all have ended.
-void spread_blocks(int64_t blocks, BlockCost& cost, c10::function_ref<void(int64_t first, int64_t last)> run);
+void run_in_parallel(int64_t blocks, BlockCost& cost, c10::function_ref<void(int64_t first, int64_t last)> run);
 
 }  // namespace torch_slang

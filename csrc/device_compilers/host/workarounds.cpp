@@ -1,10 +1,9 @@
-#include "backend/cpu/workarounds.h"
+#include "device_compilers/host/workarounds.h"
 
 #include <map>
 #include <mutex>
 #include <utility>
 
-#include "backend/cpu/processor.h"
 #include "cache/cache.h"
 #include "common/files.h"
 #include "common/hash.h"
@@ -12,6 +11,7 @@
 #include "common/log.h"
 #include "common/process.h"
 #include "common/temporary_folder.h"
+#include "device_compilers/host/processor.h"
 #include "program/intrinsics.h"
 
 namespace torch_slang {

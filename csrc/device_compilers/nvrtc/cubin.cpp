@@ -1,4 +1,4 @@
-#include "backend/cuda/cubin.h"
+#include "device_compilers/nvrtc/cubin.h"
 
 #include <elf.h>
 

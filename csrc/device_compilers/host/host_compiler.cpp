@@ -1,4 +1,4 @@
-#include "backend/cpu/host_compiler.h"
+#include "device_compilers/host/host_compiler.h"
 
 #include <sys/statvfs.h>
 
@@ -7,8 +7,6 @@
 #include <cstring>
 #include <utility>
 
-#include "backend/cpu/processor.h"
-#include "backend/source.h"
 #include "cache/cache.h"
 #include "common/environment.h"
 #include "common/error.h"
@@ -16,6 +14,8 @@
 #include "common/log.h"
 #include "common/process.h"
 #include "common/shell_words.h"
+#include "device_compilers/host/processor.h"
+#include "source/source_text.h"
 
 namespace torch_slang {
 namespace {

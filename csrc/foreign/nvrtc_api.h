@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "backend/cuda/foreign_function.h"
+#include "foreign/foreign_function.h"
 
 namespace torch_slang {
 

@@ -1,4 +1,4 @@
-#include "backend/cuda/compile.h"
+#include "device_compilers/nvrtc/nvrtc_compiler.h"
 
 #include <c10/util/Exception.h>
 
@@ -6,13 +6,6 @@
 #include <array>
 #include <iterator>
 
-#include "backend/cuda/cubin.h"
-#include "backend/cuda/launcher.h"
-#include "backend/cuda/nvrtc_api.h"
-#include "backend/cuda/nvrtc_library.h"
-#include "backend/marks.h"
-#include "backend/record.h"
-#include "backend/source.h"
 #include "cache/cache.h"
 #include "cache/turn.h"
 #include "common/environment.h"
@@ -20,6 +13,13 @@
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/log.h"
+#include "device_compilers/nvrtc/cubin.h"
+#include "device_compilers/nvrtc/launcher_text.h"
+#include "foreign/nvrtc_api.h"
+#include "foreign/nvrtc_library.h"
+#include "source/marks.h"
+#include "source/record.h"
+#include "source/source_text.h"
 
 namespace torch_slang {
 namespace {

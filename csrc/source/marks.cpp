@@ -1,4 +1,4 @@
-#include "backend/marks.h"
+#include "source/marks.h"
 
 #include <c10/util/ArrayRef.h>
 

@@ -1,4 +1,4 @@
-#include "backend/record.h"
+#include "source/record.h"
 
 #include <c10/util/StringUtil.h>
 #include <unistd.h>
@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 
-#include "backend/launch_shape.h"
 #include "common/environment.h"
 #include "common/files.h"
 #include "common/hash.h"
@@ -54,9 +53,9 @@ void record_text(const std::string& op, const char* target, std::string text) {
   write(op, target, text);
 }
 
-void record_launch(const std::string& op, const char* target, const LaunchShape& shape) {
+void record_launch(const std::string& op, const char* target, c10::function_ref<std::string()> shape) {
   if (!folder()) return;
-  const std::string line = c10::str(op, " on ", target, ": ", describe(shape), "\n");
+  const std::string line = c10::str(op, " on ", target, ": ", shape(), "\n");
   const std::lock_guard<std::mutex> lock(launches().mutex);
   if (!launches().known.insert(line).second) return;
   const std::string path = join_path(*folder(), "launches." + std::to_string(getpid()));

@@ -1,16 +1,16 @@
-#include "backend/source.h"
+#include "source/source_text.h"
 
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <set>
 
-#include "backend/map_text.h"
-#include "backend/thread_text.h"
 #include "common/files.h"
 #include "prelude/abi.h"
 #include "prelude/text.h"
 #include "program/intrinsics.h"
+#include "source/map_text.h"
+#include "source/thread_text.h"
 
 namespace torch_slang {
 namespace {

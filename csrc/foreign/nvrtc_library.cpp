@@ -1,4 +1,4 @@
-#include "backend/cuda/nvrtc_library.h"
+#include "foreign/nvrtc_library.h"
 
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "backend/cuda/driver_api.h"
 #include "common/dynamic_library.h"
 #include "common/environment.h"
 #include "common/files.h"
+#include "foreign/driver_api.h"
 
 namespace torch_slang {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
-#include "backend/cuda/target.h"
 #include "common/quoted_files.h"
+#include "device_compilers/nvrtc/target.h"
+#include "source/kernel_source.h"
 
 namespace torch_slang {
 

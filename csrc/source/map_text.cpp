@@ -1,9 +1,9 @@
-#include "backend/map_text.h"
+#include "source/map_text.h"
 
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
-#include "backend/thread_text.h"
+#include "source/thread_text.h"
 
 namespace torch_slang {
 namespace {

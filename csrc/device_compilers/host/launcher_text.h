@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "backend/backend.h"
 #include "prelude/host_threads.h"
+#include "source/kernel_source.h"
 
 namespace torch_slang {
 

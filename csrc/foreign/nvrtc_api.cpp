@@ -1,10 +1,10 @@
-#include "backend/cuda/nvrtc_api.h"
+#include "foreign/nvrtc_api.h"
 
 #include <c10/util/Exception.h>
 
-#include "backend/cuda/nvrtc_library.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "foreign/nvrtc_library.h"
 
 namespace torch_slang {
 namespace {

@@ -1,4 +1,4 @@
-"""The thirty kernels and functions of the matrix of derivatives (docs/derivatives.md), each with the same thing in plain torch.
+"""The thirty kernels and functions of the matrix of docs/derivatives.md, each with the same in plain torch.
 
 They were chosen before any derivative beyond the first was there: group-shared memory, the three ways to gather a
 gradient, structs of views, loops with [MaxIters], derivatives of the user's own, generics, values, several outputs.
@@ -12,7 +12,7 @@ from typing import Any
 
 import function_references
 import torch
-from cases import BY_NAME, Case, Index, Input, kernels, shares
+from cases import BY_NAME, Case, Index, Input, shares
 from own_cases import window
 
 Tensor = torch.Tensor
@@ -106,7 +106,9 @@ def listed(results: Any) -> list[Tensor]:
     return list(results) if isinstance(results, tuple | list) else [results]
 
 
-def of_differentiable_ones(case: Derived, op: Callable[..., Any], device: torch.device) -> tuple[Function, list[Tensor]]:
+def of_differentiable_ones(
+    case: Derived, op: Callable[..., Any], device: torch.device
+) -> tuple[Function, list[Tensor]]:
     """The operator as a function of those arguments that require grad, and these."""
     args = case.args(device)
     wanted = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]

@@ -1,4 +1,4 @@
-"""Derivatives beyond the first: forward mode, double backward, and both in both orders, against plain torch in float64."""
+"""Derivatives beyond the first: forward mode, double backward, and both in both orders, against plain torch."""
 
 import pytest
 import torch
@@ -16,7 +16,9 @@ UNORDERED = {"nondet_tol": 1e-10}
 def test_derivatives_are_those_of_plain_torch(case: Derived, derivative: str, device: torch.device) -> None:
     ours, inputs = of_differentiable_ones(case, case.op, device)
     if str(case) in REFUSED:
-        with pytest.raises(torch_slang.CompileError, match=rf"{REFUSED[str(case)]} has a \[BackwardDerivative\] and no"):
+        with pytest.raises(
+            torch_slang.CompileError, match=rf"{REFUSED[str(case)]} has a \[BackwardDerivative\] and no"
+        ):
             DERIVATIVES[derivative](ours, inputs)
         return
     theirs, _ = of_differentiable_ones(case, case.reference, device)

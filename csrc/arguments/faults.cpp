@@ -97,8 +97,7 @@ std::string FaultRecord::view_name(int view) const {
 
 // "sqr.slang:12", or nothing.
 std::string FaultRecord::describe_line(const TslFault& fault) const {
-  const auto& files =
-      op_.text(kind_, arguments_.types, arguments_.sizes).files;
+  const auto& files = op_.text(kind_, arguments_.types, arguments_.sizes).files;
   if (fault.file >= files.size() || fault.line == 0) return "";
   return c10::str(file_name(files[fault.file]), ":", fault.line);
 }

@@ -209,7 +209,8 @@ class Compilation {
                                 "memory, barriers or wave operations; make it a [CudaKernel]");
           return text;
         }
-        text.rereads = is_backward(instantiation.direction) && uses("PreferRecompute") && loads_among_gradients(emitted);
+        text.rereads =
+            is_backward(instantiation.direction) && uses("PreferRecompute") && loads_among_gradients(emitted);
         text.file_scope = with_headers(text.file_scope, header_folders(), session_.files());
         escape_line_names(text.file_scope);
         return text;
@@ -238,9 +239,8 @@ class Compilation {
     const auto& leaves = described(instantiation.function).function.leaves;
     const auto is_one = [](ElementType type) { return type == ElementType::BFloat16; };
     return std::any_of(instantiation.types.begin(), instantiation.types.end(), is_one) ||
-           std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) {
-             return leaf.element.type_parameter < 0 && is_one(leaf.element.type);
-           });
+           std::any_of(leaves.begin(), leaves.end(),
+                       [&](const Leaf& leaf) { return leaf.element.type_parameter < 0 && is_one(leaf.element.type); });
   }
 
   // Whether the code of the source, or of a file that it includes or imports, has this name.

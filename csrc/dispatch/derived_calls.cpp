@@ -81,7 +81,8 @@ std::vector<at::Tensor> call_jvp_backward(const RegisteredFamily& family, const 
                                           const DerivativeArguments& arguments, const std::vector<bool>& mask) {
   const Operator& made = *op.jvp;
   const auto place_of = [&](int leaf) {
-    return std::find(op.signature().differentiable.begin(), op.signature().differentiable.end(), leaf) - op.signature().differentiable.begin();
+    return std::find(op.signature().differentiable.begin(), op.signature().differentiable.end(), leaf) -
+           op.signature().differentiable.begin();
   };
   torch::jit::Stack stack;
   for (const OpArgument& argument : made.signature().of(OpKind::Backward)->arguments) {

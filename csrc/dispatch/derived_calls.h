@@ -31,7 +31,8 @@ struct DerivativeArguments {
 };
 
 // By grad_outputs of `op`.
-std::vector<at::Tensor> call_jvp(const RegisteredFamily& family, const Operator& op, const DerivativeArguments& arguments);
+std::vector<at::Tensor> call_jvp(const RegisteredFamily& family, const Operator& op,
+                                 const DerivativeArguments& arguments);
 // The gradients of the inputs that `mask` wants, by differentiable inputs of `op`.
 std::vector<at::Tensor> call_backward(const RegisteredFamily& family, const Operator& op,
                                       const DerivativeArguments& arguments, const std::vector<bool>& mask);

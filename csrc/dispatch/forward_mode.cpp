@@ -70,12 +70,12 @@ bool has_tangent(c10::ArrayRef<c10::IValue> arguments) {
 
 void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments) {
   const std::string& name = op.signature().qualified(kind);
-  TORCH_CHECK_NOT_IMPLEMENTED(!is_launch(kind), name,
-                              ": an argument has a tangent, but a launch op is not differentiable",
-                              op.signature().function.has_forward_derivative && op.signature().function.is_kernel
-                                  ? ": call " + op.signature().qualified(OpKind::Forward) + ", or the launch of its derivative, " +
-                                        op.signature().qualified(OpKind::LaunchJvp)
-                                  : "");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !is_launch(kind), name, ": an argument has a tangent, but a launch op is not differentiable",
+      op.signature().function.has_forward_derivative && op.signature().function.is_kernel
+          ? ": call " + op.signature().qualified(OpKind::Forward) + ", or the launch of its derivative, " +
+                op.signature().qualified(OpKind::LaunchJvp)
+          : "");
   TORCH_CHECK_NOT_IMPLEMENTED(op.signature().function.tangents_of.empty(), name,
                               ": forward-mode derivatives of forward-mode derivatives are not available: take one of "
                               "the two derivatives backward, as torch.func.hessian does");
@@ -83,23 +83,25 @@ void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IVal
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!has_tangent(arguments[i])) continue;
     const Leaf& leaf = op.signature().function.leaves[meaning[i].leaf];
-    TORCH_CHECK(leaf.no_gradient.empty(), name, ": expected ", leaf.path, " to be a constant, since ",
-                leaf.no_gradient, ", but got a tensor with a tangent: make it IDifferentiable, or the parameter no_diff");
+    TORCH_CHECK(leaf.no_gradient.empty(), name, ": expected ", leaf.path, " to be a constant, since ", leaf.no_gradient,
+                ", but got a tensor with a tangent: make it IDifferentiable, or the parameter no_diff");
     TORCH_CHECK_NOT_IMPLEMENTED(!leaf.differentiable || op.jvp != nullptr, name, ": ", leaf.name,
                                 " has a tangent, but the ", op.signature().function.is_kernel ? "kernel" : "function",
                                 " has no forward derivative: mark it [Differentiable]");
   }
 }
 
-void set_tangents(const RegisteredFamily& family, const Operator& op, OpKind kind,
-                  c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> results) {
+void set_tangents(const RegisteredFamily& family, const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments,
+                  c10::ArrayRef<c10::IValue> results) {
   std::vector<bool> mask;
   Dual dual = split(op, kind, arguments, mask);
   if (kind == OpKind::Forward) {
     if (!dual.any_leaf) return;
     const auto tangents = call_jvp(family, op, dual.values);
     for (size_t i = 0; i < tangents.size(); ++i) {
-      const auto at = std::find(op.signature().outputs.begin(), op.signature().outputs.end(), op.signature().grad_outputs[i]) - op.signature().outputs.begin();
+      const auto at =
+          std::find(op.signature().outputs.begin(), op.signature().outputs.end(), op.signature().grad_outputs[i]) -
+          op.signature().outputs.begin();
       set(results[at], tangents[i]);
     }
     return;

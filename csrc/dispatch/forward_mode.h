@@ -14,7 +14,7 @@ bool has_tangent(c10::ArrayRef<c10::IValue> arguments);
 void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments);
 
 // `results`: those of the call, which get their tangents. Of the kinds Forward and Backward.
-void set_tangents(const RegisteredFamily& family, const Operator& op, OpKind kind,
-                  c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> results);
+void set_tangents(const RegisteredFamily& family, const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments,
+                  c10::ArrayRef<c10::IValue> results);
 
 }  // namespace torch_slang

@@ -23,8 +23,10 @@ ag::variable_list call_second(const RegisteredFamily& family, const Operator& op
   auto next = recorded.begin();
   for (const auto& [role, leaf] : op.signature().of(OpKind::Backward)->arguments) {
     if (role == OpArgument::Role::Mask) continue;
-    if (role == OpArgument::Role::Gradient) arguments.gradients[leaf] = next->toTensor();
-    else arguments.values[leaf] = *next;
+    if (role == OpArgument::Role::Gradient)
+      arguments.gradients[leaf] = next->toTensor();
+    else
+      arguments.values[leaf] = *next;
     ++next;
   }
   const c10::List<bool> wanted = next->toBoolList();

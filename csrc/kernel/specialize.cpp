@@ -73,7 +73,8 @@ ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
   return summed ? summing_type(type) : type;
 }
 
-std::string diff_expression(const KernelSignature& op, const KernelKey& key, int leaf, const KnownUse& known, bool is_own) {
+std::string diff_expression(const KernelSignature& op, const KernelKey& key, int leaf, const KnownUse& known,
+                            bool is_own) {
   const Leaf& self = op.function.leaves[leaf];
   const ElementType type = diff_type(self, key, is_own);
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
@@ -93,7 +94,8 @@ std::string make_view_body(const KernelSignature& op, const KernelKey& key, cons
     body +=
         "  case " + std::to_string(leaf.primal_view) + ": return " + primal_expression(op, key, index, known) + ";\n";
     if (leaf.diff_view < 0) continue;
-    body += "  case " + std::to_string(leaf.diff_view) + ": return " + diff_expression(op, key, index, known, own[i]) + ";\n";
+    body += "  case " + std::to_string(leaf.diff_view) + ": return " + diff_expression(op, key, index, known, own[i]) +
+            ";\n";
   }
   return body + "  default: return tsl::present_view(args, k);\n}";
 }

@@ -312,7 +312,8 @@ std::shared_ptr<Operator> Module::find(const std::string& name) const {
   if (other != nullptr && !other->is_kernel) {
     const std::lock_guard<std::mutex> lock(functions_mutex_);
     auto& op = functions_[name];
-    if (op == nullptr) op = with_tangents(std::make_shared<ElementwiseOperator>(ns_, *other, texts_, options_, names_), {});
+    if (op == nullptr)
+      op = with_tangents(std::make_shared<ElementwiseOperator>(ns_, *other, texts_, options_, names_), {});
     return op;
   }
   std::string known;
@@ -355,7 +356,8 @@ std::string Module::instantiate(const std::string& name, const std::vector<std::
   const std::string own_name = instance.name;
   const std::lock_guard<std::mutex> lock(functions_mutex_);
   auto& op = functions_[own_name];
-  if (op == nullptr) op = with_tangents(std::make_shared<ElementwiseOperator>(ns_, std::move(instance), texts_, options_, names_), {});
+  if (op == nullptr)
+    op = with_tangents(std::make_shared<ElementwiseOperator>(ns_, std::move(instance), texts_, options_, names_), {});
   return own_name;
 }
 

@@ -275,8 +275,8 @@ class ElementwiseWriter {
       const std::string local = value.passing == Passing::In ? variable(i) : c10::str("tsl_o", i);
       list += (i == 0 ? "" : ", ") + local;
       if (value.passing == Passing::In) continue;
-      body += c10::str("    ", text_.concrete(value.type), " ", local, is_taken(value) ? " = " + variable(i) : "",
-                       ";\n");
+      body +=
+          c10::str("    ", text_.concrete(value.type), " ", local, is_taken(value) ? " = " + variable(i) : "", ";\n");
       if (value.paired && value.result >= 0) results += c10::str("    tsl_all.", variable(i), " = ", local, ";\n");
     }
     const std::string call = c10::str(callee(), "(", list, ");\n");

@@ -38,9 +38,8 @@ class KernelTangentsWriter {
       fetch(function_.parameters[i], variable(i));
       if (!kernel_.paired[i]) continue;
       text_.line("var ", tangent(i), " = __tsl_zero<", type, ">();");
-      each_value(function_.parameters[i], tangent(i), [&](const Leaf& leaf, const std::string& here) {
-        fetch_value(*tangents_[index_of(leaf)], here);
-      });
+      each_value(function_.parameters[i], tangent(i),
+                 [&](const Leaf& leaf, const std::string& here) { fetch_value(*tangents_[index_of(leaf)], here); });
       text_.line("DifferentialPair<", type, "> ", pair(i), " = diffPair(", variable(i), ", ", tangent(i), ");");
     }
     if (instantiation_.direction == Direction::Tangents) {

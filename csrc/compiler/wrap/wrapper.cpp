@@ -181,7 +181,8 @@ std::string wrapper_source(const DescribedFunction& described, const Instantiati
     TORCH_CHECK(size > 0, "torch-slangc: ", function.name, " was asked for with the size ", size);
   }
   if (!function.is_kernel) return elementwise_wrapper(described, instantiation);
-  if (instantiation.direction == Direction::Tangents || instantiation.direction == Direction::TangentsBackward) return kernel_tangents_wrapper(described, instantiation);
+  if (instantiation.direction == Direction::Tangents || instantiation.direction == Direction::TangentsBackward)
+    return kernel_tangents_wrapper(described, instantiation);
   return KernelWriter(described, instantiation).write();
 }
 

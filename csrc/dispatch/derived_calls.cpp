@@ -12,7 +12,7 @@ namespace {
 
 // One element of memory.
 at::Tensor no_tangent(const at::Tensor& tensor) {
-  return at::zeros({1}, tensor.options()).expand_symint(tensor.sym_sizes());
+  return at::zeros({}, tensor.options()).expand_symint(tensor.sym_sizes());
 }
 
 at::Tensor tangent_of(const DerivativeArguments& arguments, int leaf) {

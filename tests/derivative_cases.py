@@ -1,4 +1,4 @@
-"""The thirty kernels and functions of the matrix of derivatives (docs/derivatives.md), each with the same thing in plain torch.
+"""The thirty kernels and functions of the matrix of docs/derivatives.md, each with the same in plain torch.
 
 They were chosen before any derivative beyond the first was there: group-shared memory, the three ways to gather a
 gradient, structs of views, loops with [MaxIters], derivatives of the user's own, generics, values, several outputs.
@@ -12,10 +12,13 @@ from typing import Any
 
 import function_references
 import torch
-from cases import BY_NAME, Case, Index, Input, kernels, shares
+from cases import BY_NAME, Case, Index, Input, shares
 from own_cases import window
 
 Tensor = torch.Tensor
+Function = Callable[..., tuple[Tensor, ...]]
+# Those with a hand-written backward alone, and what the message names.
+REFUSED = {"wave_share": "wave_sum", "quantized()": "rounded"}
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,12 @@ class Derived:
         return self.name
 
 
-def _of(case: Case) -> Derived:
+def of_case(case: Case) -> Derived:
     return Derived(case.kernel, lambda: case.op, lambda device: case.args(device, torch.float64), case.reference)
 
 
 def _kernel(file: str, name: str, inputs: tuple[Any, ...], reference: Callable[..., Any]) -> Derived:
-    return _of(Case(file, name, inputs, reference))
+    return of_case(Case(file, name, inputs, reference))
 
 
 def _function(name: str) -> Derived:
@@ -64,7 +67,7 @@ def _by_matrices(x: Tensor, m: Tensor, a: Tensor) -> Tensor:
 
 THIRTY = [
     *(
-        _of(BY_NAME[name])
+        of_case(BY_NAME[name])
         for name in (
             "branching", "polar", "parts", "stencil", "gather", "product", "twist", "along", "place", "stored_twice",
             "running_product", "wave_share",
@@ -97,3 +100,78 @@ THIRTY = [
         )
     ),
 ]  # fmt: skip
+
+
+def listed(results: Any) -> list[Tensor]:
+    return list(results) if isinstance(results, tuple | list) else [results]
+
+
+def of_differentiable_ones(
+    case: Derived, op: Callable[..., Any], device: torch.device
+) -> tuple[Function, list[Tensor]]:
+    """The operator as a function of those arguments that require grad, and these."""
+    args = case.args(device)
+    wanted = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
+
+    def function(*inputs: Tensor) -> tuple[Tensor, ...]:
+        called = [a.detach() if isinstance(a, Tensor) else a for a in args]
+        for i, tensor in zip(wanted, inputs, strict=True):
+            called[i] = tensor
+        return tuple(r for r in listed(op(*called)) if r.is_floating_point())
+
+    return function, [args[i].detach() for i in wanted]
+
+
+def random_like(tensors: list[Tensor], seed: int) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(t.shape, dtype=t.dtype, generator=generator).to(t.device) for t in tensors)
+
+
+def backward(function: Function, inputs: list[Tensor]) -> Any:
+    return torch.func.vjp(function, *inputs)[1](random_like(list(function(*inputs)), 2))
+
+
+def jvp(function: Function, inputs: list[Tensor]) -> Any:
+    return torch.func.jvp(function, tuple(inputs), random_like(inputs, 1))[1]
+
+
+def with_gradients(function: Function, inputs: list[Tensor]) -> tuple[Function, list[Tensor]]:
+    """The backward as a function of inputs and output gradients, and these."""
+    gradients = random_like(list(function(*inputs)), 2)
+
+    def backward(*both: Tensor) -> tuple[Tensor, ...]:
+        return torch.func.vjp(function, *both[: len(inputs)])[1](both[len(inputs) :])
+
+    return backward, [*inputs, *gradients]
+
+
+def double_backward(function: Function, inputs: list[Tensor]) -> Any:
+    backward, both = with_gradients(function, inputs)
+    return torch.func.vjp(backward, *both)[1](random_like(inputs, 3))
+
+
+def jvp_of_vjp(function: Function, inputs: list[Tensor]) -> Any:
+    backward, both = with_gradients(function, inputs)
+    return torch.func.jvp(backward, tuple(both), random_like(both, 4))[1]
+
+
+def vjp_of_jvp(function: Function, inputs: list[Tensor]) -> Any:
+    def forward(*both: Tensor) -> tuple[Tensor, ...]:
+        return torch.func.jvp(function, both[: len(inputs)], both[len(inputs) :])[1]
+
+    results = list(function(*inputs))
+    return torch.func.vjp(forward, *inputs, *random_like(inputs, 1))[1](random_like(results, 2))
+
+
+def hessian(function: Function, inputs: list[Tensor]) -> Any:
+    """Of a weighted sum of all results."""
+    weights = random_like(list(function(*inputs)), 5)
+
+    def scalar(*inputs: Tensor) -> Tensor:
+        return sum((w * r).sum() for w, r in zip(weights, function(*inputs), strict=True))  # type: ignore[return-value]
+
+    blocks = torch.func.hessian(scalar, argnums=tuple(range(len(inputs))))(*inputs)
+    return tuple(block for row in blocks for block in row)
+
+
+DERIVATIVES = {f.__name__: f for f in (backward, jvp, double_backward, jvp_of_vjp, vjp_of_jvp, hessian)}

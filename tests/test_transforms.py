@@ -216,13 +216,19 @@ class TestFunctionTransforms:
         expected = torch.vmap(torch.func.grad(lambda row: BY_NAME["stencil"].reference(row).sum()))(x)
         torch.testing.assert_close(actual, expected)
 
-    def test_forward_mode_is_refused_clearly(self, device: torch.device) -> None:
+    def test_forward_mode(self, device: torch.device) -> None:
         x = torch.randn(4, device=device)
-        refusal = pytest.raises(NotImplementedError, match="slang::sqr: forward-mode derivatives are not available")
-        with refusal:
-            torch.func.jvp(torch.ops.slang.sqr, (x,), (torch.ones_like(x),))
-        with refusal, torch.autograd.forward_ad.dual_level():
-            torch.ops.slang.sqr(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))
+        torch.testing.assert_close(torch.func.jvp(torch.ops.slang.sqr, (x,), (torch.ones_like(x),)), (x * x, 2 * x))
+        with torch.autograd.forward_ad.dual_level():
+            result = torch.ops.slang.sqr(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))
+            torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(result).tangent, 2 * x)
+
+    def test_a_launch_takes_no_tangents(self, device: torch.device) -> None:
+        x = torch.randn(4, device=device)
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+            with pytest.raises(NotImplementedError, match=r"a launch op is not differentiable.*slang::sqr_fwd"):
+                torch.ops.slang.sqr_launch(dual, torch.empty_like(x), [4], [1])
 
 
 def in_threads(count: int, function: Callable[[int], None]) -> None:

@@ -90,15 +90,14 @@ std::string FaultRecord::view_name(int view) const {
     if (leaf.kind != LeafKind::View) continue;
     if (leaf.primal_view == view) return leaf.path;
     if (leaf.diff_view == view)
-      return (direction_of(kind_) == Direction::Jvp ? "tangent of " : "gradient of ") + leaf.path;
+      return (op_.direction(kind_) == Direction::Jvp ? "tangent of " : "gradient of ") + leaf.path;
   }
   return "view " + std::to_string(view);
 }
 
 // "sqr.slang:12", or nothing.
 std::string FaultRecord::describe_line(const TslFault& fault) const {
-  const auto& files =
-      op_.texts->text(op_.function.text_name(), direction_of(kind_), arguments_.types, arguments_.sizes).files;
+  const auto& files = op_.text(kind_, arguments_.types, arguments_.sizes).files;
   if (fault.file >= files.size() || fault.line == 0) return "";
   return c10::str(file_name(files[fault.file]), ":", fault.line);
 }

@@ -63,6 +63,7 @@ class KernelCall {
   std::shared_ptr<const LoadedKernel> kernel(const LaunchShape* launch = nullptr);
   at::Tensor zero_gradient(int leaf) const;
   Results scratch_outputs(const LoadedKernel& loaded);
+  Results give_hidden_gradients(const LoadedKernel& loaded, Gradients& gradients);
   void check_overlap(int leaf, const at::Tensor& gradient) const;
   void set_gradients(Gradients& gradients);
   LaunchShape given_shape() const;
@@ -99,6 +100,7 @@ Results KernelCall::forward() {
   Results results = new_outputs(op_, arguments_, bound_, context_.marks_outputs);
   for (size_t i = 0; i < results.size(); ++i) launcher_.set_primal(op_.outputs[i], results[i]);
   const auto loaded = kernel();
+  const Results scratch = scratch_outputs(*loaded);
   launcher_.launch(*loaded->kernel, launcher_.shape(*loaded->kernel));
   return results;
 }
@@ -109,7 +111,7 @@ at::Tensor KernelCall::zero_gradient(int leaf) const {
   return at::zeros({1}, options).expand(op_.shapes.output_sizes<int64_t>(leaf, bound_));
 }
 
-// Memory of outputs whose values the backward reads back.
+// Memory of outputs whose values the kernel reads back, but nobody gets.
 Results KernelCall::scratch_outputs(const LoadedKernel& loaded) {
   Results scratch;
   for (const int leaf : loaded.scratch_outputs) {
@@ -119,6 +121,18 @@ Results KernelCall::scratch_outputs(const LoadedKernel& loaded) {
     launcher_.set_primal(leaf, scratch.back());
   }
   return scratch;
+}
+
+// What a kernel reads of a hidden output has a gradient, which the thread that stores it takes.
+Results KernelCall::give_hidden_gradients(const LoadedKernel& loaded, Gradients& gradients) {
+  Results zeros;
+  for (const int leaf : loaded.scratch_outputs) {
+    const Leaf& self = op_.function.leaves[leaf];
+    if (!self.is_hidden || self.diff_view < 0) continue;
+    zeros.push_back(at::zeros(op_.shapes.output_sizes<int64_t>(leaf, bound_), arguments_.options(self)));
+    gradients.give(leaf, zeros.back());
+  }
+  return zeros;
 }
 
 Results KernelCall::backward() {
@@ -132,6 +146,7 @@ Results KernelCall::backward() {
     if (arguments_.mask[i]) gradients.want(op_.differentiable[i]);
   }
   auto loaded = kernel();
+  const Results hidden = give_hidden_gradients(*loaded, gradients);
   while (gradients.copy_given(*loaded)) loaded = kernel();
   const Results scratch = scratch_outputs(*loaded);
   const LaunchShape shape = launcher_.shape(*loaded->kernel);

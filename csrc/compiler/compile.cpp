@@ -1,5 +1,6 @@
 #include "compiler/compile.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -28,6 +29,13 @@
 
 namespace torch_slang {
 namespace {
+
+bool has_forward_derivative(Direction direction) {
+  return direction == Direction::Jvp || direction == Direction::Tangents || direction == Direction::TangentsBackward;
+}
+bool is_backward(Direction direction) {
+  return direction == Direction::Backward || direction == Direction::TangentsBackward;
+}
 
 class Compilation {
  public:
@@ -69,7 +77,7 @@ class Compilation {
     SourceFiles& files = session_.files();
     files.check_bytes(own_source(), request_.path);
     std::string diagnostics;
-    slang::IModule* module = files.refusal().empty() ? load_copy("", &diagnostics) : nullptr;
+    slang::IModule* module = files.refusal().empty() ? load_copy(session_, "", &diagnostics) : nullptr;
     // Note [bytes of sources]
     if (!files.refusal().empty()) {
       throw_compile_error("torch_slang: ", request_.path, " does not compile\n", files.refusal());
@@ -114,9 +122,15 @@ class Compilation {
   // so on, so that a wrapper that fails spoils no other.
   void add_texts(Program& program, const std::vector<Instantiation>& wanted) {
     progress_("the generated kernels");
-    std::vector<Loaded> modules;
-    load_groups(wanted, modules);
-    for (size_t i = 0; i < wanted.size(); ++i) program.texts.push_back(text_of_one(wanted[i], modules[i]));
+    for (const bool order_2 : {false, true}) {
+      std::vector<Instantiation> group;
+      for (const Instantiation& one : wanted) {
+        if (needs_order_2(one) == order_2) group.push_back(one);
+      }
+      std::vector<Loaded> modules;
+      load_groups(group, modules);
+      for (size_t i = 0; i < group.size(); ++i) program.texts.push_back(text_of_one(group[i], modules[i]));
+    }
   }
 
   // A copy of the user's module with wrappers behind it, or why there is none.
@@ -168,9 +182,13 @@ class Compilation {
     text.sizes = instantiation.sizes;
     text.entry = entry_name(instantiation);
     progress_(describe_instantiation(instantiation));
-    std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "", emitted;
-    if (loaded.module != nullptr) emitted = emit(loaded.module, text.entry, &diagnostics);
-    if (instantiation.direction == Direction::Jvp) {
+    if (instantiation.direction == Direction::TangentsBackward && has_bfloat16(instantiation)) {
+      text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
+                            " is not available in bfloat16, whose arithmetic Slang differentiates once: call it with "
+                            "another dtype");
+      return text;
+    }
+    if (has_forward_derivative(instantiation.direction)) {
       if (const auto name = backward_only_callee(instantiation)) {
         text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                               " would be wrong: ", *name,
@@ -178,6 +196,9 @@ class Compilation {
         return text;
       }
     }
+    std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "", emitted;
+    Session& session = session_for(instantiation);
+    if (loaded.module != nullptr) emitted = emit(session, loaded.module, text.entry, &diagnostics);
     try {
       if (!emitted.empty()) {
         const auto counts = apply_passes(emitted, text, cautions_);
@@ -189,7 +210,7 @@ class Compilation {
           return text;
         }
         text.rereads =
-            instantiation.direction == Direction::Backward && uses("PreferRecompute") && loads_among_gradients(emitted);
+            is_backward(instantiation.direction) && uses("PreferRecompute") && loads_among_gradients(emitted);
         text.file_scope = with_headers(text.file_scope, header_folders(), session_.files());
         escape_line_names(text.file_scope);
         return text;
@@ -208,9 +229,18 @@ class Compilation {
     return text;
   }
 
-  std::string emit(slang::IModule* module, const std::string& entry, std::string* diagnostics) {
-    std::string text = session_.emit(module, entry, Emission::Optimised, diagnostics);
-    return may_lose_copies(text) ? session_.emit(module, entry, Emission::Plain, diagnostics) : text;
+  static std::string emit(Session& session, slang::IModule* module, const std::string& entry,
+                          std::string* diagnostics) {
+    std::string text = session.emit(module, entry, Emission::Optimised, diagnostics);
+    return may_lose_copies(text) ? session.emit(module, entry, Emission::Plain, diagnostics) : text;
+  }
+
+  bool has_bfloat16(const Instantiation& instantiation) const {
+    const auto& leaves = described(instantiation.function).function.leaves;
+    const auto is_one = [](ElementType type) { return type == ElementType::BFloat16; };
+    return std::any_of(instantiation.types.begin(), instantiation.types.end(), is_one) ||
+           std::any_of(leaves.begin(), leaves.end(),
+                       [&](const Leaf& leaf) { return leaf.element.type_parameter < 0 && is_one(leaf.element.type); });
   }
 
   // Whether the code of the source, or of a file that it includes or imports, has this name.
@@ -260,17 +290,28 @@ class Compilation {
                     "const`, or groupshared");
   }
 
+  // A text of order 2 is made in a session of its own: Note [views of order 2] in slang/view.slang.
+  Session& session_for(const Instantiation& one) {
+    if (!needs_order_2(one)) return session_;
+    if (second_ == nullptr) second_ = new Session(request_, session_, Session::Output::SecondDerivatives);
+    return *second_;
+  }
+  bool needs_order_2(const Instantiation& one) const {
+    return one.direction == Direction::TangentsBackward ||
+           (one.direction == Direction::Tangents && described(one.function).function.is_kernel);
+  }
+
   slang::IModule* load_wrappers(const std::vector<Instantiation>& instantiations, std::string* diagnostics) {
     std::string source = undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n";
     for (const Instantiation& one : instantiations) source += wrapper_source(described(one.function), one);
-    return load_copy(source, diagnostics);
+    return load_copy(session_for(instantiations.front()), source, diagnostics);
   }
 
   // The user's module with more text behind it. A session takes a name and a path once, so each copy has its own, in the
   // user's folder; no name is one that an import may ask for.
-  slang::IModule* load_copy(const std::string& addition, std::string* diagnostics) {
+  slang::IModule* load_copy(Session& session, const std::string& addition, std::string* diagnostics) {
     const std::string suffix = "_torch_slang_" + std::to_string(++copies_);
-    return session_.load(name_ + suffix, request_.path + suffix, source_ + "\n" + addition, diagnostics);
+    return session.load(name_ + suffix, request_.path + suffix, source_ + "\n" + addition, diagnostics);
   }
 
   const DescribedFunction& described(const std::string& name) const {
@@ -284,6 +325,7 @@ class Compilation {
   }
 
   Session& session_;
+  Session* second_ = nullptr;  // of order 2, at first need; never destroyed, like the other: see compile.h
   const CompileRequest& request_;
   const Progress& progress_;
   const TextObserver& observer_;

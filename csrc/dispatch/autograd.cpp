@@ -10,6 +10,8 @@
 
 #include "dispatch/autograd_node.h"
 #include "dispatch/dispatched_call.h"
+#include "dispatch/forward_mode.h"
+#include "dispatch/second_node.h"
 
 namespace torch_slang {
 
@@ -25,13 +27,6 @@ void redispatch(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Sta
 
 const std::string& name_of_argument(const c10::OperatorHandle& handle, size_t index) {
   return handle.schema().arguments()[index].name();
-}
-
-bool has_tangent(c10::ArrayRef<c10::IValue> arguments) {
-  for (const auto& value : arguments) {
-    if (value.isTensor() && ag::isFwGradDefined(value.toTensor())) return true;
-  }
-  return false;
 }
 
 // First argument that requires a gradient, or -1. With `only`, just those leaves are looked at.
@@ -126,6 +121,28 @@ void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Op
   node->set_results(torch::jit::last(*stack, signature.outputs.size()), node);
 }
 
+void call_backward_op(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op,
+                      const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+  const Signature& signature = op->signature();
+  if (!signature.function.tangents_of.empty()) {
+    return call_without_derivative(*op, OpKind::Backward,
+                                   "derivatives of the third order are not available: this is a second one", handle,
+                                   keys, stack);
+  }
+  if (op->jvp == nullptr || op->jvp->signature().of(OpKind::Backward) == nullptr) {
+    return call_without_derivative(*op, OpKind::Backward,
+                                   "it has no derivative, since that needs a forward derivative of the function too: "
+                                   "mark it [Differentiable]",
+                                   handle, keys, stack);
+  }
+  const auto view = torch::jit::last(*stack, signature.of(OpKind::Backward)->arguments.size());
+  if (requiring_grad(*op, OpKind::Backward, view, true) < 0) return redispatch(handle, keys, stack);
+  const c10::SmallVector<c10::IValue, 8> arguments(view.begin(), view.end());
+  redispatch(handle, keys, stack);
+  const auto node = make_node<SecondNode>(family, op, arguments);
+  node->set_results(torch::jit::last(*stack, signature.differentiable.size()), node);
+}
+
 }  // namespace
 
 void VersionKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -137,16 +154,22 @@ void VersionKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchK
 void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto op = family_.current();
   const auto view = arguments_of_call(*op, kind_, *stack);
-  TORCH_CHECK_NOT_IMPLEMENTED(!has_tangent(view), op->signature().qualified(kind_),
-                              ": forward-mode derivatives are not available");
+  const bool is_dual = has_tangent(view);
+  c10::SmallVector<c10::IValue, 8> arguments;
+  if (is_dual) {
+    check_forward_mode(*op, kind_, view);
+    arguments.assign(view.begin(), view.end());
+  }
   switch (kind_) {
-    case OpKind::Forward: return call_forward(family_, op, handle, keys, stack);
-    case OpKind::Backward:
-      return call_without_derivative(*op, kind_, "the derivative of this derivative is not available (double backward)",
-                                     handle, keys, stack);
+    case OpKind::Forward: call_forward(family_, op, handle, keys, stack); break;
+    case OpKind::Backward: call_backward_op(family_, op, handle, keys, stack); break;
     case OpKind::Launch:
     case OpKind::LaunchJvp:
-    case OpKind::LaunchBackward: return call_launch(*op, kind_, handle, keys, stack);
+    case OpKind::LaunchBackward: call_launch(*op, kind_, handle, keys, stack); break;
+  }
+  if (is_dual) {
+    const auto results = torch::jit::last(*stack, op->signature().of(kind_)->results.size());
+    set_tangents(family_, *op, kind_, arguments, results);
   }
 }
 

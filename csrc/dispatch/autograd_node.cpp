@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "dispatch/dispatched_call.h"
+#include "dispatch/derived_calls.h"
 
 namespace torch_slang {
 
@@ -44,14 +44,8 @@ ag::variable_list call_backward(const RegisteredFamily& family, const Operator& 
       stack.push_back(std::move(*next++));
     }
   }
-  if (family.has_schemas_of(op)) {
-    const PinnedOperator pin(family, op);
-    family.handle(OpKind::Backward).callBoxed(&stack);
-    for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = std::move(stack[i]).toTensor();
-  } else {  // the name was reloaded with other arguments: what was recorded runs as it was recorded
-    const Results computed = op.run(OpKind::Backward, stack);
-    std::copy(computed.begin(), computed.end(), gradients.begin());
-  }
+  call_as(family, op, OpKind::Backward, stack);
+  for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = std::move(stack[i]).toTensor();
   return gradients;
 }
 

@@ -23,6 +23,9 @@ class RegisteredFamily {
 
   // The family's op of this kind in the dispatcher.
   c10::OperatorHandle handle(OpKind kind) const;
+  // Of `<name>_jvp`; null where there is none.
+  const RegisteredFamily* jvp() const { return jvp_; }
+  void set_jvp(const RegisteredFamily* jvp) { jvp_ = jvp; }
   // False once a reload registered other schemas than this operator's: calls then cannot go through the dispatcher.
   bool has_schemas_of(const Operator& op) const;
 
@@ -30,6 +33,7 @@ class RegisteredFamily {
   mutable std::mutex mutex_;
   std::shared_ptr<const Operator> operator_;
   mutable std::optional<c10::OperatorHandle> handles_[kOpKinds];
+  std::atomic<const RegisteredFamily*> jvp_ = nullptr;
 };
 
 // The arguments of a call, which are the last on the stack. A function that was scripted before a reload may have put

@@ -200,7 +200,22 @@ void check_names(const Operator& op, const Operator* before, std::set<std::strin
 
 }  // namespace
 
-Publication publish(const std::vector<std::shared_ptr<Operator>>& operators, const std::string& owner) {
+namespace {
+
+// Each with the operator of its tangents.
+std::vector<std::shared_ptr<Operator>> with_tangents(const std::vector<std::shared_ptr<Operator>>& operators) {
+  std::vector<std::shared_ptr<Operator>> all;
+  for (const auto& op : operators) {
+    all.push_back(op);
+    if (op->jvp != nullptr) all.push_back(op->jvp);
+  }
+  return all;
+}
+
+}  // namespace
+
+Publication publish(const std::vector<std::shared_ptr<Operator>>& given, const std::string& owner) {
+  const std::vector<std::shared_ptr<Operator>> operators = with_tangents(given);
   Registry& all = registry();
   const std::lock_guard<std::mutex> lock(all.mutex);
   std::set<std::string> names;
@@ -227,6 +242,10 @@ Publication publish(const std::vector<std::shared_ptr<Operator>>& operators, con
     for (const auto& name : op->signature().qualified_names) {
       if (!name.empty()) publication.changed.push_back(name);
     }
+  }
+  for (const auto& op : given) {
+    const auto* tangents = op->jvp == nullptr ? nullptr : &all.entries[op->jvp->signature().full_name()]->family;
+    all.entries[op->signature().full_name()]->family.set_jvp(tangents);
   }
   return publication;
 }

@@ -20,7 +20,7 @@ bool has_checks(const DeviceText& text, Checks checks) {
 KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key) {
   KernelSource source;
   source.op = op.qualified(key.kind);
-  source.text = op.texts->text(op.function.text_name(), direction_of(key.kind), key.types, key.sizes);
+  source.text = op.text(key.kind, key.types, key.sizes);
   if (source.text.waves || source.text.barriers) {
     throw_compile_error(source.op, ": a plain function runs for each element on its own, but this one uses ",
                         source.text.barriers ? "group-shared memory or barriers" : "wave operations",

@@ -17,7 +17,7 @@ bool shows(const Marks& marks, const char* word, int view) {
 // derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store. A function
 // that is run again in the backward sees the output as the forward left it.
 void check_stored_values(const KernelSignature& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
-  const DeviceText& text = op.texts->text(op.function.text_name(), direction_of(key.kind), key.types, key.sizes);
+  const DeviceText& text = op.text(key.kind, key.types, key.sizes);
   if (text.rereads) {
     throw_compile_error(
         op.qualified(key.kind), ": the gradient depends on what the kernel reads back from its output ",
@@ -44,16 +44,20 @@ bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, 
     if (known.indirect[i] || !shows(marks, "far ", op.function.leaves[i].primal_view)) continue;
     known.indirect[i] = more = true;
   }
-  if (key.kind != OpKind::Backward) return more;
   if (known.scratch_outputs.empty()) {  // later they have memory, and nothing is seen
-    for (const int leaf : op.outputs) {
-      if (shows(marks, "reads ", op.function.leaves[leaf].primal_view)) known.scratch_outputs.push_back(leaf);
-    }
+    const auto note = [&](const std::vector<int>& outputs) {
+      for (const int leaf : outputs) {
+        if (shows(marks, "reads ", op.function.leaves[leaf].primal_view)) known.scratch_outputs.push_back(leaf);
+      }
+    };
+    note(op.hidden);
+    if (key.kind == OpKind::Backward) note(op.outputs);
     if (!known.scratch_outputs.empty()) {
       more = true;
-      check_stored_values(op, key, known.scratch_outputs);
+      if (key.kind == OpKind::Backward) check_stored_values(op, key, known.scratch_outputs);
     }
   }
+  if (key.kind != OpKind::Backward) return more;
   const std::vector<bool> own = own_leaves(op, key, known);
   known.shared.resize(own.size(), false);
   for (size_t i = 0; i < own.size(); ++i) {

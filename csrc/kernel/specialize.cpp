@@ -57,6 +57,7 @@ std::string primal_expression(const KernelSignature& op, const KernelKey& key, i
   const Leaf& self = op.function.leaves[leaf];
   const std::string view = view_expression(op, key, leaf, self.primal_view, element_type(self.element, key.types));
   if (is_launch(key.kind)) return self.is_in ? "tsl::readonly(" + view + ")" : view;
+  if (self.is_hidden && !contains(known.scratch_outputs, leaf)) return "tsl::absent(" + view + ")";
   if (key.kind != OpKind::Backward) return self.is_output ? view : "tsl::readonly(" + view + ")";
   const bool absent =
       self.is_output ? !contains(known.scratch_outputs, leaf) : !known.unused.empty() && known.unused[leaf];
@@ -72,11 +73,13 @@ ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
   return summed ? summing_type(type) : type;
 }
 
-std::string diff_expression(const KernelSignature& op, const KernelKey& key, int leaf, bool is_own) {
+std::string diff_expression(const KernelSignature& op, const KernelKey& key, int leaf, const KnownUse& known,
+                            bool is_own) {
   const Leaf& self = op.function.leaves[leaf];
   const ElementType type = diff_type(self, key, is_own);
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
-  if (key.kind == OpKind::Forward || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
+  const bool is_unread = self.is_hidden && !contains(known.scratch_outputs, leaf);
+  if (key.kind == OpKind::Forward || is_unread || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
   return "tsl::gradient(tsl::of_scalars(" + view + ", tsl::" + scalar_tag(element_type(self.element, key.types)) +
          ", " + std::to_string(component_count(self.element)) + "), " + std::to_string(self.gradient_slots) + ")";
 }
@@ -91,7 +94,8 @@ std::string make_view_body(const KernelSignature& op, const KernelKey& key, cons
     body +=
         "  case " + std::to_string(leaf.primal_view) + ": return " + primal_expression(op, key, index, known) + ";\n";
     if (leaf.diff_view < 0) continue;
-    body += "  case " + std::to_string(leaf.diff_view) + ": return " + diff_expression(op, key, index, own[i]) + ";\n";
+    body += "  case " + std::to_string(leaf.diff_view) + ": return " + diff_expression(op, key, index, known, own[i]) +
+            ";\n";
   }
   return body + "  default: return tsl::present_view(args, k);\n}";
 }
@@ -113,6 +117,7 @@ std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey&
   std::vector<ThreadView> views;
   for (size_t i = 0; i < own.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
+    if (leaf.is_hidden) continue;
     const ThreadShare& share = op.shares[i];
     const auto keep = [&](int view, ThreadView::Kept kept, bool in_words) -> ThreadView& {
       ThreadView& added = views.emplace_back();
@@ -156,6 +161,7 @@ std::vector<bool> own_leaves(const KernelSignature& op, const KernelKey& key, co
   for (size_t i = 0; i < own.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     if (leaf.kind != LeafKind::View || leaf.diff_view < 0 || leaf.accumulation == Accumulation::Custom) continue;
+    if (leaf.is_hidden) continue;
     if (is_unwanted(key, leaf) || (!known.shared.empty() && known.shared[i])) continue;
     own[i] = op.shares[i].refusal.empty();
   }
@@ -165,7 +171,7 @@ std::vector<bool> own_leaves(const KernelSignature& op, const KernelKey& key, co
 KernelSource specialize(const KernelSignature& op, const KernelKey& key, const KnownUse& known) {
   KernelSource source;
   source.op = op.qualified(key.kind);
-  source.text = op.texts->text(op.function.text_name(), direction_of(key.kind), key.types);
+  source.text = op.text(key.kind, key.types);
   source.view_count = op.layout.view_count();
   source.slot_count = op.layout.slot_count();
   source.dim_count = op.layout.dim_count();

@@ -13,6 +13,7 @@
 #include "common/identifiers.h"
 #include "common/log.h"
 #include "dispatch/registry.h"
+#include "program/tangents.h"
 #include "program/tuned.h"
 #include "signature/annotations.h"
 #include "signature/program_store.h"
@@ -238,10 +239,29 @@ TunedSpace Module::space_of(const Function& function, const LoadOptions& options
   return space;
 }
 
+// `<name>_jvp` goes with the operator.
+std::shared_ptr<Operator> Module::with_tangents(std::shared_ptr<Operator> op, const Constants& constants) const {
+  const Function& function = op->signature().function;
+  if (op->signature().outputs.empty()) return op;  // a launch alone
+  std::string name = function.name + "_jvp";
+  while (names_.count(name) != 0) name += "_";
+  auto tangents = tangents_function(function, name);
+  if (!tangents) return op;
+  if (function.is_kernel) {
+    op->jvp = std::make_shared<KernelOperator>(ns_, *std::move(tangents), constants, texts_, options_, names_);
+  } else {
+    op->jvp = std::make_shared<ElementwiseOperator>(ns_, *std::move(tangents), texts_, options_, names_);
+  }
+  return op;
+}
+
 std::shared_ptr<Operator> Module::make_kernel(const Function& function, const LoadOptions& options,
                                               const CompileRequest& request) {
   const TunedSpace space = space_of(function, options);
-  if (space.empty()) return std::make_shared<KernelOperator>(ns_, function, constants_, texts_, options_, names_);
+  if (space.empty()) {
+    return with_tangents(std::make_shared<KernelOperator>(ns_, function, constants_, texts_, options_, names_),
+                         constants_);
+  }
   if (tuned_ == nullptr) {
     tuned_ = std::make_shared<TunedModule>(ns_, request, options.annotations, options_, program_, texts_, names_);
   }
@@ -251,7 +271,9 @@ std::shared_ptr<Operator> Module::make_kernel(const Function& function, const Lo
   const bool is_product = std::any_of(program_->texts.begin(), program_->texts.end(), [&](const DeviceText& text) {
     return text.function == function.name && multiplies(text);
   });
-  return std::make_shared<TunedOperator>(ns_, function, constants, texts_, options_, names_, is_product, tuned_, space);
+  return with_tangents(
+      std::make_shared<TunedOperator>(ns_, function, constants, texts_, options_, names_, is_product, tuned_, space),
+      constants);
 }
 
 const Function* Module::function(const std::string& name) const {
@@ -291,7 +313,8 @@ std::shared_ptr<Operator> Module::find(const std::string& name) const {
   if (other != nullptr && !other->is_kernel) {
     const std::lock_guard<std::mutex> lock(functions_mutex_);
     auto& op = functions_[name];
-    if (op == nullptr) op = std::make_shared<ElementwiseOperator>(ns_, *other, texts_, options_, names_);
+    if (op == nullptr)
+      op = with_tangents(std::make_shared<ElementwiseOperator>(ns_, *other, texts_, options_, names_), {});
     return op;
   }
   std::string known;
@@ -334,7 +357,8 @@ std::string Module::instantiate(const std::string& name, const std::vector<std::
   const std::string own_name = instance.name;
   const std::lock_guard<std::mutex> lock(functions_mutex_);
   auto& op = functions_[own_name];
-  if (op == nullptr) op = std::make_shared<ElementwiseOperator>(ns_, std::move(instance), texts_, options_, names_);
+  if (op == nullptr)
+    op = with_tangents(std::make_shared<ElementwiseOperator>(ns_, std::move(instance), texts_, options_, names_), {});
   return own_name;
 }
 

@@ -55,6 +55,9 @@ class Operator : public std::enable_shared_from_this<Operator> {
   KernelSource source(const KernelKey& key) const { return source(key, nullptr); }
   // Virtual threads along the axis along which threads share elements of gradients, if there is one: else the same key.
   virtual KernelKey sharing_threads(KernelKey key) const { return key; }
+
+  // `<name>_jvp`: computes tangents (program/tangents.h). Null where there are none. Set before the operator is shared.
+  std::shared_ptr<Operator> jvp;
 };
 
 }  // namespace torch_slang

@@ -29,7 +29,7 @@ const ElementFacts& facts_of(ElementType type) {
   return kElements[index];
 }
 
-constexpr const char* kDirections[] = {"forward", "backward", "jvp"};
+constexpr const char* kDirections[] = {"forward", "backward", "jvp", "tangents", "tangents_backward"};
 constexpr const char* kLeafKinds[] = {"view", "value"};
 constexpr const char* kAccumulations[] = {"atomic", "replicated", "recorded", "custom"};
 

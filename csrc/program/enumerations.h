@@ -31,7 +31,9 @@ enum class LeafKind : int8_t { View, Value };
 // or by a wrapper of the user's own.
 enum class Accumulation : int8_t { Atomic, Replicated, Recorded, Custom };
 
-enum class Direction : int8_t { Forward, Backward, Jvp };
+// Jvp: the forward derivative as a launch has it, tangents beside values. Tangents, TangentsBackward: the function that
+// program/tangents.h makes, and its backward, which is a second derivative.
+enum class Direction : int8_t { Forward, Backward, Jvp, Tangents, TangentsBackward };
 
 const char* name_of(ElementType type);        // "float32"
 const char* slang_name_of(ElementType type);  // "float", "uint8_t", "BFloat16"

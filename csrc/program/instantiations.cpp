@@ -1,5 +1,7 @@
 #include "program/instantiations.h"
 
+#include <c10/util/StringUtil.h>
+
 #include <algorithm>
 
 namespace torch_slang {
@@ -72,7 +74,12 @@ std::vector<Instantiation> all_instantiations(const std::vector<Function>& funct
 }
 
 std::string describe_instantiation(const Instantiation& instantiation) {
-  std::string text = std::string("the ") + name_of(instantiation.direction) + " of " + instantiation.function;
+  std::string text =
+      c10::str("the ",
+               instantiation.direction == Direction::Tangents           ? "forward derivative"
+               : instantiation.direction == Direction::TangentsBackward ? "second derivative"
+                                                                        : name_of(instantiation.direction),
+               " of ", instantiation.function);
   for (size_t i = 0; i < instantiation.types.size(); ++i) {
     text += (i == 0 ? " for " : ", ") + std::string(name_of(instantiation.types[i]));
   }

@@ -52,6 +52,10 @@ struct Leaf {
   std::optional<double> default_float;
   std::optional<int64_t> default_int;
   int64_t multiple_of = 1;  // [MultipleOf(n)] of an integer: calls with other values are refused
+  // Of a function made by program/tangents.h.
+  int origin = -1;  // the leaf of the other function that this one is, or is the tangent of
+  bool is_tangent = false;
+  bool is_hidden = false;  // an output that the kernel stores but the operator does not return
 };
 
 // Note [elementwise functions]
@@ -107,6 +111,7 @@ struct Function {
   std::vector<std::optional<ElementType>> given_types;
   std::vector<int64_t> given_sizes;
   const std::string& text_name() const { return instance_of.empty() ? name : instance_of; }
+  std::string tangents_of;  // not empty: the function whose tangents this one computes (program/tangents.h)
 };
 
 // A [TorchEntryPoint] function: it runs on the host, allocates tensors and dispatches kernels of its module.

@@ -45,7 +45,7 @@ ElementwiseSignature::ElementwiseSignature(std::string ns_, Function function_, 
   if (outputs.empty()) return;
   add(OpKind::Forward, forward_op(*this));
   if (has_backward_op(*this)) add(OpKind::Backward, backward_op(*this));
-  add(OpKind::Launch, out_op(*this, names));
+  if (function.tangents_of.empty()) add(OpKind::Launch, out_op(*this, names));
 }
 
 }  // namespace torch_slang

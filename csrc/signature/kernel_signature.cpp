@@ -116,6 +116,7 @@ KernelSignature::KernelSignature(std::string ns_, Function function_, const Cons
   }
   if (!outputs.empty()) add(OpKind::Forward, forward_op(*this));
   if (has_backward_op(*this)) add(OpKind::Backward, backward_op(*this));
+  if (!function.tangents_of.empty()) return;
   const auto add_launch = [&](OpKind kind, const char* suffix) {
     add(kind, launch_op(*this, kind, free_name(function.name + suffix, names)));
   };

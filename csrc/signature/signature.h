@@ -25,6 +25,10 @@ struct Signature {
   // The op of this kind, or null if it does not exist for this kernel or function; and its name, "slang::sqr_backward".
   const OpSignature* of(OpKind kind) const { return ops_[static_cast<int>(kind)].get(); }
   const std::string& qualified(OpKind kind) const { return qualified_names[static_cast<int>(kind)]; }
+  // What an operator of this kind runs. Throws CompileError if that does not compile.
+  Direction direction(OpKind kind) const;
+  const DeviceText& text(OpKind kind, const std::vector<ElementType>& types,
+                         const std::vector<int64_t>& sizes = {}) const;
   std::string full_name() const { return ns + "::" + function.name; }
 
   const std::string ns;
@@ -32,6 +36,7 @@ struct Signature {
   const std::shared_ptr<TextSource> texts;
   const KernelOptions options;
   std::vector<int> outputs;  // leaves
+  std::vector<int> hidden;  // outputs that are not returned
   std::vector<int> differentiable;  // leaves that get a gradient, in order
   std::vector<int> grad_outputs;  // outputs that have one
   std::string qualified_names[kOpKinds];

@@ -6,10 +6,15 @@
 #include "common/error.h"
 #include "common/interrupts.h"
 #include "program/instantiations.h"
+#include "program/tangents.h"
 #include "signature/program_store.h"
 
 namespace torch_slang {
 namespace {
+
+bool has_tangents(Direction direction) {
+  return direction == Direction::Tangents || direction == Direction::TangentsBackward;
+}
 
 constexpr size_t kManyTexts = 64;  // some three seconds of the compiler's
 
@@ -63,7 +68,8 @@ const DeviceText* TextSource::find(const Instantiation& wanted) const {
 std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) const {
   const auto function = std::find_if(program_->functions.begin(), program_->functions.end(),
                                      [&](const Function& one) { return one.name == wanted.function; });
-  if (function == program_->functions.end() || wanted.direction == Direction::Jvp) return {wanted};
+  const bool comes_alone = wanted.direction == Direction::Jvp || has_tangents(wanted.direction);
+  if (function == program_->functions.end() || comes_alone) return {wanted};
   std::vector<Instantiation> list;
   std::set<Key> listed;
   const auto add = [&](const Instantiation& one) {
@@ -91,7 +97,13 @@ const DeviceText* TextSource::known(const Instantiation& wanted) {
 void TextSource::run_compiler(const std::vector<Instantiation>& list) {
   CompileRequest request = request_;
   request.instantiations = list;
-  const auto program = load_program(request);
+  auto program = load_program(request);
+  // Of a second derivative Slang may end where it inlines all calls early, which others need (kKeepCalls).
+  if (has_tangents(list.front().direction) && !program->texts.empty() && !program->texts.front().error.empty()) {
+    request.defines.emplace_back(kKeepCalls, "1");
+    const auto other = load_program(request);
+    if (other->texts.front().error.empty()) program = other;
+  }
   check_same_files(*program);
   const std::lock_guard<std::mutex> lock(mutex_);
   take(*program);

@@ -107,7 +107,7 @@ void Tuning::prepare(Candidate& candidate) {
     auto op = make_(candidate.values);
     const auto types = types_and_device(front_, kind_, stack_).first;
     const KernelSignature& signature = op->signature();
-    candidate.text = &signature.texts->text(signature.function.text_name(), direction_of(kind_), types);
+    candidate.text = &signature.text(kind_, types);
     candidate.op = std::move(op);
   });
 }

@@ -119,7 +119,7 @@ class ThreadSubject : public Search<ChosenThreads>::Subject {
         context_(context),
         run_(run),
         call_(call),
-        text_(op.texts->text(op.function.text_name(), direction_of(key.kind), key.types)) {}
+        text_(op.text(key.kind, key.types)) {}
 
   c10::Device device() const override { return key_.device; }
   std::string name() const override { return op_.qualified(key_.kind); }

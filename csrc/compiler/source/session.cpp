@@ -2,11 +2,13 @@
 
 #include <slang-deprecated.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "common/files.h"
 #include "compiler/slang/library.h"
+#include "program/tangents.h"
 
 namespace torch_slang {
 namespace {
@@ -49,10 +51,28 @@ bool keeps_meaning(const Macro& macro) {
   return name == "CudaKernel" || name == "CUDAKernel" || name == "CudaHost" || name == "CUDAHost";
 }
 
+// Note [functions inlined early]
+//   Slang differentiates no derivative of a call with `out` or `inout` arguments, of a method, or through an interface: it
+//   crashes, or aborts. It does where the called function is part of the caller before derivatives are made. But functions
+//   that are generic over a view's wrapper it can only take as calls, so a request may ask for that (kKeepCalls).
+constexpr Macro kOrder2 = {"TORCH_SLANG_ORDER_2", "1"};  // for the library
+constexpr std::array<Macro, 2> kInlinedEarly = {{
+    {"Differentiable", "Differentiable, __unsafeForceInlineEarly"},
+    {"BackwardDifferentiable", "BackwardDifferentiable, __unsafeForceInlineEarly"},
+}};
+
 std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output) {
   std::vector<slang::PreprocessorMacroDesc> all;
   for (const Macro& macro : kMacros) {
-    if (output == Session::Output::Kernels || !keeps_meaning(macro)) all.push_back({macro.name, macro.value});
+    if (output != Session::Output::HostFunctions || !keeps_meaning(macro)) all.push_back({macro.name, macro.value});
+  }
+  const bool keeps_calls = std::any_of(request.defines.begin(), request.defines.end(),
+                                       [](const auto& define) { return define.first == kKeepCalls; });
+  if (output == Session::Output::SecondDerivatives) {
+    all.push_back({kOrder2.name, kOrder2.value});
+    for (const Macro& macro : kInlinedEarly) {
+      if (!keeps_calls) all.push_back({macro.name, macro.value});
+    }
   }
   for (const auto& [name, value] : request.defines) all.push_back({name.c_str(), value.c_str()});
   return all;
@@ -69,6 +89,7 @@ std::vector<std::string> folders_of(const CompileRequest& request) {
 std::string undefine_macros(const CompileRequest& request) {
   std::string text;
   for (const Macro& macro : kMacros) text += std::string("#undef ") + macro.name + "\n";
+  for (const Macro& macro : kInlinedEarly) text += std::string("#undef ") + macro.name + "\n";
   for (const auto& define : request.defines) text += "#undef " + define.first.substr(0, define.first.find('(')) + "\n";
   return text;
 }
@@ -87,7 +108,7 @@ Session::Session(const CompileRequest& request, const Session& sibling, Output o
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();
   files_.take(sibling.files_);
-  open(request, Library::AsBuilt, output);
+  open(request, output == Output::SecondDerivatives ? Library::FromText : Library::AsBuilt, output);
 }
 
 // Note [capabilities of host functions]
@@ -112,7 +133,7 @@ std::string Session::said(const Com<ISlangBlob>& blob) const {
 void Session::open(const CompileRequest& request, Library library, Output output) {
   note_names(request);
   slang::TargetDesc target = {};
-  target.format = output == Output::Kernels ? SLANG_CUDA_SOURCE : SLANG_CPP_PYTORCH_BINDING;
+  target.format = output == Output::HostFunctions ? SLANG_CPP_PYTORCH_BINDING : SLANG_CUDA_SOURCE;
   const auto paths = search_paths(request);
   const auto defines = macros(request, output);
   slang::SessionDesc desc = {};

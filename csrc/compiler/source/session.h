@@ -27,7 +27,9 @@ class Session {
  public:
   enum class Library { AsBuilt, FromText };  // AsBuilt: the compiled one beside the program, if it is there
 
-  enum class Output { Kernels, HostFunctions };  // CUDA text, or C++ of [TorchEntryPoint] functions
+  // CUDA text, or C++ of [TorchEntryPoint] functions. SecondDerivatives: CUDA text, with the library's views of order 2, whose
+  // forward derivatives have a backward.
+  enum class Output { Kernels, HostFunctions, SecondDerivatives };
 
   // `text`: of the request's file, if somebody has read it.
   explicit Session(const CompileRequest& request, Library library = Library::AsBuilt,

@@ -1,12 +1,15 @@
 #include "compiler/wrap/elementwise_wrapper.h"
 
+#include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "compiler/wrap/wrapper_text.h"
 #include "program/enumerations.h"
+#include "program/tangents.h"
 
 namespace torch_slang {
 namespace {
@@ -23,6 +26,10 @@ namespace {
 //   "without": no_diff, or of a type without a derivative. Behind them bwd_diff takes the differential of the returned
 //   value, if that has one; fwd_diff returns a DifferentialPair. A struct's Differential has those of its fields that
 //   have a derivative, under their names.
+//
+// Note [second derivatives of functions]
+//   Slang has no derivative of fwd_diff(f) itself, nor of one with `out` or `inout` pairs, but it has one of a function that
+//   returns what fwd_diff gives. So all that comes out of f becomes one struct.
 class ElementwiseWriter {
  public:
   ElementwiseWriter(const DescribedFunction& described, const Instantiation& instantiation)
@@ -30,7 +37,9 @@ class ElementwiseWriter {
         call_(described.call),
         is_called_by_name_(described.call.owner.empty() && !described.shares_name),
         instantiation_(instantiation),
-        text_(described.function, instantiation) {}
+        text_(described.function, instantiation) {
+    find_leaves();
+  }
 
   std::string write() {
     for (size_t i = 0; i < call_.parameters.size(); ++i) {
@@ -40,9 +49,12 @@ class ElementwiseWriter {
     switch (instantiation_.direction) {
       case Direction::Forward: call_forward(); break;
       case Direction::Backward: call_backward(); break;
-      case Direction::Jvp: call_forward_derivative(); break;
+      case Direction::Jvp:
+      case Direction::Tangents: call_forward_derivative(); break;
+      case Direction::TangentsBackward: call_second_derivative(); break;
     }
-    return forwarder() + text_.entry_point();
+    return forwarder() + (instantiation_.direction == Direction::TangentsBackward ? tangents_text() : "") +
+           text_.entry_point();
   }
 
  private:
@@ -82,11 +94,41 @@ class ElementwiseWriter {
                     is_void ? "" : "return ", place, call_.name, generic_arguments(), "(", list, ");\n}\n");
   }
 
+  // Where the values of the function's leaves, and their tangents, are in the argument block: the function's own leaves, or
+  // those of what program/tangents.h makes of it.
+  void find_leaves() {
+    const bool has_tangents =
+        instantiation_.direction == Direction::Tangents || instantiation_.direction == Direction::TangentsBackward;
+    if (has_tangents) made_ = tangents_function(function_, function_.name);
+    TORCH_CHECK(!has_tangents || made_, "torch-slangc: ", function_.name, " has no forward derivative");
+    for (const Leaf& leaf : function_.leaves) values_.push_back(&leaf);
+    tangents_.resize(values_.size());
+    if (!made_) return;
+    for (const Leaf& leaf : made_->leaves) (leaf.is_tangent ? tangents_ : values_)[leaf.origin] = &leaf;
+  }
+
   // `use(leaf, place)` for each leaf of a tree, with its place in the value `place`.
   void each_leaf(const Parameter& tree, const std::string& place,
                  const std::function<void(const Leaf&, const std::string&)>& use) const {
-    if (tree.leaf >= 0) return use(function_.leaves[tree.leaf], place);
+    if (tree.leaf >= 0) return use(*values_[tree.leaf], place);
     for (const Parameter& field : tree.fields) each_leaf(field, member(place, field), use);
+  }
+  // The same for leaves that have a tangent, with the tangent's leaf.
+  void each_tangent(const Parameter& tree, const std::string& place,
+                    const std::function<void(const Leaf&, const std::string&)>& use) const {
+    if (tree.leaf < 0) {
+      for (const Parameter& field : tree.fields) each_tangent(field, member(place, field), use);
+    } else if (tangents_[tree.leaf] != nullptr) {
+      use(*tangents_[tree.leaf], place);
+    }
+  }
+  void fetch_tangents(const Parameter& tree, const std::string& place) {
+    if (!made_) return fetch_differentials(tree, place);
+    each_tangent(tree, place, [&](const Leaf& leaf, const std::string& here) { fetch(leaf, leaf.primal_view, here); });
+  }
+  void give_tangents(const Parameter& tree, const std::string& place) {
+    if (!made_) return give_differentials(tree, place);
+    each_tangent(tree, place, [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.primal_view, here); });
   }
 
   void fetch(const Leaf& leaf, int view, const std::string& place) {
@@ -178,14 +220,100 @@ class ElementwiseWriter {
       text_.line("var ", pair(i), " = __tsl_pair(", variable(i), ");");
       if (value.input < 0) continue;
       text_.line("var ", differential(i), " = ", pair(i), ".d;");
-      fetch_differentials(input(value), differential(i));
+      fetch_tangents(input(value), differential(i));
       text_.line(pair(i), " = diffPair(", variable(i), ", ", differential(i), ");");
     }
     text_.line(call_.returned.paired ? "var tsl_r = " : "", "fwd_diff(", callee(), ")(", list, ");");
-    if (call_.returned.paired) give_differentials(result(call_.returned), "tsl_r.d");
+    if (call_.returned.paired) give_tangents(result(call_.returned), "tsl_r.d");
     for (size_t i = 0; i < call_.parameters.size(); ++i) {
       const PassedValue& value = call_.parameters[i];
-      if (value.paired && value.result >= 0) give_differentials(result(value), pair(i) + ".d");
+      if (value.paired && value.result >= 0) give_tangents(result(value), pair(i) + ".d");
+    }
+  }
+
+  // `use(value, name of its field among all results)` for what comes out and has a derivative.
+  void each_paired_result(const std::function<void(const PassedValue&, const std::string&)>& use) const {
+    if (call_.returned.paired) use(call_.returned, "tsl_r");
+    for (size_t i = 0; i < call_.parameters.size(); ++i) {
+      const PassedValue& value = call_.parameters[i];
+      if (value.paired && value.result >= 0) use(value, variable(i));
+    }
+  }
+  bool is_taken(const PassedValue& value) const { return value.passing != Passing::Out; }
+
+  std::string results_type() const { return entry_name(instantiation_) + "_results"; }
+
+  // The parameters that go in; `type_of(value)` of those with a derivative.
+  std::string inputs_head(const std::function<std::string(const std::string&)>& type_of) const {
+    std::string head;
+    for (size_t i = 0; i < call_.parameters.size(); ++i) {
+      const PassedValue& value = call_.parameters[i];
+      if (!is_taken(value)) continue;
+      const std::string type = text_.concrete(value.type);
+      head += (head.empty() ? "" : ", ") + (value.paired ? type_of(type) : "no_diff " + type) + " " + variable(i);
+    }
+    return head;
+  }
+  std::string inputs_list(const std::function<std::string(size_t)>& of_paired) const {
+    std::string list;
+    for (size_t i = 0; i < call_.parameters.size(); ++i) {
+      const PassedValue& value = call_.parameters[i];
+      if (is_taken(value)) list += (list.empty() ? "" : ", ") + (value.paired ? of_paired(i) : variable(i));
+    }
+    return list;
+  }
+
+  // Note [second derivatives of functions]
+  std::string tangents_text() const {
+    const std::string name = entry_name(instantiation_);
+    std::string fields, body, list, results;
+    each_paired_result([&](const PassedValue& value, const std::string& field) {
+      fields += c10::str("    ", text_.concrete(value.type), " ", field, ";\n");
+    });
+    for (size_t i = 0; i < call_.parameters.size(); ++i) {
+      const PassedValue& value = call_.parameters[i];
+      const std::string local = value.passing == Passing::In ? variable(i) : c10::str("tsl_o", i);
+      list += (i == 0 ? "" : ", ") + local;
+      if (value.passing == Passing::In) continue;
+      body +=
+          c10::str("    ", text_.concrete(value.type), " ", local, is_taken(value) ? " = " + variable(i) : "", ";\n");
+      if (value.paired && value.result >= 0) results += c10::str("    tsl_all.", variable(i), " = ", local, ";\n");
+    }
+    const std::string call = c10::str(callee(), "(", list, ");\n");
+    body += c10::str("    ", results_type(), " tsl_all;\n    ", call_.returned.paired ? "tsl_all.tsl_r = " : "", call);
+    const auto same = [](const std::string& type) { return type; };
+    const auto paired = [](const std::string& type) { return "DifferentialPair<" + type + ">"; };
+    return c10::str("struct ", results_type(), " : IDifferentiable\n{\n", fields, "}\n[Differentiable] ",
+                    results_type(), " ", name, "_values(", inputs_head(same), ")\n{\n", body, results,
+                    "    return tsl_all;\n}\n[Differentiable] ", paired(results_type()), " ", name, "_tangents(",
+                    inputs_head(paired), ")\n{\n    return fwd_diff(", name, "_values)(", inputs_list(variable),
+                    ");\n}\n");
+  }
+
+  void call_second_derivative() {
+    const auto whole = [](size_t i) { return c10::str("tsl_w", i); };
+    for (size_t i = 0; i < call_.parameters.size(); ++i) {
+      const PassedValue& value = call_.parameters[i];
+      if (!value.paired || !is_taken(value)) continue;
+      const std::string type = text_.concrete(value.type);
+      text_.line("var ", differential(i), " = __tsl_zero<", type, ">();");
+      fetch_tangents(input(value), differential(i));
+      text_.line("DifferentialPair<", type, "> ", pair(i), " = diffPair(", variable(i), ", ", differential(i), ");");
+      text_.line("var ", whole(i), " = __tsl_pair(", pair(i), ");");
+    }
+    text_.line("var tsl_g = __tsl_zero<", results_type(), ">();");
+    each_paired_result([&](const PassedValue& value, const std::string& field) {
+      each_tangent(result(value), "tsl_g." + field,
+                   [&](const Leaf& leaf, const std::string& here) { fetch(leaf, leaf.diff_view, here); });
+    });
+    text_.line("bwd_diff(", entry_name(instantiation_), "_tangents)(", inputs_list(whole), ", diffPair(__tsl_zero<",
+               results_type(), ">(), tsl_g));");
+    for (size_t i = 0; i < call_.parameters.size(); ++i) {
+      const PassedValue& value = call_.parameters[i];
+      if (!value.paired || !is_taken(value)) continue;
+      give_differentials(input(value), whole(i) + ".d.p");
+      each_tangent(input(value), whole(i) + ".d.d",
+                   [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.diff_view, here); });
     }
   }
 
@@ -193,6 +321,8 @@ class ElementwiseWriter {
   const ElementwiseCall& call_;
   const bool is_called_by_name_;
   const Instantiation& instantiation_;
+  std::optional<Function> made_;  // where there are tangents
+  std::vector<const Leaf*> values_, tangents_;  // by leaf of the function
   WrapperText text_;
 };
 

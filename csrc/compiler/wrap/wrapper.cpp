@@ -4,6 +4,7 @@
 #include <c10/util/StringUtil.h>
 
 #include "compiler/wrap/elementwise_wrapper.h"
+#include "compiler/wrap/kernel_tangents_wrapper.h"
 #include "compiler/wrap/wrapper_text.h"
 #include "program/enumerations.h"
 
@@ -30,6 +31,8 @@ class KernelWriter {
         break;
       case Direction::Backward: call_backward(); break;
       case Direction::Jvp: call_forward_derivative(); break;
+      case Direction::Tangents:
+      case Direction::TangentsBackward: break;  // kernel_tangents_wrapper.h
     }
     return forwarder() + text_.entry_point();
   }
@@ -92,22 +95,9 @@ class KernelWriter {
   }
 
   void fetch_value(const Leaf& leaf, const std::string& place) {
-    const std::string type = text_.component_type_name(leaf);
     text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
-      if (leaf.differentiable) {
-        return c10::str(place, index, " = __tsl_value<", type, ">(", leaf.slot, ", ", leaf.pointer_slot, ", ",
-                        component, ");");
-      }
-      return c10::str(place, index, " = __tsl_slot<", type, ">(", leaf.slot, " + ", component, ")",
-                      known_zeros(leaf, type), ";");
+      return text_.value(leaf, place + index, component);
     });
-  }
-
-  // A multiple of 8 ends in three zero bits. Calls with other values are refused; device compilers learn it from a mask.
-  std::string known_zeros(const Leaf& leaf, const std::string& type) const {
-    const int64_t power = leaf.multiple_of & -leaf.multiple_of;
-    const bool has_mask = power > 1 && type == slang_name_of(leaf.element.type);  // an enumeration has none
-    return has_mask ? c10::str(" & ~", type, "(", power - 1, ")") : "";
   }
 
   void call_backward() {
@@ -167,10 +157,7 @@ class KernelWriter {
   void finish_records() {
     for (const Leaf& leaf : function_.leaves) {
       if (leaf.accumulation != Accumulation::Recorded || leaf.diff_view < 0) continue;
-      const ElementType type = text_.component_type(leaf.element);
-      int64_t bytes = type == ElementType::Float64 ? 8 : 4;  // halves are summed in float
-      for (const int64_t size : leaf.element.shape) bytes *= size;
-      line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ", ", bytes, ");");
+      text_.finish_record(leaf);
     }
   }
 
@@ -194,6 +181,8 @@ std::string wrapper_source(const DescribedFunction& described, const Instantiati
     TORCH_CHECK(size > 0, "torch-slangc: ", function.name, " was asked for with the size ", size);
   }
   if (!function.is_kernel) return elementwise_wrapper(described, instantiation);
+  if (instantiation.direction == Direction::Tangents || instantiation.direction == Direction::TangentsBackward)
+    return kernel_tangents_wrapper(described, instantiation);
   return KernelWriter(described, instantiation).write();
 }
 

@@ -41,6 +41,31 @@ std::string WrapperText::component_type_name(const Leaf& leaf) const {
   return is_vector || leaf.element.type_parameter >= 0 ? scalar : concrete(base);
 }
 
+namespace {
+
+// A multiple of 8 ends in three zero bits. Calls with other values are refused; device compilers learn it from a mask.
+std::string known_zeros(const Leaf& leaf, const std::string& type) {
+  const int64_t power = leaf.multiple_of & -leaf.multiple_of;
+  const bool has_mask = power > 1 && type == slang_name_of(leaf.element.type);  // an enumeration has none
+  return has_mask ? c10::str(" & ~", type, "(", power - 1, ")") : "";
+}
+
+}  // namespace
+
+std::string WrapperText::value(const Leaf& leaf, const std::string& place, const std::string& component) const {
+  const std::string type = component_type_name(leaf);
+  if (leaf.differentiable) {
+    return c10::str(place, " = __tsl_value<", type, ">(", leaf.slot, ", ", leaf.pointer_slot, ", ", component, ");");
+  }
+  return c10::str(place, " = __tsl_slot<", type, ">(", leaf.slot, " + ", component, ")", known_zeros(leaf, type), ";");
+}
+
+void WrapperText::finish_record(const Leaf& leaf) {
+  int64_t bytes = component_type(leaf.element) == ElementType::Float64 ? 8 : 4;  // halves are summed in float
+  for (const int64_t size : leaf.element.shape) bytes *= size;
+  line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ", ", bytes, ");");
+}
+
 void WrapperText::each_component(const Leaf& leaf,
                                  const std::function<std::string(const std::string&, const std::string&)>& write) {
   std::vector<int64_t> shape = leaf.element.shape;

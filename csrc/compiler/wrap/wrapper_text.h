@@ -28,6 +28,11 @@ class WrapperText {
   ElementType component_type(const Element& element) const;
   std::string component_type_name(const Leaf& leaf) const;  // as Slang spells it: "float", "ns.Mode"
 
+  // A statement that fetches one component of a kernel's value.
+  std::string value(const Leaf& leaf, const std::string& place, const std::string& component) const;
+  // The thread is done with its record of this view, wherever the kernel has returned.
+  void finish_record(const Leaf& leaf);
+
   // One statement for each component of a leaf, in row-major order: `write(index, component)` gets "[i0][i1]" and
   // "i0 * 3 + i1".
   void each_component(const Leaf& leaf,

@@ -1,0 +1,109 @@
+#include "dispatch/derived_calls.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "dispatch/dispatched_call.h"
+
+namespace torch_slang {
+namespace {
+
+// One element of memory.
+at::Tensor no_tangent(const at::Tensor& tensor) {
+  return at::zeros({}, tensor.options()).expand_symint(tensor.sym_sizes());
+}
+
+at::Tensor tangent_of(const DerivativeArguments& arguments, int leaf) {
+  const at::Tensor& tangent = arguments.tangents[leaf];
+  return tangent.defined() ? tangent : no_tangent(arguments.values[leaf].toTensor());
+}
+
+// Arguments of an operator of f_jvp but for the mask; `made`: whose leaves say which of f's they are.
+c10::IValue argument_of(const Operator& made, const OpArgument& argument, const DerivativeArguments& arguments) {
+  const Leaf& leaf = made.signature().function.leaves[argument.leaf];
+  if (argument.role == OpArgument::Role::Gradient) return arguments.gradients[leaf.origin];
+  return leaf.is_tangent ? c10::IValue(tangent_of(arguments, leaf.origin)) : arguments.values[leaf.origin];
+}
+
+c10::List<bool> mask_of(const std::vector<bool>& wanted) {
+  c10::List<bool> mask;
+  for (const bool one : wanted) mask.push_back(one);
+  return mask;
+}
+
+std::vector<at::Tensor> tensors_on(torch::jit::Stack& stack) {
+  std::vector<at::Tensor> tensors;
+  for (auto& value : stack) tensors.push_back(std::move(value).toTensor());
+  return tensors;
+}
+
+}  // namespace
+
+void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, torch::jit::Stack& stack) {
+  if (family.has_schemas_of(op)) {
+    const PinnedOperator pin(family, op);
+    family.handle(kind).callBoxed(&stack);
+    return;
+  }
+  // The name was reloaded with other arguments: what was recorded runs as it was recorded.
+  Results results = op.run(kind, stack);
+  stack.assign(std::make_move_iterator(results.begin()), std::make_move_iterator(results.end()));
+}
+
+std::vector<at::Tensor> call_jvp(const RegisteredFamily& family, const Operator& op,
+                                 const DerivativeArguments& arguments) {
+  torch::jit::Stack stack;
+  for (const OpArgument& argument : op.jvp->signature().of(OpKind::Forward)->arguments)
+    stack.push_back(argument_of(*op.jvp, argument, arguments));
+  call_as(*family.jvp(), *op.jvp, OpKind::Forward, stack);
+  return tensors_on(stack);
+}
+
+std::vector<at::Tensor> call_backward(const RegisteredFamily& family, const Operator& op,
+                                      const DerivativeArguments& arguments, const std::vector<bool>& mask) {
+  torch::jit::Stack stack;
+  for (const auto& [role, leaf] : op.signature().of(OpKind::Backward)->arguments) {
+    if (role == OpArgument::Role::Mask) {
+      stack.emplace_back(mask_of(mask));
+    } else if (role == OpArgument::Role::Gradient) {
+      stack.emplace_back(arguments.gradients[leaf]);
+    } else {
+      stack.push_back(arguments.values[leaf]);
+    }
+  }
+  call_as(family, op, OpKind::Backward, stack);
+  return tensors_on(stack);
+}
+
+std::vector<at::Tensor> call_jvp_backward(const RegisteredFamily& family, const Operator& op,
+                                          const DerivativeArguments& arguments, const std::vector<bool>& mask) {
+  const Operator& made = *op.jvp;
+  const auto place_of = [&](int leaf) {
+    return std::find(op.signature().differentiable.begin(), op.signature().differentiable.end(), leaf) -
+           op.signature().differentiable.begin();
+  };
+  torch::jit::Stack stack;
+  for (const OpArgument& argument : made.signature().of(OpKind::Backward)->arguments) {
+    if (argument.role != OpArgument::Role::Mask) {
+      stack.push_back(argument_of(made, argument, arguments));
+      continue;
+    }
+    std::vector<bool> wanted;
+    for (const int leaf : made.signature().differentiable) {
+      const Leaf& self = made.signature().function.leaves[leaf];
+      wanted.push_back(!self.is_tangent && mask[place_of(self.origin)]);
+    }
+    stack.emplace_back(mask_of(wanted));
+  }
+  call_as(*family.jvp(), made, OpKind::Backward, stack);
+  std::vector<at::Tensor> gradients(op.signature().differentiable.size());
+  for (size_t i = 0; i < made.signature().differentiable.size(); ++i) {
+    const Leaf& self = made.signature().function.leaves[made.signature().differentiable[i]];
+    if (!self.is_tangent) gradients[place_of(self.origin)] = std::move(stack[i]).toTensor();
+  }
+  return gradients;
+}
+
+}  // namespace torch_slang

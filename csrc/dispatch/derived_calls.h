@@ -1,0 +1,45 @@
+// What derivatives of the first and second order are made of: calls of a family's derivative operators through the whole
+// dispatcher, so that functorch, fake tensors and modes see them, and so that they have derivatives themselves.
+//
+// Note [second derivatives]
+//   Let y = f(x), t a tangent of x and g a gradient of y. There are three operators:
+//     f_backward(g, x)         J^T g
+//     f_jvp(x, t)              J t
+//     f_jvp_backward(g, x, t)  the gradients of (g, J t): of x, which is the second derivative, and of t, which is J^T g
+//   f_backward is linear in g, and its derivative by x in the direction t is the gradient of (g, J t) by x, since second
+//   derivatives are symmetric. So the derivatives of f_backward, backward and forward, are calls of these three.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <vector>
+
+#include "dispatch/registered_op.h"
+
+namespace torch_slang {
+
+// The arguments of a call of f or f_backward, by leaf of f; and what goes with them. Undefined tensors stand for zeros.
+struct DerivativeArguments {
+  std::vector<c10::IValue> values;  // None for outputs
+  std::vector<at::Tensor> tangents;  // of differentiable inputs
+  std::vector<at::Tensor> gradients;  // of outputs
+
+  explicit DerivativeArguments(const Operator& op)
+      : values(op.signature().function.leaves.size()), tangents(values.size()), gradients(values.size()) {}
+};
+
+// By grad_outputs of `op`.
+std::vector<at::Tensor> call_jvp(const RegisteredFamily& family, const Operator& op,
+                                 const DerivativeArguments& arguments);
+// The gradients of the inputs that `mask` wants, by differentiable inputs of `op`.
+std::vector<at::Tensor> call_backward(const RegisteredFamily& family, const Operator& op,
+                                      const DerivativeArguments& arguments, const std::vector<bool>& mask);
+std::vector<at::Tensor> call_jvp_backward(const RegisteredFamily& family, const Operator& op,
+                                          const DerivativeArguments& arguments, const std::vector<bool>& mask);
+
+// Runs an operator of the family as `op` has it; the results are on the stack.
+void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, torch::jit::Stack& stack);
+
+}  // namespace torch_slang

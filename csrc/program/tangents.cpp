@@ -1,0 +1,137 @@
+#include "program/tangents.h"
+
+#include <algorithm>
+
+namespace torch_slang {
+namespace {
+
+// How many slots describe the memory of a view's gradient (Note [gradient slots] in prelude/abi.h).
+int gradient_slot_count(const Leaf& leaf) {
+  return leaf.accumulation == Accumulation::Replicated ? 3 : leaf.accumulation == Accumulation::Recorded ? 4 : 1;
+}
+
+// Leaves of a parameter in the new function, those without a tangent left out.
+std::optional<Parameter> tangents_of(const Parameter& parameter, const std::vector<int>& tangents) {
+  Parameter copy = parameter;
+  copy.fields.clear();
+  if (parameter.leaf >= 0) {
+    copy.leaf = tangents[parameter.leaf];
+    return copy.leaf >= 0 ? std::optional(copy) : std::nullopt;
+  }
+  for (const Parameter& field : parameter.fields) {
+    if (auto inner = tangents_of(field, tangents)) copy.fields.push_back(*std::move(inner));
+  }
+  return copy.fields.empty() ? std::nullopt : std::optional(copy);
+}
+
+class Maker {
+ public:
+  Maker(const Function& function, const std::string& name) : function_(function), made_(function) {
+    made_.name = name;
+    made_.tangents_of = function.text_name();
+    made_.has_forward_derivative = false;
+    made_.torch_op = false;
+    tangents_.resize(function.leaves.size(), -1);
+  }
+
+  Function make() {
+    if (function_.is_kernel) {
+      keep_kernels_own();
+    } else {
+      keep_inputs();
+    }
+    for (const bool outputs : {false, true}) {
+      for (size_t i = 0; i < function_.leaves.size(); ++i) {
+        const Leaf& leaf = function_.leaves[i];
+        if (leaf.is_output == outputs && leaf.differentiable) add_tangent(static_cast<int>(i));
+      }
+    }
+    made_.results = trees(function_.results);
+    for (Parameter& tree : trees(function_.parameters)) made_.parameters.push_back(std::move(tree));
+    return std::move(made_);
+  }
+
+ private:
+  void keep_kernels_own() {
+    for (size_t i = 0; i < made_.leaves.size(); ++i) {
+      made_.leaves[i].origin = static_cast<int>(i);
+      made_.leaves[i].is_hidden = made_.leaves[i].is_output;
+    }
+  }
+
+  // They come first, and so do their views.
+  void keep_inputs() {
+    made_.leaves.clear();
+    made_.view_count = 0;
+    for (size_t i = 0; i < function_.leaves.size() && !function_.leaves[i].is_output; ++i) {
+      Leaf& leaf = made_.leaves.emplace_back(function_.leaves[i]);
+      leaf.origin = static_cast<int>(i);
+      made_.view_count = std::max({made_.view_count, leaf.primal_view + 1, leaf.diff_view + 1});
+    }
+  }
+
+  void add_tangent(int origin) {
+    Leaf leaf = function_.leaves[origin];
+    leaf.name = "tangent_" + leaf.name;
+    while (is_taken(leaf.name)) leaf.name = "jvp_" + leaf.name;  // a parameter has that name
+    leaf.path = leaf.name;
+    leaf.origin = origin;
+    leaf.is_tangent = true;
+    leaf.default_float.reset();
+    leaf.default_int.reset();
+    if (leaf.fill) leaf.fill = 0;
+    if (leaf.kind == LeafKind::View) {
+      place_view(leaf);
+    } else {
+      leaf.slot = made_.slot_count;
+      made_.slot_count += static_cast<int>(component_count(leaf.element));
+      leaf.pointer_slot = made_.slot_count++;
+      leaf.gradient_slot = made_.slot_count++;
+    }
+    tangents_[origin] = static_cast<int>(made_.leaves.size());
+    made_.leaves.push_back(std::move(leaf));
+  }
+
+  bool is_taken(const std::string& name) const {
+    return std::any_of(made_.leaves.begin(), made_.leaves.end(), [&](const Leaf& leaf) { return leaf.name == name; });
+  }
+
+  void place_view(Leaf& leaf) {
+    if (function_.is_kernel && !leaf.is_output) leaf.shape = function_.leaves[leaf.origin].name;
+    leaf.primal_view = made_.view_count++;
+    leaf.diff_view = made_.view_count++;
+    if (leaf.gradient_slots >= 0) {
+      leaf.gradient_slots = made_.slot_count;
+      made_.slot_count += gradient_slot_count(leaf);
+    }
+    if (leaf.slot >= 0) {  // of a plain function's input
+      leaf.slot = made_.slot_count;
+      made_.slot_count += static_cast<int>(component_count(leaf.element));
+    }
+  }
+
+  std::vector<Parameter> trees(const std::vector<Parameter>& parameters) const {
+    std::vector<Parameter> all;
+    for (const Parameter& parameter : parameters) {
+      if (auto tree = tangents_of(parameter, tangents_)) all.push_back(*std::move(tree));
+    }
+    return all;
+  }
+
+  const Function& function_;
+  Function made_;
+  std::vector<int> tangents_;  // by leaf of the original: its tangent, or -1
+};
+
+}  // namespace
+
+std::optional<Function> tangents_function(const Function& function, const std::string& name) {
+  const auto any = [&](bool outputs) {
+    return std::any_of(function.leaves.begin(), function.leaves.end(),
+                       [&](const Leaf& leaf) { return leaf.is_output == outputs && leaf.differentiable; });
+  };
+  if (!function.has_forward_derivative || !any(false) || !any(true)) return std::nullopt;
+  return Maker(function, name).make();
+}
+
+}  // namespace torch_slang

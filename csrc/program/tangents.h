@@ -1,0 +1,23 @@
+// The function behind the operator `<name>_jvp`: it takes the arguments of a differentiable kernel or plain function, then a
+// tangent for each differentiable one, and gives the tangents of the differentiable outputs. To the run-time it is a
+// function like any other: its backward, which is a second derivative of the original, comes with everything that
+// backwards have (broadcasting, ways of gathering, masks).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+// Named `name`. Its leaves say where they come from (Leaf::origin). Of a kernel, they begin with the kernel's own, with the
+// same indices and places in the argument block; outputs are hidden. Of a plain function, they begin with its inputs.
+// None without a forward derivative, or where nothing that comes out depends differentiably on what goes in.
+std::optional<Function> tangents_function(const Function& function, const std::string& name);
+
+// A define of a request for second derivatives: functions stay calls (Note [functions inlined early] in
+// compiler/source/session.cpp). For those at which Slang crashes else.
+inline constexpr const char* kKeepCalls = "TORCH_SLANG_KEEP_CALLS";
+
+}  // namespace torch_slang

@@ -1,0 +1,115 @@
+"""Derivatives beyond the first: forward mode, double backward, and both in both orders, against plain torch."""
+
+import pytest
+import torch
+import torch.autograd.forward_ad as forward_ad
+from derivative_cases import DERIVATIVES, REFUSED, THIRTY, Derived, listed, of_differentiable_ones
+
+import torch_slang
+
+Tensor = torch.Tensor
+UNORDERED = {"nondet_tol": 1e-10}
+
+
+@pytest.mark.parametrize("derivative", ["jvp", "double_backward", "jvp_of_vjp", "vjp_of_jvp"])
+@pytest.mark.parametrize("case", THIRTY, ids=str)
+def test_derivatives_are_those_of_plain_torch(case: Derived, derivative: str, device: torch.device) -> None:
+    ours, inputs = of_differentiable_ones(case, case.op, device)
+    if str(case) in REFUSED:
+        with pytest.raises(
+            torch_slang.CompileError, match=rf"{REFUSED[str(case)]} has a \[BackwardDerivative\] and no"
+        ):
+            DERIVATIVES[derivative](ours, inputs)
+        return
+    theirs, _ = of_differentiable_ones(case, case.reference, device)
+    actual, expected = (listed(DERIVATIVES[derivative](f, inputs)) for f in (ours, theirs))
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("case", [c for c in THIRTY if str(c) not in REFUSED], ids=str)
+def test_finite_differences_agree(case: Derived, device: torch.device) -> None:
+    function, inputs = of_differentiable_ones(case, case.op, device)
+    leaves = tuple(t.clone().requires_grad_() for t in inputs)
+    assert torch.autograd.gradcheck(function, leaves, check_forward_ad=True, **UNORDERED)
+    assert torch.autograd.gradgradcheck(function, leaves, **UNORDERED)
+
+
+FUNCTIONS = """
+[Differentiable] T wavy<T : __BuiltinFloatingPointType>(T x, T scale) { return sin(x * scale) * x; }
+[Differentiable] float3 twisted(float3 a, float3 b) { return cross(a, b) * max(a, b); }
+float rough(float x) { return floor(x); }
+"""
+
+
+def functions() -> torch_slang.Module:
+    return torch_slang.load(source=FUNCTIONS, name="derivative_functions.slang", namespace="test_derivatives")
+
+
+def test_broadcast_arguments_have_second_derivatives(device: torch.device) -> None:
+    wavy = functions().wavy
+    x = torch.randn(3, 1, dtype=torch.float64, device=device, requires_grad=True)
+    scale = torch.randn(4, dtype=torch.float64, device=device, requires_grad=True)
+    assert torch.autograd.gradgradcheck(wavy, (x, scale))
+    assert torch.autograd.gradgradcheck(wavy, (x, scale.detach()))  # frozen
+    assert torch.autograd.gradcheck(wavy, (x, scale), check_forward_ad=True)
+
+
+def test_hessians_in_both_nestings(device: torch.device) -> None:
+    wavy = functions().wavy
+    x = torch.randn(5, dtype=torch.float64, device=device)
+
+    def energy(x: Tensor) -> Tensor:
+        return wavy(x, x.roll(1)).sum()
+
+    def in_torch(x: Tensor) -> Tensor:
+        return ((x * x.roll(1)).sin() * x).sum()
+
+    expected = torch.func.hessian(in_torch)(x)
+    torch.testing.assert_close(torch.func.jacfwd(torch.func.jacrev(energy))(x), expected)
+    torch.testing.assert_close(torch.func.jacrev(torch.func.jacfwd(energy))(x), expected)
+    torch.testing.assert_close(torch.autograd.functional.hessian(energy, x), expected)
+
+
+def test_tangents_of_some_arguments(device: torch.device) -> None:
+    wavy = functions().wavy
+    x, scale = (torch.randn(4, dtype=torch.float64, device=device) for _ in range(2))
+    with forward_ad.dual_level():
+        result = wavy(forward_ad.make_dual(x, torch.ones_like(x)), scale)
+        tangent = forward_ad.unpack_dual(result).tangent
+        assert forward_ad.unpack_dual(wavy(x, scale)).tangent is None
+    torch.testing.assert_close(tangent, (x * scale).cos() * scale * x + (x * scale).sin())
+
+
+def test_the_third_derivative_is_an_error(device: torch.device) -> None:
+    x = torch.randn(3, dtype=torch.float64, device=device, requires_grad=True)
+    (first,) = torch.autograd.grad(functions().wavy(x, 2.0).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="third order"):
+        second.sum().backward()
+
+
+def test_forward_mode_twice_is_an_error(device: torch.device) -> None:
+    x = torch.randn(3, dtype=torch.float64, device=device)
+    with pytest.raises(RuntimeError, match="forward-mode derivatives of forward-mode derivatives"):
+        torch.func.jacfwd(torch.func.jacfwd(lambda x: functions().wavy(x, 2.0).sum()))(x)
+
+
+def test_functions_without_a_derivative_have_no_tangents(device: torch.device) -> None:
+    x = torch.randn(3, device=device)
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match=r"mark it \[Differentiable\]|is not"):
+        forward_ad.unpack_dual(functions().rough(forward_ad.make_dual(x, x))).tangent.sum()
+
+
+def test_the_operator_of_tangents_is_an_operator(device: torch.device) -> None:
+    op = torch.ops.slang.sqr_jvp
+    assert str(op.default._schema) == "slang::sqr_jvp(Tensor x, Tensor tangent_x) -> Tensor"
+    x, t = (torch.randn(3, 4, dtype=torch.float64, device=device) for _ in range(2))
+    torch.testing.assert_close(op(x, t), 2 * x * t)
+    meta = op(x.to("meta"), t.to("meta"))
+    assert meta.shape == x.shape
+    with pytest.raises(RuntimeError, match="tangent_x"):
+        op(x, t[:2])
+    with pytest.raises(RuntimeError, match="tangent_x"):
+        op(x, t.float())
+    torch.library.opcheck(op.default, (x.clone().requires_grad_(), t.clone().requires_grad_()))

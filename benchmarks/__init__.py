@@ -22,6 +22,7 @@ ALL = {
     "host_cost": "host_cost.main",
     "trilinear": "trilinear.main",
     "functions": "functions.main",
+    "texture": "texture.main",
     "accumulation": "accumulation.main",
     "cold_load": "cold_load.main",
 }

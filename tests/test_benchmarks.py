@@ -18,7 +18,7 @@ from benchmarks.kernels_speed import along_tasks, biased_tasks, gather_tasks, sq
 
 ROOT = Path(__file__).parent.parent
 COMPARED = [  # whose tables hold their checks
-    *("sqr", "stencil", "gather", "biased", "along", "trilinear", "functions"),
+    *("sqr", "stencil", "gather", "biased", "along", "trilinear", "functions", "texture"),
     *("matmul", "matmul_sizes", "matmul_linear", "matmul_distances", "matmul_float"),
 ]
 

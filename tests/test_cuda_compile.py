@@ -66,6 +66,24 @@ def test_kernels_compile_for_a_gpu(file: str) -> None:
             assert is_cubin(module._handle.cubin(name, kind, types, dense, ARCHITECTURE)), (name, kind, dense)
 
 
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ("whole_tensors", ["shade", "shade_replicas", "shade_records", "sums", "lit", "together", "scatter", "count"]),
+        ("slangpy_tensors", ["interfaces", "uniform", "add_to", "net", "cube"]),
+    ],
+)
+def test_functions_that_see_tensors_compile_for_a_gpu(file: str, names: list[str]) -> None:
+    module = kernels(file)
+    for name in names:
+        getattr(module, name).register()
+        about = module._handle.describe(name)
+        types = ["float32" for _ in about["type_parameters"]]
+        for kind in ("forward", "backward"):
+            if about[kind] is not None:
+                assert is_cubin(module._handle.cubin(name, kind, types, True, ARCHITECTURE)), (name, kind)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize(("file", "kernel"), [("sqr", "sqr"), ("trilinear", "trilinear"), ("matmul", "matrix_product")])
 def test_built_in_operators_compile_for_a_gpu_in_every_dtype(file: str, kernel: str, dtype: torch.dtype) -> None:

@@ -224,7 +224,7 @@ class Function:
             None if about[kind] is None else getattr(namespace, about[kind]).default
             for kind in ("forward", "backward", "out")
         )
-        call = None if arguments.has_structs else _C.function_call(self._handle, self.__name__)
+        call = None if arguments.has_structs or not about["results"] else _C.function_call(self._handle, self.__name__)
         self._ops = _Ops(arguments, FunctionResults(about, arguments.error), forward, backward, out, call)
         return self._ops
 

@@ -32,6 +32,7 @@ class FunctionLeaf:
     differentiable: bool
     no_gradient: str  # not empty: why a tensor that requires grad is refused
     is_output: bool
+    is_whole: bool  # the function sees the tensor as it is, which does not broadcast
     is_array: bool
     default: Any
 
@@ -49,6 +50,7 @@ class FunctionLeaf:
             differentiable=about["differentiable"],
             no_gradient=about["no_gradient"],
             is_output=about["is_output"],
+            is_whole=about["is_whole"],
             is_array=about["type"].endswith("]"),
             default=bool(default) if default is not None and dtype == torch.bool else default,
         )
@@ -223,6 +225,10 @@ class FunctionArguments:
         chosen = [self._chosen_type(k, values, others) for k in range(len(self._allowed))]
         for i in others:
             leaf, value = self.leaves[i], values[i]
+            if leaf.is_whole:
+                raise self.error(
+                    f"expected {leaf.what} to be a tensor, which the function sees whole, but got {value!r}"
+                )
             dtype = chosen[leaf.type_parameter] if leaf.dtype is None else leaf.dtype
             tensor = shared_tensor(value, dtype) if may_share and not leaf.shape else None
             tensors[i] = self._new_tensor(leaf, value, dtype, may_share) if tensor is None else tensor
@@ -290,7 +296,9 @@ class FunctionArguments:
             for name, slang_type in zip(self.names, self._types, strict=True)
         ]
         results = about["results"]
-        if [result["name"] for result in results] == ["result"]:
+        if not results:
+            returned = "void"
+        elif [result["name"] for result in results] == ["result"]:
             returned = results[0]["type"]
         else:
             returned = f"({', '.join(result['name'] + ': ' + result['type'] for result in results)})"

@@ -22,14 +22,14 @@ def generated(
     """`values` with tensors in place of generators. `outputs`: tensors to write into, of the call's shape."""
     known = [(leaf, value) for leaf, value in zip(leaves, values, strict=True) if not isinstance(value, Generator)]
     known += outputs
-    shapes = [tensor.shape[: tensor.dim() - len(leaf.shape)] for leaf, tensor in known]
+    shapes = [tensor.shape[: tensor.dim() - len(leaf.shape)] for leaf, tensor in known if not leaf.is_whole]
     shapes += [torch.Size(value.own_shape()) for value in values if isinstance(value, Generator)]
     try:
         shape = torch.broadcast_shapes(*shapes)
     except RuntimeError:
         shown = ", ".join(str(list(one)) for one in shapes)
         raise error(f"the arguments' shapes {shown} do not broadcast") from None
-    with_dimensions = [tensor.device for leaf, tensor in known if tensor.dim() > len(leaf.shape)]
+    with_dimensions = [tensor.device for leaf, tensor in known if leaf.is_whole or tensor.dim() > len(leaf.shape)]
     device = with_dimensions[0] if with_dimensions else torch.get_default_device()
     return [
         _values(value, leaf, shape, device, error) if isinstance(value, Generator) else value
@@ -45,6 +45,8 @@ def _values(
     error: Callable[[str], TypeError],
 ) -> torch.Tensor:
     dtype = leaf.dtype
+    if leaf.is_whole:
+        raise error(f"expected {leaf.what} to be a tensor, which the function sees whole, but got a generator")
     if dtype is None:
         raise error(
             f"expected {leaf.what} to have a type of its own for a generator: nothing says what a generic one is"

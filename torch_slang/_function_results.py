@@ -35,8 +35,8 @@ class FunctionResults:
         self._type = f"{about['name']}_results"
         if len(trees) > 1:
             trees = [{"type": self._type, "leaf": -1, "fields": trees}]
-        self.tree = Tree.of(trees[0], "_result")
-        self.is_tensor = self.tree.leaf >= 0
+        self.tree = Tree.of(trees[0], "_result") if trees else Tree("_result (void)", "void", -1, (), ())
+        self.is_tensor = self.tree.leaf >= 0 or not trees
         self._inputs = len(leaves) - len(self.leaves)
         self._maker = _Maker.of(self.tree, self._inputs)
 
@@ -129,7 +129,7 @@ class _Maker:
 
     @classmethod
     def of(cls, tree: Tree, inputs: int) -> _Maker:
-        is_array = tree.leaf < 0 and tree.names[0].isdigit()
+        is_array = tree.leaf < 0 and tree.names[:1] != () and tree.names[0].isdigit()
         make = tuple if tree.leaf >= 0 or is_array else _named_tuple(_simple_name(tree.type), tree.names)._make
         return cls(tree.leaf - inputs, make, tuple(cls.of(field, inputs) for field in tree.fields))
 

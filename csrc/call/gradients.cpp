@@ -1,6 +1,5 @@
 #include "call/gradients.h"
 
-#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
@@ -9,10 +8,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "arguments/gathered_gradient.h"
 #include "arguments/gradient_sums.h"
 #include "arguments/new_tensor.h"
 #include "backend/launch_shape.h"
-#include "common/log.h"
 #include "kernel/view_packing.h"
 #include "prelude/abi.h"
 
@@ -37,21 +36,6 @@ uint64_t adders_in(const LaunchShape& shape, c10::Device device) {
   return device.is_cpu() ? blocks : blocks * ((threads_in_block(shape) + kWave - 1) / kWave);
 }
 
-bool is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
-
-// As PyTorch's own operators: an error, or with warn_only a warning.
-void alert(const std::string& op, const std::string& why) {
-  const std::string message = c10::str(op,
-                                       " does not have a deterministic implementation, but you set "
-                                       "'torch.use_deterministic_algorithms(True)': ",
-                                       why);
-  if (at::globalContext().deterministicAlgorithmsWarnOnly()) {
-    TORCH_WARN(message);
-  } else {
-    TORCH_CHECK(false, message);
-  }
-}
-
 }  // namespace
 
 Gradients::Gradients(const KernelSignature& op, OpKind kind, const Arguments& arguments, Launcher& launcher)
@@ -59,8 +43,7 @@ Gradients::Gradients(const KernelSignature& op, OpKind kind, const Arguments& ar
 
 // Decided once the kernel is known, and contiguous: views of it suit every kernel.
 bool Gradients::in_private_memory(const Item& item) const {
-  const Accumulation how = leaf_of(item).accumulation;
-  return leaf_of(item).kind == LeafKind::View && (how == Accumulation::Replicated || how == Accumulation::Recorded);
+  return leaf_of(item).kind == LeafKind::View && is_gathered(leaf_of(item));
 }
 
 c10::IntArrayRef Gradients::sizes_of(const Item& item) const {
@@ -136,26 +119,30 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
   for (Item& item : items_) {
     item.is_own = loaded.own[item.leaf];
     item.is_consumed = item.is_given || loaded.gradients[item.leaf].consumed;
-    if (is_deterministic()) check_deterministic(item, loaded, threads);
+    if (loaded.gradients[item.leaf].added)
+      check_deterministic(op_.qualified(kind_), leaf_of(item), item.is_consumed, threads);
   }
   for (Item& item : items_) {
     if (is_value(item)) {
       make_parts(item, loaded.kernel->on_device(shape));
       continue;
     }
-    if (is_gathered(item)) {
-      make_memory(item, threads);
-      const bool has_replicas = leaf_of(item).accumulation == Accumulation::Replicated && !item.is_consumed;
-      launcher_.set_gradient(item.leaf, has_replicas ? item.memory.select(0, 0) : item.memory);
+    if (has_plain(item)) {
+      make_plain_memory(item);
+    } else if (has_gathered(item)) {
+      item.gathered = new_gathered(op_.qualified(kind_), leaf_of(item), component_count(leaf_of(item).element),
+                                   sizes_of(item), options_to_add_in(item), threads);
+      launcher_.set_gradient(item.leaf, item.gathered.visible(leaf_of(item)));
     } else if (!item.memory.defined()) {
       item.memory = item.is_given ? given_in_memory(item, loaded) : new_memory(item);
       launcher_.set_gradient(item.leaf, item.memory);
     }
     if (op_.options.checks(arguments_.device) == Checks::All && loaded.gradients[item.leaf].promised) {
       const int64_t elements = c10::multiply_integers(sizes_of(item)) / component_count(leaf_of(item).element);
-      item.owners = at::zeros({elements, 4}, at::TensorOptions().dtype(at::kInt).device(arguments_.device));
+      item.owners = new_owners(elements, arguments_.device);
     }
-    set_slots(item);
+    set_gradient_slots(leaf_of(item), has_gathered(item) ? &item.gathered : nullptr, item.owners,
+                       [&](int slot, uint64_t value) { launcher_.set_slot(slot, value); });
   }
 }
 
@@ -170,53 +157,13 @@ at::Tensor Gradients::new_memory(const Item& item) const {
   return item.is_own ? new_empty(sizes_of(item), options) : new_zeros(sizes_of(item), options);
 }
 
-void Gradients::check_deterministic(const Item& item, const LoadedKernel& loaded, uint64_t threads) const {
-  const Leaf& leaf = leaf_of(item);
-  if (!loaded.gradients[item.leaf].added || threads <= 1) return;
-  if (leaf.accumulation == Accumulation::Recorded && !item.is_consumed) return;  // what finds no place is counted
-  if (leaf.accumulation == Accumulation::Replicated && !item.is_consumed) {
-    if (threads <= static_cast<uint64_t>(leaf.copies)) return;  // each thread has a replica of its own
-    return alert(op_.qualified(kind_),
-                 c10::str("the gradient of ", leaf.name, " has ", leaf.copies, " replicas for ", threads,
-                          " threads. Declare it DiffTensorViewR<T, N> with N at least as "
-                          "many, or DiffTensorViewASR<T, N>, which records and sorts"));
-  }
-  alert(
-      op_.qualified(kind_),
-      c10::str("the gradient of ", leaf.name,
-               " is added up atomically, in whatever order threads come. Declare it "
-               "DiffTensorViewASR<T, N>, which records and sorts what is added, or DiffTensorViewR<T, N> with at least "
-               "as many replicas as threads"));
-}
-
-void Gradients::make_memory(Item& item, uint64_t threads) {
+// Plain memory of the type to add in.
+void Gradients::make_plain_memory(Item& item) {
   const auto options = options_to_add_in(item);
-  if (item.is_consumed) {
-    const at::Tensor start = item.target.defined() ? item.target : at::zeros(sizes_of(item), options);
-    item.memory = start.to(options, /*non_blocking=*/false, /*copy=*/item.is_given).contiguous();
-    if (!item.is_given) check_alone(item);
-    return;
-  }
-  if (leaf_of(item).accumulation == Accumulation::Recorded) {
-    item.memory = at::zeros(sizes_of(item), options);
-    make_records(item, threads);
-    return;
-  }
-  c10::SmallVector<int64_t, 6> sizes{leaf_of(item).copies};
-  sizes.append(sizes_of(item).begin(), sizes_of(item).end());
-  item.memory = at::zeros(sizes, options);
-}
-
-void Gradients::make_records(Item& item, uint64_t threads) {
-  const Leaf& leaf = leaf_of(item);
-  TORCH_CHECK(threads <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max() / leaf.copies / 64),
-              op_.qualified(kind_), ": ", leaf.name, " cannot record ", leaf.copies, " pairs for each of ", threads,
-              " threads");
-  const auto count = static_cast<int64_t>(threads);
-  const auto options = options_to_add_in(item);
-  item.values = at::empty({leaf.copies, count, component_count(leaf.element)}, options);
-  item.indices = at::empty({leaf.copies, count}, options.dtype(at::kLong));
-  item.overflow = at::zeros({1}, options.dtype(at::kLong));
+  const at::Tensor start = item.target.defined() ? item.target : at::zeros(sizes_of(item), options);
+  item.memory = start.to(options, /*non_blocking=*/false, /*copy=*/item.is_given).contiguous();
+  if (!item.is_given) check_alone(item);
+  launcher_.set_gradient(item.leaf, item.memory);
 }
 
 void Gradients::make_parts(Item& item, const LaunchShape& shape) {
@@ -237,51 +184,11 @@ void Gradients::make_parts(Item& item, const LaunchShape& shape) {
   launcher_.set_slot(leaf_of(item).gradient_slot, address | sharing);
 }
 
-void Gradients::set_slots(const Item& item) {
-  const Leaf& leaf = leaf_of(item);
-  const auto set_pointer = [&](int which, const at::Tensor& tensor) {
-    const void* data = tensor.defined() ? tensor.const_data_ptr() : nullptr;
-    launcher_.set_slot(leaf.gradient_slots + which, reinterpret_cast<uintptr_t>(data));
-  };
-  set_pointer(kTslOwners, item.owners);
-  if (leaf.accumulation == Accumulation::Replicated) {
-    const bool one = item.is_consumed || item.is_own;
-    launcher_.set_slot(leaf.gradient_slots + kTslReplicas, one ? 1 : static_cast<uint64_t>(leaf.copies));
-    const int64_t bytes = one ? 0 : item.memory.numel() / leaf.copies * item.memory.element_size();
-    launcher_.set_slot(leaf.gradient_slots + kTslReplicaStride, static_cast<uint64_t>(bytes));
-  } else if (leaf.accumulation == Accumulation::Recorded) {
-    set_pointer(kTslValues, item.values);
-    set_pointer(kTslIndices, item.indices);
-    set_pointer(kTslOverflow, item.overflow);
-  }
-}
-
-// Looked at only where somebody asked to know: the GPU must be waited for.
-void Gradients::check_overflow(const Item& item) const {
-  const bool all_checks = op_.options.checks(arguments_.device) == Checks::All;
-  if ((!all_checks && !is_deterministic()) || launcher_.is_captured()) return;
-  const int64_t count = item.overflow.item<int64_t>();
-  if (count == 0) return;
-  const Leaf& leaf = leaf_of(item);
-  const std::string what =
-      c10::str(op_.qualified(kind_), ": ", count, " additions to the gradient of ", leaf.name,
-               " found no place among the ", leaf.copies, " that DiffTensorViewASR<T, N> gives each thread");
-  if (is_deterministic()) {
-    alert(op_.qualified(kind_), what + ", and were made atomically. Use a larger N");
-  } else {
-    log_warning(what, ", and were made atomically");
-  }
-}
-
-at::Tensor Gradients::reduced(const Item& item) const {
-  const Leaf& leaf = leaf_of(item);
-  if (leaf.accumulation == Accumulation::Replicated) return item.memory.sum(0);
-  check_overflow(item);
-  if (item.memory.numel() == 0) return item.memory;
-  const bool is_scalar = component_count(leaf.element) == 1;
-  at::Tensor flat = is_scalar ? item.memory.view(-1) : item.memory.view({-1, component_count(leaf.element)});
-  flat.index_add_(0, item.indices.view(-1), is_scalar ? item.values.view(-1) : item.values.flatten(0, 1));
-  return item.memory;
+// Records that found no place are looked at only where somebody asked to know: the GPU must be waited for.
+at::Tensor Gradients::sum_of_gathered(const Item& item) const {
+  const bool asks = is_deterministic() || op_.options.checks(arguments_.device) == Checks::All;
+  return reduced(op_.qualified(kind_), leaf_of(item), component_count(leaf_of(item).element), item.gathered,
+                 asks && !launcher_.is_captured());
 }
 
 at::Tensor Gradients::sum_of_parts(const Item& item) const {
@@ -291,8 +198,8 @@ at::Tensor Gradients::sum_of_parts(const Item& item) const {
 void Gradients::finish() {
   for (Item& item : items_) {
     if (item.is_given) continue;
-    const bool reduces = is_value(item) || (is_gathered(item) && !item.is_consumed);
-    if (reduces) item.memory = is_value(item) ? sum_of_parts(item) : reduced(item);
+    const bool reduces = is_value(item) || has_gathered(item);
+    if (reduces) item.memory = is_value(item) ? sum_of_parts(item) : sum_of_gathered(item);
     if (!item.target.defined()) continue;
     if (reduces) {
       item.target.add_(item.memory.to(item.target.device()));

@@ -22,6 +22,7 @@
 
 #include <vector>
 
+#include "arguments/gathered_gradient.h"
 #include "call/launcher.h"
 
 namespace torch_slang {
@@ -55,7 +56,7 @@ class Gradients {
     bool is_consumed = false;  // the kernel reads it and leaves zero behind: plain memory
     at::Tensor target;  // the caller's; undefined: result
     at::Tensor memory;  // what the kernel sees, of the type to add in
-    at::Tensor values, indices, overflow;  // recorded pairs
+    GatheredGradient gathered;
     at::Tensor parts;  // of a value: [components, places]
     at::Tensor owners;  // debug mode
   };
@@ -63,19 +64,16 @@ class Gradients {
   const Leaf& leaf_of(const Item& item) const { return op_.function.leaves[item.leaf]; }
   bool is_value(const Item& item) const { return leaf_of(item).kind == LeafKind::Value; }
   bool in_private_memory(const Item& item) const;
-  bool is_gathered(const Item& item) const { return in_private_memory(item) && !item.is_own; }
+  bool has_plain(const Item& item) const { return in_private_memory(item) && !item.is_own && item.is_consumed; }
+  bool has_gathered(const Item& item) const { return in_private_memory(item) && !item.is_own && !item.is_consumed; }
   at::TensorOptions options_to_add_in(const Item& item) const;
   c10::IntArrayRef sizes_of(const Item& item) const;
-  void check_deterministic(const Item& item, const LoadedKernel& loaded, uint64_t threads) const;
   void check_alone(const Item& item) const;
   at::Tensor given_in_memory(const Item& item, const LoadedKernel& loaded) const;
   at::Tensor new_memory(const Item& item) const;
-  void make_memory(Item& item, uint64_t threads);
-  void make_records(Item& item, uint64_t threads);
+  void make_plain_memory(Item& item);
   void make_parts(Item& item, const LaunchShape& shape);
-  void set_slots(const Item& item);
-  void check_overflow(const Item& item) const;
-  at::Tensor reduced(const Item& item) const;
+  at::Tensor sum_of_gathered(const Item& item) const;
   at::Tensor sum_of_parts(const Item& item) const;
 
   const KernelSignature& op_;

@@ -13,6 +13,7 @@
 #include "compiler/emit/passes.h"
 #include "compiler/emit/rereads.h"
 #include "compiler/emit/text_facts.h"
+#include "compiler/emit/written_views.h"
 #include "compiler/host/host_text.h"
 #include "compiler/reflect/describe.h"
 #include "compiler/reflect/host_signature.h"
@@ -95,11 +96,39 @@ class Compilation {
         one.host->function = std::move(one.function);
         program.host_functions.push_back(*std::move(one.host));
       } else {
-        program.functions.push_back(one.function);
-        functions_[one.function.name] = std::move(one);
+        functions_[one.function.name] = one;
+        if (needs_written_views(one.function)) find_written_views(functions_[one.function.name].function);
+        program.functions.push_back(functions_[one.function.name].function);
       }
     }
     refuse_equal_names(program.host_functions);
+  }
+
+  // Of a view that its type, or [In], says nothing of.
+  static bool may_be_written(const Leaf& leaf) {
+    return leaf.is_whole && !leaf.is_in && !leaf.is_written && leaf.diff_view < 0;
+  }
+
+  static bool needs_written_views(const Function& function) {
+    return function.refusal.empty() && std::any_of(function.leaves.begin(), function.leaves.end(), may_be_written);
+  }
+
+  // Note [written views]. One choice of types stands for all.
+  void find_written_views(Function& function) {
+    Instantiation instantiation{function.name, Direction::Forward, {}, {}};
+    for (const TypeParameter& parameter : function.type_parameters)
+      instantiation.types.push_back(usual_type(parameter));
+    instantiation.sizes.assign(function.size_parameters.size(), 4);
+    std::string diagnostics;
+    slang::IModule* module = load_wrappers({instantiation}, &diagnostics);
+    const DeviceText text = text_of_one(instantiation, {module, diagnostics});
+    const std::set<int> written = written_views(text.body);
+    bool gives_nothing = text.error.empty();
+    for (Leaf& leaf : function.leaves) {
+      if (may_be_written(leaf)) leaf.is_written = written.count(leaf.primal_view) > 0;
+      gives_nothing = gives_nothing && !leaf.is_output && !leaf.is_written;
+    }
+    if (gives_nothing && function.refusal.empty()) function.refusal = kGivesNothing;
   }
 
   // The values that [Tune] variables have here.
@@ -203,7 +232,8 @@ class Compilation {
       if (!emitted.empty()) {
         const auto counts = apply_passes(emitted, text, cautions_);
         if (observer_) observer_(text, emitted, counts);
-        if (!described(instantiation.function).function.is_kernel && depends_on_threads(text)) {
+        const Function& function = described(instantiation.function).function;
+        if (!function.is_kernel && (depends_on_threads(text) || (text.waves && !sees_tensors(function)))) {
           text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                                 " is applied to each element by itself, but it asks for thread indices, group-shared "
                                 "memory, barriers or wave operations; make it a [CudaKernel]");

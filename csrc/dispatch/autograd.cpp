@@ -99,10 +99,30 @@ void check_gradients(const Operator& op, const c10::OperatorHandle& handle, c10:
   }
 }
 
+// Of tensors that a recorded call changes, and that are part of the graph from then on.
+void check_changed(const Signature& signature, c10::ArrayRef<c10::IValue> arguments) {
+  const auto& meaning = signature.of(OpKind::Forward)->arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Leaf& leaf = signature.function.leaves[meaning[i].leaf];
+    if (!leaf.is_written || !leaf.differentiable) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    TORCH_CHECK(!tensor.is_leaf() || !tensor.requires_grad(), signature.qualified(OpKind::Forward),
+                ": the function stores to ", leaf.path,
+                ", but got a leaf of the graph that requires grad, which no operator may change in place: pass "
+                "one that does not require grad, or a clone()");
+    TORCH_CHECK(!tensor.is_view() || tensor.is_inference(), signature.qualified(OpKind::Forward),
+                ": the function stores to ", leaf.path,
+                ", but got a view of another tensor, whose history would have to change with it: pass a tensor of "
+                "its own, and copy it into the view");
+  }
+}
+
 void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op,
                   const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
   const Signature& signature = op->signature();
   const bool has_backward = signature.of(OpKind::Backward) != nullptr;
+  if (handle.schema().is_mutable())
+    check_gradients(*op, handle, torch::jit::last(*stack, signature.of(OpKind::Forward)->arguments.size()));
   if (const char* reason = has_backward ? nullptr : op->why_no_derivative()) {
     return call_without_derivative(*op, OpKind::Forward, reason, handle, keys, stack);
   }
@@ -112,13 +132,14 @@ void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Op
     redispatch(handle, keys, stack);
     return;
   }
+  check_changed(signature, view);
   const c10::SmallVector<c10::IValue, 8> arguments(view.begin(), view.end());
   {
     const RecordedCall recorded;
     redispatch(handle, keys, stack);
   }
   const auto node = make_node<BackwardNode>(family, op, arguments);
-  node->set_results(torch::jit::last(*stack, signature.outputs.size()), node);
+  node->set_results(torch::jit::last(*stack, signature.outputs.size()), arguments, node);
 }
 
 void call_backward_op(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op,
@@ -131,8 +152,10 @@ void call_backward_op(const RegisteredFamily& family, const std::shared_ptr<cons
   }
   if (op->jvp == nullptr || op->jvp->signature().of(OpKind::Backward) == nullptr) {
     return call_without_derivative(*op, OpKind::Backward,
-                                   "it has no derivative, since that needs a forward derivative of the function too: "
-                                   "mark it [Differentiable]",
+                                   sees_tensors(signature.function)
+                                       ? "functions that see tensors whole have no second derivatives"
+                                       : "it has no derivative, since that needs a forward derivative of the function "
+                                         "too: mark it [Differentiable]",
                                    handle, keys, stack);
   }
   const auto view = torch::jit::last(*stack, signature.of(OpKind::Backward)->arguments.size());

@@ -26,6 +26,15 @@ at::Tensor stand_in(const at::Tensor& tensor) {
   return at::empty({1}, tensor.options()).expand_symint(tensor.sym_sizes());
 }
 
+// Which of a node's gradients is this leaf's.
+size_t place_of(const Signature& signature, int leaf) {
+  const auto& outputs = signature.outputs;
+  const auto output = std::find(outputs.begin(), outputs.end(), leaf);
+  if (output != outputs.end()) return output - outputs.begin();
+  const std::vector<int> changed = changed_leaves(signature);
+  return outputs.size() + (std::find(changed.begin(), changed.end(), leaf) - changed.begin());
+}
+
 // Calls the backward op. `recorded`: its arguments but for the gradients; `results`: what undefined gradients are like.
 ag::variable_list call_backward(const RegisteredFamily& family, const Operator& op, const ag::variable_list& grads,
                                 std::vector<c10::IValue> recorded, const std::vector<ag::VariableInfo>& results) {
@@ -36,8 +45,7 @@ ag::variable_list call_backward(const RegisteredFamily& family, const Operator& 
   auto next = recorded.begin();
   for (const auto& [role, leaf] : signature.of(OpKind::Backward)->arguments) {
     if (role == OpArgument::Role::Gradient) {
-      const auto& outputs = signature.outputs;
-      const size_t output = std::find(outputs.begin(), outputs.end(), leaf) - outputs.begin();
+      const size_t output = place_of(signature, leaf);
       at::OptionalDeviceGuard guard;
       stack.emplace_back(grads[output].defined() ? grads[output] : results[output].zeros(guard));
     } else {
@@ -50,6 +58,14 @@ ag::variable_list call_backward(const RegisteredFamily& family, const Operator& 
 }
 
 }  // namespace
+
+std::vector<int> changed_leaves(const Signature& signature) {
+  std::vector<int> changed;
+  for (const int leaf : signature.grad_outputs) {
+    if (!signature.function.leaves[leaf].is_output) changed.push_back(leaf);
+  }
+  return changed;
+}
 
 // One edge for each differentiable argument, in the order of the backward op's results.
 BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const Operator> op,
@@ -78,7 +94,8 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
   set_next_edges(std::move(edges));
 }
 
-void BackwardNode::set_results(c10::ArrayRef<c10::IValue> results, const NodePtr<BackwardNode>& self) {
+void BackwardNode::set_results(c10::ArrayRef<c10::IValue> results, c10::ArrayRef<c10::IValue> arguments,
+                               const NodePtr<BackwardNode>& self) {
   const Signature& signature = op_->signature();
   for (size_t i = 0; i < results.size(); ++i) {
     const at::Tensor& result = results[i].toTensor();
@@ -88,6 +105,15 @@ void BackwardNode::set_results(c10::ArrayRef<c10::IValue> results, const NodePtr
     } else {
       add_input_metadata(ag::Node::undefined_input());
     }
+  }
+  const auto& meaning = signature.of(OpKind::Forward)->arguments;
+  for (const int leaf : changed_leaves(signature)) {
+    const auto given =
+        std::find_if(meaning.begin(), meaning.end(), [&](const OpArgument& a) { return a.leaf == leaf; });
+    const at::Tensor& tensor = arguments[given - meaning.begin()].toTensor();
+    results_.emplace_back(tensor);
+    const auto number = static_cast<uint32_t>(add_input_metadata(tensor));
+    ag::impl::rebase_history(tensor, {self, number});
   }
 }
 

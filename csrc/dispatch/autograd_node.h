@@ -42,6 +42,9 @@ torch::autograd::variable_list record_call(const torch::autograd::Node& node,
                                            const torch::autograd::variable_list& grads,
                                            const std::vector<c10::IValue>& arguments, NodeFunction apply);
 
+// Leaves that a forward changes, and that have gradients then.
+std::vector<int> changed_leaves(const Signature& signature);
+
 class BackwardNode final : public torch::autograd::Node {
  public:
   // `arguments` of a forward that has run. Inputs that the backward kernel does not look at are not
@@ -49,8 +52,9 @@ class BackwardNode final : public torch::autograd::Node {
   BackwardNode(const RegisteredFamily& family, std::shared_ptr<const Operator> op,
                c10::ArrayRef<c10::IValue> arguments);
 
-  // Connects the results to this node (`self` holds it).
-  void set_results(c10::ArrayRef<c10::IValue> results, const NodePtr<BackwardNode>& self);
+  // Connects the results to this node (`self` holds it), and behind them those arguments that the forward has changed.
+  void set_results(c10::ArrayRef<c10::IValue> results, c10::ArrayRef<c10::IValue> arguments,
+                   const NodePtr<BackwardNode>& self);
 
   std::string name() const override;
   torch::autograd::variable_list apply(torch::autograd::variable_list&& grads) override;
@@ -67,7 +71,7 @@ class BackwardNode final : public torch::autograd::Node {
   const std::shared_ptr<const Operator> op_;
   std::vector<torch::autograd::SavedVariable> saved_;    // by leaf; empty for numbers and outputs
   std::vector<c10::IValue> numbers_;                      // by leaf
-  std::vector<torch::autograd::VariableInfo> results_;    // by output: to materialise undefined gradients
+  std::vector<torch::autograd::VariableInfo> results_;    // by result: to materialise undefined gradients
 };
 
 }  // namespace torch_slang

@@ -164,7 +164,7 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
       implement<UnsupportedKernel>(*library, signature->name, key, family, kind);
     }
     implement<AutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
-    if (is_launch(kind)) {
+    if (is_launch(kind) || signature->schema->is_mutable()) {
       library->impl(signature->name.c_str(),
                     torch::dispatch(c10::DispatchKey::ADInplaceOrView,
                                     torch::CppFunction::makeFromBoxedFunctor(std::make_unique<VersionKernel>())));

@@ -18,6 +18,22 @@ Access access_of(ElementwiseVariant::Gradient kind) {
 
 }  // namespace
 
+ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, const std::vector<ElementType>& types) {
+  const auto& leaves = op.function.leaves;
+  const bool backward = kind == OpKind::Backward;
+  ElementwiseVariant variant(leaves.size());
+  variant.set_loop(/*is_tiled=*/false, /*lanes=*/1);
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const Leaf& leaf = leaves[i];
+    const bool has_gradient = backward && leaf.differentiable;
+    if (!leaf.is_whole && (!leaf.is_output || !backward || has_gradient))
+      variant.set(i, element_type(leaf.element, types), Access::Dense);
+    if (has_gradient && !leaf.is_output)
+      variant.set_gradient(i, leaf.is_whole ? ElementwiseVariant::Gathered : ElementwiseVariant::Whole);
+  }
+  return variant;
+}
+
 MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseVariant& variant,
                  const std::vector<int64_t>& sizes) {
   MapLoop loop;
@@ -26,6 +42,10 @@ MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseV
   const bool backward = kind == OpKind::Backward;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
+    if (leaf.is_whole) {
+      loop.sees_tensors = true;
+      continue;
+    }
     const int components = static_cast<int>(component_count(leaf.element, sizes));
     if (variant.has(i)) {
       const int view = leaf.is_output && backward ? leaf.diff_view : leaf.primal_view;

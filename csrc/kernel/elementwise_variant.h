@@ -21,6 +21,7 @@ class ElementwiseVariant {
     Summed = '+',      // of one element for all: a sum for each block
     RowSum = 'x',      // the same all along a row: sums of parts of rows
     ColumnSum = 'y',   // the same in all rows: sums of parts of columns
+    Gathered = 'g',    // of a tensor that the function sees whole: it adds to it
   };
   explicit ElementwiseVariant(size_t leaves) : text_(3 * leaves + 2, '-') {}
   explicit ElementwiseVariant(std::string text) : text_(std::move(text)) {}
@@ -46,6 +47,9 @@ class ElementwiseVariant {
  private:
   std::string text_;
 };
+
+// Of a call whose tensors are all contiguous, of the broadcast shape and of the declared types; every gradient is wanted.
+ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, const std::vector<ElementType>& types);
 
 // The loop of a variant: which views it loads and stores.
 MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseVariant& variant,

@@ -7,11 +7,11 @@
 
 namespace torch_slang {
 
-namespace {
-
 bool shows(const Marks& marks, const char* word, int view) {
   return view >= 0 && marks.count(word + std::to_string(view)) != 0;
 }
+
+namespace {
 
 // Throws if a backward needs what the forward read back from one of these outputs, and Slang cannot tell it. Slang's
 // derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store. A function
@@ -67,7 +67,7 @@ bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, 
   return more;
 }
 
-std::vector<GradientUse> gradient_uses(const KernelSignature& op, const KernelKey& key, const Marks& marks,
+std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key, const Marks& marks,
                                        const Marks& checked) {
   // Where the compiler did not see to which view something is added, it left the marks of all views. Then outputs do not count
   // as added to: only an output that the kernel reads back is, and a thread reads back its own elements (but in a plain launch,
@@ -98,7 +98,7 @@ std::vector<bool> unused_inputs(const KernelSignature& op, const KernelKey& key,
   return unused;
 }
 
-bool may_say_too_much(const KernelSignature& op, const Marks& marks) {
+bool may_say_too_much(const Signature& op, const Marks& marks) {
   for (const Leaf& leaf : op.function.leaves) {
     if (leaf.kind != LeafKind::View) continue;
     for (const char* word : {"takes ", "adds ", "retypes ", "writes ", "rank "}) {
@@ -137,11 +137,16 @@ std::string retyped_gradient(const Leaf& leaf, ElementType type) {
 
 }  // namespace
 
-void check_written_views(const KernelSignature& op, const KernelKey& key, const Marks& marks) {
+void check_gradient_types(const Signature& op, const KernelKey& key, const Marks& marks) {
   for (const Leaf& leaf : op.function.leaves) {
-    if (shows(marks, "retypes ", leaf.diff_view)) {
-      throw_compile_error(op.qualified(key.kind), ": ", retyped_gradient(leaf, element_type(leaf.element, key.types)));
-    }
+    if (!shows(marks, "retypes ", leaf.diff_view)) continue;
+    throw_compile_error(op.qualified(key.kind), ": ", retyped_gradient(leaf, element_type(leaf.element, key.types)));
+  }
+}
+
+void check_written_views(const KernelSignature& op, const KernelKey& key, const Marks& marks) {
+  check_gradient_types(op, key, marks);
+  for (const Leaf& leaf : op.function.leaves) {
     if (leaf.kind == LeafKind::View && shows(marks, "rank ", leaf.primal_view)) {
       throw_compile_error(op.qualified(key.kind), ": expected ", leaf.name,
                           ", which is multiplied or made as matrices, to be declared with two or three dimensions, "

@@ -14,12 +14,15 @@ namespace torch_slang {
 
 using Marks = std::set<std::string>;  // of a kernel: Note [marks] in prelude/mark.h
 
+// Whether a mark of this word ("writes ") and view is there.
+bool shows(const Marks& marks, const char* word, int view);
+
 // Adds what a kernel compiled with `known` shows beyond it: then it must be compiled again. False if there is nothing. Throws
 // CompileError for what cannot be right.
 bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, KnownUse& known);
 
 // By leaf: what a derivative's kernel was seen to do with gradients. `checked`: the marks of the kernel that will run.
-std::vector<GradientUse> gradient_uses(const KernelSignature& op, const KernelKey& key, const Marks& marks,
+std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key, const Marks& marks,
                                        const Marks& checked);
 
 // By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.
@@ -27,10 +30,12 @@ std::vector<bool> unused_inputs(const KernelSignature& op, const KernelKey& key,
 
 // Whether a kernel's marks speak of stores to what is no output, or of what cannot be: where the compiler did not see which
 // view an access is to, it left the marks of all.
-bool may_say_too_much(const KernelSignature& op, const Marks& marks);
+bool may_say_too_much(const Signature& op, const Marks& marks);
 
-// Throws CompileError if a functional op's kernel stores to a view that is not an output, or any kernel takes a gradient's
-// numbers for those of another type.
+// Throws CompileError if a kernel takes a gradient's numbers for those of another type.
+void check_gradient_types(const Signature& op, const KernelKey& key, const Marks& marks);
+
+// The same, and if a functional op's kernel stores to a view that is not an output.
 void check_written_views(const KernelSignature& op, const KernelKey& key, const Marks& marks);
 
 }  // namespace torch_slang

@@ -1,10 +1,10 @@
 #include "kernel/specialize.h"
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 
 #include "kernel/shared_elements.h"
+#include "kernel/view_text.h"
 #include "program/enumerations.h"
 #include "program/intrinsics.h"
 #include "signature/element_types.h"
@@ -21,14 +21,6 @@ constexpr size_t kMostTextTwice = 64 << 10;
 
 bool contains(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
-}
-
-// As the prelude names the type of a view's scalars: kFloat32.
-std::string scalar_tag(ElementType type) {
-  std::string name = name_of(type);
-  const size_t capitals = name.starts_with("bf") || name.starts_with("ui") ? 2 : 1;
-  for (size_t i = 0; i < capitals; ++i) name[i] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[i])));
-  return "k" + name;
 }
 
 std::string device_dim(const DeviceDim& dim) {
@@ -80,8 +72,8 @@ std::string diff_expression(const KernelSignature& op, const KernelKey& key, int
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
   const bool is_unread = self.is_hidden && !contains(known.scratch_outputs, leaf);
   if (key.kind == OpKind::Forward || is_unread || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
-  return "tsl::gradient(tsl::of_scalars(" + view + ", tsl::" + scalar_tag(element_type(self.element, key.types)) +
-         ", " + std::to_string(component_count(self.element)) + "), " + std::to_string(self.gradient_slots) + ")";
+  return gradient_view_text(view, element_type(self.element, key.types), component_count(self.element),
+                            self.gradient_slots);
 }
 
 std::string make_view_body(const KernelSignature& op, const KernelKey& key, const KnownUse& known,

@@ -126,6 +126,42 @@ TSL_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST);
 TSL_INLINE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 #endif
 
+namespace tsl {
+
+#if TSL_CUDA && __CUDA_ARCH__ >= 900
+TSL_INLINE void add_float2(float* p, float x, float y) {
+  asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(p)), "f"(x), "f"(y) : "memory");
+}
+TSL_INLINE void add_float4(float* p, float x, float y, float z, float w) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)), "f"(x), "f"(y),
+               "f"(z), "f"(w) : "memory");
+}
+
+// As words of several floats wherever one begins: an element of three floats is a word of two and a float.
+template <int kCount>
+TSL_INLINE void add_atomically(float* to, const float (&amounts)[kCount]) {
+  const ulonglong address = reinterpret_cast<ulonglong>(to);
+  if (kCount % 4 == 0 && address % 16 == 0) {
+    for (int i = 0; i + 3 < kCount; i += 4) add_float4(to + i, amounts[i], amounts[i + 1], amounts[i + 2], amounts[i + 3]);
+  } else if (kCount > 1 && address % 8 == 0) {
+    for (int i = 0; i + 1 < kCount; i += 2) add_float2(to + i, amounts[i], amounts[i + 1]);
+    if (kCount % 2 == 1) atomicAdd(to + kCount - 1, amounts[kCount - 1]);
+  } else {
+    atomicAdd(to, amounts[0]);
+    for (int i = 1; i + 1 < kCount; i += 2) add_float2(to + i, amounts[i], amounts[i + 1]);
+    if (kCount > 1 && kCount % 2 == 0) atomicAdd(to + kCount - 1, amounts[kCount - 1]);
+  }
+}
+#endif
+
+// to[i] += amounts[i]: each number is added atomically by itself.
+template <int kCount, class S, class M>
+TSL_INLINE void add_atomically(S* to, const M (&amounts)[kCount]) {
+  for (int i = 0; i < kCount; ++i) atomicAdd(to + i, S(amounts[i]));
+}
+
+}  // namespace tsl
+
 // Slang's forms without a result; `order` is a memory order that relaxed atomics do not need.
 #define TSL_REDUCE(name, function)                                                                                   \
   template <class T> TSL_INLINE void __slang_atomic_reduce_##name(T* p, tsl::Argument<T> value, int) { function(p, value); }

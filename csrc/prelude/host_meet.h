@@ -7,7 +7,15 @@
 
 #if !TSL_CUDA
 
-#if TSL_BARRIERS || TSL_WAVES
+// Note [lone lanes]
+//   An elementwise function that sees tensors may use wave operations, which then speak of those elements of the call that a
+//   wave of a GPU happens to have. On the host each element is a wave of its own.
+#if TSL_SEES_TENSORS
+namespace tsl {
+TSL_INLINE uint own_lane() { return 0; }
+}  // namespace tsl
+static TslHostThread* tsl_host_thread;  // of kernels' launchers
+#elif TSL_BARRIERS || TSL_WAVES
 static thread_local TslHostThread* tsl_host_thread;
 namespace tsl {
 TSL_INLINE TslHostThread* host_thread() { return tsl_host_thread; }
@@ -23,8 +31,19 @@ static TslHostThread* tsl_host_thread;
 
 namespace tsl {
 
+#if !TSL_SEES_TENSORS
+TSL_INLINE uint own_lane() { return host_thread()->lane; }
+#endif
+
 enum HostOperation : unsigned { kVote, kShuffle, kActive, kSynchronize };
 
+#if TSL_SEES_TENSORS
+template <class T>
+TSL_INLINE unsigned exchange(unsigned, unsigned, const T& value, T (&values)[kTslWaveSize]) {
+  values[0] = value;
+  return 1u;
+}
+#else
 TSL_INLINE void host_barrier() {
   TslHostThread* self = host_thread();
   self->barrier(self);
@@ -40,9 +59,12 @@ TSL_INLINE unsigned exchange(unsigned mask, unsigned operation, const T& value, 
   tsl_host_thread = self;
   return meeting;
 }
+#endif
 
 }  // namespace tsl
 
+#if !TSL_SEES_TENSORS
 TSL_INLINE void __syncthreads() { tsl::host_barrier(); }
+#endif
 
 #endif

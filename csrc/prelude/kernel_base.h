@@ -277,10 +277,8 @@ struct KernelBase : ThreadBase {
         const uint number = amounts.number_among_adders(thread_number());
         element = replica(args, view, element, number % replicas_of(args, view, way));
       }
-      for (int i = 0; i < kCount; ++i) {
-        if (way == kAtomic) atomicAdd(reinterpret_cast<S*>(element) + i, S(sums[i]));
-        else atomicAdd(reinterpret_cast<SumOf<S>*>(element) + i, sums[i]);
-      }
+      if (way == kAtomic) add_atomically(reinterpret_cast<S*>(element), sums);
+      else add_atomically(reinterpret_cast<SumOf<S>*>(element), sums);
     });
   }
 

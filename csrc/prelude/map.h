@@ -67,6 +67,17 @@ TSL_INLINE ulonglong map_total(const TslArgs& args) {
   return args.dims[kTslMapTotal] | ulonglong(args.dims[kTslMapTotal + 1]) << 32;
 }
 
+#if TSL_SEES_TENSORS
+// The kernel object of an element. A function that sees tensors tells its threads apart: by the elements' numbers, in blocks of
+// TSL_SEES_TENSORS.
+template <class Kernel> TSL_INLINE Kernel kernel_of(const TslArgs& args, ulonglong number) {
+  constexpr uint kBlock = TSL_SEES_TENSORS;
+  const uint blocks = uint((map_total(args) + kBlock - 1) / kBlock);
+  return Kernel{{{{uint3{uint(number % kBlock), 0, 0}, uint3{uint(number / kBlock), 0, 0}, uint3{kBlock, 1, 1},
+                   uint3{blocks, 1, 1}, args}}}};
+}
+#endif
+
 // A view of one element: the first in memory, or of the slots where there is no memory.
 template <class View> TSL_INLINE void load_scalar(const TslArgs& args, MapField<View>& field) {
   if constexpr (View::kAccess == MapAccess::Scalar) {

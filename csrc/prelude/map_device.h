@@ -153,6 +153,7 @@ TSL_INLINE void store_block_sum(uchar* rows, const S (&sums)[kCount]) {
 template <int kLanes> struct MapSpan {  // of all, in their order
   ulonglong first, total;
   TSL_INLINE bool has(int lane) const { return kLanes == 1 || first + lane < total; }
+  TSL_INLINE ulonglong number(int lane) const { return first + lane; }
 };
 struct MapRowSpan {  // of a row of a tile; a thread that has none there goes along with the first row's: waves sum together
   const MapTile& tile;
@@ -161,6 +162,7 @@ struct MapRowSpan {  // of a row of a tile; a thread that has none there goes al
   uint column;
   bool here;
   TSL_INLINE bool has(int) const { return here; }
+  TSL_INLINE ulonglong number(int lane) const { return row * tile.columns + column + lane; }
 };
 
 // A view's values of all lanes. An input's are loaded and given to each lane's element, an output's kept from there and stored.
@@ -267,12 +269,16 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kLanes, kThrea
     (inputs.MapPort<In, kLanes>::load(args, span), ...);
 #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
+#if TSL_SEES_TENSORS
+      Kernel kernel = kernel_of<Kernel>(args, span.number(lane));
+#else
       Kernel kernel{{{{make_uint3(threadIdx.x, 0, 0), make_uint3(blockIdx.x, 0, 0), make_uint3(blockDim.x, 1, 1),
                        make_uint3(gridDim.x, 1, 1), args}}}};
+#endif
       auto& element = kernel.tsl_element;
       element = scalars;
       (inputs.MapPort<In, kLanes>::give(element, lane), ...);
-      (kernel.*kEntry)();
+      if (!TSL_SEES_TENSORS || span.has(lane)) (kernel.*kEntry)();
       (outputs.MapPort<Out, kLanes>::keep(element, lane, span.has(lane)), ...);
       (totals.MapTotal<Out, kLanes, kThreads>::add(element, lane, span.has(lane)), ...);
     }

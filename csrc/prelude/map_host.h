@@ -135,7 +135,11 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
     (outputs.MapCursor<Out>::begin(args, run, scalars), ...);
     TSL_INDEPENDENT_THREADS
     for (longlong j = 0; j < count; ++j) {
+#if TSL_SEES_TENSORS
+      Kernel kernel = kernel_of<Kernel>(args, i + ulonglong(j));
+#else
       Kernel kernel{{{{uint3{0, 0, 0}, uint3{0, 0, 0}, uint3{1, 1, 1}, uint3{1, 1, 1}, args}}}};
+#endif
       auto& element = kernel.tsl_element;
       element = scalars;
       (inputs.MapCursor<In>::load(element, j), ...);

@@ -7,7 +7,7 @@
 
 constexpr int warpSize = kTslWaveSize;
 
-TSL_INLINE uint _getLaneId() { return tsl::host_thread()->lane; }
+TSL_INLINE uint _getLaneId() { return tsl::own_lane(); }
 
 namespace tsl {
 

@@ -10,10 +10,8 @@ namespace {
 using Types = std::vector<ElementType>;
 
 std::vector<ElementType> usual_choice(const TypeParameter& parameter) {
-  const auto& allowed = parameter.allowed;
-  if (allowed.empty()) return {};
-  const bool has_float = std::find(allowed.begin(), allowed.end(), ElementType::Float32) != allowed.end();
-  return {has_float ? ElementType::Float32 : allowed.front()};
+  if (parameter.allowed.empty()) return {};
+  return {usual_type(parameter)};
 }
 
 std::vector<ElementType> every_choice(const TypeParameter& parameter) { return parameter.allowed; }
@@ -71,6 +69,12 @@ std::vector<Instantiation> plain_instantiations(const std::vector<Function>& fun
 
 std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions) {
   return instantiations(functions, every_choice, [](const Function&) { return true; });
+}
+
+ElementType usual_type(const TypeParameter& parameter) {
+  const auto& allowed = parameter.allowed;
+  const bool has_float = std::find(allowed.begin(), allowed.end(), ElementType::Float32) != allowed.end();
+  return has_float ? ElementType::Float32 : allowed.front();
 }
 
 std::string describe_instantiation(const Instantiation& instantiation) {

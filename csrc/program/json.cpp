@@ -33,6 +33,9 @@ void fields(V& v, Leaf& l) {
   v("no_gradient", l.no_gradient);
   v("is_output", l.is_output);
   v("is_in", l.is_in);
+  v("is_whole", l.is_whole);
+  v("is_written", l.is_written);
+  v("rank", l.rank);
   v("shape", l.shape);
   v("fill", l.fill);
   v("primal_view", l.primal_view);

@@ -38,6 +38,10 @@ struct Leaf {
   // Views.
   bool is_output = false;  // [Out]
   bool is_in = false;  // [In]: never written
+  // Of a plain function: Note [whole tensors].
+  bool is_whole = false;
+  bool is_written = false;  // a whole one that the function stores to
+  int rank = -1;  // of a whole one, elements excluded; -1: any
   std::optional<std::string> shape;  // text of [Shape] or [Out]
   std::optional<double> fill;  // [Fill(v)]
   int primal_view = -1;  // indices into the argument block's views
@@ -66,6 +70,12 @@ struct Leaf {
 //   `p`; the returned value is `result`, its fields `result_<field>`. An input has component slots too, from `slot` on: a
 //   tensor of the host's is given in them, its view is then null. A differentiable leaf has a diff_view: the gradient, of
 //   an output given to a backward, of an input taken from it.
+
+// Note [whole tensors]
+//   A parameter (or field) of a plain function that is a view is seen whole by each call of the function, and takes no part
+//   in broadcasting: is_whole. Its element, views, accumulation and gradient slots are those of a kernel's view. One that the
+//   function stores to is_written: the operator changes the caller's tensor. SlangPy's tensors (slang/slangpy.slang) are views
+//   with a rank.
 
 // A parameter as declared, for funcinfo, error messages and struct results: a leaf, or a struct of fields.
 struct Parameter {
@@ -189,6 +199,7 @@ struct CompileRequest {
   bool host_text_alone = false;  // no device text
 };
 
+bool sees_tensors(const Function& function);  // Note [whole tensors]
 int64_t component_count(const Element& element);  // 1 for a scalar; size parameters are not looked up
 
 std::string to_json(const Program& program);

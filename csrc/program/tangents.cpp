@@ -130,7 +130,7 @@ std::optional<Function> tangents_function(const Function& function, const std::s
     return std::any_of(function.leaves.begin(), function.leaves.end(),
                        [&](const Leaf& leaf) { return leaf.is_output == outputs && leaf.differentiable; });
   };
-  if (!function.has_forward_derivative || !any(false) || !any(true)) return std::nullopt;
+  if (sees_tensors(function) || !function.has_forward_derivative || !any(false) || !any(true)) return std::nullopt;
   return Maker(function, name).make();
 }
 

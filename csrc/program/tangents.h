@@ -13,7 +13,7 @@ namespace torch_slang {
 
 // Named `name`. Its leaves say where they come from (Leaf::origin). Of a kernel, they begin with the kernel's own, with the
 // same indices and places in the argument block; outputs are hidden. Of a plain function, they begin with its inputs.
-// None without a forward derivative, or where nothing that comes out depends differentiably on what goes in.
+// None without a forward derivative, of functions that see tensors whole, or where nothing that comes out depends differentiably on what goes in.
 std::optional<Function> tangents_function(const Function& function, const std::string& name);
 
 // A define of a request for second derivatives: functions stay calls (Note [functions inlined early] in

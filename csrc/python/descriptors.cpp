@@ -15,6 +15,8 @@ py::dict describe_leaf(const Leaf& leaf) {
   result["type"] = leaf.slang_type;
   result["is_view"] = leaf.kind == LeafKind::View;
   result["is_output"] = leaf.is_output;
+  result["is_whole"] = leaf.is_whole;
+  result["is_written"] = leaf.is_written;
   result["differentiable"] = leaf.differentiable;
   result["no_gradient"] = leaf.no_gradient;
   result["has_gradient"] = leaf.diff_view >= 0 || leaf.gradient_slot >= 0;

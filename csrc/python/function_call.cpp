@@ -38,6 +38,7 @@ struct CallArgument {
   std::optional<c10::ScalarType> type;  // none: a type parameter's
   int type_parameter;
   int64_t rank;  // of an element
+  bool is_whole;  // no number stands for it
   std::unordered_map<uint64_t, at::Tensor> numbers;  // by their bits
 };
 
@@ -114,6 +115,7 @@ class FunctionCall {
                             type,
                             leaf.element.type_parameter,
                             static_cast<int64_t>(leaf.element.shape.size()),
+                            leaf.is_whole,
                             {}});
     }
   }
@@ -165,7 +167,7 @@ class FunctionCall {
       if (THPVariable_CheckExact(bound_[i])) {
         any_tensor = true;
         add_type(arguments_[i], THPVariable_Unpack(bound_[i]));
-      } else if (!is_number(bound_[i]) || arguments_[i].rank > 0) {
+      } else if (!is_number(bound_[i]) || arguments_[i].rank > 0 || arguments_[i].is_whole) {
         return false;
       }
     }

@@ -84,8 +84,7 @@ std::string gradient_name(const Signature& signature, OpKind kind, int leaf) {
 }
 
 bool has_backward_op(const Signature& signature) {
-  return signature.function.has_backward && !signature.outputs.empty() && !signature.grad_outputs.empty() &&
-         !signature.differentiable.empty();
+  return signature.function.has_backward && !signature.grad_outputs.empty() && !signature.differentiable.empty();
 }
 
 std::string free_name(std::string name, const std::set<std::string>& names) {

@@ -1,15 +1,26 @@
 #include "signature/elementwise_signature.h"
 
+#include <algorithm>
+
 #include "signature/argument_list.h"
 
 namespace torch_slang {
 namespace {
 
+void add_input(const Signature& signature, ArgumentList& list, int leaf) {
+  const Leaf& self = signature.function.leaves[leaf];
+  const OpArgument argument{OpArgument::Role::Leaf, leaf};
+  if (self.is_written) {
+    list.add_written(self.name, argument);
+  } else {
+    list.add("Tensor", self.name, "", argument);
+  }
+}
+
 std::unique_ptr<OpSignature> forward_op(const Signature& signature) {
   ArgumentList list;
   for (size_t i = 0; i < signature.function.leaves.size(); ++i) {
-    const Leaf& leaf = signature.function.leaves[i];
-    if (!leaf.is_output) list.add("Tensor", leaf.name, "", {OpArgument::Role::Leaf, static_cast<int>(i)});
+    if (!signature.function.leaves[i].is_output) add_input(signature, list, static_cast<int>(i));
   }
   return std::move(list).finish(signature, signature.function.name, signature.outputs);
 }
@@ -27,11 +38,10 @@ std::unique_ptr<OpSignature> out_op(const Signature& signature, const std::set<s
   ArgumentList list;
   for (size_t i = 0; i < signature.function.leaves.size(); ++i) {
     const Leaf& leaf = signature.function.leaves[i];
-    const OpArgument argument{OpArgument::Role::Leaf, static_cast<int>(i)};
     if (leaf.is_output) {
-      list.add_written(leaf.name, argument);
+      list.add_written(leaf.name, {OpArgument::Role::Leaf, static_cast<int>(i)});
     } else {
-      list.add("Tensor", leaf.name, "", argument);
+      add_input(signature, list, static_cast<int>(i));
     }
   }
   return std::move(list).finish(signature, free_name(signature.function.name + "_out", names), {});
@@ -42,10 +52,13 @@ std::unique_ptr<OpSignature> out_op(const Signature& signature, const std::set<s
 ElementwiseSignature::ElementwiseSignature(std::string ns_, Function function_, std::shared_ptr<TextSource> texts_,
                                            KernelOptions options_, const std::set<std::string>& names)
     : Signature(std::move(ns_), std::move(function_), std::move(texts_), options_), layout(function, kTslMapDims) {
-  if (outputs.empty()) return;
+  const auto& leaves = function.leaves;
+  const bool changes_tensors =
+      std::any_of(leaves.begin(), leaves.end(), [](const Leaf& leaf) { return leaf.is_written; });
+  if (outputs.empty() && !changes_tensors) return;
   add(OpKind::Forward, forward_op(*this));
   if (has_backward_op(*this)) add(OpKind::Backward, backward_op(*this));
-  if (function.tangents_of.empty()) add(OpKind::Launch, out_op(*this, names));
+  if (function.tangents_of.empty() && !outputs.empty()) add(OpKind::Launch, out_op(*this, names));
 }
 
 }  // namespace torch_slang

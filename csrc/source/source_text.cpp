@@ -124,7 +124,8 @@ std::string definitions(const KernelSource& source) {
          define("TSL_WAVES", source.text.waves) + define("TSL_SCATTERED_WAVES", source.text.scattered_waves) +
          define("TSL_TANGENTS", source.text.direction == Direction::Jvp) + define("TSL_MMA", multiplies(source)) +
          define("TSL_MMA_HALF", static_cast<int>(names_half(source.text))) +
-         define("TSL_VALUE_SUMS", uses(source.text, {intrinsics::kValueGradient}));
+         define("TSL_VALUE_SUMS", uses(source.text, {intrinsics::kValueGradient})) +
+         (source.map ? define("TSL_SEES_TENSORS", source.map->sees_tensors ? int{kMapThreads} : 0) : "");
 }
 
 constexpr const char* kArgs = R"(struct TslArgs {

@@ -43,7 +43,8 @@ ElementwiseCall::ElementwiseCall(const ElementwiseSignature& op, OpKind kind, co
       arguments_(arguments),
       shape_(shape),
       variant_(op.function.leaves.size()),
-      block_(op.layout) {
+      block_(op.layout),
+      whole_(op, kind, arguments, block_) {
   for (const int64_t n : shape) total_ *= n;
 }
 
@@ -73,6 +74,7 @@ MapView::Access ElementwiseCall::classify(Source& source) const {
 }
 
 void ElementwiseCall::load(int leaf, const at::Tensor& given) {
+  if (op_.function.leaves[leaf].is_whole) return whole_.see(leaf);
   Source source{leaf, given.is_neg() ? given.resolve_neg() : given, Access::Dense, {}};
   if (!element_is_packed(source.tensor, op_.function.leaves[leaf].element.shape.size())) {
     source.tensor = source.tensor.contiguous();
@@ -104,7 +106,10 @@ ElementwiseCall::Wanted ElementwiseCall::classify_gradient(int leaf) const {
   return {leaf, ElementwiseVariant::Wide, strides_in_shape(leaf, tensor, dense), {}};
 }
 
-void ElementwiseCall::want(int leaf) { wanted_.push_back(classify_gradient(leaf)); }
+void ElementwiseCall::want(int leaf) {
+  if (op_.function.leaves[leaf].is_whole) return whole_.want(leaf);
+  wanted_.push_back(classify_gradient(leaf));
+}
 
 // Where a tensor is neither contiguous nor one element, or a GPU can sum rows or columns as it goes.
 bool ElementwiseCall::needs_rows() const {
@@ -179,9 +184,10 @@ void ElementwiseCall::tile() {
   classify_rows();
 }
 
-// As many elements as fill a word or more, where all that is moved in words begins at a multiple of one.
+// As many elements as fill a word or more, where all that is moved in words begins at a multiple of one. Where the function
+// sees tensors, neighbours are likely to want what is near each other there: then each is a thread of one wave.
 int ElementwiseCall::choose_lanes() const {
-  if (!arguments_.device.is_cuda()) return 1;
+  if (!arguments_.device.is_cuda() || whole_.any()) return 1;
   int64_t most = 1;
   const auto is_aligned = [&](int leaf, const at::Tensor& tensor) {
     const auto components = arguments_.components(op_.function.leaves[leaf]);
@@ -210,9 +216,16 @@ KernelKey ElementwiseCall::key() {
     variant_.set(source.leaf, *element_type_of(source.tensor.scalar_type()), source.access);
   }
   for (const Wanted& one : wanted_) variant_.set_gradient(one.leaf, one.kind);
+  whole_.note(variant_);
   variant_.set_loop(is_tiled_, choose_lanes());
-  return {kind_,          /*strided=*/0, /*independent=*/true, arguments_.device, arguments_.types, arguments_.sizes,
-          variant_.text()};
+  KernelKey key = {};
+  key.kind = kind_;
+  key.independent = whole_.are_independent();
+  key.device = arguments_.device;
+  key.types = arguments_.types;
+  key.sizes = arguments_.sizes;
+  key.variant = variant_.text();
+  return key;
 }
 
 // Columns of a tile: as many as a block has threads, or as a row needs. For sums of columns only as many as a wave has, since
@@ -264,6 +277,7 @@ void ElementwiseCall::allocate() {
 
 // What the parts add up to, summed over the dimensions in which the argument was broadcast.
 at::Tensor ElementwiseCall::gradient(int leaf) const {
+  if (op_.function.leaves[leaf].is_whole) return whole_.gradient(leaf);
   const auto wanted = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& one) { return one.leaf == leaf; });
   const at::Tensor& tensor = arguments_.tensors[leaf];
   at::Tensor sum = wanted->memory;
@@ -303,6 +317,7 @@ void ElementwiseCall::run(FindKernel find) {
   kernel_ = find(key());
   choose_blocks();
   allocate();
+  whole_.prepare(*kernel_, total_);
   write_block();
   LaunchShape shape;
   shape.grid[0] = static_cast<uint32_t>(blocks_);
@@ -312,6 +327,7 @@ void ElementwiseCall::run(FindKernel find) {
   FaultRecord faults(op_, kind_, arguments_, /*names_threads=*/false);
   block_.launch(*kernel_->kernel, shape, faults);
   faults.check();
+  whole_.finish();
 }
 
 void ElementwiseCall::write_source(const Source& source, const Strides* strides) {

@@ -12,6 +12,7 @@
 #include "arguments/argument_block.h"
 #include "arguments/elementwise_arguments.h"
 #include "call/elementwise/loop_shape.h"
+#include "call/elementwise/whole_tensors.h"
 #include "kernel/elementwise_variant.h"
 #include "kernel/kernel_key.h"
 #include "kernel/loaded_kernel.h"
@@ -23,10 +24,12 @@ class ElementwiseCall {
   // All references must outlive this object. `shape`: what the arguments broadcast to.
   ElementwiseCall(const ElementwiseSignature& op, OpKind kind, const Arguments& arguments, c10::IntArrayRef shape);
 
-  // What elements' values are loaded from: an argument, or an output's gradient.
+  // What elements' values are loaded from: an argument, or an output's gradient. An argument may be seen whole.
   void load(int leaf, const at::Tensor& tensor);
   // A contiguous tensor of the broadcast shape that takes an output.
   void store(int leaf, const at::Tensor& tensor);
+  // The gradient of what the function left in a tensor that it stores to.
+  void give(int leaf, const at::Tensor& gradient) { whole_.give(leaf, gradient); }
   // The gradient of this argument is wanted.
   void want(int leaf);
 
@@ -97,6 +100,7 @@ class ElementwiseCall {
   std::shared_ptr<const LoadedKernel> kernel_;
   int64_t blocks_ = 0;
   ArgumentBlock block_;
+  WholeTensors whole_;
 };
 
 }  // namespace torch_slang

@@ -84,7 +84,8 @@ bool can_be_written(const ElementwiseSignature& op, const Arguments& arguments, 
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     const at::Tensor& other = arguments.tensors[i];
     if (i == output || !other.defined() || !may_overlap(tensor, other)) continue;
-    if (leaves[i].is_output || leaves[i].element.shape.size() != leaves[output].element.shape.size() ||
+    if (leaves[i].is_output || leaves[i].is_whole ||
+        leaves[i].element.shape.size() != leaves[output].element.shape.size() ||
         at::get_overlap_status(tensor, other) != at::MemOverlapStatus::Full)
       return false;
   }
@@ -123,13 +124,22 @@ Results backward(const ElementwiseSignature& op, FindKernel find, const Argument
   if (!any) return results;
   if (c10::multiply_integers(shape) == 0) {
     for (size_t i = 0; i < results.size(); ++i) {
-      const at::Tensor& tensor = arguments.tensors[op.differentiable[i]];
-      if (is_wanted(i)) results[i] = at::zeros(tensor.sizes(), tensor.options());
+      const int leaf = op.differentiable[i];
+      const at::Tensor& tensor = arguments.tensors[leaf];
+      if (!is_wanted(i)) continue;
+      results[i] = op.function.leaves[leaf].is_written ? arguments.gradients[leaf].clone(at::MemoryFormat::Contiguous)
+                                                       : at::zeros(tensor.sizes(), tensor.options());
     }
     return results;
   }
   load_inputs(op, arguments, call);
-  for (const int output : op.grad_outputs) call.load(output, arguments.gradients[output]);
+  for (const int output : op.grad_outputs) {
+    if (op.function.leaves[output].is_output) {
+      call.load(output, arguments.gradients[output]);
+    } else {
+      call.give(output, arguments.gradients[output]);
+    }
+  }
   call.run(find);
   for (size_t i = 0; i < results.size(); ++i) {
     if (is_wanted(i)) results[i] = call.gradient(op.differentiable[i]);
@@ -137,8 +147,12 @@ Results backward(const ElementwiseSignature& op, FindKernel find, const Argument
   return results;
 }
 
-const char* how_kept(ElementwiseVariant::Gradient kind) {
+const char* how_kept(const Leaf& leaf, ElementwiseVariant::Gradient kind) {
   switch (kind) {
+    case ElementwiseVariant::Gathered:
+      return leaf.accumulation == Accumulation::Replicated ? "replicas"
+             : leaf.accumulation == Accumulation::Recorded ? "records"
+                                                           : "atomics";
     case ElementwiseVariant::Whole: return "stored";
     case ElementwiseVariant::Wide: return "stored, then summed";
     case ElementwiseVariant::Summed: return "parts";
@@ -159,9 +173,18 @@ KernelFacts facts_of(const ElementwiseSignature& op, const KernelKey& key, const
     if (leaf.is_output || !leaf.differentiable) continue;
     GradientFacts& gradient = facts.gradients.emplace_back();
     gradient.argument = leaf.path;
-    gradient.kept = how_kept(variant.gradient(i));
+    gradient.kept = how_kept(leaf, variant.gradient(i));
   }
   return facts;
+}
+
+// What to write for a tensor that is seen whole and has no gradient.
+std::string differentiable_form(const Leaf& leaf) {
+  const std::string& type = leaf.slang_type;
+  const size_t arguments = type.find('<');
+  const bool is_view = type.starts_with("TensorView");
+  const std::string interface = type.starts_with("I") ? "I" : "";
+  return "declare it " + (is_view ? "DiffTensorView" : interface + "DiffTensor") + type.substr(arguments);
 }
 
 }  // namespace
@@ -209,6 +232,18 @@ Results ElementwiseOperator::run_meta(OpKind kind, Stack stack) const {
 // Of an argument that is no constant and yet has no gradient.
 void ElementwiseOperator::check_requires_grad(int index, const std::string&) const {
   const Leaf& leaf = signature_.function.leaves[index];
+  const std::string& name = signature_.qualified(OpKind::Forward);
+  TORCH_CHECK(
+      !leaf.is_written || leaf.differentiable, name, ": the function stores to ", leaf.path, ", a ", leaf.slang_type,
+      ", which has no derivative, but got a tensor that requires grad: pass one that does not, or call it under "
+      "torch.no_grad()");
+  TORCH_CHECK(
+      !signature_.outputs.empty() || signature_.of(OpKind::Backward) != nullptr, name, ": ", leaf.path,
+      " requires grad, but the function returns nothing that could have a gradient: what it stores to a tensor has "
+      "none. Return the value, or call it under torch.no_grad()");
+  TORCH_CHECK(!leaf.is_whole || leaf.no_gradient.empty(), name, ": expected ", leaf.path, " to be a constant, since ",
+              leaf.no_gradient, ", but got a tensor that requires grad: ", differentiable_form(leaf),
+              ", or detach() the tensor");
   TORCH_CHECK(leaf.no_gradient.empty(), signature_.qualified(OpKind::Forward), ": expected ", leaf.path,
               " to be a constant, since ", leaf.no_gradient,
               ", but got a tensor that requires grad: make it IDifferentiable, or the parameter no_diff, or detach() "
@@ -221,9 +256,11 @@ const char* ElementwiseOperator::why_no_derivative() const {
          "floating-point ones without no_diff, in structs that are IDifferentiable";
 }
 
-// All are kept.
+// All are kept but those that the forward has changed, which a backward does not look at.
 std::vector<bool> ElementwiseOperator::unused_inputs(Stack) const {
-  return std::vector<bool>(signature_.function.leaves.size(), false);
+  std::vector<bool> unused;
+  for (const Leaf& leaf : signature_.function.leaves) unused.push_back(leaf.is_written);
+  return unused;
 }
 
 std::vector<KernelFacts> ElementwiseOperator::explain() const {
@@ -234,7 +271,9 @@ std::vector<KernelFacts> ElementwiseOperator::explain() const {
 
 // Compiled code shows nothing that such a kernel is compiled again for.
 KernelSource ElementwiseOperator::source(const KernelKey& key, Compile compile) const {
-  KernelSource source = specialize(signature_, key);
+  KernelKey usual = key;
+  if (usual.variant.empty()) usual.variant = dense_variant(signature_, key.kind, key.types).text();
+  KernelSource source = specialize(signature_, usual);
   if (compile) compile(source);
   return source;
 }

@@ -63,7 +63,7 @@ void read_facts(DeviceText& text) {
 }
 
 bool depends_on_threads(const DeviceText& text) {
-  bool depends = text.barriers || text.waves;
+  bool depends = text.barriers;
   for_each_name(split_tokens(text.body), [&](std::string_view name, size_t) {
     for (const char* variable : {"threadIdx", "blockIdx", "blockDim", "gridDim"}) depends = depends || name == variable;
   });

@@ -9,7 +9,8 @@ namespace torch_slang {
 // Fills barriers, waves, uses and sites from body and file_scope.
 void read_facts(DeviceText& text);
 
-// Whether the text, read before, does what depends on the thread that runs it, or on other threads.
+// Whether the text, read before, does what depends on the thread that runs it, or on other threads of its
+// block but by wave operations.
 bool depends_on_threads(const DeviceText& text);
 
 }  // namespace torch_slang

@@ -5,6 +5,7 @@
 #include "compiler/reflect/attributes.h"
 #include "compiler/reflect/default_values.h"
 #include "compiler/reflect/flatten.h"
+#include "compiler/reflect/view_leaf.h"
 
 namespace torch_slang {
 namespace {
@@ -35,33 +36,34 @@ class ElementwiseFlattener {
     std::string own_name;  // "gain", or "1" in an array
     std::string name;      // "cfg_gain"
     std::string path;      // "cfg.gain"
-    VariableReflection* defaulted = nullptr;  // the parameter, whose default the leaf may have
+    VariableReflection* variable = nullptr;  // the parameter or field, with its attributes; null: an array's element
+    bool is_parameter = false;               // whose default the leaf may have
     std::string default_text = {};
     std::string no_gradient = {};  // Leaf::no_gradient
   };
 
   // `differentiable`: its surroundings are (the function, or the struct that the field is in), and it is not no_diff.
-  Parameter flatten(Item item, bool differentiable) {
+  // `views_have_gradients`: the function is differentiable, and nothing around is no_diff. A view needs no struct for it.
+  Parameter flatten(Item item, bool differentiable, bool views_have_gradients) {
     Parameter parameter;
     parameter.name = item.own_name;
     parameter.slang_type = types_.view_name(item.type);
     const bool inner = differentiable && types_.is_differentiable(item.type);
     if (differentiable && !inner) item.no_gradient = why_not_differentiable(item.type);
-    if (types_.viewed(item.type) != nullptr) {
-      refuse("parameter ", item.path, " is a ", parameter.slang_type,
-             ", but a function without [CudaKernel] is applied "
-             "to each element of its arguments and sees no tensors: take an element, or make a kernel of the function");
+    if (types_.viewed(item.type) != nullptr || types_.slangpy_tensor(item.type)) {
+      parameter.leaf = add_whole(item, views_have_gradients);
+      return parameter;
     }
     if (const auto element = types_.element(item.type)) {
       parameter.leaf = add(item, *element, inner);
     } else if (types_.is_struct(item.type) && item.type->getFieldCount() > 0) {
-      add_fields(parameter, item, inner);
+      add_fields(parameter, item, inner, views_have_gradients);
     } else if (const auto count = types_.array_size(item.type)) {
       for (int64_t i = 0; i < *count; ++i) {
         const std::string index = std::to_string(i);
         Item element{item.type->getElementType(), index, item.name + "_" + index, item.path + "[" + index + "]"};
         element.no_gradient = item.no_gradient;
-        parameter.fields.push_back(flatten(std::move(element), inner));
+        parameter.fields.push_back(flatten(std::move(element), inner, views_have_gradients));
       }
     } else {
       refuse_type(item, parameter.slang_type);
@@ -81,7 +83,7 @@ class ElementwiseFlattener {
     return c10::str("the struct ", name_of(type), " is not IDifferentiable");
   }
 
-  void add_fields(Parameter& parameter, const Item& item, bool differentiable) {
+  void add_fields(Parameter& parameter, const Item& item, bool differentiable, bool views_have_gradients) {
     for (unsigned i = 0; i < item.type->getFieldCount(); ++i) {
       VariableReflection* field = item.type->getFieldByIndex(i);
       const std::string name = field->getName();
@@ -93,10 +95,35 @@ class ElementwiseFlattener {
             "have the fields of the struct itself, so leave the Differential to Slang, or mark the parameter no_diff");
       }
       const bool is_constant = has(field, Modifier::NoDiff);
-      Item inside{field->getType(), name, item.name + "_" + name, item.path + "." + name};
+      Item inside{field->getType(), name, item.name + "_" + name, item.path + "." + name, field};
       if (!is_constant) inside.no_gradient = item.no_gradient;
-      parameter.fields.push_back(flatten(std::move(inside), differentiable && !is_constant));
+      parameter.fields.push_back(
+          flatten(std::move(inside), differentiable && !is_constant, views_have_gradients && !is_constant));
     }
+  }
+
+  int add_whole(const Item& item, bool differentiable) {
+    if (is_output_) refuse("its result ", item.path, " is a ", types_.view_name(item.type), ", but results are values");
+    Leaf leaf;
+    leaf.name = item.name;
+    leaf.path = item.path;
+    leaf.slang_type = types_.view_name(item.type);
+    leaf.is_whole = true;
+    read_attributes(item, leaf);
+    fill_view(function_, leaf, item.type, types_, differentiable);
+    if (leaf.diff_view < 0 && differentiable && !leaf.is_written) {
+      leaf.no_gradient = c10::str("it is a ", leaf.slang_type, ", which has no gradient");
+    }
+    return keep_leaf(function_, std::move(leaf));
+  }
+
+  static void read_attributes(const Item& item, Leaf& leaf) {
+    if (item.variable == nullptr) return;
+    for (const char* name : {"Shape", "Out", "Fill"}) {
+      if (find_attribute(item.variable, name) == nullptr) continue;
+      refuse("parameter ", item.path, " has the attribute ", name, ", which is for parameters of kernels");
+    }
+    leaf.is_in = find_attribute(item.variable, "In") != nullptr;
   }
 
   int add(const Item& item, Element element, bool differentiable) {
@@ -112,7 +139,7 @@ class ElementwiseFlattener {
     leaf.primal_view = function_.view_count++;
     if (differentiable) leaf.diff_view = function_.view_count++;
     if (!is_output_) add_slots(leaf);
-    if (item.defaulted != nullptr) read_default(function_, item.defaulted, item.default_text, leaf);
+    if (item.is_parameter) read_default(function_, item.variable, item.default_text, leaf);
     return keep_leaf(function_, std::move(leaf));
   }
 
@@ -180,23 +207,26 @@ class ElementwiseDescriber {
     value.paired = differentiable_ && !is_constant && types_.is_differentiable(owner);
     value.input = static_cast<int>(function_.parameters.size());
     function_.parameters.push_back(ElementwiseFlattener(function_, types_, false)
-                                       .flatten({owner, "this", "this", "this"}, differentiable_ && !is_constant));
+                                       .flatten({owner, "this", "this", "this"}, differentiable_ && !is_constant,
+                                                differentiable_ && !is_constant));
     call_.parameters.push_back(std::move(value));
   }
 
   void add_input(VariableReflection* variable, const ParameterText& text) {
     const std::string name = variable->getName();
     PassedValue value;
-    value.type = name_of(variable->getType());
+    const auto tensor = types_.slangpy_tensor(variable->getType());
+    value.type = tensor ? tensor->concrete : name_of(variable->getType());
     value.passing = passing_of(variable);
     const bool is_differentiable = types_.is_differentiable(variable->getType());
     const bool is_constant = is_differentiable ? has(variable, Modifier::NoDiff) : text.no_diff;
     value.paired = differentiable_ && !is_constant && is_differentiable;
     if (value.passing != Passing::Out) {
       value.input = static_cast<int>(function_.parameters.size());
-      function_.parameters.push_back(ElementwiseFlattener(function_, types_, false)
-                                         .flatten({variable->getType(), name, name, name, variable, text.default_value},
-                                                  differentiable_ && !is_constant));
+      function_.parameters.push_back(
+          ElementwiseFlattener(function_, types_, false)
+              .flatten({variable->getType(), name, name, name, variable, true, text.default_value},
+                       differentiable_ && !is_constant, differentiable_ && !is_constant));
     }
     call_.parameters.push_back(std::move(value));
   }
@@ -211,7 +241,7 @@ class ElementwiseDescriber {
     value.result = static_cast<int>(function_.results.size());
     function_.results.push_back(
         ElementwiseFlattener(function_, types_, true)
-            .flatten({reflection->getReturnType(), "result", "result", "result"}, value.paired));
+            .flatten({reflection->getReturnType(), "result", "result", "result"}, value.paired, false));
   }
 
   void add_result(VariableReflection* variable, PassedValue& value) {
@@ -223,7 +253,7 @@ class ElementwiseDescriber {
     const std::string leaf_name = value.passing == Passing::InOut ? name + "_out" : name;
     value.result = static_cast<int>(function_.results.size());
     function_.results.push_back(
-        ElementwiseFlattener(function_, types_, true).flatten({type, name, leaf_name, name}, value.paired));
+        ElementwiseFlattener(function_, types_, true).flatten({type, name, leaf_name, name}, value.paired, false));
   }
 
   template <class Holds>
@@ -259,10 +289,14 @@ class ElementwiseDescriber {
   }
 
   void check_results() {
-    if (!any_leaf(true, [](const Leaf&) { return true; }))
-      refuse("it gives nothing: it returns void and has no out parameters");
+    const auto may_be_written = [](const Leaf& leaf) {
+      return leaf.is_written || (leaf.is_whole && !leaf.is_in && leaf.diff_view < 0);
+    };
+    if (!any_leaf(true, [](const Leaf&) { return true; }) && !any_leaf(false, may_be_written)) refuse(kGivesNothing);
     const auto differentiable = [](const Leaf& leaf) { return leaf.differentiable; };
-    const bool any_gradient = any_leaf(false, differentiable) && any_leaf(true, differentiable);
+    const auto is_stored = [&](const Leaf& leaf) { return leaf.is_written && leaf.differentiable; };
+    const bool any_gradient =
+        any_leaf(false, differentiable) && (any_leaf(true, differentiable) || any_leaf(false, is_stored));
     function_.has_backward = function_.has_backward && any_gradient;
     function_.has_forward_derivative = function_.has_forward_derivative && any_gradient;
   }

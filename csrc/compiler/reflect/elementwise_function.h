@@ -35,6 +35,9 @@ struct ElementwiseCall {
   PassedValue returned;  // result -1: void
 };
 
+inline constexpr const char* kGivesNothing =
+    "it gives nothing: it returns void, has no out parameters and stores to no tensor";
+
 // Fills the function's parameters, results and leaves, and what the call needs but its name and generic arguments.
 // `owner`: the struct of a method, else null. Throws Refusal, naming the parameter and the rule that it breaks.
 void describe_elementwise_function(Function& function, ElementwiseCall& call, slang::FunctionReflection* reflection,

@@ -2,6 +2,7 @@
 
 #include "compiler/reflect/attributes.h"
 #include "compiler/reflect/default_values.h"
+#include "compiler/reflect/view_leaf.h"
 
 namespace torch_slang {
 namespace {
@@ -11,8 +12,6 @@ using slang::TypeReflection;
 using slang::VariableReflection;
 
 bool has(VariableReflection* variable, Modifier::ID modifier) { return variable->findModifier(modifier) != nullptr; }
-
-constexpr int64_t kMaxCopies = 65536;  // more is a mistake, not a memory
 
 class Flattener {
  public:
@@ -83,15 +82,7 @@ class Flattener {
 
   int add_view(const Item& item) {
     Leaf leaf = named_leaf(item);
-    leaf.kind = LeafKind::View;
-    const auto element = types_.view_element(types_.viewed(item.type));
-    if (!element) {
-      refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but the elements of a view of an operator must be ",
-             "scalars, vectors, or structs of scalars and 3-vectors of one type");
-    }
-    leaf.element = *element;
-    leaf.primal_view = function_.view_count++;
-    if (types_.is_diff_view(item.type)) add_gradient(item, leaf);
+    fill_view(function_, leaf, item.type, types_, differentiable_function_);
     if (auto shape = find_string_attribute(item.variable, "Shape")) leaf.shape = shape;
     if (auto shape = find_string_attribute(item.variable, "Out")) {
       leaf.shape = shape;
@@ -104,45 +95,6 @@ class Flattener {
     }
     if (slang::Attribute* fill = find_attribute(item.variable, "Fill")) leaf.fill = number_argument(fill, 0);
     return keep_leaf(function_, std::move(leaf));
-  }
-
-  void add_gradient(const Item& item, Leaf& leaf) {
-    leaf.diff_view = function_.view_count++;
-    leaf.differentiable = differentiable_function_;
-    TypeReflection* element = types_.viewed(item.type);
-    if (!types_.is_own_differential(element)) {
-      refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but the derivative of ", name_of(element),
-             " does not look like ", name_of(element),
-             " itself: it must have differentiable fields alone, and no "
-             "Differential of its own");
-    }
-    const Gathering gathering = types_.gathering(item.type);
-    leaf.accumulation = gathering.accumulation;
-    const bool copied = leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded;
-    if (copied && (gathering.copies < 1 || gathering.copies > kMaxCopies)) {
-      refuse("parameter ", item.path, " is a ", leaf.slang_type, ", but N must be from 1 to ", kMaxCopies);
-    }
-    leaf.copies = static_cast<int>(gathering.copies);
-    if (leaf.accumulation == Accumulation::Custom) check_wrapper(item, gathering.wrapper);
-    leaf.gradient_slots = function_.slot_count;
-    function_.slot_count += leaf.accumulation == Accumulation::Replicated ? 3
-                            : leaf.accumulation == Accumulation::Recorded ? 4
-                                                                          : 1;
-  }
-
-  // The generated kernel fills the field `diff` and nothing else.
-  void check_wrapper(const Item& item, TypeReflection* wrapper) const {
-    int views = 0, others = 0;
-    for (unsigned i = 0; i < wrapper->getFieldCount(); ++i) {
-      VariableReflection* field = wrapper->getFieldByIndex(i);
-      if (has(field, Modifier::Static)) continue;
-      const bool is_view = std::string(field->getName()) == "diff" && types_.viewed(field->getType()) != nullptr &&
-                           !types_.is_diff_view(field->getType());
-      ++(is_view ? views : others);
-    }
-    if (views == 1 && others == 0) return;
-    refuse("parameter ", item.path, " is a ", name_of(item.type), ", but the wrapper ", name_of(wrapper),
-           " must have the gradient's view, `TensorView<float> diff;`, and no other field");
   }
 
   int add_value(const Item& item, bool differentiable) {

@@ -2,25 +2,15 @@
 // places in the argument block (Note [argument block] in prelude/abi.h).
 #pragma once
 
-#include <c10/util/StringUtil.h>
 #include <slang.h>
 
 #include <string>
 
+#include "compiler/reflect/refusal.h"
 #include "compiler/reflect/types.h"
 #include "program/program.h"
 
 namespace torch_slang {
-
-// A function cannot become an operator: why. Turned into Function::refusal.
-struct Refusal {
-  std::string reason;
-};
-
-template <class... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
-  throw Refusal{c10::str(parts...)};
-}
 
 // The index of the leaf among the function's. Throws Refusal if its name is taken.
 int keep_leaf(Function& function, Leaf leaf);

@@ -176,6 +176,39 @@ slang::TypeReflection* TypeReader::viewed(slang::TypeReflection* type) const {
   return generic == nullptr ? nullptr : generic->getConcreteType(generic->getTypeParameter(0));
 }
 
+std::optional<SlangpyTensor> TypeReader::slangpy_tensor(slang::TypeReflection* type) const {
+  struct Known {
+    std::string_view name;
+    bool is_written, is_differentiable;
+  };
+  static constexpr Known kKnown[] = {{"Tensor", false, false},       {"WTensor", true, false},
+                                     {"RWTensor", true, false},      {"AtomicTensor", true, false},
+                                     {"DiffTensor", false, true},    {"WDiffTensor", true, true},
+                                     {"RWDiffTensor", true, true},   {"PrimalTensor", false, false},
+                                     {"WPrimalTensor", true, false}, {"RWPrimalTensor", true, false}};
+  const bool is_interface = type->getKind() == Kind::Interface;
+  slang::GenericReflection* generic = type->getGenericContainer();
+  const bool has_arguments =
+      generic != nullptr && generic->getTypeParameterCount() == 1 && generic->getValueParameterCount() == 1;
+  if (!has_arguments || (!is_interface && type->getKind() != Kind::Struct)) return std::nullopt;
+  const std::string name = simple_name(type).substr(is_interface ? 1 : 0);
+  const auto known = std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Known& k) { return k.name == name; });
+  if (known == std::end(kKnown)) return std::nullopt;
+  slang::TypeReflection* ours = layout_->findTypeByName((name + "<float, 1>").c_str());  // not a user's of that name
+  if (ours == nullptr || find_attribute(ours, "TorchSlangTensor") == nullptr) return std::nullopt;
+  const std::string full = name_of(type);
+  const size_t comma = full.rfind(',');
+  const std::string rank = full.substr(comma + 1, full.size() - comma - 2);
+  const size_t digits = rank.find_first_not_of(' ');
+  SlangpyTensor tensor;
+  tensor.concrete = name + full.substr(full.find('<'));
+  tensor.element = generic->getConcreteType(generic->getTypeParameter(0));
+  if (digits != std::string::npos && is_number(rank.substr(digits))) tensor.rank = std::stoi(rank);
+  tensor.is_written = known->is_written;
+  tensor.is_differentiable = known->is_differentiable;
+  return tensor;
+}
+
 Gathering TypeReader::gathering(slang::TypeReflection* diff_view) const {
   slang::GenericReflection* view = diff_view->getGenericContainer();
   Gathering gathering;

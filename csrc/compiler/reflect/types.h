@@ -19,6 +19,15 @@ struct Gathering {
   slang::TypeReflection* wrapper = nullptr;
 };
 
+// A tensor of SlangPy's (slang/slangpy.slang), or an interface of such.
+struct SlangpyTensor {
+  std::string concrete;  // the struct that is bound: of ITensor<float, 2>, Tensor<float, 2>
+  slang::TypeReflection* element = nullptr;
+  int rank = 0;  // 0: not known
+  bool is_written = false;
+  bool is_differentiable = false;
+};
+
 // The meaning of the types of one function: its type parameters, and which types are differentiable.
 class TypeReader {
  public:
@@ -32,6 +41,7 @@ class TypeReader {
   // The element type T of TensorView<T> or DiffTensorView<T, A>; null if the type is no view.
   slang::TypeReflection* viewed(slang::TypeReflection* type) const;
   bool is_diff_view(slang::TypeReflection* type) const;
+  std::optional<SlangpyTensor> slangpy_tensor(slang::TypeReflection* type) const;
   // How DiffTensorView<T, A> gathers its gradient: what A says.
   Gathering gathering(slang::TypeReflection* diff_view) const;
   // A type's name, that of a view as users write it: "DiffTensorViewR<float, 32>".

@@ -23,10 +23,11 @@ const char* library_text(const std::string& file_name) {
 }
 
 const char* submodule_text(std::string_view path) {
-  constexpr std::string_view kMatrices = "torch_slang/mma.slang";
-  const bool is_ours =
-      path.ends_with(kMatrices) && (path.size() == kMatrices.size() || path[path.size() - kMatrices.size() - 1] == '/');
-  return is_ours ? library_text("mma.slang") : nullptr;
+  const auto asks_for = [&](std::string_view module) {
+    return path.ends_with(module) && (path.size() == module.size() || path[path.size() - module.size() - 1] == '/');
+  };
+  if (asks_for("torch_slang/mma.slang")) return library_text("mma.slang");
+  return asks_for("slangpy.slang") ? library_text("slangpy.slang") : nullptr;
 }
 
 std::string library_digest(const std::string& slang_version) {

@@ -145,20 +145,34 @@ class ElementwiseWriter {
     });
   }
 
+  // A view, whose gradient goes with it: bwd_diff takes it as it is.
+  void bind(const Leaf& leaf, const std::string& place) {
+    if (leaf.rank >= 0) {  // a method of slang/slangpy.slang's
+      text_.line(place, ".__bind(", leaf.primal_view, leaf.diff_view < 0 ? "" : c10::str(", ", leaf.diff_view), ");");
+    } else if (leaf.diff_view < 0) {
+      text_.line("__tsl_bind(", place, ", ", leaf.primal_view, ");");
+    } else {
+      text_.line("__tsl_bind(", place, ".primal, ", leaf.primal_view, ");");
+      text_.line("__tsl_bind(", place, ".diff.diff, ", leaf.diff_view, ");");
+    }
+  }
+
   void fetch_primals(const Parameter& tree, const std::string& place) {
-    each_leaf(tree, place, [&](const Leaf& leaf, const std::string& here) { fetch(leaf, leaf.primal_view, here); });
+    each_leaf(tree, place, [&](const Leaf& leaf, const std::string& here) {
+      leaf.is_whole ? bind(leaf, here) : fetch(leaf, leaf.primal_view, here);
+    });
   }
   void give_primals(const Parameter& tree, const std::string& place) {
     each_leaf(tree, place, [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.primal_view, here); });
   }
   void fetch_differentials(const Parameter& tree, const std::string& place) {
     each_leaf(tree, place, [&](const Leaf& leaf, const std::string& here) {
-      if (leaf.diff_view >= 0) fetch(leaf, leaf.diff_view, here);
+      if (leaf.diff_view >= 0 && !leaf.is_whole) fetch(leaf, leaf.diff_view, here);
     });
   }
   void give_differentials(const Parameter& tree, const std::string& place) {
     each_leaf(tree, place, [&](const Leaf& leaf, const std::string& here) {
-      if (leaf.diff_view >= 0) give(leaf, leaf.diff_view, here);
+      if (leaf.diff_view >= 0 && !leaf.is_whole) give(leaf, leaf.diff_view, here);
     });
   }
 
@@ -209,6 +223,7 @@ class ElementwiseWriter {
       const PassedValue& value = call_.parameters[i];
       if (value.paired && value.input >= 0) give_differentials(input(value), pair(i) + ".d");
     }
+    text_.finish_records();
   }
 
   void call_forward_derivative() {

@@ -108,9 +108,7 @@ class KernelTangentsWriter {
       give_gradients(i, pair_of_pair(i) + ".d.d",
                      [&](const Leaf& leaf) -> const Leaf& { return *tangents_[index_of(leaf)]; });
     }
-    for (const Leaf& leaf : made_.leaves) {
-      if (leaf.accumulation == Accumulation::Recorded && leaf.diff_view >= 0) text_.finish_record(leaf);
-    }
+    text_.finish_records();
   }
 
   void give_gradients(size_t parameter, const std::string& place, const std::function<const Leaf&(const Leaf&)>& of) {

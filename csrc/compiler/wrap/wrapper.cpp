@@ -27,7 +27,7 @@ class KernelWriter {
     switch (instantiation_.direction) {
       case Direction::Forward:
         line(callee(), "(", arguments(false), ");");
-        finish_records();  // of a launch that is given gradients, which the kernel adds to by itself
+        text_.finish_records();  // of a launch that is given gradients, which the kernel adds to by itself
         break;
       case Direction::Backward: call_backward(); break;
       case Direction::Jvp: call_forward_derivative(); break;
@@ -108,7 +108,7 @@ class KernelWriter {
     for (size_t i = 0; i < function_.parameters.size(); ++i) {
       if (kernel_.paired[i]) give_gradients(function_.parameters[i], pair(i) + ".d");
     }
-    finish_records();
+    text_.finish_records();
   }
 
   // Paired values take their tangents along; those of views are in the views.
@@ -151,14 +151,6 @@ class KernelWriter {
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
     if (leaf.kind == LeafKind::Value && leaf.differentiable) use(leaf, text_.component_type_name(leaf), place);
-  }
-
-  // The thread is done, wherever the kernel has returned.
-  void finish_records() {
-    for (const Leaf& leaf : function_.leaves) {
-      if (leaf.accumulation != Accumulation::Recorded || leaf.diff_view < 0) continue;
-      text_.finish_record(leaf);
-    }
   }
 
   const DescribedFunction& kernel_;

@@ -60,12 +60,6 @@ std::string WrapperText::value(const Leaf& leaf, const std::string& place, const
   return c10::str(place, " = __tsl_slot<", type, ">(", leaf.slot, " + ", component, ")", known_zeros(leaf, type), ";");
 }
 
-void WrapperText::finish_record(const Leaf& leaf) {
-  int64_t bytes = component_type(leaf.element) == ElementType::Float64 ? 8 : 4;  // halves are summed in float
-  for (const int64_t size : leaf.element.shape) bytes *= size;
-  line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ", ", bytes, ");");
-}
-
 void WrapperText::each_component(const Leaf& leaf,
                                  const std::function<std::string(const std::string&, const std::string&)>& write) {
   std::vector<int64_t> shape = leaf.element.shape;
@@ -83,6 +77,15 @@ void WrapperText::each_component(const Leaf& leaf,
     component = i == 0 ? name : c10::str("(", component, ") * ", shape[i], " + ", name);
   }
   line(loops, write(index, component));
+}
+
+void WrapperText::finish_records() {
+  for (const Leaf& leaf : function_.leaves) {
+    if (leaf.accumulation != Accumulation::Recorded || leaf.diff_view < 0) continue;
+    int64_t bytes = component_type(leaf.element) == ElementType::Float64 ? 8 : 4;  // halves are summed in float
+    for (const int64_t size : leaf.element.shape) bytes *= size < 0 ? instantiation_.sizes[-1 - size] : size;
+    line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ", ", bytes, ");");
+  }
 }
 
 std::string entry_name(const Instantiation& instantiation) {

@@ -20,6 +20,8 @@ class WrapperText {
   void line(const Parts&... parts) {
     text_ += c10::str("    ", parts..., "\n");
   }
+  // Behind the call of the user's function, wherever it has returned: recorded gradients are complete.
+  void finish_records();
   // The lines as the body of the instantiation's entry point.
   std::string entry_point() const;
 
@@ -30,8 +32,6 @@ class WrapperText {
 
   // A statement that fetches one component of a kernel's value.
   std::string value(const Leaf& leaf, const std::string& place, const std::string& component) const;
-  // The thread is done with its record of this view, wherever the kernel has returned.
-  void finish_record(const Leaf& leaf);
 
   // One statement for each component of a leaf, in row-major order: `write(index, component)` gets "[i0][i1]" and
   // "i0 * 3 + i1".

@@ -1,0 +1,126 @@
+#include "arguments/gathered_gradient.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+
+#include <limits>
+
+#include "common/log.h"
+#include "prelude/abi.h"
+
+namespace torch_slang {
+namespace {
+
+// As PyTorch's own operators: an error, or with warn_only a warning.
+void alert(const std::string& op, const std::string& why) {
+  const std::string message = c10::str(op,
+                                       " does not have a deterministic implementation, but you set "
+                                       "'torch.use_deterministic_algorithms(True)': ",
+                                       why);
+  if (at::globalContext().deterministicAlgorithmsWarnOnly()) {
+    TORCH_WARN(message);
+  } else {
+    TORCH_CHECK(false, message);
+  }
+}
+
+void check_overflow(const std::string& op, const Leaf& leaf, const GatheredGradient& gathered) {
+  const int64_t count = gathered.overflow.item<int64_t>();
+  if (count == 0) return;
+  const std::string what =
+      c10::str(op, ": ", count, " additions to the gradient of ", leaf.name, " found no place among the ", leaf.copies,
+               " that DiffTensorViewASR<T, N> gives each thread");
+  if (is_deterministic()) {
+    alert(op, what + ", and were made atomically. Use a larger N");
+  } else {
+    log_warning(what, ", and were made atomically");
+  }
+}
+
+}  // namespace
+
+at::Tensor GatheredGradient::visible(const Leaf& leaf) const {
+  return leaf.accumulation == Accumulation::Replicated ? memory.select(0, 0) : memory;
+}
+
+bool is_gathered(const Leaf& leaf) {
+  return leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded;
+}
+
+GatheredGradient new_gathered(const std::string& op, const Leaf& leaf, int64_t components, c10::IntArrayRef sizes,
+                              const at::TensorOptions& options, uint64_t threads) {
+  GatheredGradient gathered;
+  if (leaf.accumulation == Accumulation::Replicated) {
+    c10::SmallVector<int64_t, 6> all{leaf.copies};
+    all.append(sizes.begin(), sizes.end());
+    gathered.memory = at::zeros(all, options);
+    return gathered;
+  }
+  TORCH_CHECK(threads <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max() / leaf.copies / 64), op, ": ",
+              leaf.name, " cannot record ", leaf.copies, " pairs for each of ", threads, " threads");
+  const auto count = static_cast<int64_t>(threads);
+  gathered.memory = at::zeros(sizes, options);
+  gathered.values = at::empty({leaf.copies, count, components}, options);
+  gathered.indices = at::empty({leaf.copies, count}, options.dtype(at::kLong));
+  gathered.overflow = at::zeros({1}, options.dtype(at::kLong));
+  return gathered;
+}
+
+at::Tensor reduced(const std::string& op, const Leaf& leaf, int64_t components, const GatheredGradient& gathered,
+                   bool looks) {
+  if (leaf.accumulation == Accumulation::Replicated) return gathered.memory.sum(0);
+  if (looks) check_overflow(op, leaf, gathered);
+  if (gathered.memory.numel() == 0) return gathered.memory;
+  const bool is_scalar = components == 1;
+  at::Tensor flat = is_scalar ? gathered.memory.view(-1) : gathered.memory.view({-1, components});
+  flat.index_add_(0, gathered.indices.view(-1), is_scalar ? gathered.values.view(-1) : gathered.values.flatten(0, 1));
+  return gathered.memory;
+}
+
+void set_gradient_slots(const Leaf& leaf, const GatheredGradient* gathered, const at::Tensor& owners,
+                        c10::function_ref<void(int slot, uint64_t value)> set) {
+  const auto set_pointer = [&](int which, const at::Tensor& tensor) {
+    const void* data = tensor.defined() ? tensor.const_data_ptr() : nullptr;
+    set(leaf.gradient_slots + which, reinterpret_cast<uintptr_t>(data));
+  };
+  set_pointer(kTslOwners, owners);
+  if (leaf.accumulation == Accumulation::Replicated) {
+    set(leaf.gradient_slots + kTslReplicas, gathered == nullptr ? 1 : static_cast<uint64_t>(leaf.copies));
+    const int64_t bytes =
+        gathered == nullptr ? 0 : gathered->memory.numel() / leaf.copies * gathered->memory.element_size();
+    set(leaf.gradient_slots + kTslReplicaStride, static_cast<uint64_t>(bytes));
+  } else if (leaf.accumulation == Accumulation::Recorded) {
+    const GatheredGradient none;
+    const GatheredGradient& pairs = gathered == nullptr ? none : *gathered;
+    set_pointer(kTslValues, pairs.values);
+    set_pointer(kTslIndices, pairs.indices);
+    set_pointer(kTslOverflow, pairs.overflow);
+  }
+}
+
+at::Tensor new_owners(int64_t elements, c10::Device device) {
+  return at::zeros({elements, 4}, at::TensorOptions().dtype(at::kInt).device(device));
+}
+
+bool is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
+
+void check_deterministic(const std::string& op, const Leaf& leaf, bool one_place, uint64_t threads) {
+  if (!is_deterministic() || threads <= 1) return;
+  if (leaf.accumulation == Accumulation::Recorded && !one_place) return;  // what finds no place is counted
+  if (leaf.accumulation == Accumulation::Replicated && !one_place) {
+    if (threads <= static_cast<uint64_t>(leaf.copies)) return;  // each thread has a replica of its own
+    return alert(op, c10::str("the gradient of ", leaf.name, " has ", leaf.copies, " replicas for ", threads,
+                              " threads. Declare it DiffTensorViewR<T, N> with N at least as "
+                              "many, or DiffTensorViewASR<T, N>, which records and sorts"));
+  }
+  alert(
+      op,
+      c10::str("the gradient of ", leaf.name,
+               " is added up atomically, in whatever order threads come. Declare it "
+               "DiffTensorViewASR<T, N>, which records and sorts what is added, or DiffTensorViewR<T, N> with at least "
+               "as many replicas as threads"));
+}
+
+}  // namespace torch_slang

@@ -6,6 +6,7 @@ import pytest
 import torch
 from cases import kernels
 from torch import Tensor
+from torch.autograd import forward_ad
 
 import torch_slang
 from torch_slang import testing
@@ -254,6 +255,19 @@ def test_index_out_of_bounds_is_an_error(module: torch_slang.Module) -> None:
 def test_refusals(module: torch_slang.Module, call: Callable[[torch_slang.Module], object], message: str) -> None:
     with pytest.raises((RuntimeError, TypeError, AttributeError), match=message):
         call(module)
+
+
+def test_forward_mode_and_second_derivatives_are_refused(module: torch_slang.Module) -> None:
+    u, texture, shift, gain = shade_arguments(torch.device("cpu"), torch.float64)
+    camera = {"shift": shift, "gain": gain}
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(texture, torch.ones_like(texture))
+        with pytest.raises(NotImplementedError, match=r"::shade: texture has a tangent, but functions that see"):
+            module.shade(u, dual, camera)
+    texture.requires_grad_()
+    (gradient,) = torch.autograd.grad(module.shade(u, texture, camera).sum(), texture, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"::shade_backward: functions that see tensors whole have no second deriv"):
+        gradient.sum().backward()
 
 
 def test_in_is_never_written(module: torch_slang.Module) -> None:

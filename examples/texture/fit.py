@@ -130,7 +130,7 @@ def save_losses(losses: list[float], noise: float, path: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> tuple[Shots, Shots, list[float], list[float]]:
-    """Returns what was found, the truth, the losses, and how far the cameras were off in texels, at first and at last."""
+    """Returns what was found, the truth, the losses, and the cameras' errors in texels, at first and at last."""
     gpu = torch.cuda.is_available()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if gpu else "cpu")

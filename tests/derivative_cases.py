@@ -18,7 +18,15 @@ from own_cases import window
 Tensor = torch.Tensor
 Function = Callable[..., tuple[Tensor, ...]]
 # Those with a hand-written backward alone, and what the message names.
-REFUSED = {"wave_share": "wave_sum", "quantized()": "rounded"}
+REFUSED = {
+    "wave_share": r"wave_sum has a \[BackwardDerivative\] and no",
+    "quantized()": r"rounded has a \[BackwardDerivative\] and no",
+}
+# Those whose second derivative ends Slang's compiler: helpers that are generic over a view's wrapper.
+REFUSED_TWICE = {
+    name: "the Slang compiler was ended by signal"
+    for name in ("stencil_r", "gather_asr", "once_aa", "fixed_r", "layered_asr")
+}
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,10 @@ void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IVal
                               ": forward-mode derivatives of forward-mode derivatives are not available: take one of "
                               "the two derivatives backward, as torch.func.hessian does");
   const auto& meaning = op.signature().of(kind)->arguments;
+  const char* reason = op.signature().of(OpKind::Backward) == nullptr ? op.why_no_derivative() : nullptr;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!has_tangent(arguments[i])) continue;
+    TORCH_CHECK_NOT_IMPLEMENTED(reason == nullptr, name, ": an argument has a tangent, but ", reason);
     const Leaf& leaf = op.signature().function.leaves[meaning[i].leaf];
     TORCH_CHECK(leaf.no_gradient.empty(), name, ": expected ", leaf.path, " to be a constant, since ", leaf.no_gradient,
                 ", but got a tensor with a tangent: make it IDifferentiable, or the parameter no_diff");

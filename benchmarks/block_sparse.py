@@ -96,7 +96,8 @@ def product(case: Case) -> Product:
         return [result.detach(), *torch.autograd.grad(result, [wide_x, wide], grad.double())]
 
     runs: dict[str, Any] = {OURS: with_gradients(lambda: block_sparse_mm(x, values, pattern, True), [x, values])}
-    if not case.backward and device() == "cuda":
+    has_whole_blocks = all(size % case.block == 0 for size in pattern.shape)  # torch's BSR has no others
+    if not case.backward and device() == "cuda" and has_whole_blocks:
         sparse = pattern.to_bsr(values)
         runs["torch BSR"] = bsr_product(x, sparse)
     if has_stk() and case.block == 128 and is_half(case.dtype):

@@ -142,6 +142,12 @@ void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Op
   node->set_results(torch::jit::last(*stack, signature.outputs.size()), arguments, node);
 }
 
+const char* why_no_second_derivative(const Function& function) {
+  if (sees_tensors(function)) return "functions that see tensors whole have no second derivatives";
+  if (function.has_forward_derivative) return "kernels that multiply matrices have no double backward";
+  return "it has no derivative, since that needs a forward derivative of the function too: mark it [Differentiable]";
+}
+
 void call_backward_op(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op,
                       const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
   const Signature& signature = op->signature();
@@ -151,12 +157,8 @@ void call_backward_op(const RegisteredFamily& family, const std::shared_ptr<cons
                                    keys, stack);
   }
   if (op->jvp == nullptr || op->jvp->signature().of(OpKind::Backward) == nullptr) {
-    return call_without_derivative(*op, OpKind::Backward,
-                                   sees_tensors(signature.function)
-                                       ? "functions that see tensors whole have no second derivatives"
-                                       : "it has no derivative, since that needs a forward derivative of the function "
-                                         "too: mark it [Differentiable]",
-                                   handle, keys, stack);
+    const char* reason = why_no_second_derivative(signature.function);
+    return call_without_derivative(*op, OpKind::Backward, reason, handle, keys, stack);
   }
   const auto view = torch::jit::last(*stack, signature.of(OpKind::Backward)->arguments.size());
   if (requiring_grad(*op, OpKind::Backward, view, true) < 0) return redispatch(handle, keys, stack);

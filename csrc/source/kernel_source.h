@@ -44,10 +44,10 @@ struct MapView {
 struct MapLoop {
   std::vector<MapView> inputs;
   std::vector<MapView> outputs;
-  bool sees_tensors =
-      false;  // whole ones, which it may change: it runs for elements alone, whose numbers are its threads'
   bool is_tiled = false;  // by rows
   int lanes = 1;  // elements that a GPU thread loads at once; above 1 only where dense views are aligned to 16 bytes
+  // Whole ones, which it may change: it runs for elements alone, whose numbers are its threads'.
+  bool sees_tensors = false;
 };
 
 constexpr uint32_t kMapThreads = 256;  // of a block of a map loop on a GPU

@@ -47,7 +47,8 @@ class Case:
         rows, columns, results = self.sizes
         what = "forward + backward" if self.backward else "forward"
         return (
-            f"{'tf32' if self.tf32 else SHORT[self.dtype]} [{rows}, {columns}] -> {results}, block {self.block}, density {self.density:g}, "
+            f"{'tf32' if self.tf32 else SHORT[self.dtype]} [{rows}, {columns}] -> {results}, block {self.block}, "
+            f"density {self.density:g}, "
             f"{self.kind}, {what}"
         )
 
@@ -119,7 +120,7 @@ def is_half(dtype: torch.dtype) -> bool:
 
 
 def bsr_product(x: Tensor, sparse: Tensor) -> Callable[[], Tensor]:
-    """``x @ sparse.mT``; of halves by the fastest of several settings of torch's Triton kernel, which the first run finds."""
+    """``x @ sparse.mT``; of halves by the fastest settings of torch's Triton kernel, which the first run finds."""
     fastest = functools.cache(functools.partial(fastest_bsr, x, sparse))
 
     def run() -> Tensor:

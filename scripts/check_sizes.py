@@ -2,8 +2,8 @@
 
     python scripts/check_sizes.py [csrc]
 
-Reads clang-format's output: a function ends with a `}` that stands as far to the right as its first line. Exit status 1 if
-something is too long, with a line for each.
+Reads clang-format's output: a function ends with a `}` that stands as far to the right as its first line. Exit status 1
+if something is too long, with a line for each.
 """
 
 from __future__ import annotations

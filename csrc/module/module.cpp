@@ -13,7 +13,6 @@
 #include "common/identifiers.h"
 #include "common/log.h"
 #include "dispatch/registry.h"
-#include "program/tangents.h"
 #include "program/tuned.h"
 #include "signature/annotations.h"
 #include "signature/program_store.h"
@@ -239,28 +238,6 @@ TunedSpace Module::space_of(const Function& function, const LoadOptions& options
   return space;
 }
 
-bool Module::is_product(const Function& function) const {
-  return std::any_of(program_->texts.begin(), program_->texts.end(), [&](const DeviceText& text) {
-    return text.function == function.name && multiplies(text);
-  });
-}
-
-// `<name>_jvp` goes with the operator. Products of matrices have no tangents: those of an epilogue are not built.
-std::shared_ptr<Operator> Module::with_tangents(std::shared_ptr<Operator> op, const Constants& constants) const {
-  const Function& function = op->signature().function;
-  if (op->signature().outputs.empty() || is_product(function)) return op;  // a launch alone, or a product
-  std::string name = function.name + "_jvp";
-  while (names_.count(name) != 0) name += "_";
-  auto tangents = tangents_function(function, name);
-  if (!tangents) return op;
-  if (function.is_kernel) {
-    op->jvp = std::make_shared<KernelOperator>(ns_, *std::move(tangents), constants, texts_, options_, names_);
-  } else {
-    op->jvp = std::make_shared<ElementwiseOperator>(ns_, *std::move(tangents), texts_, options_, names_);
-  }
-  return op;
-}
-
 std::shared_ptr<Operator> Module::make_kernel(const Function& function, const LoadOptions& options,
                                               const CompileRequest& request) {
   const TunedSpace space = space_of(function, options);
@@ -274,9 +251,12 @@ std::shared_ptr<Operator> Module::make_kernel(const Function& function, const Lo
   // Of another kernel's list of the same name the first value may be another.
   auto constants = integer_constants(combinations(space).front());
   constants.insert(constants.end(), constants_.begin(), constants_.end());
-  return with_tangents(std::make_shared<TunedOperator>(ns_, function, constants, texts_, options_, names_,
-                                                       is_product(function), tuned_, space),
-                       constants);
+  const bool is_product = std::any_of(program_->texts.begin(), program_->texts.end(), [&](const DeviceText& text) {
+    return text.function == function.name && multiplies(text);
+  });
+  return with_tangents(
+      std::make_shared<TunedOperator>(ns_, function, constants, texts_, options_, names_, is_product, tuned_, space),
+      constants);
 }
 
 const Function* Module::function(const std::string& name) const {

@@ -54,7 +54,6 @@ class Module {
 
  private:
   TunedSpace space_of(const Function& function, const LoadOptions& options) const;
-  bool is_product(const Function& function) const;
   std::shared_ptr<Operator> with_tangents(std::shared_ptr<Operator> op, const Constants& constants) const;
   std::shared_ptr<Operator> make_kernel(const Function& function, const LoadOptions& options,
                                         const CompileRequest& request);

@@ -2,8 +2,8 @@
 
     python examples/sparse_text/train.py [--steps 120] [--width 128] [--layers 2] [--density 0.25] [--block 16]
 
-The text is that of Python's language reference, which comes with Python (pydoc_data.topics). Writes loss.png, with losses
-and steps a second, into out/sparse_text. For a GPU, where only large layers are worth their kernels:
+The text is that of Python's language reference, which comes with Python (pydoc_data.topics). Writes loss.png, with
+losses and steps a second, into out/sparse_text. For a GPU, where only large layers are worth their kernels:
 --width 1024 --layers 6 --block 128 --batch 64 --context 256 --bfloat16 --rate 3e-4 --steps 300.
 """
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/samples.h"
 #include "program/program.h"
 
 namespace torch_slang {
@@ -119,6 +120,9 @@ struct KernelSource {
   bool fast_math = false;
   Checks checks = Checks::None;
   bool polls = false;  // loops ask whether the launch is to stop: Note [stopped launches] in prelude/polls.h
+  // Above 0: a GPU's kernel for launches with so many sample dimensions, and the slots that hold pointers (Note [samples]).
+  int sample_dims = 0;
+  std::vector<int> pointer_slots;
   bool locate = false;  // marks `shares 3` tell where, too: for looking at, not to run
 };
 
@@ -132,6 +136,9 @@ class Kernel {
   virtual ~Kernel() = default;
   // `args` is the argument block of prelude/abi.h, header included; it is read before launch returns.
   virtual void launch(const LaunchShape& shape, const void* args, size_t args_size) const = 0;
+  // The same for each of some samples, in one launch: Note [samples] in backend/samples.h.
+  virtual void launch_samples(const LaunchShape& shape, const void* args, size_t args_size,
+                              const Samples& samples) const = 0;
   // What the device runs for a launch of this shape.
   virtual LaunchShape on_device(const LaunchShape& shape) const { return shape; }
   // Whether its registers suffice for as many threads a block.

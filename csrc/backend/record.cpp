@@ -54,9 +54,10 @@ void record_text(const std::string& op, const char* target, std::string text) {
   write(op, target, text);
 }
 
-void record_launch(const std::string& op, const char* target, const LaunchShape& shape) {
+void record_launch(const std::string& op, const char* target, const LaunchShape& shape, uint64_t samples) {
   if (!folder()) return;
-  const std::string line = c10::str(op, " on ", target, ": ", describe(shape), "\n");
+  const std::string line = c10::str(op, " on ", target, ": ", describe(shape),
+                                    samples == 0 ? "" : c10::str(", ", samples, " samples"), "\n");
   const std::lock_guard<std::mutex> lock(launches().mutex);
   if (!launches().known.insert(line).second) return;
   const std::string path = join_path(*folder(), "launches." + std::to_string(getpid()));

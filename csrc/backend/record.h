@@ -10,6 +10,6 @@
 namespace torch_slang {
 
 void record_text(const std::string& op, const char* target, std::string text);
-void record_launch(const std::string& op, const char* target, const LaunchShape& shape);
+void record_launch(const std::string& op, const char* target, const LaunchShape& shape, uint64_t samples = 0);
 
 }  // namespace torch_slang

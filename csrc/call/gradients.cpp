@@ -1,6 +1,7 @@
 #include "call/gradients.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
@@ -12,6 +13,7 @@
 #include "arguments/gradient_sums.h"
 #include "arguments/new_tensor.h"
 #include "backend/launch_shape.h"
+#include "call/sample_memory.h"
 #include "common/log.h"
 #include "kernel/view_packing.h"
 #include "prelude/abi.h"
@@ -108,7 +110,7 @@ void Gradients::give(int leaf, const at::Tensor& gradient) {
   // A kernel that reads it with its strides is another kernel: not to be compiled in vain, or for a small copy.
   const bool is_own = launcher_.is_known_own(leaf) && gradient.numel() >= kWorthAKernel;
   if (!in_private_memory(item) || is_own) {
-    const bool as_it_is = is_own || gradient.is_contiguous();
+    const bool as_it_is = is_own || are_samples_contiguous(gradient, arguments_.samples.size());
     item.memory = as_it_is ? gradient : gradient.clone(at::MemoryFormat::Contiguous);
     launcher_.set_gradient(leaf, item.memory);
   }
@@ -123,7 +125,7 @@ bool Gradients::take_copies(const LoadedKernel& loaded) {
       item.memory = at::Tensor();
       continue;  // what it needs is made later, contiguous
     }
-    const bool was_strided = !item.memory.is_contiguous();
+    const bool was_strided = !are_samples_contiguous(item.memory, arguments_.samples.size());
     item.memory = item.target.clone(at::MemoryFormat::Contiguous);
     launcher_.set_gradient(item.leaf, item.memory);
     any |= was_strided;
@@ -214,8 +216,9 @@ void Gradients::make_records(Item& item, uint64_t threads) {
               " threads");
   const auto count = static_cast<int64_t>(threads);
   const auto options = options_to_add_in(item);
-  item.values = at::empty({leaf.copies, count, component_count(leaf.element)}, options);
-  item.indices = at::empty({leaf.copies, count}, options.dtype(at::kLong));
+  const int64_t samples = sample_count(arguments_);
+  item.values = at::empty({samples, leaf.copies, count, component_count(leaf.element)}, options);
+  item.indices = at::empty({samples, leaf.copies, count}, options.dtype(at::kLong));
   item.overflow = at::zeros({1}, options.dtype(at::kLong));
 }
 
@@ -223,25 +226,38 @@ void Gradients::make_parts(Item& item, const LaunchShape& shape) {
   const bool on_host = arguments_.device.is_cpu();
   const auto options = on_host ? at::TensorOptions().dtype(at::kDouble) : options_to_add_in(item);
   const uint64_t adders = adders_in(shape, arguments_.device);
-  const uint64_t bytes = component_count(leaf_of(item).element) * options.dtype().itemsize();
+  const int64_t components = component_count(leaf_of(item).element), samples = sample_count(arguments_);
+  const uint64_t bytes = samples * components * options.dtype().itemsize();
   uint64_t places = adders;
   uint64_t sharing = 0;
   while (!is_deterministic() && sharing < kTslMostSharing && places * bytes > kMostBytesOfParts) {
     ++sharing;
     places = ((adders - 1) >> sharing) + 1;
   }
-  const int64_t sizes[] = {component_count(leaf_of(item).element), static_cast<int64_t>(places)};
-  item.parts = on_host || sharing > 0 ? at::zeros(sizes, options) : at::empty(sizes, options);
+  const auto make = [&](c10::IntArrayRef sizes) {
+    return on_host || sharing > 0 ? at::zeros(sizes, options) : at::empty(sizes, options);
+  };
+  const auto count = static_cast<int64_t>(places);
+  // Each sample's begin where the low bits of an address are zero, as those of new memory are.
+  constexpr int64_t kApart = kTslMostSharing + 1;
+  const int64_t each = components * count, aligned = (each + kApart - 1) / kApart * kApart;
+  if (arguments_.has_samples()) {
+    item.parts = make({samples, aligned}).narrow(1, 0, each).view({samples, components, count});
+  } else {
+    item.parts = make({components, count});
+  }
   const auto address = reinterpret_cast<uintptr_t>(item.parts.mutable_data_ptr());
   TORCH_INTERNAL_ASSERT((address & kTslMostSharing) == 0, "new memory is aligned");
-  launcher_.set_slot(leaf_of(item).gradient_slot, address | sharing);
+  launcher_.set_slot(leaf_of(item).gradient_slot, address | sharing, aligned * item.parts.element_size());
 }
 
 void Gradients::set_slots(const Item& item) {
   const Leaf& leaf = leaf_of(item);
   const auto set_pointer = [&](int which, const at::Tensor& tensor) {
     const void* data = tensor.defined() ? tensor.const_data_ptr() : nullptr;
-    launcher_.set_slot(leaf.gradient_slots + which, reinterpret_cast<uintptr_t>(data));
+    const bool is_each = tensor.defined() && which != kTslOverflow;  // which samples have together
+    const int64_t bytes = is_each ? static_cast<int64_t>(tensor.nbytes()) / sample_count(arguments_) : 0;
+    launcher_.set_slot(leaf.gradient_slots + which, reinterpret_cast<uintptr_t>(data), bytes);
   };
   set_pointer(kTslOwners, item.owners);
   if (leaf.accumulation == Accumulation::Replicated) {
@@ -280,12 +296,21 @@ at::Tensor Gradients::reduced(const Item& item) const {
   if (item.memory.numel() == 0) return item.memory;
   const bool is_scalar = component_count(leaf.element) == 1;
   at::Tensor flat = is_scalar ? item.memory.view(-1) : item.memory.view({-1, component_count(leaf.element)});
-  flat.index_add_(0, item.indices.view(-1), is_scalar ? item.values.view(-1) : item.values.flatten(0, 1));
+  const at::Tensor& indices = item.indices;
+  if (arguments_.has_samples()) {
+    const int64_t samples = sample_count(arguments_);
+    indices.add_(at::arange(samples, indices.options()).mul_(flat.size(0) / samples).view({samples, 1, 1}));
+  }
+  flat.index_add_(0, indices.view(-1), is_scalar ? item.values.view(-1) : item.values.flatten(0, 2));
   return item.memory;
 }
 
 at::Tensor Gradients::sum_of_parts(const Item& item) const {
-  return summed(item.parts, 1).view(leaf_of(item).element.shape);
+  const at::Tensor sum = summed(item.parts, item.parts.dim() - 1);
+  if (!arguments_.has_samples()) return sum.view(leaf_of(item).element.shape);
+  auto sizes = sample_sizes(arguments_);
+  sizes.append(leaf_of(item).element.shape.begin(), leaf_of(item).element.shape.end());
+  return sum.reshape(sizes).contiguous();  // there may be gaps between samples
 }
 
 void Gradients::finish() {

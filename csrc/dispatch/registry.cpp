@@ -9,6 +9,8 @@
 
 #include "dispatch/autograd.h"
 #include "dispatch/dispatched_call.h"
+#include "dispatch/sampled_operator.h"
+#include "dispatch/vmap.h"
 
 namespace torch_slang {
 
@@ -164,6 +166,7 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
       implement<UnsupportedKernel>(*library, signature->name, key, family, kind);
     }
     implement<AutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
+    implement<VmapKernel>(*library, signature->name, c10::DispatchKey::FuncTorchBatched, family, kind);
     if (is_launch(kind)) {
       library->impl(signature->name.c_str(),
                     torch::dispatch(c10::DispatchKey::ADInplaceOrView,
@@ -174,12 +177,19 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
   return library;
 }
 
+// As the dispatcher knows it; empty if there is no such op.
+std::string registered_name(const Operator& op, int kind) {
+  const auto* signature = op.signature().of(static_cast<OpKind>(kind));
+  return signature == nullptr ? "" : signature->schema->name();
+}
+
 // The registered kernel or function that has an operator of this name, or a text for none.
 std::string kernel_with(const std::string& name) {
   for (const auto& [owner, entry] : registry().entries) {
     const auto op = entry->family.current();
-    const auto& names = op->signature().qualified_names;
-    if (std::find(std::begin(names), std::end(names), name) != std::end(names)) return owner;
+    for (int kind = 0; kind < kOpKinds; ++kind) {
+      if (registered_name(*op, kind) == name) return owner;
+    }
   }
   return "a library";
 }
@@ -187,14 +197,50 @@ std::string kernel_with(const std::string& name) {
 // The names that an operator takes, over those that `before`, its earlier version or null, has already.
 void check_names(const Operator& op, const Operator* before, std::set<std::string>& taken) {
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    const std::string& name = op.signature().qualified_names[kind];
+    const std::string name = registered_name(op, kind);
     if (name.empty()) continue;
     TORCH_CHECK(taken.insert(name).second, "torch_slang.load: ", name,
                 " would be both a kernel and an operator that goes "
                 "with another kernel: rename one");
-    if (before != nullptr && before->signature().qualified_names[kind] == name) continue;
+    if (before != nullptr && registered_name(*before, kind) == name) continue;
     TORCH_CHECK(!c10::Dispatcher::singleton().findSchema({name, ""}), "torch_slang.load: ", name,
                 " is registered already, by ", kernel_with(name), ": rename one, or load with another namespace=");
+  }
+}
+
+// The operators, and in front of them those of kernels for calls under vmap, which their batching rules call.
+std::vector<std::shared_ptr<const Operator>> with_sampled(const std::vector<std::shared_ptr<Operator>>& operators) {
+  std::vector<std::shared_ptr<const Operator>> all;
+  for (const auto& op : operators) {
+    if (op->signature().function.is_kernel) all.push_back(std::make_shared<SampledOperator>(op));
+  }
+  all.insert(all.end(), operators.begin(), operators.end());
+  return all;
+}
+
+void enter(const std::shared_ptr<const Operator>& op, const std::string& owner, Publication& publication) {
+  auto& entries = registry().entries;
+  const Signature& signature = op->signature();
+  auto& entry = entries[signature.full_name()];
+  const bool is_new = entry == nullptr;
+  if (is_new) entry = std::make_unique<Entry>();
+  entry->owner = owner;
+  if (signature.function.is_kernel) {
+    const bool is_sampled = dynamic_cast<const SampledOperator*>(op.get()) != nullptr;
+    entry->family.set_of_samples(is_sampled ? &entry->family
+                                            : &entries.at(SampledOperator::full_name_of(signature))->family);
+  }
+  if (!is_new && entry->family.has_schemas_of(*op)) {
+    entry->family.replace(op);
+    return;
+  }
+  pin(*entry, *op);
+  entry->library.reset();
+  entry->family.replace(op);
+  entry->library = define(entry->family, *op);
+  if (is_new) return;
+  for (int kind = 0; kind < kOpKinds; ++kind) {
+    if (std::string name = registered_name(*op, kind); !name.empty()) publication.changed.push_back(std::move(name));
   }
 }
 
@@ -204,30 +250,14 @@ Publication publish(const std::vector<std::shared_ptr<Operator>>& operators, con
   Registry& all = registry();
   const std::lock_guard<std::mutex> lock(all.mutex);
   std::set<std::string> taken;
-  for (const auto& op : operators) {
+  const auto entered = with_sampled(operators);
+  for (const auto& op : entered) {
     const auto known = all.entries.find(op->signature().full_name());
     const auto before = known == all.entries.end() ? nullptr : known->second->family.current();
     check_names(*op, before.get(), taken);
   }
   Publication publication;
-  for (const auto& op : operators) {
-    auto& entry = all.entries[op->signature().full_name()];
-    const bool is_new = entry == nullptr;
-    if (is_new) entry = std::make_unique<Entry>();
-    entry->owner = owner;
-    if (!is_new && entry->family.has_schemas_of(*op)) {
-      entry->family.replace(op);
-      continue;
-    }
-    pin(*entry, *op);
-    entry->library.reset();
-    entry->family.replace(op);
-    entry->library = define(entry->family, *op);
-    if (is_new) continue;
-    for (const auto& name : op->signature().qualified_names) {
-      if (!name.empty()) publication.changed.push_back(name);
-    }
-  }
+  for (const auto& op : entered) enter(op, owner, publication);
   return publication;
 }
 

@@ -25,6 +25,8 @@ struct Signature {
   // The op of this kind, or null if it does not exist for this kernel or function; and its name, "slang::sqr_backward".
   const OpSignature* of(OpKind kind) const { return ops_[static_cast<int>(kind)].get(); }
   const std::string& qualified(OpKind kind) const { return qualified_names[static_cast<int>(kind)]; }
+  // The same as the dispatcher knows it, whatever messages call it.
+  const std::string& registered(OpKind kind) const { return of(kind)->schema->name(); }
   std::string full_name() const { return ns + "::" + function.name; }
 
   const std::string ns;

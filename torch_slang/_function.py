@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_slang._function_arguments import FunctionArguments, WithGenerators
-from torch_slang._function_generators import generated
+from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, WithGenerators
+from torch_slang._function_generators import generated, places_of
 from torch_slang._function_map import DimensionMap
 from torch_slang._function_results import (
     FunctionResults,
@@ -39,6 +39,7 @@ _numbers = itertools.count()
 class _Ops:
     """The operators of a function, which exist."""
 
+    name: str
     arguments: FunctionArguments
     results: FunctionResults
     forward: Any
@@ -61,14 +62,16 @@ class Function:
     ``[TorchOp]``.
     """
 
-    def __init__(self, handle: _C.Module, name: str, retired: set[str]) -> None:
+    def __init__(self, handle: _C.Module, name: str, retired: set[str], base: str | None = None) -> None:
         # No more than this: a module may have hundreds, of which few are called.
         self.__name__ = name
         self._handle = handle
         self._retired = retired
+        self._base = base or name  # of "copy_4": "copy", which a later load may take
         self._qualified = f"{handle.namespace}::{name}"
         self._arguments: FunctionArguments | None = None
         self._ops: _Ops | None = None
+        self._generating: dict[tuple[int, ...], _Ops] = {}  # by the places of arguments that operators make themselves
         self._number = str(next(_numbers))
         _functions[self._number] = self
 
@@ -76,7 +79,7 @@ class Function:
         ops = None if torch.compiler.is_dynamo_compiling() else self._ops
         if ops is None:
             ops = self._ready()
-        elif ops.call is not None and _result is None and self.__name__ not in self._retired:
+        elif ops.call is not None and _result is None and self._base not in self._retired:
             results = ops.call(*args, **kwargs)  # Note [remembered calls] in csrc/python/function_call.cpp
             if results is not None:
                 return results if ops.results.is_tensor else ops.results.build(results)
@@ -93,7 +96,7 @@ class Function:
         if outputs:
             return self._into_parameters(ops, tensors, placed, outputs, result)
         if type(tensors) is WithGenerators:
-            placed = _generated(ops, placed, result)
+            ops, placed = self._generated(ops, placed, self._pairs_of(ops, result))
         return self._results(ops, placed, result)
 
     def map(self, /, *args: Any, **kwargs: Any) -> FunctionVariant:
@@ -151,9 +154,10 @@ class Function:
             raise ops.arguments.error("bwds wants _result, which has the gradient that it begins with")
         tensors = ops.arguments.flatten(args, kwargs)
         placed = tensors if dimensions is None else dimensions.place(tensors)
+        leaves = ops.arguments.leaves
+        wanted = [i for i, leaf in enumerate(leaves) if leaf.differentiable and not isinstance(tensors[i], Generator)]
         if type(tensors) is WithGenerators:
-            placed = _generated(ops, placed, result)
-            tensors = [new if isinstance(old, Generator) else old for old, new in zip(tensors, placed, strict=True)]
+            ops, placed = self._generated(ops, placed, self._pairs_of(ops, result))
         if ops.backward is None:
             raise RuntimeError(f"{ops.arguments} has no gradient: mark it [Differentiable]")
         given = [
@@ -161,19 +165,17 @@ class Function:
             for name, output in ops.results.differentiable(ops.results.flatten(result))
         ]
         for leaf, tensor in zip(ops.arguments.leaves, tensors, strict=True):
-            if leaf.no_gradient and tensor.requires_grad:
+            if leaf.no_gradient and not isinstance(tensor, Generator) and tensor.requires_grad:
                 raise RuntimeError(
                     f"{ops.arguments}: expected {leaf.what} to be a constant, since {leaf.no_gradient}, but got a "
                     "tensor that requires grad"
                 )
-        leaves = ops.arguments.leaves
-        wanted = [i for i, leaf in enumerate(leaves) if leaf.differentiable]
         mask = [tensors[i].requires_grad for i in wanted]
         if not any(mask):
             raise RuntimeError(f"{ops.arguments}: no differentiable argument of bwds requires grad")
         by_leaf: list[Tensor | None] = [None] * len(leaves)
         with torch.no_grad():
-            gradients = self._run(ops.backward, [*given, *placed, mask])
+            gradients = self._run(ops, ops.backward, [*given, *placed, mask])
             for i, gradient in zip(wanted, [gradients] if isinstance(gradients, Tensor) else gradients, strict=True):
                 by_leaf[i] = gradient
             if dimensions is not None:
@@ -202,23 +204,35 @@ class Function:
         arguments = self.described()
         tensors = arguments.flatten(args, kwargs)
         if type(tensors) is WithGenerators:
-            tensors = generated(tensors, arguments.leaves, (), arguments.error)
+            raise arguments.error("expected tensors and numbers: generators are arguments of other operators")
         return {leaf.name: tensor for leaf, tensor in zip(arguments.leaves, tensors, strict=True)}
 
     def register(self) -> _Ops:
         """Makes the operators exist, unless they do."""
         for changed in self._handle.register_function(self.__name__):
             forget_cached_op(changed)
-        about = self._handle.describe(self.__name__)
+        call = None if self.described().has_structs else _C.function_call(self._handle, self.__name__)
+        self._ops = self._ops_named(self.__name__, call)
+        return self._ops
+
+    def register_generating(self, places: tuple[int, ...]) -> _Ops:
+        """Makes the operators exist that make the arguments at these places themselves."""
+        if places not in self._generating:
+            name = self._handle.generating(self.__name__, list(places))
+            for changed in self._handle.register_function(name):
+                forget_cached_op(changed)
+            self._generating[places] = self._ops_named(name, None)
+        return self._generating[places]
+
+    def _ops_named(self, name: str, call: _C.FunctionCall | None) -> _Ops:
+        about = self._handle.describe(name)
         arguments = self.described()
         namespace = getattr(torch.ops, self._handle.namespace)
         forward, backward, out = (
             None if about[kind] is None else getattr(namespace, about[kind]).default
             for kind in ("forward", "backward", "out")
         )
-        call = None if arguments.has_structs else _C.function_call(self._handle, self.__name__)
-        self._ops = _Ops(arguments, FunctionResults(about, arguments.error), forward, backward, out, call)
-        return self._ops
+        return _Ops(name, arguments, FunctionResults(about, arguments.error), forward, backward, out, call)
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -241,34 +255,52 @@ class Function:
         ops = self._ops
         return self.register() if ops is None else ops
 
-    def _pinned(self, op: Any, arguments: Sequence[Any]) -> Any:
-        """Calls an operator whose name a later load took."""
-        with _C.Pin(self._handle, self.__name__):
-            return op(*arguments)
+    def _generated(
+        self, ops: _Ops, values: Sequence[Any], outputs: Sequence[tuple[FunctionLeaf, Tensor]]
+    ) -> tuple[_Ops, list[Any]]:
+        """The operators that make the generators' values themselves, and their arguments."""
+        places = places_of(values)
+        arguments = generated(values, ops.arguments.leaves, outputs, ops.arguments.error)
+        if torch.compiler.is_dynamo_compiling():
+            from torch_slang._compiled import register_generating
 
-    def _run(self, op: Any, arguments: Sequence[Any]) -> Any:
-        return self._pinned(op, arguments) if self.__name__ in self._retired else op(*arguments)
+            register_generating(self._number, ",".join(map(str, places)))
+            return self._generating[places], arguments
+        return self.register_generating(places), arguments
+
+    @staticmethod
+    def _pairs_of(ops: _Ops, result: Any) -> list[tuple[FunctionLeaf, Tensor]]:
+        """A `_result` that is given says the call's shape too."""
+        if result is None or isinstance(result, (str, type)):
+            return []
+        return list(zip(ops.results.leaves, ops.results.flatten(result), strict=True))
+
+    def _run(self, ops: _Ops, op: Any, arguments: Sequence[Any]) -> Any:
+        if self._base not in self._retired:
+            return op(*arguments)
+        with _C.Pin(self._handle, ops.name):  # a later load took the operator's name
+            return op(*arguments)
 
     def _results(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
         if result is not None and not is_tensor_type(result):
             return self._write(ops, tensors, result)
-        results = ops.forward(*tensors) if self.__name__ not in self._retired else self._pinned(ops.forward, tensors)
+        results = ops.forward(*tensors) if self._base not in self._retired else self._run(ops, ops.forward, tensors)
         return results if ops.results.is_tensor else ops.results.build(results)
 
     def _write(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
         """Into given tensors: where a graph is recorded as a copy, so that autograd says what it always says."""
         if is_array_type(result):
-            computed = self._run(ops.forward, tensors)
+            computed = self._run(ops, ops.forward, tensors)
             return ops.results.arrays([computed] if isinstance(computed, Tensor) else computed)
         if isinstance(result, (str, type)):
             raise ops.arguments.error(no_result_type(result))
         outputs = ops.results.flatten(result)
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *outputs)):
-            computed = self._run(ops.forward, tensors)
+        if torch.is_grad_enabled() and any(_requires_grad(one) for one in (*tensors, *outputs)):
+            computed = self._run(ops, ops.forward, tensors)
             results = [computed] if isinstance(computed, Tensor) else computed
             copy_results(self._qualified, [leaf.name for leaf in ops.results.leaves], outputs, results)
         else:
-            self._run(ops.out, [*tensors, *outputs])
+            self._run(ops, ops.out, [*tensors, *outputs])
         return (
             result
             if ops.results.has_arrays(result)
@@ -284,12 +316,12 @@ class Function:
         if not others or (others == ["result"] and into is not None):
             whole = ops.results.whole(outputs, into)
             if type(tensors) is WithGenerators:
-                placed = _generated(ops, placed, whole)
+                ops, placed = self._generated(ops, placed, self._pairs_of(ops, whole))
             self._write(ops, placed, whole)
             return into
         if type(tensors) is WithGenerators:
-            placed = generated(placed, ops.arguments.leaves, ops.results.pairs(outputs), ops.arguments.error)
-        computed = self._run(ops.forward, placed)
+            ops, placed = self._generated(ops, placed, ops.results.pairs(outputs))
+        computed = self._run(ops, ops.forward, placed)
         return ops.results.deal(
             self._qualified, [computed] if isinstance(computed, Tensor) else computed, outputs, others, result
         )
@@ -305,11 +337,8 @@ def function_of(number: str) -> Function:
     return _functions[number]
 
 
-def _generated(ops: _Ops, values: Sequence[Any], result: Any) -> list[Tensor]:
-    """`values` without generators. A `_result` that is given says the call's shape too."""
-    given = None if isinstance(result, (str, type)) else result
-    outputs = [] if given is None else list(zip(ops.results.leaves, ops.results.flatten(given), strict=True))
-    return generated(values, ops.arguments.leaves, outputs, ops.arguments.error)
+def _requires_grad(argument: Any) -> bool:
+    return isinstance(argument, Tensor) and argument.requires_grad
 
 
 def _accumulate(pairs: Iterable[tuple[Tensor, Tensor]]) -> None:

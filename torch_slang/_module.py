@@ -186,7 +186,7 @@ class _Members:
         functions, reasons = [], []
         for one in names:
             try:
-                functions.append(Function(self.handle, self.handle.instantiate(one, types, sizes), self.retired))
+                functions.append(Function(self.handle, self.handle.instantiate(one, types, sizes), self.retired, one))
             except RuntimeError as reason:
                 reasons.append(str(reason))
         if not functions:

@@ -5,11 +5,14 @@
 namespace torch_slang {
 namespace {
 
+// Of an input: Note [generated arguments] in arguments/elementwise_arguments.h
+const char* input_type(const Leaf& leaf) { return leaf.kind == LeafKind::Value ? "SymInt[]" : "Tensor"; }
+
 std::unique_ptr<OpSignature> forward_op(const Signature& signature) {
   ArgumentList list;
   for (size_t i = 0; i < signature.function.leaves.size(); ++i) {
     const Leaf& leaf = signature.function.leaves[i];
-    if (!leaf.is_output) list.add("Tensor", leaf.name, "", {OpArgument::Role::Leaf, static_cast<int>(i)});
+    if (!leaf.is_output) list.add(input_type(leaf), leaf.name, "", {OpArgument::Role::Leaf, static_cast<int>(i)});
   }
   return std::move(list).finish(signature, signature.function.name, signature.outputs);
 }
@@ -17,7 +20,8 @@ std::unique_ptr<OpSignature> forward_op(const Signature& signature) {
 std::unique_ptr<OpSignature> backward_op(const Signature& signature) {
   ArgumentList list;
   add_backward(signature, list, [&](int leaf) {
-    list.add("Tensor", signature.function.leaves[leaf].name, "", {OpArgument::Role::Leaf, leaf});
+    const Leaf& self = signature.function.leaves[leaf];
+    list.add(input_type(self), self.name, "", {OpArgument::Role::Leaf, leaf});
   });
   return std::move(list).finish(signature, signature.function.name + "_backward", signature.differentiable);
 }
@@ -31,7 +35,7 @@ std::unique_ptr<OpSignature> out_op(const Signature& signature, const std::set<s
     if (leaf.is_output) {
       list.add_written(leaf.name, argument);
     } else {
-      list.add("Tensor", leaf.name, "", argument);
+      list.add(input_type(leaf), leaf.name, "", argument);
     }
   }
   return std::move(list).finish(signature, free_name(signature.function.name + "_out", names), {});

@@ -3,6 +3,7 @@
 // fresh object. So are the primitives that the Slang view library names (slang/device.slang): they need to know the thread.
 #pragma once
 
+#include "prelude/meetings.h"
 #include "prelude/own.h"
 #include "prelude/words.h"
 #include "prelude/shared.h"
@@ -99,6 +100,9 @@ struct KernelBase : ThreadBase {
   uint loop_thread;
   uint recorded[TSL_VIEW_COUNT > 0 ? TSL_VIEW_COUNT : 1] = {};  // additions that this thread has recorded, by view
   Own own = {};
+#if TSL_MEETS
+  Meeting meeting;
+#endif
 
 #if !TSL_CUDA
   // Members, since the C library has a clock() too.
@@ -142,8 +146,13 @@ struct KernelBase : ThreadBase {
   // Gradients of views: Note [ways] in slang/wrapper.slang. First of all the thread's own elements.
   template <class T, class Index> TSL_INLINE void tsl_accumulate(const TensorView& view, Index index, T amount, int way) {
     if (!keeps_promise(view, index, false, Promise::None)) return;
-    if (is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount)) return;
-    if (wanted(view, index)) accumulate<Alone>(view, index, amount, way);
+    const bool is_added = is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount);
+#if TSL_MEETS
+    if (way <= 0 && !IsSame<typename NumbersOf<T>::type, void>::value) {
+      return accumulate_met(view, index, amount, way, !is_added && wanted(view, index));
+    }
+#endif
+    if (!is_added && wanted(view, index)) accumulate<Alone>(view, index, amount, way);
   }
   template <class T, class Index>
   TSL_INLINE void tsl_accumulate_fixed(const TensorView& view, Index index, T amount, int way) {
@@ -283,6 +292,39 @@ struct KernelBase : ThreadBase {
       }
     });
   }
+
+#if TSL_MEETS
+  // Note [meetings]. Comes here for each addition, also where `adds` is false.
+  template <class T, class Index>
+  TSL_INLINE void accumulate_met(const TensorView& view, Index index, T amount, int way, bool adds) {
+    using S = typename NumbersOf<T>::type;
+    if constexpr (!IsSame<S, void>::value) {
+      constexpr int kCount = sizeof(T) / sizeof(S);
+      S numbers[kCount];
+      TSL_COPY(numbers, &amount, sizeof numbers);
+      unsigned char* element = nullptr;
+      if (adds) {
+        mark_add(view.id);
+        element = view.address_of<unsigned char>(index);
+        if (way == kReplicated) element = replica(args, view, element, uint(thread_number() / warpSize) % replicas_of(args, view, way));
+      }
+      if (way == kAtomic) give<S>(element, numbers);
+      else give<SumOf<S>>(element, numbers);
+    }
+  }
+  template <class M, class S, int kCount> TSL_INLINE void give(unsigned char* element, const S (&numbers)[kCount]) {
+    SumOf<M> amounts[kCount];
+    for (int i = 0; i < kCount; ++i) amounts[i] = SumOf<M>(numbers[i]);
+    if constexpr (IsSame<M, float>::value && kCount <= kMostMeeting) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) meeting.take(element ? reinterpret_cast<float*>(element) + i : nullptr, amounts[i]);
+    } else if (element) {
+      M* at[kCount];
+      for (int i = 0; i < kCount; ++i) at[i] = reinterpret_cast<M*>(element) + i;
+      add_meeting(at, amounts, kCount);
+    }
+  }
+#endif
 
   // The thread's next place in the view's record, its index written; null if there is none.
   template <class Index>

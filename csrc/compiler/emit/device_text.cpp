@@ -9,6 +9,7 @@
 
 #include "common/identifiers.h"
 #include "compiler/emit/added_gradients.h"
+#include "compiler/emit/addition_runs.h"
 #include "compiler/emit/contexts.h"
 #include "compiler/emit/guarded_operations.h"
 #include "compiler/emit/joined_branches.h"
@@ -237,6 +238,13 @@ std::string with_right_gradients(std::string body) {
   return code.edited();
 }
 
+std::string with_addition_runs(std::string body) {
+  if (body.find("tsl_accumulate") == std::string::npos) return body;
+  EmittedCode code(std::move(body));
+  mark_addition_runs(code);
+  return code.edited();
+}
+
 // Slang writes what users ask for by __requirePrelude between its own prelude and the first declaration, which begins
 // with a #line.
 size_t first_declaration(std::string_view text) {
@@ -262,6 +270,7 @@ void shape_device_text(const std::string& emitted, DeviceText& text) {
   text.scattered_waves = masked.scattered;
   text.body =
       with_guarded_operations(with_polled_loops(with_bounded_loops(with_wide_indices(masked.body), text.files)));
+  text.body = with_addition_runs(std::move(text.body));
   find_meetings(text.body, text);
   find_meetings(text.file_scope, text);
 }

@@ -91,6 +91,7 @@ struct VirtualThreads {
   int lanes = 1;  // of them follow each other along x
   int repeats = 1;  // how many times as many a thread runs, one such count after the other
   bool shares = false;  // threads along the axis share elements of gradients
+  bool meetings = false;  // lanes that add to the same elements sum first: Note [meetings] in prelude/meetings.h
   bool is_flat = false;  // the device's blocks stand in one row, since along y or z they would be too many
   uint32_t block[3] = {0, 0, 0};  // that all launches have; zeros: any
 

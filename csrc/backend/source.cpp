@@ -136,7 +136,7 @@ std::string definitions(const KernelSource& source) {
          define("TSL_WAVES", source.text.waves) + define("TSL_SCATTERED_WAVES", source.text.scattered_waves) +
          define("TSL_TANGENTS", source.text.direction == Direction::Jvp) + define("TSL_MMA", multiplies(source)) +
          define("TSL_MMA_HALF", static_cast<int>(names_half(source.text.body))) +
-         (getenv("TORCH_SLANG_MEETS") ? define("TSL_MEETS", atoi(getenv("TORCH_SLANG_MEETS"))) + define("TSL_MEETING_WAVES", 8) : "") + define("TSL_VALUE_SUMS", mentions_name(source.text.body, "tsl_gradient"));
+         define("TSL_MEETS", source.threads.meetings) + define("TSL_VALUE_SUMS", mentions_name(source.text.body, "tsl_gradient"));
 }
 
 constexpr const char* kArgs = R"(struct TslArgs {

@@ -1,5 +1,6 @@
 #include "call/launcher.h"
 
+#include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/util/Exception.h>
@@ -16,6 +17,8 @@ namespace torch_slang {
 
 namespace {
 
+// Of a block whose lanes may sum together (Note [meetings] in prelude/meetings.h): for each wave that takes shared memory.
+constexpr uint32_t kMostMeeting = 512;
 constexpr uint32_t kPreferredBlock = 256;  // of a GPU kernel that is not known yet
 
 bool same_memory(const at::Tensor& a, const at::Tensor& b) {
@@ -240,6 +243,9 @@ ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* laun
     constexpr uint32_t kMostBlocks = 65535;  // along y and z, of a GPU
     facts.is_flat = std::max(facts.shape.grid[1], facts.shape.grid[2]) > kMostBlocks;
   }
+  facts.may_meet = (key.kind == OpKind::Backward || key.kind == OpKind::LaunchBackward) &&
+                   op_.options.checks(key.device) == Checks::None && threads_in_block(facts.shape) <= kMostMeeting &&
+                   !at::globalContext().deterministicAlgorithms();
   facts.bytes = own_bytes(op_, key.kind, key.types);
   if (fits_words_ && key.independent && rows_are_words()) facts.lanes = lanes_of_words(op_, key.kind, key.types);
   facts.shared_axis = shared_axis(op_, key);

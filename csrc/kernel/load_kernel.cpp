@@ -1,5 +1,8 @@
 #include "kernel/load_kernel.h"
 
+#include <algorithm>
+
+#include "common/error.h"
 #include "kernel/learn.h"
 #include "kernel/specialize.h"
 
@@ -72,6 +75,8 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   loaded->threads = compiled.threads;
   loaded->unused = known.unused.empty() ? unused_inputs(op, key, compiled.facts->marks()) : known.unused;
   loaded->kernel = compiled.kernel;
+  const auto is_added = [](const GradientUse& use) { return use.added; };
+  if (std::none_of(loaded->gradients.begin(), loaded->gradients.end(), is_added)) loaded->threads.meetings = false;
   return loaded;
 }
 
@@ -87,12 +92,22 @@ std::shared_ptr<const LoadedKernel> load_kernel(const KernelSignature& op, const
     all.unwanted = 0;
     return load_narrowed(op, as, *kernels.get(all, context));
   };
-  auto loaded = load_as(key);
-  if (loaded->threads.lanes == 1 || loaded->kernel->local_bytes() == 0) return loaded;
-  // Words that registers do not hold are worse than none.
-  KernelKey without = key;
-  without.threads.lanes = 1;
-  return load_as(without);
+  KernelKey tried = key;
+  Loaded loaded;
+  try {
+    loaded = load_as(tried);
+  } catch (const CompileError&) {  // there may be too little shared memory beside the kernel's own
+    if (!key.threads.meetings) throw;
+  }
+  // Words and sums that registers do not hold are worse than none.
+  const auto spills = [&] { return loaded == nullptr || loaded->kernel->local_bytes() > 0; };
+  if (tried.threads.meetings && (loaded == nullptr || loaded->threads.meetings) && spills()) {
+    tried.threads.meetings = false;
+    loaded = load_as(tried);
+  }
+  if (loaded->threads.lanes == 1 || !spills()) return loaded;
+  tried.threads.lanes = 1;
+  return load_as(tried);
 }
 
 }  // namespace torch_slang

@@ -163,6 +163,16 @@ std::vector<bool> own_leaves(const KernelSignature& op, const KernelKey& key, co
   return own;
 }
 
+namespace {
+
+// Whether lanes sum what they add to the same elements: Note [meetings] in prelude/meetings.h.
+bool sums_meetings(const KernelKey& key, const KernelSource& source) {
+  return key.threads.meetings && source.text.direction == Direction::Backward && !multiplies(source) &&
+         mentions_name(source.text.body, "TSL_MEET_BEGIN");
+}
+
+}  // namespace
+
 KernelSource specialize(const KernelSignature& op, const KernelKey& key, const KnownUse& known) {
   KernelSource source;
   source.op = op.qualified(key.kind);
@@ -185,12 +195,14 @@ KernelSource specialize(const KernelSignature& op, const KernelKey& key, const K
     for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
   }
   if (!source.text.waves && !source.text.barriers && !multiplies(source)) source.threads = key.threads;
+  source.threads.meetings = sums_meetings(key, source);
   source.threads.is_flat = key.threads.is_flat && !multiplies(source);
   while (source.threads.count > 1 && source.threads.count * source.text.body.size() > kMostText) {
     source.threads.count /= 2;
   }
   source.checks = op.options.checks(key.device);
   source.polls = op.options.polls(key.device);
+  if (source.threads.meetings) std::copy_n(key.threads.block, 3, source.threads.block);
   const bool may_wait = source.checks == Checks::None && !source.thread_bounds.empty();
   source.threads.lanes = may_wait ? std::min(source.threads.lanes, source.threads.count) : 1;
   source.threads.shares = may_wait && source.threads.shares;

@@ -51,14 +51,15 @@ double whole(const ThreadFacts& facts, int axis, int length) {
 
 // Tiles lie along the axis that has the most in whole ones, the outer axis if two have as much: what threads read of a row
 // or column that they share is then read once. Where threads share elements of gradients, along the axis that they do.
-VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int repeats) {
+VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int repeats, bool meetings) {
   VirtualThreads threads;
+  threads.meetings = meetings && facts.may_meet;
   threads.count = lanes * groups;
   threads.lanes = lanes;
   threads.repeats = repeats;
   threads.shares = facts.shared_axis >= 0;
   threads.is_flat = facts.is_flat;
-  if (lanes > 1 || threads.shares) std::copy_n(facts.shape.block, 3, threads.block);
+  if (lanes > 1 || threads.shares || threads.meetings) std::copy_n(facts.shape.block, 3, threads.block);
   if (threads.shares) {
     threads.axis = facts.shared_axis;
     return threads;
@@ -87,6 +88,7 @@ bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
 
 VirtualThreads likely_threads(const ThreadFacts& facts) {
   if (facts.at_once == 0) return {};
+  if (facts.is_one) return arranged(facts, 1, 1, 1, true);
   int lanes = facts.lanes;
   while (lanes > 1 && (lanes * facts.bytes > kBytesInWords || facts.shape.block[0] % lanes != 0 ||
                        whole(facts, 0, lanes) < kMostlyWhole || !fills(facts, lanes)))
@@ -94,7 +96,7 @@ VirtualThreads likely_threads(const ThreadFacts& facts) {
   int groups = 1;
   const int64_t enough = lanes > 1 ? kBytesInWord : kBytesInFlight;
   while (lanes * groups < kMost && lanes * groups * facts.bytes < enough && fills(facts, lanes * groups)) groups *= 2;
-  VirtualThreads threads = arranged(facts, lanes, groups, 1);
+  VirtualThreads threads = arranged(facts, lanes, groups, 1, true);
   while (may_repeat(facts, threads, 2 * threads.repeats)) threads.repeats *= 2;
   return threads;
 }
@@ -106,21 +108,24 @@ bool is_worth_measuring(const ThreadFacts& facts) {
 
 std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThreads& from) {
   std::vector<VirtualThreads> all;
-  const auto add = [&](int lanes, int groups, int repeats) {
+  const auto add = [&](int lanes, int groups, int repeats, bool meetings) {
     if (lanes < 1 || lanes > facts.lanes || facts.shape.block[0] % lanes != 0) return;
     if (groups < 1 || lanes * groups > kMost || !fills(facts, lanes * groups)) return;
-    const VirtualThreads threads = arranged(facts, lanes, groups, repeats);
+    const VirtualThreads threads = arranged(facts, lanes, groups, repeats, meetings);
     const bool is_known = threads == from || std::find(all.begin(), all.end(), threads) != all.end();
     if (may_repeat(facts, threads, repeats) && !is_known) all.push_back(threads);
   };
   const int lanes = from.lanes, groups = from.groups(), repeats = from.repeats;
-  add(lanes, 2 * groups, repeats);
-  add(lanes, groups / 2, repeats);
-  add(2 * lanes, groups, repeats);
-  add(lanes / 2, groups, repeats);
-  add(lanes / 2, 2 * groups, repeats);
-  add(lanes, groups, 2 * repeats);
-  add(lanes, groups, repeats / 2);
+  const bool meetings = from.meetings;
+  add(lanes, groups, repeats, !meetings);
+  if (facts.is_one) return all;
+  add(lanes, 2 * groups, repeats, meetings);
+  add(lanes, groups / 2, repeats, meetings);
+  add(2 * lanes, groups, repeats, meetings);
+  add(lanes / 2, groups, repeats, meetings);
+  add(lanes / 2, 2 * groups, repeats, meetings);
+  add(lanes, groups, 2 * repeats, meetings);
+  add(lanes, groups, repeats / 2, meetings);
   return all;
 }
 
@@ -151,17 +156,19 @@ VirtualThreads fastest_threads(const ThreadFacts& facts, const VirtualThreads& s
 }
 
 std::string describe(const VirtualThreads& threads) {
-  return c10::str("lanes=", threads.lanes, ", groups=", threads.groups(), ", repeats=", threads.repeats);
+  return c10::str("lanes=", threads.lanes, ", groups=", threads.groups(), ", repeats=", threads.repeats,
+                  threads.meetings ? ", meetings=1" : "");
 }
 
 std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std::string& text) {
   const auto is_power = [](int number) { return number > 0 && (number & (number - 1)) == 0; };
-  int lanes = 0, groups = 0, repeats = 0;
-  if (std::sscanf(text.c_str(), "lanes=%d, groups=%d, repeats=%d", &lanes, &groups, &repeats) != 3) return std::nullopt;
+  int lanes = 0, groups = 0, repeats = 0, meetings = 0;
+  constexpr const char* kForm = "lanes=%d, groups=%d, repeats=%d, meetings=%d";
+  if (std::sscanf(text.c_str(), kForm, &lanes, &groups, &repeats, &meetings) < 3) return std::nullopt;
   const bool may_be = is_power(lanes) && lanes <= facts.lanes && facts.shape.block[0] % lanes == 0 &&
                       is_power(groups) && groups <= kMost / lanes && is_power(repeats) &&
-                      repeats <= (facts.shared_axis >= 0 ? kMostRepeats : 1);
-  return may_be ? std::optional(arranged(facts, lanes, groups, repeats)) : std::nullopt;
+                      repeats <= (facts.shared_axis >= 0 ? kMostRepeats : 1) && (meetings == 0 || meetings == 1);
+  return may_be ? std::optional(arranged(facts, lanes, groups, repeats, meetings == 1)) : std::nullopt;
 }
 
 }  // namespace torch_slang

@@ -23,6 +23,8 @@ struct ThreadFacts {
   int lanes =
       1;  // threads along x that have whole words together (Note [words] in prelude/words.h); 1: there are no words
   bool is_flat = false;  // as in VirtualThreads
+  bool may_meet = false;  // gradients are added to atomically, so lanes may sum first (Note [meetings] in prelude/meetings.h)
+  bool is_one = false;  // threads meet at barriers or in wave operations: each runs one of the launch
   int shared_axis = -1;  // along which threads share elements of gradients (Note [shared elements] in prelude/shared.h)
 };
 
@@ -41,7 +43,7 @@ std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThrea
 VirtualThreads fastest_threads(const ThreadFacts& facts, const VirtualThreads& start,
                                c10::function_ref<std::vector<double>(const std::vector<VirtualThreads>&)> seconds);
 
-std::string describe(const VirtualThreads& threads);  // "lanes=4, groups=2, repeats=1"
+std::string describe(const VirtualThreads& threads);  // "lanes=4, groups=2, repeats=1", and ", meetings=1" if lanes sum
 // From such a text; none if it is not one, or not of virtual threads that this launch may have.
 std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std::string& text);
 

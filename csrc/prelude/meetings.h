@@ -29,12 +29,11 @@
 
 namespace tsl {
 
+constexpr int product_of(uint x, uint y, uint z) { return int(x * y * z); }
 constexpr int kMostMeeting = 12;  // numbers at once
 constexpr int kMostSummers = 4;  // tasks that the sum of one number is split into
 constexpr int kFewLanes = 4;  // fewer add by themselves
-#ifndef TSL_MEETING_WAVES
-#define TSL_MEETING_WAVES 32
-#endif
+constexpr int kMeetingWaves = (product_of(TSL_BLOCK) + 31) / 32;
 
 // What a lane shows the others: the addresses that it adds to, or its amounts.
 union Shown {
@@ -47,7 +46,7 @@ union Shown {
 
 // By lane of this wave.
 TSL_INLINE Shown* shown_by_lanes() {
-  __shared__ Shown shown[TSL_MEETING_WAVES][32];
+  __shared__ Shown shown[kMeetingWaves][32];
   return shown[((threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x) / 32];
 }
 

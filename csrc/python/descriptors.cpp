@@ -135,6 +135,7 @@ py::list describe_kernels(const Operator& op) {
     about["lanes"] = kernel.lanes;
     about["axis"] = std::string(1, "xyz"[kernel.axis]);
     about["has_bounds"] = kernel.has_bounds;
+    about["sums_meetings"] = kernel.sums_meetings;
     about["meets"] = kernel.meets;
     about["independent"] = kernel.independent;
     about["strided"] = py::tuple(py::cast(kernel.strided));

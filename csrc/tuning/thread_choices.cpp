@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/hash.h"
+#include "common/identifiers.h"
 #include "tuning/choices.h"
 #include "tuning/trial.h"
 
@@ -28,7 +29,10 @@ class Measurement {
         facts_(facts),
         context_(of_trials(context)),
         run_(run),
-        trial_(op, key.kind, stack, key.device, context_) {}
+        trial_(op, key.kind, stack, key.device, context_) {
+    // Where nothing is added atomically, there is nothing to compare.
+    facts_.may_meet = facts_.may_meet && kernels_.get(key, context_)->threads.meetings;
+  }
 
   choices::Choice choose() {
     const VirtualThreads fastest = fastest_threads(facts_, key_.threads, [&](const auto& all) { return times(all); });
@@ -95,7 +99,7 @@ class Measurement {
   const KernelSignature& op_;
   KernelTable& kernels_;
   const KernelKey& key_;
-  const ThreadFacts& facts_;
+  ThreadFacts facts_;
   const CallContext context_;
   const ThreadChoices::Run run_;
   Trial trial_;
@@ -119,13 +123,16 @@ class ThreadSubject : public Search<ChosenThreads>::Subject {
         context_(context),
         run_(run),
         call_(call),
-        text_(op.texts->text(op.function.text_name(), direction_of(key.kind), key.types)) {}
+        text_(op.texts->text(op.function.text_name(), direction_of(key.kind), key.types)) {
+    facts_.is_one = text_.waves || text_.barriers;
+    facts_.may_meet = facts_.may_meet && mentions_name(text_.body, "TSL_MEET_BEGIN");
+  }
 
   c10::Device device() const override { return key_.device; }
   std::string name() const override { return op_.qualified(key_.kind); }
 
   std::optional<ChosenThreads> decided(choices::Mode mode) override {
-    const bool is_measured = mode != choices::Mode::Off && !text_.waves && !text_.barriers;
+    const bool is_measured = mode != choices::Mode::Off && (!facts_.is_one || facts_.may_meet);
     return is_measured ? std::nullopt : std::optional(likely());
   }
   std::string key(const std::string& hardware) const override {
@@ -162,7 +169,7 @@ class ThreadSubject : public Search<ChosenThreads>::Subject {
   const KernelSignature& op_;
   KernelTable& kernels_;
   const KernelKey& key_;
-  const ThreadFacts& facts_;
+  ThreadFacts facts_;
   const c10::ArrayRef<c10::IValue> stack_;
   const CallContext& context_;
   const ThreadChoices::Run run_;

@@ -71,6 +71,31 @@ BOOST_AUTO_TEST_CASE(neighbours_differ_by_a_step_and_may_be_had) {
   for (const VirtualThreads& threads : next_to(facts, likely_threads(facts))) BOOST_TEST(threads.lanes <= 2);
 }
 
+BOOST_AUTO_TEST_CASE(sums_of_lanes_are_tried_with_and_without_where_there_may_be_some) {
+  ThreadFacts facts = row_of(10000);
+  facts.may_meet = true;
+  const VirtualThreads from = likely_threads(facts);
+  BOOST_TEST(from.meetings);
+  BOOST_TEST(from.block[0] == facts.shape.block[0]);  // their memory is that of so many waves
+  std::set<bool> tried;
+  for (const VirtualThreads& threads : next_to(facts, from)) tried.insert(threads.meetings);
+  BOOST_TEST((tried == std::set<bool>{false, true}));
+  BOOST_TEST((parse_threads(facts, describe(from)) == from));
+  facts.may_meet = false;
+  BOOST_TEST(!likely_threads(facts).meetings);
+  BOOST_TEST(!parse_threads(facts, describe(from))->meetings);
+}
+
+BOOST_AUTO_TEST_CASE(threads_that_meet_at_barriers_differ_by_sums_of_lanes_alone) {
+  ThreadFacts facts = row_of(10000);
+  facts.may_meet = facts.is_one = true;
+  const VirtualThreads from = likely_threads(facts);
+  BOOST_TEST(from.count == 1);
+  const auto others = next_to(facts, from);
+  BOOST_REQUIRE(others.size() == 1);
+  BOOST_TEST(!others.front().meetings);
+}
+
 BOOST_AUTO_TEST_CASE(those_that_share_repeat) {
   ThreadFacts facts = row_of(10000);
   facts.shape.grid[1] = facts.bounds[1] = 1000;

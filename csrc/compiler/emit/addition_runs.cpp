@@ -27,16 +27,25 @@ class AdditionRuns {
   }
 
   int mark() {
+    int seen = 0;
     for (const EmittedFunction& function : code_.functions()) {
+      seen += additions_in(function.body.span);
       for_each_call(function.body.span, [&](std::string_view name) { called_.insert(name); });
     }
+    // An addition that lies in no run would wait for the end of one for ever.
+    if (seen < additions_in({0, code_.size()})) return 0;
     for (const EmittedFunction& function : code_.functions()) {
       const Facts& facts = facts_of(function.name);
       // The run lies in the callers, then.
       if (facts.is_straight && called_.count(function.name) > 0) continue;
       mark_in(function.body);
     }
-    return marked_;
+    if (has_hidden_) return 0;
+    for (const Run& run : runs_) {
+      code_.insert(run.begin, "TSL_MEET_BEGIN; ");
+      code_.insert_behind(run.end - 1, " TSL_MEET_END;");
+    }
+    return static_cast<int>(runs_.size());
   }
 
  private:
@@ -69,6 +78,12 @@ class AdditionRuns {
     count_calls(statement.span, inside, is_straight);
     numbers += inside;
     if (statement.kind != Kind::Simple && (inside > 0 || leaves(statement.span))) is_straight = false;
+  }
+
+  int additions_in(Span span) const {
+    int count = 0;
+    for (size_t at = span.begin; at < span.end; ++at) count += code_[at] == "tsl_accumulate" ? 1 : 0;
+    return count;
   }
 
   // Whether what follows the statement may not run.
@@ -118,6 +133,7 @@ class AdditionRuns {
 
   void mark_in(const EmittedStatement& statement) {
     if (statement.kind != Kind::Block) {
+      look_for_hidden(statement.head);
       for (const EmittedStatement& part : statement.parts) mark_in(part);
       return;
     }
@@ -130,6 +146,7 @@ class AdditionRuns {
         end(run);
         mark_in(part);
       } else if (numbers > 0) {
+        if (code_[part.span.begin] == "return") has_hidden_ = true;
         if (run.numbers + numbers > kMostMeeting) end(run);
         if (run.numbers == 0) run.begin = part.span.begin;
         run.numbers += numbers;
@@ -140,18 +157,23 @@ class AdditionRuns {
   }
 
   void end(Run& run) {
-    if (run.numbers > 0) {
-      code_.insert(run.begin, "TSL_MEET_BEGIN; ");
-      code_.insert_behind(run.end - 1, " TSL_MEET_END;");
-      ++marked_;
-    }
+    if (run.numbers > 0) runs_.push_back(run);
     run = Run();
+  }
+
+  // Additions by a condition or a returned value have no place for the end of a run behind them. (Slang makes none.)
+  void look_for_hidden(Span span) {
+    int numbers = 0;
+    bool is_straight = true;
+    count_calls(span, numbers, is_straight);
+    has_hidden_ = has_hidden_ || (numbers > 0 && is_straight);
   }
 
   EmittedCode& code_;
   std::map<std::string_view, Facts> functions_;
   std::set<std::string_view> called_;
-  int marked_ = 0;
+  std::vector<Run> runs_;
+  bool has_hidden_ = false;
 };
 
 }  // namespace

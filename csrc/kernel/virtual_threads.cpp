@@ -31,6 +31,7 @@ constexpr size_t kMostTried = 10;
 constexpr double kHardly = 0.985;  // of another's time: what is faster by less may be slower in another run
 
 std::atomic<bool> for_all{false};
+std::atomic<bool> may_sum_lanes{true};
 
 uint64_t threads_of(const LaunchShape& shape) {
   return threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
@@ -53,7 +54,7 @@ double whole(const ThreadFacts& facts, int axis, int length) {
 // or column that they share is then read once. Where threads share elements of gradients, along the axis that they do.
 VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int repeats, bool meetings) {
   VirtualThreads threads;
-  threads.meetings = meetings && facts.may_meet;
+  threads.meetings = meetings && facts.may_meet && may_sum_lanes.load(std::memory_order_relaxed);
   threads.count = lanes * groups;
   threads.lanes = lanes;
   threads.repeats = repeats;
@@ -85,6 +86,7 @@ bool may_repeat(const ThreadFacts& facts, const VirtualThreads& threads, int rep
 }  // namespace
 
 bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
+bool set_sums_of_lanes(bool value) { return may_sum_lanes.exchange(value); }
 
 VirtualThreads likely_threads(const ThreadFacts& facts) {
   if (facts.at_once == 0) return {};

@@ -49,5 +49,7 @@ std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std:
 
 // For tests: whether launches of any size get virtual threads, as if they filled the device. Returns what was set before.
 bool set_virtual_threads_for_all(bool value);
+// For tests: whether lanes that add to the same elements may sum first. Returns what was set before.
+bool set_sums_of_lanes(bool value);
 
 }  // namespace torch_slang

@@ -217,6 +217,7 @@ PYBIND11_MODULE(_C, m) {
   bind_function_call(m);
   bind_tuning(m);
   m.def("set_virtual_threads_for_all", &set_virtual_threads_for_all, py::arg("value"));
+  m.def("set_sums_of_lanes", &set_sums_of_lanes, py::arg("value"));
   m.def("set_most_tiles", &set_most_tiles, py::arg("count"));
   m.def("set_compiler_path", &set_compiler_path, py::arg("path"));
   m.def("reserve_name", &reserve_name, py::arg("name"), py::arg("what_it_is"));

@@ -229,9 +229,7 @@ class TestGradients:
             all_values[place].requires_grad_()
             y = shade(x, values, pattern, *arguments)
             (first,) = torch.autograd.grad(y.sum(), all_values[place], create_graph=True)
-            with pytest.raises(
-                RuntimeError, match=r"(?s)tint_block_sparse_in_double.*(double backward|does not compile)"
-            ):
+            with pytest.raises(RuntimeError, match=r"tint_block_sparse_in_double_backward: .*double backward"):
                 first.sum().backward()
 
     def test_forward_mode_is_refused(self, shade: BlockSparseEpilogue) -> None:

@@ -238,7 +238,7 @@ class TestGradients:
             alone = [v.detach() if isinstance(v, Tensor) else v for v in values]
             alone[place].requires_grad_()
             (first,) = torch.autograd.grad(shade(*alone).sum(), alone[place], create_graph=True)
-            with pytest.raises(RuntimeError, match=r"(?s)shade_in_double.*(double backward|does not compile)"):
+            with pytest.raises(RuntimeError, match=r"shade_in_double_backward: .*double backward"):
                 first.sum().backward()
 
     def test_forward_mode_is_refused(self, shade: torch_slang.MatmulEpilogue) -> None:

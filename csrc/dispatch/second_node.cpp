@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "common/error.h"
+
 namespace torch_slang {
 
 namespace ag = torch::autograd;
@@ -104,7 +106,12 @@ std::vector<c10::IValue> SecondNode::recorded_arguments() {
 }
 
 ag::variable_list SecondNode::apply(ag::variable_list&& grads) {
-  return call_second(family_, *op_, grads, recorded_arguments());
+  try {
+    return call_second(family_, *op_, grads, recorded_arguments());
+  } catch (const CompileError& error) {
+    throw_compile_error(op_->signature().qualified(OpKind::Backward),
+                        ": it has no double backward: ", error.what_without_backtrace());
+  }
 }
 
 void SecondNode::release_variables() {

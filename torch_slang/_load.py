@@ -71,6 +71,10 @@ def load(
     Loading the same module with the same options again does nothing while its text is unchanged, and reloads it after
     an edit. Other options with the same operator names need another ``namespace``.
 
+    A reload that changes an operator's arguments changes ``torch.ops.<namespace>.<kernel>`` for all who hold it. Script
+    TorchScript functions that call it anew: the old ones pass the arguments that they were compiled with, and PyTorch
+    does not check how many an operator takes by then.
+
     Raises:
         CompileError: the source does not compile; Slang's diagnostics are in the message. Nothing was registered.
         RuntimeError: a shape expression is wrong, or a name is taken. Nothing was registered.

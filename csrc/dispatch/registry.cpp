@@ -111,7 +111,7 @@ struct Entry {
   // Note [pinned names]: when the last registration of a name goes, the dispatcher frees its OperatorDef and every cached
   // handle (Python's OpOverload, scripted functions) dangles. A fallthrough on a key that nothing uses, never dropped,
   // keeps it alive.
-  std::vector<std::unique_ptr<torch::Library>> pins;
+  std::map<std::string, std::unique_ptr<torch::Library>> pins;  // by name
   std::unique_ptr<torch::Library> library;  // the definitions and kernels of the current schemas
 };
 
@@ -130,14 +130,14 @@ std::unique_ptr<torch::Library> new_library(const std::string& ns) {
 }
 
 void pin(Entry& entry, const Operator& op) {
-  auto library = new_library(op.signature().ns);
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    if (const auto* signature = op.signature().of(static_cast<OpKind>(kind))) {
-      library->impl(signature->name.c_str(),
-                    torch::dispatch(c10::DispatchKey::PrivateUse3, torch::CppFunction::makeFallthrough()));
-    }
+    const auto* signature = op.signature().of(static_cast<OpKind>(kind));
+    if (signature == nullptr || entry.pins.count(signature->name) > 0) continue;
+    auto library = new_library(op.signature().ns);
+    library->impl(signature->name.c_str(),
+                  torch::dispatch(c10::DispatchKey::PrivateUse3, torch::CppFunction::makeFallthrough()));
+    entry.pins[signature->name] = std::move(library);
   }
-  entry.pins.push_back(std::move(library));
 }
 
 template <class Kernel>

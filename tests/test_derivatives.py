@@ -112,3 +112,25 @@ def test_the_operator_of_tangents_is_an_operator(device: torch.device) -> None:
     with pytest.raises(RuntimeError, match="tangent_x"):
         op(x, t.float())
     torch.library.opcheck(op.default, (x.clone().requires_grad_(), t.clone().requires_grad_()))
+
+
+OWN = """
+import torch_slang;
+[ForwardDerivative(cube_fwd)] [BackwardDerivative(cube_bwd)]
+float cube(float x) { return x * x * x; }
+MARK DifferentialPair<float> cube_fwd(DifferentialPair<float> x) { return diffPair(x.p * x.p * x.p, 3 * x.p * x.p * x.d); }
+void cube_bwd(inout DifferentialPair<float> x, float d) { x = diffPair(x.p, 3 * x.p * x.p * d); }
+[Differentiable] float own(float x) { return cube(x) * x; }
+"""
+
+
+def test_derivatives_of_ones_own_forward_derivative(device: torch.device) -> None:
+    x = torch.tensor([0.5, 2.0], device=device, requires_grad=True)
+    own = torch_slang.load(source=OWN.replace("MARK", "[Differentiable]"), name="own", namespace="test_own_forward").own
+    (first,) = torch.autograd.grad(own(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    torch.testing.assert_close(second, 12 * x.detach() ** 2)
+    own = torch_slang.load(source=OWN.replace("MARK", ""), name="own", namespace="test_own_forward").own
+    (first,) = torch.autograd.grad(own(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"own:3: a \[ForwardDerivative\] function that is not"):
+        first.sum().backward()

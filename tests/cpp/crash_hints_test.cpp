@@ -20,6 +20,9 @@ BOOST_AUTO_TEST_CASE(what_is_known_is_found_with_its_line) {
   BOOST_TEST(names("switch (i) { case 0: a(); case 1: b(); break; }", "a case into which"));
   BOOST_TEST(names("switch (i) { case 0: { a(); } default: b(); }", "a case into which"));
   BOOST_TEST(names("property int n { [BackwardDifferentiable] get { return 1; } }", "`property`"));
+  const std::string pair = "DifferentialPair<float>", forward = pair + " g(" + pair + " p) { return p; }";
+  BOOST_TEST(names("[ForwardDerivative(g)] float f(float x) { return x; }\n" + forward, "f.slang:1: a [ForwardDer"));
+  BOOST_TEST(names("float f(float x) { return x; }\n[ForwardDerivativeOf(f)] " + forward, "f.slang:2: a [ForwardDer"));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_said_of_the_rest) {
@@ -30,6 +33,9 @@ BOOST_AUTO_TEST_CASE(nothing_is_said_of_the_rest) {
            "switch (i) { case 0: case 1: a(); break; case 2: { if (a) { b(); } return; } default: c(); }",
            "switch (i) { case 0: { a(); break; } case 1: return f(x); case 2: continue; }",
            "property int n { get { return 1; } }",
+           "[ForwardDerivative(g)] float f(float x); [Differentiable] DifferentialPair<float> g(DifferentialPair<float> p) {}",
+           "[Differentiable] [ForwardDerivativeOf(f)] DifferentialPair<float> g(DifferentialPair<float> p) {}",
+           "[ForwardDerivative(A.g)] float f(float x);",
            "",
        }) {
     BOOST_TEST(crash_hints(source, "f.slang") == "");

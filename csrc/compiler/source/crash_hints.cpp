@@ -16,6 +16,9 @@ constexpr const char* kScalar =
     "scalar "
     "the other's type, as in `v * float3(s)`";
 
+constexpr const char* kForward =
+    "a [ForwardDerivative] function that is not [Differentiable], in a second derivative; mark it [Differentiable]";
+
 class Hints {
  public:
   Hints(const std::string& source, const std::string& path) : path_(path), words_(source), floats_(words_) {}
@@ -31,6 +34,7 @@ class Hints {
       if (word(at) == "for" && begins_with_element(at + 1))
         add(at, "a loop whose counter begins with an element; count from 0 and add the element");
       if (word(at) == "switch") look_for_fall_through(closing(at + 1) + 1);
+      if (has_forward_derivative_without_derivatives(at)) add(at, kForward);
       if (word(at) == "property" && is_differentiable(at)) add(at, "a `property` with derivatives; make it a function");
     }
     for (const SourceFunction& function : floats_.functions()) look_at_operators(function);
@@ -120,6 +124,29 @@ class Hints {
     while (at < words_.size() && word(at) != "{" && word(at) != ";") ++at;
     const size_t end = closing(at);
     for (; at < end; ++at) {
+      if (word(at).ends_with("Differentiable")) return true;
+    }
+    return false;
+  }
+
+  // `[ForwardDerivative(g)]` where g, and `[ForwardDerivativeOf(f)]` where what stands under it, is not [Differentiable].
+  bool has_forward_derivative_without_derivatives(size_t at) const {
+    if (word(at + 1) != "(") return false;
+    if (word(at) == "ForwardDerivativeOf") return !is_marked_differentiable(closing(at + 1));
+    if (word(at) != "ForwardDerivative") return false;
+    for (size_t other = 1; other < words_.size(); ++other) {
+      const bool is_declared = words_.is_name(other - 1) || word(other - 1) == ">";
+      const bool has_parameters = word(other + 1) == "(" || word(other + 1) == "<";
+      if (word(other) == word(at + 2) && is_declared && has_parameters) return !is_marked_differentiable(other);
+    }
+    return false;
+  }
+
+  // Of the function whose declaration `at` is in, before its body.
+  bool is_marked_differentiable(size_t at) const {
+    const auto is_end = [&](size_t i) { return word(i) == ";" || word(i) == "{" || word(i) == "}"; };
+    while (at > 0 && !is_end(at - 1)) --at;
+    for (; at < words_.size() && !is_end(at); ++at) {
       if (word(at).ends_with("Differentiable")) return true;
     }
     return false;

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from torch_slang._library import _C, forget_cached_op
-from torch_slang._module import Module, members_of
+from torch_slang._module import Module
 
 _TAG = " torch_slang:"
 
@@ -33,8 +33,7 @@ _SLANG_TYPES = {
     torch.bool: "bool",
 }
 
-_modules: dict[str, Module] = {}  # by identity
-_owners: dict[tuple[str, str], Module] = {}  # by identity and name: whose operator the global name runs
+_modules: dict[str, Module] = {}  # the latest load of each, by identity
 
 
 def load(
@@ -98,9 +97,12 @@ def load(
     if source is not None:
         # For whoever shows lines of it: tracebacks of the standard library do, and so does Module.explain.
         linecache.cache[handle.path] = (len(source), None, source.splitlines(keepends=True), handle.path)
-    module = Module(handle)
+    module = Module(handle, known)
     _modules[handle.identity] = module
-    _take_names(module, changed)
+    for qualified in changed:
+        forget_cached_op(qualified)
+    if (changed or known is not None) and "torch._dynamo" in sys.modules:  # no cache entry outlives its module
+        torch.compiler.reset()
     _tag_compile_caches()
     return module
 
@@ -151,23 +153,6 @@ def _define(value: Any) -> str:
             f"torch_slang.load: expected the values of defines to be numbers, strings or dtypes, but got {value!r}"
         )
     return str(value)
-
-
-def _take_names(module: Module, changed: list[str]) -> None:
-    """After a reload: earlier callables keep their own Program, and no cache entry outlives its module."""
-    reloaded = bool(changed)
-    members = members_of(module)
-    for name in (*members.names, *members.functions):
-        key = (members.handle.identity, name)
-        previous = _owners.get(key)
-        if previous is not None:
-            members_of(previous).retired.add(name)
-            reloaded = True
-        _owners[key] = module
-    for qualified in changed:
-        forget_cached_op(qualified)
-    if reloaded and "torch._dynamo" in sys.modules:
-        torch.compiler.reset()
 
 
 def _refuse_invalid_text(source: str, name: str | None) -> None:

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -54,8 +55,9 @@ class Module:
 
     namespace: str  # where the operators are: torch.ops.<namespace>
 
-    def __init__(self, handle: Any) -> None:
-        members = _Members(handle)
+    def __init__(self, handle: Any, earlier: Module | None = None) -> None:
+        """`earlier`: the load of the same module that this one replaces."""
+        members = _Members(handle, None if earlier is None else members_of(earlier))
         vars(self)[_MEMBERS] = members
         self.namespace = str(handle.namespace)
         self._handle = handle
@@ -146,12 +148,14 @@ def members_of(module: Module) -> _Members:
 class _Members:
     """The kernels, functions and host functions of a module, by name."""
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: Any, earlier: _Members | None) -> None:
         self.handle = handle
         self.names: tuple[str, ...] = tuple(handle.operators())
         self.kernels: dict[str, Kernel] = {}  # and their launches and derivatives
         self.host_names: frozenset[str] = frozenset(handle.host_functions())
         self.retired: set[str] = set()  # names that a later load took: callables must not go through those unpinned
+        # The retired names of each load of this module that has callables left, shared by all of them.
+        self.loads: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary() if earlier is None else earlier.loads
         self._split: dict[str, tuple[str, str]] = {}
         self._host_functions: dict[str, HostFunction] = {}
         # Made here and not at first use, which may stand in a function that torch.compile traces.
@@ -163,6 +167,9 @@ class _Members:
             for name, names in handle.overloads().items()
         }
         self._instances: dict[str, Function | OverloadedFunction] = {}
+        for retired in self.loads.values():
+            retired.update((*self.names, *self.functions))
+        self.loads[handle] = self.retired
 
     def split(self, name: str) -> tuple[str, str]:
         """The kernel and the suffix of an operator's name; a kernel's own name goes first."""

@@ -22,10 +22,6 @@ REFUSED = {
     "wave_share": r"wave_sum has a \[BackwardDerivative\] and no",
     "quantized()": r"rounded has a \[BackwardDerivative\] and no",
 }
-# Those whose second derivative ends Slang's compiler: helpers that are generic over a view's wrapper.
-REFUSED_TWICE = dict.fromkeys(
-    ("stencil_r", "gather_asr", "once_aa", "fixed_r", "layered_asr"), "the Slang compiler was ended by signal"
-)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 #include "signature/text_source.h"
 
 #include <algorithm>
+#include <exception>
 #include <set>
 
 #include "common/error.h"
@@ -23,6 +24,29 @@ std::vector<Instantiation> with_others(const std::vector<Function>& functions, c
   const bool are_one = std::all_of(types.begin(), types.end(), [&](ElementType type) { return type == types.front(); });
   if (types.empty() || !are_one || types.front() == ElementType::Float32) return plain_instantiations(functions);
   return plain_instantiations(functions, types.front());
+}
+
+bool has_error(const Program& program) { return !program.texts.empty() && !program.texts.front().error.empty(); }
+
+// Of a second derivative Slang may refuse a text, or crash, where all calls are inlined early, which others need (Note
+// [functions inlined early] in compiler/source/session.cpp). If neither way will do, it ends as the first did.
+std::shared_ptr<const Program> load_either_way(CompileRequest request) {
+  std::shared_ptr<const Program> inlined;
+  std::exception_ptr crash;
+  try {
+    inlined = load_program(request);
+    if (!has_error(*inlined)) return inlined;
+  } catch (const CompileError&) {
+    crash = std::current_exception();
+  }
+  request.defines.emplace_back(kKeepCalls, "1");
+  try {
+    const auto called = load_program(request);
+    if (!has_error(*called)) return called;
+  } catch (const CompileError&) {  // the first failure is what the caller hears of
+  }
+  if (crash != nullptr) std::rethrow_exception(crash);
+  return inlined;
 }
 
 }  // namespace
@@ -97,13 +121,7 @@ const DeviceText* TextSource::known(const Instantiation& wanted) {
 void TextSource::run_compiler(const std::vector<Instantiation>& list) {
   CompileRequest request = request_;
   request.instantiations = list;
-  auto program = load_program(request);
-  // Of a second derivative Slang may end where it inlines all calls early, which others need (kKeepCalls).
-  if (has_tangents(list.front().direction) && !program->texts.empty() && !program->texts.front().error.empty()) {
-    request.defines.emplace_back(kKeepCalls, "1");
-    const auto other = load_program(request);
-    if (other->texts.front().error.empty()) program = other;
-  }
+  const auto program = has_tangents(list.front().direction) ? load_either_way(std::move(request)) : load_program(request);
   check_same_files(*program);
   const std::lock_guard<std::mutex> lock(mutex_);
   take(*program);

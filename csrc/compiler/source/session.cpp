@@ -53,8 +53,9 @@ bool keeps_meaning(const Macro& macro) {
 
 // Note [functions inlined early]
 //   Slang differentiates no derivative of a call with `out` or `inout` arguments, of a method, or through an interface: it
-//   crashes, or aborts. It does where the called function is part of the caller before derivatives are made. But functions
-//   that are generic over a view's wrapper it can only take as calls, so a request may ask for that (kKeepCalls).
+//   crashes, or aborts. It does where the called function is part of the caller before derivatives are made. But where a
+//   generic kernel gives its own type parameter on to a generic function that stores (`f(x, y)` with T of both), it
+//   crashes there and takes the call, so a request may ask for that (kKeepCalls).
 constexpr Macro kOrder2 = {"TORCH_SLANG_ORDER_2", "1"};  // for the library
 constexpr std::array<Macro, 2> kInlinedEarly = {{
     {"Differentiable", "Differentiable, __unsafeForceInlineEarly"},

@@ -36,22 +36,18 @@ SIZES = [(1, 8, 8, 8), (2, 130, 257, 70), (3, 1, 1, 1), (1, 264, 1032, 520), (1,
 SIZES += [(1, 140, 200, 130), (1, 70, 216, 64)]
 
 
-def tuned(kernel: str, file: str = "matmul.slang") -> list[int]:
-    lines = (OPS / file).read_text().splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith(f"void {kernel}"))
-    text = next(line for line in reversed(lines[:at]) if "[Tune(" in line)
-    return [int(value) for value in text.split('"')[3].split(",")]
+def tuned(kernel: str) -> list[list[int]]:
+    """The [Tune] lists in front of a kernel of ops/matmul.slang: with an epilogue and without, if these differ."""
+    lines = (OPS / "matmul.slang").read_text().splitlines()
+    end = next(i for i, line in enumerate(lines) if line.startswith((f"void {kernel}<", f"void {kernel} ")))
+    begin = max(i for i, line in enumerate(lines[:end]) if not line)
+    return [[int(value) for value in line.split('"')[3].split(",")] for line in lines[begin:end] if "[Tune(" in line]
 
 
 def test_all_tiles_are_listed_here() -> None:
-    assert tuned("matrix_product<") == HALF_TILES
-    assert tuned("linear_gelu_product<", "epilogues/linear_gelu.slang") == [
-        HALF_TILES[0],
-        TILE_IN_TURNS,
-        *HALF_TILES[1:],
-    ]
-    assert tuned("matrix_product_wide<") == WIDE_TILES
-    assert tuned("matrix_product_tf32(") == TF32_TILES
+    assert tuned("PRODUCT") == [[HALF_TILES[0], TILE_IN_TURNS, *HALF_TILES[1:]], HALF_TILES]
+    assert tuned("PRODUCT_WIDE") == [WIDE_TILES]
+    assert tuned("PRODUCT_TF32") == [TF32_TILES]
 
 
 def sides(tile: int) -> tuple[int, int]:

@@ -1,5 +1,5 @@
-"""The Slang text of a product with an epilogue: ops/matmul.slang or ops/block_sparse.slang with a function of each sum
-before it is stored.
+"""The Slang text of a product with an epilogue: a struct that applies the function (mma.IPairedEpilogue in
+slang/mma.slang), and ops/matmul.slang or ops/block_sparse.slang behind definitions of their macros.
 
 Run as a program it writes the built-in epilogues of ``torch_slang.nn.Linear``, when the package is built. So it imports
 nothing of torch, nor of this package.
@@ -8,24 +8,12 @@ nothing of torch, nor of this package.
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = ["BLOCK_SPARSE", "MATMUL", "Epilogue", "Parameter", "Product", "epilogue_text"]
 
-# Top-level functions of a product's text, as those files write them.
-_FUNCTION = re.compile(
-    r"^(?P<attributes>(?:\[[^\n]*\]\n)*)"
-    r"(?P<returns>[\w.<>]+) (?P<name>\w+)(?:<(?P<generics>[^>]*)>)?\((?P<parameters>[^{}]*)\)\n"
-    r"\{\n(?P<body>.*?)^\}$",
-    re.MULTILINE | re.DOTALL,
-)
-_RESULT = re.compile(r"(?P<out>\[Out\((?P<shape>[^)]*)\)\] )?TensorView<(?P<element>\w+)> c$")
-_STORE = re.compile(r"^ *sum\.store\w*\(c, at(?P<columns>, .+)?\);\n", re.MULTILINE)
-
-# What a number of type `T` is in the function that computes in ..., and what suffix that one's name has.
+# The function's operators, by the type that it computes in.
 _PRECISIONS = {"float": "_in_float", "double": "_in_double"}
 
 
@@ -43,7 +31,7 @@ class Parameter:
 class Epilogue:
     """A function ``y = f(sum, parameters...)`` of one element."""
 
-    name: str  # of what is generated: "shade"
+    name: str  # of the generated operators: "shade"
     qualified_name: str  # "tools.shade"
     type_parameter: str | None  # its name: the function computes in float or in double, as the operands want it
     sum_name: str
@@ -58,47 +46,28 @@ class Epilogue:
 
 @dataclass(frozen=True)
 class Product:
-    """A file of kernels that epilogues are put into.
-
-    Kernels whose names begin with `kernels` are made anew, and what they call. In these functions the result is the
-    last parameter, `c`, and its elements are `sum` until ``sum.store...(c, at...)``; `at` is where the tile is.
-    """
+    """A file of kernels that take an epilogue by the macros which it defines at its top."""
 
     file: str
-    kernels: str
-    suffix: str  # of what is generated: "shade" + suffix + "_in_float"
-    ending: str  # of kernels: "shade" + suffix + ending
-    tiles: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by kernel: those that are tried beside the first and before its others
-
-    def text(self, folder: Path) -> str:
-        return (folder / self.file).read_text()
+    suffix: str  # of the operators' names: "shade" + suffix + "_in_float"
+    ending: str  # of the kernels' names: "shade" + suffix + ending
 
 
-# Two turns: an epilogue is applied while others multiply.
-MATMUL = Product("matmul.slang", "matrix_product", suffix="", ending="_product", tiles={"matrix_product": "101282561"})
-BLOCK_SPARSE = Product("block_sparse.slang", "block_sparse_product", suffix="_block_sparse", ending="_mm")
+MATMUL = Product("matmul.slang", suffix="", ending="_product")
+BLOCK_SPARSE = Product("block_sparse.slang", suffix="_block_sparse", ending="_mm")
 
 
 def epilogue_text(epilogue: Epilogue, product: Product, folder: Path) -> str:
-    """What to append to the function's source. `folder`: that of ops/*.slang."""
-    text = product.text(folder)
-    return "\n".join(
-        [
-            "import torch_slang.mma;",
-            *(_function(epilogue, precision) for precision in epilogue.precisions),  # its names may be those of macros
-            _macros(text),
-            _kernels(epilogue, product, text, with_sum=False),
-            _kernels(epilogue, product, text, with_sum=True),
-        ]
-    )
-
-
-def _macros(product: str) -> str:
-    names = re.findall(r"^#define (\w+).*$", product, re.MULTILINE)
-    lines = [line for line in product.splitlines() if line.startswith("#define ")]
-    return "\n".join([*(f"#ifdef {name}\n#undef {name}\n#endif" for name in names), *lines, ""])
+    """The text to append to the function's source. `folder`: that of ops/*.slang."""
+    kernels = (folder / product.file).read_text()
+    text = [
+        "import torch_slang.mma;",
+        *(_function(epilogue, precision) for precision in epilogue.precisions),
+        _struct(epilogue),
+    ]
+    for stores_sums in (False, True):
+        text += [_macros(epilogue, product, stores_sums), kernels]
+    return "\n".join(text)
 
 
 def _function(epilogue: Epilogue, precision: str) -> str:
@@ -127,147 +96,107 @@ def _own_type(epilogue: Epilogue, parameter: Parameter) -> str | None:
     return f"S{epilogue.parameters.index(parameter)}"
 
 
-def _element(epilogue: Epilogue, parameter: Parameter) -> str:
-    if not parameter.is_number:
-        return parameter.type
-    return _own_type(epilogue, parameter) or "T"
-
-
 def _own_types(epilogue: Epilogue) -> list[str]:
     return [own for own in (_own_type(epilogue, p) for p in epilogue.parameters) if own is not None]
 
 
-def _application(epilogue: Epilogue, columns: str) -> str:
-    """The statements that make each sum what the function makes of it. `columns`: how many of the tile's are stored, as
-    a further argument, or nothing where it is all."""
-    one_by_one = _result(epilogue, 0, lambda p: f"x_{p.name}[sum.place(x_{p.name}, at, i)]")
-    # By fours, with branches between them: a GPU's compiler would load more ahead than it has registers for.
-    four = _loop("first", "first + 4", 1, one_by_one)
-    by_fours = (
-        "[unroll] for (int first = 0; first < sum.COUNT; first += 4)\n{\n"
-        f"if (sum.reaches_into(c, at, first, first + 4{columns}))\n{{\n{four}}}\n}}\n"
-    )
+def _element(epilogue: Epilogue, parameter: Parameter, operands: str = "T") -> str:
+    """The type of the parameter's tensor, where the operands have the type `operands`."""
+    if not parameter.is_number:
+        return parameter.type
+    return _own_type(epilogue, parameter) or operands
+
+
+def _struct(epilogue: Epilogue) -> str:
+    """`<name>_epilogue`: the function's arguments, and how it is applied to one sum or to a pair of neighbours."""
     numbers = [p for p in epilogue.parameters if p.is_number]
-    conditions = [f"sum.has_pairs(x_{p.name}, at)" for p in numbers]
-    if columns:
-        conditions.append(f"sum.is_whole({columns.removeprefix(', ')})")
-    if epilogue.parameters and not numbers:
-        applied = by_fours
-    else:
-        at_once = _pairs(epilogue, numbers) if numbers else _loop("0", "sum.COUNT", 1, one_by_one)
-        applied = (
-            f"if ({' && '.join(conditions)})\n{{\n{at_once}}}\nelse\n{{\n{by_fours}}}\n" if conditions else at_once
-        )
-    return f"if (sum.reaches_into(c, at))\n{{\n{applied}}}\n"
-
-
-def _pairs(epilogue: Epilogue, numbers: list[Parameter]) -> str:
+    types = ", ".join(["T : mma.IElement", *(f"{own} : mma.IElement" for own in _own_types(epilogue))])
+    fields = "".join(f"    TensorView<{_element(epilogue, p)}> x_{p.name};\n" for p in epilogue.parameters)
+    taken = "".join(f", {_element(epilogue, p)} x_{p.name}" for p in epilogue.parameters)
+    one = "".join(f", x_{p.name}[at]" for p in epilogue.parameters)
+    pairs = [f"mma.has_pairs(x_{p.name}, columns)" for p in numbers]
+    # Arguments of other types are not read by pairs: then branches around few elements are better than none.
+    has_pairs = " && ".join(pairs) or str(not epilogue.parameters).lower()
     loads = "".join(
-        f"{_element(epilogue, p)} of_{p.name}[2];\nsum.load_pair(x_{p.name}, at, i, of_{p.name});\n" for p in numbers
+        f"        {_element(epilogue, p)} of_{p.name}[2];\n"
+        f"        mma.load_pair(x_{p.name}, row, further, of_{p.name});\n"
+        for p in numbers
     )
-    first = _result(epilogue, 0, lambda p: f"of_{p.name}[0]")
-    second = _result(epilogue, 1, lambda p: f"of_{p.name}[1]")
-    return _loop("0", "sum.COUNT", 2, loads + first + second)
+
+    def paired(place: str, which: int) -> str:
+        return "".join(
+            f", of_{p.name}[{which}]" if p.is_number else f", x_{p.name}[{place}]" for p in epilogue.parameters
+        )
+
+    return f"""struct {epilogue.name}_epilogue<{types}> : mma.IPairedEpilogue<T.Sum>
+{{
+    static const bool CHANGES = true;
+{fields}
+    [ForceInline] static T.Sum function_of(T.Sum value{taken})
+    {{
+        {_application(epilogue)}
+    }}
+    [ForceInline] T.Sum apply(T.Sum value, uint3 at)
+    {{
+        return function_of(value{one});
+    }}
+    [ForceInline] bool has_pairs(uint columns)
+    {{
+        return {has_pairs};
+    }}
+    [ForceInline] void apply_pair(
+        inout T.Sum value, inout T.Sum next_value, uint3 at, uint3 next, uint3 row, uint further)
+    {{
+{loads}        value = function_of(value{paired("at", 0)});
+        next_value = function_of(next_value{paired("next", 1)});
+    }}
+}};
+"""
 
 
-def _loop(first: str, end: str, step: int, statements: str) -> str:
-    return f"[unroll] for (int i = {first}; i < {end}; i += {step})\n{{\n{statements}}}\n"
+def _application(epilogue: Epilogue) -> str:
+    """The statement that returns the function's result, computed in the precision of the sums if it is generic."""
 
-
-def _result(epilogue: Epilogue, further: int, number: Callable[[Parameter], str]) -> str:
-    """The statement for element i + `further`. `number`: a floating-point argument's own there."""
-    value = f"sum.value[i + {further}]"
-
-    def call(precision: str) -> str:
-        arguments = [f"__realCast<{precision}>({value})"]
+    def result(precision: str) -> str:
+        arguments = [f"__realCast<{precision}>(value)"]
         for p in epilogue.parameters:
             concrete = precision if p.type == epilogue.type_parameter else p.type
-            integer = f"x_{p.name}[sum.place(x_{p.name}, at, i + {further})]"
-            arguments.append(f"__realCast<{concrete}>({number(p)}.widen())" if p.is_number else integer)
-        return f"{value} = __realCast<T.Sum>({epilogue.name}{_PRECISIONS[precision]}({', '.join(arguments)}));\n"
+            arguments.append(f"__realCast<{concrete}>(x_{p.name}.widen())" if p.is_number else f"x_{p.name}")
+        return f"return __realCast<T.Sum>({epilogue.name}{_PRECISIONS[precision]}({', '.join(arguments)}));"
 
-    statement = call(epilogue.precisions[0])
-    return statement if len(epilogue.precisions) == 1 else f"if (sizeof(T.Sum) == 8) {call('double')}else {statement}"
+    first = result(epilogue.precisions[0])
+    return first if len(epilogue.precisions) == 1 else f"if (sizeof(T.Sum) == 8) {result('double')} else {first}"
 
 
-def _kernels(epilogue: Epilogue, product: Product, text: str, with_sum: bool) -> str:
-    """The product's kernels and the functions that they call, with the epilogue. `with_sum`: storing the sum too."""
-    functions = {match["name"]: match for match in _FUNCTION.finditer(text)}
-    pending = [name for name in functions if name.startswith(product.kernels)]
-    wanted: list[str] = []
-    while pending:
-        wanted.append(name := pending.pop())
-        pending += [other for other in _called(functions[name], functions) if other not in {*wanted, *pending}]
-    prefix = f"{epilogue.name}{product.ending}{'_and_sum' if with_sum else ''}"
-    names = {
-        name: prefix + (name.removeprefix(product.kernels) if name.startswith(product.kernels) else f"_{name}")
-        for name in wanted
-    }
-    made = (
-        _attributes(product, match) + _with_epilogue(epilogue, match, names, with_sum)
-        for name, match in functions.items()
-        if name in names
+def _macros(epilogue: Epilogue, product: Product, stores_sums: bool) -> str:
+    """Definitions of the product's macros. Those of the user that have the same names end here."""
+    kernel = f"{epilogue.name}{product.ending}{'_and_sum' if stores_sums else ''}"
+    own = [f"{name} : mma.IElement" for name in _own_types(epilogue)]
+    views = "".join(
+        f'[Shape("B, M, N")] [In] TensorView<{_element(epilogue, p, "ELEMENT")}> x_{p.name}, '
+        for p in epilogue.parameters
     )
-    return "\n\n".join(made) + "\n"
-
-
-def _attributes(product: Product, function: re.Match[str]) -> str:
-    """The function's own, and the product's further tiles."""
-    attributes, further = function["attributes"], product.tiles.get(function["name"])
-    if further is None:
-        return attributes
-    tuned, count = re.subn(r'(\[Tune\("TILE", "\d+, )', rf"\g<1>{further}, ", attributes)
-    if count != 1:
-        raise RuntimeError(f"torch_slang: expected {function['name']} to have a [Tune] list of its TILEs")
-    return tuned
-
-
-def _called(function: re.Match[str], functions: Iterable[str]) -> list[str]:
-    return [name for name in functions if re.search(rf"(?<![.\w]){name}\b", function["body"])]
-
-
-def _with_epilogue(epilogue: Epilogue, function: re.Match[str], names: dict[str, str], with_sum: bool) -> str:
-    """One of the product's functions, under its name among `names`, as are those that it calls; without attributes."""
-    generics, parameters, body = function["generics"] or "", function["parameters"], function["body"]
-    for name, new in names.items():
-        body = re.sub(rf"(?<![.\w]){name}\b", new, body)
-    result = _RESULT.search(parameters)
-    if result is not None:
-        further = (f"{name} : mma.IElement" for name in _own_types(epilogue))
-        generics = ", ".join([*([generics] if generics else []), *further])
-        views = [_view(epilogue, p, result) for p in epilogue.parameters]
-        out = [result[0], *([result[0].removesuffix("c") + "sums"] if with_sum else [])]
-        parameters = parameters[: result.start()] + ", ".join([*views, *out])
-        body = _stores_and_calls(epilogue, function["name"], body, "|".join(names.values()), with_sum)
-    typed = f"<{generics}>" if generics else ""
-    return f"{function['returns']} {names[function['name']]}{typed}({parameters})\n{{\n{body}}}"
-
-
-def _stores_and_calls(epilogue: Epilogue, name: str, body: str, called: str, with_sum: bool) -> str:
-    """A body whose stores of the result have the epilogue in front of them, and whose calls pass the arguments on."""
-    calls = re.compile(rf"\b({called})<([^>]*)>\(([^;]*)\bc\);")
-    left = calls.sub("", _STORE.sub("", body))
-    if left == body or re.search(rf"\bstore\w*\(c\b|\bc\[|\b({called})\b[^;]*\bc\b", left):
-        raise RuntimeError(
-            f"torch_slang: expected {name} to give c its elements by sum.store...(c, at...); or f<...>(..., c); alone, "
-            "each on lines of its own, to put an epilogue there"
-        )
-    passed = ", ".join([*(f"x_{p.name}" for p in epilogue.parameters), "c", *(["sums"] if with_sum else [])])
-    own = "".join(f", {one}" for one in _own_types(epilogue))
-
-    def with_function(store: re.Match[str]) -> str:
-        first = store[0].replace("(c,", "(sums,") if with_sum else ""
-        return first + _application(epilogue, store["columns"] or "") + store[0]
-
-    body = calls.sub(lambda call: f"{call[1]}<{call[2]}{own}>({call[3]}{passed});", body)
-    return _STORE.sub(with_function, body)
-
-
-def _view(epilogue: Epilogue, parameter: Parameter, result: re.Match[str]) -> str:
-    """The parameter for an argument, which has the shape and, unless it is a constant, the type of the result."""
-    element = _element(epilogue, parameter)
-    attributes = f"[Shape({result['shape']})] [In] " if result["out"] else ""
-    return f"{attributes}TensorView<{result['element'] if element == 'T' else element}> x_{parameter.name}"
+    out = '[Out("B, M, N")] TensorView<ELEMENT>'
+    macros = {
+        "PRODUCT": kernel,
+        "PRODUCT_WIDE": f"{kernel}_wide",
+        "PRODUCT_TF32": f"{kernel}_tf32",
+        "MULTIPLY": f"{kernel}_multiply",
+        "TWO_TURNS": "",
+        "OWN_TYPES": f"<{', '.join(own)}>" if own else "",
+        "MORE_TYPES": "".join(f", {one}" for one in own),
+        "ARGUMENTS(ELEMENT)": views,
+        "RESULTS(ELEMENT)": f"{out} c, {out} sums" if stores_sums else f"{out} c",
+        "EPILOGUE(ELEMENT)": f"{epilogue.name}_epilogue<{', '.join(['ELEMENT', *_own_types(epilogue)])}>",
+        "VIEWS": ", ".join(f"x_{p.name}" for p in epilogue.parameters),
+        "STORES_SUMS": str(stores_sums).lower(),
+        "SUMS": "sums" if stores_sums else "c",
+    }
+    lines = []
+    for name, text in macros.items():
+        bare = name.removesuffix("(ELEMENT)")
+        lines.append(f"#ifdef {bare}\n#undef {bare}\n#endif\n#define {name} {text}\n")
+    return "".join(lines)
 
 
 def main() -> None:

@@ -84,6 +84,21 @@ def test_functions_that_see_tensors_compile_for_a_gpu(file: str, names: list[str
                 assert is_cubin(module._handle.cubin(name, kind, types, True, ARCHITECTURE)), (name, kind)
 
 
+# Of calls under torch.vmap: with values and records, replicas, group-shared memory, virtual threads in words.
+@pytest.mark.parametrize(
+    ("file", "kernel"),
+    [("vectors", "place"), ("accumulation", "gather_asr"), ("accumulation", "fixed_r"), ("meetings", "block_share"),
+     ("pointwise", "polar")],
+)  # fmt: skip
+@pytest.mark.parametrize("sample_dims", [1, 2])
+def test_kernels_for_samples_compile_for_a_gpu(file: str, kernel: str, sample_dims: int) -> None:
+    handle = kernels(file)._handle
+    types = ["float32" for _ in handle.describe(kernel)["type_parameters"]]
+    for kind in ("forward", "backward"):
+        text = handle.cubin(kernel, kind, types, architecture=ARCHITECTURE, lanes=4, sample_dims=sample_dims)
+        assert is_cubin(text), kind
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize(("file", "kernel"), [("sqr", "sqr"), ("trilinear", "trilinear"), ("matmul", "matrix_product")])
 def test_built_in_operators_compile_for_a_gpu_in_every_dtype(file: str, kernel: str, dtype: torch.dtype) -> None:

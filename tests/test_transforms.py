@@ -190,13 +190,11 @@ class TestFunctionTransforms:
         torch.testing.assert_close(results, expected)
         torch.testing.assert_close(vjp(grads), expected_vjp(grads))
 
-    @pytest.mark.filterwarnings("ignore:There is a performance drop")
     def test_jacrev(self, device: torch.device) -> None:
         x = torch.randn(7, dtype=torch.float64, device=device)
         expected = torch.func.jacrev(BY_NAME["stencil"].reference)(x)
         torch.testing.assert_close(torch.func.jacrev(BY_NAME["stencil"].op)(x), expected)
 
-    @pytest.mark.filterwarnings("ignore:There is a performance drop")
     @pytest.mark.parametrize(
         ("shapes", "in_dims"),
         [(((2, 4, 3), (2, 4, 3)), (0, 0)), (((4, 2, 3), (4, 3)), (1, None)), (((4, 3), (2, 4, 3)), (None, 0))],
@@ -209,7 +207,6 @@ class TestFunctionTransforms:
         actual = torch.vmap(case.op, in_dims=in_dims)(a, b)
         torch.testing.assert_close(actual, torch.vmap(case.reference, in_dims=in_dims)(a, b))
 
-    @pytest.mark.filterwarnings("ignore:There is a performance drop")
     def test_gradients_for_each_sample(self, device: torch.device) -> None:
         x = torch.randn(3, 6, dtype=torch.float64, device=device)
         actual = torch.vmap(torch.func.grad(lambda row: BY_NAME["stencil"].op(row).sum()))(x)

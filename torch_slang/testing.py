@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_slang._check_vmap import check_vmap
 from torch_slang._function import Function
 from torch_slang._module import Kernel
 
@@ -31,6 +32,7 @@ def check(
     gradcheck_dtype: torch.dtype | None = torch.float64,
     nondet_tol: float = 0.0,
     empty: bool = True,
+    vmap: bool = True,
     rtol: float | None = None,
     atol: float | None = None,
 ) -> None:
@@ -47,6 +49,7 @@ def check(
     - with any choice of arguments frozen, the others keep their gradients
     - an undefined gradient of one of several results counts as zeros
     - ``torch.autograd.gradcheck``: finite differences, with the floating-point tensors in ``gradcheck_dtype``
+    - under ``torch.vmap``, results and gradients are those of a loop over the samples, whatever is mapped over
     - ``torch.library.opcheck``: schema, autograd registration, fake tensors, AOTAutograd
 
     Args:
@@ -55,6 +58,7 @@ def check(
         gradcheck_dtype: None leaves finite differences out, for kernels that take only narrower types.
         nondet_tol: how far two runs may differ where sums have no fixed order, as in gradcheck.
         empty: False leaves out empty tensors, for kernels that find their elements by an index in another tensor.
+        vmap: False leaves out torch.vmap, for operators that are refused under it.
         rtol, atol: of comparisons; by default those of ``torch.testing.assert_close`` for the dtype.
     """
     checker = _Checker(*_overload_and_values(op, args, dict(kwargs or {})), rtol, atol)
@@ -72,6 +76,8 @@ def check(
         if gradcheck_dtype is not None:
             checker.matches_finite_differences(gradcheck_dtype, nondet_tol)
     checker.passes_opcheck(rtol, atol)
+    if vmap:
+        check_vmap(checker.op, checker.values, rtol=rtol, atol=atol)
 
 
 def _overload_and_values(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:

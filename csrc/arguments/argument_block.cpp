@@ -110,7 +110,28 @@ void ArgumentBlock::launch(const Kernel& kernel, const LaunchShape& shape, Fault
   std::copy(std::begin(shape.block), std::end(shape.block), header.block);
   header.fault = faults.address();
   write(0, &header, sizeof header);
-  kernel.launch(shape, block_.data(), block_.size());
+  if (samples_.sizes.empty()) {
+    kernel.launch(shape, block_.data(), block_.size());
+  } else {
+    kernel.launch_samples(shape, block_.data(), block_.size(), joined(samples_));
+  }
+}
+
+void ArgumentBlock::set_samples(c10::IntArrayRef sizes) {
+  for (const int64_t size : sizes) samples_.sizes.push_back(static_cast<uint32_t>(size));
+  samples_.offsets = &layout_.pointer_offsets();
+  samples_.steps.resize(samples_.offsets->size() * samples_.sizes.size(), 0);
+}
+
+void ArgumentBlock::set_steps(size_t pointer, c10::ArrayRef<int64_t> steps) {
+  std::copy(steps.begin(), steps.end(), samples_.steps.begin() + pointer * samples_.sizes.size());
+}
+
+void ArgumentBlock::set_slot_steps(int slot, c10::ArrayRef<int64_t> steps) {
+  const auto& slots = layout_.pointer_slots();
+  const auto at = std::find(slots.begin(), slots.end(), slot);
+  TORCH_INTERNAL_ASSERT(at != slots.end(), "slot ", slot, " is said to hold a pointer");
+  set_steps(layout_.view_count() + (at - slots.begin()), steps);
 }
 
 }  // namespace torch_slang

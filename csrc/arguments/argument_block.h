@@ -32,13 +32,22 @@ class ArgumentBlock {
   void set_dim(int dim, uint32_t value);
   uint32_t dim(int dim) const;
 
+  // Of a call under vmap: the sizes of its sample dimensions, before any steps. A pointer without steps is the same for all samples.
+  void set_samples(c10::IntArrayRef sizes);
+  const Samples& samples() const { return samples_; }
+  // In bytes, from one sample to the next, by sample dimension.
+  void set_view_steps(int view, c10::ArrayRef<int64_t> steps) { set_steps(view, steps); }
+  void set_slot_steps(int slot, c10::ArrayRef<int64_t> steps);
+
   // What checks find goes to `faults`.
   void launch(const Kernel& kernel, const LaunchShape& shape, FaultRecord& faults);
 
  private:
   void write(size_t offset, const void* data, size_t size);
+  void set_steps(size_t pointer, c10::ArrayRef<int64_t> steps);
 
   const Layout& layout_;
+  Samples samples_;
   c10::SmallVector<char, 1024> block_;
 };
 

@@ -66,7 +66,7 @@ class StackReader {
     result_.numbers.resize(leaves, nullptr);
     if (kind_ != OpKind::Forward) result_.gradients.resize(leaves);
     const auto& arguments = op_.of(kind_)->arguments;
-    TORCH_INTERNAL_ASSERT(arguments.size() == stack.size());
+    TORCH_INTERNAL_ASSERT(arguments.size() == stack.size() || arguments.size() + 1 == stack.size());
     for (size_t i = 0; i < arguments.size(); ++i) read_one(arguments[i], stack[i]);
     return std::move(result_);
   }
@@ -81,6 +81,7 @@ class StackReader {
       case OpArgument::Role::Mask: read_mask(value); break;
       case OpArgument::Role::BlockSize: read_extent(value, "block_size", result_.block_size); break;
       case OpArgument::Role::GridSize: read_extent(value, "grid_size", result_.grid_size); break;
+      case OpArgument::Role::SampleDims: break;  // stands behind the arguments of an operator that runs
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <c10/util/DimVector.h>
 #include <c10/util/FunctionRef.h>
 #include <c10/util/SmallVector.h>
 
@@ -27,6 +28,11 @@ struct Arguments {
   std::vector<int64_t> sizes;  // by size parameter
   c10::Device device = c10::kCPU;
   c10::ArrayRef<c10::IValue> stack;  // that they were read from
+  // The sizes of the dimensions that stand in front of every tensor's own, in a kernel's call under vmap: Note [samples] in
+  // backend/samples.h. The stack of such a call has their number behind its arguments.
+  c10::SymDimVector samples;
+
+  bool has_samples() const { return !samples.empty(); }
 
   ElementType type_of(const Leaf& leaf) const;
   // The trailing dimensions of the leaf's tensors, which make an element.

@@ -43,7 +43,7 @@ void add_tensor(const KernelSignature& op, const at::Tensor& tensor, CallClass& 
 CallClass class_of(const KernelSignature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   CallClass result = {-1, static_cast<int64_t>(kind)};
   const auto& arguments = op.of(kind)->arguments;
-  for (size_t i = 0; i < stack.size(); ++i) {
+  for (size_t i = 0; i < arguments.size(); ++i) {  // dimensions of samples are in the tensors' ranks
     const c10::IValue& value = stack[i];
     switch (arguments[i].role) {
       case OpArgument::Role::Leaf:
@@ -67,8 +67,10 @@ CallClass class_of(const KernelSignature& op, OpKind kind, c10::ArrayRef<c10::IV
       case OpArgument::Role::GridSize:
         for (const int64_t blocks : value.toIntVector()) result.push_back(rounded(op, blocks));
         break;
+      case OpArgument::Role::SampleDims: break;
     }
   }
+  if (stack.size() > arguments.size()) result.push_back(stack.back().toInt());
   return result;
 }
 
@@ -79,7 +81,7 @@ std::string describe_class(const KernelSignature& op, OpKind kind, c10::ArrayRef
   const auto add = [&](size_t i, const std::string& what) {
     text += (text.empty() ? "" : ", ") + schema[i].name() + ": " + what;
   };
-  for (size_t i = 0; i < stack.size(); ++i) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
     const c10::IValue& value = stack[i];
     if (value.isTensor() && value.toTensor().defined()) {
       const at::Tensor& tensor = value.toTensor();

@@ -1,6 +1,7 @@
 #include "arguments/gathered_gradient.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
@@ -50,7 +51,7 @@ bool is_gathered(const Leaf& leaf) {
 }
 
 GatheredGradient new_gathered(const std::string& op, const Leaf& leaf, int64_t components, c10::IntArrayRef sizes,
-                              const at::TensorOptions& options, uint64_t threads) {
+                              const at::TensorOptions& options, uint64_t threads, int64_t samples) {
   GatheredGradient gathered;
   if (leaf.accumulation == Accumulation::Replicated) {
     c10::SmallVector<int64_t, 6> all{leaf.copies};
@@ -62,8 +63,8 @@ GatheredGradient new_gathered(const std::string& op, const Leaf& leaf, int64_t c
               leaf.name, " cannot record ", leaf.copies, " pairs for each of ", threads, " threads");
   const auto count = static_cast<int64_t>(threads);
   gathered.memory = at::zeros(sizes, options);
-  gathered.values = at::empty({leaf.copies, count, components}, options);
-  gathered.indices = at::empty({leaf.copies, count}, options.dtype(at::kLong));
+  gathered.values = at::empty({samples, leaf.copies, count, components}, options);
+  gathered.indices = at::empty({samples, leaf.copies, count}, options.dtype(at::kLong));
   gathered.overflow = at::zeros({1}, options.dtype(at::kLong));
   return gathered;
 }
@@ -75,22 +76,27 @@ at::Tensor reduced(const std::string& op, const Leaf& leaf, int64_t components, 
   if (gathered.memory.numel() == 0) return gathered.memory;
   const bool is_scalar = components == 1;
   at::Tensor flat = is_scalar ? gathered.memory.view(-1) : gathered.memory.view({-1, components});
-  flat.index_add_(0, gathered.indices.view(-1), is_scalar ? gathered.values.view(-1) : gathered.values.flatten(0, 1));
+  const at::Tensor& indices = gathered.indices;  // of a sample's own elements
+  if (const int64_t samples = indices.size(0); samples > 1) {
+    indices.add_(at::arange(samples, indices.options()).mul_(flat.size(0) / samples).view({samples, 1, 1}));
+  }
+  flat.index_add_(0, indices.view(-1), is_scalar ? gathered.values.view(-1) : gathered.values.flatten(0, 2));
   return gathered.memory;
 }
 
 void set_gradient_slots(const Leaf& leaf, const GatheredGradient* gathered, const at::Tensor& owners,
-                        c10::function_ref<void(int slot, uint64_t value)> set) {
+                        c10::function_ref<void(int slot, uint64_t value, uint64_t bytes)> set) {
   const auto set_pointer = [&](int which, const at::Tensor& tensor) {
     const void* data = tensor.defined() ? tensor.const_data_ptr() : nullptr;
-    set(leaf.gradient_slots + which, reinterpret_cast<uintptr_t>(data));
+    const bool is_of_all = !tensor.defined() || which == kTslOverflow;
+    set(leaf.gradient_slots + which, reinterpret_cast<uintptr_t>(data), is_of_all ? 0 : tensor.nbytes());
   };
   set_pointer(kTslOwners, owners);
   if (leaf.accumulation == Accumulation::Replicated) {
-    set(leaf.gradient_slots + kTslReplicas, gathered == nullptr ? 1 : static_cast<uint64_t>(leaf.copies));
+    set(leaf.gradient_slots + kTslReplicas, gathered == nullptr ? 1 : static_cast<uint64_t>(leaf.copies), 0);
     const int64_t bytes =
         gathered == nullptr ? 0 : gathered->memory.numel() / leaf.copies * gathered->memory.element_size();
-    set(leaf.gradient_slots + kTslReplicaStride, static_cast<uint64_t>(bytes));
+    set(leaf.gradient_slots + kTslReplicaStride, static_cast<uint64_t>(bytes), 0);
   } else if (leaf.accumulation == Accumulation::Recorded) {
     const GatheredGradient none;
     const GatheredGradient& pairs = gathered == nullptr ? none : *gathered;

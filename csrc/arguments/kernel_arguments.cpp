@@ -78,14 +78,31 @@ bool same_sizes(c10::ArrayRef<Int> a, c10::ArrayRef<Int> b) {
 
 // A differentiable value arrives as a tensor of exactly its components: 0-dimensional, [3], [rows, columns].
 template <class Int>
-void check_value_shape(const std::string& name, const Leaf& leaf, const at::Tensor& tensor) {
+void check_value_shape(const std::string& name, const Leaf& leaf, c10::ArrayRef<Int> got) {
   Sizes<Int> expected;
   for (const int64_t n : leaf.element.shape) expected.push_back(Int(n));
-  const auto got = sizes_of<Int>(tensor);
   TORCH_CHECK(same_sizes<Int>(got, expected), name, ": expected ", leaf.name, " (", leaf.slang_type, ") to ",
               expected.empty() ? std::string("be a 0-dimensional tensor")
                                : c10::str("have shape ", c10::IntArrayRef(leaf.element.shape)),
               ", but got shape ", got);
+}
+
+// Of a call under vmap, whose tensors all have them.
+void find_samples(const KernelSignature& op, OpKind kind, Arguments& arguments) {
+  if (arguments.stack.size() == op.of(kind)->arguments.size()) return;
+  const std::string& name = op.qualified(kind);
+  const auto count = static_cast<size_t>(arguments.stack.back().toInt());
+  arguments.each_tensor([&](int leaf, const at::Tensor& tensor, OpArgument::Role role) {
+    const auto sizes = tensor.sym_sizes();
+    TORCH_CHECK(sizes.size() >= count, name, ": expected ", name_of_argument(op, kind, {role, leaf}), " to begin with ",
+                count, " dimensions of samples, but got shape ", sizes);
+    const auto own = sizes.slice(0, count);
+    if (arguments.samples.empty()) arguments.samples.assign(own.begin(), own.end());
+    TORCH_CHECK(own == c10::SymIntArrayRef(arguments.samples), name, ": expected ",
+                name_of_argument(op, kind, {role, leaf}), " to begin with the dimensions of samples ",
+                c10::SymIntArrayRef(arguments.samples), " that the other tensors have, but got shape ", sizes);
+  });
+  TORCH_CHECK(arguments.has_samples(), name, ": expected tensors with dimensions of samples, but got none");
 }
 
 }  // namespace
@@ -109,9 +126,10 @@ std::pair<std::vector<ElementType>, c10::Device> types_and_device(const KernelSi
 
 Arguments read_arguments(const KernelSignature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   Arguments arguments = read_stack(op, kind, stack);
+  find_samples(op, kind, arguments);
   // The device is that of the views; a differentiable scalar may stay on the CPU, as in PyTorch's own ops.
-  resolve_device(op, kind, arguments, [](const Leaf& leaf, const at::Tensor& tensor) {
-    return leaf.kind == LeafKind::Value && tensor.dim() == 0;
+  resolve_device(op, kind, arguments, [&](const Leaf& leaf, const at::Tensor& tensor) {
+    return leaf.kind == LeafKind::Value && tensor.dim() == static_cast<int64_t>(arguments.samples.size());
   });
   resolve_types(op, kind, arguments);
   check_dtypes(op, kind, arguments);
@@ -122,14 +140,17 @@ template <class Int>
 Bound<Int> bind_arguments(const KernelSignature& op, OpKind kind, const Arguments& arguments) {
   const std::string& name = op.qualified(kind);
   const auto& leaves = op.function.leaves;
+  const auto sizes_of_sample = [&](const at::Tensor& tensor) {
+    return sizes_of<Int>(tensor).slice(arguments.samples.size());
+  };
   c10::SmallVector<std::optional<c10::ArrayRef<Int>>, 8> sizes(leaves.size());
   c10::SmallVector<Int, 8> values(leaves.size(), Int(0));
   for (size_t i = 0; i < leaves.size(); ++i) {
     const at::Tensor& tensor = arguments.tensors[i];
     if (tensor.defined() && leaves[i].kind == LeafKind::View) {
-      sizes[i] = sizes_of<Int>(tensor);
+      sizes[i] = sizes_of_sample(tensor);
     } else if (tensor.defined()) {
-      check_value_shape<Int>(name, leaves[i], tensor);
+      check_value_shape<Int>(name, leaves[i], sizes_of_sample(tensor));
     } else if (op.shapes.symbol_of_value(static_cast<int>(i)) >= 0) {
       values[i] = integer_of<Int>(*arguments.numbers[i]);
     }
@@ -140,11 +161,11 @@ Bound<Int> bind_arguments(const KernelSignature& op, OpKind kind, const Argument
     if (!grad.defined()) continue;
     const at::Tensor& own = arguments.tensors[i];
     const Sizes<Int> expected =
-        own.defined() ? to_sizes(sizes_of<Int>(own)) : op.shapes.output_sizes<Int>(static_cast<int>(i), bound);
-    TORCH_CHECK(same_sizes<Int>(sizes_of<Int>(grad), expected), name, ": expected ",
+        own.defined() ? to_sizes(sizes_of_sample(own)) : op.shapes.output_sizes<Int>(static_cast<int>(i), bound);
+    TORCH_CHECK(same_sizes<Int>(sizes_of_sample(grad), expected), name, ": expected ",
                 name_of_argument(op, kind, {OpArgument::Role::Gradient, static_cast<int>(i)}), " to have ",
                 own.defined() ? "the shape of " + leaves[i].name : "the output's shape", " ",
-                c10::ArrayRef<Int>(expected), ", but got ", sizes_of<Int>(grad));
+                c10::ArrayRef<Int>(expected), ", but got ", sizes_of_sample(grad));
   }
   return bound;
 }

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "backend/samples.h"
 #include "source/kernel_source.h"
 
 namespace torch_slang {
@@ -25,6 +26,9 @@ class Kernel {
   virtual ~Kernel() = default;
   // `args` is the argument block of prelude/abi.h, header included; it is read before launch returns.
   virtual void launch(const LaunchShape& shape, const void* args, size_t args_size) const = 0;
+  // The same for each of some samples, in one launch: Note [samples] in backend/samples.h.
+  virtual void launch_samples(const LaunchShape& shape, const void* args, size_t args_size,
+                              const Samples& samples) const = 0;
   // What the device runs for a launch of this shape.
   virtual LaunchShape on_device(const LaunchShape& shape) const { return shape; }
   // Whether its registers suffice for as many threads a block.

@@ -30,6 +30,10 @@ std::string describe(const LaunchShape& shape) {
   return "grid " + list(shape.grid) + " of blocks " + list(shape.block);
 }
 
+std::string describe(const LaunchShape& shape, const Samples& samples) {
+  return describe(shape) + ", " + std::to_string(samples.count()) + " samples";
+}
+
 LaunchShape in_one_row(const std::string& op, const LaunchShape& shape) {
   constexpr double kMost = 0x7fffffff;
   const double blocks = static_cast<double>(shape.grid[0]) * shape.grid[1] * shape.grid[2];

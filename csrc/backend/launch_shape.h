@@ -10,6 +10,7 @@ namespace torch_slang {
 
 uint64_t threads_in_block(const LaunchShape& shape);
 std::string describe(const LaunchShape& shape);  // "grid [4, 1, 1] of blocks [256, 1, 1]"
+std::string describe(const LaunchShape& shape, const Samples& samples);  // the same and ", 3 samples"
 
 // The same blocks, all along x. Throws LaunchError if a grid's x cannot be so large.
 LaunchShape in_one_row(const std::string& op, const LaunchShape& shape);

@@ -12,6 +12,7 @@
 #include "arguments/gradient_sums.h"
 #include "arguments/new_tensor.h"
 #include "backend/launch_shape.h"
+#include "call/sample_memory.h"
 #include "kernel/view_packing.h"
 #include "prelude/abi.h"
 
@@ -91,7 +92,7 @@ void Gradients::give(int leaf, const at::Tensor& gradient) {
   // A kernel that reads it with its strides is another kernel: not to be compiled in vain, or for a small copy.
   const bool is_own = launcher_.is_known_own(leaf) && gradient.numel() >= kWorthAKernel;
   if (!in_private_memory(item) || is_own) {
-    const bool as_it_is = is_own || gradient.is_contiguous();
+    const bool as_it_is = is_own || are_samples_contiguous(gradient, arguments_.samples.size());
     item.memory = as_it_is ? gradient : gradient.clone(at::MemoryFormat::Contiguous);
     launcher_.set_gradient(leaf, item.memory);
   }
@@ -106,7 +107,7 @@ bool Gradients::copy_given(const LoadedKernel& loaded) {
       item.memory = at::Tensor();
       continue;  // what it needs is made later, contiguous
     }
-    const bool was_strided = !item.memory.is_contiguous();
+    const bool was_strided = !are_samples_contiguous(item.memory, arguments_.samples.size());
     item.memory = item.target.clone(at::MemoryFormat::Contiguous);
     launcher_.set_gradient(item.leaf, item.memory);
     any |= was_strided;
@@ -131,7 +132,7 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
       make_plain_memory(item);
     } else if (has_gathered(item)) {
       item.gathered = new_gathered(op_.qualified(kind_), leaf_of(item), component_count(leaf_of(item).element),
-                                   sizes_of(item), options_to_add_in(item), threads);
+                                   sizes_of(item), options_to_add_in(item), threads, sample_count(arguments_));
       launcher_.set_gradient(item.leaf, item.gathered.visible(leaf_of(item)));
     } else if (!item.memory.defined()) {
       item.memory = item.is_given ? given_in_memory(item, loaded) : new_memory(item);
@@ -142,7 +143,9 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
       item.owners = new_owners(elements, arguments_.device);
     }
     set_gradient_slots(leaf_of(item), has_gathered(item) ? &item.gathered : nullptr, item.owners,
-                       [&](int slot, uint64_t value) { launcher_.set_slot(slot, value); });
+                       [&](int slot, uint64_t value, uint64_t bytes) {
+                         launcher_.set_slot(slot, value, static_cast<int64_t>(bytes) / sample_count(arguments_));
+                       });
   }
 }
 
@@ -170,18 +173,29 @@ void Gradients::make_parts(Item& item, const LaunchShape& shape) {
   const bool on_host = arguments_.device.is_cpu();
   const auto options = on_host ? at::TensorOptions().dtype(at::kDouble) : options_to_add_in(item);
   const uint64_t adders = adders_in(shape, arguments_.device);
-  const uint64_t bytes = component_count(leaf_of(item).element) * options.dtype().itemsize();
+  const int64_t components = component_count(leaf_of(item).element), samples = sample_count(arguments_);
+  const uint64_t bytes = samples * components * options.dtype().itemsize();
   uint64_t places = adders;
   uint64_t sharing = 0;
   while (!is_deterministic() && sharing < kTslMostSharing && places * bytes > kMostBytesOfParts) {
     ++sharing;
     places = ((adders - 1) >> sharing) + 1;
   }
-  const int64_t sizes[] = {component_count(leaf_of(item).element), static_cast<int64_t>(places)};
-  item.parts = on_host || sharing > 0 ? at::zeros(sizes, options) : at::empty(sizes, options);
+  const auto make = [&](c10::IntArrayRef sizes) {
+    return on_host || sharing > 0 ? at::zeros(sizes, options) : at::empty(sizes, options);
+  };
+  const auto count = static_cast<int64_t>(places);
+  // Each sample's begin where the low bits of an address are zero, as those of new memory are.
+  constexpr int64_t kApart = kTslMostSharing + 1;
+  const int64_t each = components * count, aligned = (each + kApart - 1) / kApart * kApart;
+  if (arguments_.has_samples()) {
+    item.parts = make({samples, aligned}).narrow(1, 0, each).view({samples, components, count});
+  } else {
+    item.parts = make({components, count});
+  }
   const auto address = reinterpret_cast<uintptr_t>(item.parts.mutable_data_ptr());
   TORCH_INTERNAL_ASSERT((address & kTslMostSharing) == 0, "new memory is aligned");
-  launcher_.set_slot(leaf_of(item).gradient_slot, address | sharing);
+  launcher_.set_slot(leaf_of(item).gradient_slot, address | sharing, aligned * item.parts.element_size());
 }
 
 // Records that found no place are looked at only where somebody asked to know: the GPU must be waited for.
@@ -192,7 +206,11 @@ at::Tensor Gradients::sum_of_gathered(const Item& item) const {
 }
 
 at::Tensor Gradients::sum_of_parts(const Item& item) const {
-  return summed(item.parts, 1).view(leaf_of(item).element.shape);
+  const at::Tensor sum = summed(item.parts, item.parts.dim() - 1);
+  if (!arguments_.has_samples()) return sum.view(leaf_of(item).element.shape);
+  auto sizes = sample_sizes(arguments_);
+  sizes.append(leaf_of(item).element.shape.begin(), leaf_of(item).element.shape.end());
+  return sum.reshape(sizes).contiguous();  // there may be gaps between samples
 }
 
 void Gradients::finish() {

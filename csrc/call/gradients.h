@@ -57,7 +57,7 @@ class Gradients {
     at::Tensor target;  // the caller's; undefined: result
     at::Tensor memory;  // what the kernel sees, of the type to add in
     GatheredGradient gathered;
-    at::Tensor parts;  // of a value: [components, places]
+    at::Tensor parts;  // of a value: [components, places], under vmap for each sample
     at::Tensor owners;  // debug mode
   };
 

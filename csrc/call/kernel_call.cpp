@@ -12,6 +12,7 @@
 #include "arguments/new_tensor.h"
 #include "call/gradients.h"
 #include "call/launcher.h"
+#include "call/sample_memory.h"
 
 namespace torch_slang {
 namespace {
@@ -30,13 +31,21 @@ at::Tensor new_output(const KernelSignature& op, int leaf, const Arguments& argu
   return new_empty(sizes, options);
 }
 
+// Of an output or its gradient, with the dimensions of samples in front.
+template <class Int>
+c10::SymDimVector output_sizes(const KernelSignature& op, int leaf, const Arguments& arguments,
+                               const Bound<Int>& bound) {
+  const Sizes<Int> own = op.shapes.output_sizes<Int>(leaf, bound);
+  c10::SymDimVector sizes = arguments.samples;
+  sizes.append(own.begin(), own.end());
+  return sizes;
+}
+
 template <class Int>
 Results new_outputs(const KernelSignature& op, const Arguments& arguments, const Bound<Int>& bound, bool is_marked) {
   Results results;
   for (const int leaf : op.outputs) {
-    const Sizes<Int> sizes = op.shapes.output_sizes<Int>(leaf, bound);
-    const c10::SmallVector<c10::SymInt, 5> symbolic(sizes.begin(), sizes.end());
-    results.push_back(new_output(op, leaf, arguments, symbolic, is_marked));
+    results.push_back(new_output(op, leaf, arguments, output_sizes(op, leaf, arguments, bound), is_marked));
   }
   return results;
 }
@@ -62,6 +71,7 @@ class KernelCall {
   void set_inputs();
   std::shared_ptr<const LoadedKernel> kernel(const LaunchShape* launch = nullptr);
   at::Tensor zero_gradient(int leaf) const;
+  Results gradients_without_elements() const;
   Results scratch_outputs(const LoadedKernel& loaded);
   Results give_hidden_gradients(const LoadedKernel& loaded, Gradients& gradients);
   void check_overlap(int leaf, const at::Tensor& gradient) const;
@@ -96,8 +106,9 @@ std::shared_ptr<const LoadedKernel> KernelCall::kernel(const LaunchShape* launch
 }
 
 Results KernelCall::forward() {
-  set_inputs();
   Results results = new_outputs(op_, arguments_, bound_, context_.marks_outputs);
+  if (sample_count(arguments_) == 0) return results;
+  set_inputs();
   for (size_t i = 0; i < results.size(); ++i) launcher_.set_primal(op_.outputs[i], results[i]);
   const auto loaded = kernel();
   const Results scratch = scratch_outputs(*loaded);
@@ -108,16 +119,15 @@ Results KernelCall::forward() {
 // Of an output that nobody has used. One element of memory.
 at::Tensor KernelCall::zero_gradient(int leaf) const {
   const auto options = arguments_.options(op_.function.leaves[leaf]);
-  return at::zeros({1}, options).expand(op_.shapes.output_sizes<int64_t>(leaf, bound_));
+  return at::zeros({1}, options).expand_symint(output_sizes(op_, leaf, arguments_, bound_));
 }
 
 // Memory of outputs whose values the kernel reads back, but nobody gets.
 Results KernelCall::scratch_outputs(const LoadedKernel& loaded) {
   Results scratch;
   for (const int leaf : loaded.scratch_outputs) {
-    const Sizes<int64_t> sizes = op_.shapes.output_sizes<int64_t>(leaf, bound_);
-    const c10::SmallVector<c10::SymInt, 5> symbolic(sizes.begin(), sizes.end());
-    scratch.push_back(new_output(op_, leaf, arguments_, symbolic, context_.marks_outputs));
+    const auto sizes = output_sizes(op_, leaf, arguments_, bound_);
+    scratch.push_back(new_output(op_, leaf, arguments_, sizes, context_.marks_outputs));
     launcher_.set_primal(leaf, scratch.back());
   }
   return scratch;
@@ -129,14 +139,24 @@ Results KernelCall::give_hidden_gradients(const LoadedKernel& loaded, Gradients&
   for (const int leaf : loaded.scratch_outputs) {
     const Leaf& self = op_.function.leaves[leaf];
     if (!self.is_hidden || self.diff_view < 0) continue;
-    zeros.push_back(at::zeros(op_.shapes.output_sizes<int64_t>(leaf, bound_), arguments_.options(self)));
+    zeros.push_back(at::zeros_symint(output_sizes(op_, leaf, arguments_, bound_), arguments_.options(self)));
     gradients.give(leaf, zeros.back());
   }
   return zeros;
 }
 
+Results KernelCall::gradients_without_elements() const {
+  Results results(op_.differentiable.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    const at::Tensor& input = arguments_.tensors[op_.differentiable[i]];
+    if (arguments_.mask[i]) results[i] = at::zeros(input.sizes(), input.options());
+  }
+  return results;
+}
+
 Results KernelCall::backward() {
   Results results(op_.differentiable.size());
+  if (sample_count(arguments_) == 0) return gradients_without_elements();
   set_inputs();
   Gradients gradients(op_, kind_, arguments_, launcher_);
   for (const int leaf : op_.grad_outputs) {
@@ -189,6 +209,7 @@ LaunchShape KernelCall::given_shape() const {
 }
 
 void KernelCall::launch() {
+  if (sample_count(arguments_) == 0) return;
   Gradients gradients(op_, kind_, arguments_, launcher_);
   set_inputs();
   set_gradients(gradients);
@@ -207,15 +228,16 @@ void check_visible_views(const KernelSignature& op, OpKind kind, const Arguments
     const at::Tensor& tensor = arguments.tensors[i];
     if (!tensor.defined() || leaf.kind != LeafKind::View) continue;
     const ViewShape& shape = op.shapes.view(static_cast<int>(i));
-    const size_t outer = tensor.dim() - leaf.element.shape.size();
+    const auto sizes = tensor.sym_sizes().slice(arguments.samples.size());
+    const size_t outer = sizes.size() - leaf.element.shape.size();
     const size_t leading = shape.leading ? outer - shape.dims.size() : 0;
-    check_visible_rank(op.qualified(kind), leaf, outer - leading + (shape.leading ? 1 : 0), tensor.sym_sizes());
+    check_visible_rank(op.qualified(kind), leaf, outer - leading + (shape.leading ? 1 : 0), sizes);
     if (shape.leading) {
       check_visible_size(op.qualified(kind), leaf, 0, bound.symbols[kLeadingSymbol].maybe_as_int().value_or(0));
     }
     for (size_t d = leading; d < outer; ++d) {
       check_visible_size(op.qualified(kind), leaf, d - leading + (shape.leading ? 1 : 0),
-                         tensor.sym_sizes()[d].maybe_as_int().value_or(0));
+                         sizes[d].maybe_as_int().value_or(0));
     }
   }
 }

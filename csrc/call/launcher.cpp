@@ -9,6 +9,7 @@
 
 #include "arguments/faults.h"
 #include "backend/launch_shape.h"
+#include "call/sample_memory.h"
 #include "kernel/shared_elements.h"
 #include "signature/element_types.h"
 
@@ -37,6 +38,7 @@ Launcher::Launcher(const KernelSignature& op, KernelTable& kernels, OpKind kind,
   if (kind == OpKind::Backward) known_backward_ = kernels.any_backward(arguments.types, arguments.device);
   bytes_.resize(op.layout.view_count(), 0);
   block_.set_dims(bound);
+  if (arguments.has_samples()) block_.set_samples(sample_sizes(arguments));
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     if (arguments.numbers[i] != nullptr) write_number(static_cast<int>(i), *arguments.numbers[i]);
@@ -64,8 +66,15 @@ void Launcher::write_number(int index, const c10::IValue& value) {
   for (size_t i = 0; i < list.size(); ++i) write_component(leaf.slot + static_cast<int>(i), type, list[i], leaf);
 }
 
-// A value on the launch's device is read there, at the pointer; one on the CPU travels in the slots.
-void Launcher::write_value_tensor(const Leaf& leaf, const at::Tensor& tensor) {
+// A value on the launch's device is read there, at the pointer; one on the CPU travels in the slots, unless samples have their own.
+void Launcher::write_value_tensor(const Leaf& leaf, const at::Tensor& given) {
+  if (!is_shared_by_samples(given, sample_dims())) {
+    const at::Tensor here = given.to(arguments_.device);
+    kept_.push_back(are_samples_contiguous(here, sample_dims()) ? here : packed_samples(here, sample_dims()));
+    set_slot(leaf.pointer_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
+    return block_.set_slot_steps(leaf.pointer_slot, steps_of(kept_.back(), sample_dims()));
+  }
+  const at::Tensor tensor = first_sample(given, sample_dims());
   if (tensor.device() != arguments_.device) return block_.set_components(leaf.slot, tensor);
   kept_.push_back(tensor.contiguous());
   set_slot(leaf.pointer_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
@@ -73,7 +82,7 @@ void Launcher::write_value_tensor(const Leaf& leaf, const at::Tensor& tensor) {
 
 ViewCut Launcher::cut_of(int leaf) const {
   const ViewShape& shape = op_.shapes.view(leaf);
-  return {shape.leading, shape.dims.size(), op_.function.leaves[leaf].element.shape.size()};
+  return {sample_dims(), shape.leading, shape.dims.size(), op_.function.leaves[leaf].element.shape.size()};
 }
 
 // Arguments of a launch that are one memory seen in one way stay so: they share the copy.
@@ -81,7 +90,7 @@ at::Tensor Launcher::packed_copy(const at::Tensor& given) const {
   for (const auto& [caller, copy] : copied_) {
     if (same_memory(caller, given)) return copy;
   }
-  return given.clone(at::MemoryFormat::Contiguous);
+  return packed_samples(given, sample_dims());
 }
 
 void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool written) {
@@ -101,8 +110,10 @@ void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool writ
       strided_ |= view_bit(view);
     else if (view < 63)
       strided_ &= ~view_bit(view);
-    if (visible->dense && op_.shares[leaf].run > 0) fits_words_ = fits_words_ && begins_at_word(tensor);
+    if (visible->dense && op_.shares[leaf].run > 0)
+      fits_words_ = fits_words_ && begins_at_word(tensor) && visible->steps_are_words();
   }
+  if (sample_dims() > 0) block_.set_view_steps(view, visible->steps);
   bytes_[view] = std::min(tensor.nbytes(), tensor.storage().nbytes());
   block_.set_view(view, visible->view);
 }
@@ -114,13 +125,14 @@ unsigned Launcher::size_of_dim(const DeviceDim& dim) const {
 // Whether contiguous memory for any leaf, its gradient's included, would have each row along x begin at a multiple of a word.
 bool Launcher::rows_are_words() const {
   for (size_t i = 0; i < op_.function.leaves.size(); ++i) {
-    if (op_.shares[i].run == 0 || op_.shares[i].dims.front().axis == 0) continue;
+    // The next sample begins where one ends, so then its size counts too.
+    if (op_.shares[i].run == 0 || (op_.shares[i].dims.front().axis == 0 && sample_dims() == 0)) continue;
     const Leaf& leaf = op_.function.leaves[i];
     const auto& dims = op_.layout.device_dims(static_cast<int>(i));
     int64_t bytes = component_count(leaf.element) * size_of(arguments_.type_of(leaf));
     for (size_t d = dims.size(); d-- > 0;) {
       bytes *= size_of_dim(dims[d]);
-      if (op_.shares[i].dims[d].axis == 0) break;
+      if (op_.shares[i].dims[d].axis == 0 && sample_dims() == 0) break;
     }
     if (bytes % kWordBytes != 0) return false;
   }
@@ -171,11 +183,19 @@ void Launcher::set_tangent(int index, const at::Tensor& tensor) {
     write_view(leaf.diff_view, index, tensor, !leaf.is_in);
     return;
   }
-  kept_.push_back(tensor.to(arguments_.device).contiguous());
+  const at::Tensor here = tensor.to(arguments_.device);
+  kept_.push_back(are_samples_contiguous(here, sample_dims()) ? here : packed_samples(here, sample_dims()));
   set_slot(leaf.gradient_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
+  if (sample_dims() > 0) block_.set_slot_steps(leaf.gradient_slot, steps_of(kept_.back(), sample_dims()));
 }
 
-void Launcher::set_slot(int slot, uint64_t value) { block_.set_slot(slot, value); }
+void Launcher::set_slot(int slot, uint64_t value, int64_t bytes) {
+  block_.set_slot(slot, value);
+  if (bytes == 0 || sample_dims() == 0) return;
+  c10::SmallVector<int64_t, 2> steps(sample_dims());
+  for (size_t d = steps.size(); d-- > 0; bytes *= block_.samples().sizes[d]) steps[d] = bytes;
+  block_.set_slot_steps(slot, steps);
+}
 
 void Launcher::note_written(const at::Tensor& tensor) { launch_views_.emplace_back(tensor, true); }
 
@@ -198,6 +218,10 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const CallContext& context,
   for (size_t i = 0; i < arguments_.mask.size(); ++i) {
     const Leaf& leaf = op_.function.leaves[op_.differentiable[i]];
     if (!arguments_.mask[i] && leaf.diff_view >= 0 && leaf.diff_view < 63) key.unwanted |= view_bit(leaf.diff_view);
+  }
+  // What comes later is contiguous, and adds no dimension of samples.
+  if (sample_dims() > 0 && !arguments_.device.is_cpu()) {
+    key.sample_dims = static_cast<int>(joined(block_.samples()).sizes.size());
   }
   const ThreadFacts facts = thread_facts(key, launch);
   key.threads = likely_threads(facts);
@@ -240,6 +264,7 @@ ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* laun
     constexpr uint32_t kMostBlocks = 65535;  // along y and z, of a GPU
     facts.is_flat = std::max(facts.shape.grid[1], facts.shape.grid[2]) > kMostBlocks;
   }
+  facts.may_be_measured = sample_dims() == 0;
   facts.bytes = own_bytes(op_, key.kind, key.types);
   if (fits_words_ && key.independent && rows_are_words()) facts.lanes = lanes_of_words(op_, key.kind, key.types);
   facts.shared_axis = shared_axis(op_, key);
@@ -250,7 +275,7 @@ void Launcher::note(const LaunchShape& shape) const {
   uint64_t bytes = 0;
   for (const uint64_t view : bytes_) bytes += view;
   const uint64_t blocks = shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
-  loaded_->last.threads.store(blocks * threads_in_block(shape), std::memory_order_relaxed);
+  loaded_->last.threads.store(blocks * threads_in_block(shape) * block_.samples().count(), std::memory_order_relaxed);
   loaded_->last.bytes.store(bytes, std::memory_order_relaxed);
   loaded_->last.is_measured.store(is_measured_, std::memory_order_relaxed);
 }

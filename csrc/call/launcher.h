@@ -28,7 +28,8 @@ class Launcher {
   void set_primal(int leaf, const at::Tensor& tensor);
   void set_gradient(int leaf, const at::Tensor& tensor);
   void set_tangent(int leaf, const at::Tensor& tensor);
-  void set_slot(int slot, uint64_t value);
+  // `bytes`: that one sample has, of contiguous memory of all samples that the slot points to.
+  void set_slot(int slot, uint64_t value, int64_t bytes = 0);
   // A tensor of a launch that the caller's memory stands for, and that is written without being a view of the kernel.
   void note_written(const at::Tensor& tensor);
 
@@ -52,6 +53,7 @@ class Launcher {
   void write_component(int slot, ElementType type, const c10::IValue& value, const Leaf& leaf);
   void write_value_tensor(const Leaf& leaf, const at::Tensor& tensor);
   void write_view(int view, int leaf, const at::Tensor& tensor, bool written);
+  size_t sample_dims() const { return block_.samples().sizes.size(); }
   unsigned size_of_dim(const DeviceDim& dim) const;
   bool rows_are_words() const;
   at::Tensor packed_copy(const at::Tensor& given) const;

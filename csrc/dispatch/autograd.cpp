@@ -103,6 +103,7 @@ void check_gradients(const Operator& op, const c10::OperatorHandle& handle, c10:
 void check_changed(const Signature& signature, c10::ArrayRef<c10::IValue> arguments) {
   const auto& meaning = signature.of(OpKind::Forward)->arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
+    if (meaning[i].role != OpArgument::Role::Leaf) continue;
     const Leaf& leaf = signature.function.leaves[meaning[i].leaf];
     if (!leaf.is_written || !leaf.differentiable) continue;
     const at::Tensor& tensor = arguments[i].toTensor();

@@ -81,6 +81,10 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
   ag::edge_list edges(differentiable.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     const int leaf = meaning[i].leaf;
+    if (meaning[i].role == OpArgument::Role::SampleDims) {
+      sample_dims_ = arguments[i];
+      continue;
+    }
     if (!arguments[i].isTensor()) {
       numbers_[leaf] = arguments[i];
       continue;
@@ -127,6 +131,8 @@ std::vector<c10::IValue> BackwardNode::recorded_arguments() {
       c10::List<bool> mask;
       for (size_t i = 0; i < op_->signature().differentiable.size(); ++i) mask.push_back(task_should_compute_output(i));
       arguments.emplace_back(std::move(mask));
+    } else if (role == OpArgument::Role::SampleDims) {
+      arguments.push_back(sample_dims_);
     } else if (role == OpArgument::Role::Leaf && numbers_[leaf].isNone()) {
       arguments.emplace_back(saved_[leaf].unpack());
     } else if (role == OpArgument::Role::Leaf) {
@@ -149,6 +155,7 @@ void BackwardNode::compiled_args(dynamo::CompiledNodeArgs& args) const {
   args.collect(reinterpret_cast<uint64_t>(op_.get()));  // another Program, another graph
   for (const auto& saved : saved_) args.collect(saved, /*is_output=*/true);
   for (const auto& number : numbers_) args.collect(number);
+  args.collect(sample_dims_);
   args.collect(results_);
 }
 

@@ -71,6 +71,7 @@ class BackwardNode final : public torch::autograd::Node {
   const std::shared_ptr<const Operator> op_;
   std::vector<torch::autograd::SavedVariable> saved_;    // by leaf; empty for numbers and outputs
   std::vector<c10::IValue> numbers_;                      // by leaf
+  c10::IValue sample_dims_;                               // of an operator for calls under vmap
   std::vector<torch::autograd::VariableInfo> results_;    // by result: to materialise undefined gradients
 };
 

@@ -22,6 +22,7 @@ at::Tensor tangent_of(const DerivativeArguments& arguments, int leaf) {
 
 // Arguments of an operator of f_jvp but for the mask; `made`: whose leaves say which of f's they are.
 c10::IValue argument_of(const Operator& made, const OpArgument& argument, const DerivativeArguments& arguments) {
+  if (argument.role == OpArgument::Role::SampleDims) return arguments.sample_dims;
   const Leaf& leaf = made.signature().function.leaves[argument.leaf];
   if (argument.role == OpArgument::Role::Gradient) return arguments.gradients[leaf.origin];
   return leaf.is_tangent ? c10::IValue(tangent_of(arguments, leaf.origin)) : arguments.values[leaf.origin];
@@ -69,6 +70,8 @@ std::vector<at::Tensor> call_backward(const RegisteredFamily& family, const Oper
       stack.emplace_back(mask_of(mask));
     } else if (role == OpArgument::Role::Gradient) {
       stack.emplace_back(arguments.gradients[leaf]);
+    } else if (role == OpArgument::Role::SampleDims) {
+      stack.push_back(arguments.sample_dims);
     } else {
       stack.push_back(arguments.values[leaf]);
     }

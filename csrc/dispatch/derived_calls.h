@@ -25,6 +25,7 @@ struct DerivativeArguments {
   std::vector<c10::IValue> values;  // None for outputs
   std::vector<at::Tensor> tangents;  // of differentiable inputs
   std::vector<at::Tensor> gradients;  // of outputs
+  c10::IValue sample_dims;  // of an operator for calls under vmap
 
   explicit DerivativeArguments(const Operator& op)
       : values(op.signature().function.leaves.size()), tangents(values.size()), gradients(values.size()) {}

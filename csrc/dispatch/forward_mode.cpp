@@ -36,6 +36,10 @@ Dual split(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments
       for (const bool wanted : arguments[i].toBoolList()) mask.push_back(wanted);
       continue;
     }
+    if (role == OpArgument::Role::SampleDims) {
+      dual.values.sample_dims = arguments[i];
+      continue;
+    }
     if (!arguments[i].isTensor() || !arguments[i].toTensor().defined()) {
       dual.values.values[leaf] = arguments[i];
       continue;

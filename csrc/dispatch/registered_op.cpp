@@ -22,7 +22,7 @@ c10::OperatorHandle RegisteredFamily::handle(OpKind kind) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto& cached = handles_[static_cast<int>(kind)];
   if (!cached)
-    cached = c10::Dispatcher::singleton().findSchemaOrThrow(operator_->signature().qualified(kind).c_str(), "");
+    cached = c10::Dispatcher::singleton().findSchemaOrThrow(operator_->signature().registered(kind).c_str(), "");
   return *cached;
 }
 

@@ -26,6 +26,9 @@ class RegisteredFamily {
   // Of `<name>_jvp`; null where there is none.
   const RegisteredFamily* jvp() const { return jvp_; }
   void set_jvp(const RegisteredFamily* jvp) { jvp_ = jvp; }
+  // The family for calls under vmap (dispatch/sampled_operator.h), its own if it is that; null of a plain function.
+  const RegisteredFamily* of_samples() const { return of_samples_.load(std::memory_order_relaxed); }
+  void set_of_samples(const RegisteredFamily* family) { of_samples_.store(family, std::memory_order_relaxed); }
   // False once a reload registered other schemas than this operator's: calls then cannot go through the dispatcher.
   bool has_schemas_of(const Operator& op) const;
 
@@ -34,6 +37,7 @@ class RegisteredFamily {
   std::shared_ptr<const Operator> operator_;
   mutable std::optional<c10::OperatorHandle> handles_[kOpKinds];
   std::atomic<const RegisteredFamily*> jvp_ = nullptr;
+  std::atomic<const RegisteredFamily*> of_samples_{nullptr};
 };
 
 // The arguments of a call, which are the last on the stack. A function that was scripted before a reload may have put

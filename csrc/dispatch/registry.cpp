@@ -9,6 +9,8 @@
 
 #include "dispatch/autograd.h"
 #include "dispatch/dispatched_call.h"
+#include "dispatch/sampled_operator.h"
+#include "dispatch/vmap.h"
 
 namespace torch_slang {
 
@@ -164,6 +166,7 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
       implement<UnsupportedKernel>(*library, signature->name, key, family, kind);
     }
     implement<AutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
+    implement<VmapKernel>(*library, signature->name, c10::DispatchKey::FuncTorchBatched, family, kind);
     if (is_launch(kind) || signature->schema->is_mutable()) {
       library->impl(signature->name.c_str(),
                     torch::dispatch(c10::DispatchKey::ADInplaceOrView,
@@ -174,12 +177,19 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
   return library;
 }
 
+// As the dispatcher knows it; empty if there is no such op.
+std::string registered_name(const Operator& op, int kind) {
+  const auto* signature = op.signature().of(static_cast<OpKind>(kind));
+  return signature == nullptr ? "" : signature->schema->name();
+}
+
 // The registered kernel or function that has an operator of this name, or a text for none.
 std::string kernel_with(const std::string& name) {
   for (const auto& [owner, entry] : registry().entries) {
     const auto op = entry->family.current();
-    const auto& names = op->signature().qualified_names;
-    if (std::find(std::begin(names), std::end(names), name) != std::end(names)) return owner;
+    for (int kind = 0; kind < kOpKinds; ++kind) {
+      if (registered_name(*op, kind) == name) return owner;
+    }
   }
   return "a library";
 }
@@ -187,66 +197,80 @@ std::string kernel_with(const std::string& name) {
 // The names that an operator takes, over those that `before`, its earlier version or null, has already.
 void check_names(const Operator& op, const Operator* before, std::set<std::string>& names) {
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    const std::string& name = op.signature().qualified_names[kind];
+    const std::string name = registered_name(op, kind);
     if (name.empty()) continue;
     TORCH_CHECK(names.insert(name).second, "torch_slang.load: ", name,
                 " would be both a kernel and an operator that goes "
                 "with another kernel: rename one");
-    if (before != nullptr && before->signature().qualified_names[kind] == name) continue;
+    if (before != nullptr && registered_name(*before, kind) == name) continue;
     TORCH_CHECK(!c10::Dispatcher::singleton().findSchema({name, ""}), "torch_slang.load: ", name,
                 " is registered already, by ", kernel_with(name), ": rename one, or load with another namespace=");
   }
 }
 
-}  // namespace
-
-namespace {
-
-// Each with the operator of its tangents.
-std::vector<std::shared_ptr<Operator>> with_tangents(const std::vector<std::shared_ptr<Operator>>& operators) {
-  std::vector<std::shared_ptr<Operator>> all;
-  for (const auto& op : operators) {
-    all.push_back(op);
+// With the operators that others call in front of them: of tangents, and of kernels for calls under vmap.
+std::vector<std::shared_ptr<const Operator>> with_derived(const std::vector<std::shared_ptr<Operator>>& operators) {
+  std::vector<std::shared_ptr<const Operator>> all;
+  const auto add = [&](const std::shared_ptr<const Operator>& op) {
     if (op->jvp != nullptr) all.push_back(op->jvp);
+    all.push_back(op);
+  };
+  for (const auto& op : operators) {
+    if (op->signature().function.is_kernel) add(std::make_shared<SampledOperator>(op));
+    add(op);
   }
   return all;
+}
+
+Entry& entry_of(const std::string& full_name) {
+  auto& entry = registry().entries[full_name];
+  if (entry == nullptr) entry = std::make_unique<Entry>();
+  return *entry;
+}
+
+// Tells the family of an operator which others go with it.
+void link(const std::shared_ptr<const Operator>& op) {
+  const Signature& signature = op->signature();
+  RegisteredFamily& family = entry_of(signature.full_name()).family;
+  family.set_jvp(op->jvp == nullptr ? nullptr : &entry_of(op->jvp->signature().full_name()).family);
+  if (!signature.function.is_kernel) return;
+  const bool is_sampled = dynamic_cast<const SampledOperator*>(op.get()) != nullptr;
+  family.set_of_samples(is_sampled ? &family : &entry_of(SampledOperator::full_name_of(signature)).family);
+}
+
+void enter(const std::shared_ptr<const Operator>& op, const std::string& owner, Publication& publication) {
+  Entry& entry = entry_of(op->signature().full_name());
+  const bool is_new = entry.family.current() == nullptr;
+  entry.owner = owner;
+  if (!is_new && entry.family.has_schemas_of(*op)) {
+    entry.family.replace(op);
+    return;
+  }
+  pin(entry, *op);
+  entry.library.reset();
+  entry.family.replace(op);
+  entry.library = define(entry.family, *op);
+  if (is_new) return;
+  for (int kind = 0; kind < kOpKinds; ++kind) {
+    if (std::string name = registered_name(*op, kind); !name.empty()) publication.changed.push_back(std::move(name));
+  }
 }
 
 }  // namespace
 
 Publication publish(const std::vector<std::shared_ptr<Operator>>& given, const std::string& owner) {
-  const std::vector<std::shared_ptr<Operator>> operators = with_tangents(given);
   Registry& all = registry();
   const std::lock_guard<std::mutex> lock(all.mutex);
   std::set<std::string> names;
+  const auto operators = with_derived(given);
   for (const auto& op : operators) {
     const auto known = all.entries.find(op->signature().full_name());
     const auto before = known == all.entries.end() ? nullptr : known->second->family.current();
     check_names(*op, before.get(), names);
   }
   Publication publication;
-  for (const auto& op : operators) {
-    auto& entry = all.entries[op->signature().full_name()];
-    const bool is_new = entry == nullptr;
-    if (is_new) entry = std::make_unique<Entry>();
-    entry->owner = owner;
-    if (!is_new && entry->family.has_schemas_of(*op)) {
-      entry->family.replace(op);
-      continue;
-    }
-    pin(*entry, *op);
-    entry->library.reset();
-    entry->family.replace(op);
-    entry->library = define(entry->family, *op);
-    if (is_new) continue;
-    for (const auto& name : op->signature().qualified_names) {
-      if (!name.empty()) publication.changed.push_back(name);
-    }
-  }
-  for (const auto& op : given) {
-    const auto* tangents = op->jvp == nullptr ? nullptr : &all.entries[op->jvp->signature().full_name()]->family;
-    all.entries[op->signature().full_name()]->family.set_jvp(tangents);
-  }
+  for (const auto& op : operators) link(op);
+  for (const auto& op : operators) enter(op, owner, publication);
   return publication;
 }
 

@@ -27,6 +27,8 @@ ag::variable_list call_second(const RegisteredFamily& family, const Operator& op
     if (role == OpArgument::Role::Mask) continue;
     if (role == OpArgument::Role::Gradient)
       arguments.gradients[leaf] = next->toTensor();
+    else if (role == OpArgument::Role::SampleDims)
+      arguments.sample_dims = *next;
     else
       arguments.values[leaf] = *next;
     ++next;

@@ -182,7 +182,11 @@ KernelSource specialize(const KernelSignature& op, const KernelKey& key, const K
     for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
   }
   if (!source.text.waves && !source.text.barriers && !multiplies(source)) source.threads = key.threads;
-  source.threads.is_flat = key.threads.is_flat && !multiplies(source);
+  if (key.sample_dims > 0 && !multiplies(source)) {
+    source.sample_dims = key.sample_dims;
+    source.pointer_slots = op.layout.pointer_slots();
+  }
+  source.threads.is_flat = (key.threads.is_flat || key.sample_dims > 0) && !multiplies(source);
   while (source.threads.count > 1 && source.threads.count * source.text.body.size() > kMostText) {
     source.threads.count /= 2;
   }

@@ -34,11 +34,11 @@ struct Flattened {
   int64_t stride = 0;  // in items
 };
 
-// One dimension in place of the first `count`; empty if their strides do not follow each other.
-std::optional<Flattened> flatten_leading(const at::Tensor& tensor, size_t count) {
+// One dimension in place of those from `first` up to `end`; empty if their strides do not follow each other.
+std::optional<Flattened> flatten_leading(const at::Tensor& tensor, size_t first, size_t end) {
   Flattened result;
   bool started = false;
-  for (size_t i = count; i-- > 0;) {
+  for (size_t i = end; i-- > first;) {
     const int64_t size = tensor.sizes()[i];
     if (size == 1) continue;
     if (!started) {
@@ -111,12 +111,17 @@ bool begins_at_word(const at::Tensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % uintptr_t{kWordBytes} == 0;
 }
 
+bool VisibleView::steps_are_words() const {
+  return std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step % kWordBytes == 0; });
+}
+
 std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, const ViewCut& cut,
                                      const at::Tensor& tensor) {
   const size_t outer = tensor.dim() - cut.element;  // dimensions before the element
-  const size_t leading = cut.flatten ? outer - cut.fixed : 0;
-  const size_t rank = cut.flatten ? cut.fixed + 1 : outer;
-  if (rank > kTslMaxDims) check_visible_rank(op, leaf, rank, tensor.sym_sizes());
+  const size_t first = cut.samples;
+  const size_t leading = cut.flatten ? outer - cut.fixed : first;
+  const size_t rank = cut.flatten ? cut.fixed + 1 : outer - first;
+  if (rank > kTslMaxDims) check_visible_rank(op, leaf, rank, tensor.sym_sizes().slice(first));
   const int64_t item_size = tensor.element_size();
   VisibleView result;
   TslView& view = result.view;
@@ -128,7 +133,7 @@ std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, co
   int64_t strides[kTslMaxDims] = {};
   size_t at = 0;
   if (cut.flatten) {
-    const auto flat = flatten_leading(tensor, leading);
+    const auto flat = flatten_leading(tensor, first, leading);
     if (!flat) return std::nullopt;
     sizes[0] = flat->size;
     strides[0] = flat->stride;
@@ -143,6 +148,10 @@ std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, co
   for (size_t i = 0; i < cut.element; ++i) expected *= tensor.sizes()[outer + i];
   const int64_t alignment = element_alignment(leaf, item_size);
   bool aligned = reinterpret_cast<uintptr_t>(view.data) % alignment == 0;
+  for (size_t i = 0; i < first; ++i) {
+    result.steps.push_back(tensor.sizes()[i] <= 1 ? 0 : tensor.strides()[i] * item_size);
+    aligned &= result.steps.back() % alignment == 0;
+  }
   result.dense = true;
   for (size_t i = rank; i-- > 0;) {
     check_visible_size(op, leaf, i, sizes[i]);

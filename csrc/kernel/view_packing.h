@@ -18,11 +18,14 @@ std::optional<ElementType> element_type_of(c10::ScalarType type);  // empty for 
 // What a tensor looks like to a kernel: leading dimensions flattened into one, the element inside the index.
 struct VisibleView {
   TslView view;        // data included
+  c10::SmallVector<int64_t, 2> steps;  // in bytes, from one sample to the next
   bool dense = false;  // the strides are those of a contiguous tensor of these sizes
+  bool steps_are_words() const;
 };
 
 // How a leaf's tensors are cut into leading, visible and element dimensions.
 struct ViewCut {
+  size_t samples = 0;  // dimensions in front of all, of a call under vmap: a kernel sees one sample
   bool flatten = false;  // the Shape begins with "..."
   size_t fixed = 0;      // dimensions after the leading ones, element excluded; all of them if !flatten
   size_t element = 0;    // trailing element dimensions

@@ -100,7 +100,7 @@ VirtualThreads likely_threads(const ThreadFacts& facts) {
 }
 
 bool is_worth_measuring(const ThreadFacts& facts) {
-  return facts.at_once > 0 && threads_of(facts.shape) >= kWorthMeasuring * facts.at_once &&
+  return facts.at_once > 0 && facts.may_be_measured && threads_of(facts.shape) >= kWorthMeasuring * facts.at_once &&
          !for_all.load(std::memory_order_relaxed);
 }
 

@@ -23,6 +23,7 @@ struct ThreadFacts {
   int lanes =
       1;  // threads along x that have whole words together (Note [words] in prelude/words.h); 1: there are no words
   bool is_flat = false;  // as in VirtualThreads
+  bool may_be_measured = true;  // not under vmap: another number of samples must not call for another kernel
   int shared_axis = -1;  // along which threads share elements of gradients (Note [shared elements] in prelude/shared.h)
 };
 

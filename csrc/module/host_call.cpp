@@ -139,6 +139,7 @@ class LaunchArguments {
         case OpArgument::Role::BlockSize: stack.emplace_back(std::vector<int64_t>(block, block + 3)); break;
         case OpArgument::Role::GridSize: stack.emplace_back(std::vector<int64_t>(grid, grid + 3)); break;
         case OpArgument::Role::Gradient: stack.emplace_back(); break;
+        case OpArgument::Role::SampleDims: break;
         default: TORCH_INTERNAL_ASSERT(false, "a launch has no such argument");
       }
     }

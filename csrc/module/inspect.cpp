@@ -21,11 +21,12 @@ std::string cuda_text_for(const Operator& op, OpKind kind, const std::vector<Ele
 
 std::string cubin_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense,
                       const std::string& architecture, int groups, int lanes,
-                      const std::array<uint32_t, 3>& block_of_launch) {
+                      const std::array<uint32_t, 3>& block_of_launch, int sample_dims) {
   KernelKey key = key_of(op, kind, types, dense);
   key.threads.count = groups * lanes;
   key.threads.lanes = lanes;
   key.block = block_of_launch;
+  key.sample_dims = sample_dims;
   const auto& block = op.signature().function.block_size;
   for (size_t i = 0; i < 3 && lanes > 1; ++i)
     key.threads.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : i == 0 && block.empty() ? 256 : 1;

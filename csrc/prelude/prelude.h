@@ -29,5 +29,6 @@
 #include "prelude/polls.h"
 #include "prelude/host_loop.h"
 #include "prelude/device_loop.h"
+#include "prelude/samples.h"
 #include "prelude/host_meet.h"
 #include "prelude/waves.h"

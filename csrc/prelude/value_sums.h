@@ -77,8 +77,12 @@ class ValueSums {
     const Wave wave(thread_number, threads);
     sum = wave.sum(sum);
     if (wave.lane != 0) return;
+#if TSL_SAMPLE_DIMS
+    const ulonglong block = blockIdx.x, blocks = gridDim.x;  // of the sample: Note [samples] in backend/samples.h
+#else
     const ulonglong block = (ulonglong(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     const ulonglong blocks = ulonglong(gridDim.x) * gridDim.y * gridDim.z;
+#endif
     const ulonglong waves = (threads + 31) / 32;
     add_part(place, component, block * waves + thread_number / 32, blocks * waves, sum);
   }

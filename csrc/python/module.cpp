@@ -159,12 +159,13 @@ OpKind kind_named(const std::string& name) {
 
 py::bytes cubin_of(const Module& module, const std::string& name, const std::string& kind,
                    const std::vector<std::string>& types, bool dense, const std::string& architecture, int groups,
-                   int lanes, const std::array<uint32_t, 3>& block) {
+                   int lanes, const std::array<uint32_t, 3>& block, int sample_dims) {
   const std::vector<ElementType> elements = elements_named(types);
   std::string cubin;
   {
     const py::gil_scoped_release release;
-    cubin = cubin_for(*module.find(name), kind_named(kind), elements, dense, architecture, groups, lanes, block);
+    cubin = cubin_for(*module.find(name), kind_named(kind), elements, dense, architecture, groups, lanes, block,
+                      sample_dims);
   }
   return py::bytes(cubin);
 }
@@ -187,7 +188,7 @@ void bind_module(py::module_& m) {
            })
       .def("cubin", &cubin_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
            py::arg("architecture") = "sm_90", py::arg("groups") = 1, py::arg("lanes") = 1,
-           py::arg("block") = std::array<uint32_t, 3>{})
+           py::arg("block") = std::array<uint32_t, 3>{}, py::arg("sample_dims") = 0)
       .def("cuda_text", &cuda_text_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true)
       .def("functions", &Module::functions)
       .def("overloads", &Module::overloads)

@@ -1,6 +1,7 @@
 #include "signature/layout.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 namespace torch_slang {
@@ -21,6 +22,7 @@ Layout::Layout(const Function& function, const ShapePlan& shapes)
   }
   find_launch_dims(shapes);
   place_parts();
+  find_pointers(function);
 }
 
 Layout::Layout(const Function& function, int dim_count)
@@ -65,6 +67,22 @@ void Layout::place_parts() {
   dims_offset_ = slots_offset_ + 8 * static_cast<size_t>(std::max(slot_count_, 1));
   const size_t end = dims_offset_ + 4 * static_cast<size_t>(std::max(dim_count(), 1));
   size_ = (end + 7) / 8 * 8;
+}
+
+void Layout::find_pointers(const Function& function) {
+  for (const Leaf& leaf : function.leaves) {
+    if (leaf.pointer_slot >= 0) pointer_slots_.push_back(leaf.pointer_slot);
+    if (leaf.gradient_slot >= 0) pointer_slots_.push_back(leaf.gradient_slot);
+    if (leaf.gradient_slots < 0) continue;
+    pointer_slots_.push_back(leaf.gradient_slots + kTslOwners);
+    if (leaf.accumulation != Accumulation::Recorded) continue;
+    pointer_slots_.push_back(leaf.gradient_slots + kTslValues);
+    pointer_slots_.push_back(leaf.gradient_slots + kTslIndices);
+  }
+  for (int view = 0; view < view_count_; ++view) {
+    pointer_offsets_.push_back(view_offset(view) + offsetof(TslView, data));
+  }
+  for (const int slot : pointer_slots_) pointer_offsets_.push_back(slot_offset(slot));
 }
 
 void Layout::write_dims(const Bound<int64_t>& bound, char* block) const {

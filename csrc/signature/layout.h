@@ -32,6 +32,11 @@ class Layout {
   size_t slot_offset(int slot) const { return slots_offset_ + 8 * static_cast<size_t>(slot); }
   size_t dim_offset(int dim) const { return dims_offset_ + 4 * static_cast<size_t>(dim); }
 
+  // Slots that hold pointers to what samples have each their own of, and where in the block the pointers of the views and of these
+  // slots stand: Note [samples] in backend/samples.h.
+  const std::vector<int>& pointer_slots() const { return pointer_slots_; }
+  const std::vector<size_t>& pointer_offsets() const { return pointer_offsets_; }
+
   const std::vector<DeviceDim>& device_dims(int leaf) const { return device_dims_[leaf]; }
   // How many threads there are along x, y and z; empty if that is in no dim.
   const std::vector<DeviceDim>& launch_dims() const { return launch_dims_; }
@@ -49,7 +54,10 @@ class Layout {
   std::optional<DeviceDim> find(const Expression& expression) const;
   void find_launch_dims(const ShapePlan& shapes);
   void place_parts();
+  void find_pointers(const Function& function);
 
+  std::vector<int> pointer_slots_;
+  std::vector<size_t> pointer_offsets_;
   size_t slots_offset_;
   size_t dims_offset_;
   size_t size_;

@@ -25,8 +25,9 @@ const char* name_of(OpKind kind);  // "forward", "backward", "launch", "fwd", "b
 
 // Where an argument of a registered op comes from.
 struct OpArgument {
-  // Gradient: of an output, in a backward; of any leaf (or its tangent), in a launch.
-  enum class Role : int8_t { Leaf, Gradient, Mask, BlockSize, GridSize };
+  // Gradient: of an output, in a backward; of any leaf (or its tangent), in a launch. SampleDims: how many dimensions of samples
+  // stand in front of each tensor's own (dispatch/sampled_operator.h).
+  enum class Role : int8_t { Leaf, Gradient, Mask, BlockSize, GridSize, SampleDims };
   Role role = Role::Leaf;
   int leaf = -1;  // for Leaf and Gradient
 };

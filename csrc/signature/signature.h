@@ -29,6 +29,8 @@ struct Signature {
   Direction direction(OpKind kind) const;
   const DeviceText& text(OpKind kind, const std::vector<ElementType>& types,
                          const std::vector<int64_t>& sizes = {}) const;
+  // The same as the dispatcher knows it, whatever messages call it.
+  const std::string& registered(OpKind kind) const { return of(kind)->schema->name(); }
   std::string full_name() const { return ns + "::" + function.name; }
 
   const std::string ns;

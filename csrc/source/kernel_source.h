@@ -115,6 +115,10 @@ struct KernelSource {
   bool fast_math = false;
   Checks checks = Checks::None;
   bool polls = false;  // loops ask whether the launch is to stop: Note [stopped launches] in prelude/polls.h
+  // Above 0: a GPU's kernel for launches with so many sample dimensions, and the slots that hold pointers: Note [samples] in
+  // backend/samples.h.
+  int sample_dims = 0;
+  std::vector<int> pointer_slots;
   bool locate = false;  // marks `shares 3` tell where, too: for looking at, not to run
 };
 

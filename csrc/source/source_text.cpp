@@ -1,6 +1,7 @@
 #include "source/source_text.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <set>
@@ -121,11 +122,21 @@ std::string definitions(const KernelSource& source) {
          define("TSL_POLLS", source.polls) + define("TSL_BARRIERS", source.text.barriers) +
          define("TSL_FAST_MATH", source.fast_math) + define("TSL_LANES", source.threads.lanes) +
          define("TSL_SHARED_SUMS", source.threads.shares) + define("TSL_FLAT_GRID", source.threads.is_flat) +
-         define("TSL_WAVES", source.text.waves) + define("TSL_SCATTERED_WAVES", source.text.scattered_waves) +
+         define("TSL_SAMPLE_DIMS", source.sample_dims) + define("TSL_WAVES", source.text.waves) +
+         define("TSL_SCATTERED_WAVES", source.text.scattered_waves) +
          define("TSL_TANGENTS", source.text.direction == Direction::Jvp) + define("TSL_MMA", multiplies(source)) +
          define("TSL_MMA_HALF", static_cast<int>(names_half(source.text))) +
          define("TSL_VALUE_SUMS", uses(source.text, {intrinsics::kValueGradient})) +
          (source.map ? define("TSL_SEES_TENSORS", source.map->sees_tensors ? int{kMapThreads} : 0) : "");
+}
+
+// The pointers that samples move: Note [samples] in backend/samples.h.
+std::string sample_definitions(const KernelSource& source) {
+  if (source.sample_dims == 0) return "";
+  const size_t slots = source.pointer_slots.size();
+  return define("TSL_SAMPLE_POINTERS", source.view_count + static_cast<int>(slots)) +
+         define("TSL_POINTER_SLOT_COUNT", static_cast<int>(slots)) + "#define TSL_POINTER_SLOTS " +
+         (slots > 0 ? c10::Join(", ", source.pointer_slots) : "0") + "\n";
 }
 
 constexpr const char* kArgs = R"(struct TslArgs {
@@ -133,6 +144,10 @@ constexpr const char* kArgs = R"(struct TslArgs {
   TslView views[TSL_VIEW_COUNT > 0 ? TSL_VIEW_COUNT : 1];
   unsigned long long slots[TSL_SLOT_COUNT > 0 ? TSL_SLOT_COUNT : 1];
   unsigned dims[TSL_DIM_COUNT > 0 ? TSL_DIM_COUNT : 1];
+#if TSL_SAMPLE_DIMS
+  long long sample_steps[TSL_SAMPLE_POINTERS][TSL_SAMPLE_DIMS];
+  unsigned sample_sizes[TSL_SAMPLE_DIMS], first_sample;
+#endif
 #if TSL_MMA && defined(__CUDACC__)
   unsigned maps_hold;
   TslMatrixLayout layouts[TSL_VIEW_COUNT];
@@ -162,7 +177,7 @@ const char* base_of(const KernelSource& source) {
 std::string assemble_source(const KernelSource& source, std::string_view launcher) {
   std::string text = abi_text();
   text += line_directive(1, "arguments");
-  text += definitions(source);
+  text += definitions(source) + sample_definitions(source);
   text += kArgs;
   text += prelude_text();
   if (multiplies(source)) text += matrix_text();
@@ -203,6 +218,8 @@ size_t rounded_up(size_t size, size_t multiple) { return (size + multiple - 1) /
 }  // namespace
 
 size_t argument_block_size(const KernelSource& source) { return rounded_up(end_of_dims(source), alignof(TslView)); }
+
+size_t sample_steps_offset(const KernelSource& source) { return rounded_up(end_of_dims(source), sizeof(int64_t)); }
 
 size_t matrix_layouts_offset(const KernelSource& source) { return rounded_up(end_of_dims(source), alignof(uint32_t)); }
 

@@ -68,7 +68,7 @@ Trial::Trial(const Signature& front, OpKind kind, c10::ArrayRef<c10::IValue> sta
   const auto is_tensor = [&](size_t i) { return stack_[i].isTensor() && stack_[i].toTensor().defined(); };
   std::vector<bool> is_written(stack_.size(), false);
   std::vector<const void*> storages;  // that may be written
-  for (size_t i = 0; i < stack_.size(); ++i) {
+  for (size_t i = 0; i < schema.size(); ++i) {
     is_written[i] = is_tensor(i) && schema[i].alias_info() != nullptr && schema[i].alias_info()->isWrite();
     if (is_written[i]) storages.push_back(stack_[i].toTensor().storage().unsafeGetStorageImpl());
   }

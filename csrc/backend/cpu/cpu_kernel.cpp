@@ -2,7 +2,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <limits>
 
 #include "backend/cpu/thread_block.h"
@@ -54,6 +56,24 @@ void CpuKernel::launch(const LaunchShape& shape, const void* args, size_t args_s
   record_launch(op_, "cpu", [&] { return describe(shape); });
   run_in_parallel(block_count(shape), cost_,
                   [&](int64_t first, int64_t last) { run_blocks(shape, args, first, last); });
+}
+
+void CpuKernel::launch_samples(const LaunchShape& shape, const void* args, size_t args_size,
+                               const Samples& samples) const {
+  check_args(args_size);
+  record_launch(op_, "cpu", [&] { return describe(shape, samples); });
+  const int64_t each = block_count(shape);
+  spread_blocks(each * static_cast<int64_t>(samples.count()), cost_, [&](int64_t first, int64_t last) {
+    c10::SmallVector<char, 1024> own(args_size);
+    while (first < last) {
+      const int64_t sample = first / each, end = std::min(last, (sample + 1) * each);
+      std::memcpy(own.data(), args, args_size);
+      move_to_sample(samples, static_cast<uint64_t>(sample), own.data());
+      run_blocks(shape, own.data(), first - sample * each, end - sample * each);
+      if (is_stopped(args)) return;
+      first = end;
+    }
+  });
 }
 
 void CpuKernel::launch_serially(const LaunchShape& shape, const void* args, size_t args_size) const {

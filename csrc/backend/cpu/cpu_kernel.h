@@ -22,6 +22,8 @@ class CpuKernel final : public Kernel {
   CpuKernel& operator=(const CpuKernel&) = delete;
 
   void launch(const LaunchShape& shape, const void* args, size_t args_size) const override;
+  void launch_samples(const LaunchShape& shape, const void* args, size_t args_size,
+                      const Samples& samples) const override;
   LaunchShape on_device(const LaunchShape& shape) const override { return in_one_row(op_, shape); }
   // The same on the calling thread alone.
   void launch_serially(const LaunchShape& shape, const void* args, size_t args_size) const;

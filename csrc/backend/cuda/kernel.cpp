@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "common/error.h"
@@ -24,6 +25,9 @@ constexpr CudaResult kLastSticky = 719;
 bool comes_from_earlier_work(CudaResult result) {
   return result == kIllegalAddress || (result >= kFirstSticky && result <= kLastSticky);
 }
+
+// The grid's y is the number of a sample: Note [samples] in backend/samples.h.
+constexpr uint64_t kMostSamples = 65535;
 
 // Of the numbers behind this word, or 0.
 uint32_t largest(const std::set<std::string>& marks, std::string_view word) {
@@ -51,6 +55,8 @@ CudaKernel::CudaKernel(const KernelSource& source, const CudaGpu& gpu, CudaBinar
       gpu_(gpu),
       args_size_(argument_block_size(source)),
       threads_(source.threads),
+      sample_dims_(source.sample_dims),
+      sample_steps_offset_(sample_steps_offset(source)),
       marks_(std::move(binary.marks)) {
   blocks_of_tile_ = static_cast<uint32_t>(blocks_of_tile(op_, marks_));
   if (multiplies(source)) maps_ = std::make_unique<const MatrixMaps>(source, marks_);
@@ -115,17 +121,52 @@ LaunchShape CudaKernel::on_device(const LaunchShape& shape) const {
   return threads_.is_flat ? in_one_row(op_, real) : real;
 }
 
-void CudaKernel::launch(const LaunchShape& launch, const void* args, size_t args_size) const {
+void CudaKernel::check_args(size_t args_size) const {
   TORCH_INTERNAL_ASSERT(args_size >= args_size_, op_, ": the argument block has ", args_size,
                         " bytes, the kernel expects ", args_size_);
+}
+
+void CudaKernel::launch(const LaunchShape& launch, const void* args, size_t args_size) const {
+  check_args(args_size);
+  TORCH_INTERNAL_ASSERT(sample_dims_ == 0, op_, " is a kernel for samples");
   record_launch(op_, "cuda", [&] { return describe(launch); });
+  maps_ ? launch_tiles(launch, args) : launch_on(on_device(launch), args);
+}
+
+void CudaKernel::launch_tiles(const LaunchShape& launch, const void* args) const {
+  check_tiles(op_, launch, blocks_of_tile_);
+  static thread_local std::string block;  // keeps its memory from launch to launch
+  launch_on(on_device(launch), maps_->with_maps(args, block).data());
+}
+
+void CudaKernel::launch_samples(const LaunchShape& launch, const void* args, size_t args_size,
+                                const Samples& samples) const {
+  check_args(args_size);
+  record_launch(op_, "cuda", [&] { return describe(launch, samples); });
+  const uint64_t count = samples.count();
   if (maps_) {
-    check_tiles(op_, launch, blocks_of_tile_);
-    static thread_local std::string block;  // keeps its memory from launch to launch
-    launch_on(on_device(launch), maps_->with_maps(args, block).data());
+    c10::SmallVector<char, 1024> own(args_size);
+    for (uint64_t sample = 0; sample < count; ++sample) {
+      std::memcpy(own.data(), args, args_size);
+      move_to_sample(samples, sample, own.data());
+      launch_tiles(launch, own.data());
+    }
     return;
   }
-  launch_on(on_device(launch), args);
+  TORCH_INTERNAL_ASSERT(sample_dims_ == static_cast<int>(samples.sizes.size()), op_, " has another number of samples");
+  const size_t bytes_of_steps = samples.steps.size() * sizeof(int64_t), bytes_of_sizes = 4 * samples.sizes.size();
+  c10::SmallVector<char, 1024> block(sample_steps_offset_ + bytes_of_steps + bytes_of_sizes + 16, 0);
+  std::memcpy(block.data(), args, std::min(args_size, sample_steps_offset_));
+  std::memcpy(block.data() + sample_steps_offset_, samples.steps.data(), bytes_of_steps);
+  char* const sizes = block.data() + sample_steps_offset_ + bytes_of_steps;
+  std::memcpy(sizes, samples.sizes.data(), bytes_of_sizes);
+  LaunchShape shape = on_device(launch);
+  for (uint64_t first = 0; first < count; first += shape.grid[1]) {
+    const auto number = static_cast<uint32_t>(first);
+    std::memcpy(sizes + bytes_of_sizes, &number, sizeof number);
+    shape.grid[1] = static_cast<uint32_t>(std::min(count - first, kMostSamples));
+    launch_on(shape, block.data());
+  }
 }
 
 // A kernel of matrices has blocks of its own.

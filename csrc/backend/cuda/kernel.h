@@ -22,6 +22,8 @@ class CudaKernel final : public Kernel {
 
   // On torch's current stream of this GPU, whatever device and context the calling thread has.
   void launch(const LaunchShape& shape, const void* args, size_t args_size) const override;
+  void launch_samples(const LaunchShape& shape, const void* args, size_t args_size,
+                      const Samples& samples) const override;
   LaunchShape on_device(const LaunchShape& shape) const override;
   const std::set<std::string>& marks() const override { return marks_; }
   int registers() const override { return registers_; }
@@ -33,6 +35,8 @@ class CudaKernel final : public Kernel {
  private:
   void load(const std::string& image);
   void prepare_tiles();
+  void check_args(size_t args_size) const;
+  void launch_tiles(const LaunchShape& launch, const void* args) const;
   void launch_on(const LaunchShape& shape, const void* args) const;
   CudaResult launch_clusters(const LaunchShape& shape, void** parameters) const;
   // Points to `attribute`.
@@ -44,6 +48,8 @@ class CudaKernel final : public Kernel {
   const CudaGpu& gpu_;
   const size_t args_size_;
   const VirtualThreads threads_;
+  const int sample_dims_;
+  const size_t sample_steps_offset_;
   const std::set<std::string> marks_;
   std::unique_ptr<const MatrixMaps> maps_;  // of a kernel that multiplies matrices, as these are:
   uint32_t tile_threads_ = 0;  // of a hardware block

@@ -133,7 +133,7 @@ void WholeTensors::make_memory(Wanted& wanted, const GradientUse& use, uint64_t 
     kept_.push_back(owners);
   }
   set_gradient_slots(leaf, wanted.gathered ? &*wanted.gathered : nullptr, owners,
-                     [&](int slot, uint64_t value) { block_.set_slot(slot, value); });
+                     [&](int slot, uint64_t value, uint64_t) { block_.set_slot(slot, value); });
 }
 
 // Records that found no place are looked at only where somebody asked to know: the GPU must be waited for.

@@ -44,7 +44,11 @@ std::string cuda_launcher(const KernelSource& source) {
   std::string text = kText;
   replace(text, "LAUNCH_BOUNDS", threads > 0 ? c10::str("__launch_bounds__(", threads, ")") : "");
   // Of a copy in registers compilers know that no store of the kernel's changes it.
-  replace(text, "ARGS", c10::str("const TslArgs", source.slot_count > kMostCopiedSlots ? "&" : "", " known = args;"));
+  const bool has_samples = source.sample_dims > 0;
+  const bool is_copied = has_samples || source.slot_count <= kMostCopiedSlots;
+  replace(
+      text, "ARGS",
+      c10::str("const TslArgs", is_copied ? "" : "&", " known = ", has_samples ? "tsl::of_sample(args)" : "args", ";"));
   replace(text, "ENTRY", source.text.entry);
   replace(text, "WORDS", source.threads.lanes > 1 ? "TslWords" : "tsl::NoWords");
   replace(text, "SHARED", source.threads.shares ? "TslShared" : "tsl::NothingShared");

@@ -1,0 +1,44 @@
+#include "dispatch/sampled_operator.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace torch_slang {
+namespace {
+
+// The op in namespace `ns` with one argument more.
+std::unique_ptr<const OpSignature> with_samples(const OpSignature& plain, const std::string& ns) {
+  const c10::FunctionSchema& schema = *plain.schema;
+  std::vector<c10::Argument> arguments = schema.arguments();
+  std::string name = "sample_dims";
+  const auto is_named_so = [&](const c10::Argument& argument) { return argument.name() == name; };
+  while (std::any_of(arguments.begin(), arguments.end(), is_named_so)) name = "vmap_" + name;
+  arguments.emplace_back(name, c10::IntType::get(), std::nullopt, std::nullopt, /*kwarg_only=*/true);
+  auto op = std::make_unique<OpSignature>();
+  op->name = plain.name;
+  op->arguments = plain.arguments;
+  op->arguments.push_back({OpArgument::Role::SampleDims, -1});
+  op->results = plain.results;
+  op->schema =
+      std::make_unique<c10::FunctionSchema>(ns + "::" + plain.name, "", std::move(arguments), schema.returns());
+  return op;
+}
+
+}  // namespace
+
+SampledOperator::OfSamples::OfSamples(const Signature& plain)
+    : Signature(plain.ns + "_vmap", plain.function, plain.texts, plain.options) {
+  for (int i = 0; i < kOpKinds; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    if (plain.of(kind) == nullptr) continue;
+    add(kind, with_samples(*plain.of(kind), ns));
+    qualified_names[i] = plain.qualified(kind);
+  }
+}
+
+SampledOperator::SampledOperator(std::shared_ptr<const Operator> plain)
+    : plain_(std::move(plain)), signature_(plain_->signature()) {
+  if (plain_->jvp != nullptr) jvp = std::make_shared<SampledOperator>(plain_->jvp);
+}
+
+}  // namespace torch_slang

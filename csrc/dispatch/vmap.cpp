@@ -1,0 +1,68 @@
+#include "dispatch/vmap.h"
+
+#include <ATen/core/stack.h>
+#include <ATen/functorch/DynamicLayer.h>
+#include <c10/util/Exception.h>
+
+#include "dispatch/dispatched_call.h"
+#include "dispatch/mapped_arguments.h"
+#include "dispatch/mapped_function.h"
+#include "dispatch/sampled_operator.h"
+
+namespace torch_slang {
+namespace {
+
+namespace functorch = at::functorch;
+using torch::jit::Stack;
+
+// The operator for samples that runs as `op` does, which may be one that was replaced since.
+std::shared_ptr<const Operator> sampled(const RegisteredFamily& of_samples, const std::shared_ptr<const Operator>& op) {
+  const auto current = of_samples.current();
+  const auto* known = dynamic_cast<const SampledOperator*>(current.get());
+  return known != nullptr && &known->plain() == op.get() ? current : std::make_shared<SampledOperator>(op);
+}
+
+void call_kernel(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op, OpKind kind,
+                 MappedArguments& arguments, Stack* stack) {
+  for (size_t i = 0; i < arguments.count(); ++i) {
+    if (arguments.is_tensor(i) && !arguments.is_mapped(i)) arguments.expand(i);
+  }
+  const RegisteredFamily& of_samples = *family.of_samples();
+  const bool has_samples = &of_samples == &family;  // of inner levels
+  if (has_samples) {
+    stack->back() = stack->back().toInt() + 1;
+  } else {
+    stack->emplace_back(int64_t{1});
+  }
+  const auto runs = has_samples ? op : sampled(of_samples, op);
+  const PinnedOperator pin(of_samples, *runs);
+  of_samples.handle(kind).callBoxed(stack);
+}
+
+}  // namespace
+
+void VmapKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
+  const auto layer = functorch::maybeCurrentDynamicLayer();
+  const auto op = family_.current();
+  TORCH_CHECK(layer.has_value(), op->signature().qualified(kind_),
+              ": a tensor of a torch.vmap that has ended was given: return it from the vmapped function instead");
+  const size_t count = arguments_of_call(*op, kind_, *stack).size();
+  const c10::SmallVector<c10::IValue, 8> given(stack->end() - static_cast<int64_t>(count), stack->end());
+  MappedArguments arguments(stack, count, layer->layerId());
+  if (!arguments.any()) {  // a tensor of an outer level
+    handle.callBoxed(stack);
+    return;
+  }
+  if (is_launch(kind_)) arguments.check_written(op->signature().qualified(kind_), handle.schema());
+  const auto results = op->signature().of(kind_)->results.size();
+  if (!op->signature().function.is_kernel) {
+    MappedFunction function(*op, kind_, arguments);
+    function.call(handle, given, stack);
+  } else {
+    call_kernel(family_, op, kind_, arguments, stack);
+  }
+  arguments.wrap_results(results);
+}
+
+}  // namespace torch_slang

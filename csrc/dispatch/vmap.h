@@ -1,0 +1,29 @@
+// The batching rule of every op: what torch.vmap maps over becomes a dimension of samples.
+//
+// Note [batching rules]
+//   A kernel's op calls its family's op for samples (dispatch/sampled_operator.h) with what is mapped over in front; tensors that are the
+//   same for all samples are expanded, so in a backward each sample has its own gradient of them. That op is an operator like the
+//   others: autograd records it, transforms and traces see it, and under another vmap it gets one more dimension.
+//   A plain function broadcasts, so it is its own op for samples: dimensions of size 1 stand between the samples and what
+//   broadcasts.
+//   Ops that write to what they are given do so for each sample, so all that is written must be mapped over.
+#pragma once
+
+#include <ATen/core/boxing/OperatorKernel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "dispatch/registered_op.h"
+
+namespace torch_slang {
+
+class VmapKernel final : public c10::OperatorKernel {
+ public:
+  VmapKernel(const RegisteredFamily& family, OpKind kind) : family_(family), kind_(kind) {}
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
+ private:
+  const RegisteredFamily& family_;
+  const OpKind kind_;
+};
+
+}  // namespace torch_slang

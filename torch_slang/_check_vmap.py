@@ -11,6 +11,11 @@ from torch import Tensor
 _SAMPLES = 3
 
 
+def has_batching_rule(op: Any) -> bool:
+    """Whether an operator of the dispatcher has one, or else PyTorch's loop runs it."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "FuncTorchBatched"))
+
+
 def check_vmap(
     op: Any, values: Sequence[Any], *, rtol: float | None = None, atol: float | None = None, samples: int = _SAMPLES
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_slang._check_vmap import check_vmap
+from torch_slang._check_vmap import check_vmap, has_batching_rule
 from torch_slang._function import Function
 from torch_slang._module import Kernel
 
@@ -49,7 +49,8 @@ def check(
     - with any choice of arguments frozen, the others keep their gradients
     - an undefined gradient of one of several results counts as zeros
     - ``torch.autograd.gradcheck``: finite differences, with the floating-point tensors in ``gradcheck_dtype``
-    - under ``torch.vmap``, results and gradients are those of a loop over the samples, whatever is mapped over
+    - under ``torch.vmap``, results and gradients are those of a loop over the samples, whatever is mapped over: of
+      operators that have a batching rule, as all of torch_slang's have
     - ``torch.library.opcheck``: schema, autograd registration, fake tensors, AOTAutograd
 
     Args:
@@ -76,7 +77,7 @@ def check(
         if gradcheck_dtype is not None:
             checker.matches_finite_differences(gradcheck_dtype, nondet_tol)
     checker.passes_opcheck(rtol, atol)
-    if vmap:
+    if vmap and has_batching_rule(checker.op):
         check_vmap(checker.op, checker.values, rtol=rtol, atol=atol)
 
 

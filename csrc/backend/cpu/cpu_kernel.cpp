@@ -63,7 +63,7 @@ void CpuKernel::launch_samples(const LaunchShape& shape, const void* args, size_
   check_args(args_size);
   record_launch(op_, "cpu", [&] { return describe(shape, samples); });
   const int64_t each = block_count(shape);
-  spread_blocks(each * static_cast<int64_t>(samples.count()), cost_, [&](int64_t first, int64_t last) {
+  run_in_parallel(each * static_cast<int64_t>(samples.count()), cost_, [&](int64_t first, int64_t last) {
     c10::SmallVector<char, 1024> own(args_size);
     while (first < last) {
       const int64_t sample = first / each, end = std::min(last, (sample + 1) * each);

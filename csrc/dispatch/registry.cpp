@@ -187,7 +187,7 @@ std::string registered_name(const Operator& op, int kind) {
 std::string kernel_with(const std::string& name) {
   for (const auto& [owner, entry] : registry().entries) {
     const auto op = entry->family.current();
-    for (int kind = 0; kind < kOpKinds; ++kind) {
+    for (int kind = 0; op != nullptr && kind < kOpKinds; ++kind) {
       if (registered_name(*op, kind) == name) return owner;
     }
   }

@@ -6,12 +6,13 @@
 //       blockIdx.x * blockDim.x: the kernel's own `threadIdx.x + blockIdx.x * blockDim.x` then folds to i, which runs up to an `end`
 //       and so cannot wrap around, while a sum of unsigned numbers might, for all the compiler knows;
 //     - `args` is a copy on the stack, so no store of the kernel can change a pointer or a size in it;
-//     - threads inside the launch's total have a loop of their own: from i < inside and inside <= bounds.x the compiler
+//     - threads inside the launch's total have a loop of their own: from i < end and end <= bounds.x the compiler
 //       itself concludes that the kernel's guard is false (an assumption inside the loop would be control flow there, and
 //       keep it from vectorising: 5.6 ms where this takes 1.2, 2^24 floats in cache);
 //     - #pragma ivdep says that threads do not depend on each other's memory. It stands only where the run-time has seen
 //       that no two views overlap (TSL_INDEPENDENT).
-//   Each thread has a fresh kernel object; it dissolves into registers.
+//   Each thread has a fresh kernel object; it dissolves into registers. The kernel is inlined into two loops, that one and one
+//   for all other threads: each further one would cost as much of the compiler's time again.
 #pragma once
 
 #include "prelude/block_size.h"
@@ -37,31 +38,27 @@ namespace tsl {
   }
 
 // One row of a block, or a part of it: its threads first <= threadIdx.x < last with the same y and z. `kEntry` is a pointer to
-// the kernel's entry member. `bounds`: the launch's total along x, y and z, where kIsBounded.
+// the kernel's entry member. `bounds`: the launch's total along x, y and z, where kIsBounded; then all threads are below it
+// along x, or none is.
 template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded>
 TSL_INLINE void run_row(const TslArgs& args, uint3 block_index, uint first, uint last, uint y, uint z, uint3 bounds) {
   const uint3 block = block_size(args), grid = grid_size(args);
   const uint base = block_index.x * block.x;
   const uint begin = base + first, end = base + last;
   ValueSums sums;
-  if (end < begin) {  // the last indices of all: no promise holds
+  // In these steps: g++ 12 does not vectorise the loop behind one long condition.
+  bool inside = true;
+  if (kIsBounded) {
+    inside = block_index.y * block.y + y < bounds.y && block_index.z * block.z + z < bounds.z && end <= bounds.x;
+  }
+  if (end < begin) inside = false;
+  if (inside) {
+    TSL_THREADS(begin, end)
+  } else {  // threads beyond the total, or where indices wrap around: few, so that their speed does not count
     for (uint t = first; t < last; ++t) {
       Kernel kernel{{{uint3{t, y, z}, block_index, block, grid, args}, &sums, t - first}};
-      run_on_either_side<Kernel, kEntry, kIsBounded>(kernel, bounds);
+      run<Kernel, kEntry>(kernel);
     }
-  } else if (!kIsBounded) {
-    TSL_THREADS(begin, end)
-  } else {
-    uint inside = begin;  // threads below this are inside the launch's total
-    if (block_index.y * block.y + y < bounds.y && block_index.z * block.z + z < bounds.z && begin < bounds.x) {
-      inside = end <= bounds.x ? end : bounds.x;
-      if (end <= bounds.x) {  // two loops with plain ends, which vectorise where one with either end does not
-        TSL_THREADS(begin, end)
-      } else {
-        TSL_THREADS(begin, bounds.x)
-      }
-    }
-    TSL_THREADS(inside, end)
   }
   const ulonglong number = (ulonglong(block_index.z) * grid.y + block_index.y) * grid.x + block_index.x;
   sums.add_up(args, number, ulonglong(grid.x) * grid.y * grid.z, last - first);
@@ -78,6 +75,11 @@ TSL_INLINE void run_block(const TslArgs& args, uint3 block_index, uint3 bounds) 
     for (uint y = 0; y < block.y; ++y) {
       for (uint first = 0, last; first < row; first = last) {
         last = row - first < ValueSums::kThreads ? row : first + ValueSums::kThreads;
+        if (kIsBounded) {
+          const uint begin = block_index.x * block.x + first;
+          const uint left = begin < bounds.x ? bounds.x - begin : 0u - begin;  // until indices wrap around
+          if (left != 0 && left < last - first) last = first + left;
+        }
         run_row<Kernel, kEntry, kIsBounded>(args, block_index, first, last, y, z, bounds);
       }
     }

@@ -28,7 +28,8 @@ export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 BUILD = build/$(shell $(PY) -c "import sys; print(sys.implementation.cache_tag)")
 TESTS ?= tests
-PYTEST_ARGS ?= -n $(MAX_JOBS)
+# A worker takes neighbouring tests, which share modules: two that load one would wait for one compiler.
+PYTEST_ARGS ?= -n $(MAX_JOBS) --dist worksteal
 SANITIZED = build/sanitize
 CXX_FILES = $(shell git ls-files 'csrc/*.h' 'csrc/*.cpp' 'tests/*.cpp' 'examples/*.cpp' 'ops/*.cpp')
 

@@ -24,6 +24,15 @@ void scaled<T : IReal>(
     if (i >= x.size(0)) return;
     y[i] = x[i] * w[i];
 }
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel] BLOCK
+void twisted<T : __BuiltinFloatingPointType>(
+    [Shape("N")] DiffTensorView<vector<T, 3>> a, [Shape("N")] DiffTensorView<vector<T, 3>> b,
+    [Out("N")] DiffTensorView<vector<T, 3>> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i >= a.size(0)) return;
+    y[i] = cross(a[i], b[i]);
+}
 """
 PROGRAM = """
 import torch, torch_slang
@@ -33,11 +42,13 @@ y = torch.ops.cpu_loops.scaled(x, w)
 torch.testing.assert_close(y, x * w)
 y.sum().backward()
 torch.testing.assert_close(x.grad, w.detach())
+a, b = torch.rand(2, 5000, 3, dtype=torch.{dtype})
+torch.testing.assert_close(torch.ops.cpu_loops.twisted(a, b), torch.linalg.cross(a, b))
 """
 
 
 def machine_code(source: str, dtype: str, folder: Path) -> list[str]:
-    """The disassembly of the objects that `scaled` and its backward leave in a new cache."""
+    """The disassembly of the objects that `scaled`, its backward and `twisted` leave in a new cache."""
     program = PROGRAM.format(source=source, dtype=dtype)
     environment = {**os.environ, "TORCH_SLANG_CACHE_DIR": str(folder / "cache"), "TORCH_SLANG_CXXFLAGS": TARGET}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=300)
@@ -63,6 +74,6 @@ def products(block: str, dtype: str, folder: Path) -> list[int]:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_loops_vectorise_and_a_fixed_block_changes_nothing(dtype: str, tmp_path: Path) -> None:
     found = products("", dtype, tmp_path / "any")
-    assert len(found) == 2  # forward and backward
+    assert len(found) == 3  # forward and backward of `scaled`, and `twisted`
     assert min(found) > 0
     assert products("[BlockSize(256, 1, 1)]", dtype, tmp_path / "fixed") == found

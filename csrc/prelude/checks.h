@@ -13,9 +13,10 @@
 #if TSL_CHECKS || TSL_POLLS
 
 #if TSL_CUDA
-#define TSL_COLD static __attribute__((device)) __noinline__
+#define TSL_OUT_OF_LINE static __attribute__((device)) __noinline__
 #else
-#define TSL_COLD static __attribute__((noinline, cold))
+// Not `cold`: g++ 12 then takes the loop around it for one that never runs, and does not vectorise it.
+#define TSL_OUT_OF_LINE static __attribute__((noinline))
 #endif
 
 namespace tsl {
@@ -38,7 +39,7 @@ TSL_INLINE ulonglong both(uint low, uint high) { return ulonglong(high) << 32 | 
 // `what`: the view's number, the dimension in 8 bits above, the kind above those. `sizes`: size and other. The rest: thread
 // and block, two by two.
 template <int kCount>
-TSL_COLD void note_fault(TslFault* first, ulonglong at, ulonglong what, ulonglong sizes, Place<kCount> place, ulonglong thread_xy,
+TSL_OUT_OF_LINE void note_fault(TslFault* first, ulonglong at, ulonglong what, ulonglong sizes, Place<kCount> place, ulonglong thread_xy,
                          ulonglong thread_z_block_x, ulonglong block_yz) {
   if (!first || compare_and_swap(&first->kind, uint(kTslNoFault), uint(what >> 40)) != kTslNoFault) return;
   first->view = int(uint(what));
@@ -121,7 +122,7 @@ TSL_INLINE bool check_scalars(const TensorView& view, Index... index) {
     report(view, place_of(index...), kTslWrongRank, 0, view.dimensionCount, 0);
     return false;
   }
-  if (are_inside<0>(view, index...)) return true;
+  if (are_inside<0>(view, index...)) [[likely]] return true;
   report_outside<0>(view, place_of(index...));
   return false;
 }
@@ -212,7 +213,7 @@ TSL_INLINE bool check_fixed(const TensorView& view, Index index) {
 constexpr uint kOwnerFlag = 0x80000000u;
 
 // The word of who should not have been met by thread number `self` - 1, or zero.
-TSL_COLD uint meet(uint* alone, uint self, bool stores, Promise promise) {
+TSL_OUT_OF_LINE uint meet(uint* alone, uint self, bool stores, Promise promise) {
   uint* among_others = alone + 1;
   if (promise == Promise::None) {
     const uint first = compare_and_swap(among_others, 0u, self);

@@ -46,13 +46,10 @@ TSL_INLINE void run_row(const TslArgs& args, uint3 block_index, uint first, uint
   const uint base = block_index.x * block.x;
   const uint begin = base + first, end = base + last;
   ValueSums sums;
-  // In these steps: g++ 12 does not vectorise the loop behind one long condition.
-  bool inside = true;
-  if (kIsBounded) {
-    inside = block_index.y * block.y + y < bounds.y && block_index.z * block.z + z < bounds.z && end <= bounds.x;
-  }
-  if (end < begin) inside = false;
-  if (inside) {
+  // In the `if` itself, and `end` last: from a condition kept in a variable g++ 12 concludes nothing.
+  if (kIsBounded ? block_index.y * block.y + y < bounds.y && block_index.z * block.z + z < bounds.z &&
+                       begin < bounds.x && end <= bounds.x
+                 : begin <= end) {
     TSL_THREADS(begin, end)
   } else {  // threads beyond the total, or where indices wrap around: few, so that their speed does not count
     for (uint t = first; t < last; ++t) {

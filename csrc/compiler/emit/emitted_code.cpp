@@ -258,7 +258,8 @@ bool declares(const EmittedCode& code, Span left) {
 
 }  // namespace
 
-EmittedCode::EmittedCode(std::string text) : text_(std::move(text)), tokens_(split_tokens(text_)) {
+EmittedCode::EmittedCode(std::string text, Differentials differentials)
+    : text_(std::move(text)), differentials_(differentials), tokens_(split_tokens(text_)) {
   for (size_t i = 0; i < tokens_.size(); ++i) {
     if (is_code(tokens_[i])) places_.push_back(i);
   }

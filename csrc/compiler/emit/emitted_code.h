@@ -49,10 +49,15 @@ struct EmittedStruct {
   size_t end = 0;  // the closing brace
 };
 
+// A field that Slang calls `differential` holds a gradient in a backward, and a tangent in a forward derivative; in the
+// backward of a forward derivative it holds either.
+enum class Differentials { Gradients, Tangents };
+
 // Text and its tokens; keeps what the views of its tokens point into.
 class EmittedCode {
  public:
-  explicit EmittedCode(std::string text);
+  // `differentials`: what the fields of that name hold.
+  explicit EmittedCode(std::string text, Differentials differentials = Differentials::Gradients);
   EmittedCode(const EmittedCode&) = delete;
   EmittedCode& operator=(const EmittedCode&) = delete;
 
@@ -79,6 +84,7 @@ class EmittedCode {
   // `file:3`, the place that the last #line before the token names; empty if there is none.
   std::string said_place(size_t at) const;
 
+  Differentials differentials() const { return differentials_; }
   const std::vector<EmittedFunction>& functions() const { return functions_; }
   const std::vector<EmittedStruct>& structs() const { return structs_; }
 
@@ -98,6 +104,7 @@ class EmittedCode {
   };
 
   const std::string text_;
+  const Differentials differentials_;
   const std::vector<Token> tokens_;
   std::vector<size_t> places_;  // of code among the tokens
   std::vector<EmittedFunction> functions_;

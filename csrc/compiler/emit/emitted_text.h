@@ -12,14 +12,14 @@ namespace torch_slang {
 
 class EmittedText {
  public:
-  explicit EmittedText(std::string body) : body_(std::move(body)) {}
+  EmittedText(std::string body, Differentials differentials) : body_(std::move(body)), differentials_(differentials) {}
   EmittedText(const EmittedText&) = delete;
   EmittedText& operator=(const EmittedText&) = delete;
 
   // The text as functions and statements. Passes that change it one after the other all see what stood there before the
   // first of them.
   EmittedCode& code() {
-    if (!code_) code_.emplace(body_);
+    if (!code_) code_.emplace(body_, differentials_);
     return *code_;
   }
   // The text, with all changes made so far.
@@ -34,6 +34,7 @@ class EmittedText {
 
  private:
   std::string body_;
+  const Differentials differentials_;
   std::optional<EmittedCode> code_;
 };
 

@@ -51,7 +51,7 @@ bool GradientFlow::depends(Span span, const GradientNames& gradients) const {
     if (!code_.is_name(at)) continue;
     const std::string_view name = code_[at];
     if (code_.is_member(at)) {
-      if (name.starts_with("differential_")) return true;
+      if (name.starts_with("differential_") && code_.differentials() == Differentials::Gradients) return true;
     } else if (gradients.count(std::string(name)) > 0 || name.starts_with(kBackward) ||
                std::find(kSources.begin(), kSources.end(), name) != kSources.end()) {
       return true;

@@ -20,8 +20,8 @@ struct GradientNames : std::set<std::string> {
 
 // Note [gradient flow]
 //   A backward's text computes again what the user's code computed, and then gradients, in variables that Slang uses for
-//   either. Gradients come from the parameters of `s_bwdProp_` functions but for their context, from `differential` fields,
-//   from views' gradients, and from calls of other backwards; whatever is computed from these depends on them. They are
+//   either. Gradients come from the parameters of `s_bwdProp_` functions but for their context, from `differential` fields
+//   where these hold no tangents, from views' gradients, and from calls of other backwards; whatever is computed from these depends on them. They are
 //   followed from statement to statement (flow_walk.h).
 class GradientFlow : FlowWalk<GradientNames> {
  public:

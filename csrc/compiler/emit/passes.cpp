@@ -103,7 +103,8 @@ std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text
   const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
   text.file_scope = blank ? "" : own.substr(0, begin);
 
-  EmittedText passing{std::string(own.substr(begin))};
+  const bool tangents = text.direction != Direction::Forward && text.direction != Direction::Backward;
+  EmittedText passing(std::string(own.substr(begin)), tangents ? Differentials::Tangents : Differentials::Gradients);
   const Signs signs = signs_in(passing.body());
   std::vector<PassCount> counts;
   for (const Pass& pass : kPasses) {

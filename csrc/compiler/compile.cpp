@@ -341,7 +341,9 @@ class Compilation {
   // user's folder; no name is one that an import may ask for.
   slang::IModule* load_copy(Session& session, const std::string& addition, std::string* diagnostics) {
     const std::string suffix = "_torch_slang_" + std::to_string(++copies_);
-    return session.load(name_ + suffix, request_.path + suffix, source_ + "\n" + addition, diagnostics);
+    const std::string source =
+        &session == &session_ ? source_ : session.files().with_library(own_source(), request_.path);
+    return session.load(name_ + suffix, request_.path + suffix, source + "\n" + addition, diagnostics);
   }
 
   const DescribedFunction& described(const std::string& name) const {

@@ -28,25 +28,25 @@ std::vector<Instantiation> with_others(const std::vector<Function>& functions, c
 
 bool has_error(const Program& program) { return !program.texts.empty() && !program.texts.front().error.empty(); }
 
-// Of a second derivative Slang may refuse a text, or crash, where all calls are inlined early, which others need (Note
-// [functions inlined early] in compiler/source/session.cpp). If neither way will do, it ends as the first did.
-std::shared_ptr<const Program> load_either_way(CompileRequest request) {
-  std::shared_ptr<const Program> inlined;
+// Of a second derivative Slang may refuse a text, or crash, where calls are inlined early or structs have constructors, which
+// others need (kKeepCalls, kKeepStructs): what compiles first is taken. If nothing does, it ends as the first try did.
+std::shared_ptr<const Program> load_in_one_way(const CompileRequest& request) {
+  const std::vector<std::vector<const char*>> ways = {{}, {kKeepCalls}, {kKeepStructs}, {kKeepCalls, kKeepStructs}};
+  std::shared_ptr<const Program> first;
   std::exception_ptr crash;
-  try {
-    inlined = load_program(request);
-    if (!has_error(*inlined)) return inlined;
-  } catch (const CompileError&) {
-    crash = std::current_exception();
-  }
-  request.defines.emplace_back(kKeepCalls, "1");
-  try {
-    const auto called = load_program(request);
-    if (!has_error(*called)) return called;
-  } catch (const CompileError&) {  // the first failure is what the caller hears of
+  for (const auto& way : ways) {
+    CompileRequest changed = request;
+    for (const char* define : way) changed.defines.emplace_back(define, "1");
+    try {
+      auto program = load_program(changed);
+      if (!has_error(*program)) return program;
+      if (way.empty()) first = std::move(program);
+    } catch (const CompileError&) {
+      if (way.empty()) crash = std::current_exception();
+    }
   }
   if (crash != nullptr) std::rethrow_exception(crash);
-  return inlined;
+  return first;
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ const DeviceText* TextSource::known(const Instantiation& wanted) {
 void TextSource::run_compiler(const std::vector<Instantiation>& list) {
   CompileRequest request = request_;
   request.instantiations = list;
-  const auto program = has_tangents(list.front().direction) ? load_either_way(std::move(request)) : load_program(request);
+  const auto program = has_tangents(list.front().direction) ? load_in_one_way(request) : load_program(request);
   check_same_files(*program);
   const std::lock_guard<std::mutex> lock(mutex_);
   take(*program);

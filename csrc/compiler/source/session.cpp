@@ -62,17 +62,20 @@ constexpr std::array<Macro, 2> kInlinedEarly = {{
     {"BackwardDifferentiable", "BackwardDifferentiable, __unsafeForceInlineEarly"},
 }};
 
+bool has_define(const CompileRequest& request, std::string_view name) {
+  return std::any_of(request.defines.begin(), request.defines.end(),
+                     [&](const auto& define) { return define.first == name; });
+}
+
 std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output) {
   std::vector<slang::PreprocessorMacroDesc> all;
   for (const Macro& macro : kMacros) {
     if (output != Session::Output::HostFunctions || !keeps_meaning(macro)) all.push_back({macro.name, macro.value});
   }
-  const bool keeps_calls = std::any_of(request.defines.begin(), request.defines.end(),
-                                       [](const auto& define) { return define.first == kKeepCalls; });
   if (output == Session::Output::SecondDerivatives) {
     all.push_back({kOrder2.name, kOrder2.value});
     for (const Macro& macro : kInlinedEarly) {
-      if (!keeps_calls) all.push_back({macro.name, macro.value});
+      if (!has_define(request, kKeepCalls)) all.push_back({macro.name, macro.value});
     }
   }
   for (const auto& [name, value] : request.defines) all.push_back({name.c_str(), value.c_str()});
@@ -105,7 +108,9 @@ Session::Session(const CompileRequest& request, Library library, const std::opti
 }
 
 Session::Session(const CompileRequest& request, const Session& sibling, Output output)
-    : files_(undefine_macros(request) + "#line 1\n", request.defines), users_(folders_of(request)) {
+    : files_(undefine_macros(request) + "#line 1\n", request.defines,
+             output == Output::SecondDerivatives && !has_define(request, kKeepStructs)),
+      users_(folders_of(request)) {
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();
   files_.take(sibling.files_);

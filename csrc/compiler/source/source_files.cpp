@@ -8,6 +8,7 @@
 #include "compiler/slang/com.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/block_sizes.h"
+#include "compiler/source/constructors.h"
 #include "compiler/source/inlined_backwards.h"
 #include "compiler/source/placeholders.h"
 #include "compiler/source/source_bytes.h"
@@ -44,13 +45,18 @@ std::string escaped(char c) {
 }  // namespace
 
 std::string SourceFiles::with_library(const std::string& source, const std::string& path) {
-  if (is_part_of_module(source)) return without_inlined_backwards(source, backwards_);
+  if (is_part_of_module(source)) return changed(source);
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   std::string name;
   for (const char c : path) name += escaped(c);
   return "import torch_slang;\n#line 1 \"" + name + "\"\n" +
-         without_inlined_backwards(with_whole_block_sizes(source.substr(begin)), backwards_);
+         changed(with_whole_block_sizes(source.substr(begin)));
+}
+
+std::string SourceFiles::changed(std::string source) {
+  source = without_inlined_backwards(std::move(source), backwards_);
+  return write_constructors_ ? with_constructors(source) : source;
 }
 
 void SourceFiles::take(const SourceFiles& others) {
@@ -116,7 +122,7 @@ SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
   }
   if (is_compiled_module(name)) return give(*content);
   check_bytes(*content, name);
-  return give(is_slang_source(name) ? with_library(*content, name) : without_inlined_backwards(*content, backwards_));
+  return give(is_slang_source(name) ? with_library(*content, name) : changed(*content));
 }
 
 SlangResult SourceFiles::queryInterface(const SlangUUID& id, void** object) {

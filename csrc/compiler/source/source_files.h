@@ -24,8 +24,9 @@ class SourceFiles final : public ISlangFileSystem {
   using Defines = std::vector<std::pair<std::string, std::string>>;
 
   // `library_head`: stands in front of each file of the library. `defines`: their %NAME% is filled in every file on disk.
-  explicit SourceFiles(std::string library_head, Defines defines)
-      : library_head_(std::move(library_head)), defines_(std::move(defines)) {}
+  // `write_constructors`: Note [constructors].
+  SourceFiles(std::string library_head, Defines defines, bool write_constructors = false)
+      : library_head_(std::move(library_head)), defines_(std::move(defines)), write_constructors_(write_constructors) {}
 
   // The files that another session of the same request has read, or what somebody has read of one, are not read again.
   void take(const SourceFiles& others);
@@ -51,10 +52,12 @@ class SourceFiles final : public ISlangFileSystem {
 
  private:
   const std::string* read(const std::string& path);  // null: there is none
+  std::string changed(std::string source);  // as Slang is to see a user's
   const std::string* enter(const std::string& path, const std::optional<std::string>& content);
 
   std::string library_head_;
   Defines defines_;
+  const bool write_constructors_;
   std::string refusal_;
   std::set<std::string> backwards_;  // functions that the sources so far have named as such: Note [inlined backwards]
   std::map<std::string, std::string> contents_;

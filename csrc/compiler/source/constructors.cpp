@@ -47,16 +47,49 @@ class Structs {
   void look_at(size_t at) {
     bool differentiable = false;
     size_t open = at + 2;
-    for (int angles = 0; open < words_.size() && word(open) != "{" && word(open) != ";"; ++open) {
-      if (word(open) == "<") ++angles;
-      if (word(open) == ">") --angles;
-      differentiable = differentiable || (angles == 0 && word(open) == "IDifferentiable");
+    const size_t generic = word(open) == "<" ? closing_angle(open) : open;
+    for (; open < words_.size() && word(open) != "{" && word(open) != ";"; ++open) {
+      differentiable = differentiable || (open >= generic && word(open) == "IDifferentiable");
     }
     const size_t close = words_.closing(open);
-    if (!differentiable || word(open) != "{" || close >= words_.size()) return;
+    if (word(open) != "{" || close >= words_.size() || at < outermost_) return;
+    outermost_ = close;
+    if (!differentiable || (word(close + 1) != ";" && words_.is_name(close + 1) && !begins_declaration(close + 1))) return;
     const auto fields = fields_between(open, close);
-    if (fields && !fields->empty()) insertions_[place(close)] = constructor(*fields, word(at - 1) == "public");
+    if (!fields || fields->empty()) return;
+    const size_t last = word(close + 1) == ";" ? close + 1 : close;
+    const std::string_view parameters = generic > at + 2 ? text(at + 2, generic + 1) : std::string_view();
+    insertions_[place(last) + 1] =
+        c10::str(" extension", parameters, " ", word(at + 1), arguments(at + 2, generic), " { ",
+                 word(at - 1) == "public" ? "public " : "", constructor(*fields), " }");
   }
+
+  // The angle bracket that closes a generic's parameters.
+  size_t closing_angle(size_t at) const {
+    for (int angles = 0; at < words_.size() && word(at) != "{"; ++at) {
+      if (word(at) == "<") ++angles;
+      if (word(at) == ">" && --angles == 0) break;
+    }
+    return at;
+  }
+
+  // `<T, N>` of the parameters `<T : IFloat, let N : int>`.
+  std::string arguments(size_t open, size_t close) const {
+    std::string names;
+    int angles = 0;
+    for (size_t at = open; at < close; ++at) {
+      if (word(at) == ">") --angles;
+      const bool begins = angles == 1 && word(at) == ",";
+      if (word(at) == "<") ++angles;
+      if (!begins && at != open) continue;
+      const size_t name = word(at + 1) == "let" ? at + 2 : at + 1;
+      names += c10::str(names.empty() ? "" : ", ", word(name));
+    }
+    return names.empty() ? "" : "<" + names + ">";
+  }
+
+  // Of what may stand behind a struct that no semicolon ends: `struct S {} s;` declares a variable.
+  bool begins_declaration(size_t at) const { return word(at + 1) != ";" && word(at + 1) != "=" && word(at + 1) != "["; }
 
   // None: there is a constructor, or something that is not understood.
   std::optional<Fields> fields_between(size_t open, size_t close) const {
@@ -139,19 +172,20 @@ class Structs {
     return at;
   }
 
-  static std::string constructor(const Fields& fields, bool is_public) {
+  static std::string constructor(const Fields& fields) {
     std::string parameters, body;
     for (const Field& field : fields) {
       parameters += c10::str(parameters.empty() ? "" : ", ", field.type, " ", field.name, field.suffix, " = ",
                              field.value.empty() ? "{}" : field.value);
       body += c10::str(" this.", field.name, " = ", field.name, ";");
     }
-    return c10::str(is_public ? "public " : "", "[Differentiable] __init(", parameters, ") {", body, " } ");
+    return c10::str("[OverloadRank(10)] [Differentiable] __init(", parameters, ") {", body, " }");
   }
 
   const std::string& source_;
   const SourceWords words_;
-  std::map<size_t, std::string> insertions_;
+  std::map<size_t, std::string> insertions_;  // by place in the source
+  size_t outermost_ = 0;  // the closing brace of the struct that was looked at last
 };
 
 }  // namespace

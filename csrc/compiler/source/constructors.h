@@ -7,11 +7,13 @@ namespace torch_slang {
 
 // Note [constructors]
 //   `Ray r = {origin, direction}` calls a constructor that Slang has made from the struct's fields. It crashes where it
-//   differentiates that one twice, and does not where the struct has the same constructor as text, which is then inlined early
-//   (Note [functions inlined early] in session.h). So that is written behind the fields, in the line of the closing brace.
-//     - A struct that has a constructor of its own, or members that are not understood here, stays as it is.
-//     - Slang's own constructor allows more (`(Ray)0`, values of nested fields without braces), so a request may ask for
-//       the source as it is (kKeepStructs).
+//   differentiates that one twice, and does not where the same constructor is there as text, which is then inlined early (Note
+//   [functions inlined early] in session.cpp). So that is written behind the struct, in the line of its closing brace.
+//     - It ranks above Slang's own, and stands in an extension: in the struct it would take other forms away (`(Ray)0`,
+//       lists in lists).
+//     - A struct that has a constructor of its own, or members that are not understood here, stays as it is, and so does
+//       one that is declared in another.
+//     - If that does not compile, a request may ask for the source as it is (kKeepStructs).
 std::string with_constructors(const std::string& source);
 
 }  // namespace torch_slang

@@ -6,17 +6,24 @@
 namespace torch_slang {
 namespace {
 
-constexpr std::string_view kForward = "s_apply_";
+constexpr std::string_view kApplied = "s_apply_", kForward = "s_fwd_";
+// Of the function that a second derivative goes through (compiler/wrap).
+constexpr std::string_view kWrapper = "tsl_", kSecond = "_tangents_backward_values";
 // The accesses to views' gradients in a backward (slang/device.slang).
 constexpr std::array<std::string_view, 4> kSources = {"tsl_take", "tsl_take_uniform", "tsl_take_once", "tsl_get"};
 
 }  // namespace
 
 std::string users_name(std::string_view function) {
-  for (const std::string_view prefix : {kBackward, kForward}) {
+  for (const std::string_view prefix : {kBackward, kApplied, kForward}) {
     if (function.starts_with(prefix)) function.remove_prefix(prefix.size());
   }
-  return std::string(function.substr(0, function.rfind('_')));
+  function = function.substr(0, function.rfind('_'));
+  if (function.starts_with(kWrapper) && function.ends_with(kSecond)) {
+    function.remove_prefix(kWrapper.size());
+    function.remove_suffix(kSecond.size());
+  }
+  return std::string(function);
 }
 
 GradientFlow::GradientFlow(const EmittedCode& code, const EmittedFunction& function) : FlowWalk(code) {

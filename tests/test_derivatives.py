@@ -118,7 +118,8 @@ OWN = """
 import torch_slang;
 [ForwardDerivative(cube_fwd)] [BackwardDerivative(cube_bwd)]
 float cube(float x) { return x * x * x; }
-MARK DifferentialPair<float> cube_fwd(DifferentialPair<float> x) { return diffPair(x.p * x.p * x.p, 3 * x.p * x.p * x.d); }
+MARK DifferentialPair<float> cube_fwd(DifferentialPair<float> x)
+{ return diffPair(x.p * x.p * x.p, 3 * x.p * x.p * x.d); }
 void cube_bwd(inout DifferentialPair<float> x, float d) { x = diffPair(x.p, 3 * x.p * x.p * d); }
 [Differentiable] float own(float x) { return cube(x) * x; }
 """

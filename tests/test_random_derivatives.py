@@ -1,4 +1,4 @@
-"""Forward mode and double backward of random functions of aggregates, beside PyTorch's derivatives of the same statements."""
+"""Forward mode and double backward of random functions of aggregates, beside PyTorch's of the same statements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class Rows:
         self.which = torch.arange(shape[0], dtype=torch.int32)[:, None].expand(-1, ROWS)
 
 
-def expected_of(program: Program, numbers: Tensor, tangents: Tensor, weights: Tensor, integers: list[int]) -> list[Tensor]:
+def expected_of(
+    program: Program, numbers: Tensor, tangents: Tensor, weights: Tensor, integers: list[int]
+) -> list[Tensor]:
     """The tangent of the value, and the gradient of the gradient's weighted sum."""
     inputs = numbers[: program.scalars].clone().requires_grad_()
     nothing = torch.zeros_like(inputs)

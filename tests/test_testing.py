@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.autograd.gradcheck import GradcheckError
 
+import torch_slang
 from torch_slang import testing
 
 Tensor = torch.Tensor
@@ -83,7 +84,7 @@ def test_right_operator_passes() -> None:
     ("fault", "message"),
     [
         ("wrong_value", "differs from the reference: result or gradient 0"),
-        ("changes_argument", "changes a$"),
+        ("changes_argument", r"changes a\b"),
         ("changes_gradient", "changes gradient of result 0"),
         ("ignores_strides", "depends on the layout: strided a"),
         ("shuffles_strides", "on the meta device, results and gradients are foretold as"),
@@ -112,3 +113,46 @@ def test_wrong_call_is_a_type_error() -> None:
         testing.check(torch.ops.slang.sqr, (), {"z": torch.ones(2)})
     with pytest.raises(TypeError, match="takes 1 arguments, but got 2"):
         testing.check(torch.ops.slang.sqr, (1, 2))
+
+
+MODULE = """
+import torch_slang;
+[Differentiable] double wave(double a, double b) { return sin(a) * b; }
+[BackwardDerivative(cubed_bwd)] double cubed(double a) { return a * a * a; }
+void cubed_bwd(inout DifferentialPair<double> a, double d) { a = diffPair(a.p, 3 * a.p * a.p * d); }
+[PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
+void rows<T : IFloat>([Shape("N, M")] DiffTensorView<T> x, [Shape("N")] TensorView<int64_t> index,
+                      [Shape("2 * M")] DiffTensorView<T> s, [Out("N, M")] DiffTensorView<T> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i >= y.size(0)) return;
+    [MaxIters(8)] for (uint k = 0; k < y.size(1); ++k) y[i, k] = x[uint(index[i]), k] * x[i, k] * s[k];
+}
+[PyBindCUDA(Auto)] [CudaKernel]
+void anything(TensorView<float> x, [Out("1")] TensorView<float> y) { y[0] = x[0]; }
+"""
+
+
+def test_a_module_is_checked_and_the_report_says_what_is_refused() -> None:
+    module = torch_slang.load(source=MODULE, name="checked.slang", namespace="test_testing_module")
+    with pytest.raises(TypeError, match="draw their arguments"):
+        testing.check(module, (torch.ones(2),))
+    report = testing.check(module, nondet_tol=1e-12, empty=False)
+    assert not report.failed
+    refused = {(finding.op, finding.check): finding.reason for finding in report.refused}
+    assert "x has no Shape" in refused.pop(("test_testing_module.anything", "arguments"))
+    twice = refused.pop(("test_testing_module.cubed.default", "double backward"))
+    assert "needs a forward derivative of the function too" in twice
+    assert {check for _, check in refused} <= {"forward mode", "batched gradients", "batched tangents"}
+    passed = {(finding.op.split(".")[1], finding.check) for finding in report.passed}
+    for check in ("backward", "double backward", "forward mode", "batched gradients", "batched tangents", "vmap"):
+        assert {("wave", check), ("rows", check)} <= passed
+    assert "refused double backward: " in str(report)
+
+
+def test_all_checks_run_and_the_error_has_the_report() -> None:
+    with pytest.raises(AssertionError) as caught:
+        testing.check(product_and_sum("wrong_value"), arguments(), reference=reference)
+    (report,) = caught.value.__notes__
+    assert "failed  the reference's results and gradients: " in report
+    assert "passed  layouts of arguments" in report

@@ -48,7 +48,7 @@ def test_operator_is_as_any_other(module: torch_slang.Module, device: torch.devi
     arguments = [tensor.requires_grad_() for tensor in shade_arguments(device, torch.float64)]
     u, texture, shift, gain = arguments
     flat = function.flatten(u, texture, {"shift": shift, "gain": gain})
-    testing.check(function.op, list(flat.values()), reference=shade, nondet_tol=1e-12, empty=False)
+    testing.check(function.op, list(flat.values()), reference=shade, nondet_tol=1e-12, empty=False, order=1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
@@ -106,7 +106,7 @@ def test_forms(
         values.append(value.requires_grad_(value.is_floating_point() and number not in without))
     function = getattr(module, name)
     op = function.register().forward
-    testing.check(op, values, reference=reference, nondet_tol=1e-12, empty=False)
+    testing.check(op, values, reference=reference, nondet_tol=1e-12, empty=False, order=1)
 
 
 def test_views_of_one_tensor_share_its_gradient(module: torch_slang.Module, device: torch.device) -> None:

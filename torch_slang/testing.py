@@ -7,18 +7,23 @@ some results are unused. :func:`check` runs both and then these.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
+from torch_slang._check_arguments import UnknownShapeError, draw_arguments, float64_is_allowed
+from torch_slang._check_report import Finding, Report
 from torch_slang._check_vmap import check_vmap, has_batching_rule
 from torch_slang._function import Function
-from torch_slang._module import Kernel
+from torch_slang._module import Kernel, Module, members_of
 
-__all__ = ["check"]
+__all__ = ["Finding", "Report", "check"]
 
 _ALL_SUBSETS = 4  # of so many arguments or results; of more, one alone and all but one
 
@@ -33,9 +38,11 @@ def check(
     nondet_tol: float = 0.0,
     empty: bool = True,
     vmap: bool = True,
+    order: int = 2,
     rtol: float | None = None,
     atol: float | None = None,
-) -> None:
+    device: torch.device | str = "cpu",
+) -> Report:
     """Raises an error if an operator misbehaves; ``args`` and ``kwargs`` are one good call of it.
 
     Gradients are checked of the tensors that require grad. Small tensors whose dimensions have different sizes find the
@@ -48,37 +55,132 @@ def check(
       tensors, made by taking every dimension of one size as 0 wherever the operator's shapes allow it
     - with any choice of arguments frozen, the others keep their gradients
     - an undefined gradient of one of several results counts as zeros
-    - ``torch.autograd.gradcheck``: finite differences, with the floating-point tensors in ``gradcheck_dtype``
+    - ``torch.autograd.gradcheck``: finite differences, with the floating-point tensors in ``gradcheck_dtype``; of the
+      backward (``gradgradcheck``) and in forward mode too, and both batched by vmap
     - under ``torch.vmap``, results and gradients are those of a loop over the samples, whatever is mapped over: of
       operators that have a batching rule, as all of torch_slang's have
     - ``torch.library.opcheck``: schema, autograd registration, fake tensors, AOTAutograd
 
     Args:
-        op: ``torch.ops.slang.name``, its overload, or a kernel or function of a loaded module.
+        op: ``torch.ops.slang.name``, its overload, or a kernel or function of a loaded module. Or a whole module: all
+            its operators are checked, with arguments drawn from their shapes (``args`` must be left out).
         reference: plain torch; it takes the arguments in the order of the operator's schema.
         gradcheck_dtype: None leaves finite differences out, for kernels that take only narrower types.
         nondet_tol: how far two runs may differ where sums have no fixed order, as in gradcheck.
         empty: False leaves out empty tensors, for kernels that find their elements by an index in another tensor.
         vmap: False leaves out torch.vmap, for operators that are refused under it.
+        order: 1 leaves out the double backward, forward mode and batched gradients.
         rtol, atol: of comparisons; by default those of ``torch.testing.assert_close`` for the dtype.
+        device: where the arguments of a module's operators are drawn.
+
+    Returns:
+        A report of what passed, and of what the operator refuses (a double backward, forward mode, vmap) with its
+        reason. ``print`` shows it as a table.
+
+    Raises:
+        The error of the first check that failed, after all have run; the report is among its notes.
     """
-    checker = _Checker(*_overload_and_values(op, args, dict(kwargs or {})), rtol, atol)
+    report = Report()
+    options = _Options(reference, gradcheck_dtype, nondet_tol, empty, vmap, order, rtol, atol)
+    if isinstance(op, Module):
+        if args or kwargs or reference is not None:
+            raise TypeError("torch_slang.testing.check: a module's operators draw their arguments; check one with args")
+        errors = _check_module(op, options, report, device)
+    else:
+        errors = _check_one(*_overload_and_values(op, args, dict(kwargs or {})), options, report)
+    if errors:
+        errors[0].add_note(str(report))
+        raise errors[0]
+    return report
+
+
+@dataclass(frozen=True)
+class _Options:
+    reference: Callable[..., Any] | None
+    gradcheck_dtype: torch.dtype | None
+    nondet_tol: float
+    empty: bool
+    vmap: bool
+    order: int
+    rtol: float | None
+    atol: float | None
+
+
+def _check_module(module: Module, options: _Options, report: Report, device: torch.device | str) -> list[Exception]:
+    errors: list[Exception] = []
+    members = members_of(module)
+    for name in (*members.names, *members.functions):
+        callee = members.functions.get(name) or members.kernels[name]
+        full_name = f"{module.namespace}.{name}"
+        about = members.handle.describe(name)
+        try:
+            values = draw_arguments(about, device)
+            overload, values = _overload_and_values(callee.op, values, {})
+            overload(*(v.detach() if isinstance(v, Tensor) else v for v in values))
+        except (UnknownShapeError, RuntimeError) as error:
+            report.findings.append(Finding(full_name, "arguments", "refused", f"give some to check(op, args): {error}"))
+            continue
+        fitting = options if float64_is_allowed(about) else replace(options, gradcheck_dtype=None)
+        errors += _check_one(overload, values, fitting, report)
+    return errors
+
+
+def _check_one(op: Any, values: list[Any], options: _Options, report: Report) -> list[Exception]:
+    """The errors of the checks that failed."""
+    checker = _Checker(op, values, options.rtol, options.atol)
+    errors: list[Exception] = []
+
+    def run(check: str, function: Callable[[], object], *, may_be_refused: bool = False) -> None:
+        error = report.run(str(op), check, function, may_be_refused=may_be_refused)
+        if error is not None:
+            errors.append(error)
+
+    reference, dtype = options.reference, options.gradcheck_dtype
     if reference is not None:
-        checker.agrees_with(reference)
-    checker.leaves_the_callers_memory_alone()
-    checker.takes_arguments_of_any_layout()
-    checker.foretells_shapes()
-    if empty:
-        checker.takes_empty_tensors(reference)
+        run("the reference's results and gradients", lambda: checker.agrees_with(reference))
+    run("the caller's memory", checker.leaves_the_callers_memory_alone)
+    run("layouts of arguments", checker.takes_arguments_of_any_layout)
+    run("the meta device", checker.foretells_shapes)
+    if options.empty:
+        run("empty tensors", lambda: checker.takes_empty_tensors(reference))
     if checker.wanted:
-        checker.takes_gradients_of_any_layout()
-        checker.takes_frozen_arguments()
-        checker.takes_undefined_gradients()
-        if gradcheck_dtype is not None:
-            checker.matches_finite_differences(gradcheck_dtype, nondet_tol)
-    checker.passes_opcheck(rtol, atol)
-    if vmap and has_batching_rule(checker.op):
-        check_vmap(checker.op, checker.values, rtol=rtol, atol=atol)
+        run("layouts of gradients", checker.takes_gradients_of_any_layout)
+        run("frozen arguments", checker.takes_frozen_arguments)
+        run("undefined gradients", checker.takes_undefined_gradients)
+        if dtype is not None:
+            for check, derivative in _DERIVATIVES.items():
+                if check == _BACKWARD or options.order > 1:
+                    run(
+                        check,
+                        lambda derivative=derivative: checker.matches_finite_differences(  # type: ignore[misc]
+                            derivative, dtype, options.nondet_tol
+                        ),
+                        may_be_refused=check != _BACKWARD,
+                    )
+    run("opcheck", lambda: checker.passes_opcheck(options.rtol, options.atol))
+    if options.vmap and has_batching_rule(op):
+        run("vmap", lambda: check_vmap(op, checker.values, rtol=options.rtol, atol=options.atol), may_be_refused=True)
+    return errors
+
+
+_BACKWARD = "backward"
+# PyTorch's checks by finite differences.
+_DERIVATIVES: dict[str, Callable[..., bool]] = {
+    _BACKWARD: functools.partial(gradcheck, check_undefined_grad=True),
+    "double backward": functools.partial(gradgradcheck, check_undefined_grad=True),
+    "forward mode": functools.partial(
+        gradcheck, check_backward_ad=False, check_forward_ad=True, check_undefined_grad=False
+    ),
+    "batched gradients": functools.partial(gradcheck, check_batched_grad=True, check_undefined_grad=False),
+    "batched tangents": functools.partial(
+        gradcheck,
+        check_backward_ad=False,
+        check_forward_ad=True,
+        check_batched_forward_grad=True,
+        check_undefined_grad=False,
+    ),
+}
+_OF_TANGENTS = (_DERIVATIVES["forward mode"], _DERIVATIVES["batched tangents"])
 
 
 def _overload_and_values(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
@@ -202,7 +304,9 @@ class _Checker:
                 _differentiate(results, inputs, zeroed),
             )
 
-    def matches_finite_differences(self, dtype: torch.dtype, nondet_tol: float) -> None:
+    def matches_finite_differences(
+        self, derivative: Callable[..., bool], dtype: torch.dtype, nondet_tol: float
+    ) -> None:
         values = self._leaves(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
 
         def differentiable_results(*inputs: Tensor) -> tuple[Tensor, ...]:
@@ -211,12 +315,10 @@ class _Checker:
                 called[i] = tensor
             return tuple(r for r in _results(self.op(*called)) if r is not None and r.is_floating_point())
 
-        torch.autograd.gradcheck(
-            differentiable_results,
-            tuple(values[i] for i in self.wanted),
-            nondet_tol=nondet_tol,
-            check_undefined_grad=True,
-        )
+        inputs = tuple(values[i] for i in self.wanted)
+        if derivative in _OF_TANGENTS:
+            _refuse_if_without_tangents(differentiable_results, inputs)
+        derivative(differentiable_results, inputs, nondet_tol=nondet_tol)
 
     def passes_opcheck(self, rtol: float | None, atol: float | None) -> None:
         torch.library.opcheck(self.op, tuple(self._leaves()), rtol=rtol, atol=atol)
@@ -277,6 +379,14 @@ class _Checker:
 
     def _fail(self, what: str) -> None:
         raise AssertionError(f"{self.op}: {what}")
+
+
+def _refuse_if_without_tangents(function: Callable[..., tuple[Tensor, ...]], inputs: tuple[Tensor, ...]) -> None:
+    """Some operators drop tangents without an error: PyTorch's custom_op does."""
+    with forward_ad.dual_level():
+        results = function(*(forward_ad.make_dual(t.detach(), torch.ones_like(t)) for t in inputs))
+        if all(forward_ad.unpack_dual(result).tangent is None for result in results):
+            raise NotImplementedError("its results have no tangents")
 
 
 def _results(returned: Any) -> list[Tensor | None]:

@@ -1,0 +1,103 @@
+"""Small arguments of an operator, drawn from what its kernel or function says of them."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_SIZES = (3, 2, 5, 4, 7, 6)  # of dimensions, in the order in which a kernel's shapes name them
+_OUTER = ((2, 1), (3,), (), (1, 3))  # shapes of a function's arguments, which broadcast
+_ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+class UnknownShapeError(Exception):
+    """Nothing says which arguments fit."""
+
+
+def draw_arguments(about: dict[str, Any], device: torch.device | str) -> list[Any]:
+    """The arguments of the operator that ``about`` describes, in the order of its schema.
+
+    Floating-point tensors are between 0.5 and 1.5, in float64 where their type is a parameter that may be it, and
+    require grad where they are differentiable. Integers are 0 and 1, so that they may index any dimension. Raises
+    UnknownShapeError where an argument's shape is not given, or by an expression that is more than arithmetic.
+    """
+    inputs = [leaf for leaf in about["leaves"] if not leaf["is_output"]]
+    if about["order"]:
+        inputs.sort(key=lambda leaf: about["order"].index(leaf["name"]))
+    sizes: dict[str, int] = {}
+    generator = torch.Generator().manual_seed(0)
+    return [_argument(about, leaf, _shape(about, leaf, sizes, k), generator, device) for k, leaf in enumerate(inputs)]
+
+
+def _shape(about: dict[str, Any], leaf: dict[str, Any], sizes: dict[str, int], position: int) -> list[int]:
+    if not leaf["is_view"]:
+        return list(leaf["element_shape"])
+    if about["parameters"] and about["order"] and not leaf["is_whole"]:  # a plain function's
+        return [*_OUTER[position % len(_OUTER)], *leaf["element_shape"]]
+    if leaf["shape"] is None:
+        raise UnknownShapeError(f"{leaf['name']} has no Shape")
+    try:
+        entries = ast.parse(f"({leaf['shape']},)", mode="eval").body
+    except SyntaxError:
+        raise UnknownShapeError(f"{leaf['name']} has the shape {leaf['shape']}") from None
+    assert isinstance(entries, ast.Tuple)
+    return [*(_value(entry, leaf, sizes) for entry in entries.elts), *leaf["element_shape"]]
+
+
+def _value(entry: ast.expr, leaf: dict[str, Any], sizes: dict[str, int]) -> int:
+    if isinstance(entry, ast.Constant) and isinstance(entry.value, int):
+        return entry.value
+    if isinstance(entry, ast.Name):
+        return sizes.setdefault(entry.id, _SIZES[len(sizes) % len(_SIZES)])
+    if isinstance(entry, ast.BinOp) and type(entry.op) in _ARITHMETIC:
+        return _ARITHMETIC[type(entry.op)](_value(entry.left, leaf, sizes), _value(entry.right, leaf, sizes))
+    raise UnknownShapeError(f"{leaf['name']} has the shape {leaf['shape']}")
+
+
+def _argument(
+    about: dict[str, Any],
+    leaf: dict[str, Any],
+    shape: list[int],
+    generator: torch.Generator,
+    device: torch.device | str,
+) -> Any:
+    if leaf["default"] is not None:
+        return leaf["default"]
+    dtype = _dtype(about, leaf)
+    values = torch.rand(shape, generator=generator, dtype=torch.float64)
+    drawn: Tensor = (0.5 + values if dtype.is_floating_point else 2 * values).to(device, dtype)
+    if leaf["is_view"] or leaf["differentiable"] or shape:
+        return drawn.requires_grad_(bool(leaf["differentiable"]))
+    return drawn.item()
+
+
+def _dtype(about: dict[str, Any], leaf: dict[str, Any]) -> torch.dtype:
+    name = leaf["dtype"]
+    if leaf["type_parameter"] >= 0:
+        allowed = about["type_parameters"][leaf["type_parameter"]][1]
+        name = next((one for one in ("float64", "float32") if one in allowed), allowed[0])
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
+
+
+def float64_is_allowed(about: dict[str, Any]) -> bool:
+    """Whether finite differences can be taken: all floating-point arguments may be float64."""
+    return all(
+        _dtype(about, leaf) in (torch.float64,) or not _dtype(about, leaf).is_floating_point for leaf in _inputs(about)
+    )
+
+
+def _inputs(about: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return (leaf for leaf in about["leaves"] if not leaf["is_output"])

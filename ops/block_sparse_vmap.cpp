@@ -1,14 +1,14 @@
 // The block-sparse products under torch.vmap.
-#include <ATen/functorch/DynamicLayer.h>
-#include <ATen/functorch/PlumbingHelper.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "block_sparse_epilogue.h"
+#include "vmap_level.h"
 
 namespace torch_slang::block_sparse {
 
@@ -35,73 +35,49 @@ Tensor sdd_of_batches(const Tensor& a, const Tensor& b, at::TensorList pattern, 
 
 namespace {
 
-namespace functorch = at::functorch;
+using product::VmapLevel;
+using product::VmapOperand;
 
-class Level {
- public:
-  explicit Level(const char* op) : op_(op) {
-    const auto layer = functorch::maybeCurrentDynamicLayer();
-    TORCH_INTERNAL_ASSERT(layer.has_value());
-    number_ = layer->layerId();
+std::vector<Tensor> one_pattern(const VmapLevel& level, const char* op, at::TensorList pattern) {
+  std::vector<Tensor> result;
+  for (const Tensor& tensor : pattern) {
+    const VmapOperand operand = level.in_front(tensor);
+    check_pattern_is_one(op, operand.is_mapped);
+    result.push_back(operand.tensor);
   }
-
-  // What is mapped over, in front; and whether anything is.
-  std::pair<Tensor, bool> in_front(const Tensor& tensor) const {
-    const auto [value, dimension] = functorch::unwrapTensorAtLevel(tensor, number_);
-    return {dimension ? value.movedim(*dimension, 0) : value, dimension.has_value()};
-  }
-  std::vector<Tensor> pattern(at::TensorList tensors) const {
-    std::vector<Tensor> result;
-    for (const Tensor& tensor : tensors) {
-      const auto [value, is_mapped] = in_front(tensor);
-      check_pattern_is_one(op_, is_mapped);
-      result.push_back(value);
-    }
-    return result;
-  }
-  Tensor result(const Tensor& tensor) const { return functorch::makeBatched(tensor, 0, number_); }
-
- private:
-  const char* op_;
-  int64_t number_;
-};
+  return result;
+}
 
 // With a size in front that is mapped over, by both.
-std::pair<Tensor, Tensor> both_mapped(const std::pair<Tensor, bool>& first, const std::pair<Tensor, bool>& second) {
-  const c10::SymInt size = (first.second ? first : second).first.sym_size(0);
-  const auto mapped = [&](const std::pair<Tensor, bool>& operand) {
-    if (operand.second) return operand.first;
-    c10::SymDimVector sizes{size};
-    sizes.append(operand.first.sym_sizes().begin(), operand.first.sym_sizes().end());
-    return operand.first.unsqueeze(0).expand_symint(sizes);
-  };
-  return {mapped(first), mapped(second)};
+std::pair<Tensor, Tensor> both_mapped(const VmapOperand& first, const VmapOperand& second) {
+  const c10::SymInt size = (first.is_mapped ? first : second).tensor.sym_size(0);
+  return {first.expanded(size), second.expanded(size)};
 }
 
 Tensor mm_vmap(const Tensor& dense, const Tensor& values, at::TensorList pattern, Sizes shape, bool transpose) {
-  const Level level("slang::block_sparse_mm");
-  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
-  const auto indices = level.pattern(pattern);
-  const auto rows = level.in_front(dense), blocks = level.in_front(values);
+  const VmapLevel level;
+  const auto indices = one_pattern(level, "slang::block_sparse_mm", pattern);
+  const VmapOperand rows = level.in_front(dense), blocks = level.in_front(values);
+  if (!rows.is_mapped && !blocks.is_mapped) return mm().call(rows.tensor, blocks.tensor, indices, shape, transpose);
   // Values that are one for all serve any leading dimensions.
-  if (!blocks.second && blocks.first.dim() == 3) {
-    return level.result(mm().call(rows.first, blocks.first, indices, shape, transpose));
+  if (!blocks.is_mapped && blocks.tensor.dim() == 3) {
+    return level.result(mm().call(rows.tensor, blocks.tensor, indices, shape, transpose));
   }
   const auto [left, right] = both_mapped(rows, blocks);
   return level.result(mm_of_batches(left, right, indices, shape, transpose));
 }
 
 Tensor sdd_vmap(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes shape, at::IntArrayRef block_shape) {
-  const Level level("slang::block_sparse_sdd");
-  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
-  const auto indices = level.pattern(pattern);
-  const auto [left, right] = both_mapped(level.in_front(a), level.in_front(b));
+  const VmapLevel level;
+  const auto indices = one_pattern(level, "slang::block_sparse_sdd", pattern);
+  const VmapOperand first = level.in_front(a), second = level.in_front(b);
+  if (!first.is_mapped && !second.is_mapped)
+    return sdd().call(first.tensor, second.tensor, indices, shape, block_shape);
+  const auto [left, right] = both_mapped(first, second);
   return level.result(sdd_of_batches(left, right, indices, shape, block_shape));
 }
 
 // --- with an epilogue
-
-using Operand = std::pair<Tensor, bool>;  // what is mapped over in front, if anything is
 
 // What one more product makes of all the mapped ones: its operands, and arguments that broadcast beside them.
 struct Mapped {
@@ -111,7 +87,7 @@ struct Mapped {
 };
 
 // An argument with what is mapped over in front, and 1 where the result has dimensions that it has not.
-Tensor beside(const Operand& argument, int64_t result_dims) {
+Tensor beside(const VmapOperand& argument, int64_t result_dims) {
   const auto& [tensor, is_mapped] = argument;
   if (!is_mapped) return tensor;
   c10::SymDimVector sizes{tensor.sym_size(0)};
@@ -120,23 +96,15 @@ Tensor beside(const Operand& argument, int64_t result_dims) {
   return tensor.reshape_symint(sizes);
 }
 
-Mapped mapped(const Operand& dense, const Operand& values, const std::vector<Operand>& arguments, Sizes shape,
-              bool transpose) {
-  const int64_t dims = dense.first.dim() - dense.second;
-  c10::SymInt size;
-  for (const Operand& operand : arguments) size = operand.second ? operand.first.sym_size(0) : size;
-  for (const Operand* operand : {&values, &dense}) size = operand->second ? operand->first.sym_size(0) : size;
-  const auto in_front = [&](const Operand& operand) {
-    if (operand.second) return operand.first;
-    c10::SymDimVector sizes{size};
-    sizes.append(operand.first.sym_sizes().begin(), operand.first.sym_sizes().end());
-    return operand.first.unsqueeze(0).expand_symint(sizes);
-  };
-  Mapped result{in_front(dense), values.first, {}, {}};
+// `size`: of what is mapped over.
+Mapped mapped(const VmapOperand& dense, const VmapOperand& values, const std::vector<VmapOperand>& arguments,
+              const c10::SymInt& size, Sizes shape, bool transpose) {
+  const int64_t dims = dense.tensor.dim() - dense.is_mapped;
+  Mapped result{dense.expanded(size), values.tensor, {}, {}};
   result.sizes = mm_sizes(result.dense, shape, transpose);
-  for (const Operand& argument : arguments) result.arguments.push_back(beside(argument, dims));
-  if (!values.second && values.first.dim() == 3) return result;  // one for all: any leading dimensions will do
-  result.values = in_front(values);
+  for (const VmapOperand& argument : arguments) result.arguments.push_back(beside(argument, dims));
+  if (!values.is_mapped && values.tensor.dim() == 3) return result;  // one for all: any leading dimensions will do
+  result.values = values.expanded(size);
   if (result.values.dim() == 5) {  // two dimensions of batches in one
     for (Tensor& argument : result.arguments) argument = argument.expand_symint(result.sizes).flatten(0, 1);
     result.dense = result.dense.flatten(0, 1);
@@ -151,12 +119,23 @@ Mapped mapped(const Operand& dense, const Operand& values, const std::vector<Ope
 template <auto Op>
 auto epilogue_vmap(c10::string_view name, const Tensor& dense, const Tensor& values, at::TensorList pattern,
                    Sizes shape, bool transpose, at::TensorList arguments) {
-  const Level level(product::kBlockSparse.op);
-  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
-  const auto indices = level.pattern(pattern);
-  std::vector<Operand> operands;
-  for (const Tensor& argument : arguments) operands.push_back(level.in_front(argument));
-  const Mapped one = mapped(level.in_front(dense), level.in_front(values), operands, shape, transpose);
+  const VmapLevel level;
+  const auto indices = one_pattern(level, product::kBlockSparse.op, pattern);
+  const VmapOperand first = level.in_front(dense), second = level.in_front(values);
+  std::vector<VmapOperand> others;
+  std::vector<Tensor> tensors;
+  std::optional<c10::SymInt> size;
+  const auto note = [&](const VmapOperand& operand) {
+    if (operand.is_mapped) size = operand.tensor.sym_size(0);
+  };
+  note(first);
+  note(second);
+  for (const Tensor& argument : arguments) {
+    note(others.emplace_back(level.in_front(argument)));
+    tensors.push_back(others.back().tensor);
+  }
+  if (!size) return Op().call(name, first.tensor, second.tensor, indices, shape, transpose, tensors);
+  const Mapped one = mapped(first, second, others, *size, shape, transpose);
   const auto result = Op().call(name, one.dense, one.values, indices, shape, transpose, one.arguments);
   const auto with_sizes = [&](const Tensor& tensor) { return level.result(tensor.reshape_symint(one.sizes)); };
   if constexpr (std::is_same_v<decltype(result), const Tensor>) {

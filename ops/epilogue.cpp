@@ -9,17 +9,17 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/autocast_mode.h>
-#include <ATen/functorch/DynamicLayer.h>
-#include <ATen/functorch/PlumbingHelper.h>
 #include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <optional>
 #include <utility>
 
 #include "matmul_shapes.h"
 #include "operator/operator.h"
+#include "vmap_level.h"
 
 namespace torch_slang::product {
 
@@ -231,30 +231,25 @@ void register_autocast(torch::Library& library) {
 }
 
 // What is mapped over is one more batch dimension.
-template <auto Composite>
+template <auto Op, auto Composite>
 auto vmap(c10::string_view name, const Tensor& a, const Tensor& b, at::TensorList arguments) {
-  namespace functorch = at::functorch;
-  const auto layer = functorch::maybeCurrentDynamicLayer();
-  TORCH_INTERNAL_ASSERT(layer.has_value());
-  const int64_t level = layer->layerId();
-  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
-  const auto batch_first = [&](const Tensor& tensor) {
-    const auto [value, dimension] = functorch::unwrapTensorAtLevel(tensor, level);
-    return dimension ? value.movedim(*dimension, 0) : value;
-  };
+  const VmapLevel level;
+  const VmapOperand left = level.in_front(a), right = level.in_front(b);
   std::vector<Tensor> values;
-  for (const Tensor& argument : arguments) values.push_back(batch_first(argument));
-  const Tensor left = batch_first(a), right = batch_first(b);
+  std::optional<c10::SymInt> size;  // of what is mapped over among the arguments
+  for (const Tensor& argument : arguments) {
+    const VmapOperand operand = level.in_front(argument);
+    values.push_back(operand.tensor);
+    if (operand.is_mapped) size = operand.tensor.sym_size(0);
+  }
+  const bool is_batch = left.is_mapped || right.is_mapped;
+  if (!is_batch && !size) return Op().call(name, left.tensor, right.tensor, values);
   // With operands of one matrix for all, that the arguments differ makes it a batch.
-  int64_t size = 1;
-  for (const Tensor& value : values) size = value.dim() == 4 ? value.size(0) : size;
-  const bool is_batch = left.dim() == 4 || right.dim() == 4;
-  const auto result = Composite(name, is_batch ? left : left.unsqueeze(0).expand({size, -1, -1, -1}), right, values);
+  const auto result = Composite(name, is_batch ? left.tensor : left.expanded(*size), right.tensor, values);
   if constexpr (std::is_same_v<decltype(result), const Tensor>) {
-    return functorch::makeBatched(result, 0, level);
+    return level.result(result);
   } else {
-    return TensorPair{functorch::makeBatched(std::get<0>(result), 0, level),
-                      functorch::makeBatched(std::get<1>(result), 0, level)};
+    return TensorPair{level.result(std::get<0>(result)), level.result(std::get<1>(result))};
   }
 }
 
@@ -280,9 +275,9 @@ TORCH_LIBRARY_FRAGMENT(slang, library) {
   library.impl("mm_with_epilogue", torch::dispatch(c10::DispatchKey::Autograd, mm_with_epilogue_autograd));
   library.impl("mm_with_epilogue_and_sum",
                torch::dispatch(c10::DispatchKey::Autograd, mm_with_epilogue_and_sum_autograd));
-  library.impl("mm_with_epilogue", torch::dispatch(c10::DispatchKey::FuncTorchBatched, vmap<matmul_with_epilogue>));
+  library.impl("mm_with_epilogue", torch::dispatch(c10::DispatchKey::FuncTorchBatched, vmap<mm_with_epilogue, matmul_with_epilogue>));
   library.impl("mm_with_epilogue_and_sum",
-               torch::dispatch(c10::DispatchKey::FuncTorchBatched, vmap<matmul_with_epilogue_and_sum>));
+               torch::dispatch(c10::DispatchKey::FuncTorchBatched, vmap<mm_with_epilogue_and_sum, matmul_with_epilogue_and_sum>));
   // Without the second key vmap would not look inside, but run it in a loop.
   for (const auto key : {c10::DispatchKey::CompositeImplicitAutograd, c10::DispatchKey::FuncTorchBatched}) {
     library.impl("matmul_with_epilogue", torch::dispatch(key, matmul_with_epilogue));

@@ -12,8 +12,6 @@
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/autocast_mode.h>
-#include <ATen/functorch/DynamicLayer.h>
-#include <ATen/functorch/PlumbingHelper.h>
 #include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
@@ -25,6 +23,7 @@
 #include "matmul.h"
 #include "matmul_shapes.h"
 #include "operator/operator.h"
+#include "vmap_level.h"
 
 namespace torch_slang::product {
 
@@ -191,16 +190,11 @@ void register_autocast(torch::Library& library) {
 
 // What is mapped over is one more batch dimension.
 Tensor mm_vmap(const Tensor& a, const Tensor& b) {
-  namespace functorch = at::functorch;
   check_mm(a, b);
-  const auto layer = functorch::maybeCurrentDynamicLayer();
-  TORCH_INTERNAL_ASSERT(layer.has_value());
-  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
-  const auto batch_first = [&](const Tensor& tensor) {
-    const auto [value, dimension] = functorch::unwrapTensorAtLevel(tensor, layer->layerId());
-    return dimension ? value.movedim(*dimension, 0) : value;
-  };
-  return functorch::makeBatched(matmul_composite(batch_first(a), batch_first(b)), 0, layer->layerId());
+  const VmapLevel level;
+  const VmapOperand left = level.in_front(a), right = level.in_front(b);
+  if (!left.is_mapped && !right.is_mapped) return mm().call(left.tensor, right.tensor);
+  return level.result(matmul_composite(left.tensor, right.tensor));
 }
 
 }  // namespace

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
+
+from torch_slang import BlockPattern, block_sparse_mm, block_sparse_sdd
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -19,9 +23,70 @@ from cases import Case, Input
 from derivative_cases import DERIVATIVES, THIRTY, Derived, listed, of_case, of_differentiable_ones
 from test_trilinear import formula
 
+ops = torch.ops.slang
+
+
+def product(name: str, op: Callable[..., Any], reference: Callable[..., Any], *shapes: tuple[int, ...]) -> Derived:
+    """One of ops/, as a function of tensors of these shapes."""
+
+    def arguments(device: torch.device | str) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(3)
+        drawn = (torch.randn(shape, dtype=torch.float64, generator=generator) for shape in shapes)
+        return [tensor.to(device).requires_grad_() for tensor in drawn]
+
+    return Derived(name, lambda: op, arguments, reference)
+
+
+def pattern_on(device: torch.device) -> BlockPattern:
+    return BlockPattern.from_mask(torch.tensor([[True, False], [True, True]], device=device), (16, 16))
+
+
+def block_sparse_epilogue(x: torch.Tensor, values: torch.Tensor) -> Any:
+    pattern = pattern_on(x.device)
+    return ops.block_sparse_mm_with_epilogue("linear_tanh", x, values, pattern.tensors(), pattern.shape, False, [])
+
+
 OPERATORS = [
     of_case(Case("", "sqr", (Input((3, 4)),), torch.square)),
     of_case(Case("", "trilinear", (Input((3, 8, 2)), Input((3, 3), (0.1, 0.9))), formula)),
+    product("mm", ops.mm, torch.mm, (3, 4), (4, 2)),
+    product("matmul", ops.matmul, torch.matmul, (2, 3, 4), (4, 2)),
+    product(
+        "dot",
+        lambda a, b, c: ops.dot(a, b, alpha=2, beta=0.5, c=c),
+        lambda a, b, c: 2 * a @ b + 0.5 * c,
+        (3, 4),
+        (4, 2),
+        (2,),
+    ),
+    product(
+        "matmul_with_epilogue",
+        lambda a, b: ops.matmul_with_epilogue("linear_tanh", a, b, []),
+        lambda a, b: (a @ b).tanh(),
+        (3, 4),
+        (4, 2),
+    ),
+    product(
+        "block_sparse_mm",
+        lambda x, values: block_sparse_mm(x, values, pattern_on(x.device)),
+        lambda x, values: x @ pattern_on(x.device).to_dense(values),
+        (3, 32),
+        (3, 16, 16),
+    ),
+    product(
+        "block_sparse_sdd",
+        lambda a, b: block_sparse_sdd(a, b, pattern_on(a.device)),
+        lambda a, b: pattern_on(a.device).from_dense(a @ b),
+        (32, 3),
+        (3, 32),
+    ),
+    product(
+        "block_sparse_mm_with_epilogue",
+        block_sparse_epilogue,
+        lambda x, values: (x @ pattern_on(x.device).to_dense(values)).tanh(),
+        (3, 32),
+        (3, 16, 16),
+    ),
 ]
 
 

@@ -177,4 +177,48 @@ def hessian(function: Function, inputs: list[Tensor]) -> Any:
     return tuple(block for row in blocks for block in row)
 
 
-DERIVATIVES = {f.__name__: f for f in (backward, jvp, double_backward, jvp_of_vjp, vjp_of_jvp, hessian)}
+def of_samples(inputs: list[Tensor], in_dims: tuple[int | None, ...]) -> list[Tensor]:
+    """Three of those that are mapped over, near the given one, so that what is above zero remains so."""
+    return [
+        t if d is None else torch.stack([t, 0.85 * t, 0.7 * t]).movedim(0, d)
+        for t, d in zip(inputs, in_dims, strict=True)
+    ]
+
+
+def alternating(inputs: list[Tensor]) -> tuple[int | None, ...]:
+    """The second argument, the fourth and so on are the same for all samples."""
+    return tuple(None if k % 2 else 0 for k in range(len(inputs)))
+
+
+def vmap(function: Function, inputs: list[Tensor]) -> Any:
+    return torch.vmap(function)(*of_samples(inputs, (0,) * len(inputs)))
+
+
+def vmap_of_grad(function: Function, inputs: list[Tensor]) -> Any:
+    gradients, in_dims = random_like(list(function(*inputs)), 2), alternating(inputs)
+
+    def of_one(*inputs: Tensor) -> tuple[Tensor, ...]:
+        return torch.func.vjp(function, *inputs)[1](gradients)
+
+    return torch.vmap(of_one, in_dims)(*of_samples(inputs, in_dims))
+
+
+def grad_of_vmap(function: Function, inputs: list[Tensor]) -> Any:
+    in_dims = alternating(inputs)
+    return backward(torch.vmap(function, in_dims), of_samples(inputs, in_dims))
+
+
+def _blocks(jacobian: Callable[..., Any], function: Function, inputs: list[Tensor]) -> list[Tensor]:
+    return [block for row in jacobian(function, tuple(range(len(inputs))))(*inputs) for block in row]
+
+
+def jacrev(function: Function, inputs: list[Tensor]) -> Any:
+    return _blocks(torch.func.jacrev, function, inputs)
+
+
+def jacfwd(function: Function, inputs: list[Tensor]) -> Any:
+    return _blocks(torch.func.jacfwd, function, inputs)
+
+
+BATCHED = {f.__name__: f for f in (vmap, vmap_of_grad, grad_of_vmap, jacrev, jacfwd)}
+DERIVATIVES = {f.__name__: f for f in (backward, jvp, double_backward, jvp_of_vjp, vjp_of_jvp, hessian)} | BATCHED

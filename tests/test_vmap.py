@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from cases import BY_NAME, CASES, kernels
-from derivative_cases import THIRTY
+from cases import BY_NAME, kernels
+from derivative_cases import BATCHED, DERIVATIVES, REFUSED, THIRTY, Derived, listed, of_differentiable_ones
 
 import torch_slang
-from torch_slang._check_vmap import check_vmap
 
 Tensor = torch.Tensor
-
-NARROW = {"rtol": 1e-4, "atol": 1e-4}  # of kernels that take float32 alone
 
 SOURCE = """
 import torch_slang;
@@ -36,6 +34,16 @@ void scaled([Shape("N")] DiffTensorView<double> x, double scale, [Shape("M")] Te
 """
 
 
+FUNCTIONS = """
+[Differentiable] T product<T : __BuiltinFloatingPointType>(T a, T b) { return a * b; }
+[Differentiable] float total(float a, float b) { return a + b; }
+"""
+
+
+def functions() -> torch_slang.Module:
+    return torch_slang.load(source=FUNCTIONS, name="vmap_functions", namespace="test_vmap_functions")
+
+
 @pytest.fixture(scope="module")
 def scaled() -> Any:
     return torch_slang.load(source=SOURCE, name="vmap_scaled", namespace="test_vmap").scaled
@@ -46,18 +54,18 @@ def randn(*shape: int, device: torch.device | str = "cpu") -> Tensor:
 
 
 @pytest.mark.filterwarnings("error:There is a performance drop")
-class TestAgainstALoop:
-    @pytest.mark.parametrize("case", [c for c in CASES if str(c) != "scaled"], ids=str)  # libslang crashes at it
-    def test_cases(self, case: Any, device: torch.device) -> None:
-        check_vmap(case.op, case.args(device), **(NARROW if case.dtype == torch.float32 else {}))
-
-    @pytest.mark.parametrize("case", [c for c in THIRTY if str(c) not in BY_NAME], ids=str)
-    def test_thirty(self, case: Any, device: torch.device) -> None:
-        check_vmap(case.op, case.args(device))
-
-    def test_trilinear(self, device: torch.device) -> None:
-        feats, points = randn(5, 8, 3, device=device), torch.rand(5, 3, dtype=torch.float64, device=device) * 2 - 1
-        check_vmap(torch.ops.slang.trilinear.default, (feats.requires_grad_(), points.requires_grad_()))
+@pytest.mark.parametrize("derivative", BATCHED)
+@pytest.mark.parametrize("case", THIRTY, ids=str)
+def test_thirty(case: Derived, derivative: str, device: torch.device) -> None:
+    ours, inputs = of_differentiable_ones(case, case.op, device)
+    if derivative == "jacfwd" and str(case) in REFUSED:
+        with pytest.raises(RuntimeError, match=REFUSED[str(case)]):
+            DERIVATIVES[derivative](ours, inputs)
+        return
+    theirs, _ = of_differentiable_ones(case, case.reference, device)
+    actual, expected = (listed(DERIVATIVES[derivative](f, inputs)) for f in (ours, theirs))
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-8)
 
 
 class TestTransforms:
@@ -105,6 +113,23 @@ class TestTransforms:
         expected = (x * x)[:, None, None] * scales[:, None, None] * weights.sum(1)[:, None]
         torch.testing.assert_close(over(x, scales, weights), expected)
 
+    def test_chunks(self, scaled: Any, device: torch.device) -> None:
+        x, scale, weight = randn(5, 7, device=device), randn(device=device), randn(3, device=device)
+        mapped = torch.vmap(scaled, (0, None, None), chunk_size=2)
+        torch.testing.assert_close(mapped(x, scale, weight), x * x * scale * weight.sum())
+        jacobian = torch.func.jacrev(scaled, chunk_size=2)(x[0], scale, weight)
+        torch.testing.assert_close(jacobian, torch.diag(2 * x[0] * scale * weight.sum()))
+
+    def test_compiled(self, scaled: Any, device: torch.device) -> None:
+        x, scale, weight = randn(4, 5, device=device), randn(device=device), randn(3, device=device)
+
+        @torch.compile(backend="aot_eager", fullgraph=True)
+        def grads(x: Tensor) -> Any:
+            return torch.vmap(torch.func.grad(lambda x: scaled(x, scale, weight).sum()))(x)
+
+        for samples in (4, 2):
+            torch.testing.assert_close(grads(x[:samples]), 2 * x[:samples] * scale * weight.sum())
+
     def test_a_level_that_maps_over_none_of_the_arguments(self, scaled: Any, device: torch.device) -> None:
         x, weight, other = randn(4, 5, device=device), randn(3, device=device), randn(2, 5, device=device)
         one = torch.tensor(1.0, dtype=torch.float64, device=device)
@@ -134,13 +159,81 @@ class TestTransforms:
         torch.testing.assert_close(traced(other, scale, weight), other * other * scale * weight.sum())
 
 
+class TestSecondDerivatives:
+    """Of a kernel with a value, a vector of parameters and a loop; the references are plain torch."""
+
+    @staticmethod
+    def loss(op: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+        return lambda x, scale, weight: (op(x, scale, weight) ** 2).sum()
+
+    def both(self, scaled: Any, transform: Callable[[Any], Any], *args: Tensor) -> None:
+        def plain(x: Tensor, scale: Tensor, weight: Tensor) -> Tensor:
+            return x * x * scale * weight.sum()
+
+        torch.testing.assert_close(transform(self.loss(scaled))(*args), transform(self.loss(plain))(*args))
+
+    @pytest.mark.parametrize("in_dims", [(0, 0, None), (1, None, None), (None, 0, None)])
+    def test_hessians_and_double_backward_of_samples(
+        self, in_dims: tuple[int | None, ...], scaled: Any, device: torch.device
+    ) -> None:
+        shapes = {0: (3, 5), 1: (5, 3), None: (5,)}
+        x, weight = randn(*shapes[in_dims[0]], device=device), randn(3, device=device)
+        scale = randn(*(() if in_dims[1] is None else (3,)), device=device)
+
+        def penalty(f: Any) -> Any:  # differentiated, it needs the second backward
+            def norm(*args: Tensor) -> Tensor:
+                return sum((g * g).sum() for g in torch.func.grad(f, (0, 1))(*args))  # type: ignore[return-value]
+
+            return norm
+
+        self.both(scaled, lambda f: torch.vmap(torch.func.hessian(f, (0, 1)), in_dims), x, scale, weight)
+        self.both(scaled, lambda f: torch.vmap(torch.func.grad(penalty(f), (0, 1)), in_dims), x, scale, weight)
+        self.both(
+            scaled,
+            lambda f: torch.func.grad(lambda *a: torch.vmap(penalty(f), in_dims)(*a).sum(), (0, 1)),
+            x,
+            scale,
+            weight,
+        )
+
+    def test_jvp_of_vmap_and_vmap_of_jvp(self, scaled: Any, device: torch.device) -> None:
+        x, scale, weight, t = (randn(*s, device=device) for s in [(4, 5), (), (3,), (4, 5)])
+        dims = (0, None, None)
+
+        def outside(f: Any) -> Any:
+            return lambda x, scale, weight: torch.func.jvp(
+                torch.vmap(f, dims), (x, scale, weight), (t, torch.ones_like(scale), torch.zeros_like(weight))
+            )
+
+        def inside(f: Any) -> Any:
+            def of_one(x: Tensor, scale: Tensor, weight: Tensor) -> Any:
+                return torch.func.jvp(lambda x: f(x, scale, weight), (x,), (t[0],))
+
+            return torch.vmap(of_one, dims)
+
+        def backward(f: Any) -> Any:  # forward over reverse, the tangents mapped over
+            def of_one(t: Tensor, x: Tensor, scale: Tensor, weight: Tensor) -> Any:
+                return torch.func.jvp(torch.func.grad(lambda x: f(x, scale, weight)), (x,), (t,))
+
+            return lambda x, scale, weight: torch.vmap(of_one, (0, None, None, None))(t, x[0], scale, weight)
+
+        for transform in (outside, inside, backward):
+            self.both(scaled, transform, x, scale, weight)
+
+    def test_gradcheck_in_batches(self, scaled: Any, device: torch.device) -> None:
+        x, scale = (randn(*s, device=device).requires_grad_() for s in [(4,), ()])
+        weight = randn(3, device=device)
+        options = {"check_batched_grad": True, "check_forward_ad": True, "check_batched_forward_grad": True}
+        assert torch.autograd.gradcheck(lambda x, s: scaled(x, s, weight), (x, scale), **options)
+        assert torch.autograd.gradgradcheck(lambda x, s: scaled(x, s, weight), (x, scale), check_batched_grad=True)
+        product = functions().product
+        assert torch.autograd.gradcheck(product, (x, scale), **options)
+        assert torch.autograd.gradcheck(torch.vmap(product, (0, None)), (x, scale), **options)
+
+
 class TestFunctions:
     def test_promotion_is_that_of_one_sample(self, device: torch.device) -> None:
-        module = torch_slang.load(
-            source="[Differentiable] T product<T : __BuiltinFloatingPointType>(T a, T b) { return a * b; }",
-            name="vmap_product",
-            namespace="test_vmap_product",
-        )
+        module = functions()
         a, b = torch.randn(5, device=device), randn(3, device=device)
         results = torch.vmap(module.product, in_dims=(None, 0))(a, b)
         assert results.dtype == torch.float32
@@ -150,17 +243,85 @@ class TestFunctions:
         torch.testing.assert_close(grads, a.sum().double().expand(3), rtol=1e-5, atol=1e-5)
 
     def test_shapes_are_refused_as_one_sample_has_them(self, device: torch.device) -> None:
-        module = torch_slang.load(
-            source="[Differentiable] float total(float a, float b) { return a + b; }",
-            name="vmap_total",
-            namespace="test_vmap_total",
-        )
+        module = functions()
         a, b = torch.zeros(4, 3, device=device), torch.zeros(4, 2, device=device)
         with pytest.raises(RuntimeError, match=r"total: .* b has shape \[2\] among a \(float\) \[3\]"):
             torch.vmap(module.total)(a, b)
 
 
+    def test_one_type_of_instances(self, device: torch.device) -> None:
+        """One sample's 0-dimensional double may go to a float; so may one for each sample."""
+        product = functions()["product<float>"]
+        a, b = torch.randn(5, device=device), randn(3, device=device)
+        torch.testing.assert_close(torch.vmap(product, (None, 0))(a, b), a * b[:, None].float())
+        torch.testing.assert_close(torch.vmap(product, (0, 0))(b, b), (b * b).float())
+
+    def test_out_writes_what_is_mapped_over(self, device: torch.device) -> None:
+        functions().product.register()
+        out = torch.ops.test_vmap_functions.product_out
+        a, b, result = (randn(*s, device=device) for s in [(3, 4), (4,), (3, 4)])
+
+        def run(result: Tensor, a: Tensor, b: Tensor) -> Tensor:
+            out(a, b, result)
+            return result + 0
+
+        torch.testing.assert_close(torch.vmap(run, (0, 0, None))(result, a, b), a * b)
+        torch.testing.assert_close(result, a * b)
+        with pytest.raises(RuntimeError, match="product_out: expected .*, which may be written, to be mapped over"):
+            torch.vmap(run, (None, 0, None))(result[0], a, b)
+
+
+class TestFunctionsThatSeeTensors:
+    def arguments(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        i = torch.tensor([3, 0, 3], dtype=torch.int32, device=device)
+        return i, randn(2, 4, 5, device=device)
+
+    def test_tensors_of_samples(self, device: torch.device) -> None:
+        pair, (i, tables) = kernels("whole_tensors").pair, self.arguments(device)
+        a, b = tables
+
+        def plain(i: Tensor, a: Tensor, b: Tensor) -> Tensor:
+            return a[i.long()] * b[i.long() + 1]
+
+        for transform in (
+            lambda f: torch.vmap(f, (None, 0, None))(i, a, b[0]),
+            lambda f: torch.vmap(f, (0, None, None))(torch.stack([i, i - i]), a[0], b[0]),
+            lambda f: torch.vmap(torch.func.grad(lambda a, b: f(i, a, b).sum(), (0, 1)), (0, None))(a, b[0]),
+            lambda f: torch.func.grad(lambda b: torch.vmap(f, (None, 0, None))(i, a, b).square().sum())(b[0]),
+            lambda f: torch.vmap(torch.vmap(lambda a, b: f(i, a, b), (None, 0)), (0, None))(a, b),
+        ):
+            torch.testing.assert_close(transform(pair), transform(plain))
+        assert torch.vmap(pair, (None, 0, None))(i, a[:0], b[0]).shape == (0, 3)
+
+    def test_stores_go_to_each_sample(self, device: torch.device) -> None:
+        scatter = kernels("whole_tensors").scatter
+        i = torch.arange(3, dtype=torch.int32, device=device)
+        x, to = torch.randn(2, 3, device=device), torch.zeros(2, 3, device=device)
+        torch.testing.assert_close(torch.vmap(scatter, (None, 0, 0))(i, x, to), x + 1)
+        torch.testing.assert_close(to, 2 * x)
+        with pytest.raises(RuntimeError, match="scatter: expected to, which may be written, to be mapped over"):
+            torch.vmap(scatter, (None, 0, None))(i, x, to[0])
+
+
 class TestRefusals:
+    def test_more_samples_than_a_launch_can_have(self, scaled: Any) -> None:
+        x = randn(1, 0).expand(2**32, 0)
+        with pytest.raises(RuntimeError, match=r"scaled: expected at most 4294967295 samples .*: pass a chunk_size"):
+            torch.vmap(scaled, (0, None, None))(x, randn(), randn(3))
+
+    def test_what_pytorch_refuses(self, scaled: Any, device: torch.device) -> None:
+        x, one, weight = randn(4, 5, device=device), randn(device=device), randn(3, device=device)
+        with pytest.raises(ValueError, match="Got in_dim=2 for some input"):
+            torch.vmap(scaled, (2, None, None))(x, one, weight)
+        with pytest.raises(ValueError, match="same size in the mapped dimension"):
+            torch.vmap(scaled, (0, None, 0))(x, one, weight)
+
+    def test_tensors_of_a_vmap_that_has_ended(self, scaled: Any, device: torch.device) -> None:
+        kept = []
+        torch.vmap(lambda x: kept.append(x) or x)(randn(4, 5, device=device))
+        with pytest.raises(RuntimeError, match="a tensor of a torch.vmap that has ended"):
+            scaled(kept[0], randn(device=device), randn(3, device=device))
+
     def test_shapes_are_those_of_one_sample(self, scaled: Any, device: torch.device) -> None:
         x, one, weight = randn(4, 5, 2, device=device), randn(device=device), randn(3, device=device)
         with pytest.raises(RuntimeError, match=r"test_vmap::scaled: expected x to have shape \[N\].*but got \[5, 2\]"):

@@ -38,7 +38,13 @@ Launcher::Launcher(const KernelSignature& op, KernelTable& kernels, OpKind kind,
   if (kind == OpKind::Backward) known_backward_ = kernels.any_backward(arguments.types, arguments.device);
   bytes_.resize(op.layout.view_count(), 0);
   block_.set_dims(bound);
-  if (arguments.has_samples()) block_.set_samples(sample_sizes(arguments));
+  if (arguments.has_samples()) {
+    constexpr int64_t kMostSamples = std::numeric_limits<uint32_t>::max();
+    const int64_t samples = sample_count(arguments);
+    TORCH_CHECK(samples <= kMostSamples, name_, ": expected at most ", kMostSamples,
+                " samples in a call under torch.vmap, but got ", samples, ": pass a chunk_size to torch.vmap");
+    block_.set_samples(sample_sizes(arguments));
+  }
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     if (arguments.numbers[i] != nullptr) write_number(static_cast<int>(i), *arguments.numbers[i]);

@@ -16,6 +16,7 @@ class MappedArguments {
   MappedArguments(torch::jit::Stack* stack, size_t count, int64_t level);
 
   bool any() const { return any_; }
+  const c10::SymInt& size() const { return size_; }  // how many samples there are
   size_t count() const { return is_mapped_.size(); }
   bool is_mapped(size_t i) const { return is_mapped_[i]; }
   bool is_tensor(size_t i) const;
@@ -33,7 +34,7 @@ class MappedArguments {
  private:
   torch::jit::Stack* const stack_;
   const int64_t level_;
-  c10::SymInt size_;  // how many samples there are
+  c10::SymInt size_;
   bool any_ = false;
   c10::SmallVector<bool, 16> is_mapped_;
 };

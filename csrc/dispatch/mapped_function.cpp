@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "kernel/view_packing.h"
+
 namespace torch_slang {
 namespace {
 
@@ -45,7 +47,19 @@ bool MappedFunction::is_input(size_t i) const {
   return arguments_.is_tensor(i) && meaning(i).role != OpArgument::Role::Gradient && !leaf(i).is_output;
 }
 
-bool MappedFunction::is_single(size_t i) const { return outer_rank(i) == 0; }
+bool MappedFunction::is_single(size_t i) const { return outer_rank(i) == 0 && !leaf(i).is_whole; }
+
+// Whatever the other arguments' types.
+std::optional<c10::ScalarType> MappedFunction::decided_type(int parameter) const {
+  const Function& function = op_.signature().function;
+  if (!function.given_types.empty() && function.given_types[parameter])
+    return scalar_type(*function.given_types[parameter]);
+  for (size_t i = 0; i < arguments_.count(); ++i) {
+    if (is_input(i) && leaf(i).is_whole && leaf(i).element.type_parameter == parameter)
+      return arguments_.tensor(i).scalar_type();
+  }
+  return std::nullopt;
+}
 
 // One element alone weighs little in promotion, and may be on the host. One for each sample has a dimension, but is to be no
 // different: it is converted first.
@@ -64,8 +78,8 @@ void MappedFunction::convert_singles() {
     const at::Tensor tensor = arguments_.tensor(i);
     c10::ScalarType type = tensor.scalar_type();
     if (const int parameter = leaf(i).element.type_parameter; parameter >= 0) {
-      const c10::ScalarType promoted = at::native::result_type(states[parameter]);
-      if (c10::isFloatingType(promoted) == c10::isFloatingType(type)) type = promoted;
+      const c10::ScalarType decided = decided_type(parameter).value_or(at::native::result_type(states[parameter]));
+      if (c10::isFloatingType(decided) == c10::isFloatingType(type)) type = decided;
     }
     if (type != tensor.scalar_type() || device != tensor.device())
       convert(i, tensor.options().dtype(type).device(device));
@@ -85,7 +99,7 @@ void MappedFunction::align() {
   const bool broadcasts = kind_ == OpKind::Forward;
   size_t rank = 0;
   for (size_t i = 0; i < arguments_.count(); ++i) {
-    if (arguments_.is_tensor(i)) rank = std::max(rank, outer_rank(i));
+    if (arguments_.is_tensor(i) && !leaf(i).is_whole) rank = std::max(rank, outer_rank(i));
   }
   for (size_t i = 0; i < arguments_.count(); ++i) {
     if (!arguments_.is_tensor(i) || (broadcasts && !arguments_.is_mapped(i))) continue;

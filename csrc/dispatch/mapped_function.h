@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <optional>
 #include <vector>
 
 #include "dispatch/mapped_arguments.h"
@@ -32,6 +33,7 @@ class MappedFunction {
   size_t outer_rank(size_t i) const;
   bool is_input(size_t i) const;
   bool is_single(size_t i) const;
+  std::optional<c10::ScalarType> decided_type(int parameter) const;
   void convert_singles();
   void convert(size_t i, const at::TensorOptions& options);
   void align();

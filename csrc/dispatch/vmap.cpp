@@ -4,9 +4,12 @@
 #include <ATen/functorch/DynamicLayer.h>
 #include <c10/util/Exception.h>
 
-#include "dispatch/dispatched_call.h"
+#include <iterator>
+
+#include "dispatch/derived_calls.h"
 #include "dispatch/mapped_arguments.h"
 #include "dispatch/mapped_function.h"
+#include "dispatch/mapped_loop.h"
 #include "dispatch/sampled_operator.h"
 
 namespace torch_slang {
@@ -35,8 +38,11 @@ void call_kernel(const RegisteredFamily& family, const std::shared_ptr<const Ope
     stack->emplace_back(int64_t{1});
   }
   const auto runs = has_samples ? op : sampled(of_samples, op);
-  const PinnedOperator pin(of_samples, *runs);
-  of_samples.handle(kind).callBoxed(stack);
+  const auto first = stack->end() - static_cast<int64_t>(runs->signature().of(kind)->arguments.size());
+  Stack call(std::make_move_iterator(first), std::make_move_iterator(stack->end()));
+  stack->erase(first, stack->end());
+  call_as(of_samples, *runs, kind, call);
+  stack->insert(stack->end(), std::make_move_iterator(call.begin()), std::make_move_iterator(call.end()));
 }
 
 }  // namespace
@@ -54,13 +60,15 @@ void VmapKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeyS
     handle.callBoxed(stack);
     return;
   }
-  if (is_launch(kind_)) arguments.check_written(op->signature().qualified(kind_), handle.schema());
+  arguments.check_written(op->signature().qualified(kind_), handle.schema());
   const auto results = op->signature().of(kind_)->results.size();
-  if (!op->signature().function.is_kernel) {
+  if (op->signature().function.is_kernel) {
+    call_kernel(family_, op, kind_, arguments, stack);
+  } else if (needs_loop(*op, kind_, arguments)) {
+    call_in_loop(handle, *op, kind_, arguments, stack);
+  } else {
     MappedFunction function(*op, kind_, arguments);
     function.call(handle, given, stack);
-  } else {
-    call_kernel(family_, op, kind_, arguments, stack);
   }
   arguments.wrap_results(results);
 }

@@ -5,7 +5,7 @@
 //   same for all samples are expanded, so in a backward each sample has its own gradient of them. That op is an operator like the
 //   others: autograd records it, transforms and traces see it, and under another vmap it gets one more dimension.
 //   A plain function broadcasts, so it is its own op for samples: dimensions of size 1 stand between the samples and what
-//   broadcasts.
+//   broadcasts. Where it sees a tensor whole that differs from sample to sample, it is called for each in turn.
 //   Ops that write to what they are given do so for each sample, so all that is written must be mapped over.
 #pragma once
 

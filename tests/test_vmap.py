@@ -251,7 +251,7 @@ class TestFunctions:
 
     def test_one_type_of_instances(self, device: torch.device) -> None:
         """One sample's 0-dimensional double may go to a float; so may one for each sample."""
-        product = functions()["product<float>"]
+        product = functions().require_function("product<float>")
         a, b = torch.randn(5, device=device), randn(3, device=device)
         torch.testing.assert_close(torch.vmap(product, (None, 0))(a, b), a * b[:, None].float())
         torch.testing.assert_close(torch.vmap(product, (0, 0))(b, b), (b * b).float())

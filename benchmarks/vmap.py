@@ -36,7 +36,7 @@ void layer([Shape("I")] DiffTensorView<float> x, [Shape("O, I")] DiffTensorView<
 
 
 def without_a_rule(layer: Callable[..., Tensor], backward: Any) -> Callable[..., Tensor]:
-    """The kernel as an operator that PyTorch has no batching rule for."""
+    """The kernel as operators that PyTorch has no batching rule for, so that its own loop runs them."""
 
     @torch.library.custom_op("benchmark_vmap::layer", mutates_args=())
     def plain(x: Tensor, weight: Tensor, bias: Tensor, inputs: int) -> Tensor:
@@ -46,15 +46,25 @@ def without_a_rule(layer: Callable[..., Tensor], backward: Any) -> Callable[...,
     def plain_backward(grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, inputs: int) -> list[Tensor]:
         return list(backward(grad, x, weight, bias, inputs, [True, True, True]))
 
-    def setup(context: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001  (PyTorch names it)
-        *tensors, context.inputs = inputs
-        context.save_for_backward(*tensors)
+    class Layer(torch.autograd.Function):
+        generate_vmap_rule = True
 
-    def of_node(context: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return (*plain_backward(grad, *context.saved_tensors, context.inputs), None)
+        @staticmethod
+        def forward(x: Tensor, weight: Tensor, bias: Tensor, inputs: int) -> Tensor:
+            result: Tensor = plain(x, weight, bias, inputs)
+            return result
 
-    plain.register_autograd(of_node, setup_context=setup)
-    return plain
+        @staticmethod
+        def setup_context(context: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
+            *tensors, context.inputs = inputs
+            context.save_for_backward(*tensors)
+
+        @staticmethod
+        def backward(context: Any, grad: Tensor) -> Any:
+            return (*plain_backward(grad, *context.saved_tensors, context.inputs), None)
+
+    apply: Callable[..., Tensor] = Layer.apply
+    return apply
 
 
 def main(quick: bool) -> None:

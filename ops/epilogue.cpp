@@ -275,9 +275,11 @@ TORCH_LIBRARY_FRAGMENT(slang, library) {
   library.impl("mm_with_epilogue", torch::dispatch(c10::DispatchKey::Autograd, mm_with_epilogue_autograd));
   library.impl("mm_with_epilogue_and_sum",
                torch::dispatch(c10::DispatchKey::Autograd, mm_with_epilogue_and_sum_autograd));
-  library.impl("mm_with_epilogue", torch::dispatch(c10::DispatchKey::FuncTorchBatched, vmap<mm_with_epilogue, matmul_with_epilogue>));
+  library.impl("mm_with_epilogue",
+               torch::dispatch(c10::DispatchKey::FuncTorchBatched, vmap<mm_with_epilogue, matmul_with_epilogue>));
   library.impl("mm_with_epilogue_and_sum",
-               torch::dispatch(c10::DispatchKey::FuncTorchBatched, vmap<mm_with_epilogue_and_sum, matmul_with_epilogue_and_sum>));
+               torch::dispatch(c10::DispatchKey::FuncTorchBatched,
+                               vmap<mm_with_epilogue_and_sum, matmul_with_epilogue_and_sum>));
   // Without the second key vmap would not look inside, but run it in a loop.
   for (const auto key : {c10::DispatchKey::CompositeImplicitAutograd, c10::DispatchKey::FuncTorchBatched}) {
     library.impl("matmul_with_epilogue", torch::dispatch(key, matmul_with_epilogue));

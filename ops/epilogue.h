@@ -30,11 +30,14 @@ struct ProductNames {
   const char *first, *second;  // operands
   const char *suffix, *ending;  // "gelu" + suffix + "_in_float", "gelu" + suffix + ending
 };
-inline constexpr ProductNames kMatmul{"slang::matmul_with_epilogue", "torch_slang.matmul_with_epilogue", "a", "b", "",
-                                      "_product"};
+inline constexpr ProductNames kMatmul{
+    "slang::matmul_with_epilogue", "torch_slang.matmul_with_epilogue", "a", "b", "", "_product"};
 inline constexpr ProductNames kBlockSparse{"slang::block_sparse_mm_with_epilogue",
-                                           "torch_slang.block_sparse_mm_with_epilogue", "dense", "values",
-                                           "_block_sparse", "_mm"};
+                                           "torch_slang.block_sparse_mm_with_epilogue",
+                                           "dense",
+                                           "values",
+                                           "_block_sparse",
+                                           "_mm"};
 
 // The operators that stand behind one name. They stay; which Program they run changes with a reload.
 struct Epilogue {

@@ -109,7 +109,6 @@ class TestPyTorch:
             expected = [ours(*(t[i] if d == 0 else t for t, d in zip(given, dims, strict=True))) for i in range(3)]
             products.assert_near(torch.vmap(ours, dims)(*given), torch.stack(expected), torch.float64)
 
-    @pytest.mark.filterwarnings("ignore:There is a performance drop")
     def test_gradients_under_vmap(self, shade: BlockSparseEpilogue, device: torch.device) -> None:
         pattern = drawn((64, 48), (16, 16), device)
         x, (_, values, bias, scale, residual) = randn(3, 5, 64, device=device), operands(pattern)

@@ -220,6 +220,25 @@ class TestSecondDerivatives:
         for transform in (outside, inside, backward):
             self.both(scaled, transform, x, scale, weight)
 
+    @pytest.mark.filterwarnings("error:There is a performance drop")
+    def test_gradients_in_batches(self, scaled: Any, device: torch.device) -> None:
+        """By is_grads_batched=True, which maps by another key than torch.vmap."""
+        x, scale, weight = randn(4, device=device), randn(2, 1, device=device), randn(3, device=device)
+        product, grads = functions().product, randn(3, 2, 4, device=device)
+        for op, plain, args in [
+            (scaled, lambda x, s, w: x * x * s * w.sum(), (x, scale[0, 0], weight)),
+            (product, torch.mul, (x, scale)),
+        ]:
+            leaves = [t.clone().requires_grad_() for t in args[:2]]
+            results = []
+            for f in (op, plain):
+                y = f(*leaves, *args[2:])
+                g = grads[:, 0] if y.dim() == 1 else grads
+                first = torch.autograd.grad(y, leaves, g, is_grads_batched=True, create_graph=True)
+                norm = sum((t * t).sum() for t in first)
+                results.append((*first, *torch.autograd.grad(norm, leaves)))  # gradients of batched gradients
+            torch.testing.assert_close(results[0], results[1])
+
     def test_gradcheck_in_batches(self, scaled: Any, device: torch.device) -> None:
         x, scale = (randn(*s, device=device).requires_grad_() for s in [(4,), ()])
         weight = randn(3, device=device)
@@ -248,7 +267,6 @@ class TestFunctions:
         with pytest.raises(RuntimeError, match=r"total: .* b has shape \[2\] among a \(float\) \[3\]"):
             torch.vmap(module.total)(a, b)
 
-
     def test_one_type_of_instances(self, device: torch.device) -> None:
         """One sample's 0-dimensional double may go to a float; so may one for each sample."""
         product = functions().require_function("product<float>")
@@ -267,7 +285,7 @@ class TestFunctions:
 
         torch.testing.assert_close(torch.vmap(run, (0, 0, None))(result, a, b), a * b)
         torch.testing.assert_close(result, a * b)
-        with pytest.raises(RuntimeError, match="product_out: expected .*, which may be written, to be mapped over"):
+        with pytest.raises(RuntimeError, match=r"product_out: expected .*, which may be written, to be mapped over"):
             torch.vmap(run, (None, 0, None))(result[0], a, b)
 
 
@@ -319,7 +337,7 @@ class TestRefusals:
     def test_tensors_of_a_vmap_that_has_ended(self, scaled: Any, device: torch.device) -> None:
         kept = []
         torch.vmap(lambda x: kept.append(x) or x)(randn(4, 5, device=device))
-        with pytest.raises(RuntimeError, match="a tensor of a torch.vmap that has ended"):
+        with pytest.raises(RuntimeError, match=r"a tensor of a torch\.vmap that has ended"):
             scaled(kept[0], randn(device=device), randn(3, device=device))
 
     def test_shapes_are_those_of_one_sample(self, scaled: Any, device: torch.device) -> None:

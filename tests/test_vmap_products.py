@@ -1,4 +1,4 @@
-"""torch.vmap of the operators of ops/: inside each other, where a level maps over none of the operands, and gradients in batches."""
+"""torch.vmap of the operators of ops/ inside each other, where a level maps over none of the operands."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ def randn(*shape: int, device: torch.device) -> Tensor:
 def operations(device: torch.device) -> dict[str, Callable[[Tensor], Tensor]]:
     """Each a function of one matrix [6, 32] alone, so that an inner level maps over none of its operands."""
     pattern = drawn((32, 16), (16, 16), device, 0.9)
-    values, other, wide = (
-        randn(*shape, device=device) for shape in [(pattern.count, 16, 16), (32, 4), (6, 16)]
-    )
+    values, other, wide = (randn(*shape, device=device) for shape in [(pattern.count, 16, 16), (32, 4), (6, 16)])
     ops = torch.ops.slang
     indices = pattern.tensors()
     return {
@@ -35,7 +33,7 @@ def operations(device: torch.device) -> dict[str, Callable[[Tensor], Tensor]]:
         "block_sparse_epilogue": lambda x: ops.block_sparse_mm_with_epilogue(
             "linear_tanh", x, values, indices, pattern.shape, False, []
         ),
-        "sqr": lambda x: ops.sqr(x),
+        "sqr": ops.sqr,
     }
 
 

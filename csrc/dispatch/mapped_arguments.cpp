@@ -3,18 +3,15 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/core/stack.h>
-#include <ATen/functorch/PlumbingHelper.h>
 #include <c10/util/Exception.h>
 
 namespace torch_slang {
 
-namespace functorch = at::functorch;
-
-MappedArguments::MappedArguments(torch::jit::Stack* stack, size_t count, int64_t level)
-    : stack_(stack), level_(level), is_mapped_(count, false) {
+MappedArguments::MappedArguments(torch::jit::Stack* stack, size_t count, Unwrap unwrap)
+    : stack_(stack), is_mapped_(count, false) {
   for (size_t i = 0; i < count; ++i) {
     if (!is_tensor(i)) continue;
-    auto [value, dimension] = functorch::unwrapTensorAtLevel(tensor(i), level);
+    auto [value, dimension] = unwrap(tensor(i));
     if (dimension) {
       is_mapped_[i] = any_ = true;
       size_ = value.sym_size(*dimension);
@@ -56,11 +53,10 @@ void MappedArguments::check_written(const std::string& op, const c10::FunctionSc
   }
 }
 
-void MappedArguments::wrap_results(size_t results) const {
+void wrap_results(torch::jit::Stack* stack, size_t results, c10::function_ref<at::Tensor(const at::Tensor&)> wrap) {
   for (size_t i = 0; i < results; ++i) {
-    c10::IValue& value = torch::jit::peek(*stack_, i, results);
-    if (!value.isTensor() || !value.toTensor().defined()) continue;
-    value = functorch::makeBatched(value.toTensor(), 0, level_);
+    c10::IValue& value = torch::jit::peek(*stack, i, results);
+    if (value.isTensor() && value.toTensor().defined()) value = wrap(value.toTensor());
   }
 }
 

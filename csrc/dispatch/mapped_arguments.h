@@ -1,19 +1,24 @@
-// The arguments of a call at one level of torch.vmap.
+// The arguments of a call of which torch.vmap maps over some.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
+#include <c10/util/FunctionRef.h>
 #include <c10/util/SmallVector.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace torch_slang {
 
-// The last `count` values of a stack, with this level's wrappers taken off their tensors. What is mapped over comes in front.
+// The last `count` values of a stack, with wrappers taken off their tensors. What is mapped over comes in front.
 class MappedArguments {
  public:
-  MappedArguments(torch::jit::Stack* stack, size_t count, int64_t level);
+  // A tensor without its wrapper, and which of its dimensions is mapped over.
+  using Unwrap = c10::function_ref<std::pair<at::Tensor, std::optional<int64_t>>(const at::Tensor& tensor)>;
+  MappedArguments(torch::jit::Stack* stack, size_t count, Unwrap unwrap);
 
   bool any() const { return any_; }
   const c10::SymInt& size() const { return size_; }  // how many samples there are
@@ -28,15 +33,14 @@ class MappedArguments {
   // Throws unless each tensor that the op may write is mapped over, with memory of its own for each sample.
   void check_written(const std::string& op, const c10::FunctionSchema& schema) const;
 
-  // The results of a call, behind which the stack ends, as the level's tensors.
-  void wrap_results(size_t results) const;
-
  private:
   torch::jit::Stack* const stack_;
-  const int64_t level_;
   c10::SymInt size_;
   bool any_ = false;
   c10::SmallVector<bool, 16> is_mapped_;
 };
+
+// Each of the last `results` values of a stack that is a tensor, wrapped.
+void wrap_results(torch::jit::Stack* stack, size_t results, c10::function_ref<at::Tensor(const at::Tensor&)> wrap);
 
 }  // namespace torch_slang

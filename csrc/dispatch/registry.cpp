@@ -8,6 +8,7 @@
 #include <set>
 
 #include "dispatch/autograd.h"
+#include "dispatch/batched_gradients.h"
 #include "dispatch/dispatched_call.h"
 #include "dispatch/sampled_operator.h"
 #include "dispatch/vmap.h"
@@ -167,6 +168,7 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
     }
     implement<AutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
     implement<VmapKernel>(*library, signature->name, c10::DispatchKey::FuncTorchBatched, family, kind);
+    implement<BatchedGradientsKernel>(*library, signature->name, c10::DispatchKey::Batched, family, kind);
     if (is_launch(kind) || signature->schema->is_mutable()) {
       library->impl(signature->name.c_str(),
                     torch::dispatch(c10::DispatchKey::ADInplaceOrView,

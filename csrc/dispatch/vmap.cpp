@@ -2,50 +2,15 @@
 
 #include <ATen/core/stack.h>
 #include <ATen/functorch/DynamicLayer.h>
+#include <ATen/functorch/PlumbingHelper.h>
 #include <c10/util/Exception.h>
 
-#include <iterator>
-
-#include "dispatch/derived_calls.h"
-#include "dispatch/mapped_arguments.h"
-#include "dispatch/mapped_function.h"
-#include "dispatch/mapped_loop.h"
-#include "dispatch/sampled_operator.h"
+#include "dispatch/mapped_call.h"
 
 namespace torch_slang {
-namespace {
 
 namespace functorch = at::functorch;
 using torch::jit::Stack;
-
-// The operator for samples that runs as `op` does, which may be one that was replaced since.
-std::shared_ptr<const Operator> sampled(const RegisteredFamily& of_samples, const std::shared_ptr<const Operator>& op) {
-  const auto current = of_samples.current();
-  const auto* known = dynamic_cast<const SampledOperator*>(current.get());
-  return known != nullptr && &known->plain() == op.get() ? current : std::make_shared<SampledOperator>(op);
-}
-
-void call_kernel(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op, OpKind kind,
-                 MappedArguments& arguments, Stack* stack) {
-  for (size_t i = 0; i < arguments.count(); ++i) {
-    if (arguments.is_tensor(i) && !arguments.is_mapped(i)) arguments.expand(i);
-  }
-  const RegisteredFamily& of_samples = *family.of_samples();
-  const bool has_samples = &of_samples == &family;  // of inner levels
-  if (has_samples) {
-    stack->back() = stack->back().toInt() + 1;
-  } else {
-    stack->emplace_back(int64_t{1});
-  }
-  const auto runs = has_samples ? op : sampled(of_samples, op);
-  const auto first = stack->end() - static_cast<int64_t>(runs->signature().of(kind)->arguments.size());
-  Stack call(std::make_move_iterator(first), std::make_move_iterator(stack->end()));
-  stack->erase(first, stack->end());
-  call_as(of_samples, *runs, kind, call);
-  stack->insert(stack->end(), std::make_move_iterator(call.begin()), std::make_move_iterator(call.end()));
-}
-
-}  // namespace
 
 void VmapKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
@@ -53,24 +18,20 @@ void VmapKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeyS
   const auto op = family_.current();
   TORCH_CHECK(layer.has_value(), op->signature().qualified(kind_),
               ": a tensor of a torch.vmap that has ended was given: return it from the vmapped function instead");
-  const size_t count = arguments_of_call(*op, kind_, *stack).size();
-  const c10::SmallVector<c10::IValue, 8> given(stack->end() - static_cast<int64_t>(count), stack->end());
-  MappedArguments arguments(stack, count, layer->layerId());
+  const auto call = arguments_of_call(*op, kind_, *stack);
+  const c10::SmallVector<c10::IValue, 8> given(call.begin(), call.end());
+  const int64_t level = layer->layerId();
+  MappedArguments arguments(stack, given.size(), [&](const at::Tensor& tensor) {
+    const auto [value, dimension] = functorch::unwrapTensorAtLevel(tensor, level);
+    return std::pair<at::Tensor, std::optional<int64_t>>(value, dimension);
+  });
   if (!arguments.any()) {  // a tensor of an outer level
     handle.callBoxed(stack);
     return;
   }
-  arguments.check_written(op->signature().qualified(kind_), handle.schema());
-  const auto results = op->signature().of(kind_)->results.size();
-  if (op->signature().function.is_kernel) {
-    call_kernel(family_, op, kind_, arguments, stack);
-  } else if (needs_loop(*op, kind_, arguments)) {
-    call_in_loop(handle, *op, kind_, arguments, stack);
-  } else {
-    MappedFunction function(*op, kind_, arguments);
-    function.call(handle, given, stack);
-  }
-  arguments.wrap_results(results);
+  call_mapped(family_, op, kind_, handle, arguments, given, stack);
+  wrap_results(stack, op->signature().of(kind_)->results.size(),
+               [&](const at::Tensor& result) { return functorch::makeBatched(result, 0, level); });
 }
 
 }  // namespace torch_slang

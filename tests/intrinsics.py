@@ -44,10 +44,10 @@ def _case(k: int, row: Row, element: str) -> str:
     at = f"uint2({k}, place)"
     load = f"T a = av[{at}], b = bv[{at}], c = cv[{at}];"
     result = f"{'integers' if row.to_int else 'reals'}[{at}] = {row.slang};"
-    return "    { " + _spell(f"{load} {row.statements} {result}", element) + " }  // " + row.name
+    return "    { " + spelled(f"{load} {row.statements} {result}", element) + " }  // " + row.name
 
 
-def _spell(text: str, element: str) -> str:
+def spelled(text: str, element: str) -> str:
     """Writes out T, V2..V4 and M22..M33 for one element type."""
     text = re.sub(r"\bV([234])\b", r"vector<T, \1>", text)
     text = re.sub(r"\bM([23])([23])\b", r"matrix<T, \1, \2>", text)

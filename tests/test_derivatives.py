@@ -135,3 +135,48 @@ def test_derivatives_of_ones_own_forward_derivative(device: torch.device) -> Non
     (first,) = torch.autograd.grad(own(x).sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match=r"own:3: a \[ForwardDerivative\] function that is not"):
         first.sum().backward()
+
+
+BEFORE_A_BRANCH = """
+import torch_slang;
+[Differentiable] double of_vector(double x, int i)
+{
+    double3 v = double3(x, x * x, x * x * x);
+    if (i < 3) return v[i] * x;
+    return x;
+}
+[Differentiable] double of_array(double x, int i)
+{
+    double v[3] = {x, x * x, x * x * x};
+    if (i == 4) return x * x;
+    if (i < 3) return v[i] * x;
+    return x / (6 / (i - 4));
+}
+"""
+
+
+def before_a_branch() -> torch_slang.Module:
+    return torch_slang.load(source=BEFORE_A_BRANCH, name="before_a_branch", namespace="test_before_a_branch")
+
+
+@pytest.mark.parametrize("name", ["of_vector", "of_array"])
+def test_elements_that_slang_takes_before_the_branch_that_asks_for_them(name: str, device: torch.device) -> None:
+    x = torch.full((5,), 1.5, dtype=torch.float64, device=device, requires_grad=True)
+    index = torch.tensor([0, 1, 2, 5, 10_000_000], dtype=torch.int32, device=device)
+    function = getattr(before_a_branch(), name)
+    if name == "of_array":
+        index[4] = 4
+    (first,) = torch.autograd.grad(function(x, index).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    expected = [2, 6 * 1.5, 12 * 1.5**2, 0, 2 if name == "of_array" else 0]
+    torch.testing.assert_close(second.cpu(), torch.tensor(expected, dtype=torch.float64))
+
+
+def test_second_derivatives_compile_for_a_gpu() -> None:
+    module = before_a_branch()
+    handle = module._handle
+    for name in ("of_vector", "of_array"):
+        getattr(module, name).register()
+        assert handle.cubin(f"{name}_jvp", "backward", [], True, "sm_90").startswith(b"\x7fELF")
+    assert handle.cuda_text("of_array_jvp", "backward", []).count("#define TSL_SPECULATES 1") == 1
+    assert "TSL_SPECULATES 1" not in handle.cuda_text("of_array", "backward", [])

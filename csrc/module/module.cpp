@@ -300,6 +300,7 @@ std::shared_ptr<Operator> Module::find(const std::string& name) const {
       op = with_tangents(std::make_shared<ElementwiseOperator>(ns_, *other, texts_, options_, names_), {});
     return op;
   }
+  if (auto op = find_tangents(name)) return op;
   std::string known;
   for (const auto& [kernel, op] : operators_) known += (known.empty() ? "" : ", ") + kernel;
   for (const auto& plain : functions()) known += (known.empty() ? "" : ", ") + plain;

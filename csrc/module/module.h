@@ -55,6 +55,7 @@ class Module {
  private:
   TunedSpace space_of(const Function& function, const LoadOptions& options) const;
   std::shared_ptr<Operator> with_tangents(std::shared_ptr<Operator> op, const Constants& constants) const;
+  std::shared_ptr<Operator> find_tangents(const std::string& name) const;
   std::shared_ptr<Operator> make_kernel(const Function& function, const LoadOptions& options,
                                         const CompileRequest& request);
 

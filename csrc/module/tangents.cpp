@@ -22,4 +22,17 @@ std::shared_ptr<Operator> Module::with_tangents(std::shared_ptr<Operator> op, co
   return op;
 }
 
+// The operator of tangents that is called `name`; null if there is none, or not yet.
+std::shared_ptr<Operator> Module::find_tangents(const std::string& name) const {
+  const auto among = [&](const auto& operators) -> std::shared_ptr<Operator> {
+    for (const auto& [other, op] : operators) {
+      if (op != nullptr && op->jvp != nullptr && op->jvp->signature().function.name == name) return op->jvp;
+    }
+    return nullptr;
+  };
+  if (auto op = among(operators_)) return op;
+  const std::lock_guard<std::mutex> lock(functions_mutex_);
+  return among(functions_);
+}
+
 }  // namespace torch_slang

@@ -68,9 +68,10 @@ template <class A, class B> TSL_INLINE constexpr auto remainder(const A& a, cons
   else return a % b;
 }
 
-// `a / Divide{...} / b`, and `a % Remainder{...} % b`.
+// `a / Divide{...} / b`, and `a % Remainder{...} % b`. Nothing is said where they may stand before their branch: Note
+// [speculated indices] in local_index.h.
 struct ThreadBase;
-#if TSL_CHECKS == 2
+#if TSL_CHECKS == 2 && !TSL_SPECULATES
 struct Divide { const ThreadBase* thread; };
 struct Remainder { const ThreadBase* thread; };
 template <class A, class B> TSL_INLINE void check_division(const ThreadBase* thread, const A& a, const B& b);  // checks.h
@@ -98,7 +99,7 @@ template <class A, class B> TSL_INLINE constexpr auto operator%(Dividend<A, Rema
 
 }  // namespace tsl
 
-#if TSL_CHECKS == 2
+#if TSL_CHECKS == 2 && !TSL_SPECULATES
 #define TSL_DIVIDE / tsl::Divide{this} /
 #define TSL_REMAINDER % tsl::Remainder{this} %
 #elif TSL_CUDA

@@ -70,7 +70,7 @@ struct ThreadBase {
     return view;
   }
 
-#if TSL_CHECKS
+#if TSL_LOCAL_INDICES
   // In place of the functions of these names, which emitted text calls: Note [local indices].
   template <class V, class I> TSL_INLINE tsl::ElementOf<V> _slang_vector_get_element(V vector, I index) const {
     return ::_slang_vector_get_element(vector, int(inside<kComponents>(index_of(this, index), Traits<V>::size)));

@@ -10,7 +10,7 @@ struct FixedArray {
   T m_data[N];
   TSL_INLINE const T& operator[](size_t index) const { return m_data[index]; }
   TSL_INLINE T& operator[](size_t index) { return m_data[index]; }
-#if TSL_CHECKS
+#if TSL_LOCAL_INDICES
   template <class I> TSL_INLINE const T& operator[](tsl::Index<I> index) const { return m_data[tsl::inside(index, N)]; }
   template <class I> TSL_INLINE T& operator[](tsl::Index<I> index) { return m_data[tsl::inside(index, N)]; }
 #endif
@@ -21,7 +21,7 @@ struct Array {
   T* data;
   size_t count;
   TSL_INLINE T& operator[](size_t index) const { return data[index]; }
-#if TSL_CHECKS
+#if TSL_LOCAL_INDICES
   template <class I> TSL_INLINE T& operator[](tsl::Index<I> index) const { return data[tsl::inside(index, count)]; }
 #endif
 };
@@ -32,7 +32,7 @@ struct Matrix {
   tsl::Rows<Row, R> rows;
   TSL_INLINE const Row& operator[](size_t index) const { return rows[index]; }
   TSL_INLINE Row& operator[](size_t index) { return rows[index]; }
-#if TSL_CHECKS
+#if TSL_LOCAL_INDICES
   template <class I> TSL_INLINE const Row& operator[](tsl::Index<I> index) const { return rows[index]; }
   template <class I> TSL_INLINE Row& operator[](tsl::Index<I> index) { return rows[index]; }
 #endif

@@ -46,6 +46,10 @@
 #ifndef TSL_CHECKS
 #define TSL_CHECKS 0
 #endif
+#ifndef TSL_SPECULATES
+#define TSL_SPECULATES 0
+#endif
+#define TSL_LOCAL_INDICES (TSL_CHECKS || TSL_SPECULATES)  // are looked at: Note [local indices] in local_index.h
 #ifndef TSL_POLLS
 #define TSL_POLLS 0
 #endif

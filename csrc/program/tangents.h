@@ -16,10 +16,10 @@ namespace torch_slang {
 // None without a forward derivative, of functions that see tensors whole, or where nothing that comes out depends differentiably on what goes in.
 std::optional<Function> tangents_function(const Function& function, const std::string& name);
 
-// Defines of requests for second derivatives, for sources at which Slang crashes else: functions stay calls (Note [functions
-// inlined early] in compiler/source/session.cpp), structs stay as they are (Note [constructors] in
+// Defines of requests for second derivatives, for sources at which Slang crashes else: functions are inlined before derivatives
+// are made (Note [functions inlined early] in compiler/source/early_inlining.h), structs stay as they are (Note [constructors] in
 // compiler/source/constructors.h).
-inline constexpr const char* kKeepCalls = "TORCH_SLANG_KEEP_CALLS";
+inline constexpr const char* kInlineEarly = "TORCH_SLANG_INLINE_EARLY";
 inline constexpr const char* kKeepStructs = "TORCH_SLANG_KEEP_STRUCTS";
 
 }  // namespace torch_slang

@@ -124,6 +124,7 @@ std::string definitions(const KernelSource& source) {
          define("TSL_SHARED_SUMS", source.threads.shares) + define("TSL_FLAT_GRID", source.threads.is_flat) +
          define("TSL_SAMPLE_DIMS", source.sample_dims) + define("TSL_WAVES", source.text.waves) +
          define("TSL_SCATTERED_WAVES", source.text.scattered_waves) +
+         (source.text.direction == Direction::TangentsBackward ? define("TSL_SPECULATES", 1) : "") +
          define("TSL_TANGENTS", source.text.direction == Direction::Jvp) + define("TSL_MMA", multiplies(source)) +
          define("TSL_MMA_HALF", static_cast<int>(names_half(source.text))) +
          define("TSL_VALUE_SUMS", uses(source.text, {intrinsics::kValueGradient})) +

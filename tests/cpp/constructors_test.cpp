@@ -20,13 +20,13 @@ std::string added(const std::string& source) {
 
 BOOST_AUTO_TEST_CASE(a_constructor_takes_the_fields_and_their_values) {
   BOOST_TEST(added("struct S : IDifferentiable { float a; float2 b = 1, c[3]; no_diff int n; }") ==
-             " extension S { [OverloadRank(10)] [Differentiable] __init(float a = {}, float2 b = 1, float2 c[3] = {}, "
+             " extension S { [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] __init(float a = {}, float2 b = 1, float2 c[3] = {}, "
              "no_diff int n = {}) { this.a = a; this.b = b; this.c = c; this.n = n; } }");
   BOOST_TEST(added("struct S<T : IFloat, let N : int> : IDifferentiable { vector<T, N> a; };")
-                 .starts_with(" extension<T : IFloat, let N : int> S<T, N> { [OverloadRank(10)] [Differentiable] "
+                 .starts_with(" extension<T : IFloat, let N : int> S<T, N> { [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] "
                               "__init(vector<T, N> a = {})"));
   BOOST_TEST(added("public struct S : IDifferentiable { public float a; float f() { return a; } static int n; };")
-                 .starts_with(" extension S { public [OverloadRank(10)] [Differentiable] __init(float a = {})"));
+                 .starts_with(" extension S { public [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] __init(float a = {})"));
 }
 
 BOOST_AUTO_TEST_CASE(other_structs_stay_as_they_are) {

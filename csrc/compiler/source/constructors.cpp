@@ -179,7 +179,7 @@ class Structs {
                              field.value.empty() ? "{}" : field.value);
       body += c10::str(" this.", field.name, " = ", field.name, ";");
     }
-    return c10::str("[OverloadRank(10)] [Differentiable] __init(", parameters, ") {", body, " }");
+    return c10::str("[OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] __init(", parameters, ") {", body, " }");
   }
 
   const std::string& source_;

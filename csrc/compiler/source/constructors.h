@@ -7,8 +7,8 @@ namespace torch_slang {
 
 // Note [constructors]
 //   `Ray r = {origin, direction}` calls a constructor that Slang has made from the struct's fields. It crashes where it
-//   differentiates that one twice, and does not where the same constructor is there as text, which is then inlined early (Note
-//   [functions inlined early] in session.cpp). So that is written behind the struct, in the line of its closing brace.
+//   differentiates that one twice, and does not where the same constructor is there as text and inlined before derivatives are
+//   made. So that is written behind the struct, in the line of its closing brace.
 //     - It ranks above Slang's own, and stands in an extension: in the struct it would take other forms away (`(Ray)0`,
 //       lists in lists).
 //     - A struct that has a constructor of its own, or members that are not understood here, stays as it is, and so does

@@ -51,20 +51,16 @@ bool keeps_meaning(const Macro& macro) {
   return name == "CudaKernel" || name == "CUDAKernel" || name == "CudaHost" || name == "CUDAHost";
 }
 
-// Note [functions inlined early]
-//   Slang differentiates no derivative of a call with `out` or `inout` arguments, of a method, or through an interface: it
-//   crashes, or aborts. It does where the called function is part of the caller before derivatives are made. But where a
-//   generic kernel gives its own type parameter on to a generic function that stores (`f(x, y)` with T of both), it
-//   crashes there and takes the call, so a request may ask for that (kKeepCalls).
 constexpr Macro kOrder2 = {"TORCH_SLANG_ORDER_2", "1"};  // for the library
-constexpr std::array<Macro, 2> kInlinedEarly = {{
-    {"Differentiable", "Differentiable, __unsafeForceInlineEarly"},
-    {"BackwardDifferentiable", "BackwardDifferentiable, __unsafeForceInlineEarly"},
-}};
 
 bool has_define(const CompileRequest& request, std::string_view name) {
   return std::any_of(request.defines.begin(), request.defines.end(),
                      [&](const auto& define) { return define.first == name; });
+}
+
+Changes changes_for(const CompileRequest& request, Session::Output output) {
+  if (output != Session::Output::SecondDerivatives) return {};
+  return {!has_define(request, kKeepStructs), has_define(request, kInlineEarly)};
 }
 
 std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output) {
@@ -72,12 +68,7 @@ std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, 
   for (const Macro& macro : kMacros) {
     if (output != Session::Output::HostFunctions || !keeps_meaning(macro)) all.push_back({macro.name, macro.value});
   }
-  if (output == Session::Output::SecondDerivatives) {
-    all.push_back({kOrder2.name, kOrder2.value});
-    for (const Macro& macro : kInlinedEarly) {
-      if (!has_define(request, kKeepCalls)) all.push_back({macro.name, macro.value});
-    }
-  }
+  if (output == Session::Output::SecondDerivatives) all.push_back({kOrder2.name, kOrder2.value});
   for (const auto& [name, value] : request.defines) all.push_back({name.c_str(), value.c_str()});
   return all;
 }
@@ -93,7 +84,6 @@ std::vector<std::string> folders_of(const CompileRequest& request) {
 std::string undefine_macros(const CompileRequest& request) {
   std::string text;
   for (const Macro& macro : kMacros) text += std::string("#undef ") + macro.name + "\n";
-  for (const Macro& macro : kInlinedEarly) text += std::string("#undef ") + macro.name + "\n";
   for (const auto& define : request.defines) text += "#undef " + define.first.substr(0, define.first.find('(')) + "\n";
   return text;
 }
@@ -108,8 +98,7 @@ Session::Session(const CompileRequest& request, Library library, const std::opti
 }
 
 Session::Session(const CompileRequest& request, const Session& sibling, Output output)
-    : files_(undefine_macros(request) + "#line 1\n", request.defines,
-             output == Output::SecondDerivatives && !has_define(request, kKeepStructs)),
+    : files_(undefine_macros(request) + "#line 1\n", request.defines, changes_for(request, output)),
       users_(folders_of(request)) {
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();

@@ -9,6 +9,7 @@
 #include "compiler/slang/library.h"
 #include "compiler/source/block_sizes.h"
 #include "compiler/source/constructors.h"
+#include "compiler/source/early_inlining.h"
 #include "compiler/source/inlined_backwards.h"
 #include "compiler/source/placeholders.h"
 #include "compiler/source/source_bytes.h"
@@ -56,7 +57,8 @@ std::string SourceFiles::with_library(const std::string& source, const std::stri
 
 std::string SourceFiles::changed(std::string source) {
   source = without_inlined_backwards(std::move(source), backwards_);
-  return write_constructors_ ? with_constructors(source) : source;
+  if (changes_.early_inlining) source = with_early_inlining(source);
+  return changes_.constructors ? with_constructors(source) : source;
 }
 
 void SourceFiles::take(const SourceFiles& others) {

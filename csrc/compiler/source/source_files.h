@@ -18,15 +18,20 @@ namespace torch_slang {
 
 inline constexpr const char* kLibraryFolder = "/torch_slang.library/";
 
+// What Slang is given of a user's source in another form, for second derivatives.
+struct Changes {
+  bool constructors = false;    // Note [constructors] in constructors.h
+  bool early_inlining = false;  // Note [functions inlined early] in early_inlining.h
+};
+
 // Lives as long as the session that reads through it; owned by C++, so COM's counting does nothing.
 class SourceFiles final : public ISlangFileSystem {
  public:
   using Defines = std::vector<std::pair<std::string, std::string>>;
 
   // `library_head`: stands in front of each file of the library. `defines`: their %NAME% is filled in every file on disk.
-  // `write_constructors`: Note [constructors].
-  SourceFiles(std::string library_head, Defines defines, bool write_constructors = false)
-      : library_head_(std::move(library_head)), defines_(std::move(defines)), write_constructors_(write_constructors) {}
+  SourceFiles(std::string library_head, Defines defines, Changes changes = {})
+      : library_head_(std::move(library_head)), defines_(std::move(defines)), changes_(changes) {}
 
   // The files that another session of the same request has read, or what somebody has read of one, are not read again.
   void take(const SourceFiles& others);
@@ -57,7 +62,7 @@ class SourceFiles final : public ISlangFileSystem {
 
   std::string library_head_;
   Defines defines_;
-  const bool write_constructors_;
+  const Changes changes_;
   std::string refusal_;
   std::set<std::string> backwards_;  // functions that the sources so far have named as such: Note [inlined backwards]
   std::map<std::string, std::string> contents_;

@@ -38,30 +38,31 @@ void layer([Shape("I")] DiffTensorView<float> x, [Shape("O, I")] DiffTensorView<
 def without_a_rule(layer: Callable[..., Tensor], backward: Any) -> Callable[..., Tensor]:
     """The kernel as operators that PyTorch has no batching rule for, so that its own loop runs them."""
 
-    @torch.library.custom_op("benchmark_vmap::layer", mutates_args=())
-    def plain(x: Tensor, weight: Tensor, bias: Tensor, inputs: int) -> Tensor:
-        return layer(x, weight, bias, inputs)
-
-    @torch.library.custom_op("benchmark_vmap::layer_backward", mutates_args=())
-    def plain_backward(grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, inputs: int) -> list[Tensor]:
-        return list(backward(grad, x, weight, bias, inputs, [True, True, True]))
+    arguments = "Tensor x, Tensor weight, Tensor bias, int inputs"
+    library = torch.library.Library("benchmark_vmap", "FRAGMENT")
+    library.define(f"layer({arguments}) -> Tensor")
+    library.define(f"layer_backward(Tensor grad, {arguments}) -> (Tensor, Tensor, Tensor)")
+    library.impl("layer", layer, "CompositeExplicitAutograd")
+    library.impl("layer_backward", lambda *a: tuple(backward(*a, [True, True, True])), "CompositeExplicitAutograd")
+    plain = torch.ops.benchmark_vmap
 
     class Layer(torch.autograd.Function):
         generate_vmap_rule = True
 
         @staticmethod
         def forward(x: Tensor, weight: Tensor, bias: Tensor, inputs: int) -> Tensor:
-            result: Tensor = plain(x, weight, bias, inputs)
+            result: Tensor = plain.layer(x, weight, bias, inputs)
             return result
 
         @staticmethod
         def setup_context(context: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
             *tensors, context.inputs = inputs
+            context.library = library  # which takes its operators with it
             context.save_for_backward(*tensors)
 
         @staticmethod
         def backward(context: Any, grad: Tensor) -> Any:
-            return (*plain_backward(grad, *context.saved_tensors, context.inputs), None)
+            return (*plain.layer_backward(grad, *context.saved_tensors, context.inputs), None)
 
     apply: Callable[..., Tensor] = Layer.apply
     return apply

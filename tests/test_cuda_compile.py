@@ -99,6 +99,14 @@ def test_kernels_for_samples_compile_for_a_gpu(file: str, kernel: str, sample_di
         assert is_cubin(text), kind
 
 
+@pytest.mark.parametrize(("file", "kernel"), [("vectors", "place"), ("pointwise", "polar")])
+@pytest.mark.parametrize("kind", ["jvp", "jvp_backward"])
+def test_second_derivatives_for_samples_compile_for_a_gpu(file: str, kernel: str, kind: str) -> None:
+    handle = kernels(file)._handle
+    types = ["float32" for _ in handle.describe(kernel)["type_parameters"]]
+    assert is_cubin(handle.cubin(kernel, kind, types, architecture=ARCHITECTURE, sample_dims=1))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize(("file", "kernel"), [("sqr", "sqr"), ("trilinear", "trilinear"), ("matmul", "matrix_product")])
 def test_built_in_operators_compile_for_a_gpu_in_every_dtype(file: str, kernel: str, dtype: torch.dtype) -> None:

@@ -157,6 +157,16 @@ OpKind kind_named(const std::string& name) {
   TORCH_CHECK(false, "unknown kind of operator '", name, "'");
 }
 
+// "jvp" and "jvp_backward" are those of the operator of tangents.
+std::pair<std::shared_ptr<const Operator>, OpKind> operator_of_kind(const Module& module, const std::string& name,
+                                                                    const std::string& kind) {
+  const auto op = module.find(name);
+  const bool is_jvp = kind == "jvp", is_jvp_backward = kind == "jvp_backward";
+  if (!is_jvp && !is_jvp_backward) return {op, kind_named(kind)};
+  TORCH_CHECK(op->jvp != nullptr, op->signature().full_name(), " has no operator of tangents");
+  return {op->jvp, is_jvp ? OpKind::Forward : OpKind::Backward};
+}
+
 py::bytes cubin_of(const Module& module, const std::string& name, const std::string& kind,
                    const std::vector<std::string>& types, bool dense, const std::string& architecture, int groups,
                    int lanes, const std::array<uint32_t, 3>& block, int sample_dims) {
@@ -164,8 +174,8 @@ py::bytes cubin_of(const Module& module, const std::string& name, const std::str
   std::string cubin;
   {
     const py::gil_scoped_release release;
-    cubin = cubin_for(*module.find(name), kind_named(kind), elements, dense, architecture, groups, lanes, block,
-                      sample_dims);
+    const auto [op, op_kind] = operator_of_kind(module, name, kind);
+    cubin = cubin_for(*op, op_kind, elements, dense, architecture, groups, lanes, block, sample_dims);
   }
   return py::bytes(cubin);
 }

@@ -26,7 +26,8 @@ def module() -> torch_slang.Module:
         body = spelled(f"{row.statements} return {row.slang};", "double")
         text += f"[Differentiable] double row_{k}(double a, double b, double c) {{ {body} }}  // {row.name}\n"
     calls = "\n".join(f"    if (which == {k}) return row_{k}(a, b, c);" for k in range(len(ROWS)))
-    text += f"[TorchOp] [Differentiable] double row(int which, double a, double b, double c)\n{{\n{calls}\n    return 0;\n}}\n"
+    head = "[TorchOp] [Differentiable] double row(int which, double a, double b, double c)"
+    text += f"{head}\n{{\n{calls}\n    return 0;\n}}\n"
     return torch_slang.load(source=text, name="intrinsics_twice.slang", namespace="intrinsics_twice")
 
 

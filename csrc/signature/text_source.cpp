@@ -31,8 +31,7 @@ bool has_error(const Program& program) { return !program.texts.empty() && !progr
 // Of a second derivative Slang may refuse a text, or crash, where functions are calls or structs have constructors, which others
 // need (kInlineEarly, kKeepStructs): what compiles first is taken. If nothing does, it ends as the first try did.
 std::shared_ptr<const Program> load_in_one_way(const CompileRequest& request) {
-  const std::vector<std::vector<const char*>> ways = {
-      {}, {kInlineEarly}, {kKeepStructs}, {kInlineEarly, kKeepStructs}};
+  const std::vector<std::vector<const char*>> ways = {{}, {kInlineEarly}, {kKeepStructs}, {kInlineEarly, kKeepStructs}};
   std::shared_ptr<const Program> first;
   std::exception_ptr crash;
   for (const auto& way : ways) {

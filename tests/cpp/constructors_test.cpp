@@ -1,7 +1,7 @@
 #include "compiler/source/constructors.h"
 
-#include <boost/test/unit_test.hpp>
 #include <algorithm>
+#include <boost/test/unit_test.hpp>
 #include <string>
 
 BOOST_AUTO_TEST_SUITE(constructors_test)
@@ -20,13 +20,16 @@ std::string added(const std::string& source) {
 
 BOOST_AUTO_TEST_CASE(a_constructor_takes_the_fields_and_their_values) {
   BOOST_TEST(added("struct S : IDifferentiable { float a; float2 b = 1, c[3]; no_diff int n; }") ==
-             " extension S { [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] __init(float a = {}, float2 b = 1, float2 c[3] = {}, "
+             " extension S { [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] __init(float a = {}, float2 "
+             "b = 1, float2 c[3] = {}, "
              "no_diff int n = {}) { this.a = a; this.b = b; this.c = c; this.n = n; } }");
   BOOST_TEST(added("struct S<T : IFloat, let N : int> : IDifferentiable { vector<T, N> a; };")
-                 .starts_with(" extension<T : IFloat, let N : int> S<T, N> { [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] "
+                 .starts_with(" extension<T : IFloat, let N : int> S<T, N> { [OverloadRank(10)] [Differentiable, "
+                              "__unsafeForceInlineEarly] "
                               "__init(vector<T, N> a = {})"));
   BOOST_TEST(added("public struct S : IDifferentiable { public float a; float f() { return a; } static int n; };")
-                 .starts_with(" extension S { public [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] __init(float a = {})"));
+                 .starts_with(" extension S { public [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] "
+                              "__init(float a = {})"));
 }
 
 BOOST_AUTO_TEST_CASE(other_structs_stay_as_they_are) {
@@ -53,7 +56,8 @@ BOOST_AUTO_TEST_CASE(other_structs_stay_as_they_are) {
 }
 
 BOOST_AUTO_TEST_CASE(lines_stay) {
-  const std::string source = "struct S : IDifferentiable\n{\n  float a;\n};\nstruct T : IDifferentiable { S s; }\nfloat f;";
+  const std::string source =
+      "struct S : IDifferentiable\n{\n  float a;\n};\nstruct T : IDifferentiable { S s; }\nfloat f;";
   const std::string result = with_constructors(source);
   BOOST_TEST(result.find("};", 40) != std::string::npos);
   BOOST_TEST(std::count(result.begin(), result.end(), '\n') == std::count(source.begin(), source.end(), '\n'));

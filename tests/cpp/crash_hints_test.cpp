@@ -33,7 +33,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_said_of_the_rest) {
            "switch (i) { case 0: case 1: a(); break; case 2: { if (a) { b(); } return; } default: c(); }",
            "switch (i) { case 0: { a(); break; } case 1: return f(x); case 2: continue; }",
            "property int n { get { return 1; } }",
-           "[ForwardDerivative(g)] float f(float x); [Differentiable] DifferentialPair<float> g(DifferentialPair<float> p) {}",
+           "[ForwardDerivative(g)] float f(float x); [Differentiable] DifferentialPair<float> "
+           "g(DifferentialPair<float> p) {}",
            "[Differentiable] [ForwardDerivativeOf(f)] DifferentialPair<float> g(DifferentialPair<float> p) {}",
            "[ForwardDerivative(A.g)] float f(float x);",
            "",

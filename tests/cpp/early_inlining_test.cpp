@@ -19,8 +19,10 @@ BOOST_AUTO_TEST_CASE(functions_that_return_at_the_end_are_marked) {
     BOOST_TEST(with_early_inlining("[Differentiable] float f(float x) " + body) ==
                "[Differentiable, __unsafeForceInlineEarly] float f(float x) " + body);
   }
-  BOOST_TEST(with_early_inlining("[ForceInline, BackwardDifferentiable] [Other(1)]\nfloat f<T>(T x = T(0)) { return 1; }") ==
-             "[ForceInline, BackwardDifferentiable, __unsafeForceInlineEarly] [Other(1)]\nfloat f<T>(T x = T(0)) { return 1; }");
+  BOOST_TEST(
+      with_early_inlining("[ForceInline, BackwardDifferentiable] [Other(1)]\nfloat f<T>(T x = T(0)) { return 1; }") ==
+      "[ForceInline, BackwardDifferentiable, __unsafeForceInlineEarly] [Other(1)]\nfloat f<T>(T x = T(0)) { return 1; "
+      "}");
 }
 
 BOOST_AUTO_TEST_CASE(others_stay_calls) {

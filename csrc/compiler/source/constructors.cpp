@@ -54,7 +54,8 @@ class Structs {
     const size_t close = words_.closing(open);
     if (word(open) != "{" || close >= words_.size() || at < outermost_) return;
     outermost_ = close;
-    if (!differentiable || (word(close + 1) != ";" && words_.is_name(close + 1) && !begins_declaration(close + 1))) return;
+    if (!differentiable || (word(close + 1) != ";" && words_.is_name(close + 1) && !begins_declaration(close + 1)))
+      return;
     const auto fields = fields_between(open, close);
     if (!fields || fields->empty()) return;
     const size_t last = word(close + 1) == ";" ? close + 1 : close;
@@ -93,7 +94,8 @@ class Structs {
 
   // None: there is a constructor, or something that is not understood.
   std::optional<Fields> fields_between(size_t open, size_t close) const {
-    if (std::string_view(source_).substr(place(open), place(close) - place(open)).find('#') != std::string::npos) return {};
+    if (std::string_view(source_).substr(place(open), place(close) - place(open)).find('#') != std::string::npos)
+      return {};
     Fields fields;
     for (size_t at = open + 1; at < close;) {
       while (word(at) == "[") at = words_.closing(at) + 1;
@@ -144,7 +146,8 @@ class Structs {
     std::string_view type;
     for (size_t at = begin; at < close;) {
       size_t end = at;
-      for (int angles = 0; end < close && (angles > 0 || (word(end) != "," && word(end) != "=" && word(end) != ";")); ++end) {
+      for (int angles = 0; end < close && (angles > 0 || (word(end) != "," && word(end) != "=" && word(end) != ";"));
+           ++end) {
         if (word(end) == "<") ++angles;
         if (word(end) == ">") --angles;
       }
@@ -179,7 +182,8 @@ class Structs {
                              field.value.empty() ? "{}" : field.value);
       body += c10::str(" this.", field.name, " = ", field.name, ";");
     }
-    return c10::str("[OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] __init(", parameters, ") {", body, " }");
+    return c10::str("[OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] __init(", parameters, ") {", body,
+                    " }");
   }
 
   const std::string& source_;

@@ -30,7 +30,8 @@ class Functions {
 
   bool is_attribute(size_t at) const {
     const bool differentiable = word(at) == "Differentiable" || word(at) == "BackwardDifferentiable";
-    return differentiable && (word(at - 1) == "[" || word(at - 1) == ",") && (word(at + 1) == "]" || word(at + 1) == ",");
+    return differentiable && (word(at - 1) == "[" || word(at - 1) == ",") &&
+           (word(at + 1) == "]" || word(at + 1) == ",");
   }
 
   // The function that the attribute belongs to has a body, in which no `return` but the last statement's stands.
@@ -41,6 +42,7 @@ class Functions {
     }
     if (word(open) != "{") return false;
     const size_t close = words_.closing(open);
+    if (close >= words_.size()) return false;
     size_t last = open + 1;  // where the statement begins that stands last in the body itself
     for (size_t at = open + 1; at + 1 < close; ++at) {
       if (word(at) == "{") at = words_.closing(at);

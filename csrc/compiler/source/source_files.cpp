@@ -51,8 +51,7 @@ std::string SourceFiles::with_library(const std::string& source, const std::stri
   const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   std::string name;
   for (const char c : path) name += escaped(c);
-  return "import torch_slang;\n#line 1 \"" + name + "\"\n" +
-         changed(with_whole_block_sizes(source.substr(begin)));
+  return "import torch_slang;\n#line 1 \"" + name + "\"\n" + changed(with_whole_block_sizes(source.substr(begin)));
 }
 
 std::string SourceFiles::changed(std::string source) {

@@ -20,7 +20,7 @@ inline constexpr const char* kLibraryFolder = "/torch_slang.library/";
 
 // What Slang is given of a user's source in another form, for second derivatives.
 struct Changes {
-  bool constructors = false;    // Note [constructors] in constructors.h
+  bool constructors = false;  // Note [constructors] in constructors.h
   bool early_inlining = false;  // Note [functions inlined early] in early_inlining.h
 };
 

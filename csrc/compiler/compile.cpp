@@ -194,7 +194,7 @@ class Compilation {
     std::string diagnostics;
     const std::string emitted = session.emit_host(name_, request_.path, source_, &diagnostics);
     if (!emitted.empty()) {
-      program.host_text.body = shape_host_text(emitted, program.host_functions);
+      program.host_text.body = shape_host_text(emitted, program.host_functions, cautions_);
     } else {
       program.host_text.error =
           c10::str("the host functions ([TorchEntryPoint]) of ", request_.path, " do not compile (", names,

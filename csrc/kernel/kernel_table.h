@@ -6,12 +6,11 @@
 #include <c10/util/FunctionRef.h>
 
 #include <functional>
-#include <future>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "common/once_each.h"
 #include "kernel/call_context.h"
 #include "kernel/kernel_key.h"
 #include "kernel/loaded_kernel.h"
@@ -46,20 +45,13 @@ class KernelTable {
   Loaded any_backward(const std::vector<ElementType>& types, c10::Device device, const KernelKey* own = nullptr);
 
  private:
-  struct Entry {
-    KernelKey key;
-    std::shared_future<Loaded> future;
-    bool is_hidden;  // only trials have asked for it
+  struct Note {
+    bool is_hidden = true;  // only trials have asked for it
   };
-  Entry* find(const KernelKey& key);
-  Loaded get_once(const KernelKey& key, const CallContext& context, c10::function_ref<void()> prefetch_others);
-  void fulfil(const KernelKey& key, const CallContext& context, std::promise<Loaded>& promise);
-  void forget(const KernelKey& key);
 
   const Load load_;
   const std::function<std::shared_ptr<const void>()> owner_;
-  mutable std::mutex mutex_;
-  std::vector<Entry> entries_;
+  OnceEach<KernelKey, Loaded, Note> kernels_;
 };
 
 }  // namespace torch_slang

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ class EmittedText {
   }
 
   std::vector<std::string> files;  // that TSL_AT(file, line) names by index
+  std::set<std::string> left_out;  // names of host functions whose definitions go
   bool scattered_waves = false;    // lanes of one wave operation may stand in several places
 
  private:

@@ -9,7 +9,10 @@
 #include "compiler/emit/contexts.h"
 #include "compiler/emit/emitted_text.h"
 #include "compiler/emit/guarded_operations.h"
+#include "compiler/emit/host_launches.h"
+#include "compiler/emit/host_structs.h"
 #include "compiler/emit/joined_branches.h"
+#include "compiler/emit/left_out_definitions.h"
 #include "compiler/emit/loop_state.h"
 #include "compiler/emit/lost_copies.h"
 #include "compiler/emit/lost_parts.h"
@@ -30,9 +33,11 @@ namespace torch_slang {
 namespace {
 
 enum class Missed { Caution, Refusal };
+enum class Texts { Kernel, Host, Both };
 
 struct Pass {
   std::string_view name;
+  Texts texts;
   int (*apply)(EmittedText& text);  // how often
   int Signs::* at_least = nullptr;  // null: a repair, or an improvement
   Missed missed = Missed::Caution;
@@ -51,27 +56,34 @@ int on_body(EmittedText& text) {
 }
 
 constexpr Pass kPasses[] = {
-    {"members", on_body<make_members>, &Signs::entries, Missed::Refusal},
+    // Slang's functions as members of a kernel object, or as functions that the library calls.
+    {"members", Texts::Kernel, on_body<make_members>, &Signs::entries, Missed::Refusal},
+    {"left-out definitions", Texts::Host,
+     [](EmittedText& text) { return leave_out_definitions(text.body(), text.left_out); }},
+    {"launches", Texts::Host, on_body<name_launched_kernels>},
+    {"structs", Texts::Host, on_body<flatten_structs>},
     // Repairs of Slang's derivatives.
-    {"missing names", on_code<restore_missing_names>},
-    {"lost parts", on_code<refuse_lost_parts>},
-    {"context reads", on_code<read_contexts_in_place>},
-    {"context values", on_code<store_values_in_contexts>},
-    {"lost copies", on_code<repair_lost_copies>},
-    {"added gradients", on_code<add_met_gradients>},
+    {"missing names", Texts::Kernel, on_code<restore_missing_names>},
+    {"lost parts", Texts::Kernel, on_code<refuse_lost_parts>},
+    {"context reads", Texts::Kernel, on_code<read_contexts_in_place>},
+    {"context values", Texts::Kernel, on_code<store_values_in_contexts>},
+    {"lost copies", Texts::Kernel, on_code<repair_lost_copies>},
+    {"added gradients", Texts::Kernel, on_code<add_met_gradients>},
     // Forms that compilers optimise better.
-    {"unset contexts", on_body<unset_contexts>, &Signs::cleared_contexts},
-    {"joined branches", on_body<join_branches>},
+    {"unset contexts", Texts::Kernel, on_body<unset_contexts>, &Signs::cleared_contexts},
+    {"joined branches", Texts::Kernel, on_body<join_branches>},
     // Marks and names for checks, interrupts and waves.
-    {"statement lines", [](EmittedText& text) { return add_statement_lines(text.body(), text.files); }, &Signs::lines},
-    {"wave masks", [](EmittedText& text) { return write_wave_masks(text.body(), text.files, text.scattered_waves); },
-     &Signs::masks, Missed::Refusal},
-    {"wide indices", on_code<check_wide_indices>},
-    {"bounded loops", [](EmittedText& text) { return bound_loops(text.body(), text.files); }, &Signs::kept_iterations,
+    {"statement lines", Texts::Kernel, [](EmittedText& text) { return add_statement_lines(text.body(), text.files); },
+     &Signs::lines},
+    {"wave masks", Texts::Kernel,
+     [](EmittedText& text) { return write_wave_masks(text.body(), text.files, text.scattered_waves); }, &Signs::masks,
      Missed::Refusal},
-    {"polled loops", on_body<poll_loops>, &Signs::loops},
-    {"guarded operations", on_body<guard_operations>, &Signs::sizes},
-    {"line names", on_body<escape_line_names>},
+    {"wide indices", Texts::Kernel, on_code<check_wide_indices>},
+    {"bounded loops", Texts::Kernel, [](EmittedText& text) { return bound_loops(text.body(), text.files); },
+     &Signs::kept_iterations, Missed::Refusal},
+    {"polled loops", Texts::Both, on_body<poll_loops>, &Signs::loops},
+    {"guarded operations", Texts::Both, on_body<guard_operations>, &Signs::sizes},
+    {"line names", Texts::Both, on_body<escape_line_names>},
 };
 
 // Slang writes what users ask for by __requirePrelude between its own prelude and the first declaration, which begins
@@ -92,6 +104,17 @@ void check(const Pass& pass, int count, const Signs& signs, std::set<std::string
   cautions.insert(what);
 }
 
+std::vector<PassCount> apply(Texts texts, EmittedText& text, std::set<std::string>& cautions) {
+  const Signs signs = signs_in(text.body());
+  std::vector<PassCount> counts;
+  for (const Pass& pass : kPasses) {
+    if (pass.texts != texts && pass.texts != Texts::Both) continue;
+    counts.push_back({pass.name, pass.apply(text)});
+    check(pass, counts.back().count, signs, cautions);
+  }
+  return counts;
+}
+
 }  // namespace
 
 std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions) {
@@ -105,17 +128,19 @@ std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text
 
   const bool tangents = text.direction != Direction::Forward && text.direction != Direction::Backward;
   EmittedText passing(std::string(own.substr(begin)), tangents ? Differentials::Tangents : Differentials::Gradients);
-  const Signs signs = signs_in(passing.body());
-  std::vector<PassCount> counts;
-  for (const Pass& pass : kPasses) {
-    counts.push_back({pass.name, pass.apply(passing)});
-    check(pass, counts.back().count, signs, cautions);
-  }
+  std::vector<PassCount> counts = apply(Texts::Kernel, passing, cautions);
   text.body = passing.body();
   text.files = std::move(passing.files);
   text.scattered_waves = passing.scattered_waves;
   read_facts(text);
   return counts;
+}
+
+std::string apply_host_passes(std::string text, std::set<std::string> left_out, std::set<std::string>& cautions) {
+  EmittedText passing(std::move(text), Differentials::Gradients);
+  passing.left_out = std::move(left_out);
+  apply(Texts::Host, passing, cautions);
+  return passing.body();
 }
 
 }  // namespace torch_slang

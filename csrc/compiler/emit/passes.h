@@ -1,7 +1,8 @@
-// All rewriting of the text that Slang emits for a kernel: one list of passes, each of which says how often it applied. What
-// a pass does is told in the header of its own.
+// All rewriting of the text that Slang emits: one list of passes, each of which returns how often it applied. The header of
+// each pass says what it does.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,5 +28,8 @@ struct PassCount {
 // Fills body, file_scope, files and the facts of a text from what Slang emitted for one entry point. Cautions are sentences
 // for the log. Throws UnsupportedGlobal or RefusedText.
 std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions);
+
+// The C++ of a module's host functions after their passes. `left_out`: the names of functions whose definitions go.
+std::string apply_host_passes(std::string text, std::set<std::string> left_out, std::set<std::string>& cautions);
 
 }  // namespace torch_slang

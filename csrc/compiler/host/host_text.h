@@ -2,6 +2,7 @@
 // allocations become calls of the run-time.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,9 @@
 namespace torch_slang {
 
 // Takes the emitted functions, without Slang's prelude and Python bindings; adds what host_function.h asks for: names for the
-// launched kernels, a `tsl_flatten` for each struct, and the entry points.
-std::string shape_host_text(const std::string& emitted, const std::vector<HostFunction>& functions);
+// launched kernels, a `tsl_flatten` for each struct, and the entry points. Cautions are sentences for the log.
+std::string shape_host_text(const std::string& emitted, const std::vector<HostFunction>& functions,
+                            std::set<std::string>& cautions);
 
 // Slang's diagnostics with, where it only has an internal error for something that we know, what that means.
 std::string explain_host_diagnostics(const std::string& diagnostics);

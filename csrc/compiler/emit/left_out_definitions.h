@@ -1,0 +1,13 @@
+// A pass over host functions: takes out the definitions of refused functions, which may be no valid C++.
+#pragma once
+
+#include <set>
+#include <string>
+
+namespace torch_slang {
+
+// A definition is `SLANG_PRELUDE_EXPORT type name(...) { ... }`; lines keep their numbers by the directives that follow.
+// Counts the definitions.
+int leave_out_definitions(std::string& text, const std::set<std::string>& names);
+
+}  // namespace torch_slang

@@ -78,7 +78,7 @@ def the_first_tile() -> Iterator[None]:
 
 
 @pytest.fixture
-def spoiled_memory() -> Iterator[None]:
+def poisoned_memory() -> Iterator[None]:
     """In deterministic mode torch fills new memory with NaN; what has no order is a warning."""
     before = torch.utils.deterministic.fill_uninitialized_memory
     torch.utils.deterministic.fill_uninitialized_memory = True

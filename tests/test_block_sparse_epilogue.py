@@ -154,8 +154,8 @@ class TestValues:
         assert_agrees(shade, shade_in_torch, pattern, turned)
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-    @pytest.mark.parametrize("columns", [256, 132, 131])  # of whole tiles, of whole words, neither
-    def test_arguments_that_lie_in_words_or_not(
+    @pytest.mark.parametrize("columns", [256, 132, 131])  # of whole tiles, of whole vectors, neither
+    def test_arguments_that_lie_in_vectors_or_not(
         self, shade: BlockSparseEpilogue, dtype: torch.dtype, columns: int, device: torch.device
     ) -> None:
         for block in ((64, 128), (16, 16)):

@@ -23,7 +23,7 @@ TRANSPOSES = list(itertools.product([False, True], repeat=2))
 pytestmark = pytest.mark.usefixtures("the_first_tile")
 
 
-@pytest.mark.usefixtures("spoiled_memory")
+@pytest.mark.usefixtures("poisoned_memory")
 class TestValues:
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize(("transpose_a", "transpose_b"), TRANSPOSES)

@@ -179,8 +179,8 @@ class TestValues:
         assert_agrees(shade, shade_in_torch, [t.requires_grad_() if isinstance(t, Tensor) else t for t in turned])
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-    @pytest.mark.parametrize("columns", [512, 264, 131])  # of whole tiles, of whole words, neither
-    def test_arguments_that_lie_in_words_or_not(
+    @pytest.mark.parametrize("columns", [512, 264, 131])  # of whole tiles, of whole vectors, neither
+    def test_arguments_that_lie_in_vectors_or_not(
         self, shade: torch_slang.MatmulEpilogue, dtype: torch.dtype, columns: int, device: torch.device
     ) -> None:
         a, b, row, more = (

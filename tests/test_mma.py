@@ -69,7 +69,7 @@ def with_tile(tile: int) -> Any:
 
 
 def matrices(batch: int, rows: int, columns: int, layout: str, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Random ones that lie by rows, by columns, or so that words begin in the midst of elements."""
+    """Random ones that lie by rows, by columns, or so that 16-byte vectors begin in the midst of elements."""
     generator = torch.Generator().manual_seed(rows * 1000 + columns)
     values = torch.randn(batch, rows, columns, generator=generator, dtype=torch.float64).to(device, dtype)
     if layout == "columns":

@@ -21,7 +21,7 @@ from torch import Tensor
 import torch_slang
 from torch_slang import testing
 
-pytestmark = pytest.mark.usefixtures("spoiled_memory")
+pytestmark = pytest.mark.usefixtures("poisoned_memory")
 
 
 def expanded(t: Tensor) -> Tensor:

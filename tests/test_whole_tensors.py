@@ -207,7 +207,7 @@ def test_compiled(module: torch_slang.Module, fresh_dynamo: None) -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_deterministic_mode(module: torch_slang.Module, spoiled_memory: None) -> None:
+def test_deterministic_mode(module: torch_slang.Module, poisoned_memory: None) -> None:
     u, texture, shift, gain = shade_arguments(torch.device("cpu"), torch.float32)
     torch.use_deterministic_algorithms(True)
     texture.requires_grad_()

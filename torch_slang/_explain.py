@@ -43,7 +43,7 @@ class CompiledKernel:
 
     ``values``: those of tuned variables, in a variant that was chosen.
     ``virtual_threads``: threads of the launch that a GPU thread runs, along ``axis``; ``lanes`` of them follow each
-    other along x and load and store words together; ``measured``: for its last launch, they were chosen by measurement
+    other along x and load and store vectors together; ``measured``: for its last launch, they were chosen by measurement
     (:func:`torch_slang.tuning.choices` has the times). ``registers``: of a GPU thread. ``block``: the threads a
     block of the only launches that it serves, where registers do not suffice for a kernel for any block; else empty.
     ``threads`` and ``bytes``: of its last launch, bytes those of its tensors, each element once.
@@ -107,7 +107,7 @@ class CompiledKernel:
 
     def _along(self) -> str:
         groups = self.virtual_threads // self.lanes
-        lanes = f"{self.lanes} together along x in words" if self.lanes > 1 else ""
+        lanes = f"{self.lanes} together along x in vectors" if self.lanes > 1 else ""
         along = f"{groups} along {self.axis}" if groups > 1 else ""
         return " and ".join(filter(None, [lanes, along]))
 

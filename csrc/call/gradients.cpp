@@ -149,9 +149,9 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
   }
 }
 
-// A kernel with words was chosen for memory that begins at one.
+// A kernel with vectors was chosen for memory that begins at one.
 at::Tensor Gradients::given_in_memory(const Item& item, const LoadedKernel& loaded) const {
-  if (loaded.threads.lanes == 1 || begins_at_word(item.target)) return item.target.contiguous();
+  if (loaded.threads.lanes == 1 || begins_at_vector(item.target)) return item.target.contiguous();
   return item.target.clone(at::MemoryFormat::Contiguous);
 }
 

@@ -117,7 +117,7 @@ void Launcher::write_view(int view, int leaf, const at::Tensor& given, bool writ
     else if (view < 63)
       strided_ &= ~view_bit(view);
     if (visible->dense && op_.shares[leaf].run > 0)
-      fits_words_ = fits_words_ && begins_at_word(tensor) && visible->steps_are_words();
+      fits_vectors_ = fits_vectors_ && begins_at_vector(tensor) && visible->steps_are_vectors();
   }
   if (sample_dims() > 0) block_.set_view_steps(view, visible->steps);
   bytes_[view] = std::min(tensor.nbytes(), tensor.storage().nbytes());
@@ -128,8 +128,8 @@ unsigned Launcher::size_of_dim(const DeviceDim& dim) const {
   return dim.constant ? static_cast<unsigned>(*dim.constant) : block_.dim(dim.dim);
 }
 
-// Whether contiguous memory for any leaf, its gradient's included, would have each row along x begin at a multiple of a word.
-bool Launcher::rows_are_words() const {
+// Whether contiguous memory for any leaf, its gradient's included, would have each row along x begin at a multiple of a vector.
+bool Launcher::rows_are_vectors() const {
   for (size_t i = 0; i < op_.function.leaves.size(); ++i) {
     // The next sample begins where one ends, so then its size counts too.
     if (op_.shares[i].run == 0 || (op_.shares[i].dims.front().axis == 0 && sample_dims() == 0)) continue;
@@ -140,7 +140,7 @@ bool Launcher::rows_are_words() const {
       bytes *= size_of_dim(dims[d]);
       if (op_.shares[i].dims[d].axis == 0 && sample_dims() == 0) break;
     }
-    if (bytes % kWordBytes != 0) return false;
+    if (bytes % kVectorBytes != 0) return false;
   }
   return true;
 }
@@ -272,7 +272,7 @@ ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* laun
   }
   facts.may_be_measured = sample_dims() == 0;
   facts.bytes = own_bytes(op_, key.kind, key.types);
-  if (fits_words_ && key.independent && rows_are_words()) facts.lanes = lanes_of_words(op_, key.kind, key.types);
+  if (fits_vectors_ && key.independent && rows_are_vectors()) facts.lanes = lanes_of_vectors(op_, key.kind, key.types);
   facts.shared_axis = shared_axis(op_, key);
   return facts;
 }

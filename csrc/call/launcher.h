@@ -55,7 +55,7 @@ class Launcher {
   void write_view(int view, int leaf, const at::Tensor& tensor, bool written);
   size_t sample_dims() const { return block_.samples().sizes.size(); }
   unsigned size_of_dim(const DeviceDim& dim) const;
-  bool rows_are_words() const;
+  bool rows_are_vectors() const;
   at::Tensor packed_copy(const at::Tensor& given) const;
   void write_absent_sizes(int view, int leaf);
   ViewCut cut_of(int leaf) const;
@@ -79,7 +79,7 @@ class Launcher {
   c10::SmallVector<uint64_t, 16> bytes_;  // of each view
   std::shared_ptr<const LoadedKernel> known_backward_;  // what an earlier backward of these types has shown
   uint64_t strided_ = 0;  // as in KernelKey
-  bool fits_words_ = true;  // views that could be moved in words lie so that they can
+  bool fits_vectors_ = true;  // views that could be moved in vectors lie so that they can
   ArgumentBlock block_;
   c10::SmallVector<at::Tensor, 4> kept_;  // copies that the block points into
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 2> copied_;  // (caller's tensor, copy that the kernel writes)

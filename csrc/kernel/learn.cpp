@@ -41,7 +41,7 @@ bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, 
   bool more = false;
   known.indirect.resize(op.function.leaves.size(), false);
   for (size_t i = 0; i < known.indirect.size(); ++i) {
-    if (known.indirect[i] || !shows(marks, "far ", op.function.leaves[i].primal_view)) continue;
+    if (known.indirect[i] || !shows(marks, "dynamic ", op.function.leaves[i].primal_view)) continue;
     known.indirect[i] = more = true;
   }
   if (known.scratch_outputs.empty()) {  // later they have memory, and nothing is seen

@@ -89,7 +89,7 @@ std::shared_ptr<const LoadedKernel> load_kernel(const KernelSignature& op, const
   };
   auto loaded = load_as(key);
   if (loaded->threads.lanes == 1 || loaded->kernel->local_bytes() == 0) return loaded;
-  // Words that registers do not hold are worse than none.
+  // Vectors that registers do not hold are worse than none.
   KernelKey without = key;
   without.threads.lanes = 1;
   return load_as(without);

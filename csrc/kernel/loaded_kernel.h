@@ -35,7 +35,7 @@ struct LoadedKernel {
   // output's is only read.
   std::vector<bool> own;
   std::vector<bool>
-      indirect;  // by leaf: which elements are read, only running tells, so words serve no neighbours (Note [words])
+      indirect;  // by leaf: which elements are read, only running tells, so vectors serve no neighbours (Note [vector accesses])
 };
 
 }  // namespace torch_slang

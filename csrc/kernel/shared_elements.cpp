@@ -68,14 +68,14 @@ bool is_kept_shared(const KernelSignature& op, int index, const VirtualThreads& 
          (has_no_dimension_along(share, 1) && has_no_dimension_along(share, 2));
 }
 
-int lanes_of_words(const KernelSignature& op, OpKind kind, const std::vector<ElementType>& types) {
+int lanes_of_vectors(const KernelSignature& op, OpKind kind, const std::vector<ElementType>& types) {
   if (is_launch(kind)) return 1;
   int64_t lanes = 1;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     if (op.shares[i].run == 0 || (leaf.is_output && kind == OpKind::Backward && leaf.diff_view < 0)) continue;
     const int64_t bytes = op.shares[i].run * size_of(element_type(leaf.element, types));
-    lanes = std::max(lanes, kWordBytes / std::gcd(kWordBytes, bytes));
+    lanes = std::max(lanes, kVectorBytes / std::gcd(kVectorBytes, bytes));
   }
   return static_cast<int>(std::min(lanes, kMostLanes));
 }

@@ -24,7 +24,7 @@ int shared_axis(const KernelSignature& op, const KernelKey& key);
 // Whether threads along the axis share elements of this leaf's gradient, and add them up in registers.
 bool is_kept_shared(const KernelSignature& op, int leaf, const VirtualThreads& threads);
 
-// How many threads along x have together as much of each view as fills whole words; 1 if there are none.
-int lanes_of_words(const KernelSignature& op, OpKind kind, const std::vector<ElementType>& types);
+// How many threads along x have together as much of each view as fills whole vectors; 1 if there are none.
+int lanes_of_vectors(const KernelSignature& op, OpKind kind, const std::vector<ElementType>& types);
 
 }  // namespace torch_slang

@@ -103,7 +103,7 @@ bool is_summed_by_lanes(const KernelKey& key, const Leaf& leaf, const ThreadShar
 std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey& key, const KnownUse& known,
                                      const KernelSource& source) {
   const std::vector<bool> own = own_leaves(op, key, known);
-  const bool has_words = source.threads.lanes > 1;
+  const bool has_vectors = source.threads.lanes > 1;
   const bool stores_by_address = uses(source.text, {intrinsics::kDataPointer, intrinsics::kDataPointerAt});
   const auto is_dense = [&](int view) { return (key.strided & view_bit(view)) == 0; };
   std::vector<ThreadView> views;
@@ -111,17 +111,17 @@ std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey&
     const Leaf& leaf = op.function.leaves[i];
     if (leaf.is_hidden) continue;
     const ThreadShare& share = op.shares[i];
-    const auto keep = [&](int view, ThreadView::Kept kept, bool in_words) -> ThreadView& {
+    const auto keep = [&](int view, ThreadView::Kept kept, bool in_vectors) -> ThreadView& {
       ThreadView& added = views.emplace_back();
       added.view = view;
       added.type = element_type(leaf.element, key.types);
       added.components = component_count(leaf.element);
       added.dims = share.dims;
       added.kept = kept;
-      added.in_words = in_words;
+      added.in_vectors = in_vectors;
       return added;
     };
-    const bool has_run = has_words && share.run > 0;
+    const bool has_run = has_vectors && share.run > 0;
     if (own[i]) {
       keep(leaf.diff_view, leaf.is_output ? ThreadView::Kept::Given : ThreadView::Kept::Result,
            has_run && is_dense(leaf.diff_view));
@@ -129,7 +129,7 @@ std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey&
                is_kept_shared(op, static_cast<int>(i), source.threads)) {
       keep(leaf.diff_view, ThreadView::Kept::Shared, false).is_replicated =
           leaf.accumulation == Accumulation::Replicated;
-    } else if (has_words && is_summed_by_lanes(key, leaf, share) && is_dense(leaf.diff_view)) {
+    } else if (has_vectors && is_summed_by_lanes(key, leaf, share) && is_dense(leaf.diff_view)) {
       keep(leaf.diff_view, ThreadView::Kept::Summed, true);
     }
     if (!has_run || !is_dense(leaf.primal_view)) continue;

@@ -16,7 +16,7 @@ struct KnownUse {
   std::vector<bool> unused = {};
   // By leaf, or empty: threads were seen to touch elements of this gradient that are not their own.
   std::vector<bool> shared = {};
-  // By leaf, or empty: threads were seen to ask words for elements that only running tells (Note [words]).
+  // By leaf, or empty: threads were seen to ask vectors for elements that only running tells (Note [vector accesses]).
   std::vector<bool> indirect = {};
 };
 

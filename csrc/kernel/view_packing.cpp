@@ -107,12 +107,12 @@ void check_visible_size(const std::string& op, const Leaf& leaf, size_t dimensio
               dimension, " (as the kernel sees it) has ", size, " elements");
 }
 
-bool begins_at_word(const at::Tensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % uintptr_t{kWordBytes} == 0;
+bool begins_at_vector(const at::Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % uintptr_t{kVectorBytes} == 0;
 }
 
-bool VisibleView::steps_are_words() const {
-  return std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step % kWordBytes == 0; });
+bool VisibleView::steps_are_vectors() const {
+  return std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step % kVectorBytes == 0; });
 }
 
 std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, const ViewCut& cut,

@@ -20,7 +20,7 @@ struct VisibleView {
   TslView view;        // data included
   c10::SmallVector<int64_t, 2> steps;  // in bytes, from one sample to the next
   bool dense = false;  // the strides are those of a contiguous tensor of these sizes
-  bool steps_are_words() const;
+  bool steps_are_vectors() const;
 };
 
 // How a leaf's tensors are cut into leading, visible and element dimensions.
@@ -38,9 +38,9 @@ bool may_overlap(const at::Tensor& a, const at::Tensor& b);
 void check_visible_rank(const std::string& op, const Leaf& leaf, size_t rank, c10::SymIntArrayRef shape);
 void check_visible_size(const std::string& op, const Leaf& leaf, size_t dimension, int64_t size);
 
-// What a GPU thread moves at once, at most (Note [words] in prelude/words.h), and whether the tensor begins at such an address.
-constexpr int64_t kWordBytes = 16;
-bool begins_at_word(const at::Tensor& tensor);
+// What a GPU thread moves at once, at most (Note [vector accesses] in prelude/vector_access.h), and whether the tensor begins at such an address.
+constexpr int64_t kVectorBytes = 16;
+bool begins_at_vector(const at::Tensor& tensor);
 
 // Empty if the tensor's strides or alignment do not allow it: the caller then takes a contiguous copy, which always does.
 // Throws, naming op and argument, beyond five visible dimensions or sizes that uint indices do not reach.

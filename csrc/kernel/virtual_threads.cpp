@@ -15,11 +15,11 @@ namespace {
 // What a thread should have in flight. On an H200 sqr is fastest with 8 floats, 4 doubles and, in its backward, with 4 and 2
 // pairs of them; a kernel that reads 8 floats for each element, with one thread each.
 constexpr int64_t kBytesInFlight = 32;
-// The same where it comes in words: one of them. sqr's forward takes 0.2536 ms for 2^27 floats then, and 0.2625 with two.
-constexpr int64_t kBytesInWord = 16;
+// The same where it comes in vectors: one of them. sqr's forward takes 0.2536 ms for 2^27 floats then, and 0.2625 with two.
+constexpr int64_t kBytesInVector = 16;
 constexpr int kMost = 16;
 // That the lanes of a thread may have together: more would take too many registers.
-constexpr int64_t kBytesInWords = 128;
+constexpr int64_t kBytesInVectors = 128;
 
 constexpr double kMostlyWhole = 0.5;
 
@@ -88,11 +88,11 @@ bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
 VirtualThreads likely_threads(const ThreadFacts& facts) {
   if (facts.at_once == 0) return {};
   int lanes = facts.lanes;
-  while (lanes > 1 && (lanes * facts.bytes > kBytesInWords || facts.shape.block[0] % lanes != 0 ||
+  while (lanes > 1 && (lanes * facts.bytes > kBytesInVectors || facts.shape.block[0] % lanes != 0 ||
                        whole(facts, 0, lanes) < kMostlyWhole || !fills(facts, lanes)))
     lanes /= 2;
   int groups = 1;
-  const int64_t enough = lanes > 1 ? kBytesInWord : kBytesInFlight;
+  const int64_t enough = lanes > 1 ? kBytesInVector : kBytesInFlight;
   while (lanes * groups < kMost && lanes * groups * facts.bytes < enough && fills(facts, lanes * groups)) groups *= 2;
   VirtualThreads threads = arranged(facts, lanes, groups, 1);
   while (may_repeat(facts, threads, 2 * threads.repeats)) threads.repeats *= 2;

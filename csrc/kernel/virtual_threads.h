@@ -21,7 +21,7 @@ struct ThreadFacts {
   uint64_t at_once = 0;
   int64_t bytes = 0;  // that one thread of the launch reads
   int lanes =
-      1;  // threads along x that have whole words together (Note [words] in prelude/words.h); 1: there are no words
+      1;  // threads along x that have whole vectors together (Note [vector accesses] in prelude/vector_access.h); 1: there are no vectors
   bool is_flat = false;  // as in VirtualThreads
   bool may_be_measured = true;  // not under vmap: another number of samples must not call for another kernel
   int shared_axis = -1;  // along which threads share elements of gradients (Note [shared elements] in prelude/shared.h)

@@ -4,7 +4,7 @@
 //   A kernel that handles one element a thread has one load in flight, which is too little to keep the memory busy. So a
 //   hardware block stands for a tile of blocks of the launch, and its threads run those blocks' threads, each with an object
 //   of its own: threadIdx, blockIdx, blockDim and gridDim are what the user launched. The tile is `kGroups` blocks long along one
-//   axis, and TSL_LANES times as long along x: there a thread runs threads that follow each other (Note [words]). Where threads
+//   axis, and TSL_LANES times as long along x: there a thread runs threads that follow each other (Note [vector accesses]). Where threads
 //   along the axis share elements, the hardware block runs `kRepeats` tiles one after the other (Note [shared elements]).
 //   Where the whole tile lies below the launch's bounds that is told to the compiler: the kernel's guard folds, and the loads of
 //   all its threads stand together in straight-line code. What is told is true whatever the kernel does.
@@ -75,8 +75,8 @@ struct Tile {
   static TSL_INLINE bool is_below(uint begin, uint length, uint bound) { return length <= bound && begin <= bound - length; }
 };
 
-// Of a kernel without words, and of one without shared elements.
-struct NoWords {
+// Of a kernel without vectors, and of one without shared elements.
+struct NoVectors {
   template <class Thread> TSL_INLINE void begin(const Thread&) {}
   template <class Thread> TSL_INLINE void end(const Thread&) const {}
 };
@@ -86,7 +86,7 @@ struct NothingShared {
 
 // The threads of a tile inside the bounds. The hardware block's threads stand along x in rows of groups of lanes, TSL_LANES
 // rows in all; each row is a block of the launch.
-template <class Kernel, void (Kernel::*kEntry)(), class Words, class Shared, class Shape, bool kIsBounded>
+template <class Kernel, void (Kernel::*kEntry)(), class Vectors, class Shared, class Shape, bool kIsBounded>
 struct WholeTile {
   static constexpr uint kNumbers = Shape::kGroups * TSL_LANES;
 
@@ -108,26 +108,26 @@ struct WholeTile {
   TSL_INLINE ThreadBase first_lane(uint group) const { return {thread(0), block(group), tile.block, tile.grid, args}; }
 
   TSL_INLINE void run(ValueSums& sums) const {
-    Words words[Shape::kGroups];
-    begin_from<0>(words);
-    run_from<0>(words, sums);
+    Vectors vectors[Shape::kGroups];
+    begin_from<0>(vectors);
+    run_from<0>(vectors, sums);
   }
 
  private:
-  template <uint kGroup> TSL_INLINE void begin_from(Words* words) const {
+  template <uint kGroup> TSL_INLINE void begin_from(Vectors* vectors) const {
     if constexpr (kGroup < Shape::kGroups) {
-      words[kGroup].begin(first_lane(kGroup));
-      begin_from<kGroup + 1>(words);
+      vectors[kGroup].begin(first_lane(kGroup));
+      begin_from<kGroup + 1>(vectors);
     }
   }
-  template <uint kNumber> TSL_INLINE void run_from(Words* words, ValueSums& sums) const {
+  template <uint kNumber> TSL_INLINE void run_from(Vectors* vectors, ValueSums& sums) const {
     if constexpr (kNumber < kNumbers) {
       constexpr uint kGroup = kNumber / TSL_LANES, kLane = kNumber % TSL_LANES;
       sums.is_last = is_last && kNumber + 1 == kNumbers;
       Kernel kernel{{{thread(kLane), block(kGroup), tile.block, tile.grid, args}, &sums, first_number + kNumber}};
       kernel.lane = kLane;
 #if TSL_LANES > 1
-      kernel.words = &words[kGroup];
+      kernel.vectors = &vectors[kGroup];
 #endif
 #if TSL_SHARED_SUMS
       kernel.shared = shared;
@@ -138,8 +138,8 @@ struct WholeTile {
         __builtin_assume(kernel.template coordinate<2>() < bounds.z);
       }
       tsl::run<Kernel, kEntry>(kernel);
-      if (kLane + 1 == TSL_LANES) words[kGroup].end(first_lane(kGroup));
-      run_from<kNumber + 1>(words, sums);
+      if (kLane + 1 == TSL_LANES) vectors[kGroup].end(first_lane(kGroup));
+      run_from<kNumber + 1>(vectors, sums);
     }
   }
 };
@@ -166,9 +166,9 @@ TSL_INLINE uint run_part(const Tile<Shape>& tile, const TslArgs& args, uint3 bou
 }
 
 // `bounds`: how many threads there are along each axis by the launch's total, where kIsBounded.
-template <class Kernel, void (Kernel::*kEntry)(), class Words, class Shared, class Shape, bool kIsBounded>
+template <class Kernel, void (Kernel::*kEntry)(), class Vectors, class Shared, class Shape, bool kIsBounded>
 TSL_INLINE void run_tiles(const TslArgs& args, uint3 bounds) {
-  using Whole = WholeTile<Kernel, kEntry, Words, Shared, Shape, kIsBounded>;
+  using Whole = WholeTile<Kernel, kEntry, Vectors, Shared, Shape, kIsBounded>;
   ValueSums sums;
   if constexpr (Whole::kNumbers * Shape::kRepeats == 1 && !TSL_SHARED_SUMS) {
     const uint3 thread{threadIdx.x, threadIdx.y, threadIdx.z};

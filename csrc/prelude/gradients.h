@@ -1,4 +1,4 @@
-// Gradients, by element: how one is added to, taken and read, in each of the ways that slang/wrapper.slang tells apart. A
+// Gradients, by element: how one is added to, taken and read, in each of the modes that slang/wrapper.slang tells apart. A
 // gradient view has its primal's index space and, where the sum is kept in the element's own type, its elements; where it
 // is null or absent (nobody wants the gradient) nothing is done and zero is given.
 //
@@ -17,8 +17,8 @@
 
 namespace tsl {
 
-// What a primitive's argument `way` says; above zero: recorded, with so many places a thread.
-enum Way { kAtomic = 0, kReplicated = -1 };
+// What a primitive's argument `mode` says; above zero: recorded, with so many places a thread.
+enum AccumulationMode { kAtomic = 0, kReplicated = -1 };
 
 // What an access promises of its element: nothing, that one thread alone loads (or stores) it, or that this is
 // done once.
@@ -46,14 +46,14 @@ TSL_INLINE void with_numbers(const TensorView& view, F f) {
 
 // f(where a number is kept in an element of the gradient, the same number of `value`) for each.
 template <class T, class F>
-TSL_INLINE void each_number(const TensorView& view, int way, unsigned char* element, T& value, F f) {
+TSL_INLINE void each_number(const TensorView& view, int mode, unsigned char* element, T& value, F f) {
   with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
     using S = decltype(s);
     constexpr int kCount = sizeof(T) / sizeof(S);
     S numbers[kCount > 0 ? kCount : 1];
     TSL_COPY(numbers, &value, kCount * sizeof(S));
     for (int i = 0; i < kCount; ++i) {
-      if (way == kAtomic) f(reinterpret_cast<S*>(element) + i, numbers[i]);
+      if (mode == kAtomic) f(reinterpret_cast<S*>(element) + i, numbers[i]);
       else f(reinterpret_cast<SumOf<S>*>(element) + i, numbers[i]);
     }
     TSL_COPY(&value, numbers, kCount * sizeof(S));
@@ -83,9 +83,9 @@ struct Read {
 };
 
 // Whether an element of the gradient is a T in memory, and may be moved whole.
-template <class T> TSL_INLINE bool is_kept_whole(int way) {
+template <class T> TSL_INLINE bool is_kept_whole(int mode) {
   using S = typename NumbersOf<T>::type;
-  return way == kAtomic || (!IsSame<S, void>::value && IsSame<S, SumOf<S>>::value);
+  return mode == kAtomic || (!IsSame<S, void>::value && IsSame<S, SumOf<S>>::value);
 }
 
 // What a gradient's slots say (Note [gradient slots] in abi.h).
@@ -93,8 +93,8 @@ TSL_INLINE ulonglong gradient_slot(const TslArgs& args, const TensorView& view, 
   return view.gradient_slot == 0 ? otherwise : args.slots[view.gradient_slot - 1 + which];
 }
 
-TSL_INLINE uint replicas_of(const TslArgs& args, const TensorView& view, int way) {
-  return way == kReplicated ? uint(gradient_slot(args, view, kTslReplicas, 1)) : 1u;
+TSL_INLINE uint replicas_of(const TslArgs& args, const TensorView& view, int mode) {
+  return mode == kReplicated ? uint(gradient_slot(args, view, kTslReplicas, 1)) : 1u;
 }
 
 TSL_INLINE unsigned char* replica(const TslArgs& args, const TensorView& view, unsigned char* element, uint number) {
@@ -103,10 +103,10 @@ TSL_INLINE unsigned char* replica(const TslArgs& args, const TensorView& view, u
 
 // Of all replicas together.
 template <class T, class F>
-TSL_INLINE T take_from(const TslArgs& args, const TensorView& view, int way, unsigned char* element, F take) {
+TSL_INLINE T take_from(const TslArgs& args, const TensorView& view, int mode, unsigned char* element, F take) {
   T taken{};
-  const uint replicas = replicas_of(args, view, way);
-  for (uint r = 0; r < replicas; ++r) each_number(view, way, replica(args, view, element, r), taken, take);
+  const uint replicas = replicas_of(args, view, mode);
+  for (uint r = 0; r < replicas; ++r) each_number(view, mode, replica(args, view, element, r), taken, take);
   return taken;
 }
 
@@ -126,7 +126,7 @@ struct Alone {
 struct Together {
   WarpMask lanes;
   bool adds;
-  // `element`: its number in the view. A wave of the launch has one, but threads that run lanes of words (Note [words]) stand
+  // `element`: its number in the view. A wave of the launch has one, but threads that run lanes of vectors (Note [vector accesses]) stand
   // for several waves.
   TSL_INLINE explicit Together(ulonglong element)
       : lanes(TSL_LANES > 1 ? __match_any_sync(__activemask(), element) : __activemask()),

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "prelude/own.h"
-#include "prelude/words.h"
+#include "prelude/vector_access.h"
 #include "prelude/shared.h"
 #include "prelude/value_sums.h"
 
@@ -42,7 +42,7 @@ struct ThreadBase {
   uint3 threadIdx, blockIdx, blockDim, gridDim;
   const TslArgs& args;
 #if TSL_LANES > 1
-  TslWords* words = nullptr;  // of the group of lanes that the thread is one of; null: it is on its own
+  TslVectors* vectors = nullptr;  // of the group of lanes that the thread is one of; null: it is on its own
 #endif
 #if TSL_SHARED_SUMS
   TslShared* shared = nullptr;  // Note [shared elements]; null: it adds to memory
@@ -65,7 +65,7 @@ struct ThreadBase {
     view.kernel = this;
 #endif
 #if TSL_LANES > 1
-    view.lane = {words, lane, {coordinate<0>(), coordinate<1>(), coordinate<2>()}};
+    view.lane = {vectors, lane, {coordinate<0>(), coordinate<1>(), coordinate<2>()}};
 #endif
     return view;
   }
@@ -139,58 +139,58 @@ struct KernelBase : ThreadBase {
     value_sums->give(*this, gradient_slot, component, loop_thread, amount);
   }
 
-  // Gradients of views: Note [ways] in slang/wrapper.slang. First of all the thread's own elements.
-  template <class T, class Index> TSL_INLINE void tsl_accumulate(const TensorView& view, Index index, T amount, int way) {
+  // Gradients of views: Note [accumulation modes] in slang/wrapper.slang. First of all the thread's own elements.
+  template <class T, class Index> TSL_INLINE void tsl_accumulate(const TensorView& view, Index index, T amount, int mode) {
     if (!keeps_promise(view, index, false, Promise::None)) return;
     if (is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount)) return;
-    if (wanted(view, index)) accumulate<Alone>(view, index, amount, way);
+    if (wanted(view, index)) accumulate<Alone>(view, index, amount, mode);
   }
   template <class T, class Index>
-  TSL_INLINE void tsl_accumulate_fixed(const TensorView& view, Index index, T amount, int way) {
+  TSL_INLINE void tsl_accumulate_fixed(const TensorView& view, Index index, T amount, int mode) {
     note_share(view);
     if (!keeps_promise(view, index, false, Promise::None)) return;
     if (is_summed_first(view, index, amount)) return;
-    if (wanted(view, index) && check_fixed(view, index)) accumulate<Together>(view, index, amount, way);
+    if (wanted(view, index) && check_fixed(view, index)) accumulate<Together>(view, index, amount, mode);
   }
-  template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int way) {
+  template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int mode) {
     if (!keeps_promise(view, index, false, Promise::OneThread)) return;
     if (is_own(view, index, amount, OwnAdd{}) || !wanted(view, index)) return;
-    if (is_kept_whole<T>(way)) {
+    if (is_kept_whole<T>(mode)) {
       T sum = whole<T>(view, index);
       each_number(view, kAtomic, reinterpret_cast<unsigned char*>(&sum), amount, Add{});
       put_whole(view, index, sum);
     } else {
-      each_number(view, way, view.address_of<unsigned char>(index), amount, Add{});
+      each_number(view, mode, view.address_of<unsigned char>(index), amount, Add{});
     }
   }
-  template <class T, class Index> TSL_INLINE void tsl_set(const TensorView& view, Index index, T amount, int way) {
+  template <class T, class Index> TSL_INLINE void tsl_set(const TensorView& view, Index index, T amount, int mode) {
     if (!keeps_promise(view, index, false, Promise::Once)) return;
     if (is_own(view, index, amount, OwnSet{}) || !wanted(view, index)) return;
-    if (is_kept_whole<T>(way)) put_whole(view, index, amount);
-    else each_number(view, way, view.address_of<unsigned char>(index), amount, Set{});
+    if (is_kept_whole<T>(mode)) put_whole(view, index, amount);
+    else each_number(view, mode, view.address_of<unsigned char>(index), amount, Set{});
   }
-  template <class T, class Index> TSL_INLINE T tsl_take(const TensorView& view, Index index, int way) {
+  template <class T, class Index> TSL_INLINE T tsl_take(const TensorView& view, Index index, int mode) {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::None)) return taken;
     if (is_own(view, index, taken, OwnTake{}) || !wanted(view, index)) return taken;
     mark_take(view.id);
-    return take_from<T>(args, view, way, view.address_of<unsigned char>(index), TakeAtomically{});
+    return take_from<T>(args, view, mode, view.address_of<unsigned char>(index), TakeAtomically{});
   }
-  template <class T, class Index> TSL_INLINE T tsl_take_uniform(const TensorView& view, Index index, int way) {
+  template <class T, class Index> TSL_INLINE T tsl_take_uniform(const TensorView& view, Index index, int mode) {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::OneThread)) return taken;
     if (is_own(view, index, taken, OwnTake{}) || !wanted(view, index)) return taken;
     mark_take(view.id);
-    return take_from<T>(args, view, way, view.address_of<unsigned char>(index), Take{});
+    return take_from<T>(args, view, mode, view.address_of<unsigned char>(index), Take{});
   }
   // Leaves the gradient as it is: a mark only where there may be more of it than is here.
-  template <class T, class Index> TSL_INLINE T tsl_take_once(const TensorView& view, Index index, int way) {
+  template <class T, class Index> TSL_INLINE T tsl_take_once(const TensorView& view, Index index, int mode) {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::Once)) return taken;
     if (is_own(view, index, taken, OwnRead{}) || !wanted(view, index)) return taken;
-    if (way == kAtomic) return whole<T>(view, index);
+    if (mode == kAtomic) return whole<T>(view, index);
     mark_take(view.id);
-    return take_from<T>(args, view, way, view.address_of<unsigned char>(index), Read{});
+    return take_from<T>(args, view, mode, view.address_of<unsigned char>(index), Read{});
   }
 
   // Tangents of views. In a backward, where a derivative of the user's may call a forward one, views are constants.
@@ -255,7 +255,7 @@ struct KernelBase : ThreadBase {
   }
 
   template <class Amounts, class T, class Index>
-  TSL_INLINE void accumulate(const TensorView& view, Index index, T amount, int way) {
+  TSL_INLINE void accumulate(const TensorView& view, Index index, T amount, int mode) {
     const Amounts amounts(ulonglong(view.number_of(index)));
     with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
       using S = decltype(s);
@@ -265,19 +265,19 @@ struct KernelBase : ThreadBase {
       TSL_COPY(numbers, &amount, kCount * sizeof(S));
       for (int i = 0; i < kCount; ++i) sums[i] = amounts.sum(numbers[i]);
       if (!amounts.adds) return;
-      if (way > 0) {
-        if (auto* place = reinterpret_cast<SumOf<S>*>(new_record(view, index, way, sizeof sums))) {
+      if (mode > 0) {
+        if (auto* place = reinterpret_cast<SumOf<S>*>(new_record(view, index, mode, sizeof sums))) {
           for (int i = 0; i < kCount; ++i) place[i] = sums[i];
           return;
         }
       }
       mark_add(view.id);
       unsigned char* element = view.address_of<unsigned char>(index);
-      if (way == kReplicated) {
+      if (mode == kReplicated) {
         const uint number = amounts.number_among_adders(thread_number());
-        element = replica(args, view, element, number % replicas_of(args, view, way));
+        element = replica(args, view, element, number % replicas_of(args, view, mode));
       }
-      if (way == kAtomic) add_atomically(reinterpret_cast<S*>(element), sums);
+      if (mode == kAtomic) add_atomically(reinterpret_cast<S*>(element), sums);
       else add_atomically(reinterpret_cast<SumOf<S>*>(element), sums);
     });
   }

@@ -8,7 +8,7 @@
 
 namespace tsl {
 
-template <class W> TSL_INLINE W load_word(const W* from) {
+template <class W> TSL_INLINE W load_vector(const W* from) {
 #if TSL_INDEPENDENT
   return __ldg(from);
 #else
@@ -16,17 +16,17 @@ template <class W> TSL_INLINE W load_word(const W* from) {
 #endif
 }
 
-// The elements first, ..., first + kLanes - 1, which are aligned to the word they fill; behind the end, the last one again.
+// The elements first, ..., first + kLanes - 1, which are aligned to the vector they fill; behind the end, the last one again.
 template <int kLanes, int kCount, class S>
 TSL_INLINE void load_lanes(const uchar* data, ulonglong first, ulonglong total, S (&values)[kLanes * kCount]) {
   const S* from = reinterpret_cast<const S*>(data) + first * kCount;
   if (kLanes == 1) {
     for (int c = 0; c < kCount; ++c) values[c] = from[c];
   } else if (first + kLanes <= total) {
-    using Word = typename WordOf<word_bytes(sizeof values)>::type;
-    Word words[sizeof values / sizeof(Word)];
-    for (int w = 0; w < int(sizeof values / sizeof(Word)); ++w) words[w] = load_word(reinterpret_cast<const Word*>(from) + w);
-    TSL_COPY(values, words, sizeof values);
+    using Access = typename WordOf<access_bytes(sizeof values)>::type;
+    Access vectors[sizeof values / sizeof(Access)];
+    for (int w = 0; w < int(sizeof values / sizeof(Access)); ++w) vectors[w] = load_vector(reinterpret_cast<const Access*>(from) + w);
+    TSL_COPY(values, vectors, sizeof values);
   } else {
     for (int lane = 0; lane < kLanes; ++lane) {
       const ulonglong there = first + lane < total ? lane : total - 1 - first;
@@ -41,10 +41,10 @@ TSL_INLINE void store_lanes(uchar* data, ulonglong first, ulonglong total, const
   if (kLanes == 1) {
     for (int c = 0; c < kCount; ++c) to[c] = values[c];
   } else if (first + kLanes <= total) {
-    using Word = typename WordOf<word_bytes(sizeof values)>::type;
-    Word words[sizeof values / sizeof(Word)];
-    TSL_COPY(words, values, sizeof values);
-    for (int w = 0; w < int(sizeof values / sizeof(Word)); ++w) reinterpret_cast<Word*>(to)[w] = words[w];
+    using Access = typename WordOf<access_bytes(sizeof values)>::type;
+    Access vectors[sizeof values / sizeof(Access)];
+    TSL_COPY(vectors, values, sizeof values);
+    for (int w = 0; w < int(sizeof values / sizeof(Access)); ++w) reinterpret_cast<Access*>(to)[w] = vectors[w];
   } else {
     for (int lane = 0; lane < kLanes; ++lane) {
       if (first + lane >= total) break;

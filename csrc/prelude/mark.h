@@ -11,7 +11,7 @@
 //   stored to it. Effects on gradients: `takes 3`, some of gradient view 3 is taken from it and gone, or (replicated and
 //   recorded ones) has to be there; `adds 3`, it is added to atomically, in place or in replicas; `shares 3`, a thread reaches
 //   elements that may not be its own (Note [own elements] in own.h); `promises 3`, in debug mode, an access to it promises to
-//   be alone. `far 3`: Note [words] in words.h. `rank 3`: the view is taken for matrices, and may not have two or three
+//   be alone. `dynamic 3`: Note [vector accesses] in vector_access.h. `rank 3`: the view is taken for matrices, and may not have two or three
 //   dimensions.
 #pragma once
 
@@ -61,7 +61,7 @@ TSL_MARK_EFFECT(mark_promise, "promises")
 TSL_MARK_EFFECT(mark_retype, "retypes")
 TSL_MARK_EFFECT(mark_add, "adds")
 TSL_MARK_EFFECT(mark_share, "shares")
-TSL_MARK_EFFECT(mark_far, "far")
+TSL_MARK_EFFECT(mark_dynamic, "dynamic")
 TSL_MARK_EFFECT(mark_rank, "rank")
 #undef TSL_MARK_EFFECT
 

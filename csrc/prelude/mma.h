@@ -394,13 +394,13 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
       TSL_MARK_NUMBER("shared", Product::kSharedBytes);
       mark_map<kStored, 64, sizeof(T)>(c.id);
       const MappedMatrix of_c = mapped(this->args, c.id);
-      if (of_c.contiguous == 1 && (!Product::kHasRest || Product::has_words(to, at))) {
+      if (of_c.contiguous == 1 && (!Product::kHasRest || Product::has_vectors(to, at))) {
         Product::store(values, of_c, to, at, block.thread, block.warp, block.base);
         return;
       }
     } else if constexpr (Tile::kUsesMap && Tile::kShare % 8 == 0 && IsSame<Out, T>::value) {
-      if (Product::has_words(to, at)) {
-        store_words<Product, Tile::kShare>(values, first_element<Tile>(), to, at, block.thread);
+      if (Product::has_vectors(to, at)) {
+        store_vectors<Product, Tile::kShare>(values, first_element<Tile>(), to, at, block.thread);
         return;
       }
     }

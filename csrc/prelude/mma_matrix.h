@@ -13,7 +13,7 @@ template <class T> struct Matrix { T* data; long long row_stride, column_stride;
 #if TSL_CUDA
 
 // Whether 16 bytes can be moved at once from `data` on, and at every multiple of the pitch from there.
-template <class T> TSL_INLINE bool has_words(const T* data, longlong pitch) {
+template <class T> TSL_INLINE bool has_vectors(const T* data, longlong pitch) {
   return ((reinterpret_cast<ulonglong>(data) | ulonglong(pitch) * sizeof(T)) & 15u) == 0u;
 }
 
@@ -34,11 +34,11 @@ template <class T> struct ProductOperand {
   }
 
   // Whether 16 bytes can be copied at once, along the depth or along the lines.
-  TSL_INLINE bool has_words_of_depth() const { return depth_stride == 1 && is_aligned(line_stride); }
-  TSL_INLINE bool has_words_of_lines() const { return line_stride == 1 && is_aligned(depth_stride); }
+  TSL_INLINE bool has_vectors_of_depth() const { return depth_stride == 1 && is_aligned(line_stride); }
+  TSL_INLINE bool has_vectors_of_lines() const { return line_stride == 1 && is_aligned(depth_stride); }
 
  private:
-  // As has_words, written out: with a call here the assembler allots registers of mma_sync.h's loops another way.
+  // As has_vectors, written out: with a call here the assembler allots registers of mma_sync.h's loops another way.
   TSL_INLINE bool is_aligned(longlong pitch) const {
     return ((reinterpret_cast<ulonglong>(data) | ulonglong(pitch) * sizeof(T)) & 15u) == 0u;
   }

@@ -21,23 +21,23 @@ namespace tsl {
 
 // The share of a thread in bringing an operand into shared memory, kLines x kDepth of it at a time.
 template <class T, class Sum, int kLines, int kDepth> struct SimtSource {
-  static constexpr uint kWord = 16 / sizeof(Sum), kPitch = (kLines + kWord) * sizeof(Sum);  // bytes from depth to depth
+  static constexpr uint kOfVector = 16 / sizeof(Sum), kPitch = (kLines + kOfVector) * sizeof(Sum);  // bytes from depth to depth
   static constexpr uint kBytes = kPitch * kDepth;
 
   TSL_INLINE SimtSource(const ProductOperand<T>& operand, uint thread) : depth_(operand.depth) {
     constexpr bool kDirect = IsSame<T, Sum>::value;
     depth_stride_ = operand.depth_stride;
     uint line;
-    if (kDirect && operand.has_words_of_lines()) {
-      way_ = kWords;
-      line = thread % kWordsOfLine * kWord;
-      at_ = thread / kWordsOfLine;
+    if (kDirect && operand.has_vectors_of_lines()) {
+      copy_ = kVectors;
+      line = thread % kVectorsOfLine * kOfVector;
+      at_ = thread / kVectorsOfLine;
       const uint left = operand.lines > line ? (operand.lines - line) * uint(sizeof(T)) : 0u;
       valid_ = left < 16u ? left : 16u;
-      pass_ = kWordDepths * depth_stride_;
+      pass_ = kVectorDepths * depth_stride_;
     } else {
       const bool along_depth = depth_stride_ == 1, is_whole = operand.lines >= uint(kLines);
-      way_ = kDirect && along_depth && is_whole ? kWholeElements : kElements;
+      copy_ = kDirect && along_depth && is_whole ? kWholeElements : kElements;
       const uint low = thread % 8u, high = thread / 8u;
       line = along_depth ? high : thread % 32u;
       at_ = along_depth ? low : thread / 32u;
@@ -51,13 +51,13 @@ template <class T, class Sum, int kLines, int kDepth> struct SimtSource {
   // Copies the next kDepth depths to `to`.
   TSL_INLINE void fetch(uint to) {
     to += to_;
-    if (way_ == kWords) {
+    if (copy_ == kVectors) {
 #pragma unroll
-      for (int i = 0; i < kDepth / kWordDepths; ++i) {
-        const bool is_inside = at_ + i * kWordDepths < depth_;
-        copy_to_shared<16>(to + i * kWordDepths * kPitch, from_ + i * pass_, is_inside ? valid_ : 0u);
+      for (int i = 0; i < kDepth / kVectorDepths; ++i) {
+        const bool is_inside = at_ + i * kVectorDepths < depth_;
+        copy_to_shared<16>(to + i * kVectorDepths * kPitch, from_ + i * pass_, is_inside ? valid_ : 0u);
       }
-    } else if (way_ == kWholeElements && at_ - at_ % 8u + kDepth <= depth_) {
+    } else if (copy_ == kWholeElements && at_ - at_ % 8u + kDepth <= depth_) {
       const T* from = from_;
 #pragma unroll
       for (int i = 0; i < kLines / 32; ++i, from += pass_) {
@@ -70,7 +70,7 @@ template <class T, class Sum, int kLines, int kDepth> struct SimtSource {
 #pragma unroll
       for (int j = 0; j < kDepth / 8; ++j) {
         const T* from = from_ + j * 8 * depth_stride_;
-        const uint left = at_ + j * 8 < depth_ ? (way_ == kWholeElements ? uint(kLines) : valid_) : 0u;
+        const uint left = at_ + j * 8 < depth_ ? (copy_ == kWholeElements ? uint(kLines) : valid_) : 0u;
 #pragma unroll
         for (int i = 0; i < kLines / 32; ++i, from += pass_) {
           copy_element<false>(to + j * 8 * kPitch + i * 32 * sizeof(Sum), from, i * 32 < left);
@@ -82,9 +82,9 @@ template <class T, class Sum, int kLines, int kDepth> struct SimtSource {
   }
 
  private:
-  enum Way : uint { kWords, kWholeElements, kElements };
-  static constexpr uint kWordsOfLine = kLines / kWord, kWordDepths = 256 / kWordsOfLine;
-  static_assert(kDepth % kWordDepths == 0 && kDepth % 8 == 0 && kLines % 32 == 0, "a copy is the same for all threads");
+  enum Copy : uint { kVectors, kWholeElements, kElements };
+  static constexpr uint kVectorsOfLine = kLines / kOfVector, kVectorDepths = 256 / kVectorsOfLine;
+  static_assert(kDepth % kVectorDepths == 0 && kDepth % 8 == 0 && kLines % 32 == 0, "a copy is the same for all threads");
 
   template <bool kWhole> static TSL_INLINE void copy_element(uint to, const T* from, bool is_inside) {
     if constexpr (!IsSame<T, Sum>::value) {
@@ -98,9 +98,9 @@ template <class T, class Sum, int kLines, int kDepth> struct SimtSource {
   }
 
   const T* from_;
-  longlong depth_stride_, pass_;  // pass_: from one copy to the next, along the depth for words, else along the lines
-  uint way_, to_, at_, depth_;  // at_: the depth of the thread's next copy
-  uint valid_;  // bytes of a word, or lines from the thread's first on
+  longlong depth_stride_, pass_;  // pass_: from one copy to the next, along the depth for vectors, else along the lines
+  uint copy_, to_, at_, depth_;  // at_: the depth of the thread's next copy
+  uint valid_;  // bytes of a vector, or lines from the thread's first on
 };
 
 // kReceived: bytes of shared memory that the tile needs besides.
@@ -114,9 +114,9 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
   // Products go by strips of so many rows: of the orders that were tried, those for which the assembler finds registers
   // in different banks (see multiply_depth).
   static constexpr int kStrip = sizeof(Sum) == 8 || kCount > 64 ? 1 : 4;
-  static constexpr int kWord = 16 / sizeof(Sum);  // sums along a row, and rows, that a thread has next to each other
+  static constexpr int kOfVector = 16 / sizeof(Sum);  // sums along a row, and rows, that a thread has next to each other
   static constexpr int kOwnRows = kRows / 16, kOwnColumns = kColumns / 16;
-  static_assert(kOwnRows % kWord == 0 && kOwnColumns % kWord == 0, "a thread's part of a tile is made of words of 16 bytes");
+  static_assert(kOwnRows % kOfVector == 0 && kOwnColumns % kOfVector == 0, "a thread's part of a tile is made of vectors of 16 bytes");
   using SourceA = SimtSource<T, Sum, kRows, kDepth>;
   using SourceB = SimtSource<T, Sum, kColumns, kDepth>;
   static constexpr uint kStage = SourceA::kBytes + SourceB::kBytes;
@@ -130,12 +130,12 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
   // The warp's grid is 2 x 4, the lanes' 8 x 4.
   static TSL_INLINE uint lane_row(uint thread) { return (thread >> 1 & 1u) | (thread >> 2 & 6u); }
   static TSL_INLINE uint lane_column(uint thread) { return (thread & 1u) | (thread >> 1 & 2u); }
-  static TSL_INLINE uint first_row(uint thread) { return thread / 128u * (kRows / 2) + lane_row(thread) * kWord; }
+  static TSL_INLINE uint first_row(uint thread) { return thread / 128u * (kRows / 2) + lane_row(thread) * kOfVector; }
   static TSL_INLINE uint first_column(uint thread) {
-    return thread / 32u % 4u * (kColumns / 4) + lane_column(thread) * kWord;
+    return thread / 32u % 4u * (kColumns / 4) + lane_column(thread) * kOfVector;
   }
-  static TSL_INLINE constexpr int own_row(int i) { return i / kWord * (8 * kWord) + i % kWord; }
-  static TSL_INLINE constexpr int own_column(int j) { return j / kWord * (4 * kWord) + j % kWord; }
+  static TSL_INLINE constexpr int own_row(int i) { return i / kOfVector * (8 * kOfVector) + i % kOfVector; }
+  static TSL_INLINE constexpr int own_column(int j) { return j / kOfVector * (4 * kOfVector) + j % kOfVector; }
 
  public:
   static constexpr int kSharedBytes = kStages * kStage + (kPutsAside ? kTotalBytes : 0);
@@ -232,7 +232,7 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
     }
   }
 
-  // A thread's totals are words, 256 of them apart.
+  // A thread's totals are vectors, 256 of them apart.
   static TSL_INLINE void put_aside(Sum (&sum)[kCount], uint totals, bool has_some) {
     if (has_some) take_back(sum, totals);
 #pragma unroll
@@ -257,17 +257,17 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
   static TSL_INLINE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
   static TSL_INLINE double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 
-  // kCount elements in words, kSpread words apart.
-  template <int kOwn, int kSpread> static TSL_INLINE void load(Sum (&to)[kOwn], uint from) {
+  // kCount elements in vectors, kStride vectors apart.
+  template <int kOwn, int kStride> static TSL_INLINE void load(Sum (&to)[kOwn], uint from) {
 #pragma unroll
-    for (int i = 0; i < kOwn / kWord; ++i) {
-      const uint word = from + i * kSpread * 16;
-      if constexpr (kWord == 4) {
+    for (int i = 0; i < kOwn / kOfVector; ++i) {
+      const uint vector = from + i * kStride * 16;
+      if constexpr (kOfVector == 4) {
         asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                      : "=f"(to[4 * i]), "=f"(to[4 * i + 1]), "=f"(to[4 * i + 2]), "=f"(to[4 * i + 3])
-                     : "r"(word) : "memory");
+                     : "r"(vector) : "memory");
       } else {
-        asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(to[2 * i]), "=d"(to[2 * i + 1]) : "r"(word) : "memory");
+        asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(to[2 * i]), "=d"(to[2 * i + 1]) : "r"(vector) : "memory");
       }
     }
   }
@@ -277,23 +277,23 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
   static TSL_INLINE void store_lines(const Sum (&sum)[kCount], T* to, longlong line_stride, longlong stride, uint lines,
                                      uint length) {
     constexpr int kOwnLines = kIsRow ? kOwnRows : kOwnColumns, kLength = kIsRow ? kOwnColumns : kOwnRows;
-    const bool by_words = IsSame<T, Sum>::value && stride == 1 && has_words(to, line_stride);
+    const bool by_vectors = IsSame<T, Sum>::value && stride == 1 && has_vectors(to, line_stride);
 #pragma unroll
     for (int line = 0; line < kOwnLines; ++line) {
       const uint from_line = kIsRow ? own_row(line) : own_column(line);
       if (from_line >= lines) continue;
       T* const place = to + longlong(from_line) * line_stride;
 #pragma unroll
-      for (int first = 0; first < kLength; first += kWord) {
+      for (int first = 0; first < kLength; first += kOfVector) {
         const uint from = kIsRow ? own_column(first) : own_row(first);
-        if (by_words && from + kWord <= length) {
-          struct alignas(16) Word { Sum number[kWord]; } word;
+        if (by_vectors && from + kOfVector <= length) {
+          struct alignas(16) Access { Sum number[kOfVector]; } vector;
 #pragma unroll
-          for (int i = 0; i < kWord; ++i) word.number[i] = sum_of<kIsRow>(sum, line, first + i);
-          *reinterpret_cast<Word*>(place + from) = word;
+          for (int i = 0; i < kOfVector; ++i) vector.number[i] = sum_of<kIsRow>(sum, line, first + i);
+          *reinterpret_cast<Access*>(place + from) = vector;
         } else {
 #pragma unroll
-          for (int i = 0; i < kWord; ++i) {
+          for (int i = 0; i < kOfVector; ++i) {
             if (from + i < length) place[longlong(from + i) * stride] = T(sum_of<kIsRow>(sum, line, first + i));
           }
         }

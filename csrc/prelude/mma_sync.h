@@ -6,12 +6,12 @@
 //   An operand's tile lies in shared memory as it lies in memory: line by line (a line has kDepthBytes, 64 or 128), or
 //   depth by depth if its lines follow each other there. ldmatrix reads both, of the second kind transposed; for TF32,
 //   where it cannot transpose, single words are loaded. So there are four loops, one for each pair of layouts.
-//   Words of 16 bytes are permuted within a line so that the eight words that one phase of ldmatrix reads lie in
-//   different banks: word w of line (or depth) r is at w ^ swizzle(r). All addresses of a thread are then one offset,
+//   Vectors of 16 bytes are permuted within a line so that the eight vectors that one phase of ldmatrix reads lie in
+//   different banks: vector v of line (or depth) r is at v ^ swizzle(r). All addresses of a thread are then one offset,
 //   in which a step changes bits that the others leave alone: (offset ^ constant) + constant.
 //   The barrier is one step before the next stage is read. Right before the reads their latency would be bare, since
 //   the assembler moves products above the barrier but never reads.
-//   Operands that have no 16-byte words (odd pitches, addresses or strides) go through a fifth loop, which brings them
+//   Operands that have no 16-byte vectors (odd pitches, addresses or strides) go through a fifth loop, which brings them
 //   element by element.
 //   Near the limit of 255 registers this is fragile: where a branch stands between the products of one loop, or values
 //   are kept that a loop lacks registers for, the assembler orders the products of all loops anew, moves sums from
@@ -66,27 +66,27 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     const auto rows = ProductOperand<T>::of_rows(a, row);
     const auto columns = ProductOperand<T>::of_columns(b, column);
     const uint base = shared_address(shared);
-    const bool depth_a = rows.has_words_of_depth(), depth_b = columns.has_words_of_depth();
-    const bool have_words = (depth_a || rows.has_words_of_lines()) && (depth_b || columns.has_words_of_lines());
-    if (!have_words || !is_near(rows) || !is_near(columns)) {
+    const bool depth_a = rows.has_vectors_of_depth(), depth_b = columns.has_vectors_of_depth();
+    const bool have_vectors = (depth_a || rows.has_vectors_of_lines()) && (depth_b || columns.has_vectors_of_lines());
+    if (!have_vectors || !is_near(rows) || !is_near(columns)) {
       multiply_elements(sum, rows, columns, base, thread);
     } else if (depth_a) {
-      if (depth_b) multiply_words<true, true>(sum, rows, columns, base, thread);
-      else multiply_words<true, false>(sum, rows, columns, base, thread);
+      if (depth_b) multiply_vectors<true, true>(sum, rows, columns, base, thread);
+      else multiply_vectors<true, false>(sum, rows, columns, base, thread);
     } else {
-      if (depth_b) multiply_words<false, true>(sum, rows, columns, base, thread);
-      else multiply_words<false, false>(sum, rows, columns, base, thread);
+      if (depth_b) multiply_vectors<false, true>(sum, rows, columns, base, thread);
+      else multiply_vectors<false, false>(sum, rows, columns, base, thread);
     }
     meet_in_tile();
   }
 
-  // Whether multiply_list takes these: words of 16 bytes, and blocks that lie inside a, of whole stages. High blocks have stages
+  // Whether multiply_list takes these: vectors of 16 bytes, and blocks that lie inside a, of whole stages. High blocks have stages
   // enough of their own: of 128 it takes 1.2 times as long as one after the other.
   static TSL_INLINE bool takes_list(Matrix<const T> a, Matrix<const T> block, longlong apart, uint row, uint column) {
     const auto rows = ProductOperand<T>::of_rows(a, row);
     const auto columns = ProductOperand<T>::of_columns(block, column);
-    return (rows.has_words_of_depth() || rows.has_words_of_lines()) &&
-           (columns.has_words_of_depth() || columns.has_words_of_lines()) && is_near(rows) && is_near(columns) &&
+    return (rows.has_vectors_of_depth() || rows.has_vectors_of_lines()) &&
+           (columns.has_vectors_of_depth() || columns.has_vectors_of_lines()) && is_near(rows) && is_near(columns) &&
            apart % longlong(16 / sizeof(T)) == 0 && block.rows <= 64 && block.rows % kDepth == 0 && a.columns % block.rows == 0;
   }
 
@@ -99,7 +99,7 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     const uint base = shared_address(shared), first = list.first(), end = list.end();
     if (first < end) {
       const SyncList blocks{list, end, apart * longlong(sizeof(T))};
-      const bool depth_a = rows.has_words_of_depth(), depth_b = columns.has_words_of_depth();
+      const bool depth_a = rows.has_vectors_of_depth(), depth_b = columns.has_vectors_of_depth();
       if (depth_a) {
         if (depth_b) multiply_blocks<true, true>(sum, rows, columns, blocks, first, base, thread);
         else multiply_blocks<true, false>(sum, rows, columns, blocks, first, base, thread);
@@ -128,15 +128,15 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     meet_in_tile();
     const uint rows = row < c.rows ? c.rows - row : 0u, columns = column < c.columns ? c.columns - column : 0u;
     T* to = c.data + longlong(row) * c.row_stride + longlong(column) * c.column_stride;
-    if (c.column_stride == 1 && has_words(to, c.row_stride)) {
-      constexpr uint kOfWord = 16 / sizeof(T), kWords = kColumns / kOfWord;
-      const uint first = thread % kWords * kOfWord;
+    if (c.column_stride == 1 && has_vectors(to, c.row_stride)) {
+      constexpr uint kOfVector = 16 / sizeof(T), kVectors = kColumns / kOfVector;
+      const uint first = thread % kVectors * kOfVector;
 #pragma unroll 4
-      for (uint r = thread / kWords; r < kRows; r += 256 / kWords) {
+      for (uint r = thread / kVectors; r < kRows; r += 256 / kVectors) {
         if (r >= rows || first >= columns) continue;
         const unsigned char* from = shared + stored_at(r, first);
         T* place = to + longlong(r) * c.row_stride + first;
-        if (first + kOfWord <= columns) {
+        if (first + kOfVector <= columns) {
           *reinterpret_cast<uint4*>(place) = *reinterpret_cast<const uint4*>(from);
         } else {
 #pragma unroll 1
@@ -161,7 +161,7 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
   // Of the stages the last is the first to be multiplied: only it may end before its depth does, and it is not fetched
   // in the loop.
   template <bool kDepthA, bool kDepthB>
-  static TSL_INLINE void multiply_words(Sum (&sum)[kCount], const ProductOperand<T>& a, const ProductOperand<T>& b,
+  static TSL_INLINE void multiply_vectors(Sum (&sum)[kCount], const ProductOperand<T>& a, const ProductOperand<T>& b,
                                         uint base, uint thread) {
     SyncSource<TileA<kDepthA>> source_a(a, thread);
     SyncSource<TileB<kDepthB>> source_b(b, thread);
@@ -235,11 +235,11 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     }
   }
 
-  // Whether words that follow each other across memory are so near that an int counts those between them.
+  // Whether vectors that follow each other across memory are so near that an int counts those between them.
   static TSL_INLINE bool is_near(const ProductOperand<T>& operand) {
     const longlong pitch = operand.line_stride == 1 ? operand.depth_stride : operand.line_stride;
-    const longlong words = pitch / longlong(16 / sizeof(T));
-    return words == int(words);
+    const longlong vectors = pitch / longlong(16 / sizeof(T));
+    return vectors == int(vectors);
   }
   static TSL_INLINE uint stages_of(uint depth) { return (depth + kDepth - 1) / kDepth; }
 
@@ -317,11 +317,11 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     for (int i = 0; i < kFragmentsB; ++i) round(y[i]);
   }
 
-  // Where store() puts an element in shared memory, with the words of a row permuted as those of operands are.
+  // Where store() puts an element in shared memory, with the vectors of a row permuted as those of operands are.
   static TSL_INLINE uint stored_at(uint row, uint column) {
-    constexpr uint kOfWord = 16 / sizeof(T);
+    constexpr uint kOfVector = 16 / sizeof(T);
     const uint swizzle = sizeof(T) == 2 ? row & 7u : (row & 3u) * 2u;
-    return row * uint(kColumns * sizeof(T)) + (column / kOfWord ^ swizzle) * 16u + column % kOfWord * uint(sizeof(T));
+    return row * uint(kColumns * sizeof(T)) + (column / kOfVector ^ swizzle) * 16u + column % kOfVector * uint(sizeof(T));
   }
 };
 

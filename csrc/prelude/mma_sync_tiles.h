@@ -52,29 +52,29 @@ TSL_INLINE constexpr uint padded_lines(uint lines) { return lines <= 64 ? 64 : 2
 template <class T, int kLines_, int kDepthBytes, bool kAlongDepth_> struct SyncTile {
   using Element = T;
   static constexpr bool kAlongDepth = kAlongDepth_;
-  static constexpr uint kLines = kLines_, kSize = sizeof(T), kDepth = kDepthBytes / kSize, kOfWord = 16 / kSize;
+  static constexpr uint kLines = kLines_, kSize = sizeof(T), kDepth = kDepthBytes / kSize, kOfVector = 16 / kSize;
   static constexpr uint kRuns = kAlongDepth ? kLines : kDepth;  // runs of elements that follow each other
-  static constexpr uint kPitch = kAlongDepth ? kDepthBytes : padded_lines(kLines) * kSize, kWords = kPitch / 16;
-  static_assert(kWords >= (kAlongDepth ? 4 : 8), "a swizzle permutes within a run");
+  static constexpr uint kPitch = kAlongDepth ? kDepthBytes : padded_lines(kLines) * kSize, kVectors = kPitch / 16;
+  static_assert(kVectors >= (kAlongDepth ? 4 : 8), "a swizzle permutes within a run");
 
   static TSL_INLINE uint swizzle(uint run) {
-    if constexpr (kWords == 4) return run >> 1 & 3u;  // two runs are a line of all banks
+    if constexpr (kVectors == 4) return run >> 1 & 3u;  // two runs are a line of all banks
     else if constexpr (!kAlongDepth && kSize == 4) return (run & 3u) * 2u;  // single words are read: 8 lines, 4 depths
     else return run & 7u;
   }
 };
 
-// The share of a thread in bringing an operand into shared memory, 16 bytes at a time. A thread stays at one word of
+// The share of a thread in bringing an operand into shared memory, 16 bytes at a time. A thread stays at one vector of
 // runs whose numbers differ by a multiple of 8, so that addresses move by constants.
 template <class Tile> struct SyncSource {
   using T = typename Tile::Element;
   static constexpr bool kAlongDepth = Tile::kAlongDepth;
 
   TSL_INLINE SyncSource(const ProductOperand<T>& operand, uint thread) {
-    const uint run = thread / Tile::kWords, word = thread % Tile::kWords, first = word * Tile::kOfWord;
+    const uint run = thread / Tile::kVectors, vector = thread % Tile::kVectors, first = vector * Tile::kOfVector;
     const uint line = kAlongDepth ? run : first, depth = kAlongDepth ? first : run;
-    to_ = run * Tile::kPitch + (word ^ Tile::swizzle(run)) * 16u;
-    pitch_ = int((kAlongDepth ? operand.line_stride : operand.depth_stride) / Tile::kOfWord);
+    to_ = run * Tile::kPitch + (vector ^ Tile::swizzle(run)) * 16u;
+    pitch_ = int((kAlongDepth ? operand.line_stride : operand.depth_stride) / Tile::kOfVector);
     left_ = operand.lines > line && line < Tile::kLines ? operand.lines - line : 0u;
     if (!kAlongDepth) left_ = bytes(left_);
     from_ = reinterpret_cast<const unsigned char*>(operand.data + longlong(line) * operand.line_stride +
@@ -84,7 +84,7 @@ template <class Tile> struct SyncSource {
   // Copies the last stage, from depth `first` on; behind the end, zeros.
   TSL_INLINE void fetch_last(uint to, uint first, uint depth, uint thread) const {
     const unsigned char* from = from_ + longlong(first) * (kAlongDepth ? longlong(sizeof(T)) : longlong(pitch_) * 16);
-    const uint at = first + (kAlongDepth ? thread % Tile::kWords * Tile::kOfWord : thread / Tile::kWords);
+    const uint at = first + (kAlongDepth ? thread % Tile::kVectors * Tile::kOfVector : thread / Tile::kVectors);
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
       uint valid = left_;
@@ -117,19 +117,19 @@ template <class Tile> struct SyncSource {
   }
 
  private:
-  static constexpr uint kPass = 256 / Tile::kWords;  // runs that the block copies at once
+  static constexpr uint kPass = 256 / Tile::kVectors;  // runs that the block copies at once
   static constexpr int kCopies = Tile::kRuns / kPass;
   static_assert(Tile::kRuns % kPass == 0 && kPass % (Tile::kSize == 4 ? 4 : 8) == 0, "passes have equal swizzles");
 
-  static TSL_INLINE uint bytes(uint elements) { return elements < Tile::kOfWord ? elements * Tile::kSize : 16u; }
+  static TSL_INLINE uint bytes(uint elements) { return elements < Tile::kOfVector ? elements * Tile::kSize : 16u; }
   TSL_INLINE void copy(uint to, int pass, const unsigned char* from, uint valid) const {
     copy_to_shared<16>(to + to_ + pass * kPass * Tile::kPitch, from + longlong(pitch_) * int(pass * kPass * 16), valid);
   }
 
   const unsigned char* from_;
-  int pitch_;  // from run to run, in words
+  int pitch_;  // from run to run, in vectors
   uint to_;
-  uint left_;  // lines from the thread's first on, or bytes of each word, along the lines
+  uint left_;  // lines from the thread's first on, or bytes of each vector, along the lines
 };
 
 // The same of any operand, element by element, in a tile along the depth. A unit is 4 bytes of a line. Of 64 lines a
@@ -178,7 +178,7 @@ template <class Tile> struct SyncElements {
   static constexpr bool kIsCopied = kOfUnit == 1 && Tile::kPitch == 128;
   static_assert(Tile::kLines % 64 == 0, "there are 64 lines, or several times as many");
 
-  // Of unit number i: lines a multiple of 8 apart have equal swizzles, and units along the depth are words apart.
+  // Of unit number i: lines a multiple of 8 apart have equal swizzles, and units along the depth are vectors apart.
   TSL_INLINE uint place(uint to, uint lines, uint i, uint next_line) const {
     return to + (lines + i * next_line) * Tile::kPitch + (place_ ^ (next_line > 0 ? 0u : i * 16u));
   }
@@ -192,7 +192,7 @@ template <class Tile> struct SyncElements {
 
 // What a warp's products take of a tile: kCount fragments of 16 lines by 32 bytes of depth. kWarps warps take them in
 // turn, so that a warp's are 16 * kWarps lines apart, which mostly is a constant that no swizzle touches.
-// kIsRight: the order of b's, whose first two words are of the first eight lines; a's alternate.
+// kIsRight: the order of b's, whose first two registers are of the first eight lines; a's alternate.
 template <class Tile, bool kIsRight, int kWarps, int kCount> struct SyncFragments {
   static constexpr bool kAlongDepth = Tile::kAlongDepth, kSingle = !kAlongDepth && Tile::kSize == 4;
 

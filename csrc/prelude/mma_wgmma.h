@@ -400,14 +400,14 @@ struct WarpgroupProduct {
     if constexpr (kHasRest) {
 #pragma unroll
       for (int slab = 0; slab < kSlabs; ++slab) {
-        store_words<WarpgroupProduct, kSums - kRestAt>(sums + slab * kSums + kRestAt, slab * kSums + kRestAt, to, at, thread);
+        store_vectors<WarpgroupProduct, kSums - kRestAt>(sums + slab * kSums + kRestAt, slab * kSums + kRestAt, to, at, thread);
       }
     }
   }
 
   // Whether 16 bytes of a row can be stored at once.
-  static TSL_INLINE bool has_words(Matrix<T> to, uint3 at) {
-    return to.column_stride == 1 && tsl::has_words(to.data + longlong(at.y) * to.row_stride + at.z, to.row_stride);
+  static TSL_INLINE bool has_vectors(Matrix<T> to, uint3 at) {
+    return to.column_stride == 1 && tsl::has_vectors(to.data + longlong(at.y) * to.row_stride + at.z, to.row_stride);
   }
 
  private:

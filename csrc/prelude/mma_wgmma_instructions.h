@@ -165,7 +165,7 @@ template <class T, int kStep = 2> TSL_INLINE uint4 exchanged(const float* sums, 
 // kMany elements from number `first` on, straight from registers: Product says where in the tile they are. Four threads have 8 columns of a row, two each: they
 // exchange them with those of other columns, so that each stores 16 bytes.
 template <class Product, int kMany, class T>
-TSL_INLINE void store_words(const float* sums, int first, Matrix<T> to, uint3 at, uint thread) {
+TSL_INLINE void store_vectors(const float* sums, int first, Matrix<T> to, uint3 at, uint thread) {
   static_assert(kMany % 8 == 0, "four threads have four words each");
   // Elements i, i + 1 and i + 4, i + 5 are in a row; i + 2 and i + 3 below them.
   constexpr int kTurn = kMany % 16 == 0 ? 16 : 8, kStep = kTurn / 4;

@@ -116,14 +116,14 @@ class OwnGradient {
     if (view.data != nullptr && Dims::template inside<0>(view, thread)) write_from<0>(view, thread);
   }
 
-  // The same where words are in the thread's stead, if it has some (Note [words] in words.h).
-  template <class Thread, class Words, class Piece> TSL_INLINE void begin(const Thread& thread, Piece Words::*piece) {
-    if (thread.words == nullptr) begin(thread);
-    else if (kGiven) take_from<0>(thread.words->*piece, thread.lane);
+  // The same where vectors are in the thread's stead, if it has some (Note [vector accesses] in vector_access.h).
+  template <class Thread, class Vectors, class Piece> TSL_INLINE void begin(const Thread& thread, Piece Vectors::*piece) {
+    if (thread.vectors == nullptr) begin(thread);
+    else if (kGiven) take_from<0>(thread.vectors->*piece, thread.lane);
   }
-  template <class Thread, class Words, class Piece> TSL_INLINE void end(const Thread& thread, Piece Words::*piece) const {
-    if (thread.words == nullptr) end(thread);
-    else if (!kGiven) leave_in<0>(thread.words->*piece, thread.lane);
+  template <class Thread, class Vectors, class Piece> TSL_INLINE void end(const Thread& thread, Piece Vectors::*piece) const {
+    if (thread.vectors == nullptr) end(thread);
+    else if (!kGiven) leave_in<0>(thread.vectors->*piece, thread.lane);
   }
 
   TSL_INLINE Sum number(uint n) const { return sums_[n]; }

@@ -21,7 +21,7 @@
 #include "prelude/gradients.h"
 #include "prelude/wave_operators.h"
 #include "prelude/own.h"
-#include "prelude/words.h"
+#include "prelude/vector_access.h"
 #include "prelude/shared.h"
 #include "prelude/kernel_base.h"
 #include "prelude/block_size.h"

@@ -36,7 +36,7 @@ TSL_INLINE void add_part(ulonglong slot, int component, ulonglong adder, ulonglo
 
 #if TSL_CUDA
 
-// Of the hardware: the launch's threads may stand in another order (Note [words]).
+// Of the hardware: the launch's threads may stand in another order (Note [vector accesses]).
 TSL_INLINE uint thread_of_block() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
 
 // The wave of a thread, of those lanes that its block has: the block's last wave may be shorter. All of them must be here.

@@ -47,18 +47,18 @@ template <class T> TSL_INLINE T* spare_place(int view);
 }  // namespace tsl
 
 #if TSL_LANES > 1
-struct TslWords;  // generated for each kernel, as are these two: Note [words] in words.h
+struct TslVectors;  // generated for each kernel, as are these two: Note [vector accesses] in vector_access.h
 namespace tsl {
 // By value, not a pointer to the thread: compilers keep what is pointed to in memory until late, and prove less until then.
-struct LaneOfWords {
-  TslWords* words;  // of the group of lanes; null: the thread is on its own
+struct VectorLane {
+  TslVectors* vectors;  // of the group of lanes; null: the thread is on its own
   uint number;
   uint3 at;  // the thread's coordinates in the launch
   template <int kAxis> TSL_INLINE uint coordinate() const { return kAxis == 0 ? at.x : kAxis == 1 ? at.y : at.z; }
 };
 }  // namespace tsl
-template <class T, class... Index> TSL_INLINE bool tsl_load_word(int view, tsl::LaneOfWords lane, T& value, Index... index);
-template <class T, class... Index> TSL_INLINE bool tsl_store_word(int view, tsl::LaneOfWords lane, T value, Index... index);
+template <class T, class... Index> TSL_INLINE bool tsl_load_vector(int view, tsl::VectorLane lane, T& value, Index... index);
+template <class T, class... Index> TSL_INLINE bool tsl_store_vector(int view, tsl::VectorLane lane, T value, Index... index);
 #endif
 
 struct TensorView {
@@ -75,7 +75,7 @@ struct TensorView {
   const tsl::ThreadBase* kernel;  // the thread that looks through this view
 #endif
 #if TSL_LANES > 1
-  tsl::LaneOfWords lane;  // that this thread is
+  tsl::VectorLane lane;  // that this thread is
 #endif
 
   TSL_INLINE uint dims() const { return dimensionCount; }
@@ -130,7 +130,7 @@ struct TensorView {
     return {address, absent ? id : -1};
   }
   template <class T, class... Index> TSL_INLINE T load(Index... index) const;
-  // Whether each element with an even last index, whatever the others, is one word with its neighbour.
+  // Whether each element with an even last index, whatever the others, is one vector with its neighbour.
   TSL_INLINE bool has_pairs(int element_bytes) const;
   // Addresses in steps of their own, for what has checked its indices.
   template <class Index> TSL_INLINE ulonglong number_of_byte(Index index) const {
@@ -196,8 +196,8 @@ template <class T> TSL_INLINE T* spare_place(int view) {
 template <class T> TSL_INLINE T read_element(const T* p, bool aligned, bool constant);
 template <class T> TSL_INLINE void write_element(T* p, T value, bool aligned);
 
-// The widest word of which so many bytes are a multiple.
-constexpr int word_bytes(int bytes) {
+// The size of the widest access of which so many bytes are a multiple.
+constexpr int access_bytes(int bytes) {
   return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
 }
 
@@ -208,9 +208,9 @@ TSL_INLINE uint4 load_constant(const uint4* p) {
   asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
   return v;
 }
-#define TSL_LOAD_CONSTANT(Word, width, constraint)                                  \
-  TSL_INLINE Word load_constant(const Word* p) {                                    \
-    Word v;                                                                         \
+#define TSL_LOAD_CONSTANT(Access, width, constraint)                                  \
+  TSL_INLINE Access load_constant(const Access* p) {                                    \
+    Access v;                                                                         \
     asm("ld.global.nc.b" #width " %0, [%1];" : constraint(v) : "l"(p));             \
     return v;                                                                       \
   }
@@ -298,7 +298,7 @@ TSL_INLINE T TensorView::load(Index... index) const {
   if (!inside(index...)) return T{};
 #if TSL_LANES > 1
   T value;
-  if (lane.words != nullptr && tsl_load_word(id, lane, value, index...)) return value;
+  if (lane.vectors != nullptr && tsl_load_vector(id, lane, value, index...)) return value;
 #endif
   return tsl::read_element(address_of<T>(index...), aligned, readonly && TSL_INDEPENDENT);
 }
@@ -323,7 +323,7 @@ TSL_INLINE void TensorView::put(T value, Index... index) const {
   if (is_missing() || !inside(index...)) return;
   if (readonly) tsl::mark_write(id);
 #if TSL_LANES > 1
-  if (lane.words != nullptr && tsl_store_word(id, lane, value, index...)) return;
+  if (lane.vectors != nullptr && tsl_store_vector(id, lane, value, index...)) return;
 #endif
   tsl::write_element(address_of<T>(index...), value, aligned);
 }

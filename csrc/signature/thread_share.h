@@ -1,5 +1,5 @@
 // What a thread of a launch has of each view, from the shapes alone: its own elements, and those that it shares with the
-// threads along some axes. Note [own elements] in prelude/own.h and Note [words] in prelude/words.h live on it.
+// threads along some axes. Note [own elements] in prelude/own.h and Note [vector accesses] in prelude/vector_access.h live on it.
 #pragma once
 
 #include <string>

@@ -67,7 +67,7 @@ struct ThreadView {
     Shared,  // a gradient that the threads along an axis add up: Note [shared elements] in prelude/shared.h
     Summed,  // a gradient that is added to atomically, after what the threads of a group add
     Input,
-    Output  // these three in words alone
+    Output  // these three in vectors alone
   };
   int view = 0;
   ElementType type = ElementType::Float32;  // of the numbers in an element
@@ -75,8 +75,8 @@ struct ThreadView {
   std::vector<ShareDim> dims;
   Kept kept = Kept::Input;
   bool is_replicated = false;  // of one that is shared
-  bool in_words = false;  // Note [words] in prelude/words.h
-  bool serves_neighbours = false;  // of an input in words: also to the other threads of the word
+  bool in_vectors = false;  // Note [vector accesses] in prelude/vector_access.h
+  bool serves_neighbours = false;  // of an input in vectors: also to the other threads of the vector
 };
 
 // How many threads of the launch a thread of a GPU runs, and along which axis: Note [virtual threads] in

@@ -10,8 +10,8 @@ namespace {
 constexpr std::string_view kPrefix = "tsl-mark:";
 constexpr std::string_view kControl = "control";
 constexpr std::string_view kPlace = " at ";
-constexpr const char* kViewWords[] = {"reads", "writes",  "uses",   "takes", "promises",
-                                      "adds",  "retypes", "shares", "far",   "rank"};
+constexpr const char* kViewWords[] = {"reads", "writes",  "uses",   "takes",   "promises",
+                                      "adds",  "retypes", "shares", "dynamic", "rank"};
 
 // Words behind which stand one or more numbers that are no view alone, and only a GPU's code has: Note [matrix kernels].
 constexpr const char* kTileWords[] = {"block", "shared", "cluster", "tile", "kind", "map"};

@@ -13,7 +13,7 @@ std::string name_of(const ThreadView& view) { return c10::str("v", view.view); }
 
 const char* spelled(bool value) { return value ? "true" : "false"; }
 
-// What the templates of prelude/own.h and prelude/words.h take: `<3, float, 1, tsl::OwnDims<tsl::LaunchDim<0>>`, a flag and `>`.
+// What the templates of prelude/own.h and prelude/vector_access.h take: `<3, float, 1, tsl::OwnDims<tsl::LaunchDim<0>>`, a flag and `>`.
 std::string arguments_of(const ThreadView& view, const std::string& flag = "") {
   std::string dims;
   for (const ShareDim& dim : view.dims) {
@@ -47,7 +47,7 @@ std::string shared_struct(const std::vector<ThreadView>& views) {
 std::string adding_function(const std::vector<ThreadView>& views) {
   std::string cases;
   for (const ThreadView& view : views) {
-    const char* place = view.kept == Kept::Shared ? "shared" : view.kept == Kept::Summed ? "words" : nullptr;
+    const char* place = view.kept == Kept::Shared ? "shared" : view.kept == Kept::Summed ? "vectors" : nullptr;
     if (place == nullptr) continue;
     cases += c10::str("  if (view == ", view.view, ") return thread.", place, " != nullptr && thread.", place, "->",
                       name_of(view), ".add(thread, amount, index);\n");
@@ -63,7 +63,7 @@ std::string own_struct(const std::vector<ThreadView>& views) {
   for (const ThreadView& view : views) {
     if (!is_gradient(view)) continue;
     const std::string name = name_of(view);
-    const std::string piece = view.in_words ? ", &TslWords::" + name : "";
+    const std::string piece = view.in_vectors ? ", &TslVectors::" + name : "";
     members += c10::str("  tsl::OwnGradient", arguments_of(view, spelled(view.kept == Kept::Given)), " ", name, ";\n");
     begin += c10::str(" ", name, ".begin(thread", piece, ");");
     end += c10::str(" ", name, ".end(thread", piece, ");");
@@ -79,10 +79,10 @@ std::string own_struct(const std::vector<ThreadView>& views) {
                   each, "    return false;\n  }\n};\n");
 }
 
-// A function that asks the words of the view, if it has some.
-std::string word_function(const char* name, const char* value_type, const std::string& cases) {
+// A function that asks the vectors of the view, if it has some.
+std::string vector_function(const char* name, const char* value_type, const std::string& cases) {
   return c10::str("template <class T, class... Index>\nTSL_INLINE bool tsl_", name,
-                  "_word(int view, tsl::LaneOfWords lane, ", value_type,
+                  "_vector(int view, tsl::VectorLane lane, ", value_type,
                   " value, Index... index) {\n  return tsl::with_index([&](auto... at) TSL_INLINE_LAMBDA {\n", cases,
                   "    return false;\n  }, index...);\n}\n");
 }
@@ -90,10 +90,10 @@ std::string word_function(const char* name, const char* value_type, const std::s
 std::string words_struct(const std::vector<ThreadView>& views) {
   std::string members, begin, end, load, store;
   for (const ThreadView& view : views) {
-    if (!view.in_words) continue;
+    if (!view.in_vectors) continue;
     const std::string name = name_of(view);
     const auto ask = [&](const char* function) {
-      return c10::str("    if (view == ", view.view, ") return lane.words->", name, ".", function,
+      return c10::str("    if (view == ", view.view, ") return lane.vectors->", name, ".", function,
                       "(lane, value, at...);\n");
     };
     members += c10::str("  ", piece_of(view), " ", name, ";\n");
@@ -102,10 +102,10 @@ std::string words_struct(const std::vector<ThreadView>& views) {
     if (view.kept == Kept::Input || view.kept == Kept::Output) load += ask("load");
     if (view.kept == Kept::Output) store += ask("store");
   }
-  return c10::str("struct TslWords {\n", members,
+  return c10::str("struct TslVectors {\n", members,
                   "  template <class Thread> TSL_INLINE void begin(const Thread& first) {", begin,
                   " }\n  template <class Thread> TSL_INLINE void end(const Thread& first) const {", end, " }\n};\n",
-                  word_function("load", "T&", load), word_function("store", "T", store));
+                  vector_function("load", "T&", load), vector_function("store", "T", store));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The generated types that hold what threads keep in registers: Note [own elements] in prelude/own.h and Note [words] in
-// prelude/words.h.
+// The generated types that hold what threads keep in registers: Note [own elements] in prelude/own.h and Note [vector accesses] in
+// prelude/vector_access.h.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace torch_slang {
 
 const char* c_name_of(ElementType type);  // as the prelude spells it: "__half"
 
-// `struct Own { ... };`, `struct TslWords { ... };` where threads come in lanes, and `struct TslShared { ... };` where they share.
+// `struct Own { ... };`, `struct TslVectors { ... };` where threads come in lanes, and `struct TslShared { ... };` where they share.
 std::string thread_text(const std::vector<ThreadView>& views, const VirtualThreads& threads);
 
 }  // namespace torch_slang

@@ -189,12 +189,12 @@ bool has_nvrtc() {
 
 boost::test_tools::assertion_result nvrtc_is_there(boost::unit_test::test_unit_id) { return has_nvrtc(); }
 
-// Elements that fill words are moved as words.
+// Elements that fill vectors are moved as vectors.
 BOOST_AUTO_TEST_CASE(compiles_for_a_gpu, *boost::unit_test::precondition(nvrtc_is_there)) {
   const auto ptx = [](const char* body, MapLoop loop) {
     return compile_for_architecture(source_of(body, std::move(loop)), "compute_90").image;
   };
-  const auto has = [](const std::string& text, const char* word) { return text.find(word) != std::string::npos; };
+  const auto has = [](const std::string& text, const char* vector) { return text.find(vector) != std::string::npos; };
   const std::string dense = ptx(
       kForward,
       {{view(0, Access::Dense), {1, 0, ElementType::Float32, 1, Access::Scalar}}, {view(2, Access::Dense)}, false, 4});

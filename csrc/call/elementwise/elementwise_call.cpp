@@ -184,7 +184,7 @@ void ElementwiseCall::tile() {
   classify_rows();
 }
 
-// As many elements as fill a word or more, where all that is moved in words begins at a multiple of one. Where the function
+// As many elements as fill a vector or more, where all that is moved in vectors begins at a multiple of one. Where the function
 // sees tensors, neighbours are likely to want what is near each other there: then each is a thread of one wave.
 int ElementwiseCall::choose_lanes() const {
   if (!arguments_.device.is_cuda() || whole_.any()) return 1;
@@ -192,7 +192,7 @@ int ElementwiseCall::choose_lanes() const {
   const auto is_aligned = [&](int leaf, const at::Tensor& tensor) {
     const auto components = arguments_.components(op_.function.leaves[leaf]);
     most = std::max(most, components * static_cast<int64_t>(tensor.element_size()));
-    return begins_at_word(tensor);
+    return begins_at_vector(tensor);
   };
   for (size_t s = 0; s < sources_.size(); ++s) {
     const Source& source = sources_[s];
@@ -200,7 +200,7 @@ int ElementwiseCall::choose_lanes() const {
     if (!is_aligned(source.leaf, source.tensor)) return 1;
     if (source.access == Access::Dense) continue;
     const Strides& strides = loop_.strides[s];
-    if (std::any_of(strides.begin(), strides.end() - 1, [](int64_t stride) { return stride % kWordBytes != 0; }))
+    if (std::any_of(strides.begin(), strides.end() - 1, [](int64_t stride) { return stride % kVectorBytes != 0; }))
       return 1;
   }
   for (const auto& [leaf, tensor] : stored_) {
@@ -234,13 +234,13 @@ KernelKey ElementwiseCall::key() {
 void ElementwiseCall::choose_tiles() {
   constexpr uint32_t kRowsEach = 4, kMostRowsEach = 256;
   const int64_t columns = loop_.columns();
-  const int64_t words = divided_up(columns, variant_.lanes());
+  const int64_t vectors = divided_up(columns, variant_.lanes());
   tiles_.rows = total_ / columns;
   const bool has_column_sums = std::any_of(wanted_.begin(), wanted_.end(),
                                            [](const Wanted& one) { return one.kind == ElementwiseVariant::ColumnSum; });
   const uint32_t widest = has_column_sums ? 5 : 8;
-  while (tiles_.width_log2 < widest && (int64_t{1} << tiles_.width_log2) < words) ++tiles_.width_log2;
-  tiles_.columns = static_cast<uint32_t>(divided_up(words, int64_t{1} << tiles_.width_log2));
+  while (tiles_.width_log2 < widest && (int64_t{1} << tiles_.width_log2) < vectors) ++tiles_.width_log2;
+  tiles_.columns = static_cast<uint32_t>(divided_up(vectors, int64_t{1} << tiles_.width_log2));
   const int64_t enough = 2 * int64_t{kernel_->kernel->resident_blocks()};
   const int64_t tile_rows = std::max<int64_t>(1, enough / tiles_.columns);
   const int64_t rows_each = divided_up(tiles_.rows, tiles_.rows_at_once() * tile_rows);

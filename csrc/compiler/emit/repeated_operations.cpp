@@ -203,48 +203,48 @@ void RepeatedOperations::check_arms(const Statement& branch, const Keys& known) 
 }
 
 // The lists that lead to the next turn: of each the end that no other shares.
-void RepeatedOperations::find_ways(const StatementList& list, bool is_body, std::vector<Part>& ways) const {
+void RepeatedOperations::find_paths(const StatementList& list, bool is_body, std::vector<Part>& paths) const {
   size_t begin = 0;
   for (size_t i = 0; i < list.statements.size(); ++i) {
     const Statement& statement = list.statements[i];
-    if (statement.kind == Kind::Continue) return ways.push_back({&list, begin, i});
+    if (statement.kind == Kind::Continue) return paths.push_back({&list, begin, i});
     if (flow_.of(statement).continues > 0) {
-      for (const StatementList& part : statement.parts) find_ways(part, false, ways);
+      for (const StatementList& part : statement.parts) find_paths(part, false, paths);
       begin = i + 1;
     }
     if (!flow_.of(statement).ends) return;
   }
-  if (is_body) ways.push_back({&list, begin, list.statements.size()});
+  if (is_body) paths.push_back({&list, begin, list.statements.size()});
 }
 
-// What each of the ways has, and nothing else in the loop.
+// What each of the paths has, and nothing else in the loop.
 void RepeatedOperations::join_turns(const StatementList& body, const Keys& known) {
-  std::vector<Part> ways;
-  find_ways(body, true, ways);
+  std::vector<Part> paths;
+  find_paths(body, true, paths);
   std::vector<Places> places;
-  for (const Part& way : ways) places.push_back(places_in(way));
+  for (const Part& path : paths) places.push_back(places_in(path));
   Keys joined = known;
-  for (const auto& [key, all] : ways.size() > 1 ? places_in(whole(body)) : Places()) {
+  for (const auto& [key, all] : paths.size() > 1 ? places_in(whole(body)) : Places()) {
     size_t count = 0, equal = 0;
     for (const Places& one : places) {
       const size_t here = one.contains(key) ? one.at(key).size() : 0;
       count += here;
-      equal += here > 0 && here * ways.size() == all.size();
+      equal += here > 0 && here * paths.size() == all.size();
     }
-    if (count != all.size() || equal != ways.size()) continue;
+    if (count != all.size() || equal != paths.size()) continue;
     joined.insert(key);
-    const Place place{ways[0].list, places[0].at(key).front()};
-    for (const Part& way : ways) {
-      const auto& statements = way.list->statements;
-      const TokenRange tokens{statements[way.begin].tokens.begin, statements[way.end - 1].tokens.end};
-      const std::set<Place> copies = copies_of(key, place, *way.list, tokens);
-      if (copies.size() != 1 || copies.begin()->list != way.list) refuse(key);
-      add_join(*way.list, {copies.begin()->statement, &body});
+    const Place place{paths[0].list, places[0].at(key).front()};
+    for (const Part& path : paths) {
+      const auto& statements = path.list->statements;
+      const TokenRange tokens{statements[path.begin].tokens.begin, statements[path.end - 1].tokens.end};
+      const std::set<Place> copies = copies_of(key, place, *path.list, tokens);
+      if (copies.size() != 1 || copies.begin()->list != path.list) refuse(key);
+      add_join(*path.list, {copies.begin()->statement, &body});
     }
   }
   find_joins(whole(body), joined);
   if (joined.size() == known.size()) return;
-  for (const Part& way : ways) find_joins(way, known);
+  for (const Part& path : paths) find_joins(path, known);
 }
 
 // Slang's mask of a switch is declared in front of it: `uint _S1 = __match_any_sync(...);`

@@ -4,7 +4,7 @@
 // Note [repeated operations]
 //   What follows a turn of a loop (the third clause of `for`, the condition of `do`) stands in front of each `continue`, and at
 //   the end of the body. Where a case falls into the next one, that one's statements may stand at the end of both, and once
-//   more for each of its labels. What follows a statement may stand inside it too, where a way leads there that is none of its
+//   more for each of its labels. What follows a statement may stand inside it too, where a path leads there that is none of its
 //   ends. So lanes come together in front of the first wave operation that all these places have.
 //   A copy is known by the variable that it declares, as names are unique. A call without a result is known by its text, which
 //   has the variable of Slang's mask in it: each branch has one of its own, but cases of a switch share theirs. There the next
@@ -28,7 +28,7 @@ struct Join {
   const void* meeting;
 };
 
-// Lanes that reach the list's statement `first` together meet again in front of its statement `last`, or of a copy on the way.
+// Lanes that reach the list's statement `first` together meet again in front of its statement `last`, or of a copy on the path.
 struct Tail {
   size_t first, last;
 };
@@ -88,7 +88,7 @@ class RepeatedOperations {
   void join_cases(const Statement& selection, const Keys& known);
   void join_falls(const std::vector<StatementList>& parts);
   void check_arms(const Statement& branch, const Keys& known) const;
-  void find_ways(const StatementList& list, bool is_body, std::vector<Part>& ways) const;
+  void find_paths(const StatementList& list, bool is_body, std::vector<Part>& paths) const;
   void add_join(const StatementList& list, Join join);
   void add_tail(const StatementList& list, Tail tail);
   [[noreturn]] void refuse(const std::string& key) const;

@@ -25,8 +25,8 @@ bool is_context_of_access(std::string_view type) {
   if (!type.starts_with(kView) || !is_numbered(type)) return false;
   const std::string_view method = type.substr(kView.size(), type.rfind('_') - kView.size());
   if (!method.starts_with("load") && !method.starts_with("store")) return false;
-  const std::string_view way = method.substr(method.starts_with("load") ? 4 : 5);
-  return way.empty() || way == "Fixed" || way == "Uniform" || way == "Once" || way == "UniformOnce";
+  const std::string_view access = method.substr(method.starts_with("load") ? 4 : 5);
+  return access.empty() || access == "Fixed" || access == "Uniform" || access == "Once" || access == "UniformOnce";
 }
 
 int unset_contexts(std::string& body) {

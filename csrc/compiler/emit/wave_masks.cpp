@@ -20,14 +20,14 @@ namespace {
 // Note [wave masks]
 //   The lanes that take part in a wave operation are those that reach it together: what a statement splits comes together
 //   again where the statement ends, but for those lanes that have left it by a jump. A function's variable `tsl_wave` is that
-//   set wherever it is needed. It is exact, and so nobody waits for a lane that went another way:
+//   set wherever it is needed. It is exact, and so nobody waits for a lane that took another path:
 //     if       each arm has the lanes that take it: one ballot in front of it
 //     switch   each case has the lanes that take it, whatever their selectors are, and those that fall into it
 //     for      a turn has the lanes that begin it
 //     call     the callee begins with the caller's set, and the caller goes on with its own, wherever the callee returned
-//   At the end of a statement there are three ways to the set, the cheapest first:
+//   At the end of a statement there are three paths to the set, the cheapest first:
 //     Restore  no lane jumps out of it: the set that entered it
-//     Keep     only one way leads to its end: the set of that way
+//     Keep     only one path leads to its end: the set of that path
 //     Vote     a ballot among the lanes that entered it. Those that jump out vote no on their way, so all of them vote once:
 //              the innermost statement first, and before they wait for lanes of another place (Note [repeated operations]).
 //   A lane that returns from a kernel is gone, and who is gone counts in no ballot: it does not vote, since others may wait for
@@ -74,7 +74,7 @@ class MaskWriter {
     return std::move(text_);
   }
 
-  // Copies of an operation, or several ways that end with the same vote.
+  // Copies of an operation, or several paths that end with the same vote.
   bool scattered() const { return scattered_ || !repeated_.empty(); }
 
  private:
@@ -107,10 +107,10 @@ class MaskWriter {
     return merge == Merge::Restore ? assign(set) : "";
   }
 
-  static Merge merge_of(int ways, bool leaves, bool live) {
-    if (!live || ways == 0) return Merge::None;
+  static Merge merge_of(int paths, bool leaves, bool live) {
+    if (!live || paths == 0) return Merge::None;
     if (!leaves) return Merge::Restore;
-    return ways == 1 ? Merge::Keep : Merge::Vote;
+    return paths == 1 ? Merge::Keep : Merge::Vote;
   }
 
   // `live`: the mask is needed behind it. A jump needs none, as the place that it leads to has kept its set; so copies of a
@@ -207,15 +207,15 @@ class MaskWriter {
   void branch(const Statement& statement, bool live) {
     const std::string number = std::to_string(++count_);
     const std::string all = kMask + number, took = "tsl_took" + number, test = "tsl_test" + number;
-    int ways = statement.parts.size() == 1 ? 1 : 0;
+    int paths = statement.parts.size() == 1 ? 1 : 0;
     Flow arms;
     for (const StatementList& arm : statement.parts) {
       const Flow flow = flow_.of(arm);
-      ways += flow.ends;
+      paths += flow.ends;
       arms.uses = arms.uses || flow.uses;
       arms.returns += flow.leaves();
     }
-    const Merge merge = merge_of(ways, arms.leaves(), live);
+    const Merge merge = merge_of(paths, arms.leaves(), live);
     const bool splits = arms.uses || merge == Merge::Keep;
     const std::vector<Region> region = {{Exit::None, merge == Merge::Vote ? all : ""}};
     copy_until(statement.tokens.begin);
@@ -241,8 +241,8 @@ class MaskWriter {
     const StatementList& body = statement.parts[0];
     const Flow flow = flow_.of(body);
     const Merge merge = merge_of(2, flow.returns > 0, live && flow.breaks > 0);
-    const int ways = !flow.uses ? 0 : flow.ends + flow.continues;
-    const Merge turns = ways == 0             ? Merge::None
+    const int paths = !flow.uses ? 0 : flow.ends + flow.continues;
+    const Merge turns = paths == 0            ? Merge::None
                         : flow.continues == 0 ? Merge::Keep
                                               : merge_of(2, flow.breaks + flow.returns > 0, true);
     copy_until(pragma_in_front_of(statement));
@@ -433,7 +433,7 @@ int write_wave_masks(std::string& body, const std::vector<std::string>& files, b
       throw RefusedText{
           c10::str("which lanes take part in a wave operation is not clear in ", written_name(function.name), " (",
                    place_of(tokens, form.token, files),
-                   "): several ways lead to it; write it where they have come together, behind the branch, "
+                   "): several paths lead to it; write it where they have come together, behind the branch, "
                    "the switch or the loop")};
     }
   }

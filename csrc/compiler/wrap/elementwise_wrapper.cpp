@@ -80,8 +80,8 @@ class ElementwiseWriter {
     std::string head, list;
     for (size_t i = 0; i < call_.parameters.size(); ++i) {
       const PassedValue& value = call_.parameters[i];
-      const char* way = value.passing == Passing::Out ? "out " : value.passing == Passing::InOut ? "inout " : "";
-      head += c10::str(i == 0 ? "" : ", ", value.paired ? "" : "no_diff ", way, text_.concrete(value.type), " ",
+      const char* modifier = value.passing == Passing::Out ? "out " : value.passing == Passing::InOut ? "inout " : "";
+      head += c10::str(i == 0 ? "" : ", ", value.paired ? "" : "no_diff ", modifier, text_.concrete(value.type), " ",
                        variable(i));
       if (!is_method || i > 0) list += (list.empty() ? "" : ", ") + variable(i);
     }

@@ -12,7 +12,7 @@ constexpr const char* kText =
     R"(extern "C" __global__ void LAUNCH_BOUNDS tsl_entry(const __grid_constant__ TslArgs args) {
   tsl::mark_control();
   ARGS
-  tsl::run_tiles<Kernel, &Kernel::ENTRY, WORDS, SHARED, tsl::TileShape<GROUPS, AXIS, REPEATS>, IS_BOUNDED>(known, uint3{BOUNDS});
+  tsl::run_tiles<Kernel, &Kernel::ENTRY, VECTORS, SHARED, tsl::TileShape<GROUPS, AXIS, REPEATS>, IS_BOUNDED>(known, uint3{BOUNDS});
 }
 )";
 
@@ -50,7 +50,7 @@ std::string cuda_launcher(const KernelSource& source) {
       text, "ARGS",
       c10::str("const TslArgs", is_copied ? "" : "&", " known = ", has_samples ? "tsl::of_sample(args)" : "args", ";"));
   replace(text, "ENTRY", source.text.entry);
-  replace(text, "WORDS", source.threads.lanes > 1 ? "TslWords" : "tsl::NoWords");
+  replace(text, "VECTORS", source.threads.lanes > 1 ? "TslVectors" : "tsl::NoVectors");
   replace(text, "SHARED", source.threads.shares ? "TslShared" : "tsl::NothingShared");
   replace(text, "REPEATS", std::to_string(source.threads.repeats));
   replace(text, "GROUPS", std::to_string(source.threads.groups()));

@@ -1,4 +1,4 @@
-"""Threads that load and store words together: what is compiled on any machine, and plain torch's numbers on a GPU."""
+"""Threads that load and store vectors together: what is compiled on any machine, and plain torch's numbers on a GPU."""
 
 import dataclasses
 import re
@@ -76,7 +76,7 @@ def test_other_types(name: str, size: int, dtype: torch.dtype, gpu: torch.device
     wide = gradients(expected, exact, [s.double() for s in seeds])
     for one, other in zip([*results, *found], [*expected, *wide], strict=True):
         same([one.double()], [other], rtol=tolerance, atol=16 * tolerance)
-    # For atomic additions to float16, ptxas takes memory of the thread's own, and then there are no words.
+    # For atomic additions to float16, ptxas takes memory of the thread's own, and then there are no vectors.
     if (name, dtype) != ("neighbours", torch.float16):
         assert 16 // dtype.itemsize in backward_lanes(name)
 
@@ -86,20 +86,20 @@ def test_other_types(name: str, size: int, dtype: torch.dtype, gpu: torch.device
     [(slice(0, None), 4), (slice(4, None), 4), (slice(1, None), 1), (slice(None, None, 2), 4)],
     ids=str,
 )
-def test_words_need_aligned_addresses(place: slice, lanes: int, gpu: torch.device) -> None:
-    """A strided argument is read as it is, and the others in words all the same."""
-    module = torch_slang.load(source=PRODUCT, namespace=f"test_words_{place.start}_{place.step}")
+def test_vectors_need_aligned_addresses(place: slice, lanes: int, gpu: torch.device) -> None:
+    """A strided argument is read as it is, and the others in vectors all the same."""
+    module = torch_slang.load(source=PRODUCT, namespace=f"test_vectors_{place.start}_{place.step}")
     x = torch.rand(20_003, device=gpu)[place]
     w = torch.rand(len(x), device=gpu)
     assert torch.equal(module.product(x, w), x * w)
     (kernel,) = module.explain("product")
     assert kernel.lanes == lanes
-    assert ("in words" in str(kernel)) == (lanes > 1)
+    assert ("in vectors" in str(kernel)) == (lanes > 1)
 
 
-def test_rows_that_begin_between_words(gpu: torch.device) -> None:
+def test_rows_that_begin_between_vectors(gpu: torch.device) -> None:
     for width, lanes in ((1024, 4), (1023, 1)):
-        module = torch_slang.load(source=ROWS, namespace=f"test_words_rows_{width}")
+        module = torch_slang.load(source=ROWS, namespace=f"test_vectors_rows_{width}")
         x, bias = (torch.rand(*shape, device=gpu, requires_grad=True) for shape in ((65, width), (width,)))
         y = module.biased(x, bias)
         same([y], [(x + bias) ** 2])
@@ -111,7 +111,7 @@ def test_rows_that_begin_between_words(gpu: torch.device) -> None:
 
 def test_a_wave_of_the_launch_has_one_fixed_element(gpu: torch.device) -> None:
     """And its neighbours, which one wave of the hardware runs as well, have others."""
-    fixed = torch_slang.load(source=FIXED_ELEMENTS, namespace="test_words_fixed")
+    fixed = torch_slang.load(source=FIXED_ELEMENTS, namespace="test_vectors_fixed")
     for size in (4096, 10_000):
         x, w = (torch.rand(n, device=gpu, requires_grad=True) for n in (size, -(-size // 32)))
         y = fixed.scaled(x, w)
@@ -126,7 +126,7 @@ def test_a_wave_of_the_launch_has_one_fixed_element(gpu: torch.device) -> None:
 @pytest.mark.parametrize("shape", [(512, 1024), (511, 1030), (37, 4099), (4100, 64), (1, 40_000), (40_000, 1)], ids=str)
 def test_shared_elements(shape: tuple[int, int], dtype: torch.dtype, gpu: torch.device) -> None:
     """Of rows, of columns, of all threads, in one replica or in place; and foreign ones, which take an atomic each."""
-    module = torch_slang.load(source=SHARED, namespace="test_words_shared")
+    module = torch_slang.load(source=SHARED, namespace="test_vectors_shared")
     rows, columns = shape
     generator = torch.Generator().manual_seed(1)
     shapes = [shape, (columns,), (rows, 2), (3,), (columns,)]
@@ -175,9 +175,9 @@ void scaled(
 """
 
 
-def test_rows_of_a_gradient_that_begin_between_words(gpu: torch.device) -> None:
+def test_rows_of_a_gradient_that_begin_between_vectors(gpu: torch.device) -> None:
     """The tensor itself is strided, so that only its gradient's rows say so."""
-    module = torch_slang.load(source=FIRSTS, namespace="test_words_firsts")
+    module = torch_slang.load(source=FIRSTS, namespace="test_vectors_firsts")
     for width, lanes in ((1024, 4), (1023, 1)):
         x = torch.rand(64, 2048, device=gpu, requires_grad=True)
         part = x[:, :width]
@@ -240,11 +240,11 @@ def vectors_in(ptx: str) -> tuple[int, int]:
         ("own_in_loop", "forward", "float32", 2, 1),
     ],
 )
-def test_words_in_compiled_code(name: str, kind: str, dtype: str, loads: int, stores: int) -> None:
-    """What NVRTC makes for a GPU, on any machine: each tensor moved in words once, and nothing kept in memory."""
+def test_vectors_in_compiled_code(name: str, kind: str, dtype: str, loads: int, stores: int) -> None:
+    """What NVRTC makes for a GPU, on any machine: each tensor moved in vectors once, and nothing kept in memory."""
     if not nvrtc_is_here():
         pytest.skip("NVRTC is not installed")
-    module = torch_slang.load(FOLDER / "own_elements.slang", namespace="test_words_compiled", debug=False)
+    module = torch_slang.load(FOLDER / "own_elements.slang", namespace="test_vectors_compiled", debug=False)
     ptx = module._handle.cubin(name, kind, [dtype], True, "compute_90", 1, 8 if "16" in dtype else 4).decode()
     assert vectors_in(ptx) == (loads, stores)
     assert ".local" not in ptx

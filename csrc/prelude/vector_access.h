@@ -1,22 +1,22 @@
 // Elements that several threads of a launch load and store together, 16 bytes at a time.
 //
-// Note [words]
+// Note [vector accesses]
 //   Memory is fastest where a GPU thread moves 16 bytes at once. So its virtual threads come in groups of TSL_LANES that
 //   follow each other along x: where a view is contiguous, the elements that the lanes of a group have of it (Note [own
-//   elements]) then lie in runs without gaps, which are moved in words of up to 16 bytes.
-//     - An input's words are loaded before the lanes run. A lane that loads an element of its own, or of a neighbour in the
+//   elements]) then lie in runs without gaps, which are moved in vectors of up to 16 bytes.
+//     - An input's vectors are loaded before the lanes run. A lane that loads an element of its own, or of a neighbour in the
 //       group, finds it in a register; all other loads go to memory. Nothing need be proved.
 //     - What a lane stores to an element of its own goes to a register, with a note that it was stored. After the lanes,
-//       words are stored if all lanes have stored all of theirs, and else what was stored, by element. All other stores go
+//       vectors are stored if all lanes have stored all of theirs, and else what was stored, by element. All other stores go
 //       to memory at once.
-//     - Gradients that threads keep in registers are loaded from words and left in them.
+//     - Gradients that threads keep in registers are loaded from vectors and left in them.
 //     - What lanes add to other gradients' elements of their own, or of neighbours, is summed before it is added to memory.
 //   Which element a load or a store is of must be seen by the compiler, so that one register is left of all comparisons. Where
-//   only running tells it, the mark `far <view>` stays, and the run-time compiles the kernel again without neighbours, or, if
-//   a lane has several elements, without words for the view.
-//   So that compilers see it, nothing here is a loop or captured by reference: what is done for each lane, word or element is a
+//   only running tells it, the mark `dynamic <view>` stays, and the run-time compiles the kernel again without neighbours, or, if
+//   a lane has several elements, without vectors for the view.
+//   So that compilers see it, nothing here is a loop or captured by reference: what is done for each lane, vector or element is a
 //   template that calls itself, and the lane is passed by value.
-//   Words are for tiles inside the launch's bounds, and for addresses that are multiples of 16: the run-time sees to it.
+//   Vectors are for tiles inside the launch's bounds, and for addresses that are multiples of 16: the run-time sees to it.
 #pragma once
 
 #include "prelude/own.h"
@@ -32,8 +32,8 @@ class Piece {
   static constexpr uint kRun = TSL_LANES * kLane;  // and of the group
   static constexpr uint kRuns = Dims::kSize / Dims::kRun;
   static constexpr uint kBytes = kRun * sizeof(S);
-  static constexpr uint kWord = word_bytes(kBytes);
-  using Word = typename WordOf<kWord>::type;
+  static constexpr uint kAccess = access_bytes(kBytes);
+  using Access = typename WordOf<kAccess>::type;
 
  public:
   // One of the numbers that a lane has, in the order of its elements.
@@ -69,27 +69,27 @@ class Piece {
   }
 
  private:
-  static constexpr uint kWords = kBytes / kWord;  // of a run
+  static constexpr uint kAccesses = kBytes / kAccess;  // of a run
 
-  // The words from number kNumber on, run by run.
+  // The vectors from number kNumber on, run by run.
   template <uint kNumber, class Thread> TSL_INLINE void load_from(const TensorView& view, const Thread& first) {
-    if constexpr (kNumber < kRuns * kWords) {
-      const Word word = read_whole(address<kNumber>(view, first), TSL_INDEPENDENT);
-      TSL_COPY(&numbers_[kNumber / kWords][kNumber % kWords * (kWord / sizeof(S))], &word, kWord);
+    if constexpr (kNumber < kRuns * kAccesses) {
+      const Access vector = read_whole(address<kNumber>(view, first), TSL_INDEPENDENT);
+      TSL_COPY(&numbers_[kNumber / kAccesses][kNumber % kAccesses * (kAccess / sizeof(S))], &vector, kAccess);
       load_from<kNumber + 1>(view, first);
     }
   }
   template <uint kNumber, class Thread> TSL_INLINE void store_from(const TensorView& view, const Thread& first) const {
-    if constexpr (kNumber < kRuns * kWords) {
-      Word word;
-      TSL_COPY(&word, &numbers_[kNumber / kWords][kNumber % kWords * (kWord / sizeof(S))], kWord);
-      *address<kNumber>(view, first) = word;
+    if constexpr (kNumber < kRuns * kAccesses) {
+      Access vector;
+      TSL_COPY(&vector, &numbers_[kNumber / kAccesses][kNumber % kAccesses * (kAccess / sizeof(S))], kAccess);
+      *address<kNumber>(view, first) = vector;
       store_from<kNumber + 1>(view, first);
     }
   }
-  template <uint kNumber, class Thread> static TSL_INLINE Word* address(const TensorView& view, const Thread& first) {
-    const longlong run = Dims::template offset<0>(view, first, kNumber / kWords * Dims::kRun);
-    return reinterpret_cast<Word*>(view.data + run) + kNumber % kWords;
+  template <uint kNumber, class Thread> static TSL_INLINE Access* address(const TensorView& view, const Thread& first) {
+    const longlong run = Dims::template offset<0>(view, first, kNumber / kAccesses * Dims::kRun);
+    return reinterpret_cast<Access*>(view.data + run) + kNumber % kAccesses;
   }
 
   S numbers_[kRuns][kRun];  // not cleared: that would be a loop
@@ -106,7 +106,7 @@ class InputPiece {
   template <class Thread> TSL_INLINE void end(const Thread&) const {}
 
   // Whether `value` was found.
-  template <class T, class... Index> TSL_INLINE bool load(LaneOfWords lane, T& value, Index... index) const {
+  template <class T, class... Index> TSL_INLINE bool load(VectorLane lane, T& value, Index... index) const {
     if constexpr (sizeof(T) != kComponents * sizeof(S) || sizeof...(Index) != Dims::kRank) {
       return false;
     } else if constexpr (kNeighbours) {
@@ -120,15 +120,15 @@ class InputPiece {
 
  private:
   template <uint kOther, class T, class... Index>
-  TSL_INLINE bool from_lane(LaneOfWords lane, T& value, Index... index) const {
+  TSL_INLINE bool from_lane(VectorLane lane, T& value, Index... index) const {
     if constexpr (kOther == TSL_LANES) return is_beside<0>(lane, index...);
     else if (!Dims::holds(lane, kOther - lane.number, index...)) return from_lane<kOther + 1>(lane, value, index...);
     else piece_.template get<kOther>(value);
     return true;
   }
   // False: it leaves the mark only if that is not seen to be so.
-  template <uint kStep, class... Index> TSL_INLINE bool is_beside(LaneOfWords lane, Index... index) const {
-    if constexpr (kStep == kWindow) mark_far(kView);
+  template <uint kStep, class... Index> TSL_INLINE bool is_beside(VectorLane lane, Index... index) const {
+    if constexpr (kStep == kWindow) mark_dynamic(kView);
     else if (!Dims::holds(lane, 0u - lane.number - (kStep + 1), index...) &&
              !Dims::holds(lane, TSL_LANES - lane.number + kStep, index...))
       is_beside<kStep + 1>(lane, index...);
@@ -136,7 +136,7 @@ class InputPiece {
   }
   template <uint kElement, class T> TSL_INLINE bool from_element(T& value, uint element) const {
     if constexpr (kElement == TSL_LANES * Dims::kSize) {
-      mark_far(kView);
+      mark_dynamic(kView);
       return false;
     } else {
       if (element != kElement) return from_element<kElement + 1>(value, element);
@@ -158,7 +158,7 @@ class OutputPiece {
   }
 
   // Whether there is a value that the lane has stored.
-  template <class T, class... Index> TSL_INLINE bool load(LaneOfWords lane, T& value, Index... index) const {
+  template <class T, class... Index> TSL_INLINE bool load(VectorLane lane, T& value, Index... index) const {
     if constexpr (sizeof(T) != kComponents * sizeof(S) || sizeof...(Index) != Dims::kRank) {
       return false;
     } else {
@@ -167,7 +167,7 @@ class OutputPiece {
     }
   }
   // Whether the element is the lane's own.
-  template <class T, class... Index> TSL_INLINE bool store(LaneOfWords lane, T value, Index... index) {
+  template <class T, class... Index> TSL_INLINE bool store(VectorLane lane, T value, Index... index) {
     if constexpr (sizeof(T) != kComponents * sizeof(S) || sizeof...(Index) != Dims::kRank) {
       return false;
     } else {
@@ -187,7 +187,7 @@ class OutputPiece {
   }
   template <uint kElement, class T> TSL_INLINE bool load_element(T& value, uint element) const {
     if constexpr (kElement == kElements) {
-      mark_far(kView);
+      mark_dynamic(kView);
       return false;
     } else {
       if (element != kElement) return load_element<kElement + 1>(value, element);
@@ -198,7 +198,7 @@ class OutputPiece {
   }
   template <uint kElement, class T> TSL_INLINE bool store_element(T value, uint element) {
     if constexpr (kElement == kElements) {
-      mark_far(kView);
+      mark_dynamic(kView);
       return false;
     } else {
       if (element != kElement) return store_element<kElement + 1>(value, element);

@@ -184,7 +184,7 @@ def main(quick: bool) -> None:
         f"functions on {device()}, ms",
         ["", "torch_slang", "eager", "torch.compile", "limit", "ours / best rival", "TB/s"],
         [row for row, _ in measured],
-        notes=["limit: what a copy of as many bytes takes in the same run"],
+        notes=["limit: the time of a copy of as many bytes in the same run"],
         chart=["torch_slang", "eager", "torch.compile", "limit"],
         unit="ms",
         checks=[check for _, checks in measured for check in checks],

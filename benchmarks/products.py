@@ -137,7 +137,7 @@ def print_rows(
     if hurried := sum(row.hurried for row in rows):
         means += f"; the last {hurried} rows, after {pace.seconds:g} s, had 3 turns"
     _print(f"{title}, burst, on {on}, {unit}", [(row, row.burst) for row in rows], unit, [means, *notes], ratios)
-    means = f"steady: without a rest, {pace.segment:g} ms of each, in turns as A B B A; only what is named here"
+    means = f"steady: without a rest, {pace.segment:g} ms of each, in turns as A B B A; only the rows named here"
     kept = [(row, row.steady) for row in rows if row.steady]
     _print(f"{title}, steady, on {on}, {unit}", kept, unit, [means, *notes], ratios)
 

@@ -1,4 +1,4 @@
-// Large block-sparse products: what kernels cannot count is refused, and of what has more tiles than a launch halves are made.
+// Large block-sparse products: sizes that kernels cannot count are refused, and products with more tiles than a launch are halved.
 #include <ATen/ops/empty.h>
 
 #include <limits>

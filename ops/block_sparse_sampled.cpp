@@ -25,7 +25,7 @@ struct Grid {
   int64_t rows, columns;
 };
 
-// Blocks of 128 are tiles of their own; of these, gathered ones are faster only where most of what they make is wanted.
+// Blocks of 128 are tiles of their own; of these, gathered ones are faster only where most of their elements are wanted.
 bool should_gather(const Tensor& a, const Tensor& b, int64_t count, Grid grid, at::IntArrayRef block) {
   if (!a.is_cuda() || a.element_size() != 2 || !backend_for(c10::kCUDA).multiplies_lines(a.device())) return false;
   if (!product::lies_in_words(a) || !product::lies_in_words(b)) return false;

@@ -60,7 +60,7 @@ const Epilogue& epilogue_named(const ProductNames& product, c10::string_view nam
 void check_epilogue_arguments(const Epilogue& epilogue, const Tensor& first, at::TensorList arguments,
                               c10::SymIntArrayRef result);
 
-// Autocast: what has a gradient is cast as operands are. Constants keep their type.
+// Autocast: arguments with gradients are cast as operands are. Constants keep their type.
 std::vector<Tensor> cast_arguments(const Epilogue& epilogue, at::TensorList arguments, c10::DeviceType device);
 
 // Autograd kernels of the dense product.

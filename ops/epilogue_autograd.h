@@ -1,5 +1,5 @@
 // The graph node of a recorded product with an epilogue, whatever is multiplied. The function's own backward operator gives, in
-// one kernel, the gradients of the sum and of the arguments, those of what was broadcast added up; the product's own rule gives
+// one kernel, the gradients of the sum and of the arguments, those of broadcast arguments summed; the product's own rule gives
 // those of its operands from that of the sum.
 //
 // A derivative of second order is the backward operator's affair: sum is a result of the recorded operator, so nothing is
@@ -50,7 +50,7 @@ torch::autograd::variable_list gradients_of_function(const RecordedFunction& fun
                                                      const torch::autograd::variable_list& grads,
                                                      const FunctionInputs& inputs);
 
-// `Product` is what is multiplied: it has
+// `Product`: the operands and their product. It has
 //   layout                                         a ProductLayout
 //   of_first(grad, second), of_second(grad, first)  the gradients of its operands from that of the product
 //   collect(args)                                  what else of it compiled autograd must know
@@ -197,7 +197,7 @@ class EpilogueBackward final : public torch::autograd::Node {
   std::vector<SavedVariable> arguments_, tensors_;
 };
 
-// The results (y, sum) of a forward, with a node if they want one. `make_product()`: what was multiplied.
+// The results (y, sum) of a forward, with a node if they want one. `make_product()`: the operands.
 template <class MakeProduct>
 TensorPair with_history(TensorPair results, const Epilogue& epilogue, const MakeProduct& make_product,
                         const Tensor& first, const Tensor& second, at::TensorList arguments) {

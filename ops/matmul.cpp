@@ -188,7 +188,7 @@ void register_autocast(torch::Library& library) {
   library.impl("dot", autocast<Device, decltype(dot_composite), dot_composite>);
 }
 
-// What is mapped over is one more batch dimension.
+// The mapped dimension is one more batch dimension.
 Tensor mm_vmap(const Tensor& a, const Tensor& b) {
   check_mm(a, b);
   const VmapLevel level;

@@ -22,7 +22,7 @@ bool same_sizes(c10::SymIntArrayRef a, c10::SymIntArrayRef b);
 // batch and their sum. torch.matmul does the same.
 bool folds(const Tensor& batch, const Tensor& matrix);
 
-// One batch dimension in place of all, of the sizes `leading`. Copies only what is no view then.
+// One batch dimension in place of all, of the sizes `leading`. Copies only where a view is impossible.
 Tensor as_batch(const Tensor& tensor, c10::SymIntArrayRef leading);
 
 // Of two matrices, or of two batches of as many.

@@ -1,4 +1,4 @@
-// What products of two tensors share: what they go by beside them, and the forward derivative.
+// Shared by products of two tensors: their further arguments, and the forward derivative.
 #pragma once
 
 #include <torch/csrc/autograd/functions/utils.h>

@@ -24,7 +24,7 @@ std::string index_text(unsigned index, unsigned size) {
   return index > kMostSigned && size <= kMostSigned ? std::to_string(static_cast<int>(index)) : std::to_string(index);
 }
 
-// Of what is no view, in two words.
+// The index or size of an array, vector or matrix, in two words.
 std::string local_index_text(const TslFault& fault) {
   const uint64_t index = uint64_t{fault.index[1]} << 32 | fault.index[0];
   if (index >> 32 != 0) return std::to_string(static_cast<int64_t>(index));

@@ -60,7 +60,7 @@ class Backend {
   virtual std::string hardware(c10::Device device) = 0;
   // Whether kernels may multiply lines of blocks: Note [lines] in prelude/mma_lines.h.
   virtual bool multiplies_lines(c10::Device /*device*/) { return false; }
-  // Seconds that the device takes for what one call of `work` gives it on the current stream (a CPU: for the call itself),
+  // Seconds that the device takes for the work of one call of `work` on the current stream (a CPU: for the call itself),
   // the least of `rounds` calls in a row. With two or more a GPU may call `work` more often, and give an average, where it is
   // too short for the clock. Waits for the stream; not while it is captured.
   virtual double seconds(c10::Device device, c10::function_ref<void()> work, int rounds) = 0;

@@ -1,4 +1,4 @@
-// The disk cache: what compilers made, what they cannot do, and what was chosen by measurement, kept between processes.
+// The disk cache: compiled code, refusals of compilers, and choices made by measurement, kept between processes.
 // Entries are found by kind and key (a digest of all that decides the content), checked whole before they are used, and
 // published atomically, so any number of threads and processes may share a folder. Nothing here throws for what is on the
 // disk: the cache only makes things faster.

@@ -1,5 +1,5 @@
 // Reading environment variables. An empty variable counts as unset; a value of the wrong form is an error that names the
-// variable and what it may be. Values are read at each call: callers on a hot path keep what they read.
+// variable and its allowed values. Values are read at each call: callers on a hot path keep what they read.
 #pragma once
 
 #include <cstdint>

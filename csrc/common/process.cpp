@@ -141,7 +141,7 @@ pid_t start_child(ChildPlan& plan) {
   return child;
 }
 
-// Takes what has come; closes the descriptor at the end of the stream.
+// Reads the available bytes; closes the descriptor at the end of the stream.
 void take_output(Descriptor& from, std::string& to) {
   char buffer[1 << 16];
   const ssize_t got = ::read(from.get(), buffer, sizeof(buffer));

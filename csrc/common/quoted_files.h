@@ -1,5 +1,5 @@
 // Compilers quote the lines that they complain of, whatever file they are in: an `#include` of a file that is no code at all
-// would show what stands there to whoever sees the message.
+// would show its contents to readers of the message.
 //
 // Note [the user's files]
 //   A message shows lines, and words of them, from the user's files: those inside the folder of the module's file, inside

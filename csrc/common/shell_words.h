@@ -1,4 +1,4 @@
-// Words of a text as a shell splits it, but for what a shell would substitute: quotes and backslashes mean what they mean
+// Words of a text as a shell splits it, without substitutions: quotes and backslashes have the meaning that they have
 // there, `$`, `*` and the like are letters.
 #pragma once
 

@@ -87,7 +87,7 @@ struct DriverApi {
   // Blocks, function, threads a block, bytes of dynamic shared memory.
   Call<int*, CudaFunction, int, size_t> occupancy{library, "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
   // Map (128 bytes), element type, rank, address, sizes, strides in bytes but for the first dimension, box, steps between
-  // elements, interleaving, swizzle, promotion in L2, what stands for elements outside. From CUDA 12.0 on.
+  // elements, interleaving, swizzle, promotion in L2, the fill for elements outside. From CUDA 12.0 on.
   Call<void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int,
        int>
       tensor_map_encode{library, "cuTensorMapEncodeTiled", Need::Optional};
@@ -106,7 +106,7 @@ struct DriverApi {
   Call<CudaFunction> function_load{library, "cuFuncLoad", Need::Optional};  // from CUDA 12.4 on
 };
 
-// Opened and initialised at the first call. An error says what is missing: the library, a symbol or a device.
+// Opened and initialised at the first call. An error names the missing library, symbol or device.
 const DriverApi& driver();
 
 // CUDA version of the driver (13000), or 0 where there is none. Never throws.

@@ -1,4 +1,4 @@
-// What is special about one call of an operator. It is passed to all who work on the call; the default is a call like any other.
+// The particulars of one call of an operator, passed to all functions that work on it. The default is an ordinary call.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace torch_slang {
 struct CallContext {
   // Autograd records the call, so its backward is likely to follow: that is compiled at the same time.
   bool is_recorded = false;
-  // A trial of several kernels: those that it asks for are hidden from who looks at what was compiled, until another call asks.
+  // A trial of several kernels: those that it asks for are not listed among the compiled kernels until another call asks for them.
   bool hides_kernels = false;
   // Outputs begin as numbers that stand out, unless [Fill] says others: what the kernel does not write then shows.
   bool marks_outputs = false;

@@ -28,7 +28,7 @@ std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key
 // By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.
 std::vector<bool> unused_inputs(const KernelSignature& op, const KernelKey& key, const Marks& marks);
 
-// Whether a kernel's marks speak of stores to what is no output, or of what cannot be: where the compiler did not see which
+// Whether a kernel's marks name stores to a view that is no output, or an impossible use: where the compiler did not see which
 // view an access is to, it left the marks of all.
 bool may_say_too_much(const Signature& op, const Marks& marks);
 

@@ -40,7 +40,7 @@ KnownUse known_before(const KernelKey& key, KernelTable& kernels) {
   return known;
 }
 
-// A kernel for some of the gradients: what is known of the one for all holds for it too, elements that are the thread's
+// A kernel for some of the gradients: the facts of the kernel for all hold for it too, elements that are the thread's
 // own among it, so its own marks tell nothing more.
 Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const LoadedKernel& general) {
   KnownUse known{general.scratch_outputs, general.unused, general.own};

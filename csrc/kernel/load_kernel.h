@@ -1,4 +1,4 @@
-// Compiles and loads the kernels of a kernel's operators, and learns from the compiled code what it does to each view.
+// Compiles and loads the kernels of a kernel's operators, and learns from the compiled code how it uses each view.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// A compiled kernel, and what it was seen to do when it was compiled.
+// A compiled kernel, and the facts that its code showed when it was compiled.
 #pragma once
 
 #include <atomic>

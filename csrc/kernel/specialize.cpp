@@ -92,7 +92,7 @@ std::string make_view_body(const KernelSignature& op, const KernelKey& key, cons
   return body + "  default: return tsl::present_view(args, k);\n}";
 }
 
-// Whether lanes add up what they add to elements of this gradient which are near each other.
+// Whether lanes sum their additions to neighbouring elements of this gradient first.
 bool is_summed_by_lanes(const KernelKey& key, const Leaf& leaf, const ThreadShare& share) {
   return key.kind == OpKind::Backward && leaf.kind == LeafKind::View && leaf.diff_view >= 0 && !leaf.is_output &&
          leaf.accumulation == Accumulation::Atomic && !is_unwanted(key, leaf) && share.refusal.empty() &&

@@ -9,7 +9,7 @@
 
 namespace torch_slang {
 
-// What is known of a backward before it is compiled.
+// Facts about a backward that are known before it is compiled.
 struct KnownUse {
   std::vector<int> scratch_outputs = {};  // outputs that get memory (others are absent: stored values vanish)
   // By leaf, or empty: inputs whose values another variant was seen not to look at.

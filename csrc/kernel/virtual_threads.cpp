@@ -28,7 +28,7 @@ constexpr int kMostRepeats = 16;
 
 constexpr uint64_t kWorthMeasuring = 16;  // times what the device runs at once
 constexpr size_t kMostTried = 10;
-constexpr double kHardly = 0.985;  // of another's time: what is faster by less may be slower in another run
+constexpr double kHardly = 0.985;  // of another's time: a smaller gain may be a loss in another run
 
 std::atomic<bool> for_all{false};
 

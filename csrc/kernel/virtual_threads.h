@@ -27,7 +27,7 @@ struct ThreadFacts {
   int shared_axis = -1;  // along which threads share elements of gradients (Note [shared elements] in prelude/shared.h)
 };
 
-// What has been the best for most kernels.
+// The choice that has been the best for most kernels.
 VirtualThreads likely_threads(const ThreadFacts& facts);
 
 // Whether the launch is so large that trying others tells something.
@@ -46,7 +46,7 @@ std::string describe(const VirtualThreads& threads);  // "lanes=4, groups=2, rep
 // From such a text; none if it is not one, or not of virtual threads that this launch may have.
 std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std::string& text);
 
-// For tests: whether launches of any size get virtual threads, as if they filled the device. Returns what was set before.
+// For tests: whether launches of any size get virtual threads, as if they filled the device. Returns the setting before.
 bool set_virtual_threads_for_all(bool value);
 
 }  // namespace torch_slang

@@ -37,7 +37,7 @@ at::Tensor tensor_of(const HostCall& call, void* tensor) {
   return at::Tensor(TensorPointer::reclaim_copy(static_cast<c10::TensorImpl*>(tensor)));
 }
 
-// Runs `work`; what it throws is kept for when the text has unwound.
+// Runs `work`; an exception is kept until the text has unwound.
 template <class Work>
 int guarded(void* call, const Work& work) {
   try {

@@ -1,4 +1,4 @@
-// The host functions of one module ([TorchEntryPoint] in Slang): what they are, and how they run. Their C++ is compiled at
+// The host functions of one module ([TorchEntryPoint] in Slang): their descriptors, and how they run. Their C++ is compiled at
 // the first call of any; their dispatches launch the module's own operators. Any thread may call.
 #pragma once
 

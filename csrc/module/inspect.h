@@ -16,7 +16,7 @@ std::string cubin_for(const Operator& op, OpKind kind, const std::vector<Element
                       const std::string& architecture, int groups = 1, int lanes = 1,
                       const std::array<uint32_t, 3>& block = {}, int sample_dims = 0);
 
-// The text that NVRTC gets for this kind of call first, before what it compiles to was looked at.
+// The text that NVRTC gets for this kind of call first, before the compiled code was examined.
 std::string cuda_text_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense);
 
 }  // namespace torch_slang

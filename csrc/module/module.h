@@ -43,7 +43,7 @@ class Module {
   // The operator of a kernel or plain function. Throws, naming the kernels there are, or says why this is none.
   std::shared_ptr<Operator> find(const std::string& name) const;
   // The name of the operator of a generic plain function whose arguments are given, by types ("float") and numbers in
-  // their order; those that are not given the tensors decide. Throws for what is no such function or argument.
+  // their order; those that are not given the tensors decide. Throws for an unknown function or argument.
   std::string instantiate(const std::string& name, const std::vector<std::string>& types,
                           const std::vector<int64_t>& sizes) const;
   // Registers the operators of a plain function, unless that was done. Gives names whose schema this changed. Throws if

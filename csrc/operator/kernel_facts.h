@@ -1,4 +1,4 @@
-// What was made of an operator's kernels, and why not more: facts for people to read (Module.explain in Python).
+// Facts about an operator's compiled kernels, and the reasons for them, for people to read (Module.explain in Python).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// An Operator is one kernel or plain function of one Program with the compiled kernels that it has so far, and what was
+// An Operator is one kernel or plain function of one Program with the compiled kernels that it has so far, and the facts that were
 // measured of them. It is shared by the registered op, by Module callables and by the graphs that were recorded with it, so
 // a reload never changes what any of them runs. Any thread may call.
 //

@@ -1,4 +1,4 @@
-// The block and the grid of a launch as the kernel sees them, and what it is to run one thread.
+// The block and the grid of a launch as the kernel sees them, and how one thread is run.
 #pragma once
 
 #include "prelude/kernel_base.h"

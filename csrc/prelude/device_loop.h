@@ -7,7 +7,7 @@
 //   axis, and TSL_LANES times as long along x: there a thread runs threads that follow each other (Note [vector accesses]). Where threads
 //   along the axis share elements, the hardware block runs `kRepeats` tiles one after the other (Note [shared elements]).
 //   Where the whole tile lies below the launch's bounds that is told to the compiler: the kernel's guard folds, and the loads of
-//   all its threads stand together in straight-line code. What is told is true whatever the kernel does.
+//   all its threads stand together in straight-line code. The facts told are true whatever the kernel does.
 //   A grid that has more blocks along y or z than the hardware takes is launched as one row of as many (TSL_FLAT_GRID).
 //   Threads that meet (barriers, wave operations) have one object each: a tile is one block there.
 #pragma once

@@ -1,4 +1,4 @@
-// Division of integers, where C++ leaves open what it gives: by zero, and the smallest number by -1.
+// Division of integers where C++ leaves the result undefined: by zero, and of the smallest number by -1.
 //
 // Note [integer division]
 //   An NVIDIA GPU has no instruction that divides integers. The sequence that stands for it gives, for all types of 8 to 64 bits,

@@ -66,7 +66,7 @@ struct Add {
 struct Set {
   template <class M, class S> TSL_INLINE void operator()(M* kept, S& number) const { *kept = M(number); }
 };
-// These three add to `number` what they find, since replicas are taken from one after the other.
+// These three add the value that they find to `number`, since replicas are taken one after the other.
 struct TakeAtomically {
   template <class M, class S> TSL_INLINE void operator()(M* kept, S& number) const {
     number = S(M(number) + atomicExch(kept, M(0)));

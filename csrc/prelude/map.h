@@ -1,4 +1,4 @@
-// The loop around an elementwise function: Note [map loops] in source/kernel_source.h. What is generated are the types of its views
+// The loop around an elementwise function: Note [map loops] in source/kernel_source.h. The generated part is the types of its views
 // and one call of run_map (map_device.h, map_host.h).
 #pragma once
 

@@ -2,7 +2,7 @@
 //
 // Note [slices]
 //   The loop must look like any other to vectorise: sums of floats, which may not be reordered, would stand in its way. So it
-//   stores what is to be summed, for a slice of elements, and a plain loop adds the slice up, in double.
+//   stores the terms of the sum, for a slice of elements, and a plain loop adds the slice up, in double.
 #pragma once
 
 #include "prelude/host_loop.h"

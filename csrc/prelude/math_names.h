@@ -1,7 +1,7 @@
 // Functions that CUDA's device code has without a header, for text that says `__intrinsic_asm "log1p($0)"`: the C library's
 // by name, for float and double and with an f, and CUDA's own. On a GPU they are there; these are for the host.
 // Approximate ones (__expf) are exact here. Left out: arithmetic that rounds up, down or to zero, inverses of the error
-// functions, erfcx, Bessel functions but for J and Y, and instructions on several small integers (__dp4a, __vadd2). The host compiler names what is missing.
+// functions, erfcx, Bessel functions but for J and Y, and instructions on several small integers (__dp4a, __vadd2). The host compiler names those that are missing.
 #pragma once
 
 #include "prelude/integers.h"
@@ -9,7 +9,7 @@
 
 #if !TSL_CUDA
 
-// A function of the C library's: name(float), namef(float) and name(double). `R(T)`: what it gives for numbers of type T.
+// A function of the C library's: name(float), namef(float) and name(double). `R(T)`: its result type for numbers of type T.
 // The latter two are declared and not defined: to the compiler they are its built-in functions.
 #define TSL_NAMED(name, R, PARAMETERS, ...)                                                    \
   extern "C" R(float) name##f(PARAMETERS(float));                                              \

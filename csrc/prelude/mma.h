@@ -8,13 +8,13 @@
 //     SimtProduct       all else on GPUs (mma_simt.h)
 //     HostProduct       (mma_host.h)
 //   The launch has a block for each tile. On a GPU as many hardware blocks run as the device holds at once, and each does
-//   one tile after the other, so that what is fetched ahead crosses from tile to tile. On Hopper there is a warp more than
-//   the launch has, which fetches; its threads run the kernel too, but have no elements: what stands for them is undefined.
+//   one tile after the other, so that stages fetched ahead cross from tile to tile. On Hopper there is a warp more than
+//   the launch has, which fetches; its threads run the kernel too, but have no elements: their values are undefined.
 //   What the launcher must know stands in the compiled code as marks: `block 288`, threads; `shared 230400`, bytes of
 //   dynamic shared memory; `map 0 1 128 2`: the tensor map of view 0, whose dimension 1 (of the last two) runs along K,
 //   for tiles 128 wide of elements of 2 bytes (and 32 steps at a time, if a fifth number says so, not 64); `cluster 2`: blocks
-//   that make a tile together; `tile 1282562`: 128 x 256 by two of them, and `kind 3686404`: what lies where in shared memory.
-//   Of both there may be one, since what is fetched ahead or sent comes while others still read.
+//   that make a tile together; `tile 1282562`: 128 x 256 by two of them, and `kind 3686404`: the layout of shared memory.
+//   Of both there may be one, since data fetched ahead or sent arrives while others still read.
 #pragma once
 
 #include "prelude/mma_launch.h"
@@ -84,7 +84,7 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
     if (c.readonly) mark_write(c.id);
     if (!tsl_has_tile()) return;
 #if TSL_CUDA
-    __syncwarp();  // what was done to elements before may have gone other ways for other lanes
+    __syncwarp();  // lanes may have taken different branches for elements before
     block.thread = hidden(block.thread);  // else the kernel begins with what is needed here
 #endif
     at.y += first_row<Tile>();
@@ -316,8 +316,8 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
 #if TSL_CUDA
   // Note [clusters]
   //   Where there are few tiles, each is made by kBlocks blocks that follow each other, a cluster on Hopper. Each multiplies
-  //   its part of K. Of a thread's elements each block is to have a share: so a thread sends what it has of them to the
-  //   thread with its number there, and adds what it gets; each block in an order of its own, but always the same. Before
+  //   its part of K. Of a thread's elements each block is to have a share: so a thread sends its values of them to the
+  //   thread with its number there, and adds the values that it gets; each block in an order of its own, but always the same. Before
   //   Hopper a block multiplies all of K and keeps its share. On the host each multiplies its share of the rows.
   template <class Tile, class Sum>
   TSL_INLINE void multiply_together(Sum* sums, TensorView a, TensorView b, uint3 at) {

@@ -9,7 +9,7 @@ constexpr uint kBarrierBytes = 144;  // at the end of shared memory; the last ei
 
 #if TSL_CLUSTERS
 
-// What was written to shared memory is there for the TMA and for wgmma.
+// Makes writes to shared memory visible to the TMA and to wgmma.
 TSL_INLINE void publish_to_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 namespace cluster {
@@ -41,7 +41,7 @@ namespace barrier {
 TSL_INLINE void init(uint at, uint arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
 }
-// What was initialised is there for other threads of the block after a barrier, for other blocks after one of the cluster.
+// Makes initialised barriers visible: to other threads of the block after a barrier, to other blocks after one of the cluster.
 TSL_INLINE void publish() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 TSL_INLINE void expect(uint at, uint bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");

@@ -3,7 +3,7 @@
 // Note [gathered columns]
 //   Tiles of single blocks would be small, and small tiles wait for the L2 cache (Note [wgmma]). So a tile has the rows of
 //   several blocks, one below the other, and columns of b wherever they are: groups of 64, those in which any of its rows has a
-//   block. In shared memory the groups lie side by side, so the product is that of a dense tile. What it makes besides is
+//   block. In shared memory the groups lie side by side, so the product is that of a dense tile. The other elements are
 //   dropped: of a random pattern of density d, with h blocks in a tile's group, 1 - d / (1 - (1 - d)^h) of it.
 //   Why 64, whatever a block has: they are 128 bytes of a row, and the TMA takes nearly as long for 32.
 #pragma once
@@ -82,11 +82,11 @@ struct GatheredProduct : WarpgroupProduct<T, kTileRows, kTileColumns, false, 0> 
     constexpr int kPieces = kGroup / kPiece;            // of a group
     const uint height = c.sizes[1], width = c.sizes[2], mine = row + Tile::row(thread, 0) / 16 * 16, line = mine / height;
     if (line >= numbers.sizes[0]) return;
-    // Four threads exchange what they have, so that each stores 8 columns of a row: where, seen from a piece's corner.
+    // Four threads exchange their elements, so that each stores 8 columns of a row: where, seen from a piece's corner.
     const uint quarter = thread % 4, own_row = row + Tile::row(thread, 0) + quarter % 2 * 8 - line * height;
     T* const own = reinterpret_cast<T*>(c.data) + own_row * width + quarter / 2 * 8;
     const longlong size = longlong(height * width);
-    // What stands in memory takes long to come: it is asked for a group ahead.
+    // Loads from memory take long: they are issued a group ahead.
     uint lefts[kGroups];
     int found[2][kPieces];
 #pragma unroll

@@ -35,7 +35,7 @@ struct HostTile {
   alignas(64) Sum a[kPanelsA * kDepth * kHeight];  // panels of [step][row]
   alignas(64) Sum b[kPanelsB * kDepth * kWidth];   // panels of [step][column]
 
-  // from(r, k) for r below `count`, in panels of `kExtent` rows; what is outside is zero.
+  // from(r, k) for r below `count`, in panels of `kExtent` rows; elements outside are zero.
   template <int kExtent>
   static __attribute__((noinline)) void pack(Sum* to, Matrix<const T> from, uint first, int count, uint k, int depth) {
     const longlong row = from.row_stride, step = from.column_stride;
@@ -162,7 +162,7 @@ struct HostProduct {
 
 }  // namespace tsl
 
-// What is kept goes with the library, if no kernel holds that any more: at the process's end threads may still run.
+// The kept memory goes with the library, if no kernel holds that any more: at the process's end threads may still run.
 static int tsl_holders = 0;
 extern "C" __attribute__((visibility("default"))) void tsl_hold(int change) {
   __atomic_fetch_add(&tsl_holders, change, __ATOMIC_ACQ_REL);

@@ -86,7 +86,7 @@ struct LinesProduct {
   // --- fetching
 
   // Where the fetching warp is in the lines. 32 / kLines of its lanes share each: they hold as many blocks of it, know as many
-  // more, and have asked for those behind, since what is read from memory takes as long to come as several stages.
+  // more, and have asked for those behind, since a read from memory takes as long as several stages.
   struct Walk {
     static constexpr uint kEnd = ~0u, kEach = 32 / kLines;
     struct Block {
@@ -250,14 +250,14 @@ struct LinesProduct {
 
   // --- storing
 
-  // Each line where its columns are, by way of shared memory; the TMA leaves out what lies outside.
+  // Each line where its columns are, by way of shared memory; the TMA leaves out elements outside.
   static TSL_INLINE void store(const float* sums, const MappedMatrix& c, uint3 at, TensorView order, uint first, uint end,
                                uint thread, uint warp, uint base) {
     constexpr int kRowBytes = kInner * 2, kWords = kRowBytes / 16, kBoxes = 64 / kInner;
     const uint group = warp / 4, lane = thread % 32, own_row = warp % 4 * 16 + lane % 16;
     const uint mine = store_at(base) + group * 2 * kSlabBytes, turn = own_row * kRowBytes / 128 % kWords;
     const bool issues = thread % 128 == 0;
-    uint lefts[kLines];  // of all lines at once: what is in memory takes as long to come as a piece to be stored
+    uint lefts[kLines];  // of all lines at once: a load from memory takes as long as a piece to be stored
 #pragma unroll
     for (int l = 0; l < kLines; ++l) lefts[l] = issues && first + l < end ? uint(order.load<int>(first + l)) * kWidth : 0u;
 #pragma unroll

@@ -90,7 +90,7 @@ template <int kBytes> TSL_INLINE void copy_to_shared(uint to, const void* from) 
 #endif
 }
 
-// What was copied since the last call is a group, perhaps an empty one. Waits for all but the last kPending groups.
+// The copies since the last call are a group, perhaps an empty one. Waits for all but the last kPending groups.
 TSL_INLINE void end_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" : : : "memory");

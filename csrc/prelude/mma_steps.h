@@ -33,7 +33,7 @@ struct BlockList {
   TSL_INLINE uint matrix(uint i) const { return base + (places.size(0) == 0 ? i : uint(places.load<int>(i))); }
 };
 
-// What is multiplied of `a` with a block: as many columns as the block has rows, fewer at a's end.
+// The part of `a` that is multiplied with a block: as many columns as the block has rows, fewer at a's end.
 template <class T> TSL_INLINE void cut(Matrix<const T>& a, Matrix<const T>& block, uint depth) {
   const uint first = least(depth * block.rows, a.columns), end = least(first + block.rows, a.columns);
   a.data += first * a.column_stride;

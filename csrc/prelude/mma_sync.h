@@ -179,7 +179,7 @@ template <class T, int kRows, int kColumns, bool kTf32 = false> struct SyncProdu
     multiply_stages<kDepthA, kDepthB>(sum, stages, base, thread, fetch);
   }
 
-  // A list, without branches, so that this can stand between products: what it says of a block is read a block ahead.
+  // A list, without branches, so that this can stand between products: the entry of a block is read a block ahead.
   struct SyncList {
     const BlockList& list;
     uint end;

@@ -28,7 +28,7 @@ namespace tsl {
 // How precisely float operands are multiplied, as in mma.slang.
 enum { kFullPrecision = 1, kTf32 = 2 };
 
-// A tile of kTileRows x kTileColumns that kTileBlocks blocks make. kStages: of what is fetched ahead, 0 for the usual ones.
+// A tile of kTileRows x kTileColumns that kTileBlocks blocks make. kStages: stages that are fetched ahead, 0 for the default.
 // kTileTurns: Note [turns].
 template <class T, int kStages, int kTileTurns, int kPrecision, int kTileBlocks, int kTileRows, int kTileColumns> struct TileOf {
   using Element = T;
@@ -47,7 +47,7 @@ template <class T, int kStages, int kTileTurns, int kPrecision, int kTileBlocks,
 #else
   using Product = Other;
 #endif
-  // What one block has in the end.
+  // The elements that one block has in the end.
   static constexpr int kShare = Product::kCount / kBlocks;
   // Shared memory with what blocks send each other, at the end.
   static constexpr uint kReceived = kRows * kColumns * sizeof(typename Product::Sum);

@@ -366,7 +366,7 @@ struct WarpgroupProduct {
     settle(sums);
   }
 
-  // Pieces of 64 x 64 by way of shared memory; the TMA leaves out what lies outside.
+  // Pieces of 64 x 64 by way of shared memory; the TMA leaves out elements outside.
   static TSL_INLINE void store(const float* sums, const MappedMatrix& c, Matrix<T> to, uint3 at, uint thread, uint warp,
                                uint base) {
     const uint group = warp / 4, lane = thread % 32, own_row = thread / 32 % 4 * 16 + lane % 16;

@@ -4,7 +4,7 @@
 //   Where dimensions of a view are those of the launch (a view [N, 8, F] and threads "F, N"), the thread with the
 //   coordinates (x, y) has the elements [y, *, x] to itself: no other has those coordinates. If a kernel's threads touch
 //   nothing but their own elements of a gradient, it needs no atomics: what a thread adds stays in registers, a store to
-//   an output takes what is there and leaves zero, and once the thread is through, all of its elements are stored,
+//   an output takes the gradient there and leaves zero, and once the thread is through, all of its elements are stored,
 //   plainly and once each. Memory need not be cleared, and sums are the same in every run.
 //
 //   The compiler finds out whether that is so. Each access compares its index with the thread's coordinates; where the

@@ -2,7 +2,7 @@
 //
 // Note [shared elements]
 //   Threads along an axis that a view lacks (a bias [N] of rows, threads "N, M") add to the same elements of its gradient. A GPU
-//   thread runs several of them, so what they add is kept in registers and added to memory once, atomically; to have more of
+//   thread runs several of them, so their sums are kept in registers and added to memory once, atomically; to have more of
 //   them, a hardware block runs several tiles along that axis, one after the other. Where threads along x share, those of a
 //   wave add up first, and one of them adds.
 //   Nothing need be proved: an access whose indices are not the thread's own coordinates goes to memory at once, and so do

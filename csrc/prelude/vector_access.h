@@ -7,14 +7,14 @@
 //     - An input's vectors are loaded before the lanes run. A lane that loads an element of its own, or of a neighbour in the
 //       group, finds it in a register; all other loads go to memory. Nothing need be proved.
 //     - What a lane stores to an element of its own goes to a register, with a note that it was stored. After the lanes,
-//       vectors are stored if all lanes have stored all of theirs, and else what was stored, by element. All other stores go
+//       vectors are stored if all lanes have stored all of theirs, and else each stored element by itself. All other stores go
 //       to memory at once.
 //     - Gradients that threads keep in registers are loaded from vectors and left in them.
 //     - What lanes add to other gradients' elements of their own, or of neighbours, is summed before it is added to memory.
 //   Which element a load or a store is of must be seen by the compiler, so that one register is left of all comparisons. Where
 //   only running tells it, the mark `dynamic <view>` stays, and the run-time compiles the kernel again without neighbours, or, if
 //   a lane has several elements, without vectors for the view.
-//   So that compilers see it, nothing here is a loop or captured by reference: what is done for each lane, vector or element is a
+//   So that compilers see it, nothing here is a loop or captured by reference: the work for each lane, vector or element is a
 //   template that calls itself, and the lane is passed by value.
 //   Vectors are for tiles inside the launch's bounds, and for addresses that are multiples of 16: the run-time sees to it.
 #pragma once

@@ -49,7 +49,7 @@ template <class T> TSL_INLINE T* spare_place(int view);
 #if TSL_LANES > 1
 struct TslVectors;  // generated for each kernel, as are these two: Note [vector accesses] in vector_access.h
 namespace tsl {
-// By value, not a pointer to the thread: compilers keep what is pointed to in memory until late, and prove less until then.
+// By value, not a pointer to the thread: compilers keep the target of a pointer in memory until late, and prove less until then.
 struct VectorLane {
   TslVectors* vectors;  // of the group of lanes; null: the thread is on its own
   uint number;
@@ -132,7 +132,7 @@ struct TensorView {
   template <class T, class... Index> TSL_INLINE T load(Index... index) const;
   // Whether each element with an even last index, whatever the others, is one vector with its neighbour.
   TSL_INLINE bool has_pairs(int element_bytes) const;
-  // Addresses in steps of their own, for what has checked its indices.
+  // Addresses in steps of their own, for callers that have checked their indices.
   template <class Index> TSL_INLINE ulonglong number_of_byte(Index index) const {
     return reinterpret_cast<ulonglong>(data) + ulonglong(offset(index));
   }
@@ -142,7 +142,7 @@ struct TensorView {
   }
 
  private:
-  // Memory is reached that is a gradient's, by other ways than tsl_accumulate and its kin: what is there must be the gradient.
+  // A gradient's memory is accessed by other means than tsl_accumulate and its kin: it must hold the gradient.
   TSL_INLINE void note_reach() const {
     if (gradient_slot == 0) return;
     tsl::mark_share(id);
@@ -153,7 +153,7 @@ struct TensorView {
     constexpr tsl::Scalar kTaken = tsl::kScalarOf<S>;
     if constexpr (kTaken != tsl::kUnknown) {
       constexpr int kCount = sizeof(T) / sizeof(S);
-      // Where all gradients hold what is taken there is nothing to see, even where the view is only known at run time.
+      // Where all gradients hold the taken values there is nothing to see, even where the view is only known at run time.
       constexpr bool kPossible =
           (TSL_GRADIENT_SCALARS & ~(1u << (unsigned(kTaken) - 1))) != 0 || kCount != TSL_GRADIENT_COMPONENTS;
       const bool is_other = scalar != kTaken || components != kCount;

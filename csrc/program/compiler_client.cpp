@@ -62,7 +62,7 @@ struct Answer {
   std::string failure;  // else: the message for the user
   bool died = false;    // the compiler crashed, hung or was killed: the source may be innocent
   bool timed_out = false;
-  std::string at;  // what it was at when it died
+  std::string at;  // the step during which it died
 };
 
 Answer ask(const CompileRequest& request, Extent extent) {

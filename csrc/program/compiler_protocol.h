@@ -1,6 +1,6 @@
 // What torch-slangc and the library that runs it agree on, apart from the JSON of program.h. `torch-slangc --serve` reads
 // a CompileRequest on stdin, writes the Program on stdout and everything for people on stderr, where a line that begins
-// with kProgressMark names what it is at: that line is all that is left of a compiler that dies.
+// with kProgressMark names the step that it begins: that line is all that is left of a compiler that dies.
 #pragma once
 
 namespace torch_slang {

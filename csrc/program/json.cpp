@@ -225,7 +225,7 @@ class Writer {
   json::object object_;
 };
 
-// Reads fields in place; what has the wrong form is an error that names the way to it, "functions[0].leaves[2].kind".
+// Reads fields in place; a value of the wrong form is an error that names its path, "functions[0].leaves[2].kind".
 class Reader {
  public:
   template <class T>

@@ -203,7 +203,7 @@ bool sees_tensors(const Function& function);  // Note [whole tensors]
 int64_t component_count(const Element& element);  // 1 for a scalar; size parameters are not looked up
 
 std::string to_json(const Program& program);
-Program program_from_json(const std::string& text);  // throws c10::Error naming what is wrong
+Program program_from_json(const std::string& text);  // throws c10::Error, naming the fault
 std::string to_json(const CompileRequest& request);
 CompileRequest request_from_json(const std::string& text);
 

@@ -9,7 +9,7 @@ namespace torch_slang {
 
 pybind11::dict describe(const Signature& op);
 
-// What was compiled of it: KernelFacts as dictionaries.
+// Its compiled kernels: KernelFacts as dictionaries.
 pybind11::list describe_kernels(const Operator& op);
 
 }  // namespace torch_slang

@@ -13,7 +13,7 @@ namespace torch_slang {
 // `annotations` is JSON: {"kernel": {"x": "Shape(N)", "y": "Out(N), Fill(0)", "launch_total": ["N"], "block_size": [256]}}.
 // Parameters are named as in the source ("x", "cfg.gain") or as the operator names them ("cfg_gain"). Replaces what the
 // source says. A block size may be an expression of integer defines, `constants`. Throws c10::Error that names the kernel,
-// the parameter and what is wrong.
+// the parameter and the fault.
 std::vector<Function> annotate(std::vector<Function> functions, const std::string& annotations,
                                const std::vector<std::pair<std::string, int64_t>>& constants = {});
 

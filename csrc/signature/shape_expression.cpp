@@ -200,7 +200,7 @@ int64_t compute(Kind kind, int64_t a, int64_t b) {
   return result;
 }
 
-// What is not symbolic is checked as for a real launch; symbolic division is floor division already.
+// Sizes that are not symbolic are checked as for a real launch; symbolic division is floor division already.
 c10::SymInt compute(Kind kind, const c10::SymInt& a, const c10::SymInt& b) {
   const auto concrete_a = a.maybe_as_int();
   const auto concrete_b = b.maybe_as_int();

@@ -24,7 +24,7 @@ int64_t run_of(const std::vector<ShareDim>& dims, int64_t components) {
 }  // namespace
 
 // Each axis of the launch is one of the view's dimensions (of several that fit, the inner one for x), or threads along it
-// share what they have; the other dimensions are small constants.
+// share their elements; the other dimensions are small constants.
 ThreadShare thread_share(const Function& function, const ShapePlan& shapes, int leaf) {
   ThreadShare share;
   const auto nothing = [](std::string refusal) {

@@ -1,4 +1,4 @@
-// All that decides a compiled kernel, apart from the device: the device text, and what is put around it for one use of it. Plain
+// All that decides a compiled kernel, apart from the device: the device text, and the generated text around it. Plain
 // data; device_compilers/ make code of it, for a CPU or a GPU.
 #pragma once
 
@@ -17,7 +17,7 @@ enum class Checks : int8_t { None, Bounds, All };
 // Note [map loops]
 //   An elementwise function runs once for each element. The loop around it is not the user's, so it is written here, for each
 //   backend: it loads the values of an element's arguments into fields of the kernel object, where the emitted text finds
-//   them (tsl_input), and stores the fields that the text has filled (tsl_output). What is the same for all elements is
+//   them (tsl_input), and stores the fields that the text has filled (tsl_output). Values that all elements share are
 //   loaded once. An output that is Summed is added up over all elements: each block of the loop writes its sum to a row of
 //   its own, in the type that sums are kept in, and whoever launches adds the rows. Sums over rows or columns alone have
 //   parts in the same way.

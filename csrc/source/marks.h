@@ -12,7 +12,7 @@ namespace torch_slang {
 // all views and slots.
 std::set<std::string> find_marks(std::string_view compiled, int view_count);
 
-// What stands behind this word, of the marks that are one and a number: {230400} for "shared" and "shared 230400".
+// The numbers of the marks that begin with this word: {230400} for "shared" and "shared 230400".
 std::vector<int> numbers_of(const std::set<std::string>& marks, std::string_view word);
 
 // As kept beside a cached binary: "reads 3;writes 0;".

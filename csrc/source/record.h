@@ -1,5 +1,5 @@
-// What is given to device compilers and launched, written into the folder that TORCH_SLANG_RECORD names, if it does: so that two
-// versions of this library can be compared by what they make of the same programs (scripts/compare_records.py). A text is a file
+// Texts for device compilers, and launches, written into the folder that TORCH_SLANG_RECORD names, if it does: so that two
+// versions of this library can be compared by their results for the same programs (scripts/compare_records.py). A text is a file
 // `<digest>.<target>`, a launch a line of `launches.<process>`; each is written once. Safe from any thread.
 #pragma once
 

@@ -43,7 +43,7 @@ std::string shared_struct(const std::vector<ThreadView>& views) {
                   "  template <class Thread> TSL_INLINE void end(const Thread& first) {", end, " }\n};\n");
 }
 
-// A function that gives what is added to those who add it up first.
+// A function that passes additions to the sums that collect them first.
 std::string adding_function(const std::vector<ThreadView>& views) {
   std::string cases;
   for (const ThreadView& view : views) {

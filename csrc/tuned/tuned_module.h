@@ -34,7 +34,7 @@ class TunedModule {
 
   // Whether this module was compiled with these values, so that nothing needs to be compiled for them.
   bool has(const TunedValues& values) const;
-  // The files are what they were when the module was loaded.
+  // The files have not changed since the module was loaded.
   bool is_current() const;
   // Of all that decides what its kernels compute, but for the values of tuned variables: it does not name folders.
   const std::string& digest() const { return digest_; }

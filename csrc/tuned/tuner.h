@@ -3,7 +3,7 @@
 //
 // Note [tuning]
 //   At the first call of a class (arguments/call_class.h) the first variant that works shows which compiled kernels such a call
-//   needs; those of the others are then compiled by several threads. What is compiled in time is checked against the first
+//   needs; those of the others are then compiled by several threads. Variants that are compiled in time are checked against the first
 //   one's results (these may not depend on the choice) and timed, on the call's own arguments; the real call comes after
 //   that. A variant that fails is left out. Nothing is timed while a stream is captured, nor for tensors without elements.
 //

@@ -244,7 +244,7 @@ void Tuning::time_the_best_in_turns(Trial& trial) {
     seconds = trial.seconds_in_turns(variants, [&] { return spent() > end; });
   } catch (const Interrupted&) {
     throw;
-  } catch (const std::exception& error) {  // all of them have run before: what was chosen stands
+  } catch (const std::exception& error) {  // all of them have run before: the choice stands
     log_warning(front_.qualified(kind_), ": timing the fastest variants again failed: ", message_of(error));
   }
   if (seconds.empty()) return;

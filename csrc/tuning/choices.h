@@ -1,4 +1,4 @@
-// What was chosen by measurement: which of several equally right ways of doing something was the fastest on some hardware
+// Choices by measurement: which of several equally right candidates was the fastest on some hardware
 // for some kind of arguments. Choices are found by a key (a digest of all that they depend on), kept in memory and in the
 // disk cache, where other processes find them, and can be written out and read in again. Any thread may call these.
 //
@@ -25,7 +25,7 @@ struct Attempt {
 
 struct Choice {
   std::string op;  // "slang::matmul_backward"
-  std::string about;  // the rest of what it is for, for people: "NVIDIA H200, x: float32 [1024, 512]"
+  std::string about;  // the rest of the case that it was made for, for people: "NVIDIA H200, x: float32 [1024, 512]"
   std::string value;  // of the attempt that won
   std::vector<Attempt> tried;
   double spent = 0;  // seconds that choosing took
@@ -51,6 +51,6 @@ std::vector<Keyed> made();  // those it made itself, in order
 int64_t forget();  // all that is known, on the disk too; returns how many that were there
 
 std::string to_json(const std::vector<Keyed>& choices);
-int64_t read_json(const std::string& text);  // adds them to what is known, in memory; throws if it is no such text
+int64_t read_json(const std::string& text);  // adds them to the known choices, in memory; throws if it is no such text
 
 }  // namespace torch_slang::choices

@@ -1,4 +1,4 @@
-// What is known of choices, by class of call, until choices change (choices::generation). Any thread may ask.
+// Known choices, by class of call, until choices change (choices::generation). Any thread may ask.
 #pragma once
 
 #include <map>

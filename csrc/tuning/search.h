@@ -1,5 +1,5 @@
-// The search for what is fastest for a class of calls: Note [choosing] in tuning/choices.h. What was found is known by class in
-// memory, and by a key on the disk. Any thread may ask; one at a time measures, and others wait for what it finds.
+// The search for the fastest candidate for a class of calls: Note [choosing] in tuning/choices.h. Results are kept by class in
+// memory, and by a key on the disk. Any thread may ask; one at a time measures, and others wait for its result.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -100,7 +100,7 @@ class Measurement {
   const ThreadChoices::Run run_;
   Trial trial_;
   const Clock::time_point start_ = Clock::now();
-  std::vector<std::pair<VirtualThreads, std::string>> compiled_;  // what was timed, as it was compiled
+  std::vector<std::pair<VirtualThreads, std::string>> compiled_;  // the timed candidates, as they were compiled
   double hopeless_ = std::numeric_limits<double>::infinity();
   choices::Choice choice_;
 };

@@ -1,4 +1,4 @@
-// A kernel compiled for the CPU: a loaded object, and how its blocks run. Immutable but for what it learns about its cost;
+// A kernel compiled for the CPU: a loaded object, and how its blocks run. Immutable but for its estimate of its cost;
 // any thread may launch it.
 #pragma once
 

@@ -8,7 +8,7 @@
 namespace torch_slang {
 
 // Note [launch watch]
-//   One thread looks after all launches that are watched, a hundred times a second while there are any; what it sets is a word of
+//   One thread looks after all launches that are watched, a hundred times a second while there are any; it sets a word of
 //   memory, which the kernel's loops read (Note [stopped launches] in prelude/polls.h). While launches are watched
 //   SIGINT goes through a handler of ours, which counts and calls the one that was there: Python's only makes a
 //   note, upon which nothing happens until the launch returns. Where there was none, Ctrl-C ends the process as ever.

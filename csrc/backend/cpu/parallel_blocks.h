@@ -10,7 +10,7 @@
 
 namespace torch_slang {
 
-// What one block of a kernel took so far. One for each kernel; any number of threads may use it at once. A thread that is
+// The time that one block of a kernel has taken. One for each kernel; any number of threads may use it at once. A thread that is
 // interrupted measures far too much, so the estimate rises slowly and falls at once.
 class BlockCost {
  public:

@@ -29,7 +29,7 @@ struct ThreadBlock::Lane : TslHostThread {
   FiberContext context;
   uint32_t linear_index = 0;
   uint32_t thread_index[3] = {0, 0, 0};
-  // What it waits for while it is in its wave's `exchanging`.
+  // The exchange that it waits for while it is in its wave's `exchanging`.
   unsigned mask = 0;  // 0: whoever is here
   unsigned operation = 0;
   unsigned size = 0;

@@ -14,7 +14,7 @@ namespace torch_slang {
 
 class CudaGpu {
  public:
-  static const CudaGpu& of(c10::Device device);  // throws naming what is missing
+  static const CudaGpu& of(c10::Device device);  // throws, naming the missing part
 
   int index() const { return index_; }
   CudaContext context() const { return context_; }

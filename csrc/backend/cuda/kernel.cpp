@@ -175,7 +175,7 @@ bool CudaKernel::fits(const LaunchShape& shape) const { return maps_ || threads_
 void CudaKernel::launch_on(const LaunchShape& shape, const void* args) const {
   if (threads_in_block(shape) > max_threads_) refuse_block(shape);
   const CurrentContext context(gpu_);
-  void* parameters[] = {const_cast<void*>(args)};  // the driver copies what it points to
+  void* parameters[] = {const_cast<void*>(args)};  // the driver copies the block
   const CudaResult result = cluster_ > 1
                                 ? launch_clusters(shape, parameters)
                                 : driver().launch_kernel(function_, shape.grid[0], shape.grid[1], shape.grid[2],

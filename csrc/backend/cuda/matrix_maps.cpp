@@ -15,7 +15,7 @@
 namespace torch_slang {
 namespace {
 
-constexpr int kUInt16 = 1, kUInt32 = 2;  // as the driver numbers them: what is copied need not be understood
+constexpr int kUInt16 = 1, kUInt32 = 2;  // as the driver numbers them: a copy does not interpret elements
 constexpr int kNoInterleaving = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3, kPromotion256 = 3,
               kZerosOutside = 0;
 constexpr unsigned kSlab = 64;  // columns of a box where K is not contiguous, at most

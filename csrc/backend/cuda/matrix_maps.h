@@ -44,7 +44,7 @@ class MatrixMaps {
   const std::string& with_maps(const void* args, std::string& block) const;
 
  private:
-  // What stands in the argument block from layouts_offset_ on.
+  // The argument block from layouts_offset_ on.
   std::string make(const char* args) const;
 
   const std::vector<MatrixMapRequest> requests_;

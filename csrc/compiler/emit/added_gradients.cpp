@@ -21,12 +21,12 @@ struct ByText {
 };
 using Parts = std::set<std::vector<Step>, ByText>;
 
-// What was assigned to parts of a variable since it was zero, or since nobody knows what it was.
+// The assignments to parts of a variable since it was zero, or since its value was unknown.
 struct Collected {
   bool from_zero = false;
   bool written = false;    // the whole has been assigned something other than zero, or has been handed on
   bool unset = false;      // nothing has been assigned yet
-  bool gradients = false;  // among what was assigned
+  bool gradients = false;  // among the assigned values
   Parts parts;
 
   bool meets(const std::vector<Step>& part) const {

@@ -11,13 +11,13 @@ namespace torch_slang {
 //   emits collects their gradients in a variable that begins as zero, and assigns each element (materializeGetElementGradients
 //   in slang-ir-autodiff-transpose.cpp):
 //     double f(double m[2], int i) { return x * m[i] + m[1]; }   =>   d = zero;  d[1] = a;  d[i] = b;
-//   Where i is 1, `a` is lost. So what is assigned to an element that an earlier assignment may have met is added to it.
+//   Where i is 1, `a` is lost. So an assignment to an element that an earlier assignment may have reached becomes an addition.
 //     - An element is met by another if no literal index or field tells them apart.
 //     - The user's own text, which is computed again there, may look the same and must stay. It does not depend on gradients:
 //       those come from the parameters of `s_bwdProp_` functions, from `differential` fields and from views' gradients, and
-//       what is computed from them is followed through assignments, branches, loops and calls.
+//       values computed from them are followed through assignments, branches, loops and calls.
 //     - Slang's own are the functions called `s_bwdProp_`, [ForceInline] or not. In a backward that the user has written,
-//       what is assigned is meant (Note [inlined backwards]).
+//       assignments are meant (Note [inlined backwards]).
 //     - A variable that is not known to have begun as zero, and whose elements get gradients that may meet, is refused.
 // Note [first gradients]
 //   The gradient of a variable that is passed to a function as `inout` is kept in memory, to which the backward of each

@@ -15,7 +15,7 @@ void read_contexts_in_place(EmittedCode& code);
 // Note [contexts of hand-written backwards]
 //   The context of a function with a [BackwardDerivative] holds its arguments. Of an `inout` argument Slang 2026.12 declares
 //   the value there and stores the address, `(&context)->_S1 = &_S21`: no compiler takes that. The variable is a copy that
-//   was made before the call, so its value is what is meant.
+//   was made before the call, so its value is meant.
 void store_values_in_contexts(EmittedCode& code);
 
 }  // namespace torch_slang

@@ -119,7 +119,7 @@ class EmittedReader {
   const EmittedCode& code_;
 };
 
-// Reads what may stand left of `=`. Addresses and what they point to cancel out in this text, so `&` and `*` say nothing.
+// Reads the left side of `=`. Addresses and what they point to cancel out in this text, so `&` and `*` say nothing.
 class PlaceReader {
  public:
   PlaceReader(const EmittedCode& code, Span span) : code_(code), at_(span.begin), end_(span.end) {}
@@ -332,7 +332,7 @@ void EmittedCode::insert_behind(size_t at, const std::string& text) {
 
 std::string EmittedCode::edited() const {
   std::vector<Edit> edits = edits_;
-  // Insertions before what is replaced there.
+  // Insertions before the replacements there.
   std::stable_sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) {
     return a.at != b.at ? a.at < b.at : a.span.size() == 0 && b.span.size() > 0;
   });

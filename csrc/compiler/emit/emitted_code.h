@@ -22,7 +22,7 @@ struct EmittedStatement {
   enum class Kind { Simple, Block, If, Loop, Switch };
   Kind kind = Kind::Simple;
   Span span;  // the whole statement
-  Span head;  // If, Loop, Switch: what stands in the parentheses
+  Span head;  // If, Loop, Switch: the text in the parentheses
   std::vector<EmittedStatement> parts;  // Block: its statements; If: then, perhaps else; Loop, Switch: the body
 };
 
@@ -73,7 +73,7 @@ class EmittedCode {
   }
   // No space stands between the two tokens at `at` and behind it.
   bool is_joined(size_t at) const { return at + 1 < places_.size() && places_[at] + 1 == places_[at + 1]; }
-  std::string words(Span span) const;  // without what stands between
+  std::string words(Span span) const;  // without spaces and comments between
   // The variables whose address a call is given.
   std::vector<std::string> handed_on(Span span) const;
   // The position of the bracket that closes the one at `open`; the span's end if none does.
@@ -131,7 +131,7 @@ struct Assignment {
     Declare,  // T x = value;  or  T x;  (then the value is empty)
     Whole,  // x = value;
     Part,  // x[i] = value;  (&x)->field = value;  *&((&x)->y) = value;
-    Other,  // through a pointer, `+=`, and what has a form that is not known
+    Other,  // through a pointer, `+=`, and unknown forms
   };
   Kind kind = Kind::Other;
   Place place;

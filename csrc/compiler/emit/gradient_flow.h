@@ -9,7 +9,7 @@
 
 namespace torch_slang {
 
-// How Slang names the function that gives a function's gradients, and what it is given of the forward part.
+// Slang's name of the function that computes a function's gradients, and its arguments from the forward part.
 inline constexpr std::string_view kBackward = "s_bwdProp_";
 inline constexpr std::string_view kContext = "s_bwdCallableCtx_";
 

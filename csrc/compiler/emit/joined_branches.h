@@ -7,7 +7,7 @@
 namespace torch_slang {
 
 // Note [joined branches]
-//   Slang's derivative of what stands behind `if (i < n)` comes in two parts, both behind the same condition:
+//   Slang's derivative of a branch `if (i < n)` comes in two parts, both behind the same condition:
 //     if(_S28) { _S29 = context; } else { _S29 = nothing; }  if(_S28) { backward(&_S29); }
 //   That no thread reaches `backward` with `nothing` is for the compiler to find out, by following each way through the
 //   first branch into the second, and with more than a few contexts, each with all that a view knows, it gives up: then

@@ -20,7 +20,7 @@ class LoopBeginnings {
  public:
   explicit LoopBeginnings(EmittedCode& code);
 
-  // The statement of the function names what is missing at `at`. False if it is not what a loop begins with, or if it cannot
+  // The statement of the function names the missing temporary at `at`. False if that is no loop's first value, or if it cannot
   // be told which variable of that loop is meant.
   bool restore(const EmittedFunction& function, const EmittedStatement& statement, size_t at);
 

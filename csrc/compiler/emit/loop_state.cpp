@@ -117,7 +117,7 @@ class LoopState {
     return std::nullopt;
   }
 
-  // With what stands between it and the token before.
+  // With the text between it and the token before.
   void add_token(size_t i) {
     for (size_t k = i == 0 ? 0 : code_[i - 1] + 1; k <= code_[i]; ++k) text_ += tokens_[k].text;
   }
@@ -162,7 +162,7 @@ class LoopState {
   std::vector<size_t> code_;  // which of them are code
   std::map<size_t, Loop> loops_;  // by where their `for` stands
   std::set<std::string_view> contexts_;
-  std::map<std::string_view, size_t> depths_;  // of fields of contexts: how many loops number what they keep
+  std::map<std::string_view, size_t> depths_;  // of fields of contexts: how many loops number their values
   std::string text_;
   int count_ = 0;  // of loops that end where the room does, and of accesses whose indices are turned around
 };

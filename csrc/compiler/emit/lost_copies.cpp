@@ -87,7 +87,7 @@ class Flow : FlowWalk<Reaching> {
     return found != assignments_.end() && found->second > 1 && memory_.count(variable) == 0;
   }
 
-  // One of the assignments at the end of a branch: they may declare what they assign.
+  // One of the assignments at the end of a branch: they may declare their targets.
   std::optional<Assignment> copy(const EmittedStatement& statement) const {
     auto found = assignment(code_, statement);
     const bool declares = found && found->kind == Assignment::Kind::Declare;

@@ -24,7 +24,7 @@ std::vector<TextFunction> functions_with_masks(const std::vector<Token>& tokens)
 // The argument of a call that stands for the mask. `name`: the token of the function's name.
 TokenRange mask_argument(const std::vector<Token>& tokens, size_t name);
 
-// C++ computes some operands only where they are wanted: a wave operation in one is not what was written in Slang. Throws
+// C++ computes some operands only where they are wanted: a wave operation in one would differ from the Slang source. Throws
 // UnknownForm if there is one.
 void check_unconditional(const std::vector<Token>& tokens, const TextFunction& function);
 

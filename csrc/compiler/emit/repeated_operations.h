@@ -6,7 +6,7 @@
 //   the end of the body. Where a case falls into the next one, that one's statements may stand at the end of both, and once
 //   more for each of its labels. What follows a statement may stand inside it too, where a path leads there that is none of its
 //   ends. So lanes come together in front of the first wave operation that all these places have.
-//   A copy is known by the variable that it declares, as names are unique. A call without a result is known by its text, which
+//   A copy is identified by the variable that it declares, as names are unique. A call without a result is identified by its text, which
 //   has the variable of Slang's mask in it: each branch has one of its own, but cases of a switch share theirs. There the next
 //   variable that is declared behind the call tells copies from calls that the user wrote twice.
 #pragma once

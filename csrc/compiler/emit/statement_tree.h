@@ -39,7 +39,7 @@ struct UnknownForm {
   size_t token;
 };
 
-// `body`: what stands between the braces of a function. Throws UnknownForm.
+// `body`: the text between the braces of a function. Throws UnknownForm.
 StatementList parse_statements(const std::vector<Token>& tokens, TokenRange body);
 
 // The next token of code from `at` on, or the end.

@@ -115,7 +115,7 @@ class ViewFlow {
     for (const std::string_view variable : variables_in({at, dot})) written_.insert(variable);
   }
 
-  // What stands before the `=` has what stands behind it.
+  // The left side of `=` gets the value of the right side.
   void read_assignment(Span statement) {
     size_t equals = statement.begin;
     while (equals < statement.end && code_[equals] != "=") ++equals;
@@ -138,7 +138,7 @@ class ViewFlow {
     }
   }
 
-  // Parameters have what they are given; where a function assigns to one, an address, its caller has what was assigned.
+  // Parameters have the arguments; where a function assigns to one, an address, its caller has the assigned value.
   void read_call(size_t at, size_t end) {
     const auto& functions = code_.functions();
     const auto callee = std::find_if(functions.begin(), functions.end(),

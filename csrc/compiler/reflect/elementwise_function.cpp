@@ -262,7 +262,7 @@ class ElementwiseDescriber {
                        [&](const Leaf& leaf) { return leaf.is_output == is_output && holds(leaf); });
   }
 
-  // Last of all: what is refused here has all else that an operator needs.
+  // Last of all: a function refused here has all else that an operator needs.
   void check_generics() {
     for (size_t i = 0; i < function_.type_parameters.size(); ++i) {
       const TypeParameter& parameter = function_.type_parameters[i];

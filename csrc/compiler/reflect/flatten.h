@@ -16,7 +16,7 @@ namespace torch_slang {
 int keep_leaf(Function& function, Leaf leaf);
 
 // `default_text`: of the parameter's default value, as in parameter_texts.h. Throws Refusal, naming the parameter and
-// what is wrong with it.
+// the fault.
 void add_parameter(Function& function, slang::VariableReflection* variable, const std::string& default_text,
                    const TypeReader& types, bool differentiable_function);
 

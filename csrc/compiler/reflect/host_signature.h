@@ -12,7 +12,7 @@
 
 namespace torch_slang {
 
-// Throws Refusal, naming the parameter and what is wrong with it.
+// Throws Refusal, naming the parameter and its fault.
 void describe_host_function(Function& function, HostFunction& host, slang::FunctionReflection* reflection,
                             const TypeReader& types);
 

@@ -9,7 +9,7 @@
 namespace torch_slang {
 
 struct ParameterText {
-  std::string default_value;  // what stands behind `=`
+  std::string default_value;  // the text behind `=`
   bool no_diff = false;
 };
 

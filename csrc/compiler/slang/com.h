@@ -27,7 +27,7 @@ class Com {
   T* operator->() const { return pointer_; }
   explicit operator bool() const { return pointer_ != nullptr; }
 
-  // For calls that hand out a reference through a pointer: what was owned before is released.
+  // For calls that hand out a reference through a pointer: the object owned before is released.
   T** out() {
     if (pointer_ != nullptr) std::exchange(pointer_, nullptr)->release();
     return &pointer_;

@@ -41,7 +41,7 @@ class Attributes {
     }
   }
 
-  // The arguments behind the parenthesis at `open`. Of none, and of more than three, Slang says what is wrong.
+  // The arguments behind the parenthesis at `open`. For none, and for more than three, Slang has an error.
   void complete(size_t open) {
     int depth = 0, commas = 0;
     size_t at = open;

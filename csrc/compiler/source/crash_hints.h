@@ -6,9 +6,9 @@
 namespace torch_slang {
 
 // Note [crashes]
-//   Slang 2026.12 dies over the derivatives of some constructs, by a signal and without a word. What is known is looked for
+//   Slang 2026.12 dies over the derivatives of some constructs, by a signal and without a word. Known constructs are looked for
 //   in the tokens of the source before it begins, and said if it dies: it may be the cause, and is no error in itself.
-// One line for each place, "file:3: what; what to write instead", behind a line that says what they are; or nothing.
+// One line for each place, "file:3: what; what to write instead", behind a line that introduces them; or nothing.
 std::string crash_hints(const std::string& source, const std::string& path);
 
 }  // namespace torch_slang

@@ -182,7 +182,7 @@ FloatKind SourceFloats::kind(const SourceFunction& function, Operand operand) co
   return indices == 0 ? kind : FloatKind::None;
 }
 
-// `(a + b)`, `normalize(a)`, `float3(x)`, `s.field`: an aggregate, if one is in it, as most functions give what they are given.
+// `(a + b)`, `normalize(a)`, `float3(x)`, `s.field`: an aggregate, if one is in it, as most functions return the type of their arguments.
 FloatKind SourceFloats::kind_of_group(const SourceFunction& function, Operand group) const {
   const std::string_view head = words_[group.begin];
   if (words_[group.begin + 1] == "(" && kind_of_type(head) != FloatKind::None) return kind_of_type(head);

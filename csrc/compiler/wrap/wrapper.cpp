@@ -47,7 +47,7 @@ class KernelWriter {
     text_.line(parts...);
   }
 
-  // What is differentiated: the kernel, or what stands for it where other functions have its name, by which Slang then finds no
+  // The differentiated function: the kernel, or a stand-in where other functions have its name, by which Slang then finds no
   // derivative.
   std::string differentiated() const {
     return kernel_.shares_name ? entry_name(instantiation_) + "_forwarder" : callee();

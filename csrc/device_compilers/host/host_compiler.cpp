@@ -162,7 +162,7 @@ void compile_shared_object(const HostCompiler& compiler, const std::vector<std::
     throw_compile_error(source.op, ": cannot be compiled for the CPU: there is no space left in the temporary folder ",
                         parent_path(folder), ": TMPDIR chooses another\n", result.output, result.error);
   }
-  // Note [refused code]. What is not well formed is the user's own mistake, on any processor.
+  // Note [refused code]. An ill-formed text is the user's own mistake, on any processor.
   const std::vector<std::string>& targets = plainer_targets();
   if (result.start_error.empty() && !result.timed_out && !targets.empty() &&
       run({targets.back(), "-fsyntax-only"}).succeeded()) {

@@ -1,4 +1,4 @@
-// The C++ compiler of this machine, as the CPU back end uses it: which one, with which flags, what it makes.
+// The C++ compiler of this machine, as the CPU back end uses it: which one, with which flags, and its results.
 //
 // Note [flags of CPU kernels]
 //   Results are to match CUDA's within rounding, so the rules are CUDA's: a product and a sum may become one fused operation

@@ -1,4 +1,4 @@
-// What stands behind the kernel object in the source of a CPU kernel: the functions that the run-time calls.
+// The functions that the run-time calls, behind the kernel object in the source of a CPU kernel.
 #pragma once
 
 #include <string>

@@ -2,11 +2,11 @@
 //
 // Note [refused code]
 //   -march=native names what the processor has, which is not what the compiler and its assembler get right.
-//     - What is known to go wrong is tried once, by a few lines that provoke it; the answer is kept in the disk cache.
+//     - A known fault is tried once, by a few lines that provoke it; the answer is kept in the disk cache.
 //       What the compiler cannot do is then left out (with_workarounds in workarounds.h).
-//     - What is not known shows when a kernel is refused. If its text is well formed, it is compiled once more for each of
+//     - An unknown fault shows when a kernel is refused. If its text is well formed, it is compiled once more for each of
 //       plainer_targets(), with a warning, before the refusal is an error (compile_shared_object).
-//   Both are decided by the compiler, the flags and the processor, which are all in the key of what is kept.
+//   Both are decided by the compiler, the flags and the processor, which are all in the key of the kept answer.
 #pragma once
 
 #include <string>

@@ -25,7 +25,7 @@ struct CudaCompilation {
 CudaCompilation compile_cuda(const std::string& op, const std::string& source, const std::string& architecture,
                              const std::vector<std::string>& options, const UsersFiles& users = UsersFiles({}));
 
-// What is kept of a compilation, and what the disk cache holds.
+// The result of a compilation, as the disk cache holds it.
 struct CudaBinary {
   std::string image;
   std::set<std::string> marks;

@@ -156,3 +156,18 @@ def left_out() -> list[str]:
         "slangtorch": slangtorch_sqr.missing(),
     }
     return [f"without {name}: {reason}" for name, reason in reasons.items() if reason]
+
+
+def step(
+    function: Callable[..., Tensor], inputs: Sequence[Tensor], wanted: Sequence[int], grad: Tensor
+) -> Callable[[], list[Tensor]]:
+    """A call, and the gradients of those inputs."""
+    leaves = [tensor.detach().requires_grad_(i in wanted) for i, tensor in enumerate(inputs)]
+
+    def run() -> list[Tensor]:
+        result = function(*leaves)
+        if not wanted:
+            return [result]
+        return [result.detach(), *torch.autograd.grad(result, [leaves[i] for i in wanted], grad)]
+
+    return run

@@ -15,6 +15,7 @@ from torch import Tensor
 import torch_slang
 from benchmarks.comparison import OURS, Task, compare
 from benchmarks.measure import device
+from benchmarks.operator_tasks import step
 
 SOURCE = Path(__file__).parent.parent / "examples" / "texture" / "texture.slang"
 GRADIENTS: dict[str, Sequence[int]] = {
@@ -30,21 +31,6 @@ def grid_sample(places: Tensor, texture: Tensor) -> Tensor:
     return torch.nn.functional.grid_sample(
         texture, places[None, :, None], mode="bilinear", padding_mode="border", align_corners=False
     )
-
-
-def step(
-    function: Callable[[Tensor, Tensor], Tensor], inputs: Sequence[Tensor], wanted: Sequence[int], grad: Tensor
-) -> Callable[[], list[Tensor]]:
-    """A call, and the gradients of those inputs."""
-    leaves = [tensor.detach().requires_grad_(i in wanted) for i, tensor in enumerate(inputs)]
-
-    def run() -> list[Tensor]:
-        result = function(*leaves)
-        if not wanted:
-            return [result]
-        return [result.detach(), *torch.autograd.grad(result, [leaves[i] for i in wanted], grad)]
-
-    return run
 
 
 def alike(run: Callable[[], list[Tensor]], wanted: Sequence[int]) -> Callable[[], list[Tensor]]:

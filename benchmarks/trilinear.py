@@ -6,7 +6,7 @@ Forward and backward go through autograd for all but CUDA's, which are launched 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 import torch_slang  # noqa: F401  (registers torch.ops.slang.trilinear)
 from benchmarks.comparison import OURS, Task, compare
 from benchmarks.measure import device
+from benchmarks.operator_tasks import step
 from benchmarks.rivals import cuda
 
 LAYOUTS = {"CUDA, published": "published", "CUDA, coalesced": "coalesced"}
@@ -31,21 +32,6 @@ def formula(feats: Tensor, points: Tensor) -> Tensor:
     near = a * feats[:, 0] + b * feats[:, 1] + c * feats[:, 2] + d * feats[:, 3]
     far = a * feats[:, 4] + b * feats[:, 5] + c * feats[:, 6] + d * feats[:, 7]
     return (1 - u) * near + u * far
-
-
-def step(
-    function: Callable[..., Tensor], inputs: Sequence[Tensor], wanted: Sequence[int], grad: Tensor
-) -> Callable[[], list[Tensor]]:
-    """A call, and the gradients of those inputs."""
-    leaves = [tensor.detach().requires_grad_(i in wanted) for i, tensor in enumerate(inputs)]
-
-    def run() -> list[Tensor]:
-        result = function(*leaves)
-        if not wanted:
-            return [result]
-        return [result.detach(), *torch.autograd.grad(result, [leaves[i] for i in wanted], grad)]
-
-    return run
 
 
 def by_hand(layout: str, inputs: Sequence[Tensor], wanted: Sequence[int], grad: Tensor) -> list[Tensor]:

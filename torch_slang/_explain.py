@@ -43,7 +43,7 @@ class CompiledKernel:
 
     ``values``: those of tuned variables, in a variant that was chosen.
     ``virtual_threads``: threads of the launch that a GPU thread runs, along ``axis``; ``lanes`` of them follow each
-    other along x and load and store vectors together; ``measured``: for its last launch, they were chosen by measurement
+    other along x and load and store vectors together; ``measured``: for its last launch, they were measured
     (:func:`torch_slang.tuning.choices` has the times). ``registers``: of a GPU thread. ``block``: the threads a
     block of the only launches that it serves, where registers do not suffice for a kernel for any block; else empty.
     ``threads`` and ``bytes``: of its last launch, bytes those of its tensors, each element once.

@@ -1,26 +1,20 @@
-"""torch_slang.matmul_with_epilogue and torch_slang.nn.Linear, beside torch's own in float64."""
+"""torch_slang.matmul_with_epilogue beside torch's own operators in float64."""
 
 from __future__ import annotations
 
-import copy
-import functools
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import products
 import pytest
 import torch
-import torch.nn.functional as F
-from cases import nvrtc_is_here
+from matmul_epilogues import assert_agrees, assert_near, randn, wide
 from torch.autograd import gradcheck
 
 import torch_slang
 
 Tensor = torch.Tensor
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
-ROUNDING = {torch.float64: 1e-13, torch.float32: 1e-5, torch.float16: 2**-9, torch.bfloat16: 2**-6}
 
 # Every kind of argument: with a gradient, a constant, an integer, a default.
 SHADE = """
@@ -46,42 +40,6 @@ def square() -> torch_slang.MatmulEpilogue:
 def shade_in_torch(a: Tensor, b: Tensor, bias: Tensor, scale: Any, residual: Tensor, times: Any = 2) -> Tensor:
     total = torch.matmul(a, b)
     return torch.tanh(total + bias) * scale * times + residual * total
-
-
-def randn(*shape: int, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
-    generator = torch.Generator().manual_seed(sum(n * 10**i for i, n in enumerate(shape)) + len(shape))
-    return torch.randn(shape, dtype=torch.float64, generator=generator).to(device, dtype)
-
-
-def wide(value: Any) -> Any:
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        return value
-    return value.detach().double().requires_grad_(value.requires_grad)
-
-
-assert_near = functools.partial(products.assert_near, rounding=ROUNDING)
-
-
-def assert_agrees(
-    function: Callable[..., Tensor],
-    reference: Callable[..., Tensor],
-    values: list[Any],
-    grad: Callable[[Tensor], Tensor] | None = None,
-) -> None:
-    """Result and gradients of what requires grad; `reference` runs in float64."""
-    dtype = values[0].dtype
-    references = [wide(value) for value in values]
-    result, expected = function(*values), reference(*references)
-    assert_near(result, expected, dtype, 2)
-    assert result.is_contiguous()
-    leaves = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
-    if not leaves:
-        return
-    of_result = randn(*result.shape, dtype=dtype, device=result.device) if grad is None else grad(result)
-    ours = torch.autograd.grad(result, [values[i] for i in leaves], of_result)
-    theirs = torch.autograd.grad(expected, [references[i] for i in leaves], of_result.double())
-    for one, other in zip(ours, theirs, strict=True):
-        assert_near(one, other, dtype, 8)
 
 
 def operands(
@@ -504,100 +462,3 @@ class TestErrors:
             torch.ops.slang.matmul_with_epilogue(square.name, a, b, [a, b])
         with pytest.raises(RuntimeError, match="to have 3 dimensions"):
             torch.ops.slang.mm_with_epilogue(square.name, a[None], b[None], [b[0]])
-
-
-ACTIVATIONS: dict[str | None, Callable[[Tensor], Tensor]] = {
-    None: lambda x: x,
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "silu": F.silu,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-}
-
-
-class TestLinear:
-    # The others' values and gradients are looked at in float, below.
-    @pytest.mark.parametrize(
-        ("epilogue", "bias"), [(None, True), (None, False), ("relu", True), ("gelu", True), ("sigmoid", False)]
-    )
-    def test_it_is_torchs_linear_and_the_activation(self, epilogue: Any, bias: bool, device: torch.device) -> None:
-        torch.manual_seed(0)
-        ours = torch_slang.nn.Linear(33, 20, bias, epilogue, device=device, dtype=torch.float64)
-        torch.manual_seed(0)
-        theirs = torch.nn.Linear(33, 20, bias, device=device, dtype=torch.float64)
-        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-            assert torch.equal(one, other)
-        theirs.load_state_dict(ours.state_dict())
-        ours.load_state_dict(theirs.state_dict())
-        x = 3 * randn(2, 7, 33, device=device)
-        inputs = (x.requires_grad_(), *ours.parameters())
-
-        def in_torch(x: Tensor, *parameters: Tensor) -> Tensor:
-            return ACTIVATIONS[epilogue](F.linear(x, *parameters))
-
-        assert_agrees(lambda x, *_: ours(x), in_torch, list(inputs))
-
-    @pytest.mark.parametrize("epilogue", ["gelu", "gelu_tanh", "silu", "tanh"])
-    def test_float_is_as_accurate_as_torchs(self, epilogue: Any, device: torch.device) -> None:
-        """The function of each number from -30 to 30, which are products with 1."""
-        x = torch.linspace(-30, 30, 60001, device=device)[:, None].requires_grad_()
-        layer = torch_slang.nn.Linear(1, 1, False, epilogue, device=device)
-        torch.nn.init.ones_(layer.weight)
-        wide_x = x.detach().double().requires_grad_()
-        expected = ACTIVATIONS[epilogue](wide_x)
-        result = layer(x)
-        scale = wide_x.detach().abs().clamp(min=1)
-        assert ((result - expected).abs() / scale).max() < 4e-7
-        positive = x.detach() > 1e-3
-        assert ((result - expected).abs() / expected.abs())[positive].max() < 1e-6
-        (ours,), (theirs,) = torch.autograd.grad(result.sum(), x), torch.autograd.grad(expected.sum(), wide_x)
-        assert (ours - theirs).abs().max() < 2e-6
-
-    def test_far_numbers(self, device: torch.device) -> None:
-        x = torch.tensor([[-1e30], [-1000.0], [0.0], [1000.0], [1e30], [float("nan")]], device=device)
-        for epilogue in ("gelu", "silu"):
-            layer = torch_slang.nn.Linear(1, 1, False, epilogue, device=device)
-            torch.nn.init.ones_(layer.weight)
-            expected = ACTIVATIONS[epilogue](x)
-            assert torch.equal(layer(x).nan_to_num(7.0), expected.nan_to_num(7.0)), epilogue
-
-    @pytest.mark.parametrize("dtype", [torch.bfloat16])
-    def test_halves(self, dtype: torch.dtype, device: torch.device) -> None:
-        layer = torch_slang.nn.Linear(40, 24, epilogue="gelu", device=device, dtype=dtype)
-        x = randn(5, 40, dtype=dtype, device=device).requires_grad_()
-        assert_agrees(lambda x, *_: layer(x), lambda x, w, b: F.gelu(F.linear(x, w, b)), [x, *layer.parameters()])
-
-    @pytest.mark.usefixtures("fresh_dynamo")
-    def test_compile_script_copy_and_pickle(self, device: torch.device) -> None:
-        layer = torch_slang.nn.Linear(6, 4, epilogue="gelu", device=device)
-        x = randn(3, 6, dtype=torch.float32, device=device)
-        expected = layer(x)
-        assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), expected)
-        assert torch.equal(torch.jit.script(layer)(x), expected)
-        assert torch.equal(copy.deepcopy(layer)(x), expected)
-        file = io.BytesIO()
-        torch.save(layer, file)
-        file.seek(0)
-        assert torch.equal(torch.load(file, weights_only=False)(x), expected)
-        with torch.device("meta"):
-            assert torch_slang.nn.Linear(6, 4, epilogue="gelu").weight.is_meta
-
-    @pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
-    @pytest.mark.parametrize("kernel", ["linear_gelu_bias_product", "linear_gelu_bias_product_and_sum"])
-    def test_sums_stay_in_a_gpus_registers(self, kernel: str) -> None:
-        path = Path(torch_slang.__file__).with_name("ops") / "epilogues" / "linear_gelu_bias.slang"
-        module = torch_slang.load(path, namespace="test_epilogues_built_in", defines={"TILE": 1282561})
-        ptx = module._handle.cubin(kernel, "forward", ["bfloat16"], False, "compute_90a").decode(errors="replace")
-        assert "wgmma.mma_async" in ptx
-        assert "__local_depot" not in ptx
-
-    def test_unknown_epilogues_are_named(self) -> None:
-        with pytest.raises(ValueError, match=r"expected epilogue to be None or one of relu, gelu, .* but got 'gulu'"):
-            torch_slang.nn.Linear(2, 2, epilogue="gulu")  # type: ignore[arg-type]
-
-    def test_repr(self) -> None:
-        assert repr(torch_slang.nn.Linear(2, 3, epilogue="silu")) == (
-            "Linear(in_features=2, out_features=3, bias=True, epilogue=silu)"
-        )

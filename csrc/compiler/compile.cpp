@@ -254,8 +254,11 @@ class Compilation {
     }
     const bool crashed = diagnostics.find("internal compiler error") != std::string::npos ||
                          diagnostics.find("Slang compilation aborted") != std::string::npos;
-    text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
-                          " does not compile\n", diagnostics, crashed ? crash_hints(own_source(), request_.path) : "");
+    text.error = c10::str(
+        "torch_slang: ", describe_instantiation(instantiation), " in ", request_.path, " does not compile\n",
+        diagnostics,
+        crashed ? crash_hints(own_source(), request_.path, instantiation.direction == Direction::TangentsBackward)
+                : "");
     return text;
   }
 

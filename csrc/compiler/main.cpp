@@ -226,7 +226,9 @@ int serve(const Options& options) {
   const Extent extent = options.describe ? Extent::DescribeOnly : Extent::Texts;
   const CompileRequest request = request_from_json(input);
   const auto text = text_of(request);
-  crash_message = crash_hints(text.value_or(""), request.path);
+  const bool second_derivative =
+      !request.instantiations.empty() && request.instantiations.front().direction == Direction::TangentsBackward;
+  crash_message = crash_hints(text.value_or(""), request.path, second_derivative);
   if (!crash_message.empty()) crash_message += "\n";  // others, such as a shell, write behind it
   catch_crashes();
   write_all(output, to_json(compile_once(request, text, extent, progress)));

@@ -21,8 +21,17 @@ BOOST_AUTO_TEST_CASE(what_is_known_is_found_with_its_line) {
   BOOST_TEST(names("switch (i) { case 0: { a(); } default: b(); }", "a case into which"));
   BOOST_TEST(names("property int n { [BackwardDifferentiable] get { return 1; } }", "`property`"));
   const std::string pair = "DifferentialPair<float>", forward = pair + " g(" + pair + " p) { return p; }";
-  BOOST_TEST(names("[ForwardDerivative(g)] float f(float x) { return x; }\n" + forward, "f.slang:1: a [ForwardDer"));
-  BOOST_TEST(names("float f(float x) { return x; }\n[ForwardDerivativeOf(f)] " + forward, "f.slang:2: a [ForwardDer"));
+  const auto names_twice = [](const std::string& source, const std::string& words) {
+    return crash_hints(source, "f.slang", true).find(words) != std::string::npos;
+  };
+  const std::string early = "float f(float x) {\nif (x > 0) return x;\nreturn 0; }";
+  BOOST_TEST(names_twice(early, "f.slang:2: a `return` before"));
+  BOOST_TEST(!names_twice(early, "f.slang:3:"));
+  BOOST_TEST(crash_hints(early, "f.slang") == "");
+  BOOST_TEST(
+      names_twice("[ForwardDerivative(g)] float f(float x) { return x; }\n" + forward, "f.slang:1: a [ForwardDer"));
+  BOOST_TEST(
+      names_twice("float f(float x) { return x; }\n[ForwardDerivativeOf(f)] " + forward, "f.slang:2: a [ForwardDer"));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_said_of_the_rest) {

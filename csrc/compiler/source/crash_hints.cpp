@@ -19,9 +19,12 @@ constexpr const char* kScalar =
 constexpr const char* kForward =
     "a [ForwardDerivative] function that is not [Differentiable], in a second derivative; mark it [Differentiable]";
 
+constexpr const char* kEarly = "a `return` before a function's end, in a second derivative; return once, at the end";
+
 class Hints {
  public:
-  Hints(const std::string& source, const std::string& path) : path_(path), words_(source), floats_(words_) {}
+  Hints(const std::string& source, const std::string& path, bool second_derivative)
+      : path_(path), words_(source), floats_(words_), second_derivative_(second_derivative) {}
 
   std::string text() {
     for (size_t at = 0; at < words_.size(); ++at) {
@@ -34,7 +37,8 @@ class Hints {
       if (word(at) == "for" && begins_with_element(at + 1))
         add(at, "a loop whose counter begins with an element; count from 0 and add the element");
       if (word(at) == "switch") look_for_fall_through(closing(at + 1) + 1);
-      if (has_forward_derivative_without_derivatives(at)) add(at, kForward);
+      if (second_derivative_ && has_forward_derivative_without_derivatives(at)) add(at, kForward);
+      if (second_derivative_ && word(at) == "return" && stands_in_blocks(at)) add(at, kEarly);
       if (word(at) == "property" && is_differentiable(at)) add(at, "a `property` with derivatives; make it a function");
     }
     for (const SourceFunction& function : floats_.functions()) look_at_operators(function);
@@ -129,6 +133,14 @@ class Hints {
     return false;
   }
 
+  // A `return` that is not the last statement of a function.
+  bool stands_in_blocks(size_t at) const {
+    for (const SourceFunction& function : floats_.functions()) {
+      if (function.body < at && at < function.end) return end_of_statement(at) + 1 != function.end;
+    }
+    return false;
+  }
+
   // `[ForwardDerivative(g)]` where g, and `[ForwardDerivativeOf(f)]` where what stands under it, is not [Differentiable].
   bool has_forward_derivative_without_derivatives(size_t at) const {
     if (word(at + 1) != "(") return false;
@@ -180,11 +192,14 @@ class Hints {
   const std::string path_;
   const SourceWords words_;
   const SourceFloats floats_;
+  const bool second_derivative_;
   std::string text_;
 };
 
 }  // namespace
 
-std::string crash_hints(const std::string& source, const std::string& path) { return Hints(source, path).text(); }
+std::string crash_hints(const std::string& source, const std::string& path, bool second_derivative) {
+  return Hints(source, path, second_derivative).text();
+}
 
 }  // namespace torch_slang

@@ -9,6 +9,6 @@ namespace torch_slang {
 //   Slang 2026.12 dies over the derivatives of some constructs, by a signal and without a word. Known constructs are looked for
 //   in the tokens of the source before it begins, and said if it dies: it may be the cause, and is no error in itself.
 // One line for each place, "file:3: what; what to write instead", behind a line that introduces them; or nothing.
-std::string crash_hints(const std::string& source, const std::string& path);
+std::string crash_hints(const std::string& source, const std::string& path, bool second_derivative = false);
 
 }  // namespace torch_slang

@@ -433,8 +433,8 @@ def test_operands_that_do_not_fit_are_refused() -> None:
 )
 @pytest.mark.parametrize("kernel", ["product", "sampled"])
 def test_kernels_compile_for_a_gpu(kernel: str, suffix: str, dtype: str, architecture: str) -> None:
-    file = Path(torch_slang.__file__).parent / "ops" / "block_sparse.slang"
-    module = torch_slang.load(file, namespace="block_sparse_compiled")
+    name = "block_sparse.slang" if kernel == "product" else f"block_sparse_{kernel}.slang"
+    module = torch_slang.load(Path(torch_slang.__file__).parent / "ops" / name, namespace="block_sparse_compiled")
     cubin = module._handle.cubin(f"block_sparse_{kernel}{suffix}", "forward", [dtype], True, architecture)
     assert cubin.startswith(b"\x7fELF")
 

@@ -265,10 +265,14 @@ Publication publish(const std::vector<std::shared_ptr<Operator>>& given, const s
   const std::lock_guard<std::mutex> lock(all.mutex);
   std::set<std::string> names;
   const auto operators = with_derived(given);
-  for (const auto& op : operators) {
-    const auto known = all.entries.find(op->signature().full_name());
+  const auto check = [&](const Operator& op) {
+    const auto known = all.entries.find(op.signature().full_name());
     const auto before = known == all.entries.end() ? nullptr : known->second->family.current();
-    check_names(*op, before.get(), names);
+    check_names(op, before.get(), names);
+  };
+  for (const auto& op : given) check(*op);  // first: messages name what the user wrote
+  for (const auto& op : operators) {
+    if (std::find(given.begin(), given.end(), op) == given.end()) check(*op);
   }
   Publication publication;
   for (const auto& op : operators) link(op);

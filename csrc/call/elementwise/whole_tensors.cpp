@@ -13,7 +13,7 @@
 namespace torch_slang {
 namespace {
 
-ViewCut cut_of(const Leaf& leaf) { return {/*flatten=*/false, /*fixed=*/0, leaf.element.shape.size()}; }
+ViewCut cut_of(const Leaf& leaf) { return {.element = leaf.element.shape.size()}; }
 
 }  // namespace
 
@@ -104,8 +104,8 @@ void WholeTensors::prepare(const LoadedKernel& loaded, int64_t elements) {
   for (Wanted& one : wanted_) {
     make_memory(one, loaded.gradients[one.leaf], threads);
     if (!one.gathered || !one.gathered->indices.defined()) continue;
-    one.gathered->indices.slice(1, elements).zero_();  // of threads behind the last element, which do not run
-    one.gathered->values.slice(1, elements).zero_();
+    one.gathered->indices.slice(2, elements).zero_();  // of threads behind the last element, which do not run
+    one.gathered->values.slice(2, elements).zero_();
   }
 }
 

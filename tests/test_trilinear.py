@@ -107,6 +107,15 @@ def test_it_behaves_as_an_operator_should(rows: int, width: int, device: torch.d
     testing.check(trilinear, inputs(rows, width, device=device), reference=formula, nondet_tol=1e-12, order=1)
 
 
+def test_second_derivatives_and_forward_mode(device: torch.device) -> None:
+    given = inputs(2, 3, device=device)
+    assert torch.autograd.gradcheck(trilinear, given, check_backward_ad=False, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(trilinear, given, nondet_tol=1e-12)
+    tangents = [torch.randn_like(t) for t in given]
+    ours, theirs = (torch.func.jvp(f, tuple(given), tuple(tangents))[1] for f in (trilinear, formula))
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_expanded_and_transposed_inputs_and_gradients(

@@ -14,6 +14,13 @@ std::vector<ElementType> usual_choice(const TypeParameter& parameter) {
   return {usual_type(parameter)};
 }
 
+auto only(ElementType type) {
+  return [type](const TypeParameter& parameter) {
+    const auto& allowed = parameter.allowed;
+    return std::find(allowed.begin(), allowed.end(), type) != allowed.end() ? Types{type} : Types{};
+  };
+}
+
 std::vector<ElementType> every_choice(const TypeParameter& parameter) { return parameter.allowed; }
 
 // Each combination of one type for each type parameter.
@@ -60,11 +67,13 @@ std::vector<Instantiation> plain_instantiations(const std::vector<Function>& fun
 }
 
 std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions, ElementType type) {
-  const auto choice = [type](const TypeParameter& parameter) {
-    const auto& allowed = parameter.allowed;
-    return std::find(allowed.begin(), allowed.end(), type) != allowed.end() ? Types{type} : Types{};
-  };
-  return instantiations(functions, choice, [](const Function& function) { return !function.is_kernel; });
+  return instantiations(functions, only(type), [](const Function& function) { return !function.is_kernel; });
+}
+
+std::vector<Instantiation> kernel_instantiations(const std::vector<Function>& functions, ElementType type) {
+  return instantiations(functions, only(type), [](const Function& function) {
+    return function.is_kernel && !function.type_parameters.empty();
+  });
 }
 
 std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions) {

@@ -16,6 +16,9 @@ std::vector<Instantiation> usual_instantiations(const std::vector<Function>& fun
 std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions);
 std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions, ElementType type);
 
+// Forward and backward for that type of each kernel that is generic and allows it.
+std::vector<Instantiation> kernel_instantiations(const std::vector<Function>& functions, ElementType type);
+
 // float32, or the first type that the parameter allows.
 ElementType usual_type(const TypeParameter& parameter);
 

@@ -18,12 +18,32 @@ bool has_tangents(Direction direction) {
 }
 
 constexpr size_t kManyTexts = 64;  // some three seconds of the compiler's
+// Kernels of a module, in a type that load() has not compiled them for: so many come alone, then they come with neighbours.
+constexpr size_t kKernelsAlone = 3;
+constexpr size_t kKernelTexts = 16;  // one second of the compiler's
 
-// The module's plain functions in the types that are wanted of one of them: mostly one type, which goes for all.
+// Mostly one type, which goes for all.
+bool are_one(const std::vector<ElementType>& types) {
+  return std::all_of(types.begin(), types.end(), [&](ElementType type) { return type == types.front(); });
+}
+
+// The module's plain functions in the types that are wanted of one of them.
 std::vector<Instantiation> with_others(const std::vector<Function>& functions, const std::vector<ElementType>& types) {
-  const bool are_one = std::all_of(types.begin(), types.end(), [&](ElementType type) { return type == types.front(); });
-  if (types.empty() || !are_one || types.front() == ElementType::Float32) return plain_instantiations(functions);
+  if (types.empty() || !are_one(types) || types.front() == ElementType::Float32) return plain_instantiations(functions);
   return plain_instantiations(functions, types.front());
+}
+
+// The kernels in whose company a kernel is compiled for a type: neighbours in the source, the same for each of them.
+std::vector<Instantiation> with_neighbours(const std::vector<Function>& functions, const Instantiation& wanted) {
+  if (wanted.types.empty() || !are_one(wanted.types)) return {};
+  const auto all = kernel_instantiations(functions, wanted.types.front());
+  const auto place = std::find_if(all.begin(), all.end(), [&](const Instantiation& one) {
+    return one.function == wanted.function && one.types == wanted.types && one.sizes == wanted.sizes;
+  });
+  if (place == all.end()) return {};
+  const auto first = static_cast<size_t>(place - all.begin()) / kKernelTexts * kKernelTexts;
+  const auto last = std::min(first + kKernelTexts, all.size());
+  return {all.begin() + static_cast<std::ptrdiff_t>(first), all.begin() + static_cast<std::ptrdiff_t>(last)};
 }
 
 bool has_error(const Program& program) { return !program.texts.empty() && !program.texts.front().error.empty(); }
@@ -86,9 +106,17 @@ const DeviceText* TextSource::find(const Instantiation& wanted) const {
   return found == texts_.end() ? nullptr : &found->second;
 }
 
-// Of what is used at all a backward is likely to be wanted too, and of a plain function so are its module's others: one run
-// of the compiler costs less than one for each, unless there are very many. The list depends on the module and `wanted`
-// alone, as far as it can: the disk cache knows a run by its list.
+size_t TextSource::kernels_known(const std::vector<ElementType>& types) const {
+  std::set<std::string> names;
+  for (const auto& [key, text] : texts_) {
+    if (std::get<std::vector<ElementType>>(key) == types) names.insert(text.function);
+  }
+  return names.size();
+}
+
+// Of what is used at all a backward is likely to be wanted too, and of a plain function so are its module's others, and those
+// of a kernel after a few: one run of the compiler costs less than one for each, unless there are very many. The list
+// depends on the module and `wanted` alone, as far as it can: the disk cache knows a run by its list.
 std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) const {
   const auto function = std::find_if(program_->functions.begin(), program_->functions.end(),
                                      [&](const Function& one) { return one.name == wanted.function; });
@@ -103,6 +131,10 @@ std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) c
   if (!function->is_kernel) {
     for (const Instantiation& one : with_others(program_->functions, wanted.types)) {
       if (list.size() < kManyTexts) add(one);
+    }
+  } else if (kernels_known(wanted.types) >= kKernelsAlone) {
+    for (const Instantiation& one : with_neighbours(program_->functions, wanted)) {
+      if (listed.emplace(one.function, one.direction, one.types, one.sizes).second) list.push_back(one);
     }
   }
   Instantiation both = wanted;
@@ -121,7 +153,8 @@ const DeviceText* TextSource::known(const Instantiation& wanted) {
 void TextSource::run_compiler(const std::vector<Instantiation>& list) {
   CompileRequest request = request_;
   request.instantiations = list;
-  const auto program = has_tangents(list.front().direction) ? load_either_way(std::move(request)) : load_program(request);
+  const auto program =
+      has_tangents(list.front().direction) ? load_either_way(std::move(request)) : load_program(request);
   check_same_files(*program);
   const std::lock_guard<std::mutex> lock(mutex_);
   take(*program);

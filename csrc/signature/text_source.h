@@ -20,7 +20,7 @@ class TextSource {
   TextSource(CompileRequest request, std::shared_ptr<const Program> program);
 
   // Throws CompileError if the instantiation does not compile. The reference stays valid as long as this object. The
-  // first plain function that is asked for in a type brings the texts of all of them in it.
+  // first plain function that is asked for in a type brings the texts of all of them in it, the fourth kernel those of its neighbours.
   const DeviceText& text(const std::string& function, Direction direction, const std::vector<ElementType>& types,
                          const std::vector<int64_t>& sizes = {});
 
@@ -29,6 +29,7 @@ class TextSource {
   void take(const Program& program);
   void check_same_files(const Program& program) const;
   const DeviceText* find(const Instantiation& wanted) const;
+  size_t kernels_known(const std::vector<ElementType>& types) const;
   std::vector<Instantiation> to_ask_for(const Instantiation& wanted) const;
   const DeviceText* known(const Instantiation& wanted);
   bool bring(const Instantiation& wanted);

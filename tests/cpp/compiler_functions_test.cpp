@@ -575,6 +575,43 @@ float refused(Texture2D x) { return 1; })slang");
   BOOST_TEST(all_instantiations(program.functions).size() == 2u + 8u + 2u + 8u);
 }
 
+BOOST_AUTO_TEST_CASE(the_fourth_kernel_in_a_type_brings_its_neighbours) {
+  TemporaryFolder folder;
+  ::setenv("TORCH_SLANG_CACHE_DIR", folder.file("cache").c_str(), 1);
+  std::string text = "import torch_slang;\n[CudaKernel] [Differentiable] void fixed(DiffTensorView<float> x) {}\n";
+  for (int i = 0; i < 10; ++i) {
+    text += "[CudaKernel] [Differentiable] void k" + std::to_string(i) + "<T : IReal>(DiffTensorView<T> x) {}\n";
+  }
+  text += "[CudaKernel] [Differentiable] void two<T : IReal, U : IReal>(DiffTensorView<T> x, DiffTensorView<U> y) {}\n";
+  const CompileRequest request = request_for(text);
+  const auto program = load_program(request);
+  TextSource source(request, program);
+  const auto runs = [before = cache::stats().slang_runs]() mutable {
+    const int64_t now = cache::stats().slang_runs, count = now - before;
+    before = now;
+    return count;
+  };
+  auto counted = runs;
+  const auto ask = [&](const std::string& kernel, std::vector<ElementType> types) {
+    for (const Direction direction : {Direction::Forward, Direction::Backward}) {
+      const DeviceText& found = source.text(kernel, direction, types);
+      BOOST_TEST((found.function == kernel && found.types == types && found.direction == direction));
+    }
+    return counted();
+  };
+  BOOST_TEST(ask("fixed", {}) == 0);
+  BOOST_TEST(ask("k0", {ElementType::Float32}) == 0);
+  for (const std::string alone : {"k7", "k9", "k3"}) BOOST_TEST(ask(alone, {ElementType::Float64}) == 1);
+  const DeviceText* kept = &source.text("k7", Direction::Forward, {ElementType::Float64});
+  BOOST_TEST(ask("k0", {ElementType::Float64}) == 1);  // k0 to k7
+  BOOST_TEST(ask("k6", {ElementType::Float64}) == 0);
+  BOOST_TEST(kept == &source.text("k7", Direction::Forward, {ElementType::Float64}));
+  BOOST_TEST(ask("k8", {ElementType::Float64}) == 1);
+  BOOST_TEST(ask("two", {ElementType::Float64, ElementType::Float64}) == 0);
+  BOOST_TEST(ask("two", {ElementType::Float64, ElementType::Float32}) == 1);  // alone
+  BOOST_TEST(ask("k1", {ElementType::Float16}) == 1);
+}
+
 BOOST_AUTO_TEST_CASE(the_first_plain_function_brings_the_others) {
   TemporaryFolder folder;
   ::setenv("TORCH_SLANG_CACHE_DIR", folder.file("cache").c_str(), 1);

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import function_references
+import pytest
 import torch
 from cases import BY_NAME, Case, Index, Input, shares
 from own_cases import window
@@ -222,3 +223,16 @@ def jacfwd(function: Function, inputs: list[Tensor]) -> Any:
 
 BATCHED = {f.__name__: f for f in (vmap, vmap_of_grad, grad_of_vmap, jacrev, jacfwd)}
 DERIVATIVES = {f.__name__: f for f in (backward, jvp, double_backward, jvp_of_vjp, vjp_of_jvp, hessian)} | BATCHED
+
+
+def assert_right_or_refused(case: Derived, derivative: str, device: torch.device, reason: str | None) -> None:
+    """The derivative is that of plain torch, or an error that matches the reason if there is one."""
+    ours, inputs = of_differentiable_ones(case, case.op, device)
+    if reason is not None:
+        with pytest.raises(RuntimeError, match=reason):
+            DERIVATIVES[derivative](ours, inputs)
+        return
+    theirs, _ = of_differentiable_ones(case, case.reference, device)
+    actual, expected = (listed(DERIVATIVES[derivative](f, inputs)) for f in (ours, theirs))
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-8)

@@ -7,6 +7,7 @@ import collections
 import torch
 from torch import Tensor
 
+POLYNOMIAL = r"test_function_calls::polynomial\(a: float, b: float, c: float, x: float\) -> float: "
 Lens = collections.namedtuple("Lens", ["focus", "center"])
 Camera = collections.namedtuple("Camera", ["lens", "exposure", "shift"])
 CENTER, AT = torch.tensor([0.5, -1.0]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from matmul_epilogues import ACTIVATIONS
 from products import Recorded, assert_near
 from torch.autograd import gradgradcheck
 
@@ -17,14 +17,6 @@ from torch_slang import BlockPattern
 from torch_slang.nn import BlockSparseLinear, PatternSchedule
 
 Tensor = torch.Tensor
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "silu": F.silu,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-}
 
 pytestmark = pytest.mark.usefixtures("the_first_tile")
 

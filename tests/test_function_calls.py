@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 import torch
 from cases import kernels
-from function_calls import AT, CENTER, Camera, Lens, leaf, scalar
+from function_calls import AT, CENTER, POLYNOMIAL, Camera, Lens, leaf, scalar
 
 import torch_slang
 
 Tensor = torch.Tensor
-POLYNOMIAL = r"test_function_calls::polynomial\(a: float, b: float, c: float, x: float\) -> float: "
 
 
 @pytest.fixture(scope="module")

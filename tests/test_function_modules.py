@@ -18,7 +18,6 @@ import torch_slang
 from torch_slang import testing
 
 Tensor = torch.Tensor
-POLYNOMIAL = r"test_function_calls::polynomial\(a: float, b: float, c: float, x: float\) -> float: "
 
 
 @pytest.fixture(scope="module")

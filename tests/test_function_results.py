@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 import torch
 from cases import kernels
-from function_calls import CENTER, Camera, Lens, leaf, scalar, with_grad
+from function_calls import CENTER, POLYNOMIAL, Camera, Lens, leaf, scalar, with_grad
 
 import torch_slang
 
 Tensor = torch.Tensor
-POLYNOMIAL = r"test_function_calls::polynomial\(a: float, b: float, c: float, x: float\) -> float: "
 
 
 @pytest.fixture(scope="module")

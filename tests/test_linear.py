@@ -12,21 +12,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from cases import nvrtc_is_here
-from matmul_epilogues import assert_agrees, randn
+from matmul_epilogues import ACTIVATIONS, assert_agrees, randn
 
 import torch_slang
 
 Tensor = torch.Tensor
 
-ACTIVATIONS: dict[str | None, Callable[[Tensor], Tensor]] = {
-    None: lambda x: x,
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "silu": F.silu,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-}
+MODULES: dict[str | None, Callable[[Tensor], Tensor]] = {None: lambda x: x, **ACTIVATIONS}
 
 
 class TestLinear:
@@ -47,7 +39,7 @@ class TestLinear:
         inputs = (x.requires_grad_(), *ours.parameters())
 
         def in_torch(x: Tensor, *parameters: Tensor) -> Tensor:
-            return ACTIVATIONS[epilogue](F.linear(x, *parameters))
+            return MODULES[epilogue](F.linear(x, *parameters))
 
         assert_agrees(lambda x, *_: ours(x), in_torch, list(inputs))
 
@@ -58,7 +50,7 @@ class TestLinear:
         layer = torch_slang.nn.Linear(1, 1, False, epilogue, device=device)
         torch.nn.init.ones_(layer.weight)
         wide_x = x.detach().double().requires_grad_()
-        expected = ACTIVATIONS[epilogue](wide_x)
+        expected = MODULES[epilogue](wide_x)
         result = layer(x)
         scale = wide_x.detach().abs().clamp(min=1)
         assert ((result - expected).abs() / scale).max() < 4e-7
@@ -72,7 +64,7 @@ class TestLinear:
         for epilogue in ("gelu", "silu"):
             layer = torch_slang.nn.Linear(1, 1, False, epilogue, device=device)
             torch.nn.init.ones_(layer.weight)
-            expected = ACTIVATIONS[epilogue](x)
+            expected = MODULES[epilogue](x)
             assert torch.equal(layer(x).nan_to_num(7.0), expected.nan_to_num(7.0)), epilogue
 
     @pytest.mark.parametrize("dtype", [torch.bfloat16])

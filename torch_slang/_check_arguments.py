@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ def draw_arguments(about: dict[str, Any], device: torch.device | str) -> list[An
     require grad where they are differentiable. Integers are 0 and 1, so that they may index any dimension. Raises
     UnknownShapeError where an argument's shape is not given, or by an expression that is more than arithmetic.
     """
-    inputs = [leaf for leaf in about["leaves"] if not leaf["is_output"]]
+    inputs = _inputs(about)
     if about["order"]:
         inputs.sort(key=lambda leaf: about["order"].index(leaf["name"]))
     sizes: dict[str, int] = {}
@@ -94,10 +94,9 @@ def _dtype(about: dict[str, Any], leaf: dict[str, Any]) -> torch.dtype:
 
 def float64_is_allowed(about: dict[str, Any]) -> bool:
     """Whether finite differences can be taken: all floating-point arguments may be float64."""
-    return all(
-        _dtype(about, leaf) in (torch.float64,) or not _dtype(about, leaf).is_floating_point for leaf in _inputs(about)
-    )
+    dtypes = {_dtype(about, leaf) for leaf in _inputs(about)}
+    return all(dtype == torch.float64 or not dtype.is_floating_point for dtype in dtypes)
 
 
-def _inputs(about: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    return (leaf for leaf in about["leaves"] if not leaf["is_output"])
+def _inputs(about: dict[str, Any]) -> list[dict[str, Any]]:
+    return [leaf for leaf in about["leaves"] if not leaf["is_output"]]

@@ -107,7 +107,7 @@ std::shared_ptr<const LoadedKernel> KernelCall::kernel(const LaunchShape* launch
 
 Results KernelCall::forward() {
   if (sample_count(arguments_) == 0) return new_outputs(op_, arguments_, bound_, context_.marks_outputs);
-  set_inputs();  // which refuses what is too large before there is memory for results
+  set_inputs();  // first: it refuses inputs that are too large, whose outputs would take as much memory
   Results results = new_outputs(op_, arguments_, bound_, context_.marks_outputs);
   for (size_t i = 0; i < results.size(); ++i) launcher_.set_primal(op_.outputs[i], results[i]);
   const auto loaded = kernel();

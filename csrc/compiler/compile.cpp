@@ -31,9 +31,6 @@
 namespace torch_slang {
 namespace {
 
-bool has_forward_derivative(Direction direction) {
-  return direction == Direction::Jvp || direction == Direction::Tangents || direction == Direction::TangentsBackward;
-}
 bool is_backward(Direction direction) {
   return direction == Direction::Backward || direction == Direction::TangentsBackward;
 }

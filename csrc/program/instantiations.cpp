@@ -77,6 +77,10 @@ ElementType usual_type(const TypeParameter& parameter) {
   return has_float ? ElementType::Float32 : allowed.front();
 }
 
+bool has_forward_derivative(Direction direction) {
+  return direction == Direction::Jvp || direction == Direction::Tangents || direction == Direction::TangentsBackward;
+}
+
 std::string describe_instantiation(const Instantiation& instantiation) {
   std::string text =
       c10::str("the ",

@@ -22,6 +22,9 @@ ElementType usual_type(const TypeParameter& parameter);
 // Of all kernels and functions, for every choice of types that they allow.
 std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions);
 
+// Whether a text of this direction has a forward derivative in it.
+bool has_forward_derivative(Direction direction);
+
 // "the backward of sqr for float64"
 std::string describe_instantiation(const Instantiation& instantiation);
 

@@ -56,7 +56,7 @@ enum class Differentials { Gradients, Tangents };
 // Text and its tokens; keeps what the views of its tokens point into.
 class EmittedCode {
  public:
-  // `differentials`: what the fields of that name hold.
+  // `differentials`: whether the text's fields called `differential` hold gradients or tangents.
   explicit EmittedCode(std::string text, Differentials differentials = Differentials::Gradients);
   EmittedCode(const EmittedCode&) = delete;
   EmittedCode& operator=(const EmittedCode&) = delete;

@@ -28,6 +28,7 @@
 #include "compiler/source/session.h"
 #include "compiler/text/line_names.h"
 #include "compiler/text/refused_text.h"
+#include "program/instantiations.h"
 
 namespace torch_slang {
 namespace {
@@ -126,7 +127,7 @@ std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text
   const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
   text.file_scope = blank ? "" : own.substr(0, begin);
 
-  const bool tangents = text.direction != Direction::Forward && text.direction != Direction::Backward;
+  const bool tangents = has_forward_derivative(text.direction);
   EmittedText passing(std::string(own.substr(begin)), tangents ? Differentials::Tangents : Differentials::Gradients);
   std::vector<PassCount> counts = apply(Texts::Kernel, passing, cautions);
   text.body = passing.body();

@@ -38,7 +38,7 @@ class Hints {
         add(at, "a loop whose counter begins with an element; count from 0 and add the element");
       if (word(at) == "switch") look_for_fall_through(closing(at + 1) + 1);
       if (second_derivative_ && has_forward_derivative_without_derivatives(at)) add(at, kForward);
-      if (second_derivative_ && word(at) == "return" && stands_in_blocks(at)) add(at, kEarly);
+      if (second_derivative_ && word(at) == "return" && is_early_return(at)) add(at, kEarly);
       if (word(at) == "property" && is_differentiable(at)) add(at, "a `property` with derivatives; make it a function");
     }
     for (const SourceFunction& function : floats_.functions()) look_at_operators(function);
@@ -134,7 +134,7 @@ class Hints {
   }
 
   // A `return` that is not the last statement of a function.
-  bool stands_in_blocks(size_t at) const {
+  bool is_early_return(size_t at) const {
     for (const SourceFunction& function : floats_.functions()) {
       if (function.body < at && at < function.end) return end_of_statement(at) + 1 != function.end;
     }

@@ -112,7 +112,12 @@ TensorPair unsupported_and_sum(c10::string_view name, const Tensor& dense, const
 
 Tensor autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& dense, const Tensor& values,
                 at::TensorList pattern, Sizes shape, bool transpose, at::TensorList arguments) {
-  if (product::is_recorded(epilogue_named(name), dense, values, arguments)) {
+  const Epilogue& epilogue = epilogue_named(name);
+  if (product::has_tangent(dense, values, arguments)) {
+    checked(epilogue, dense, values, pattern, shape, transpose, arguments);
+    return product::function_of(epilogue, mm().call(dense, values, pattern, shape, transpose), arguments);
+  }
+  if (product::is_recorded(epilogue, dense, values, arguments)) {
     return std::get<0>(mm_with_epilogue_and_sum().call(name, dense, values, pattern, shape, transpose, arguments));
   }
   const at::AutoDispatchBelowADInplaceOrView guard;
@@ -122,6 +127,12 @@ Tensor autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& d
 
 TensorPair autograd_and_sum(c10::DispatchKeySet keys, c10::string_view name, const Tensor& dense, const Tensor& values,
                             at::TensorList pattern, Sizes shape, bool transpose, at::TensorList arguments) {
+  const Epilogue& epilogue = epilogue_named(name);
+  if (product::has_tangent(dense, values, arguments)) {
+    checked(epilogue, dense, values, pattern, shape, transpose, arguments);
+    const Tensor sum = mm().call(dense, values, pattern, shape, transpose);
+    return {product::function_of(epilogue, sum, arguments), sum};
+  }
   TensorPair results;
   {
     const at::AutoDispatchBelowADInplaceOrView guard;
@@ -129,7 +140,7 @@ TensorPair autograd_and_sum(c10::DispatchKeySet keys, c10::string_view name, con
                                                     shape, transpose, arguments);
   }
   const auto product = [&] { return Mm(values, pattern, shape, transpose); };
-  return product::with_history(std::move(results), epilogue_named(name), product, dense, values, arguments);
+  return product::with_history(std::move(results), epilogue, product, dense, values, arguments);
 }
 
 template <auto Op, c10::DeviceType Device>

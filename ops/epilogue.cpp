@@ -53,15 +53,6 @@ namespace {
 
 // --- on a device
 
-void check_mm_with_epilogue(const Epilogue& epilogue, const Tensor& a, const Tensor& b, at::TensorList arguments) {
-  check_batches(epilogue.where.c_str(), a, b);
-  check_epilogue_arguments(epilogue, a, arguments, product_sizes(a, b));
-  for (const Tensor& argument : arguments) {
-    TORCH_CHECK(argument.dim() == 3, epilogue.where, ": expected the arguments of slang::mm_with_epilogue to have 3 ",
-                "dimensions, but got shape ", argument.sym_sizes());
-  }
-}
-
 Results run_product(const Epilogue& epilogue, const ProductKernels& kernels, const Tensor& a, const Tensor& b,
                     at::TensorList arguments) {
   check_mm_with_epilogue(epilogue, a, b, arguments);

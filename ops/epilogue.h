@@ -60,6 +60,9 @@ const Epilogue& epilogue_named(const ProductNames& product, c10::string_view nam
 void check_epilogue_arguments(const Epilogue& epilogue, const Tensor& first, at::TensorList arguments,
                               c10::SymIntArrayRef result);
 
+// Those of slang::mm_with_epilogue, whose arguments have the product's three dimensions.
+void check_mm_with_epilogue(const Epilogue& epilogue, const Tensor& a, const Tensor& b, at::TensorList arguments);
+
 // Autocast: arguments with gradients are cast as operands are. Constants keep their type.
 std::vector<Tensor> cast_arguments(const Epilogue& epilogue, at::TensorList arguments, c10::DeviceType device);
 

@@ -4,7 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 
-#include "dispatch/dispatched_call.h"
+#include "dispatch/derived_calls.h"
 #include "operator/operator.h"
 
 namespace torch_slang::product {
@@ -14,11 +14,20 @@ namespace ag = torch::autograd;
 RecordedFunction::RecordedFunction(const Epilogue& epilogue, const Tensor& first)
     : family(epilogue.function(first.scalar_type())), op(family.current()) {}
 
+bool has_tangent(const Tensor& first, const Tensor& second, at::TensorList arguments) {
+  return ag::isFwGradDefined(first) || ag::isFwGradDefined(second) ||
+         std::any_of(arguments.begin(), arguments.end(), [](const Tensor& t) { return ag::isFwGradDefined(t); });
+}
+
+Tensor function_of(const Epilogue& epilogue, const Tensor& sum, at::TensorList arguments) {
+  const RecordedFunction function(epilogue, sum);
+  torch::jit::Stack stack{sum};
+  for (const Tensor& argument : arguments) stack.emplace_back(argument);
+  call_as(function.family, *function.op, OpKind::Forward, stack);
+  return stack[0].toTensor().to(sum.scalar_type());
+}
+
 bool is_recorded(const Epilogue& epilogue, const Tensor& first, const Tensor& second, at::TensorList arguments) {
-  const auto has_tangent = [](const Tensor& tensor) { return ag::isFwGradDefined(tensor); };
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      !has_tangent(first) && !has_tangent(second) && std::none_of(arguments.begin(), arguments.end(), has_tangent),
-      epilogue.where, ": forward-mode derivatives are not available");
   if (!c10::GradMode::is_enabled()) return false;
   if (first.requires_grad() || second.requires_grad()) return true;
   if (std::none_of(arguments.begin(), arguments.end(), [](const Tensor& t) { return t.requires_grad(); })) return false;
@@ -42,20 +51,11 @@ ag::variable_list call_backward(const RecordedFunction& function, const Tensor& 
   }
   stack.emplace_back(std::move(mask));
   ag::variable_list result(inputs.arguments.size() + 1);
-  const auto give = [&](const auto& tensor_at) {
-    size_t next = 0;
-    result[0] = tensor_at(next++);
-    for (size_t i = 0; i < inputs.arguments.size(); ++i) {
-      if (function.is_differentiable(i)) result[i + 1] = tensor_at(next++);
-    }
-  };
-  if (function.family.has_schemas_of(*function.op)) {
-    const PinnedOperator pin(function.family, *function.op);
-    function.family.handle(OpKind::Backward).callBoxed(&stack);
-    give([&](size_t i) { return stack[i].toTensor(); });
-  } else {  // the name was reloaded with other arguments: what was recorded runs as it was recorded
-    const Results computed = function.op->run(OpKind::Backward, stack);
-    give([&](size_t i) { return computed[i]; });
+  call_as(function.family, *function.op, OpKind::Backward, stack);
+  size_t next = 0;
+  result[0] = stack[next++].toTensor();
+  for (size_t i = 0; i < inputs.arguments.size(); ++i) {
+    if (function.is_differentiable(i)) result[i + 1] = stack[next++].toTensor();
   }
   return result;
 }
@@ -85,7 +85,12 @@ struct DenseProduct {
 
 Tensor mm_with_epilogue_autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& a, const Tensor& b,
                                  at::TensorList arguments) {
-  if (is_recorded(epilogue_named(kMatmul, name), a, b, arguments)) {
+  const Epilogue& epilogue = epilogue_named(kMatmul, name);
+  if (has_tangent(a, b, arguments)) {
+    check_mm_with_epilogue(epilogue, a, b, arguments);
+    return function_of(epilogue, mm().call(a, b), arguments);
+  }
+  if (is_recorded(epilogue, a, b, arguments)) {
     return std::get<0>(mm_with_epilogue_and_sum().call(name, a, b, arguments));
   }
   const at::AutoDispatchBelowADInplaceOrView guard;
@@ -94,13 +99,19 @@ Tensor mm_with_epilogue_autograd(c10::DispatchKeySet keys, c10::string_view name
 
 TensorPair mm_with_epilogue_and_sum_autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& a,
                                              const Tensor& b, at::TensorList arguments) {
+  const Epilogue& epilogue = epilogue_named(kMatmul, name);
+  if (has_tangent(a, b, arguments)) {
+    check_mm_with_epilogue(epilogue, a, b, arguments);
+    const Tensor sum = mm().call(a, b);
+    return {function_of(epilogue, sum, arguments), sum};
+  }
   TensorPair results;
   {
     const at::AutoDispatchBelowADInplaceOrView guard;
     results = mm_with_epilogue_and_sum().redispatch(keys & c10::after_autograd_keyset, name, a, b, arguments);
   }
   return with_history(
-      std::move(results), epilogue_named(kMatmul, name), [] { return DenseProduct(); }, a, b, arguments);
+      std::move(results), epilogue, [] { return DenseProduct(); }, a, b, arguments);
 }
 
 }  // namespace torch_slang::product

@@ -2,8 +2,8 @@
 // one kernel, the gradients of the sum and of the arguments, those of broadcast arguments summed; the product's own rule gives
 // those of its operands from that of the sum.
 //
-// A derivative of second order is the backward operator's affair: sum is a result of the recorded operator, so nothing is
-// left out of the graph.
+// The node is differentiable: sum is a result of the recorded operator, and the function's backward operator and the product
+// have derivatives of their own. Where an operand or an argument has a tangent, the product and the function are two calls.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
@@ -35,7 +35,13 @@ struct RecordedFunction {
   std::shared_ptr<const Operator> op;
 };
 
-// Whether a product of these operands and arguments wants a node. Throws where one of them has a tangent.
+// Whether forward mode is asked.
+bool has_tangent(const Tensor& first, const Tensor& second, at::TensorList arguments);
+
+// The function of a product, with derivatives of all kinds.
+Tensor function_of(const Epilogue& epilogue, const Tensor& sum, at::TensorList arguments);
+
+// Whether a product of these operands and arguments wants a node.
 bool is_recorded(const Epilogue& epilogue, const Tensor& first, const Tensor& second, at::TensorList arguments);
 
 // What the function's backward looks at. `wanted`: the gradients of both operands and of each argument.

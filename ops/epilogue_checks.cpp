@@ -7,6 +7,7 @@
 #include "arguments/arguments.h"
 #include "epilogue.h"
 #include "kernel/view_packing.h"
+#include "matmul_shapes.h"
 #include "module/module.h"
 #include "program/enumerations.h"
 
@@ -94,6 +95,15 @@ void check_epilogue_arguments(const Epilogue& epilogue, const Tensor& first, at:
     const Leaf& leaf = leaves[i + 1];
     check_argument(epilogue, leaf, arguments[i], first);
     check_broadcasts(epilogue.where.c_str(), leaf.name.c_str(), arguments[i], result);
+  }
+}
+
+void check_mm_with_epilogue(const Epilogue& epilogue, const Tensor& a, const Tensor& b, at::TensorList arguments) {
+  check_batches(epilogue.where.c_str(), a, b);
+  check_epilogue_arguments(epilogue, a, arguments, product_sizes(a, b));
+  for (const Tensor& argument : arguments) {
+    TORCH_CHECK(argument.dim() == 3, epilogue.where, ": expected the arguments of slang::mm_with_epilogue to have 3 ",
+                "dimensions, but got shape ", argument.sym_sizes());
   }
 }
 

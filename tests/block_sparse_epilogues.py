@@ -78,6 +78,30 @@ def assert_agrees(
         products.assert_near(one, other, x.dtype, 12, ROUNDING)
 
 
+def assert_agrees_twice(
+    op: Callable[..., Tensor],
+    in_torch: Callable[..., Tensor],
+    pattern: BlockPattern,
+    values: list[Any],
+    transpose: bool = False,
+) -> None:
+    """Gradients of a function of the gradients, by what requires grad; torch's run in float64."""
+    dtype = values[0].dtype
+    leaves = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
+
+    def seconds(result: Tensor, values: list[Any]) -> tuple[Tensor, ...]:
+        inputs = [values[i] for i in leaves]
+        firsts = torch.autograd.grad(result.square().mean(), inputs, create_graph=True)
+        return torch.autograd.grad(sum(first.square().sum() for first in firsts), inputs)
+
+    x, blocks, *arguments = values
+    wider = [wide(value) for value in values]
+    expected = in_torch(product_in_torch(wider[0], wider[1], pattern, transpose), *wider[2:])
+    ours = seconds(op(x, blocks, pattern, *arguments, transpose=transpose), values)
+    for one, other in zip(ours, seconds(expected, wider), strict=True):
+        products.assert_near(one, other, dtype, 32, ROUNDING)
+
+
 def operands(
     pattern: BlockPattern,
     dtype: torch.dtype = torch.float64,

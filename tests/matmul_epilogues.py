@@ -56,3 +56,17 @@ def assert_agrees(
     theirs = torch.autograd.grad(expected, [references[i] for i in leaves], of_result.double())
     for one, other in zip(ours, theirs, strict=True):
         assert_near(one, other, dtype, 8)
+
+
+def assert_agrees_twice(function: Callable[..., Tensor], reference: Callable[..., Tensor], values: list[Any]) -> None:
+    """Gradients of a function of the gradients, by what requires grad; `reference` runs in float64."""
+    dtype = values[0].dtype
+    leaves = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
+
+    def seconds(function: Callable[..., Tensor], values: list[Any]) -> tuple[Tensor, ...]:
+        inputs = [values[i] for i in leaves]
+        firsts = torch.autograd.grad(function(*values).square().sum(), inputs, create_graph=True)
+        return torch.autograd.grad(sum(first.square().sum() for first in firsts), inputs)
+
+    for one, other in zip(seconds(function, values), seconds(reference, [wide(v) for v in values]), strict=True):
+        assert_near(one, other, dtype, 32)

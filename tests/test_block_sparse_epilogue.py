@@ -11,14 +11,16 @@ from block_sparse_epilogues import (
     SHADE,
     SQUARE,
     assert_agrees,
+    assert_agrees_twice,
     drawn,
     operands,
+    product_in_torch,
     randn,
     shade_in_torch,
     square_in_torch,
 )
 from long_tests import leave_to_long_tests_on_a_cpu
-from torch.autograd import gradcheck
+from torch.autograd import gradcheck, gradgradcheck
 
 import torch_slang
 from torch_slang import BlockPattern, BlockSparseEpilogue
@@ -222,21 +224,59 @@ class TestGradients:
         pattern = drawn((64, 48), (16, 16), device)
         assert_agrees(shade, shade_in_torch, pattern, operands(pattern, leading=(3, 5)), grad=grad)
 
-    def test_a_second_derivative_is_refused(self, shade: BlockSparseEpilogue, device: torch.device) -> None:
-        pattern = drawn((64, 48), (16, 16), device)
-        for place in (0, 1, 2):
-            x, values, *arguments = all_values = [v.detach() if isinstance(v, Tensor) else v for v in operands(pattern)]
-            all_values[place].requires_grad_()
-            y = shade(x, values, pattern, *arguments)
-            (first,) = torch.autograd.grad(y.sum(), all_values[place], create_graph=True)
-            with pytest.raises(RuntimeError, match=r"tint_block_sparse_in_double_backward: .*double backward"):
-                first.sum().backward()
+    @pytest.mark.parametrize("transpose", [False, True])
+    def test_second_derivatives_and_forward_mode(
+        self, shade: BlockSparseEpilogue, transpose: bool, device: torch.device
+    ) -> None:
+        pattern = drawn((20, 36), (16, 16), device, 0.3)
+        x, values, bias, scale, residual = operands(pattern, transpose=transpose, leading=(2,))
+        inside = pattern.from_dense(torch.ones(pattern.shape, dtype=torch.float64, device=device))  # zero outside
 
-    def test_forward_mode_is_refused(self, shade: BlockSparseEpilogue) -> None:
-        pattern = drawn((64, 48), (16, 16), torch.device("cpu"))
-        x, values, *arguments = (v.detach() if isinstance(v, Tensor) else v for v in operands(pattern))
-        with pytest.raises(NotImplementedError, match="forward-mode"):
-            torch.func.jvp(lambda values: shade(x, values, pattern, *arguments), (values,), (values,))
+        def op(x: Tensor, values: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
+            return shade(x, values * inside, pattern, bias, scale, residual, transpose=transpose)
+
+        inputs = (x, values, bias, residual)
+        assert gradcheck(op, inputs, check_forward_ad=True, fast_mode=True)
+        assert gradgradcheck(op, inputs, check_fwd_over_rev=True, fast_mode=True)
+
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("transpose", [False, True])
+    def test_second_derivatives_beside_torch(
+        self, shade: BlockSparseEpilogue, transpose: bool, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        pattern = drawn((64, 48), (16, 16), device)
+        assert_agrees_twice(shade, shade_in_torch, pattern, operands(pattern, dtype, transpose), transpose)
+
+    @pytest.mark.parametrize("only", range(4))
+    def test_second_derivatives_of_frozen_inputs(
+        self, shade: BlockSparseEpilogue, only: int, device: torch.device
+    ) -> None:
+        pattern = drawn((64, 48), (16, 16), device)
+        values = operands(pattern)
+        for i, place in enumerate((0, 1, 2, 4)):
+            values[place].requires_grad_(i == only)
+        assert_agrees_twice(shade, shade_in_torch, pattern, values)
+
+    @pytest.mark.parametrize("block", [(16, 32), (64, 32)], ids=str)
+    def test_tangents_beside_torch(
+        self, shade: BlockSparseEpilogue, block: tuple[int, int], device: torch.device
+    ) -> None:
+        pattern = drawn((130, 70), block, device)
+        x, blocks, bias, scale, residual = (
+            v.detach() if isinstance(v, Tensor) else v for v in operands(pattern, leading=(2, 3))
+        )
+        primals = (x, blocks, bias, residual)
+        tangents = tuple(torch.randn_like(one) for one in primals)
+
+        def ours(x: Tensor, blocks: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
+            return shade(x, blocks, pattern, bias, scale, residual)
+
+        def theirs(x: Tensor, blocks: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
+            return shade_in_torch(product_in_torch(x, blocks, pattern, False), bias, scale, residual)
+
+        torch.testing.assert_close(
+            torch.func.jvp(ours, primals, tangents), torch.func.jvp(theirs, primals, tangents), rtol=1e-12, atol=1e-12
+        )
 
     def test_a_pattern_that_was_changed_in_place_is_refused(self, square: BlockSparseEpilogue) -> None:
         pattern = drawn((64, 96), (32, 32), torch.device("cpu"))

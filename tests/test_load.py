@@ -118,6 +118,18 @@ def test_a_graph_recorded_before_a_reload_runs_its_own_backward(parameters: str,
     assert x.grad.tolist() == [4]
 
 
+def test_derivatives_of_a_backward_whose_operator_was_reloaded_with_other_arguments_are_refused(
+    file: Callable[[str], Path],
+) -> None:
+    x = TWO.clone().requires_grad_()
+    torch_slang.load(file(elementwise("twice")))
+    y = torch.ops.slang.twice(x)
+    torch_slang.load(file(elementwise("twice", 3, parameters="no_diff float c,")))
+    with pytest.raises(RuntimeError, match=r"twice_backward: .*slang::twice was reloaded with other arguments"):
+        torch.autograd.grad(y.square().sum(), x, create_graph=True)
+    assert torch.autograd.grad(torch.ops.slang.twice(x, 1.0).sum(), x, create_graph=True)[0].requires_grad
+
+
 def test_a_reload_may_change_the_arguments(file: Callable[[str], Path]) -> None:
     first = torch_slang.load(file(elementwise("resized")))
     assert torch.ops.slang.resized(TWO).tolist() == [4]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from matmul_epilogues import assert_agrees, assert_near, randn, wide
-from torch.autograd import gradcheck
+from matmul_epilogues import assert_agrees, assert_agrees_twice, assert_near, randn, wide
+from torch.autograd import gradcheck, gradgradcheck
 
 import torch_slang
 
@@ -190,19 +190,60 @@ class TestGradients:
     ) -> None:
         assert_agrees(shade, shade_in_torch, operands(torch.float64, device), grad)
 
-    def test_a_second_derivative_is_refused(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
-        values = operands(torch.float64, device)
-        for place in (0, 2):
-            alone = [v.detach() if isinstance(v, Tensor) else v for v in values]
-            alone[place].requires_grad_()
-            (first,) = torch.autograd.grad(shade(*alone).sum(), alone[place], create_graph=True)
-            with pytest.raises(RuntimeError, match=r"shade_in_double_backward: .*double backward"):
-                first.sum().backward()
+    def test_second_derivatives_and_forward_mode(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        a, b, bias, scale, residual = operands(torch.float64, device, 3, 4, 2)
 
-    def test_forward_mode_is_refused(self, shade: torch_slang.MatmulEpilogue) -> None:
-        values = [v.detach() if isinstance(v, Tensor) else v for v in operands(torch.float64, torch.device("cpu"))]
-        with pytest.raises(NotImplementedError, match="forward-mode"):
-            torch.func.jvp(lambda a: shade(a, *values[1:]), (values[0],), (values[0],))
+        def op(a: Tensor, b: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
+            return shade(a, b, bias, scale, residual)
+
+        inputs = (a, b, bias, residual)
+        kinds = {"check_batched_grad": True, "check_batched_forward_grad": True}
+        assert gradcheck(op, inputs, check_forward_ad=True, **kinds)
+        assert gradgradcheck(op, inputs, check_fwd_over_rev=True, check_batched_grad=True)
+
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_second_derivatives_beside_torch(
+        self, shade: torch_slang.MatmulEpilogue, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        assert_agrees_twice(shade, shade_in_torch, operands(dtype, device, leading=(2,)))
+        assert_agrees_twice(shade, shade_in_torch, operands(dtype, device))
+
+    @pytest.mark.parametrize("only", range(4))
+    def test_second_derivatives_of_frozen_inputs(
+        self, shade: torch_slang.MatmulEpilogue, only: int, device: torch.device
+    ) -> None:
+        values = operands(torch.float64, device)
+        for i, place in enumerate((0, 1, 2, 4)):
+            values[place].requires_grad_(i == only)
+        assert_agrees_twice(shade, shade_in_torch, values)
+
+    def test_a_third_derivative_is_refused(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
+        a, *others = operands(torch.float64, device)
+        (first,) = torch.autograd.grad(shade(a, *others).sum(), a, create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), a, create_graph=True)
+        with pytest.raises(RuntimeError, match="derivatives of the third order"):
+            second.square().sum().backward()
+
+    @pytest.mark.parametrize("place", [0, 1, 2, 4])
+    def test_hessians(self, shade: torch_slang.MatmulEpilogue, place: int, device: torch.device) -> None:
+        values = [v.detach() if isinstance(v, Tensor) else v for v in operands(torch.float64, device, 3, 4, 2)]
+
+        def hessian(function: Callable[..., Tensor], outer: Callable[..., Any], inner: Callable[..., Any]) -> Tensor:
+            def loss(value: Tensor) -> Tensor:
+                return function(*values[:place], value, *values[place + 1 :]).square().sum()
+
+            result: Tensor = outer(inner(loss))(values[place])
+            return result
+
+        expected = hessian(shade_in_torch, torch.func.jacrev, torch.func.jacrev)
+        for outer, inner in [(torch.func.jacfwd, torch.func.jacrev), (torch.func.jacrev, torch.func.jacfwd)]:
+            torch.testing.assert_close(hessian(shade, outer, inner), expected)
+
+    def test_forward_mode_checks_shapes(self, shade: torch_slang.MatmulEpilogue) -> None:
+        a, *values = (v.detach() if isinstance(v, Tensor) else v for v in operands(torch.float64, torch.device("cpu")))
+        values[1] = randn(2, 5)  # broadcasts with the bias, not with the product
+        with pytest.raises(RuntimeError, match="expected bias to broadcast"):
+            torch.func.jvp(lambda a: shade(a, *values), (a,), (a,))
 
 
 class TestPyTorch:

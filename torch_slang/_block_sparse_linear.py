@@ -49,7 +49,7 @@ class BlockSparseLinear(torch.nn.Module):
         - x: ``[..., in_features]``, float16, bfloat16, float32 or float64 like the weight, with any strides
         - result: ``[..., out_features]``
 
-    Without an epilogue there are derivatives of any order. With one a second derivative raises. A bias alone is part of
+    Without an epilogue there are derivatives of any order, with one of first and second order. A bias alone is part of
     the kernel where no gradients are recorded (``torch.no_grad()``), which saves a rounding of float16 and bfloat16.
     """
 

@@ -1,6 +1,8 @@
 #include "dispatch/derived_calls.h"
 
 #include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
 #include <iterator>
@@ -48,7 +50,16 @@ void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, to
     family.handle(kind).callBoxed(&stack);
     return;
   }
-  // The name was reloaded with other arguments: what was recorded runs as it was recorded.
+  // The name was reloaded with other arguments: what was recorded runs as it was recorded, without the dispatcher. So no
+  // derivative of it can be recorded.
+  for (const c10::IValue& value : stack) {
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    const at::Tensor& tensor = value.toTensor();
+    TORCH_CHECK(!torch::autograd::isFwGradDefined(tensor) && !(c10::GradMode::is_enabled() && tensor.requires_grad()),
+                op.signature().qualified(kind), ": a derivative of it is asked, but ",
+                op.signature().qualified(OpKind::Forward),
+                " was reloaded with other arguments since it was called: call it again");
+  }
   Results results = op.run(kind, stack);
   stack.assign(std::make_move_iterator(results.begin()), std::make_move_iterator(results.end()));
 }

@@ -110,8 +110,7 @@ TensorPair mm_with_epilogue_and_sum_autograd(c10::DispatchKeySet keys, c10::stri
     const at::AutoDispatchBelowADInplaceOrView guard;
     results = mm_with_epilogue_and_sum().redispatch(keys & c10::after_autograd_keyset, name, a, b, arguments);
   }
-  return with_history(
-      std::move(results), epilogue, [] { return DenseProduct(); }, a, b, arguments);
+  return with_history(std::move(results), epilogue, [] { return DenseProduct(); }, a, b, arguments);
 }
 
 }  // namespace torch_slang::product

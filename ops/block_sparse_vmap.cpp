@@ -79,14 +79,14 @@ Tensor sdd_vmap(const Tensor& a, const Tensor& b, at::TensorList pattern, Sizes 
 
 // --- with an epilogue
 
-// What one more product makes of all the mapped ones: its operands, and arguments that broadcast beside them.
+// The one product that computes all the mapped ones: its operands, and arguments that broadcast beside them.
 struct Mapped {
   Tensor dense, values;
   std::vector<Tensor> arguments;
-  c10::SymDimVector sizes;  // of the result, with what is mapped over in front
+  c10::SymDimVector sizes;  // of the result, with the mapped dimension in front
 };
 
-// An argument with what is mapped over in front, and 1 where the result has dimensions that it has not.
+// An argument with the mapped dimension in front, and 1 where the result has dimensions that it lacks.
 Tensor beside(const VmapOperand& argument, int64_t result_dims) {
   const auto& [tensor, is_mapped] = argument;
   if (!is_mapped) return tensor;
@@ -96,7 +96,7 @@ Tensor beside(const VmapOperand& argument, int64_t result_dims) {
   return tensor.reshape_symint(sizes);
 }
 
-// `size`: of what is mapped over.
+// `size`: of the mapped dimension.
 Mapped mapped(const VmapOperand& dense, const VmapOperand& values, const std::vector<VmapOperand>& arguments,
               const c10::SymInt& size, Sizes shape, bool transpose) {
   const int64_t dims = dense.tensor.dim() - dense.is_mapped;

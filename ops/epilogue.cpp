@@ -221,13 +221,13 @@ void register_autocast(torch::Library& library) {
   library.impl("matmul_with_epilogue", &autocast_kernel<matmul_with_epilogue, Device>);
 }
 
-// What is mapped over is one more batch dimension.
+// The mapped dimension is one more batch dimension.
 template <auto Op, auto Composite>
 auto vmap(c10::string_view name, const Tensor& a, const Tensor& b, at::TensorList arguments) {
   const VmapLevel level;
   const VmapOperand left = level.in_front(a), right = level.in_front(b);
   std::vector<Tensor> values;
-  std::optional<c10::SymInt> size;  // of what is mapped over among the arguments
+  std::optional<c10::SymInt> size;  // of the mapped dimension, if an argument has it
   for (const Tensor& argument : arguments) {
     const VmapOperand operand = level.in_front(argument);
     values.push_back(operand.tensor);

@@ -9,7 +9,7 @@
 namespace torch_slang::product {
 
 struct VmapOperand {
-  at::Tensor tensor;  // with what is mapped over in front
+  at::Tensor tensor;  // with the mapped dimension in front
   bool is_mapped;
 
   // With a dimension of this size in front in any case.

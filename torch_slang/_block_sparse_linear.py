@@ -184,7 +184,7 @@ class BlockSparseLinear(torch.nn.Module):
         return self.pattern.to_dense(whole(self.weight))
 
     def reset_parameters(self) -> None:
-        """As ``torch.nn.Linear`` does, for as many inputs as an output has. What is outside the shape is zero.
+        """As ``torch.nn.Linear`` does, for as many inputs as an output has. Elements outside the shape are zero.
 
         A layer that was on the device "meta" and has got memory elsewhere (``to_empty``) draws its blocks here, by
         torch's default generator. Where FSDP2 has sharded the weight, all ranks get the blocks that the first one

@@ -88,7 +88,7 @@ def _gradient(result: Tensor, seed: int) -> Tensor:
 
 
 def _samples(tensor: Tensor, count: int) -> Tensor:
-    """Indices are the same in all; numbers stay near the given ones, so that what is above zero remains so."""
+    """Indices are the same in all; numbers stay near the given ones, so that positive numbers remain positive."""
     if not tensor.is_floating_point():
         return tensor.expand(count, *tensor.shape).contiguous()
     return torch.stack([tensor * (1 - 0.15 * k) for k in range(count)])

@@ -147,7 +147,7 @@ class FunctionArguments:
         return values
 
     def values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-        """What was given for each leaf."""
+        """The value given for each leaf."""
         values: Sequence[Any] = self._bound(args, kwargs) if kwargs or len(args) != len(self.names) else args
         if not self.has_structs:
             return values

@@ -20,7 +20,7 @@ __all__ = ["OverloadedFunction"]
 
 _REMEMBERED = 256  # choices
 
-# How well a number goes with a type, by its kind: bool, integer, other. What is not here goes, but worse.
+# How well a number goes with a type, by its kind: bool, integer, other. Types that are missing here go too, but worse.
 _NUMBERS = (
     {torch.bool: 0},
     {torch.int32: 0, torch.int64: 1, torch.float32: 3},
@@ -53,7 +53,7 @@ class OverloadedFunction:
         self.choose(args, kwargs).bwds(*args, _result=_result, **kwargs)
 
     def map(self, /, *args: Any, **kwargs: Any) -> FunctionVariant:
-        """As :meth:`Function.map`. The map says what is a vector, and a type by its name which function is meant."""
+        """As :meth:`Function.map`. The map says which arguments are vectors; a type's name says which function is meant."""
         return FunctionVariant(self, args, kwargs)
 
     def as_func(self) -> OverloadedFunction:

@@ -105,7 +105,7 @@ class FunctionResults:
         return left[0] if len(left) == 1 else _named_tuple(self._type, tuple(others))._make(left)
 
     def _flattened(self, name: str, given: Any) -> list[tuple[int, Any]]:
-        """The indices of one result's leaves, with what was given for them."""
+        """The indices of one result's leaves, with the values given for them."""
         tree = self.tree if len(self._names) == 1 else self.tree.fields[self._names.index(name)]
         values: list[Any] = []
         tree.take_apart(given, values, self._error)

@@ -1,7 +1,7 @@
 // The disk cache: compiled code, refusals of compilers, and choices made by measurement, kept between processes.
 // Entries are found by kind and key (a digest of all that decides the content), checked whole before they are used, and
-// published atomically, so any number of threads and processes may share a folder. Nothing here throws for what is on the
-// disk: the cache only makes things faster.
+// published atomically, so any number of threads and processes may share a folder. A damaged file on
+// the disk never throws: the cache only makes things faster.
 //
 // Note [cache entry]
 //   A file <folder>/<kind>/<key> holds the payload and then a trailer: magic, format version, payload size, checksum over

@@ -71,7 +71,7 @@ void Gradients::want(int leaf, const at::Tensor& target) {
   items_.push_back(std::move(item));
 }
 
-// A copy that goes back whole would undo what was added through another argument that shares the memory.
+// A copy that goes back whole would undo additions through another argument that shares the memory.
 void Gradients::check_alone(const Item& item) const {
   if (!item.target.defined() || item.memory.is_same(item.target)) return;
   for (size_t i = 0; i < arguments_.gradients.size(); ++i) {

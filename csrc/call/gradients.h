@@ -1,4 +1,4 @@
-// The memory that a backward adds gradients to, and what is done with it once the kernel is through: the `.after()` of
+// The memory that a backward adds gradients to, and the reductions once the kernel is through: the `.after()` of
 // the gradient views.
 //
 // Note [gradient memory]

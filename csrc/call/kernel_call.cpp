@@ -252,7 +252,7 @@ Results run_kernel(const KernelParts& parts, OpKind kind, c10::ArrayRef<c10::IVa
                    const CallContext& context) {
   const Arguments arguments = read_arguments(parts.signature, kind, stack);
   if (kind == OpKind::Backward && wants_nothing(arguments)) {
-    bind_arguments<int64_t>(parts.signature, kind, arguments);  // what is wrong is an error all the same
+    bind_arguments<int64_t>(parts.signature, kind, arguments);  // wrong arguments are an error all the same
     return Results(parts.signature.differentiable.size());
   }
   KernelCall call(parts, kind, arguments, context);

@@ -1,4 +1,4 @@
-// What was made of a kernel's kernels, and why not more.
+// For `explain`: the compiled variants of a kernel, the optimisations made, and the reasons against others.
 #pragma once
 
 #include "operator/kernel_facts.h"

@@ -33,7 +33,7 @@ class Launcher {
   // A tensor of a launch that the caller's memory stands for, and that is written without being a view of the kernel.
   void note_written(const at::Tensor& tensor);
 
-  // The kernel for what was set so far; compiles at first need. `choose`: gives its virtual threads, by its key with those that
+  // The kernel for the arguments set so far; compiles at first need. `choose`: gives its virtual threads, by its key with those that
   // are likely to be fast. `launch`: the caller's, if the run-time does not choose it.
   using ChooseThreads = c10::function_ref<ChosenThreads(const KernelKey& key, const ThreadFacts& facts)>;
   std::shared_ptr<const LoadedKernel> kernel(const CallContext& context, ChooseThreads choose,

@@ -1,5 +1,5 @@
 // Waiting that Ctrl-C ends. Whoever waits here for something long (a compiler, another process, another thread's compile)
-// calls check_interrupts() all the time, which throws once the person at the keyboard wants an end. What is on the way is
+// calls check_interrupts() all the time, which throws once the person at the keyboard wants an end. Unfinished work is
 // undone by destructors: compilers are killed, folders go.
 //
 // Note [who is interrupted]

@@ -21,7 +21,7 @@ using ResultsPacker = dynamo::IValuePacker<std::vector<ag::VariableInfo>>;
 using EdgesPacker = dynamo::IValuePacker<std::vector<std::optional<ag::InputMetadata>>>;
 
 // For an input whose values nobody looks at: its shape, dtype and device, one element of memory. Saved like any other, so
-// that what is saved does not depend on whether the backward is compiled yet (checkpoints compare two runs).
+// that the set of saved tensors does not depend on whether the backward is compiled yet (checkpoints compare two runs).
 at::Tensor stand_in(const at::Tensor& tensor) {
   return at::empty({1}, tensor.options()).expand_symint(tensor.sym_sizes());
 }

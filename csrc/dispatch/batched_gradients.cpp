@@ -9,7 +9,7 @@ namespace torch_slang {
 
 using torch::jit::Stack;
 
-// All levels of what is mapped over are made one dimension, and its results have those levels again.
+// The mapped dimensions of all levels become one dimension of the call; its results have the levels again.
 void BatchedGradientsKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::Batched);
   const auto op = family_.current();

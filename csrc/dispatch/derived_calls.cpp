@@ -50,7 +50,7 @@ void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, to
     family.handle(kind).callBoxed(&stack);
     return;
   }
-  // The name was reloaded with other arguments: what was recorded runs as it was recorded, without the dispatcher. So no
+  // The name was reloaded with other arguments: the recorded operator runs, without the dispatcher. So no
   // derivative of it can be recorded.
   for (const c10::IValue& value : stack) {
     if (!value.isTensor() || !value.toTensor().defined()) continue;

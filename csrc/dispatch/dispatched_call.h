@@ -1,7 +1,7 @@
-// What our own kernels in PyTorch's dispatcher tell each other of a call, beside its arguments.
+// Facts about a call that our kernels in PyTorch's dispatcher pass to each other beside its arguments.
 //
 // Note [beside the dispatcher]
-//   Everywhere else what is special about a call is passed, as a CallContext. Between Module callables or the graph's nodes,
+//   Everywhere else such facts are passed as a CallContext. Between Module callables or the graph's nodes,
 //   our Autograd kernel and our CPU and CUDA kernels stands the dispatcher, whose boxed kernels are given a stack of arguments
 //   and nothing else; functorch, modes and fake tensors come between, so a call cannot go past it. So this alone is told by
 //   thread. The dispatcher calls kernels on the caller's thread.

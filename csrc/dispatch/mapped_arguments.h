@@ -13,7 +13,7 @@
 
 namespace torch_slang {
 
-// The last `count` values of a stack, with wrappers taken off their tensors. What is mapped over comes in front.
+// The last `count` values of a stack, with wrappers taken off their tensors. The mapped dimension comes in front.
 class MappedArguments {
  public:
   // A tensor without its wrapper, and which of its dimensions is mapped over.

@@ -93,8 +93,8 @@ void MappedFunction::convert(size_t i, const at::TensorOptions& options) {
   arguments_.set(i, arguments_.tensor(i).to(options));
 }
 
-// A forward broadcasts what is the same for all samples. Elsewhere each sample has its own gradient of it, and what is given for a
-// result must have the whole result's shape.
+// A forward broadcasts arguments that all samples share. In other calls each sample has its own gradient of them, and a tensor
+// given for a result must have the whole result's shape.
 void MappedFunction::align() {
   const bool broadcasts = kind_ == OpKind::Forward;
   size_t rank = 0;

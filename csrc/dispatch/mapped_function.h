@@ -21,7 +21,7 @@ class MappedFunction {
   void call(const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue> given, torch::jit::Stack* stack) const;
 
  private:
-  // What was done to a leaf's tensor.
+  // How a leaf's tensor was changed before the call.
   struct Change {
     size_t added = 0;  // dimensions of size 1 between the samples and the others
     bool is_converted = false;

@@ -82,7 +82,7 @@ class UnsupportedKernel final : public c10::OperatorKernel {
   const OpKind kind_;
 };
 
-// Of ops that mutate: PyTorch's own fallback for negated views wants what is mutated returned, and ends the process else.
+// Of ops that mutate: PyTorch's own fallback for negated views expects mutated arguments among the results, and ends the process else.
 class NegativeKernel final : public c10::OperatorKernel {
  public:
   NegativeKernel(const RegisteredFamily& family, OpKind kind) : family_(family), kind_(kind) {}

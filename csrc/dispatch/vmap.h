@@ -1,12 +1,12 @@
-// The batching rule of every op: what torch.vmap maps over becomes a dimension of samples.
+// The batching rule of every op: the dimension that torch.vmap maps over becomes a dimension of samples.
 //
 // Note [batching rules]
-//   A kernel's op calls its family's op for samples (dispatch/sampled_operator.h) with what is mapped over in front; tensors that are the
-//   same for all samples are expanded, so in a backward each sample has its own gradient of them. That op is an operator like the
+//   A kernel's op calls its family's op for samples (dispatch/sampled_operator.h) with the mapped dimension in front; tensors that all
+//   samples share are expanded, so in a backward each sample has its own gradient of them. That op is an operator like the
 //   others: autograd records it, transforms and traces see it, and under another vmap it gets one more dimension.
 //   A plain function broadcasts, so it is its own op for samples: dimensions of size 1 stand between the samples and what
 //   broadcasts. Where it sees a tensor whole that differs from sample to sample, it is called for each in turn.
-//   Ops that write to what they are given do so for each sample, so all that is written must be mapped over.
+//   Ops that write to their arguments do so for each sample, so every written argument must be mapped over.
 #pragma once
 
 #include <ATen/core/boxing/OperatorKernel.h>

@@ -1,9 +1,9 @@
-// What a kernel that is compiled with checks looks at before each access, and where it notes the first fault of a launch
-// (TslFault in abi.h). The access is then left out, and the kernel goes on. TSL_CHECKS is 1 for bounds, 2 for all.
+// The tests that a kernel compiled with checks makes before each access, and the place where it notes the first fault of a
+// launch (TslFault in abi.h). The access is then left out, and the kernel goes on. TSL_CHECKS is 1 for bounds, 2 for all.
 //
 // Note [checks that vanish]
 //   Bounds are checked on the CPU unless somebody says otherwise, so loops over threads must vectorise all the same. They do
-//   where the compiler concludes that an index is inside (Note [host loop]): what is left then is nothing, since a
+//   where the compiler concludes that an index is inside (Note [host loop]): then no test is left, since a
 //   fault is put together from plain values where it is found, and nothing of the kernel object's or the view's address
 //   leaves the loop.
 #pragma once
@@ -59,7 +59,7 @@ TSL_OUT_OF_LINE void note_fault(TslFault* first, ulonglong at, ulonglong what, u
   __threadfence();
 }
 
-// The same by a thread, of what is no view, at a place of its own.
+// The same by a thread, at a place of its own, of an array, vector or matrix.
 TSL_INLINE void note_fault_of(const ThreadBase& kernel, ulonglong at, ulonglong what, ulonglong sizes, Place<2> place) {
   note_fault(kernel.args.header.fault, at, what, sizes, place, both(kernel.threadIdx.x, kernel.threadIdx.y),
              both(kernel.threadIdx.z, kernel.blockIdx.x), both(kernel.blockIdx.y, kernel.blockIdx.z));

@@ -30,7 +30,8 @@ TSL_INLINE constexpr ushort bfloat16_bits(float value) { return portable_bfloat1
 #endif
 
 #if TSL_CUDA
-// As halves of a word, not as a shift: what is the upper half of one already is then masked, in one instruction.
+// Written as two halves of a word, not as a shift: of a value that is the upper half of a word already, one instruction masks
+// the lower half away.
 TSL_INLINE float device_float_of_bfloat16(ushort bits) {
   float r;
   asm("mov.b32 %0, {%1, %2};" : "=f"(r) : "h"(ushort(0)), "h"(bits));

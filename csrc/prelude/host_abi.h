@@ -5,7 +5,7 @@
 //   Slang emits the function as C++ against torch's headers; host_function.h stands in for those, and everything it does
 //   with a tensor is a call through TslHostTable. A tensor is an opaque pointer that owns one reference. A call that returns
 //   a status returns 0, or has recorded an error in `call`; the text then unwinds to its entry, which returns 1, and the
-//   run-time throws what was recorded. So no exception ever crosses from one compiler's code into the other's.
+//   run-time throws the recorded error. So no exception ever crosses from one compiler's code into the other's.
 //   Arguments, results and the arguments of a dispatch are flat lists of components in the order of declaration: a tensor,
 //   or one number of a scalar, vector, matrix or array, row by row.
 #pragma once

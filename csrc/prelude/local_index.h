@@ -1,4 +1,4 @@
-// Indices of emitted text into what is no view: arrays, group-shared ones too, vectors, and the rows of matrices.
+// Indices of emitted text into arrays (group-shared ones too), vectors and the rows of matrices: all that is not a view.
 //
 // Note [local indices]
 //   Compiled with checks, an index of emitted text carries the thread whose it is (TSL_INDEX). One that is outside is reported as

@@ -62,8 +62,8 @@ TSL_BINARY(pow, pow)
 
 #if TSL_CUDA && !TSL_FAST_MATH
 // Correctly rounded, as CUDA's own, which branches to a function for small numbers, zero and infinity: neither loads nor other
-// roots move across that. Newton's step rounds correctly from 2^-101 on, and powers of 4 go through a root exactly. (What is
-// lost is that NVRTC folds roots of constants.)
+// roots move across that. Newton's step rounds correctly from 2^-101 on, and powers of 4 go through a root exactly. (NVRTC no
+// longer folds roots of constants: that is the price.)
 TSL_INLINE float F32_sqrt(float x) {
   const bool small = x < 0x1p-100f;
   const float scaled = small ? x * 0x1p64f : x;

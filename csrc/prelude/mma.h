@@ -85,7 +85,7 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
     if (!tsl_has_tile()) return;
 #if TSL_CUDA
     __syncwarp();  // lanes may have taken different branches for elements before
-    block.thread = hidden(block.thread);  // else the kernel begins with what is needed here
+    block.thread = hidden(block.thread);  // else the compiler moves the computations below to the kernel's beginning
 #endif
     at.y += first_row<Tile>();
     Matrix<Out> to = matrix_of<Out>(c, at.x);

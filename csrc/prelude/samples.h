@@ -41,7 +41,7 @@ template <int kFirst, int kSlot, int... kRest> TSL_INLINE void move_slots(TslArg
   move_slots<kFirst + 1, kRest...>(args, index);
 }
 
-// The argument block as the sample of this hardware block has it. What is absent has steps of zero, and stays so.
+// The argument block of the sample that this hardware block computes. An absent argument has steps of zero and stays absent.
 TSL_INLINE TslArgs of_sample(const TslArgs& all) {
   TslArgs args = all;
   SampleIndex index;

@@ -22,9 +22,9 @@
 struct TensorView;
 
 namespace tsl {
-// What numbers are, in the order of ElementType in program.h.
+// The types of numbers, in the order of ElementType in program.h.
 enum Scalar {
-  kUnknown,  // zero, as in the views of zeros that emitted text makes: what is tested then vanishes with them
+  kUnknown,  // zero, as in the zeroed views that emitted text makes: tests of the type then fold to constants
   kFloat16, kBFloat16, kFloat32, kFloat64, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64, kBool
 };
 

@@ -116,7 +116,7 @@ struct Function {
   std::string refusal;  // not empty: why this function cannot become an operator (an error once it is asked for)
 
   // Of a plain function whose generic arguments somebody gave ("copy<4>", named copy_4), which no Program holds: the
-  // function that it is of, and what was given; -1 and nothing where the tensors decide.
+  // generic function and the given arguments; -1 and nothing where the tensors decide.
   std::string instance_of;
   std::vector<std::optional<ElementType>> given_types;
   std::vector<int64_t> given_sizes;

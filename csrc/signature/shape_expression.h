@@ -28,7 +28,7 @@ struct Expression {
 // Gives the meaning of a name: a symbol or a constant.
 using NameLookup = std::function<Expression(const std::string& name)>;
 
-// Throws c10::Error that begins with `where`, quotes `text` and says what was expected at which character.
+// Throws c10::Error that begins with `where`, quotes `text` and says the expected token and its position.
 Expression parse_expression(const std::string& text, const std::string& where, const NameLookup& lookup);
 
 std::string shortened(const std::string& text);  // as messages quote it

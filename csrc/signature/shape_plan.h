@@ -1,4 +1,4 @@
-// The shapes of one kernel, parsed and ordered at load: which names the arguments bind, what is checked, how outputs and
+// The shapes of one kernel, parsed and ordered at load: which names the arguments bind, the checks, how outputs and
 // the launch follow. Immutable; one plan serves Meta (SymInt) and real launches (int64_t).
 //
 // Note [visible shape]

@@ -86,7 +86,7 @@ const DeviceText* TextSource::find(const Instantiation& wanted) const {
   return found == texts_.end() ? nullptr : &found->second;
 }
 
-// Of what is used at all a backward is likely to be wanted too, and of a plain function so are its module's others: one run
+// A kernel that is used is likely to need its backward too, and a plain function the other functions of its module: one run
 // of the compiler costs less than one for each, unless there are very many. The list depends on the module and `wanted`
 // alone, as far as it can: the disk cache knows a run by its list.
 std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) const {

@@ -52,7 +52,7 @@ void append_file(std::string_view name, std::set<std::string, std::less<>>& seen
       append_file(other, seen, text);
       text += line_directive(number + 1, name);
     } else {
-      if (line != "#pragma once") text += line;  // a warning in what is no longer a header
+      if (line != "#pragma once") text += line;  // warned about, since the text is no header any more
       text += '\n';
     }
   }

@@ -85,7 +85,7 @@ Choice choice_of(const json::value& value) {
   const json::value* tried = object.if_contains("tried");
   if (tried == nullptr || !tried->is_array()) return choice;
   for (const json::value& one : tried->as_array()) {
-    TORCH_CHECK(one.is_object(), "torch_slang.tuning: expected what was tried to be a list of objects");
+    TORCH_CHECK(one.is_object(), "torch_slang.tuning: expected the list of tried candidates to hold objects");
     const json::object& attempt = one.as_object();
     choice.tried.push_back({text_in(attempt, "value"), number_in(attempt, "seconds"),
                             attempt.contains("problem") ? text_in(attempt, "problem") : ""});

@@ -12,7 +12,7 @@
 namespace torch_slang {
 namespace {
 
-constexpr double kHopeless = 1.2;  // times what is likely: no need to know it more exactly
+constexpr double kHopeless = 1.2;  // times the likely best: a slower candidate need not be measured more exactly
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }

@@ -184,8 +184,8 @@ void ElementwiseCall::tile() {
   classify_rows();
 }
 
-// As many elements as fill a vector or more, where all that is moved in vectors begins at a multiple of one. Where the function
-// sees tensors, neighbours are likely to want what is near each other there: then each is a thread of one wave.
+// As many elements as fill a vector or more, where every tensor moved in vectors begins at a multiple of one. Where the function
+// takes whole tensors, neighbours are likely to read nearby elements: then each element has a thread of its own in one wave.
 int ElementwiseCall::choose_lanes() const {
   if (!arguments_.device.is_cuda() || whole_.any()) return 1;
   int64_t most = 1;

@@ -59,7 +59,7 @@ bool share_memory(const at::Tensor& a, const at::Tensor& b) {
   return at::get_overlap_status(a, b) != at::MemOverlapStatus::TooHard || a.const_data_ptr() == b.const_data_ptr();
 }
 
-// What is given to be written must have room for every element of every output.
+// A tensor given for an output must have room for every element.
 void check_given(const ElementwiseSignature& op, const Arguments& arguments) {
   const auto& leaves = op.function.leaves;
   for (size_t i = 0; i < op.outputs.size(); ++i) {

@@ -49,7 +49,7 @@ void WholeTensors::check_own_memory(int index, const at::Tensor& tensor) const {
               tensor.strides());
 }
 
-// A copy that goes back whole would undo what was stored through another argument.
+// A copy that goes back whole would undo stores through another argument.
 at::Tensor WholeTensors::copied(int index, const at::Tensor& given) {
   const at::Tensor copy = given.clone(at::MemoryFormat::Contiguous);
   if (!leaf_of(index).is_written) return copy;

@@ -20,11 +20,11 @@ class WholeTensors {
 
   // Puts the call's tensor for this leaf into the block.
   void see(int leaf);
-  // Its gradient is wanted. That of one which the function stores to is what is left of the one that is given.
+  // Its gradient is wanted. For a tensor that the function stores to, the gradient is the rest of the given one.
   void want(int leaf) {
     if (!leaf_of(leaf).is_written) wanted_.push_back({leaf, {}, {}});
   }
-  // The gradient of what the function left in a tensor. Stores take their elements' from a copy and leave zero behind.
+  // The gradient of a tensor's contents after the call. Stores take their elements' from a copy and leave zero behind.
   void give(int leaf, const at::Tensor& gradient);
   bool any() const { return !seen_.empty(); }
 

@@ -10,13 +10,14 @@ namespace torch_slang {
 //   meaning and one after the other in text. A new value of an aggregate that differs in one element is made in place, in a
 //   variable that Slang takes for free, which may be one of those (slang-ir-ssa-register-allocate.cpp, eliminate-phis.cpp):
 //     if (z > 0) s.y = z * s.y; else u.y = u.y * z;   =>   else { X = u; X.y = ...;  X = s; Y = X; }
-//   where Y should have got what X was before. Slang's optimiser then writes `Y = s`, as X was `s` by then, or nothing at all.
+//   where Y should have got X's old value. Slang's optimiser then writes `Y = s`, as X was `s` by then, or nothing at all.
 //     - Text in which a value that was made in place may be overwritten so is emitted again with the least optimisation, which
 //       has `Y = X` still (may_lose_copies, compile.cpp).
-//     - There, what is assigned X behind the assignment that overwrites it, in the same row of assignments, should have got
-//       what X was before: the row is one assignment of several variables. It gets a copy that is made before.
+//     - There, a variable that is assigned X behind the assignment that overwrites X, in the same row, should have got X's old
+//       value: the row is one assignment of several variables. It gets a copy made before the row.
 //     - But for two rows that follow each other. They are found at the beginning of a branch of gradients: then the second
-//       means what X is. If what X was is read by nobody else, it is meant all the same; else it cannot be told, and is refused.
+//       means the new value of X. If nobody else reads the old value, the old one is meant all the same; else it cannot be told,
+//       and is refused.
 //     - A value of the user's and a gradient are never meant for each other (gradient_flow.h).
 //     - A whole that is assigned part by part may be the change in place itself: refused.
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/source/source_words.h"
+#include "compiler/source/source_tokens.h"
 
 namespace torch_slang {
 namespace {
@@ -20,11 +20,11 @@ using Fields = std::vector<Field>;
 
 class Structs {
  public:
-  explicit Structs(const std::string& source) : source_(source), words_(source) {}
+  explicit Structs(const std::string& source) : source_(source), tokens_(source) {}
 
   std::string completed() {
-    for (size_t at = 0; at < words_.size(); ++at) {
-      if (word(at) == "struct" && words_.is_name(at + 1)) look_at(at);
+    for (size_t at = 0; at < tokens_.size(); ++at) {
+      if (word(at) == "struct" && tokens_.is_name(at + 1)) look_at(at);
     }
     std::string result;
     size_t copied = 0;
@@ -36,7 +36,7 @@ class Structs {
   }
 
  private:
-  std::string_view word(size_t at) const { return words_[at]; }
+  std::string_view word(size_t at) const { return tokens_[at]; }
   size_t place(size_t at) const { return static_cast<size_t>(word(at).data() - source_.data()); }
   // The source from a word to before another.
   std::string_view text(size_t begin, size_t end) const {
@@ -48,13 +48,13 @@ class Structs {
     bool differentiable = false;
     size_t open = at + 2;
     const size_t generic = word(open) == "<" ? closing_angle(open) : open;
-    for (; open < words_.size() && word(open) != "{" && word(open) != ";"; ++open) {
+    for (; open < tokens_.size() && word(open) != "{" && word(open) != ";"; ++open) {
       differentiable = differentiable || (open >= generic && word(open) == "IDifferentiable");
     }
-    const size_t close = words_.closing(open);
-    if (word(open) != "{" || close >= words_.size() || at < outermost_) return;
+    const size_t close = tokens_.closing(open);
+    if (word(open) != "{" || close >= tokens_.size() || at < outermost_) return;
     outermost_ = close;
-    if (!differentiable || (word(close + 1) != ";" && words_.is_name(close + 1) && !begins_declaration(close + 1)))
+    if (!differentiable || (word(close + 1) != ";" && tokens_.is_name(close + 1) && !begins_declaration(close + 1)))
       return;
     const auto fields = fields_between(open, close);
     if (!fields || fields->empty()) return;
@@ -67,7 +67,7 @@ class Structs {
 
   // The angle bracket that closes a generic's parameters.
   size_t closing_angle(size_t at) const {
-    for (int angles = 0; at < words_.size() && word(at) != "{"; ++at) {
+    for (int angles = 0; at < tokens_.size() && word(at) != "{"; ++at) {
       if (word(at) == "<") ++angles;
       if (word(at) == ">" && --angles == 0) break;
     }
@@ -98,7 +98,7 @@ class Structs {
       return {};
     Fields fields;
     for (size_t at = open + 1; at < close;) {
-      while (word(at) == "[") at = words_.closing(at) + 1;
+      while (word(at) == "[") at = tokens_.closing(at) + 1;
       if (word(at) == "public" || word(at) == "internal" || word(at) == ";") {
         ++at;
         continue;
@@ -119,7 +119,7 @@ class Structs {
   // Behind the block, or the semicolon.
   std::optional<size_t> behind_other(size_t at, size_t close) const {
     while (at < close && word(at) != ";" && word(at) != "{") ++at;
-    return at < close ? std::optional(word(at) == ";" ? at + 1 : words_.closing(at) + 1) : std::nullopt;
+    return at < close ? std::optional(word(at) == ";" ? at + 1 : tokens_.closing(at) + 1) : std::nullopt;
   }
 
   std::optional<size_t> behind_member(size_t begin, size_t close, Fields& fields) const {
@@ -127,18 +127,18 @@ class Structs {
     size_t at = begin;
     for (; at < close && word(at) != ";" && word(at) != "="; ++at) {
       if (word(at) == "__init" || word(at) == ":") return {};
-      if (word(at) == "[") at = words_.closing(at);
+      if (word(at) == "[") at = tokens_.closing(at);
       if (word(at) == "(") return behind_method(at, close);
-      if (word(at) == "{") return words_.closing(at) + 1;
+      if (word(at) == "{") return tokens_.closing(at) + 1;
     }
     return behind_fields(begin, close, fields);
   }
 
   // A declaration alone may be a macro that stands for fields.
   std::optional<size_t> behind_method(size_t parameters, size_t close) const {
-    size_t at = words_.closing(parameters) + 1;
+    size_t at = tokens_.closing(parameters) + 1;
     while (at < close && word(at) != ";" && word(at) != "{") ++at;
-    return at < close && word(at) == "{" ? std::optional(words_.closing(at) + 1) : std::nullopt;
+    return at < close && word(at) == "{" ? std::optional(tokens_.closing(at) + 1) : std::nullopt;
   }
 
   // `double a = 1, b[2];`
@@ -152,8 +152,8 @@ class Structs {
         if (word(end) == ">") --angles;
       }
       size_t name = end - 1;
-      while (name > at && word(name) == "]") name = words_.opening(name) - 1;
-      if (end >= close || name < at || !words_.is_name(name)) return {};
+      while (name > at && word(name) == "]") name = tokens_.opening(name) - 1;
+      if (end >= close || name < at || !tokens_.is_name(name)) return {};
       if (at == begin) type = text(begin, name);
       if (type.empty() || (at != begin && name != at)) return {};
       size_t behind = end;
@@ -170,7 +170,7 @@ class Structs {
   size_t behind_value(size_t at, size_t close) const {
     while (at < close && word(at) != "," && word(at) != ";") {
       const bool opens = word(at) == "(" || word(at) == "[" || word(at) == "{";
-      at = opens ? words_.closing(at) + 1 : at + 1;
+      at = opens ? tokens_.closing(at) + 1 : at + 1;
     }
     return at;
   }
@@ -187,7 +187,7 @@ class Structs {
   }
 
   const std::string& source_;
-  const SourceWords words_;
+  const SourceTokens tokens_;
   std::map<size_t, std::string> insertions_;  // by place in the source
   size_t outermost_ = 0;  // the closing brace of the struct that was looked at last
 };

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/source/declared_floats.h"
-#include "compiler/source/source_words.h"
+#include "compiler/source/source_tokens.h"
 
 namespace torch_slang {
 namespace {
@@ -24,10 +24,10 @@ constexpr const char* kEarly = "a `return` before a function's end, in a second 
 class Hints {
  public:
   Hints(const std::string& source, const std::string& path, bool second_derivative)
-      : path_(path), words_(source), floats_(words_), second_derivative_(second_derivative) {}
+      : path_(path), tokens_(source), floats_(tokens_), second_derivative_(second_derivative) {}
 
   std::string text() {
-    for (size_t at = 0; at < words_.size(); ++at) {
+    for (size_t at = 0; at < tokens_.size(); ++at) {
       if (word(at) == "while" && has_short_circuit(at + 1, closing(at + 1)))
         add(at, "`while` with && or || in its condition; write `while (true)` and leave it by `break`");
       if (word(at) == "continue" && is_in_while(at))
@@ -46,8 +46,8 @@ class Hints {
   }
 
  private:
-  std::string_view word(size_t at) const { return words_[at]; }
-  size_t closing(size_t open) const { return words_.closing(open); }
+  std::string_view word(size_t at) const { return tokens_[at]; }
+  size_t closing(size_t open) const { return tokens_.closing(open); }
 
   bool has_short_circuit(size_t begin, size_t end) const {
     for (size_t at = begin; at + 1 < end; ++at) {
@@ -75,7 +75,7 @@ class Hints {
 
   size_t end_of_statement(size_t at) const {
     if (word(at) == "{") return closing(at);
-    while (at < words_.size() && word(at) != ";") at = word(at) == "(" || word(at) == "{" ? closing(at) + 1 : at + 1;
+    while (at < tokens_.size() && word(at) != ";") at = word(at) == "(" || word(at) == "{" ? closing(at) + 1 : at + 1;
     return at;
   }
 
@@ -125,7 +125,7 @@ class Hints {
   }
 
   bool is_differentiable(size_t at) const {
-    while (at < words_.size() && word(at) != "{" && word(at) != ";") ++at;
+    while (at < tokens_.size() && word(at) != "{" && word(at) != ";") ++at;
     const size_t end = closing(at);
     for (; at < end; ++at) {
       if (word(at).ends_with("Differentiable")) return true;
@@ -136,7 +136,7 @@ class Hints {
   // A `return` that is not the last statement of a function.
   bool is_early_return(size_t at) const {
     for (const SourceFunction& function : floats_.functions()) {
-      if (function.body < at && at < function.end) return end_of_statement(at) + 1 != function.end;
+      if (function.body < at && at < function.end) return at != tokens_.last_statement(function.body);
     }
     return false;
   }
@@ -146,8 +146,8 @@ class Hints {
     if (word(at + 1) != "(") return false;
     if (word(at) == "ForwardDerivativeOf") return !is_marked_differentiable(closing(at + 1));
     if (word(at) != "ForwardDerivative") return false;
-    for (size_t other = 1; other < words_.size(); ++other) {
-      const bool is_declared = words_.is_name(other - 1) || word(other - 1) == ">";
+    for (size_t other = 1; other < tokens_.size(); ++other) {
+      const bool is_declared = tokens_.is_name(other - 1) || word(other - 1) == ">";
       const bool has_parameters = word(other + 1) == "(" || word(other + 1) == "<";
       if (word(other) == word(at + 2) && is_declared && has_parameters) return !is_marked_differentiable(other);
     }
@@ -158,7 +158,7 @@ class Hints {
   bool is_marked_differentiable(size_t at) const {
     const auto is_end = [&](size_t i) { return word(i) == ";" || word(i) == "{" || word(i) == "}"; };
     while (at > 0 && !is_end(at - 1)) --at;
-    for (; at < words_.size() && !is_end(at); ++at) {
+    for (; at < tokens_.size() && !is_end(at); ++at) {
       if (word(at).ends_with("Differentiable")) return true;
     }
     return false;
@@ -187,10 +187,10 @@ class Hints {
     return word(begin) == "break" || word(begin) == "return" || word(begin) == "continue" || word(begin) == "discard";
   }
 
-  void add(size_t at, const char* what) { text_ += c10::str("\n", path_, ":", words_.line(at), ": ", what); }
+  void add(size_t at, const char* what) { text_ += c10::str("\n", path_, ":", tokens_.line(at), ": ", what); }
 
   const std::string path_;
-  const SourceWords words_;
+  const SourceTokens tokens_;
   const SourceFloats floats_;
   const bool second_derivative_;
   std::string text_;

@@ -28,17 +28,17 @@ FloatKind of_element(FloatKind kind) {
 
 }  // namespace
 
-SourceFloats::SourceFloats(const SourceWords& words) : words_(words) {
-  for (size_t at = 0; at < words_.size(); ++at) {
-    const bool begins = words_[at] == "<" || words_[at] == ",";
-    if (begins && words_.is_name(at + 1) && words_[at + 2] == ":") type_parameters_.push_back(words_[at + 1]);
+SourceFloats::SourceFloats(const SourceTokens& tokens) : tokens_(tokens) {
+  for (size_t at = 0; at < tokens_.size(); ++at) {
+    const bool begins = tokens_[at] == "<" || tokens_[at] == ",";
+    if (begins && tokens_.is_name(at + 1) && tokens_[at + 2] == ":") type_parameters_.push_back(tokens_[at + 1]);
   }
-  for (size_t at = 0; at < words_.size(); ++at) {
-    if (words_[at] == "struct") {
-      while (at < words_.size() && words_[at] != "{" && words_[at] != ";") ++at;
-      if (words_[at] == "{") declare(at, words_.closing(at), false, fields_);
-    } else if (words_[at] == "(" && at > 0 && words_[words_.closing(at) + 1] == "{" &&
-               (words_.is_name(at - 1) || words_[at - 1] == ">") && !is_among(kHeads, words_[at - 1])) {
+  for (size_t at = 0; at < tokens_.size(); ++at) {
+    if (tokens_[at] == "struct") {
+      while (at < tokens_.size() && tokens_[at] != "{" && tokens_[at] != ";") ++at;
+      if (tokens_[at] == "{") declare(at, tokens_.closing(at), false, fields_);
+    } else if (tokens_[at] == "(" && at > 0 && tokens_[tokens_.closing(at) + 1] == "{" &&
+               (tokens_.is_name(at - 1) || tokens_[at - 1] == ">") && !is_among(kHeads, tokens_[at - 1])) {
       add_function(at);
       at = functions_.back().end;
     }
@@ -46,14 +46,14 @@ SourceFloats::SourceFloats(const SourceWords& words) : words_(words) {
 }
 
 void SourceFloats::add_function(size_t open) {
-  const size_t close = words_.closing(open);
-  SourceFunction function{open, close + 1, words_.closing(close + 1), {}};
+  const size_t close = tokens_.closing(open);
+  SourceFunction function{open, close + 1, tokens_.closing(close + 1), {}};
   declare(open, close, true, function.names);
   declare(close, function.end, false, function.names);
   // `double w = z;` of a parameter z
   for (size_t at = function.body; at < function.end; ++at) {
-    if (words_[at] != "=" || words_[at + 2] != ";") continue;
-    const auto copy = function.names.find(words_[at - 1]);
+    if (tokens_[at] != "=" || tokens_[at + 2] != ";") continue;
+    const auto copy = function.names.find(tokens_[at - 1]);
     if (copy != function.names.end() && is_scalar_parameter(function, {at + 1, at + 2}))
       copy->second.differentiable_parameter = true;
   }
@@ -63,23 +63,23 @@ void SourceFloats::add_function(size_t open) {
 void SourceFloats::declare(size_t begin, size_t end, bool parameters, DeclaredFloats& names) const {
   bool no_diff = false;
   for (size_t at = begin; at < end; ++at) {
-    if (words_[at] == "," || words_[at] == ";") no_diff = false;
-    no_diff = no_diff || words_[at] == "no_diff";
+    if (tokens_[at] == "," || tokens_[at] == ";") no_diff = false;
+    no_diff = no_diff || tokens_[at] == "no_diff";
     DeclaredFloat declared;
     const size_t name = declared_name(at, declared);
     if (name == at) continue;
     declared.differentiable_parameter = parameters && !no_diff && declared.element == FloatKind::Scalar;
     // `double a, b = f(a), c[3];`
-    for (size_t next = name; words_.is_name(next);) {
+    for (size_t next = name; tokens_.is_name(next);) {
       DeclaredFloat one = declared;
       size_t behind = next + 1;
-      for (; words_[behind] == "["; behind = words_.closing(behind) + 1) ++one.indices;
-      names[words_[next]] = one;
+      for (; tokens_[behind] == "["; behind = tokens_.closing(behind) + 1) ++one.indices;
+      names[tokens_[next]] = one;
       if (parameters) break;
-      while (behind < end && words_[behind] != "," && words_[behind] != ";")
-        behind = words_[behind] == "(" || words_[behind] == "{" || words_[behind] == "[" ? words_.closing(behind) + 1
+      while (behind < end && tokens_[behind] != "," && tokens_[behind] != ";")
+        behind = tokens_[behind] == "(" || tokens_[behind] == "{" || tokens_[behind] == "[" ? tokens_.closing(behind) + 1
                                                                                          : behind + 1;
-      if (words_[behind] != ",") break;
+      if (tokens_[behind] != ",") break;
       next = behind + 1;
     }
     at = name;
@@ -88,25 +88,25 @@ void SourceFloats::declare(size_t begin, size_t end, bool parameters, DeclaredFl
 
 // Where `T name` has its name, if a type stands there; else there itself.
 size_t SourceFloats::declared_name(size_t type, DeclaredFloat& declared) const {
-  const std::string_view word = words_[type];
+  const std::string_view word = tokens_[type];
   size_t at = type + 1;
   if (word == "vector" || word == "matrix") {
     declared.element = word == "vector" ? FloatKind::Vector : FloatKind::Matrix;
-  } else if (word.find("TensorView") != std::string_view::npos && words_[at] == "<") {
-    declared.element = kind_of_type(words_[at + 1]);
+  } else if (word.find("TensorView") != std::string_view::npos && tokens_[at] == "<") {
+    declared.element = kind_of_type(tokens_[at + 1]);
     declared.indices = 1;
   } else {
     declared.element = kind_of_type(word);
   }
   if (declared.element == FloatKind::None) return type;
-  if (words_[at] == "<") {
-    for (int depth = 0; at < words_.size(); ++at) {
-      depth += words_[at] == "<" ? 1 : words_[at] == ">" ? -1 : 0;
+  if (tokens_[at] == "<") {
+    for (int depth = 0; at < tokens_.size(); ++at) {
+      depth += tokens_[at] == "<" ? 1 : tokens_[at] == ">" ? -1 : 0;
       if (depth == 0) break;
     }
     ++at;
   }
-  return words_.is_name(at) ? at : type;
+  return tokens_.is_name(at) ? at : type;
 }
 
 FloatKind SourceFloats::kind_of_type(std::string_view word) const {
@@ -126,13 +126,13 @@ FloatKind SourceFloats::kind_of_type(std::string_view word) const {
 Operand SourceFloats::before(size_t at) const {
   size_t begin = at;
   while (begin > 0) {
-    const std::string_view last = words_[begin - 1];
+    const std::string_view last = tokens_[begin - 1];
     if (last == ")" || last == "]") {
-      begin = words_.opening(begin - 1);
-      if (!words_.is_name(begin - 1) && words_[begin - 1] != "]") break;
+      begin = tokens_.opening(begin - 1);
+      if (!tokens_.is_name(begin - 1) && tokens_[begin - 1] != "]") break;
     } else {
-      if (words_.is_name(begin - 1) || words_.is_number(begin - 1)) --begin;
-      if (words_[begin - 1] != ".") break;
+      if (tokens_.is_name(begin - 1) || tokens_.is_number(begin - 1)) --begin;
+      if (tokens_[begin - 1] != ".") break;
       --begin;
     }
   }
@@ -140,34 +140,34 @@ Operand SourceFloats::before(size_t at) const {
 }
 
 Operand SourceFloats::from(size_t at) const {
-  size_t end = words_[at] == "(" ? at : at + 1;
-  while (words_[end] == "(" || words_[end] == "[" || words_[end] == ".")
-    end = words_[end] == "." ? end + 2 : words_.closing(end) + 1;
+  size_t end = tokens_[at] == "(" ? at : at + 1;
+  while (tokens_[end] == "(" || tokens_[end] == "[" || tokens_[end] == ".")
+    end = tokens_[end] == "." ? end + 2 : tokens_.closing(end) + 1;
   return {at, end};
 }
 
 FloatKind SourceFloats::kind(const SourceFunction& function, Operand operand) const {
   size_t at = operand.begin;
   if (at >= operand.end) return FloatKind::None;
-  if (words_.is_number(at)) {
-    const bool whole = words_[at].starts_with("0x") || words_[at].find_first_of(".fh") == std::string_view::npos;
+  if (tokens_.is_number(at)) {
+    const bool whole = tokens_[at].starts_with("0x") || tokens_[at].find_first_of(".fh") == std::string_view::npos;
     return whole ? FloatKind::None : FloatKind::Scalar;
   }
-  const auto found = function.names.find(words_[at]);
+  const auto found = function.names.find(tokens_[at]);
   if (found == function.names.end()) return kind_of_group(function, operand);
   FloatKind kind = found->second.element;
   int indices = found->second.indices;
   for (++at; at < operand.end;) {
-    if (words_[at] == "[") {
+    if (tokens_[at] == "[") {
       if (indices > 0)
         --indices;
       else
         kind = of_element(kind);
-      at = words_.closing(at) + 1;
+      at = tokens_.closing(at) + 1;
       continue;
     }
-    if (words_[at] != ".") return FloatKind::None;
-    const std::string_view member = words_[at + 1];
+    if (tokens_[at] != ".") return FloatKind::None;
+    const std::string_view member = tokens_[at + 1];
     const auto field = fields_.find(member);
     if (indices == 0 && kind == FloatKind::Vector && is_swizzle(member)) {
       kind = member.size() == 1 ? FloatKind::Scalar : FloatKind::Vector;
@@ -184,16 +184,16 @@ FloatKind SourceFloats::kind(const SourceFunction& function, Operand operand) co
 
 // `(a + b)`, `normalize(a)`, `float3(x)`, `s.field`: an aggregate, if one is in it, as most functions return the type of their arguments.
 FloatKind SourceFloats::kind_of_group(const SourceFunction& function, Operand group) const {
-  const std::string_view head = words_[group.begin];
-  if (words_[group.begin + 1] == "(" && kind_of_type(head) != FloatKind::None) return kind_of_type(head);
-  if (words_[group.end - 2] == "." && fields_.count(words_[group.end - 1]) > 0) {
-    const DeclaredFloat& field = fields_.at(words_[group.end - 1]);
+  const std::string_view head = tokens_[group.begin];
+  if (tokens_[group.begin + 1] == "(" && kind_of_type(head) != FloatKind::None) return kind_of_type(head);
+  if (tokens_[group.end - 2] == "." && fields_.count(tokens_[group.end - 1]) > 0) {
+    const DeclaredFloat& field = fields_.at(tokens_[group.end - 1]);
     return field.indices == 0 ? field.element : FloatKind::None;
   }
-  if (words_[group.end - 1] != ")" || is_among(kToScalar, head)) return FloatKind::None;
+  if (tokens_[group.end - 1] != ")" || is_among(kToScalar, head)) return FloatKind::None;
   FloatKind most = FloatKind::None;
   for (size_t at = group.begin + 1; at < group.end; ++at) {
-    if (function.names.count(words_[at]) == 0 || words_[at - 1] == ".") continue;
+    if (function.names.count(tokens_[at]) == 0 || tokens_[at - 1] == ".") continue;
     most = std::max(most, kind(function, from(at)));
   }
   return most;
@@ -201,7 +201,7 @@ FloatKind SourceFloats::kind_of_group(const SourceFunction& function, Operand gr
 
 bool SourceFloats::is_scalar_parameter(const SourceFunction& function, Operand operand) const {
   if (operand.end != operand.begin + 1) return false;
-  const auto found = function.names.find(words_[operand.begin]);
+  const auto found = function.names.find(tokens_[operand.begin]);
   return found != function.names.end() && found->second.differentiable_parameter && found->second.indices == 0;
 }
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/source/source_words.h"
+#include "compiler/source/source_tokens.h"
 
 namespace torch_slang {
 
@@ -30,7 +30,7 @@ struct Operand {
 
 class SourceFloats {
  public:
-  explicit SourceFloats(const SourceWords& words);
+  explicit SourceFloats(const SourceTokens& tokens);
 
   const std::vector<SourceFunction>& functions() const { return functions_; }
   // The operands that end before, and begin at, a word.
@@ -47,7 +47,7 @@ class SourceFloats {
   FloatKind kind_of_type(std::string_view word) const;
   FloatKind kind_of_group(const SourceFunction& function, Operand group) const;
 
-  const SourceWords& words_;
+  const SourceTokens& tokens_;
   std::vector<std::string_view> type_parameters_;
   DeclaredFloats fields_;
   std::vector<SourceFunction> functions_;

@@ -43,7 +43,7 @@ std::vector<const char*> search_paths(const CompileRequest& request) {
 }
 
 // Note [host attributes]
-//   Host functions dispatch what is a kernel to Slang, so where they are emitted the attributes stay what they are. Where
+//   Host functions dispatch Slang's own kernels, so where they are emitted the attributes stay unchanged. Where
 //   kernels are emitted Slang leaves out [TorchEntryPoint] functions, but not [CudaHost] ones, and then cannot write their
 //   types: there they pass for the former.
 bool keeps_meaning(const Macro& macro) {

@@ -8,11 +8,10 @@
 namespace torch_slang {
 
 // Note [bytes of sources]
-//   Slang takes bytes for UTF-8 and does not look whether they are: what is none at the end of a `//` comment swallows the
-//   line's end and so the next line, and what follows a zero byte is lost. Such files are refused.
+//   Slang takes bytes for UTF-8 and does not check them: an invalid byte at the end of a `//` comment swallows the line's
+//   end and so the next line, and the text behind a zero byte is lost. Such files are refused.
 //
-// Where the first byte stands that is no UTF-8 (encoded too long, a surrogate or beyond U+10FFFF among it), or zero, and what it
-// is: ":3:7: byte 0xe9 is not UTF-8". Columns count characters.
+// The place and value of the first byte that is not UTF-8 (overlong, a surrogate or beyond U+10FFFF too) or is zero: ":3:7: byte 0xe9 is not UTF-8". Columns count characters.
 std::optional<std::string> first_wrong_byte(std::string_view text);
 
 }  // namespace torch_slang

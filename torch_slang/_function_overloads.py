@@ -53,7 +53,7 @@ class OverloadedFunction:
         self.choose(args, kwargs).bwds(*args, _result=_result, **kwargs)
 
     def map(self, /, *args: Any, **kwargs: Any) -> FunctionVariant:
-        """As :meth:`Function.map`. The map says which arguments are vectors; a type's name says which function is meant."""
+        """As :meth:`Function.map`. The map says which arguments are vectors; type names choose the function."""
         return FunctionVariant(self, args, kwargs)
 
     def as_func(self) -> OverloadedFunction:

@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(contexts_hold_values) {
     return passed(store_values_in_contexts, structs + backward(statements));
   };
   BOOST_TEST(stored("(&_S7)->_S1 = &v;") == packed(structs + backward("(&_S7)->_S1 = v;")));
-  for (const std::string& kept : {"(&_S7)->_S2 = &v;", "(&_S7)->o_0 = &v;", "(&_S7)->_S1 = f(&v);"}) {
+  for (const char* const kept : {"(&_S7)->_S2 = &v;", "(&_S7)->o_0 = &v;", "(&_S7)->_S1 = f(&v);"}) {
     BOOST_TEST(stored(kept) == packed(structs + backward(kept)));
   }
 }

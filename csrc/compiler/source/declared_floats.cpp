@@ -77,8 +77,9 @@ void SourceFloats::declare(size_t begin, size_t end, bool parameters, DeclaredFl
       names[tokens_[next]] = one;
       if (parameters) break;
       while (behind < end && tokens_[behind] != "," && tokens_[behind] != ";")
-        behind = tokens_[behind] == "(" || tokens_[behind] == "{" || tokens_[behind] == "[" ? tokens_.closing(behind) + 1
-                                                                                         : behind + 1;
+        behind = tokens_[behind] == "(" || tokens_[behind] == "{" || tokens_[behind] == "["
+                     ? tokens_.closing(behind) + 1
+                     : behind + 1;
       if (tokens_[behind] != ",") break;
       next = behind + 1;
     }

@@ -141,6 +141,7 @@ def test_maps_are_traced_whole_and_vectorized(maps: Any) -> None:
         ({"a": (1,)}, r"map: no argument has dimension 0 of the call's 2"),
         ({"a": (0, 1)}, r"map: expected a \(T\) to have 2 dimensions before .* for \(0, 1\), but got shape \[3\]"),
         ({"a": ()}, r"map: expected a \(T\) to have 0 dimensions before .* but got shape \[3\]"),
+        ({"a": (10**12,)}, r"map: no argument has dimension 0 of the call's 1000000000001"),
         ({"b": (0,)}, r"map: expected b \(T\) to have 1 dimensions before .* but got shape \[\]"),
     ],
 )

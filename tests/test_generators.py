@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import torch_slang
+from torch_slang import slangpy
 from torch_slang.generators import call_id, grid, rand_float, thread_id, wang_hash
 
 Tensor = torch.Tensor
@@ -157,6 +158,17 @@ def test_generators_that_do_not_fit(made: Any, name: str, generator: Any, shape:
     result = torch.empty(shape, dtype=torch.int32 if name == "pair" else torch.float32)
     with pytest.raises(TypeError, match=message):
         getattr(made, name)(generator, _result=result)
+
+
+def test_generators_where_a_gradient_is_asked(made: Any) -> None:
+    x = torch.rand(3, dtype=torch.float64)
+    y = torch.zeros(3, dtype=torch.float64)
+    y.grad = torch.ones(3, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=r"noisy\(.*: no differentiable argument of bwds requires grad"):
+        made.noisy.bwds(rand_float(), rand_float(), _result=y)
+    function = slangpy.Module.load_from_source(slangpy.create_torch_device(), "generated", SOURCE).noisy
+    with pytest.raises(TypeError, match=r"the primal of a diff_pair to be a tensor: a generator is a constant"):
+        function.bwds(x, slangpy.diff_pair(rand_float(), torch.zeros(3)), _result=y)
 
 
 def test_a_seed_has_32_bits() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,101 @@ def test_instances_have_methods_that_write_back() -> None:
     assert data["material"]["gloss"].tolist() == [2, 2, 2]
     assert instances.move((1.0, 0.0)).tolist() == [1.5, 2.5, 3.5]
     assert instances.energy(2.0).tolist() == [5, 25, 61]
+
+
+CONSTRUCTED = """
+struct Lens : IDifferentiable { float2 center; float focus; __init(float2 c, float f) { center = c; focus = f; } }
+struct Camera : IDifferentiable
+{
+    float gain;
+    Lens lens;
+    __init(float2 center, float focus) { gain = 1; lens = Lens(center, focus); }
+    __init(float gain) { this.gain = gain; lens = Lens(float2(0), 2 * gain); }
+    [Differentiable] float power() { return gain * lens.focus; }
+}
+struct Point : IDifferentiable
+{
+    float x, y;
+    [Differentiable] __init(float t) { x = t; y = t * t; }
+    [Differentiable] float sum() { return x + y; }
+}
+struct Bare { float a; float sum() { return a; } }
+"""
+
+
+@pytest.fixture
+def constructed() -> slangpy.Module:
+    return slangpy.Module.load_from_source(slangpy.create_torch_device(), "constructed", CONSTRUCTED)
+
+
+@pytest.mark.parametrize("data", [None, {}, {"lens": {"focus": torch.zeros(3)}}], ids=["none", "empty", "some"])
+def test_construct_makes_fields(constructed: slangpy.Module, data: Any) -> None:
+    instances = slangpy.InstanceList(constructed.Camera, data)
+    centers = torch.rand(3, 2)
+    instances.construct(centers, torch.tensor([1.0, 2.0, 3.0]))
+    assert torch.equal(instances.lens["center"], centers)
+    assert instances.gain.tolist() == [1, 1, 1]
+    assert instances.power().tolist() == [1, 2, 3]
+    instances.construct(torch.tensor([4.0, 5.0, 6.0]))  # the other constructor
+    assert instances.lens["focus"].tolist() == [8, 10, 12]
+    assert instances.power().tolist() == [32, 50, 72]
+
+
+def test_construct_writes_into_what_is_there(constructed: slangpy.Module) -> None:
+    @dataclass
+    class Lens:
+        center: Any
+        focus: Any
+
+    focus = torch.zeros(2, 3)
+    lens = Lens((1.0, 2.0), focus)
+    data = {"gain": 7.0, "lens": lens}
+    slangpy.InstanceList(constructed.Camera, data).construct((3.0, 4.0), torch.arange(3.0))
+    assert focus.tolist() == [[0, 1, 2], [0, 1, 2]]
+    assert lens.focus is focus
+    assert lens.center.tolist() == [[3, 4]] * 3
+    tensor = slangpy.InstanceTensor(constructed.Camera, (2, 3))
+    tensor.construct(torch.arange(6.0).reshape(2, 3))
+    assert tensor.tensor[1].tolist() == [[3, 0, 0, 6], [4, 0, 0, 8], [5, 0, 0, 10]]
+    tensor.construct(1.0)  # all alike
+    assert tensor.tensor.tolist() == [[[1, 0, 0, 2]] * 3] * 2
+
+
+def test_constructors_have_gradients(constructed: slangpy.Module) -> None:
+    t = torch.tensor([1.0, 2.0], requires_grad=True)
+    points = slangpy.InstanceList(constructed.Point, {})
+    points.construct(t)
+    points.sum().sum().backward()
+    assert t.grad is not None
+    assert t.grad.tolist() == [3, 5]
+    tensor = slangpy.InstanceTensor(constructed.Point, (2,))
+    t.grad = None
+    tensor.construct(t)
+    tensor.sum().sum().backward()
+    assert t.grad.tolist() == [3, 5]
+
+
+def test_what_cannot_be_constructed(constructed: slangpy.Module) -> None:
+    with pytest.raises(TypeError, match=r"the struct Bare has no constructor, __init"):
+        slangpy.InstanceList(constructed.Bare, {}).construct(1.0)
+    data = {"gain": torch.zeros(3), "lens": {"focus": torch.zeros(2)}}
+    instances = slangpy.InstanceList(constructed.Camera, data)
+    with pytest.raises(
+        TypeError, match=r"tensor of Camera.lens.focus to have the call's shape \[3\], but got shape \[2\]"
+    ):
+        instances.construct(torch.ones(3))
+    assert data["gain"].tolist() == [0, 0, 0]
+    with pytest.raises(TypeError, match=r"tensor of Camera.gain to have the call's shape \[4\], but got shape \[3\]"):
+        slangpy.InstanceTensor(constructed.Camera, (3,)).construct(torch.ones(4))
+    with pytest.raises(TypeError, match=r"no overload fits the arguments"):
+        instances.construct(torch.ones(3), torch.ones(3), 1.0)
+
+
+def test_instances_with_other_fields(constructed: slangpy.Module) -> None:
+    with pytest.raises(TypeError, match=r"this \(Point\) lacks field y"):
+        slangpy.InstanceList(constructed.Point, {"x": torch.zeros(2)}).sum()
+    with pytest.raises(TypeError, match=r"this \(Point\) has no field z"):
+        slangpy.InstanceList(constructed.Point, {"x": torch.zeros(2), "y": 1.0, "z": 1.0}).sum()
 
 
 def test_methods_of_instances_have_gradients() -> None:

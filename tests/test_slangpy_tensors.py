@@ -8,7 +8,7 @@ from cases import kernels
 from torch import Tensor
 
 import torch_slang
-from torch_slang import testing
+from torch_slang import slangpy, testing
 
 
 @pytest.fixture(scope="module")
@@ -136,14 +136,156 @@ def test_refusals(module: torch_slang.Module, call: Callable[[torch_slang.Module
         call(module)
 
 
-def test_dimensions_must_be_a_number() -> None:
-    loaded = torch_slang.load(
-        source="import slangpy;\nfloat f(Tensor<float, 5> t) { return t.shape[0]; }", name="five", namespace="five"
-    )
-    with pytest.raises(
-        AttributeError, match=r"Tensor<float, ?5>, but the number of its dimensions must be a number from 1 to 4"
-    ):
-        loaded.f(torch.zeros(1, 1, 1, 1, 1))
+REFUSED = """
+import slangpy;
+struct Bag { ITensor<float, 1> t; float gain; }
+struct Nested { Bag bags[2]; }
+float five(Tensor<float, 5> t) { return t.shape[0]; }
+float five_interface(ITensor<float, 5> t) { return t.shape[0]; }
+float none(RWTensor<float, 0> t) { return 0; }
+float generic<let D : int>(DiffTensor<float, D> t) { return t.shape[0]; }
+float in_struct(int i, Bag bag) { return bag.t[i] * bag.gain; }
+float nested(int i, Nested all) { return all.bags[0].t[i]; }
+float in_array(int i, IRWTensor<float, 2> all[2]) { return all[0][i, i]; }
+Tensor<float, 1> returned(Tensor<float, 1> t) { return t; }
+void changed(inout RWTensor<float, 1> t) { t[0] = 1; }
+"""
+FROM_1_TO_4 = "but the number of its dimensions must be a number from 1 to 4"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("five", rf"parameter t is a Tensor<float, ?5>, {FROM_1_TO_4}"),
+        ("five_interface", rf"parameter t is a ITensor<float, ?5>, {FROM_1_TO_4}"),
+        ("none", rf"parameter t is a RWTensor<float, ?0>, {FROM_1_TO_4}"),
+        ("generic", rf"parameter t is a DiffTensor<float, ?D>, {FROM_1_TO_4}"),
+        ("in_struct", r"parameter bag.t is a ITensor<float, ?1>, but in structs .* declare it Tensor<float, ?1>"),
+        ("nested", r"parameter all.bags\[0\].t is a ITensor<float, ?1>, .* declare it Tensor<float, ?1>"),
+        ("in_array", r"parameter all\[0\] is a IRWTensor<float, ?2>, .* declare it RWTensor<float, ?2>"),
+        ("returned", r"its result result is a Tensor<float, ?1>, but results are values"),
+        ("changed", r"its result t is a RWTensor<float, ?1>, but results are values"),
+    ],
+)
+def test_declarations_that_are_refused(name: str, message: str) -> None:
+    loaded = torch_slang.load(source=REFUSED, name="refused_tensors", namespace="refused_tensors")
+    with pytest.raises(AttributeError, match=rf"{name} is not available: {message}"):
+        getattr(loaded, name)
+
+
+IN_STRUCTS = """
+import slangpy;
+struct Bag<T : __BuiltinFloatingPointType> { Tensor<T, 1> t; T gain; }
+struct Weights : IDifferentiable { DiffTensor<double, 1> t; double gain; }
+struct Sink { RWTensor<float, 1> to; }
+static const int kRank = 1;
+T scaled<T : __BuiltinFloatingPointType>(int i, Bag<T> bag) { return bag.t[i] * bag.gain; }
+[Differentiable] double weighed(int i, Weights w) { return w.t[i] * w.gain; }
+void sink(int i, float x, Sink s) { s.to[i] = x; }
+float summed(int i, int j, Tensor<float, kRank> all[2], Tensor<float, kRank + 1> t)
+{
+    return all[0][i] + all[1][j] + t[i, j];
+}
+"""
+
+
+def test_tensors_in_structs_and_arrays() -> None:
+    loaded = torch_slang.load(source=IN_STRUCTS, name="tensors_in_structs", namespace="tensors_in_structs")
+    i = torch.arange(4, dtype=torch.int32)
+    x = torch.rand(4)
+    for dtype in (torch.float32, torch.float64):
+        torch.testing.assert_close(loaded.scaled(i, {"t": x.to(dtype), "gain": 2}), x.to(dtype) * 2)
+    to = torch.zeros(4)
+    loaded.sink(i, x, {"to": to})
+    assert torch.equal(to, x)
+    t = torch.rand(4, 4)
+    torch.testing.assert_close(loaded.summed(*places(4, 4), [x, to * 2], t), x[:, None] + 2 * x + t)
+    t = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    gain = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda t, gain: loaded.weighed(i, {"t": t, "gain": gain}), (t, gain))
+
+
+STORING = """
+import slangpy;
+[Differentiable] void cube(int i, double x, RWDiffTensor<double, 1> y) { y[i] = x * x * x; }
+[Differentiable] double both(int i, double x, IWDiffTensor<double, 1> y) { y[i] = x * x * x; return 3 * x; }
+[Differentiable] void square_in_place(int i, RWDiffTensor<double, 1> y) { y[i] = y[i] * y[i]; }
+[Differentiable] double constant(int i, double x, RWTensor<double, 1> y) { y[i] = x; return x * x; }
+"""
+
+
+def storing() -> torch_slang.Module:
+    return torch_slang.load(source=STORING, name="storing", namespace="storing")
+
+
+@pytest.mark.parametrize("name", ["cube", "both"])
+def test_bwds_reads_the_gradient_of_what_is_stored(name: str) -> None:
+    function = getattr(storing(), name)
+    i = torch.tensor([0, 3, 1], dtype=torch.int32)
+    x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    start = torch.rand(5, dtype=torch.float64, requires_grad=True)
+    weights = torch.rand(5, dtype=torch.float64)
+    y = start * 1
+    returned = function(i, x, y)
+    loss = (y * weights).sum() + (0 if returned is None else (returned * 2).sum())
+    by_x, by_start = torch.autograd.grad(loss, [x, start])
+    after = y.detach().clone()
+    after.grad = weights.clone()
+    given = {}
+    if returned is not None:
+        given["_result"] = returned.detach()
+        given["_result"].grad = torch.full_like(returned, 2)
+    x.grad = torch.ones_like(x)
+    function.bwds(i, x, after, **given)
+    torch.testing.assert_close(x.grad, by_x + 1)
+    torch.testing.assert_close(after.grad, by_start)
+    assert torch.equal(after, y)
+    function.bwds(i, x, after, **given)  # zero where the call stores, by now
+    torch.testing.assert_close(x.grad, by_x + 1 + (0 if returned is None else 6))
+
+
+def test_bwds_writes_into_the_gradient_of_a_pair() -> None:
+    module = slangpy.Module.load_from_source(slangpy.create_torch_device(), "storing", STORING)
+    x, y = torch.full((2,), 3.0, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    by_x, by_y = torch.zeros_like(x), torch.ones_like(y)
+    i = torch.arange(2, dtype=torch.int32)
+    module.cube.bwds(i, slangpy.diff_pair(x, by_x), slangpy.diff_pair(y, by_y))
+    assert by_x.tolist() == [27, 27]
+    assert by_y.tolist() == [0, 0, 1]
+
+
+def test_what_bwds_of_stores_wants() -> None:
+    module = storing()
+    i = torch.arange(2, dtype=torch.int32)
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    y = torch.zeros(2, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=r"cube\(.*: bwds reads y.grad, which is None: set it first"):
+        module.cube.bwds(i, x, y)
+    y.grad = torch.ones_like(y)
+    with pytest.raises(TypeError, match=r"both\(.*: bwds wants _result"):
+        module.both.bwds(i, x, y)
+    with pytest.raises(RuntimeError, match=r"both\(.*: bwds reads result.grad of _result, which is None"):
+        module.both.bwds(i, x, y, _result=torch.zeros(2, dtype=torch.float64))
+    with pytest.raises(RuntimeError, match=r"the gradient depends on what the function reads from y"):
+        module.square_in_place.bwds(i, y)
+    assert y.grad.tolist() == [1, 1]
+    result = torch.zeros(2, dtype=torch.float64)
+    result.grad = torch.ones_like(result)
+    module.constant.bwds(i, x, y, _result=result)
+    assert x.grad.tolist() == [2, 2]
+    assert y.grad.tolist() == [1, 1]
+
+
+def test_whole_tensors_beside_a_map() -> None:
+    module = storing()
+    i = torch.arange(3, dtype=torch.int32)
+    x = torch.rand(3, dtype=torch.float64)
+    y = torch.zeros(3, dtype=torch.float64)
+    assert module.constant.map(i=(0,), x=(0,))(i, x, y).shape == (3,)
+    assert torch.equal(y, x)
+    assert module.constant.map(i=(0,), x=(1,))(i[:1], x, y).shape == (1, 3)
+    with pytest.raises(TypeError, match=r"map: y \(RWTensor<double, ?1>\) has no map, since .* sees the tensor whole"):
+        module.constant.map(y=(0,))
 
 
 @pytest.mark.parametrize("name", ["cube", "cube_interface"])

@@ -138,7 +138,8 @@ class Function:
         """Adds to the ``.grad`` of each argument that requires grad, given the function's result with its ``.grad``.
 
         The arguments are those of the call that gave the result. No graph is needed, nor used if there is one. Where
-        ``out`` parameters are given, these are results with a ``.grad`` too.
+        ``out`` parameters are given, these are results with a ``.grad`` too. The ``.grad`` of a whole tensor that the
+        function stores to is read as well, and becomes the gradient of what the tensor held before the call.
         """
         self.add_gradients(args, kwargs, _result, None)
 
@@ -150,7 +151,7 @@ class Function:
         args, kwargs, outputs = ops.arguments.split(args, kwargs)
         if outputs:
             result = ops.results.whole(outputs, result)
-        elif result is None:
+        elif result is None and any(leaf.differentiable for leaf in ops.results.leaves):
             raise ops.arguments.error("bwds wants _result, which has the gradient that it begins with")
         tensors = ops.arguments.flatten(args, kwargs)
         placed = tensors if dimensions is None else dimensions.place(tensors)
@@ -159,19 +160,20 @@ class Function:
             tensors = [new if isinstance(old, Generator) else old for old, new in zip(tensors, placed, strict=True)]
         if ops.backward is None:
             raise RuntimeError(f"{ops.arguments} has no gradient: mark it [Differentiable]")
-        given = [
-            self._gradient(ops, name, output)
-            for name, output in ops.results.differentiable(ops.results.flatten(result))
-        ]
-        for leaf, tensor in zip(ops.arguments.leaves, tensors, strict=True):
+        leaves = ops.arguments.leaves
+        stored = [i for i, leaf in enumerate(leaves) if leaf.is_written and leaf.differentiable]
+        given = [self._gradient(ops, f"{leaves[i].name}.grad", tensors[i]) for i in stored]
+        if result is not None:
+            pairs = ops.results.differentiable(ops.results.flatten(result))
+            given += [self._gradient(ops, f"{name}.grad of _result", output) for name, output in pairs]
+        for leaf, tensor in zip(leaves, tensors, strict=True):
             if leaf.no_gradient and tensor.requires_grad:
                 raise RuntimeError(
                     f"{ops.arguments}: expected {leaf.what} to be a constant, since {leaf.no_gradient}, but got a "
                     "tensor that requires grad"
                 )
-        leaves = ops.arguments.leaves
         wanted = [i for i, leaf in enumerate(leaves) if leaf.differentiable]
-        mask = [tensors[i].requires_grad for i in wanted]
+        mask = [i in stored or tensors[i].requires_grad for i in wanted]
         if not any(mask):
             raise RuntimeError(f"{ops.arguments}: no differentiable argument of bwds requires grad")
         by_leaf: list[Tensor | None] = [None] * len(leaves)
@@ -181,6 +183,9 @@ class Function:
                 by_leaf[i] = gradient
             if dimensions is not None:
                 by_leaf = dimensions.take_back(by_leaf, tensors)
+            for i, after in zip(stored, given, strict=False):
+                after.copy_(by_leaf[i])
+                by_leaf[i] = None
         _accumulate(
             (tensor, gradient) for tensor, gradient in zip(tensors, by_leaf, strict=True) if gradient is not None
         )
@@ -302,10 +307,10 @@ class Function:
             self._qualified, [computed] if isinstance(computed, Tensor) else computed, outputs, others, result
         )
 
-    def _gradient(self, ops: _Ops, name: str, result: Tensor) -> Tensor:
-        gradient = _C.gradient_of(result)
+    def _gradient(self, ops: _Ops, what: str, tensor: Tensor) -> Tensor:
+        gradient = _C.gradient_of(tensor)
         if gradient is None:
-            raise RuntimeError(f"{ops.arguments}: bwds reads {name}.grad of _result, which is None: set it first")
+            raise RuntimeError(f"{ops.arguments}: bwds reads {what}, which is None: set it first")
         return gradient
 
 

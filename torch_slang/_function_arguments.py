@@ -33,6 +33,7 @@ class FunctionLeaf:
     no_gradient: str  # not empty: why a tensor that requires grad is refused
     is_output: bool
     is_whole: bool  # the function sees the tensor as it is, which does not broadcast
+    is_written: bool  # a whole tensor that the function stores to
     is_array: bool
     default: Any
 
@@ -51,6 +52,7 @@ class FunctionLeaf:
             no_gradient=about["no_gradient"],
             is_output=about["is_output"],
             is_whole=about["is_whole"],
+            is_written=about["is_written"],
             is_array=about["type"].endswith("]"),
             default=bool(default) if default is not None and dtype == torch.bool else default,
         )

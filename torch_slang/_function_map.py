@@ -75,6 +75,8 @@ class DimensionMap:
                 raise self._error(f"expected the type of {tree.what} as Slang has it, but got {given!r}")
         elif tree.leaf < 0:
             self._read_fields(tree, given)
+        elif self._leaves[tree.leaf].is_whole:
+            raise self._error(f"{tree.what} has no map, since the function sees the tensor whole")
         elif isinstance(given, tuple | list) and all(type(dimension) is int for dimension in given):
             if len(set(given)) != len(given):
                 raise self._error(f"expected {tree.what} to name each dimension once, but got {tuple(given)}")
@@ -97,7 +99,7 @@ class DimensionMap:
         """How many dimensions the call has: as many as the map names, and as arguments without a map have."""
         rank = 0
         for leaf, place, tensor in zip(self._leaves, self._dimensions, tensors, strict=True):
-            if isinstance(tensor, Generator):
+            if isinstance(tensor, Generator) or leaf.is_whole:
                 continue
             if place is None:
                 rank = max(rank, tensor.dim() - len(leaf.shape))
@@ -109,8 +111,11 @@ class DimensionMap:
     def _places(self, tensors: Sequence[torch.Tensor], rank: int) -> list[_Dimensions | None]:
         """The map without negative dimensions, once it is known to fit these tensors."""
         places: list[_Dimensions | None] = []
-        without_size = set(range(rank))
+        with_size: set[int] = set()
         for leaf, given, tensor in zip(self._leaves, self._dimensions, tensors, strict=True):
+            if leaf.is_whole:
+                places.append(None)
+                continue
             if isinstance(tensor, Generator):
                 if given is not None:
                     raise self._error(f"expected {leaf.what} to be a tensor, since it has a map, but got a generator")
@@ -119,7 +124,7 @@ class DimensionMap:
             own = tensor.dim() - len(leaf.shape)
             if given is None:
                 places.append(None)
-                without_size.difference_update(range(rank - own, rank))
+                with_size.update(range(rank - own, rank))
                 continue
             if own != len(given):
                 raise self._error(
@@ -132,9 +137,10 @@ class DimensionMap:
                     f"expected {leaf.what} to name each of the call's {rank} dimensions once, but got {given}"
                 )
             places.append(place)
-            without_size.difference_update(place)
-        if without_size:
-            raise self._error(f"no argument has dimension {min(without_size)} of the call's {rank}")
+            with_size.update(place)
+        without_size = next((dimension for dimension in range(rank) if dimension not in with_size), None)
+        if without_size is not None:
+            raise self._error(f"no argument has dimension {without_size} of the call's {rank}")
         return places
 
     def _error(self, message: str) -> TypeError:

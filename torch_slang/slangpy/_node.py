@@ -284,6 +284,8 @@ def _paired(value: Any) -> Any:
         return {name: _paired(item) for name, item in value.items()}
     if not isinstance(value, DiffPair) or value.primal is None:
         return _plain(value)
+    if isinstance(value.primal, Generator):
+        raise TypeError("slangpy: bwds: expected the primal of a diff_pair to be a tensor: a generator is a constant")
     if value.grad is None:
         return value.primal.detach()
     tensor = value.primal.detach().requires_grad_()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -82,10 +82,19 @@ class InstanceList:
         vars(self)["_data"] = data
 
     def construct(self, *args: Any, **kwargs: Any) -> None:
-        """Calls the struct's constructor for each instance."""
-        made = self._struct["__init"](*args, **kwargs, _result="tensor")
+        """Calls the struct's constructor for each instance, and writes the fields into their tensors, if any.
+
+        Raises TypeError where the struct has no constructor, or a field's tensor does not have the call's shape.
+        """
+        constructor = self._struct.try_get_child("__init")
+        if constructor is None:
+            raise TypeError(f"slangpy: the struct {self._struct.name} has no constructor, __init(...)")
+        made = constructor(*args, **kwargs, _result="tensor")
         tree, _ = self._struct.layout()
-        for name, value in zip(tree.names, made, strict=True):
+        fields = list(zip(tree.names, made, strict=True))
+        for name, value in fields:
+            _check_fits(self._struct.name, self._data, name, value)
+        for name, value in fields:
             _write(self._data, name, value)
 
     def __getattr__(self, name: str) -> Any:
@@ -142,15 +151,49 @@ class InstanceTensor(InstanceList):
         self.tensor.detach().copy_(torch.as_tensor(data).reshape(self.tensor.shape))
 
 
+def _field(fields: Any, name: str) -> Any:
+    """What is there for a field, None if nothing is."""
+    return fields.get(name) if isinstance(fields, Mapping) else getattr(fields, name, None)
+
+
+def _check_fits(path: str, fields: Any, name: str, value: Any) -> None:
+    held = _field(fields, name)
+    path = f"{path}.{name}"
+    if isinstance(held, torch.Tensor):
+        try:
+            fits = torch.broadcast_shapes(held.shape, value.shape) == held.shape
+        except RuntimeError:
+            fits = False
+        if not fits:
+            raise TypeError(
+                f"slangpy: construct: expected the tensor of {path} to have the call's shape {list(value.shape)}, but "
+                f"got shape {list(held.shape)}"
+            )
+    elif held is not None and hasattr(value, "_asdict"):
+        for inner, item in value._asdict().items():
+            _check_fits(path, held, inner, item)
+
+
 def _write(fields: Any, name: str, value: Any) -> None:
-    held = fields.get(name)
-    if isinstance(held, Mapping):
+    held = _field(fields, name)
+    if isinstance(held, torch.Tensor):
+        if held.requires_grad:
+            _ = held.grad_fn  # brings a view up to date whose base was written: copy_ takes it for a leaf otherwise
+        held.copy_(value)
+    elif held is not None and hasattr(value, "_asdict"):
         for inner, item in value._asdict().items():
             _write(held, inner, item)
-    elif isinstance(held, torch.Tensor):
-        held.copy_(value.expand(held.shape))
+    elif isinstance(fields, MutableMapping):
+        fields[name] = _as_mapping(value)
     else:
-        fields[name] = value._asdict() if hasattr(value, "_asdict") else value
+        setattr(fields, name, _as_mapping(value))
+
+
+def _as_mapping(value: Any) -> Any:
+    """A struct's named tuple, and those inside, as mappings, which can be written."""
+    if not hasattr(value, "_asdict"):
+        return value
+    return {name: _as_mapping(item) for name, item in value._asdict().items()}
 
 
 def _leaves_of(tree: Tree) -> list[int]:
@@ -158,11 +201,14 @@ def _leaves_of(tree: Tree) -> list[int]:
 
 
 def _parts(tensor: torch.Tensor, leaves: Sequence[FunctionLeaf]) -> list[torch.Tensor]:
-    parts = tensor.split([prod(leaf.shape) for leaf in leaves], dim=-1)
-    return [
-        part.unflatten(-1, leaf.shape) if leaf.shape else part.squeeze(-1)
-        for part, leaf in zip(parts, leaves, strict=True)
-    ]
+    parts = []
+    first = 0
+    for leaf in leaves:  # one by one: autograd lets nobody write into the views that split gives
+        count = prod(leaf.shape)
+        part = tensor.narrow(-1, first, count)
+        parts.append(part.unflatten(-1, leaf.shape) if leaf.shape else part.squeeze(-1))
+        first += count
+    return parts
 
 
 def _views(tree: Tree, leaves: Sequence[FunctionLeaf], parts: Any) -> Any:

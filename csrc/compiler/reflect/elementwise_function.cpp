@@ -50,7 +50,12 @@ class ElementwiseFlattener {
     parameter.slang_type = types_.view_name(item.type);
     const bool inner = differentiable && types_.is_differentiable(item.type);
     if (differentiable && !inner) item.no_gradient = why_not_differentiable(item.type);
-    if (types_.viewed(item.type) != nullptr || types_.slangpy_tensor(item.type)) {
+    const auto tensor = types_.slangpy_tensor(item.type);
+    if (tensor && !item.is_parameter && item.type->getKind() == TypeReflection::Kind::Interface) {
+      refuse(subject(item.path), " is a ", parameter.slang_type,
+             ", but in structs and arrays a tensor must have the type of a struct: declare it ", tensor->concrete);
+    }
+    if (tensor || types_.viewed(item.type) != nullptr) {
       parameter.leaf = add_whole(item, views_have_gradients);
       return parameter;
     }

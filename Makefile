@@ -51,6 +51,8 @@ demo: build
 	$(PY) examples/quickstart.py
 	$(PY) examples/gaussian_image_fit/fit.py
 	$(PY) examples/photometric/fit.py
+	$(PY) examples/forces/fit.py
+	$(PY) examples/pinn/fit.py
 
 test: build
 	$(PY) setup.py --quiet build_cpp_tests

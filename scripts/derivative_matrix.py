@@ -1,8 +1,9 @@
 """Prints the matrix of docs/derivatives.md: which derivatives of which operators are right, and why others are refused.
 
-    .venv/bin/python scripts/derivative_matrix.py [--device cuda] [--only NAME ...]
+    .venv/bin/python scripts/derivative_matrix.py [--device cuda] [--only NAME ...] [--write]
 
 A cell is checked in float64 against the same derivative of plain PyTorch. Exits with 1 if a number is wrong.
+--write puts each row into the table of docs/derivatives.md for that device, in place of the row that was there.
 """
 
 from __future__ import annotations
@@ -15,15 +16,27 @@ from typing import Any
 
 import torch
 
-from torch_slang import BlockPattern, block_sparse_mm, block_sparse_sdd
+from torch_slang import (
+    BlockPattern,
+    block_sparse_mm,
+    block_sparse_mm_with_epilogue,
+    block_sparse_sdd,
+    matmul_with_epilogue,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from block_sparse_epilogues import SHADE, shade_in_torch
 from cases import Case, Input
 from derivative_cases import DERIVATIVES, THIRTY, Derived, listed, of_case, of_differentiable_ones
 from test_trilinear import formula
 
 ops = torch.ops.slang
+PAGE = Path(__file__).parents[1] / "docs" / "derivatives.md"
+HEAD = [
+    "| | " + " | ".join(name.replace("_", " ") for name in DERIVATIVES) + " | refused because |",
+    "|---" * (len(DERIVATIVES) + 2) + "|",
+]
 
 
 def product(name: str, op: Callable[..., Any], reference: Callable[..., Any], *shapes: tuple[int, ...]) -> Derived:
@@ -61,6 +74,15 @@ OPERATORS = [
     ),
     product(
         "matmul_with_epilogue",
+        lambda a, b, bias, residual: matmul_with_epilogue(SHADE)(a, b, bias, 0.1, residual),
+        lambda a, b, bias, residual: shade_in_torch(a @ b, bias, 0.1, residual),
+        (3, 4),
+        (4, 2),
+        (2,),
+        (3, 2),
+    ),
+    product(
+        "matmul_with_epilogue(linear_tanh)",
         lambda a, b: ops.matmul_with_epilogue("linear_tanh", a, b, []),
         lambda a, b: (a @ b).tanh(),
         (3, 4),
@@ -82,6 +104,15 @@ OPERATORS = [
     ),
     product(
         "block_sparse_mm_with_epilogue",
+        lambda x, values, bias, r: block_sparse_mm_with_epilogue(SHADE)(x, values, pattern_on(x.device), bias, 0.1, r),
+        lambda x, values, bias, r: shade_in_torch(x @ pattern_on(x.device).to_dense(values), bias, 0.1, r),
+        (3, 32),
+        (3, 16, 16),
+        (32,),
+        (3, 32),
+    ),
+    product(
+        "block_sparse_mm_with_epilogue(linear_tanh)",
         block_sparse_epilogue,
         lambda x, values: (x @ pattern_on(x.device).to_dense(values)).tanh(),
         (3, 32),
@@ -90,36 +121,52 @@ OPERATORS = [
 ]
 
 
-def cell(case: Derived, derivative: str, device: torch.device) -> str:
+def cell(case: Derived, derivative: str, device: torch.device) -> tuple[str, str]:
+    """Right, refused or wrong, and the reason of a refusal."""
+    theirs, inputs = of_differentiable_ones(case, case.reference, device)
+    expected = listed(DERIVATIVES[derivative](theirs, inputs))
     try:
-        ours, inputs = of_differentiable_ones(case, case.op, device)
-        theirs, _ = of_differentiable_ones(case, case.reference, device)
-        expected = listed(DERIVATIVES[derivative](theirs, inputs))
+        ours, _ = of_differentiable_ones(case, case.op, device)
         actual = listed(DERIVATIVES[derivative](ours, inputs))
     except (RuntimeError, NotImplementedError) as error:
         lines = [line for line in str(error).splitlines() if line]
-        return "refused: " + lines[-1].split(" would be wrong: ")[-1]
-    for one, other in zip(actual, expected, strict=True):
-        if not torch.allclose(one, other, rtol=1e-7, atol=1e-8):
-            return "**wrong**"
-    return "right"
+        return "refused", lines[-1].split(" would be wrong: ")[-1].replace("|", "\\|")
+    close = (torch.allclose(a, e, rtol=1e-7, atol=1e-8) for a, e in zip(actual, expected, strict=True))
+    return ("right" if all(close) else "**wrong**"), ""
+
+
+def row(case: Derived, device: torch.device) -> str:
+    cells = [cell(case, name, device) for name in DERIVATIVES]
+    reasons = dict.fromkeys(reason for _, reason in cells if reason)
+    return " | ".join([f"| `{case}`", *(said for said, _ in cells), "; ".join(reasons)]) + " |"
+
+
+def write(new: str, device: str, order: list[str]) -> None:
+    """Puts a row into the page's table for the device, in the order of the cases."""
+    begin, end = f"<!-- derivative_matrix.py {device} -->\n", f"<!-- end of derivative_matrix.py {device} -->"
+    before, rest = PAGE.read_text().split(begin)
+    table, after = rest.split(end)
+    rows = {line.split("`")[1]: line for line in [*table.splitlines(), new] if line.startswith("| `")}
+    lines = [*HEAD, *(rows[name] for name in order if name in rows)]
+    PAGE.write_text(before + begin + "".join(f"{line}\n" for line in lines) + end + after)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--only", nargs="*", help="names of rows")
+    parser.add_argument("--write", action="store_true", help="write the rows into docs/derivatives.md, too")
     arguments = parser.parse_args()
-    print("| | " + " | ".join(name.replace("_", " ") for name in DERIVATIVES) + " |")
-    print("|---" * (len(DERIVATIVES) + 1) + "|")
-    wrong = 0
-    for case in [*OPERATORS, *THIRTY]:
-        if arguments.only and str(case) not in arguments.only:
-            continue
-        cells = [cell(case, name, torch.device(arguments.device)) for name in DERIVATIVES]
-        wrong += cells.count("**wrong**")
-        print(f"| `{case}` | " + " | ".join(cells) + " |", flush=True)
-    return int(wrong > 0)
+    cases = {str(case): case for case in [*OPERATORS, *THIRTY]}
+    print("\n".join(HEAD))
+    wrong = False
+    for name in arguments.only or cases:
+        new = row(cases[name], torch.device(arguments.device))
+        wrong = wrong or "**wrong**" in new
+        print(new, flush=True)
+        if arguments.write:
+            write(new, arguments.device, list(cases))
+    return int(wrong)
 
 
 if __name__ == "__main__":

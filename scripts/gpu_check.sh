@@ -40,7 +40,7 @@ if [ -d .sdk/st ]; then
   timeout 200 python3 scripts/slangtorch_evidence.py .sdk/st --device cuda > "$OUT/evidence.log" 2>&1
   grep -E "ran:|failed:" "$OUT/evidence.log" | cut -c1-150
 fi
-for example in gaussian_image_fit photometric; do
+for example in gaussian_image_fit photometric forces pinn; do
   timeout 60 python3 examples/$example/fit.py 2>&1 | tail -1 | tr '\r' '\n' | tail -1
 done
 echo "done after $SECONDS s"

@@ -1,0 +1,27 @@
+"""examples/forces: energies, forces and second derivatives are plain PyTorch's, and forces alone teach the energy."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "forces" / "fit.py"
+
+
+def test_forces_teach_the_energy(tmp_path: Path, device: torch.device) -> None:
+    pytest.importorskip("matplotlib")
+    spec = importlib.util.spec_from_file_location("forces_fit", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+
+    arguments = f"--samples 16 --molecules 3 --no-times --device {device} --out {tmp_path}"
+    found, losses, apart = example.main(arguments.split())
+    assert len(apart) == 3
+    assert max(apart.values()) < 1e-6
+    assert losses[-1] < 1e-6 * losses[0]
+    for name in ("length", "angle", "charge", "depth", "steepness", "stiffness"):
+        assert found.logs[name].exp().item() == pytest.approx(example.TRUE[name], rel=0.02), name
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["forces.png", "loss.png"]

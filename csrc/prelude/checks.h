@@ -95,35 +95,59 @@ TSL_INLINE bool check_dimension(const TensorView& view, uint dimension) {
   return dimension < kTslMaxDims;
 }
 
-// A dimension that the view lacks counts as one of size 1.
+// A dimension that the view lacks counts as one of size 1. Without a branch of its own: a kernel has hundreds of checks, and
+// the compiler's time grows faster than the number of their branches.
 TSL_INLINE bool is_inside(const TensorView& view, int dimension, uint index) {
-  return index < view.sizes[dimension] || (uint(dimension) >= view.dimensionCount && index == 0);
+  return bool(int(index < view.sizes[dimension]) | int(index < uint(uint(dimension) >= view.dimensionCount)));
 }
 
 // In scalars, which the compiler sees through sooner than through an array: before it looks for loops to vectorise.
 template <int kDimension, class... Index>
 TSL_INLINE bool are_inside(const TensorView& view, uint first, Index... rest) {
   if constexpr (sizeof...(rest) == 0) return is_inside(view, kDimension, first);
-  else return is_inside(view, kDimension, first) && are_inside<kDimension + 1>(view, rest...);
+  else return bool(int(is_inside(view, kDimension, first)) & int(are_inside<kDimension + 1>(view, rest...)));
 }
 
-template <int kDimension, int kCount>
-TSL_INLINE void report_outside(const TensorView& view, const Place<kCount>& at) {
-  if constexpr (kDimension < kCount) {
-    if (is_inside(view, kDimension, at.index[kDimension])) report_outside<kDimension + 1>(view, at);
-    else if (kDimension < view.dimensionCount) report(view, at, kTslOutOfBounds, kDimension, view.sizes[kDimension], 0);
-    else report(view, at, kTslWrongRank, kDimension, view.dimensionCount, 0);
+TSL_INLINE Place<1> sizes_of(const TensorView& view, Place<1>) { return place_of(view.sizes[0]); }
+TSL_INLINE Place<2> sizes_of(const TensorView& view, Place<2>) { return place_of(view.sizes[0], view.sizes[1]); }
+TSL_INLINE Place<3> sizes_of(const TensorView& view, Place<3>) {
+  return place_of(view.sizes[0], view.sizes[1], view.sizes[2]);
+}
+TSL_INLINE Place<4> sizes_of(const TensorView& view, Place<4>) {
+  return place_of(view.sizes[0], view.sizes[1], view.sizes[2], view.sizes[3]);
+}
+TSL_INLINE Place<5> sizes_of(const TensorView& view, Place<5>) {
+  return place_of(view.sizes[0], view.sizes[1], view.sizes[2], view.sizes[3], view.sizes[4]);
+}
+
+// An access outside a view: finds out which dimension is at fault, out of the kernel's way. `view`: its number, and its rank
+// above that.
+template <int kCount>
+TSL_OUT_OF_LINE void note_outside(TslFault* first, ulonglong at, ulonglong view, Place<kCount> place, Place<kCount> sizes,
+                                  ulonglong thread_xy, ulonglong thread_z_block_x, ulonglong block_yz) {
+  const uint rank = uint(view >> 32);
+  int dimension = 0;
+  const bool fits = TSL_CHECKS != 2 || rank == kCount;
+  while (fits && dimension + 1 < kCount &&
+         (place.index[dimension] < sizes.index[dimension] || (uint(dimension) >= rank && place.index[dimension] == 0))) {
+    ++dimension;
   }
+  const bool is_missing = !fits || uint(dimension) >= rank;
+  const uint kind = is_missing ? kTslWrongRank : kTslOutOfBounds, size = is_missing ? rank : sizes.index[dimension];
+  note_fault(first, at, both(uint(view), kind << 8 | uint(dimension)), both(size, 0), place, thread_xy, thread_z_block_x,
+             block_yz);
 }
 
 template <class... Index>
 TSL_INLINE bool check_scalars(const TensorView& view, Index... index) {
-  if (TSL_CHECKS == 2 && view.dimensionCount != sizeof...(index)) {
-    report(view, place_of(index...), kTslWrongRank, 0, view.dimensionCount, 0);
-    return false;
-  }
-  if (are_inside<0>(view, index...)) [[likely]] return true;
-  report_outside<0>(view, place_of(index...));
+  const bool fits = TSL_CHECKS != 2 || view.dimensionCount == sizeof...(index);
+  if (fits && are_inside<0>(view, index...)) [[likely]] return true;
+  if (!view.kernel) return false;
+  const ThreadBase& kernel = *view.kernel;
+  const auto place = place_of(index...);
+  note_outside(kernel.args.header.fault, kernel.tsl_at, both(uint(view.id), view.dimensionCount), place,
+               sizes_of(view, place), both(kernel.threadIdx.x, kernel.threadIdx.y),
+               both(kernel.threadIdx.z, kernel.blockIdx.x), both(kernel.blockIdx.y, kernel.blockIdx.z));
   return false;
 }
 

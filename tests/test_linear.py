@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from cases import nvrtc_is_here
 from matmul_epilogues import ACTIVATIONS, assert_agrees, randn
+from torch.autograd import gradcheck, gradgradcheck
 
 import torch_slang
 
@@ -58,6 +59,33 @@ class TestLinear:
         assert ((result - expected).abs() / expected.abs())[positive].max() < 1e-6
         (ours,), (theirs,) = torch.autograd.grad(result.sum(), x), torch.autograd.grad(expected.sum(), wide_x)
         assert (ours - theirs).abs().max() < 2e-6
+
+    @pytest.mark.parametrize("bias", [False, True])
+    @pytest.mark.parametrize("epilogue", [None, *sorted(ACTIVATIONS)])
+    def test_second_derivatives_and_forward_mode(self, epilogue: Any, bias: bool, device: torch.device) -> None:
+        layer = torch_slang.nn.Linear(5, 3, bias=bias, epilogue=epilogue, device=device, dtype=torch.float64)
+        x = randn(4, 5, device=device).requires_grad_()
+        names, parameters = zip(*layer.named_parameters(), strict=True)
+
+        def call(x: Tensor, *parameters: Tensor) -> Tensor:
+            return torch.func.functional_call(layer, dict(zip(names, parameters, strict=True)), x)
+
+        assert gradcheck(call, (x, *parameters), check_forward_ad=True)
+        assert gradgradcheck(call, (x, *parameters), check_fwd_over_rev=True)
+
+    @pytest.mark.parametrize("epilogue", sorted(ACTIVATIONS))
+    def test_second_derivatives_in_float_and_of_far_numbers(self, epilogue: str, device: torch.device) -> None:
+        far = torch.tensor([-1e6, -300.0, -20.0, 20.0, 300.0, 1e6], device=device)
+        x = torch.cat([torch.linspace(-9, 9, 1001, device=device), far])[:, None].requires_grad_()
+        layer = torch_slang.nn.Linear(1, 1, bias=False, epilogue=epilogue, device=device)
+        torch.nn.init.ones_(layer.weight)
+
+        def second(function: Any, x: Tensor) -> Tensor:
+            (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+            return torch.autograd.grad(first.sum(), x, materialize_grads=True)[0]
+
+        expected = second(ACTIVATIONS[epilogue], x.detach().double().requires_grad_())
+        torch.testing.assert_close(second(layer, x).double(), expected, rtol=1e-5, atol=2e-6)
 
     def test_far_numbers(self, device: torch.device) -> None:
         x = torch.tensor([[-1e30], [-1000.0], [0.0], [1000.0], [1e30], [float("nan")]], device=device)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_slang
 from torch_slang import slangpy
@@ -23,6 +25,8 @@ uint bits(uint v) { return v; }
 float number(float v) { return v; }
 float3 numbers(float3 v) { return v; }
 [Differentiable] double noisy(double x, double noise) { return x * x * noise; }
+[Differentiable] double weighted(double row, double column, no_diff double weight) { return row * column * weight; }
+float mixed(float x, int2 at, float noise) { return x + at.x + 10 * at.y + noise; }
 T generic<T : __BuiltinFloatingPointType>(T v) { return v; }
 """
 
@@ -179,3 +183,80 @@ def test_a_seed_has_32_bits() -> None:
 def test_a_grids_numbers_are_of_one_length() -> None:
     with pytest.raises(ValueError, match="grid: expected shape, offset and stride to be of one length"):
         grid((4, 4), stride=(1,))
+
+
+class Watching(TorchDispatchMode):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_generators_take_no_memory(made: Any) -> None:
+    x = torch.rand(2, 3, dtype=torch.float64, requires_grad=True)
+    with Watching() as watching:
+        made.noisy(x, rand_float(seed=3))
+        made.pair(grid((2, 3)))
+    assert watching.names == ["test_generators.noisy_1_generated.default", "test_generators.pair_0_generated.default"]
+
+
+def test_generators_beside_strided_and_broadcast_arguments(made: Any) -> None:
+    base = torch.rand(5, 4, 3, dtype=torch.float64)
+    noise = made.noisy(torch.ones(3, 4, 5, dtype=torch.float64), rand_float(seed=3))
+    for x in (
+        base.permute(2, 1, 0),
+        base[:, :1, :1].permute(2, 1, 0).expand(3, 4, 5),
+        base[0].T[:, :, None].expand(3, 4, 5),
+    ):
+        torch.testing.assert_close(made.noisy(x, rand_float(seed=3)), x * x * noise)
+    row = torch.rand(5, dtype=torch.float64, requires_grad=True)
+    column = torch.rand(3, 4, 1, dtype=torch.float64)
+    y = made.weighted(row, column, rand_float(seed=3))
+    weights = made.weighted(
+        torch.ones(3, 4, 5, dtype=torch.float64), torch.ones(1, dtype=torch.float64), rand_float(seed=3)
+    )
+    torch.testing.assert_close(y, row * column * weights)
+    y.sum().backward()
+    torch.testing.assert_close(row.grad, (column * weights).sum((0, 1)))
+
+
+def test_several_generators(made: Any) -> None:
+    result = made.mixed(torch.zeros(2, 3), call_id(), rand_float(seed=3))
+    one = made.number(rand_float(seed=3), _result=torch.empty(2, 3))
+    rows, columns = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")
+    torch.testing.assert_close(result, columns + 10 * rows + one)
+
+
+def test_operators_with_generators_pass_opcheck(made: Any) -> None:
+    x = torch.rand(2, 3, dtype=torch.float64, requires_grad=True)
+    made.noisy(x, rand_float(seed=3))
+    words = [-1, 2, 2, 3, *rand_float(seed=3).words((2, 3), None, False)]
+    op = torch.ops.test_generators.noisy_1_generated.default
+    torch.library.opcheck(op, (x, words))
+    with pytest.raises(RuntimeError, match="expected noise to be a generator's list of numbers"):
+        op(x, words[:-1])
+    with pytest.raises(
+        RuntimeError, match=r"expected generators to know the call's shape \[4, 3\], but got \[2, 3\]|broadcast"
+    ):
+        op(torch.rand(4, 3, dtype=torch.float64), words)
+
+
+def test_a_reload_changes_what_generates(tmp_path: Path) -> None:
+    file = tmp_path / "reloaded.slang"
+    file.write_text("int number(int v) { return v; }")
+    first = torch_slang.load(file, namespace="generators_reloaded")
+    assert first.number(grid((3,))).tolist() == [0, 1, 2]
+    file.write_text("int number(int v) { return v * 2; }")
+    second = torch_slang.load(file, namespace="generators_reloaded")
+    assert second.number(grid((3,))).tolist() == [0, 2, 4]
+    assert first.number(grid((3,))).tolist() == [0, 1, 2]
+
+
+def test_nothing_but_generators_has_no_gradient(made: Any) -> None:
+    y = torch.zeros(3, dtype=torch.float64)
+    y.grad = torch.ones(3, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=r"no differentiable argument of bwds requires grad|has no gradient"):
+        made.noisy.bwds(rand_float(), rand_float(), _result=y)

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_slang._function_arguments import FunctionArguments, WithGenerators
-from torch_slang._function_generators import generated
+from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, WithGenerators
+from torch_slang._function_generators import generated, places_of
 from torch_slang._function_map import DimensionMap
 from torch_slang._function_results import (
     FunctionResults,
@@ -41,6 +41,7 @@ _instances: weakref.WeakValueDictionary[str, Function] = weakref.WeakValueDictio
 class _Ops:
     """The operators of a function, which exist."""
 
+    name: str
     arguments: FunctionArguments
     results: FunctionResults
     forward: Any
@@ -72,6 +73,7 @@ class Function:
         self._qualified = f"{handle.namespace}::{name}"
         self._arguments: FunctionArguments | None = None
         self._ops: _Ops | None = None
+        self._generating: dict[tuple[int, ...], _Ops] = {}  # by the places of arguments that operators make themselves
         self._number = str(next(_numbers))
         _functions[self._number] = self
 
@@ -96,7 +98,7 @@ class Function:
         if outputs:
             return self._into_parameters(ops, tensors, placed, outputs, result)
         if type(tensors) is WithGenerators:
-            placed = _generated(ops, placed, result)
+            ops, placed = self._generated(ops, placed, self._pairs_of(ops, result))
         return self._results(ops, placed, result)
 
     def map(self, /, *args: Any, **kwargs: Any) -> FunctionVariant:
@@ -155,30 +157,29 @@ class Function:
             raise ops.arguments.error("bwds wants _result, which has the gradient that it begins with")
         tensors = ops.arguments.flatten(args, kwargs)
         placed = tensors if dimensions is None else dimensions.place(tensors)
+        leaves = ops.arguments.leaves
+        wanted = [i for i, leaf in enumerate(leaves) if leaf.differentiable and not isinstance(tensors[i], Generator)]
         if type(tensors) is WithGenerators:
-            placed = _generated(ops, placed, result)
-            tensors = [new if isinstance(old, Generator) else old for old, new in zip(tensors, placed, strict=True)]
+            ops, placed = self._generated(ops, placed, self._pairs_of(ops, result))
         if ops.backward is None:
             raise RuntimeError(f"{ops.arguments} has no gradient: mark it [Differentiable]")
-        leaves = ops.arguments.leaves
         stored = [i for i, leaf in enumerate(leaves) if leaf.is_written and leaf.differentiable]
         given = [self._gradient(ops, f"{leaves[i].name}.grad", tensors[i]) for i in stored]
         if result is not None:
             pairs = ops.results.differentiable(ops.results.flatten(result))
             given += [self._gradient(ops, f"{name}.grad of _result", output) for name, output in pairs]
         for leaf, tensor in zip(leaves, tensors, strict=True):
-            if leaf.no_gradient and tensor.requires_grad:
+            if leaf.no_gradient and not isinstance(tensor, Generator) and tensor.requires_grad:
                 raise RuntimeError(
                     f"{ops.arguments}: expected {leaf.what} to be a constant, since {leaf.no_gradient}, but got a "
                     "tensor that requires grad"
                 )
-        wanted = [i for i, leaf in enumerate(leaves) if leaf.differentiable]
         mask = [i in stored or tensors[i].requires_grad for i in wanted]
         if not any(mask):
             raise RuntimeError(f"{ops.arguments}: no differentiable argument of bwds requires grad")
         by_leaf: list[Tensor | None] = [None] * len(leaves)
         with torch.no_grad():
-            gradients = self._run(ops.backward, [*given, *placed, mask])
+            gradients = self._run(ops, ops.backward, [*given, *placed, mask])
             for i, gradient in zip(wanted, [gradients] if isinstance(gradients, Tensor) else gradients, strict=True):
                 by_leaf[i] = gradient
             if dimensions is not None:
@@ -210,7 +211,7 @@ class Function:
         arguments = self.described()
         tensors = arguments.flatten(args, kwargs)
         if type(tensors) is WithGenerators:
-            tensors = generated(tensors, arguments.leaves, (), arguments.error)
+            raise arguments.error("expected tensors and numbers: generators are arguments of other operators")
         return {leaf.name: tensor for leaf, tensor in zip(arguments.leaves, tensors, strict=True)}
 
     def register(self) -> _Ops:
@@ -222,16 +223,29 @@ class Function:
             _instances[self._qualified] = self
         for changed in self._handle.register_function(self.__name__):
             forget_cached_op(changed)
-        about = self._handle.describe(self.__name__)
+        has_no_call = self.described().has_structs or not self._handle.describe(self.__name__)["results"]
+        call = None if has_no_call else _C.function_call(self._handle, self.__name__)
+        self._ops = self._ops_named(self.__name__, call)
+        return self._ops
+
+    def register_generating(self, places: tuple[int, ...]) -> _Ops:
+        """Makes the operators exist that make the arguments at these places themselves."""
+        if places not in self._generating:
+            name = self._handle.generating(self.__name__, list(places))
+            for changed in self._handle.register_function(name):
+                forget_cached_op(changed)
+            self._generating[places] = self._ops_named(name, None)
+        return self._generating[places]
+
+    def _ops_named(self, name: str, call: _C.FunctionCall | None) -> _Ops:
+        about = self._handle.describe(name)
         arguments = self.described()
         namespace = getattr(torch.ops, self._handle.namespace)
         forward, backward, out = (
             None if about[kind] is None else getattr(namespace, about[kind]).default
             for kind in ("forward", "backward", "out")
         )
-        call = None if arguments.has_structs or not about["results"] else _C.function_call(self._handle, self.__name__)
-        self._ops = _Ops(arguments, FunctionResults(about, arguments.error), forward, backward, out, call)
-        return self._ops
+        return _Ops(name, arguments, FunctionResults(about, arguments.error), forward, backward, out, call)
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -254,34 +268,52 @@ class Function:
         ops = self._ops
         return self.register() if ops is None else ops
 
-    def _pinned(self, op: Any, arguments: Sequence[Any]) -> Any:
-        """Calls an operator whose name a later load took."""
-        with _C.Pin(self._handle, self.__name__):
-            return op(*arguments)
+    def _generated(
+        self, ops: _Ops, values: Sequence[Any], outputs: Sequence[tuple[FunctionLeaf, Tensor]]
+    ) -> tuple[_Ops, list[Any]]:
+        """The operators that make the generators' values themselves, and their arguments."""
+        places = places_of(values)
+        arguments = generated(values, ops.arguments.leaves, outputs, ops.arguments.error)
+        if torch.compiler.is_dynamo_compiling():
+            from torch_slang._compiled import register_generating
 
-    def _run(self, op: Any, arguments: Sequence[Any]) -> Any:
-        return self._pinned(op, arguments) if self._base in self._retired else op(*arguments)
+            register_generating(self._number, ",".join(map(str, places)))
+            return self._generating[places], arguments
+        return self.register_generating(places), arguments
+
+    @staticmethod
+    def _pairs_of(ops: _Ops, result: Any) -> list[tuple[FunctionLeaf, Tensor]]:
+        """A `_result` that is given says the call's shape too."""
+        if result is None or isinstance(result, (str, type)):
+            return []
+        return list(zip(ops.results.leaves, ops.results.flatten(result), strict=True))
+
+    def _run(self, ops: _Ops, op: Any, arguments: Sequence[Any]) -> Any:
+        if self._base not in self._retired:
+            return op(*arguments)
+        with _C.Pin(self._handle, ops.name):  # a later load took the operator's name
+            return op(*arguments)
 
     def _results(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
         if result is not None and not is_tensor_type(result):
             return self._write(ops, tensors, result)
-        results = ops.forward(*tensors) if self._base not in self._retired else self._pinned(ops.forward, tensors)
+        results = ops.forward(*tensors) if self._base not in self._retired else self._run(ops, ops.forward, tensors)
         return results if ops.results.is_tensor else ops.results.build(results)
 
     def _write(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
         """Into given tensors: where a graph is recorded as a copy, so that autograd says what it always says."""
         if is_array_type(result):
-            computed = self._run(ops.forward, tensors)
+            computed = self._run(ops, ops.forward, tensors)
             return ops.results.arrays([computed] if isinstance(computed, Tensor) else computed)
         if isinstance(result, (str, type)):
             raise ops.arguments.error(no_result_type(result))
         outputs = ops.results.flatten(result)
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *outputs)):
-            computed = self._run(ops.forward, tensors)
+        if torch.is_grad_enabled() and any(_requires_grad(one) for one in (*tensors, *outputs)):
+            computed = self._run(ops, ops.forward, tensors)
             results = [computed] if isinstance(computed, Tensor) else computed
             copy_results(self._qualified, [leaf.name for leaf in ops.results.leaves], outputs, results)
         else:
-            self._run(ops.out, [*tensors, *outputs])
+            self._run(ops, ops.out, [*tensors, *outputs])
         return (
             result
             if ops.results.has_arrays(result)
@@ -297,12 +329,12 @@ class Function:
         if not others or (others == ["result"] and into is not None):
             whole = ops.results.whole(outputs, into)
             if type(tensors) is WithGenerators:
-                placed = _generated(ops, placed, whole)
+                ops, placed = self._generated(ops, placed, self._pairs_of(ops, whole))
             self._write(ops, placed, whole)
             return into
         if type(tensors) is WithGenerators:
-            placed = generated(placed, ops.arguments.leaves, ops.results.pairs(outputs), ops.arguments.error)
-        computed = self._run(ops.forward, placed)
+            ops, placed = self._generated(ops, placed, ops.results.pairs(outputs))
+        computed = self._run(ops, ops.forward, placed)
         return ops.results.deal(
             self._qualified, [computed] if isinstance(computed, Tensor) else computed, outputs, others, result
         )
@@ -318,11 +350,8 @@ def function_of(number: str) -> Function:
     return _functions[number]
 
 
-def _generated(ops: _Ops, values: Sequence[Any], result: Any) -> list[Tensor]:
-    """`values` without generators. A `_result` that is given says the call's shape too."""
-    given = None if isinstance(result, (str, type)) else result
-    outputs = [] if given is None else list(zip(ops.results.leaves, ops.results.flatten(given), strict=True))
-    return generated(values, ops.arguments.leaves, outputs, ops.arguments.error)
+def _requires_grad(argument: Any) -> bool:
+    return isinstance(argument, Tensor) and argument.requires_grad
 
 
 def _accumulate(pairs: Iterable[tuple[Tensor, Tensor]]) -> None:

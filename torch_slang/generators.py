@@ -1,121 +1,121 @@
 """Arguments of plain functions that are made for each element of a call, as SlangPy has them.
 
 ``module.noise(torch_slang.generators.rand_float(seed=7), x)`` gives each element a number of its own, the same for the
-same seed and place. Generators are constants: they have no gradient, and the backward sees what the forward saw. They
-are computed as tensors beside the call, by operations that torch.compile and vmap see.
+same seed and place. Generators are constants: they have no gradient, and the backward sees what the forward saw. The
+function's loop makes them where it needs them, in no memory.
 """
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import prod
-from typing import TypeVar
-
-import torch
-from torch import Tensor
 
 __all__ = ["Generator", "call_id", "grid", "rand_float", "thread_id", "wang_hash"]
 
 _SEED = 2640457667
-_Bits = TypeVar("_Bits", int, Tensor)
 
-_MASK = 0xFFFFFFFF  # numbers of 32 bits are computed in 64
+_MASK = 0xFFFFFFFF
+
+
+# The kinds that prelude/map_generated.h knows, and how many words tell it what a component is.
+_PLACE, _HASH, _RANDOM = range(3)
+_WORDS = 6
 
 
 class Generator(ABC):
     """What stands for an argument whose values follow from the place in the call."""
 
     takes_floats = False
-    counts_backwards = False  # components of vectors begin with the last dimension, those of arrays with the first
 
     def own_shape(self) -> tuple[int, ...]:
         """What the call's shape must broadcast with."""
         return ()
 
     @abstractmethod
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
-        """For each element of a call a number, or where `components` says so a list of them, in the last dimension.
+    def words(self, shape: Sequence[int], components: int | None, is_array: bool) -> list[int]:
+        """How the loop makes an element of a call of this shape: Note [generated elements] in prelude/map_generated.h.
 
-        Raises ValueError for numbers of components that it has not.
+        `components`: of a vector, or of an array; None for a number. Raises ValueError for numbers of components that
+        the generator has not.
         """
 
 
-class _CallId(Generator):
-    counts_backwards = True
+class _Places(Generator):
+    """Components that are places along dimensions of the call."""
 
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
+    def words(self, shape: Sequence[int], components: int | None, is_array: bool) -> list[int]:
+        places = self._places(shape, components)
+        missing = max(components or 1, len(places)) - len(places)
+        places = [_word(1, 1, 0, 0)] * missing + places  # components of vectors begin with the last dimension
+        if components is not None and not is_array:
+            places.reverse()
+        return [_PLACE, *(word for place in places for word in place)]
+
+    @abstractmethod
+    def _places(self, shape: Sequence[int], components: int | None) -> list[list[int]]:
+        """By dimension, outermost first: see `_word`."""
+
+
+class _CallId(_Places):
+    def _places(self, shape: Sequence[int], components: int | None) -> list[list[int]]:
         rank = len(shape)
         if components not in {rank, rank + 1} and not (components is None and rank == 1):
             raise ValueError(f"call_id() has a number for each of the call's {rank} dimensions")
-        ids = [_along(shape, dimension, torch.arange(shape[dimension], device=device)) for dimension in range(rank)]
-        if components is None:
-            return ids[0]
-        zeros = [torch.zeros(shape, dtype=torch.int64, device=device)] * (components - rank)
-        return torch.stack([*zeros, *ids], -1)
+        return [_word(_count(shape[d + 1 :]), shape[d], 0, 1) for d in range(rank)]
 
 
-class _Grid(Generator):
-    counts_backwards = True
-
+class _Grid(_Places):
     def __init__(self, shape: tuple[int, ...], offset: tuple[int, ...], stride: tuple[int, ...]) -> None:
         self._shape, self._offset, self._stride = shape, offset, stride
 
     def own_shape(self) -> tuple[int, ...]:
         return tuple(1 if size < 0 else size for size in self._shape)
 
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
+    def _places(self, shape: Sequence[int], components: int | None) -> list[list[int]]:
         rank = len(self._shape)
         if components != rank and not (components is None and rank == 1):
             raise ValueError(f"this grid has {rank} dimensions")
         inner = shape[len(shape) - rank :]
-        places = [
-            _along(inner, d, torch.arange(inner[d], device=device) * self._stride[d] + self._offset[d])
-            for d in range(rank)
-        ]
-        return places[0] if components is None else torch.stack(places, -1)
+        return [_word(_count(inner[d + 1 :]), inner[d], self._offset[d], self._stride[d]) for d in range(rank)]
 
 
 class _ThreadId(Generator):
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
-        threads = _threads(shape, device)
-        if components is None:
-            return threads
-        _check_at_most_three("thread_id()", components)
-        return torch.stack([threads] + [torch.zeros_like(threads)] * (components - 1), -1)
+    def words(self, shape: Sequence[int], components: int | None, is_array: bool) -> list[int]:  # noqa: ARG002
+        if components is not None:
+            _check_at_most_three("thread_id()", components)
+        return [_PLACE, *_word(1, _count(shape), 0, 1), *(_word(1, 1, 0, 0) * ((components or 1) - 1))]
 
 
 class _WangHash(Generator):
+    kind = _HASH
+
     def __init__(self, seed: int, warmup: int) -> None:
         self._seed, self._warmup = seed, warmup
 
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
-        hashes = _threads(shape, device)
+    def words(self, shape: Sequence[int], components: int | None, is_array: bool) -> list[int]:  # noqa: ARG002
         if components is not None:
             _check_at_most_three("a random generator", components)
-            hashes = hashes * components & _MASK  # so that neighbours do not share components
-        for _ in range(self._warmup):
-            hashes = _hashed(hashes)
-        hashes = _hashed(hashes ^ self._seed)
-        if components is None:
-            return hashes
-        chain = [hashes]
-        for _ in range(components - 1):
-            chain.append(_hashed(chain[-1]))
-        return torch.stack(chain, -1)
+        count = components or 1  # neighbours do not share components
+        words = [self.kind]
+        for component in range(count):
+            words += [count, self._warmup, self._seed, component, *self._ends()]
+        return words
+
+    def _ends(self) -> tuple[int, int]:
+        return 0, 0
 
 
 class _RandFloat(_WangHash):
     takes_floats = True
+    kind = _RANDOM
 
     def __init__(self, low: float, high: float, seed: int, warmup: int) -> None:
         super().__init__(seed, warmup)
-        self._low, self._high = low, high
+        self._bits = struct.unpack("<2I", struct.pack("<2f", low, high))
 
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
-        bits = super().values(shape, components, device) & 0x7FFFFF
-        fraction = bits.to(torch.float32) / 0x800000
-        return self._low * (1 - fraction) + self._high * fraction
+    def _ends(self) -> tuple[int, int]:
+        return self._bits[0], self._bits[1]
 
 
 class _Sized(Generator):
@@ -124,12 +124,24 @@ class _Sized(Generator):
     def __init__(self, inner: Generator, components: int) -> None:
         self._inner, self._components = inner, components
         self.takes_floats = inner.takes_floats
-        self.counts_backwards = inner.counts_backwards
 
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
+    def words(self, shape: Sequence[int], components: int | None, is_array: bool) -> list[int]:
         if (components or 1) != self._components:
             raise ValueError(f"the generator was to have {self._components} components")
-        return self._inner.values(shape, components, device)
+        return self._inner.words(shape, components, is_array)
+
+
+def _word(divisor: int, size: int, offset: int, stride: int) -> list[int]:
+    """offset + stride * (element's number / divisor % size)."""
+    return [divisor, size, offset, stride, 0, 0]
+
+
+def _count(sizes: Sequence[int]) -> int:
+    """Their product, of symbols too."""
+    product = 1
+    for size in sizes:
+        product = product * size
+    return product
 
 
 def call_id(dims: int = -1) -> Generator:
@@ -188,24 +200,15 @@ def _sized(generator: Generator, components: int) -> Generator:
 def _seed_of(name: str, seed: int, hash_seed: bool) -> int:
     if not 0 <= seed <= _MASK:
         raise ValueError(f"{name}: expected seed to be within [0, {_MASK}], but got {seed}")
-    return int(_hashed(seed)) if hash_seed else seed
+    return _hashed(seed) if hash_seed else seed
 
 
-def _hashed(seed: _Bits) -> _Bits:
+def _hashed(seed: int) -> int:
     seed = (seed ^ 61) ^ (seed >> 16)
     seed = seed * 9 & _MASK
     seed ^= seed >> 4
     seed = seed * 0x27D4EB2D & _MASK
     return seed ^ (seed >> 15)
-
-
-def _threads(shape: Sequence[int], device: torch.device) -> Tensor:
-    return torch.arange(prod(shape), device=device).reshape(tuple(shape))
-
-
-def _along(shape: Sequence[int], dimension: int, numbers: Tensor) -> Tensor:
-    ones = [1] * (len(shape) - 1 - dimension)
-    return numbers.reshape(-1, *ones).expand(tuple(shape))
 
 
 def _check_at_most_three(what: str, components: int) -> None:

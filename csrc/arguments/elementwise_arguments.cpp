@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 
 #include "kernel/view_packing.h"
@@ -50,6 +51,7 @@ class Reader {
   Reader(const ElementwiseSignature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack)
       : op_(op), kind_(kind), name_(op.qualified(kind)), result_(read_stack(op, kind, stack)) {
     check_given();
+    read_generated();
     // Single elements may stay on the host, as in PyTorch's own ops.
     resolve_device(op, kind, result_, [](const Leaf& leaf, const at::Tensor& tensor) {
       return !leaf.is_output && !leaf.is_whole && is_weak(leaf, tensor);
@@ -72,9 +74,22 @@ class Reader {
     });
   }
 
+  void read_generated() {
+    for (size_t i = 0; i < result_.numbers.size(); ++i) {
+      if (result_.numbers[i] == nullptr) continue;
+      const auto list = result_.numbers[i]->toSymIntVector();
+      const int64_t rank = list.size() < 3 ? -1 : list[1].guard_int(__FILE__, __LINE__);
+      const int64_t words = rank + 3 + kTslGeneratedWords * component_count(leaf(i).element);
+      TORCH_CHECK(rank >= 0 && static_cast<int64_t>(list.size()) == words, name_, ": expected ", leaf(i).name,
+                  " to be a generator's list of numbers");
+      const int64_t device = list[0].guard_int(__FILE__, __LINE__);
+      if (device >= 0) result_.device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
+    }
+  }
+
   void check_given() const {
     for (const OpArgument& argument : op_.of(kind_)->arguments) {
-      if (argument.leaf < 0) continue;
+      if (argument.leaf < 0 || result_.numbers[argument.leaf] != nullptr) continue;
       const bool is_gradient = argument.role == OpArgument::Role::Gradient;
       const at::Tensor& tensor = (is_gradient ? result_.gradients : result_.tensors)[argument.leaf];
       TORCH_CHECK(tensor.defined(), name_, ": expected ", leaf(argument.leaf).name, " to be a tensor, but got None");
@@ -229,7 +244,35 @@ bool known_equal(const c10::SymInt& a, const c10::SymInt& b) { return a.sym_eq(b
 bool must_equal(int64_t a, int64_t b) { return a == b; }
 bool must_equal(const c10::SymInt& a, const c10::SymInt& b) { return a.sym_eq(b).expect_true(__FILE__, __LINE__); }
 
+// The shape that generators were told.
+template <class Int>
+std::optional<OuterShape<Int>> generated_shape(const Arguments& arguments) {
+  for (const c10::IValue* number : arguments.numbers) {
+    if (number == nullptr) continue;
+    const auto list = number->toSymIntVector();
+    OuterShape<Int> shape;
+    for (int64_t d = 0; d < list[1].guard_int(__FILE__, __LINE__); ++d) {
+      if constexpr (std::is_same_v<Int, int64_t>)
+        shape.push_back(list[2 + d].guard_int(__FILE__, __LINE__));
+      else
+        shape.push_back(list[2 + d]);
+    }
+    return shape;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::vector<int64_t> generated_words(const Arguments& arguments, size_t leaf) {
+  if (arguments.numbers[leaf] == nullptr) return {};
+  const auto list = arguments.numbers[leaf]->toSymIntVector();
+  const size_t rank = list[1].guard_int(__FILE__, __LINE__);
+  std::vector<int64_t> words = {list[2 + rank].guard_int(__FILE__, __LINE__), 1};
+  for (size_t d = 0; d < rank; ++d) words[1] *= list[2 + d].guard_int(__FILE__, __LINE__);
+  for (size_t i = 3 + rank; i < list.size(); ++i) words.push_back(list[i].guard_int(__FILE__, __LINE__));
+  return words;
+}
 
 Arguments read_arguments(const ElementwiseSignature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
   return Reader(op, kind, stack).take();
@@ -237,7 +280,8 @@ Arguments read_arguments(const ElementwiseSignature& op, OpKind kind, c10::Array
 
 template <class Int>
 OuterShape<Int> broadcast(const ElementwiseSignature& op, OpKind kind, const Arguments& arguments) {
-  OuterShape<Int> shape;
+  const std::optional<OuterShape<Int>> generated = generated_shape<Int>(arguments);
+  OuterShape<Int> shape = generated.value_or(OuterShape<Int>());
   const auto outer = [&](const at::Tensor& tensor, const Leaf& leaf) {
     return sizes_of<Int>(tensor).slice(0, tensor.dim() - leaf.element.shape.size());
   };
@@ -267,6 +311,13 @@ OuterShape<Int> broadcast(const ElementwiseSignature& op, OpKind kind, const Arg
         refuse(leaf, tensor);
       }
     }
+  }
+  if (generated) {
+    const size_t own = generated->size();  // vmap's samples come before
+    bool same = own <= shape.size();
+    for (size_t d = 0; same && d < own; ++d) same = must_equal((*generated)[d], shape[shape.size() - own + d]);
+    TORCH_CHECK(same, op.qualified(kind), ": expected generators to know the call's shape ", c10::ArrayRef<Int>(shape),
+                ", but got ", c10::ArrayRef<Int>(*generated));
   }
   const auto check_exact = [&](const at::Tensor& tensor, const Leaf& leaf, const char* prefix) {
     if (!tensor.defined() || !leaf.is_output) return;

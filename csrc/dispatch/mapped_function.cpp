@@ -43,6 +43,11 @@ size_t MappedFunction::outer_rank(size_t i) const {
   return static_cast<size_t>(std::max<int64_t>(rank, 0));
 }
 
+// Of one sample, as a generated argument says: Note [generated arguments] in arguments/elementwise_arguments.h.
+size_t MappedFunction::generated_rank(size_t i) const {
+  return arguments_.value(i).toSymIntVector().at(1).guard_int(__FILE__, __LINE__);
+}
+
 bool MappedFunction::is_input(size_t i) const {
   return arguments_.is_tensor(i) && meaning(i).role != OpArgument::Role::Gradient && !leaf(i).is_output;
 }
@@ -100,6 +105,8 @@ void MappedFunction::align() {
   size_t rank = 0;
   for (size_t i = 0; i < arguments_.count(); ++i) {
     if (arguments_.is_tensor(i) && !leaf(i).is_whole) rank = std::max(rank, outer_rank(i));
+    if (meaning(i).role == OpArgument::Role::Leaf && leaf(i).kind == LeafKind::Value)
+      rank = std::max(rank, generated_rank(i));
   }
   for (size_t i = 0; i < arguments_.count(); ++i) {
     if (!arguments_.is_tensor(i) || (broadcasts && !arguments_.is_mapped(i))) continue;

@@ -31,6 +31,7 @@ class MappedFunction {
   const OpArgument& meaning(size_t i) const { return op_.signature().of(kind_)->arguments[i]; }
   const Leaf& leaf(size_t i) const { return op_.signature().function.leaves[meaning(i).leaf]; }
   size_t outer_rank(size_t i) const;
+  size_t generated_rank(size_t i) const;
   bool is_input(size_t i) const;
   bool is_single(size_t i) const;
   std::optional<c10::ScalarType> decided_type(int parameter) const;

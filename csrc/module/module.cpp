@@ -346,6 +346,28 @@ std::string Module::instantiate(const std::string& name, const std::vector<std::
   return own_name;
 }
 
+std::string Module::generating(const std::string& name, const std::vector<int>& generated) const {
+  Function instance = find(name)->signature().function;
+  if (instance.instance_of.empty()) instance.instance_of = name;
+  for (const int index : generated) {
+    Leaf& leaf = instance.leaves.at(index);
+    TORCH_CHECK(!leaf.is_output && leaf.element.type_parameter < 0, ns_, "::", name, ": nothing can generate ",
+                leaf.path);
+    leaf.kind = LeafKind::Value;
+    leaf.differentiable = false;
+    leaf.slot = instance.slot_count;
+    instance.slot_count += 2 + kTslGeneratedWords * static_cast<int>(component_count(leaf.element));
+    instance.name += "_" + std::to_string(index);
+  }
+  instance.name += "_generated";
+  while (names_.count(instance.name) != 0) instance.name += "_";
+  const std::string own_name = instance.name;
+  const std::lock_guard<std::mutex> lock(functions_mutex_);
+  auto& op = functions_[own_name];
+  if (op == nullptr) op = std::make_shared<ElementwiseOperator>(ns_, std::move(instance), texts_, options_, names_);
+  return own_name;
+}
+
 std::vector<std::string> Module::register_function(const std::string& name) const {
   LoadedModules& all = loaded_modules();
   const std::lock_guard<std::mutex> lock(all.mutex);

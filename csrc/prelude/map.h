@@ -7,7 +7,7 @@
 namespace tsl {
 
 // As source/kernel_source.h's MapView::Access describes them.
-enum class MapAccess { Dense, Scalar, Row, Column, Strided, Summed, RowSum, ColumnSum };
+enum class MapAccess { Dense, Scalar, Row, Column, Strided, Generated, Summed, RowSum, ColumnSum };
 
 // An argument or result: the number of its view, the type of its components in memory, how many an element has, and the slot
 // of its first one, if it may be a scalar that has no view.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "prelude/map.h"
+#include "prelude/map_generated.h"
 
 #if TSL_CUDA
 
@@ -208,6 +209,19 @@ template <class View, int kLanes> struct MapPort<View, kLanes, MapAccess::Dense>
 template <class View, int kLanes> struct MapPort<View, kLanes, MapAccess::Scalar> {
   template <class Span> TSL_INLINE void load(const TslArgs&, const Span&) {}
   TSL_INLINE void give(MapField<View>&, int) const {}
+};
+template <class View, int kLanes> struct MapPort<View, kLanes, MapAccess::Generated> {
+  const ulonglong* slots;
+  ulonglong first;
+  TSL_INLINE void load(const TslArgs& args, const MapSpan<kLanes>& span) {
+    slots = generator_slots<View>(args);
+    first = span.first;
+  }
+  TSL_INLINE void load(const TslArgs& args, const MapRowSpan& span) {
+    slots = generator_slots<View>(args);
+    first = span.row * span.tile.columns + span.column;
+  }
+  TSL_INLINE void give(MapField<View>& field, int lane) const { generate<View>(slots, first + lane, field); }
 };
 template <class View, int kLanes> struct MapPort<View, kLanes, MapAccess::RowSum> {
   typename View::Field sums[View::kComponents] = {};

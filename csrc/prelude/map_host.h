@@ -7,6 +7,7 @@
 
 #include "prelude/host_loop.h"
 #include "prelude/map.h"
+#include "prelude/map_generated.h"
 
 #if !TSL_CUDA
 
@@ -80,6 +81,15 @@ template <class View> struct MapCursor<View, MapAccess::Column> {  // one elemen
     for_each_component<View::kComponents>([&](int c) TSL_INLINE_LAMBDA { field.values[c] = values[c]; });
   }
   TSL_INLINE void load(MapField<View>&, longlong) const {}
+};
+template <class View> struct MapCursor<View, MapAccess::Generated> {
+  const ulonglong* slots;
+  ulonglong first;
+  template <class Element> TSL_INLINE void begin(const TslArgs& args, const MapRun& run, Element&) {
+    slots = generator_slots<View>(args);
+    first = run.first;
+  }
+  TSL_INLINE void load(MapField<View>& field, longlong j) const { generate<View>(slots, first + j, field); }
 };
 template <class View> struct MapCursor<View, MapAccess::Summed> {  // Note [slices]
   typename View::Field slices[View::kComponents][kSlice];

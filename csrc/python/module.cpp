@@ -202,6 +202,7 @@ void bind_module(py::module_& m) {
       .def("cuda_text", &cuda_text_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true)
       .def("functions", &Module::functions)
       .def("overloads", &Module::overloads)
+      .def("generating", &Module::generating, py::arg("name"), py::arg("generated"))
       .def("instantiate", &Module::instantiate, py::arg("name"), py::arg("types"), py::arg("sizes"))
       .def("register_function", &Module::register_function, py::arg("name"), py::call_guard<py::gil_scoped_release>())
       .def(

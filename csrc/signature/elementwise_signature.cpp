@@ -7,13 +7,14 @@
 namespace torch_slang {
 namespace {
 
+// Of a value: Note [generated arguments] in arguments/elementwise_arguments.h.
 void add_input(const Signature& signature, ArgumentList& list, int leaf) {
   const Leaf& self = signature.function.leaves[leaf];
   const OpArgument argument{OpArgument::Role::Leaf, leaf};
   if (self.is_written) {
     list.add_written(self.name, argument);
   } else {
-    list.add("Tensor", self.name, "", argument);
+    list.add(self.kind == LeafKind::Value ? "SymInt[]" : "Tensor", self.name, "", argument);
   }
 }
 
@@ -28,7 +29,8 @@ std::unique_ptr<OpSignature> forward_op(const Signature& signature) {
 std::unique_ptr<OpSignature> backward_op(const Signature& signature) {
   ArgumentList list;
   add_backward(signature, list, [&](int leaf) {
-    list.add("Tensor", signature.function.leaves[leaf].name, "", {OpArgument::Role::Leaf, leaf});
+    const Leaf& self = signature.function.leaves[leaf];
+    list.add(input_type(self), self.name, "", {OpArgument::Role::Leaf, leaf});
   });
   return std::move(list).finish(signature, signature.function.name + "_backward", signature.differentiable);
 }

@@ -46,6 +46,9 @@ ElementwiseCall::ElementwiseCall(const ElementwiseSignature& op, OpKind kind, co
       block_(op.layout),
       whole_(op, kind, arguments, block_) {
   for (const int64_t n : shape) total_ *= n;
+  for (size_t i = 0; i < arguments.numbers.size(); ++i) {
+    if (arguments.numbers[i] != nullptr) variant_.set(i, arguments.type_of(op.function.leaves[i]), Access::Generated);
+  }
 }
 
 size_t ElementwiseCall::outer_rank(int leaf, const at::Tensor& tensor) const {
@@ -365,6 +368,10 @@ void ElementwiseCall::write_block() {
   }
   for (const auto& [leaf, tensor] : stored_) block_.set_memory(op_.function.leaves[leaf].primal_view, tensor);
   for (const Wanted& one : wanted_) block_.set_memory(op_.function.leaves[one.leaf].diff_view, one.memory);
+  for (size_t i = 0; i < arguments_.numbers.size(); ++i) {
+    int slot = op_.function.leaves[i].slot;
+    for (const int64_t word : generated_words(arguments_, i)) block_.set_slot(slot++, static_cast<uint64_t>(word));
+  }
   write_dims();
 }
 

@@ -297,6 +297,11 @@ class Function:
     def _results(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
         if result is not None and not is_tensor_type(result):
             return self._write(ops, tensors, result)
+        if not any(isinstance(one, Tensor) for one in tensors):  # the dispatcher wants a tensor: the results
+            rank = tensors[0][1]
+            made = [torch.empty((*tensors[0][2 : 2 + rank], *leaf.shape), dtype=leaf.dtype) for leaf in ops.results.leaves]
+            self._run(ops, ops.out, [*tensors, *made])
+            return ops.results.build(made[0] if ops.results.is_tensor else made)
         results = ops.forward(*tensors) if self._base not in self._retired else self._run(ops, ops.forward, tensors)
         return results if ops.results.is_tensor else ops.results.build(results)
 

@@ -27,7 +27,8 @@ ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, co
     const Leaf& leaf = leaves[i];
     const bool has_gradient = backward && leaf.differentiable;
     if (!leaf.is_whole && (!leaf.is_output || !backward || has_gradient))
-      variant.set(i, element_type(leaf.element, types), Access::Dense);
+      variant.set(i, element_type(leaf.element, types),
+                  leaf.kind == LeafKind::Value ? Access::Generated : Access::Dense);
     if (has_gradient && !leaf.is_output)
       variant.set_gradient(i, leaf.is_whole ? ElementwiseVariant::Gathered : ElementwiseVariant::Whole);
   }

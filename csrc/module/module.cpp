@@ -349,10 +349,13 @@ std::string Module::instantiate(const std::string& name, const std::vector<std::
 std::string Module::generating(const std::string& name, const std::vector<int>& generated) const {
   Function instance = find(name)->signature().function;
   if (instance.instance_of.empty()) instance.instance_of = name;
+  // The text of tangents has places for a generated argument's own, unless it is no_diff, which no leaf would fill.
+  bool has_own_tangents = true;
   for (const int index : generated) {
     Leaf& leaf = instance.leaves.at(index);
     TORCH_CHECK(!leaf.is_output && leaf.element.type_parameter < 0, ns_, "::", name, ": nothing can generate ",
                 leaf.path);
+    has_own_tangents = has_own_tangents && !leaf.differentiable;
     leaf.kind = LeafKind::Value;
     leaf.differentiable = false;
     leaf.slot = instance.slot_count;
@@ -364,7 +367,10 @@ std::string Module::generating(const std::string& name, const std::vector<int>& 
   const std::string own_name = instance.name;
   const std::lock_guard<std::mutex> lock(functions_mutex_);
   auto& op = functions_[own_name];
-  if (op == nullptr) op = std::make_shared<ElementwiseOperator>(ns_, std::move(instance), texts_, options_, names_);
+  if (op == nullptr) {
+    op = std::make_shared<ElementwiseOperator>(ns_, std::move(instance), texts_, options_, names_);
+    if (has_own_tangents) op = with_tangents(std::move(op), {});
+  }
   return own_name;
 }
 

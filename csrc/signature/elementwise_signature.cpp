@@ -7,14 +7,16 @@
 namespace torch_slang {
 namespace {
 
-// Of a value: Note [generated arguments] in arguments/elementwise_arguments.h.
+// Of an input: Note [generated arguments] in arguments/elementwise_arguments.h
+const char* input_type(const Leaf& leaf) { return leaf.kind == LeafKind::Value ? "SymInt[]" : "Tensor"; }
+
 void add_input(const Signature& signature, ArgumentList& list, int leaf) {
   const Leaf& self = signature.function.leaves[leaf];
   const OpArgument argument{OpArgument::Role::Leaf, leaf};
   if (self.is_written) {
     list.add_written(self.name, argument);
   } else {
-    list.add(self.kind == LeafKind::Value ? "SymInt[]" : "Tensor", self.name, "", argument);
+    list.add(input_type(self), self.name, "", argument);
   }
 }
 

@@ -1,21 +1,14 @@
 """examples/forces: energies, forces and second derivatives are plain PyTorch's, and forces alone teach the energy."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 import torch
-
-EXAMPLE = Path(__file__).parents[1] / "examples" / "forces" / "fit.py"
+from example_programs import load_program
 
 
 def test_forces_teach_the_energy(tmp_path: Path, device: torch.device) -> None:
-    pytest.importorskip("matplotlib")
-    spec = importlib.util.spec_from_file_location("forces_fit", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    example = load_program("forces/fit.py", "matplotlib")
 
     arguments = f"--samples 16 --molecules 3 --no-times --device {device} --out {tmp_path}"
     found, losses, apart = example.main(arguments.split())

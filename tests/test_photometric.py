@@ -1,22 +1,13 @@
 """examples/photometric finds the camera that made the shots, on a small picture."""
 
-import importlib.util
 from pathlib import Path
 
-import pytest
 import torch
-
-EXAMPLE = Path(__file__).parents[1] / "examples" / "photometric" / "fit.py"
+from example_programs import load_program
 
 
 def test_camera_is_recovered(tmp_path: Path, device: torch.device) -> None:
-    for package in ("matplotlib", "skimage", "PIL"):
-        pytest.importorskip(package)
-    spec = importlib.util.spec_from_file_location("photometric_fit", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    example = load_program("photometric/fit.py", "matplotlib", "skimage", "PIL")
 
     noise = 0.005
     arguments = f"--width 60 --shots 3 --steps 120 --noise {noise} --device {device} --out {tmp_path}"

@@ -1,24 +1,16 @@
 """examples/pinn: its derivatives are plain PyTorch's, and the training finds the exact solution."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
-
-EXAMPLE = Path(__file__).parents[1] / "examples" / "pinn" / "fit.py"
+from example_programs import load_program
 
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
-    pytest.importorskip("matplotlib")
-    spec = importlib.util.spec_from_file_location("pinn_fit", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_program("pinn/fit.py", "matplotlib")
 
 
 def test_residuals_and_their_gradients_are_torchs(

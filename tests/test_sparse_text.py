@@ -1,23 +1,14 @@
 """examples/sparse_text learns, with its patterns as they are and changing."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-
-EXAMPLE = Path(__file__).parents[1] / "examples" / "sparse_text" / "train.py"
+from example_programs import load_program
 
 
 def test_all_three_learn(tmp_path: Path, device: torch.device) -> None:
-    pytest.importorskip("matplotlib")
-    spec = importlib.util.spec_from_file_location("sparse_text_train", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = example  # dataclasses look there
-    spec.loader.exec_module(example)
+    example = load_program("sparse_text/train.py", "matplotlib")
 
     curves = example.main(f"--steps 40 --width 32 --layers 1 --device {device} --output {tmp_path}".split())
     assert list(curves) == ["dense", "sparse", "scheduled"]

@@ -1,10 +1,10 @@
 """examples/texture: the lookup has grid_sample's values and gradients, and the training finds the cameras."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 import torch
+from example_programs import load_program
 
 import torch_slang
 
@@ -35,13 +35,7 @@ def test_lookup_is_grid_sample(device: torch.device, size: tuple[int, int]) -> N
 
 
 def test_cameras_are_found(tmp_path: Path, device: torch.device) -> None:
-    for package in ("matplotlib", "skimage", "PIL"):
-        pytest.importorskip(package)
-    spec = importlib.util.spec_from_file_location("texture_fit", EXAMPLE / "fit.py")
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    example = load_program("texture/fit.py", "matplotlib", "skimage", "PIL")
 
     noise = 0.02
     arguments = f"--width 64 --shots 9 --steps 240 --noise {noise} --device {device} --out {tmp_path}"

@@ -90,9 +90,7 @@ def assert_agrees_twice(
     leaves = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
 
     def seconds(result: Tensor, values: list[Any]) -> tuple[Tensor, ...]:
-        inputs = [values[i] for i in leaves]
-        firsts = torch.autograd.grad(result.square().mean(), inputs, create_graph=True)
-        return torch.autograd.grad(sum(first.square().sum() for first in firsts), inputs)
+        return products.second_gradients(result.square().mean(), [values[i] for i in leaves])
 
     x, blocks, *arguments = values
     wider = [wide(value) for value in values]

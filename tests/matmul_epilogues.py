@@ -64,9 +64,7 @@ def assert_agrees_twice(function: Callable[..., Tensor], reference: Callable[...
     leaves = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
 
     def seconds(function: Callable[..., Tensor], values: list[Any]) -> tuple[Tensor, ...]:
-        inputs = [values[i] for i in leaves]
-        firsts = torch.autograd.grad(function(*values).square().sum(), inputs, create_graph=True)
-        return torch.autograd.grad(sum(first.square().sum() for first in firsts), inputs)
+        return products.second_gradients(function(*values).square().sum(), [values[i] for i in leaves])
 
     for one, other in zip(seconds(function, values), seconds(reference, [wide(v) for v in values]), strict=True):
         assert_near(one, other, dtype, 32)

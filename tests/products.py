@@ -39,6 +39,12 @@ def randn(*shape: int, dtype: torch.dtype = torch.float64, device: torch.device 
     return torch.randn(shape, dtype=torch.float64, generator=generator).to(device, dtype)
 
 
+def second_gradients(loss: Tensor, inputs: list[Tensor]) -> tuple[Tensor, ...]:
+    """The gradients of the sum of squares of the loss's gradients."""
+    firsts = torch.autograd.grad(loss, inputs, create_graph=True)
+    return torch.autograd.grad(sum(first.square().sum() for first in firsts), inputs)
+
+
 def dot_in_torch(
     a: Tensor,
     b: Tensor,

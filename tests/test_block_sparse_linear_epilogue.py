@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from matmul_epilogues import ACTIVATIONS
-from products import Recorded, assert_near
+from products import Recorded, assert_near, second_gradients
 from torch.autograd import gradgradcheck
 
 from torch_slang import BlockPattern
@@ -116,12 +116,8 @@ def test_with_an_epilogue_there_are_second_derivatives(epilogue: str, device: to
     layer = layer_of(epilogue, device=device, dtype=torch.float64)
     x = torch.randn(2, 50, dtype=torch.float64, device=device, requires_grad=True)
     inputs = [x, *layer.parameters()]
-
-    def seconds(y: Tensor) -> tuple[Tensor, ...]:
-        firsts = torch.autograd.grad(y.square().sum(), inputs, create_graph=True)
-        return torch.autograd.grad(sum(first.square().sum() for first in firsts), inputs)
-
-    for one, other in zip(seconds(layer(x)), seconds(in_torch(layer, x)), strict=True):
+    ours, theirs = (second_gradients(y.square().sum(), inputs) for y in (layer(x), in_torch(layer, x)))
+    for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 

@@ -24,9 +24,9 @@ import torch_slang
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from derivative_cases import Derived, backward, double_backward, jvp, of_differentiable_ones
+from marked_tables import write_table
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "derivatives.md"
 PHASES = ("the operator and its backward", "then jvp", "then double backward")
 # File, operator, shapes of its arguments.
 OPERATORS: dict[str, tuple[str, tuple[tuple[int, ...], ...]]] = {
@@ -66,12 +66,6 @@ def measured_apart(name: str, device: str) -> list[float]:
         return [float(n) for n in subprocess.check_output(command, env=environment, text=True).split()]
 
 
-def write(table: str, device: str) -> None:
-    begin, end = (f"<!-- {place}derivative_compile_times.py {device} -->\n" for place in ("", "end of "))
-    before, rest = PAGE.read_text().split(begin)
-    PAGE.write_text(before + begin + table + end + rest.split(end)[1])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
@@ -89,7 +83,7 @@ def main() -> None:
         lines.append(f"| `{name}` of {file} | " + " | ".join(least) + " |")
         print(lines[-1], flush=True)
     if arguments.write:
-        write("\n".join(lines) + "\n", arguments.device)
+        write_table(f"derivative_compile_times.py {arguments.device}", lines)
 
 
 if __name__ == "__main__":

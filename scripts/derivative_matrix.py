@@ -29,10 +29,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from block_sparse_epilogues import SHADE, shade_in_torch
 from cases import Case, Input
 from derivative_cases import DERIVATIVES, THIRTY, Derived, listed, of_case, of_differentiable_ones
+from marked_tables import read_table, write_table
 from test_trilinear import formula
 
 ops = torch.ops.slang
-PAGE = Path(__file__).parents[1] / "docs" / "derivatives.md"
 HEAD = [
     "| | " + " | ".join(name.replace("_", " ") for name in DERIVATIVES) + " | refused because |",
     "|---" * (len(DERIVATIVES) + 2) + "|",
@@ -143,12 +143,9 @@ def row(case: Derived, device: torch.device) -> str:
 
 def write(new: str, device: str, order: list[str]) -> None:
     """Puts a row into the page's table for the device, in the order of the cases."""
-    begin, end = f"<!-- derivative_matrix.py {device} -->\n", f"<!-- end of derivative_matrix.py {device} -->"
-    before, rest = PAGE.read_text().split(begin)
-    table, after = rest.split(end)
-    rows = {line.split("`")[1]: line for line in [*table.splitlines(), new] if line.startswith("| `")}
-    lines = [*HEAD, *(rows[name] for name in order if name in rows)]
-    PAGE.write_text(before + begin + "".join(f"{line}\n" for line in lines) + end + after)
+    name = f"derivative_matrix.py {device}"
+    rows = {line.split("`")[1]: line for line in [*read_table(name), new] if line.startswith("| `")}
+    write_table(name, [*HEAD, *(rows[case] for case in order if case in rows)])
 
 
 def main() -> int:

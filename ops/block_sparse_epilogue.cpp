@@ -112,12 +112,8 @@ TensorPair unsupported_and_sum(c10::string_view name, const Tensor& dense, const
 
 Tensor autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& dense, const Tensor& values,
                 at::TensorList pattern, Sizes shape, bool transpose, at::TensorList arguments) {
-  const Epilogue& epilogue = epilogue_named(name);
-  if (product::has_tangent(dense, values, arguments)) {
-    checked(epilogue, dense, values, pattern, shape, transpose, arguments);
-    return product::function_of(epilogue, mm().call(dense, values, pattern, shape, transpose), arguments);
-  }
-  if (product::is_recorded(epilogue, dense, values, arguments)) {
+  if (product::has_tangent(dense, values, arguments) ||
+      product::is_recorded(epilogue_named(name), dense, values, arguments)) {
     return std::get<0>(mm_with_epilogue_and_sum().call(name, dense, values, pattern, shape, transpose, arguments));
   }
   const at::AutoDispatchBelowADInplaceOrView guard;

@@ -85,12 +85,7 @@ struct DenseProduct {
 
 Tensor mm_with_epilogue_autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& a, const Tensor& b,
                                  at::TensorList arguments) {
-  const Epilogue& epilogue = epilogue_named(kMatmul, name);
-  if (has_tangent(a, b, arguments)) {
-    check_mm_with_epilogue(epilogue, a, b, arguments);
-    return function_of(epilogue, mm().call(a, b), arguments);
-  }
-  if (is_recorded(epilogue, a, b, arguments)) {
+  if (has_tangent(a, b, arguments) || is_recorded(epilogue_named(kMatmul, name), a, b, arguments)) {
     return std::get<0>(mm_with_epilogue_and_sum().call(name, a, b, arguments));
   }
   const at::AutoDispatchBelowADInplaceOrView guard;

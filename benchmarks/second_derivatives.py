@@ -27,8 +27,11 @@ Run = Callable[[], list[Tensor]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A function by us and by torch. `wanted`: the places of the arguments that are differentiated; `operations`: of an
-    element of the result, in forward mode and in the double backward; `terms`: numbers that one gradient is a sum of."""
+    """A function by us and by torch, and the places of the arguments that are differentiated.
+
+    `operations` are those of an element of the result, in forward mode and in the double backward; `terms` say how many
+    numbers each second derivative is a sum of.
+    """
 
     title: str
     ours: Function
@@ -67,7 +70,9 @@ def double_backward(
     grad = cast(grad, dtype).requires_grad_()
     gradients = torch.autograd.grad(function(*arguments), leaves, grad, create_graph=True)
     weights = [cast(direction, dtype) for direction in directions]
-    return lambda: list(torch.autograd.grad(gradients, [*leaves, grad], weights, retain_graph=True, materialize_grads=True))
+    return lambda: list(
+        torch.autograd.grad(gradients, [*leaves, grad], weights, retain_graph=True, materialize_grads=True)
+    )
 
 
 def size(tensors: Sequence[Any]) -> int:
@@ -95,7 +100,7 @@ def tasks(subject: Subject, quick: bool) -> list[Task]:
         Task(
             f"{subject.title}, jvp",
             forward_runs,
-            lambda: jvp(subject.formula, subject, directions, wide)(),
+            jvp(subject.formula, subject, directions, wide),
             given + 2 * grad.nbytes,
             forward,
             grad.dtype,
@@ -104,7 +109,7 @@ def tasks(subject: Subject, quick: bool) -> list[Task]:
         Task(
             f"{subject.title}, double backward",
             {OURS: make(subject.ours, dtype=grad.dtype), "eager": make(subject.formula, dtype=grad.dtype)},
-            lambda: make(subject.formula, dtype=wide)(),
+            lambda: make(subject.formula, dtype=wide)(),  # noqa: PLW0108  (its graph is not kept)
             given + size(wanted) + 2 * grad.nbytes,
             backward,
             grad.dtype,

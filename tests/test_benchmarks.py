@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import ALL, comparison, matmul, matmul_float, measure, plots, products, repeats, report
+from benchmarks import ALL, comparison, matmul, matmul_float, measure, plots, products, repeats, report, rivals
 from benchmarks.__main__ import main
 from benchmarks.comparison import Task, WrongValues, compare, error
 from benchmarks.kernels_speed import along_tasks, biased_tasks, gather_tasks, sqr_tasks, stencil_tasks
@@ -154,7 +154,7 @@ def test_steady_calls_take_turns_there_and_back(monkeypatch):
 @pytest.mark.parametrize("transposes", matmul.LAYOUTS.values(), ids=matmul.LAYOUTS)
 def test_backward_of_a_rival_without_autograd_is_that_of_autograd(transposes, monkeypatch):
     stand_in = types.SimpleNamespace(mm=torch.mm)  # Triton needs a GPU
-    monkeypatch.setattr(benchmarks.rivals, "triton_matmul", stand_in, raising=False)
+    monkeypatch.setattr(rivals, "triton_matmul", stand_in, raising=False)
     a, b, grad = torch.randn(3, 8, 8, dtype=torch.float64)
     results = matmul.triton_product(True, transposes, a, b, grad)
     expected = matmul.gradients(functools.partial(matmul.plain, *transposes), [a, b], grad)()

@@ -57,7 +57,8 @@ def plain_model(density: float = 0.4, device: str | None = None) -> torch.nn.Seq
 
 
 def sharded(model: torch.nn.Module, **options: Any) -> Any:
-    options.setdefault("mesh", init_device_mesh("cpu", (RANKS,)))
+    if "mesh" not in options:
+        options["mesh"] = init_device_mesh("cpu", (RANKS,))
     for module in model.modules():
         if isinstance(module, BlockSparseLinear) and module is not model:
             fully_shard(module, **options)

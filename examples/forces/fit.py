@@ -30,62 +30,52 @@ COULOMB = 332.06  # kcal/mol, for two elementary charges one angstrom apart
 
 
 class InTorch:
-    """The functions of energy.slang by torch's operators."""
+    """The kernels of energy.slang by torch's operators."""
 
     @staticmethod
-    def stretch(a: Tensor, b: Tensor, depth: Tensor, steepness: Tensor, length: Tensor) -> Tensor:
-        missing = 1 - torch.exp(steepness * (length - (a - b).square().sum(-1).sqrt()))
-        return depth * missing.square()
+    def inside(
+        places: Tensor, depth: Tensor, steepness: Tensor, length: Tensor, stiffness: Tensor, angle: Tensor
+    ) -> Tensor:
+        oxygen, first, second = places.unbind(-2)
+        u, v = first - oxygen, second - oxygen
+        lengths = torch.stack((u.square().sum(-1), v.square().sum(-1))).sqrt()
+        missing = 1 - torch.exp(steepness * (length - lengths))
+        off = (u * v).sum(-1) / (lengths[0] * lengths[1]) - angle.cos()
+        return depth * missing.square().sum(0) + 0.5 * stiffness * off.square()
 
     @staticmethod
-    def bend(a: Tensor, middle: Tensor, b: Tensor, stiffness: Tensor, angle: Tensor) -> Tensor:
-        u, v = a - middle, b - middle
-        cosine = (u * v).sum(-1) / (u.square().sum(-1) * v.square().sum(-1)).sqrt()
-        return 0.5 * stiffness * (cosine - angle.cos()).square()
-
-    @staticmethod
-    def meet(a: Tensor, b: Tensor, depth: Tensor, size: Tensor, charges: Tensor) -> Tensor:
-        inverse = 1 / (a - b).square().sum(-1)
+    def between(
+        places: Tensor, pairs: Tensor, attraction: Tensor, size: Tensor, charge: Tensor, coulomb: float
+    ) -> Tensor:
+        atoms = places.flatten(1, 2)
+        inverse = 1 / (atoms[:, pairs[:, 0]] - atoms[:, pairs[:, 1]]).square().sum(-1)
         sixth = (size * size * inverse) ** 3
-        return 4 * depth * (sixth * sixth - sixth) + charges * inverse.sqrt()
+        oxygens = pairs % 3 == 0
+        signs = torch.where(oxygens, -2, 1).prod(1)
+        lennard_jones = 4 * attraction * oxygens.all(1) * (sixth * sixth - sixth)
+        return lennard_jones + coulomb * charge.square() * signs * inverse.sqrt()
 
 
 class Water(nn.Module):
-    """The energy of so many molecules, by functions in Slang or in torch. Parameters are logarithms, so above zero."""
+    """The energy of so many molecules, by kernels or by torch. Parameters are logarithms, so above zero."""
 
     pairs: Tensor
-    oxygens: Tensor
-    signs: Tensor
 
     def __init__(self, molecules: int, functions: Any = in_slang) -> None:
         super().__init__()
         self.functions = functions
         self.logs = nn.ParameterDict({name: torch.tensor(value).log() for name, value in TRUE.items()})
-        molecule = torch.arange(3 * molecules) // 3
-        pairs = torch.combinations(torch.arange(3 * molecules)).T
-        pairs = pairs[:, molecule[pairs[0]] != molecule[pairs[1]]]
-        self.register_buffer("pairs", pairs)
-        charges = torch.where(pairs % 3 == 0, -2, 1).prod(0)  # an oxygen is the first of its molecule
-        self.register_buffer("signs", charges)
-        self.register_buffer("oxygens", (pairs % 3 == 0).all(0))
+        pairs = torch.combinations(torch.arange(3 * molecules))
+        self.register_buffer("pairs", pairs[pairs[:, 0] // 3 != pairs[:, 1] // 3].int())
 
     def forward(self, places: Tensor) -> Tensor:
         """Places [samples, molecules, 3 atoms, 3] give energies [samples]."""
-        value = {name: log.exp() for name, log in self.logs.items()}
-        oxygen, first, second = places.unbind(-2)
-        bonds = [value[name] for name in ("depth", "steepness", "length")]
-        inside = self.functions.bend(first, oxygen, second, value["stiffness"], value["angle"])
-        for hydrogen in (first, second):
-            inside = inside + self.functions.stretch(oxygen, hydrogen, *bonds)
-        atoms = places.flatten(1, 2)
-        between = self.functions.meet(
-            atoms[:, self.pairs[0]],
-            atoms[:, self.pairs[1]],
-            value["attraction"] * self.oxygens,
-            value["size"],
-            COULOMB * value["charge"] ** 2 * self.signs,
-        )
-        return inside.sum(1) + between.sum(1)
+        values = torch.stack([self.logs[name] for name in TRUE]).exp().unbind()
+        depth, steepness, length, stiffness, angle, attraction, size, charge = values
+        inside = self.functions.inside(places, depth, steepness, length, stiffness, angle)
+        between = self.functions.between(places, self.pairs, attraction, size, charge, COULOMB)
+        total: Tensor = inside.sum(1) + between.sum(1)
+        return total
 
 
 def forces(water: Water, places: Tensor) -> Tensor:

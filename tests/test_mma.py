@@ -243,7 +243,8 @@ def check_scaled(module: Any, size: tuple[int, int, int, int], dtype: torch.dtyp
     result = module.scaled(a, b, c, d, scale)
     product = a.double() @ b.double() + c.double() @ d.double()
     expected = product * scale.double()[:, None] + torch.arange(n, device=device)
-    torch.testing.assert_close(result, expected.to(dtype))
+    # Where the product and the column's number cancel out, what is left has the rounding of the float32 that they are added in.
+    torch.testing.assert_close(result, expected.to(dtype), rtol=torch.finfo(dtype).eps, atol=1e-4)
 
 
 # 0 is as many as two blocks of a multiprocessor have room for, 100 more than anything has.

@@ -58,13 +58,12 @@ def assert_as_the_formula(
 ) -> None:
     ours = outcome(trilinear, feats, points, grad)
     right = outcome(reference, *(t.detach().double().requires_grad_() for t in (feats, points)), grad.double())
-    for one, other in zip(ours, right, strict=True):
+    # A point's gradient is a sum over the row, and what a thread adds to it is rounded to the type before.
+    for one, other, allowed in zip(ours, right, (1, 1, 3), strict=True):
         assert one.dtype == feats.dtype
+        rounding = allowed * ROUNDING[feats.dtype]
         torch.testing.assert_close(
-            one.double(),
-            other,
-            rtol=ROUNDING[feats.dtype],
-            atol=ROUNDING[feats.dtype] * float(other.detach().abs().amax()),
+            one.double(), other, rtol=rounding, atol=rounding * float(other.detach().abs().amax())
         )
 
 

@@ -34,8 +34,7 @@ OPERATORS: dict[str, tuple[str, tuple[tuple[int, ...], ...]]] = {
     "sqr": ("ops/sqr.slang", ((5,),)),
     "trilinear": ("ops/trilinear.slang", ((3, 8, 2), (3, 3))),
     "kink": ("examples/pinn/activation.slang", ((5,),) * 4),
-    "stretch": ("examples/forces/energy.slang", ((5, 3), (5, 3), (), (), ())),
-    "bend": ("examples/forces/energy.slang", ((5, 3), (5, 3), (5, 3), (), ())),
+    "inside": ("examples/forces/energy.slang", ((5, 2, 3, 3), (), (), (), (), ())),
 }
 
 

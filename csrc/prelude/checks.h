@@ -74,7 +74,7 @@ TSL_INLINE void note_fault_of(const ThreadBase& kernel, ulonglong at, ulonglong 
 namespace tsl {
 
 template <int kCount>
-TSL_INLINE void report(const TensorView& view, const Place<kCount>& at, TslFaultKind kind, int dimension, uint size, uint other) {
+TSL_INLINE void report(const View& view, const Place<kCount>& at, TslFaultKind kind, int dimension, uint size, uint other) {
   if (!view.kernel) return;
   const ThreadBase& kernel = *view.kernel;
   note_fault(kernel.args.header.fault, kernel.tsl_at, both(uint(view.id), uint(kind) << 8 | uint(dimension)), both(size, other), at,
@@ -87,7 +87,7 @@ TSL_INLINE void report_local(const ThreadBase* thread, LocalKind kind, longlong 
                 place_of(uint(index), uint(ulonglong(index) >> 32)));
 }
 
-TSL_INLINE bool check_dimension(const TensorView& view, uint dimension) {
+TSL_INLINE bool check_dimension(const View& view, uint dimension) {
   if (TSL_CHECKS == 2 && dimension >= view.dimensionCount) {
     report(view, place_of(dimension), kTslNoDimension, 0, view.dimensionCount, 0);
     return false;
@@ -97,26 +97,26 @@ TSL_INLINE bool check_dimension(const TensorView& view, uint dimension) {
 
 // A dimension that the view lacks counts as one of size 1. Without a branch of its own: a kernel has hundreds of checks, and
 // the compiler's time grows faster than the number of their branches.
-TSL_INLINE bool is_inside(const TensorView& view, int dimension, uint index) {
+TSL_INLINE bool is_inside(const View& view, int dimension, uint index) {
   return bool(int(index < view.sizes[dimension]) | int(index < uint(uint(dimension) >= view.dimensionCount)));
 }
 
 // In scalars, which the compiler sees through sooner than through an array: before it looks for loops to vectorise.
 template <int kDimension, class... Index>
-TSL_INLINE bool are_inside(const TensorView& view, uint first, Index... rest) {
+TSL_INLINE bool are_inside(const View& view, uint first, Index... rest) {
   if constexpr (sizeof...(rest) == 0) return is_inside(view, kDimension, first);
   else return bool(int(is_inside(view, kDimension, first)) & int(are_inside<kDimension + 1>(view, rest...)));
 }
 
-TSL_INLINE Place<1> sizes_of(const TensorView& view, Place<1>) { return place_of(view.sizes[0]); }
-TSL_INLINE Place<2> sizes_of(const TensorView& view, Place<2>) { return place_of(view.sizes[0], view.sizes[1]); }
-TSL_INLINE Place<3> sizes_of(const TensorView& view, Place<3>) {
+TSL_INLINE Place<1> sizes_of(const View& view, Place<1>) { return place_of(view.sizes[0]); }
+TSL_INLINE Place<2> sizes_of(const View& view, Place<2>) { return place_of(view.sizes[0], view.sizes[1]); }
+TSL_INLINE Place<3> sizes_of(const View& view, Place<3>) {
   return place_of(view.sizes[0], view.sizes[1], view.sizes[2]);
 }
-TSL_INLINE Place<4> sizes_of(const TensorView& view, Place<4>) {
+TSL_INLINE Place<4> sizes_of(const View& view, Place<4>) {
   return place_of(view.sizes[0], view.sizes[1], view.sizes[2], view.sizes[3]);
 }
-TSL_INLINE Place<5> sizes_of(const TensorView& view, Place<5>) {
+TSL_INLINE Place<5> sizes_of(const View& view, Place<5>) {
   return place_of(view.sizes[0], view.sizes[1], view.sizes[2], view.sizes[3], view.sizes[4]);
 }
 
@@ -139,7 +139,7 @@ TSL_OUT_OF_LINE void note_outside(TslFault* first, ulonglong at, ulonglong view,
 }
 
 template <class... Index>
-TSL_INLINE bool check_scalars(const TensorView& view, Index... index) {
+TSL_INLINE bool check_scalars(const View& view, Index... index) {
   const bool fits = TSL_CHECKS != 2 || view.dimensionCount == sizeof...(index);
   if (fits && are_inside<0>(view, index...)) [[likely]] return true;
   if (!view.kernel) return false;
@@ -151,13 +151,13 @@ TSL_INLINE bool check_scalars(const TensorView& view, Index... index) {
   return false;
 }
 
-template <class... Index> TSL_INLINE bool check_index(const TensorView& view, Index... index) {
+template <class... Index> TSL_INLINE bool check_index(const View& view, Index... index) {
   return check_scalars(view, index...);
 }
-TSL_INLINE bool check_index(const TensorView& view, uint1 at) { return check_scalars(view, at.x); }
-TSL_INLINE bool check_index(const TensorView& view, uint2 at) { return check_scalars(view, at.x, at.y); }
-TSL_INLINE bool check_index(const TensorView& view, uint3 at) { return check_scalars(view, at.x, at.y, at.z); }
-TSL_INLINE bool check_index(const TensorView& view, uint4 at) { return check_scalars(view, at.x, at.y, at.z, at.w); }
+TSL_INLINE bool check_index(const View& view, uint1 at) { return check_scalars(view, at.x); }
+TSL_INLINE bool check_index(const View& view, uint2 at) { return check_scalars(view, at.x, at.y); }
+TSL_INLINE bool check_index(const View& view, uint3 at) { return check_scalars(view, at.x, at.y, at.z); }
+TSL_INLINE bool check_index(const View& view, uint4 at) { return check_scalars(view, at.x, at.y, at.z, at.w); }
 
 #if TSL_CHECKS == 2
 template <class T> TSL_INLINE void check_numbers(const ThreadBase* thread, T a, T b) {
@@ -212,7 +212,7 @@ template <size_t N> TSL_INLINE bool has_room(const ThreadBase& kernel, ulonglong
 
 // Whether all lanes that are here load the same element.
 template <class Index>
-TSL_INLINE bool check_fixed(const TensorView& view, Index index) {
+TSL_INLINE bool check_fixed(const View& view, Index index) {
 #if TSL_CHECKS == 2 && (TSL_CUDA || TSL_WAVES)
   const WarpMask lanes = __activemask();
   const longlong own = view.number_of(index);
@@ -256,7 +256,7 @@ TSL_OUT_OF_LINE uint meet(uint* alone, uint self, bool stores, Promise promise) 
 }
 
 template <class Index>
-TSL_INLINE bool check_promise(const TensorView& view, Index index, bool stores, Promise promise) {
+TSL_INLINE bool check_promise(const View& view, Index index, bool stores, Promise promise) {
   uint* words = reinterpret_cast<uint*>(gradient_slot(view.kernel->args, view, kTslOwners, 0));
   if (!words) return true;
   const uint self = uint(view.kernel->thread_number() % (kOwnerFlag - 1)) + 1u;
@@ -271,7 +271,7 @@ TSL_INLINE bool check_promise(const TensorView& view, Index index, bool stores, 
 
 // Whether the promises for an element hold, as far as this access shows.
 template <class Index>
-TSL_INLINE bool keeps_promise(const TensorView& view, Index index, bool stores, Promise promise) {
+TSL_INLINE bool keeps_promise(const View& view, Index index, bool stores, Promise promise) {
 #if TSL_CHECKS == 2
   if (promise != Promise::None) mark_promise(view.id);
   // Elsewhere there is nothing to meet, or an index that is reported.

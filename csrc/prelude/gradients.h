@@ -32,7 +32,7 @@ template <class T> using SumOf = typename SumIn<T>::type;
 
 // f(S()) for the type S of the numbers that T is made of. Of a struct, the view says it.
 template <class T, class F>
-TSL_INLINE void with_numbers(const TensorView& view, F f) {
+TSL_INLINE void with_numbers(const View& view, F f) {
   using S = typename NumbersOf<T>::type;
   if constexpr (!IsSame<S, void>::value) {
     f(S());
@@ -46,7 +46,7 @@ TSL_INLINE void with_numbers(const TensorView& view, F f) {
 
 // f(where a number is kept in an element of the gradient, the same number of `value`) for each.
 template <class T, class F>
-TSL_INLINE void each_number(const TensorView& view, int mode, unsigned char* element, T& value, F f) {
+TSL_INLINE void each_number(const View& view, int mode, unsigned char* element, T& value, F f) {
   with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
     using S = decltype(s);
     constexpr int kCount = sizeof(T) / sizeof(S);
@@ -89,28 +89,28 @@ template <class T> TSL_INLINE bool is_kept_whole(int mode) {
 }
 
 // What a gradient's slots say (Note [gradient slots] in abi.h).
-TSL_INLINE ulonglong gradient_slot(const TslArgs& args, const TensorView& view, int which, ulonglong otherwise) {
+TSL_INLINE ulonglong gradient_slot(const TslArgs& args, const View& view, int which, ulonglong otherwise) {
   return view.gradient_slot == 0 ? otherwise : args.slots[view.gradient_slot - 1 + which];
 }
 
-TSL_INLINE uint replicas_of(const TslArgs& args, const TensorView& view, int mode) {
+TSL_INLINE uint replicas_of(const TslArgs& args, const View& view, int mode) {
   return mode == kReplicated ? uint(gradient_slot(args, view, kTslReplicas, 1)) : 1u;
 }
 
-TSL_INLINE unsigned char* replica(const TslArgs& args, const TensorView& view, unsigned char* element, uint number) {
+TSL_INLINE unsigned char* replica(const TslArgs& args, const View& view, unsigned char* element, uint number) {
   return element + static_cast<long long>(number) * static_cast<long long>(gradient_slot(args, view, kTslReplicaStride, 0));
 }
 
 // Of all replicas together.
 template <class T, class F>
-TSL_INLINE T take_from(const TslArgs& args, const TensorView& view, int mode, unsigned char* element, F take) {
+TSL_INLINE T take_from(const TslArgs& args, const View& view, int mode, unsigned char* element, F take) {
   T taken{};
   const uint replicas = replicas_of(args, view, mode);
   for (uint r = 0; r < replicas; ++r) each_number(view, mode, replica(args, view, element, r), taken, take);
   return taken;
 }
 
-template <class Index> TSL_INLINE bool wanted(const TensorView& gradient, Index index) {
+template <class Index> TSL_INLINE bool wanted(const View& gradient, Index index) {
   return !gradient.is_missing() && gradient.inside(index);
 }
 

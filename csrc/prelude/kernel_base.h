@@ -8,8 +8,6 @@
 #include "prelude/shared.h"
 #include "prelude/value_sums.h"
 
-TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k);  // generated for each kernel
-
 #if TSL_CHECKS || TSL_POLLS || TSL_LOCATE
 #define TSL_AT(file, line) tsl_at = ulonglong(file) << 32 | line
 #else
@@ -34,8 +32,8 @@ TSL_INLINE bool tsl_add_first(const Thread& thread, int view, Index index, T amo
 namespace tsl {
 
 // Defined in checks.h; true where nothing is checked.
-template <class Index> TSL_INLINE bool check_fixed(const TensorView& view, Index index);
-template <class Index> TSL_INLINE bool check_owner(const TensorView& view, Index index, bool stores, bool again);
+template <class Index> TSL_INLINE bool check_fixed(const View& view, Index index);
+template <class Index> TSL_INLINE bool check_owner(const View& view, Index index, bool stores, bool again);
 
 // A thread of the launch.
 struct ThreadBase {
@@ -59,8 +57,8 @@ struct ThreadBase {
     else return blockIdx.z * blockDim.z + threadIdx.z;
   }
 
-  TSL_INLINE TensorView tsl_view(int k) const {
-    TensorView view = tsl_make_view(args, k);
+  TSL_INLINE View view(int k) const {
+    View view = tsl_make_view(args, k);
 #if TSL_CHECKS
     view.kernel = this;
 #endif
@@ -69,6 +67,17 @@ struct ThreadBase {
 #endif
     return view;
   }
+#if TSL_CUDA
+  TSL_INLINE TensorView tsl_view(int k) const { return view(k); }
+#else
+  TSL_INLINE TensorView tsl_view(int k) const {
+    TensorView handle{&args, k, tsl_make_view(args, k).dimensionCount};
+#if TSL_CHECKS
+    handle.kernel = this;
+#endif
+    return handle;
+  }
+#endif
 
 #if TSL_LOCAL_INDICES
   // In place of the functions of these names, which emitted text calls: Note [local indices].
@@ -140,19 +149,19 @@ struct KernelBase : ThreadBase {
   }
 
   // Gradients of views: Note [accumulation modes] in slang/wrapper.slang. First of all the thread's own elements.
-  template <class T, class Index> TSL_INLINE void tsl_accumulate(const TensorView& view, Index index, T amount, int mode) {
+  template <class T, class Index> TSL_INLINE void tsl_accumulate(const View& view, Index index, T amount, int mode) {
     if (!keeps_promise(view, index, false, Promise::None)) return;
     if (is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount)) return;
     if (wanted(view, index)) accumulate<Alone>(view, index, amount, mode);
   }
   template <class T, class Index>
-  TSL_INLINE void tsl_accumulate_fixed(const TensorView& view, Index index, T amount, int mode) {
+  TSL_INLINE void tsl_accumulate_fixed(const View& view, Index index, T amount, int mode) {
     note_share(view);
     if (!keeps_promise(view, index, false, Promise::None)) return;
     if (is_summed_first(view, index, amount)) return;
     if (wanted(view, index) && check_fixed(view, index)) accumulate<Together>(view, index, amount, mode);
   }
-  template <class T, class Index> TSL_INLINE void tsl_add(const TensorView& view, Index index, T amount, int mode) {
+  template <class T, class Index> TSL_INLINE void tsl_add(const View& view, Index index, T amount, int mode) {
     if (!keeps_promise(view, index, false, Promise::OneThread)) return;
     if (is_own(view, index, amount, OwnAdd{}) || !wanted(view, index)) return;
     if (is_kept_whole<T>(mode)) {
@@ -163,20 +172,20 @@ struct KernelBase : ThreadBase {
       each_number(view, mode, view.address_of<unsigned char>(index), amount, Add{});
     }
   }
-  template <class T, class Index> TSL_INLINE void tsl_set(const TensorView& view, Index index, T amount, int mode) {
+  template <class T, class Index> TSL_INLINE void tsl_set(const View& view, Index index, T amount, int mode) {
     if (!keeps_promise(view, index, false, Promise::Once)) return;
     if (is_own(view, index, amount, OwnSet{}) || !wanted(view, index)) return;
     if (is_kept_whole<T>(mode)) put_whole(view, index, amount);
     else each_number(view, mode, view.address_of<unsigned char>(index), amount, Set{});
   }
-  template <class T, class Index> TSL_INLINE T tsl_take(const TensorView& view, Index index, int mode) {
+  template <class T, class Index> TSL_INLINE T tsl_take(const View& view, Index index, int mode) {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::None)) return taken;
     if (is_own(view, index, taken, OwnTake{}) || !wanted(view, index)) return taken;
     mark_take(view.id);
     return take_from<T>(args, view, mode, view.address_of<unsigned char>(index), TakeAtomically{});
   }
-  template <class T, class Index> TSL_INLINE T tsl_take_uniform(const TensorView& view, Index index, int mode) {
+  template <class T, class Index> TSL_INLINE T tsl_take_uniform(const View& view, Index index, int mode) {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::OneThread)) return taken;
     if (is_own(view, index, taken, OwnTake{}) || !wanted(view, index)) return taken;
@@ -184,7 +193,7 @@ struct KernelBase : ThreadBase {
     return take_from<T>(args, view, mode, view.address_of<unsigned char>(index), Take{});
   }
   // Leaves the gradient as it is: a mark only where there may be more of it than is here.
-  template <class T, class Index> TSL_INLINE T tsl_take_once(const TensorView& view, Index index, int mode) {
+  template <class T, class Index> TSL_INLINE T tsl_take_once(const View& view, Index index, int mode) {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::Once)) return taken;
     if (is_own(view, index, taken, OwnRead{}) || !wanted(view, index)) return taken;
@@ -194,17 +203,17 @@ struct KernelBase : ThreadBase {
   }
 
   // Tangents of views. In a backward, where a derivative of the user's may call a forward one, views are constants.
-  template <class T, class Index> TSL_INLINE T tsl_get(const TensorView& view, Index index) const {
+  template <class T, class Index> TSL_INLINE T tsl_get(const View& view, Index index) const {
     return TSL_TANGENTS && wanted(view, index) ? whole<T>(view, index) : T{};
   }
-  template <class T, class Index> TSL_INLINE void tsl_put(const TensorView& view, Index index, T tangent) const {
+  template <class T, class Index> TSL_INLINE void tsl_put(const View& view, Index index, T tangent) const {
     if (TSL_TANGENTS && wanted(view, index)) put_whole(view, index, tangent);
   }
 
   // Fills the places that the thread has left in the record of view k, whose elements' sums have so many bytes (a multiple
   // of 4): zeros for some element, not the same for all threads, so that those who add up do not all meet there.
   TSL_INLINE void tsl_finish(int k, int places, int bytes) const {
-    const TensorView view = tsl_view(k);
+    const View view = this->view(k);
     unsigned char* values = reinterpret_cast<unsigned char*>(gradient_slot(args, view, kTslValues, 0));
     if (view.is_missing() || !values) return;
     longlong* indices = reinterpret_cast<longlong*>(gradient_slot(args, view, kTslIndices, 0));
@@ -219,7 +228,7 @@ struct KernelBase : ThreadBase {
   }
 
  private:
-  TSL_INLINE void note_share(const TensorView& view) const {
+  TSL_INLINE void note_share(const View& view) const {
     mark_share(view.id);
 #if TSL_LOCATE
     mark_share_at(view.id, this->tsl_at);
@@ -228,7 +237,7 @@ struct KernelBase : ThreadBase {
 
   // Whether the element is the thread's own, and then f is applied to its registers.
   template <class T, class Index, class F>
-  TSL_INLINE bool is_own(const TensorView& view, Index index, T& value, F f) {
+  TSL_INLINE bool is_own(const View& view, Index index, T& value, F f) {
     if (own.has(view.id)) {
       if (!view.inside(index)) return true;  // reported, and left out
       if (own.each(view.id, *this, value, f, index)) return true;
@@ -238,7 +247,7 @@ struct KernelBase : ThreadBase {
   }
 
   // Whether the amount was added to what the virtual threads of a GPU thread have together.
-  template <class T, class Index> TSL_INLINE bool is_summed_first(const TensorView& view, Index index, T amount) {
+  template <class T, class Index> TSL_INLINE bool is_summed_first(const View& view, Index index, T amount) {
 #if TSL_SHARED_SUMS || TSL_LANES > 1
     return tsl_add_first(*this, view.id, index, amount);
 #else
@@ -247,15 +256,15 @@ struct KernelBase : ThreadBase {
   }
 
   // An element of a gradient that is there: without the marks that loads and stores of views leave.
-  template <class T, class Index> static TSL_INLINE T whole(const TensorView& view, Index index) {
+  template <class T, class Index> static TSL_INLINE T whole(const View& view, Index index) {
     return read_element(view.address_of<T>(index), view.aligned, /*constant=*/false);
   }
-  template <class T, class Index> static TSL_INLINE void put_whole(const TensorView& view, Index index, T value) {
+  template <class T, class Index> static TSL_INLINE void put_whole(const View& view, Index index, T value) {
     write_element(view.address_of<T>(index), value, view.aligned);
   }
 
   template <class Amounts, class T, class Index>
-  TSL_INLINE void accumulate(const TensorView& view, Index index, T amount, int mode) {
+  TSL_INLINE void accumulate(const View& view, Index index, T amount, int mode) {
     const Amounts amounts(ulonglong(view.number_of(index)));
     with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
       using S = decltype(s);
@@ -284,7 +293,7 @@ struct KernelBase : ThreadBase {
 
   // The thread's next place in the view's record, its index written; null if there is none.
   template <class Index>
-  TSL_INLINE unsigned char* new_record(const TensorView& view, Index index, int places, uint bytes) {
+  TSL_INLINE unsigned char* new_record(const View& view, Index index, int places, uint bytes) {
     unsigned char* values = reinterpret_cast<unsigned char*>(gradient_slot(args, view, kTslValues, 0));
     if (!values) return nullptr;
     const uint used = recorded[view.id];

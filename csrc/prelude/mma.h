@@ -51,7 +51,7 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
 
   // `at`: the tile's batch, first row and first column.
   template <class Shape, class Sum, size_t kCount>
-  TSL_INLINE void tsl_multiply(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView b, uint3 at) {
+  TSL_INLINE void tsl_multiply(Shape*, FixedArray<Sum, kCount>* sums, View a, View b, uint3 at) {
     using Tile = typename TileOfShape<Shape>::type;
     at.y += first_row<Tile>();
     if constexpr (TSL_CUDA && Tile::kBlocks > 1) multiply_together<Tile>(sums->m_data, a, b, at);
@@ -60,7 +60,7 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
 
   // tsl_multiply for the first `rows` and `columns` of the tile alone. The sums of its other elements are undefined.
   template <class Shape, class Sum, size_t kCount>
-  TSL_INLINE void tsl_multiply_part(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView b, uint3 at, uint rows,
+  TSL_INLINE void tsl_multiply_part(Shape*, FixedArray<Sum, kCount>* sums, View a, View b, uint3 at, uint rows,
                                     uint columns) {
     using Tile = typename TileOfShape<Shape>::type;
     static_assert(Tile::kBlocks == 1, "a tile that several blocks make together is multiplied whole");
@@ -69,8 +69,8 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
 
   // Rows of a times blocks that are one below the other, whose columns from at.z on are the tile's.
   template <class Shape, class Sum, size_t kCount>
-  TSL_INLINE void tsl_multiply_blocks(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView blocks, uint3 at,
-                                      TensorView offsets, TensorView depths, TensorView places, uint line, uint base) {
+  TSL_INLINE void tsl_multiply_blocks(Shape*, FixedArray<Sum, kCount>* sums, View a, View blocks, uint3 at,
+                                      View offsets, View depths, View places, uint line, uint base) {
     using Tile = typename TileOfShape<Shape>::type;
     static_assert(Tile::kBlocks == 1, "a tile that several blocks make together multiplies no lists of blocks");
     multiply_blocks<Tile>(sums->m_data, a, blocks, at, BlockList{offsets, depths, places, line, base});
@@ -78,7 +78,7 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
 
   // `columns`: so many of the tile's columns, at most, are stored.
   template <class Shape, class Sum, size_t kCount, class Out>
-  TSL_INLINE void tsl_store_columns(Shape*, const FixedArray<Sum, kCount>* values, Out*, TensorView c, uint3 at,
+  TSL_INLINE void tsl_store_columns(Shape*, const FixedArray<Sum, kCount>* values, Out*, View c, uint3 at,
                                     uint columns) {
     using Tile = typename TileOfShape<Shape>::type;
     if (c.readonly) mark_write(c.id);
@@ -98,15 +98,15 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
   }
 
   template <class Shape, class Sum, size_t kCount, class Out>
-  TSL_INLINE void tsl_store_tile(Shape* shape, const FixedArray<Sum, kCount>* values, Out* type, TensorView c, uint3 at) {
+  TSL_INLINE void tsl_store_tile(Shape* shape, const FixedArray<Sum, kCount>* values, Out* type, View c, uint3 at) {
     tsl_store_columns(shape, values, type, c, at, TileOfShape<Shape>::type::kColumns);
   }
 
 #if TSL_WGMMA
   // Rows of a, from at.y on, times each of the lines: Note [lines].
   template <class Shape, class Sum, size_t kCount>
-  TSL_INLINE void tsl_multiply_lines(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView blocks, uint3 at,
-                                     TensorView offsets, TensorView order, TensorView depths, TensorView places, uint first,
+  TSL_INLINE void tsl_multiply_lines(Shape*, FixedArray<Sum, kCount>* sums, View a, View blocks, uint3 at,
+                                     View offsets, View order, View depths, View places, uint first,
                                      uint end, uint base) {
     using Product = typename LinesOfShape<Shape>::type;
     TSL_MARK_NUMBER("shared", Product::kSharedBytes);
@@ -134,8 +134,8 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
   }
   // Line number k of `order`, from `first` on, has the columns of c from order[k] * width on.
   template <class Shape, class Sum, size_t kCount, class Out>
-  TSL_INLINE void tsl_store_lines(Shape*, const FixedArray<Sum, kCount>* values, Out*, TensorView c, uint3 at,
-                                  TensorView order, uint first, uint end) {
+  TSL_INLINE void tsl_store_lines(Shape*, const FixedArray<Sum, kCount>* values, Out*, View c, uint3 at,
+                                  View order, uint first, uint end) {
     using Product = typename LinesOfShape<Shape>::type;
     if (c.readonly) mark_write(c.id);
     if (!tsl_has_tile()) return;
@@ -152,8 +152,8 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
 
   // Rows of a, from at.y on, times groups of columns of b: Note [gathered columns].
   template <class Shape, class Sum, size_t kCount>
-  TSL_INLINE void tsl_multiply_gathered(Shape*, FixedArray<Sum, kCount>* sums, TensorView a, TensorView b, uint3 at,
-                                        TensorView columns, uint first, uint end) {
+  TSL_INLINE void tsl_multiply_gathered(Shape*, FixedArray<Sum, kCount>* sums, View a, View b, uint3 at,
+                                        View columns, uint first, uint end) {
     using Product = typename GatheredOfShape<Shape>::type;
     TSL_MARK_NUMBER("shared", Product::kSharedBytes);
     mark_map<1, Product::kRowsOfBox, 2>(a.id);
@@ -169,8 +169,8 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
     block.phase = ring.phase;
   }
   template <class Shape, class Sum, size_t kCount, class Out>
-  TSL_INLINE void tsl_store_gathered(Shape*, FixedArray<Sum, kCount>* values, Out*, TensorView c, uint base, TensorView numbers,
-                                     TensorView columns, uint first, uint end, uint row, uint rows, uint all_columns) {
+  TSL_INLINE void tsl_store_gathered(Shape*, FixedArray<Sum, kCount>* values, Out*, View c, uint base, View numbers,
+                                     View columns, uint first, uint end, uint row, uint rows, uint all_columns) {
     if (c.readonly) mark_write(c.id);
     if (!tsl_has_tile()) return;
     __syncwarp();
@@ -218,7 +218,7 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
 #endif
 
   template <class Tile, bool kIsPart = false, class Sum>
-  TSL_INLINE void multiply(Sum* sums, TensorView a, TensorView b, uint3 at, uint part_of_depth, uint parts, uint rows = 0,
+  TSL_INLINE void multiply(Sum* sums, View a, View b, uint3 at, uint part_of_depth, uint parts, uint rows = 0,
                            uint columns = 0) {
     using T = typename Tile::Element;
     using Product = typename Tile::Product;
@@ -257,7 +257,7 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
   }
 
   template <class Tile, class Sum>
-  TSL_INLINE void multiply_blocks(Sum* sums, TensorView a, TensorView blocks, uint3 at, const BlockList& list) {
+  TSL_INLINE void multiply_blocks(Sum* sums, View a, View blocks, uint3 at, const BlockList& list) {
     using T = typename Tile::Element;
     using Product = typename Tile::Product;
     const Matrix<const T> rows = matrix_of<const T>(a, at.x), blocks_0 = matrix_of<const T>(blocks, 0);
@@ -320,7 +320,7 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
   //   thread with its number there, and adds the values that it gets; each block in an order of its own, but always the same. Before
   //   Hopper a block multiplies all of K and keeps its share. On the host each multiplies its share of the rows.
   template <class Tile, class Sum>
-  TSL_INLINE void multiply_together(Sum* sums, TensorView a, TensorView b, uint3 at) {
+  TSL_INLINE void multiply_together(Sum* sums, View a, View b, uint3 at) {
     using Whole = typename Tile::Product;
     constexpr int kBlocks = Tile::kBlocks, kShare = Tile::kShare, kNumbers = 16 / int(sizeof(Sum));
     static_assert(kShare % kNumbers == 0, "this tile is too small to be shared out among so many blocks");
@@ -386,7 +386,7 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
 #endif
 
   template <class Tile, class Sum, class Out>
-  TSL_INLINE void store(const Sum* values, TensorView c, Matrix<Out> to, uint3 at) const {
+  TSL_INLINE void store(const Sum* values, View c, Matrix<Out> to, uint3 at) const {
     using T = typename Tile::Element;
     using Product = typename Tile::Product;
 #if TSL_WGMMA

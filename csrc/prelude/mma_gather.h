@@ -16,7 +16,7 @@ namespace tsl {
 
 // Groups of 64 columns: columns[first] up to columns[end] of them.
 struct ColumnGroups {
-  TensorView columns;
+  View columns;
   uint first, end;
   TSL_INLINE uint operator[](uint i) const { return uint(columns.load<int>(first + i)); }
   TSL_INLINE uint size() const { return end - first; }
@@ -76,7 +76,7 @@ struct GatheredProduct : WarpgroupProduct<T, kTileRows, kTileColumns, false, 0> 
 
   // Stores the blocks that there are: number numbers[r, k] of c is that of the rows r and the columns k of blocks, -1 that there is
   // none. Outside of `rows` and `columns` they have zeros. A warp has 16 rows, so those of one row of blocks.
-  static TSL_INLINE void store(float* sums, const TensorView& numbers, const ColumnGroups& groups, const TensorView& c, uint base,
+  static TSL_INLINE void store(float* sums, const View& numbers, const ColumnGroups& groups, const View& c, uint base,
                                uint row, uint rows, uint columns, uint thread) {
     constexpr int kPiece = 16, kElements = kPiece / 2;  // columns, of which a thread has so many elements
     constexpr int kPieces = kGroup / kPiece;            // of a group

@@ -22,7 +22,7 @@ namespace tsl {
 
 // Lines number `first` up to `end` of `order`: the blocks of line order[k] stand from offsets[order[k]] on, as BlockList says.
 struct BlockLines {
-  TensorView offsets, order, depths, places;
+  View offsets, order, depths, places;
   uint first, end, base;
 };
 
@@ -251,7 +251,7 @@ struct LinesProduct {
   // --- storing
 
   // Each line where its columns are, by way of shared memory; the TMA leaves out elements outside.
-  static TSL_INLINE void store(const float* sums, const MappedMatrix& c, uint3 at, TensorView order, uint first, uint end,
+  static TSL_INLINE void store(const float* sums, const MappedMatrix& c, uint3 at, View order, uint first, uint end,
                                uint thread, uint warp, uint base) {
     constexpr int kRowBytes = kInner * 2, kWords = kRowBytes / 16, kBoxes = 64 / kInner;
     const uint group = warp / 4, lane = thread % 32, own_row = warp % 4 * 16 + lane % 16;
@@ -294,7 +294,7 @@ struct LinesProduct {
     }
   }
   // Where the TMA cannot store.
-  static TSL_INLINE void store_elements(const float* sums, Matrix<T> to, uint3 at, TensorView order, uint first, uint end,
+  static TSL_INLINE void store_elements(const float* sums, Matrix<T> to, uint3 at, View order, uint first, uint end,
                                         uint thread) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {

@@ -25,7 +25,7 @@ template <class T> TSL_INLINE void cut(Matrix<const T>& a, Matrix<const T>& b, S
 // Blocks of a sparse matrix that are one below the other. Number i, from first() up to end(), is matrix base + places[i] (base + i,
 // if `places` is empty) of the view of blocks, and meets the other operand's columns from depths[i] * (its rows) on.
 struct BlockList {
-  TensorView offsets, depths, places;
+  View offsets, depths, places;
   uint line, base;
   TSL_INLINE uint first() const { return uint(offsets.load<int>(line)); }
   TSL_INLINE uint end() const { return uint(offsets.load<int>(line + 1)); }

@@ -88,7 +88,7 @@ struct GatheredOfShape<FixedArray<FixedArray<T, kRows>, kColumns>> {
 };
 
 // The last two dimensions of a view of matrices, or of one.
-template <class T> TSL_INLINE Matrix<T> matrix_of(const TensorView& view, uint batch) {
+template <class T> TSL_INLINE Matrix<T> matrix_of(const View& view, uint batch) {
   if (view.dimensionCount != 2 && view.dimensionCount != 3) {
     mark_rank(view.id);  // the run-time refuses the kernel
     return {};

@@ -55,8 +55,8 @@ template <> struct OwnDims<> {
   static constexpr int kRank = 0;
   template <class Thread> static TSL_INLINE bool holds(const Thread&, uint) { return true; }
   static TSL_INLINE uint number() { return 0; }
-  template <int kDimension, class Thread> static TSL_INLINE bool inside(const TensorView&, const Thread&) { return true; }
-  template <int kDimension, class Thread> static TSL_INLINE longlong offset(const TensorView&, const Thread&, uint) { return 0; }
+  template <int kDimension, class Thread> static TSL_INLINE bool inside(const View&, const Thread&) { return true; }
+  template <int kDimension, class Thread> static TSL_INLINE longlong offset(const View&, const Thread&, uint) { return 0; }
 };
 template <class Dim, class... Rest> struct OwnDims<Dim, Rest...> {
   using Inner = OwnDims<Rest...>;
@@ -84,11 +84,11 @@ template <class Dim, class... Rest> struct OwnDims<Dim, Rest...> {
   template <class... Index> static TSL_INLINE uint number(uint first, Index... rest) {
     return Dim::number(first) * Inner::kSize + Inner::number(rest...);
   }
-  template <int kDimension, class Thread> static TSL_INLINE bool inside(const TensorView& view, const Thread& thread) {
+  template <int kDimension, class Thread> static TSL_INLINE bool inside(const View& view, const Thread& thread) {
     return Dim::inside(thread, view.sizes[kDimension]) && Inner::template inside<kDimension + 1>(view, thread);
   }
   template <int kDimension, class Thread>
-  static TSL_INLINE longlong offset(const TensorView& view, const Thread& thread, uint number) {
+  static TSL_INLINE longlong offset(const View& view, const Thread& thread, uint number) {
     return view.strides[kDimension] * Dim::index(thread, number / Inner::kSize) +
            Inner::template offset<kDimension + 1>(view, thread, number % Inner::kSize);
   }
@@ -107,12 +107,12 @@ class OwnGradient {
  public:
   template <class Thread> TSL_INLINE void begin(const Thread& thread) {
     if (!kGiven) return;
-    const TensorView view = thread.tsl_view(kView);
+    const View view = thread.view(kView);
     if (Dims::template inside<0>(view, thread)) read_from<0>(view, thread);
   }
   template <class Thread> TSL_INLINE void end(const Thread& thread) const {
     if (kGiven) return;
-    const TensorView view = thread.tsl_view(kView);
+    const View view = thread.view(kView);
     if (view.data != nullptr && Dims::template inside<0>(view, thread)) write_from<0>(view, thread);
   }
 
@@ -175,14 +175,14 @@ class OwnGradient {
   }
 
   // From number or element kFrom on. No loops here, since their indices would be no constants until compilers unroll them.
-  template <uint kFrom, class Thread> TSL_INLINE void read_from(const TensorView& view, const Thread& thread) {
+  template <uint kFrom, class Thread> TSL_INLINE void read_from(const View& view, const Thread& thread) {
     if constexpr (kFrom < kNumbers) {
       const longlong offset = Dims::template offset<0>(view, thread, kFrom / kComponents);
       sums_[kFrom] = Sum(read_whole(reinterpret_cast<const S*>(view.data + offset) + kFrom % kComponents, TSL_INDEPENDENT));
       read_from<kFrom + 1>(view, thread);
     }
   }
-  template <uint kFrom, class Thread> TSL_INLINE void write_from(const TensorView& view, const Thread& thread) const {
+  template <uint kFrom, class Thread> TSL_INLINE void write_from(const View& view, const Thread& thread) const {
     if constexpr (kFrom < kElements) {
       Element element;
       fill_from<0>(element, &sums_[kFrom * kComponents]);

@@ -31,7 +31,7 @@ class SharedGradient {
 
   // Adds what there is to memory. All threads of a block are here; `first`: the first lane of one of the thread's groups.
   template <class Thread> TSL_INLINE void end(const Thread& first) {
-    const TensorView view = first.tsl_view(kView);
+    const View view = first.view(kView);
     if (view.is_missing()) return;
     mark_add(kView);
     const ulonglong replicas = kIsReplicated ? gradient_slot(first.args, view, kTslReplicas, 1) : 1;
@@ -56,7 +56,7 @@ class SharedGradient {
     return sums_[kSlot].each(thread, amount, OwnAdd{}, index);
   }
   template <uint kFrom, class Thread>
-  TSL_INLINE void add_from(const Thread& first, const TensorView& view, unsigned char* data) {
+  TSL_INLINE void add_from(const Thread& first, const View& view, unsigned char* data) {
     if constexpr (kFrom < kSlots * kNumbers) {
       constexpr uint kLane = kFrom / kNumbers, kNumber = kFrom % kNumbers;
       SumOf<S> sum = sums_[kLane].number(kNumber);

@@ -50,16 +50,16 @@ class Piece {
 
   // `first`: the thread that is the group's first lane.
   template <class Thread> TSL_INLINE void load(const Thread& first) {
-    const TensorView view = first.tsl_view(kView);
+    const View view = first.view(kView);
     if (!view.is_missing()) load_from<0>(view, first);
   }
   template <class Thread> TSL_INLINE void store(const Thread& first) const {
-    const TensorView view = first.tsl_view(kView);
+    const View view = first.view(kView);
     if (!view.is_missing()) store_from<0>(view, first);
   }
   // Of one element alone.
   template <uint kElement, class Thread> TSL_INLINE void store_one(const Thread& first) const {
-    const TensorView view = first.tsl_view(kView);
+    const View view = first.view(kView);
     if (view.is_missing()) return;
     constexpr uint kLaneNumber = kElement / Dims::kSize, kNumber = kElement % Dims::kSize;
     Thread thread = first;
@@ -72,14 +72,14 @@ class Piece {
   static constexpr uint kAccesses = kBytes / kAccess;  // of a run
 
   // The vectors from number kNumber on, run by run.
-  template <uint kNumber, class Thread> TSL_INLINE void load_from(const TensorView& view, const Thread& first) {
+  template <uint kNumber, class Thread> TSL_INLINE void load_from(const View& view, const Thread& first) {
     if constexpr (kNumber < kRuns * kAccesses) {
       const Access vector = read_whole(address<kNumber>(view, first), TSL_INDEPENDENT);
       TSL_COPY(&numbers_[kNumber / kAccesses][kNumber % kAccesses * (kAccess / sizeof(S))], &vector, kAccess);
       load_from<kNumber + 1>(view, first);
     }
   }
-  template <uint kNumber, class Thread> TSL_INLINE void store_from(const TensorView& view, const Thread& first) const {
+  template <uint kNumber, class Thread> TSL_INLINE void store_from(const View& view, const Thread& first) const {
     if constexpr (kNumber < kRuns * kAccesses) {
       Access vector;
       TSL_COPY(&vector, &numbers_[kNumber / kAccesses][kNumber % kAccesses * (kAccess / sizeof(S))], kAccess);
@@ -87,7 +87,7 @@ class Piece {
       store_from<kNumber + 1>(view, first);
     }
   }
-  template <uint kNumber, class Thread> static TSL_INLINE Access* address(const TensorView& view, const Thread& first) {
+  template <uint kNumber, class Thread> static TSL_INLINE Access* address(const View& view, const Thread& first) {
     const longlong run = Dims::template offset<0>(view, first, kNumber / kAccesses * Dims::kRun);
     return reinterpret_cast<Access*>(view.data + run) + kNumber % kAccesses;
   }
@@ -249,7 +249,7 @@ class SumPiece {
  public:
   template <class Thread> TSL_INLINE void begin(const Thread&) { clear<0>(); }
   template <class Thread> TSL_INLINE void end(const Thread& first) const {
-    const TensorView view = first.tsl_view(kView);
+    const View view = first.view(kView);
     if (view.is_missing()) return;
     mark_add(kView);
     S* own = reinterpret_cast<S*>(view.data + Dims::template offset<0>(view, first, 0));

@@ -1,6 +1,11 @@
-// TensorView: what emitted text sees of a tensor, made from one TslView of the argument block. All addresses are computed
-// in 64 bits. A view is a plain value whose fields are mostly constants once everything is inlined; nothing of it
-// survives in compiled code but the address arithmetic that is needed.
+// tsl::View: a tensor, made from one TslView of the argument block. All addresses are computed in 64 bits. A view is a plain
+// value whose fields are mostly constants once everything is inlined; nothing of it survives in compiled code but the
+// address arithmetic that is needed.
+//
+// TensorView: what emitted text sees of a tensor. Emitted text copies views into each context of a derivative, and clears them
+// there. On a GPU nothing is left of that, and a TensorView is a View. Host compilers do what is written: a second
+// derivative cleared some 30 KB for each thread. So there it is the number of a View, which is made where the tensor is accessed.
+// (NVRTC makes longer code of numbers: up to three times as long where a kernel reads an element several times.)
 //
 // Note [views]
 //   absent:   there is no tensor (an unwanted gradient, an output in a backward). Loads give zero and leave the mark
@@ -19,9 +24,9 @@
 #include "prelude/components.h"
 #include "prelude/mark.h"
 
-struct TensorView;
-
 namespace tsl {
+struct View;
+
 // The types of numbers, in the order of ElementType in program.h.
 enum Scalar {
   kUnknown,  // zero, as in the zeroed views that emitted text makes: tests of the type then fold to constants
@@ -36,12 +41,12 @@ template <> constexpr Scalar kScalarOf<double> = kFloat64;
 
 struct ThreadBase;
 #if TSL_CHECKS
-TSL_INLINE bool check_dimension(const TensorView& view, uint dimension);
-template <class... Index> TSL_INLINE bool check_index(const TensorView& view, Index... index);
-TSL_INLINE bool check_index(const TensorView& view, uint1 at);
-TSL_INLINE bool check_index(const TensorView& view, uint2 at);
-TSL_INLINE bool check_index(const TensorView& view, uint3 at);
-TSL_INLINE bool check_index(const TensorView& view, uint4 at);
+TSL_INLINE bool check_dimension(const View& view, uint dimension);
+template <class... Index> TSL_INLINE bool check_index(const View& view, Index... index);
+TSL_INLINE bool check_index(const View& view, uint1 at);
+TSL_INLINE bool check_index(const View& view, uint2 at);
+TSL_INLINE bool check_index(const View& view, uint3 at);
+TSL_INLINE bool check_index(const View& view, uint4 at);
 #endif
 template <class T> TSL_INLINE T* spare_place(int view);
 }  // namespace tsl
@@ -61,7 +66,9 @@ template <class T, class... Index> TSL_INLINE bool tsl_load_vector(int view, tsl
 template <class T, class... Index> TSL_INLINE bool tsl_store_vector(int view, tsl::VectorLane lane, T value, Index... index);
 #endif
 
-struct TensorView {
+namespace tsl {
+
+struct View {
   unsigned char* data;
   long long strides[kTslMaxDims];  // bytes
   uint sizes[kTslMaxDims];
@@ -180,8 +187,6 @@ struct TensorView {
   template <class T, class... Index> TSL_INLINE void put(T value, Index... index) const;
 };
 
-namespace tsl {
-
 // Where atomic operations go that have no element of the view to go to. Nobody adds to one view what another gives away.
 template <class T> TSL_INLINE T* spare_place(int view) {
 #if TSL_CUDA
@@ -272,17 +277,15 @@ TSL_INLINE void write_element(Matrix<T, R, C>* p, Matrix<T, R, C> value, bool al
   for (int r = 0; r < R; ++r) write_element(&p->rows[r], value.rows[r], aligned);
 }
 
-}  // namespace tsl
-
 template <int kDimension, class... Index>
-TSL_INLINE long long TensorView::offset_from(uint first, Index... rest) const {
-  static_assert(kDimension < kTslMaxDims, "TensorView: too many indices");
+TSL_INLINE long long View::offset_from(uint first, Index... rest) const {
+  static_assert(kDimension < kTslMaxDims, "View: too many indices");
   if constexpr (sizeof...(rest) == 0) return strides[kDimension] * first;
   else return strides[kDimension] * first + offset_from<kDimension + 1>(rest...);
 }
 
 template <int kDimension, class... Index>
-TSL_INLINE longlong TensorView::number_from(uint first, Index... rest) const {
+TSL_INLINE longlong View::number_from(uint first, Index... rest) const {
   ulonglong inner = 1;
   for (uint d = kDimension + 1; d < kTslMaxDims; ++d) inner *= d < dimensionCount ? sizes[d] : 1u;
   if constexpr (sizeof...(rest) == 0) return longlong(first * inner);
@@ -290,7 +293,7 @@ TSL_INLINE longlong TensorView::number_from(uint first, Index... rest) const {
 }
 
 template <class T, class... Index>
-TSL_INLINE T TensorView::load(Index... index) const {
+TSL_INLINE T View::load(Index... index) const {
   if (absent) return tsl::marked_absent_value<T>(id);
   note_type<T>();
   note_reach();
@@ -303,7 +306,7 @@ TSL_INLINE T TensorView::load(Index... index) const {
   return tsl::read_element(address_of<T>(index...), aligned, readonly && TSL_INDEPENDENT);
 }
 
-TSL_INLINE bool TensorView::has_pairs(int element_bytes) const {
+TSL_INLINE bool View::has_pairs(int element_bytes) const {
   ulonglong all = reinterpret_cast<ulonglong>(data);
   longlong last = 0;
   for (uint d = 0; d < kTslMaxDims; ++d) {
@@ -312,12 +315,12 @@ TSL_INLINE bool TensorView::has_pairs(int element_bytes) const {
   }
   return last == element_bytes && (all & uint(2 * element_bytes - 1)) == 0;
 }
-template <class Pair> TSL_INLINE void TensorView::load_pair(ulonglong address, Pair* pair) const {
+template <class Pair> TSL_INLINE void View::load_pair(ulonglong address, Pair* pair) const {
   *pair = tsl::read_whole(reinterpret_cast<const Pair*>(address), readonly && TSL_INDEPENDENT);
 }
 
 template <class T, class... Index>
-TSL_INLINE void TensorView::put(T value, Index... index) const {
+TSL_INLINE void View::put(T value, Index... index) const {
   note_type<T>();
   note_reach();
   if (is_missing() || !inside(index...)) return;
@@ -328,12 +331,10 @@ TSL_INLINE void TensorView::put(T value, Index... index) const {
   tsl::write_element(address_of<T>(index...), value, aligned);
 }
 
-namespace tsl {
-
 // View k exactly as the argument block describes it.
-TSL_INLINE TensorView present_view(const TslArgs& args, int k) {
+TSL_INLINE View present_view(const TslArgs& args, int k) {
   const TslView& from = args.views[k];
-  TensorView view{};
+  View view{};
   view.data = from.data;
   for (int d = 0; d < kTslMaxDims; ++d) {
     view.strides[d] = from.strides[d];
@@ -345,9 +346,9 @@ TSL_INLINE TensorView present_view(const TslArgs& args, int k) {
 }
 
 // By recursion rather than in a loop, so that all is constants from the start. Gives the elements of dimensions kDimension on.
-template <int kElementBytes, int kDimension> TSL_INLINE long long fill_dense(TensorView&) { return 1; }
+template <int kElementBytes, int kDimension> TSL_INLINE long long fill_dense(View&) { return 1; }
 template <int kElementBytes, int kDimension, class... Sizes>
-TSL_INLINE long long fill_dense(TensorView& view, uint size, Sizes... sizes) {
+TSL_INLINE long long fill_dense(View& view, uint size, Sizes... sizes) {
   const long long inner = fill_dense<kElementBytes, kDimension + 1>(view, sizes...);
   view.sizes[kDimension] = size;
   view.strides[kDimension] = inner * kElementBytes;
@@ -356,9 +357,9 @@ TSL_INLINE long long fill_dense(TensorView& view, uint size, Sizes... sizes) {
 
 // View k, known to be contiguous and to have these sizes: strides follow from them, the last one a constant.
 template <int kElementBytes, class... Sizes>
-TSL_INLINE TensorView dense_view(const TslArgs& args, int k, Sizes... sizes) {
+TSL_INLINE View dense_view(const TslArgs& args, int k, Sizes... sizes) {
   static_assert(sizeof...(sizes) <= kTslMaxDims, "dense_view: too many dimensions");
-  TensorView view{};
+  View view{};
   view.data = args.views[k].data;
   fill_dense<kElementBytes, 0>(view, uint(sizes)...);
   view.dimensionCount = sizeof...(sizes);
@@ -368,9 +369,9 @@ TSL_INLINE TensorView dense_view(const TslArgs& args, int k, Sizes... sizes) {
 
 // View k, known to have these sizes; strides as the argument block has them.
 template <class... Sizes>
-TSL_INLINE TensorView strided_view(const TslArgs& args, int k, Sizes... sizes) {
+TSL_INLINE View strided_view(const TslArgs& args, int k, Sizes... sizes) {
   static_assert(sizeof...(sizes) <= kTslMaxDims, "strided_view: too many dimensions");
-  TensorView view{};
+  View view{};
   view.data = args.views[k].data;
   fill_dense<1, 0>(view, uint(sizes)...);
   for (int d = 0; d < int(sizeof...(sizes)); ++d) view.strides[d] = args.views[k].strides[d];
@@ -380,35 +381,74 @@ TSL_INLINE TensorView strided_view(const TslArgs& args, int k, Sizes... sizes) {
 }
 
 // The same view with a property of Note [views].
-TSL_INLINE TensorView absent(TensorView view) {
+TSL_INLINE View absent(View view) {
   view.data = nullptr;
   view.absent = true;
   return view;
 }
-TSL_INLINE TensorView readonly(TensorView view) {
+TSL_INLINE View readonly(View view) {
   view.readonly = true;
   return view;
 }
 // Leaves `uses <id>` if the view is used (Note [marks]). Where the launcher marks all views at once, nothing more to do.
-TSL_INLINE TensorView noted(TensorView view) {
+TSL_INLINE View noted(View view) {
 #if TSL_CUDA || TSL_BARRIERS || TSL_WAVES
   view.data = mark_use(view.id, view.data);
 #endif
   return view;
 }
 // The same view with what its elements are made of.
-TSL_INLINE TensorView of_scalars(TensorView view, Scalar scalar, int components = 1) {
+TSL_INLINE View of_scalars(View view, Scalar scalar, int components = 1) {
   view.scalar = scalar;
   view.components = components;
   return view;
 }
-TSL_INLINE TensorView gradient(TensorView view, int first_slot) {
+TSL_INLINE View gradient(View view, int first_slot) {
   view.gradient_slot = first_slot + 1;
   return view;
 }
-TSL_INLINE TensorView aligned(TensorView view) {
+TSL_INLINE View aligned(View view) {
   view.aligned = true;
   return view;
 }
 
 }  // namespace tsl
+
+TSL_INLINE tsl::View tsl_make_view(const TslArgs& args, int k);  // generated for each kernel
+
+#if TSL_CUDA
+using TensorView = tsl::View;
+#else
+struct TensorView {
+  const TslArgs* args;
+  int number;
+  uint dimensionCount;  // a field, since emitted text names it
+#if TSL_CHECKS
+  const tsl::ThreadBase* kernel;  // the thread that looks through this view
+#endif
+
+  TSL_INLINE tsl::View whole() const {
+    tsl::View view = tsl_make_view(*args, number);
+#if TSL_CHECKS
+    view.kernel = kernel;
+#endif
+    return view;
+  }
+  TSL_INLINE operator tsl::View() const { return whole(); }
+
+  // What emitted text and slang/*.slang name.
+  TSL_INLINE uint size_of(uint dimension) const { return whole().size_of(dimension); }
+  TSL_INLINE long long stride_of(uint dimension) const { return whole().stride_of(dimension); }
+  template <class T> TSL_INLINE T* data_ptr() const { return whole().data_ptr<T>(); }
+  template <class T, class... Index> TSL_INLINE tsl::AtomicPlace<T> data_ptr_at(Index... index) const {
+    return whole().data_ptr_at<T>(index...);
+  }
+  template <class T, class... Index> TSL_INLINE T load(Index... index) const { return whole().load<T>(index...); }
+  template <class T, class... IndexAndValue> TSL_INLINE void store(IndexAndValue... arguments) const {
+    whole().store<T>(arguments...);
+  }
+  TSL_INLINE bool has_pairs(int element_bytes) const { return whole().has_pairs(element_bytes); }
+  template <class Index> TSL_INLINE ulonglong number_of_byte(Index index) const { return whole().number_of_byte(index); }
+  template <class Pair> TSL_INLINE void load_pair(ulonglong address, Pair* pair) const { whole().load_pair(address, pair); }
+};
+#endif

@@ -103,7 +103,7 @@ struct KernelSource {
   int dim_count = 0;
   uint32_t gradient_scalars = ~0u;  // what numbers gradient views may hold: bit k for ElementType k
   int64_t gradient_components = 0;  // how many of them an element has, in all gradient views; 0: not the same in all
-  std::string make_view;  // body of `TensorView tsl_make_view(const TslArgs& args, int k)`, see prelude/
+  std::string make_view;  // body of `tsl::View tsl_make_view(const TslArgs& args, int k)`, see prelude/
   // C++ expressions over `args`: how many threads there are along x, y and z by the launch's total; empty if not known.
   std::vector<std::string> thread_bounds;
   std::vector<ThreadView> thread_views;

@@ -186,7 +186,7 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   text += line_directive(1, "file_scope");
   text += source.text.file_scope;
   text += "\n" + line_directive(1, "views");
-  text += "TSL_INLINE TensorView tsl_make_view(const TslArgs& args, int k) {\n" + source.make_view + "\n}\n";
+  text += "TSL_INLINE tsl::View tsl_make_view(const TslArgs& args, int k) {\n" + source.make_view + "\n}\n";
   text += thread_text(source.thread_views, source.threads);
   if (source.map) text += map_types(*source.map);
   text += "#undef __device__\n#define __device__ TSL_EMITTED\nstruct Kernel : tsl::";

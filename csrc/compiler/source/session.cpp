@@ -97,13 +97,23 @@ Session::Session(const CompileRequest& request, Library library, const std::opti
   open(request, library, Output::Kernels);
 }
 
-Session::Session(const CompileRequest& request, const Session& sibling, Output output)
+Session::Session(const CompileRequest& request, const Session& sibling, Output output,
+                 const std::optional<std::string>& text)
     : files_(undefine_macros(request) + "#line 1\n", request.defines, changes_for(request, output)),
       users_(folders_of(request)) {
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();
   files_.take(sibling.files_);
+  if (text && !request.source) files_.take(request.path, *text);
   open(request, output == Output::SecondDerivatives ? Library::FromText : Library::AsBuilt, output);
+}
+
+bool Session::take(const CompileRequest& request, const std::optional<std::string>& text) {
+  if (!request.defines.empty() || !request.include_dirs.empty()) return false;
+  if (text && !request.source) files_.take(request.path, *text);
+  note_names(request);
+  users_ = UsersFiles(folders_of(request));
+  return !has_host_functions();
 }
 
 // Note [capabilities of host functions]

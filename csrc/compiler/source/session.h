@@ -34,8 +34,13 @@ class Session {
   // `text`: of the request's file, if somebody has read it.
   explicit Session(const CompileRequest& request, Library library = Library::AsBuilt,
                    const std::optional<std::string>& text = std::nullopt);
-  // One more for the same request, which shares what costs most to set up.
-  Session(const CompileRequest& request, const Session& sibling, Output output);
+  // Opened before its request is known, which it can be given once.
+  Session() : Session(CompileRequest{}) {}
+  // False: a session cannot be given the macros, folders or options of this request any more. `text` as above.
+  bool take(const CompileRequest& request, const std::optional<std::string>& text);
+  // One more for the same request, or for one that `take` refused, which shares what costs most to set up.
+  Session(const CompileRequest& request, const Session& sibling, Output output,
+          const std::optional<std::string>& text = std::nullopt);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 

@@ -200,11 +200,17 @@ void write_all(int file, const std::string& text) {
   }
 }
 
-// Part of the build: the library in the form that loads fast, for the folder that the program lies in.
+// Part of the build: the library in the forms that load fast, for the folder that the program lies in.
 int compile_library(const std::string& folder) {
-  Session session({}, Session::Library::FromText);
-  const std::string path = join_path(folder, kCompiledLibrary);
-  TORCH_CHECK(publish_file(path, session.compiled_library(), 0644), "torch-slangc: cannot write ", path);
+  const auto write = [&](const char* name, Session& session) {
+    const std::string path = join_path(folder, name);
+    TORCH_CHECK(publish_file(path, session.compiled_library(), 0644), "torch-slangc: cannot write ", path);
+  };
+  const auto from_text = Session::Library::FromText;
+  Session session({}, from_text);
+  Session order_2({}, session, Session::Output::SecondDerivatives, std::nullopt, from_text);
+  write(kCompiledLibrary, session);
+  write(kCompiledLibraryOfOrder2, order_2);
   return 0;
 }
 

@@ -1,7 +1,9 @@
 #include "common/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -12,10 +14,10 @@
 #include <optional>
 #include <utility>
 
+#include "common/descriptor.h"
 #include "common/environment.h"
 #include "common/files.h"
 #include "common/interrupts.h"
-#include "common/pipes.h"
 
 extern char** environ;
 
@@ -31,6 +33,37 @@ constexpr int kTickMilliseconds = static_cast<int>(kInterruptTick.count());
 constexpr const char* kShell = "/bin/sh";
 constexpr const char* kGuard = "exec 3<&0; trap 'kill -9 0' TERM; \"$@\" <&3 3<&- & exec 3<&-; wait $!";
 constexpr int kEndedBySignal = 128;  // a shell's status is this and the number of the signal that ended its child
+
+// Never 0, 1 or 2: those are overwritten in the child, and may be free in a parent that closed its own.
+Descriptor above_standard(Descriptor descriptor) {
+  if (!descriptor.is_open() || descriptor.get() > 2) return descriptor;
+  return Descriptor(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 3));
+}
+
+struct Pipe {
+  Descriptor read_end;
+  Descriptor write_end;
+};
+
+std::optional<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+  Pipe pipe{above_standard(Descriptor(ends[0])), above_standard(Descriptor(ends[1]))};
+  if (!pipe.read_end.is_open() || !pipe.write_end.is_open()) return std::nullopt;
+  return pipe;
+}
+
+// Standard input is a file in memory, not a pipe: nothing needs feeding, and no SIGPIPE comes if the child reads none.
+Descriptor make_input(const std::string& text) {
+  if (text.empty()) return above_standard(Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+  Descriptor file = above_standard(Descriptor(::memfd_create("torch_slang_input", MFD_CLOEXEC)));
+  for (size_t done = 0; file.is_open() && done < text.size();) {
+    const ssize_t written = ::pwrite(file.get(), text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (written < 0 && errno != EINTR) return Descriptor();
+    if (written > 0) done += static_cast<size_t>(written);
+  }
+  return file;
+}
 
 std::vector<std::string> merged_environment(const std::vector<std::pair<std::string, std::string>>& additions) {
   std::vector<std::string> merged;
@@ -108,10 +141,30 @@ pid_t start_child(ChildPlan& plan) {
   return child;
 }
 
+// Reads the available bytes; closes the descriptor at the end of the stream.
+void take_output(Descriptor& from, std::string& to) {
+  char buffer[1 << 16];
+  const ssize_t got = ::read(from.get(), buffer, sizeof(buffer));
+  if (got > 0) {
+    to.append(buffer, static_cast<size_t>(got));
+  } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+    from.close();
+  }
+}
+
 bool has_exited(pid_t child) {
   siginfo_t facts{};
   // WNOWAIT leaves it a zombie, so that its id, and its group's, cannot be given to another yet.
   return ::waitid(P_PID, static_cast<id_t>(child), &facts, WEXITED | WNOHANG | WNOWAIT) != 0 || facts.si_pid != 0;
+}
+
+// One round of waiting for output; true if anything came or ended.
+bool wait_for_output(Descriptor& output, Descriptor& error, ProcessResult& result, int milliseconds) {
+  pollfd watched[2] = {{output.get(), POLLIN, 0}, {error.get(), POLLIN, 0}};  // poll skips negative descriptors
+  if (::poll(watched, 2, milliseconds) <= 0) return false;
+  if (watched[0].revents != 0) take_output(output, result.output);
+  if (watched[1].revents != 0) take_output(error, result.error);
+  return true;
 }
 
 // Kills whoever is left of the child's group, and waits for the child.
@@ -150,13 +203,13 @@ void watch_child(pid_t child, const Group& group, Descriptor output, Descriptor 
   while (!result.timed_out) {
     check_interrupts();
     const bool open = output.is_open() || error.is_open();
-    const bool came = wait_for_output(output, error, result.output, result.error, open ? kTickMilliseconds : 1);
+    const bool came = wait_for_output(output, error, result, open ? kTickMilliseconds : 1);
     if (!came && has_exited(child)) break;
     if (limited && Clock::now() >= deadline) result.timed_out = !has_exited(child);
     if (limited && Clock::now() >= deadline) break;
   }
   group.kill();  // on time-out all, else helpers of a driver that died
-  while ((output.is_open() || error.is_open()) && wait_for_output(output, error, result.output, result.error, kTickMilliseconds)) {
+  while ((output.is_open() || error.is_open()) && wait_for_output(output, error, result, kTickMilliseconds)) {
   }
 }
 
@@ -190,9 +243,8 @@ ProcessResult run_process(const ProcessRequest& request) {
 
   auto output = make_pipe();
   auto error = make_pipe();
-  const bool has_file = request.input_file >= 0;
-  const Descriptor input = has_file ? Descriptor() : make_input(request.input);
-  if (!output || !error || (!has_file && !input.is_open())) return not_started(std::strerror(errno));
+  const Descriptor input = make_input(request.input);
+  if (!output || !error || !input.is_open()) return not_started(std::strerror(errno));
 
   std::vector<std::string> variables = merged_environment(request.environment);
   const std::vector<char*> argv = pointers_to(arguments);
@@ -200,7 +252,7 @@ ProcessResult run_process(const ProcessRequest& request) {
   ChildPlan plan{program->c_str(),
                  argv.data(),
                  envp.data(),
-                 has_file ? request.input_file : input.get(),
+                 input.get(),
                  output->write_end.get(),
                  error->write_end.get(),
                  has_guard ? SIGTERM : SIGKILL,

@@ -18,7 +18,6 @@ namespace torch_slang {
 struct ProcessRequest {
   std::vector<std::string> argv;  // argv[0] is a path, or a name that is looked up in PATH
   std::string input;  // for its standard input, which then ends
-  int input_file = -1;  // an open file in place of that
   std::vector<std::pair<std::string, std::string>> environment;  // in addition to, or in place of, the parent's
   std::chrono::milliseconds timeout{0};  // 0: none
   bool has_helpers = false;  // it starts programs of its own, as a compiler driver does: Note [death of the parent]

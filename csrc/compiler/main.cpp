@@ -16,7 +16,6 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "compiler/compile.h"
-#include "compiler/fork_server.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/crash_hints.h"
 #include "compiler/source/session.h"
@@ -43,7 +42,6 @@ struct Options {
   bool list = false;
   bool all_types = false;
   bool serve = false;
-  bool serve_many = false;
   bool describe = false;
   bool emitted = false;
   bool help = false;
@@ -77,8 +75,6 @@ Options parse(int argc, char** argv) {
       options.help = true;
     } else if (word == kServeOption) {
       options.serve = true;
-    } else if (word == kServeManyOption) {
-      options.serve_many = true;
     } else if (word == kDescribeOption) {
       options.describe = true;
     } else if (word == kEmittedOption) {
@@ -107,7 +103,7 @@ Options parse(int argc, char** argv) {
       throw UsageError("one file at a time, but " + word + " is a second one");
     }
   }
-  if (options.request.path.empty() && !options.serve && !options.serve_many && !options.help && options.library_folder.empty())
+  if (options.request.path.empty() && !options.serve && !options.help && options.library_folder.empty())
     throw UsageError("no file given");
   return options;
 }
@@ -170,19 +166,11 @@ std::optional<std::string> text_of(const CompileRequest& request) {
   return request.source ? request.source : read_file(request.path);
 }
 
-Session* opened = nullptr;  // ahead of the request, by a server
-
-// Never destroyed: see compile.h.
-Session& session_for(const CompileRequest& request, const std::optional<std::string>& text) {
-  if (opened == nullptr) return *new Session(request, Session::Library::AsBuilt, text);
-  if (opened->take(request, text)) return *opened;
-  return *new Session(request, *opened, Session::Output::Kernels, text);
-}
-
 Program compile_once(const CompileRequest& given, const std::optional<std::string>& text, Extent extent,
                      const Progress& progress, const TextObserver& observer = {}) {
   const CompileRequest request = text ? with_tuned_variables(given, *text) : given;
-  return compile_request(session_for(request, text), request, extent, progress, observer);
+  auto* session = new Session(request, Session::Library::AsBuilt, text);  // never destroyed: see compile.h
+  return compile_request(*session, request, extent, progress, observer);
 }
 
 // Standard output carries the Program alone: whatever Slang itself might print there goes to stderr.
@@ -200,17 +188,11 @@ void write_all(int file, const std::string& text) {
   }
 }
 
-// Part of the build: the library in the forms that load fast, for the folder that the program lies in.
+// Part of the build: the library in the form that loads fast, for the folder that the program lies in.
 int compile_library(const std::string& folder) {
-  const auto write = [&](const char* name, Session& session) {
-    const std::string path = join_path(folder, name);
-    TORCH_CHECK(publish_file(path, session.compiled_library(), 0644), "torch-slangc: cannot write ", path);
-  };
-  const auto from_text = Session::Library::FromText;
-  Session session({}, from_text);
-  Session order_2({}, session, Session::Output::SecondDerivatives, std::nullopt, from_text);
-  write(kCompiledLibrary, session);
-  write(kCompiledLibraryOfOrder2, order_2);
+  Session session({}, Session::Library::FromText);
+  const std::string path = join_path(folder, kCompiledLibrary);
+  TORCH_CHECK(publish_file(path, session.compiled_library(), 0644), "torch-slangc: cannot write ", path);
   return 0;
 }
 
@@ -273,19 +255,6 @@ int show_emitted(const Options& options) {
   return report_errors(program);
 }
 
-int main_guarded(int argc, char** argv);
-
-// Note [a compiler that forks] in program/compiler_protocol.h.
-int serve_many() {
-  leave_parent();
-  opened = new Session();
-  auto words = wait_for_request();
-  if (!words) return 0;
-  std::vector<char*> argv = {program_invocation_name};
-  for (std::string& word : *words) argv.push_back(word.data());
-  return main_guarded(static_cast<int>(argv.size()), argv.data());
-}
-
 int run(int argc, char** argv) {
   const Options options = parse(argc, argv);
   if (options.help) {
@@ -293,7 +262,6 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (options.serve) return serve(options);
-  if (options.serve_many) return serve_many();
   if (!options.library_folder.empty()) return compile_library(options.library_folder);
   catch_crashes();
   const Extent extent = options.list ? Extent::DescribeOnly : options.all_types ? Extent::AllTypes : Extent::Texts;

@@ -13,7 +13,6 @@
 #include "common/log.h"
 #include "common/process.h"
 #include "program/compiler_protocol.h"
-#include "program/compiler_server.h"
 #include "program/instantiations.h"
 
 namespace torch_slang {
@@ -24,9 +23,6 @@ std::string packaged_path() {
   const std::string library = DynamicLibrary::file_of(reinterpret_cast<const void*>(&compiler_path));
   return join_path(join_path(parent_path(parent_path(library)), "bin"), "torch-slangc");
 }
-
-// Whatever that program is, it is run as its users expect: once for each request.
-std::optional<std::string> named_by_user() { return environment("TORCH_SLANG_COMPILER"); }
 
 std::mutex path_mutex;
 std::string& configured_path() {
@@ -76,9 +72,7 @@ Answer ask(const CompileRequest& request, Extent extent) {
   process.input = to_json(request);
   process.timeout = compile_time_limit();
   process.has_helpers = true;  // for who has put a script of his own in its place
-  std::optional<ProcessResult> answered;
-  if (!named_by_user()) answered = run_by_server(process);
-  const ProcessResult result = answered ? std::move(*answered) : run_process(process);
+  const ProcessResult result = run_process(process);
   const Report report = read_report(result.error);
   Answer answer;
   if (result.succeeded()) {
@@ -183,7 +177,7 @@ void set_compiler_path(std::string path) {
 }
 
 std::string compiler_path() {
-  if (auto path = named_by_user()) {
+  if (auto path = environment("TORCH_SLANG_COMPILER")) {
     TORCH_CHECK(is_file(*path), "torch_slang: TORCH_SLANG_COMPILER is ", *path, ", but there is no such file");
     return *path;
   }

@@ -1,5 +1,5 @@
 // The Slang module `torch_slang` (the repository's folder slang/). Its text is built into torch-slangc; beside the program
-// lies the same, compiled by it to Slang's own form when it was built, which loads in a tenth of the time. Each such file begins
+// lies the same, compiled by it to Slang's own form when it was built, which loads in a tenth of the time. That file begins
 // with a digest of the text and of Slang's version: one of another build is not taken, and the text is compiled instead.
 #pragma once
 
@@ -25,7 +25,6 @@ const char* library_text(const std::string& file_name);  // null: there is no su
 // imported. Null if the path is none of ours.
 const char* submodule_text(std::string_view path);
 inline constexpr const char* kCompiledLibrary = "torch_slang.slang-module";
-inline constexpr const char* kCompiledLibraryOfOrder2 = "torch_slang_order_2.slang-module";  // for second derivatives
 std::string library_digest(const std::string& slang_version);  // of the Slang compiler in use
 std::string program_folder();  // where the running program lies
 

@@ -97,23 +97,13 @@ Session::Session(const CompileRequest& request, Library library, const std::opti
   open(request, library, Output::Kernels);
 }
 
-Session::Session(const CompileRequest& request, const Session& sibling, Output output,
-                 const std::optional<std::string>& text, Library library)
+Session::Session(const CompileRequest& request, const Session& sibling, Output output)
     : files_(undefine_macros(request) + "#line 1\n", request.defines, changes_for(request, output)),
       users_(folders_of(request)) {
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();
   files_.take(sibling.files_);
-  if (text && !request.source) files_.take(request.path, *text);
-  open(request, library, output);
-}
-
-bool Session::take(const CompileRequest& request, const std::optional<std::string>& text) {
-  if (!request.defines.empty() || !request.include_dirs.empty()) return false;
-  if (text && !request.source) files_.take(request.path, *text);
-  note_names(request);
-  users_ = UsersFiles(folders_of(request));
-  return !has_host_functions();
+  open(request, output == Output::SecondDerivatives ? Library::FromText : Library::AsBuilt, output);
 }
 
 // Note [capabilities of host functions]
@@ -158,17 +148,16 @@ void Session::open(const CompileRequest& request, Library library, Output output
   }
   check_slang(global_->createSession(desc, session_.out()), "createSession");
 
-  if (library == Library::FromText || !load_compiled_library(output)) load_library_text();
+  if (library == Library::FromText || !load_compiled_library()) load_library_text();
 }
 
-bool Session::load_compiled_library(Output output) {
-  const char* name = output == Output::SecondDerivatives ? kCompiledLibraryOfOrder2 : kCompiledLibrary;
-  const auto compiled = read_file(join_path(program_folder(), name));
+bool Session::load_compiled_library() {
+  const auto compiled = read_file(join_path(program_folder(), kCompiledLibrary));
   const std::string digest = library_digest(global_->getBuildTagString());
   if (!compiled || !compiled->starts_with(digest)) return false;
   Com<ISlangBlob> blob, said;
   *blob.out() = make_blob(compiled->substr(digest.size()));
-  const std::string path = std::string(kLibraryFolder) + name;
+  const std::string path = std::string(kLibraryFolder) + kCompiledLibrary;
   library_ = session_->loadModuleFromIRBlob(kLibraryModule, path.c_str(), blob.get(), said.out());
   return library_ != nullptr;
 }

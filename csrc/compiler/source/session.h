@@ -25,7 +25,7 @@ std::string undefine_macros(const CompileRequest& request);
 
 class Session {
  public:
-  enum class Library { AsBuilt, FromText };  // AsBuilt: a compiled one beside the program, if it is there
+  enum class Library { AsBuilt, FromText };  // AsBuilt: the compiled one beside the program, if it is there
 
   // CUDA text, or C++ of [TorchEntryPoint] functions. SecondDerivatives: CUDA text, with the library's views of order 2, whose
   // forward derivatives have a backward.
@@ -34,13 +34,8 @@ class Session {
   // `text`: of the request's file, if somebody has read it.
   explicit Session(const CompileRequest& request, Library library = Library::AsBuilt,
                    const std::optional<std::string>& text = std::nullopt);
-  // Opened before its request is known, which it can be given once.
-  Session() : Session(CompileRequest{}) {}
-  // False: a session cannot be given the macros, folders or options of this request any more. `text` as above.
-  bool take(const CompileRequest& request, const std::optional<std::string>& text);
-  // One more for the same request, or for one that `take` refused, which shares what costs most to set up.
-  Session(const CompileRequest& request, const Session& sibling, Output output,
-          const std::optional<std::string>& text = std::nullopt, Library library = Library::AsBuilt);
+  // One more for the same request, which shares what costs most to set up.
+  Session(const CompileRequest& request, const Session& sibling, Output output);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -54,7 +49,7 @@ class Session {
   std::string emit_host(const std::string& name, const std::string& path, const std::string& source,
                         std::string* diagnostics);
 
-  // The library in Slang's own form, as a file beside the program holds it.
+  // The library in Slang's own form, as the file beside the program holds it.
   std::string compiled_library();
 
   std::string slang_version() const { return global_->getBuildTagString(); }
@@ -65,7 +60,7 @@ class Session {
   void open(const CompileRequest& request, Library library, Output output);
   void note_names(const CompileRequest& request);
   bool has_host_functions() const;
-  bool load_compiled_library(Output output);
+  bool load_compiled_library();
   void load_library_text();
 
   std::string said(const Com<ISlangBlob>& blob) const;  // for the user: Note [the user's files]

@@ -421,14 +421,14 @@ using TensorView = tsl::View;
 #else
 struct TensorView {
   const TslArgs* args;
-  int number;
+  int id;
   uint dimensionCount;  // a field, since emitted text names it
 #if TSL_CHECKS
   const tsl::ThreadBase* kernel;  // the thread that looks through this view
 #endif
 
   TSL_INLINE tsl::View whole() const {
-    tsl::View view = tsl_make_view(*args, number);
+    tsl::View view = tsl_make_view(*args, id);
 #if TSL_CHECKS
     view.kernel = kernel;
 #endif

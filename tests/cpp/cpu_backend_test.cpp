@@ -157,7 +157,7 @@ __device__ float DiffTensorView_load_0(DiffTensorView_0 * this_1, uint i_1)
 
 __device__ uint DiffTensorView_size_0(DiffTensorView_0 * this_2, uint i_2)
 {
-    uint _S2 = ((this_2->primal_0).sizes[(i_2)]);
+    uint _S2 = ((this_2->primal_0).size_of((i_2)));
     return _S2;
 }
 
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(every_element_is_computed_whatever_the_block_and_no_other_i
 // Checks of indices that the kernel's guard bounds do not change that.
 BOOST_AUTO_TEST_CASE(independent_threads_become_a_vector_loop) {
   KernelSource pairs = source_of("pairs", kernel_text("pairs", R"(
-    if(i >= y.sizes[0])
+    if(i >= y.size_of(0))
     {
         return;
     }
@@ -310,7 +310,7 @@ KernelSource block_sum(int size) {
                                               n + ">& tsl_var_sh_0() { TSL_SHARED FixedArray<float, " + n +
                                               "> v; return v; }\n" + kernel_text("block_sum", R"(
     uint t = threadIdx.x;
-    (*&sh_0)[t] = i < x.sizes[0] ? x.load<float>(i) : 0.0f;
+    (*&sh_0)[t] = i < x.size_of(0) ? x.load<float>(i) : 0.0f;
     __syncthreads();
     for (uint half = blockDim.x / 2U; half > 0U; half /= 2U)
     {
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(threads_may_leave_before_a_barrier) {
       "#define sh_0 (tsl_var_sh_0())\n"
       "__device__ FixedArray<int, 128>& tsl_var_sh_0() { TSL_SHARED FixedArray<int, 128> v; return v; }\n" +
           kernel_text("leave", R"(
-    if(i >= y.sizes[0])
+    if(i >= y.size_of(0))
     {
         return;
     }
@@ -387,8 +387,8 @@ BOOST_AUTO_TEST_CASE(threads_may_leave_before_a_barrier) {
 // if (i % 3 == 0) sum over those lanes; else if (i < n) sum over these; then all that are left meet again.
 BOOST_AUTO_TEST_CASE(divergent_lanes_sum_among_themselves_and_meet_again) {
   auto kernel = load(meeting_source_of("divergent", kernel_text("divergent", R"(
-    uint _S1 = __ballot_sync(_getActiveMask(), (i < y.sizes[0]));
-    if(i >= y.sizes[0])
+    uint _S1 = __ballot_sync(_getActiveMask(), (i < y.size_of(0)));
+    if(i >= y.size_of(0))
     {
         return;
     }

@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(what_is_done_with_gradients_leaves_its_mark) {
   const auto doing = [](const std::string& statement) {
     KernelSource source = square_source("v); TensorView g = tsl_view(2); " + statement + "; (void)(old");
     source.make_view =
-        "const TensorView view = tsl::present_view(args, k);\n"
+        "const tsl::View view = tsl::present_view(args, k);\n"
         "return k == 2 ? tsl::gradient(tsl::of_scalars(view, tsl::kFloat32), 0) : view;";
     source.view_count = 3;
     source.slot_count = 4;

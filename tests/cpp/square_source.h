@@ -21,7 +21,7 @@ __device__ void sqr__fwd__f32() {
   TensorView x = tsl_view(0);
   TensorView y = tsl_view(1);
   uint i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= x.sizes[0]) return;
+  if (i >= x.size_of(0)) return;
   float v = x.load<float>(i);
   float old = y.load<float>(i);
   y.store<float>(i, )" +

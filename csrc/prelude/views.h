@@ -2,10 +2,9 @@
 // value whose fields are mostly constants once everything is inlined; nothing of it survives in compiled code but the
 // address arithmetic that is needed.
 //
-// TensorView: what emitted text sees of a tensor. Emitted text copies views into each context of a derivative, and clears them
-// there. On a GPU nothing is left of that, and a TensorView is a View. Host compilers do what is written: a second
-// derivative cleared some 30 KB for each thread. So there it is the number of a View, which is made where the tensor is accessed.
-// (NVRTC makes longer code of numbers: up to three times as long where a kernel reads an element several times.)
+// TensorView: what emitted text sees of a tensor, copies into each context of a derivative, and clears there. Host compilers do
+// clear it, some 30 KB a thread in a second derivative: so there it is the number of a View, which each access makes. On a
+// GPU nothing is left of contexts, and it is a View (NVRTC makes up to three times as much code of numbers).
 //
 // Note [views]
 //   absent:   there is no tensor (an unwanted gradient, an output in a backward). Loads give zero and leave the mark
@@ -415,7 +414,6 @@ TSL_INLINE View aligned(View view) {
 }  // namespace tsl
 
 TSL_INLINE tsl::View tsl_make_view(const TslArgs& args, int k);  // generated for each kernel
-
 #if TSL_CUDA
 using TensorView = tsl::View;
 #else
@@ -426,7 +424,6 @@ struct TensorView {
 #if TSL_CHECKS
   const tsl::ThreadBase* kernel;  // the thread that looks through this view
 #endif
-
   TSL_INLINE tsl::View whole() const {
     tsl::View view = tsl_make_view(*args, id);
 #if TSL_CHECKS
@@ -435,7 +432,6 @@ struct TensorView {
     return view;
   }
   TSL_INLINE operator tsl::View() const { return whole(); }
-
   // What emitted text and slang/*.slang name.
   TSL_INLINE uint size_of(uint dimension) const { return whole().size_of(dimension); }
   TSL_INLINE long long stride_of(uint dimension) const { return whole().stride_of(dimension); }

@@ -33,7 +33,7 @@ class InTorch:
     """The kernels of energy.slang by torch's operators."""
 
     @staticmethod
-    def inside(
+    def inside(  # noqa: PLR0917  (as the kernel has them)
         places: Tensor, depth: Tensor, steepness: Tensor, length: Tensor, stiffness: Tensor, angle: Tensor
     ) -> Tensor:
         oxygen, first, second = places.unbind(-2)
@@ -44,7 +44,7 @@ class InTorch:
         return depth * missing.square().sum(0) + 0.5 * stiffness * off.square()
 
     @staticmethod
-    def between(
+    def between(  # noqa: PLR0917
         places: Tensor, pairs: Tensor, attraction: Tensor, size: Tensor, charge: Tensor, coulomb: float
     ) -> Tensor:
         atoms = places.flatten(1, 2)

@@ -243,7 +243,7 @@ def check_scaled(module: Any, size: tuple[int, int, int, int], dtype: torch.dtyp
     result = module.scaled(a, b, c, d, scale)
     product = a.double() @ b.double() + c.double() @ d.double()
     expected = product * scale.double()[:, None] + torch.arange(n, device=device)
-    # Where the product and the number of the column cancel out, what is left has the rounding of their float32 sum.
+    # The product and the column's number are added in float32. A result near zero keeps the rounding error of that sum.
     torch.testing.assert_close(result, expected.to(dtype), rtol=torch.finfo(dtype).eps, atol=1e-4)
 
 

@@ -57,8 +57,9 @@ struct ThreadBase {
     else return blockIdx.z * blockDim.z + threadIdx.z;
   }
 
-  TSL_INLINE View view(int k) const {
-    View view = tsl_make_view(args, k);
+#if TSL_CUDA
+  TSL_INLINE TensorView tsl_view(int k) const {
+    TensorView view = tsl_make_view(args, k);
 #if TSL_CHECKS
     view.kernel = this;
 #endif
@@ -67,8 +68,6 @@ struct ThreadBase {
 #endif
     return view;
   }
-#if TSL_CUDA
-  TSL_INLINE TensorView tsl_view(int k) const { return view(k); }
 #else
   TSL_INLINE TensorView tsl_view(int k) const {
     TensorView handle{&args, k, tsl_make_view(args, k).dimensionCount};
@@ -78,6 +77,7 @@ struct ThreadBase {
     return handle;
   }
 #endif
+  TSL_INLINE View view(int k) const { return tsl_view(k); }
 
 #if TSL_LOCAL_INDICES
   // In place of the functions of these names, which emitted text calls: Note [local indices].

@@ -84,9 +84,7 @@ struct View {
   tsl::VectorLane lane;  // that this thread is
 #endif
 
-  TSL_INLINE uint dims() const { return dimensionCount; }
   TSL_INLINE uint size(uint dimension) const { return size_of(dimension); }
-  TSL_INLINE uint stride(uint dimension) const { return uint(stride_of(dimension)); }
   TSL_INLINE uint size_of(uint dimension) const { return has_dimension(dimension) ? sizes[dimension] : 0u; }
   TSL_INLINE long long stride_of(uint dimension) const { return has_dimension(dimension) ? strides[dimension] : 0; }
 

@@ -123,3 +123,17 @@ def test_an_unknown_architecture_is_named() -> None:
     module = torch_slang.load(source=NOTHING, name="nothing.slang", namespace="test_nothing")
     with pytest.raises(RuntimeError, match="sm_12345"):
         module._handle.cubin("nothing", "forward", [], True, "sm_12345")
+
+
+def test_functions_with_generators_compile_for_a_gpu() -> None:
+    source = """
+[Differentiable] float noisy(float x, float3 noise, no_diff int2 place) { return sin(x * noise.y + place.x) * noise.z; }
+uint hashed(uint v) { return v; }
+"""
+    module = torch_slang.load(source=source, name="generators_for_a_gpu", namespace="generators_for_a_gpu")
+    noisy = module._handle.generating("noisy", [1, 2])
+    for name in (noisy, f"{noisy}_jvp"):
+        for kind in ("forward", "backward"):
+            assert is_cubin(module._handle.cubin(name, kind, [], True, ARCHITECTURE)), (name, kind)
+    hashed = module._handle.generating("hashed", [0])
+    assert is_cubin(module._handle.cubin(hashed, "forward", [], True, ARCHITECTURE))

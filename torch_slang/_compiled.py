@@ -6,10 +6,16 @@ import torch
 
 from torch_slang._function import function_of
 
-__all__ = ["register"]
+__all__ = ["register", "register_generating"]
 
 
 @torch.compiler.assume_constant_result
 def register(number: str) -> bool:
     """Makes the operators of a plain function exist, so that the trace finds them."""
     return function_of(number).register() is not None
+
+
+@torch.compiler.assume_constant_result
+def register_generating(number: str, places: str) -> bool:
+    """As :func:`register`, the operators that make arguments themselves: those at `places`, "0,2"."""
+    return function_of(number).register_generating(tuple(map(int, places.split(",")))) is not None

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_slang._function_arguments import FunctionArguments, WithGenerators
-from torch_slang._function_generators import generated
+from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, WithGenerators
+from torch_slang._function_generators import generated, places_of
 from torch_slang._function_map import DimensionMap
 from torch_slang._function_results import (
     FunctionResults,
@@ -41,6 +41,7 @@ _instances: weakref.WeakValueDictionary[str, Function] = weakref.WeakValueDictio
 class _Ops:
     """The operators of a function, which exist."""
 
+    name: str
     arguments: FunctionArguments
     results: FunctionResults
     forward: Any
@@ -72,6 +73,7 @@ class Function:
         self._qualified = f"{handle.namespace}::{name}"
         self._arguments: FunctionArguments | None = None
         self._ops: _Ops | None = None
+        self._generating: dict[tuple[int, ...], _Ops] = {}  # by the places of arguments that operators make themselves
         self._number = str(next(_numbers))
         _functions[self._number] = self
 
@@ -96,7 +98,7 @@ class Function:
         if outputs:
             return self._into_parameters(ops, tensors, placed, outputs, result)
         if type(tensors) is WithGenerators:
-            placed = _generated(ops, placed, result)
+            ops, placed = self._generated(ops, placed, _with_leaves(ops, result))
         return self._results(ops, placed, result)
 
     def map(self, /, *args: Any, **kwargs: Any) -> FunctionVariant:
@@ -155,9 +157,6 @@ class Function:
             raise ops.arguments.error("bwds wants _result, which has the gradient that it begins with")
         tensors = ops.arguments.flatten(args, kwargs)
         placed = tensors if dimensions is None else dimensions.place(tensors)
-        if type(tensors) is WithGenerators:
-            placed = _generated(ops, placed, result)
-            tensors = [new if isinstance(old, Generator) else old for old, new in zip(tensors, placed, strict=True)]
         if ops.backward is None:
             raise RuntimeError(f"{ops.arguments} has no gradient: mark it [Differentiable]")
         leaves = ops.arguments.leaves
@@ -167,18 +166,20 @@ class Function:
             pairs = ops.results.differentiable(ops.results.flatten(result))
             given += [self._gradient(ops, f"{name}.grad of _result", output) for name, output in pairs]
         for leaf, tensor in zip(leaves, tensors, strict=True):
-            if leaf.no_gradient and tensor.requires_grad:
+            if leaf.no_gradient and _requires_grad(tensor):
                 raise RuntimeError(
                     f"{ops.arguments}: expected {leaf.what} to be a constant, since {leaf.no_gradient}, but got a "
                     "tensor that requires grad"
                 )
-        wanted = [i for i, leaf in enumerate(leaves) if leaf.differentiable]
+        wanted = [i for i, leaf in enumerate(leaves) if leaf.differentiable and not isinstance(tensors[i], Generator)]
         mask = [i in stored or tensors[i].requires_grad for i in wanted]
         if not any(mask):
             raise RuntimeError(f"{ops.arguments}: no differentiable argument of bwds requires grad")
         by_leaf: list[Tensor | None] = [None] * len(leaves)
+        if type(tensors) is WithGenerators:
+            ops, placed = self._generated(ops, placed, _with_leaves(ops, result))
         with torch.no_grad():
-            gradients = self._run(ops.backward, [*given, *placed, mask])
+            gradients = self._run(ops, ops.backward, [*given, *placed, mask])
             for i, gradient in zip(wanted, [gradients] if isinstance(gradients, Tensor) else gradients, strict=True):
                 by_leaf[i] = gradient
             if dimensions is not None:
@@ -210,7 +211,7 @@ class Function:
         arguments = self.described()
         tensors = arguments.flatten(args, kwargs)
         if type(tensors) is WithGenerators:
-            tensors = generated(tensors, arguments.leaves, (), arguments.error)
+            raise arguments.error("the operator takes tensors, but got a generator")
         return {leaf.name: tensor for leaf, tensor in zip(arguments.leaves, tensors, strict=True)}
 
     def register(self) -> _Ops:
@@ -222,16 +223,29 @@ class Function:
             _instances[self._qualified] = self
         for changed in self._handle.register_function(self.__name__):
             forget_cached_op(changed)
-        about = self._handle.describe(self.__name__)
+        self._ops = self._named(self.__name__)
+        return self._ops
+
+    def register_generating(self, places: tuple[int, ...]) -> _Ops:
+        """Makes the operators exist that make the arguments at these places themselves, unless they do."""
+        if places not in self._generating:
+            name = self._handle.generating(self.__name__, list(places))
+            for changed in self._handle.register_function(name):
+                forget_cached_op(changed)
+            self._generating[places] = self._named(name)
+        return self._generating[places]
+
+    def _named(self, name: str) -> _Ops:
+        about = self._handle.describe(name)
         arguments = self.described()
         namespace = getattr(torch.ops, self._handle.namespace)
         forward, backward, out = (
             None if about[kind] is None else getattr(namespace, about[kind]).default
             for kind in ("forward", "backward", "out")
         )
-        call = None if arguments.has_structs or not about["results"] else _C.function_call(self._handle, self.__name__)
-        self._ops = _Ops(arguments, FunctionResults(about, arguments.error), forward, backward, out, call)
-        return self._ops
+        has_no_call = arguments.has_structs or not about["results"] or name != self.__name__
+        call = None if has_no_call else _C.function_call(self._handle, name)
+        return _Ops(name, arguments, FunctionResults(about, arguments.error), forward, backward, out, call)
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -254,34 +268,55 @@ class Function:
         ops = self._ops
         return self.register() if ops is None else ops
 
-    def _pinned(self, op: Any, arguments: Sequence[Any]) -> Any:
-        """Calls an operator whose name a later load took."""
-        with _C.Pin(self._handle, self.__name__):
+    def _generated(
+        self, ops: _Ops, values: Sequence[Any], outputs: Sequence[tuple[FunctionLeaf, Tensor]]
+    ) -> tuple[_Ops, list[Any]]:
+        """The operators that make what generators stand for, and their arguments."""
+        arguments = generated(values, ops.arguments.leaves, outputs, ops.arguments.error)
+        places = places_of(values)
+        if torch.compiler.is_dynamo_compiling():
+            from torch_slang._compiled import register_generating
+
+            register_generating(self._number, ",".join(map(str, places)))
+            return self._generating[places], arguments
+        return self.register_generating(places), arguments
+
+    def _run(self, ops: _Ops, op: Any, arguments: Sequence[Any]) -> Any:
+        if self._base not in self._retired:
+            return op(*arguments)
+        with _C.Pin(self._handle, ops.name):  # a later load took the operator's name
             return op(*arguments)
 
-    def _run(self, op: Any, arguments: Sequence[Any]) -> Any:
-        return self._pinned(op, arguments) if self._base in self._retired else op(*arguments)
+    def _forward(self, ops: _Ops, arguments: Sequence[Any]) -> Any:
+        if len(arguments) == 0 or any(isinstance(argument, Tensor) for argument in arguments):
+            return self._run(ops, ops.forward, arguments)
+        # All are generated, but the dispatcher wants a tensor: the results.
+        rank, *others = arguments[0]
+        leaves = ops.results.leaves
+        results = [torch.empty((*others[:rank], *leaf.shape), dtype=leaf.dtype) for leaf in leaves]
+        self._run(ops, ops.out, [*arguments, *results])
+        return results[0] if ops.results.is_tensor else results
 
     def _results(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
         if result is not None and not is_tensor_type(result):
             return self._write(ops, tensors, result)
-        results = ops.forward(*tensors) if self._base not in self._retired else self._pinned(ops.forward, tensors)
+        results = self._forward(ops, tensors)
         return results if ops.results.is_tensor else ops.results.build(results)
 
     def _write(self, ops: _Ops, tensors: Sequence[Tensor], result: Any) -> Any:
         """Into given tensors: where a graph is recorded as a copy, so that autograd says what it always says."""
         if is_array_type(result):
-            computed = self._run(ops.forward, tensors)
+            computed = self._forward(ops, tensors)
             return ops.results.arrays([computed] if isinstance(computed, Tensor) else computed)
         if isinstance(result, (str, type)):
             raise ops.arguments.error(no_result_type(result))
         outputs = ops.results.flatten(result)
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *outputs)):
-            computed = self._run(ops.forward, tensors)
+        if torch.is_grad_enabled() and any(map(_requires_grad, (*tensors, *outputs))):
+            computed = self._forward(ops, tensors)
             results = [computed] if isinstance(computed, Tensor) else computed
             copy_results(self._qualified, [leaf.name for leaf in ops.results.leaves], outputs, results)
         else:
-            self._run(ops.out, [*tensors, *outputs])
+            self._run(ops, ops.out, [*tensors, *outputs])
         return (
             result
             if ops.results.has_arrays(result)
@@ -297,12 +332,12 @@ class Function:
         if not others or (others == ["result"] and into is not None):
             whole = ops.results.whole(outputs, into)
             if type(tensors) is WithGenerators:
-                placed = _generated(ops, placed, whole)
+                ops, placed = self._generated(ops, placed, _with_leaves(ops, whole))
             self._write(ops, placed, whole)
             return into
         if type(tensors) is WithGenerators:
-            placed = generated(placed, ops.arguments.leaves, ops.results.pairs(outputs), ops.arguments.error)
-        computed = self._run(ops.forward, placed)
+            ops, placed = self._generated(ops, placed, ops.results.pairs(outputs))
+        computed = self._forward(ops, placed)
         return ops.results.deal(
             self._qualified, [computed] if isinstance(computed, Tensor) else computed, outputs, others, result
         )
@@ -318,11 +353,15 @@ def function_of(number: str) -> Function:
     return _functions[number]
 
 
-def _generated(ops: _Ops, values: Sequence[Any], result: Any) -> list[Tensor]:
-    """`values` without generators. A `_result` that is given says the call's shape too."""
-    given = None if isinstance(result, (str, type)) else result
-    outputs = [] if given is None else list(zip(ops.results.leaves, ops.results.flatten(given), strict=True))
-    return generated(values, ops.arguments.leaves, outputs, ops.arguments.error)
+def _with_leaves(ops: _Ops, result: Any) -> list[tuple[FunctionLeaf, Tensor]]:
+    """The tensors of a `_result` that is given, with their leaves."""
+    if result is None or isinstance(result, (str, type)):
+        return []
+    return list(zip(ops.results.leaves, ops.results.flatten(result), strict=True))
+
+
+def _requires_grad(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
 
 
 def _accumulate(pairs: Iterable[tuple[Tensor, Tensor]]) -> None:

@@ -1,4 +1,4 @@
-"""The tensors that generators stand for in a call: their values need the call's shape, which the others say."""
+"""The lists of numbers that an operator takes in place of generators: they need the shape that the others say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import torch
 from torch_slang._function_arguments import FunctionLeaf
 from torch_slang.generators import Generator
 
-__all__ = ["generated"]
+__all__ = ["generated", "places_of"]
+
+
+def places_of(values: Sequence[Any]) -> tuple[int, ...]:
+    """Where the generators stand."""
+    return tuple(i for i, value in enumerate(values) if isinstance(value, Generator))
 
 
 def generated(
@@ -18,8 +23,11 @@ def generated(
     leaves: Sequence[FunctionLeaf],
     outputs: Sequence[tuple[FunctionLeaf, torch.Tensor]],
     error: Callable[[str], TypeError],
-) -> list[torch.Tensor]:
-    """`values` with tensors in place of generators. `outputs`: tensors to write into, of the call's shape."""
+) -> list[Any]:
+    """`values` with lists in place of generators: Note [generated arguments] in csrc/arguments/generated_arguments.h.
+
+    `outputs`: tensors to write into, of the call's shape. Where no tensor says the device, it is the default one.
+    """
     known = [(leaf, value) for leaf, value in zip(leaves, values, strict=True) if not isinstance(value, Generator)]
     known += outputs
     shapes = [tensor.shape[: tensor.dim() - len(leaf.shape)] for leaf, tensor in known if not leaf.is_whole]
@@ -29,21 +37,19 @@ def generated(
     except RuntimeError:
         shown = ", ".join(str(list(one)) for one in shapes)
         raise error(f"the arguments' shapes {shown} do not broadcast") from None
-    with_dimensions = [tensor.device for leaf, tensor in known if leaf.is_whole or tensor.dim() > len(leaf.shape)]
-    device = with_dimensions[0] if with_dimensions else torch.get_default_device()
+    has_device = any(
+        leaf.is_whole or tensor.dim() > len(leaf.shape) or tensor.device.type != "cpu" for leaf, tensor in known
+    )
+    device = None if has_device or not known else torch.empty(0).device  # the default one, in a trace too
     return [
-        _values(value, leaf, shape, device, error) if isinstance(value, Generator) else value
+        [len(shape), *shape, *_words(value, leaf, len(shape), error)]
+        if isinstance(value, Generator)
+        else value.to(device=device)
         for leaf, value in zip(leaves, values, strict=True)
     ]
 
 
-def _values(
-    generator: Generator,
-    leaf: FunctionLeaf,
-    shape: Sequence[int],
-    device: torch.device,
-    error: Callable[[str], TypeError],
-) -> torch.Tensor:
+def _words(generator: Generator, leaf: FunctionLeaf, rank: int, error: Callable[[str], TypeError]) -> list[int]:
     dtype = leaf.dtype
     if leaf.is_whole:
         raise error(f"expected {leaf.what} to be a tensor, which the function sees whole, but got a generator")
@@ -58,9 +64,6 @@ def _values(
     if len(leaf.shape) > 1 or any(size < 0 for size in leaf.shape):
         raise error(f"expected {leaf.what} to be a number, a vector or an array of numbers for its generator")
     try:
-        values = generator.values(shape, leaf.shape[0] if leaf.shape else None, device)
+        return generator.words(rank, leaf.shape[0] if leaf.shape else None, leaf.is_array)
     except ValueError as reason:
         raise error(f"{leaf.what} does not fit its generator: {reason}") from None
-    if leaf.shape and generator.counts_backwards and not leaf.is_array:
-        values = values.flip(-1)
-    return values.to(dtype)

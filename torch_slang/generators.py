@@ -1,121 +1,93 @@
 """Arguments of plain functions that are made for each element of a call, as SlangPy has them.
 
 ``module.noise(torch_slang.generators.rand_float(seed=7), x)`` gives each element a number of its own, the same for the
-same seed and place. Generators are constants: they have no gradient, and the backward sees what the forward saw. They
-are computed as tensors beside the call, by operations that torch.compile and vmap see.
+same seed and place. Generators are constants: they have no gradient, and the backward sees what the forward saw. The
+function's loop makes them where it needs them, in no memory.
 """
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import prod
-from typing import TypeVar
-
-import torch
-from torch import Tensor
 
 __all__ = ["Generator", "call_id", "grid", "rand_float", "thread_id", "wang_hash"]
 
 _SEED = 2640457667
-_Bits = TypeVar("_Bits", int, Tensor)
+_MASK = 0xFFFFFFFF
 
-_MASK = 0xFFFFFFFF  # numbers of 32 bits are computed in 64
+# Note [generated arguments] in csrc/arguments/generated_arguments.h: the kinds, and the words of a component that is 0.
+_PLACE, _HASH, _RANDOM = range(3)
+_ZERO = (0, 0, 0, 0)
 
 
 class Generator(ABC):
     """What stands for an argument whose values follow from the place in the call."""
 
     takes_floats = False
-    counts_backwards = False  # components of vectors begin with the last dimension, those of arrays with the first
 
     def own_shape(self) -> tuple[int, ...]:
         """What the call's shape must broadcast with."""
         return ()
 
     @abstractmethod
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
-        """For each element of a call a number, or where `components` says so a list of them, in the last dimension.
+    def words(self, rank: int, components: int | None, is_array: bool) -> list[int]:
+        """How the loop makes an element of a call of that rank: Note [generated arguments].
 
-        Raises ValueError for numbers of components that it has not.
+        `components`: of a vector, or of an array; None for a number. Raises ValueError for numbers of components that
+        the generator has not.
         """
 
 
 class _CallId(Generator):
-    counts_backwards = True
-
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
-        rank = len(shape)
+    def words(self, rank: int, components: int | None, is_array: bool) -> list[int]:
         if components not in {rank, rank + 1} and not (components is None and rank == 1):
             raise ValueError(f"call_id() has a number for each of the call's {rank} dimensions")
-        ids = [_along(shape, dimension, torch.arange(shape[dimension], device=device)) for dimension in range(rank)]
-        if components is None:
-            return ids[0]
-        zeros = [torch.zeros(shape, dtype=torch.int64, device=device)] * (components - rank)
-        return torch.stack([*zeros, *ids], -1)
+        ids = [(d, d + 1, 0, 1) for d in range(rank)]
+        return _places([_ZERO] * ((components or 1) - rank) + ids, is_array)
 
 
 class _Grid(Generator):
-    counts_backwards = True
-
     def __init__(self, shape: tuple[int, ...], offset: tuple[int, ...], stride: tuple[int, ...]) -> None:
         self._shape, self._offset, self._stride = shape, offset, stride
 
     def own_shape(self) -> tuple[int, ...]:
         return tuple(1 if size < 0 else size for size in self._shape)
 
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
-        rank = len(self._shape)
-        if components != rank and not (components is None and rank == 1):
-            raise ValueError(f"this grid has {rank} dimensions")
-        inner = shape[len(shape) - rank :]
-        places = [
-            _along(inner, d, torch.arange(inner[d], device=device) * self._stride[d] + self._offset[d])
-            for d in range(rank)
-        ]
-        return places[0] if components is None else torch.stack(places, -1)
+    def words(self, rank: int, components: int | None, is_array: bool) -> list[int]:
+        own = len(self._shape)
+        if components != own and not (components is None and own == 1):
+            raise ValueError(f"this grid has {own} dimensions")
+        first = rank - own
+        return _places([(first + d, first + d + 1, self._offset[d], self._stride[d]) for d in range(own)], is_array)
 
 
 class _ThreadId(Generator):
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
-        threads = _threads(shape, device)
-        if components is None:
-            return threads
-        _check_at_most_three("thread_id()", components)
-        return torch.stack([threads] + [torch.zeros_like(threads)] * (components - 1), -1)
+    def words(self, rank: int, components: int | None, is_array: bool) -> list[int]:  # noqa: ARG002
+        if components is not None:
+            _check_at_most_three("thread_id()", components)
+        return _places([(0, rank, 0, 1)] + [_ZERO] * ((components or 1) - 1), is_array=True)
 
 
 class _WangHash(Generator):
-    def __init__(self, seed: int, warmup: int) -> None:
-        self._seed, self._warmup = seed, warmup
+    def __init__(self, seed: int, warmup: int, hash_seed: bool) -> None:
+        self._seed = [warmup, seed, int(hash_seed)]
 
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
-        hashes = _threads(shape, device)
+    def words(self, rank: int, components: int | None, is_array: bool) -> list[int]:  # noqa: ARG002
         if components is not None:
             _check_at_most_three("a random generator", components)
-            hashes = hashes * components & _MASK  # so that neighbours do not share components
-        for _ in range(self._warmup):
-            hashes = _hashed(hashes)
-        hashes = _hashed(hashes ^ self._seed)
-        if components is None:
-            return hashes
-        chain = [hashes]
-        for _ in range(components - 1):
-            chain.append(_hashed(chain[-1]))
-        return torch.stack(chain, -1)
+        return [_HASH, *self._seed]
 
 
 class _RandFloat(_WangHash):
     takes_floats = True
 
-    def __init__(self, low: float, high: float, seed: int, warmup: int) -> None:
-        super().__init__(seed, warmup)
-        self._low, self._high = low, high
+    def __init__(self, low: float, high: float, seed: int, warmup: int, hash_seed: bool) -> None:
+        super().__init__(seed, warmup, hash_seed)
+        (self._ends,) = struct.unpack("<q", struct.pack("<2f", _constant(low), _constant(high)))
 
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
-        bits = super().values(shape, components, device) & 0x7FFFFF
-        fraction = bits.to(torch.float32) / 0x800000
-        return self._low * (1 - fraction) + self._high * fraction
+    def words(self, rank: int, components: int | None, is_array: bool) -> list[int]:
+        return [_RANDOM, *super().words(rank, components, is_array)[1:], self._ends]
 
 
 class _Sized(Generator):
@@ -124,12 +96,17 @@ class _Sized(Generator):
     def __init__(self, inner: Generator, components: int) -> None:
         self._inner, self._components = inner, components
         self.takes_floats = inner.takes_floats
-        self.counts_backwards = inner.counts_backwards
 
-    def values(self, shape: Sequence[int], components: int | None, device: torch.device) -> Tensor:
+    def words(self, rank: int, components: int | None, is_array: bool) -> list[int]:
         if (components or 1) != self._components:
             raise ValueError(f"the generator was to have {self._components} components")
-        return self._inner.values(shape, components, device)
+        return self._inner.words(rank, components, is_array)
+
+
+def _places(components: Sequence[tuple[int, int, int, int]], is_array: bool) -> list[int]:
+    """The words of these, which are given as an array has them: vectors begin with the last dimension."""
+    ordered = components if is_array else components[::-1]
+    return [_PLACE, *(word for component in ordered for word in component)]
 
 
 def call_id(dims: int = -1) -> Generator:
@@ -165,7 +142,8 @@ def grid(
 
 def wang_hash(dim: int = -1, seed: int = _SEED, warmup: int = 0, hash_seed: bool = True) -> Generator:
     """Random integers of 32 bits: Wang's hash of the element's number. `warmup`: how often that is hashed before."""
-    return _sized(_WangHash(_seed_of("wang_hash", seed, hash_seed), warmup), dim)
+    _check_seed("wang_hash", seed)
+    return _sized(_WangHash(seed, warmup, hash_seed), dim)
 
 
 # The arguments, their names and their order are SlangPy's.
@@ -178,34 +156,22 @@ def rand_float(  # noqa: PLR0917
     hash_seed: bool = True,
 ) -> Generator:
     """Random numbers from `min` on and below `max`, of 23 bits, made of :func:`wang_hash`."""
-    return _sized(_RandFloat(float(min), float(max), _seed_of("rand_float", seed, hash_seed), warmup), dim)
+    _check_seed("rand_float", seed)
+    return _sized(_RandFloat(min, max, seed, warmup, hash_seed), dim)
 
 
 def _sized(generator: Generator, components: int) -> Generator:
     return generator if components < 0 else _Sized(generator, components)
 
 
-def _seed_of(name: str, seed: int, hash_seed: bool) -> int:
+def _check_seed(name: str, seed: int) -> None:
     if not 0 <= seed <= _MASK:
         raise ValueError(f"{name}: expected seed to be within [0, {_MASK}], but got {seed}")
-    return int(_hashed(seed)) if hash_seed else seed
 
 
-def _hashed(seed: _Bits) -> _Bits:
-    seed = (seed ^ 61) ^ (seed >> 16)
-    seed = seed * 9 & _MASK
-    seed ^= seed >> 4
-    seed = seed * 0x27D4EB2D & _MASK
-    return seed ^ (seed >> 15)
-
-
-def _threads(shape: Sequence[int], device: torch.device) -> Tensor:
-    return torch.arange(prod(shape), device=device).reshape(tuple(shape))
-
-
-def _along(shape: Sequence[int], dimension: int, numbers: Tensor) -> Tensor:
-    ones = [1] * (len(shape) - 1 - dimension)
-    return numbers.reshape(-1, *ones).expand(tuple(shape))
+def _constant(number: float) -> float:
+    """The number, for which torch.compile compiles anew: there are no symbols of texts, nor of a float's bits."""
+    return float.fromhex(float(number).hex())
 
 
 def _check_at_most_three(what: str, components: int) -> None:

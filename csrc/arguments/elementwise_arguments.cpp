@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "arguments/generated_arguments.h"
 #include "kernel/view_packing.h"
 
 namespace torch_slang {
@@ -75,6 +76,10 @@ class Reader {
   void check_given() const {
     for (const OpArgument& argument : op_.of(kind_)->arguments) {
       if (argument.leaf < 0) continue;
+      if (const c10::IValue* list = result_.numbers[argument.leaf]; list != nullptr) {
+        read_generated(name_, leaf(argument.leaf), *list);
+        continue;
+      }
       const bool is_gradient = argument.role == OpArgument::Role::Gradient;
       const at::Tensor& tensor = (is_gradient ? result_.gradients : result_.tensors)[argument.leaf];
       TORCH_CHECK(tensor.defined(), name_, ": expected ", leaf(argument.leaf).name, " to be a tensor, but got None");
@@ -229,6 +234,60 @@ bool known_equal(const c10::SymInt& a, const c10::SymInt& b) { return a.sym_eq(b
 bool must_equal(int64_t a, int64_t b) { return a == b; }
 bool must_equal(const c10::SymInt& a, const c10::SymInt& b) { return a.sym_eq(b).expect_true(__FILE__, __LINE__); }
 
+// Whether these sizes broadcast with the shape, which is to be what they have together.
+template <class Int>
+bool join(OuterShape<Int>& shape, c10::ArrayRef<Int> sizes) {
+  if (sizes.size() > shape.size()) shape.insert(shape.begin(), sizes.size() - shape.size(), Int(1));
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    Int& mine = shape[shape.size() - sizes.size() + d];
+    if (known_equal(mine, sizes[d]) || known_equal(sizes[d], Int(1))) continue;
+    if (known_equal(mine, Int(1))) {
+      mine = sizes[d];
+    } else if (!must_equal(mine, sizes[d])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <class Int>
+bool ends_in(const OuterShape<Int>& shape, c10::ArrayRef<Int> sizes) {
+  const size_t before = shape.size() - sizes.size();
+  bool same = sizes.size() <= shape.size();
+  for (size_t d = 0; same && d < sizes.size(); ++d) same = must_equal(shape[before + d], sizes[d]);
+  return same;
+}
+
+// The shape that a generated argument was told.
+template <class Int>
+OuterShape<Int> shape_of(const Generated& generated) {
+  OuterShape<Int> shape;
+  for (const c10::SymInt& size : generated.shape) {
+    if constexpr (std::is_same_v<Int, int64_t>) {
+      shape.push_back(size.guard_int(__FILE__, __LINE__));
+    } else {
+      shape.push_back(size);
+    }
+  }
+  return shape;
+}
+
+// What generated arguments were told is the shape that all have together, or under vmap what each sample has of it.
+template <class Int>
+void join_generated(const ElementwiseSignature& op, OpKind kind, const Arguments& arguments, OuterShape<Int>& shape) {
+  const auto each = [&](const auto& fits) {
+    for (size_t i = 0; i < arguments.numbers.size(); ++i) {
+      if (arguments.numbers[i] == nullptr) continue;
+      const Leaf& leaf = op.function.leaves[i];
+      const auto own = shape_of<Int>(read_generated(op.qualified(kind), leaf, *arguments.numbers[i]));
+      TORCH_CHECK(fits(own), op.qualified(kind), ": expected ", leaf.name, " to be generated for the call's shape ",
+                  c10::ArrayRef<Int>(shape), ", but got ", c10::ArrayRef<Int>(own));
+    }
+  };
+  each([&](const OuterShape<Int>& own) { return join<Int>(shape, own); });
+  each([&](const OuterShape<Int>& own) { return ends_in<Int>(shape, own); });
+}
+
 }  // namespace
 
 Arguments read_arguments(const ElementwiseSignature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack) {
@@ -256,18 +315,9 @@ OuterShape<Int> broadcast(const ElementwiseSignature& op, OpKind kind, const Arg
     const at::Tensor& tensor = arguments.tensors[i];
     const Leaf& leaf = op.function.leaves[i];
     if (!tensor.defined() || leaf.is_output || leaf.is_whole) continue;
-    const auto sizes = outer(tensor, leaf);
-    if (sizes.size() > shape.size()) shape.insert(shape.begin(), sizes.size() - shape.size(), Int(1));
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      Int& mine = shape[shape.size() - sizes.size() + d];
-      if (known_equal(mine, sizes[d]) || known_equal(sizes[d], Int(1))) continue;
-      if (known_equal(mine, Int(1))) {
-        mine = sizes[d];
-      } else if (!must_equal(mine, sizes[d])) {
-        refuse(leaf, tensor);
-      }
-    }
+    if (!join<Int>(shape, outer(tensor, leaf))) refuse(leaf, tensor);
   }
+  join_generated(op, kind, arguments, shape);
   const auto check_exact = [&](const at::Tensor& tensor, const Leaf& leaf, const char* prefix) {
     if (!tensor.defined() || !leaf.is_output) return;
     const auto sizes = outer(tensor, leaf);

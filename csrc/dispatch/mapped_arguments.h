@@ -26,6 +26,7 @@ class MappedArguments {
   bool is_mapped(size_t i) const { return is_mapped_[i]; }
   bool is_tensor(size_t i) const;
   at::Tensor tensor(size_t i) const;
+  const c10::IValue& value(size_t i) const { return torch::jit::peek(*stack_, i, count()); }
   void set(size_t i, at::Tensor tensor);
 
   // Makes a tensor that is the same for all samples have their dimension too: a view.

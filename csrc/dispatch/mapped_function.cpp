@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "arguments/generated_arguments.h"
 #include "kernel/view_packing.h"
 
 namespace torch_slang {
@@ -100,6 +101,8 @@ void MappedFunction::align() {
   size_t rank = 0;
   for (size_t i = 0; i < arguments_.count(); ++i) {
     if (arguments_.is_tensor(i) && !leaf(i).is_whole) rank = std::max(rank, outer_rank(i));
+    if (meaning(i).role == OpArgument::Role::Leaf && leaf(i).kind == LeafKind::Generated)
+      rank = std::max(rank, read_generated(op_.signature().qualified(kind_), leaf(i), arguments_.value(i)).rank());
   }
   for (size_t i = 0; i < arguments_.count(); ++i) {
     if (!arguments_.is_tensor(i) || (broadcasts && !arguments_.is_mapped(i))) continue;

@@ -16,6 +16,11 @@ Access access_of(ElementwiseVariant::Gradient kind) {
   }
 }
 
+Access dense_access(const Leaf& leaf) {
+  if (leaf.kind != LeafKind::Generated) return Access::Dense;
+  return is_floating_point(leaf.element.type) ? Access::Random : Access::Place;
+}
+
 }  // namespace
 
 ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, const std::vector<ElementType>& types) {
@@ -27,7 +32,7 @@ ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, co
     const Leaf& leaf = leaves[i];
     const bool has_gradient = backward && leaf.differentiable;
     if (!leaf.is_whole && (!leaf.is_output || !backward || has_gradient))
-      variant.set(i, element_type(leaf.element, types), Access::Dense);
+      variant.set(i, element_type(leaf.element, types), dense_access(leaf));
     if (has_gradient && !leaf.is_output)
       variant.set_gradient(i, leaf.is_whole ? ElementwiseVariant::Gathered : ElementwiseVariant::Whole);
   }

@@ -46,6 +46,9 @@ class Module {
   // their order; those that are not given the tensors decide. Throws for an unknown function or argument.
   std::string instantiate(const std::string& name, const std::vector<std::string>& types,
                           const std::vector<int64_t>& sizes) const;
+  // The name of the operator of a plain function that makes the arguments of these leaves itself: Note [generated arguments] in
+  // arguments/generated_arguments.h. Throws where nothing can be generated.
+  std::string generating(const std::string& name, const std::vector<int>& leaves) const;
   // Registers the operators of a plain function, unless that was done. Gives names whose schema this changed. Throws if
   // another module has the name.
   std::vector<std::string> register_function(const std::string& name) const;

@@ -28,6 +28,9 @@ enum {
   kTslMapDims
 };
 
+// Slots that say how each component of a generated input is made: Note [generated elements] in map_generated.h.
+enum { kTslGeneratedWords = 4 };
+
 // Note [value gradients]
 //   The gradient of a value is a sum over all threads. Its slot is null where nobody wants it; else it points to numbers
 //   [components, places] that add up to it over the places. They are float64 on the host; on a GPU of a type wide enough

@@ -7,10 +7,10 @@
 namespace tsl {
 
 // As source/kernel_source.h's MapView::Access describes them.
-enum class MapAccess { Dense, Scalar, Row, Column, Strided, Summed, RowSum, ColumnSum };
+enum class MapAccess { Dense, Scalar, Row, Column, Strided, Place, Hash, Random, Summed, RowSum, ColumnSum };
 
-// An argument or result: the number of its view, the type of its components in memory, how many an element has, and the slot
-// of its first one, if it may be a scalar that has no view.
+// An argument or result: the number of its view, the type of its components in memory, how many an element has, and its
+// first slot, if it may be a scalar that has no view, or is generated.
 template <int kNumber, class S, int kCount, MapAccess kHow, int kFirstSlot = -1>
 struct MapView {
   static constexpr int kView = kNumber, kComponents = kCount, kSlot = kFirstSlot;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "prelude/map.h"
+#include "prelude/map_generated.h"
 
 #if TSL_CUDA
 
@@ -209,6 +210,13 @@ template <class View, int kLanes> struct MapPort<View, kLanes, MapAccess::Scalar
   template <class Span> TSL_INLINE void load(const TslArgs&, const Span&) {}
   TSL_INLINE void give(MapField<View>&, int) const {}
 };
+template <class View> struct MapMaker : MapMade<View> {
+  template <class Span> TSL_INLINE void load(const TslArgs& args, const Span& span) { this->begin_at(args, span.number(0)); }
+  TSL_INLINE void give(MapField<View>& field, int lane) const { this->make(field, lane); }
+};
+template <class View, int kLanes> struct MapPort<View, kLanes, MapAccess::Place> : MapMaker<View> {};
+template <class View, int kLanes> struct MapPort<View, kLanes, MapAccess::Hash> : MapMaker<View> {};
+template <class View, int kLanes> struct MapPort<View, kLanes, MapAccess::Random> : MapMaker<View> {};
 template <class View, int kLanes> struct MapPort<View, kLanes, MapAccess::RowSum> {
   typename View::Field sums[View::kComponents] = {};
   TSL_INLINE void keep(const MapField<View>& field, int, bool here) {

@@ -7,6 +7,7 @@
 
 #include "prelude/host_loop.h"
 #include "prelude/map.h"
+#include "prelude/map_generated.h"
 
 #if !TSL_CUDA
 
@@ -81,6 +82,15 @@ template <class View> struct MapCursor<View, MapAccess::Column> {  // one elemen
   }
   TSL_INLINE void load(MapField<View>&, longlong) const {}
 };
+template <class View> struct MapMaker : MapMade<View> {
+  template <class Element> TSL_INLINE void begin(const TslArgs& args, const MapRun& run, Element&) {
+    this->begin_at(args, run.first);
+  }
+  TSL_INLINE void load(MapField<View>& field, longlong j) const { this->make(field, j); }
+};
+template <class View> struct MapCursor<View, MapAccess::Place> : MapMaker<View> {};
+template <class View> struct MapCursor<View, MapAccess::Hash> : MapMaker<View> {};
+template <class View> struct MapCursor<View, MapAccess::Random> : MapMaker<View> {};
 template <class View> struct MapCursor<View, MapAccess::Summed> {  // Note [slices]
   typename View::Field slices[View::kComponents][kSlice];
   template <class Element> TSL_INLINE void begin(const TslArgs&, const MapRun&, Element&) {}

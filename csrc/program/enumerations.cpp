@@ -30,7 +30,7 @@ const ElementFacts& facts_of(ElementType type) {
 }
 
 constexpr const char* kDirections[] = {"forward", "backward", "jvp", "tangents", "tangents_backward"};
-constexpr const char* kLeafKinds[] = {"view", "value"};
+constexpr const char* kLeafKinds[] = {"view", "value", "generated"};
 constexpr const char* kAccumulations[] = {"atomic", "replicated", "recorded", "custom"};
 
 template <class T, size_t N>

@@ -24,7 +24,7 @@ enum class ElementType : int8_t {
 };
 inline constexpr int kElementTypeCount = static_cast<int>(ElementType::Bool) + 1;
 
-enum class LeafKind : int8_t { View, Value };
+enum class LeafKind : int8_t { View, Value, Generated };
 
 // How the gradient of a differentiable view is gathered: by atomic additions (DiffTensorView, DiffTensorViewAA), in
 // replicas of the gradient's memory (DiffTensorViewR<T, N>), as recorded (index, value) pairs (DiffTensorViewASR<T, N>),

@@ -70,6 +70,9 @@ struct Leaf {
 //   `p`; the returned value is `result`, its fields `result_<field>`. An input has component slots too, from `slot` on: a
 //   tensor of the host's is given in them, its view is then null. A differentiable leaf has a diff_view: the gradient, of
 //   an output given to a backward, of an input taken from it.
+//   In a function that Module::generating makes, which no Program holds, an input may be Generated: its slots say how the loop
+//   makes it (Note [generated arguments] in arguments/generated_arguments.h). It has its views still, since the text names
+//   them, but there is nothing in them, and it is not differentiable.
 
 // Note [whole tensors]
 //   A parameter (or field) of a plain function that is a view is seen whole by each call of the function, and takes no part

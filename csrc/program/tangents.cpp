@@ -43,7 +43,10 @@ class Maker {
     for (const bool outputs : {false, true}) {
       for (size_t i = 0; i < function_.leaves.size(); ++i) {
         const Leaf& leaf = function_.leaves[i];
-        if (leaf.is_output == outputs && leaf.differentiable) add_tangent(static_cast<int>(i));
+        if (leaf.is_output != outputs) continue;
+        if (leaf.differentiable) add_tangent(static_cast<int>(i));
+        if (leaf.kind == LeafKind::Generated && leaf.diff_view >= 0)
+          made_.view_count += 2;  // the text has its tangent: zero
       }
     }
     made_.results = trees(function_.results);

@@ -203,6 +203,7 @@ void bind_module(py::module_& m) {
       .def("functions", &Module::functions)
       .def("overloads", &Module::overloads)
       .def("instantiate", &Module::instantiate, py::arg("name"), py::arg("types"), py::arg("sizes"))
+      .def("generating", &Module::generating, py::arg("name"), py::arg("leaves"))
       .def("register_function", &Module::register_function, py::arg("name"), py::call_guard<py::gil_scoped_release>())
       .def(
           "kernels", [](const Module& self, const std::string& name) { return describe_kernels(*self.find(name)); },

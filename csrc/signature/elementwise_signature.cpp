@@ -7,13 +7,16 @@
 namespace torch_slang {
 namespace {
 
+// Of an input: Note [generated arguments] in arguments/generated_arguments.h.
+const char* input_type(const Leaf& leaf) { return leaf.kind == LeafKind::Generated ? "SymInt[]" : "Tensor"; }
+
 void add_input(const Signature& signature, ArgumentList& list, int leaf) {
   const Leaf& self = signature.function.leaves[leaf];
   const OpArgument argument{OpArgument::Role::Leaf, leaf};
   if (self.is_written) {
     list.add_written(self.name, argument);
   } else {
-    list.add("Tensor", self.name, "", argument);
+    list.add(input_type(self), self.name, "", argument);
   }
 }
 
@@ -28,7 +31,8 @@ std::unique_ptr<OpSignature> forward_op(const Signature& signature) {
 std::unique_ptr<OpSignature> backward_op(const Signature& signature) {
   ArgumentList list;
   add_backward(signature, list, [&](int leaf) {
-    list.add("Tensor", signature.function.leaves[leaf].name, "", {OpArgument::Role::Leaf, leaf});
+    const Leaf& self = signature.function.leaves[leaf];
+    list.add(input_type(self), self.name, "", {OpArgument::Role::Leaf, leaf});
   });
   return std::move(list).finish(signature, signature.function.name + "_backward", signature.differentiable);
 }

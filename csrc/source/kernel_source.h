@@ -29,6 +29,10 @@ struct MapView {
     Row = 'r',  // a row's elements follow each other
     Column = 'c',  // one element for the whole row
     Strided = 'g',  // a row's elements stand apart
+    // Made of the element's number, as the slots say: Note [generated elements] in prelude/map_generated.h.
+    Place = 'p',
+    Hash = 'h',
+    Random = 'n',
     // Outputs alone; the last two on GPUs, where blocks take tiles of rows and columns.
     Summed = '+',
     RowSum = 'x',  // of each part of a row: [rows, parts]

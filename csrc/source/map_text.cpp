@@ -16,6 +16,9 @@ const char* name_of(MapView::Access access) {
     case Access::Row: return "Row";
     case Access::Column: return "Column";
     case Access::Strided: return "Strided";
+    case Access::Place: return "Place";
+    case Access::Hash: return "Hash";
+    case Access::Random: return "Random";
     case Access::Summed: return "Summed";
     case Access::RowSum: return "RowSum";
     case Access::ColumnSum: return "ColumnSum";

@@ -49,7 +49,7 @@ constexpr const char* kBackward =
 struct Args {
   TslHeader header;
   TslView views[6];
-  unsigned long long slots[2];
+  unsigned long long slots[1 + kTslGeneratedWords];
   unsigned dims[kTslMapDims];
 };
 
@@ -59,7 +59,7 @@ KernelSource source_of(const char* body, MapLoop loop) {
   source.text.entry = "entry";
   source.text.body = body;
   source.view_count = 6;
-  source.slot_count = 2;
+  source.slot_count = 1 + kTslGeneratedWords;
   source.dim_count = kTslMapDims;
   source.make_view = "return tsl::present_view(args, k);";
   source.independent_views = true;
@@ -178,6 +178,34 @@ BOOST_AUTO_TEST_CASE(sums_have_a_row_for_each_block) {
   BOOST_TEST(sums == first, boost::test_tools::per_element());
 }
 
+MapView made(int number, Access access) { return {number, 0, ElementType::Float32, 1, access}; }
+
+BOOST_AUTO_TEST_CASE(elements_are_made_of_their_numbers) {
+  constexpr unsigned kRows = 93, kColumns = 111, kAll = kRows * kColumns;
+  std::vector<float> x(kColumns, 1), y(2 * kAll);  // two samples, of which the second has the first's numbers
+  Args args = args_of({x.data(), nullptr, y.data()}, y.size(), {2 * kRows, kColumns});
+  args.views[0].strides[1] = sizeof(float);
+  const auto run = [&](Access access, const std::vector<uint64_t>& slots) {
+    std::copy(slots.begin(), slots.end(), args.slots);
+    for (const bool by_rows : {false, true}) {
+      const MapView one = view(0, by_rows ? Access::Row : Access::Scalar);
+      const auto kernel = cpu_backend().load(
+          source_of(kForward, {{one, made(1, access)}, {view(2, Access::Dense)}, by_rows}), c10::kCPU);
+      std::fill(y.begin(), y.end(), -1.0f);
+      launch(*kernel, args, y.size());
+      BOOST_TEST(std::equal(y.begin(), y.begin() + kAll, y.begin() + kAll));
+      if (access != Access::Place) continue;
+      for (unsigned i = 0; i < kAll; ++i) BOOST_REQUIRE_EQUAL(y[i], 5 + 2.0f * static_cast<float>(i / kColumns));
+    }
+  };
+  run(Access::Place, {kAll, kColumns, kRows, 5, 2});
+  run(Access::Hash, {kAll, 0, 0, 0});
+  BOOST_TEST(y[0] == static_cast<float>(3232319850u));  // the published hash of 0 and 1
+  BOOST_TEST(y[1] == static_cast<float>(663891101u));
+  run(Access::Random, {kAll, 0, 0, 0, 0x4040000000000000u});  // from 0 to 3
+  BOOST_TEST(y[1] == static_cast<float>(663891101u & 0x7fffffu) * 0x1p-23f * 3);
+}
+
 bool has_nvrtc() {
   try {
     find_nvrtc();
@@ -223,6 +251,29 @@ BOOST_AUTO_TEST_CASE(compiles_for_a_gpu, *boost::unit_test::precondition(nvrtc_i
   BOOST_TEST(has(sums, "shfl.sync"));
   BOOST_TEST(!has(sums, "atom."));
   BOOST_TEST(!has(sums, "red.global"));
+}
+
+BOOST_AUTO_TEST_CASE(elements_that_are_made_compile_for_a_gpu, *boost::unit_test::precondition(nvrtc_is_there)) {
+  const auto ptx = [](const char* body, MapLoop loop) {
+    return compile_for_architecture(source_of(body, std::move(loop)), "compute_90").image;
+  };
+  for (const Access access : {Access::Place, Access::Hash, Access::Random}) {
+    const std::string dense =
+        ptx(kForward, {{view(0, Access::Dense), made(1, access)}, {view(2, Access::Dense)}, false, 4});
+    const std::string rows =
+        ptx(kForward, {{view(0, Access::Row), made(1, access)}, {view(2, Access::Dense)}, true, 4});
+    const std::string parts = ptx(kBackward, {{view(0, Access::Row), made(1, access), view(3, Access::Column)},
+                                              {view(4, Access::RowSum), view(5, Access::ColumnSum)},
+                                              true,
+                                              2});
+    for (const std::string& text : {dense, rows, parts}) {
+      BOOST_TEST(text.find(".entry tsl_entry") != std::string::npos);
+      BOOST_TEST(text.find(".local") ==
+                 std::string::npos);  // neither the arguments nor the elements are copied to memory
+    }
+    BOOST_TEST(dense.find("ld.global.nc.v4") != std::string::npos);
+    BOOST_TEST(rows.find("st.global.v4") != std::string::npos);
+  }
 }
 
 }  // namespace

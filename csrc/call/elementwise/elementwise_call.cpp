@@ -83,6 +83,14 @@ void ElementwiseCall::load(int leaf, const at::Tensor& given) {
   sources_.push_back(std::move(source));
 }
 
+void ElementwiseCall::make(int leaf, const c10::IValue& list) {
+  const Leaf& self = op_.function.leaves[leaf];
+  const Generated generated = read_generated(op_.qualified(kind_), self, list);
+  variant_.set(leaf, arguments_.type_of(self), generated.access);
+  int slot = self.slot;
+  for (const uint64_t word : generated.slots()) block_.set_slot(slot++, word);
+}
+
 void ElementwiseCall::store(int leaf, const at::Tensor& tensor) {
   variant_.set(leaf, *element_type_of(tensor.scalar_type()), Access::Dense);
   tensor.mutable_data_ptr();  // its own from here on: a lazy clone shares its memory until it is written

@@ -11,6 +11,7 @@
 
 #include "arguments/argument_block.h"
 #include "arguments/elementwise_arguments.h"
+#include "arguments/generated_arguments.h"
 #include "call/elementwise/loop_shape.h"
 #include "call/elementwise/whole_tensors.h"
 #include "kernel/elementwise_variant.h"
@@ -26,6 +27,8 @@ class ElementwiseCall {
 
   // What elements' values are loaded from: an argument, or an output's gradient. An argument may be seen whole.
   void load(int leaf, const at::Tensor& tensor);
+  // An argument that the loop makes: Note [generated arguments] in arguments/generated_arguments.h.
+  void make(int leaf, const c10::IValue& list);
   // A contiguous tensor of the broadcast shape that takes an output.
   void store(int leaf, const at::Tensor& tensor);
   // The gradient of what the function left in a tensor that it stores to.

@@ -30,6 +30,7 @@ void load_inputs(const ElementwiseSignature& op, const Arguments& arguments, Ele
     if (arguments.tensors[i].defined() && !op.function.leaves[i].is_output) {
       call.load(static_cast<int>(i), arguments.tensors[i]);
     }
+    if (arguments.numbers[i] != nullptr) call.make(static_cast<int>(i), *arguments.numbers[i]);
   }
 }
 
@@ -251,6 +252,11 @@ void ElementwiseOperator::check_requires_grad(int index, const std::string&) con
 }
 
 const char* ElementwiseOperator::why_no_derivative() const {
+  const auto& leaves = signature_.function.leaves;
+  const bool had_derivative = std::any_of(leaves.begin(), leaves.end(), [](const Leaf& leaf) {
+    return leaf.kind == LeafKind::Generated && leaf.diff_view >= 0;
+  });
+  if (had_derivative && !signature_.grad_outputs.empty()) return nullptr;  // what is not generated is a constant
   return "it has no derivative: mark the function [Differentiable], and the arguments that gradients are asked of must "
          "be "
          "floating-point ones without no_diff, in structs that are IDifferentiable";

@@ -1,0 +1,58 @@
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "call/elementwise/elementwise_operator.h"
+#include "module/module.h"
+#include "prelude/abi.h"
+
+namespace torch_slang {
+namespace {
+
+bool can_be_generated(const Leaf& leaf) {
+  const auto& shape = leaf.element.shape;
+  const bool has_size = std::all_of(shape.begin(), shape.end(), [](int64_t size) { return size >= 0; });
+  return has_size && leaf.element.type_parameter < 0 && !leaf.is_output && !leaf.is_whole;
+}
+
+// Of an instance: what results are is known then, though no argument may say it.
+void settle_results(Function& instance) {
+  for (Leaf& leaf : instance.leaves) {
+    Element& element = leaf.element;
+    if (!leaf.is_output || instance.given_sizes.size() + instance.given_types.size() == 0) continue;
+    for (int64_t& size : element.shape) {
+      if (size < 0) size = std::max(size, instance.given_sizes[-1 - size]);
+    }
+    if (element.type_parameter < 0 || !instance.given_types[element.type_parameter]) continue;
+    element.type = *instance.given_types[element.type_parameter];
+    element.type_parameter = -1;
+  }
+}
+
+}  // namespace
+
+std::string Module::generating(const std::string& name, const std::vector<int>& leaves) const {
+  Function made = find(name)->signature().function;
+  made.instance_of = made.text_name();
+  made.name += "_generated";
+  for (const int index : leaves) {
+    Leaf& leaf = made.leaves.at(index);
+    TORCH_CHECK(!made.is_kernel && can_be_generated(leaf), ns_, "::", name, ": nothing can generate ", leaf.path);
+    leaf.kind = LeafKind::Generated;
+    leaf.differentiable = false;
+    leaf.no_gradient.clear();
+    leaf.slot = made.slot_count;
+    made.slot_count += 1 + kTslGeneratedWords * static_cast<int>(component_count(leaf.element));
+    made.name += "_" + std::to_string(index);
+  }
+  settle_results(made);
+  while (names_.count(made.name) != 0) made.name += "_";
+  const std::string own_name = made.name;
+  const std::lock_guard<std::mutex> lock(functions_mutex_);
+  auto& op = functions_[own_name];
+  if (op == nullptr)
+    op = with_tangents(std::make_shared<ElementwiseOperator>(ns_, std::move(made), texts_, options_, names_), {});
+  return own_name;
+}
+
+}  // namespace torch_slang

@@ -21,6 +21,7 @@
 #include "compiler/slang/library.h"
 #include "compiler/source/crash_hints.h"
 #include "compiler/source/file_scope.h"
+#include "compiler/source/own_tangents.h"
 #include "compiler/source/tuned_variables.h"
 #include "compiler/text/line_names.h"
 #include "compiler/text/refused_text.h"
@@ -76,6 +77,7 @@ class Compilation {
     files.check_bytes(own_source(), request_.path);
     std::string diagnostics;
     slang::IModule* module = files.refusal().empty() ? load_copy(session_, "", &diagnostics) : nullptr;
+    if (session_.gives_way(request_)) module = load_copy(session_, "", &diagnostics);
     // Note [bytes of sources]
     if (!files.refusal().empty()) {
       throw_compile_error("torch_slang: ", request_.path, " does not compile\n", files.refusal());
@@ -222,6 +224,14 @@ class Compilation {
         return text;
       }
     }
+    if (needs_order_2(instantiation)) {
+      if (const auto name = callee_with_own_tangents(instantiation)) {
+        text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
+                              " would be wrong: the [ForwardDerivative] of ", *name,
+                              " reads or writes tangents through `diff` of a view, which has the gradient there");
+        return text;
+      }
+    }
     std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "", emitted;
     Session& session = session_for(instantiation);
     if (loaded.module != nullptr) emitted = emit(session, loaded.module, text.entry, &diagnostics);
@@ -280,7 +290,20 @@ class Compilation {
   // forward derivative need not name it.
   std::optional<std::string> backward_only_callee(Instantiation instantiation) {
     if (uses("BackwardDerivativeOf") && !uses("ForwardDerivativeOf")) return "a [BackwardDerivativeOf] function";
-    const std::set<std::string> found = backward_only_functions(session_.slang());
+    return callee_among(backward_only_functions(session_.slang()), std::move(instantiation));
+  }
+
+  // Note [tangents of views] in source/own_tangents.h
+  std::optional<std::string> callee_with_own_tangents(Instantiation instantiation) {
+    std::set<std::string> found;
+    add_functions_with_own_tangents(own_source(), found);
+    for (const auto& [path, content] : session_.files().contents()) add_functions_with_own_tangents(content, found);
+    if (found.erase("") > 0) return "a [ForwardDerivativeOf] function";
+    return callee_among(found, std::move(instantiation));
+  }
+
+  // One of these functions that the kernel may call.
+  std::optional<std::string> callee_among(const std::set<std::string>& found, Instantiation instantiation) {
     if (found.empty()) return std::nullopt;
     const bool hidden = may_hide_derivatives(names_for_slang());
     instantiation.direction = Direction::Forward;

@@ -8,6 +8,7 @@
 
 #include "common/files.h"
 #include "compiler/slang/library.h"
+#include "compiler/source/own_accesses.h"
 #include "program/tangents.h"
 
 namespace torch_slang {
@@ -63,12 +64,14 @@ Changes changes_for(const CompileRequest& request, Session::Output output) {
   return {!has_define(request, kKeepStructs), has_define(request, kInlineEarly)};
 }
 
-std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output) {
+std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output,
+                                                 const std::set<std::string>& own_accesses) {
   std::vector<slang::PreprocessorMacroDesc> all;
   for (const Macro& macro : kMacros) {
     if (output != Session::Output::HostFunctions || !keeps_meaning(macro)) all.push_back({macro.name, macro.value});
   }
   if (output == Session::Output::SecondDerivatives) all.push_back({kOrder2.name, kOrder2.value});
+  for (const std::string& macro : own_accesses) all.push_back({macro.c_str(), ""});
   for (const auto& [name, value] : request.defines) all.push_back({name.c_str(), value.c_str()});
   return all;
 }
@@ -94,6 +97,7 @@ Session::Session(const CompileRequest& request, Library library, const std::opti
   check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
   global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);
   if (text && !request.source) files_.take(request.path, *text);
+  own_accesses_ = own_accesses(request);
   open(request, library, Output::Kernels);
 }
 
@@ -103,6 +107,7 @@ Session::Session(const CompileRequest& request, const Session& sibling, Output o
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();
   files_.take(sibling.files_);
+  own_accesses_ = sibling.own_accesses_;
   open(request, output == Output::SecondDerivatives ? Library::FromText : Library::AsBuilt, output);
 }
 
@@ -121,6 +126,21 @@ void Session::note_names(const CompileRequest& request) {
   for (const auto& define : request.defines) files_.note_names(define.second);
 }
 
+std::set<std::string> Session::own_accesses(const CompileRequest& request) const {
+  std::set<std::string> found;
+  if (request.source) add_own_accesses(*request.source, found);
+  for (const auto& [path, content] : files_.contents()) add_own_accesses(content, found);
+  return found;
+}
+
+bool Session::gives_way(const CompileRequest& request) {
+  std::set<std::string> found = own_accesses(request);
+  if (found == own_accesses_) return false;
+  own_accesses_ = std::move(found);
+  open(request, Library::FromText, Output::Kernels);
+  return true;
+}
+
 std::string Session::said(const Com<ISlangBlob>& blob) const {
   return without_foreign_lines(text_of(blob.get()), users_);
 }
@@ -130,7 +150,7 @@ void Session::open(const CompileRequest& request, Library library, Output output
   slang::TargetDesc target = {};
   target.format = output == Output::HostFunctions ? SLANG_CPP_PYTORCH_BINDING : SLANG_CUDA_SOURCE;
   const auto paths = search_paths(request);
-  const auto defines = macros(request, output);
+  const auto defines = macros(request, output, own_accesses_);
   slang::SessionDesc desc = {};
   desc.targets = &target;
   desc.targetCount = 1;
@@ -148,7 +168,8 @@ void Session::open(const CompileRequest& request, Library library, Output output
   }
   check_slang(global_->createSession(desc, session_.out()), "createSession");
 
-  if (library == Library::FromText || !load_compiled_library()) load_library_text();
+  const bool is_as_built = library == Library::AsBuilt && own_accesses_.empty();
+  if (!is_as_built || !load_compiled_library()) load_library_text();
 }
 
 bool Session::load_compiled_library() {

@@ -4,6 +4,7 @@
 #include <slang.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,10 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  // Whether the files read since it was opened declare accesses of their own, in which case it is opened anew, without ours:
+  // Note [accesses of the user's own]. Modules loaded before belong to what it was.
+  bool gives_way(const CompileRequest& request);
+
   // Loads source text as a module. Null if it does not compile; `diagnostics` then says why, and holds warnings else.
   slang::IModule* load(const std::string& name, const std::string& path, const std::string& source,
                        std::string* diagnostics);
@@ -59,6 +64,7 @@ class Session {
  private:
   void open(const CompileRequest& request, Library library, Output output);
   void note_names(const CompileRequest& request);
+  std::set<std::string> own_accesses(const CompileRequest& request) const;
   bool has_host_functions() const;
   bool load_compiled_library();
   void load_library_text();
@@ -67,6 +73,7 @@ class Session {
 
   SourceFiles files_;
   UsersFiles users_;
+  std::set<std::string> own_accesses_;  // macros
   Com<slang::IGlobalSession> global_;
   Com<slang::ISession> session_;
   slang::IModule* library_ = nullptr;  // owned by the session, as all modules are

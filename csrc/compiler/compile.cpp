@@ -216,21 +216,10 @@ class Compilation {
                             "another dtype");
       return text;
     }
-    if (has_forward_derivative(instantiation.direction)) {
-      if (const auto name = backward_only_callee(instantiation)) {
-        text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
-                              " would be wrong: ", *name,
-                              " has a [BackwardDerivative] and no [ForwardDerivative], which Slang takes for zero");
-        return text;
-      }
-    }
-    if (needs_order_2(instantiation)) {
-      if (const auto name = callee_with_own_tangents(instantiation)) {
-        text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
-                              " would be wrong: the [ForwardDerivative] of ", *name,
-                              " reads or writes tangents through `diff` of a view, which has the gradient there");
-        return text;
-      }
+    if (const auto reason = why_wrong(instantiation)) {
+      text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
+                            " would be wrong: ", *reason);
+      return text;
     }
     std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "", emitted;
     Session& session = session_for(instantiation);
@@ -267,6 +256,20 @@ class Compilation {
         crashed ? crash_hints(own_source(), request_.path, instantiation.direction == Direction::TangentsBackward)
                 : "");
     return text;
+  }
+
+  // A derivative of the user's own that Slang, or the view library, would take for zero.
+  std::optional<std::string> why_wrong(const Instantiation& instantiation) {
+    if (!has_forward_derivative(instantiation.direction)) return std::nullopt;
+    if (const auto name = backward_only_callee(instantiation)) {
+      return *name + " has a [BackwardDerivative] and no [ForwardDerivative], which Slang takes for zero";
+    }
+    if (!needs_order_2(instantiation)) return std::nullopt;
+    if (const auto name = callee_with_own_tangents(instantiation)) {
+      return "the [ForwardDerivative] of " + *name +
+             " reads or writes tangents through `diff` of a view, which has the gradient there";
+    }
+    return std::nullopt;
   }
 
   static std::string emit(Session& session, slang::IModule* module, const std::string& entry,

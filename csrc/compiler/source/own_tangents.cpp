@@ -14,9 +14,9 @@ size_t name_of_declared(const SourceTokens& tokens, size_t at) {
       at = tokens.closing(at);
     } else if (tokens[at] == "<") {
       while (at + 1 < tokens.size() && tokens[at] != ">") ++at;
-    } else if (tokens.is_name(at) && (tokens[at + 1] == "(" || (tokens[at + 1] == "<" && tokens[at] != "vector" &&
-                                                               tokens[at] != "__generic" && tokens[at] != "matrix" &&
-                                                               tokens[at] != "DifferentialPair"))) {
+    } else if (tokens.is_name(at) && (tokens[at + 1] == "(" ||
+                                      (tokens[at + 1] == "<" && tokens[at] != "vector" && tokens[at] != "__generic" &&
+                                       tokens[at] != "matrix" && tokens[at] != "DifferentialPair"))) {
       return at;
     }
   }

@@ -103,7 +103,7 @@ def tasks(subject: Subject, quick: bool) -> list[Task]:
             given + 2 * grad.nbytes,
             forward,
             grad.dtype,
-            [8, 8],
+            [8, 16],
         ),
         Task(
             f"{subject.title}, double backward",
@@ -136,7 +136,7 @@ def main(quick: bool) -> None:
         ),
         Subject(
             "float3 glint, of all", glint, FORMULAS["glint"], [random(vectors, 3), normals, random(3)],
-            range(3), (60, 200), [16, 64, vectors],
+            range(3), (60, 200), [16, 128, vectors],
         ),
         Subject(
             "trilinear, of both", torch.ops.slang.trilinear, trilinear.formula, [feats, points], range(2), (60, 150),

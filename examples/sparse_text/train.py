@@ -145,6 +145,7 @@ def plot(curves: dict[str, Curve], folder: Path) -> None:
     axes.legend()
     speed.bar(list(curves), [curve.steps_a_second for curve in curves.values()])
     speed.set(ylabel="steps a second")
+    speed.tick_params(axis="x", rotation=30)
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / "loss.png")
 

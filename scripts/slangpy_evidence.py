@@ -72,6 +72,8 @@ def create_module(device, source, **settings):
     return slangpy.Module.load_from_source(device, hashlib.sha256(source.encode()).hexdigest()[:16], source)
 
 def create_function_from_module(device, name, source, **settings):
+    if 'import "slangpy";' not in source:  # as their helper does
+        source = 'import "slangpy"; ' + source
     module = create_module(device, source)
     names = name.split(".")
     found = module.require_function(names[0])

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
+
 import torch_slang
 from torch_slang._function_arguments import FunctionLeaf, Tree
 from torch_slang._load import load
@@ -19,6 +21,7 @@ from torch_slang._module import members_of
 from torch_slang.slangpy._node import FunctionNode
 from torch_slang.slangpy._refused import refuse
 from torch_slang.slangpy._struct import Struct
+from torch_slang.slangpy._whole import element_name
 
 __all__ = ["Device", "DeviceType", "Module", "SlangSession", "create_torch_device"]
 
@@ -184,11 +187,12 @@ class Module:
         return node
 
     def find_struct(self, name: str) -> Struct | None:
-        """The struct of that name, or None. It must have methods, or be an argument or a result of a function."""
+        """The struct of that name, or None. A function must take or give it, or a tensor of it, or be its method."""
         has_methods = any(
             one.startswith(f"{name.replace('.', '_')}_") for one in members_of(self.device_module).functions
         )
-        return Struct(self, name) if has_methods or self.layout_of(name) is not None else None
+        is_known = has_methods or self.layout_of(name) is not None or self.element_of(name) is not None
+        return Struct(self, name) if is_known else None
 
     def require_struct(self, name: str) -> Struct:
         """As :meth:`find_struct`. Raises ValueError where there is none."""
@@ -205,6 +209,21 @@ class Module:
     def layout_of(self, struct: str) -> tuple[Tree, _Leaves] | None:
         """The fields of a struct, as a function has them that takes or gives it."""
         return self._layouts.get(struct)
+
+    def element_of(self, struct: str) -> tuple[torch.dtype, tuple[int, ...]] | None:
+        """The type and the shape of a struct's numbers, as a function has them that takes tensors of it whole."""
+        return self._elements.get(struct)
+
+    @functools.cached_property
+    def _elements(self) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
+        handle = members_of(self.device_module).handle
+        wholes = [
+            (leaf["type"], FunctionLeaf.of(leaf))
+            for name in members_of(self.device_module).functions
+            for leaf in handle.describe(name)["leaves"]
+            if leaf["is_whole"]
+        ]
+        return {element_name(kind): (leaf.dtype, leaf.shape) for kind, leaf in wholes if leaf.dtype is not None}
 
     @functools.cached_property
     def _layouts(self) -> dict[str, tuple[Tree, _Leaves]]:

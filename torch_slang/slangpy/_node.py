@@ -19,6 +19,7 @@ from torch_slang._numbers import EXACT_NUMBERS
 from torch_slang.generators import Generator, grid
 from torch_slang.slangpy._refused import refuse
 from torch_slang.slangpy._values import MATRICES, VECTORS, DiffPair, Packed, Tensor, ValueRef
+from torch_slang.slangpy._whole import as_constants, call_over, has_tensors, leaves_written
 
 if TYPE_CHECKING:
     from torch_slang.slangpy._module import Module
@@ -144,7 +145,16 @@ class FunctionNode:
         if function.arguments.written or any(isinstance(value, ValueRef) for value in outputs.values()):
             return self._write(function, given, outputs, self._originals(function.arguments, args, kwargs), into)
         plain = {name: _plain(value) for name, value in outputs.items()}
-        result = self._variant(function)(**given, **plain, _result=_plain(into))
+        variant = self._variant(function)
+        if has_tensors(function.arguments):
+            with leaves_written(function.arguments, given):
+                result = call_over(
+                    function.arguments,
+                    as_constants(function.arguments, given),
+                    lambda given: variant(**given, **plain, _result=_plain(into)),
+                )
+        else:
+            result = variant(**given, **plain, _result=_plain(into))
         if into is not None or outputs or _has_shape(given.values()):
             return result
         return _python_value(function.results.tree, result)
@@ -183,7 +193,9 @@ class FunctionNode:
                 isinstance(self._function, Function) and self._map == ((), {}) and self._result is self._this is None
             )
             arguments = self._function.candidates[0].arguments
-            vars(self)["_plain"] = is_one and not arguments.written and not arguments.outputs
+            vars(self)["_plain"] = (
+                is_one and not arguments.written and not arguments.outputs and not has_tensors(arguments)
+            )
         return bool(self._plain)
 
     def _chosen(

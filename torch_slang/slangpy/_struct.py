@@ -36,6 +36,16 @@ class Struct:
             raise TypeError(f"slangpy: no function says what the fields of {self.name} are")
         return found
 
+    def element(self) -> tuple[torch.dtype, tuple[int, ...]]:
+        """Its numbers' type and how many they are, as the element of a tensor that some function takes whole.
+
+        Raises TypeError if none does.
+        """
+        found = self.module.element_of(self.name)
+        if found is None:
+            raise TypeError(f"slangpy: no function takes a tensor of {self.name}")
+        return found
+
     def as_struct(self) -> Struct:
         """The struct itself, for programs that tell functions from structs."""
         return self

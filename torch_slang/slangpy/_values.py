@@ -136,9 +136,10 @@ def pack(module: Any, value: Any) -> Packed:
 class Tensor:
     """What holds a torch tensor under SlangPy's methods. Functions take the torch tensor itself as well."""
 
-    def __init__(self, storage: torch.Tensor, element_dims: int = 0) -> None:
+    def __init__(self, storage: torch.Tensor, element_dims: int = 0, is_of_structs: bool = False) -> None:
         self.storage = storage
         self._element_dims = element_dims
+        self._is_of_structs = is_of_structs
 
     @staticmethod
     def from_numpy(device: Any, array: Any) -> Tensor:
@@ -148,12 +149,12 @@ class Tensor:
 
     @staticmethod
     def from_torch(device: Any, tensor: torch.Tensor, dtype: Any = None) -> Tensor:
-        """The tensor itself. `dtype`: a vector's type, whose components are the last dimension."""
+        """The tensor itself. `dtype`: the type of a vector or a struct, whose numbers are the last dimension."""
         del device
         element = _element_of(dtype)[1] if dtype is not None else ()
         if element and tuple(tensor.shape[tensor.dim() - len(element) :]) != element:
             raise ValueError(f"slangpy.Tensor: shape {list(tensor.shape)} does not match {dtype}")
-        return Tensor(tensor, len(element))
+        return Tensor(tensor, len(element), hasattr(dtype, "as_struct"))
 
     @staticmethod
     def empty(device: Any, shape: Sequence[int] = (), dtype: Any = "float", **settings: Any) -> Tensor:
@@ -178,6 +179,9 @@ class Tensor:
         return self.storage
 
     def to_numpy(self) -> Any:
+        """One of NumPy's arrays; of structs, of their bytes."""
+        if self._is_of_structs:
+            return self.storage.detach().contiguous().view(torch.uint8).numpy(force=True)
         return self.storage.numpy(force=True)
 
     def copy_from_numpy(self, array: Any) -> None:
@@ -193,6 +197,9 @@ class Tensor:
 def _element_of(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
     if isinstance(dtype, torch.dtype):
         return dtype, ()
+    if hasattr(dtype, "as_struct"):
+        found: tuple[torch.dtype, tuple[int, ...]] = dtype.element()
+        return found
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
     if name in _DTYPES:
         return _DTYPES[name], ()

@@ -10,25 +10,15 @@ using Loaded = std::shared_ptr<LoadedKernel>;
 
 // Checks add branches, which may hide from the compiler what the code otherwise shows, so that marks say too much. Then
 // those that count are the marks of the same kernel without checks.
-struct Compiled {
-  std::shared_ptr<const Kernel> kernel;
-  std::shared_ptr<const Kernel> facts;  // whose marks count
-  VirtualThreads threads;
-};
+bool may_hide_facts(const KernelSignature& op, const KernelSource& source, const Marks& marks) {
+  return source.checks == Checks::All ||
+         ((source.checks != Checks::None || source.polls) && may_say_too_much(op, marks));
+}
 
-Compiled compile(const KernelSignature& op, const KernelKey& key, const KnownUse& known) {
-  Backend& backend = backend_for(key.device.type());
-  KernelSource source = specialize(op, key, known);
-  Compiled compiled;
-  compiled.threads = source.threads;
-  compiled.kernel = compiled.facts = backend.load(source, key.device);
-  if (source.checks == Checks::All ||
-      ((source.checks != Checks::None || source.polls) && may_say_too_much(op, compiled.kernel->marks()))) {
-    source.checks = Checks::None;
-    source.polls = false;
-    compiled.facts = backend.load(source, key.device);
-  }
-  return compiled;
+KernelSource without_checks(KernelSource source) {
+  source.checks = Checks::None;
+  source.polls = false;
+  return source;
 }
 
 // Which inputs have no memory is decided once, by the variant that was asked for first: a graph may have been recorded
@@ -60,18 +50,33 @@ Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const Load
   return loaded;
 }
 
+// What is learnt changes the kernel, so it is compiled again, until nothing new shows. Once facts are those of kernels without
+// checks, the one with checks is compiled at the end alone.
 Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse known) {
-  Compiled compiled = compile(op, key, known);
-  check_written_views(op, key, compiled.facts->marks());
-  while (learn(op, key, compiled.facts->marks(), known)) compiled = compile(op, key, known);
+  Backend& backend = backend_for(key.device.type());
+  const auto load = [&](const KernelSource& source) { return backend.load(source, key.device); };
+  KernelSource source = specialize(op, key, known);
+  std::shared_ptr<const Kernel> kernel = load(source), facts;
+  const auto find_facts = [&] {
+    const bool shows_facts = kernel != nullptr && !may_hide_facts(op, source, kernel->marks());
+    facts = shows_facts ? kernel : load(without_checks(source));
+  };
+  find_facts();
+  check_written_views(op, key, facts->marks());
+  while (learn(op, key, facts->marks(), known)) {
+    source = specialize(op, key, known);
+    kernel = facts == kernel ? load(source) : nullptr;
+    find_facts();
+  }
+  if (kernel == nullptr) kernel = load(source);
   auto loaded = std::make_shared<LoadedKernel>();
-  loaded->gradients = gradient_uses(op, key, compiled.facts->marks(), compiled.kernel->marks());
+  loaded->gradients = gradient_uses(op, key, facts->marks(), kernel->marks());
   loaded->scratch_outputs = known.scratch_outputs;
   loaded->own = own_leaves(op, key, known);
   loaded->indirect = known.indirect;
-  loaded->threads = compiled.threads;
-  loaded->unused = known.unused.empty() ? unused_inputs(op, key, compiled.facts->marks()) : known.unused;
-  loaded->kernel = compiled.kernel;
+  loaded->threads = source.threads;
+  loaded->unused = known.unused.empty() ? unused_inputs(op, key, facts->marks()) : known.unused;
+  loaded->kernel = std::move(kernel);
   return loaded;
 }
 

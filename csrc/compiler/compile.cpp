@@ -21,6 +21,7 @@
 #include "compiler/slang/library.h"
 #include "compiler/source/crash_hints.h"
 #include "compiler/source/file_scope.h"
+#include "compiler/source/generic_tensors.h"
 #include "compiler/source/own_tangents.h"
 #include "compiler/source/tuned_variables.h"
 #include "compiler/text/line_names.h"
@@ -76,8 +77,8 @@ class Compilation {
     SourceFiles& files = session_.files();
     files.check_bytes(own_source(), request_.path);
     std::string diagnostics;
-    slang::IModule* module = files.refusal().empty() ? load_copy(session_, "", &diagnostics) : nullptr;
-    if (session_.gives_way(request_)) module = load_copy(session_, "", &diagnostics);
+    slang::IModule* module = files.refusal().empty() ? load_copy(session_, source_, "", &diagnostics) : nullptr;
+    if (session_.gives_way(request_)) module = load_copy(session_, source_, "", &diagnostics);
     // Note [bytes of sources]
     if (!files.refusal().empty()) {
       throw_compile_error("torch_slang: ", request_.path, " does not compile\n", files.refusal());
@@ -360,16 +361,22 @@ class Compilation {
   slang::IModule* load_wrappers(const std::vector<Instantiation>& instantiations, std::string* diagnostics) {
     std::string source = undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n";
     for (const Instantiation& one : instantiations) source += wrapper_source(described(one.function), one);
-    return load_copy(session_for(instantiations.front()), source, diagnostics);
+    Session& session = session_for(instantiations.front());
+    const std::string text =
+        &session == &session_ ? source_ : session.files().with_library(own_source(), request_.path);
+    const std::string generic = with_generic_tensors(text);
+    if (generic != text) {
+      if (slang::IModule* module = load_copy(session, generic, source, diagnostics)) return module;
+    }
+    return load_copy(session, text, source, diagnostics);
   }
 
   // The user's module with more text behind it. A session takes a name and a path once, so each copy has its own, in the
   // user's folder; no name is one that an import may ask for.
-  slang::IModule* load_copy(Session& session, const std::string& addition, std::string* diagnostics) {
+  slang::IModule* load_copy(Session& session, const std::string& text, const std::string& addition,
+                            std::string* diagnostics) {
     const std::string suffix = "_torch_slang_" + std::to_string(++copies_);
-    const std::string source =
-        &session == &session_ ? source_ : session.files().with_library(own_source(), request_.path);
-    return session.load(name_ + suffix, request_.path + suffix, source + "\n" + addition, diagnostics);
+    return session.load(name_ + suffix, request_.path + suffix, text + "\n" + addition, diagnostics);
   }
 
   const DescribedFunction& described(const std::string& name) const {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 
+#include "compiler/source/generic_tensors.h"
 #include "compiler/wrap/wrapper_text.h"
 #include "program/enumerations.h"
 #include "program/tangents.h"
@@ -35,7 +36,8 @@ class ElementwiseWriter {
   ElementwiseWriter(const DescribedFunction& described, const Instantiation& instantiation)
       : function_(described.function),
         call_(described.call),
-        is_called_by_name_(described.call.owner.empty() && !described.shares_name),
+        is_called_by_name_(described.call.owner.empty() && !described.shares_name &&
+                           !takes_interface(described.function)),
         instantiation_(instantiation),
         text_(described.function, instantiation) {
     find_leaves();
@@ -61,6 +63,13 @@ class ElementwiseWriter {
   static std::string variable(size_t index) { return c10::str("tsl_p", index); }
   static std::string pair(size_t index) { return c10::str("tsl_d", index); }
   static std::string differential(size_t index) { return c10::str("tsl_g", index); }
+
+  // Note [generic tensors] in source/generic_tensors.h: what the text makes generic cannot be differentiated by its name.
+  static bool takes_interface(const Function& function) {
+    return std::any_of(function.parameters.begin(), function.parameters.end(), [](const Parameter& parameter) {
+      return is_differentiable_tensor_interface(parameter.slang_type);
+    });
+  }
 
   std::string forwarder_name() const { return entry_name(instantiation_) + "_forwarder"; }
 

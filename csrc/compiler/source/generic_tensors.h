@@ -1,0 +1,19 @@
+// Note [generic tensors]
+//   Slang does not come to an end with the derivative of a function that has control flow and a parameter of an interface of
+//   SlangPy's differentiable tensors: `float f(IDiffTensor<float, 1> t)`. With a type parameter that has the interface,
+//   `float f<B : IDiffTensor<float, 1>>(B t)`, which callers need not name, it does. So the module is described as it is
+//   written, and texts are made of it in that form.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace torch_slang {
+
+// Whether this is such an interface, by its name or by a type's.
+bool is_differentiable_tensor_interface(std::string_view type);
+
+// The source with type parameters in place of such parameters. Lines keep their numbers.
+std::string with_generic_tensors(const std::string& source);
+
+}  // namespace torch_slang

@@ -85,8 +85,10 @@ class Rewriter {
     if (angle == open && tokens_[open - 1] == ">") return;
     changes_.merge(changes);
     // Behind the generic parameters that are there, or as the only ones.
-    if (angle == open) changes_[offset(open)] = {0, "<" + added + ">"};
-    else changes_[offset(open - 1)] = {0, ", " + added};
+    if (angle == open)
+      changes_[offset(open)] = {0, "<" + added + ">"};
+    else
+      changes_[offset(open - 1)] = {0, ", " + added};
   }
 
   const std::string& source_;
@@ -101,9 +103,8 @@ bool is_differentiable_tensor_interface(std::string_view type) {
 }
 
 std::string with_generic_tensors(const std::string& source) {
-  const bool may_have = std::any_of(kInterfaces.begin(), kInterfaces.end(), [&](std::string_view name) {
-    return source.find(name) != std::string::npos;
-  });
+  const bool may_have = std::any_of(kInterfaces.begin(), kInterfaces.end(),
+                                    [&](std::string_view name) { return source.find(name) != std::string::npos; });
   return may_have ? Rewriter(source).write() : source;
 }
 

@@ -47,12 +47,6 @@ def product_in_torch(x: Tensor, values: Tensor, pattern: BlockPattern, transpose
     return x @ (dense.mT if transpose else dense)
 
 
-def wide(value: Any) -> Any:
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        return value
-    return value.detach().double().requires_grad_(value.requires_grad)
-
-
 def assert_agrees(
     op: Callable[..., Tensor],
     in_torch: Callable[..., Tensor],
@@ -63,19 +57,19 @@ def assert_agrees(
 ) -> None:
     """Result and gradients of what requires grad. `values`: x, the blocks and the arguments."""
     x, blocks, *arguments = values
-    references = [wide(value) for value in values]
+    references = [products.wide(value) for value in values]
     result = op(x, blocks, pattern, *arguments, transpose=transpose)
     expected = in_torch(product_in_torch(references[0], references[1], pattern, transpose), *references[2:])
     products.assert_near(result, expected, x.dtype, 4, ROUNDING)
     assert result.is_contiguous()
-    leaves = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
-    if not leaves:
-        return
-    of_result = grad(result.detach())
-    ours = torch.autograd.grad(result, [values[i] for i in leaves], of_result)
-    theirs = torch.autograd.grad(expected, [references[i] for i in leaves], of_result.double())
-    for one, other in zip(ours, theirs, strict=True):
-        products.assert_near(one, other, x.dtype, 12, ROUNDING)
+    products.assert_gradients_agree(
+        values,
+        result,
+        references,
+        expected,
+        grad,
+        lambda one, other: products.assert_near(one, other, x.dtype, 12, ROUNDING),
+    )
 
 
 def assert_agrees_twice(
@@ -87,13 +81,13 @@ def assert_agrees_twice(
 ) -> None:
     """Gradients of a function of the gradients, by what requires grad; torch's run in float64."""
     dtype = values[0].dtype
-    leaves = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
+    leaves = products.wanted(values)
 
     def seconds(result: Tensor, values: list[Any]) -> tuple[Tensor, ...]:
         return products.second_gradients(result.square().mean(), [values[i] for i in leaves])
 
     x, blocks, *arguments = values
-    wider = [wide(value) for value in values]
+    wider = [products.wide(value) for value in values]
     expected = in_torch(product_in_torch(wider[0], wider[1], pattern, transpose), *wider[2:])
     ours = seconds(op(x, blocks, pattern, *arguments, transpose=transpose), values)
     for one, other in zip(ours, seconds(expected, wider), strict=True):

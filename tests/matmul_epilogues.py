@@ -27,12 +27,6 @@ def randn(*shape: int, dtype: torch.dtype = torch.float64, device: torch.device 
     return torch.randn(shape, dtype=torch.float64, generator=generator).to(device, dtype)
 
 
-def wide(value: Any) -> Any:
-    if not isinstance(value, Tensor) or not value.is_floating_point():
-        return value
-    return value.detach().double().requires_grad_(value.requires_grad)
-
-
 assert_near = functools.partial(products.assert_near, rounding=ROUNDING)
 
 
@@ -44,27 +38,29 @@ def assert_agrees(
 ) -> None:
     """Result and gradients of what requires grad; `reference` runs in float64."""
     dtype = values[0].dtype
-    references = [wide(value) for value in values]
+    references = [products.wide(value) for value in values]
     result, expected = function(*values), reference(*references)
     assert_near(result, expected, dtype, 2)
     assert result.is_contiguous()
-    leaves = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
-    if not leaves:
-        return
-    of_result = randn(*result.shape, dtype=dtype, device=result.device) if grad is None else grad(result)
-    ours = torch.autograd.grad(result, [values[i] for i in leaves], of_result)
-    theirs = torch.autograd.grad(expected, [references[i] for i in leaves], of_result.double())
-    for one, other in zip(ours, theirs, strict=True):
-        assert_near(one, other, dtype, 8)
+    products.assert_gradients_agree(
+        values,
+        result,
+        references,
+        expected,
+        grad or (lambda result: randn(*result.shape, dtype=dtype, device=result.device)),
+        lambda one, other: assert_near(one, other, dtype, 8),
+    )
 
 
 def assert_agrees_twice(function: Callable[..., Tensor], reference: Callable[..., Tensor], values: list[Any]) -> None:
     """Gradients of a function of the gradients, by what requires grad; `reference` runs in float64."""
     dtype = values[0].dtype
-    leaves = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
+    leaves = products.wanted(values)
 
     def seconds(function: Callable[..., Tensor], values: list[Any]) -> tuple[Tensor, ...]:
         return products.second_gradients(function(*values).square().sum(), [values[i] for i in leaves])
 
-    for one, other in zip(seconds(function, values), seconds(reference, [wide(v) for v in values]), strict=True):
+    for one, other in zip(
+        seconds(function, values), seconds(reference, [products.wide(v) for v in values]), strict=True
+    ):
         assert_near(one, other, dtype, 32)

@@ -58,8 +58,16 @@ def dot_in_torch(
     return product + beta * c if beta else product
 
 
-def wide(tensor: Tensor) -> Tensor:
-    return tensor.detach().double().requires_grad_(tensor.requires_grad)
+def wide(value: Any) -> Any:
+    """A floating tensor in float64, and anything else as it is."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        return value
+    return value.detach().double().requires_grad_(value.requires_grad)
+
+
+def wanted(values: list[Any]) -> list[int]:
+    """The places of the tensors that require grad."""
+    return [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
 
 
 def assert_near(
@@ -80,22 +88,40 @@ def assert_agrees(
     function: Callable[..., Tensor], reference: Callable[..., Tensor], tensors: list[Tensor], grad_of: Callable = randn
 ) -> None:
     """Result and gradients; `reference` runs in float64."""
-    dtype, device = tensors[0].dtype, tensors[0].device
+    dtype, device, leaves = tensors[0].dtype, tensors[0].device, wanted(tensors)
     references = [wide(t) for t in tensors]
     result, expected = function(*tensors), reference(*references)
     assert_near(result, expected, dtype, 3)
     assert result.is_contiguous()
-    wanted = [i for i, t in enumerate(tensors) if t.requires_grad]
     assert result.requires_grad == expected.requires_grad
     if not result.requires_grad:
         return
     grad = grad_of(*result.shape, dtype=dtype, device=device)
-    ours = torch.autograd.grad(result, [tensors[i] for i in wanted], grad, allow_unused=True)
-    theirs = torch.autograd.grad(expected, [references[i] for i in wanted], grad.double(), allow_unused=True)
+    ours = torch.autograd.grad(result, [tensors[i] for i in leaves], grad, allow_unused=True)
+    theirs = torch.autograd.grad(expected, [references[i] for i in leaves], grad.double(), allow_unused=True)
     for one, other in zip(ours, theirs, strict=True):
         assert (one is None) == (other is None)
         if one is not None:
             assert_near(one, other, dtype, 8)
+
+
+def assert_gradients_agree(
+    values: list[Any],
+    result: Tensor,
+    references: list[Any],
+    expected: Tensor,
+    grad: Callable[[Tensor], Tensor],
+    near: Callable[[Tensor, Tensor], None],
+) -> None:
+    """Those of `result` by what requires grad among `values`, and of `expected` by the same among `references`."""
+    leaves = wanted(values)
+    if not leaves:
+        return
+    of_result = grad(result.detach())
+    ours = torch.autograd.grad(result, [values[i] for i in leaves], of_result)
+    theirs = torch.autograd.grad(expected, [references[i] for i in leaves], of_result.double())
+    for one, other in zip(ours, theirs, strict=True):
+        near(one, other)
 
 
 class Recorded(TorchDispatchMode):

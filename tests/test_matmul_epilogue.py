@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import products
 import pytest
 import torch
-from matmul_epilogues import assert_agrees, assert_agrees_twice, assert_near, randn, wide
+from matmul_epilogues import assert_agrees, assert_agrees_twice, assert_near, randn
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_slang
@@ -351,8 +352,8 @@ class TestModules:
         y = op(a, b, 0.75, gain)
         assert torch.equal(y, op(a, b))
         y.sum().backward()
-        total = wide(a) @ wide(b)
-        assert_near(a.grad, 3 * wide(b).sum(1).expand(4, 6), dtype, 6)
+        total = products.wide(a) @ products.wide(b)
+        assert_near(a.grad, 3 * products.wide(b).sum(1).expand(4, 6), dtype, 6)
         assert_near(gain.grad, (total + 0.75).sum(), dtype, 12)
 
     def test_the_function_of_a_file_by_its_name(self, tmp_path: Path) -> None:

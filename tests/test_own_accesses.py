@@ -149,11 +149,19 @@ void square(DiffTensorView<float> x, [Out("x")] DiffTensorView<float> y)
     torch.testing.assert_close(x.grad, 2 * x.detach())
 
 
-def test_an_alias_is_seen_through(tmp_path: Path, device: torch.device) -> None:
+@pytest.mark.parametrize(
+    ("declared", "used"),
+    [
+        ("typealias Texture = DiffTensorView<float, AtomicAdd>;", "Texture"),
+        ("typedef DiffTensorView<float, AtomicAdd> Texture;", "Texture"),
+        ("typealias Texture<T : IDifferentiable> = DiffTensorView<T, AtomicAdd>;", "Texture<float>"),
+        ("typealias First = DiffTensorView<float, AtomicAdd>; typealias Texture = First;", "Texture"),
+    ],
+)
+def test_an_alias_is_seen_through(tmp_path: Path, device: torch.device, declared: str, used: str) -> None:
     (tmp_path / "alias.slang").write_text(
-        """
-typealias Texture = DiffTensorView<float, AtomicAdd>;
-extension Texture
+        f"{declared}\nextension {used}"
+        + """
 {
     [BackwardDerivative(__theirs_backward)] [NoDiffThis]
     float loadUniform(uint i) { return -primal.load(i); }
@@ -173,3 +181,38 @@ void negated(DiffTensorView<float> x, [Out("x")] DiffTensorView<float> y)
     torch.testing.assert_close(y, -x)
     y.sum().backward()
     torch.testing.assert_close(x.grad, -torch.ones_like(x))
+
+
+@pytest.mark.parametrize("body", ["direct", "by a helper", "by a variable"])
+@pytest.mark.parametrize(
+    "form",
+    ["[ForwardDerivative(fwd), BackwardDerivative(bwd)]", "[BackwardDerivative(bwd)] [ForwardDerivative(fwd)]"],
+)
+def test_tangents_are_found_however_they_are_read(tmp_path: Path, device: torch.device, body: str, form: str) -> None:
+    tangent = {
+        "direct": "x.diff.load_forward<double, 1>(vector<uint, 1>(i))",
+        "by a helper": "tangent(x, i)",
+        "by a variable": "dx.load_forward<double, 1>(vector<uint, 1>(i))",
+    }[body]
+    (tmp_path / "tangents.slang").write_text(
+        f"""
+double tangent(DiffTensorView<double> x, uint i) {{ return x.diff.load_forward<double, 1>(vector<uint, 1>(i)); }}
+DifferentialPair<double> fwd(DiffTensorView<double> x, uint i)
+{{
+    {"let dx = x.diff;" if body == "by a variable" else ""}
+    return diffPair(x.primal[i], {tangent});
+}}
+void bwd(DiffTensorView<double> x, uint i, double d) {{ x.diff.load_backward<double, 1>(vector<uint, 1>(i), d); }}
+{form} double f(DiffTensorView<double> x, uint i) {{ return x.primal[i]; }}
+[CUDAKernel] [Differentiable]
+void triple(DiffTensorView<double> x, [Out("x")] DiffTensorView<double> y)
+{{
+    uint i = cudaThreadIdx().x + cudaBlockIdx().x * cudaBlockDim().x;
+    if (i < y.size(0)) y[i] = 3 * f(x, i);
+}}
+"""
+    )
+    module = load(tmp_path / "tangents.slang")
+    x = torch.randn(3, dtype=torch.float64, device=device)
+    with pytest.raises(torch_slang.CompileError, match=r"\[ForwardDerivative\] of f reads or writes tangents"):
+        torch.func.jvp(module.triple, (x,), (x,))

@@ -19,6 +19,12 @@ float weighed(DiffTensor<float, 1> t, float scale)
     [MaxIters(8)] for (int i = 0; i < t.shape[0]; ++i) sum += t[i] * t[i];
     return sum * scale;
 }
+float scaled(Tensor<float, 1> t, float x) { return t[0] * x; }
+float with_view(Tensor<float, 1> t, TensorView<float> v) { return t[0] + v[0]; }
+struct Pair { float a, b; }
+float with_struct(Tensor<float, 1> t, Pair p) { return t[0] + p.a; }
+[Differentiable]
+void square_into(uint i, DiffTensor<float, 1> x, RWDiffTensor<float, 1> y) { y[i] = x[i] * x[i]; }
 void add(Tensor<float, 2> a, Tensor<float, 1> b, WTensor<float, 2> to)
 {
     for (int i = 0; i < a.shape[0]; ++i)
@@ -127,3 +133,35 @@ def test_bilinear_lookups(device: torch.device) -> None:
     vectors = torch.stack([t, -t, 2 * t, torch.zeros_like(t)], -1).half()
     expected = torch.lerp(above, below, y)[:, None] * torch.tensor([1.0, -1.0, 2.0, 0.0], device=device)
     torch.testing.assert_close(module().lookup_vector(uv, vectors).float(), expected, rtol=5e-3, atol=5e-3)
+
+
+def test_other_arguments_broadcast_with_the_call_from_the_right(device: torch.device) -> None:
+    t = torch.tensor([[1.0, 0.0], [10.0, 0.0]], device=device)
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], device=device)
+    torch.testing.assert_close(module().scaled(t, x), t[:, 0] * x)
+    for shape in ((3, 2), (1,), (1, 2), (3, 1), ()):
+        x = torch.rand(shape, device=device)
+        torch.testing.assert_close(module().scaled(t, x), t[:, 0] * x)
+    torch.testing.assert_close(
+        module().scaled(t[:1], torch.rand(3, device=device) * 0 + 2), torch.full((3,), 2.0).to(t)
+    )
+    with pytest.raises(TypeError, match=r"the dimensions of the call do not broadcast, t: \[2\], x: \[3\]"):
+        module().scaled(t, torch.rand(3, device=device))
+
+
+def test_calls_over_dimensions_want_numbers_and_tensors_alone(device: torch.device) -> None:
+    t = torch.rand(2, 3, device=device)
+    for call in (
+        lambda: module().with_view(t, torch.rand(2, device=device)),
+        lambda: module().with_struct(t, {"a": torch.rand(2, device=device), "b": 0.0}),
+    ):
+        with pytest.raises(RuntimeError, match=r"expected t \(Tensor<float, ?1>\) to have 1 dimensions"):
+            call()
+
+
+def test_a_leaf_that_is_read_too_is_refused(device: torch.device) -> None:
+    y = torch.ones(3, device=device, requires_grad=True)
+    for x in (y, y.view(3)):
+        with pytest.raises(RuntimeError, match="leaf"):
+            module().square_into(slangpy.grid((3,)), x, y)
+    assert y.is_leaf

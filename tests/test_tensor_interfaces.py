@@ -167,3 +167,19 @@ def test_what_is_not_stored_stays(random: Callable[..., Tensor], device: torch.d
         return to
 
     agree(ours, lambda x, before: torch.where(i > 0, x**4, before), random(4), random(4))
+
+
+def test_overloads_that_stay_decide_as_before(device: torch.device) -> None:
+    """A generic function is preferred to one that takes an interface, which must not become generic beside it."""
+    other = torch_slang.load(
+        source="""
+import slangpy;
+[Differentiable] double f(IDiffTensor<double, 1> t, double x) { return t[0] * x; }
+[Differentiable] double f<T : IBaseTensor<double, 1> >(T t, double x) { return 777 * x; }
+[Differentiable] double user(DiffTensor<double, 1> t, double x) { return f(t, x); }
+""",
+        name="interface_overloads",
+        namespace="interface_overloads",
+    )
+    x = torch.ones(2, dtype=torch.float64, device=device)
+    torch.testing.assert_close(other.user(x, x), 777 * x)

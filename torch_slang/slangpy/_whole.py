@@ -53,12 +53,17 @@ def as_constants(arguments: FunctionArguments, given: Mapping[str, Any]) -> dict
 
 @contextmanager
 def leaves_written(arguments: FunctionArguments, given: Mapping[str, Any]) -> Iterator[None]:
-    """Lets a function write into leaves of the graph, which then are results, and keep their ``.grad``."""
+    """Lets a function write into leaves of the graph, which then are results, and keep their ``.grad``.
+
+    One that shares memory with another argument stays a leaf, which operators refuse.
+    """
+    tensors = list(_tensors(arguments, given))
+    memory = [given[name].untyped_storage().data_ptr() for name, _, _ in tensors]
     leaves = [
         given[name]
-        for name, leaf, rank in _tensors(arguments, given)
+        for (name, leaf, rank), own in zip(tensors, memory, strict=True)
         if rank is not None and leaf.is_written and leaf.differentiable and given[name].requires_grad
-        if given[name].is_leaf and torch.is_grad_enabled()
+        if given[name].is_leaf and torch.is_grad_enabled() and memory.count(own) == 1
     ]
     for one in leaves:
         one.requires_grad_(False)
@@ -73,29 +78,53 @@ def leaves_written(arguments: FunctionArguments, given: Mapping[str, Any]) -> It
 def call_over(
     arguments: FunctionArguments, given: Mapping[str, Any], function: Callable[[Mapping[str, Any]], Any]
 ) -> Any:
-    """Calls the function for each of the dimensions that whole tensors have before those that it sees."""
-    own = {}  # dimensions that belong to one call
-    for name, leaf, rank in _tensors(arguments, given):
-        if rank is not None:
-            own[name] = rank + len(leaf.shape)
-    before = max((given[name].dim() - dims for name, dims in own.items()), default=0)
-    if before <= 0:
-        return function(given)
-    for name, leaf, rank in _tensors(arguments, given):
-        if rank is None:
-            own[name] = len(leaf.shape)
-    names = list(own)
+    """Calls the function for each of the dimensions that whole tensors have before those that it sees.
 
+    They are the last dimensions of the call, with which other arguments broadcast.
+    """
+    tensors = list(_tensors(arguments, given))
+    before = {name: given[name].dim() - rank - len(leaf.shape) for name, leaf, rank in tensors if rank is not None}
+    levels = max(before.values(), default=0)
+    if levels <= 0 or min(before.values()) < 0 or not _are_known(arguments, given):
+        return function(given)
+    calls = {name: tuple(given[name].shape[: given[name].dim() - _own(leaf, rank)]) for name, leaf, rank in tensors}
+    try:
+        shape = torch.broadcast_shapes(*calls.values())
+    except RuntimeError:
+        shown = ", ".join(f"{name}: {list(one)}" for name, one in calls.items())
+        raise arguments.error(f"the dimensions of the call do not broadcast, {shown}") from None
+    front = len(shape) - levels
+    values, mapped = [], []
+    for name, leaf, rank in tensors:
+        own = given[name].shape[given[name].dim() - _own(leaf, rank) :]
+        dims = shape if rank is None else shape[len(shape) - max(before[name], 0) :]
+        values.append(given[name] if leaf.is_written else given[name].expand(*dims, *own))
+        mapped.append((front, levels) if rank is None else (0, before[name]))
     gives_results = True
 
-    def call(*tensors: torch.Tensor) -> Any:
+    def call(*given_now: torch.Tensor) -> Any:
         nonlocal gives_results
-        results = function({**given, **dict(zip(names, tensors, strict=True))})
+        results = function({**given, **dict(zip(calls, given_now, strict=True))})
         gives_results = results is not None
-        return results if gives_results else torch.zeros(())  # vmap wants a tensor
+        return results if gives_results else torch.zeros((1,) * front)  # vmap wants a tensor
 
-    mapped: Callable[..., Any] = call
-    for level in range(before):  # the innermost first
-        mapped = torch.vmap(mapped, tuple(0 if given[name].dim() - own[name] > level else None for name in names))
-    results = mapped(*(given[name] for name in names))
+    over: Callable[..., Any] = call
+    for level in range(levels):  # the innermost first
+        over = torch.vmap(over, tuple(dim if count > level else None for dim, count in mapped), front)
+    results = over(*values)
     return results if gives_results else None
+
+
+def _own(leaf: FunctionLeaf, rank: int | None) -> int:
+    """Dimensions that belong to one call."""
+    return len(leaf.shape) + (rank or 0)
+
+
+def _are_known(arguments: FunctionArguments, given: Mapping[str, Any]) -> bool:
+    """Whether each argument is a number, one of SlangPy's tensors, or a tensor that broadcasts."""
+    for name, tree in zip(arguments.names, arguments.trees, strict=True):
+        if tree.leaf < 0 or not isinstance(given.get(name), (torch.Tensor, bool, int, float)):
+            return False
+        if arguments.leaves[tree.leaf].is_whole and not element_name(tree.type):
+            return False
+    return True

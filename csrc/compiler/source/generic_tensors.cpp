@@ -25,6 +25,10 @@ class Rewriter {
     for (size_t at = 1; at + 1 < tokens_.size(); ++at) {
       if (tokens_[at] == "(" && (tokens_.is_name(at - 1) || tokens_[at - 1] == ">")) take_parameters(at);
     }
+    // Overloads that stay as they are would be chosen otherwise beside generic ones.
+    for (const auto& [name, count] : definitions()) {
+      if (changed_[name] > 0 && changed_[name] != count) return source_;
+    }
     std::string text;
     size_t done = 0;
     for (const auto& [begin, change] : changes_) {
@@ -51,6 +55,17 @@ class Rewriter {
       if (depth < 0 || tokens_[at] == ";" || tokens_[at] == "{") break;
     }
     return tokens_.size();
+  }
+
+  // How often functions of each name have a body here.
+  std::map<std::string_view, int> definitions() const {
+    std::map<std::string_view, int> found;
+    for (size_t open = 1; open + 1 < tokens_.size(); ++open) {
+      if (tokens_[open] != "(" || tokens_[tokens_.closing(open) + 1] != "{") continue;
+      const size_t angle = opening_angle(open);
+      if (angle > 0 && tokens_.is_name(angle - 1)) ++found[tokens_[angle - 1]];
+    }
+    return found;
   }
 
   // Where the `<` is of `name<...>(`, if the parameters at `open` follow a generic's; else `open`.
@@ -84,6 +99,7 @@ class Rewriter {
     const size_t angle = opening_angle(open);
     if (angle == open && tokens_[open - 1] == ">") return;
     changes_.merge(changes);
+    if (tokens_[end + 1] == "{") ++changed_[tokens_[angle - 1]];
     // Behind the generic parameters that are there, or as the only ones.
     if (angle == open)
       changes_[offset(open)] = {0, "<" + added + ">"};
@@ -94,6 +110,7 @@ class Rewriter {
   const std::string& source_;
   SourceTokens tokens_;
   std::map<size_t, Change> changes_;  // by where they begin
+  std::map<std::string_view, int> changed_;  // functions with a body, by name
 };
 
 }  // namespace

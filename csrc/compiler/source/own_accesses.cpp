@@ -13,16 +13,6 @@ const AccessPair* pair_of(std::string_view name) {
   return found == kAccessPairs.end() ? nullptr : &*found;
 }
 
-// `typealias Texture = DiffTensorView<float>;`
-std::set<std::string_view> names_of_view(const SourceTokens& tokens) {
-  std::set<std::string_view> names = {"DiffTensorView"};
-  for (size_t at = 0; at < tokens.size(); ++at) {
-    const bool is_alias = tokens[at] == "typealias" && tokens[at + 2] == "=" && names.count(tokens[at + 3]) > 0;
-    if (is_alias) names.insert(tokens[at + 1]);
-  }
-  return names;
-}
-
 // The position behind `<...>`, if one begins here.
 size_t behind_generics(const SourceTokens& tokens, size_t at) {
   if (tokens[at] != "<") return at;
@@ -32,6 +22,18 @@ size_t behind_generics(const SourceTokens& tokens, size_t at) {
     if (depth == 0) return at + 1;
   }
   return at;
+}
+
+// `typealias Texture = DiffTensorView<float>;`, `typedef DiffTensorView<float> Texture;`, `typealias Texture<T> = ...`
+void add_aliases(const SourceTokens& tokens, std::set<std::string, std::less<>>& names) {
+  for (size_t at = 0; at < tokens.size(); ++at) {
+    if (tokens[at] == "typealias") {
+      const size_t equals = behind_generics(tokens, at + 2);
+      if (tokens[equals] == "=" && names.count(tokens[equals + 1]) > 0) names.emplace(tokens[at + 1]);
+    } else if (tokens[at] == "typedef" && names.count(tokens[at + 1]) > 0) {
+      names.emplace(tokens[behind_generics(tokens, at + 2)]);
+    }
+  }
 }
 
 // An overload by float coordinates, say, takes nothing from ours.
@@ -57,20 +59,31 @@ void add_declared(const SourceTokens& tokens, size_t begin, size_t end, std::set
 
 }  // namespace
 
-void add_own_accesses(const std::string& text, std::set<std::string>& macros) {
-  const bool may_have = std::any_of(kAccessPairs.begin(), kAccessPairs.end(), [&](const AccessPair& pair) {
-    return text.find(pair.load) != std::string::npos || text.find(pair.store) != std::string::npos;
+std::set<std::string> own_accesses(const std::vector<const std::string*>& texts) {
+  std::set<std::string> macros;
+  const bool may_have = std::any_of(texts.begin(), texts.end(), [](const std::string* text) {
+    return std::any_of(kAccessPairs.begin(), kAccessPairs.end(), [&](const AccessPair& pair) {
+      return text->find(pair.load) != std::string::npos || text->find(pair.store) != std::string::npos;
+    });
   });
-  if (!may_have || text.find("extension") == std::string::npos) return;
-  const SourceTokens tokens(text);
-  const std::set<std::string_view> views = names_of_view(tokens);
-  for (size_t at = 0; at < tokens.size(); ++at) {
-    if (tokens[at] != "extension") continue;
-    bool is_of_view = false;
-    size_t open = at + 1;
-    for (; open < tokens.size() && tokens[open] != "{"; ++open) is_of_view |= views.count(tokens[open]) > 0;
-    if (is_of_view) add_declared(tokens, open + 1, tokens.closing(open), macros);
+  if (!may_have) return macros;
+  std::vector<SourceTokens> files;
+  for (const std::string* text : texts) files.emplace_back(*text);
+  std::set<std::string, std::less<>> views = {"DiffTensorView"};
+  for (size_t known = 0; known != views.size();) {  // an alias may be of another file's
+    known = views.size();
+    for (const SourceTokens& tokens : files) add_aliases(tokens, views);
   }
+  for (const SourceTokens& tokens : files) {
+    for (size_t at = 0; at < tokens.size(); ++at) {
+      if (tokens[at] != "extension") continue;
+      bool is_of_view = false;
+      size_t open = at + 1;
+      for (; open < tokens.size() && tokens[open] != "{"; ++open) is_of_view |= views.count(tokens[open]) > 0;
+      if (is_of_view) add_declared(tokens, open + 1, tokens.closing(open), macros);
+    }
+  }
+  return macros;
 }
 
 }  // namespace torch_slang

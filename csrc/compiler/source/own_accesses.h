@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace torch_slang {
 
@@ -23,7 +24,7 @@ inline constexpr std::array<AccessPair, 3> kAccessPairs = {{
     {"loadUniformOnce", "storeUniformOnce", "TORCH_SLANG_WITHOUT_UNIFORM_ONCE"},
 }};
 
-// Adds the macros of the pairs of which an extension of DiffTensorView in this text declares a method with an index.
-void add_own_accesses(const std::string& text, std::set<std::string>& macros);
+// The macros of the pairs of which an extension of DiffTensorView in these files declares a method with an index.
+std::set<std::string> own_accesses(const std::vector<const std::string*>& texts);
 
 }  // namespace torch_slang

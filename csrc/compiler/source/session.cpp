@@ -127,10 +127,10 @@ void Session::note_names(const CompileRequest& request) {
 }
 
 std::set<std::string> Session::own_accesses(const CompileRequest& request) const {
-  std::set<std::string> found;
-  if (request.source) add_own_accesses(*request.source, found);
-  for (const auto& [path, content] : files_.contents()) add_own_accesses(content, found);
-  return found;
+  std::vector<const std::string*> texts;
+  if (request.source) texts.push_back(&*request.source);
+  for (const auto& [path, content] : files_.contents()) texts.push_back(&content);
+  return torch_slang::own_accesses(texts);
 }
 
 bool Session::gives_way(const CompileRequest& request) {

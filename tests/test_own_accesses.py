@@ -183,6 +183,29 @@ void negated(DiffTensorView<float> x, [Out("x")] DiffTensorView<float> y)
     torch.testing.assert_close(x.grad, -torch.ones_like(x))
 
 
+def test_an_access_that_a_macro_declares_is_seen(tmp_path: Path, device: torch.device) -> None:
+    (tmp_path / "macro.slang").write_text(
+        """
+#define DECLARE(NAME) \\
+    [BackwardDerivative(__theirs_backward)] [NoDiffThis] \\
+    float NAME(uint i) { return -primal.load(i); } \\
+    void __theirs_backward(uint i, float d) { diff.load_backward<float>(i, -d); }
+extension DiffTensorView<float, AtomicAdd>
+{
+    DECLARE(loadUniform)
+}
+[CUDAKernel] [Differentiable]
+void negated(DiffTensorView<float> x, [Out("x")] DiffTensorView<float> y)
+{
+    uint i = cudaThreadIdx().x + cudaBlockIdx().x * cudaBlockDim().x;
+    if (i < y.size(0)) y[i] = x.loadUniform(i);
+}
+"""
+    )
+    x = torch.randn(5, device=device)
+    torch.testing.assert_close(load(tmp_path / "macro.slang").negated(x), -x)
+
+
 @pytest.mark.parametrize("body", ["direct", "by a helper", "by a variable"])
 @pytest.mark.parametrize(
     "form",

@@ -47,7 +47,12 @@ bool takes_index(const SourceTokens& tokens, size_t open) {
 void add_declared(const SourceTokens& tokens, size_t begin, size_t end, std::set<std::string>& macros) {
   for (size_t at = begin; at < end; ++at) {
     if (tokens[at] == "{" || tokens[at] == "(") {
-      at = tokens.closing(at);
+      const size_t close = tokens.closing(at);
+      // `DECLARE(loadUniform)`, a macro that makes one of its argument
+      for (size_t i = at + 1; tokens[at] == "(" && i < close; ++i) {
+        if (const AccessPair* pair = pair_of(tokens[i])) macros.insert(pair->without);
+      }
+      at = close;
       continue;
     }
     const AccessPair* pair = pair_of(tokens[at]);

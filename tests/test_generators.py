@@ -36,7 +36,7 @@ void count(TensorView<float> into, int at) { into[at] = float(at); }
 T generic<T : __BuiltinFloatingPointType>(T v) { return v; }
 """
 
-# Where generators stand for what has a derivative, and for what has none.
+# Generators in the place of a differentiable argument, and of one that is not.
 WAVES = """
 [Differentiable] double wave(double x, double noise, no_diff int place, double y)
 {

@@ -3,7 +3,7 @@
 // Note [generated arguments]
 //   Module::generating makes an operator for each set of such arguments: their leaves are LeafKind::Generated, and SymInt[] in
 //   the schemas, where others are tensors. So a transform or a trace sees sizes and numbers, and no tensor. The list has
-//     the rank of the call, and its sizes; under vmap those of one sample
+//     the rank of the call, and its sizes; under vmap the rank and the sizes of one sample's call
 //     the kind: 0, a place; 1, a hash; 2, a random number
 //     of a place, for each component: begin, end, offset, stride: offset + stride * (the place along the call's dimensions
 //     begin, ..., end - 1 as if they were one; 0 if there are none)
@@ -29,7 +29,7 @@ struct Generated {
   std::vector<c10::SymInt> words;  // the list's, behind the kind
 
   size_t rank() const { return shape.size(); }
-  std::vector<uint64_t> slots() const;  // what the leaf's hold
+  std::vector<uint64_t> slots() const;  // the values of the leaf's slots in the argument block
 };
 
 // Throws, naming the operator, where the list is no such.

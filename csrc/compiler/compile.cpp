@@ -300,8 +300,7 @@ class Compilation {
   // Note [tangents of views] in source/own_tangents.h
   std::optional<std::string> callee_with_own_tangents(Instantiation instantiation) {
     std::set<std::string> found;
-    add_functions_with_own_tangents(own_source(), found);
-    for (const auto& [path, content] : session_.files().contents()) add_functions_with_own_tangents(content, found);
+    for (const std::string* text : session_.texts(request_)) add_functions_with_own_tangents(*text, found);
     if (found.erase("") > 0) return "a [ForwardDerivativeOf] function";
     return callee_among(found, std::move(instantiation));
   }

@@ -109,17 +109,12 @@ KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key) {
 // What the code shows of its tensors shows without checks, which add branches.
 std::shared_ptr<const LoadedKernel> load_kernel(const ElementwiseSignature& op, const KernelKey& key) {
   Backend& backend = backend_for(key.device.type());
-  KernelSource source = specialize(op, key);
+  const KernelSource source = specialize(op, key);
   auto loaded = std::make_shared<LoadedKernel>();
   loaded->kernel = backend.load(source, key.device);
   if (!sees_tensors(op.function)) return loaded;
   std::shared_ptr<const Kernel> facts = loaded->kernel;
-  if (source.checks == Checks::All ||
-      ((source.checks != Checks::None || source.polls) && may_say_too_much(op, facts->marks()))) {
-    source.checks = Checks::None;
-    source.polls = false;
-    facts = backend.load(source, key.device);
-  }
+  if (may_say_too_much(op, source, facts->marks())) facts = backend.load(without_checks(source), key.device);
   check_whole_views(op, key, facts->marks());
   loaded->gradients = gradient_uses(op, key, facts->marks(), loaded->kernel->marks());
   return loaded;

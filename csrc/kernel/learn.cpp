@@ -98,7 +98,9 @@ std::vector<bool> unused_inputs(const KernelSignature& op, const KernelKey& key,
   return unused;
 }
 
-bool may_say_too_much(const Signature& op, const Marks& marks) {
+bool may_say_too_much(const Signature& op, const KernelSource& source, const Marks& marks) {
+  if (source.checks == Checks::All) return true;
+  if (source.checks == Checks::None && !source.polls) return false;
   for (const Leaf& leaf : op.function.leaves) {
     if (leaf.kind != LeafKind::View) continue;
     for (const char* word : {"takes ", "adds ", "retypes ", "writes ", "rank "}) {
@@ -110,6 +112,12 @@ bool may_say_too_much(const Signature& op, const Marks& marks) {
     if (!leaf.is_output && shows(marks, "reads ", leaf.primal_view)) return true;
   }
   return false;
+}
+
+KernelSource without_checks(KernelSource source) {
+  source.checks = Checks::None;
+  source.polls = false;
+  return source;
 }
 
 namespace {

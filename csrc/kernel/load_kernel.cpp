@@ -8,19 +8,6 @@ namespace {
 
 using Loaded = std::shared_ptr<LoadedKernel>;
 
-// Checks add branches, which may hide from the compiler what the code otherwise shows, so that marks say too much. Then
-// those that count are the marks of the same kernel without checks.
-bool may_hide_facts(const KernelSignature& op, const KernelSource& source, const Marks& marks) {
-  return source.checks == Checks::All ||
-         ((source.checks != Checks::None || source.polls) && may_say_too_much(op, marks));
-}
-
-KernelSource without_checks(KernelSource source) {
-  source.checks = Checks::None;
-  source.polls = false;
-  return source;
-}
-
 // Which inputs have no memory is decided once, by the variant that was asked for first: a graph may have been recorded
 // without them, and another variant, in which the compiler did not find out, must do without them too.
 KnownUse known_before(const KernelKey& key, KernelTable& kernels) {
@@ -50,15 +37,15 @@ Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const Load
   return loaded;
 }
 
-// What is learnt changes the kernel, so it is compiled again, until nothing new shows. Once facts are those of kernels without
-// checks, the one with checks is compiled at the end alone.
+// A fact that the compiled code shows changes the kernel, which is compiled again until no new fact shows. Once the facts come from
+// kernels without checks, the kernel with checks is compiled only at the end.
 Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse known) {
   Backend& backend = backend_for(key.device.type());
   const auto load = [&](const KernelSource& source) { return backend.load(source, key.device); };
   KernelSource source = specialize(op, key, known);
   std::shared_ptr<const Kernel> kernel = load(source), facts;
   const auto find_facts = [&] {
-    const bool shows_facts = kernel != nullptr && !may_hide_facts(op, source, kernel->marks());
+    const bool shows_facts = kernel != nullptr && !may_say_too_much(op, source, kernel->marks());
     facts = shows_facts ? kernel : load(without_checks(source));
   };
   find_facts();

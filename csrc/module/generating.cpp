@@ -46,13 +46,7 @@ std::string Module::generating(const std::string& name, const std::vector<int>& 
     made.name += "_" + std::to_string(index);
   }
   settle_results(made);
-  while (names_.count(made.name) != 0) made.name += "_";
-  const std::string own_name = made.name;
-  const std::lock_guard<std::mutex> lock(functions_mutex_);
-  auto& op = functions_[own_name];
-  if (op == nullptr)
-    op = with_tangents(std::make_shared<ElementwiseOperator>(ns_, std::move(made), texts_, options_, names_), {});
-  return own_name;
+  return add_function(std::move(made));
 }
 
 }  // namespace torch_slang

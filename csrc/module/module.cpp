@@ -337,12 +337,16 @@ std::string Module::instantiate(const std::string& name, const std::vector<std::
     instance.given_sizes[k] = sizes[k];
     instance.name += "_" + std::to_string(sizes[k]);
   }
-  while (names_.count(instance.name) != 0) instance.name += "_";
-  const std::string own_name = instance.name;
+  return add_function(std::move(instance));
+}
+
+std::string Module::add_function(Function made) const {
+  while (names_.count(made.name) != 0) made.name += "_";
+  const std::string own_name = made.name;
   const std::lock_guard<std::mutex> lock(functions_mutex_);
   auto& op = functions_[own_name];
   if (op == nullptr)
-    op = with_tangents(std::make_shared<ElementwiseOperator>(ns_, std::move(instance), texts_, options_, names_), {});
+    op = with_tangents(std::make_shared<ElementwiseOperator>(ns_, std::move(made), texts_, options_, names_), {});
   return own_name;
 }
 

@@ -57,6 +57,8 @@ class Module {
 
  private:
   TunedSpace space_of(const Function& function, const LoadOptions& options) const;
+  // A function that is made of one of the Program's. Gives its name, which is another where the module's own names have it.
+  std::string add_function(Function made) const;
   std::shared_ptr<Operator> with_tangents(std::shared_ptr<Operator> op, const Constants& constants) const;
   std::shared_ptr<Operator> find_tangents(const std::string& name) const;
   std::shared_ptr<Operator> make_kernel(const Function& function, const LoadOptions& options,

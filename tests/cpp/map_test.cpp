@@ -182,7 +182,8 @@ MapView made(int number, Access access) { return {number, 0, ElementType::Float3
 
 BOOST_AUTO_TEST_CASE(elements_are_made_of_their_numbers) {
   constexpr unsigned kRows = 93, kColumns = 111, kAll = kRows * kColumns;
-  std::vector<float> x(kColumns, 1), y(2 * kAll);  // two samples, of which the second has the first's numbers
+  std::vector<float> x(kColumns, 1),
+      y(2 * kAll);  // two samples; the second one is made with the same numbers as the first
   Args args = args_of({x.data(), nullptr, y.data()}, y.size(), {2 * kRows, kColumns});
   args.views[0].strides[1] = sizeof(float);
   const auto run = [&](Access access, const std::vector<uint64_t>& slots) {

@@ -97,7 +97,7 @@ def call_over(
     values, mapped = [], []
     for name, leaf, rank in tensors:
         own = given[name].shape[given[name].dim() - _own(leaf, rank) :]
-        dims = shape if rank is None else shape[len(shape) - max(before[name], 0) :]
+        dims = shape if rank is None else shape[len(shape) - before[name] :]
         values.append(given[name] if leaf.is_written else given[name].expand(*dims, *own))
         mapped.append((front, levels) if rank is None else (0, before[name]))
     gives_results = True

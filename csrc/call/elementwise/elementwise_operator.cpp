@@ -256,7 +256,7 @@ const char* ElementwiseOperator::why_no_derivative() const {
   const bool had_derivative = std::any_of(leaves.begin(), leaves.end(), [](const Leaf& leaf) {
     return leaf.kind == LeafKind::Generated && leaf.diff_view >= 0;
   });
-  if (had_derivative && !signature_.grad_outputs.empty()) return nullptr;  // what is not generated is a constant
+  if (had_derivative && !signature_.grad_outputs.empty()) return nullptr;  // those left are constants
   return "it has no derivative: mark the function [Differentiable], and the arguments that gradients are asked of must "
          "be "
          "floating-point ones without no_diff, in structs that are IDifferentiable";

@@ -47,7 +47,7 @@ class Structs {
   void look_at(size_t at) {
     bool differentiable = false;
     size_t open = at + 2;
-    const size_t generic = word(open) == "<" ? closing_angle(open) : open;
+    const size_t generic = word(open) == "<" ? tokens_.behind_angles(open) - 1 : open;
     for (; open < tokens_.size() && word(open) != "{" && word(open) != ";"; ++open) {
       differentiable = differentiable || (open >= generic && word(open) == "IDifferentiable");
     }
@@ -63,15 +63,6 @@ class Structs {
     insertions_[place(last) + 1] =
         c10::str(" extension", parameters, " ", word(at + 1), arguments(at + 2, generic), " { ",
                  word(at - 1) == "public" ? "public " : "", constructor(*fields), " }");
-  }
-
-  // The angle bracket that closes a generic's parameters.
-  size_t closing_angle(size_t at) const {
-    for (int angles = 0; at < tokens_.size() && word(at) != "{"; ++at) {
-      if (word(at) == "<") ++angles;
-      if (word(at) == ">" && --angles == 0) break;
-    }
-    return at;
   }
 
   // `<T, N>` of the parameters `<T : IFloat, let N : int>`.

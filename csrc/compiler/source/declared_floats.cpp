@@ -100,13 +100,7 @@ size_t SourceFloats::declared_name(size_t type, DeclaredFloat& declared) const {
     declared.element = kind_of_type(word);
   }
   if (declared.element == FloatKind::None) return type;
-  if (tokens_[at] == "<") {
-    for (int depth = 0; at < tokens_.size(); ++at) {
-      depth += tokens_[at] == "<" ? 1 : tokens_[at] == ">" ? -1 : 0;
-      if (depth == 0) break;
-    }
-    ++at;
-  }
+  at = tokens_.behind_angles(at);
   return tokens_.is_name(at) ? at : type;
 }
 

@@ -46,17 +46,6 @@ class Rewriter {
 
   size_t offset(size_t at) const { return static_cast<size_t>(tokens_[at].data() - source_.data()); }
 
-  // The position of the `>` that closes the `<` at `open`; the end if none does.
-  size_t closing_angle(size_t open) const {
-    int depth = 0;
-    for (size_t at = open; at < tokens_.size(); ++at) {
-      depth += tokens_[at] == "<" ? 1 : tokens_[at] == ">" ? -1 : tokens_[at] == ">>" ? -2 : 0;
-      if (depth == 0) return at;
-      if (depth < 0 || tokens_[at] == ";" || tokens_[at] == "{") break;
-    }
-    return tokens_.size();
-  }
-
   // How often functions of each name have a body here.
   std::map<std::string_view, int> definitions() const {
     std::map<std::string_view, int> found;
@@ -87,8 +76,8 @@ class Rewriter {
       size_t begin = at;
       while (is_among(kModifiers, tokens_[begin])) ++begin;
       if ((tokens_[at - 1] != "(" && tokens_[at - 1] != ",") || !is_among(kInterfaces, tokens_[begin])) continue;
-      const size_t close = tokens_[begin + 1] == "<" ? closing_angle(begin + 1) : tokens_.size();
-      if (!tokens_.is_name(close + 1)) continue;
+      const size_t close = tokens_.behind_angles(begin + 1) - 1;
+      if (tokens_[close] != ">" || !tokens_.is_name(close + 1)) continue;
       const size_t length = offset(close) + 1 - offset(begin);
       const std::string name = "tsl_Tensor" + std::to_string(changes.size());
       added += (changes.empty() ? "" : ", ") + name + " : " + source_.substr(offset(begin), length) + " ";

@@ -1,11 +1,24 @@
 #include "compiler/source/own_accesses.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "compiler/source/source_tokens.h"
 
 namespace torch_slang {
 namespace {
+
+struct AccessPair {
+  std::string_view load, store;
+  const char* without;  // the macro that leaves the pair out of the library
+};
+
+constexpr std::array<AccessPair, 3> kAccessPairs = {{
+    {"loadFixed", "storeFixed", "TORCH_SLANG_WITHOUT_FIXED"},
+    {"loadUniform", "storeUniform", "TORCH_SLANG_WITHOUT_UNIFORM"},
+    {"loadUniformOnce", "storeUniformOnce", "TORCH_SLANG_WITHOUT_UNIFORM_ONCE"},
+}};
 
 const AccessPair* pair_of(std::string_view name) {
   const auto found = std::find_if(kAccessPairs.begin(), kAccessPairs.end(),
@@ -13,25 +26,14 @@ const AccessPair* pair_of(std::string_view name) {
   return found == kAccessPairs.end() ? nullptr : &*found;
 }
 
-// The position behind `<...>`, if one begins here.
-size_t behind_generics(const SourceTokens& tokens, size_t at) {
-  if (tokens[at] != "<") return at;
-  int depth = 0;
-  for (; at < tokens.size(); ++at) {
-    depth += tokens[at] == "<" ? 1 : tokens[at] == ">" ? -1 : 0;
-    if (depth == 0) return at + 1;
-  }
-  return at;
-}
-
 // `typealias Texture = DiffTensorView<float>;`, `typedef DiffTensorView<float> Texture;`, `typealias Texture<T> = ...`
 void add_aliases(const SourceTokens& tokens, std::set<std::string, std::less<>>& names) {
   for (size_t at = 0; at < tokens.size(); ++at) {
     if (tokens[at] == "typealias") {
-      const size_t equals = behind_generics(tokens, at + 2);
+      const size_t equals = tokens.behind_angles(at + 2);
       if (tokens[equals] == "=" && names.count(tokens[equals + 1]) > 0) names.emplace(tokens[at + 1]);
     } else if (tokens[at] == "typedef" && names.count(tokens[at + 1]) > 0) {
-      names.emplace(tokens[behind_generics(tokens, at + 2)]);
+      names.emplace(tokens[tokens.behind_angles(at + 2)]);
     }
   }
 }
@@ -57,7 +59,7 @@ void add_declared(const SourceTokens& tokens, size_t begin, size_t end, std::set
     }
     const AccessPair* pair = pair_of(tokens[at]);
     if (pair == nullptr) continue;
-    const size_t open = behind_generics(tokens, at + 1);
+    const size_t open = tokens.behind_angles(at + 1);
     if (tokens[open] == "(" && takes_index(tokens, open)) macros.insert(pair->without);
   }
 }

@@ -5,26 +5,13 @@
 //   pairs that a source declares.
 #pragma once
 
-#include <array>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace torch_slang {
 
-struct AccessPair {
-  std::string_view load, store;
-  const char* without;  // the macro that leaves the pair out of the library
-};
-
-inline constexpr std::array<AccessPair, 3> kAccessPairs = {{
-    {"loadFixed", "storeFixed", "TORCH_SLANG_WITHOUT_FIXED"},
-    {"loadUniform", "storeUniform", "TORCH_SLANG_WITHOUT_UNIFORM"},
-    {"loadUniformOnce", "storeUniformOnce", "TORCH_SLANG_WITHOUT_UNIFORM_ONCE"},
-}};
-
-// The macros of the pairs of which an extension of DiffTensorView in these files declares a method with an index.
+// If an extension of DiffTensorView in these files declares one of a pair, with an index: the macro that leaves the pair out.
 std::set<std::string> own_accesses(const std::vector<const std::string*>& texts);
 
 }  // namespace torch_slang

@@ -8,17 +8,6 @@
 namespace torch_slang {
 namespace {
 
-// The position behind the `<...>` that begins here; here itself if none does.
-size_t behind_angles(const SourceTokens& tokens, size_t at) {
-  if (tokens[at] != "<") return at;
-  int depth = 0;
-  for (; at < tokens.size() && tokens[at] != ";" && tokens[at] != "{"; ++at) {
-    depth += tokens[at] == "<" ? 1 : tokens[at] == ">" ? -1 : tokens[at] == ">>" ? -2 : 0;
-    if (depth <= 0) return at + 1;
-  }
-  return at;
-}
-
 // The function that is declared from here on: the name that its parameters follow. Empty if none is certain.
 std::string_view declared_name(const SourceTokens& tokens, size_t at) {
   for (; at < tokens.size(); ++at) {
@@ -27,7 +16,7 @@ std::string_view declared_name(const SourceTokens& tokens, size_t at) {
     } else if (tokens[at] == "{" || tokens[at] == ";" || tokens[at] == "(") {
       break;
     } else if (tokens.is_name(at)) {
-      const size_t behind = behind_angles(tokens, at + 1);
+      const size_t behind = tokens.behind_angles(at + 1);
       if (tokens[behind] == "(") return tokens[at];
       at = behind - 1;
     }
@@ -45,7 +34,7 @@ std::vector<Body> bodies_of(const SourceTokens& tokens) {
   std::vector<Body> bodies;
   for (size_t at = 0; at + 1 < tokens.size(); ++at) {
     if (!tokens.is_name(at)) continue;
-    const size_t open = behind_angles(tokens, at + 1);
+    const size_t open = tokens.behind_angles(at + 1);
     if (tokens[open] != "(") continue;
     size_t begin = tokens.closing(open) + 1;
     while (begin < tokens.size() && tokens[begin] != "{" && tokens[begin] != ";" && tokens[begin] != "}") ++begin;

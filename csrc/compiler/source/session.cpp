@@ -97,7 +97,7 @@ Session::Session(const CompileRequest& request, Library library, const std::opti
   check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
   global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);
   if (text && !request.source) files_.take(request.path, *text);
-  own_accesses_ = own_accesses(request);
+  own_accesses_ = own_accesses(texts(request));
   open(request, library, Output::Kernels);
 }
 
@@ -126,15 +126,15 @@ void Session::note_names(const CompileRequest& request) {
   for (const auto& define : request.defines) files_.note_names(define.second);
 }
 
-std::set<std::string> Session::own_accesses(const CompileRequest& request) const {
+std::vector<const std::string*> Session::texts(const CompileRequest& request) const {
   std::vector<const std::string*> texts;
   if (request.source) texts.push_back(&*request.source);
   for (const auto& [path, content] : files_.contents()) texts.push_back(&content);
-  return torch_slang::own_accesses(texts);
+  return texts;
 }
 
 bool Session::gives_way(const CompileRequest& request) {
-  std::set<std::string> found = own_accesses(request);
+  std::set<std::string> found = own_accesses(texts(request));
   if (found == own_accesses_) return false;
   own_accesses_ = std::move(found);
   open(request, Library::FromText, Output::Kernels);

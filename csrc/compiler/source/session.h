@@ -40,8 +40,11 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Whether the files read since it was opened declare accesses of their own, in which case it is opened anew, without ours:
-  // Note [accesses of the user's own]. Modules loaded before belong to what it was.
+  // The user's files that were read so far, and the request's own text.
+  std::vector<const std::string*> texts(const CompileRequest& request) const;
+
+  // Whether the files read since it was opened declare accesses of their own: Note [accesses of the user's own]. The session is
+  // then opened anew, without ours, and the modules that were loaded before are gone.
   bool gives_way(const CompileRequest& request);
 
   // Loads source text as a module. Null if it does not compile; `diagnostics` then says why, and holds warnings else.
@@ -64,7 +67,6 @@ class Session {
  private:
   void open(const CompileRequest& request, Library library, Output output);
   void note_names(const CompileRequest& request);
-  std::set<std::string> own_accesses(const CompileRequest& request) const;
   bool has_host_functions() const;
   bool load_compiled_library();
   void load_library_text();
@@ -73,7 +75,7 @@ class Session {
 
   SourceFiles files_;
   UsersFiles users_;
-  std::set<std::string> own_accesses_;  // macros
+  std::set<std::string> own_accesses_;  // the macros that leave ours out
   Com<slang::IGlobalSession> global_;
   Com<slang::ISession> session_;
   slang::IModule* library_ = nullptr;  // owned by the session, as all modules are

@@ -50,6 +50,15 @@ size_t SourceTokens::opening(size_t close) const {
   return 0;
 }
 
+size_t SourceTokens::behind_angles(size_t at) const {
+  if ((*this)[at] != "<") return at;
+  for (int depth = 0; at < size() && (*this)[at] != ";" && (*this)[at] != "{"; ++at) {
+    if ((*this)[at] == "<") ++depth;
+    if ((*this)[at] == ">" && --depth == 0) return at + 1;
+  }
+  return at;
+}
+
 size_t SourceTokens::last_statement(size_t open) const {
   const size_t close = closing(open);
   size_t last = open + 1;

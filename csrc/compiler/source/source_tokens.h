@@ -20,6 +20,8 @@ class SourceTokens {
   // The bracket that closes the one at `open`, or opens the one at `close`; the end, or 0, if none does.
   size_t closing(size_t open) const;
   size_t opening(size_t close) const;
+  // Behind the angle brackets that open at `at`; `at` if none do.
+  size_t behind_angles(size_t at) const;
   // Where the last statement of the block begins that opens at `open`.
   size_t last_statement(size_t open) const;
 

@@ -64,7 +64,7 @@ class ElementwiseWriter {
   static std::string pair(size_t index) { return c10::str("tsl_d", index); }
   static std::string differential(size_t index) { return c10::str("tsl_g", index); }
 
-  // Note [generic tensors] in source/generic_tensors.h: what the text makes generic cannot be differentiated by its name.
+  // Note [generic tensors] in source/generic_tensors.h: Slang differentiates no function by its name that the text makes generic.
   static bool takes_interface(const Function& function) {
     return std::any_of(function.parameters.begin(), function.parameters.end(), [](const Parameter& parameter) {
       return is_differentiable_tensor_interface(parameter.slang_type);

@@ -176,16 +176,16 @@ Tensor dot_composite(const Tensor& a, const Tensor& b, bool transpose_a, bool tr
 // --- Autocast and vmap
 
 template <c10::DeviceType Device, class Function, Function* F>
-constexpr auto* autocast = &at::autocast::WrapFunction<at::autocast::CastPolicy::lower_precision_fp, Device, Function,
-                                                       Function, F>::type::call;
+constexpr auto* lower_precision = &at::autocast::WrapFunction<at::autocast::CastPolicy::lower_precision_fp, Device,
+                                                              Function, Function, F>::type::call;
 
-Tensor call_mm(const Tensor& a, const Tensor& b) { return mm().call(a, b); }
+Tensor checked_mm(const Tensor& a, const Tensor& b) { return mm().call(a, b); }
 
 template <c10::DeviceType Device>
-void register_autocast(torch::Library& library) {
-  library.impl("mm", autocast<Device, decltype(call_mm), call_mm>);
-  library.impl("matmul", autocast<Device, decltype(matmul_composite), matmul_composite>);
-  library.impl("dot", autocast<Device, decltype(dot_composite), dot_composite>);
+void register_lower_precision(torch::Library& library) {
+  library.impl("mm", lower_precision<Device, decltype(checked_mm), checked_mm>);
+  library.impl("matmul", lower_precision<Device, decltype(matmul_composite), matmul_composite>);
+  library.impl("dot", lower_precision<Device, decltype(dot_composite), dot_composite>);
 }
 
 // The mapped dimension is one more batch dimension.
@@ -223,7 +223,7 @@ TORCH_LIBRARY_FRAGMENT(slang, library) {
   }
 }
 
-TORCH_LIBRARY_IMPL(slang, AutocastCPU, library) { register_autocast<c10::kCPU>(library); }
-TORCH_LIBRARY_IMPL(slang, AutocastCUDA, library) { register_autocast<c10::kCUDA>(library); }
+TORCH_LIBRARY_IMPL(slang, AutocastCPU, library) { register_lower_precision<c10::kCPU>(library); }
+TORCH_LIBRARY_IMPL(slang, AutocastCUDA, library) { register_lower_precision<c10::kCUDA>(library); }
 
 }  // namespace torch_slang::product

@@ -21,7 +21,7 @@ struct HostCall {
   std::exception_ptr error;  // what a function of the table has failed with
   const KernelOptions& options;
   unsigned stop = 0;  // Note [stopped launches] in prelude/polls.h
-  std::optional<LaunchWatch> watch;
+  std::optional<LaunchWatch> watch{};
 };
 
 const TslHostTable& host_table();

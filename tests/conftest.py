@@ -15,7 +15,7 @@ import pytest
 import torch
 from costs import Costs
 from devices import DEVICES, needs_cuda
-from long_tests import long_test
+from long_tests import LONG, SEED, cases_left_out, long_test, seed_of_this_commit
 from slow_compilers import Project
 
 _FOLDER = "TORCH_SLANG_CACHE_DIR"
@@ -28,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # workers inherit the variable
         os.environ[_FOLDER] = tempfile.mkdtemp(prefix="torch_slang_tests_")
+        os.environ[SEED] = seed_of_this_commit()
+    config.addinivalue_line("markers", "some_cases(count): tests/long_tests.py")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's background jobs have it; processes inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--costs"):
@@ -44,17 +46,27 @@ def _is_left_out(item: pytest.Item) -> bool:
     return any(mark in (needs_cuda.mark, long_test.mark) and mark.args[0] for mark in item.iter_markers())
 
 
+def _is_named(config: pytest.Config) -> bool:
+    """Whether the command line names cases, or words of their names."""
+    return bool(config.option.keyword) or any("[" in name for name in config.args)
+
+
+@pytest.hookimpl(trylast=True)  # after -k and -m have chosen
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Thousands of tests need a GPU: to skip them one by one takes a minute."""
-    kept = [item for item in items if not _is_left_out(item)]
-    if kept and len(kept) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if _is_left_out(item)])
-        items[:] = kept
+    left_out = {item for item in items if _is_left_out(item)}
+    if not LONG and not _is_named(config):
+        left_out |= cases_left_out([item for item in items if item not in left_out], os.environ[SEED])
+    if left_out and len(left_out) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_report_header() -> list[str]:
     marks = [mark for mark in (needs_cuda.mark, long_test.mark) if mark.args[0]]
-    return [f"deselected, not skipped one by one: {mark.kwargs['reason']}" for mark in marks]
+    reasons = [f"deselected, not skipped one by one: {mark.kwargs['reason']}" for mark in marks]
+    some = [] if LONG else [f"cases that are run of some tests: {SEED}={os.environ[SEED]}; make test-long runs all"]
+    return [*reasons, *some]
 
 
 @pytest.fixture(params=DEVICES)

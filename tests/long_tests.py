@@ -6,12 +6,17 @@ Cases of a table go there whose claim others, which stay, prove too: the place t
 from __future__ import annotations
 
 import os
+import random
+import subprocess
+from collections import defaultdict
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+SEED = "TORCH_SLANG_TEST_SEED"
 LONG = os.environ.get("TORCH_SLANG_LONG_TESTS") == "1"
 long_test = pytest.mark.skipif(not LONG, reason="make test-long runs it")
 
@@ -26,3 +31,38 @@ def sampled(cases: Iterable[Any], stays: Callable[..., bool]) -> list[Any]:
     """For `parametrize`, a tuple for each case of several arguments: those that `stays` refuses are long tests."""
     rows = [case if isinstance(case, tuple) else (case,) for case in cases]
     return [pytest.param(*row, marks=() if stays(*row) else long_test) for row in rows]
+
+
+def some_cases(count: int) -> pytest.MarkDecorator:
+    """For a test whose cases prove one claim of many kernels: `make test` runs `count` of them on each device.
+
+    The commit is the seed, so that one commit's cases are the same everywhere, and the next commit's are others.
+    """
+    return pytest.mark.some_cases(count)
+
+
+def seed_of_this_commit() -> str:
+    """$TORCH_SLANG_TEST_SEED, else the commit; "0" outside of a repository."""
+    if SEED in os.environ:
+        return os.environ[SEED]
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "0"
+
+
+def cases_left_out(items: Iterable[pytest.Item], seed: str) -> set[pytest.Item]:
+    """Of tests that are marked as `some_cases`, the cases that are left to `make test-long`."""
+    cases: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("some_cases"):
+            device = item.callspec.params.get("device", "") if hasattr(item, "callspec") else ""
+            cases[item.nodeid.partition("[")[0], str(device)].append(item)
+    left_out: set[pytest.Item] = set()
+    for (name, device), several in cases.items():
+        (count,) = several[0].get_closest_marker("some_cases").args  # type: ignore[union-attr]
+        several.sort(key=lambda item: item.nodeid)
+        kept = random.Random(f"{seed} {name} {device}").sample(several, min(count, len(several)))
+        left_out.update(set(several) - set(kept))
+    return left_out

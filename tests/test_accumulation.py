@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from cases import Case, Index, Input, kernels
-from long_tests import sampled
+from long_tests import sampled, some_cases
 
 import torch_slang
 from torch_slang import testing
@@ -70,6 +70,7 @@ def is_turn_of(body: str, mode: str, dtype: torch.dtype = torch.float32) -> bool
     return (list(BODIES).index(body) + MODES.index(mode) + NARROW.index(dtype)) % len(MODES) == 0
 
 
+@some_cases(4)
 @pytest.mark.parametrize(("body", "mode"), sampled(itertools.product(BODIES, MODES), is_turn_of))
 def test_every_mode_is_a_proper_operator(body: str, mode: str, device: torch.device) -> None:
     case = CASES[body, mode]
@@ -81,6 +82,7 @@ def backward_of(body: str, mode: str, args: list[Any], seed: Tensor) -> list[Ten
     return list(torch.autograd.grad(CASES[body, mode].op(*args), wanted, seed))
 
 
+@some_cases(4)
 @pytest.mark.parametrize("body", BODIES)
 def test_modes_agree_on_strided_and_expanded_tensors(body: str, device: torch.device) -> None:
     case = CASES[body, "aa"]
@@ -117,6 +119,7 @@ def test_replicas_and_records_of_halves_are_rounded_once(dtype: torch.dtype, dev
         assert gradient.tolist() == [2.0 * count, 0, 0, 0, 0]
 
 
+@some_cases(5)
 @pytest.mark.parametrize(
     ("body", "mode", "dtype"),
     sampled(itertools.product(("gather", "fixed", "uniform", "once", "stencil"), MODES, NARROW), is_turn_of),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 import torch
 from aggregate_programs import Program, draw_program, module_text
+from long_tests import some_cases
 
 import torch_slang
 
@@ -205,6 +206,7 @@ def integers_below(count: int, size: int) -> Iterator[tuple[int, ...]]:
     yield from ((i, j)[:count] for i in range(size if count > 0 else 1) for j in range(size if count > 1 else 1))
 
 
+@some_cases(5)
 @pytest.mark.parametrize("name", MET_REFERENCES)
 def test_gradients_of_aggregates(name: str, device: torch.device) -> None:
     shapes, count, reference = MET_REFERENCES[name]

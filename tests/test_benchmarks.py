@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import some_cases
 
 from benchmarks import ALL, comparison, matmul, matmul_float, measure, plots, products, repeats, report, rivals
 from benchmarks.__main__ import main
@@ -33,6 +34,7 @@ def clean_run(monkeypatch):
     return report.RUN
 
 
+@some_cases(6)
 @pytest.mark.usefixtures("clean_run", "fresh_dynamo")
 @pytest.mark.parametrize("name", ALL)
 def test_quick_run_has_right_values_and_sane_numbers(name, tmp_path, capsys):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from cases import nvrtc_is_here
 from devices import DEVICES
-from long_tests import leave_to_long_tests_on_a_cpu
+from long_tests import leave_to_long_tests_on_a_cpu, some_cases
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.library import opcheck
 
@@ -48,6 +48,7 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
+@some_cases(6)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
@@ -82,6 +83,7 @@ def test_many_lines_of_blocks_and_rows(density: float, block: tuple[int, int], d
 SHAPES = [(1, 1), (15, 33), (129, 200), (300, 64)]
 
 
+@some_cases(6)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("rows", [1, 64, 130])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

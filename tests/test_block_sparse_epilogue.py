@@ -19,7 +19,7 @@ from block_sparse_epilogues import (
     shade_in_torch,
     square_in_torch,
 )
-from long_tests import leave_to_long_tests_on_a_cpu
+from long_tests import leave_to_long_tests_on_a_cpu, some_cases
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_slang
@@ -48,6 +48,7 @@ def seeded() -> None:
 
 
 class TestValues:
+    @some_cases(4)
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize("block", BLOCKS, ids=str)
     def test_it_is_the_function_of_the_product(
@@ -64,6 +65,7 @@ class TestValues:
         x, values, bias = operands(pattern, torch.bfloat16)[:3]
         assert_agrees(square, square_in_torch, pattern, [x, values, bias])
 
+    @some_cases(3)
     @pytest.mark.parametrize("shape", [(1, 1), (15, 33), (129, 200), (300, 64)], ids=str)
     @pytest.mark.parametrize("rows", [1, 130])
     def test_sizes_need_not_be_multiples_of_blocks(
@@ -155,6 +157,7 @@ class TestValues:
         turned = [one.requires_grad_() if isinstance(one, Tensor) else one for one in turned]
         assert_agrees(shade, shade_in_torch, pattern, turned)
 
+    @some_cases(3)
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
     @pytest.mark.parametrize("columns", [256, 132, 131])  # of whole tiles, of whole vectors, neither
     def test_arguments_that_lie_in_vectors_or_not(
@@ -239,6 +242,7 @@ class TestGradients:
         assert gradcheck(op, inputs, check_forward_ad=True, fast_mode=True)
         assert gradgradcheck(op, inputs, check_fwd_over_rev=True, fast_mode=True)
 
+    @some_cases(3)
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize("transpose", [False, True])
     def test_second_derivatives_beside_torch(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from long_tests import some_cases
 from matmul_epilogues import ACTIVATIONS
 from products import Recorded, assert_near, second_gradients
 from torch.autograd import gradgradcheck
@@ -42,6 +43,7 @@ def layer_without_bias(layer: BlockSparseLinear) -> BlockSparseLinear:
     return made
 
 
+@some_cases(4)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("epilogue", ["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"])
 def test_it_is_the_linear_of_its_dense_weight_and_the_activation(
@@ -168,6 +170,7 @@ def test_state_dicts_are_those_of_layers_without_one(device: torch.device) -> No
     assert_near(layer(x), F.relu(plain(x)).double(), torch.float32)
 
 
+@some_cases(3)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("epilogue", "bias"), [("gelu", True), ("relu", False), (None, True)])
 def test_a_schedule_looks_at_the_gradient_of_the_dense_weight(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from cases import FOLDER, NOTHING, kernels, nvrtc_is_here
-from long_tests import LONG
+from long_tests import LONG, some_cases
 
 import torch_slang
 
@@ -46,6 +46,7 @@ def texts_of(name: str, number: int, about: dict[str, Any]) -> list[tuple[str, b
     return backward[number % 2 :][:1] + others[number % len(others) :][:1]
 
 
+@some_cases(8)
 @pytest.mark.parametrize("file", FILES)
 def test_kernels_compile_for_a_gpu(file: str) -> None:
     module = kernels(file)

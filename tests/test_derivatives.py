@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
 from derivative_cases import REFUSED, THIRTY, Derived, assert_right_or_refused, of_differentiable_ones
+from long_tests import some_cases
 
 import torch_slang
 
@@ -11,12 +12,14 @@ Tensor = torch.Tensor
 UNORDERED = {"nondet_tol": 1e-10}
 
 
+@some_cases(24)
 @pytest.mark.parametrize("derivative", ["jvp", "double_backward", "jvp_of_vjp", "vjp_of_jvp"])
 @pytest.mark.parametrize("case", THIRTY, ids=str)
 def test_derivatives_are_those_of_plain_torch(case: Derived, derivative: str, device: torch.device) -> None:
     assert_right_or_refused(case, derivative, device, REFUSED.get(str(case)))
 
 
+@some_cases(5)
 @pytest.mark.parametrize("case", [c for c in THIRTY if str(c) not in REFUSED], ids=str)
 def test_finite_differences_agree(case: Derived, device: torch.device) -> None:
     function, inputs = of_differentiable_ones(case, case.op, device)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from cases import kernels
 from function_references import BY_NAME, CASES, INTRINSICS, LANGUAGE, Case
-from long_tests import LONG, sampled
+from long_tests import LONG, sampled, some_cases
 
 import torch_slang
 from torch_slang import testing
@@ -65,6 +65,7 @@ def has_exact_derivative(case: Case) -> bool:
     return case.dtypes[0] == torch.float64 and case.is_differentiable and case.name not in OWN_DERIVATIVE
 
 
+@some_cases(20)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_function_is_the_formula_with_its_gradients(case: Case, device: torch.device) -> None:
     values = case.mixed(case.dtypes[0], device)

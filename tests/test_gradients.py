@@ -4,7 +4,7 @@ import pytest
 import torch
 from agreement import check_against
 from cases import BY_NAME, CASES, Case
-from long_tests import LONG
+from long_tests import LONG, some_cases
 
 from torch_slang import testing
 
@@ -14,6 +14,7 @@ OF_EACH_KIND = {"sqr", "parts", "gather", "stencil", "place", "directions", "run
 CRASHES = "libslang crashes: backward of a vector times a differentiable scalar parameter, in or after a branch"
 
 
+@some_cases(7)
 @pytest.mark.parametrize(
     "case",
     [

@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from cases import nvrtc_is_here
+from long_tests import some_cases
 from matmul_epilogues import ACTIVATIONS, assert_agrees, randn
 from torch.autograd import gradcheck, gradgradcheck
 
@@ -60,6 +61,7 @@ class TestLinear:
         (ours,), (theirs,) = torch.autograd.grad(result.sum(), x), torch.autograd.grad(expected.sum(), wide_x)
         assert (ours - theirs).abs().max() < 2e-6
 
+    @some_cases(4)
     @pytest.mark.parametrize("bias", [False, True])
     @pytest.mark.parametrize("epilogue", [None, *sorted(ACTIVATIONS)])
     def test_second_derivatives_and_forward_mode(self, epilogue: Any, bias: bool, device: torch.device) -> None:

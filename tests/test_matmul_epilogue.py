@@ -9,6 +9,7 @@ from typing import Any
 import products
 import pytest
 import torch
+from long_tests import some_cases
 from matmul_epilogues import assert_agrees, assert_agrees_twice, assert_near, randn
 from torch.autograd import gradcheck, gradgradcheck
 
@@ -137,6 +138,7 @@ class TestValues:
         turned = [a.detach().mT, b.detach()[::2].repeat(2, 1).mT, bias.detach().flip(0), scale, residual.detach().mT]
         assert_agrees(shade, shade_in_torch, [t.requires_grad_() if isinstance(t, Tensor) else t for t in turned])
 
+    @some_cases(3)
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
     @pytest.mark.parametrize("columns", [512, 264, 131])  # of whole tiles, of whole vectors, neither
     def test_arguments_that_lie_in_vectors_or_not(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from cases import nvrtc_is_here
+from long_tests import some_cases
 
 import torch_slang
 
@@ -189,6 +190,7 @@ def assert_right(module: torch_slang.Module, name: str, runs: list[int], device:
     torch.testing.assert_close(gradient, torch.autograd.grad(expected.sum(), x)[0])
 
 
+@some_cases(5)
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_of_loops_up_to_their_limit(name: str, device: torch.device) -> None:
     assert_right(loops_on(device), name, [0, 1, 2, 3, MOST - 1, MOST], device)

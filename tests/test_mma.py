@@ -17,6 +17,7 @@ import pytest
 import torch
 from cases import nvrtc_is_here
 from devices import needs_cuda
+from long_tests import some_cases
 
 import torch_slang
 
@@ -223,6 +224,7 @@ void scaled<T : mma.IElement>(
 """
 
 
+@some_cases(4)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("parts", [1, 2, 8])
 def test_a_kernel_of_ones_own(parts: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -499,6 +501,7 @@ class TestMachineCode:
         ).stderr
         return ptx.count(b"wgmma.mma_async"), said
 
+    @some_cases(8)
     @pytest.mark.parametrize("tile", [*HALF_TILES, TILE_IN_TURNS])
     @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
     def test_hopper(self, tile: int, dtype: str, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from cases import nvrtc_is_here
+from long_tests import some_cases
 
 import torch_slang
 import torch_slang.slangtorch as slangtorch
@@ -220,6 +221,7 @@ class Names:
             self.wrong[word] = f"{type(error).__name__}: {error}"
 
 
+@some_cases(3)
 @pytest.mark.parametrize("role", ROLES)
 def test_names_work_or_are_refused(role: str, tmp_path: Path) -> None:
     names = Names(role, tmp_path)

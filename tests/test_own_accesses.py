@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import some_cases
 
 import torch_slang
 
@@ -72,6 +73,7 @@ def loaded(folder: Path, name: str, place: str) -> torch_slang.Module:
     return load(folder / "own.slang")
 
 
+@some_cases(3)
 @pytest.mark.parametrize("place", ["same file", "included", "included by an included file"])
 @pytest.mark.parametrize("name", NAMES)
 def test_accesses_of_the_users_own_are_taken(tmp_path: Path, device: torch.device, name: str, place: str) -> None:
@@ -206,6 +208,7 @@ void negated(DiffTensorView<float> x, [Out("x")] DiffTensorView<float> y)
     torch.testing.assert_close(load(tmp_path / "macro.slang").negated(x), -x)
 
 
+@some_cases(2)
 @pytest.mark.parametrize("body", ["direct", "by a helper", "by a variable"])
 @pytest.mark.parametrize(
     "form",

@@ -14,7 +14,7 @@ import torch
 from cases import FOLDER, nvrtc_is_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from long_tests import LONG, sampled
+from long_tests import LONG, sampled, some_cases
 from own_cases import CASES, SIGNED, agree, gradients, leaves, listed, misaligned, operator, same, seeds_for
 from torch import Tensor
 
@@ -50,6 +50,7 @@ def layouts_for(name: str) -> list[Callable[[Tensor], Tensor]]:
     return [LAYOUTS[0], LAYOUTS[1 + list(CASES).index(name) % (len(LAYOUTS) - 1)]]
 
 
+@some_cases(14)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_plain_torch(name: str, device: torch.device) -> None:
     """For output gradients of several layouts, one after the other over one graph, none of which is changed."""
@@ -99,6 +100,7 @@ BY_ADDRESS = {"by_index", "by_address", "by_typed_address"}  # their own derivat
 CLAIMED = [name for name, case in CASES.items() if case.own or case.shared]
 
 
+@some_cases(12)
 @pytest.mark.parametrize("name", CLAIMED)
 def test_registers_are_for_own_elements_alone(name: str, device: torch.device) -> None:
     case = CASES[name]
@@ -117,6 +119,7 @@ HAS_NONE = [
 ]
 
 
+@some_cases(12)
 @pytest.mark.parametrize("name", HAS_ATOMICS + HAS_NONE)
 def test_compiled_code_has_atomics_where_gradients_are_shared_alone(name: str) -> None:
     """What NVRTC makes for a GPU, on any machine."""
@@ -225,6 +228,7 @@ def test_sizes_of_one_dimension(name: str, size: int, device: torch.device) -> N
     agree(name, [(size,)] * len(CASES[name].inputs), torch.float64, device)
 
 
+@some_cases(6)
 @pytest.mark.parametrize("size", [100_003, 4 * 256 * 800 - 1, 4 * 256 * 800, 1_000_003, 2_200_003])
 @pytest.mark.parametrize("name", ["own", "neighbours", "twice", "surplus", "triples_loop"])
 def test_large_launches(name: str, size: int, device: torch.device) -> None:

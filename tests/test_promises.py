@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 import torch
-from long_tests import sampled
+from long_tests import sampled, some_cases
 
 import torch_slang
 
@@ -98,6 +98,7 @@ def inputs(view: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]
     return torch.rand(2 * N, *components, dtype=dtype, device=device), torch.zeros(N, device=device)
 
 
+@some_cases(6)
 @pytest.mark.parametrize(("name", "view"), sampled(product(BROKEN, VIEWS), is_turn_of))
 def test_a_promise_that_another_access_breaks_is_found(name: str, view: str, device: torch.device) -> None:
     message, name = BROKEN[name][1], f"broken_{name}"
@@ -109,6 +110,7 @@ def test_a_promise_that_another_access_breaks_is_found(name: str, view: str, dev
     assert x.grad is None
 
 
+@some_cases(6)
 @pytest.mark.parametrize(("name", "view", "debug"), sampled(product(KEPT, VIEWS, (False, True)), is_turn_of))
 def test_promises_that_are_kept_give_the_gradient(name: str, view: str, debug: bool, device: torch.device) -> None:
     x, like = inputs(view, device)

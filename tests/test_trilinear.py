@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from devices import needs_cuda
-from long_tests import leave_to_long_tests_on_a_cpu, long_test
+from long_tests import leave_to_long_tests_on_a_cpu, long_test, some_cases
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import torch_slang
@@ -76,6 +76,7 @@ def test_a_corner_of_the_cube_has_the_features_of_that_corner(k: int, device: to
     torch.testing.assert_close(trilinear(feats, corner), feats[:, k], rtol=0, atol=0)
 
 
+@some_cases(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("rows", "width"), SIZES)
 def test_values_and_gradients_are_those_of_the_formula(

@@ -13,6 +13,7 @@ import pytest
 import torch
 from cases import BY_NAME, kernels
 from derivative_cases import BATCHED, REFUSED, THIRTY, Derived, assert_right_or_refused
+from long_tests import some_cases
 
 import torch_slang
 
@@ -53,6 +54,7 @@ def randn(*shape: int, device: torch.device | str = "cpu") -> Tensor:
     return torch.randn(shape, dtype=torch.float64, device=device)
 
 
+@some_cases(30)
 @pytest.mark.filterwarnings("error:There is a performance drop")
 @pytest.mark.parametrize("derivative", BATCHED)
 @pytest.mark.parametrize("case", THIRTY, ids=str)

@@ -1,0 +1,50 @@
+"""Which cases `make test` leaves out: long_tests.py."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from long_tests import cases_left_out, some_cases
+
+
+class Item:
+    """As much of a pytest.Item as is asked for."""
+
+    def __init__(self, number: int, device: str, mark: pytest.MarkDecorator | None) -> None:
+        self.nodeid = f"t.py::test[{device}-{number}]"
+        self.callspec = SimpleNamespace(params={"device": device})
+        self.mark = mark
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return self.mark.mark if self.mark and name == self.mark.name else None
+
+
+def items(count: int, mark: pytest.MarkDecorator | None = None) -> list[Any]:
+    return [Item(number, device, mark) for device in "ab" for number in range(count)]
+
+
+def kept(of: list[Any], seed: str, device: str) -> list[str]:
+    left_out = cases_left_out(of, seed)
+    return [one.nodeid for one in of if one not in left_out and one.callspec.params["device"] == device]
+
+
+def test_each_device_keeps_as_many_as_are_wanted() -> None:
+    several = items(20, some_cases(6))
+    assert [len(kept(several, "1", device)) for device in "ab"] == [6, 6]
+    assert len(cases_left_out(items(5, some_cases(6)), "1")) == 0
+    assert len(cases_left_out(items(20), "1")) == 0
+
+
+def test_the_seed_alone_decides() -> None:
+    several = items(20, some_cases(6))
+    assert kept(several, "1", "a") == kept(several[::-1], "1", "a")[::-1]
+    assert len({tuple(kept(several, str(seed), "a")) for seed in range(5)}) > 1
+
+
+def test_in_time_every_case_runs() -> None:
+    several = items(20, some_cases(6))
+    assert {name for seed in range(100) for name in kept(several, str(seed), "a")} == {
+        one.nodeid for one in several if one.callspec.params["device"] == "a"
+    }

@@ -1,10 +1,13 @@
 """Derivatives beyond the first: forward mode, double backward, and both in both orders, against plain torch."""
 
+from typing import Any
+
 import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
 from derivative_cases import REFUSED, THIRTY, Derived, assert_right_or_refused, of_differentiable_ones
 from long_tests import some_cases
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_slang
 
@@ -46,6 +49,80 @@ def test_broadcast_arguments_have_second_derivatives(device: torch.device) -> No
     assert torch.autograd.gradgradcheck(wavy, (x, scale))
     assert torch.autograd.gradgradcheck(wavy, (x, scale.detach()))  # frozen
     assert torch.autograd.gradcheck(wavy, (x, scale), check_forward_ad=True)
+
+
+SEVERAL = """
+[Differentiable] vector<T, 2> turned<T : __BuiltinFloatingPointType>(vector<T, 3> a, T angle, out T length)
+{
+    length = dot(a, a) * angle;
+    T s = a[0] * sin(angle);
+    return vector<T, 2>(s, s * a[2]);
+}
+"""
+
+
+@pytest.mark.parametrize("shapes", [((7,), (7,)), ((5, 1), (7,)), ((3, 40), (3, 1)), ((9,), ()), ((0,), ()), ((), ())])
+@pytest.mark.parametrize("frozen", [None, 0, 1])
+def test_what_a_double_backward_gives_at_once(shapes: tuple, frozen: int | None, device: torch.device) -> None:
+    """Note [double backward in one loop]: several results, of another number of components than the arguments."""
+    module = torch_slang.load(source=SEVERAL, name="derivative_several.slang", namespace="test_derivatives_at_once")
+
+    def in_torch(a: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
+        s = a[..., 0] * angle.sin()
+        return torch.stack([s, s * a[..., -1]], -1), (a * a).sum(-1) * angle
+
+    a = torch.randn(*shapes[0], 3, dtype=torch.float64, device=device, requires_grad=frozen != 0)
+    angle = torch.randn(shapes[1], dtype=torch.float64, device=device, requires_grad=frozen != 1)
+    inputs = [t for t in (a, angle) if t.requires_grad]
+
+    def second(function: Any) -> list[Tensor]:
+        results = function(a, angle)
+        with torch.random.fork_rng():
+            torch.manual_seed(5)
+            given = [torch.rand(y.shape, dtype=y.dtype).to(device).requires_grad_() for y in results]
+        gradients = torch.autograd.grad(results, inputs, given, create_graph=True)
+        directions = [torch.full_like(g, 0.5 + i).expand_as(g) for i, g in enumerate(gradients)]
+        return list(torch.autograd.grad(gradients, [*inputs, *given], directions, materialize_grads=True))
+
+    for ours, theirs in zip(second(module.turned), second(in_torch), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_a_double_backward_of_a_function_compiles_one_loop(device: torch.device) -> None:
+    source = "[Differentiable] float bent(float x, float y) { return x * x * y; }"
+    module = torch_slang.load(source=source, name="derivative_bent.slang", namespace="test_derivatives_one_loop")
+    x, y, g = (torch.randn(50, device=device, requires_grad=True) for _ in range(3))
+
+    def runs() -> int:
+        return torch_slang.cache.stats()["host_runs"] + torch_slang.cache.stats()["nvrtc_runs"]
+
+    gradients = torch.autograd.grad(module.bent(x, y), (x, y), g, create_graph=True)
+    before = runs()
+    second = torch.autograd.grad(gradients[0].sum() + 2 * gradients[1].sum(), (x, y, g))
+    assert runs() == before + 1
+    for ours, theirs in zip(second, ((2 * y + 4 * x) * g, 2 * x * g, 2 * x * y + 2 * x * x), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    # One of the two alone is a loop of its own.
+    gradients = torch.autograd.grad(module.bent(x, y), (x, y), g, create_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(gradients[0].sum(), g)[0], 2 * x * y)
+    assert runs() == before + 2
+
+
+def test_modes_see_both_operators_of_a_double_backward(device: torch.device) -> None:
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            names.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    names: list[str] = []
+    wavy = functions().wavy
+    x, scale, g = (torch.randn(6, device=device, requires_grad=True) for _ in range(3))
+    (first,) = torch.autograd.grad(wavy(x, scale), x, g, create_graph=True)
+    plain = torch.autograd.grad(first.sum(), (x, g), retain_graph=True)
+    with Seen():
+        seen = torch.autograd.grad(first.sum(), (x, g))
+    assert {"wavy_jvp.default", "wavy_jvp_backward.default"} <= set(names)
+    torch.testing.assert_close(seen, plain)
 
 
 def test_hessians_in_both_nestings(device: torch.device) -> None:

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
@@ -40,6 +41,59 @@ std::vector<at::Tensor> tensors_on(torch::jit::Stack& stack) {
   std::vector<at::Tensor> tensors;
   for (auto& value : stack) tensors.push_back(std::move(value).toTensor());
   return tensors;
+}
+
+// Where an argument of f stands among the differentiable ones.
+size_t place_of(const Operator& op, int leaf) {
+  const auto& all = op.signature().differentiable;
+  return static_cast<size_t>(std::find(all.begin(), all.end(), leaf) - all.begin());
+}
+
+torch::jit::Stack arguments_of_jvp_backward(const Operator& op, const DerivativeArguments& arguments,
+                                            const std::vector<bool>& mask) {
+  const Operator& made = *op.jvp;
+  torch::jit::Stack stack;
+  for (const OpArgument& argument : made.signature().of(OpKind::Backward)->arguments) {
+    if (argument.role != OpArgument::Role::Mask) {
+      stack.push_back(argument_of(made, argument, arguments));
+      continue;
+    }
+    std::vector<bool> wanted;
+    for (const int leaf : made.signature().differentiable) {
+      const Leaf& self = made.signature().function.leaves[leaf];
+      wanted.push_back(!self.is_tangent && mask[place_of(op, self.origin)]);
+    }
+    stack.emplace_back(mask_of(wanted));
+  }
+  return stack;
+}
+
+// Of the gradients of f_jvp's inputs, those of f's.
+std::vector<at::Tensor> gradients_by_input(const Operator& op, std::vector<at::Tensor> all) {
+  const Signature& made = op.jvp->signature();
+  std::vector<at::Tensor> gradients(op.signature().differentiable.size());
+  for (size_t i = 0; i < made.differentiable.size(); ++i) {
+    const Leaf& self = made.function.leaves[made.differentiable[i]];
+    if (!self.is_tangent) gradients[place_of(op, self.origin)] = std::move(all[i]);
+  }
+  return gradients;
+}
+
+// Whether the dispatcher would do nothing but run the operator on a device: nothing is recorded, traced or mapped.
+bool goes_straight_to_a_device(const torch::jit::Stack& stack) {
+  c10::DispatchKeySet keys;
+  for (const c10::IValue& value : stack) {
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    const at::Tensor& tensor = value.toTensor();
+    if (torch::autograd::isFwGradDefined(tensor) || (c10::GradMode::is_enabled() && tensor.requires_grad()))
+      return false;
+    keys = keys | tensor.key_set();
+  }
+  const auto local = c10::impl::tls_local_dispatch_key_set();
+  keys = (keys | local.included_) - local.excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView -
+         c10::DispatchKeySet(c10::DispatchKey::BackendSelect);  // is always there, for operators that take a device
+  const c10::DispatchKey key = keys.highestPriorityTypeId();
+  return key == c10::DispatchKey::CPU || key == c10::DispatchKey::CUDA;
 }
 
 }  // namespace
@@ -93,31 +147,19 @@ std::vector<at::Tensor> call_backward(const RegisteredFamily& family, const Oper
 
 std::vector<at::Tensor> call_jvp_backward(const RegisteredFamily& family, const Operator& op,
                                           const DerivativeArguments& arguments, const std::vector<bool>& mask) {
-  const Operator& made = *op.jvp;
-  const auto place_of = [&](int leaf) {
-    return std::find(op.signature().differentiable.begin(), op.signature().differentiable.end(), leaf) -
-           op.signature().differentiable.begin();
-  };
-  torch::jit::Stack stack;
-  for (const OpArgument& argument : made.signature().of(OpKind::Backward)->arguments) {
-    if (argument.role != OpArgument::Role::Mask) {
-      stack.push_back(argument_of(made, argument, arguments));
-      continue;
-    }
-    std::vector<bool> wanted;
-    for (const int leaf : made.signature().differentiable) {
-      const Leaf& self = made.signature().function.leaves[leaf];
-      wanted.push_back(!self.is_tangent && mask[place_of(self.origin)]);
-    }
-    stack.emplace_back(mask_of(wanted));
-  }
-  call_as(*family.jvp(), made, OpKind::Backward, stack);
-  std::vector<at::Tensor> gradients(op.signature().differentiable.size());
-  for (size_t i = 0; i < made.signature().differentiable.size(); ++i) {
-    const Leaf& self = made.signature().function.leaves[made.signature().differentiable[i]];
-    if (!self.is_tangent) gradients[place_of(self.origin)] = std::move(stack[i]).toTensor();
-  }
-  return gradients;
+  torch::jit::Stack stack = arguments_of_jvp_backward(op, arguments, mask);
+  call_as(*family.jvp(), *op.jvp, OpKind::Backward, stack);
+  return gradients_by_input(op, tensors_on(stack));
+}
+
+std::optional<TangentsAndGradients> call_jvp_and_backward(const Operator& op, const DerivativeArguments& arguments,
+                                                          const std::vector<bool>& mask) {
+  const torch::jit::Stack stack = arguments_of_jvp_backward(op, arguments, mask);
+  if (!goes_straight_to_a_device(stack)) return std::nullopt;
+  const auto results = op.jvp->run_backward_with_values(stack);
+  if (!results) return std::nullopt;
+  const auto end = results->end() - static_cast<std::ptrdiff_t>(op.jvp->signature().outputs.size());
+  return TangentsAndGradients{{end, results->end()}, gradients_by_input(op, {results->begin(), end})};
 }
 
 }  // namespace torch_slang

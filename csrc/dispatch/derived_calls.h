@@ -14,6 +14,7 @@
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <optional>
 #include <vector>
 
 #include "dispatch/registered_op.h"
@@ -39,6 +40,15 @@ std::vector<at::Tensor> call_backward(const RegisteredFamily& family, const Oper
                                       const DerivativeArguments& arguments, const std::vector<bool>& mask);
 std::vector<at::Tensor> call_jvp_backward(const RegisteredFamily& family, const Operator& op,
                                           const DerivativeArguments& arguments, const std::vector<bool>& mask);
+
+// What a double backward is made of, by one kernel: Note [double backward in one loop] in call/elementwise/elementwise_call.h.
+// None where there is no such kernel, or where somebody must see the two calls: functorch, a mode, autograd.
+struct TangentsAndGradients {
+  std::vector<at::Tensor> tangents;  // as of call_jvp
+  std::vector<at::Tensor> gradients;  // as of call_jvp_backward
+};
+std::optional<TangentsAndGradients> call_jvp_and_backward(const Operator& op, const DerivativeArguments& arguments,
+                                                          const std::vector<bool>& mask);
 
 // Runs an operator of the family as `op` has it; the results are on the stack.
 void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, torch::jit::Stack& stack);

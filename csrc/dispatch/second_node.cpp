@@ -41,14 +41,15 @@ ag::variable_list call_second(const RegisteredFamily& family, const Operator& op
     if (i >= outputs) mask.push_back(wanted[i]);
     (i < outputs ? any_output : any_input) |= wanted[i];
   }
+  auto both = any_output && any_input ? call_jvp_and_backward(op, arguments, mask) : std::nullopt;
   if (any_output) {
-    const auto tangents = call_jvp(family, op, arguments);
+    const auto tangents = both ? std::move(both->tangents) : call_jvp(family, op, arguments);
     for (size_t i = 0; i < outputs; ++i) {
       if (wanted[i]) results[i] = tangents[i];
     }
   }
   if (any_input) {
-    auto gradients = call_jvp_backward(family, op, arguments, mask);
+    auto gradients = both ? std::move(both->gradients) : call_jvp_backward(family, op, arguments, mask);
     std::move(gradients.begin(), gradients.end(), results.begin() + static_cast<std::ptrdiff_t>(outputs));
   }
   return results;

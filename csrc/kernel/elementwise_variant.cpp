@@ -60,6 +60,10 @@ MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseV
     const ElementwiseVariant::Gradient kind_of_sum = variant.gradient(i);
     if (kind_of_sum == ElementwiseVariant::Unwanted) continue;
     const ElementType own = variant.type(i);
+    if (kind_of_sum == ElementwiseVariant::Value) {
+      loop.outputs.push_back({leaf.primal_view, -1, own, components, MapView::Access::Dense});
+      continue;
+    }
     const ElementType type = kind_of_sum == ElementwiseVariant::Whole ? own : summing_type(own);
     loop.outputs.push_back({leaf.diff_view, -1, type, components, access_of(kind_of_sum)});
   }

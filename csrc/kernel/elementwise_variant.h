@@ -22,6 +22,7 @@ class ElementwiseVariant {
     RowSum = 'x',      // the same all along a row: sums of parts of rows
     ColumnSum = 'y',   // the same in all rows: sums of parts of columns
     Gathered = 'g',    // of a tensor that the function sees whole: it adds to it
+    Value = 'v',       // of an output: no gradient; the backward stores the value too
   };
   explicit ElementwiseVariant(size_t leaves) : text_(3 * leaves + 2, '-') {}
   explicit ElementwiseVariant(std::string text) : text_(std::move(text)) {}

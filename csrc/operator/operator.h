@@ -10,6 +10,7 @@
 #include <c10/util/FunctionRef.h>
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ class Operator : public std::enable_shared_from_this<Operator> {
   // Runs one call on CPU or CUDA tensors, below autograd.
   virtual Results run(OpKind kind, Stack arguments, const CallContext& context) const = 0;
   Results run(OpKind kind, Stack arguments) const { return run(kind, arguments, {}); }
+  // A backward's results, then the forward's, by one kernel; of operators that compute tangents. None where there is no such kernel.
+  virtual std::optional<Results> run_backward_with_values(Stack) const { return std::nullopt; }
   // The same call's results on the meta device: shapes, dtypes and errors, symbolic sizes included.
   virtual Results run_meta(OpKind kind, Stack arguments) const = 0;
 

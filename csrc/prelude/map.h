@@ -48,6 +48,7 @@ struct MapElement<MapViews<In...>, MapViews<Out...>> : MapField<In>..., MapField
     (void)(... || (view == Out::kView &&
                    (MapField<Out>::values[component] = convert<typename Out::Field>(value), true)));
   }
+  TSL_INLINE static constexpr bool takes(int view) { return (... || (view == Out::kView)); }
 };
 
 // What emitted text of an elementwise function is a member of.
@@ -61,6 +62,7 @@ struct MapKernel : KernelBase<Own> {
   template <class T> TSL_INLINE void tsl_output(int view, int component, T value) {
     tsl_element.output(view, component, value);
   }
+  TSL_INLINE static bool tsl_takes(int view) { return Element::takes(view); }
 };
 
 TSL_INLINE ulonglong map_total(const TslArgs& args) {

@@ -97,6 +97,11 @@ void ElementwiseCall::store(int leaf, const at::Tensor& tensor) {
   stored_.emplace_back(leaf, tensor);
 }
 
+void ElementwiseCall::store_value(int leaf, const at::Tensor& tensor) {
+  variant_.set_gradient(leaf, ElementwiseVariant::Value);
+  stored_.emplace_back(leaf, tensor);
+}
+
 // Which sums a partly broadcast gradient has is known once dimensions are joined.
 ElementwiseCall::Wanted ElementwiseCall::classify_gradient(int leaf) const {
   const at::Tensor& tensor = arguments_.tensors[leaf];

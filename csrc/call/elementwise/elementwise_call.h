@@ -1,5 +1,10 @@
 // One launch of an elementwise function's loop: how each tensor is reached decides the kernel (its variant), and where it lies
 // goes into the argument block. Note [map loops] in source/kernel_source.h.
+//
+// Note [double backward in one loop]
+//   A double backward wants the results of f_jvp, and gradients of its inputs (Note [second derivatives] in
+//   dispatch/derived_calls.h). Two loops would read all arguments twice, and memory is what they wait for. So the text of
+//   f_jvp_backward has the tangents too, where the loop takes such an output; C++ compilers remove them elsewhere.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,6 +36,8 @@ class ElementwiseCall {
   void make(int leaf, const c10::IValue& list);
   // A contiguous tensor of the broadcast shape that takes an output.
   void store(int leaf, const at::Tensor& tensor);
+  // The same in a backward: Note [double backward in one loop].
+  void store_value(int leaf, const at::Tensor& tensor);
   // The gradient of what the function left in a tensor that it stores to.
   void give(int leaf, const at::Tensor& gradient) { whole_.give(leaf, gradient); }
   // The gradient of this argument is wanted.

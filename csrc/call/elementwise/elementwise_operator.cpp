@@ -43,13 +43,18 @@ void compute(const ElementwiseSignature& op, FindKernel find, OpKind kind, const
   call.run(find);
 }
 
-Results forward(const ElementwiseSignature& op, FindKernel find, const Arguments& arguments,
-                const OuterShape<int64_t>& shape) {
+Results new_outputs(const ElementwiseSignature& op, const Arguments& arguments, const OuterShape<int64_t>& shape) {
   Results results;
   for (const int output : op.outputs) {
     const Leaf& leaf = op.function.leaves[output];
     results.push_back(new_empty(with_element(shape, arguments, leaf), arguments.options(leaf)));
   }
+  return results;
+}
+
+Results forward(const ElementwiseSignature& op, FindKernel find, const Arguments& arguments,
+                const OuterShape<int64_t>& shape) {
+  Results results = new_outputs(op, arguments, shape);
   compute(op, find, OpKind::Forward, arguments, shape, results);
   return results;
 }
@@ -108,8 +113,9 @@ void forward_into(const ElementwiseSignature& op, FindKernel find, const Argumen
   }
 }
 
+// `values`: empty, or tensors that take the forward's results: Note [double backward in one loop].
 Results backward(const ElementwiseSignature& op, FindKernel find, const Arguments& arguments,
-                 const OuterShape<int64_t>& shape) {
+                 const OuterShape<int64_t>& shape, const Results& values) {
   Results results(op.differentiable.size());
   ElementwiseCall call(op, OpKind::Backward, arguments, shape);
   bool any = false;
@@ -122,7 +128,10 @@ Results backward(const ElementwiseSignature& op, FindKernel find, const Argument
     call.want(op.differentiable[i]);
     any = true;
   }
-  if (!any) return results;
+  if (!any) {
+    if (!values.empty()) compute(op, find, OpKind::Forward, arguments, shape, values);
+    return results;
+  }
   if (c10::multiply_integers(shape) == 0) {
     for (size_t i = 0; i < results.size(); ++i) {
       const int leaf = op.differentiable[i];
@@ -134,6 +143,7 @@ Results backward(const ElementwiseSignature& op, FindKernel find, const Argument
     return results;
   }
   load_inputs(op, arguments, call);
+  for (size_t i = 0; i < values.size(); ++i) call.store_value(op.outputs[i], values[i]);
   for (const int output : op.grad_outputs) {
     if (op.function.leaves[output].is_output) {
       call.load(output, arguments.gradients[output]);
@@ -203,9 +213,20 @@ Results ElementwiseOperator::run(OpKind kind, Stack stack, const CallContext& co
   const auto find = [&](const KernelKey& key) { return kernels_.get(key, context); };
   switch (kind) {
     case OpKind::Forward: return forward(signature_, find, arguments, shape);
-    case OpKind::Backward: return backward(signature_, find, arguments, shape);
+    case OpKind::Backward: return backward(signature_, find, arguments, shape, {});
     default: forward_into(signature_, find, arguments, shape); return {};
   }
+}
+
+std::optional<Results> ElementwiseOperator::run_backward_with_values(Stack stack) const {
+  const Arguments arguments = read_arguments(signature_, OpKind::Backward, stack);
+  const auto shape = broadcast<int64_t>(signature_, OpKind::Backward, arguments);
+  const c10::OptionalDeviceGuard guard(arguments.device);
+  const Results values = new_outputs(signature_, arguments, shape);
+  const auto find = [&](const KernelKey& key) { return kernels_.get(key, {}); };
+  Results results = backward(signature_, find, arguments, shape, values);
+  results.insert(results.end(), values.begin(), values.end());
+  return results;
 }
 
 Results ElementwiseOperator::run_meta(OpKind kind, Stack stack) const {

@@ -15,6 +15,7 @@ class ElementwiseOperator final : public Operator {
 
   const ElementwiseSignature& signature() const override { return signature_; }
   Results run(OpKind kind, Stack arguments, const CallContext& context) const override;
+  std::optional<Results> run_backward_with_values(Stack arguments) const override;
   Results run_meta(OpKind kind, Stack arguments) const override;
   void check_requires_grad(int leaf, const std::string& name) const override;
   const char* why_no_derivative() const override;

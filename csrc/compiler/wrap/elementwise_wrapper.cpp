@@ -314,6 +314,23 @@ class ElementwiseWriter {
                     ");\n}\n");
   }
 
+  // The tangents as well, where the loop takes them: Note [double backward in one loop] in call/elementwise/elementwise_call.h.
+  void give_tangents_too() {
+    std::string taken;
+    each_paired_result([&](const PassedValue& value, const std::string& field) {
+      each_tangent(result(value), field, [&](const Leaf& leaf, const std::string&) {
+        taken += c10::str(taken.empty() ? "" : " || ", "__tsl_takes(", leaf.primal_view, ")");
+      });
+    });
+    text_.line("if (", taken, ")\n    {");
+    text_.line("let tsl_t = ", entry_name(instantiation_), "_tangents(", inputs_list(pair), ").d;");
+    each_paired_result([&](const PassedValue& value, const std::string& field) {
+      each_tangent(result(value), "tsl_t." + field,
+                   [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.primal_view, here); });
+    });
+    text_.line("}");
+  }
+
   void call_second_derivative() {
     const auto whole = [](size_t i) { return c10::str("tsl_w", i); };
     for (size_t i = 0; i < call_.parameters.size(); ++i) {
@@ -325,6 +342,7 @@ class ElementwiseWriter {
       text_.line("DifferentialPair<", type, "> ", pair(i), " = diffPair(", variable(i), ", ", differential(i), ");");
       text_.line("var ", whole(i), " = __tsl_pair(", pair(i), ");");
     }
+    give_tangents_too();
     text_.line("var tsl_g = __tsl_zero<", results_type(), ">();");
     each_paired_result([&](const PassedValue& value, const std::string& field) {
       each_tangent(result(value), "tsl_g." + field,

@@ -11,6 +11,12 @@
 
 #include "prelude/target.h"
 
+#if TSL_CUDA
+#define TSL_UNROLL _Pragma("unroll")
+#else
+#define TSL_UNROLL
+#endif
+
 namespace tsl {
 
 #if TSL_CUDA
@@ -36,15 +42,13 @@ class WaveExchange {
         rank_(count_of_bits(lanes.mask & ((1u << lanes.lane) - 1u))),
         summing_(1u << highest_bit(count_)) {
     if (lanes.mask == ~0u) {
-#pragma unroll
-      for (int s = 0; s < kSteps; ++s) partners_[s] = lanes.lane ^ (1u << s);
+      TSL_UNROLL for (int s = 0; s < kSteps; ++s) partners_[s] = lanes.lane ^ (1u << s);
       return;
     }
     const uint above = lanes.mask & ~((2u << lanes.lane) - 1u), below = lanes.mask & ((1u << lanes.lane) - 1u);
     // The lanes 2^s ranks above and below; the last or first one where there is none.
     uint up = above ? lowest_bit(above) : lanes.lane, down = below ? highest_bit(below) : lanes.lane;
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s) {
+    TSL_UNROLL for (int s = 0; s < kSteps; ++s) {
       partners_[s] = (rank_ >> s & 1u) ? down : up;
       if (summing_ == 1u << s) above_summing_ = up;
       if (s + 1 == kSteps) break;
@@ -58,8 +62,7 @@ class WaveExchange {
   template <int kCount, class S, class Place, class Add>
   TSL_INLINE void sum(S (&numbers)[kCount], Place* (&places)[kCount], Add add) const {
     if (count_ != summing_) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
+      TSL_UNROLL for (int i = 0; i < kCount; ++i) {
         const S other = lanes_.from(numbers[i], above_summing_);
         if (rank_ + summing_ < count_) numbers[i] += other;
       }
@@ -72,8 +75,7 @@ class WaveExchange {
   template <int kStep, int kLeft, int kCount, class S, class Place, class Add>
   TSL_INLINE void share_out(S (&numbers)[kCount], Place* (&places)[kCount], Add add) const {
     if (kStep == kSteps || summing_ == 1u << kStep) {
-#pragma unroll
-      for (int i = 0; i < kLeft; ++i) {
+      TSL_UNROLL for (int i = 0; i < kLeft; ++i) {
         if (places[i] != nullptr && rank_ < summing_) add(places[i], numbers[i]);
       }
       return;
@@ -81,8 +83,7 @@ class WaveExchange {
     if constexpr (kStep < kSteps) {
       constexpr int kHalf = (kLeft + 1) / 2;
       const bool keeps_second = rank_ >> kStep & 1u;
-#pragma unroll
-      for (int i = 0; i < kHalf; ++i) {
+      TSL_UNROLL for (int i = 0; i < kHalf; ++i) {
         const bool has_second = kHalf + i < kLeft;
         const S first = numbers[i], second = has_second ? numbers[has_second ? kHalf + i : 0] : S(0);
         const S other = lanes_.from(keeps_second ? first : second, partners_[kStep]);

@@ -45,8 +45,7 @@ struct LanesHere {
     if (kCount > 1) return __reduce_and_sync(mask, bits);
 #endif
     uint all = 0;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) all |= uint(__all_sync(mask, int(bits >> i & 1u)) != 0) << i;
+    TSL_UNROLL for (int i = 0; i < kCount; ++i) all |= uint(__all_sync(mask, int(bits >> i & 1u)) != 0) << i;
     return all;
   }
 };
@@ -73,8 +72,7 @@ TSL_INLINE void add_by_wave(SumTarget target, M* element, S (&amounts)[kCount]) 
     if (!lanes.are_few() &&
         lanes.in_all<1>(uint(lanes.is_as_first(target.element) & lanes.is_as_first(target.view))) != 0) {
       M* places[kCount];
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) places[i] = element + i;
+      TSL_UNROLL for (int i = 0; i < kCount; ++i) places[i] = element + i;
       return WaveExchange<LanesHere>(lanes).sum(amounts, places, AddToMemory<M>());
     }
   }
@@ -121,8 +119,7 @@ class WaveSums {
         S numbers[kCount];
         SumOf<S> amounts[kCount];
         TSL_COPY(numbers, &amount, sizeof numbers);
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) amounts[i] = SumOf<S>(numbers[i]);
+        TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = SumOf<S>(numbers[i]);
         if (mode == kAtomic) give(view, index, reinterpret_cast<S*>(element), amounts);
         else give(view, index, reinterpret_cast<SumOf<S>*>(element), amounts);
       }
@@ -217,8 +214,7 @@ class WaveSums {
     if constexpr (kCount <= 4 && kAt + kCount <= kRoom) {
       if (counts_[kAt] != kCount) return add_element<kAt, kCount + 1>(numbers, element);
       float amounts[kCount];
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) amounts[i] = numbers[kAt + i];
+      TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = numbers[kAt + i];
       add_atomically(element, amounts);
     }
   }

@@ -34,7 +34,7 @@ struct Additions {
 class AdditionRuns {
  public:
   explicit AdditionRuns(EmittedCode& code) : code_(code) {
-    for (const EmittedFunction& function : code.functions()) functions_.emplace(function.name, Known{&function});
+    for (const EmittedFunction& function : code.functions()) functions_.emplace(function.name, Known{&function, false, {}});
   }
 
   int mark() {

@@ -283,7 +283,7 @@ def test_what_sums_compiles_for_a_gpu(module: torch_slang.Module, name: str, arc
 
 def text_of(module: torch_slang.Module, name: str, types: list[str], wave_sums: bool) -> str:
     text = module._handle.cuda_text(name, "backward", types, wave_sums=wave_sums)
-    return text[text.index("struct Kernel :") :]
+    return text[text.rindex("struct Kernel :") :]
 
 
 def test_additions_of_one_statement_are_one_run(module: torch_slang.Module) -> None:

@@ -115,7 +115,7 @@ std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThrea
   std::vector<VirtualThreads> all;
   const auto add_either = [&](int lanes, int groups, int repeats, bool adds_apart) {
     if (lanes < 1 || lanes > facts.lanes || facts.shape.block[0] % lanes != 0) return;
-    if (groups < 1 || lanes * groups > kMost || !fills(facts, lanes * groups)) return;
+    if (groups < 1 || lanes * groups > kMost || (lanes * groups > 1 && !fills(facts, lanes * groups))) return;
     const VirtualThreads threads = arranged(facts, lanes, groups, repeats, adds_apart);
     const bool is_known = threads == from || std::find(all.begin(), all.end(), threads) != all.end();
     if (may_repeat(facts, threads, repeats) && !is_known) all.push_back(threads);

@@ -13,6 +13,8 @@
 
 #include "prelude/wave_exchange.h"
 
+BOOST_AUTO_TEST_SUITE(wave_exchange_test)
+
 namespace {
 
 // What the lanes of a mask share.
@@ -155,3 +157,5 @@ BOOST_AUTO_TEST_CASE(numbers_of_all_lanes_are_summed_by_few_exchanges) {
   tsl::WaveExchange<Counting>(lanes).sum(numbers, places, [](char*, float) {});
   BOOST_TEST(exchanges == 12);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

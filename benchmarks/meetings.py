@@ -1,7 +1,7 @@
-"""Additions of a wave's lanes that meet at one element, summed first or each made apart, and as is chosen by measurement.
+"""Additions of a wave's lanes that meet at one element: summed first, each made apart, and as is measured to be faster.
 
-Backwards of gathers from few and many elements, in sorted and random order, and of a kernel as renderers of Gaussians have
-it: all pixels of a tile read ten numbers of one. Times are of the whole backward operator.
+Backwards of gathers from few and many elements, in sorted and random order, and of a kernel as renderers of Gaussians
+have it: all pixels of a tile read ten numbers of one. Times are of the whole backward operator.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ void gather([Shape("M")] DiffTensorView<float> w, [Shape("N")] TensorView<int> i
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
 void splat([Shape("M, 2")] DiffTensorView<float> at, [Shape("M, 3")] DiffTensorView<float> conic,
            [Shape("M, 3")] DiffTensorView<float> color, [Shape("M")] DiffTensorView<float> opacity,
-           [Shape("M")] DiffTensorView<float> depth, [Shape("T")] TensorView<int> index, [Shape("N")] TensorView<float> x,
-           float least, [Out("N")] DiffTensorView<float> y)
+           [Shape("M")] DiffTensorView<float> depth, [Shape("T")] TensorView<int> index,
+           [Shape("N")] TensorView<float> x, [Shape("1")] TensorView<float> least,
+           [Out("N")] DiffTensorView<float> y)
 {
     uint i = cudaGlobalIdx().x;
     if (i >= x.size(0)) return;
     uint g = uint(index[i / 256]), pixel = i % 256;
     float2 d = float2(at[uint2(g, 0)], at[uint2(g, 1)]) - float2(float(pixel % 16), float(pixel / 16));
-    float power = 0.5f * (conic[uint2(g, 0)] * d.x * d.x + conic[uint2(g, 2)] * d.y * d.y) + conic[uint2(g, 1)] * d.x * d.y;
+    float3 q = float3(conic[uint2(g, 0)], conic[uint2(g, 1)], conic[uint2(g, 2)]);
+    float power = 0.5f * (q.x * d.x * d.x + q.z * d.y * d.y) + q.y * d.x * d.y;
     float alpha = opacity[g] * exp(-power);
-    if (alpha < least) { y.storeOnce(i, 0.0f); return; }
+    if (alpha < least[0]) { y.storeOnce(i, 0.0f); return; }
     float3 c = float3(color[uint2(g, 0)], color[uint2(g, 1)], color[uint2(g, 2)]);
     y.storeOnce(i, alpha * (c.x + c.y + c.z + depth[g]) * x[i]);
 }
@@ -108,7 +110,8 @@ def splats(quick: bool) -> None:
         doubles = [tensor.double().requires_grad_() for tensor in inputs]
         reference(doubles, index, x, least).backward(grad.double())
         right = [tensor.grad for tensor in doubles if tensor.grad is not None]
-        call = functools.partial(operator, grad, *inputs, index, x, least, [True] * len(inputs))
+        limit = torch.tensor([least], device=device())
+        call = functools.partial(operator, grad, *inputs, index, x, limit, [True] * len(inputs))
         rows.append([title, *ways(call, right, 256 * tiles / many)])
     print_table(
         f"{tiles} tiles whose pixels add ten numbers to one of {many} Gaussians, on {device()}, ms",

@@ -1,6 +1,6 @@
 """Lanes of a GPU's wave that add to the same elements sum first: the same gradients with and without, whoever is there.
 
-Note [wave sums] in csrc/prelude/wave_sums.h says how. On the CPU there is nothing to sum, and the gradients are the same.
+Note [wave sums] in csrc/prelude/wave_sums.h says how. On the CPU there is nothing to sum: the gradients are the same.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import torch_slang;
 #define THREAD uint i = cudaGlobalIdx().x; if (i >= y.size(0)) return;
 
 // What each thread adds to is given: all lanes the same, some, or none. Several additions in one statement.
-#define GATHERED(NAME, VIEW, VIEW1)                                                                                  \\
-    KERNEL void NAME<T : IReal>(                                                                                      \\
-        [Shape("M, 3")] VIEW x, [Shape("M")] VIEW1 s, [Shape("N")] TensorView<int> at, [Out("N")] DiffTensorView<T> y) \\
-    {                                                                                                                \\
-        THREAD                                                                                                       \\
-        uint k = uint(at[i]);                                                                                        \\
-        y[i] = x[uint2(k, 0)] * x[uint2(k, 1)] + x[uint2(k, 2)] * s[k] * T(1 + i % 3);                               \\
+#define GATHERED(NAME, VIEW, VIEW1)                                                                     \\
+    KERNEL void NAME<T : IReal>(                                                                        \\
+        [Shape("M, 3")] VIEW x, [Shape("M")] VIEW1 s, [Shape("N")] TensorView<int> at,                  \\
+        [Out("N")] DiffTensorView<T> y)                                                                 \\
+    {                                                                                                   \\
+        THREAD                                                                                          \\
+        uint k = uint(at[i]);                                                                           \\
+        y[i] = x[uint2(k, 0)] * x[uint2(k, 1)] + x[uint2(k, 2)] * s[k] * T(1 + i % 3);                  \\
     }
 GATHERED(gathered, DiffTensorView<T>, DiffTensorView<T>)
 #define ALL DiffTensorViewAA<T>
@@ -249,9 +250,12 @@ def test_explain_says_so(module: torch_slang.Module, device: torch.device, sums:
 
 
 def test_own_elements_have_nothing_to_sum(device: torch.device) -> None:
-    source = SOURCE + """
+    source = (
+        SOURCE
+        + """
     KERNEL void squares([Shape("N")] DiffTensorView<float> x, [Out("N")] DiffTensorView<float> y)
     { THREAD y[i] = x[i] * x[i] * x[i]; }"""
+    )
     module = torch_slang.load(source=source, name="wave_sums_own", namespace="wave_sums_own")
     x = random(1000, device=device)
     module.squares(x).sum().backward()

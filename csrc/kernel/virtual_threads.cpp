@@ -27,7 +27,8 @@ constexpr double kMostlyWhole = 0.5;
 constexpr int kMostRepeats = 16;
 
 constexpr uint64_t kWorthMeasuring = 16;  // times what the device runs at once
-constexpr uint64_t kWorthMeasuringSums = 1;  // the same where additions may be summed: then threads mostly have more to do
+constexpr uint64_t kWorthMeasuringSums =
+    1;  // the same where additions may be summed: then threads mostly have more to do
 constexpr size_t kMostTried = 10;
 constexpr double kHardly = 0.985;  // of another's time: a smaller gain may be a loss in another run
 

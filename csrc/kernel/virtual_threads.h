@@ -45,7 +45,8 @@ std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThrea
 VirtualThreads fastest_threads(const ThreadFacts& facts, const VirtualThreads& start,
                                c10::function_ref<std::vector<double>(const std::vector<VirtualThreads>&)> seconds);
 
-std::string describe(const VirtualThreads& threads);  // "lanes=4, groups=2, repeats=1", and ", apart=1" if lanes do not sum
+std::string describe(
+    const VirtualThreads& threads);  // "lanes=4, groups=2, repeats=1", and ", apart=1" if lanes do not sum
 // From such a text; none if it is not one, or not of virtual threads that this launch may have.
 std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std::string& text);
 

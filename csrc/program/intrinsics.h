@@ -31,7 +31,8 @@ inline constexpr std::string_view kHalf = "__half", kBFloat16 = "__nv_bfloat16";
 inline constexpr std::string_view kNames[] = {
     kDataPointer,   kDataPointerAt, kDivide,           kRemainder,       kIterate,
     kIndex,         kVectorElement, kMultiply,         kMultiplyPart,    kMultiplyBlocks,
-    kMultiplyLines, kValueGradient, kMultiplyGathered, kAccumulateFixed, kVectorElementPointer, kAccumulate, kSumsBegin};
+    kMultiplyLines, kValueGradient, kMultiplyGathered, kAccumulateFixed, kVectorElementPointer,
+    kAccumulate,    kSumsBegin};
 inline constexpr std::string_view kFamilies[] = {kHalf, kBFloat16};
 
 }  // namespace intrinsics

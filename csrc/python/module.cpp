@@ -198,8 +198,7 @@ void bind_module(py::module_& m) {
            })
       .def("cubin", &cubin_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
            py::arg("architecture") = "sm_90", py::arg("groups") = 1, py::arg("lanes") = 1,
-           py::arg("block") = std::array<uint32_t, 3>{}, py::arg("sample_dims") = 0,
-           py::arg("wave_sums") = false)
+           py::arg("block") = std::array<uint32_t, 3>{}, py::arg("sample_dims") = 0, py::arg("wave_sums") = false)
       .def("cuda_text", &cuda_text_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
            py::arg("wave_sums") = false)
       .def("functions", &Module::functions)
@@ -234,9 +233,7 @@ PYBIND11_MODULE(_C, m) {
   m.def(
       "set_wave_sums",
       [](std::optional<bool> value) -> std::optional<bool> {
-        const auto before = set_wave_sums(!value   ? WaveSums::Measured
-                                          : *value ? WaveSums::Always
-                                                   : WaveSums::Never);
+        const auto before = set_wave_sums(!value ? WaveSums::Measured : *value ? WaveSums::Always : WaveSums::Never);
         return before == WaveSums::Measured ? std::nullopt : std::optional(before == WaveSums::Always);
       },
       py::arg("value"));

@@ -125,8 +125,9 @@ std::string site_definitions(const KernelSource& source) {
 bool names_half(const DeviceText& text) { return uses(text, {intrinsics::kHalf, intrinsics::kBFloat16}); }
 
 std::string definitions(const KernelSource& source) {
-  return site_definitions(source) + run_definitions(source) + block_definition(source.block) + define("TSL_VIEW_COUNT", source.view_count) +
-         define("TSL_SLOT_COUNT", source.slot_count) + define("TSL_DIM_COUNT", source.dim_count) +
+  return site_definitions(source) + run_definitions(source) + block_definition(source.block) +
+         define("TSL_VIEW_COUNT", source.view_count) + define("TSL_SLOT_COUNT", source.slot_count) +
+         define("TSL_DIM_COUNT", source.dim_count) +
          define("TSL_GRADIENT_SCALARS", static_cast<int>(source.gradient_scalars)) +
          define("TSL_GRADIENT_COMPONENTS", static_cast<int>(source.gradient_components)) +
          define("TSL_INDEPENDENT", source.independent_views) + define("TSL_CHECKS", static_cast<int>(source.checks)) +

@@ -129,7 +129,8 @@ class ThreadSubject : public Search<ChosenThreads>::Subject {
   std::string name() const override { return op_.qualified(key_.kind); }
 
   std::optional<ChosenThreads> decided(choices::Mode mode) override {
-    const bool is_measured = mode != choices::Mode::Off && is_worth_measuring(facts_) && (!facts_.runs_one || facts_.may_sum);
+    const bool is_measured =
+        mode != choices::Mode::Off && is_worth_measuring(facts_) && (!facts_.runs_one || facts_.may_sum);
     return is_measured ? std::nullopt : std::optional(likely());
   }
   std::string key(const std::string& hardware) const override {

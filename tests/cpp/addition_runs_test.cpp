@@ -11,9 +11,12 @@ using namespace torch_slang;
 
 namespace {
 
-const std::string kAdd = "__device__ void add_0(int i_0, float d_0) { tsl_accumulate<float>((v_0), (i_0), (d_0), (int(0))); return; } ";
-const std::string kAdd3 = "__device__ void add3_0(float3 d_0) { tsl_accumulate<float3 >((v_0), (i_0), (d_0), (int(0))); return; } ";
-const std::string kDouble = "__device__ void addd_0(double d_0) { tsl_accumulate<double>((v_0), (i_0), (d_0), (int(0))); return; } ";
+const std::string kAdd =
+    "__device__ void add_0(int i_0, float d_0) { tsl_accumulate<float>((v_0), (i_0), (d_0), (int(0))); return; } ";
+const std::string kAdd3 =
+    "__device__ void add3_0(float3 d_0) { tsl_accumulate<float3 >((v_0), (i_0), (d_0), (int(0))); return; } ";
+const std::string kDouble =
+    "__device__ void addd_0(double d_0) { tsl_accumulate<double>((v_0), (i_0), (d_0), (int(0))); return; } ";
 
 std::string in_function(const std::string& body) { return "__device__ void f_0() { " + body + " }"; }
 
@@ -79,8 +82,9 @@ BOOST_AUTO_TEST_CASE(functions_that_may_leave_early_have_their_own) {
   EmittedCode code(before + in_function("add_0(3, x_0); read_0(x_0); add_0(4, x_0);"));
   BOOST_TEST(mark_addition_runs(code) == 1);
   BOOST_TEST(code.edited() ==
-             kAdd + "__device__ void read_0(float2 d_0) { if(b_0) { return; } TSL_SUMS_BEGIN(2); add_0(1, d_0.x); "
-                    "add_0(2, d_0.y); TSL_SUMS_END(2); return; } " +
+             kAdd +
+                 "__device__ void read_0(float2 d_0) { if(b_0) { return; } TSL_SUMS_BEGIN(2); add_0(1, d_0.x); "
+                 "add_0(2, d_0.y); TSL_SUMS_END(2); return; } " +
                  in_function("add_0(3, x_0); read_0(x_0); add_0(4, x_0);"));
 }
 

@@ -93,14 +93,17 @@ void check(uint32_t mask, uint32_t wanted = ~0u) {
     S expected = 0;
     for (uint32_t lane = 0; lane < 32; ++lane) expected += (mask >> lane & 1) != 0 ? S(amount_of(lane, i)) : S(0);
     const bool is_wanted = (wanted >> i & 1) != 0;
-    BOOST_TEST(found.sums[i] == (is_wanted ? expected : S(0)), "number " << i << " of " << kCount << ", lanes " << mask);
-    BOOST_TEST(found.adders[i].size() == (is_wanted ? 1u : 0u), "number " << i << " of " << kCount << ", lanes " << mask);
+    BOOST_TEST(found.sums[i] == (is_wanted ? expected : S(0)),
+               "number " << i << " of " << kCount << ", lanes " << mask);
+    BOOST_TEST(found.adders[i].size() == (is_wanted ? 1u : 0u),
+               "number " << i << " of " << kCount << ", lanes " << mask);
   }
 }
 
 std::vector<uint32_t> masks() {
-  std::vector<uint32_t> all = {~0u, 0x0000ffffu, 0xffff0000u, 0x80000001u, 0x00000003u, 0xc0000000u, 0x7fffffffu,
-                               0xfffffffeu, 0x55555555u, 0xaaaaaaaau, 0x00010001u, 0x0000001fu, 0x80808080u, 0xf00f00f0u};
+  std::vector<uint32_t> all = {~0u,         0x0000ffffu, 0xffff0000u, 0x80000001u, 0x00000003u,
+                               0xc0000000u, 0x7fffffffu, 0xfffffffeu, 0x55555555u, 0xaaaaaaaau,
+                               0x00010001u, 0x0000001fu, 0x80808080u, 0xf00f00f0u};
   for (uint32_t count = 2; count < 32; ++count) all.push_back((1u << count) - 1);
   std::mt19937 random(5);
   while (all.size() < 60) {

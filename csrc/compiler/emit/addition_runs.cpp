@@ -34,7 +34,8 @@ struct Additions {
 class AdditionRuns {
  public:
   explicit AdditionRuns(EmittedCode& code) : code_(code) {
-    for (const EmittedFunction& function : code.functions()) functions_.emplace(function.name, Known{&function, false, {}});
+    for (const EmittedFunction& function : code.functions())
+      functions_.emplace(function.name, Known{&function, false, {}});
   }
 
   int mark() {

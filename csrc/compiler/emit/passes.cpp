@@ -86,7 +86,9 @@ constexpr Pass kPasses[] = {
     {"polled loops", Texts::Both, on_body<poll_loops>, &Signs::loops},
     {"guarded operations", Texts::Both, on_body<guard_operations>, &Signs::sizes},
     {"addition runs", Texts::Kernel,
-     [](EmittedText& text) { return text.body().find("tsl_accumulate<") == std::string::npos ? 0 : mark_addition_runs(text.code()); }},
+     [](EmittedText& text) {
+       return text.body().find("tsl_accumulate<") == std::string::npos ? 0 : mark_addition_runs(text.code());
+     }},
     {"line names", Texts::Both, on_body<escape_line_names>},
 };
 

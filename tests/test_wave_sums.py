@@ -152,6 +152,8 @@ def test_gathered_elements(
     n, m = 1003, 40
     if device.type == "cpu" and kind != "waves":
         pytest.skip("on the CPU all kinds are alike")
+    if dtype in (torch.float16, torch.bfloat16) and "one" in kind:
+        pytest.skip("a thousand additions, each of which rounds")
     x, s = random(m, 3, device=device, dtype=dtype), random(m, device=device, dtype=dtype)
     at = indices(kind, n, m, device)
     getattr(module, name)(x, s, at).backward(torch.ones(n, device=device, dtype=dtype) / 64)

@@ -26,5 +26,6 @@ ALL = {
     "functions": "functions.main",
     "texture": "texture.main",
     "accumulation": "accumulation.main",
+    "meetings": "meetings.main",
     "cold_load": "cold_load.main",
 }

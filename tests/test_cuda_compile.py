@@ -67,6 +67,19 @@ def test_kernels_compile_for_a_gpu(file: str) -> None:
             assert is_cubin(module._handle.cubin(name, kind, types, dense, ARCHITECTURE)), (name, kind, dense)
 
 
+# All views, barriers and waves, gradients of values beside them, launches of the callers own.
+@pytest.mark.parametrize("file", ["accumulation", "meetings", "value_meetings", "slangtorch_own_backward"])
+def test_backwards_whose_lanes_sum_compile_for_a_gpu(file: str) -> None:
+    module = kernels(file)
+    for name in module.kernels():
+        about = module._handle.describe(name)
+        types = ["float32" if "float32" in allowed else allowed[0] for _, allowed in about["type_parameters"]]
+        for kind in ("backward", "bwd"):
+            if about[kind] is not None:
+                image = module._handle.cubin(name, kind, types, architecture=ARCHITECTURE, wave_sums=True)
+                assert is_cubin(image), (name, kind)
+
+
 @pytest.mark.parametrize(
     ("file", "names"),
     [

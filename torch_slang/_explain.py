@@ -47,6 +47,7 @@ class CompiledKernel:
     (:func:`torch_slang.tuning.choices` has the times). ``registers``: of a GPU thread. ``block``: the threads a
     block of the only launches that it serves, where registers do not suffice for a kernel for any block; else empty.
     ``threads`` and ``bytes``: of its last launch, bytes those of its tensors, each element once.
+    ``wave_sums``: lanes of a GPU's wave that add to the same elements of gradients at the same time sum first.
     ``loop``: of a plain function, over ``"elements"`` or, where strides or sums of rows and columns matter, ``"rows"``;
     ``lanes`` are then the elements that are loaded and stored together, and ``threads`` the last call's elements.
     """
@@ -63,6 +64,7 @@ class CompiledKernel:
     lanes: int
     axis: str
     has_bounds: bool
+    wave_sums: bool
     meets: bool
     independent: bool
     strided: tuple[str, ...]
@@ -82,6 +84,8 @@ class CompiledKernel:
             lines.append(f"read with their strides: {', '.join(self.strided)}")
         if not self.independent:
             lines.append("arguments share memory: no load is moved over a store")
+        if self.wave_sums:
+            lines.append("lanes of a wave that add to the same elements sum first")
         lines += map(str, self.gradients)
         return "\n  ".join(lines)
 

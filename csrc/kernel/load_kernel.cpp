@@ -1,5 +1,7 @@
 #include "kernel/load_kernel.h"
 
+#include <algorithm>
+
 #include "kernel/learn.h"
 #include "kernel/specialize.h"
 
@@ -31,10 +33,21 @@ Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const Load
   for (size_t i = 0; i < loaded->gradients.size(); ++i) {
     if (is_unwanted(key, op.function.leaves[i])) loaded->gradients[i] = {};
   }
-  const KernelSource source = specialize(op, key, known);
+  KernelSource source = specialize(op, key, known);
+  source.has_wave_sums = general.has_wave_sums;
   loaded->threads = source.threads;
+  loaded->threads.adds_apart = general.threads.adds_apart;
+  loaded->has_wave_sums = source.has_wave_sums;
   loaded->kernel = backend_for(key.device.type()).load(source, key.device);
   return loaded;
+}
+
+// Whether there are additions to sum, and the kernel takes nothing from where it adds: Note [wave sums] in prelude/wave_sums.h.
+bool adds_alone(const std::vector<GradientUse>& gradients) {
+  const auto is_added = [](const GradientUse& use) { return use.added; };
+  const auto is_taken = [](const GradientUse& use) { return use.added && use.consumed; };
+  return std::any_of(gradients.begin(), gradients.end(), is_added) &&
+         std::none_of(gradients.begin(), gradients.end(), is_taken);
 }
 
 // A fact that the compiled code shows changes the kernel, which is compiled again until no new fact shows. Once the facts come from
@@ -58,10 +71,16 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   if (kernel == nullptr) kernel = load(source);
   auto loaded = std::make_shared<LoadedKernel>();
   loaded->gradients = gradient_uses(op, key, facts->marks(), kernel->marks());
+  if (may_have_wave_sums(key, source) && adds_alone(loaded->gradients)) {
+    source.threads.adds_apart = key.threads.adds_apart;
+    source.has_wave_sums = !key.threads.adds_apart;
+    if (source.has_wave_sums) kernel = load(source);
+  }
   loaded->scratch_outputs = known.scratch_outputs;
   loaded->own = own_leaves(op, key, known);
   loaded->indirect = known.indirect;
   loaded->threads = source.threads;
+  loaded->has_wave_sums = source.has_wave_sums;
   loaded->unused = known.unused.empty() ? unused_inputs(op, key, facts->marks()) : known.unused;
   loaded->kernel = std::move(kernel);
   return loaded;

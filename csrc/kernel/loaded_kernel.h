@@ -27,6 +27,7 @@ struct LastLaunch {
 struct LoadedKernel {
   std::shared_ptr<const Kernel> kernel;
   VirtualThreads threads;  // that it was compiled with
+  bool has_wave_sums = false;  // Note [wave sums] in prelude/wave_sums.h
   mutable LastLaunch last;
   std::vector<GradientUse> gradients;  // by leaf
   std::vector<int> scratch_outputs;  // Backward: outputs whose values the kernel reads back, so they need memory

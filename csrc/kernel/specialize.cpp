@@ -160,6 +160,12 @@ std::vector<bool> own_leaves(const KernelSignature& op, const KernelKey& key, co
   return own;
 }
 
+bool may_have_wave_sums(const KernelKey& key, const KernelSource& source) {
+  const bool is_backward = key.kind == OpKind::Backward || key.kind == OpKind::LaunchBackward;
+  return is_backward && !key.device.is_cpu() && !multiplies(source) && key.independent &&
+         source.checks == Checks::None && uses(source.text, {intrinsics::kAccumulate});
+}
+
 KernelSource specialize(const KernelSignature& op, const KernelKey& key, const KnownUse& known) {
   KernelSource source;
   source.op = op.qualified(key.kind);
@@ -182,6 +188,7 @@ KernelSource specialize(const KernelSignature& op, const KernelKey& key, const K
     for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
   }
   if (!source.text.waves && !source.text.barriers && !multiplies(source)) source.threads = key.threads;
+  source.threads.adds_apart = false;  // until additions have shown
   if (key.sample_dims > 0 && !multiplies(source)) {
     source.sample_dims = key.sample_dims;
     source.pointer_slots = op.layout.pointer_slots();

@@ -22,6 +22,10 @@ struct KnownUse {
 
 KernelSource specialize(const KernelSignature& op, const KernelKey& key, const KnownUse& known);
 
+// Whether this kernel's lanes may sum what they add to the same elements (Note [wave sums] in prelude/wave_sums.h), if it turns
+// out to add something.
+bool may_have_wave_sums(const KernelKey& key, const KernelSource& source);
+
 // By leaf: gradients that this kernel keeps in registers (Note [own elements] in prelude/own.h).
 std::vector<bool> own_leaves(const KernelSignature& op, const KernelKey& key, const KnownUse& known);
 

@@ -27,10 +27,13 @@ constexpr double kMostlyWhole = 0.5;
 constexpr int kMostRepeats = 16;
 
 constexpr uint64_t kWorthMeasuring = 16;  // times what the device runs at once
+constexpr uint64_t kWorthMeasuringSums =
+    1;  // the same where additions may be summed: then threads mostly have more to do
 constexpr size_t kMostTried = 10;
 constexpr double kHardly = 0.985;  // of another's time: a smaller gain may be a loss in another run
 
 std::atomic<bool> for_all{false};
+std::atomic<WaveSums> wave_sums{WaveSums::Measured};
 
 uint64_t threads_of(const LaunchShape& shape) {
   return threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
@@ -51,8 +54,11 @@ double whole(const ThreadFacts& facts, int axis, int length) {
 
 // Tiles lie along the axis that has the most in whole ones, the outer axis if two have as much: what threads read of a row
 // or column that they share is then read once. Where threads share elements of gradients, along the axis that they do.
-VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int repeats) {
+VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int repeats, bool adds_apart) {
   VirtualThreads threads;
+  const WaveSums setting = wave_sums.load(std::memory_order_relaxed);
+  threads.adds_apart = facts.must_add_apart ||
+                       (facts.may_sum && (setting == WaveSums::Measured ? adds_apart : setting == WaveSums::Never));
   threads.count = lanes * groups;
   threads.lanes = lanes;
   threads.repeats = repeats;
@@ -84,6 +90,7 @@ bool may_repeat(const ThreadFacts& facts, const VirtualThreads& threads, int rep
 }  // namespace
 
 bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
+WaveSums set_wave_sums(WaveSums value) { return wave_sums.exchange(value); }
 
 VirtualThreads likely_threads(const ThreadFacts& facts) {
   if (facts.at_once == 0) return {};
@@ -94,26 +101,30 @@ VirtualThreads likely_threads(const ThreadFacts& facts) {
   int groups = 1;
   const int64_t enough = lanes > 1 ? kBytesInVector : kBytesInFlight;
   while (lanes * groups < kMost && lanes * groups * facts.bytes < enough && fills(facts, lanes * groups)) groups *= 2;
-  VirtualThreads threads = arranged(facts, lanes, groups, 1);
+  VirtualThreads threads = arranged(facts, lanes, groups, 1, false);
   while (may_repeat(facts, threads, 2 * threads.repeats)) threads.repeats *= 2;
   return threads;
 }
 
 bool is_worth_measuring(const ThreadFacts& facts) {
-  return facts.at_once > 0 && facts.may_be_measured && threads_of(facts.shape) >= kWorthMeasuring * facts.at_once &&
-         !for_all.load(std::memory_order_relaxed);
+  const uint64_t enough = facts.may_sum ? kWorthMeasuringSums : kWorthMeasuring;
+  return facts.at_once > 0 && facts.may_be_measured && threads_of(facts.shape) >= enough * facts.at_once &&
+         !for_all.load(std::memory_order_relaxed) && wave_sums.load(std::memory_order_relaxed) == WaveSums::Measured;
 }
 
 std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThreads& from) {
   std::vector<VirtualThreads> all;
-  const auto add = [&](int lanes, int groups, int repeats) {
+  const auto add_either = [&](int lanes, int groups, int repeats, bool adds_apart) {
     if (lanes < 1 || lanes > facts.lanes || facts.shape.block[0] % lanes != 0) return;
-    if (groups < 1 || lanes * groups > kMost || !fills(facts, lanes * groups)) return;
-    const VirtualThreads threads = arranged(facts, lanes, groups, repeats);
+    if (groups < 1 || lanes * groups > kMost || (lanes * groups > 1 && !fills(facts, lanes * groups))) return;
+    const VirtualThreads threads = arranged(facts, lanes, groups, repeats, adds_apart);
     const bool is_known = threads == from || std::find(all.begin(), all.end(), threads) != all.end();
     if (may_repeat(facts, threads, repeats) && !is_known) all.push_back(threads);
   };
   const int lanes = from.lanes, groups = from.groups(), repeats = from.repeats;
+  add_either(lanes, groups, repeats, !from.adds_apart);
+  if (facts.runs_one) return all;
+  const auto add = [&](int l, int g, int r) { add_either(l, g, r, from.adds_apart); };
   add(lanes, 2 * groups, repeats);
   add(lanes, groups / 2, repeats);
   add(2 * lanes, groups, repeats);
@@ -151,17 +162,19 @@ VirtualThreads fastest_threads(const ThreadFacts& facts, const VirtualThreads& s
 }
 
 std::string describe(const VirtualThreads& threads) {
-  return c10::str("lanes=", threads.lanes, ", groups=", threads.groups(), ", repeats=", threads.repeats);
+  return c10::str("lanes=", threads.lanes, ", groups=", threads.groups(), ", repeats=", threads.repeats,
+                  threads.adds_apart ? ", apart=1" : "");
 }
 
 std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std::string& text) {
   const auto is_power = [](int number) { return number > 0 && (number & (number - 1)) == 0; };
-  int lanes = 0, groups = 0, repeats = 0;
-  if (std::sscanf(text.c_str(), "lanes=%d, groups=%d, repeats=%d", &lanes, &groups, &repeats) != 3) return std::nullopt;
+  int lanes = 0, groups = 0, repeats = 0, apart = 0;
+  constexpr const char* kForm = "lanes=%d, groups=%d, repeats=%d, apart=%d";
+  if (std::sscanf(text.c_str(), kForm, &lanes, &groups, &repeats, &apart) < 3) return std::nullopt;
   const bool may_be = is_power(lanes) && lanes <= facts.lanes && facts.shape.block[0] % lanes == 0 &&
                       is_power(groups) && groups <= kMost / lanes && is_power(repeats) &&
                       repeats <= (facts.shared_axis >= 0 ? kMostRepeats : 1);
-  return may_be ? std::optional(arranged(facts, lanes, groups, repeats)) : std::nullopt;
+  return may_be ? std::optional(arranged(facts, lanes, groups, repeats, apart == 1)) : std::nullopt;
 }
 
 }  // namespace torch_slang

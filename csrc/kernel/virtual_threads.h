@@ -23,6 +23,9 @@ struct ThreadFacts {
   int lanes =
       1;  // threads along x that have whole vectors together (Note [vector accesses] in prelude/vector_access.h); 1: there are no vectors
   bool is_flat = false;  // as in VirtualThreads
+  // Lanes that add to the same elements of gradients may sum first (Note [wave sums] in prelude/wave_sums.h), or must not.
+  bool may_sum = false, must_add_apart = false;
+  bool runs_one = false;  // threads meet at barriers or in wave operations, so a GPU thread runs one of them
   bool may_be_measured = true;  // not under vmap: another number of samples must not call for another kernel
   int shared_axis = -1;  // along which threads share elements of gradients (Note [shared elements] in prelude/shared.h)
 };
@@ -42,11 +45,15 @@ std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThrea
 VirtualThreads fastest_threads(const ThreadFacts& facts, const VirtualThreads& start,
                                c10::function_ref<std::vector<double>(const std::vector<VirtualThreads>&)> seconds);
 
-std::string describe(const VirtualThreads& threads);  // "lanes=4, groups=2, repeats=1"
+std::string describe(
+    const VirtualThreads& threads);  // "lanes=4, groups=2, repeats=1", and ", apart=1" if lanes do not sum
 // From such a text; none if it is not one, or not of virtual threads that this launch may have.
 std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std::string& text);
 
 // For tests: whether launches of any size get virtual threads, as if they filled the device. Returns the setting before.
 bool set_virtual_threads_for_all(bool value);
+// For tests: whether lanes that may sum do so. Unless that is measured, no virtual threads are. Returns the setting before.
+enum class WaveSums { Measured, Always, Never };
+WaveSums set_wave_sums(WaveSums value);
 
 }  // namespace torch_slang

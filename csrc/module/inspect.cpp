@@ -15,13 +15,16 @@ KernelKey key_of(const Operator& op, OpKind kind, const std::vector<ElementType>
 
 }  // namespace
 
-std::string cuda_text_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense) {
-  return cuda_source_text(op.source(key_of(op, kind, types, dense)));
+std::string cuda_text_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense,
+                          bool wave_sums) {
+  KernelSource source = op.source(key_of(op, kind, types, dense));
+  source.has_wave_sums = wave_sums;
+  return cuda_source_text(source);
 }
 
 std::string cubin_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense,
                       const std::string& architecture, int groups, int lanes,
-                      const std::array<uint32_t, 3>& block_of_launch, int sample_dims) {
+                      const std::array<uint32_t, 3>& block_of_launch, int sample_dims, bool wave_sums) {
   KernelKey key = key_of(op, kind, types, dense);
   key.threads.count = groups * lanes;
   key.threads.lanes = lanes;
@@ -32,11 +35,13 @@ std::string cubin_for(const Operator& op, OpKind kind, const std::vector<Element
     key.threads.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : i == 0 && block.empty() ? 256 : 1;
   if (lanes > 1) key = op.sharing_threads(key);
   std::string cubin;
-  op.source(key, [&](const KernelSource& source) {
+  KernelSource last = op.source(key, [&](const KernelSource& source) {
     CudaCompilation compiled = compile_for_architecture(source, architecture);
     cubin = std::move(compiled.image);
     return find_marks(compiled.ptx, source.view_count);
   });
+  last.has_wave_sums = wave_sums;
+  if (wave_sums) return compile_for_architecture(last, architecture).image;
   return cubin;
 }
 

@@ -36,6 +36,7 @@ struct KernelFacts {
   bool is_measured = false;  // for the last launch, they were chosen by measurement
   int axis = 0;
   int lanes = 1;  // of them load and store vectors together; elements that a plain function's thread has at a time
+  bool has_wave_sums = false;  // lanes of a GPU's wave sum what they add to the same elements
   bool has_bounds = false;  // the launch's bounds are told to the compiler
   bool meets = false;  // barriers or wave operations
   bool independent = true;  // no-alias promises hold

@@ -101,6 +101,9 @@ struct ThreadBase {
   TSL_INLINE ulonglong block_count() const { return ulonglong(gridDim.x) * gridDim.y * gridDim.z; }
 };
 
+// Whether the lanes of a wave sum what they add: Note [wave sums] in wave_sums.h, which kernels that do so have besides.
+template <class Own> constexpr bool kHasWaveSums = false;
+
 // Own: the registers of Note [own elements], generated for each kernel.
 template <class Own>
 struct KernelBase : ThreadBase {
@@ -151,8 +154,15 @@ struct KernelBase : ThreadBase {
   // Gradients of views: Note [accumulation modes] in slang/wrapper.slang. First of all the thread's own elements.
   template <class T, class Index> TSL_INLINE void tsl_accumulate(const View& view, Index index, T amount, int mode) {
     if (!keeps_promise(view, index, false, Promise::None)) return;
-    if (is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount)) return;
-    if (wanted(view, index)) accumulate<Alone>(view, index, amount, mode);
+    const bool is_kept = is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount);
+    if constexpr (kHasWaveSums<Own>) {
+      if (mode <= 0) {
+        const bool is_added = !is_kept && wanted(view, index);
+        if (is_added) mark_add(view.id);
+        return own.wave_sums.add(*this, view, index, amount, mode, is_added);
+      }
+    }
+    if (!is_kept && wanted(view, index)) accumulate<Alone>(view, index, amount, mode);
   }
   template <class T, class Index>
   TSL_INLINE void tsl_accumulate_fixed(const View& view, Index index, T amount, int mode) {

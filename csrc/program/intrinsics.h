@@ -19,6 +19,8 @@ inline constexpr std::string_view kDivide = "TSL_DIVIDE", kRemainder = "TSL_REMA
                                   kVectorElementPointer = "_slang_vector_get_element_ptr";
 // Gradients: of values, and added by threads that meet at one element.
 inline constexpr std::string_view kValueGradient = "tsl_gradient", kAccumulateFixed = "tsl_accumulate_fixed";
+// Gradients that are added to by any threads, and runs of such additions: Note [wave sums] in prelude/wave_sums.h.
+inline constexpr std::string_view kAccumulate = "tsl_accumulate", kSumsBegin = "TSL_SUMS_BEGIN";
 // What mma.slang calls.
 inline constexpr std::string_view kMultiply = "tsl_multiply", kMultiplyPart = "tsl_multiply_part",
                                   kMultiplyBlocks = "tsl_multiply_blocks", kMultiplyLines = "tsl_multiply_lines",
@@ -29,7 +31,8 @@ inline constexpr std::string_view kHalf = "__half", kBFloat16 = "__nv_bfloat16";
 inline constexpr std::string_view kNames[] = {
     kDataPointer,   kDataPointerAt, kDivide,           kRemainder,       kIterate,
     kIndex,         kVectorElement, kMultiply,         kMultiplyPart,    kMultiplyBlocks,
-    kMultiplyLines, kValueGradient, kMultiplyGathered, kAccumulateFixed, kVectorElementPointer};
+    kMultiplyLines, kValueGradient, kMultiplyGathered, kAccumulateFixed, kVectorElementPointer,
+    kAccumulate,    kSumsBegin};
 inline constexpr std::string_view kFamilies[] = {kHalf, kBFloat16};
 
 }  // namespace intrinsics

@@ -169,20 +169,20 @@ std::pair<std::shared_ptr<const Operator>, OpKind> operator_of_kind(const Module
 
 py::bytes cubin_of(const Module& module, const std::string& name, const std::string& kind,
                    const std::vector<std::string>& types, bool dense, const std::string& architecture, int groups,
-                   int lanes, const std::array<uint32_t, 3>& block, int sample_dims) {
+                   int lanes, const std::array<uint32_t, 3>& block, int sample_dims, bool wave_sums) {
   const std::vector<ElementType> elements = elements_named(types);
   std::string cubin;
   {
     const py::gil_scoped_release release;
     const auto [op, op_kind] = operator_of_kind(module, name, kind);
-    cubin = cubin_for(*op, op_kind, elements, dense, architecture, groups, lanes, block, sample_dims);
+    cubin = cubin_for(*op, op_kind, elements, dense, architecture, groups, lanes, block, sample_dims, wave_sums);
   }
   return py::bytes(cubin);
 }
 
 std::string cuda_text_of(const Module& module, const std::string& name, const std::string& kind,
-                         const std::vector<std::string>& types, bool dense) {
-  return cuda_text_for(*module.find(name), kind_named(kind), elements_named(types), dense);
+                         const std::vector<std::string>& types, bool dense, bool wave_sums) {
+  return cuda_text_for(*module.find(name), kind_named(kind), elements_named(types), dense, wave_sums);
 }
 
 void bind_module(py::module_& m) {
@@ -198,8 +198,9 @@ void bind_module(py::module_& m) {
            })
       .def("cubin", &cubin_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
            py::arg("architecture") = "sm_90", py::arg("groups") = 1, py::arg("lanes") = 1,
-           py::arg("block") = std::array<uint32_t, 3>{}, py::arg("sample_dims") = 0)
-      .def("cuda_text", &cuda_text_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true)
+           py::arg("block") = std::array<uint32_t, 3>{}, py::arg("sample_dims") = 0, py::arg("wave_sums") = false)
+      .def("cuda_text", &cuda_text_of, py::arg("name"), py::arg("kind"), py::arg("types"), py::arg("dense") = true,
+           py::arg("wave_sums") = false)
       .def("functions", &Module::functions)
       .def("overloads", &Module::overloads)
       .def("instantiate", &Module::instantiate, py::arg("name"), py::arg("types"), py::arg("sizes"))
@@ -229,6 +230,13 @@ PYBIND11_MODULE(_C, m) {
   bind_function_call(m);
   bind_tuning(m);
   m.def("set_virtual_threads_for_all", &set_virtual_threads_for_all, py::arg("value"));
+  m.def(
+      "set_wave_sums",
+      [](std::optional<bool> value) -> std::optional<bool> {
+        const auto before = set_wave_sums(!value ? WaveSums::Measured : *value ? WaveSums::Always : WaveSums::Never);
+        return before == WaveSums::Measured ? std::nullopt : std::optional(before == WaveSums::Always);
+      },
+      py::arg("value"));
   m.def("set_most_tiles", &set_most_tiles, py::arg("count"));
   m.def("set_compiler_path", &set_compiler_path, py::arg("path"));
   m.def("reserve_name", &reserve_name, py::arg("name"), py::arg("what_it_is"));

@@ -91,6 +91,7 @@ struct VirtualThreads {
   int lanes = 1;  // of them follow each other along x
   int repeats = 1;  // how many times as many a thread runs, one such count after the other
   bool shares = false;  // threads along the axis share elements of gradients
+  bool adds_apart = false;  // lanes that add to the same elements of gradients do not sum first, though they could
   bool is_flat = false;  // the device's blocks stand in one row, since along y or z they would be too many
   uint32_t block[3] = {0, 0, 0};  // that all launches have; zeros: any
 
@@ -111,6 +112,7 @@ struct KernelSource {
   // C++ expressions over `args`: how many threads there are along x, y and z by the launch's total; empty if not known.
   std::vector<std::string> thread_bounds;
   std::vector<ThreadView> thread_views;
+  bool has_wave_sums = false;  // lanes that add to the same elements sum first: Note [wave sums] in prelude/wave_sums.h
   VirtualThreads threads;
   bool independent_views =
       false;  // no two views overlap and none that is written overlaps itself: no-alias promises hold

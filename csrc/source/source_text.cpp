@@ -82,6 +82,11 @@ const std::string& matrix_text() {
   return text;
 }
 
+const std::string& wave_sums_text() {
+  static const std::string text = further_text("wave_sums.h");
+  return text;
+}
+
 const std::string& map_text() {
   static const std::string text = further_text("map_loop.h");
   return text;
@@ -94,6 +99,12 @@ const std::string& prelude_text() {
 
 std::string define(const char* name, int value) {
   return std::string("#define ") + name + " " + std::to_string(value) + "\n";
+}
+
+// The words around runs of additions, where nothing sums these.
+std::string run_definitions(const KernelSource& source) {
+  const bool are_idle = !source.has_wave_sums && uses(source.text, {intrinsics::kSumsBegin});
+  return are_idle ? "#define TSL_SUMS_BEGIN(count)\n#define TSL_SUMS_END(count)\n" : "";
 }
 
 std::string block_definition(const uint32_t (&block)[3]) {
@@ -114,8 +125,9 @@ std::string site_definitions(const KernelSource& source) {
 bool names_half(const DeviceText& text) { return uses(text, {intrinsics::kHalf, intrinsics::kBFloat16}); }
 
 std::string definitions(const KernelSource& source) {
-  return site_definitions(source) + block_definition(source.block) + define("TSL_VIEW_COUNT", source.view_count) +
-         define("TSL_SLOT_COUNT", source.slot_count) + define("TSL_DIM_COUNT", source.dim_count) +
+  return site_definitions(source) + run_definitions(source) + block_definition(source.block) +
+         define("TSL_VIEW_COUNT", source.view_count) + define("TSL_SLOT_COUNT", source.slot_count) +
+         define("TSL_DIM_COUNT", source.dim_count) +
          define("TSL_GRADIENT_SCALARS", static_cast<int>(source.gradient_scalars)) +
          define("TSL_GRADIENT_COMPONENTS", static_cast<int>(source.gradient_components)) +
          define("TSL_INDEPENDENT", source.independent_views) + define("TSL_CHECKS", static_cast<int>(source.checks)) +
@@ -170,7 +182,8 @@ namespace {
 
 const char* base_of(const KernelSource& source) {
   if (source.map) return "MapKernel<Own, TslInputs, TslOutputs>";
-  return multiplies(source) ? "MatrixKernel<Own>" : "KernelBase<Own>";
+  if (multiplies(source)) return "MatrixKernel<Own>";
+  return source.has_wave_sums ? "KernelBase<tsl::SummingOwn<Own>>" : "KernelBase<Own>";
 }
 
 }  // namespace
@@ -182,6 +195,7 @@ std::string assemble_source(const KernelSource& source, std::string_view launche
   text += kArgs;
   text += prelude_text();
   if (multiplies(source)) text += matrix_text();
+  if (source.has_wave_sums) text += wave_sums_text();
   if (source.map) text += map_text();
   text += line_directive(1, "file_scope");
   text += source.text.file_scope;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/hash.h"
+#include "program/intrinsics.h"
 #include "tuning/choices.h"
 #include "tuning/trial.h"
 
@@ -119,19 +120,24 @@ class ThreadSubject : public Search<ChosenThreads>::Subject {
         context_(context),
         run_(run),
         call_(call),
-        text_(op.text(key.kind, key.types)) {}
+        text_(op.text(key.kind, key.types)) {
+    facts_.runs_one = text_.waves || text_.barriers;
+    facts_.may_sum = facts_.may_sum && uses(text_, {intrinsics::kAccumulate});
+  }
 
   c10::Device device() const override { return key_.device; }
   std::string name() const override { return op_.qualified(key_.kind); }
 
   std::optional<ChosenThreads> decided(choices::Mode mode) override {
-    const bool is_measured = mode != choices::Mode::Off && !text_.waves && !text_.barriers;
+    const bool is_measured =
+        mode != choices::Mode::Off && is_worth_measuring(facts_) && (!facts_.runs_one || facts_.may_sum);
     return is_measured ? std::nullopt : std::optional(likely());
   }
   std::string key(const std::string& hardware) const override {
     Digest digest;
     digest.add("choice of virtual threads").add(name()).add(text_.body).add(text_.file_scope).add(hardware);
     for (const int64_t number : c10::ArrayRef<int64_t>(call_).slice(1)) digest.add(number);
+    if (facts_.may_sum) digest.add("wave sums");
     return digest.hex();
   }
   std::string about(const std::string& hardware) const override {
@@ -162,7 +168,7 @@ class ThreadSubject : public Search<ChosenThreads>::Subject {
   const KernelSignature& op_;
   KernelTable& kernels_;
   const KernelKey& key_;
-  const ThreadFacts& facts_;
+  ThreadFacts facts_;
   const c10::ArrayRef<c10::IValue> stack_;
   const CallContext& context_;
   const ThreadChoices::Run run_;

@@ -71,6 +71,52 @@ BOOST_AUTO_TEST_CASE(neighbours_differ_by_a_step_and_may_be_had) {
   for (const VirtualThreads& threads : next_to(facts, likely_threads(facts))) BOOST_TEST(threads.lanes <= 2);
 }
 
+BOOST_AUTO_TEST_CASE(sums_of_lanes_are_tried_and_left_out_where_there_may_be_some) {
+  ThreadFacts facts = row_of(10000);
+  BOOST_TEST(!likely_threads(facts).adds_apart);
+  for (const VirtualThreads& threads : next_to(facts, likely_threads(facts))) BOOST_TEST(!threads.adds_apart);
+  facts.may_sum = true;
+  const VirtualThreads from = likely_threads(facts);
+  BOOST_TEST(!from.adds_apart);
+  std::set<bool> tried;
+  for (const VirtualThreads& threads : next_to(facts, from)) {
+    tried.insert(threads.adds_apart);
+    BOOST_TEST((parse_threads(facts, describe(threads)) == threads));
+  }
+  BOOST_TEST((tried == std::set<bool>{false, true}));
+  facts.must_add_apart = true;
+  BOOST_TEST(likely_threads(facts).adds_apart);
+}
+
+BOOST_AUTO_TEST_CASE(smaller_launches_are_measured_where_lanes_may_sum) {
+  ThreadFacts facts = row_of(4);
+  facts.may_sum = true;
+  BOOST_TEST(is_worth_measuring(facts));  // 1,024 threads
+  BOOST_TEST(next_to(facts, likely_threads(facts)).size() == 1);
+  facts = row_of(3);
+  facts.may_sum = true;
+  BOOST_TEST(!is_worth_measuring(facts));
+}
+
+BOOST_AUTO_TEST_CASE(threads_that_meet_at_barriers_differ_by_sums_of_lanes_alone) {
+  ThreadFacts facts = row_of(10000);
+  facts.may_sum = facts.runs_one = true;
+  const auto others = next_to(facts, likely_threads(facts));
+  BOOST_REQUIRE(others.size() == 1);
+  BOOST_TEST(others.front().adds_apart);
+}
+
+BOOST_AUTO_TEST_CASE(sums_of_lanes_may_be_forced_for_tests) {
+  ThreadFacts facts = row_of(10000);
+  facts.may_sum = true;
+  BOOST_TEST((set_wave_sums(WaveSums::Never) == WaveSums::Measured));
+  BOOST_TEST(likely_threads(facts).adds_apart);
+  BOOST_TEST(!is_worth_measuring(facts));
+  BOOST_TEST((set_wave_sums(WaveSums::Always) == WaveSums::Never));
+  for (const VirtualThreads& threads : next_to(facts, likely_threads(facts))) BOOST_TEST(!threads.adds_apart);
+  set_wave_sums(WaveSums::Measured);
+}
+
 BOOST_AUTO_TEST_CASE(those_that_share_repeat) {
   ThreadFacts facts = row_of(10000);
   facts.shape.grid[1] = facts.bounds[1] = 1000;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compiler/emit/added_gradients.h"
+#include "compiler/emit/addition_runs.h"
 #include "compiler/emit/contexts.h"
 #include "compiler/emit/emitted_text.h"
 #include "compiler/emit/guarded_operations.h"
@@ -84,6 +85,10 @@ constexpr Pass kPasses[] = {
      &Signs::kept_iterations, Missed::Refusal},
     {"polled loops", Texts::Both, on_body<poll_loops>, &Signs::loops},
     {"guarded operations", Texts::Both, on_body<guard_operations>, &Signs::sizes},
+    {"addition runs", Texts::Kernel,
+     [](EmittedText& text) {
+       return text.body().find("tsl_accumulate<") == std::string::npos ? 0 : mark_addition_runs(text.code());
+     }},
     {"line names", Texts::Both, on_body<escape_line_names>},
 };
 

@@ -1,0 +1,181 @@
+#include "compiler/emit/addition_runs.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace torch_slang {
+namespace {
+
+constexpr int kMostInRun = 12;  // numbers, as in prelude/wave_sums.h
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// What a statement, or a call of a function, adds.
+struct Additions {
+  int count = 0;
+  int numbers = 0;  // of those that a run sums
+  bool is_straight = true;  // whoever comes here makes all of them: no branch stands around or between them
+
+  void add(const Additions& other) {
+    count += other.count;
+    numbers += other.numbers;
+    is_straight = is_straight && other.is_straight;
+  }
+};
+
+class AdditionRuns {
+ public:
+  explicit AdditionRuns(EmittedCode& code) : code_(code) {
+    for (const EmittedFunction& function : code.functions())
+      functions_.emplace(function.name, Known{&function, false, {}});
+  }
+
+  int mark() {
+    std::set<std::string_view> called;
+    for (const EmittedFunction& function : code_.functions()) {
+      for_each_call(function.body.span, [&](std::string_view name) { called.insert(name); });
+    }
+    for (const EmittedFunction& function : code_.functions()) {
+      if (functions_.at(function.name).function != &function) return 0;  // two of one name, which Slang does not write
+    }
+    for (const EmittedFunction& function : code_.functions()) {
+      const bool lies_in_callers = called.count(function.name) > 0 && of_function(function.name).is_straight;
+      if (!lies_in_callers) mark_in(function.body);
+    }
+    return marked_;
+  }
+
+ private:
+  using Kind = EmittedStatement::Kind;
+
+  struct Known {
+    const EmittedFunction* function;
+    bool is_known = false;
+    Additions additions;
+  };
+
+  struct Run {
+    Additions additions;
+    size_t begin = 0, end = 0;  // from the first addition to behind the last one
+  };
+
+  Additions of_function(std::string_view name) {
+    Known& known = functions_.at(name);
+    if (known.is_known) return known.additions;
+    known.is_known = true;  // Slang has no recursion
+    Additions additions = of_statement(known.function->body);
+    additions.is_straight = additions.is_straight && additions.numbers <= kMostInRun;
+    return functions_.at(name).additions = additions;
+  }
+
+  Additions of_statement(const EmittedStatement& statement) {
+    Additions additions;
+    if (statement.kind == Kind::Block) {
+      for (size_t i = 0; i < statement.parts.size(); ++i) {
+        const bool is_last_return = i + 1 == statement.parts.size() && is_plain_return(statement.parts[i]);
+        if (!is_last_return) additions.add(of_statement(statement.parts[i]));
+      }
+      return additions;
+    }
+    additions = in(statement.span);
+    const bool is_simple = statement.kind == Kind::Simple && additions.is_straight && !is_conditional(statement.span);
+    additions.is_straight = !leaves(statement.span) && (additions.count == 0 || is_simple);
+    return additions;
+  }
+
+  // `return;` or `return value;` of a value that nothing is added for.
+  bool is_plain_return(const EmittedStatement& statement) {
+    return statement.kind == Kind::Simple && code_[statement.span.begin] == "return" && in(statement.span).count == 0;
+  }
+
+  Additions in(Span span) {
+    Additions additions;
+    for (size_t at = span.begin; at < span.end; ++at) {
+      if (code_[at] != "tsl_accumulate") continue;
+      ++additions.count;
+      additions.numbers += numbers_of({at + 2, code_.closing_angle(at + 1, span.end)});
+    }
+    for_each_call(span, [&](std::string_view name) { additions.add(of_function(name)); });
+    return additions;
+  }
+
+  // Of an element of this type, if a run sums such.
+  int numbers_of(Span type) const {
+    if (type.size() != 1) return 0;
+    const std::string_view name = code_[type.begin];
+    return name == "float" ? 1 : name == "float2" ? 2 : name == "float3" ? 3 : name == "float4" ? 4 : 0;
+  }
+
+  template <class F>
+  void for_each_call(Span span, const F& f) {
+    for (size_t at = span.begin; at < span.end; ++at) {
+      if (code_.is_name(at) && code_[at + 1] == "(" && functions_.count(code_[at]) > 0) f(code_[at]);
+    }
+  }
+
+  // Whether what follows may not run, or something else than what stands before comes to it.
+  bool leaves(Span span) const {
+    for (size_t at = span.begin; at < span.end; ++at) {
+      if (is_one_of(code_[at], {"return", "break", "continue", "goto", "case", "default"})) return true;
+    }
+    return false;
+  }
+
+  // Whether a part may not run: a ? b : c, a && b, a || b.
+  bool is_conditional(Span span) const {
+    for (size_t at = span.begin; at < span.end; ++at) {
+      const bool is_pair = code_[at] == code_[at + 1] && code_.is_joined(at);
+      if (code_[at] == "?" || (is_pair && is_one_of(code_[at], {"&", "|"}))) return true;
+    }
+    return false;
+  }
+
+  void mark_in(const EmittedStatement& statement) {
+    if (statement.kind != Kind::Block) {
+      for (const EmittedStatement& part : statement.parts) mark_in(part);
+      return;
+    }
+    Run run;
+    for (const EmittedStatement& part : statement.parts) {
+      const Additions additions = of_statement(part);
+      if (part.kind != Kind::Simple || leaves(part.span) || (additions.count > 0 && !additions.is_straight)) {
+        end(run);
+        mark_in(part);
+      } else if (additions.count > 0) {
+        if (run.additions.numbers + additions.numbers > kMostInRun) end(run);
+        if (run.additions.count == 0) run.begin = part.span.begin;
+        run.additions.add(additions);
+        run.end = part.span.end;
+      }
+    }
+    end(run);
+  }
+
+  void end(Run& run) {
+    // One addition is compared and summed by itself as well.
+    if (run.additions.count > 1 && run.additions.numbers > 1) {
+      code_.insert(run.begin, c10::str("TSL_SUMS_BEGIN(", run.additions.numbers, "); "));
+      code_.insert_behind(run.end - 1, c10::str(" TSL_SUMS_END(", run.additions.numbers, ");"));
+      ++marked_;
+    }
+    run = Run();
+  }
+
+  EmittedCode& code_;
+  std::map<std::string_view, Known> functions_;
+  int marked_ = 0;
+};
+
+}  // namespace
+
+int mark_addition_runs(EmittedCode& code) { return AdditionRuns(code).mark(); }
+
+}  // namespace torch_slang

@@ -1,0 +1,14 @@
+// Runs of straight-line code that adds to gradients several times. On a GPU the lanes of a wave may compare and sum what a run
+// adds together: Note [wave sums] in prelude/wave_sums.h.
+#pragma once
+
+#include "compiler/emit/emitted_code.h"
+
+namespace torch_slang {
+
+// Puts TSL_SUMS_BEGIN(numbers); in front of the first addition of each run, and TSL_SUMS_END(numbers); behind the last one:
+// whoever comes to the one comes to the other, and makes all additions between them. A run of several functions lies in the
+// outermost one. Returns how many runs there are. Additions that lie in none are right too.
+int mark_addition_runs(EmittedCode& code);
+
+}  // namespace torch_slang

@@ -1,0 +1,103 @@
+// Sums of several numbers over the lanes of a wave that are here, whichever these are. Nothing but arithmetic and an exchange of
+// values between lanes, so that tests run it on a host (tests/cpp/wave_exchange_test.cpp).
+//
+// Note [wave exchange]
+//   Lanes are numbered by rank: how many of those that are here stand below them. Of n lanes the first P sum, P being the
+//   largest power of two that is not above n; those above give all that they have to the lane P ranks below.
+//   In step s two lanes whose ranks differ in bit s share out their numbers: each gives the other one half, and keeps the
+//   other half. So ten numbers of 32 lanes take 5 + 3 + 2 + 1 + 1 exchanges, not 50, and their sums end in ten lanes,
+//   which add them at the same time. A lane whose half is empty has nothing more to add.
+#pragma once
+
+#include "prelude/target.h"
+
+#if TSL_CUDA
+#define TSL_UNROLL _Pragma("unroll")
+#else
+#define TSL_UNROLL
+#endif
+
+namespace tsl {
+
+#if TSL_CUDA
+TSL_INLINE uint count_of_bits(uint bits) { return uint(__popc(bits)); }
+TSL_INLINE uint lowest_bit(uint bits) { return uint(__ffs(int(bits)) - 1); }
+TSL_INLINE uint highest_bit(uint bits) { return 31u - uint(__clz(int(bits))); }
+#else
+TSL_INLINE uint count_of_bits(uint bits) { return uint(__builtin_popcount(bits)); }
+TSL_INLINE uint lowest_bit(uint bits) { return uint(__builtin_ctz(bits)); }
+TSL_INLINE uint highest_bit(uint bits) { return 31u - uint(__builtin_clz(bits)); }
+#endif
+
+// Lanes: `mask` says who is here, `lane` is the own number, from(value, lane) gives another's value. All of them come here
+// together; two at least.
+template <class Lanes>
+class WaveExchange {
+  static constexpr int kSteps = 5;
+
+ public:
+  TSL_INLINE explicit WaveExchange(const Lanes& lanes)
+      : lanes_(lanes),
+        count_(count_of_bits(lanes.mask)),
+        rank_(count_of_bits(lanes.mask & ((1u << lanes.lane) - 1u))),
+        summing_(1u << highest_bit(count_)) {
+    if (lanes.mask == ~0u) {
+      TSL_UNROLL for (int s = 0; s < kSteps; ++s) partners_[s] = lanes.lane ^ (1u << s);
+      return;
+    }
+    const uint above = lanes.mask & ~((2u << lanes.lane) - 1u), below = lanes.mask & ((1u << lanes.lane) - 1u);
+    // The lanes 2^s ranks above and below; the last or first one where there is none.
+    uint up = above ? lowest_bit(above) : lanes.lane, down = below ? highest_bit(below) : lanes.lane;
+    TSL_UNROLL for (int s = 0; s < kSteps; ++s) {
+      partners_[s] = (rank_ >> s & 1u) ? down : up;
+      if (summing_ == 1u << s) above_summing_ = up;
+      if (s + 1 == kSteps) break;
+      up = lanes.from(up, up);
+      down = lanes.from(down, down);
+    }
+  }
+
+  // add(places[i], the sum of numbers[i] over the lanes), once for each i whose place is not null; a place may differ from lane to
+  // lane if any of them will do, but where it is null it is so in all.
+  template <int kCount, class S, class Place, class Add>
+  TSL_INLINE void sum(S (&numbers)[kCount], Place* (&places)[kCount], Add add) const {
+    if (count_ != summing_) {
+      TSL_UNROLL for (int i = 0; i < kCount; ++i) {
+        const S other = lanes_.from(numbers[i], above_summing_);
+        if (rank_ + summing_ < count_) numbers[i] += other;
+      }
+    }
+    share_out<0, kCount>(numbers, places, add);
+  }
+
+ private:
+  // Of the numbers, each lane has the first kLeft still to do.
+  template <int kStep, int kLeft, int kCount, class S, class Place, class Add>
+  TSL_INLINE void share_out(S (&numbers)[kCount], Place* (&places)[kCount], Add add) const {
+    if (kStep == kSteps || summing_ == 1u << kStep) {
+      TSL_UNROLL for (int i = 0; i < kLeft; ++i) {
+        if (places[i] != nullptr && rank_ < summing_) add(places[i], numbers[i]);
+      }
+      return;
+    }
+    if constexpr (kStep < kSteps) {
+      constexpr int kHalf = (kLeft + 1) / 2;
+      const bool keeps_second = rank_ >> kStep & 1u;
+      TSL_UNROLL for (int i = 0; i < kHalf; ++i) {
+        const bool has_second = kHalf + i < kLeft;
+        const S first = numbers[i], second = has_second ? numbers[has_second ? kHalf + i : 0] : S(0);
+        const S other = lanes_.from(keeps_second ? first : second, partners_[kStep]);
+        numbers[i] = (keeps_second ? second : first) + other;
+        if (keeps_second) places[i] = has_second ? places[has_second ? kHalf + i : 0] : nullptr;
+      }
+      share_out<kStep + 1, kHalf>(numbers, places, add);
+    }
+  }
+
+  const Lanes& lanes_;
+  const uint count_, rank_, summing_;
+  uint partners_[kSteps];  // by step
+  uint above_summing_ = 0;
+};
+
+}  // namespace tsl

@@ -1,0 +1,237 @@
+// A kernel object whose lanes sum first what they add atomically to the same elements of gradients.
+//
+// Note [wave sums]
+//   Threads that lie beside each other often work on the same object (a Gaussian of a picture's tile, a node of a mesh), so
+//   the lanes of a wave add to the same elements at once: 32 atomic additions where one would do. That is only known when
+//   the kernel runs. So the lanes that are here compare their elements; if all have the same, their amounts are summed
+//   (Note [wave exchange]) and added once; else each lane adds its own.
+//
+//   Straight-line code that makes several additions (ten numbers of one Gaussian) compares and sums them all at its end:
+//   TSL_SUMS_BEGIN and TSL_SUMS_END stand around such runs (compiler/emit/addition_runs.h). Until then what a lane has to add is
+//   kept in registers. Every addition of a run takes its place there, whether it has something to add or not, so a place is
+//   the same for all lanes and known to the compiler. What is no float, or comes outside a run, is compared by itself.
+//
+//   Who is here is asked right before lanes exchange something, and between the question and the last exchange all branches
+//   are taken by all of these lanes or by none. So whatever brought them together, none waits for one that does not come;
+//   lanes that the hardware runs apart from each other sum apart from each other.
+//
+//   Additions wait, and others make them: so this is only for gradients that the kernel does not take anything from
+//   (load_kernel.cpp sees to it). Each sum has the type that sums are kept in: halves are rounded once, not 32 times.
+#pragma once
+
+#include "prelude/kernel_base.h"
+#include "prelude/wave_exchange.h"
+
+#define TSL_SUMS_BEGIN(count) own.wave_sums.template begin<count>()
+#define TSL_SUMS_END(count) own.wave_sums.template end<count>()
+
+namespace tsl {
+
+constexpr int kMostInRun = 12;  // as in compiler/emit/addition_runs.cpp
+constexpr int kMostAtOnce = 16;  // numbers of one element
+constexpr uint kFewLanes = 4;  // fewer add by themselves
+
+// The lanes that are here.
+struct LanesHere {
+  WarpMask mask = __activemask();
+  uint lane = _getLaneId();
+
+  template <class T> TSL_INLINE T from(T value, uint other) const { return shuffle(mask, value, int(other)); }
+  TSL_INLINE bool are_few() const { return count_of_bits(mask) < kFewLanes; }
+  TSL_INLINE bool is_as_first(uint word) const { return from(word, lowest_bit(mask)) == word; }
+  // Those of the first kCount bits that all lanes have.
+  template <int kCount> TSL_INLINE uint in_all(uint bits) const {
+#if __CUDA_ARCH__ >= 800
+    if (kCount > 1) return __reduce_and_sync(mask, bits);
+#endif
+    uint all = 0;
+    TSL_UNROLL for (int i = 0; i < kCount; ++i) all |= uint(__all_sync(mask, int(bits >> i & 1u)) != 0) << i;
+    return all;
+  }
+};
+
+constexpr int bits_of(uint most) { return most == 0 ? 0 : 1 + bits_of(most / 2); }
+
+// Where an addition goes: view, and element. Two lanes go to the same one if both words are equal.
+struct SumTarget {
+  static constexpr uint kMost = 0xffffffffu;
+  uint view = 0;  // its number plus one; 0: nothing is added
+  uint element = 0;
+};
+
+template <class S> struct AddToMemory {
+  template <class T> TSL_INLINE void operator()(S* place, T sum) const { atomicAdd(place, S(sum)); }
+};
+
+// By itself. `element` is null if nothing is added.
+template <class M, class S, int kCount>
+TSL_INLINE void add_by_wave(SumTarget target, M* element, S (&amounts)[kCount]) {
+  if (element == nullptr) return;
+  if constexpr (kCount <= kMostAtOnce) {
+    const LanesHere lanes;
+    if (!lanes.are_few() &&
+        lanes.in_all<1>(uint(lanes.is_as_first(target.element) & lanes.is_as_first(target.view))) != 0) {
+      M* places[kCount];
+      TSL_UNROLL for (int i = 0; i < kCount; ++i) places[i] = element + i;
+      return WaveExchange<LanesHere>(lanes).sum(amounts, places, AddToMemory<M>());
+    }
+  }
+  add_atomically(element, amounts);
+}
+
+// What a thread adds in a run. No loops over members, whose indices would be no constants until compilers unroll them, and
+// the members no registers.
+class WaveSums {
+  static constexpr int kViewBits = bits_of(TSL_VIEW_COUNT);
+  static constexpr int kViewsInWord = 32 / kViewBits;
+
+ public:
+  template <int kRoom> TSL_INLINE void begin() {
+    static_assert(kRoom <= kMostInRun, "a run has no more numbers than that");
+    used_ = 0;
+    room_ = kRoom;
+    clear<0>();
+  }
+
+  template <int kRoom> TSL_INLINE void end() {
+    room_ = 0;
+    float numbers[kRoom];
+    float* places[kRoom];
+    if (!copy<0>(numbers, places)) return;
+    const LanesHere lanes;
+    const uint same = lanes.are_few() ? 0u : lanes.in_all<kRoom>(as_in_first<0, kRoom>(lanes));
+    add_apart<0>(same, numbers, places);
+    if (same != 0) WaveExchange<LanesHere>(lanes).sum(numbers, places, AddToMemory<float>());
+  }
+
+  // An addition to a gradient that may be summed: all lanes of a run come here, also if `is_added` is false.
+  template <class T, class Index>
+  TSL_INLINE void add(const ThreadBase& thread, const View& view, Index index, T amount, int mode, bool is_added) {
+    unsigned char* element = is_added ? view.address_of<unsigned char>(index) : nullptr;
+    if (is_added && mode == kReplicated) {  // any will do: those of one wave take the same
+      const uint number = uint(thread.thread_number() / warpSize) % replicas_of(thread.args, view, mode);
+      element = replica(thread.args, view, element, number);
+    }
+    with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
+      using S = decltype(s);
+      constexpr int kCount = sizeof(T) / sizeof(S);
+      if constexpr (kCount > 0) {
+        S numbers[kCount];
+        SumOf<S> amounts[kCount];
+        TSL_COPY(numbers, &amount, sizeof numbers);
+        TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = SumOf<S>(numbers[i]);
+        if (mode == kAtomic) give(view, index, reinterpret_cast<S*>(element), amounts);
+        else give(view, index, reinterpret_cast<SumOf<S>*>(element), amounts);
+      }
+    });
+  }
+
+ private:
+  template <class M, class S, class Index, int kCount>
+  TSL_INLINE void give(const View& view, Index index, M* element, S (&amounts)[kCount]) {
+    SumTarget target;
+    if (element != nullptr) {
+      const ulonglong number = ulonglong(view.offset(index)) / sizeof(M);
+      target = {uint(view.id) + 1u, uint(number)};
+      if (number > SumTarget::kMost) {  // two such elements of a view may have the same word
+        add_atomically(element, amounts);
+        element = nullptr;
+        target = {};
+      }
+    }
+    if constexpr (IsSame<M, float>::value && kCount <= 4) {
+      if (used_ + kCount <= room_) {
+        put<0>(target, element, amounts);
+        used_ += kCount;
+        return;
+      }
+    }
+    add_by_wave(target, element, amounts);
+  }
+
+  template <int kAt> TSL_INLINE void clear() {
+    if constexpr (kAt < kMostInRun) {
+      counts_[kAt] = 0;
+      views_[kAt / kViewsInWord] = 0;
+      clear<kAt + 1>();
+    }
+  }
+
+  template <int kAt, int kCount>
+  TSL_INLINE void put(SumTarget target, float* element, const float (&amounts)[kCount]) {
+    if constexpr (kAt + kCount <= kMostInRun) {
+      if (used_ != kAt) return put<kAt + 1>(target, element, amounts);
+      counts_[kAt] = kCount;
+      elements_[kAt] = target.element;
+      views_[kAt / kViewsInWord] |= target.view << (kAt % kViewsInWord * kViewBits);
+      put_from<kAt, 0>(element, amounts);
+    }
+  }
+  template <int kAt, int kFrom, int kCount> TSL_INLINE void put_from(float* element, const float (&amounts)[kCount]) {
+    if constexpr (kFrom < kCount) {
+      places_[kAt + kFrom] = element == nullptr ? nullptr : element + kFrom;
+      amounts_[kAt + kFrom] = amounts[kFrom];
+      put_from<kAt, kFrom + 1>(element, amounts);
+    }
+  }
+
+  // Whether there is anything to add.
+  template <int kAt, int kRoom> TSL_INLINE bool copy(float (&numbers)[kRoom], float* (&places)[kRoom]) const {
+    if constexpr (kAt < kRoom) {
+      places[kAt] = kAt < used_ ? places_[kAt] : nullptr;
+      numbers[kAt] = places[kAt] != nullptr ? amounts_[kAt] : 0.0f;
+      const bool rest = copy<kAt + 1>(numbers, places);
+      return places[kAt] != nullptr || rest;
+    }
+    return false;
+  }
+
+  // A bit for each number: its element is the first lane's, too.
+  template <int kAt, int kRoom> TSL_INLINE uint as_in_first(const LanesHere& lanes) const {
+    if constexpr (kAt < kRoom) {
+      uint same = 0;
+      if (kAt < used_ && counts_[kAt] > 0 && lanes.is_as_first(elements_[kAt])) same = ((1u << counts_[kAt]) - 1u) << kAt;
+      same |= as_in_first<kAt + 1, kRoom>(lanes);
+      if (kAt % kViewsInWord == 0 && !lanes.is_as_first(views_[kAt / kViewsInWord])) return 0;
+      return same;
+    }
+    return 0;
+  }
+
+  // Elements that are not the same in all lanes are added now, and left out of what is summed.
+  template <int kAt, int kRoom>
+  TSL_INLINE void add_apart(uint same, float (&numbers)[kRoom], float* (&places)[kRoom]) const {
+    if constexpr (kAt < kRoom) {
+      if (kAt < used_ && (same >> kAt & 1u) == 0) {
+        if (places[kAt] != nullptr) add_element<kAt, 1>(numbers, places[kAt]);
+        places[kAt] = nullptr;
+      }
+      add_apart<kAt + 1>(same, numbers, places);
+    }
+  }
+  template <int kAt, int kCount, int kRoom>
+  TSL_INLINE void add_element(const float (&numbers)[kRoom], float* element) const {
+    if constexpr (kCount <= 4 && kAt + kCount <= kRoom) {
+      if (counts_[kAt] != kCount) return add_element<kAt, kCount + 1>(numbers, element);
+      float amounts[kCount];
+      TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = numbers[kAt + i];
+      add_atomically(element, amounts);
+    }
+  }
+
+  int used_ = 0, room_ = 0;  // numbers
+  // By number. What is known of an element stands at its first number's place, and counts are 0 at the others'.
+  int counts_[kMostInRun];
+  uint elements_[kMostInRun];
+  float* places_[kMostInRun];
+  float amounts_[kMostInRun];
+  uint views_[(kMostInRun + kViewsInWord - 1) / kViewsInWord];
+};
+
+// In place of what KernelBase else has there.
+template <class Own> struct SummingOwn : Own {
+  WaveSums wave_sums;
+};
+template <class Own> constexpr bool kHasWaveSums<SummingOwn<Own>> = true;
+
+}  // namespace tsl

@@ -1,0 +1,103 @@
+// Where runs of additions begin and end, in text of the shape that Slang emits.
+#include "compiler/emit/addition_runs.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include <string>
+
+BOOST_AUTO_TEST_SUITE(addition_runs_test)
+
+using namespace torch_slang;
+
+namespace {
+
+const std::string kAdd =
+    "__device__ void add_0(int i_0, float d_0) { tsl_accumulate<float>((v_0), (i_0), (d_0), (int(0))); return; } ";
+const std::string kAdd3 =
+    "__device__ void add3_0(float3 d_0) { tsl_accumulate<float3 >((v_0), (i_0), (d_0), (int(0))); return; } ";
+const std::string kDouble =
+    "__device__ void addd_0(double d_0) { tsl_accumulate<double>((v_0), (i_0), (d_0), (int(0))); return; } ";
+
+std::string in_function(const std::string& body) { return "__device__ void f_0() { " + body + " }"; }
+
+// What becomes of the function's body behind those that add.
+std::string marked(const std::string& body, const std::string& before = kAdd + kAdd3 + kDouble) {
+  EmittedCode code(before + in_function(body));
+  mark_addition_runs(code);
+  const std::string text = code.edited();
+  BOOST_REQUIRE(text.starts_with(before + "__device__ void f_0() { "));
+  return text.substr(before.size() + std::string("__device__ void f_0() { ").size(),
+                     text.size() - before.size() - in_function("").size());
+}
+
+void stays(const std::string& body) { BOOST_TEST(marked(body) == body); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(straight_line_code_is_one_run) {
+  BOOST_TEST(marked("float x_0 = 1; add_0(1, x_0); x_0 = 2; add3_0(x_0); return;") ==
+             "float x_0 = 1; TSL_SUMS_BEGIN(4); add_0(1, x_0); x_0 = 2; add3_0(x_0); TSL_SUMS_END(4); return;");
+}
+
+BOOST_AUTO_TEST_CASE(one_addition_is_no_run) { stays("add_0(1, x_0); return;"); }
+
+BOOST_AUTO_TEST_CASE(what_is_no_float_needs_no_run_and_does_no_harm_in_one) {
+  stays("addd_0(x_0); addd_0(x_0);");
+  stays("addd_0(x_0); add_0(1, x_0) ? 1 : 2;");
+  BOOST_TEST(marked("addd_0(x_0); add_0(1, x_0); add_0(2, x_0);") ==
+             "TSL_SUMS_BEGIN(2); addd_0(x_0); add_0(1, x_0); add_0(2, x_0); TSL_SUMS_END(2);");
+}
+
+BOOST_AUTO_TEST_CASE(branches_and_loops_end_a_run_and_have_their_own) {
+  const std::string two = "add_0(1, x_0); add_0(2, x_0);";
+  const std::string run = "TSL_SUMS_BEGIN(2); add_0(1, x_0); add_0(2, x_0); TSL_SUMS_END(2);";
+  BOOST_TEST(marked(two + " if(b_0) { " + two + " } " + two) == run + " if(b_0) { " + run + " } " + run);
+  BOOST_TEST(marked("for(;;) { " + two + " if(b_0) break; " + two + " }") ==
+             "for(;;) { " + run + " if(b_0) break; " + run + " }");
+  stays("add_0(1, x_0); if(b_0) { add_0(2, x_0); } add_0(3, x_0);");
+}
+
+BOOST_AUTO_TEST_CASE(nothing_that_may_be_left_before_its_end_is_a_run) {
+  stays("add_0(1, x_0); return; add_0(2, x_0);");
+  stays("for(;;) { add_0(1, x_0); break; add_0(2, x_0); }");
+  stays("for(;;) { add_0(1, x_0); continue; add_0(2, x_0); }");
+}
+
+BOOST_AUTO_TEST_CASE(what_may_add_or_not_is_no_part_of_a_run) {
+  stays("add_0(1, x_0); b_0 ? add_0(2, x_0) : add_0(3, x_0);");
+  stays("add_0(1, x_0); bool c_0 = b_0 && g_0(add_0(2, x_0));");
+  stays("add_0(1, x_0); bool c_0 = b_0 || g_0(add_0(2, x_0));");
+  stays("switch(k_0) { case int(0): add_0(1, x_0); case int(1): add_0(2, x_0); }");
+}
+
+BOOST_AUTO_TEST_CASE(a_run_of_several_functions_lies_in_the_outermost) {
+  const std::string read = "__device__ void read_0(float2 d_0) { add_0(1, d_0.x); add_0(2, d_0.y); return; } ";
+  BOOST_TEST(marked("read_0(x_0); read_0(y_0);", kAdd + read) ==
+             "TSL_SUMS_BEGIN(4); read_0(x_0); read_0(y_0); TSL_SUMS_END(4);");
+}
+
+BOOST_AUTO_TEST_CASE(functions_that_may_leave_early_have_their_own) {
+  const std::string before =
+      kAdd + "__device__ void read_0(float2 d_0) { if(b_0) { return; } add_0(1, d_0.x); add_0(2, d_0.y); return; } ";
+  EmittedCode code(before + in_function("add_0(3, x_0); read_0(x_0); add_0(4, x_0);"));
+  BOOST_TEST(mark_addition_runs(code) == 1);
+  BOOST_TEST(code.edited() ==
+             kAdd +
+                 "__device__ void read_0(float2 d_0) { if(b_0) { return; } TSL_SUMS_BEGIN(2); add_0(1, d_0.x); "
+                 "add_0(2, d_0.y); TSL_SUMS_END(2); return; } " +
+                 in_function("add_0(3, x_0); read_0(x_0); add_0(4, x_0);"));
+}
+
+BOOST_AUTO_TEST_CASE(long_runs_are_several) {
+  std::string body, expected;
+  for (int run = 0; run < 2; ++run) {
+    expected += "TSL_SUMS_BEGIN(12); ";
+    for (int i = 0; i < 4; ++i) {
+      body += "add3_0(x_0); ";
+      expected += i < 3 ? "add3_0(x_0); " : "add3_0(x_0); TSL_SUMS_END(12); ";
+    }
+  }
+  BOOST_TEST(marked(body + "add3_0(x_0);") == expected + "add3_0(x_0);");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

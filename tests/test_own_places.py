@@ -236,8 +236,11 @@ def test_one_axis_is_shared_along_the_other(module: torch_slang.Module, device: 
     agree(called(module.diagonal, call_id(), (5, 20), m), 2 * m.diagonal().expand(5, 20), [m])
     for name, argument in (("column", "x"), ("line", "x"), ("both_ways", "m"), ("diagonal", "m")):
         assert kept(module, name, device)[argument] == {"atomics"}
-    # The call has no more elements along the other axis than one: nothing is shared, and nothing is seen.
+    # The call has no more elements along the other axis than one.
     agree(called(module.column, call_id(), (1, 20), x), squared(x)[None], [x])
+    assert kept(module, "column", device)["x"] == {"atomics", "registers"}
+    agree(module.on_x(grid((1, 1, 20)), x), squared(x)[None, None], [x])
+    assert kept(module, "on_x", device)["x"] == {"registers"}
 
 
 def test_indices_in_memory(module: torch_slang.Module, device: torch.device) -> None:
@@ -278,6 +281,13 @@ def test_vmap(module: torch_slang.Module, device: torch.device, in_dims: tuple[i
 
     found = torch.vmap(gradient, in_dims=(0, *in_dims))(gain, x)
     torch.testing.assert_close(found, 2 * gain * x.expand(4, 20))
+
+
+def test_traced_and_checked(module: torch_slang.Module, device: torch.device, fresh_dynamo: None) -> None:
+    gain, x = random(7, device=device), random(7, device=device)
+    assert torch.autograd.gradcheck(lambda gain, x: module.scaled(call_id(), gain, x), (gain, x))
+    traced = torch.compile(lambda gain, x: module.scaled(call_id(), gain, x).sin(), fullgraph=True, backend="aot_eager")
+    agree(traced(gain, x), (gain * x * x).sin(), [gain, x])
 
 
 def test_deterministic_mode_takes_own_elements(module: torch_slang.Module, device: torch.device) -> None:
@@ -435,3 +445,13 @@ def test_compiled_code_has_atomics_where_gradients_are_shared_alone(module: torc
     ptx = handle.cubin(made, "backward", types, True, "compute_90").decode()
     atomics = re.findall(r"^\s*(?:red|atom)\.[\w.]+", ptx, re.MULTILINE)
     assert bool(atomics) == (name in HAS_ATOMICS)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_sums_of_few_compile_for_a_gpu(name: str) -> None:
+    """A wave adds up first: there are shuffles, and additions once for all elements of a thread."""
+    if not nvrtc_is_here():
+        pytest.skip("NVRTC is not installed")
+    for dtype in ("float16", "float32", "float64"):
+        ptx = kernels_unchecked()._handle.cubin(name, "backward", [dtype], False, "compute_90").decode()
+        assert ("shfl.sync" in ptx) == (name != "of_records")

@@ -177,8 +177,10 @@ std::shared_ptr<const LoadedKernel> load_kernel(const ElementwiseSignature& op, 
   if (!sees_tensors(op.function)) return loaded;
   const ElementwiseVariant variant(key.variant);
   for (size_t i = 0; i < tries.size(); ++i) loaded->own_dims.push_back(own_dims(variant, tries, i));
-  if (facts == nullptr) facts = loaded->kernel;
-  if (may_say_too_much(op, source, facts->marks())) facts = load(without_checks(source));
+  if (facts == nullptr) {
+    const bool is_clear = !may_say_too_much(op, source, loaded->kernel->marks());
+    facts = is_clear ? loaded->kernel : load(without_checks(source));
+  }
   check_whole_views(op, key, facts->marks());
   loaded->gradients = gradient_uses(op, key, facts->marks(), loaded->kernel->marks());
   return loaded;

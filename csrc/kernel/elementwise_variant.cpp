@@ -24,6 +24,11 @@ Access dense_access(const Leaf& leaf) {
 
 }  // namespace
 
+bool may_be_few(const Leaf& leaf) {
+  return leaf.is_whole && !leaf.is_written &&
+         (leaf.accumulation == Accumulation::Atomic || leaf.accumulation == Accumulation::Replicated);
+}
+
 std::vector<PlaceDims> ElementwiseVariant::ways_to_own(size_t leaf) const {
   const std::string mark = ";" + std::to_string(leaf) + "=";
   const size_t at = own_.find(mark);
@@ -54,7 +59,8 @@ std::vector<GeneratedPlaces> usual_places(const ElementwiseSignature& op) {
 
 }  // namespace
 
-ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, const std::vector<ElementType>& types) {
+ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, const std::vector<ElementType>& types,
+                                 bool few) {
   const auto& leaves = op.function.leaves;
   const bool backward = kind == OpKind::Backward;
   ElementwiseVariant variant(leaves.size());
@@ -72,7 +78,9 @@ ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, co
                                                        std::vector<int64_t>(rank, 2), component_count(leaf.element)));
     }
     if (has_gradient && !leaf.is_output)
-      variant.set_gradient(i, leaf.is_whole ? ElementwiseVariant::Gathered : ElementwiseVariant::Whole);
+      variant.set_gradient(i, !leaf.is_whole            ? ElementwiseVariant::Whole
+                              : few && may_be_few(leaf) ? ElementwiseVariant::Few
+                                                        : ElementwiseVariant::Gathered);
   }
   return variant;
 }

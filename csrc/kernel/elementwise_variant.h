@@ -56,8 +56,13 @@ class ElementwiseVariant {
   std::string text_, own_;
 };
 
+// Whether threads may keep sums of the gradient of a tensor that is seen whole.
+bool may_be_few(const Leaf& leaf);
+
 // Of a call whose tensors are all contiguous, of the broadcast shape and of the declared types; every gradient is wanted.
-ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, const std::vector<ElementType>& types);
+// `few`: tensors that are seen whole have few numbers.
+ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, const std::vector<ElementType>& types,
+                                 bool few = false);
 
 // The loop of a variant: which views it loads and stores.
 MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseVariant& variant,

@@ -72,12 +72,14 @@ std::vector<PlaceDims> ways_to_own(const std::vector<GeneratedPlaces>& places, i
                                    const std::vector<int64_t>& sizes, int64_t components) {
   std::vector<PlaceDims> ways;
   for (const GeneratedPlaces& one : places) {
-    const std::vector<Digit> digits = moving_digits(one);
+    std::vector<Digit> digits = moving_digits(one);
+    if (digits.size() > sizes.size()) std::erase_if(digits, [](const Digit& digit) { return digit.size == 1; });
     if (digits.empty() || digits.size() > sizes.size()) continue;
     // Beyond the first so many elements the numbers begin again: the samples of vmap.
     if (one.slots[0] < static_cast<uint64_t>(elements) || !tell_apart(digits, elements)) continue;
     const int64_t largest = largest_index(one.type);
-    if (!std::all_of(digits.begin(), digits.end(), [&](const Digit& digit) { return is_exact(digit, largest); })) continue;
+    if (!std::all_of(digits.begin(), digits.end(), [&](const Digit& digit) { return is_exact(digit, largest); }))
+      continue;
     int64_t numbers = components;
     PlaceDims dims;
     for (const Digit& digit : digits) dims.push_back({one.leaf, digit.component, 0});

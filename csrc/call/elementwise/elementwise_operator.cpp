@@ -280,7 +280,8 @@ std::vector<KernelFacts> ElementwiseOperator::explain() const {
 
 KernelSource ElementwiseOperator::source(const KernelKey& key, Compile compile) const {
   KernelKey usual = key;
-  if (usual.variant.empty()) usual.variant = dense_variant(signature_, key.kind, key.types).text();
+  if (usual.variant.empty())
+    usual.variant = dense_variant(signature_, key.kind, key.types, /*few=*/key.strided != 0).text();
   for (OwnTries tries = first_tries(signature_);;) {
     KernelSource source = specialize(signature_, usual, tries);
     if (!compile || !learn(signature_, usual, compile(source), tries)) return source;

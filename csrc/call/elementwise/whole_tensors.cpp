@@ -103,8 +103,8 @@ void WholeTensors::note(const std::vector<GeneratedPlaces>& places, int64_t elem
     const Leaf& leaf = leaf_of(one.leaf);
     const bool may_wait = !is_debug && !leaf.is_written && leaf.accumulation != Accumulation::Custom;
     const int64_t numbers = arguments_.tensors[one.leaf].numel();
-    const bool is_few = may_wait && leaf.accumulation != Accumulation::Recorded && numbers > 0 &&
-                        numbers <= kFewNumbers && elements >= kMany * numbers;
+    const bool is_few =
+        may_wait && may_be_few(leaf) && numbers > 0 && numbers <= kFewNumbers && elements >= kMany * numbers;
     variant.set_gradient(one.leaf, is_few ? ElementwiseVariant::Few : ElementwiseVariant::Gathered);
     has_few_ = has_few_ || is_few;
     if (may_wait)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -182,4 +183,71 @@ import slangpy;
         namespace="interface_overloads",
     )
     x = torch.ones(2, dtype=torch.float64, device=device)
+    torch.testing.assert_close(other.user(x, x), 777 * x)
+
+
+HELPED = """
+[Differentiable]
+double helped(IDiffTensor<double, 1> t, no_diff int i)
+{
+    if (i % 2 == 0) return t[i] * t[i];
+    return 3 * t[i];
+}
+"""
+CALLS = """
+[Differentiable]
+double sums(IDiffTensor<double, 1> t, no_diff int i)
+{
+    double sum = 0;
+    for (int k = 0; k < 3; ++k) sum += helped(t, i + k);
+    return sum;
+}
+[Differentiable] double twice(DiffTensor<double, 1> t, no_diff int i) { return 2 * helped(t, i); }
+"""
+# The helper's file, and how the module has it.
+PLACES = {
+    "#include": ("import slangpy;\n" + HELPED, '#include "helper.slang"\n'),
+    "#include of a header": (HELPED, 'import slangpy;\n#include "helper.slangh"\n'),
+    "__include": ("implementing interfaces;\n" + HELPED, "module interfaces;\nimport slangpy;\n__include helper;\n"),
+    "import": (
+        "import slangpy;\n" + HELPED.replace("double helped", "public double helped"),
+        "import slangpy;\nimport helper;\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [(place, name) for place in PLACES for name in ("sums", "twice")]
+    + [(place, "helped") for place in PLACES if place.startswith("#")],  # the others' are no operators of this module
+)
+def test_functions_of_other_files(
+    random: Callable[..., Tensor], device: torch.device, tmp_path: Path, place: str, name: str
+) -> None:
+    helper, head = PLACES[place]
+    (tmp_path / ("helper.slangh" if "header" in place else "helper.slang")).write_text(helper)
+    (tmp_path / "interfaces.slang").write_text(head + CALLS)
+    other = torch_slang.load(tmp_path / "interfaces.slang", namespace=f"interfaces_{list(PLACES).index(place)}")
+    i = torch.arange(4, device=device, dtype=torch.int32)
+
+    def formula(t: Tensor) -> Tensor:
+        both = torch.where(torch.arange(len(t), device=device) % 2 == 0, t * t, 3 * t)
+        return {"sums": both[i] + both[i + 1] + both[i + 2], "twice": 2 * both[i], "helped": both[i]}[name]
+
+    agree(lambda t: getattr(other, name)(t, i), formula, random(7))
+
+
+def test_overloads_in_other_files_decide_as_before(random: Callable[..., Tensor], tmp_path: Path) -> None:
+    """One that stays as it is stands in another file than one that would become generic."""
+    (tmp_path / "helper.slangh").write_text(
+        "[Differentiable] double f<T : IBaseTensor<double, 1> >(T t, double x) { return 777 * x; }"
+    )
+    (tmp_path / "interfaces.slang").write_text("""
+import slangpy;
+#include "helper.slangh"
+[Differentiable] double f(IDiffTensor<double, 1> t, double x) { return t[0] * x; }
+[Differentiable] double user(DiffTensor<double, 1> t, double x) { return f(t, x); }
+""")
+    other = torch_slang.load(tmp_path / "interfaces.slang", namespace="interface_overloads_apart")
+    x = random(2)
     torch.testing.assert_close(other.user(x, x), 777 * x)

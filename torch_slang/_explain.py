@@ -15,7 +15,8 @@ class Gradient:
     memory; ``"replicas"`` or ``"records"``, as the view's type says; ``"parts"``, a value's sums over waves or blocks;
     ``"memory"``, plain additions to memory; ``"unwanted"``. Of a plain function: ``"stored"``, each element once;
     ``"stored, then summed"`` over the dimensions in which the argument was broadcast; ``"parts"`` (``"parts of rows"``,
-    ``"parts of columns"``), sums that the loop makes, which are then added up; ``"unwanted"``.
+    ``"parts of columns"``), sums that the loop makes, which are then added up; ``"unwanted"``. Of a tensor that it sees
+    whole as of a kernel's view, or ``"sums, then atomics"`` (``"replicas"``), each thread's sums of all elements.
     ``summed_along``: the axis (``"y"``) of the launch whose threads add up in registers what then goes to memory, or
     empty.
     """

@@ -235,6 +235,10 @@ class Function:
             self._generating[places] = self._named(name)
         return self._generating[places]
 
+    def generating_operators(self) -> list[str]:
+        """The names of those operators, as far as calls have made them."""
+        return [ops.name for ops in self._generating.values()]
+
     def _named(self, name: str) -> _Ops:
         about = self._handle.describe(name)
         arguments = self.described()

@@ -111,7 +111,10 @@ class Module:
         Kernels are compiled when they are first called, so call it before. ``print(module.explain("sqr"))``.
         """
         members = members_of(self)
-        return explanation(members.handle.kernels(members.split(name)[0]))
+        names = [members.split(name)[0]]
+        if name in members.functions:
+            names += members.functions[name].generating_operators()
+        return explanation([kernel for one in names for kernel in members.handle.kernels(one)])
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

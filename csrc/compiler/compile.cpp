@@ -1,6 +1,7 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -119,9 +120,7 @@ class Compilation {
     for (const TypeParameter& parameter : function.type_parameters)
       instantiation.types.push_back(usual_type(parameter));
     instantiation.sizes.assign(function.size_parameters.size(), 4);
-    std::string diagnostics;
-    slang::IModule* module = load_wrappers({instantiation}, &diagnostics);
-    const DeviceText text = text_of_one(instantiation, {module, diagnostics});
+    const DeviceText text = text_of_one(instantiation, load_wrappers({instantiation}));
     const std::set<int> written = written_views(text.body);
     bool gives_nothing = text.error.empty();
     for (Leaf& leaf : function.leaves) {
@@ -166,13 +165,13 @@ class Compilation {
   struct Loaded {
     slang::IModule* module = nullptr;
     std::string diagnostics;
+    Session* session = nullptr;  // that has the module
   };
 
   // Adds the copy that each wrapper stands in.
   void load_groups(const std::vector<Instantiation>& group, std::vector<Loaded>& modules) {
     if (group.empty()) return;
-    Loaded loaded;
-    loaded.module = load_wrappers(group, &loaded.diagnostics);
+    const Loaded loaded = load_wrappers(group);
     if (loaded.module != nullptr || group.size() == 1) {
       modules.insert(modules.end(), group.size(), loaded);
       return;
@@ -223,8 +222,7 @@ class Compilation {
       return text;
     }
     std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "", emitted;
-    Session& session = session_for(instantiation);
-    if (loaded.module != nullptr) emitted = emit(session, loaded.module, text.entry, &diagnostics);
+    if (loaded.module != nullptr) emitted = emit(*loaded.session, loaded.module, text.entry, &diagnostics);
     try {
       if (!emitted.empty()) {
         const auto counts = apply_passes(emitted, text, cautions_);
@@ -311,8 +309,8 @@ class Compilation {
     const bool hidden = may_hide_derivatives(names_for_slang());
     instantiation.direction = Direction::Forward;
     std::string diagnostics, emitted;
-    if (slang::IModule* module = load_wrappers({instantiation}, &diagnostics)) {
-      emitted = session_.emit(module, entry_name(instantiation), Emission::Optimised, &diagnostics);
+    if (const Loaded loaded = load_wrappers({instantiation}); loaded.module != nullptr) {
+      emitted = loaded.session->emit(loaded.module, entry_name(instantiation), Emission::Optimised, &diagnostics);
     }
     for (const std::string& name : found) {
       if (hidden || emitted.empty() || may_call(emitted, name)) return name;
@@ -357,17 +355,50 @@ class Compilation {
            (one.direction == Direction::Tangents && described(one.function).function.is_kernel);
   }
 
-  slang::IModule* load_wrappers(const std::vector<Instantiation>& instantiations, std::string* diagnostics) {
+  // Whether functions with interfaces become generic: of the module's own file alone, or of others too.
+  enum class Generic { None, OwnFile, AllFiles };
+
+  Generic generic_tensors() const {
+    const std::vector<const std::string*> texts = session_.texts(request_);
+    if (!may_have_generic_tensors(texts)) return Generic::None;
+    const std::string own = own_source();
+    const bool others_change = std::any_of(texts.begin(), texts.end(), [&](const std::string* text) {
+      return *text != own && with_generic_tensors(*text) != *text;
+    });
+    return others_change ? Generic::AllFiles : Generic::OwnFile;
+  }
+
+  Session& generic_session_for(const Instantiation& one) {
+    const bool is_second = needs_order_2(one);
+    Session*& session = generic_[is_second ? 1 : 0];
+    if (session == nullptr) {
+      const auto output = is_second ? Session::Output::SecondDerivatives : Session::Output::Kernels;
+      session = new Session(request_, session_, output, /*generic_tensors=*/true);
+    }
+    return *session;
+  }
+
+  Loaded load_wrappers(const std::vector<Instantiation>& instantiations) {
     std::string source = undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n";
     for (const Instantiation& one : instantiations) source += wrapper_source(described(one.function), one);
+    Loaded loaded;
+    const auto load = [&](Session& session, const std::string& text) {
+      loaded.session = &session;
+      loaded.module = load_copy(session, text, source, &loaded.diagnostics);
+      return loaded.module != nullptr;
+    };
+    const Generic generic = generic_tensors();
+    if (generic == Generic::AllFiles) {
+      Session& session = generic_session_for(instantiations.front());
+      const std::string own = with_generic_tensors(own_source());
+      if (load(session, session.files().with_library(own, request_.path))) return loaded;
+    }
     Session& session = session_for(instantiations.front());
     const std::string text =
         &session == &session_ ? source_ : session.files().with_library(own_source(), request_.path);
-    const std::string generic = with_generic_tensors(text);
-    if (generic != text) {
-      if (slang::IModule* module = load_copy(session, generic, source, diagnostics)) return module;
-    }
-    return load_copy(session, text, source, diagnostics);
+    if (generic == Generic::OwnFile && load(session, with_generic_tensors(text))) return loaded;
+    load(session, text);
+    return loaded;
   }
 
   // The user's module with more text behind it. A session takes a name and a path once, so each copy has its own, in the
@@ -390,6 +421,7 @@ class Compilation {
 
   Session& session_;
   Session* second_ = nullptr;  // of order 2, at first need; never destroyed, like the other: see compile.h
+  std::array<Session*, 2> generic_ = {};  // that read interfaces as generic parameters; the second is of order 2
   const CompileRequest& request_;
   const Progress& progress_;
   const TextObserver& observer_;

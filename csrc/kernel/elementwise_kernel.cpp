@@ -6,7 +6,6 @@
 
 #include "common/error.h"
 #include "kernel/elementwise_variant.h"
-#include "kernel/learn.h"
 #include "kernel/view_text.h"
 #include "program/intrinsics.h"
 #include "signature/element_types.h"
@@ -32,11 +31,46 @@ std::string primal_view(const Leaf& leaf, OpKind kind) {
 }
 
 bool is_wanted(const KernelKey& key, const ElementwiseVariant& variant, size_t leaf) {
-  return key.kind == OpKind::Backward && variant.gradient(leaf) == ElementwiseVariant::Gathered;
+  return key.kind == OpKind::Backward && variant.is_whole(leaf);
+}
+
+std::optional<PlaceDims> own_dims(const ElementwiseVariant& variant, const OwnTries& tries, size_t leaf) {
+  const std::vector<PlaceDims> ways = variant.ways_to_own(leaf);
+  return tries[leaf] < ways.size() ? std::optional(ways[tries[leaf]]) : std::nullopt;
+}
+
+int place_number(MapLoop& map, int view, int component) {
+  for (size_t i = 0; i < map.places.size(); ++i) {
+    if (map.places[i].view == view && map.places[i].component == component) return static_cast<int>(i);
+  }
+  map.places.push_back({view, component});
+  return static_cast<int>(map.places.size()) - 1;
+}
+
+// How a thread keeps the gradient of a tensor in registers: its own elements, or sums of all.
+void keep_in_registers(const ElementwiseSignature& op, const KernelKey& key, size_t leaf,
+                       const std::optional<PlaceDims>& own, KernelSource& source) {
+  const Leaf& self = op.function.leaves[leaf];
+  ThreadView view;
+  view.view = self.diff_view;
+  view.type = element_type(self.element, key.types);
+  view.components = component_count(self.element, key.sizes);
+  view.is_replicated = self.accumulation == Accumulation::Replicated;
+  view.numbers = kFewNumbers;
+  view.kept = own ? ThreadView::Kept::Result : ThreadView::Kept::Few;
+  for (const PlaceDim& dim : own.value_or(PlaceDims())) {
+    ShareDim& share = view.dims.emplace_back();
+    if (dim.leaf < 0)
+      share.size = dim.size;
+    else
+      share.place = place_number(*source.map, op.function.leaves[dim.leaf].primal_view, dim.component);
+  }
+  source.thread_views.push_back(std::move(view));
 }
 
 // Note [whole tensors] in program/program.h.
-void add_whole_views(const ElementwiseSignature& op, const KernelKey& key, KernelSource& source) {
+void add_whole_views(const ElementwiseSignature& op, const KernelKey& key, const OwnTries& tries,
+                     KernelSource& source) {
   const ElementwiseVariant variant(key.variant);
   std::set<int64_t> component_counts;
   source.make_view = "switch (k) {\n";
@@ -52,7 +86,11 @@ void add_whole_views(const ElementwiseSignature& op, const KernelKey& key, Kerne
     view = is_wanted(key, variant, i) ? gradient_view_text(view, type, components, leaf.gradient_slots)
                                       : "tsl::absent(" + view + ")";
     source.make_view += c10::str("  case ", leaf.diff_view, ": return ", view, ";\n");
-    const bool is_summed = leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded;
+    const auto own = own_dims(variant, tries, i);
+    if (is_wanted(key, variant, i) && (own || variant.gradient(i) == ElementwiseVariant::Few))
+      keep_in_registers(op, key, i, own, source);
+    const bool is_summed =
+        !own && (leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded);
     source.gradient_scalars |= 1u << static_cast<unsigned>(is_summed ? summing_type(type) : type);
     component_counts.insert(components);
   }
@@ -82,7 +120,9 @@ void check_whole_views(const ElementwiseSignature& op, const KernelKey& key, con
 
 }  // namespace
 
-KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key) {
+OwnTries first_tries(const ElementwiseSignature& op) { return OwnTries(op.function.leaves.size(), 0); }
+
+KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key, const OwnTries& tries) {
   KernelSource source;
   source.op = op.qualified(key.kind);
   source.text = op.text(key.kind, key.types, key.sizes);
@@ -98,7 +138,7 @@ KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key) {
   source.independent_views = key.independent;
   source.map = map_loop(op, key.kind, ElementwiseVariant(key.variant), key.sizes);
   source.fast_math = op.options.fast_math;
-  if (source.map->sees_tensors) add_whole_views(op, key, source);
+  if (source.map->sees_tensors) add_whole_views(op, key, tries, source);
   if (key.device.is_cpu()) source.text.waves = false;  // Note [lone lanes] in prelude/host_meet.h
   if (source.map->sees_tensors || has_checks(source.text, op.options.checks(key.device)))
     source.checks = op.options.checks(key.device);
@@ -106,15 +146,41 @@ KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key) {
   return source;
 }
 
+bool learn(const ElementwiseSignature& op, const KernelKey& key, const Marks& marks, OwnTries& tries) {
+  const ElementwiseVariant variant(key.variant);
+  bool more = false;
+  for (size_t i = 0; i < tries.size(); ++i) {
+    if (!own_dims(variant, tries, i) || !shows(marks, "shares ", op.function.leaves[i].diff_view)) continue;
+    ++tries[i];
+    more = true;
+  }
+  return more;
+}
+
 // What the code shows of its tensors shows without checks, which add branches.
 std::shared_ptr<const LoadedKernel> load_kernel(const ElementwiseSignature& op, const KernelKey& key) {
   Backend& backend = backend_for(key.device.type());
-  const KernelSource source = specialize(op, key);
+  const auto load = [&](const KernelSource& source) { return backend.load(source, key.device); };
+  OwnTries tries = first_tries(op);
+  KernelSource source = specialize(op, key, tries);
   auto loaded = std::make_shared<LoadedKernel>();
-  loaded->kernel = backend.load(source, key.device);
+  std::shared_ptr<const Kernel> facts;
+  if (key.variant.find(';') != std::string::npos) {
+    facts = load(without_checks(source));
+    while (learn(op, key, facts->marks(), tries)) {
+      source = specialize(op, key, tries);
+      facts = load(without_checks(source));
+    }
+  }
+  const bool is_facts = facts != nullptr && source.checks == Checks::None && !source.polls;
+  loaded->kernel = is_facts ? facts : load(source);
   if (!sees_tensors(op.function)) return loaded;
-  std::shared_ptr<const Kernel> facts = loaded->kernel;
-  if (may_say_too_much(op, source, facts->marks())) facts = backend.load(without_checks(source), key.device);
+  const ElementwiseVariant variant(key.variant);
+  for (size_t i = 0; i < tries.size(); ++i) loaded->own_dims.push_back(own_dims(variant, tries, i));
+  if (facts == nullptr) {
+    const bool is_clear = !may_say_too_much(op, source, loaded->kernel->marks());
+    facts = is_clear ? loaded->kernel : load(without_checks(source));
+  }
   check_whole_views(op, key, facts->marks());
   loaded->gradients = gradient_uses(op, key, facts->marks(), loaded->kernel->marks());
   return loaded;

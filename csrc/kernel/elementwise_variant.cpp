@@ -1,5 +1,6 @@
 #include "kernel/elementwise_variant.h"
 
+#include "prelude/abi.h"
 #include "signature/element_types.h"
 
 namespace torch_slang {
@@ -23,18 +24,63 @@ Access dense_access(const Leaf& leaf) {
 
 }  // namespace
 
-ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, const std::vector<ElementType>& types) {
+bool may_be_few(const Leaf& leaf) {
+  return leaf.is_whole && !leaf.is_written &&
+         (leaf.accumulation == Accumulation::Atomic || leaf.accumulation == Accumulation::Replicated);
+}
+
+std::vector<PlaceDims> ElementwiseVariant::ways_to_own(size_t leaf) const {
+  const std::string mark = ";" + std::to_string(leaf) + "=";
+  const size_t at = own_.find(mark);
+  if (at == std::string::npos) return {};
+  const size_t begin = at + mark.size();
+  return ways_from_text(own_.substr(begin, own_.find(';', begin) - begin));
+}
+
+void ElementwiseVariant::set_ways_to_own(size_t leaf, const std::vector<PlaceDims>& ways) {
+  if (!ways.empty()) own_ += ";" + std::to_string(leaf) + "=" + to_text(ways);
+}
+
+namespace {
+
+// As if each generated place were a call_id() of a call with so many dimensions, 2 elements along each.
+std::vector<GeneratedPlaces> usual_places(const ElementwiseSignature& op) {
+  std::vector<GeneratedPlaces> all;
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
+    if (leaf.kind != LeafKind::Generated || dense_access(leaf) != Access::Place) continue;
+    const auto components = static_cast<unsigned>(component_count(leaf.element));
+    GeneratedPlaces& places = all.emplace_back(GeneratedPlaces{static_cast<int>(i), leaf.element.type, {}});
+    places.slots = {uint64_t{1} << components};
+    for (unsigned c = 0; c < components; ++c) places.slots.insert(places.slots.end(), {uint64_t{1} << c, 2, 0, 1});
+  }
+  return all;
+}
+
+}  // namespace
+
+ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, const std::vector<ElementType>& types,
+                                 bool few) {
   const auto& leaves = op.function.leaves;
   const bool backward = kind == OpKind::Backward;
   ElementwiseVariant variant(leaves.size());
   variant.set_loop(/*is_tiled=*/false, /*lanes=*/1);
+  const std::vector<GeneratedPlaces> places = usual_places(op);
   for (size_t i = 0; i < leaves.size(); ++i) {
     const Leaf& leaf = leaves[i];
     const bool has_gradient = backward && leaf.differentiable;
     if (!leaf.is_whole && (!leaf.is_output || !backward || has_gradient))
       variant.set(i, element_type(leaf.element, types), dense_access(leaf));
+    if (has_gradient && leaf.is_whole && !leaf.is_written && !places.empty()) {
+      const size_t rank = leaf.rank >= 0 ? leaf.rank : (places.front().slots.size() - 1) / kTslGeneratedWords;
+      variant.set_ways_to_own(i,
+                              torch_slang::ways_to_own(places, static_cast<int64_t>(places.front().slots[0]),
+                                                       std::vector<int64_t>(rank, 2), component_count(leaf.element)));
+    }
     if (has_gradient && !leaf.is_output)
-      variant.set_gradient(i, leaf.is_whole ? ElementwiseVariant::Gathered : ElementwiseVariant::Whole);
+      variant.set_gradient(i, !leaf.is_whole            ? ElementwiseVariant::Whole
+                              : few && may_be_few(leaf) ? ElementwiseVariant::Few
+                                                        : ElementwiseVariant::Gathered);
   }
   return variant;
 }

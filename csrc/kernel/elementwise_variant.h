@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "kernel/own_places.h"
 #include "signature/elementwise_signature.h"
 
 namespace torch_slang {
 
 // A variant as KernelKey holds it: for each leaf the letters of the type in memory, the access (MapView::Access) and the
-// gradient's kind, then whether there are tiles, and lanes.
+// gradient's kind, then whether there are tiles, and lanes. Behind them, for each leaf that has some, its ways to own elements:
+// `;4=`, the leaf, and their text.
 class ElementwiseVariant {
  public:
   // How a gradient is gathered.
@@ -22,16 +24,20 @@ class ElementwiseVariant {
     RowSum = 'x',      // the same all along a row: sums of parts of rows
     ColumnSum = 'y',   // the same in all rows: sums of parts of columns
     Gathered = 'g',    // of a tensor that the function sees whole: it adds to it
+    Few = 'f',         // the same, of so few numbers that each thread has sums of all
     Value = 'v',       // of an output: no gradient; the backward stores the value too
   };
   explicit ElementwiseVariant(size_t leaves) : text_(3 * leaves + 2, '-') {}
-  explicit ElementwiseVariant(std::string text) : text_(std::move(text)) {}
+  explicit ElementwiseVariant(const std::string& text)
+      : text_(text.substr(0, text.find(';'))), own_(text.substr(text_.size())) {}
 
-  const std::string& text() const { return text_; }
+  std::string text() const { return text_ + own_; }
   bool has(size_t leaf) const { return text_[3 * leaf + 1] != '-'; }
   ElementType type(size_t leaf) const { return static_cast<ElementType>(text_[3 * leaf] - 'a'); }
   MapView::Access access(size_t leaf) const { return static_cast<MapView::Access>(text_[3 * leaf + 1]); }
   Gradient gradient(size_t leaf) const { return static_cast<Gradient>(text_[3 * leaf + 2]); }
+  bool is_whole(size_t leaf) const { return gradient(leaf) == Gathered || gradient(leaf) == Few; }
+  std::vector<PlaceDims> ways_to_own(size_t leaf) const;  // Note [own places]; empty: none
   bool is_tiled() const { return text_[text_.size() - 2] == 't'; }
   int lanes() const { return text_.back() - '0'; }
 
@@ -40,17 +46,24 @@ class ElementwiseVariant {
     text_[3 * leaf + 1] = static_cast<char>(access);
   }
   void set_gradient(size_t leaf, Gradient kind) { text_[3 * leaf + 2] = kind; }
+  // Once for each leaf.
+  void set_ways_to_own(size_t leaf, const std::vector<PlaceDims>& ways);
   void set_loop(bool is_tiled, int lanes) {
     text_[text_.size() - 2] = is_tiled ? 't' : '-';
     text_.back() = static_cast<char>('0' + lanes);
   }
 
  private:
-  std::string text_;
+  std::string text_, own_;
 };
 
+// Whether threads may keep sums of the gradient of a tensor that is seen whole.
+bool may_be_few(const Leaf& leaf);
+
 // Of a call whose tensors are all contiguous, of the broadcast shape and of the declared types; every gradient is wanted.
-ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, const std::vector<ElementType>& types);
+// `few`: tensors that are seen whole have few numbers.
+ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, const std::vector<ElementType>& types,
+                                 bool few = false);
 
 // The loop of a variant: which views it loads and stores.
 MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseVariant& variant,

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/backend.h"
+#include "kernel/own_places.h"
 
 namespace torch_slang {
 
@@ -35,6 +37,7 @@ struct LoadedKernel {
   // Backward, by leaf: threads touch nothing but their own elements of the gradient, so it is stored whole, and an
   // output's is only read.
   std::vector<bool> own;
+  std::vector<std::optional<PlaceDims>> own_dims;  // Backward of a plain function, by leaf: Note [own places]
   std::vector<bool>
       indirect;  // by leaf: which elements are read, only running tells, so vectors serve no neighbours (Note [vector accesses])
 };

@@ -17,7 +17,8 @@ struct GradientFacts {
   };
   std::string argument;
   // "registers", "memory" (added to without atomics), "atomics", "replicas", "records", "unwanted", "parts". Of a plain
-  // function "stored", "stored, then summed", "parts", "parts of rows", "parts of columns", "unwanted".
+  // function "stored", "stored, then summed", "parts", "parts of rows", "parts of columns", "unwanted"; of a tensor that it
+  // sees whole "registers", "sums, then atomics", "sums, then replicas", "atomics", "replicas", "records".
   std::string kept;
   int summed_along = -1;  // the axis whose threads add up in registers before they add to memory
   std::string why;  // not in registers; empty if it is

@@ -23,7 +23,7 @@
 #define TSL_ITERATE(file, line, counter, kept) true
 #endif
 
-#if TSL_SHARED_SUMS || TSL_LANES > 1  // generated, too
+#if TSL_SHARED_SUMS || TSL_MAP_SUMS || TSL_LANES > 1  // generated, too
 struct TslShared;
 template <class Thread, class Index, class T>
 TSL_INLINE bool tsl_add_first(const Thread& thread, int view, Index index, T amount);
@@ -42,8 +42,11 @@ struct ThreadBase {
 #if TSL_LANES > 1
   TslVectors* vectors = nullptr;  // of the group of lanes that the thread is one of; null: it is on its own
 #endif
-#if TSL_SHARED_SUMS
-  TslShared* shared = nullptr;  // Note [shared elements]; null: it adds to memory
+#if TSL_SHARED_SUMS || TSL_MAP_SUMS
+  TslShared* shared = nullptr;  // Note [shared elements], Note [few elements]; null: it adds to memory
+#endif
+#if TSL_OWN_PLACES
+  uint places[TSL_OWN_PLACES] = {};  // Note [own places] in kernel/own_places.h
 #endif
   uint lane = 0;
 #if TSL_CHECKS || TSL_POLLS || TSL_LOCATE
@@ -256,9 +259,9 @@ struct KernelBase : ThreadBase {
     return false;
   }
 
-  // Whether the amount was added to what the virtual threads of a GPU thread have together.
+  // Whether the amount was added to what the virtual threads of a GPU thread, or the elements of a loop, have together.
   template <class T, class Index> TSL_INLINE bool is_summed_first(const View& view, Index index, T amount) {
-#if TSL_SHARED_SUMS || TSL_LANES > 1
+#if TSL_SHARED_SUMS || TSL_MAP_SUMS || TSL_LANES > 1
     return tsl_add_first(*this, view.id, index, amount);
 #else
     return false;

@@ -80,6 +80,24 @@ template <class Kernel> TSL_INLINE Kernel kernel_of(const TslArgs& args, ulonglo
 }
 #endif
 
+// One element from beginning to end.
+template <class Kernel, void (Kernel::*kEntry)()> TSL_INLINE void run_element(Kernel& kernel) {
+#if TSL_OWN_PLACES
+  tsl_set_places(kernel);  // generated
+#endif
+  kernel.own.begin(kernel);
+  (kernel.*kEntry)();
+  kernel.own.end(kernel);
+}
+
+// Of a loop that keeps no sums (Note [few elements] in map_sums.h); of one that does, generated.
+struct NoSums {
+  TSL_INLINE void end(const TslArgs&, ulonglong) const {}
+};
+#if TSL_MAP_SUMS
+template <class Kernel> struct SharedOf { using type = TslShared; };  // complete where a loop is made
+#endif
+
 // A view of one element: the first in memory, or of the slots where there is no memory.
 template <class View> TSL_INLINE void load_scalar(const TslArgs& args, MapField<View>& field) {
   if constexpr (View::kAccess == MapAccess::Scalar) {

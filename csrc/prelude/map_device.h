@@ -268,6 +268,11 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kLanes, kThrea
   const TslArgs& args;
   MapElement<MapViews<In...>, MapViews<Out...>> scalars;
   MapParts<MapTotal<Out, kLanes, kThreads>...> totals;
+#if TSL_MAP_SUMS
+  typename SharedOf<Kernel>::type shared;
+#else
+  NoSums shared;
+#endif
 
   TSL_INLINE MapLoop(const TslArgs& given) : args(given) { load_scalars(MapViews<In...>(), args, scalars); }
 
@@ -286,7 +291,10 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kLanes, kThrea
       auto& element = kernel.tsl_element;
       element = scalars;
       (inputs.MapPort<In, kLanes>::give(element, lane), ...);
-      if (!TSL_SEES_TENSORS || span.has(lane)) (kernel.*kEntry)();
+#if TSL_MAP_SUMS
+      kernel.shared = &shared;
+#endif
+      if (!TSL_SEES_TENSORS || span.has(lane)) run_element<Kernel, kEntry>(kernel);
       (outputs.MapPort<Out, kLanes>::keep(element, lane, span.has(lane)), ...);
       (totals.MapTotal<Out, kLanes, kThreads>::add(element, lane, span.has(lane)), ...);
     }
@@ -298,6 +306,7 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kLanes, kThrea
     for (ulonglong first = (ulonglong(blockIdx.x) * blockDim.x + threadIdx.x) * kLanes; first < total; first += step) {
       run(MapSpan<kLanes>{first, total});
     }
+    shared.end(args, blockIdx.x);
     (totals.MapTotal<Out, kLanes, kThreads>::store(args), ...);
   }
 
@@ -311,6 +320,7 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kLanes, kThrea
       const MapPlace place(args, row, map_rank(args) - 1);
       run(MapRowSpan{tile, place, own_row, row, here ? tile.column : 0u, here});
     }
+    shared.end(args, blockIdx.x);
     (totals.MapTotal<Out, kLanes, kThreads>::store(args, tile), ...);
   }
 };

@@ -131,8 +131,9 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
   static constexpr bool kHasSums = (false || ... || Out::kIsSum);
 
   // The elements i, ..., end - 1 or the first of them; returns how many.
+  template <class Shared>
   static TSL_INLINE longlong run(const TslArgs& args, ulonglong i, ulonglong end, Element& scalars,
-                                 MapParts<MapTotal<Out>...>& totals) {
+                                 MapParts<MapTotal<Out>...>& totals, Shared& shared) {
     longlong count = longlong(end - i);
     const uint length = kTiled ? row_length(args) : 1, column = kTiled ? uint(i % length) : 0;
     const MapPlace place(args, kTiled ? i / length : 0, kTiled ? map_rank(args) - 1 : 1);
@@ -143,7 +144,9 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
     MapParts<MapCursor<Out>...> outputs;
     (inputs.MapCursor<In>::begin(args, run, scalars), ...);
     (outputs.MapCursor<Out>::begin(args, run, scalars), ...);
+#if !TSL_MAP_SUMS  // those are one memory for all elements
     TSL_INDEPENDENT_THREADS
+#endif
     for (longlong j = 0; j < count; ++j) {
 #if TSL_SEES_TENSORS
       Kernel kernel = kernel_of<Kernel>(args, i + ulonglong(j));
@@ -153,7 +156,10 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
       auto& element = kernel.tsl_element;
       element = scalars;
       (inputs.MapCursor<In>::load(element, j), ...);
-      (kernel.*kEntry)();
+#if TSL_MAP_SUMS
+      kernel.shared = &shared;
+#endif
+      run_element<Kernel, kEntry>(kernel);
       (outputs.MapCursor<Out>::store(element, j), ...);
     }
     (totals.MapTotal<Out>::add(outputs, count), ...);
@@ -168,7 +174,13 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
       ulonglong i = block * kElements;
       const ulonglong end = total - i < kElements ? total : i + kElements;
       MapParts<MapTotal<Out>...> totals;
-      while (i < end) i += run(args, i, end, scalars, totals);
+#if TSL_MAP_SUMS
+      typename SharedOf<Kernel>::type shared;
+#else
+      NoSums shared;
+#endif
+      while (i < end) i += run(args, i, end, scalars, totals, shared);
+      shared.end(args, block);
       (totals.MapTotal<Out>::store(args, block), ...);
     }
   }

@@ -3,3 +3,4 @@
 
 #include "prelude/map_device.h"
 #include "prelude/map_host.h"
+#include "prelude/map_sums.h"

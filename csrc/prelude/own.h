@@ -45,6 +45,21 @@ template <uint kCount> struct FreeDim {
   static TSL_INLINE uint number(uint index) { return index; }
 };
 
+// A dimension whose index is a number that the loop of a plain function made of the element's: Note [own places] in
+// kernel/own_places.h.
+template <int kPlace> struct PlaceDim {
+  static constexpr uint kSize = 1;
+  static constexpr bool kIsX = false;
+  template <class Thread> static TSL_INLINE bool holds(const Thread& thread, uint, uint index) {
+    return index == thread.places[kPlace];
+  }
+  template <class Thread> static TSL_INLINE bool inside(const Thread& thread, uint size) {
+    return thread.places[kPlace] < size;
+  }
+  template <class Thread> static TSL_INLINE uint index(const Thread& thread, uint) { return thread.places[kPlace]; }
+  static TSL_INLINE uint number(uint) { return 0; }
+};
+
 // The dimensions of a view, outermost first. `number`: of one of the thread's own elements, row-major in the free dimensions.
 // kRun: how many of them lie inside the dimension that is along x.
 template <class... Dims> struct OwnDims;

@@ -45,6 +45,12 @@ struct MapView {
   Access access = Access::Dense;
 };
 
+// A component of a generated input.
+struct MapPlace {
+  int view = 0;
+  int component = 0;
+};
+
 struct MapLoop {
   std::vector<MapView> inputs;
   std::vector<MapView> outputs;
@@ -52,6 +58,7 @@ struct MapLoop {
   int lanes = 1;  // elements that a GPU thread loads at once; above 1 only where dense views are aligned to 16 bytes
   // Whole ones, which it may change: it runs for elements alone, whose numbers are its threads'.
   bool sees_tensors = false;
+  std::vector<MapPlace> places;  // Note [own places] in kernel/own_places.h
 };
 
 constexpr uint32_t kMapThreads = 256;  // of a block of a map loop on a GPU
@@ -60,6 +67,7 @@ constexpr uint32_t kMapElements = 4096;  // of a block of a map loop on the host
 // What a thread of the launch has of a dimension of a view.
 struct ShareDim {
   int axis = -1;  // the launch's axis along which threads share it out, or
+  int place = -1;  // which of MapLoop::places, or
   int64_t size = 0;  // how many elements of this dimension each thread has
 };
 
@@ -70,6 +78,7 @@ struct ThreadView {
     Given,  // an output's gradient, which is only read
     Shared,  // a gradient that the threads along an axis add up: Note [shared elements] in prelude/shared.h
     Summed,  // a gradient that is added to atomically, after what the threads of a group add
+    Few,  // a gradient of which each thread has sums of all elements: Note [few elements] in prelude/map_sums.h
     Input,
     Output  // these three in vectors alone
   };
@@ -78,7 +87,8 @@ struct ThreadView {
   int64_t components = 1;
   std::vector<ShareDim> dims;
   Kept kept = Kept::Input;
-  bool is_replicated = false;  // of one that is shared
+  bool is_replicated = false;  // of one that is shared, or few
+  int64_t numbers = 0;  // of one that is few: so many at most
   bool in_vectors = false;  // Note [vector accesses] in prelude/vector_access.h
   bool serves_neighbours = false;  // of an input in vectors: also to the other threads of the vector
 };

@@ -44,7 +44,16 @@ std::string loop_of(const KernelSource& source) {
 }  // namespace
 
 std::string map_types(const MapLoop& map) {
-  return c10::str("using TslInputs = ", types_of(map.inputs), ";\nusing TslOutputs = ", types_of(map.outputs), ";\n");
+  std::string places;
+  for (size_t i = 0; i < map.places.size(); ++i) {
+    const MapPlace& place = map.places[i];
+    places += c10::str("  kernel.places[", i, "] = kernel.template tsl_input<uint>(", place.view, ", ", place.component,
+                       ");\n");
+  }
+  if (!places.empty())
+    places = "template <class Kernel> TSL_INLINE void tsl_set_places(Kernel& kernel) {\n" + places + "}\n";
+  return c10::str("using TslInputs = ", types_of(map.inputs), ";\nusing TslOutputs = ", types_of(map.outputs), ";\n",
+                  places);
 }
 
 std::string cuda_map_launcher(const KernelSource& source) {

@@ -8,7 +8,8 @@
 
 namespace torch_slang {
 
-// TslInputs and TslOutputs, which `struct Kernel : tsl::MapKernel<Own, TslInputs, TslOutputs>` is made with.
+// TslInputs and TslOutputs, which `struct Kernel : tsl::MapKernel<Own, TslInputs, TslOutputs>` is made with, and what sets the
+// kernel object's places.
 std::string map_types(const MapLoop& map);
 
 // Launchers: a grid-stride loop of threads, and the loop over a block's elements on the host.

@@ -124,6 +124,13 @@ std::string site_definitions(const KernelSource& source) {
 // Whether tiles of 16-bit numbers may be multiplied, which Hopper does in a way of its own.
 bool names_half(const DeviceText& text) { return uses(text, {intrinsics::kHalf, intrinsics::kBFloat16}); }
 
+std::string map_definitions(const KernelSource& source) {
+  if (!source.map) return "";
+  return define("TSL_SEES_TENSORS", source.map->sees_tensors ? int{kMapThreads} : 0) +
+         define("TSL_OWN_PLACES", static_cast<int>(source.map->places.size())) +
+         define("TSL_MAP_SUMS", static_cast<int>(has_few_elements(source.thread_views)));
+}
+
 std::string definitions(const KernelSource& source) {
   return site_definitions(source) + run_definitions(source) + block_definition(source.block) +
          define("TSL_VIEW_COUNT", source.view_count) + define("TSL_SLOT_COUNT", source.slot_count) +
@@ -139,8 +146,7 @@ std::string definitions(const KernelSource& source) {
          (source.text.direction == Direction::TangentsBackward ? define("TSL_SPECULATES", 1) : "") +
          define("TSL_TANGENTS", source.text.direction == Direction::Jvp) + define("TSL_MMA", multiplies(source)) +
          define("TSL_MMA_HALF", static_cast<int>(names_half(source.text))) +
-         define("TSL_VALUE_SUMS", uses(source.text, {intrinsics::kValueGradient})) +
-         (source.map ? define("TSL_SEES_TENSORS", source.map->sees_tensors ? int{kMapThreads} : 0) : "");
+         define("TSL_VALUE_SUMS", uses(source.text, {intrinsics::kValueGradient})) + map_definitions(source);
 }
 
 // The pointers that samples move: Note [samples] in backend/samples.h.

@@ -2,6 +2,8 @@
 
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
+
 namespace torch_slang {
 namespace {
 
@@ -18,7 +20,9 @@ std::string arguments_of(const ThreadView& view, const std::string& flag = "") {
   std::string dims;
   for (const ShareDim& dim : view.dims) {
     dims += dims.empty() ? "" : ", ";
-    dims += dim.axis >= 0 ? c10::str("tsl::LaunchDim<", dim.axis, ">") : c10::str("tsl::FreeDim<", dim.size, ">");
+    dims += dim.axis >= 0    ? c10::str("tsl::LaunchDim<", dim.axis, ">")
+            : dim.place >= 0 ? c10::str("tsl::PlaceDim<", dim.place, ">")
+                             : c10::str("tsl::FreeDim<", dim.size, ">");
   }
   return c10::str("<", view.view, ", ", c_name_of(view.type), ", ", view.components, ", tsl::OwnDims<", dims, ">",
                   flag.empty() ? "" : ", ", flag, ">");
@@ -43,11 +47,24 @@ std::string shared_struct(const std::vector<ThreadView>& views) {
                   "  template <class Thread> TSL_INLINE void end(const Thread& first) {", end, " }\n};\n");
 }
 
+std::string few_struct(const std::vector<ThreadView>& views) {
+  std::string members, end;
+  for (const ThreadView& view : views) {
+    if (view.kept != Kept::Few) continue;
+    members += c10::str("  tsl::FewGradients<", view.view, ", ", c_name_of(view.type), ", ", view.components, ", ",
+                        view.numbers, ", ", spelled(view.is_replicated), "> ", name_of(view), ";\n");
+    end += c10::str(" ", name_of(view), ".end(args, block);");
+  }
+  return c10::str("struct TslShared {\n", members,
+                  "  TSL_INLINE void end(const TslArgs& args, unsigned long long block) {", end, " }\n};\n");
+}
+
 // A function that passes additions to the sums that collect them first.
 std::string adding_function(const std::vector<ThreadView>& views) {
   std::string cases;
   for (const ThreadView& view : views) {
-    const char* place = view.kept == Kept::Shared ? "shared" : view.kept == Kept::Summed ? "vectors" : nullptr;
+    const bool is_shared = view.kept == Kept::Shared || view.kept == Kept::Few;
+    const char* place = is_shared ? "shared" : view.kept == Kept::Summed ? "vectors" : nullptr;
     if (place == nullptr) continue;
     cases += c10::str("  if (view == ", view.view, ") return thread.", place, " != nullptr && thread.", place, "->",
                       name_of(view), ".add(thread, amount, index);\n");
@@ -129,9 +146,15 @@ const char* c_name_of(ElementType type) {
   return "";
 }
 
+bool has_few_elements(const std::vector<ThreadView>& views) {
+  return std::any_of(views.begin(), views.end(), [](const ThreadView& view) { return view.kept == Kept::Few; });
+}
+
 std::string thread_text(const std::vector<ThreadView>& views, const VirtualThreads& threads) {
+  const bool has_few = has_few_elements(views);
   return (threads.lanes > 1 ? words_struct(views) : "") + (threads.shares ? shared_struct(views) : "") +
-         (threads.lanes > 1 || threads.shares ? adding_function(views) : "") + own_struct(views);
+         (has_few ? few_struct(views) : "") +
+         (threads.lanes > 1 || threads.shares || has_few ? adding_function(views) : "") + own_struct(views);
 }
 
 }  // namespace torch_slang

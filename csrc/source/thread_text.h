@@ -11,7 +11,10 @@ namespace torch_slang {
 
 const char* c_name_of(ElementType type);  // as the prelude spells it: "__half"
 
-// `struct Own { ... };`, `struct TslVectors { ... };` where threads come in lanes, and `struct TslShared { ... };` where they share.
+bool has_few_elements(const std::vector<ThreadView>& views);  // of which sums are kept
+
+// `struct Own { ... };`, `struct TslVectors { ... };` where threads come in lanes, and `struct TslShared { ... };` where they share
+// or keep sums of few elements.
 std::string thread_text(const std::vector<ThreadView>& views, const VirtualThreads& threads);
 
 }  // namespace torch_slang

@@ -88,7 +88,10 @@ void ElementwiseCall::make(int leaf, const c10::IValue& list) {
   const Generated generated = read_generated(op_.qualified(kind_), self, list);
   variant_.set(leaf, arguments_.type_of(self), generated.access);
   int slot = self.slot;
-  for (const uint64_t word : generated.slots()) block_.set_slot(slot++, word);
+  std::vector<uint64_t> slots = generated.slots();
+  for (const uint64_t word : slots) block_.set_slot(slot++, word);
+  if (generated.access == Access::Place && kind_ == OpKind::Backward)
+    places_.push_back({leaf, arguments_.type_of(self), std::move(slots)});
 }
 
 void ElementwiseCall::store(int leaf, const at::Tensor& tensor) {
@@ -229,7 +232,7 @@ KernelKey ElementwiseCall::key() {
     variant_.set(source.leaf, *element_type_of(source.tensor.scalar_type()), source.access);
   }
   for (const Wanted& one : wanted_) variant_.set_gradient(one.leaf, one.kind);
-  whole_.note(variant_);
+  whole_.note(places_, total_, variant_);
   variant_.set_loop(is_tiled_, choose_lanes());
   KernelKey key = {};
   key.kind = kind_;
@@ -251,14 +254,14 @@ void ElementwiseCall::choose_tiles() {
   tiles_.rows = total_ / columns;
   const bool has_column_sums = std::any_of(wanted_.begin(), wanted_.end(),
                                            [](const Wanted& one) { return one.kind == ElementwiseVariant::ColumnSum; });
+  const bool has_sums = has_column_sums || whole_.has_few();
   const uint32_t widest = has_column_sums ? 5 : 8;
   while (tiles_.width_log2 < widest && (int64_t{1} << tiles_.width_log2) < vectors) ++tiles_.width_log2;
   tiles_.columns = static_cast<uint32_t>(divided_up(vectors, int64_t{1} << tiles_.width_log2));
   const int64_t enough = 2 * int64_t{kernel_->kernel->resident_blocks()};
   const int64_t tile_rows = std::max<int64_t>(1, enough / tiles_.columns);
   const int64_t rows_each = divided_up(tiles_.rows, tiles_.rows_at_once() * tile_rows);
-  tiles_.rows_each =
-      static_cast<uint32_t>(std::clamp<int64_t>(rows_each, 1, has_column_sums ? kMostRowsEach : kRowsEach));
+  tiles_.rows_each = static_cast<uint32_t>(std::clamp<int64_t>(rows_each, 1, has_sums ? kMostRowsEach : kRowsEach));
   blocks_ = tiles_.columns * divided_up(tiles_.rows, tiles_.rows_at_once() * tiles_.rows_each);
   TORCH_CHECK(blocks_ <= std::numeric_limits<int32_t>::max(), op_.qualified(kind_), ": ", total_,
               " elements are too many where strides matter: pass contiguous tensors");
@@ -317,8 +320,9 @@ at::Tensor ElementwiseCall::gradient(int leaf) const {
 
 void ElementwiseCall::choose_blocks() {
   if (is_tiled_ && arguments_.device.is_cuda()) return choose_tiles();
-  const bool has_sums = std::any_of(wanted_.begin(), wanted_.end(),
-                                    [](const Wanted& one) { return one.kind == ElementwiseVariant::Summed; });
+  const bool has_sums = whole_.has_few() || std::any_of(wanted_.begin(), wanted_.end(), [](const Wanted& one) {
+                          return one.kind == ElementwiseVariant::Summed;
+                        });
   const int64_t each = arguments_.device.is_cuda() ? int64_t{kMapThreads} * variant_.lanes() : int64_t{kMapElements};
   const int64_t most = has_sums ? kernel_->kernel->resident_blocks() : std::numeric_limits<uint32_t>::max();
   blocks_ = std::min({divided_up(total_, each), most, int64_t{std::numeric_limits<int32_t>::max()}});
@@ -330,7 +334,7 @@ void ElementwiseCall::run(FindKernel find) {
   kernel_ = find(key());
   choose_blocks();
   allocate();
-  whole_.prepare(*kernel_, total_);
+  whole_.prepare(*kernel_, places_, total_);
   write_block();
   LaunchShape shape;
   shape.grid[0] = static_cast<uint32_t>(blocks_);

@@ -111,6 +111,7 @@ class ElementwiseCall {
   int64_t blocks_ = 0;
   ArgumentBlock block_;
   WholeTensors whole_;
+  std::vector<GeneratedPlaces> places_;
 };
 
 }  // namespace torch_slang

@@ -164,6 +164,8 @@ const char* how_kept(const Leaf& leaf, ElementwiseVariant::Gradient kind) {
       return leaf.accumulation == Accumulation::Replicated ? "replicas"
              : leaf.accumulation == Accumulation::Recorded ? "records"
                                                            : "atomics";
+    case ElementwiseVariant::Few:
+      return leaf.accumulation == Accumulation::Replicated ? "sums, then replicas" : "sums, then atomics";
     case ElementwiseVariant::Whole: return "stored";
     case ElementwiseVariant::Wide: return "stored, then summed";
     case ElementwiseVariant::Summed: return "parts";
@@ -185,6 +187,7 @@ KernelFacts facts_of(const ElementwiseSignature& op, const KernelKey& key, const
     GradientFacts& gradient = facts.gradients.emplace_back();
     gradient.argument = leaf.path;
     gradient.kept = how_kept(leaf, variant.gradient(i));
+    if (!loaded.own_dims.empty() && loaded.own_dims[i]) gradient.kept = "registers";
   }
   return facts;
 }
@@ -296,13 +299,14 @@ std::vector<KernelFacts> ElementwiseOperator::explain() const {
   return all;
 }
 
-// Compiled code shows nothing that such a kernel is compiled again for.
 KernelSource ElementwiseOperator::source(const KernelKey& key, Compile compile) const {
   KernelKey usual = key;
-  if (usual.variant.empty()) usual.variant = dense_variant(signature_, key.kind, key.types).text();
-  KernelSource source = specialize(signature_, usual);
-  if (compile) compile(source);
-  return source;
+  if (usual.variant.empty())
+    usual.variant = dense_variant(signature_, key.kind, key.types, /*few=*/key.strided != 0).text();
+  for (OwnTries tries = first_tries(signature_);;) {
+    KernelSource source = specialize(signature_, usual, tries);
+    if (!compile || !learn(signature_, usual, compile(source), tries)) return source;
+  }
 }
 
 }  // namespace torch_slang

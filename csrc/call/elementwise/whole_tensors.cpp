@@ -89,12 +89,31 @@ bool WholeTensors::are_independent() const {
   return true;
 }
 
-void WholeTensors::note(ElementwiseVariant& variant) const {
-  for (const Wanted& one : wanted_) variant.set_gradient(one.leaf, ElementwiseVariant::Gathered);
+std::vector<int64_t> WholeTensors::sizes_of(int leaf) const {
+  const auto all = arguments_.tensors[leaf].sizes();
+  return all.slice(0, all.size() - leaf_of(leaf).element.shape.size()).vec();
+}
+
+// Sums are worth it where many elements add to each of few. Debug mode notes in memory who touches which element, so all must
+// go there.
+void WholeTensors::note(const std::vector<GeneratedPlaces>& places, int64_t elements, ElementwiseVariant& variant) {
+  constexpr int64_t kMany = 8;
+  const bool is_debug = op_.options.checks(arguments_.device) == Checks::All;
+  for (const Wanted& one : wanted_) {
+    const Leaf& leaf = leaf_of(one.leaf);
+    const bool may_wait = !is_debug && !leaf.is_written && leaf.accumulation != Accumulation::Custom;
+    const int64_t numbers = arguments_.tensors[one.leaf].numel();
+    const bool is_few =
+        may_wait && may_be_few(leaf) && numbers > 0 && numbers <= kFewNumbers && elements >= kMany * numbers;
+    variant.set_gradient(one.leaf, is_few ? ElementwiseVariant::Few : ElementwiseVariant::Gathered);
+    has_few_ = has_few_ || is_few;
+    if (may_wait)
+      variant.set_ways_to_own(one.leaf, ways_to_own(places, elements, sizes_of(one.leaf), arguments_.components(leaf)));
+  }
 }
 
 // Elements are threads in whole blocks: Note [map loops] in source/kernel_source.h.
-void WholeTensors::prepare(const LoadedKernel& loaded, int64_t elements) {
+void WholeTensors::prepare(const LoadedKernel& loaded, const std::vector<GeneratedPlaces>& places, int64_t elements) {
   const uint64_t threads = (static_cast<uint64_t>(elements) + kMapThreads - 1) / kMapThreads * kMapThreads;
   for (const Wanted& one : wanted_) {
     const GradientUse& use = loaded.gradients[one.leaf];
@@ -102,6 +121,10 @@ void WholeTensors::prepare(const LoadedKernel& loaded, int64_t elements) {
       check_deterministic(op_.qualified(kind_), leaf_of(one.leaf), use.consumed, elements > 1 ? threads : 1);
   }
   for (Wanted& one : wanted_) {
+    if (const auto& dims = loaded.own_dims[one.leaf]) {
+      one.is_own = true;
+      one.is_covered = covers(places, elements, *dims, sizes_of(one.leaf));
+    }
     make_memory(one, loaded.gradients[one.leaf], threads);
     if (!one.gathered || !one.gathered->indices.defined()) continue;
     one.gathered->indices.slice(2, elements).zero_();  // of threads behind the last element, which do not run
@@ -117,6 +140,10 @@ void WholeTensors::make_memory(Wanted& wanted, const GradientUse& use, uint64_t 
   at::Tensor visible = wanted.memory;
   if (visible.defined()) {
     // given
+  } else if (wanted.is_own) {
+    const auto options = arguments_.options(leaf);
+    visible = wanted.memory =
+        wanted.is_covered ? new_empty(tensor.sizes(), options) : new_zeros(tensor.sizes(), options);
   } else if (is_gathered(leaf) && !use.consumed) {
     wanted.gathered = new_gathered(op_.qualified(kind_), leaf, components, tensor.sizes(), wide, threads);
     visible = wanted.gathered->visible(leaf);

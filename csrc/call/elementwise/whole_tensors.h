@@ -30,10 +30,13 @@ class WholeTensors {
 
   // Whether no tensor that the function stores to shares memory with another argument, or with itself.
   bool are_independent() const;
-  void note(ElementwiseVariant& variant) const;
+  // How the kernel is to gather gradients, in a call of so many elements.
+  void note(const std::vector<GeneratedPlaces>& places, int64_t elements, ElementwiseVariant& variant);
+  // Whether threads keep sums of a tensor of few elements: before the launch.
+  bool has_few() const { return has_few_; }
 
   // Before the launch: memory for gradients. Throws where PyTorch is to be deterministic and this launch would not be.
-  void prepare(const LoadedKernel& loaded, int64_t elements);
+  void prepare(const LoadedKernel& loaded, const std::vector<GeneratedPlaces>& places, int64_t elements);
   // After it.
   void finish();
   // Of a leaf that was wanted, or given.
@@ -44,11 +47,14 @@ class WholeTensors {
     int leaf;
     at::Tensor memory;
     std::optional<GatheredGradient> gathered;
+    bool is_own = false;  // each of its elements is stored once at most,
+    bool is_covered = false;  // and all are
   };
   const Leaf& leaf_of(int leaf) const { return op_.function.leaves[leaf]; }
   void check_own_memory(int leaf, const at::Tensor& tensor) const;
   at::Tensor copied(int leaf, const at::Tensor& given);
   void set_absent(int leaf);
+  std::vector<int64_t> sizes_of(int leaf) const;  // of its elements
   void make_memory(Wanted& wanted, const GradientUse& use, uint64_t threads);
 
   const ElementwiseSignature& op_;
@@ -57,6 +63,7 @@ class WholeTensors {
   ArgumentBlock& block_;
   c10::SmallVector<int, 4> seen_;
   c10::SmallVector<Wanted, 2> wanted_;
+  bool has_few_ = false;
   c10::SmallVector<at::Tensor, 4> kept_;  // that the block points into
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 2>
       copied_;  // (caller's tensor, copy that the function stores to)

@@ -19,16 +19,13 @@ bool is_among(const std::array<std::string_view, N>& list, std::string_view word
 
 class Rewriter {
  public:
-  explicit Rewriter(const std::string& source) : source_(source), tokens_(source) {}
-
-  std::string write() {
+  explicit Rewriter(const std::string& source) : source_(source), tokens_(source) {
     for (size_t at = 1; at + 1 < tokens_.size(); ++at) {
       if (tokens_[at] == "(" && (tokens_.is_name(at - 1) || tokens_[at - 1] == ">")) take_parameters(at);
     }
-    // Overloads that stay as they are would be chosen otherwise beside generic ones.
-    for (const auto& [name, count] : definitions()) {
-      if (changed_[name] > 0 && changed_[name] != count) return source_;
-    }
+  }
+
+  std::string write() {
     std::string text;
     size_t done = 0;
     for (const auto& [begin, change] : changes_) {
@@ -38,13 +35,8 @@ class Rewriter {
     return text.append(source_, done);
   }
 
- private:
-  struct Change {
-    size_t length;
-    std::string text;
-  };
-
-  size_t offset(size_t at) const { return static_cast<size_t>(tokens_[at].data() - source_.data()); }
+  // Functions with a body that change, by name.
+  const std::map<std::string_view, int>& changed() const { return changed_; }
 
   // How often functions of each name have a body here.
   std::map<std::string_view, int> definitions() const {
@@ -56,6 +48,14 @@ class Rewriter {
     }
     return found;
   }
+
+ private:
+  struct Change {
+    size_t length;
+    std::string text;
+  };
+
+  size_t offset(size_t at) const { return static_cast<size_t>(tokens_[at].data() - source_.data()); }
 
   // Where the `<` is of `name<...>(`, if the parameters at `open` follow a generic's; else `open`.
   size_t opening_angle(size_t open) const {
@@ -99,7 +99,7 @@ class Rewriter {
   const std::string& source_;
   SourceTokens tokens_;
   std::map<size_t, Change> changes_;  // by where they begin
-  std::map<std::string_view, int> changed_;  // functions with a body, by name
+  std::map<std::string_view, int> changed_;
 };
 
 }  // namespace
@@ -108,10 +108,31 @@ bool is_differentiable_tensor_interface(std::string_view type) {
   return is_among(kInterfaces, type.substr(0, type.find('<')));
 }
 
+namespace {
+
+bool names_interface(const std::string& source) {
+  return std::any_of(kInterfaces.begin(), kInterfaces.end(),
+                     [&](std::string_view name) { return source.find(name) != std::string::npos; });
+}
+
+}  // namespace
+
 std::string with_generic_tensors(const std::string& source) {
-  const bool may_have = std::any_of(kInterfaces.begin(), kInterfaces.end(),
-                                    [&](std::string_view name) { return source.find(name) != std::string::npos; });
-  return may_have ? Rewriter(source).write() : source;
+  return names_interface(source) ? Rewriter(source).write() : source;
+}
+
+bool may_have_generic_tensors(const std::vector<const std::string*>& sources) {
+  if (std::none_of(sources.begin(), sources.end(), [](const std::string* source) { return names_interface(*source); }))
+    return false;
+  std::map<std::string, int> changed, defined;
+  for (const std::string* source : sources) {
+    const Rewriter rewriter(*source);
+    for (const auto& [name, count] : rewriter.changed()) changed[std::string(name)] += count;
+    for (const auto& [name, count] : rewriter.definitions()) defined[std::string(name)] += count;
+  }
+  return !changed.empty() && std::all_of(changed.begin(), changed.end(), [&](const auto& one) {
+    return one.second == 0 || one.second == defined[one.first];
+  });
 }
 
 }  // namespace torch_slang

@@ -59,9 +59,9 @@ bool has_define(const CompileRequest& request, std::string_view name) {
                      [&](const auto& define) { return define.first == name; });
 }
 
-Changes changes_for(const CompileRequest& request, Session::Output output) {
-  if (output != Session::Output::SecondDerivatives) return {};
-  return {!has_define(request, kKeepStructs), has_define(request, kInlineEarly)};
+Changes changes_for(const CompileRequest& request, Session::Output output, bool generic_tensors) {
+  if (output != Session::Output::SecondDerivatives) return {.generic_tensors = generic_tensors};
+  return {!has_define(request, kKeepStructs), has_define(request, kInlineEarly), generic_tensors};
 }
 
 std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output,
@@ -101,8 +101,8 @@ Session::Session(const CompileRequest& request, Library library, const std::opti
   open(request, library, Output::Kernels);
 }
 
-Session::Session(const CompileRequest& request, const Session& sibling, Output output)
-    : files_(undefine_macros(request) + "#line 1\n", request.defines, changes_for(request, output)),
+Session::Session(const CompileRequest& request, const Session& sibling, Output output, bool generic_tensors)
+    : files_(undefine_macros(request) + "#line 1\n", request.defines, changes_for(request, output, generic_tensors)),
       users_(folders_of(request)) {
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();

@@ -35,8 +35,9 @@ class Session {
   // `text`: of the request's file, if somebody has read it.
   explicit Session(const CompileRequest& request, Library library = Library::AsBuilt,
                    const std::optional<std::string>& text = std::nullopt);
-  // One more for the same request, which shares what costs most to set up.
-  Session(const CompileRequest& request, const Session& sibling, Output output);
+  // One more for the same request, which shares what costs most to set up. `generic_tensors`: Note [generic tensors] in
+  // generic_tensors.h.
+  Session(const CompileRequest& request, const Session& sibling, Output output, bool generic_tensors = false);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 

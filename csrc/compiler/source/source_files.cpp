@@ -10,6 +10,7 @@
 #include "compiler/source/block_sizes.h"
 #include "compiler/source/constructors.h"
 #include "compiler/source/early_inlining.h"
+#include "compiler/source/generic_tensors.h"
 #include "compiler/source/inlined_backwards.h"
 #include "compiler/source/placeholders.h"
 #include "compiler/source/source_bytes.h"
@@ -123,7 +124,8 @@ SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
   }
   if (is_compiled_module(name)) return give(*content);
   check_bytes(*content, name);
-  return give(is_slang_source(name) ? with_library(*content, name) : changed(*content));
+  const std::string text = changes_.generic_tensors ? with_generic_tensors(*content) : *content;
+  return give(is_slang_source(name) ? with_library(text, name) : changed(text));
 }
 
 SlangResult SourceFiles::queryInterface(const SlangUUID& id, void** object) {

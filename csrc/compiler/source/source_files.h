@@ -18,10 +18,11 @@ namespace torch_slang {
 
 inline constexpr const char* kLibraryFolder = "/torch_slang.library/";
 
-// What Slang is given of a user's source in another form, for second derivatives.
+// What Slang is given of a user's source in another form: for second derivatives, and for those of interfaces.
 struct Changes {
   bool constructors = false;  // Note [constructors] in constructors.h
   bool early_inlining = false;  // Note [functions inlined early] in early_inlining.h
+  bool generic_tensors = false;  // Note [generic tensors] in generic_tensors.h
 };
 
 // Lives as long as the session that reads through it; owned by C++, so COM's counting does nothing.

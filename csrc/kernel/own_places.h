@@ -1,0 +1,52 @@
+// Elements of a tensor that one element of a plain function's call has to itself.
+//
+// Note [own places]
+//   A kernel's thread has elements to itself where a view's dimensions are those of the launch (Note [own elements] in
+//   prelude/own.h). A plain function's loop has no such dimensions, but a generator's numbers may do as well: `x[i]`, where i is
+//   a call_id(). So where the numbers that an argument is generated from tell the elements of a call apart, the call names
+//   them as what the dimensions of a gradient might be, in the orders that are usual. The kernel is compiled with the first,
+//   and compares each index with those numbers. Where all comparisons fold, the gradient needs no atomics; where not, the mark
+//   `shares` shows it, and the next order is tried, or none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "program/enumerations.h"
+
+namespace torch_slang {
+
+// A dimension of a view: its index is a component of a generated argument, or an element of the call has all of it.
+struct PlaceDim {
+  int leaf = -1;
+  int component = 0;
+  int64_t size = 0;  // if there is no leaf
+  bool operator==(const PlaceDim&) const = default;
+};
+using PlaceDims = std::vector<PlaceDim>;  // of all dimensions, outermost first
+
+// Of how few elements' gradients a thread keeps sums: Note [few elements] in prelude/map_sums.h.
+constexpr int64_t kFewNumbers = 16;
+
+// For a KernelKey.
+std::string to_text(const std::vector<PlaceDims>& ways);
+std::vector<PlaceDims> ways_from_text(const std::string& text);
+
+// A generated argument whose components are places.
+struct GeneratedPlaces {
+  int leaf = -1;
+  ElementType type = ElementType::Int32;
+  std::vector<uint64_t> slots;  // Note [generated elements] in prelude/map_generated.h
+};
+
+// Which dimensions of a view may be such places, in a call of so many elements: the likeliest first. `sizes`: of the view;
+// `components`: numbers in an element of it.
+std::vector<PlaceDims> ways_to_own(const std::vector<GeneratedPlaces>& places, int64_t elements,
+                                   const std::vector<int64_t>& sizes, int64_t components);
+
+// Whether the elements of the call have all elements of a view of these sizes among them.
+bool covers(const std::vector<GeneratedPlaces>& places, int64_t elements, const PlaceDims& dims,
+            const std::vector<int64_t>& sizes);
+
+}  // namespace torch_slang

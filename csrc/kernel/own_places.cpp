@@ -10,7 +10,7 @@ namespace torch_slang {
 namespace {
 
 // In registers. Each size of free dimensions is a kernel of its own, so they are fewer than a kernel's.
-constexpr int64_t kMostNumbers = 16;
+constexpr int64_t kMostOwnNumbers = 16;
 
 // How a component of a place is made: offset + stride * (element / divisor % size).
 struct Digit {
@@ -85,9 +85,9 @@ std::vector<PlaceDims> ways_to_own(const std::vector<GeneratedPlaces>& places, i
     for (const Digit& digit : digits) dims.push_back({one.leaf, digit.component, 0});
     for (size_t d = digits.size(); d < sizes.size(); ++d) {
       dims.push_back({-1, 0, sizes[d]});
-      numbers = sizes[d] < 1 || sizes[d] > kMostNumbers ? kMostNumbers + 1 : numbers * sizes[d];
+      numbers = sizes[d] < 1 || sizes[d] > kMostOwnNumbers ? kMostOwnNumbers + 1 : numbers * sizes[d];
     }
-    if (numbers > kMostNumbers) continue;
+    if (numbers > kMostOwnNumbers) continue;
     ways.push_back(dims);
     if (digits.size() == 1) continue;
     std::reverse(dims.begin(), dims.begin() + static_cast<ptrdiff_t>(digits.size()));

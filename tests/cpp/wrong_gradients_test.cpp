@@ -10,6 +10,7 @@
 #include "compiler/emit/lost_copies.h"
 #include "compiler/emit/lost_parts.h"
 #include "compiler/emit/missing_names.h"
+#include "compiler/emit/shared_stores.h"
 #include "compiler/text/refused_text.h"
 
 BOOST_AUTO_TEST_SUITE(wrong_gradients_test)
@@ -170,6 +171,27 @@ BOOST_AUTO_TEST_CASE(parts_that_are_lost_are_refused) {
                                 "w[i][int(2)] = s;", "*&((&u[i])->y) = s;", "*out = unknown;", "(*out)[i] = s;",
                                 "s = i;", "i = s;", "v[i] = f(s);", "double t = (&v[i])->a_0;"}) {
     BOOST_TEST_CONTEXT(statement) check(statement, true);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(stores_to_group_shared_arrays_are_made_in_place) {
+  const std::string shared =
+      "__device__ FixedArray<float, 64>& tsl_var_a_0() { TSL_SHARED FixedArray<float, 64> value; return value; } "
+      "__device__ float& tsl_var_one_0() { TSL_SHARED float value; return value; } ";
+  const auto stored = [&](const std::string& statements) {
+    return passed(store_to_shared_in_place, shared + backward(statements));
+  };
+  const std::string copy = "FixedArray<float, 64> _S1 = *&tsl_var_a_0(); ", back = "*&tsl_var_a_0() = _S1;";
+  BOOST_TEST(stored(copy + "_S1[i] = v; _S1[j] = f(v); " + back) ==
+             packed(shared + backward("auto& _S1 = *&tsl_var_a_0(); _S1[i] = v; _S1[j] = f(v); ;")));
+  for (const char* const kept : {"(*&tsl_var_a_0())[i] = v;", "*&tsl_var_one_0() = v;",
+                                 "c->value0_0 = *&tsl_var_a_0();", "float _S1 = (*&tsl_var_a_0())[i];"}) {
+    BOOST_TEST(stored(kept) == packed(shared + backward(kept)));
+  }
+  for (const std::string& refused :
+       {copy + "g(&_S1); " + back, copy + "_S1[i] = v; __syncthreads(); " + back,
+        copy + "_S1[i] = v; " + back + " w = _S1[j];", std::string("*&tsl_var_a_0() = other;")}) {
+    BOOST_TEST_CONTEXT(refused) BOOST_CHECK_THROW(stored(refused), RefusedText);
   }
 }
 

@@ -20,6 +20,7 @@
 #include "compiler/emit/members.h"
 #include "compiler/emit/missing_names.h"
 #include "compiler/emit/polled_loops.h"
+#include "compiler/emit/shared_stores.h"
 #include "compiler/emit/signs.h"
 #include "compiler/emit/statement_lines.h"
 #include "compiler/emit/text_facts.h"
@@ -67,6 +68,7 @@ constexpr Pass kPasses[] = {
     // Repairs of Slang's derivatives.
     {"missing names", Texts::Kernel, on_code<restore_missing_names>},
     {"lost parts", Texts::Kernel, on_code<refuse_lost_parts>},
+    {"shared stores", Texts::Kernel, on_code<store_to_shared_in_place>},
     {"context reads", Texts::Kernel, on_code<read_contexts_in_place>},
     {"context values", Texts::Kernel, on_code<store_values_in_contexts>},
     {"lost copies", Texts::Kernel, on_code<repair_lost_copies>},

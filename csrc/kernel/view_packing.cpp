@@ -13,10 +13,11 @@ namespace {
 
 constexpr int64_t kMaxSize = std::numeric_limits<uint32_t>::max();
 
-// CUDA's vector types of 2 and 4 components are aligned to their size (up to 16 bytes); a row of a matrix likewise.
-int64_t element_alignment(const Leaf& leaf, int64_t item_size) {
-  const auto& shape = leaf.element.shape;
-  const int64_t row = shape.empty() ? 1 : shape.back();
+// CUDA's vector types of 2 and 4 components are aligned to their size (up to 16 bytes); a row of a matrix likewise. A generic
+// one's size is the tensor's.
+int64_t element_alignment(const at::Tensor& tensor, size_t element_rank) {
+  const auto item_size = static_cast<int64_t>(tensor.element_size());
+  const int64_t row = element_rank == 0 ? 1 : tensor.size(-1);
   return row == 2 || row == 4 ? std::min<int64_t>(row * item_size, 16) : item_size;
 }
 
@@ -146,7 +147,7 @@ std::optional<VisibleView> make_view(const std::string& op, const Leaf& leaf, co
 
   int64_t expected = item_size;
   for (size_t i = 0; i < cut.element; ++i) expected *= tensor.sizes()[outer + i];
-  const int64_t alignment = element_alignment(leaf, item_size);
+  const int64_t alignment = element_alignment(tensor, cut.element);
   bool aligned = reinterpret_cast<uintptr_t>(view.data) % alignment == 0;
   for (size_t i = 0; i < first; ++i) {
     result.steps.push_back(tensor.sizes()[i] <= 1 ? 0 : tensor.strides()[i] * item_size);

@@ -339,3 +339,25 @@ def test_what_belongs_to_graphics() -> None:
         module.square.append_to(None, 1.0)
     with pytest.raises(NotImplementedError, match="slangpy: texture belongs to graphics"):
         module.square.return_type("texture")
+
+
+def test_tensors_are_made_where_the_device_says(device: torch.device) -> None:
+    made = slangpy.create_torch_device(torch_device=device)
+    module = slangpy.Module.load_from_source(made, "where", "float twice(float x) { return 2 * x; }")
+    x = slangpy.Tensor.from_numpy(made, [1.0, 2.0])
+    assert x.storage.device.type == slangpy.Tensor.zeros(made, shape=(3,)).storage.device.type == device.type
+    assert module.twice(x).tolist() == [2, 4]
+    automatic = slangpy.create_torch_device()
+    assert automatic.torch_device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert slangpy.create_torch_device(slangpy.DeviceType.cpu).torch_device.type == "cpu"
+
+
+def test_a_call_of_packed_tensors_alone_gives_a_number(device: torch.device) -> None:
+    source = "import slangpy; float first(Tensor<float, 1> t) { return t[0]; } float twice(float x) { return 2 * x; }"
+    module = slangpy.Module.load_from_source(slangpy.create_torch_device(), "packed", source)
+    t = torch.tensor([42.0, 1.0], device=device)
+    result = module.first(slangpy.pack(module, t))
+    assert type(result) is float
+    assert result == 42
+    assert isinstance(module.first(t), torch.Tensor)
+    assert module.twice(slangpy.pack(module, t)).tolist() == [84, 2]

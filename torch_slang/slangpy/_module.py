@@ -88,9 +88,18 @@ class SlangSession:
 
 
 class Device:
-    """What loads modules. It is no device: tensors say where their functions run."""
+    """What loads modules, and makes :class:`Tensor` objects on ``torch_device``.
 
-    def __init__(self, include_paths: Iterable[_PathLike] = (), defines: Mapping[str, Any] | None = None) -> None:
+    Tensors say where their functions run.
+    """
+
+    def __init__(
+        self,
+        include_paths: Iterable[_PathLike] = (),
+        defines: Mapping[str, Any] | None = None,
+        torch_device: torch.device | None = None,
+    ) -> None:
+        self.torch_device = torch.device("cpu") if torch_device is None else torch_device
         self.slang_session = self.create_slang_session({"include_paths": list(include_paths), "defines": defines})
 
     def create_slang_session(self, compiler_options: Mapping[str, Any] | None = None, **settings: Any) -> SlangSession:
@@ -127,10 +136,18 @@ def create_torch_device(
     compiler_options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Device:
-    """A device as programs make one. Only its include paths and defines mean something here."""
-    del type, torch_device, settings
+    """A device as programs make one.
+
+    Its include paths and defines count, and where it makes tensors: ``torch_device``, else the GPU, if there is one and
+    ``type`` is not ``DeviceType.cpu``.
+    """
+    del settings
     options = {} if compiler_options is None else compiler_options
-    return Device([*include_paths, *(options.get("include_paths") or ())], options.get("defines"))
+    folders = [*include_paths, *(options.get("include_paths") or ())]
+    if torch_device is None:
+        has_gpu = torch.cuda.is_available() and type is not DeviceType.cpu
+        torch_device = torch.device("cuda" if has_gpu else "cpu")
+    return Device(folders, options.get("defines"), torch.device(torch_device))
 
 
 # By a module's identity: what loaded it, from what.

@@ -155,8 +155,11 @@ class FunctionNode:
                 )
         else:
             result = variant(**given, **plain, _result=_plain(into))
-        if into is not None or outputs or _has_shape(given.values()):
+        if into is not None or outputs:
             return result
+        if _has_shape(given.values()):
+            is_number = not _has_shape((*args, *kwargs.values())) and _is_constant_number(result)
+            return result.item() if is_number else result
         return _python_value(function.results.tree, result)
 
     def _write(
@@ -317,7 +320,7 @@ def _are_tensors_and_numbers(args: tuple[Any, ...], named: Any) -> bool:
 
 
 def _has_shape(values: Any) -> bool:
-    """Whether a tensor or a generator is among values."""
+    """Whether a tensor that is not packed, or a generator, is among values."""
     return any(map(_is_shaped, values))
 
 
@@ -326,7 +329,14 @@ def _is_shaped(value: Any) -> bool:
         return _has_shape(value.values())
     if isinstance(value, (tuple, list)):
         return _has_shape(value)
+    if isinstance(value, Packed):
+        return False
     return isinstance(value, (torch.Tensor, Generator, torch.nn.Module)) or dataclasses.is_dataclass(value)
+
+
+def _is_constant_number(result: Any) -> bool:
+    """What a call gives whose tensors are all packed, and which runs once."""
+    return isinstance(result, torch.Tensor) and result.dim() == 0 and not result.requires_grad
 
 
 def _python_value(tree: Tree, value: Any) -> Any:

@@ -133,6 +133,11 @@ def pack(module: Any, value: Any) -> Packed:
     return Packed(value)
 
 
+def _torch_device(device: Any) -> torch.device:
+    """Where a Device makes tensors; anything else means the CPU."""
+    return getattr(device, "torch_device", torch.device("cpu"))
+
+
 class Tensor:
     """What holds a torch tensor under SlangPy's methods. Functions take the torch tensor itself as well."""
 
@@ -143,9 +148,8 @@ class Tensor:
 
     @staticmethod
     def from_numpy(device: Any, array: Any) -> Tensor:
-        """A copy of one of NumPy's arrays, on the CPU."""
-        del device
-        return Tensor(torch.tensor(array))
+        """A copy of one of NumPy's arrays, where the device says."""
+        return Tensor(torch.tensor(array, device=_torch_device(device)))
 
     @staticmethod
     def from_torch(device: Any, tensor: torch.Tensor, dtype: Any = None) -> Tensor:
@@ -158,10 +162,10 @@ class Tensor:
 
     @staticmethod
     def empty(device: Any, shape: Sequence[int] = (), dtype: Any = "float", **settings: Any) -> Tensor:
-        """New memory for elements of a type ("float", "float3", torch.float32)."""
-        del device, settings
+        """New memory for elements of a type ("float", "float3", torch.float32), where the device says."""
+        del settings
         scalar, element = _element_of(dtype)
-        return Tensor(torch.empty(*shape, *element, dtype=scalar), len(element))
+        return Tensor(torch.empty(*shape, *element, dtype=scalar, device=_torch_device(device)), len(element))
 
     @staticmethod
     def zeros(device: Any, shape: Sequence[int] = (), dtype: Any = "float", **settings: Any) -> Tensor:

@@ -200,6 +200,15 @@ void ElementwiseCall::tile() {
   classify_rows();
 }
 
+int64_t ElementwiseCall::numbers_of_an_element() const {
+  int64_t numbers = 0;
+  const auto add = [&](int leaf) { numbers += arguments_.components(op_.function.leaves[leaf]); };
+  for (const Source& source : sources_) add(source.leaf);
+  for (const Wanted& one : wanted_) add(one.leaf);
+  for (const auto& [leaf, tensor] : stored_) add(leaf);
+  return numbers;
+}
+
 // As many elements as fill a vector or more, where every tensor moved in vectors begins at a multiple of one. Where the function
 // takes whole tensors, neighbours are likely to read nearby elements: then each element has a thread of its own in one wave.
 int ElementwiseCall::choose_lanes() const {
@@ -223,6 +232,11 @@ int ElementwiseCall::choose_lanes() const {
     if (!is_aligned(leaf, tensor)) return 1;
   }
   int lanes = most <= 2 ? 8 : most <= 16 ? 4 : most <= 32 ? 2 : 1;
+  // Two computations in one loop spill registers sooner: a formula of three float3 took twice its time with four lanes.
+  constexpr int64_t kMostNumbers = 128;  // that a thread loads and stores
+  if (kind_ == OpKind::Backward && !stored_.empty()) {
+    while (lanes > 1 && lanes * numbers_of_an_element() > kMostNumbers) lanes /= 2;
+  }
   while (is_tiled_ && loop_.columns() % lanes != 0) lanes /= 2;
   return lanes;
 }

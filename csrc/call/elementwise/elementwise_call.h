@@ -84,6 +84,7 @@ class ElementwiseCall {
   void join_dimensions_of_all();
   void use_copies();
   void classify_rows();
+  int64_t numbers_of_an_element() const;  // that are loaded and stored
   int choose_lanes() const;
   KernelKey key();
   void choose_tiles();

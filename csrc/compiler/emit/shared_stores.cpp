@@ -19,7 +19,8 @@ std::set<std::string_view> shared_aggregates(const EmittedCode& code) {
   for (size_t at = 0; at < code.size(); ++at) {
     if (code[at].starts_with("tsl_var_") && code[at + 1] == "(") accessor = code[at];
     if (code[at] != kShared) continue;
-    const bool is_aggregate = code[at + 1] == "FixedArray" || (code.is_name(at + 1) && code[at + 1].find('_') != std::string_view::npos);
+    const bool is_aggregate =
+        code[at + 1] == "FixedArray" || (code.is_name(at + 1) && code[at + 1].find('_') != std::string_view::npos);
     if (is_aggregate) names.insert(accessor);
   }
   return names;
@@ -40,8 +41,10 @@ class Repair {
       const Span value{equals + 1, statements_[i].end - 1};
       const std::string place = code_.words({statements_[i].begin, equals});
       if (value.size() != 1 || !code_.is_name(value.begin)) continue;
-      if (const size_t copy = copy_of(place, code_[value.begin], i); copy < i) repair(copy, i, code_[value.begin]);
-      else if (whole_variable(place)) refuse(statements_[i]);
+      if (const size_t copy = copy_of(place, code_[value.begin], i); copy < i)
+        repair(copy, i, code_[value.begin]);
+      else if (whole_variable(place))
+        refuse(statements_[i]);
     }
   }
 
@@ -49,8 +52,10 @@ class Repair {
   // The `=` of an assignment; 0: there is none.
   size_t assignment_in(Span statement) const {
     for (size_t at = statement.begin; at < statement.end; ++at) {
-      if (code_[at] == "(" || code_[at] == "[") at = code_.closing(at, statement.end);
-      else if (code_[at] == "=" && at > statement.begin) return at;
+      if (code_[at] == "(" || code_[at] == "[")
+        at = code_.closing(at, statement.end);
+      else if (code_[at] == "=" && at > statement.begin)
+        return at;
     }
     return 0;
   }
@@ -96,10 +101,11 @@ class Repair {
   }
 
   [[noreturn]] void refuse(Span statement) const {
-    throw RefusedText{c10::str("Slang's derivative of ", users_name(function_.name),
-                               " writes a group-shared array as a whole, over what other threads have written; store to it in a "
-                               "function of its own that is not [Differentiable] (near ",
-                               code_.said_place(statement.begin), ")")};
+    throw RefusedText{
+        c10::str("Slang's derivative of ", users_name(function_.name),
+                 " writes a group-shared array as a whole, over what other threads have written; store to it in a "
+                 "function of its own that is not [Differentiable] (near ",
+                 code_.said_place(statement.begin), ")")};
   }
 
   EmittedCode& code_;

@@ -226,6 +226,11 @@ std::optional<Results> ElementwiseOperator::run_backward_with_values(Stack stack
   const auto shape = broadcast<int64_t>(signature_, OpKind::Backward, arguments);
   const c10::OptionalDeviceGuard guard(arguments.device);
   const Results values = new_outputs(signature_, arguments, shape);
+  // The loop has one type for a result and its gradient.
+  for (size_t i = 0; i < values.size(); ++i) {
+    const at::Tensor& gradient = arguments.gradients[signature_.outputs[i]];
+    if (!gradient.defined() || gradient.scalar_type() != values[i].scalar_type()) return std::nullopt;
+  }
   const auto find = [&](const KernelKey& key) { return kernels_.get(key, {}); };
   Results results = backward(signature_, find, arguments, shape, values);
   results.insert(results.end(), values.begin(), values.end());

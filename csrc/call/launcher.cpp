@@ -272,9 +272,8 @@ ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* laun
     facts.is_flat = std::max(facts.shape.grid[1], facts.shape.grid[2]) > kMostBlocks;
   }
   facts.may_be_measured = sample_dims() == 0;
-  const bool is_backward = key.kind == OpKind::Backward || key.kind == OpKind::LaunchBackward;
-  facts.must_add_apart = is_backward && is_deterministic();
-  facts.may_sum = is_backward && !facts.must_add_apart;
+  facts.must_add_apart = is_backward(key.kind) && is_deterministic();
+  facts.may_sum = is_backward(key.kind) && !facts.must_add_apart;
   facts.bytes = own_bytes(op_, key.kind, key.types);
   if (fits_vectors_ && key.independent && rows_are_vectors()) facts.lanes = lanes_of_vectors(op_, key.kind, key.types);
   facts.shared_axis = shared_axis(op_, key);

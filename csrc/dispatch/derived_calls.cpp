@@ -68,7 +68,7 @@ torch::jit::Stack arguments_of_jvp_backward(const Operator& op, const Derivative
   return stack;
 }
 
-// Of the gradients of f_jvp's inputs, those of f's.
+// `all`: the gradients of f_jvp's inputs. Leaves out those of tangents, and orders the rest as f's inputs.
 std::vector<at::Tensor> gradients_by_input(const Operator& op, std::vector<at::Tensor> all) {
   const Signature& made = op.jvp->signature();
   std::vector<at::Tensor> gradients(op.signature().differentiable.size());

@@ -56,7 +56,7 @@ bool is_exact(const Digit& digit, int64_t largest) {
   return !__builtin_add_overflow(last, digit.offset, &last) && last <= largest;
 }
 
-// Whether no two of so many elements have the same digits: they are those of a mixed radix, without a gap.
+// Whether each of the call's elements has digits of its own: the digits must be those of a mixed-radix number, with none missing.
 bool tell_apart(const std::vector<Digit>& outermost_first, int64_t elements) {
   uint64_t next = 1;
   for (auto digit = outermost_first.rbegin(); digit != outermost_first.rend(); ++digit) {

@@ -3,10 +3,10 @@
 // Note [own places]
 //   A kernel's thread has elements to itself where a view's dimensions are those of the launch (Note [own elements] in
 //   prelude/own.h). A plain function's loop has no such dimensions, but a generator's numbers may do as well: `x[i]`, where i is
-//   a call_id(). So where the numbers that an argument is generated from tell the elements of a call apart, the call names
-//   them as what the dimensions of a gradient might be, in the orders that are usual. The kernel is compiled with the first,
-//   and compares each index with those numbers. Where all comparisons fold, the gradient needs no atomics; where not, the mark
-//   `shares` shows it, and the next order is tried, or none.
+//   a call_id(). So where a generator's numbers are different for each element of a call, the call offers them as indices into a
+//   gradient, in the usual orders of dimensions. The kernel is compiled for the first order: it compares each index with those
+//   numbers. Where the compiler folds all comparisons, the gradient needs no atomics. Where it does not, the compiled code has
+//   the mark `shares`, and the next order is tried; after the last one additions are atomic.
 #pragma once
 
 #include <cstdint>

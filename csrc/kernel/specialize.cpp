@@ -161,8 +161,7 @@ std::vector<bool> own_leaves(const KernelSignature& op, const KernelKey& key, co
 }
 
 bool may_have_wave_sums(const KernelKey& key, const KernelSource& source) {
-  const bool is_backward = key.kind == OpKind::Backward || key.kind == OpKind::LaunchBackward;
-  return is_backward && !key.device.is_cpu() && !multiplies(source) && key.independent &&
+  return is_backward(key.kind) && !key.device.is_cpu() && !multiplies(source) && key.independent &&
          source.checks == Checks::None && uses(source.text, {intrinsics::kAccumulate});
 }
 

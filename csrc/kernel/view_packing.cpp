@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kMaxSize = std::numeric_limits<uint32_t>::max();
 
-// CUDA's vector types of 2 and 4 components are aligned to their size (up to 16 bytes); a row of a matrix likewise. A generic
-// one's size is the tensor's.
+// CUDA's vector types of 2 and 4 components are aligned to their size (up to 16 bytes); a row of a matrix likewise. The
+// size of a generic vector is that of the tensor's last dimension.
 int64_t element_alignment(const at::Tensor& tensor, size_t element_rank) {
   const auto item_size = static_cast<int64_t>(tensor.element_size());
   const int64_t row = element_rank == 0 ? 1 : tensor.size(-1);

@@ -20,6 +20,7 @@ constexpr int kOpKinds = 5;
 inline bool is_launch(OpKind kind) {
   return kind == OpKind::Launch || kind == OpKind::LaunchJvp || kind == OpKind::LaunchBackward;
 }
+inline bool is_backward(OpKind kind) { return kind == OpKind::Backward || kind == OpKind::LaunchBackward; }
 Direction direction_of(OpKind kind);  // of the device text that it runs
 const char* name_of(OpKind kind);  // "forward", "backward", "launch", "fwd", "bwd"
 

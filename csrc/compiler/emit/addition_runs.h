@@ -1,5 +1,5 @@
-// Runs of straight-line code that adds to gradients several times. On a GPU the lanes of a wave may compare and sum what a run
-// adds together: Note [wave sums] in prelude/wave_sums.h.
+// A run is straight-line code with several additions to gradients. On a GPU the lanes of a wave sum all additions of a run at
+// its end: Note [wave sums] in prelude/wave_sums.h.
 #pragma once
 
 #include "compiler/emit/emitted_code.h"

@@ -49,7 +49,7 @@ class Repair {
   }
 
  private:
-  // The `=` of an assignment; 0: there is none.
+  // The position of the `=` in an assignment; 0 in any other statement.
   size_t assignment_in(Span statement) const {
     for (size_t at = statement.begin; at < statement.end; ++at) {
       if (code_[at] == "(" || code_[at] == "[")

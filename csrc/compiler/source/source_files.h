@@ -18,7 +18,7 @@ namespace torch_slang {
 
 inline constexpr const char* kLibraryFolder = "/torch_slang.library/";
 
-// What Slang is given of a user's source in another form: for second derivatives, and for those of interfaces.
+// The changes that are made to a user's source before Slang reads it.
 struct Changes {
   bool constructors = false;  // Note [constructors] in constructors.h
   bool early_inlining = false;  // Note [functions inlined early] in early_inlining.h

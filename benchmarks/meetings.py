@@ -1,7 +1,8 @@
 """Additions of a wave's lanes that meet at one element: summed first, each made apart, and as is measured to be faster.
 
-Backwards of gathers from few and many elements, in sorted and random order, and of a kernel as renderers of Gaussians
-have it: all pixels of a tile read ten numbers of one. Times are of the whole backward operator.
+Backwards of gathers from few and many elements, in sorted and random order, by a kernel and by a plain function that sees
+the tensor whole, and of a kernel as renderers of Gaussians have it: all pixels of a tile read ten numbers of one. Times are of
+whole backwards. A function's loop is not measured: it sums.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ void gather([Shape("M")] DiffTensorView<float> w, [Shape("N")] TensorView<int> i
     uint i = cudaGlobalIdx().x;
     if (i < x.size(0)) y.storeOnce(i, w[uint(index[i])] * x[i]);
 }
+
+[Differentiable] float picked(DiffTensorView<float> w, no_diff int index, no_diff float x) { return w[uint(index)] * x; }
+[Differentiable] float3 picked3(DiffTensorView<float3> w, no_diff int index, no_diff float x) { return w[uint(index)] * x; }
 
 // Of a tile of 16 x 16 pixels, whose Gaussian is its number's; those who see little of it leave it out.
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
@@ -79,22 +83,23 @@ def ways(call: Callable[[], Sequence[Tensor] | Tensor], expected: Sequence[Tenso
     return [statistics.median(taken) for taken in times.values()]
 
 
-def gathers(quick: bool) -> None:
+def gathers(quick: bool, what: str, numbers: int = 1) -> None:
     count = 1 << (12 if quick else 22)
-    operator = module().gather_backward.op
+    operator = getattr(module(), what)
+    element = (numbers,) if numbers > 1 else ()
     rows: list[list[object]] = []
     for bits in (0, 4) if quick else range(0, 23, 2):
         for order in ("sorted", "random"):
-            grad, x = torch.randn(2, count, device=device())
-            w = torch.randn(1 << bits, device=device())
+            grad, x = torch.randn(count, *element, device=device()), torch.randn(count, device=device())
+            w = torch.randn(1 << bits, *element, device=device(), requires_grad=True)
             index = torch.randint(len(w), (count,), device=device(), dtype=torch.int32)
             if order == "sorted":
                 index = index.sort().values
-            right = torch.zeros(len(w), device=device(), dtype=torch.float64)
-            right.index_add_(0, index.long(), grad.double() * x.double())
-            call = functools.partial(operator, grad, w, index, x, [True])
+            right = torch.zeros(w.shape, device=device(), dtype=torch.float64)
+            right.index_add_(0, index.long(), grad.double() * x.double().reshape(-1, *(1 for _ in element)))
+            call = functools.partial(torch.autograd.grad, operator(w, index, x), w, grad, retain_graph=True)
             rows.append([f"2^{bits} {order}", *ways(call, [right], count / len(w))])
-    print_table(f"{count} gathers, on {device()}, ms", ["elements", *WAYS], rows)
+    print_table(f"{count} gathers by {what}, on {device()}, ms", ["elements", *WAYS], rows)
 
 
 def splats(quick: bool) -> None:
@@ -131,5 +136,7 @@ def reference(inputs: list[Tensor], index: Tensor, x: Tensor, least: float) -> T
 
 
 def main(quick: bool) -> None:
-    gathers(quick)
+    gathers(quick, "gather")
+    gathers(quick, "picked")
+    gathers(quick, "picked3", 3)
     splats(quick)

@@ -91,8 +91,20 @@ KERNEL [LaunchTotal("N, M")] void mixed([Shape("M, N")] DiffTensorView<float> x,
     if (id.x >= x.size(1) || id.y >= x.size(0)) return;
     y[id.y, id.x] = x[id.y, id.x] * b[id.x] * t[uint(at[uint2(id.y, id.x)])] + t[0];
 }
+
+// Plain functions, which see tensors whole: several additions in one statement, elements of odd and even sizes, some left out.
+[Differentiable]
+T bent<T : __BuiltinFloatingPointType>(DiffTensorView<vector<T, 3>> v, DiffTensorView<T> w, DiffTensorView<vector<T, 2>> p, no_diff int at, no_diff int i)
+{
+    vector<T, 3> a = v[uint(at)], b = v[uint(at) + 1];
+    T sum = dot(a, b) * w[uint(at)];
+    if (i % 5 == 2) return sum;
+    vector<T, 2> q = p[uint(at)];
+    if (i % 3 > 0) sum += q.x * q.y * w[uint(i % 7)];
+    return sum * q.x;
+}
 """
-KINDS = ["one", "waves", "runs of 5", "random", "mostly one"]
+KINDS = ["one", "waves", "runs of 5", "pairs", "random", "mostly one"]
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +126,7 @@ def indices(kind: str, n: int, m: int, device: torch.device) -> Tensor:
         "one": torch.zeros(n),
         "waves": torch.arange(n) // 32 % m,
         "runs of 5": torch.arange(n) // 5 % m,
+        "pairs": torch.arange(n) // 2 % m,
         "random": torch.randint(m, (n,), generator=generator),
         "mostly one": torch.where(torch.arange(n) % 11 == 0, torch.arange(n) % m, 0),
     }[kind]
@@ -225,6 +238,39 @@ def test_many_numbers_of_one_element(module: torch_slang.Module, device: torch.d
     total = total + (wd[k] * wd[k].roll(-1, 1)).sum(1) * vd[k, 0]
     (total * ((63 - torch.arange(n, device=device) % 64) % 5)).sum().backward()
     check(tensors, reference, 1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+def test_tensors_that_functions_see_whole(
+    module: torch_slang.Module, device: torch.device, sums: bool, kind: str, dtype: torch.dtype
+) -> None:
+    if dtype == torch.float16 and "one" in kind:
+        pytest.skip("a thousand additions, each of which rounds")
+    n, m = 1003, 40
+    v, w, p = tensors = [random(*shape, device=device, dtype=dtype) for shape in ((m + 1, 3), (m,), (m, 2))]
+    at, i = indices(kind, n, m, device), torch.arange(n, device=device, dtype=torch.int32)
+    (module.bent(v, w, p, at, i) / 64).sum().backward()
+    vd, wd, pd = reference = doubled(*tensors)
+    k = at.long()
+    total = (vd[k] * vd[k + 1]).sum(1) * wd[k]
+    more = torch.where(i % 3 > 0, pd[k].prod(1) * wd[i.long() % 7], 0)
+    (torch.where(i % 5 == 2, total, (total + more) * pd[k, 0]) / 64).sum().backward()
+    check(tensors, reference, {torch.float64: 1e-13, torch.float32: 1e-5, torch.float16: 2e-2}[dtype])
+    assert any(backward_kernels(module, "bent", device)) == (device.type == "cuda") or not sums
+
+
+def test_functions_add_apart_in_deterministic_mode(module: torch_slang.Module, device: torch.device) -> None:
+    v, w, p = (random(*shape, device=device) for shape in ((4, 3), (3,), (3, 2)))
+    at, i = torch.zeros(2, 640, device=device, dtype=torch.int32)
+    fresh = torch_slang.load(source=SOURCE, name="wave_sums", namespace="wave_sums_deterministic")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with pytest.warns(UserWarning, match="added up atomically"):
+            fresh.bent(v, w, p, at, i).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert not any(backward_kernels(fresh, "bent", device))
 
 
 @pytest.mark.parametrize("virtual_threads", [True, False])

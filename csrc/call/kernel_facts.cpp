@@ -75,7 +75,6 @@ KernelFacts facts_of(const KernelSignature& op, const KernelKey& key, const Load
   facts.virtual_threads = loaded.threads.count;
   facts.axis = loaded.threads.axis;
   facts.lanes = loaded.threads.lanes;
-  facts.has_wave_sums = loaded.has_wave_sums;
   facts.has_bounds = !source.thread_bounds.empty();
   for (const Leaf& leaf : op.function.leaves) {
     if (leaf.kind != LeafKind::View) continue;

@@ -118,6 +118,22 @@ void check_whole_views(const ElementwiseSignature& op, const KernelKey& key, con
   }
 }
 
+// Note [wave sums] in prelude/wave_sums.h. Summing costs a loop nothing that can be measured where nothing meets, so nothing is
+// measured; the text shows that no gradient is taken from where it is added to.
+bool may_have_wave_sums(const ElementwiseSignature& op, const KernelKey& key, const OwnTries& tries,
+                        const KernelSource& source) {
+  if (key.device.is_cpu() || key.threads.adds_apart || !key.independent || source.checks != Checks::None) return false;
+  if (!uses(source.text, {intrinsics::kAccumulate}) ||
+      uses(source.text, {intrinsics::kTake, intrinsics::kTakeUniform, intrinsics::kTakeOnce}))
+    return false;
+  const ElementwiseVariant variant(key.variant);
+  for (size_t i = 0; i < op.function.leaves.size(); ++i) {
+    const bool is_gathered = is_wanted(key, variant, i) && variant.gradient(i) == ElementwiseVariant::Gathered;
+    if (is_gathered && !own_dims(variant, tries, i)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 OwnTries first_tries(const ElementwiseSignature& op) { return OwnTries(op.function.leaves.size(), 0); }
@@ -143,6 +159,7 @@ KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key, co
   if (source.map->sees_tensors || has_checks(source.text, op.options.checks(key.device)))
     source.checks = op.options.checks(key.device);
   source.polls = op.options.polls(key.device);
+  source.has_wave_sums = may_have_wave_sums(op, key, tries, source);
   return source;
 }
 
@@ -174,6 +191,7 @@ std::shared_ptr<const LoadedKernel> load_kernel(const ElementwiseSignature& op, 
   }
   const bool is_facts = facts != nullptr && source.checks == Checks::None && !source.polls;
   loaded->kernel = is_facts ? facts : load(source);
+  loaded->has_wave_sums = source.has_wave_sums;
   if (!sees_tensors(op.function)) return loaded;
   const ElementwiseVariant variant(key.variant);
   for (size_t i = 0; i < tries.size(); ++i) loaded->own_dims.push_back(own_dims(variant, tries, i));

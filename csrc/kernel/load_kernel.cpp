@@ -99,11 +99,18 @@ std::shared_ptr<const LoadedKernel> load_kernel(const KernelSignature& op, const
     return load_narrowed(op, as, *kernels.get(all, context));
   };
   auto loaded = load_as(key);
-  if (loaded->threads.lanes == 1 || loaded->kernel->local_bytes() == 0) return loaded;
-  // Vectors that registers do not hold are worse than none.
-  KernelKey without = key;
-  without.threads.lanes = 1;
-  return load_as(without);
+  const auto is_in_registers = [&] { return loaded->threads.lanes == 1 || loaded->kernel->local_bytes() == 0; };
+  // Vectors that registers do not hold are worse than none; often it is the code that sums the lanes' additions that is too
+  // much for loops over vectors to be unrolled.
+  KernelKey with_less = key;
+  if (!is_in_registers() && loaded->has_wave_sums) {
+    with_less.threads.adds_apart = true;
+    loaded = load_as(with_less);
+  }
+  if (is_in_registers()) return loaded;
+  with_less.threads = key.threads;
+  with_less.threads.lanes = 1;
+  return load_as(with_less);
 }
 
 }  // namespace torch_slang

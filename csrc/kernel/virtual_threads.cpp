@@ -56,7 +56,7 @@ double whole(const ThreadFacts& facts, int axis, int length) {
 // or column that they share is then read once. Where threads share elements of gradients, along the axis that they do.
 VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int repeats, bool adds_apart) {
   VirtualThreads threads;
-  const WaveSums setting = wave_sums.load(std::memory_order_relaxed);
+  const WaveSums setting = wave_sums_setting();
   threads.adds_apart = facts.must_add_apart ||
                        (facts.may_sum && (setting == WaveSums::Measured ? adds_apart : setting == WaveSums::Never));
   threads.count = lanes * groups;
@@ -91,6 +91,7 @@ bool may_repeat(const ThreadFacts& facts, const VirtualThreads& threads, int rep
 
 bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
 WaveSums set_wave_sums(WaveSums value) { return wave_sums.exchange(value); }
+WaveSums wave_sums_setting() { return wave_sums.load(std::memory_order_relaxed); }
 
 VirtualThreads likely_threads(const ThreadFacts& facts) {
   if (facts.at_once == 0) return {};
@@ -109,7 +110,7 @@ VirtualThreads likely_threads(const ThreadFacts& facts) {
 bool is_worth_measuring(const ThreadFacts& facts) {
   const uint64_t enough = facts.may_sum ? kWorthMeasuringSums : kWorthMeasuring;
   return facts.at_once > 0 && facts.may_be_measured && threads_of(facts.shape) >= enough * facts.at_once &&
-         !for_all.load(std::memory_order_relaxed) && wave_sums.load(std::memory_order_relaxed) == WaveSums::Measured;
+         !for_all.load(std::memory_order_relaxed) && wave_sums_setting() == WaveSums::Measured;
 }
 
 std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThreads& from) {

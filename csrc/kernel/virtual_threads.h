@@ -55,5 +55,6 @@ bool set_virtual_threads_for_all(bool value);
 // For tests: whether lanes that may sum do so. Unless that is measured, no virtual threads are. Returns the setting before.
 enum class WaveSums { Measured, Always, Never };
 WaveSums set_wave_sums(WaveSums value);
+WaveSums wave_sums_setting();
 
 }  // namespace torch_slang

@@ -18,7 +18,7 @@ KernelKey key_of(const Operator& op, OpKind kind, const std::vector<ElementType>
 std::string cuda_text_for(const Operator& op, OpKind kind, const std::vector<ElementType>& types, bool dense,
                           bool wave_sums) {
   KernelSource source = op.source(key_of(op, kind, types, dense));
-  source.has_wave_sums = wave_sums;
+  if (wave_sums) source.has_wave_sums = true;
   return cuda_source_text(source);
 }
 
@@ -40,9 +40,9 @@ std::string cubin_for(const Operator& op, OpKind kind, const std::vector<Element
     cubin = std::move(compiled.image);
     return find_marks(compiled.ptx, source.view_count);
   });
-  last.has_wave_sums = wave_sums;
-  if (wave_sums) return compile_for_architecture(last, architecture).image;
-  return cubin;
+  if (!wave_sums) return cubin;
+  last.has_wave_sums = true;
+  return compile_for_architecture(last, architecture).image;
 }
 
 }  // namespace torch_slang

@@ -59,6 +59,7 @@ inline KernelFacts common_facts(const KernelKey& key, const LoadedKernel& loaded
   facts.threads = loaded.last.threads.load();
   facts.bytes = loaded.last.bytes.load();
   facts.is_measured = loaded.last.is_measured.load();
+  facts.has_wave_sums = loaded.has_wave_sums;
   return facts;
 }
 

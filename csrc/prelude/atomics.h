@@ -137,19 +137,27 @@ TSL_INLINE void add_float4(float* p, float x, float y, float z, float w) {
                "f"(z), "f"(w) : "memory");
 }
 
-// As words of several floats wherever one begins: an element of three floats is a word of two and a float.
+// As words of several floats wherever one begins. An odd count is words of two and a float, which comes first or last; lanes
+// choose which numbers, not which instructions: those of neighbouring elements would else run one after the other.
 template <int kCount>
 TSL_INLINE void add_atomically(float* to, const float (&amounts)[kCount]) {
   const ulonglong address = reinterpret_cast<ulonglong>(to);
-  if (kCount % 4 == 0 && address % 16 == 0) {
+  if constexpr (kCount == 1) {
+    atomicAdd(to, amounts[0]);
+  } else if constexpr (kCount % 2 == 1) {
+    const bool is_first = address % 8 != 0;
+    for (int i = 0; i + 1 < kCount; i += 2) {
+      add_float2(to + i + is_first, is_first ? amounts[i + 1] : amounts[i], is_first ? amounts[i + 2] : amounts[i + 1]);
+    }
+    atomicAdd(is_first ? to : to + kCount - 1, is_first ? amounts[0] : amounts[kCount - 1]);
+  } else if (kCount % 4 == 0 && address % 16 == 0) {
     for (int i = 0; i + 3 < kCount; i += 4) add_float4(to + i, amounts[i], amounts[i + 1], amounts[i + 2], amounts[i + 3]);
-  } else if (kCount > 1 && address % 8 == 0) {
-    for (int i = 0; i + 1 < kCount; i += 2) add_float2(to + i, amounts[i], amounts[i + 1]);
-    if (kCount % 2 == 1) atomicAdd(to + kCount - 1, amounts[kCount - 1]);
+  } else if (address % 8 == 0) {
+    for (int i = 0; i < kCount; i += 2) add_float2(to + i, amounts[i], amounts[i + 1]);
   } else {
     atomicAdd(to, amounts[0]);
     for (int i = 1; i + 1 < kCount; i += 2) add_float2(to + i, amounts[i], amounts[i + 1]);
-    if (kCount > 1 && kCount % 2 == 0) atomicAdd(to + kCount - 1, amounts[kCount - 1]);
+    atomicAdd(to + kCount - 1, amounts[kCount - 1]);
   }
 }
 #endif

@@ -1,4 +1,4 @@
-// Sums of several numbers over the lanes of a wave that are here, whichever these are. Nothing but arithmetic and an exchange of
+// Sums of several numbers over the lanes of a wave that are here, whichever these are, or over runs of them. Nothing but arithmetic and an exchange of
 // values between lanes, so that tests run it on a host (tests/cpp/wave_exchange_test.cpp).
 //
 // Note [wave exchange]
@@ -98,6 +98,37 @@ class WaveExchange {
   const uint count_, rank_, summing_;
   uint partners_[kSteps];  // by step
   uint above_summing_ = 0;
+};
+
+// Note [wave runs]
+//   A run is lanes beside each other that have one element; where a lane is not here, a run ends. In step s a lane takes the
+//   sum of the lane 2^s above it, if that one is of its run, so that in the end the first lane of each run has the sum of all of
+//   it. There are as many steps as the longest run needs: all lanes know where each one begins.
+template <class Lanes>
+class WaveRuns {
+ public:
+  // `goes_on`: whether the lane below is here, and has the same element. All lanes that are here come together.
+  TSL_INLINE WaveRuns(const Lanes& lanes, bool goes_on) : lanes_(lanes), going_on_(lanes.those_with(goes_on)) {}
+
+  // Whether at least a quarter of the lanes is saved an addition: fewer are not worth the exchanges.
+  TSL_INLINE bool are_worth_it() const { return 4 * count_of_bits(going_on_) >= count_of_bits(lanes_.mask); }
+
+  template <int kCount, class S> TSL_INLINE void sum(S (&numbers)[kCount]) const {
+    uint takers = going_on_ >> 1;  // of this step
+    TSL_UNROLL for (uint distance = 1; distance < 32; distance *= 2) {
+      if (takers == 0) break;
+      const bool takes = takers >> lanes_.lane & 1u;
+      TSL_UNROLL for (int i = 0; i < kCount; ++i) {
+        const S other = lanes_.from(numbers[i], takes ? lanes_.lane + distance : lanes_.lane);
+        if (takes) numbers[i] += other;
+      }
+      takers &= takers >> distance;
+    }
+  }
+
+ private:
+  const Lanes& lanes_;
+  const uint going_on_;
 };
 
 }  // namespace tsl

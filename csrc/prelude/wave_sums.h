@@ -4,7 +4,7 @@
 //   Threads that lie beside each other often work on the same object (a Gaussian of a picture's tile, a node of a mesh), so
 //   the lanes of a wave add to the same elements at once: 32 atomic additions where one would do. That is only known when
 //   the kernel runs. So the lanes that are here compare their elements; if all have the same, their amounts are summed
-//   (Note [wave exchange]) and added once; else each lane adds its own.
+//   (Note [wave exchange]) and added once; else lanes beside each other that have the same sum theirs (Note [wave runs]).
 //
 //   Straight-line code that makes several additions (ten numbers of one Gaussian) compares and sums them all at its end:
 //   TSL_SUMS_BEGIN and TSL_SUMS_END stand around such runs (compiler/emit/addition_runs.h). Until then what a lane has to add is
@@ -39,6 +39,10 @@ struct LanesHere {
   template <class T> TSL_INLINE T from(T value, uint other) const { return shuffle(mask, value, int(other)); }
   TSL_INLINE bool are_few() const { return count_of_bits(mask) < kFewLanes; }
   TSL_INLINE bool is_as_first(uint word) const { return from(word, lowest_bit(mask)) == word; }
+  // Of the lane below; of the lane itself, where that one is not here.
+  TSL_INLINE bool has_below() const { return lane > 0 && (mask >> (lane - 1) & 1u) != 0; }
+  TSL_INLINE uint below(uint word) const { return from(word, has_below() ? lane - 1 : lane); }
+  TSL_INLINE uint those_with(bool property) const { return __ballot_sync(mask, int(property)); }
   // Those of the first kCount bits that all lanes have.
   template <int kCount> TSL_INLINE uint in_all(uint bits) const {
 #if __CUDA_ARCH__ >= 800
@@ -63,14 +67,29 @@ template <class S> struct AddToMemory {
   template <class T> TSL_INLINE void operator()(S* place, T sum) const { atomicAdd(place, S(sum)); }
 };
 
+// Lanes that do not all have one element. `goes_on`: whether the lane below has this lane's. `element` is null if nothing is
+// added, as it is in a whole run then.
+template <class M, class S, int kCount>
+TSL_INLINE void add_by_runs(const LanesHere& lanes, bool goes_on, M* element, S (&amounts)[kCount]) {
+  const WaveRuns<LanesHere> runs(lanes, goes_on);
+  const bool are_summed = runs.are_worth_it();
+  if (are_summed) runs.sum(amounts);
+  if (element != nullptr && !(are_summed && goes_on)) add_atomically(element, amounts);
+}
+
 // By itself. `element` is null if nothing is added.
 template <class M, class S, int kCount>
 TSL_INLINE void add_by_wave(SumTarget target, M* element, S (&amounts)[kCount]) {
   if (element == nullptr) return;
   if constexpr (kCount <= kMostAtOnce) {
     const LanesHere lanes;
-    if (!lanes.are_few() &&
-        lanes.in_all<1>(uint(lanes.is_as_first(target.element) & lanes.is_as_first(target.view))) != 0) {
+    if (!lanes.are_few()) {
+      const bool is_same = lanes.is_as_first(target.element) & lanes.is_as_first(target.view);
+      if (lanes.in_all<1>(uint(is_same)) == 0) {
+        const bool goes_on =
+            (lanes.below(target.element) == target.element) & (lanes.below(target.view) == target.view) & lanes.has_below();
+        return add_by_runs(lanes, goes_on, element, amounts);
+      }
       M* places[kCount];
       TSL_UNROLL for (int i = 0; i < kCount; ++i) places[i] = element + i;
       return WaveExchange<LanesHere>(lanes).sum(amounts, places, AddToMemory<M>());
@@ -99,8 +118,9 @@ class WaveSums {
     float* places[kRoom];
     if (!copy<0>(numbers, places)) return;
     const LanesHere lanes;
-    const uint same = lanes.are_few() ? 0u : lanes.in_all<kRoom>(as_in_first<0, kRoom>(lanes));
-    add_apart<0>(same, numbers, places);
+    const bool are_few = lanes.are_few();
+    const uint same = are_few ? 0u : lanes.in_all<kRoom>(as_in_first<0, kRoom>(lanes));
+    add_others<0>(lanes, are_few, same, 0u, numbers, places);
     if (same != 0) WaveExchange<LanesHere>(lanes).sum(numbers, places, AddToMemory<float>());
   }
 
@@ -198,24 +218,35 @@ class WaveSums {
     return 0;
   }
 
-  // Elements that are not the same in all lanes are added now, and left out of what is summed.
+  // Elements that are not the same in all lanes are added now, by runs of lanes, and left out of what is summed.
+  // `views_below`: the lane below's word of views that kAt lies in, once that was asked.
   template <int kAt, int kRoom>
-  TSL_INLINE void add_apart(uint same, float (&numbers)[kRoom], float* (&places)[kRoom]) const {
+  TSL_INLINE void add_others(const LanesHere& lanes, bool are_few, uint same, uint views_below, float (&numbers)[kRoom],
+                             float* (&places)[kRoom]) const {
     if constexpr (kAt < kRoom) {
+      if (kAt % kViewsInWord == 0 && !are_few) views_below = lanes.below(views_[kAt / kViewsInWord]);
       if (kAt < used_ && (same >> kAt & 1u) == 0) {
-        if (places[kAt] != nullptr) add_element<kAt, 1>(numbers, places[kAt]);
+        if (counts_[kAt] > 0) add_element<kAt, 1>(lanes, are_few, views_below, numbers, places[kAt]);
         places[kAt] = nullptr;
       }
-      add_apart<kAt + 1>(same, numbers, places);
+      add_others<kAt + 1>(lanes, are_few, same, views_below, numbers, places);
     }
   }
   template <int kAt, int kCount, int kRoom>
-  TSL_INLINE void add_element(const float (&numbers)[kRoom], float* element) const {
+  TSL_INLINE void add_element(const LanesHere& lanes, bool are_few, uint views_below, const float (&numbers)[kRoom],
+                              float* element) const {
     if constexpr (kCount <= 4 && kAt + kCount <= kRoom) {
-      if (counts_[kAt] != kCount) return add_element<kAt, kCount + 1>(numbers, element);
+      if (counts_[kAt] != kCount) return add_element<kAt, kCount + 1>(lanes, are_few, views_below, numbers, element);
       float amounts[kCount];
       TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = numbers[kAt + i];
-      add_atomically(element, amounts);
+      if (are_few) {
+        if (element != nullptr) add_atomically(element, amounts);
+        return;
+      }
+      constexpr int kShift = kAt % kViewsInWord * kViewBits;
+      const uint changed = (views_below ^ views_[kAt / kViewsInWord]) >> kShift & ((1u << kViewBits) - 1u);
+      const bool goes_on = (lanes.below(elements_[kAt]) == elements_[kAt]) & (changed == 0) & lanes.has_below();
+      add_by_runs(lanes, goes_on, element, amounts);
     }
   }
 

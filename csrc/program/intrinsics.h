@@ -21,6 +21,8 @@ inline constexpr std::string_view kDivide = "TSL_DIVIDE", kRemainder = "TSL_REMA
 inline constexpr std::string_view kValueGradient = "tsl_gradient", kAccumulateFixed = "tsl_accumulate_fixed";
 // Gradients that are added to by any threads, and runs of such additions: Note [wave sums] in prelude/wave_sums.h.
 inline constexpr std::string_view kAccumulate = "tsl_accumulate", kSumsBegin = "TSL_SUMS_BEGIN";
+// Gradients that are taken from where they are added to.
+inline constexpr std::string_view kTake = "tsl_take", kTakeUniform = "tsl_take_uniform", kTakeOnce = "tsl_take_once";
 // What mma.slang calls.
 inline constexpr std::string_view kMultiply = "tsl_multiply", kMultiplyPart = "tsl_multiply_part",
                                   kMultiplyBlocks = "tsl_multiply_blocks", kMultiplyLines = "tsl_multiply_lines",
@@ -32,7 +34,7 @@ inline constexpr std::string_view kNames[] = {
     kDataPointer,   kDataPointerAt, kDivide,           kRemainder,       kIterate,
     kIndex,         kVectorElement, kMultiply,         kMultiplyPart,    kMultiplyBlocks,
     kMultiplyLines, kValueGradient, kMultiplyGathered, kAccumulateFixed, kVectorElementPointer,
-    kAccumulate,    kSumsBegin};
+    kAccumulate,    kSumsBegin,     kTake,             kTakeUniform,     kTakeOnce};
 inline constexpr std::string_view kFamilies[] = {kHalf, kBFloat16};
 
 }  // namespace intrinsics

@@ -187,7 +187,10 @@ bool multiplies(const KernelSource& source) { return multiplies(source.text); }
 namespace {
 
 const char* base_of(const KernelSource& source) {
-  if (source.map) return "MapKernel<Own, TslInputs, TslOutputs>";
+  if (source.map) {
+    return source.has_wave_sums ? "MapKernel<tsl::SummingOwn<Own>, TslInputs, TslOutputs>"
+                                : "MapKernel<Own, TslInputs, TslOutputs>";
+  }
   if (multiplies(source)) return "MatrixKernel<Own>";
   return source.has_wave_sums ? "KernelBase<tsl::SummingOwn<Own>>" : "KernelBase<Own>";
 }

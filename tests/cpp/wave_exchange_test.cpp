@@ -40,6 +40,14 @@ struct SimulatedLanes {
     wave->meeting.arrive_and_wait();
     return taken;
   }
+  uint32_t those_with(bool property) const {
+    uint32_t all = 0;
+    for (uint32_t other = 0; other < 32; ++other) {
+      const bool is_here = (mask >> other & 1) != 0;
+      all |= static_cast<uint32_t>(from(property, is_here ? other : lane) && is_here) << other;
+    }
+    return all;
+  }
 };
 
 // By number and lane, what is added where, and by whom.
@@ -141,6 +149,50 @@ BOOST_AUTO_TEST_CASE(numbers_without_a_place_are_added_nowhere) {
     check<float, 10>(mask, 0b0000000001);
     check<float, 10>(mask, 0b1010010110);
     check<float, 10>(mask, 0);
+  }
+}
+
+namespace {
+
+// By lane, the sum of its run, of which only the first lane's counts.
+void check_runs(uint32_t mask, uint32_t going_on) {
+  Wave wave(mask);
+  std::array<std::array<int, 3>, 32> found = {};
+  std::vector<std::thread> threads;
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    if ((mask >> lane & 1) == 0) continue;
+    threads.emplace_back([&, lane] {
+      const SimulatedLanes lanes{mask, lane, &wave};
+      const tsl::WaveRuns<SimulatedLanes> runs(lanes, (going_on >> lane & 1) != 0);
+      const int saved = __builtin_popcount(going_on), all = __builtin_popcount(mask);
+      BOOST_TEST(runs.are_worth_it() == (4 * saved >= all));
+      int numbers[3] = {amount_of(lane, 0), amount_of(lane, 1), amount_of(lane, 2)};
+      runs.sum(numbers);
+      std::copy(std::begin(numbers), std::end(numbers), found[lane].begin());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  BOOST_TEST(!wave.asked_absent, "lanes " << mask);
+  for (uint32_t first = 0; first < 32; ++first) {
+    if (((mask & ~going_on) >> first & 1) == 0) continue;
+    for (int i = 0; i < 3; ++i) {
+      int expected = amount_of(first, i);
+      for (uint32_t lane = first + 1; lane < 32 && (going_on >> lane & 1) != 0; ++lane) expected += amount_of(lane, i);
+      BOOST_TEST(found[first][i] == expected, "lane " << first << " of " << mask << ", runs " << going_on);
+    }
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_first_lane_of_each_run_has_its_sum) {
+  std::mt19937 random(7);
+  for (const uint32_t mask : masks()) {
+    const uint32_t may = mask & mask << 1;  // the lane below is here
+    for (const uint32_t going_on : {may, 0u, may & 0xfffffffeu, may & 0xaaaaaaaau, may & 0x7fff7fffu,
+                                    may & uint32_t(random()), may & uint32_t(random() | random())}) {
+      check_runs(mask, going_on);
+    }
   }
 }
 

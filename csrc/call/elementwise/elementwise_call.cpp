@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "arguments/gathered_gradient.h"
 #include "arguments/gradient_sums.h"
 #include "arguments/new_tensor.h"
 #include "kernel/view_packing.h"
+#include "kernel/virtual_threads.h"
 #include "signature/element_types.h"
 
 namespace torch_slang {
@@ -255,6 +257,8 @@ KernelKey ElementwiseCall::key() {
   key.types = arguments_.types;
   key.sizes = arguments_.sizes;
   key.variant = variant_.text();
+  const bool gathers = whole_.any() && key.device.is_cuda() && kind_ == OpKind::Backward;
+  key.threads.adds_apart = gathers && (is_deterministic() || wave_sums_setting() == WaveSums::Never);
   return key;
 }
 

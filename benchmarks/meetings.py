@@ -1,8 +1,8 @@
-"""Additions of a wave's lanes that meet at one element: summed first, each made apart, and as is measured to be faster.
+"""Additions of a wave's lanes that meet at one element: summed first, each made apart, and as a call does by itself.
 
-Backwards of gathers from few and many elements, in sorted and random order, by a kernel and by a plain function that sees
-the tensor whole, and of a kernel as renderers of Gaussians have it: all pixels of a tile read ten numbers of one. Times are of
-whole backwards. A function's loop is not measured: it sums.
+Backwards of gathers from few and many elements, in sorted and random order, by a kernel and by a plain function that
+sees the tensor whole, and of a kernel as renderers of Gaussians have it: all pixels of a tile read ten numbers of one.
+Times are of whole backwards. By themselves, kernels do what is measured to be faster, and functions' loops sum.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ void gather([Shape("M")] DiffTensorView<float> w, [Shape("N")] TensorView<int> i
     if (i < x.size(0)) y.storeOnce(i, w[uint(index[i])] * x[i]);
 }
 
-[Differentiable] float picked(DiffTensorView<float> w, no_diff int index, no_diff float x) { return w[uint(index)] * x; }
-[Differentiable] float3 picked3(DiffTensorView<float3> w, no_diff int index, no_diff float x) { return w[uint(index)] * x; }
+[Differentiable]
+float picked(DiffTensorView<float> w, no_diff int index, no_diff float x) { return w[uint(index)] * x; }
+[Differentiable]
+float3 picked3(DiffTensorView<float3> w, no_diff int index, no_diff float x) { return w[uint(index)] * x; }
 
 // Of a tile of 16 x 16 pixels, whose Gaussian is its number's; those who see little of it leave it out.
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]

@@ -92,9 +92,11 @@ KERNEL [LaunchTotal("N, M")] void mixed([Shape("M, N")] DiffTensorView<float> x,
     y[id.y, id.x] = x[id.y, id.x] * b[id.x] * t[uint(at[uint2(id.y, id.x)])] + t[0];
 }
 
-// Plain functions, which see tensors whole: several additions in one statement, elements of odd and even sizes, some left out.
+// A plain function, which sees tensors whole: several additions in one statement, elements of odd and even sizes, some
+// left out.
 [Differentiable]
-T bent<T : __BuiltinFloatingPointType>(DiffTensorView<vector<T, 3>> v, DiffTensorView<T> w, DiffTensorView<vector<T, 2>> p, no_diff int at, no_diff int i)
+T bent<T : __BuiltinFloatingPointType>(DiffTensorView<vector<T, 3>> v, DiffTensorView<T> w,
+                                       DiffTensorView<vector<T, 2>> p, no_diff int at, no_diff int i)
 {
     vector<T, 3> a = v[uint(at)], b = v[uint(at) + 1];
     T sum = dot(a, b) * w[uint(at)];

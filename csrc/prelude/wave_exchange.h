@@ -13,8 +13,10 @@
 
 #if TSL_CUDA
 #define TSL_UNROLL _Pragma("unroll")
+#define TSL_LOOP _Pragma("unroll 1")
 #else
 #define TSL_UNROLL
+#define TSL_LOOP
 #endif
 
 namespace tsl {
@@ -115,8 +117,7 @@ class WaveRuns {
 
   template <int kCount, class S> TSL_INLINE void sum(S (&numbers)[kCount]) const {
     uint takers = going_on_ >> 1;  // of this step
-    TSL_UNROLL for (uint distance = 1; distance < 32; distance *= 2) {
-      if (takers == 0) break;
+    TSL_LOOP for (uint distance = 1; takers != 0; distance *= 2) {
       const bool takes = takers >> lanes_.lane & 1u;
       TSL_UNROLL for (int i = 0; i < kCount; ++i) {
         const S other = lanes_.from(numbers[i], takes ? lanes_.lane + distance : lanes_.lane);

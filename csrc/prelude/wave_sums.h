@@ -120,7 +120,7 @@ class WaveSums {
     const LanesHere lanes;
     const bool are_few = lanes.are_few();
     const uint same = are_few ? 0u : lanes.in_all<kRoom>(as_in_first<0, kRoom>(lanes));
-    add_others<0>(lanes, are_few, same, 0u, numbers, places);
+    if (same != (1u << used_) - 1u) add_others<0>(lanes, are_few, same, 0u, numbers, places);
     if (same != 0) WaveExchange<LanesHere>(lanes).sum(numbers, places, AddToMemory<float>());
   }
 

@@ -30,11 +30,13 @@ inline constexpr std::string_view kMultiply = "tsl_multiply", kMultiplyPart = "t
 // Types of 16 bits. Each stands for all names that begin with it, those of its vectors and functions.
 inline constexpr std::string_view kHalf = "__half", kBFloat16 = "__nv_bfloat16";
 
-inline constexpr std::string_view kNames[] = {
-    kDataPointer,   kDataPointerAt, kDivide,           kRemainder,       kIterate,
-    kIndex,         kVectorElement, kMultiply,         kMultiplyPart,    kMultiplyBlocks,
-    kMultiplyLines, kValueGradient, kMultiplyGathered, kAccumulateFixed, kVectorElementPointer,
-    kAccumulate,    kSumsBegin,     kTake,             kTakeUniform,     kTakeOnce};
+inline constexpr std::string_view kNames[] = {kDataPointer,      kDataPointerAt,   kDivide,
+                                              kRemainder,        kIterate,         kIndex,
+                                              kVectorElement,    kMultiply,        kMultiplyPart,
+                                              kMultiplyBlocks,   kMultiplyLines,   kValueGradient,
+                                              kMultiplyGathered, kAccumulateFixed, kVectorElementPointer,
+                                              kAccumulate,       kSumsBegin,       kTake,
+                                              kTakeUniform,      kTakeOnce};
 inline constexpr std::string_view kFamilies[] = {kHalf, kBFloat16};
 
 }  // namespace intrinsics

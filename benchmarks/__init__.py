@@ -20,6 +20,7 @@ ALL = {
     "block_sparse": "block_sparse.main",
     "block_sparse_break_even": "block_sparse.break_even",
     "host_cost": "host_cost.main",
+    "launch_cost": "launch_cost.main",
     "second_derivatives": "second_derivatives.main",
     "vmap": "vmap.main",
     "trilinear": "trilinear.main",

@@ -204,3 +204,11 @@ def along_backward(grad: Tensor, x: Tensor, slope: Tensor, start: Tensor) -> tup
     grads = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
     _along_backward[_blocks(x)](grad, x, slope, start, *grads, x.numel(), BLOCK=_block(x))
     return grads
+
+
+@triton.jit
+def blend(a, b, c, tiles, ranges, count, y, width, least, SIZE: tl.constexpr):
+    """Of launch_cost.py: as many arguments as a renderer's kernel has."""
+    at = tl.arange(0, SIZE)
+    whole = tl.load(tiles + at) + tl.load(ranges + at) + tl.load(count + at)
+    tl.store(y + at, tl.load(a + at) * tl.load(b + at) + tl.load(c + at) * width + least * whole)

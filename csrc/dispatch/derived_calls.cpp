@@ -13,23 +13,35 @@
 namespace torch_slang {
 namespace {
 
-// One element of memory.
-at::Tensor no_tangent(const at::Tensor& tensor) {
-  return at::zeros({}, tensor.options()).expand_symint(tensor.sym_sizes());
-}
+// Arguments of the operators of f_jvp but for the mask; `made`: whose leaves say which of f's they are.
+class JvpArguments {
+ public:
+  JvpArguments(const Operator& made, const DerivativeArguments& arguments) : made_(made), arguments_(arguments) {}
 
-at::Tensor tangent_of(const DerivativeArguments& arguments, int leaf) {
-  const at::Tensor& tangent = arguments.tangents[leaf];
-  return tangent.defined() ? tangent : no_tangent(arguments.values[leaf].toTensor());
-}
+  c10::IValue of(const OpArgument& argument) {
+    if (argument.role == OpArgument::Role::SampleDims) return arguments_.sample_dims;
+    const Leaf& leaf = made_.signature().function.leaves[argument.leaf];
+    if (argument.role == OpArgument::Role::Gradient) return arguments_.gradients[leaf.origin];
+    return leaf.is_tangent ? c10::IValue(tangent(leaf.origin)) : arguments_.values[leaf.origin];
+  }
 
-// Arguments of an operator of f_jvp but for the mask; `made`: whose leaves say which of f's they are.
-c10::IValue argument_of(const Operator& made, const OpArgument& argument, const DerivativeArguments& arguments) {
-  if (argument.role == OpArgument::Role::SampleDims) return arguments.sample_dims;
-  const Leaf& leaf = made.signature().function.leaves[argument.leaf];
-  if (argument.role == OpArgument::Role::Gradient) return arguments.gradients[leaf.origin];
-  return leaf.is_tangent ? c10::IValue(tangent_of(arguments, leaf.origin)) : arguments.values[leaf.origin];
-}
+ private:
+  at::Tensor tangent(int leaf) {
+    const at::Tensor& tangent = arguments_.tangents[leaf];
+    return tangent.defined() ? tangent : no_tangent(arguments_.values[leaf].toTensor());
+  }
+
+  // One element of memory, for all of a type.
+  at::Tensor no_tangent(const at::Tensor& tensor) {
+    const bool is_new = !zero_.defined() || zero_.dtype() != tensor.dtype() || zero_.device() != tensor.device();
+    if (is_new) zero_ = at::zeros({}, tensor.options());
+    return tensor.dim() == 0 ? zero_ : zero_.expand_symint(tensor.sym_sizes());
+  }
+
+  const Operator& made_;
+  const DerivativeArguments& arguments_;
+  at::Tensor zero_;
+};
 
 c10::List<bool> mask_of(const std::vector<bool>& wanted) {
   c10::List<bool> mask;
@@ -52,10 +64,11 @@ size_t place_of(const Operator& op, int leaf) {
 torch::jit::Stack arguments_of_jvp_backward(const Operator& op, const DerivativeArguments& arguments,
                                             const std::vector<bool>& mask) {
   const Operator& made = *op.jvp;
+  JvpArguments given(made, arguments);
   torch::jit::Stack stack;
   for (const OpArgument& argument : made.signature().of(OpKind::Backward)->arguments) {
     if (argument.role != OpArgument::Role::Mask) {
-      stack.push_back(argument_of(made, argument, arguments));
+      stack.push_back(given.of(argument));
       continue;
     }
     std::vector<bool> wanted;
@@ -89,14 +102,19 @@ bool goes_straight_to_a_device(const torch::jit::Stack& stack) {
       return false;
     keys = keys | tensor.key_set();
   }
-  const auto local = c10::impl::tls_local_dispatch_key_set();
-  keys = (keys | local.included_) - local.excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView -
-         c10::DispatchKeySet(c10::DispatchKey::BackendSelect);  // is always there, for operators that take a device
-  const c10::DispatchKey key = keys.highestPriorityTypeId();
-  return key == c10::DispatchKey::CPU || key == c10::DispatchKey::CUDA;
+  return reaches_a_device(keys);
 }
 
 }  // namespace
+
+bool reaches_a_device(c10::DispatchKeySet tensors) {
+  const auto local = c10::impl::tls_local_dispatch_key_set();
+  const auto keys =
+      (tensors | local.included_) - local.excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView -
+      c10::DispatchKeySet(c10::DispatchKey::BackendSelect);  // is always there, for ops that take a device
+  const c10::DispatchKey key = keys.highestPriorityTypeId();
+  return key == c10::DispatchKey::CPU || key == c10::DispatchKey::CUDA;
+}
 
 void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, torch::jit::Stack& stack) {
   if (family.has_schemas_of(op)) {
@@ -120,9 +138,10 @@ void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, to
 
 std::vector<at::Tensor> call_jvp(const RegisteredFamily& family, const Operator& op,
                                  const DerivativeArguments& arguments) {
+  JvpArguments given(*op.jvp, arguments);
   torch::jit::Stack stack;
   for (const OpArgument& argument : op.jvp->signature().of(OpKind::Forward)->arguments)
-    stack.push_back(argument_of(*op.jvp, argument, arguments));
+    stack.push_back(given.of(argument));
   call_as(*family.jvp(), *op.jvp, OpKind::Forward, stack);
   return tensors_on(stack);
 }

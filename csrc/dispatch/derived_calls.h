@@ -50,6 +50,10 @@ struct TangentsAndGradients {
 std::optional<TangentsAndGradients> call_jvp_and_backward(const Operator& op, const DerivativeArguments& arguments,
                                                           const std::vector<bool>& mask);
 
+// Whether for such tensors the dispatcher, autograd aside, would do nothing but run an operator on a device: nothing traces,
+// transforms or watches the call.
+bool reaches_a_device(c10::DispatchKeySet tensors);
+
 // Runs an operator of the family as `op` has it; the results are on the stack.
 void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, torch::jit::Stack& stack);
 

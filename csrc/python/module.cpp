@@ -22,6 +22,7 @@
 #include "python/function_call.h"
 #include "python/host_functions.h"
 #include "python/interrupts.h"
+#include "python/launch_call.h"
 #include "python/tensors.h"
 #include "python/tuning.h"
 
@@ -150,13 +151,6 @@ std::vector<ElementType> elements_named(const std::vector<std::string>& types) {
   return elements;
 }
 
-OpKind kind_named(const std::string& name) {
-  for (int i = 0; i < kOpKinds; ++i) {
-    if (name == name_of(static_cast<OpKind>(i))) return static_cast<OpKind>(i);
-  }
-  TORCH_CHECK(false, "unknown kind of operator '", name, "'");
-}
-
 // "jvp" and "jvp_backward" are those of the operator of tangents.
 std::pair<std::shared_ptr<const Operator>, OpKind> operator_of_kind(const Module& module, const std::string& name,
                                                                     const std::string& kind) {
@@ -228,6 +222,7 @@ PYBIND11_MODULE(_C, m) {
   bind_module(m);
   bind_tensors(m);
   bind_function_call(m);
+  bind_launch_call(m);
   bind_tuning(m);
   m.def("set_virtual_threads_for_all", &set_virtual_threads_for_all, py::arg("value"));
   m.def(

@@ -23,6 +23,7 @@ inline bool is_launch(OpKind kind) {
 inline bool is_backward(OpKind kind) { return kind == OpKind::Backward || kind == OpKind::LaunchBackward; }
 Direction direction_of(OpKind kind);  // of the device text that it runs
 const char* name_of(OpKind kind);  // "forward", "backward", "launch", "fwd", "bwd"
+OpKind kind_named(const std::string& name);  // throws c10::Error for another name
 
 // Where an argument of a registered op comes from.
 struct OpArgument {

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from torch_slang._library import _C
 from torch_slang._module import Kernel, Module, members_of
 from torch_slang.slangtorch._types import ArgumentError, bare_memory, no_tensor, plain_argument
 
@@ -21,17 +22,29 @@ _BLOCKS: dict[int, Extent] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (8, 8, 4)}
 class Launchable:
     """A kernel with its arguments. Nothing runs before one of the launch functions is called."""
 
-    def __init__(self, name: str, launch: Callable[[Extent, Extent], None]) -> None:
+    __slots__ = ("_launch", "_name", "_prepared", "_was_launched")
+
+    def __init__(
+        self,
+        name: str,
+        launch: Callable[[Extent, Extent], None] | None = None,
+        prepared: _C.PreparedLaunch | None = None,
+    ) -> None:
         self._name = name
         self._launch = launch
+        self._prepared = prepared  # Note [remembered launches] in csrc/python/launch_call.cpp
         self._was_launched = False
 
     # The names of the arguments are slangtorch's.
     def launchRaw(self, blockSize: Extent, gridSize: Extent) -> None:
         """Launches a grid of so many blocks of so many threads, each in x, y, z."""
         self._was_launched = True
+        if self._prepared is not None and self._prepared.launch(blockSize, gridSize):
+            return
         _check_extent("blockSize", blockSize)
         _check_extent("gridSize", gridSize)
+        if self._launch is None:
+            raise ValueError(f"{self._name}: expected sizes of 64 bits, but got {blockSize} and {gridSize}")
         self._launch(blockSize, gridSize)
 
     def launchTotal(self, blockSize: Extent, totalSize: Extent) -> None:
@@ -44,7 +57,7 @@ class Launchable:
         if 0 in totalSize:
             return
         gx, gy, gz = (-(-total // block) for total, block in zip(totalSize, blockSize, strict=True))
-        self._launch(blockSize, (gx, gy, gz))
+        self.launchRaw(blockSize, (gx, gy, gz))
 
     def autoLaunch(self, totalSize: Extent) -> None:
         """Launches at least ``totalSize`` threads in blocks of a usual size."""
@@ -85,6 +98,8 @@ class Function:
         self._gradients = {gradient: name for name, gradient in kernel.gradients.items() if name in self._views}
         self._forward = forward
         self._backward = backward
+        assert kernel.launch_call is not None
+        self._call = kernel.launch_call
 
     @property
     def argnames(self) -> list[str]:
@@ -95,8 +110,13 @@ class Function:
         if len(args) >= 2 and len(args) + len(kwargs) == len(self._parameters) + 2:
             block, grid, *args_left = args
             if _is_extent(block) and _is_extent(grid):
-                self._launch(self._flatten(tuple(args_left), kwargs), block, grid)
+                launchable = self(*args_left, **kwargs)
+                assert launchable is not None
+                launchable.launchRaw(block, grid)
                 return None
+        prepared = None if torch.compiler.is_dynamo_compiling() else self._call.prepare(args, kwargs)
+        if prepared is not None:
+            return Launchable(self.__name__, prepared=prepared)
         flat = self._flatten(args, kwargs)
         return Launchable(self.__name__, lambda block, grid: self._launch(flat, block, grid))
 

@@ -210,6 +210,7 @@ KernelSource specialize(const KernelSignature& op, const KernelKey& key, const K
   if (source.threads.block[0] > 0) std::copy_n(source.threads.block, 3, source.block);
   if (key.block[0] > 0) std::copy(key.block.begin(), key.block.end(), source.block);
   source.independent_views = key.independent;
+  source.wraps = key.wraps;
   source.fast_math = op.options.fast_math;
   source.thread_views = thread_views(op, key, known, source);
   // What a debug check asks of a whole wave, the host can only answer where lanes meet.

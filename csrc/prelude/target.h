@@ -2,6 +2,11 @@
 // assembles the source makes `__device__` mean TSL_EMITTED around the emitted body: always inlined, so that the compiler
 // sees one straight-line function per kernel and a loop over threads can vectorise.
 //
+// Note [inlined at once]
+//   A host kernel's functions call each other five or ten deep. GCC would optimise the whole of what is always inlined
+//   again in each function on the way. So there emitted functions are plain, each is optimised by itself, and the one
+//   that the run-time calls (TSL_ROOT) takes all of them in at once. (What Clang calls `flatten` is one level.)
+//
 // Nothing is included, here or in any file of the prelude: NVRTC has no headers at run time, and the host compiler must
 // be done with the whole of it in a few hundredths of a second. Names that emitted text or users' text may say are global;
 // our own are in namespace tsl or begin with Tsl/tsl_.
@@ -12,6 +17,7 @@
 #define TSL_INLINE __attribute__((device)) __forceinline__
 #define TSL_SHARED __shared__
 #define TSL_EMITTED __attribute__((device)) __forceinline__
+#define TSL_ROOT
 #define TSL_COPY memcpy
 #pragma nv_diag_suppress 1444  // double4 and longlong4 are deprecated; emitted text names them
 #pragma nv_diag_suppress 177   // emitted text declares variables that it does not use
@@ -21,7 +27,13 @@
 // A block runs on one thread of the pool at a time. Host sources are compiled with -fvisibility=hidden: statics of two
 // kernels with equal names would otherwise be one object once both are loaded.
 #define TSL_SHARED static thread_local
+#ifdef __clang__
 #define TSL_EMITTED __attribute__((always_inline))
+#define TSL_ROOT
+#else  // Note [inlined at once]
+#define TSL_EMITTED inline
+#define TSL_ROOT __attribute__((flatten))
+#endif
 #define TSL_COPY __builtin_memcpy
 #define __device__ __attribute__((always_inline))
 #define __global__ __attribute__((always_inline))
@@ -40,6 +52,9 @@
 #ifndef TSL_LANES
 #define TSL_LANES 1
 #endif
+#ifndef TSL_WRAPS
+#define TSL_WRAPS 0
+#endif
 #ifndef TSL_SHARED_SUMS
 #define TSL_SHARED_SUMS 0
 #endif
@@ -53,6 +68,7 @@
 #ifndef TSL_POLLS
 #define TSL_POLLS 0
 #endif
+#define TSL_NOTES_FAULTS (TSL_CHECKS || TSL_POLLS)
 #ifndef TSL_LOCATE
 #define TSL_LOCATE 0
 #endif

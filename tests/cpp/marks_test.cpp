@@ -26,7 +26,7 @@ Marks cuda_marks(const KernelSource& source) {
 
 Marks host_marks(const KernelSource& source) {
   const std::string launcher =
-      R"(extern "C" void entry(const TslArgs& args, uint3 thread, uint3 block, uint3 block_size, uint3 grid) {
+      R"(extern "C" TSL_ROOT void entry(const TslArgs& args, uint3 thread, uint3 block, uint3 block_size, uint3 grid) {
   tsl::mark_control();
   Kernel kernel{{thread, block, block_size, grid, args}};
   kernel.)" +

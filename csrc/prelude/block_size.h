@@ -26,7 +26,7 @@ TSL_INLINE ulonglong block_number(uint3 block, uint3 grid) {
 }
 
 // One thread from beginning to end; its wrapper returns here however the kernel returned.
-template <class Kernel, void (Kernel::*kEntry)()> TSL_INLINE void run(Kernel& kernel) {
+template <class Kernel, void (Kernel::*kEntry)()> TSL_FLAT void run(Kernel& kernel) {
   kernel.own.begin(kernel);
   (kernel.*kEntry)();
   kernel.own.end(kernel);

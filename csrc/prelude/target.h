@@ -5,7 +5,8 @@
 // Note [inlined at once]
 //   A host kernel's functions call each other five or ten deep. GCC would optimise the whole of what is always inlined
 //   again in each function on the way. So there emitted functions are plain, each is optimised by itself, and the one
-//   that the run-time calls (TSL_ROOT) takes all of them in at once. (What Clang calls `flatten` is one level.)
+//   that runs a thread (TSL_FLAT) takes all of them in at once, and the one that the run-time calls (TSL_ROOT) that. Two
+//   such rounds are needed: after one, structs of views are not all taken apart. (What Clang calls `flatten` is one level.)
 //
 // Nothing is included, here or in any file of the prelude: NVRTC has no headers at run time, and the host compiler must
 // be done with the whole of it in a few hundredths of a second. Names that emitted text or users' text may say are global;
@@ -17,7 +18,7 @@
 #define TSL_INLINE __attribute__((device)) __forceinline__
 #define TSL_SHARED __shared__
 #define TSL_EMITTED __attribute__((device)) __forceinline__
-#define TSL_ROOT
+#define TSL_FLAT TSL_INLINE
 #define TSL_COPY memcpy
 #pragma nv_diag_suppress 1444  // double4 and longlong4 are deprecated; emitted text names them
 #pragma nv_diag_suppress 177   // emitted text declares variables that it does not use
@@ -29,9 +30,11 @@
 #define TSL_SHARED static thread_local
 #ifdef __clang__
 #define TSL_EMITTED __attribute__((always_inline))
+#define TSL_FLAT TSL_INLINE
 #define TSL_ROOT
 #else  // Note [inlined at once]
 #define TSL_EMITTED inline
+#define TSL_FLAT inline __attribute__((flatten))
 #define TSL_ROOT __attribute__((flatten))
 #endif
 #define TSL_COPY __builtin_memcpy

@@ -13,10 +13,10 @@
 //       that no two views overlap (TSL_INDEPENDENT).
 //   Each thread has a fresh kernel object; it dissolves into registers.
 //
-//   Threads beyond the total, or whose indices wrap around, are few, so that their speed does not count: they run in a
-//   function apart (run_apart), where the kernel is compiled once more. Compilers take longer over both in one function
-//   than over each. Where the total is not known no thread is beyond it, and indices wrap around in launches of 2^32
-//   threads along x alone, for which a kernel is compiled on its own (TSL_WRAPS): else there is no such function.
+//   Threads beyond the total, or whose indices wrap around, are few: for them the kernel is compiled once more. Of a large
+//   kernel in a function apart (kIsApart), since compilers take longer over both in one function than over each; of a
+//   small one a call for each row would be what takes time. Where the total is not known no thread is beyond it, and
+//   indices wrap around in launches of 2^32 threads along x alone, for which a kernel is compiled on its own (TSL_WRAPS).
 #pragma once
 
 #include "prelude/block_size.h"
@@ -35,48 +35,58 @@ namespace tsl {
 
 // first <= threadIdx.x < last of a row, wherever they are.
 template <class Kernel, void (Kernel::*kEntry)()>
-__attribute__((noinline)) TSL_ROOT static void run_apart(const ThreadRow& given, uint first, uint last) {
-  TslArgs args = *given.args;
-  mark_uses(args);
-  const ThreadRow row = given;
+TSL_INLINE void run_anywhere(const TslArgs& args, const ThreadRow& row, uint3 block_index, uint first, uint last, uint y,
+                             uint z) {
   const uint3 block = block_size(args), grid = grid_size(args);
   ValueSums sums;
   for (uint t = first; t < last; ++t) {
-    Kernel kernel{{{uint3{t, row.y, row.z}, row.block, block, grid, args}, &sums, t - first}};
+    Kernel kernel{{{uint3{t, y, z}, block_index, block, grid, args}, &sums, t - first}};
     kernel.stand_in(row);
     run<Kernel, kEntry>(kernel);
   }
-  sums.add_up(args, block_number(row.block, grid), block_count(grid), last - first);
+  sums.add_up(args, block_number(block_index, grid), block_count(grid), last - first);
+}
+// The same in a function of its own, with a copy of the row's arguments that no other function has.
+template <class Kernel, void (Kernel::*kEntry)()>
+__attribute__((noinline)) TSL_ROOT static void run_apart(const TslArgs& __restrict args, const ThreadRow row, uint first,
+                                                         uint last) {
+  run_anywhere<Kernel, kEntry>(args, row, row.block, first, last, row.y, row.z);
 }
 
 // One row of a block, or a part of it: its threads first <= threadIdx.x < last with the same y and z. `kEntry` is a pointer to
 // the kernel's entry member. `bounds`: the launch's total along x, y and z, where kIsBounded; then all threads are below it
-// along x, or none is. `args` is a copy of the row's.
-template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded>
-TSL_INLINE void run_row(const TslArgs& args, const ThreadRow& row, uint first, uint last, uint3 bounds) {
+// along x, or none is. `args` and `apart` are copies of the row's.
+template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded, bool kIsApart>
+TSL_INLINE void run_row(const TslArgs& args, const TslArgs& apart, const TslArgs& given, uint3 block_index, uint first,
+                        uint last, uint y, uint z, uint3 bounds) {
   const uint3 block = block_size(args), grid = grid_size(args);
-  const uint base = row.block.x * block.x;
+  const uint base = block_index.x * block.x;
   const uint begin = base + first, end = base + last;
+  // For faults alone: what has an address may be stored to, for all the compiler knows, and the loop would not vectorise.
+  const ThreadRow row{&given, block_index, y, z};
   // In the `if` itself, and `end` last: from a condition kept in a variable g++ 12 concludes nothing.
-  if (kIsBounded ? row.block.y * block.y + row.y < bounds.y && row.block.z * block.z + row.z < bounds.z &&
+  if (kIsBounded ? block_index.y * block.y + y < bounds.y && block_index.z * block.z + z < bounds.z &&
                        begin < bounds.x && end <= bounds.x
                  : begin <= end) {
     ValueSums sums;
     TSL_INDEPENDENT_THREADS
     for (uint i = begin; i < end; ++i) {  // i = threadIdx.x + blockIdx.x * blockDim.x
-      Kernel kernel{{{uint3{i - base, row.y, row.z}, row.block, block, grid, args}, &sums, i - begin}};
+      Kernel kernel{{{uint3{i - base, y, z}, block_index, block, grid, args}, &sums, i - begin}};
       kernel.stand_in(row);
       run<Kernel, kEntry>(kernel);
     }
-    sums.add_up(args, block_number(row.block, grid), block_count(grid), last - first);
-  } else if (kIsBounded || TSL_WRAPS) {
-    run_apart<Kernel, kEntry>(row, first, last);
+    sums.add_up(args, block_number(block_index, grid), block_count(grid), last - first);
+  } else if constexpr (!kIsApart) {
+    run_anywhere<Kernel, kEntry>(args, row, block_index, first, last, y, z);
+  } else if constexpr (kIsBounded || TSL_WRAPS) {
+    run_apart<Kernel, kEntry>(apart, row, first, last);
   }
 }
 
 // All threads of one block.
-template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded>
-TSL_INLINE void run_block(const TslArgs& args, const TslArgs& given, uint3 block_index, uint3 bounds) {
+template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded, bool kIsApart>
+TSL_INLINE void run_block(const TslArgs& args, const TslArgs& apart, const TslArgs& given, uint3 block_index,
+                          uint3 bounds) {
   const uint3 block = block_size(args);
   uint row = block.x;
   __asm__("" : "+r"(row));  // a known length makes the compiler count from zero, and lose that i is below the bounds
@@ -89,7 +99,7 @@ TSL_INLINE void run_block(const TslArgs& args, const TslArgs& given, uint3 block
           const uint left = begin < bounds.x ? bounds.x - begin : 0u - begin;  // until indices wrap around
           if (left != 0 && left < last - first) last = first + left;
         }
-        run_row<Kernel, kEntry, kIsBounded>(args, {&given, block_index, y, z}, first, last, bounds);
+        run_row<Kernel, kEntry, kIsBounded, kIsApart>(args, apart, given, block_index, first, last, y, z, bounds);
       }
     }
   }

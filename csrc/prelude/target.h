@@ -3,15 +3,21 @@
 // sees one straight-line function per kernel and a loop over threads can vectorise.
 //
 // Note [inlined at once]
-//   A host kernel's functions call each other five or ten deep. GCC would optimise the whole of what is always inlined
-//   again in each function on the way. So there emitted functions are plain, each is optimised by itself, and the one
-//   that runs a thread (TSL_FLAT) takes all of them in at once, and the one that the run-time calls (TSL_ROOT) that. Two
-//   such rounds are needed: after one, structs of views are not all taken apart. (What Clang calls `flatten` is one level.)
+//   A host kernel's functions call each other five or ten deep. GCC optimises the whole of what is always inlined again in
+//   each function on the way, which is what makes loops vectorise, and takes most of the time for large kernels. So the
+//   run-time asks (TSL_AT_ONCE) that in large ones, which do not vectorise, emitted functions are plain, each optimised by
+//   itself, and the one that runs a thread (TSL_FLAT) takes all of them in at once, and the one that the run-time calls
+//   (TSL_ROOT) that. Two such rounds are needed: after one, structs of views are not all taken apart. (What Clang calls
+//   `flatten` is one level.)
 //
 // Nothing is included, here or in any file of the prelude: NVRTC has no headers at run time, and the host compiler must
 // be done with the whole of it in a few hundredths of a second. Names that emitted text or users' text may say are global;
 // our own are in namespace tsl or begin with Tsl/tsl_.
 #pragma once
+
+#ifndef TSL_AT_ONCE
+#define TSL_AT_ONCE 0
+#endif
 
 #ifdef __CUDACC__
 #define TSL_CUDA 1
@@ -28,7 +34,7 @@
 // A block runs on one thread of the pool at a time. Host sources are compiled with -fvisibility=hidden: statics of two
 // kernels with equal names would otherwise be one object once both are loaded.
 #define TSL_SHARED static thread_local
-#ifdef __clang__
+#if !TSL_AT_ONCE || defined(__clang__)
 #define TSL_EMITTED __attribute__((always_inline))
 #define TSL_FLAT TSL_INLINE
 #define TSL_ROOT

@@ -14,8 +14,9 @@ constexpr const char* kExport = "extern \"C\" __attribute__((visibility(\"defaul
 constexpr const char* kRunBlocksText = R"((const void* block, unsigned long long first, unsigned long long last) {
   tsl::mark_control();
   const TslArgs& given = *static_cast<const TslArgs*>(block);
-  TslArgs args = given;
+  TslArgs args = given, apart = given;
   tsl::mark_uses(args);
+  tsl::mark_uses(apart);
   const uint3 grid{args.header.grid[0], args.header.grid[1], args.header.grid[2]};
   const uint3 bounds{TSL_BOUNDS};
   const unsigned long long rows = first / grid.x;
@@ -39,6 +40,12 @@ constexpr const char* kRunThreadText =
 }
 )";
 
+// Note [host loop] in prelude/host_loop.h.
+bool is_apart(const KernelSource& source) {
+  constexpr size_t kMostTextTogether = 48 << 10;
+  return source.thread_bounds.empty() || source.text.body.size() > kMostTextTogether;
+}
+
 }  // namespace
 
 bool threads_meet(const KernelSource& source) { return source.text.barriers || source.text.waves; }
@@ -49,10 +56,11 @@ std::string host_launcher_text(const KernelSource& source) {
   text +=
       multiplies(source)
           ? "#define TSL_RUN_BLOCK tsl::run_matrix_block<Kernel, &Kernel::TSL_ENTRY>(args, given, index)\n"
-          : "#define TSL_RUN_BLOCK tsl::run_block<Kernel, &Kernel::TSL_ENTRY, TSL_IS_BOUNDED>(args, given, index, bounds)\n";
+          : "#define TSL_RUN_BLOCK tsl::run_block<Kernel, &Kernel::TSL_ENTRY, TSL_IS_BOUNDED, TSL_IS_APART>(args, apart, given, index, bounds)\n";
   if (threads_meet(source)) return text + kExport + "void " + kRunThread + kRunThreadText;
   text += "#define TSL_BOUNDS " + c10::Join(", ", source.thread_bounds) + "\n#define TSL_IS_BOUNDED " +
-          (source.thread_bounds.empty() ? "false" : "true") + "\n";
+          (source.thread_bounds.empty() ? "false" : "true") + "\n#define TSL_IS_APART " +
+          (is_apart(source) ? "true" : "false") + "\n";
   return text + kExport + "void " + kRunBlocks + kRunBlocksText;
 }
 

@@ -63,8 +63,8 @@ std::string_view word_of_unknown_view(std::string_view mark) {
   std::string_view name = mark.substr(space + 1);
   if (name.starts_with('%')) name.remove_prefix(1);
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz", kOthers = "abcdefghijklmnopqrstuvwxyz0123456789";
-  const bool is_register =
-      !name.empty() && kLetters.find(name[0]) != std::string_view::npos && name.find_first_not_of(kOthers) == std::string_view::npos;
+  const bool is_register = !name.empty() && kLetters.find(name[0]) != std::string_view::npos &&
+                           name.find_first_not_of(kOthers) == std::string_view::npos;
   return is_register ? mark.substr(0, space) : std::string_view();
 }
 

@@ -53,10 +53,10 @@ bool threads_meet(const KernelSource& source) { return source.text.barriers || s
 std::string host_launcher_text(const KernelSource& source) {
   if (source.map) return host_map_launcher(source);
   std::string text = "#define TSL_ENTRY " + source.text.entry + "\n";
-  text +=
-      multiplies(source)
-          ? "#define TSL_RUN_BLOCK tsl::run_matrix_block<Kernel, &Kernel::TSL_ENTRY>(args, given, index)\n"
-          : "#define TSL_RUN_BLOCK tsl::run_block<Kernel, &Kernel::TSL_ENTRY, TSL_IS_BOUNDED, TSL_IS_APART>(args, apart, given, index, bounds)\n";
+  text += multiplies(source)
+              ? "#define TSL_RUN_BLOCK tsl::run_matrix_block<Kernel, &Kernel::TSL_ENTRY>(args, given, index)\n"
+              : "#define TSL_RUN_BLOCK tsl::run_block<Kernel, &Kernel::TSL_ENTRY, TSL_IS_BOUNDED, TSL_IS_APART>(args, "
+                "apart, given, index, bounds)\n";
   if (threads_meet(source)) return text + kExport + "void " + kRunThread + kRunThreadText;
   text += "#define TSL_BOUNDS " + c10::Join(", ", source.thread_bounds) + "\n#define TSL_IS_BOUNDED " +
           (source.thread_bounds.empty() ? "false" : "true") + "\n#define TSL_IS_APART " +

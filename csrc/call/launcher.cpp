@@ -230,6 +230,7 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const CallContext& context,
   if (sample_dims() > 0 && !arguments_.device.is_cpu()) {
     key.sample_dims = static_cast<int>(joined(block_.samples()).sizes.size());
   }
+  key.wraps = arguments_.device.is_cpu() && wraps_around(launch);
   const ThreadFacts facts = thread_facts(key, launch);
   key.threads = likely_threads(facts);
   const ChosenThreads chosen = choose(key, facts);
@@ -240,6 +241,14 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const CallContext& context,
   });
   if (launch != nullptr && !loaded_->kernel->fits(*launch)) loaded_ = kernel_of_block(std::move(key), context, *launch);
   return loaded_;
+}
+
+// Whether there may be as many threads along x as 32 bits have numbers.
+bool Launcher::wraps_around(const LaunchShape* launch) const {
+  constexpr uint64_t kMostInBlock = 1024;
+  const uint64_t threads = launch != nullptr ? uint64_t{launch->grid[0]} * launch->block[0]
+                                             : static_cast<uint64_t>(op_.shapes.launch_total(bound_)[0]) + kMostInBlock;
+  return threads > std::numeric_limits<uint32_t>::max();
 }
 
 // The one that this forward is likely to be followed by.

@@ -62,6 +62,7 @@ class Launcher {
   void note(const LaunchShape& shape) const;
   LaunchShape shape(const Sizes<int64_t>& total, uint32_t preferred_block) const;
   ThreadFacts thread_facts(const KernelKey& key, const LaunchShape* launch) const;
+  bool wraps_around(const LaunchShape* launch) const;
   bool views_are_independent() const;
   std::shared_ptr<const LoadedKernel> kernel_of_block(KernelKey key, const CallContext& context,
                                                       const LaunchShape& launch) const;

@@ -5,7 +5,7 @@ namespace torch_slang {
 bool KernelKey::operator==(const KernelKey& other) const {
   return kind == other.kind && strided == other.strided && threads == other.threads && unwanted == other.unwanted &&
          independent == other.independent && device == other.device && types == other.types && sizes == other.sizes &&
-         variant == other.variant && block == other.block && sample_dims == other.sample_dims;
+         variant == other.variant && block == other.block && sample_dims == other.sample_dims && wraps == other.wraps;
 }
 
 bool is_unwanted(const KernelKey& key, const Leaf& leaf) {

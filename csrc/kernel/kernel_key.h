@@ -27,6 +27,7 @@ struct KernelKey {
   VirtualThreads threads = {};
   uint64_t unwanted = 0;  // bit k: nobody wants the gradient that view k is
   int sample_dims = 0;  // of a GPU's kernel for calls under vmap: Note [samples] in backend/samples.h
+  bool wraps = false;  // of the CPU: indices of threads along x do not fit in 32 bits
   std::array<uint32_t, 3> block = {0, 0, 0};  // the caller's, for which a kernel for any block has too many registers
 
   bool operator==(const KernelKey& other) const;

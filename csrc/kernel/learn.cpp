@@ -88,27 +88,32 @@ std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key
   return uses;
 }
 
-std::vector<bool> unused_inputs(const KernelSignature& op, const KernelKey& key, const Marks& marks) {
+std::vector<bool> unused_inputs(const KernelSignature& op, const KernelKey& key, const Marks& marks,
+                                const Marks& checked) {
   std::vector<bool> unused(op.function.leaves.size(), false);
   if (key.kind != OpKind::Backward) return unused;
   for (size_t i = 0; i < unused.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    unused[i] = leaf.kind == LeafKind::View && !leaf.is_output && !shows(marks, "uses ", leaf.primal_view);
+    unused[i] = leaf.kind == LeafKind::View && !leaf.is_output && !shows(marks, "uses ", leaf.primal_view) &&
+                !shows(checked, "uses ", leaf.primal_view);
   }
   return unused;
 }
 
-bool may_say_too_much(const Signature& op, const KernelSource& source, const Marks& marks) {
+bool may_say_too_much(const Signature& op, const KernelSource& source, const Marks& marks,
+                      const std::vector<bool>& own) {
   if (source.checks == Checks::All) return true;
   if (source.checks == Checks::None && !source.polls) return false;
-  for (const Leaf& leaf : op.function.leaves) {
+  for (size_t i = 0; i < own.size(); ++i) {
+    const Leaf& leaf = op.function.leaves[i];
     if (leaf.kind != LeafKind::View) continue;
     for (const char* word : {"takes ", "adds ", "retypes ", "writes ", "rank "}) {
       if (shows(marks, word, leaf.primal_view)) return true;
     }
-    for (const char* word : {"reads ", "retypes ", "writes ", "shares "}) {
+    for (const char* word : {"reads ", "retypes ", "writes "}) {
       if (shows(marks, word, leaf.diff_view)) return true;
     }
+    if (own[i] && shows(marks, "shares ", leaf.diff_view)) return true;
     if (!leaf.is_output && shows(marks, "reads ", leaf.primal_view)) return true;
   }
   return false;

@@ -25,13 +25,17 @@ bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, 
 std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key, const Marks& marks,
                                        const Marks& checked);
 
-// By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it.
-std::vector<bool> unused_inputs(const KernelSignature& op, const KernelKey& key, const Marks& marks);
+// By leaf: inputs whose values a backward kernel was seen not to use. Their memory need not be kept for it. `checked`: the marks
+// of the kernel that will run, which may load what another does not.
+std::vector<bool> unused_inputs(const KernelSignature& op, const KernelKey& key, const Marks& marks,
+                                const Marks& checked);
 
 // Whether facts are the marks of the same kernel without checks, not these: checks add branches, which may hide from the compiler
 // what the code otherwise shows. Then the marks name stores to a view that is no output, or an impossible use: where the
-// compiler did not see which view an access is to, it left the marks of all.
-bool may_say_too_much(const Signature& op, const KernelSource& source, const Marks& marks);
+// compiler did not see which view an access is to, it left the marks of all. `own`, by leaf: gradients that the kernel keeps in
+// registers, of which a mark that elements are shared would be a fact.
+bool may_say_too_much(const Signature& op, const KernelSource& source, const Marks& marks,
+                      const std::vector<bool>& own);
 KernelSource without_checks(KernelSource source);
 
 // Throws CompileError if a kernel takes a gradient's numbers for those of another type.

@@ -58,7 +58,8 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   KernelSource source = specialize(op, key, known);
   std::shared_ptr<const Kernel> kernel = load(source), facts;
   const auto find_facts = [&] {
-    const bool shows_facts = kernel != nullptr && !may_say_too_much(op, source, kernel->marks());
+    const bool shows_facts =
+        kernel != nullptr && !may_say_too_much(op, source, kernel->marks(), own_leaves(op, key, known));
     facts = shows_facts ? kernel : load(without_checks(source));
   };
   find_facts();
@@ -81,7 +82,7 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   loaded->indirect = known.indirect;
   loaded->threads = source.threads;
   loaded->has_wave_sums = source.has_wave_sums;
-  loaded->unused = known.unused.empty() ? unused_inputs(op, key, facts->marks()) : known.unused;
+  loaded->unused = known.unused.empty() ? unused_inputs(op, key, facts->marks(), kernel->marks()) : known.unused;
   loaded->kernel = std::move(kernel);
   return loaded;
 }

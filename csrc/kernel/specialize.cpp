@@ -19,6 +19,11 @@ namespace {
 constexpr size_t kMostText = 256 << 10;
 constexpr size_t kMostTextTwice = 64 << 10;
 
+// Above which a host kernel whose threads are not known to be inside its bounds is inlined at once: its checks stay, so its
+// loop does not vectorise. The same of one whose threads meet, which has no loop.
+constexpr size_t kMostTextInSteps = 24 << 10;
+constexpr size_t kMostTextOfMeetings = 4 << 10;
+
 bool contains(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
@@ -144,6 +149,12 @@ std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey&
   return views;
 }
 
+bool is_inlined_at_once(const KernelSource& source) {
+  const size_t size = source.text.body.size();
+  if (source.text.barriers || source.text.waves) return size > kMostTextOfMeetings;
+  return source.thread_bounds.empty() && size > kMostTextInSteps;
+}
+
 }  // namespace
 
 std::vector<bool> own_leaves(const KernelSignature& op, const KernelKey& key, const KnownUse& known) {
@@ -210,6 +221,8 @@ KernelSource specialize(const KernelSignature& op, const KernelKey& key, const K
   if (source.threads.block[0] > 0) std::copy_n(source.threads.block, 3, source.block);
   if (key.block[0] > 0) std::copy(key.block.begin(), key.block.end(), source.block);
   source.independent_views = key.independent;
+  source.wraps = key.wraps;
+  source.at_once = key.device.is_cpu() && is_inlined_at_once(source);
   source.fast_math = op.options.fast_math;
   source.thread_views = thread_views(op, key, known, source);
   // What a debug check asks of a whole wave, the host can only answer where lanes meet.

@@ -6,11 +6,16 @@
 //   where the compiler concludes that an index is inside (Note [host loop]): then no test is left, since a
 //   fault is put together from plain values where it is found, and nothing of the kernel object's or the view's address
 //   leaves the loop.
+//
+// Note [cheap faults]
+//   A kernel may have hundreds of checks, and a compiler takes its time over what each does about a fault, though that
+//   never runs: here it was most of a kernel's compile time. On the host it is one call whose arguments fit in registers.
+//   The call finds in memory what is the same for a row of threads: where these stand, and how large the views are.
 #pragma once
 
 #include "prelude/kernel_base.h"
 
-#if TSL_CHECKS || TSL_POLLS
+#if TSL_NOTES_FAULTS
 
 #if TSL_CUDA
 #define TSL_OUT_OF_LINE static __attribute__((device)) __noinline__
@@ -36,11 +41,36 @@ TSL_INLINE Place<4> place_of(uint4 at) { return {{at.x, at.y, at.z, at.w}}; }
 // Two words in one: a call with few arguments keeps the code around it small, and quick to compile.
 TSL_INLINE ulonglong both(uint low, uint high) { return ulonglong(high) << 32 | low; }
 
-// `what`: the view's number, the dimension in 8 bits above, the kind above those. `sizes`: size and other. The rest: thread
-// and block, two by two.
+// The thread that finds a fault.
+struct Witness {
+#if TSL_CUDA
+  TslFault* first;
+  ulonglong thread_xy, thread_z_block_x, block_yz;
+  TSL_INLINE TslFault* fault() const { return first; }
+  TSL_INLINE uint3 thread() const { return {uint(thread_xy), uint(thread_xy >> 32), uint(thread_z_block_x)}; }
+  TSL_INLINE uint3 block() const { return {uint(thread_z_block_x >> 32), uint(block_yz), uint(block_yz >> 32)}; }
+#else
+  const ThreadRow* row;
+  uint x;
+  TSL_INLINE TslFault* fault() const { return row->args->header.fault; }
+  TSL_INLINE uint3 thread() const { return {x, row->y, row->z}; }
+  TSL_INLINE uint3 block() const { return row->block; }
+#endif
+};
+
+TSL_INLINE Witness witness(const ThreadBase& thread) {
+#if TSL_CUDA
+  return {thread.args.header.fault, both(thread.threadIdx.x, thread.threadIdx.y),
+          both(thread.threadIdx.z, thread.blockIdx.x), both(thread.blockIdx.y, thread.blockIdx.z)};
+#else
+  return {thread.row, thread.threadIdx.x};
+#endif
+}
+
+// `what`: the view's number, the dimension in 8 bits above, the kind above those. `sizes`: size and other.
 template <int kCount>
-TSL_OUT_OF_LINE void note_fault(TslFault* first, ulonglong at, ulonglong what, ulonglong sizes, Place<kCount> place, ulonglong thread_xy,
-                         ulonglong thread_z_block_x, ulonglong block_yz) {
+TSL_OUT_OF_LINE void note_fault(Witness witness, ulonglong at, ulonglong what, ulonglong sizes, Place<kCount> place) {
+  TslFault* const first = witness.fault();
   if (!first || compare_and_swap(&first->kind, uint(kTslNoFault), uint(what >> 40)) != kTslNoFault) return;
   first->view = int(uint(what));
   first->dimension = int(uint(what >> 32) & 255u);
@@ -50,19 +80,14 @@ TSL_OUT_OF_LINE void note_fault(TslFault* first, ulonglong at, ulonglong what, u
   first->other = uint(sizes >> 32);
   first->file = uint(at >> 32);
   first->line = uint(at);
-  first->thread[0] = uint(thread_xy);
-  first->thread[1] = uint(thread_xy >> 32);
-  first->thread[2] = uint(thread_z_block_x);
-  first->block[0] = uint(thread_z_block_x >> 32);
-  first->block[1] = uint(block_yz);
-  first->block[2] = uint(block_yz >> 32);
+  const uint3 thread = witness.thread(), block = witness.block();
+  first->thread[0] = thread.x;
+  first->thread[1] = thread.y;
+  first->thread[2] = thread.z;
+  first->block[0] = block.x;
+  first->block[1] = block.y;
+  first->block[2] = block.z;
   __threadfence();
-}
-
-// The same by a thread, at a place of its own, of an array, vector or matrix.
-TSL_INLINE void note_fault_of(const ThreadBase& kernel, ulonglong at, ulonglong what, ulonglong sizes, Place<2> place) {
-  note_fault(kernel.args.header.fault, at, what, sizes, place, both(kernel.threadIdx.x, kernel.threadIdx.y),
-             both(kernel.threadIdx.z, kernel.blockIdx.x), both(kernel.blockIdx.y, kernel.blockIdx.z));
 }
 
 }  // namespace tsl
@@ -76,15 +101,13 @@ namespace tsl {
 template <int kCount>
 TSL_INLINE void report(const View& view, const Place<kCount>& at, TslFaultKind kind, int dimension, uint size, uint other) {
   if (!view.kernel) return;
-  const ThreadBase& kernel = *view.kernel;
-  note_fault(kernel.args.header.fault, kernel.tsl_at, both(uint(view.id), uint(kind) << 8 | uint(dimension)), both(size, other), at,
-             both(kernel.threadIdx.x, kernel.threadIdx.y), both(kernel.threadIdx.z, kernel.blockIdx.x),
-             both(kernel.blockIdx.y, kernel.blockIdx.z));
+  note_fault(witness(*view.kernel), view.kernel->tsl_at, both(uint(view.id), uint(kind) << 8 | uint(dimension)),
+             both(size, other), at);
 }
 
 TSL_INLINE void report_local(const ThreadBase* thread, LocalKind kind, longlong index, size_t count) {
-  note_fault_of(*thread, thread->tsl_at, ulonglong(kTslLocalIndex) << 40, both(uint(count), kind),
-                place_of(uint(index), uint(ulonglong(index) >> 32)));
+  note_fault(witness(*thread), thread->tsl_at, ulonglong(kTslLocalIndex) << 40, both(uint(count), kind),
+             place_of(uint(index), uint(ulonglong(index) >> 32)));
 }
 
 TSL_INLINE bool check_dimension(const View& view, uint dimension) {
@@ -108,6 +131,14 @@ TSL_INLINE bool are_inside(const View& view, uint first, Index... rest) {
   else return bool(int(is_inside(view, kDimension, first)) & int(are_inside<kDimension + 1>(view, rest...)));
 }
 
+// The rank of a view and its sizes. On the host they are found where they are needed, in the argument block.
+#if TSL_CUDA
+template <int kCount> struct Bounds {
+  uint dimensions;
+  Place<kCount> sizes;
+  TSL_INLINE uint rank(Witness, int) const { return dimensions; }
+  TSL_INLINE uint size(Witness, int, int dimension) const { return sizes.index[dimension]; }
+};
 TSL_INLINE Place<1> sizes_of(const View& view, Place<1>) { return place_of(view.sizes[0]); }
 TSL_INLINE Place<2> sizes_of(const View& view, Place<2>) { return place_of(view.sizes[0], view.sizes[1]); }
 TSL_INLINE Place<3> sizes_of(const View& view, Place<3>) {
@@ -119,23 +150,34 @@ TSL_INLINE Place<4> sizes_of(const View& view, Place<4>) {
 TSL_INLINE Place<5> sizes_of(const View& view, Place<5>) {
   return place_of(view.sizes[0], view.sizes[1], view.sizes[2], view.sizes[3], view.sizes[4]);
 }
+template <int kCount> TSL_INLINE Bounds<kCount> bounds_of(const View& view, Place<kCount> at) {
+  return {view.dimensionCount, sizes_of(view, at)};
+}
+#else
+template <int kCount> struct Bounds {
+  TSL_INLINE uint rank(Witness witness, int id) const { return witness.row->args->views[id].dimensionCount; }
+  TSL_INLINE uint size(Witness witness, int id, int dimension) const {
+    return witness.row->args->views[id].sizes[dimension];
+  }
+};
+template <int kCount> TSL_INLINE Bounds<kCount> bounds_of(const View&, Place<kCount>) { return {}; }
+#endif
 
-// An access outside a view: finds out which dimension is at fault, out of the kernel's way. `view`: its number, and its rank
-// above that.
+// An access outside view number `id`: finds out which dimension is at fault, out of the kernel's way.
 template <int kCount>
-TSL_OUT_OF_LINE void note_outside(TslFault* first, ulonglong at, ulonglong view, Place<kCount> place, Place<kCount> sizes,
-                                  ulonglong thread_xy, ulonglong thread_z_block_x, ulonglong block_yz) {
-  const uint rank = uint(view >> 32);
+TSL_OUT_OF_LINE void note_outside(Witness witness, ulonglong at, int id, Place<kCount> place, Bounds<kCount> bounds) {
+  const uint rank = bounds.rank(witness, id);
   int dimension = 0;
   const bool fits = TSL_CHECKS != 2 || rank == kCount;
   while (fits && dimension + 1 < kCount &&
-         (place.index[dimension] < sizes.index[dimension] || (uint(dimension) >= rank && place.index[dimension] == 0))) {
+         (place.index[dimension] < bounds.size(witness, id, dimension) ||
+          (uint(dimension) >= rank && place.index[dimension] == 0))) {
     ++dimension;
   }
   const bool is_missing = !fits || uint(dimension) >= rank;
-  const uint kind = is_missing ? kTslWrongRank : kTslOutOfBounds, size = is_missing ? rank : sizes.index[dimension];
-  note_fault(first, at, both(uint(view), kind << 8 | uint(dimension)), both(size, 0), place, thread_xy, thread_z_block_x,
-             block_yz);
+  const uint kind = is_missing ? kTslWrongRank : kTslOutOfBounds;
+  const uint size = is_missing ? rank : bounds.size(witness, id, dimension);
+  note_fault(witness, at, both(uint(id), kind << 8 | uint(dimension)), both(size, 0), place);
 }
 
 template <class... Index>
@@ -143,11 +185,8 @@ TSL_INLINE bool check_scalars(const View& view, Index... index) {
   const bool fits = TSL_CHECKS != 2 || view.dimensionCount == sizeof...(index);
   if (fits && are_inside<0>(view, index...)) [[likely]] return true;
   if (!view.kernel) return false;
-  const ThreadBase& kernel = *view.kernel;
   const auto place = place_of(index...);
-  note_outside(kernel.args.header.fault, kernel.tsl_at, both(uint(view.id), view.dimensionCount), place,
-               sizes_of(view, place), both(kernel.threadIdx.x, kernel.threadIdx.y),
-               both(kernel.threadIdx.z, kernel.blockIdx.x), both(kernel.blockIdx.y, kernel.blockIdx.z));
+  note_outside(witness(*view.kernel), view.kernel->tsl_at, view.id, place, bounds_of(view, place));
   return false;
 }
 
@@ -163,7 +202,7 @@ TSL_INLINE bool check_index(const View& view, uint4 at) { return check_scalars(v
 template <class T> TSL_INLINE void check_numbers(const ThreadBase* thread, T a, T b) {
   const bool overflows = kIsSigned<T> && b == T(-1) && is_negative(a) && a == T(0ull - ulonglong(a));
   if (b != T(0) && !overflows) return;
-  note_fault_of(*thread, thread->tsl_at, ulonglong(kTslDivision) << 40, both(0, overflows), place_of(0u, 0u));
+  note_fault(witness(*thread), thread->tsl_at, ulonglong(kTslDivision) << 40, both(0, overflows), place_of(0u, 0u));
 }
 
 // Component `at` of a vector; the same number for all if it is one.
@@ -203,8 +242,8 @@ template <class T, size_t N> Length<N> length_of(const FixedArray<T, N>&);  // o
 template <size_t N> TSL_INLINE bool has_room(const ThreadBase& kernel, ulonglong at, int& counter, Length<N>) {
   if (counter < int(N)) return true;
 #if TSL_CHECKS
-  note_fault_of(kernel, uint(at) == 0 ? kernel.tsl_at : at, ulonglong(kTslLongLoop) << 40, both(uint(N), 0),
-                place_of(uint(counter), 0u));
+  note_fault(witness(kernel), uint(at) == 0 ? kernel.tsl_at : at, ulonglong(kTslLongLoop) << 40, both(uint(N), 0),
+             place_of(uint(counter), 0u));
 #endif
   counter = int(N) - 1;
   return false;

@@ -11,8 +11,12 @@
 //       keep it from vectorising: 5.6 ms where this takes 1.2, 2^24 floats in cache);
 //     - #pragma ivdep says that threads do not depend on each other's memory. It stands only where the run-time has seen
 //       that no two views overlap (TSL_INDEPENDENT).
-//   Each thread has a fresh kernel object; it dissolves into registers. The kernel is inlined into two loops, that one and one
-//   for all other threads: each further one would cost as much of the compiler's time again.
+//   Each thread has a fresh kernel object; it dissolves into registers.
+//
+//   Threads beyond the total, or whose indices wrap around, are few: for them the kernel is compiled once more. Of a large
+//   kernel in a function apart (kIsApart), since compilers take longer over both in one function than over each; of a
+//   small one a call for each row would be what takes time. Where the total is not known no thread is beyond it, and
+//   indices wrap around in launches of 2^32 threads along x alone, for which a kernel is compiled on its own (TSL_WRAPS).
 #pragma once
 
 #include "prelude/block_size.h"
@@ -29,42 +33,60 @@
 
 namespace tsl {
 
-// Threads first <= i < last of a row, i = threadIdx.x + blockIdx.x * blockDim.x.
-#define TSL_THREADS(first, last)                                                                              \
-  TSL_INDEPENDENT_THREADS                                                                                     \
-  for (uint i = first; i < last; ++i) {                                                                       \
-    Kernel kernel{{{uint3{i - base, y, z}, block_index, block, grid, args}, &sums, i - begin}};               \
-    run<Kernel, kEntry>(kernel);                                                                              \
+// first <= threadIdx.x < last of a row, wherever they are.
+template <class Kernel, void (Kernel::*kEntry)()>
+TSL_INLINE void run_anywhere(const TslArgs& args, const ThreadRow& row, uint3 block_index, uint first, uint last, uint y,
+                             uint z) {
+  const uint3 block = block_size(args), grid = grid_size(args);
+  ValueSums sums;
+  for (uint t = first; t < last; ++t) {
+    Kernel kernel{{{uint3{t, y, z}, block_index, block, grid, args}, &sums, t - first}};
+    kernel.stand_in(row);
+    run<Kernel, kEntry>(kernel);
   }
+  sums.add_up(args, block_number(block_index, grid), block_count(grid), last - first);
+}
+// The same in a function of its own, with a copy of the row's arguments that no other function has.
+template <class Kernel, void (Kernel::*kEntry)()>
+__attribute__((noinline)) TSL_ROOT static void run_apart(const TslArgs& __restrict args, const ThreadRow row, uint first,
+                                                         uint last) {
+  run_anywhere<Kernel, kEntry>(args, row, row.block, first, last, row.y, row.z);
+}
 
 // One row of a block, or a part of it: its threads first <= threadIdx.x < last with the same y and z. `kEntry` is a pointer to
 // the kernel's entry member. `bounds`: the launch's total along x, y and z, where kIsBounded; then all threads are below it
-// along x, or none is.
-template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded>
-TSL_INLINE void run_row(const TslArgs& args, uint3 block_index, uint first, uint last, uint y, uint z, uint3 bounds) {
+// along x, or none is. `args` and `apart` are copies of the row's.
+template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded, bool kIsApart>
+TSL_INLINE void run_row(const TslArgs& args, const TslArgs& apart, const TslArgs& given, uint3 block_index, uint first,
+                        uint last, uint y, uint z, uint3 bounds) {
   const uint3 block = block_size(args), grid = grid_size(args);
   const uint base = block_index.x * block.x;
   const uint begin = base + first, end = base + last;
-  ValueSums sums;
+  // For faults alone: what has an address may be stored to, for all the compiler knows, and the loop would not vectorise.
+  const ThreadRow row{&given, block_index, y, z};
   // In the `if` itself, and `end` last: from a condition kept in a variable g++ 12 concludes nothing.
   if (kIsBounded ? block_index.y * block.y + y < bounds.y && block_index.z * block.z + z < bounds.z &&
                        begin < bounds.x && end <= bounds.x
                  : begin <= end) {
-    TSL_THREADS(begin, end)
-  } else {  // threads beyond the total, or where indices wrap around: few, so that their speed does not count
-    for (uint t = first; t < last; ++t) {
-      Kernel kernel{{{uint3{t, y, z}, block_index, block, grid, args}, &sums, t - first}};
+    ValueSums sums;
+    TSL_INDEPENDENT_THREADS
+    for (uint i = begin; i < end; ++i) {  // i = threadIdx.x + blockIdx.x * blockDim.x
+      Kernel kernel{{{uint3{i - base, y, z}, block_index, block, grid, args}, &sums, i - begin}};
+      kernel.stand_in(row);
       run<Kernel, kEntry>(kernel);
     }
+    sums.add_up(args, block_number(block_index, grid), block_count(grid), last - first);
+  } else if constexpr (!kIsApart) {
+    run_anywhere<Kernel, kEntry>(args, row, block_index, first, last, y, z);
+  } else if constexpr (kIsBounded || TSL_WRAPS) {
+    run_apart<Kernel, kEntry>(apart, row, first, last);
   }
-  const ulonglong number = (ulonglong(block_index.z) * grid.y + block_index.y) * grid.x + block_index.x;
-  sums.add_up(args, number, ulonglong(grid.x) * grid.y * grid.z, last - first);
 }
-#undef TSL_THREADS
 
 // All threads of one block.
-template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded>
-TSL_INLINE void run_block(const TslArgs& args, uint3 block_index, uint3 bounds) {
+template <class Kernel, void (Kernel::*kEntry)(), bool kIsBounded, bool kIsApart>
+TSL_INLINE void run_block(const TslArgs& args, const TslArgs& apart, const TslArgs& given, uint3 block_index,
+                          uint3 bounds) {
   const uint3 block = block_size(args);
   uint row = block.x;
   __asm__("" : "+r"(row));  // a known length makes the compiler count from zero, and lose that i is below the bounds
@@ -77,7 +99,7 @@ TSL_INLINE void run_block(const TslArgs& args, uint3 block_index, uint3 bounds) 
           const uint left = begin < bounds.x ? bounds.x - begin : 0u - begin;  // until indices wrap around
           if (left != 0 && left < last - first) last = first + left;
         }
-        run_row<Kernel, kEntry, kIsBounded>(args, block_index, first, last, y, z, bounds);
+        run_row<Kernel, kEntry, kIsBounded, kIsApart>(args, apart, given, block_index, first, last, y, z, bounds);
       }
     }
   }
@@ -88,7 +110,9 @@ template <class Kernel, void (Kernel::*kEntry)()>
 TSL_INLINE void run_thread(const TslArgs& args, TslHostThread* self, uint3 block_index, uint3 thread_index) {
   tsl_host_thread = self;
   ValueSums sums;
+  const ThreadRow row{&args, block_index, thread_index.y, thread_index.z};
   Kernel kernel{{{thread_index, block_index, block_size(args), grid_size(args), args}, &sums, 0}};
+  kernel.stand_in(row);
   run<Kernel, kEntry>(kernel);
 }
 

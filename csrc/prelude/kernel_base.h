@@ -8,7 +8,7 @@
 #include "prelude/shared.h"
 #include "prelude/value_sums.h"
 
-#if TSL_CHECKS || TSL_POLLS || TSL_LOCATE
+#if TSL_NOTES_FAULTS || TSL_LOCATE
 #define TSL_AT(file, line) tsl_at = ulonglong(file) << 32 | line
 #else
 #define TSL_AT(file, line)
@@ -35,6 +35,16 @@ namespace tsl {
 template <class Index> TSL_INLINE bool check_fixed(const View& view, Index index);
 template <class Index> TSL_INLINE bool check_owner(const View& view, Index index, bool stores, bool again);
 
+#if !TSL_CUDA
+// Threads that follow each other along x, and the launch's argument block: for what a thread tells of itself when it
+// finds a fault. By one address, or each of hundreds of checks would gather all that.
+struct ThreadRow {
+  const TslArgs* args;
+  uint3 block;
+  uint y, z;
+};
+#endif
+
 // A thread of the launch.
 struct ThreadBase {
   uint3 threadIdx, blockIdx, blockDim, gridDim;
@@ -49,8 +59,14 @@ struct ThreadBase {
   uint places[TSL_OWN_PLACES] = {};  // Note [own places] in kernel/own_places.h
 #endif
   uint lane = 0;
-#if TSL_CHECKS || TSL_POLLS || TSL_LOCATE
+#if TSL_NOTES_FAULTS || TSL_LOCATE
   ulonglong tsl_at;  // the user's statement that runs: TSL_AT(file, line)
+#endif
+#if TSL_NOTES_FAULTS && !TSL_CUDA
+  const ThreadRow* row;
+  TSL_INLINE void stand_in(const ThreadRow& its_row) { row = &its_row; }
+#elif !TSL_CUDA
+  TSL_INLINE void stand_in(const ThreadRow&) {}
 #endif
 
   // Spelled as kernels spell it.

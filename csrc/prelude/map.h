@@ -81,7 +81,7 @@ template <class Kernel> TSL_INLINE Kernel kernel_of(const TslArgs& args, ulonglo
 #endif
 
 // One element from beginning to end.
-template <class Kernel, void (Kernel::*kEntry)()> TSL_INLINE void run_element(Kernel& kernel) {
+template <class Kernel, void (Kernel::*kEntry)()> TSL_FLAT void run_element(Kernel& kernel) {
 #if TSL_OWN_PLACES
   tsl_set_places(kernel);  // generated
 #endif

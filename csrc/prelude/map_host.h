@@ -132,8 +132,8 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
 
   // The elements i, ..., end - 1 or the first of them; returns how many.
   template <class Shared>
-  static TSL_INLINE longlong run(const TslArgs& args, ulonglong i, ulonglong end, Element& scalars,
-                                 MapParts<MapTotal<Out>...>& totals, Shared& shared) {
+  static TSL_INLINE longlong run(const TslArgs& args, const ThreadRow& row, ulonglong i, ulonglong end,
+                                 Element& scalars, MapParts<MapTotal<Out>...>& totals, Shared& shared) {
     longlong count = longlong(end - i);
     const uint length = kTiled ? row_length(args) : 1, column = kTiled ? uint(i % length) : 0;
     const MapPlace place(args, kTiled ? i / length : 0, kTiled ? map_rank(args) - 1 : 1);
@@ -153,6 +153,7 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
 #else
       Kernel kernel{{{{uint3{0, 0, 0}, uint3{0, 0, 0}, uint3{1, 1, 1}, uint3{1, 1, 1}, args}}}};
 #endif
+      kernel.stand_in(row);
       auto& element = kernel.tsl_element;
       element = scalars;
       (inputs.MapCursor<In>::load(element, j), ...);
@@ -166,7 +167,8 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
     return count;
   }
 
-  template <int kElements> static TSL_INLINE void run_blocks(const TslArgs& args, ulonglong block, ulonglong last) {
+  template <int kElements>
+  static TSL_INLINE void run_blocks(const TslArgs& args, const ThreadRow& row, ulonglong block, ulonglong last) {
     const ulonglong total = map_total(args);
     Element scalars;
     load_scalars(MapViews<In...>(), args, scalars);
@@ -179,7 +181,7 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
 #else
       NoSums shared;
 #endif
-      while (i < end) i += run(args, i, end, scalars, totals, shared);
+      while (i < end) i += run(args, row, i, end, scalars, totals, shared);
       shared.end(args, block);
       (totals.MapTotal<Out>::store(args, block), ...);
     }
@@ -188,8 +190,8 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
 
 // Blocks of kElements elements: first, ..., last - 1.
 template <class Kernel, void (Kernel::*kEntry)(), class Inputs, class Outputs, bool kTiled, int kElements>
-TSL_INLINE void run_map(const TslArgs& args, ulonglong first, ulonglong last) {
-  MapLoop<Kernel, kEntry, Inputs, Outputs, kTiled>::template run_blocks<kElements>(args, first, last);
+TSL_INLINE void run_map(const TslArgs& args, const ThreadRow& row, ulonglong first, ulonglong last) {
+  MapLoop<Kernel, kEntry, Inputs, Outputs, kTiled>::template run_blocks<kElements>(args, row, first, last);
 }
 
 }  // namespace tsl

@@ -17,18 +17,25 @@
 
 #include "target.h"
 
+//
+// Note [numbers in marks]
+//   A view's number is a constant once everything is inlined. On a GPU it must be one, so of a chain of tests, one for each
+//   view, one mark is left. On the host it is an operand: hundreds of accesses with their chains, before they fold, are
+//   what a host compiler spends its time on. Where the number stays unknown, a register's name stands in the mark, which
+//   is then that of all views (source/marks.cpp), as it is where all of a chain stay.
 #if TSL_CUDA
 #define TSL_MARK_ASM(mark) "// tsl-mark:" mark ";"
 #define TSL_MARK_VIEW(operand) "%" #operand
 #define TSL_MARK_ADDRESS "+l"
 #else
 #define TSL_MARK_ASM(mark) ".pushsection .tsl_marks,\"\",@progbits\n\t.ascii \"tsl-mark:" mark ";\"\n\t.popsection"
-#define TSL_MARK_VIEW(operand) "%c" #operand
+#define TSL_MARK_VIEW(operand) "%" #operand
 #define TSL_MARK_ADDRESS "+r"
 #endif
 
 namespace tsl {
 
+#if TSL_CUDA
 template <int kView>
 TSL_INLINE unsigned marked_zero_at() {
   unsigned zero = 0;
@@ -36,7 +43,6 @@ TSL_INLINE unsigned marked_zero_at() {
   return zero;
 }
 
-// The view's number is a constant once everything is inlined; of the chain of tests one call is then left.
 template <int kView = 0>
 TSL_INLINE unsigned marked_zero(int view) {
   if constexpr (kView < TSL_VIEW_COUNT) {
@@ -46,7 +52,16 @@ TSL_INLINE unsigned marked_zero(int view) {
   }
 }
 
+#else
+TSL_INLINE unsigned marked_zero(int view) {
+  unsigned zero = 0;
+  asm(TSL_MARK_ASM("reads " TSL_MARK_VIEW(1)) : "+r"(zero) : "ri"(view));
+  return zero;
+}
+#endif
+
 // An effect on view number `which`.
+#if TSL_CUDA
 #define TSL_MARK_EFFECT(name, word)                                                                          \
   template <int kWhich = 0>                                                                                   \
   TSL_INLINE void name(int which) {                                                                           \
@@ -55,6 +70,10 @@ TSL_INLINE unsigned marked_zero(int view) {
       else name<kWhich + 1>(which);                                                                           \
     }                                                                                                         \
   }
+#else
+#define TSL_MARK_EFFECT(name, word) \
+  TSL_INLINE void name(int which) { asm volatile(TSL_MARK_ASM(word " " TSL_MARK_VIEW(0)) : : "ri"(which)); }
+#endif
 TSL_MARK_EFFECT(mark_write, "writes")
 TSL_MARK_EFFECT(mark_take, "takes")
 TSL_MARK_EFFECT(mark_promise, "promises")
@@ -98,6 +117,7 @@ TSL_INLINE unsigned char* mark_use_at(unsigned char* address) {
   return address;
 }
 
+#if TSL_CUDA
 template <int kView = 0>
 TSL_INLINE unsigned char* mark_use(int view, unsigned char* address) {
   if constexpr (kView < TSL_VIEW_COUNT) {
@@ -106,6 +126,12 @@ TSL_INLINE unsigned char* mark_use(int view, unsigned char* address) {
     return address;
   }
 }
+#else
+TSL_INLINE unsigned char* mark_use(int view, unsigned char* address) {
+  asm(TSL_MARK_ASM("uses " TSL_MARK_VIEW(1)) : TSL_MARK_ADDRESS(address) : "ri"(view));
+  return address;
+}
+#endif
 
 // The uses of all views at once, for a launcher with an argument block of its own.
 template <int kView = 0, class Args>

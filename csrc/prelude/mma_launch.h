@@ -72,11 +72,13 @@ TSL_INLINE void run_matrix_tiles(const TslArgs& args) {
 #else
 
 template <class Kernel, void (Kernel::*kEntry)()>
-TSL_INLINE void run_matrix_block(const TslArgs& args, uint3 index) {
+TSL_INLINE void run_matrix_block(const TslArgs& args, const TslArgs& given, uint3 index) {
+  const ThreadRow row{&given, index};
   for (uint t = 0; t < 256; ++t) {
     TileBlock block{t};
     ValueSums sums;
     Kernel kernel{{{{uint3{t, 0, 0}, index, uint3{256, 1, 1}, grid_size(args), args}, &sums, 0u}, block}};
+    kernel.stand_in(row);
     run<Kernel, kEntry>(kernel);
   }
 }

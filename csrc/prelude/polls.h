@@ -17,7 +17,7 @@ TSL_INLINE bool is_stopped(const TslArgs& args) {
 }
 TSL_INLINE bool may_go_on(const ThreadBase& kernel, ulonglong at) {
   if (!is_stopped(kernel.args)) return true;
-  note_fault_of(kernel, uint(at) == 0 ? kernel.tsl_at : at, ulonglong(kTslStopped) << 40, 0, place_of(0u, 0u));
+  note_fault(witness(kernel), uint(at) == 0 ? kernel.tsl_at : at, ulonglong(kTslStopped) << 40, 0, place_of(0u, 0u));
   return false;
 }
 #define TSL_POLL(file, line) tsl::may_go_on(*this, ulonglong(file) << 32 | line)

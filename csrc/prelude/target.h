@@ -2,16 +2,29 @@
 // assembles the source makes `__device__` mean TSL_EMITTED around the emitted body: always inlined, so that the compiler
 // sees one straight-line function per kernel and a loop over threads can vectorise.
 //
+// Note [inlined at once]
+//   A host kernel's functions call each other five or ten deep. GCC optimises the whole of what is always inlined again in
+//   each function on the way, which is what makes loops vectorise, and takes most of the time for large kernels. So the
+//   run-time asks (TSL_AT_ONCE) that in large ones, which do not vectorise, emitted functions are plain, each optimised by
+//   itself, and the one that runs a thread (TSL_FLAT) takes all of them in at once, and the one that the run-time calls
+//   (TSL_ROOT) that. Two such rounds are needed: after one, structs of views are not all taken apart. (What Clang calls
+//   `flatten` is one level.)
+//
 // Nothing is included, here or in any file of the prelude: NVRTC has no headers at run time, and the host compiler must
 // be done with the whole of it in a few hundredths of a second. Names that emitted text or users' text may say are global;
 // our own are in namespace tsl or begin with Tsl/tsl_.
 #pragma once
+
+#ifndef TSL_AT_ONCE
+#define TSL_AT_ONCE 0
+#endif
 
 #ifdef __CUDACC__
 #define TSL_CUDA 1
 #define TSL_INLINE __attribute__((device)) __forceinline__
 #define TSL_SHARED __shared__
 #define TSL_EMITTED __attribute__((device)) __forceinline__
+#define TSL_FLAT TSL_INLINE
 #define TSL_COPY memcpy
 #pragma nv_diag_suppress 1444  // double4 and longlong4 are deprecated; emitted text names them
 #pragma nv_diag_suppress 177   // emitted text declares variables that it does not use
@@ -21,7 +34,15 @@
 // A block runs on one thread of the pool at a time. Host sources are compiled with -fvisibility=hidden: statics of two
 // kernels with equal names would otherwise be one object once both are loaded.
 #define TSL_SHARED static thread_local
+#if !TSL_AT_ONCE || defined(__clang__)
 #define TSL_EMITTED __attribute__((always_inline))
+#define TSL_FLAT TSL_INLINE
+#define TSL_ROOT
+#else  // Note [inlined at once]
+#define TSL_EMITTED inline
+#define TSL_FLAT inline __attribute__((flatten))
+#define TSL_ROOT __attribute__((flatten))
+#endif
 #define TSL_COPY __builtin_memcpy
 #define __device__ __attribute__((always_inline))
 #define __global__ __attribute__((always_inline))
@@ -40,6 +61,9 @@
 #ifndef TSL_LANES
 #define TSL_LANES 1
 #endif
+#ifndef TSL_WRAPS
+#define TSL_WRAPS 0
+#endif
 #ifndef TSL_SHARED_SUMS
 #define TSL_SHARED_SUMS 0
 #endif
@@ -53,6 +77,7 @@
 #ifndef TSL_POLLS
 #define TSL_POLLS 0
 #endif
+#define TSL_NOTES_FAULTS (TSL_CHECKS || TSL_POLLS)
 #ifndef TSL_LOCATE
 #define TSL_LOCATE 0
 #endif

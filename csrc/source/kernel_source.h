@@ -127,6 +127,8 @@ struct KernelSource {
   bool independent_views =
       false;  // no two views overlap and none that is written overlaps itself: no-alias promises hold
   uint32_t block[3] = {0, 0, 0};  // threads a block where that is fixed for every launch, else zeros
+  bool at_once = false;  // on the host: Note [inlined at once] in prelude/target.h
+  bool wraps = false;  // on the host: Note [host loop] in prelude/host_loop.h
   std::optional<MapLoop> map;  // of an elementwise function, which has no launcher of its own
   bool fast_math = false;
   Checks checks = Checks::None;

@@ -64,12 +64,13 @@ std::string cuda_map_launcher(const KernelSource& source) {
 
 std::string host_map_launcher(const KernelSource& source) {
   return c10::str(
-      R"(extern "C" __attribute__((visibility("default"))) void tsl_run_blocks(const void* given, unsigned long long first,
-                                                                       unsigned long long last) {
+      R"(extern "C" __attribute__((visibility("default"))) TSL_ROOT void tsl_run_blocks(const void* given, unsigned long long first,
+                                                                                unsigned long long last) {
   tsl::mark_control();
   const TslArgs args = *static_cast<const TslArgs*>(given);
+  const tsl::ThreadRow row{static_cast<const TslArgs*>(given)};
   )",
-      loop_of(source), kMapElements, ">(args, first, last);\n}\n");
+      loop_of(source), kMapElements, ">(args, row, first, last);\n}\n");
 }
 
 }  // namespace torch_slang

@@ -1,6 +1,7 @@
 #include "source/marks.h"
 
 #include <c10/util/ArrayRef.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 
@@ -37,12 +38,34 @@ bool is_well_formed(std::string_view mark) {
   return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+void add_of_all_views(std::set<std::string>& marks, std::string_view word, int view_count) {
+  for (int i = 0; i < view_count; ++i) marks.insert(c10::str(word, " ", i));
+}
+
 std::set<std::string> every_mark(int view_count) {
   std::set<std::string> marks;
-  for (const char* word : kViewWords) {
-    for (int i = 0; i < view_count; ++i) marks.insert(word + (" " + std::to_string(i)));
-  }
+  for (const char* word : kViewWords) add_of_all_views(marks, word, view_count);
   return marks;
+}
+
+// Of an operand, as host assemblers write it: "reads $3" is "reads 3".
+std::string with_plain_number(std::string_view mark) {
+  std::string plain(mark);
+  const size_t sign = plain.find(' ') + 1;
+  if (sign != 0 && sign < plain.size() && (plain[sign] == '$' || plain[sign] == '#')) plain.erase(sign, 1);
+  return plain;
+}
+
+// The word of "reads %eax" or "reads w0", of a view that the compiler did not see; "%0" is a template's.
+std::string_view word_of_unknown_view(std::string_view mark) {
+  const size_t space = mark.find(' ');
+  if (space == std::string_view::npos || !is_one_of(mark.substr(0, space), kViewWords)) return {};
+  std::string_view name = mark.substr(space + 1);
+  if (name.starts_with('%')) name.remove_prefix(1);
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz", kOthers = "abcdefghijklmnopqrstuvwxyz0123456789";
+  const bool is_register = !name.empty() && kLetters.find(name[0]) != std::string_view::npos &&
+                           name.find_first_not_of(kOthers) == std::string_view::npos;
+  return is_register ? mark.substr(0, space) : std::string_view();
 }
 
 }  // namespace
@@ -54,12 +77,13 @@ std::set<std::string> find_marks(std::string_view compiled, int view_count) {
     at += kPrefix.size();
     const size_t end = compiled.find(';', at);
     if (end == std::string_view::npos) break;
-    const std::string_view mark = compiled.substr(at, end - at);
-    if (!is_well_formed(mark)) continue;
+    const std::string mark = with_plain_number(compiled.substr(at, end - at));
     if (mark == kControl) {
       control = true;
-    } else {
-      marks.emplace(mark);
+    } else if (is_well_formed(mark)) {
+      marks.insert(mark);
+    } else if (const std::string_view word = word_of_unknown_view(mark); !word.empty()) {
+      add_of_all_views(marks, word, view_count);
     }
   }
   return control ? marks : every_mark(view_count);

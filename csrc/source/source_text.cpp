@@ -138,7 +138,8 @@ std::string definitions(const KernelSource& source) {
          define("TSL_GRADIENT_SCALARS", static_cast<int>(source.gradient_scalars)) +
          define("TSL_GRADIENT_COMPONENTS", static_cast<int>(source.gradient_components)) +
          define("TSL_INDEPENDENT", source.independent_views) + define("TSL_CHECKS", static_cast<int>(source.checks)) +
-         define("TSL_POLLS", source.polls) + define("TSL_BARRIERS", source.text.barriers) +
+         define("TSL_POLLS", source.polls) + (source.wraps ? define("TSL_WRAPS", 1) : "") +
+         (source.at_once ? define("TSL_AT_ONCE", 1) : "") + define("TSL_BARRIERS", source.text.barriers) +
          define("TSL_FAST_MATH", source.fast_math) + define("TSL_LANES", source.threads.lanes) +
          define("TSL_SHARED_SUMS", source.threads.shares) + define("TSL_FLAT_GRID", source.threads.is_flat) +
          define("TSL_SAMPLE_DIMS", source.sample_dims) + define("TSL_WAVES", source.text.waves) +

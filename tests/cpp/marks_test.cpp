@@ -26,7 +26,7 @@ Marks cuda_marks(const KernelSource& source) {
 
 Marks host_marks(const KernelSource& source) {
   const std::string launcher =
-      R"(extern "C" void entry(const TslArgs& args, uint3 thread, uint3 block, uint3 block_size, uint3 grid) {
+      R"(extern "C" TSL_ROOT void entry(const TslArgs& args, uint3 thread, uint3 block, uint3 block_size, uint3 grid) {
   tsl::mark_control();
   Kernel kernel{{thread, block, block_size, grid, args}};
   kernel.)" +
@@ -87,9 +87,16 @@ BOOST_AUTO_TEST_CASE(marks_of_matrix_kernels_are_found) {
   BOOST_TEST(numbers_of(all, "share").empty());
 }
 
+BOOST_AUTO_TEST_CASE(numbers_are_read_as_assemblers_write_them_and_registers_are_all_views) {
+  const std::string text =
+      "tsl-mark:control; tsl-mark:reads $3; tsl-mark:writes #1; tsl-mark:adds %eax; tsl-mark:takes w0;";
+  const Marks expected{"reads 3", "writes 1", "adds 0", "adds 1", "takes 0", "takes 1"};
+  BOOST_TEST(find_marks(text, 2) == expected, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(templates_of_marks_are_not_marks) {
   const std::string text =
-      "tsl-mark:control; tsl-mark:reads %2; tsl-mark:\" mark \"; tsl-mark:reads ; tsl-mark:reads 1";
+      "tsl-mark:control; tsl-mark:reads %2; tsl-mark:\" mark \"; tsl-mark:reads ; tsl-mark:uses %0; tsl-mark:reads 1";
   BOOST_TEST(find_marks(text, 4).empty());
 }
 

@@ -207,7 +207,8 @@ class Module:
         """As :meth:`find_function`. Raises ValueError where there is none."""
         node = self.find_function(name)
         if node is None:
-            self.device_module.require_function(name)  # which says why
+            if "<" in name:
+                self.device_module.require_function(name)  # which says why
             raise ValueError(f"slangpy: there is no function {name}: {self.device_module!r}")
         return node
 

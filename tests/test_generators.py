@@ -468,3 +468,17 @@ def test_what_a_generator_stands_for_needs_no_gradient(made: Any) -> None:
 def test_the_operator_itself_takes_tensors(made: Any) -> None:
     with pytest.raises(TypeError, match=r"noisy\(.*: the operator takes tensors, but got a generator"):
         made.noisy.flatten(torch.rand(3), rand_float())
+
+
+def test_numbers_with_a_point_are_refused_by_name() -> None:
+    for make, what in (
+        (lambda: wang_hash(warmup=1.5), "wang_hash: expected warmup"),
+        (lambda: rand_float(seed=1.5), "rand_float: expected seed"),
+        (lambda: grid((3.5, 2)), "grid: expected shape"),
+    ):
+        with pytest.raises(TypeError, match=f"{what} to be an integer, but got"):
+            make()
+
+
+def test_call_id_of_a_shape_is_a_grid(made: Any) -> None:
+    assert made.pair(call_id((2, 3))).tolist() == made.pair(grid((2, 3))).tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, Tree
 from torch_slang.generators import Generator
 
-__all__ = ["DimensionMap"]
+__all__ = ["DimensionMap", "short_name"]
 
 _Dimensions = tuple[int, ...]
 
@@ -37,6 +38,15 @@ class DimensionMap:
             tensor if place is None else _placed(tensor, place, rank)
             for tensor, place in zip(tensors, places, strict=True)
         ]
+
+    def place_written(self, name: str, target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """What is given for an `inout` parameter, or a field of it ("camera.focus"), as the call sees it."""
+        leaf = next((one for one in self._leaves if one.what.split(" ", maxsplit=1)[0] == name), None)
+        given = None if leaf is None else self._dimensions[self._leaves.index(leaf)]
+        if leaf is None or given is None:
+            return target
+        rank = value.dim() - len(leaf.shape)
+        return _placed(target, tuple(dimension % rank for dimension in given), rank)
 
     def take_back(self, gradients: Sequence[Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
         """From gradients of the views, None where there is none, to gradients of the tensors."""
@@ -71,7 +81,7 @@ class DimensionMap:
         if given is None:
             return
         if isinstance(given, str):
-            if given != tree.type:
+            if given not in {tree.type, short_name(tree.type)}:
                 raise self._error(f"expected the type of {tree.what} as Slang has it, but got {given!r}")
         elif tree.leaf < 0:
             self._read_fields(tree, given)
@@ -147,9 +157,15 @@ class DimensionMap:
         return self._arguments.error(f"map: {message}")
 
 
+def short_name(slang_type: str) -> str:
+    """`float3` of `vector<float,3>`, `float2x3` of `matrix<float,2,3>`."""
+    name = re.sub(r"^vector<(\w+),(\d)>$", r"\1\2", slang_type)
+    return re.sub(r"^matrix<(\w+),(\d),(\d)>$", r"\1\2x\3", name)
+
+
 def _placed(tensor: torch.Tensor, place: _Dimensions, rank: int) -> torch.Tensor:
     order = sorted(range(len(place)), key=place.__getitem__)
-    view = tensor.permute(*order, *range(len(place), tensor.dim()))
+    view = tensor.permute((*order, *range(len(place), tensor.dim())))
     for dimension in range(rank):
         if dimension not in place:
             view = view.unsqueeze(dimension)
@@ -158,7 +174,7 @@ def _placed(tensor: torch.Tensor, place: _Dimensions, rank: int) -> torch.Tensor
 
 def _taken_back(gradient: torch.Tensor, place: _Dimensions, rank: int) -> torch.Tensor:
     """Undoes what `_placed` did."""
-    view = gradient.permute(*place, *(d for d in range(rank) if d not in place), *range(rank, gradient.dim()))
+    view = gradient.permute((*place, *(d for d in range(rank) if d not in place), *range(rank, gradient.dim())))
     for _ in range(rank - len(place)):
         view = view.squeeze(len(place))
     return view

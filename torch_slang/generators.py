@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = ["Generator", "call_id", "grid", "rand_float", "thread_id", "wang_hash"]
 
@@ -109,13 +110,13 @@ def _places(components: Sequence[tuple[int, int, int, int]], is_array: bool) -> 
     return [_PLACE, *(word for component in ordered for word in component)]
 
 
-def call_id(dims: int = -1) -> Generator:
+def call_id(dims: int | tuple[int, ...] = -1) -> Generator:
     """The place in the call: a number for each of its dimensions; of one more, the vector's last component is 0.
 
     A vector begins with the last dimension (x goes along a row), an array with the first. `dims`: how many there must
-    be.
+    be. A shape gives :func:`grid`, as in SlangPy.
     """
-    return _sized(_CallId(), dims)
+    return grid(dims) if isinstance(dims, tuple) else _sized(_CallId(), dims)
 
 
 def thread_id(dims: int = -1) -> Generator:
@@ -133,6 +134,8 @@ def grid(
     sizes = (-1,) * shape if isinstance(shape, int) else tuple(shape)
     offsets = (0,) * len(sizes) if offset is None else tuple(offset)
     strides = (1,) * len(sizes) if stride is None else tuple(stride)
+    for what, numbers in (("shape", sizes), ("offset", offsets), ("stride", strides)):
+        _check_integers("grid", what, *numbers)
     if not len(sizes) == len(offsets) == len(strides):
         raise ValueError(
             f"grid: expected shape, offset and stride to be of one length, but got {sizes}, {offsets} and {strides}"
@@ -143,6 +146,7 @@ def grid(
 def wang_hash(dim: int = -1, seed: int = _SEED, warmup: int = 0, hash_seed: bool = True) -> Generator:
     """Random integers of 32 bits: Wang's hash of the element's number. `warmup`: how often that is hashed before."""
     _check_seed("wang_hash", seed)
+    _check_integers("wang_hash", "warmup", warmup)
     return _sized(_WangHash(seed, warmup, hash_seed), dim)
 
 
@@ -157,6 +161,7 @@ def rand_float(  # noqa: PLR0917
 ) -> Generator:
     """Random numbers from `min` on and below `max`, of 23 bits, made of :func:`wang_hash`."""
     _check_seed("rand_float", seed)
+    _check_integers("rand_float", "warmup", warmup)
     return _sized(_RandFloat(min, max, seed, warmup, hash_seed), dim)
 
 
@@ -165,8 +170,15 @@ def _sized(generator: Generator, components: int) -> Generator:
 
 
 def _check_seed(name: str, seed: int) -> None:
+    _check_integers(name, "seed", seed)
     if not 0 <= seed <= _MASK:
         raise ValueError(f"{name}: expected seed to be within [0, {_MASK}], but got {seed}")
+
+
+def _check_integers(name: str, what: str, *numbers: Any) -> None:
+    for number in numbers:
+        if isinstance(number, float):
+            raise TypeError(f"{name}: expected {what} to be an integer, but got {number}")
 
 
 def _constant(number: float) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch_slang._library import CompileError
 from torch_slang.generators import call_id, grid, rand_float, thread_id, wang_hash
 from torch_slang.slangpy import core, math, types
 from torch_slang.slangpy._module import Device, DeviceType, Module, SlangSession, create_torch_device
@@ -17,6 +18,7 @@ from torch_slang.slangpy._struct import InstanceList, InstanceTensor, Struct
 from torch_slang.slangpy._values import MATRICES, VECTORS, DiffPair, Tensor, ValueRef, diff_pair, floatRef, intRef, pack
 
 create_device = create_torch_device
+SlangCompileError = CompileError
 Function = FunctionNode
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "InstanceList",
     "InstanceTensor",
     "Module",
+    "SlangCompileError",
     "SlangSession",
     "Struct",
     "Tensor",

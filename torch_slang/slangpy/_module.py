@@ -6,7 +6,6 @@ import enum
 import functools
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from torch_slang._load import load
 from torch_slang._module import members_of
 from torch_slang.slangpy._node import FunctionNode
 from torch_slang.slangpy._refused import refuse
+from torch_slang.slangpy._set import with_values
 from torch_slang.slangpy._struct import Struct
 from torch_slang.slangpy._whole import element_name
 
@@ -150,6 +150,10 @@ def create_torch_device(
     return Device(folders, options.get("defines"), torch.device(torch_device))
 
 
+# How a module's text declares what has a value from outside.
+_UNIFORM = r"\buniform\s+([\w<>,\s]+?)\s+{name}\s*;"
+_CONSTANT = r"\bextern\s+static\s+const\s+([\w<>,\s]+?)\s+{name}\s*(?:=[^;]*)?;"
+
 # By a module's identity: what loaded it, from what.
 _origins: dict[str, tuple[SlangSession, Path | None, str | None]] = {}
 
@@ -166,6 +170,9 @@ class Module:
             raise TypeError(f"slangpy.Module: expected no options, but got {', '.join(options)}")
         self.device_module = device_module
         self._nodes: dict[str, FunctionNode] = {}
+        self._base = self  # before values were set, and the values
+        self._uniforms: dict[str, Any] = {}
+        self._constants: dict[str, Any] = {}
 
     @staticmethod
     def load_from_file(
@@ -200,6 +207,8 @@ class Module:
         """As :meth:`find_function`. Raises ValueError where there is none."""
         node = self.find_function(name)
         if node is None:
+            if "<" in name:
+                self.device_module.require_function(name)  # which says why
             raise ValueError(f"slangpy: there is no function {name}: {self.device_module!r}")
         return node
 
@@ -255,31 +264,29 @@ class Module:
 
     def with_constants(self, values: Mapping[str, Any]) -> Module:
         """The module with values for its ``extern static const`` declarations."""
-        return self._derived(
-            values, r"\bextern\s+static\s+const\s+([\w<>,\s]+?)\s+{name}\s*(?:=[^;]*)?;", "extern static const"
-        )
+        return self._base._derived(self._uniforms, {**self._constants, **values})
 
     def with_uniforms(self, values: Mapping[str, Any]) -> Module:
         """The module with values for its ``uniform`` declarations."""
-        return self._derived(values, r"\buniform\s+([\w<>,\s]+?)\s+{name}\s*;", "uniform")
+        return self._base._derived({**self._uniforms, **values}, self._constants)
 
-    def _derived(self, values: Mapping[str, Any], pattern: str, what: str) -> Module:
-        session, path, source = _origins[members_of(self.device_module).handle.identity]
+    def _derived(self, uniforms: Mapping[str, Any], constants: Mapping[str, Any]) -> Module:
+        origin = _origins.get(members_of(self.device_module).handle.identity)
+        if origin is None:
+            raise ValueError("slangpy: set and constants want a module that a Device has loaded")
+        session, path, source = origin
         text = path.read_text() if path is not None else source or ""
-        for name, value in values.items():
-            written = _written(name, value)
-            text, count = re.subn(
-                pattern.replace("{name}", re.escape(name)), rf"static const \1 {name} = {written};", text, count=1
-            )
-            if count == 0:
-                raise ValueError(f"slangpy: there is no {what} {name} in the module's own text")
+        text = with_values(text, uniforms, _UNIFORM, "uniform")
+        text = with_values(text, constants, _CONSTANT, "extern static const")
         folders = [*session.include_paths, *([path.parent] if path is not None else [])]
         derived = SlangSession(session.device, {"defines": session.defines, "include_paths": folders})
         name = f"{path.stem if path is not None else 'module'}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-        return _loaded_once(derived, name, text)
+        module = _loaded_once(derived, name, text)
+        module._base, module._uniforms, module._constants = self, dict(uniforms), dict(constants)
+        return module
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in {"device_module", "_nodes"}:
+        if name.startswith("__") or name in {"device_module", "_nodes", "_base"}:
             raise AttributeError(name)
         found = self.find_function(name) or self.find_struct(name)
         return getattr(self.device_module, name) if found is None else found
@@ -299,20 +306,6 @@ def _loaded_once(session: SlangSession, name: str, text: str) -> Module:
     if key not in _derived_modules:
         _derived_modules[key] = Module(session.load_module_from_source(name, text))
     return _derived_modules[key]
-
-
-def _written(name: str, value: Any) -> str:
-    """A value as Slang writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "{" + ", ".join(_written(name, item) for item in value) + "}"
-    raise TypeError(
-        f"slangpy: expected the value of {name} to be a number or a vector of numbers, but got a "
-        f"{type(value).__name__}: pass it as an argument"
-    )
 
 
 def _add_layouts(tree: Tree, leaves: _Leaves, found: dict[str, tuple[Tree, _Leaves]]) -> None:

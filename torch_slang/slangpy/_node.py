@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from torch_slang._function import Function
 from torch_slang._function_arguments import FunctionArguments, Tree
+from torch_slang._function_map import short_name
 from torch_slang._function_overloads import OverloadedFunction
 from torch_slang._function_results import is_array_type, is_tensor_type
 from torch_slang._function_variant import FunctionVariant
@@ -20,6 +20,7 @@ from torch_slang.generators import Generator, grid
 from torch_slang.slangpy._refused import refuse
 from torch_slang.slangpy._values import MATRICES, VECTORS, DiffPair, Packed, Tensor, ValueRef
 from torch_slang.slangpy._whole import as_constants, call_over, has_tensors, leaves_written
+from torch_slang.slangpy._written import Writer, kept_for_backward
 
 if TYPE_CHECKING:
     from torch_slang.slangpy._module import Module
@@ -122,8 +123,11 @@ class FunctionNode:
         """Runs the function for each thread of a grid of (x, y, z). Its ``uint3`` parameter is the thread's place."""
         if vars:
             return self.set(vars).dispatch(thread_count, **kwargs)
-        counts = [int(count) for count in thread_count] if isinstance(thread_count, Sequence) else [int(thread_count)]
+        given = thread_count.tolist() if hasattr(thread_count, "tolist") else thread_count
+        counts = [int(count) for count in given] if isinstance(given, Sequence) else [int(given)]
         counts += [1] * (3 - len(counts))
+        if len(counts) > 3 or min(counts) < 0:
+            raise ValueError(f"slangpy: dispatch: expected thread_count to be up to 3 sizes, but got {thread_count!r}")
         arguments = self._function.candidates[0].arguments
         places = [
             name
@@ -172,11 +176,13 @@ class FunctionNode:
     ) -> Any:
         """Calls, writes what `inout` and `out` parameters give into what was given for them, and gives the rest."""
         arguments = function.arguments
-        results = function.results.by_name(self._variant(function)(**given))
+        variant = self._variant(function)
+        results = function.results.by_name(variant(**kept_for_backward(arguments, given)))
+        write = Writer(arguments, variant.map_of(function)).assign
         for name in arguments.written:
-            _assign(arguments, name, originals[name], results.pop(name))
+            write(name, originals[name], results.pop(name))
         for name, target in outputs.items():
-            _assign(arguments, name, target, results.pop(name))
+            write(name, target, results.pop(name))
         if hasattr(self._this, "update_this"):
             self._this.update_this(originals["this"])
         if not results:
@@ -185,7 +191,7 @@ class FunctionNode:
         if is_array_type(into) and isinstance(left, torch.Tensor):
             return left.numpy(force=True)
         if into is not None and not is_tensor_type(into):
-            _assign(arguments, "_result", into, left)
+            write("_result", into, left)
             return into
         return left
 
@@ -344,51 +350,9 @@ def _python_value(tree: Tree, value: Any) -> Any:
     if isinstance(value, tuple):
         items = [_python_value(field, item) for field, item in zip(tree.fields, value, strict=True)]
         return items if tree.names[0].isdigit() else dict(zip(tree.names, items, strict=True))
-    name = re.sub(r"^vector<(\w+),(\d)>$", r"\1\2", tree.type)
-    name = re.sub(r"^matrix<(\w+),(\d),(\d)>$", r"\1\2x\3", name)
+    name = short_name(tree.type)
     if name in VECTORS:
         return VECTORS[name](*value.tolist())
     if name in MATRICES:
         return MATRICES[name](value.tolist())
     return value.tolist()
-
-
-def _assign(arguments: FunctionArguments, name: str, target: Any, value: Any) -> None:
-    """Writes a result into what was given for the parameter."""
-    if isinstance(target, ValueRef):
-        target.value = value.tolist()
-        return
-    if isinstance(target, Tensor):
-        target = target.storage
-    if isinstance(target, torch.Tensor):
-        if isinstance(value, torch.Tensor) and target.shape == value.shape:
-            target.copy_(value)
-        elif not _is_same(target, value):
-            got = list(value.shape) if isinstance(value, torch.Tensor) else "of a struct"
-            rule = f"{name} is written, so it must have the call's shape {got}, not {list(target.shape)}"
-            raise arguments.error(rule)
-        return
-    if not hasattr(value, "_fields"):
-        raise arguments.error(f"{name} is written, so it must be a tensor, but got a {type(target).__name__}")
-    for field, item in zip(value._fields, value, strict=True):
-        held = target[field] if isinstance(target, Mapping) else getattr(target, field)
-        if isinstance(held, (bool, int, float, tuple, list)):
-            if not _is_same(torch.as_tensor(held), item):
-                _replace(target, field, item)
-        else:
-            _assign(arguments, f"{name}.{field}", held, item)
-
-
-def _replace(target: Any, field: str, value: Any) -> None:
-    if isinstance(target, MutableMapping):
-        target[field] = value
-    else:
-        setattr(target, field, value)
-
-
-def _is_same(held: torch.Tensor, value: Any) -> bool:
-    """Whether a value that all elements share came back as it was."""
-    if not isinstance(value, torch.Tensor) or held.dim() > value.dim():
-        return False
-    same = (value == held) | (value.isnan() & held.isnan())
-    return bool(same.all())

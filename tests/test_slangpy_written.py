@@ -1,0 +1,141 @@
+"""SlangPy's names: what `inout` parameters write, under maps and autograd, and values that are set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from torch_slang import slangpy
+
+SOURCE = """
+uniform float gain;
+uniform float2 tint;
+extern static const int kCount = 3;
+float gained(float x) { return x * gain + tint.x + 2 * tint.y + kCount; }
+[Differentiable] void mix(inout float x, float y, out float z) { z = x * y; x += y * y; }
+[Differentiable] float scaled(float2 x, float y) { return x.x * x.y * y; }
+struct Line : IDifferentiable
+{
+    float slope; float2 at;
+    [Differentiable] [mutating] void scale(float s) { slope *= s; at = at * s * s; }
+};
+struct Pair : IDifferentiable
+{
+    Line line; float own;
+    [Differentiable] [mutating] void scale(float s) { line.slope *= s; own *= s; }
+};
+void count(uint3 id, RWTensor<float, 1> into) { into[id.x] += 1; }
+T sized<T : __BuiltinFloatingPointType, let N : int>(T x) { return x + T(N); }
+"""
+
+
+@pytest.fixture(scope="module")
+def module() -> Any:
+    source = f"import slangpy;\n{SOURCE}"
+    return slangpy.Module.load_from_source(slangpy.create_torch_device(), "test_slangpy_written", source)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3, 4), (0, 2), (1, 1)])
+def test_a_mapped_inout_parameter_is_written_along_its_own_dimensions(module: Any, shape: tuple[int, int]) -> None:
+    x, y, z = torch.rand(shape), torch.rand(shape[1]), torch.empty(shape).T.contiguous()
+    before = x.clone()
+    module.mix.map((1, 0), y=(0,))(x, y, z)
+    torch.testing.assert_close(x, before + y * y)
+    torch.testing.assert_close(z, (before * y).T)
+
+
+def test_gradients_go_through_inout_parameters(module: Any) -> None:
+    x, y = torch.rand(3, 2).T.requires_grad_(), torch.rand(3, requires_grad=True)
+    changed, z = x * 2, torch.empty(2, 3)
+    module.mix(changed, y, z)
+    wide = [one.detach().double().requires_grad_() for one in (x, y)]
+    grads = torch.autograd.grad((changed.square() + z.sin()).sum(), (x, y))
+    wanted = torch.autograd.grad(((2 * wide[0] + wide[1] ** 2).square() + (2 * wide[0] * wide[1]).sin()).sum(), wide)
+    for got, want in zip(grads, wanted, strict=True):
+        torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_go_through_mutating_methods(module: Any) -> None:
+    base, s = torch.rand(4, 3, requires_grad=True), torch.rand(4, requires_grad=True)
+    instances = slangpy.InstanceList(module.Line, {"slope": base[:, 0] * 1, "at": base[:, 1:] * 1})
+    instances.scale(s)
+    grads = torch.autograd.grad(instances.slope.square().sum() + instances.at.square().sum(), (base, s))
+    wide = [one.detach().double().requires_grad_() for one in (base, s)]
+    slope, at = wide[0][:, 0] * wide[1], wide[0][:, 1:] * wide[1][:, None] ** 2
+    for got, want in zip(grads, torch.autograd.grad(slope.square().sum() + at.square().sum(), wide), strict=True):
+        torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-6)
+
+
+def test_nested_dictionaries_that_name_their_type_are_written_beside_gradients(module: Any) -> None:
+    line = {"_type": "Line", "slope": torch.ones(3), "at": torch.zeros(2)}
+    own = torch.ones(3, requires_grad=True) * 1
+    slangpy.InstanceList(module.Pair, {"line": line, "own": own}).scale(2.0)
+    assert line["slope"].tolist() == own.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("x", "rule"),
+    [
+        (torch.ones(3, dtype=torch.int32), r"x is written, so it must hold torch.float32, but got torch.int32"),
+        (torch.ones(3, requires_grad=True), r"mix\(.*\).*: x is written: a leaf Variable that requires grad"),
+        (torch.ones(1).expand(3), r"mix\(.*\).*: x is written: .*more than one element"),
+        (slangpy.floatRef(2.0), r"x is one number, but the call has shape \[3\]"),
+    ],
+)
+def test_what_cannot_be_written_is_named(module: Any, x: Any, rule: str) -> None:
+    with pytest.raises((TypeError, RuntimeError), match=rule):
+        module.mix(x, torch.rand(3), torch.empty(3))
+
+
+def test_maps_of_no_dimensions_and_of_types(module: Any) -> None:
+    x, y = torch.rand(3, 2, requires_grad=True), torch.rand((), requires_grad=True)
+    result = module.scaled.map((0,), ())(x, y)
+    torch.testing.assert_close(result, x[:, 0] * x[:, 1] * y)
+    grads = torch.autograd.grad(result.sum(), (x, y))
+    torch.testing.assert_close(grads[1], (x[:, 0] * x[:, 1]).sum())
+    assert module.scaled.map("float2", "float")(x, y).shape == (3,)
+    assert module.scaled.map(slangpy.float2)(x, y).shape == (3,)
+    with pytest.raises(TypeError, match="the type of x"):
+        module.scaled.map("float3")
+
+
+def test_values_are_set_again(module: Any) -> None:
+    x = torch.rand(3)
+    first = module.gained.set(gain=2.0, tint=[1, 2])
+    torch.testing.assert_close(first(x), 2 * x + 8)
+    torch.testing.assert_close(first.set(gain=np.float32(3), tint=np.array([0.0, 1.0]))(x), 3 * x + 5)
+    torch.testing.assert_close(first.constants({"kCount": 1}).constants({"kCount": 7})(x), 2 * x + 12)
+    torch.testing.assert_close(first(x), 2 * x + 8)
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({"tint": (0, 0, 0)}, "float2"),
+        ({"tint": [1]}, "float2"),
+        ({"gain": float("inf")}, "float"),
+        ({"gain": [1, 2]}, "float"),
+    ],
+)
+def test_values_that_do_not_fit_their_declaration(module: Any, values: dict[str, Any], shown: str) -> None:
+    with pytest.raises(TypeError, match=f"the value of {next(iter(values))} to be a finite {shown}, but got"):
+        module.gained.set(values)
+    with pytest.raises(TypeError, match=r"kCount to be a finite int, but got 2\.5"):
+        module.gained.constants({"kCount": 2.5})
+
+
+def test_dispatch_says_what_sizes_it_takes(module: Any) -> None:
+    into = torch.zeros(4)
+    module.count.dispatch(np.array([4, 1, 1]), into=into)
+    assert into.tolist() == [1, 1, 1, 1]
+    for wrong in ((-1, 1, 1), (1, 1, 1, 1)):
+        with pytest.raises(ValueError, match="expected thread_count to be up to 3 sizes"):
+            module.count.dispatch(wrong, into=into)
+
+
+def test_generic_arguments_that_do_not_fit_say_why(module: Any) -> None:
+    with pytest.raises(ValueError, match="expected N to be at least 1, but got -5"):
+        module.require_function("sized<float, -5>")

@@ -1,0 +1,107 @@
+"""What ``inout`` and ``out`` parameters give, written into what was given for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import torch
+
+from torch_slang._arguments import field_values
+from torch_slang._function_arguments import FunctionArguments, Tree
+from torch_slang._function_map import DimensionMap
+from torch_slang.slangpy._values import Tensor, ValueRef
+
+__all__ = ["Writer", "kept_for_backward"]
+
+
+class Writer:
+    """Writes results into what was given for parameters."""
+
+    def __init__(self, arguments: FunctionArguments, dimensions: DimensionMap | None) -> None:
+        self._arguments = arguments
+        self._dimensions = dimensions
+
+    def assign(self, name: str, target: Any, value: Any) -> None:
+        if isinstance(target, ValueRef):
+            if isinstance(value, torch.Tensor) and value.dim() > 0:
+                raise self._error(f"{name} is one number, but the call has shape {list(value.shape)}")
+            target.value = value.tolist()
+            return
+        if isinstance(target, Tensor):
+            target = target.storage
+        if isinstance(target, torch.Tensor):
+            self._assign_tensor(name, target, value)
+            return
+        if not hasattr(value, "_fields"):
+            raise self._error(f"{name} is written, so it must be a tensor, but got a {type(target).__name__}")
+        for field, item in zip(value._fields, value, strict=True):
+            held = target[field] if isinstance(target, Mapping) else getattr(target, field)
+            if isinstance(held, (bool, int, float, tuple, list)):
+                if not _is_same(torch.as_tensor(held), item):
+                    _replace(target, field, item)
+            else:
+                self.assign(f"{name}.{field}", held, item)
+
+    def _assign_tensor(self, name: str, target: torch.Tensor, value: Any) -> None:
+        if not isinstance(value, torch.Tensor):
+            if not _is_same(target, value):
+                raise self._error(f"{name} is written, so it must be a struct's fields, but got a tensor")
+            return
+        if self._dimensions is not None:
+            target = self._dimensions.place_written(name, target, value)
+        if target.shape != value.shape:
+            if not _is_same(target, value):
+                rule = f"it must have the call's shape {list(value.shape)}, not {list(target.shape)}"
+                raise self._error(f"{name} is written, so {rule}")
+            return
+        if not torch.can_cast(value.dtype, target.dtype):
+            raise self._error(f"{name} is written, so it must hold {value.dtype}, but got {target.dtype}")
+        try:
+            target.copy_(value)
+        except RuntimeError as reason:  # a leaf that requires grad, elements that share memory
+            raise RuntimeError(f"{self._arguments}: {name} is written: {reason}") from None
+
+    def _error(self, message: str) -> TypeError:
+        return self._arguments.error(message)
+
+
+def kept_for_backward(arguments: FunctionArguments, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`given`, with copies of what the call writes where autograd records: a backward reads what was there before."""
+    if not torch.is_grad_enabled():
+        return given
+    trees = {name: tree for name, tree in zip(arguments.names, arguments.trees, strict=True) if name in given}
+    leaves: list[Any] = []
+    for name, tree in trees.items():
+        tree.take_apart(given[name], leaves, arguments.error)
+    if not any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves):
+        return given
+    return {
+        name: _copied(trees[name], value, arguments) if name in arguments.written else value
+        for name, value in given.items()
+    }
+
+
+def _copied(tree: Tree, value: Any, arguments: FunctionArguments) -> Any:
+    """The same with tensors of its own."""
+    if tree.leaf >= 0:
+        return value.clone() if isinstance(value, torch.Tensor) else value
+    if isinstance(value, Mapping) and "_type" not in tree.names:
+        value = {name: item for name, item in value.items() if name != "_type"}
+    fields = zip(tree.fields, field_values(tree.what, tree.names, value, arguments.error), strict=True)
+    return tuple(_copied(field, item, arguments) for field, item in fields)
+
+
+def _replace(target: Any, field: str, value: Any) -> None:
+    if isinstance(target, MutableMapping):
+        target[field] = value
+    else:
+        setattr(target, field, value)
+
+
+def _is_same(held: torch.Tensor, value: Any) -> bool:
+    """Whether a value that all elements share came back as it was."""
+    if not isinstance(value, torch.Tensor) or held.dim() > value.dim():
+        return False
+    same = (value == held) | (value.isnan() & held.isnan())
+    return bool(same.all())

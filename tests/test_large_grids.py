@@ -107,3 +107,22 @@ def test_trilinear_of_many_rows(device: torch.device) -> None:
     for one, other in zip(found, torch.autograd.grad(z, few, torch.ones_like(z)), strict=True):
         torch.testing.assert_close(one[some], other)
     torch.testing.assert_close(found[0].sum((1, 2)), torch.full((rows,), 3.0, device=device))
+
+
+@pytest.mark.parametrize(("blocks", "counts"), [((1 << 22) - 1, [0, 1]), ((1 << 22) + 1, [1, 2])])
+def test_indices_along_x_that_wrap_around(blocks: int, counts: list[int]) -> None:
+    """On the CPU a kernel is compiled on its own for 2^32 threads: number 2^32 - 1 runs, and number 5 once more."""
+    module = torch_slang.load(
+        source="""
+[CudaKernel] void wrapping(TensorView<int> y)
+{
+    uint i = cudaBlockIdx().x * cudaBlockDim().x + cudaThreadIdx().x;
+    if (i == 0xffffffffu) y[0] = y[0] + 1;
+    if (i == 5u) y[1] = y[1] + 1;
+}
+""",
+        namespace="large_grids_wrapping",
+    )
+    y = torch.zeros(2, dtype=torch.int32)
+    module.wrapping_launch(y, block_size=[1024], grid_size=[blocks])
+    assert y.tolist() == counts

@@ -2,7 +2,8 @@
 
 Backwards of gathers from few and many elements, in sorted and random order, by a kernel and by a plain function that
 sees the tensor whole, and of a kernel as renderers of Gaussians have it: all pixels of a tile read ten numbers of one.
-Times are of whole backwards. By themselves, kernels do what is measured to be faster, and functions' loops sum.
+Each time is that of one whole backward. Without a setting, a kernel sums or does not, as a measurement at its first
+call decides, and a function's loop always sums.
 """
 
 from __future__ import annotations

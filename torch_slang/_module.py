@@ -244,7 +244,8 @@ class Kernel:
         self._operator: str | None = about[_KINDS[suffix]]
         self._arguments = Arguments(about, suffix, f"{self._namespace}::{self.__name__}")
         has_launch = self._arguments.is_launch and self._operator is not None
-        self._launch_call = _C.LaunchCall(handle, name, suffix.removeprefix("_")) if has_launch else None
+        # Of a launch: what reads usual arguments faster than `flatten`.
+        self.launch_call = _C.LaunchCall(handle, name, suffix.removeprefix("_")) if has_launch else None
         self._is_plain = self._arguments.are_plain or suffix == "_backward"
 
     @property
@@ -269,11 +270,6 @@ class Kernel:
         """The operator's arguments by name, without calling it. Raises TypeError for an argument that does not fit."""
         return self._arguments.flatten(args, kwargs)
 
-    @property
-    def launch_call(self) -> _C.LaunchCall | None:
-        """Of a launch: what reads usual arguments faster than :meth:`flatten`."""
-        return self._launch_call
-
     def launch_flat(self, arguments: dict[str, Any], block_size: Sequence[int], grid_size: Sequence[int]) -> None:
         """Launches with the arguments that :meth:`flatten` returned for the kernel's own parameters."""
         self._call((), {**arguments, **dict(zip(self._arguments.extents, (block_size, grid_size), strict=True))})
@@ -281,16 +277,17 @@ class Kernel:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if "launchBlockSize" in kwargs and self._launch is not None:
             return self._launch(*args, **kwargs)
-        if self._may_launch_at_once() and self._launch_call.launch(args, kwargs):  # type: ignore[union-attr]
+        if self._launched_at_once(args, kwargs):
             return None
         if not self._is_plain:
             args, kwargs = (), self._arguments.flatten(args, kwargs)
         return self._call(args, kwargs)
 
-    def _may_launch_at_once(self) -> bool:
+    def _launched_at_once(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Note [remembered launches] in csrc/python/launch_call.cpp."""
-        is_current = self._launch_call is not None and self._base not in self._retired
-        return is_current and not torch.compiler.is_dynamo_compiling()
+        if self.launch_call is None or self._base in self._retired or torch.compiler.is_dynamo_compiling():
+            return False
+        return self.launch_call.launch(args, kwargs)
 
     def register_autograd(
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None

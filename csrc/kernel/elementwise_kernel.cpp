@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "kernel/elementwise_variant.h"
+#include "kernel/specialize.h"
 #include "kernel/view_text.h"
 #include "program/intrinsics.h"
 #include "signature/element_types.h"
@@ -118,14 +119,12 @@ void check_whole_views(const ElementwiseSignature& op, const KernelKey& key, con
   }
 }
 
-// Note [wave sums] in prelude/wave_sums.h. Summing costs a loop nothing that can be measured where nothing meets, so nothing is
-// measured; the text shows that no gradient is taken from where it is added to.
-bool may_have_wave_sums(const ElementwiseSignature& op, const KernelKey& key, const OwnTries& tries,
-                        const KernelSource& source) {
-  if (key.device.is_cpu() || key.threads.adds_apart || !key.independent || source.checks != Checks::None) return false;
-  if (!uses(source.text, {intrinsics::kAccumulate}) ||
-      uses(source.text, {intrinsics::kTake, intrinsics::kTakeUniform, intrinsics::kTakeOnce}))
-    return false;
+// Whether lanes sum first (Note [wave sums] in prelude/wave_sums.h). That costs a loop nothing that could be measured where no
+// additions meet, so it is not a choice by measuring. The text shows that no gradient is taken from where it is added to.
+bool has_wave_sums(const ElementwiseSignature& op, const KernelKey& key, const OwnTries& tries,
+                   const KernelSource& source) {
+  if (!may_have_wave_sums(key, source) || key.threads.adds_apart) return false;
+  if (uses(source.text, {intrinsics::kTake, intrinsics::kTakeUniform, intrinsics::kTakeOnce})) return false;
   const ElementwiseVariant variant(key.variant);
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const bool is_gathered = is_wanted(key, variant, i) && variant.gradient(i) == ElementwiseVariant::Gathered;
@@ -159,7 +158,7 @@ KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key, co
   if (source.map->sees_tensors || has_checks(source.text, op.options.checks(key.device)))
     source.checks = op.options.checks(key.device);
   source.polls = op.options.polls(key.device);
-  source.has_wave_sums = may_have_wave_sums(op, key, tries, source);
+  source.has_wave_sums = has_wave_sums(op, key, tries, source);
   return source;
 }
 

@@ -33,7 +33,7 @@ std::vector<bool> unused_inputs(const KernelSignature& op, const KernelKey& key,
 // Whether facts are the marks of the same kernel without checks, not these: checks add branches, which may hide from the compiler
 // what the code otherwise shows. Then the marks name stores to a view that is no output, or an impossible use: where the
 // compiler did not see which view an access is to, it left the marks of all. `own`, by leaf: gradients that the kernel keeps in
-// registers, of which a mark that elements are shared would be a fact.
+// registers. Only for these does the mark "shares" change the kernel, so only for these must it be certain.
 bool may_say_too_much(const Signature& op, const KernelSource& source, const Marks& marks,
                       const std::vector<bool>& own);
 KernelSource without_checks(KernelSource source);

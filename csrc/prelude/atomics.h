@@ -137,8 +137,9 @@ TSL_INLINE void add_float4(float* p, float x, float y, float z, float w) {
                "f"(z), "f"(w) : "memory");
 }
 
-// As words of several floats wherever one begins. An odd count is words of two and a float, which comes first or last; lanes
-// choose which numbers, not which instructions: those of neighbouring elements would else run one after the other.
+// In vectors of 4 or 2 floats where the address is aligned to them. An odd count is vectors of 2 and one single float, which comes
+// first or last by the address. Lanes whose addresses differ in that select other operands of the same instructions: with
+// a branch, neighbouring elements of three floats would be added one after the other.
 template <int kCount>
 TSL_INLINE void add_atomically(float* to, const float (&amounts)[kCount]) {
   const ulonglong address = reinterpret_cast<ulonglong>(to);

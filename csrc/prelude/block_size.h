@@ -20,11 +20,6 @@ TSL_INLINE uint3 block_size(const TslArgs& args) {
 #endif
 }
 
-TSL_INLINE ulonglong block_count(uint3 grid) { return ulonglong(grid.x) * grid.y * grid.z; }
-TSL_INLINE ulonglong block_number(uint3 block, uint3 grid) {
-  return (ulonglong(block.z) * grid.y + block.y) * grid.x + block.x;
-}
-
 // One thread from beginning to end; its wrapper returns here however the kernel returned.
 template <class Kernel, void (Kernel::*kEntry)()> TSL_FLAT void run(Kernel& kernel) {
   kernel.own.begin(kernel);

@@ -8,9 +8,9 @@
 //   leaves the loop.
 //
 // Note [cheap faults]
-//   A kernel may have hundreds of checks, and a compiler takes its time over what each does about a fault, though that
-//   never runs: here it was most of a kernel's compile time. On the host it is one call whose arguments fit in registers.
-//   The call finds in memory what is the same for a row of threads: where these stand, and how large the views are.
+//   A kernel may have hundreds of checks. The code that reports a fault hardly ever runs, but it took most of a kernel's
+//   compile time. On the host each check makes one call whose arguments fit in registers. The called function reads the
+//   block, y and z of the thread from its ThreadRow, and the sizes of the views from the argument block.
 #pragma once
 
 #include "prelude/kernel_base.h"

@@ -13,10 +13,11 @@
 //       that no two views overlap (TSL_INDEPENDENT).
 //   Each thread has a fresh kernel object; it dissolves into registers.
 //
-//   Threads beyond the total, or whose indices wrap around, are few: for them the kernel is compiled once more. Of a large
-//   kernel in a function apart (kIsApart), since compilers take longer over both in one function than over each; of a
-//   small one a call for each row would be what takes time. Where the total is not known no thread is beyond it, and
-//   indices wrap around in launches of 2^32 threads along x alone, for which a kernel is compiled on its own (TSL_WRAPS).
+//   Threads beyond the total, or whose indices wrap around, are few. The kernel is inlined a second time for them. In a
+//   large kernel the second copy is a function of its own (kIsApart), since compilers take longer over both copies in one
+//   function than over each by itself. In a small kernel it stays in the loop, since a call for each row would cost time.
+//   Where the total is not known, no thread is beyond it. Indices wrap around only in launches of 2^32 or more threads along
+//   x, which get a kernel of their own (TSL_WRAPS).
 #pragma once
 
 #include "prelude/block_size.h"
@@ -62,7 +63,8 @@ TSL_INLINE void run_row(const TslArgs& args, const TslArgs& apart, const TslArgs
   const uint3 block = block_size(args), grid = grid_size(args);
   const uint base = block_index.x * block.x;
   const uint begin = base + first, end = base + last;
-  // For faults alone: what has an address may be stored to, for all the compiler knows, and the loop would not vectorise.
+  // Only reports of faults read it. It points to `given` and not to `args`: the compiler would have to assume that calls change
+  // `args` if its address were taken, and the loop would not vectorise.
   const ThreadRow row{&given, block_index, y, z};
   // In the `if` itself, and `end` last: from a condition kept in a variable g++ 12 concludes nothing.
   if (kIsBounded ? block_index.y * block.y + y < bounds.y && block_index.z * block.z + z < bounds.z &&

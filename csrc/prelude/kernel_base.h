@@ -36,14 +36,19 @@ template <class Index> TSL_INLINE bool check_fixed(const View& view, Index index
 template <class Index> TSL_INLINE bool check_owner(const View& view, Index index, bool stores, bool again);
 
 #if !TSL_CUDA
-// Threads that follow each other along x, and the launch's argument block: for what a thread tells of itself when it
-// finds a fault. By one address, or each of hundreds of checks would gather all that.
+// Where a row of threads stands: all have the same block, y and z. A thread that finds a fault reports its place from here
+// (Note [cheap faults] in checks.h), so that each check passes one address and not every number.
 struct ThreadRow {
   const TslArgs* args;
   uint3 block;
   uint y, z;
 };
 #endif
+
+TSL_INLINE ulonglong block_count(uint3 grid) { return ulonglong(grid.x) * grid.y * grid.z; }
+TSL_INLINE ulonglong block_number(uint3 block, uint3 grid) {
+  return (ulonglong(block.z) * grid.y + block.y) * grid.x + block.x;
+}
 
 // A thread of the launch.
 struct ThreadBase {
@@ -114,10 +119,8 @@ struct ThreadBase {
   }
   TSL_INLINE ulonglong thread_count() const { return block_count() * (blockDim.x * blockDim.y * blockDim.z); }
   TSL_INLINE uint thread_in_block() const { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
-  TSL_INLINE ulonglong block_number() const {
-    return (ulonglong(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-  }
-  TSL_INLINE ulonglong block_count() const { return ulonglong(gridDim.x) * gridDim.y * gridDim.z; }
+  TSL_INLINE ulonglong block_number() const { return tsl::block_number(blockIdx, gridDim); }
+  TSL_INLINE ulonglong block_count() const { return tsl::block_count(gridDim); }
 };
 
 // Whether the lanes of a wave sum what they add: Note [wave sums] in wave_sums.h, which kernels that do so have besides.

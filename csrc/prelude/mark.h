@@ -17,12 +17,12 @@
 
 #include "target.h"
 
-//
 // Note [numbers in marks]
-//   A view's number is a constant once everything is inlined. On a GPU it must be one, so of a chain of tests, one for each
-//   view, one mark is left. On the host it is an operand: hundreds of accesses with their chains, before they fold, are
-//   what a host compiler spends its time on. Where the number stays unknown, a register's name stands in the mark, which
-//   is then that of all views (source/marks.cpp), as it is where all of a chain stay.
+//   A view's number is a constant once everything is inlined. On a GPU a mark's text must hold that constant: an access tests
+//   the number against each view's in turn, and of these tests one mark is left. On the host the number is an operand of
+//   the mark: such tests, for hundreds of accesses, took most of the compile time. If the number is not constant there, the
+//   assembler writes a register's name into the mark, and source/marks.cpp takes it for a mark of every view. On a GPU all
+//   tests are then left, which mark every view, too.
 #if TSL_CUDA
 #define TSL_MARK_ASM(mark) "// tsl-mark:" mark ";"
 #define TSL_MARK_VIEW(operand) "%" #operand

@@ -3,12 +3,12 @@
 // sees one straight-line function per kernel and a loop over threads can vectorise.
 //
 // Note [inlined at once]
-//   A host kernel's functions call each other five or ten deep. GCC optimises the whole of what is always inlined again in
-//   each function on the way, which is what makes loops vectorise, and takes most of the time for large kernels. So the
-//   run-time asks (TSL_AT_ONCE) that in large ones, which do not vectorise, emitted functions are plain, each optimised by
-//   itself, and the one that runs a thread (TSL_FLAT) takes all of them in at once, and the one that the run-time calls
-//   (TSL_ROOT) that. Two such rounds are needed: after one, structs of views are not all taken apart. (What Clang calls
-//   `flatten` is one level.)
+//   A host kernel's functions call each other five or ten deep. GCC inlines `always_inline` functions level by level, and
+//   optimises the growing body again at each level. Loops vectorise thanks to that, but it takes most of the compile time of
+//   large kernels, whose loops do not vectorise. For those the run-time defines TSL_AT_ONCE: emitted functions are then
+//   ordinary ones, each optimised by itself; the function that runs a thread (TSL_FLAT) inlines all of them in one round, and
+//   the function that the run-time calls (TSL_ROOT) inlines that one in a second round. After the first round alone, structs of
+//   views are not all split into registers. Clang's `flatten` inlines one level only, so Clang does not get this.
 //
 // Nothing is included, here or in any file of the prelude: NVRTC has no headers at run time, and the host compiler must
 // be done with the whole of it in a few hundredths of a second. Names that emitted text or users' text may say are global;

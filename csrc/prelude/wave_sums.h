@@ -39,9 +39,10 @@ struct LanesHere {
   template <class T> TSL_INLINE T from(T value, uint other) const { return shuffle(mask, value, int(other)); }
   TSL_INLINE bool are_few() const { return count_of_bits(mask) < kFewLanes; }
   TSL_INLINE bool is_as_first(uint word) const { return from(word, lowest_bit(mask)) == word; }
-  // Of the lane below; of the lane itself, where that one is not here.
   TSL_INLINE bool has_below() const { return lane > 0 && (mask >> (lane - 1) & 1u) != 0; }
+  // The word of the lane below; the lane's own if that one is not here.
   TSL_INLINE uint below(uint word) const { return from(word, has_below() ? lane - 1 : lane); }
+  TSL_INLINE bool is_as_below(uint word) const { return (below(word) == word) & has_below(); }
   TSL_INLINE uint those_with(bool property) const { return __ballot_sync(mask, int(property)); }
   // Those of the first kCount bits that all lanes have.
   template <int kCount> TSL_INLINE uint in_all(uint bits) const {
@@ -86,8 +87,7 @@ TSL_INLINE void add_by_wave(SumTarget target, M* element, S (&amounts)[kCount]) 
     if (!lanes.are_few()) {
       const bool is_same = lanes.is_as_first(target.element) & lanes.is_as_first(target.view);
       if (lanes.in_all<1>(uint(is_same)) == 0) {
-        const bool goes_on =
-            (lanes.below(target.element) == target.element) & (lanes.below(target.view) == target.view) & lanes.has_below();
+        const bool goes_on = lanes.is_as_below(target.element) & lanes.is_as_below(target.view);
         return add_by_runs(lanes, goes_on, element, amounts);
       }
       M* places[kCount];
@@ -245,7 +245,7 @@ class WaveSums {
       }
       constexpr int kShift = kAt % kViewsInWord * kViewBits;
       const uint changed = (views_below ^ views_[kAt / kViewsInWord]) >> kShift & ((1u << kViewBits) - 1u);
-      const bool goes_on = (lanes.below(elements_[kAt]) == elements_[kAt]) & (changed == 0) & lanes.has_below();
+      const bool goes_on = lanes.is_as_below(elements_[kAt]) & (changed == 0);
       add_by_runs(lanes, goes_on, element, amounts);
     }
   }

@@ -76,12 +76,7 @@ Given given_for(const Leaf& leaf, const c10::Type& type) {
   }
 }
 
-std::optional<int64_t> int_of(PyObject* value) {
-  if (!PyLong_CheckExact(value)) return std::nullopt;
-  int overflow = 0;
-  const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-  return overflow == 0 ? std::optional<int64_t>(number) : std::nullopt;
-}
+std::optional<int64_t> int_of(PyObject* value) { return PyLong_CheckExact(value) ? integer_of(value) : std::nullopt; }
 
 std::optional<double> float_of(PyObject* value) {
   if (PyFloat_CheckExact(value)) return PyFloat_AS_DOUBLE(value);

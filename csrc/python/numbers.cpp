@@ -7,6 +7,14 @@
 #include "python/tensors.h"
 
 namespace torch_slang {
+
+std::optional<int64_t> integer_of(PyObject* value) {
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow != 0) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
 namespace {
 
 constexpr size_t kMostNumbers = 64;  // remembered for one argument
@@ -15,13 +23,6 @@ uint64_t bits_of(double value) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
-}
-
-std::optional<int64_t> integer_of(PyObject* value) {
-  int overflow = 0;
-  const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-  if (overflow != 0) return std::nullopt;
-  return static_cast<int64_t>(number);
 }
 
 double largest_of(c10::ScalarType type) {

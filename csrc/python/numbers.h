@@ -18,6 +18,8 @@ struct Number {
 
 bool is_number(PyObject* value);  // an int, a float or a bool, and of no subclass of these
 
+std::optional<int64_t> integer_of(PyObject* value);  // of an int; nothing where 64 bits do not suffice
+
 // Nothing where it does not fit, or has to be looked at more closely. `value`: is_number.
 std::optional<Number> number_as(PyObject* value, c10::ScalarType type);
 

@@ -45,9 +45,7 @@ class Writer:
 
     def _assign_tensor(self, name: str, target: torch.Tensor, value: Any) -> None:
         if not isinstance(value, torch.Tensor):
-            if not _is_same(target, value):
-                raise self._error(f"{name} is written, so it must be a struct's fields, but got a tensor")
-            return
+            raise self._error(f"{name} is written, so it must be a struct's fields, but got a tensor")
         if self._dimensions is not None:
             target = self._dimensions.place_written(name, target, value)
         if target.shape != value.shape:
@@ -68,7 +66,7 @@ class Writer:
 
 def kept_for_backward(arguments: FunctionArguments, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """`given`, with copies of what the call writes where autograd records: a backward reads what was there before."""
-    if not torch.is_grad_enabled():
+    if not arguments.written or not torch.is_grad_enabled():
         return given
     trees = {name: tree for name, tree in zip(arguments.names, arguments.trees, strict=True) if name in given}
     leaves: list[Any] = []

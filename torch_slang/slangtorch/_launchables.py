@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from torch_slang._library import _C
 from torch_slang._module import Kernel, Module, members_of
 from torch_slang.slangtorch._types import ArgumentError, bare_memory, no_tensor, plain_argument
 
@@ -22,30 +21,21 @@ _BLOCKS: dict[int, Extent] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (8, 8, 4)}
 class Launchable:
     """A kernel with its arguments. Nothing runs before one of the launch functions is called."""
 
-    __slots__ = ("_launch", "_name", "_prepared", "_was_launched")
+    __slots__ = ("_launch", "_name", "_was_launched")
 
-    def __init__(
-        self,
-        name: str,
-        launch: Callable[[Extent, Extent], None] | None = None,
-        prepared: _C.PreparedLaunch | None = None,
-    ) -> None:
+    def __init__(self, name: str, launch: Callable[[Extent, Extent], bool]) -> None:
         self._name = name
-        self._launch = launch
-        self._prepared = prepared  # Note [remembered launches] in csrc/python/launch_call.cpp
+        self._launch = launch  # gives False where the two are no sizes
         self._was_launched = False
 
     # The names of the arguments are slangtorch's.
     def launchRaw(self, blockSize: Extent, gridSize: Extent) -> None:
         """Launches a grid of so many blocks of so many threads, each in x, y, z."""
         self._was_launched = True
-        if self._prepared is not None and self._prepared.launch(blockSize, gridSize):
-            return
-        _check_extent("blockSize", blockSize)
-        _check_extent("gridSize", gridSize)
-        if self._launch is None:
+        if not self._launch(blockSize, gridSize):
+            _check_extent("blockSize", blockSize)
+            _check_extent("gridSize", gridSize)
             raise ValueError(f"{self._name}: expected sizes of 64 bits, but got {blockSize} and {gridSize}")
-        self._launch(blockSize, gridSize)
 
     def launchTotal(self, blockSize: Extent, totalSize: Extent) -> None:
         """Launches as many whole blocks as ``totalSize`` threads need; the surplus threads run too."""
@@ -114,9 +104,10 @@ class Function:
                 assert launchable is not None
                 launchable.launchRaw(block, grid)
                 return None
+        # Note [remembered launches] in csrc/python/launch_call.cpp
         prepared = None if torch.compiler.is_dynamo_compiling() else self._call.prepare(args, kwargs)
         if prepared is not None:
-            return Launchable(self.__name__, prepared=prepared)
+            return Launchable(self.__name__, prepared.launch)
         flat = self._flatten(args, kwargs)
         return Launchable(self.__name__, lambda block, grid: self._launch(flat, block, grid))
 
@@ -178,7 +169,9 @@ class Function:
         leaf = self._parameters[name]["leaf"]
         return leaf >= 0 and self._leaves[leaf]["default"] is not None
 
-    def _launch(self, flat: dict[str, Any], block: Extent, grid: Extent) -> None:
+    def _launch(self, flat: dict[str, Any], block: Extent, grid: Extent) -> bool:
+        if not (_is_extent(block) and _is_extent(grid)):
+            return False
         # slangtorch wants gradients in float32 whatever the values are: where they are, the kernel gets a copy.
         copies = {
             gradient: tensor.to(flat[name].dtype)
@@ -190,6 +183,7 @@ class Function:
         self._kernel.launch_flat({**flat, **copies}, block, grid)
         for gradient, copy in copies.items():
             flat[gradient].copy_(copy)
+        return True
 
 
 def functions_of(module: Module, name: str, about: Mapping[str, Any]) -> dict[str, Function]:

@@ -29,6 +29,7 @@ struct Pair : IDifferentiable
 };
 void count(uint3 id, RWTensor<float, 1> into) { into[id.x] += 1; }
 T sized<T : __BuiltinFloatingPointType, let N : int>(T x) { return x + T(N); }
+[Differentiable] void spread<T : __BuiltinFloatingPointType, let N : int>(T x, out vector<T, N> y, vector<T, N> z) { y = x * z; }
 """
 
 
@@ -100,6 +101,32 @@ def test_maps_of_no_dimensions_and_of_types(module: Any) -> None:
     assert module.scaled.map(slangpy.float2)(x, y).shape == (3,)
     with pytest.raises(TypeError, match="the type of x"):
         module.scaled.map("float3")
+
+
+def test_types_in_a_map_say_what_generic_arguments_are(module: Any) -> None:
+    x, z = torch.rand(4, requires_grad=True), torch.rand(3, 2)
+    assert module.spread.map("double", z="double2")(2.0, z).dtype == torch.float64
+    assert module.spread.map(float, "float2", slangpy.float2)(x, torch.empty(4, 2), z[0]) is None
+    y = torch.empty(4, 3, 2)
+    module.spread.map((1,), y=(1, 0), z=(0,))(x, y, z)
+    wanted = x.detach()[:, None, None] * z
+    torch.testing.assert_close(y, wanted)
+    (grad,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(grad, z.sum().expand(4))
+    y, leaf = torch.empty(4, 3, 2), x.detach().requires_grad_()
+    y.grad = torch.ones_like(y)
+    module.spread.bwds.map((1,), y=(1, 0), z=(0,))(leaf, y, z)
+    torch.testing.assert_close(leaf.grad, grad)
+    assert module["sized<float, 3>"].set(gain=2.0)(1.0) == 4
+    assert module.device_module.spread.map("double", z="double2")(2.0, z).dtype == torch.float64
+    with pytest.raises(TypeError, match=r"T is float by the type of x \(T\), but double by that of z"):
+        module.spread.map("float", z="double2")
+    with pytest.raises(TypeError, match=r"map: expected x \(T\) to be the type of a number, .* but got 'float3'"):
+        module.spread.map("float3")
+    with pytest.raises(TypeError, match=r"expected T to be a type that it allows, but got int"):
+        module.spread.map("int")
+    with pytest.raises(TypeError, match=r"expected y, which is written, to name each of the call's 2 dimensions once"):
+        module.spread.map((1,), y=(0,), z=(0,))(x, y, z)
 
 
 def test_values_are_set_again(module: Any) -> None:

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, WithGenerators
 from torch_slang._function_generators import generated, places_of
-from torch_slang._function_map import DimensionMap
+from torch_slang._function_instance import GenericArguments, bound
+from torch_slang._function_map import DimensionMap, with_types
 from torch_slang._function_results import (
     FunctionResults,
     copy_results,
@@ -64,12 +65,20 @@ class Function:
     ``[TorchOp]``.
     """
 
-    def __init__(self, handle: _C.Module, name: str, retired: set[str], base: str | None = None) -> None:
+    def __init__(
+        self,
+        handle: _C.Module,
+        name: str,
+        retired: set[str],
+        base: str | None = None,
+        generics: GenericArguments | None = None,
+    ) -> None:
         # No more than this: a module may have hundreds, of which few are called.
         self.__name__ = name
         self._handle = handle
         self._retired = retired
         self._base = base or name  # of "copy_4": "copy", which a later load may take
+        self._generics = generics  # what the generic arguments of an instance are
         self._qualified = f"{handle.namespace}::{name}"
         self._arguments: FunctionArguments | None = None
         self._ops: _Ops | None = None
@@ -95,6 +104,8 @@ class Function:
         args, kwargs, outputs = ops.arguments.split(args, kwargs)
         tensors = ops.arguments.flatten(args, kwargs)
         placed = tensors if dimensions is None else dimensions.place(tensors)
+        if outputs and dimensions is not None:
+            outputs = dimensions.place_outputs(outputs, tensors)
         if outputs:
             return self._into_parameters(ops, tensors, placed, outputs, result)
         if type(tensors) is WithGenerators:
@@ -106,7 +117,8 @@ class Function:
 
         ``multiply.map(a=(0,), b=(1,))(a, b)`` is the outer product. Negative dimensions count from the call's last; of
         a vector only the dimensions before its components are named. A struct's map is a mapping of its fields to
-        theirs. Arguments without a map, and those with None, broadcast as ever. A string must be the argument's type.
+        theirs. Arguments without a map, and those with None, broadcast as ever. A string is the argument's type: where
+        that is generic it says what the generic arguments are, else it must be that type.
         """
         return FunctionVariant(self, args, kwargs)
 
@@ -125,6 +137,16 @@ class Function:
         """Raises TypeError for what no result can be."""
         if not is_tensor_type(result) and not is_array_type(result):
             raise self.described().error(no_result_type(result))
+
+    def instance(self, generics: GenericArguments) -> Function:
+        """The generic function with these arguments. Raises RuntimeError for what they cannot be."""
+        name = self._handle.instantiate(self.__name__, *generics)
+        return Function(self._handle, name, self._retired, self.__name__, generics)
+
+    def with_types(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Function:
+        """The generic function with the arguments that the types in a map say."""
+        is_typed = any(isinstance(given, (str, Mapping)) for given in (*args, *kwargs.values()))
+        return with_types(self, args, kwargs) if is_typed else self
 
     @property
     def candidates(self) -> tuple[Function]:
@@ -151,6 +173,8 @@ class Function:
         """What `bwds` does, with a map of dimensions or without."""
         ops = self._ready()
         args, kwargs, outputs = ops.arguments.split(args, kwargs)
+        if outputs and dimensions is not None:
+            outputs = dimensions.place_output_gradients(outputs, ops.arguments.flatten(args, kwargs))
         if outputs:
             result = ops.results.whole(outputs, result)
         elif result is None and any(leaf.differentiable for leaf in ops.results.leaves):
@@ -240,7 +264,7 @@ class Function:
         return [ops.name for ops in self._generating.values()]
 
     def _named(self, name: str) -> _Ops:
-        about = self._handle.describe(name)
+        about = bound(self._handle.describe(name), self._generics)
         arguments = self.described()
         namespace = getattr(torch.ops, self._handle.namespace)
         forward, backward, out = (
@@ -261,7 +285,8 @@ class Function:
     def described(self) -> FunctionArguments:
         """What the function takes. Makes no operators."""
         if self._arguments is None:
-            self._arguments = FunctionArguments(self._handle.describe(self.__name__), self._qualified)
+            about = bound(self._handle.describe(self.__name__), self._generics)
+            self._arguments = FunctionArguments(about, self._qualified)
         return self._arguments
 
     def _ready(self) -> _Ops:

@@ -63,6 +63,7 @@ class Tree:
     """A parameter or a result: a leaf, or a struct (or an array) of such."""
 
     what: str  # for messages: "camera.lens (Lens)"
+    name: str  # "camera.lens"
     type: str
     leaf: int  # negative: a struct
     names: tuple[str, ...]
@@ -73,6 +74,7 @@ class Tree:
         fields: list[dict[str, Any]] = about["fields"]
         return cls(
             what=f"{path} ({about['type']})",
+            name=path,
             type=about["type"],
             leaf=about["leaf"],
             names=tuple(field["name"] for field in fields),
@@ -102,11 +104,22 @@ class FunctionArguments:
         self.names: tuple[str, ...] = tuple(parameter["name"] for parameter in about["parameters"])
         results = [result["name"] for result in about["results"]]
         # As Slang has the parameters: `out` ones, which need not be given, stand among the others.
-        self._order: tuple[str, ...] = tuple(about["order"])
-        self.outputs = tuple(name for name in self._order if name not in self.names and name in results)
+        self.order: tuple[str, ...] = tuple(about["order"])
+        self.outputs = tuple(name for name in self.order if name not in self.names and name in results)
         self.written = tuple(name for name in self.names if name in results)  # `inout`
-        self.leaves = [leaf for leaf in map(FunctionLeaf.of, about["leaves"]) if not leaf.is_output]
+        leaves = [FunctionLeaf.of(leaf) for leaf in about["leaves"]]
+        self.leaves = [leaf for leaf in leaves if not leaf.is_output]
+        self.output_leaves = {i: leaf for i, leaf in enumerate(leaves) if leaf.is_output}
         self.trees = trees
+        self.output_trees = {
+            result["name"]: Tree.of(result, result["name"])
+            for result in about["results"]
+            if result["name"] in self.outputs
+        }
+        self.type_parameters = tuple(name for name, _ in about["type_parameters"])
+        self.size_parameters = tuple(about["size_parameters"])
+        named = (*self.type_parameters, *self.size_parameters)
+        self.generics = tuple(name for name in named if name not in about["bound"])  # those that follow from tensors
         self.has_structs = any(tree.leaf < 0 for tree in trees)
         self._allowed = [{getattr(torch, dtype) for dtype in allowed} for _, allowed in about["type_parameters"]]
         self._types: tuple[str, ...] = tuple(tree.type for tree in trees)
@@ -168,9 +181,9 @@ class FunctionArguments:
         named = [name for name in self.outputs if name in kwargs]
         if not self.outputs or (not named and len(args) + len(kwargs) <= len(self.names)):
             return args, kwargs, {}
-        bound = dict(zip(self._order, args, strict=False))
-        if len(args) > len(self._order):
-            raise self.error(f"expected at most {len(self._order)} arguments, but got {len(args)}")
+        bound = dict(zip(self.order, args, strict=False))
+        if len(args) > len(self.order):
+            raise self.error(f"expected at most {len(self.order)} arguments, but got {len(args)}")
         twice = [name for name in bound if name in kwargs]
         if twice:
             raise self.error(f"got two values for {', '.join(twice)}")
@@ -292,7 +305,7 @@ class FunctionArguments:
         return self.error(f"expected {leaf.what} to be a tensor or {number}, but got {got}{hint}")
 
     def _written(self, about: dict[str, Any]) -> str:
-        generics = [*(name for name, _ in about["type_parameters"]), *about["size_parameters"]]
+        generics = self.generics
         parameters = [
             f"{name}: {slang_type}" + (f" = {self._defaults[name]}" if name in self._defaults else "")
             for name, slang_type in zip(self.names, self._types, strict=True)

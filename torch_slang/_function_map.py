@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, Tree
+from torch_slang._function_instance import check_type, generic_arguments
+from torch_slang._library import _C
 from torch_slang.generators import Generator
 
-__all__ = ["DimensionMap", "short_name"]
+if TYPE_CHECKING:
+    from torch_slang._function import Function
+
+__all__ = ["DimensionMap", "with_types"]
 
 _Dimensions = tuple[int, ...]
 
@@ -27,7 +31,8 @@ class DimensionMap:
         self._arguments = arguments
         self._leaves: list[FunctionLeaf] = arguments.leaves
         self._dimensions: list[_Dimensions | None] = [None] * len(arguments.leaves)
-        for tree, given in self._bound(args, kwargs):
+        self._outputs: dict[str, _Dimensions] = {}  # of `out` parameters
+        for tree, given in _by_parameter(arguments, args, kwargs):
             self._read(tree, given)
 
     def place(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -41,12 +46,42 @@ class DimensionMap:
 
     def place_written(self, name: str, target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """What is given for an `inout` parameter, or a field of it ("camera.focus"), as the call sees it."""
+        if name in self._outputs:
+            leaf = self._arguments.output_leaves[self._arguments.output_trees[name].leaf]
+            return torch.as_tensor(self._place_output(name, target, value.dim() - len(leaf.shape)))
         leaf = next((one for one in self._leaves if one.what.split(" ", maxsplit=1)[0] == name), None)
         given = None if leaf is None else self._dimensions[self._leaves.index(leaf)]
         if leaf is None or given is None:
             return target
         rank = value.dim() - len(leaf.shape)
         return _placed(target, tuple(dimension % rank for dimension in given), rank)
+
+    def place_outputs(self, outputs: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
+        """Views of what is given for `out` parameters, as the call sees it."""
+        rank = self._rank(tensors)
+        return {name: self._place_output(name, target, rank) for name, target in outputs.items()}
+
+    def place_output_gradients(self, outputs: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
+        """The same for a backward, which reads their `.grad`."""
+        placed = self.place_outputs(outputs, tensors)
+        gradients = {name: _C.gradient_of(outputs[name]) for name in self._outputs if name in outputs}
+        for name, gradient in self.place_outputs(gradients, tensors).items():
+            placed[name] = placed[name].detach()
+            placed[name].grad = gradient
+        return placed
+
+    def _place_output(self, name: str, target: Any, rank: int) -> Any:
+        given = self._outputs.get(name)
+        if given is None or target is None:
+            return target
+        target = torch.as_tensor(target)
+        place = tuple(dimension % rank for dimension in given if -rank <= dimension < rank)
+        if sorted(place) != list(range(rank)) or len(given) != rank or target.dim() < rank:
+            raise self._error(
+                f"expected {name}, which is written, to name each of the call's {rank} dimensions once, but got "
+                f"{given} for shape {list(target.shape)}"
+            )
+        return _placed(target, place, rank)
 
     def take_back(self, gradients: Sequence[Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
         """From gradients of the views, None where there is none, to gradients of the tensors."""
@@ -65,32 +100,24 @@ class DimensionMap:
         pairs = zip(self._leaves, self._dimensions, strict=True)
         return f"map({', '.join(f'{leaf.name}={place}' for leaf, place in pairs if place is not None)})"
 
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[Tree, Any]]:
-        names = self._arguments.names
-        if len(args) > len(names):
-            raise self._error(f"expected at most {len(names)} arguments, but got {len(args)}")
-        for name in kwargs:
-            if name not in names:
-                raise self._error(f"there is no argument {name}")
-            if name in names[: len(args)]:
-                raise self._error(f"got two values for {name}")
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        return ((tree, given.get(name)) for name, tree in zip(names, self._arguments.trees, strict=True))
-
     def _read(self, tree: Tree, given: Any) -> None:
         if given is None:
             return
         if isinstance(given, str):
-            if given not in {tree.type, short_name(tree.type)}:
-                raise self._error(f"expected the type of {tree.what} as Slang has it, but got {given!r}")
+            check_type(tree, given, (), self._error)
         elif tree.leaf < 0:
             self._read_fields(tree, given)
-        elif self._leaves[tree.leaf].is_whole:
+        elif tree.leaf < len(self._leaves) and self._leaves[tree.leaf].is_whole:
             raise self._error(f"{tree.what} has no map, since the function sees the tensor whole")
         elif isinstance(given, tuple | list) and all(type(dimension) is int for dimension in given):
             if len(set(given)) != len(given):
                 raise self._error(f"expected {tree.what} to name each dimension once, but got {tuple(given)}")
-            self._dimensions[tree.leaf] = tuple(given)
+            if tree.leaf < len(self._leaves):
+                self._dimensions[tree.leaf] = tuple(given)
+            elif tree.name in self._arguments.outputs:
+                self._outputs[tree.name] = tuple(given)
+            else:
+                raise self._error(f"{tree.what} has no map, since it is a field of an out parameter")
         else:
             raise self._error(f"expected {tree.what} to be a tuple of dimensions, but got {given!r}")
 
@@ -157,10 +184,38 @@ class DimensionMap:
         return self._arguments.error(f"map: {message}")
 
 
-def short_name(slang_type: str) -> str:
-    """`float3` of `vector<float,3>`, `float2x3` of `matrix<float,2,3>`."""
-    name = re.sub(r"^vector<(\w+),(\d)>$", r"\1\2", slang_type)
-    return re.sub(r"^matrix<(\w+),(\d),(\d)>$", r"\1\2x\3", name)
+def with_types(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Function:
+    """A generic function with the arguments that a map's types say, or the function itself. Raises TypeError."""
+    arguments = function.described()
+
+    def error(message: str) -> TypeError:
+        return arguments.error(f"map: {message}")
+
+    found = generic_arguments(arguments, _by_parameter(arguments, args, kwargs), error)
+    if found is None:
+        return function
+    try:
+        return function.instance(found)
+    except RuntimeError as reason:
+        raise TypeError(f"map: {reason}") from None
+
+
+def _by_parameter(
+    arguments: FunctionArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> list[tuple[Tree, Any]]:
+    """What a map says of each parameter. `out` ones count where all are given, as in calls."""
+    trees = {**dict(zip(arguments.names, arguments.trees, strict=True)), **arguments.output_trees}
+    names: Sequence[str] = arguments.names
+    if len(args) > len(names):
+        names = arguments.order
+    if len(args) > len(names):
+        raise arguments.error(f"map: expected at most {len(names)} arguments, but got {len(args)}")
+    for name in kwargs:
+        if name not in trees:
+            raise arguments.error(f"map: there is no argument {name}")
+        if name in names[: len(args)]:
+            raise arguments.error(f"map: got two values for {name}")
+    return [(trees[name], given) for name, given in (*zip(names, args, strict=False), *kwargs.items())]
 
 
 def _placed(tensor: torch.Tensor, place: _Dimensions, rank: int) -> torch.Tensor:

@@ -56,6 +56,18 @@ class OverloadedFunction:
         """As :meth:`Function.map`. The map says which arguments are vectors; type names choose the function."""
         return FunctionVariant(self, args, kwargs)
 
+    def with_types(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Function | OverloadedFunction:
+        """The functions that the types in a map fit, generic ones with the arguments that these say."""
+        fitting, reasons = [], []
+        for function in self.candidates:
+            try:
+                fitting.append(function.with_types(args, kwargs))
+            except TypeError as reason:
+                reasons.append(str(reason))
+        if not fitting:
+            raise TypeError(f"{self.__name__}: no overload fits the map:\n  " + "\n  ".join(reasons))
+        return self if tuple(fitting) == self.candidates else OverloadedFunction(self.__name__, fitting)
+
     def as_func(self) -> OverloadedFunction:
         """The function itself, for programs that tell functions from structs."""
         return self

@@ -35,7 +35,7 @@ class FunctionResults:
         self._type = f"{about['name']}_results"
         if len(trees) > 1:
             trees = [{"type": self._type, "leaf": -1, "fields": trees}]
-        self.tree = Tree.of(trees[0], "_result") if trees else Tree("_result (void)", "void", -1, (), ())
+        self.tree = Tree.of(trees[0], "_result") if trees else Tree("_result (void)", "_result", "void", -1, (), ())
         self.is_tensor = self.tree.leaf >= 0 or not trees
         self._inputs = len(leaves) - len(self.leaves)
         self._maker = _Maker.of(self.tree, self._inputs)

@@ -28,11 +28,11 @@ class FunctionVariant:
         kwargs: Mapping[str, Any] | None = None,
         result: Any = None,
     ) -> None:
-        self._function = function
+        self._function = function.with_types(args, kwargs or {})
         self._given = (args, kwargs or {})
         self._result = result
         self._maps: dict[Function, DimensionMap] = {}
-        functions = function.candidates
+        functions = self._function.candidates
         if len(functions) == 1:
             self.map_of(functions[0])  # soon, for its errors
 

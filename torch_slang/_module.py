@@ -13,6 +13,7 @@ import torch
 from torch_slang._arguments import Arguments
 from torch_slang._explain import Explanation, explanation
 from torch_slang._function import Function
+from torch_slang._function_instance import usual_name
 from torch_slang._function_overloads import OverloadedFunction
 from torch_slang._host_function import HostFunction
 from torch_slang._library import _C
@@ -21,15 +22,6 @@ from torch_slang._library import _C
 _KINDS = {"": "forward", "_backward": "backward", "_launch": "launch", "_fwd": "fwd", "_bwd": "bwd"}
 _SUFFIXES = tuple(suffix for suffix in _KINDS if suffix)
 
-
-# Other names of Slang's own for its types.
-_TYPE_ALIASES = {
-    "float16_t": "half",
-    "float32_t": "float",
-    "float64_t": "double",
-    "int32_t": "int",
-    "uint32_t": "uint",
-}
 
 # The registrations of Kernel.register_autograd, by operator.
 _AUTOGRAD_LIBRARIES: dict[str, torch.library.Library] = {}
@@ -190,13 +182,14 @@ class _Members:
         name, _, rest = written.partition("<")
         items = [item.strip() for item in rest.rstrip().removesuffix(">").split(",")]
         sizes = [int(item) for item in items if re.fullmatch(r"-?\d+", item)]
-        types = [_TYPE_ALIASES.get(item, item) for item in items if not re.fullmatch(r"-?\d+", item)]
+        types = [usual_name(item) for item in items if not re.fullmatch(r"-?\d+", item)]
         overloaded = self.overloads.get(name)
         names = [name] if overloaded is None else [one.__name__ for one in overloaded.candidates]
         functions, reasons = [], []
         for one in names:
             try:
-                functions.append(Function(self.handle, self.handle.instantiate(one, types, sizes), self.retired, one))
+                name = self.handle.instantiate(one, types, sizes)
+                functions.append(Function(self.handle, name, self.retired, one, (types, sizes)))
             except RuntimeError as reason:
                 reasons.append(str(reason))
         if not functions:

@@ -200,7 +200,7 @@ class Module:
                 function = self.device_module.require_function(name)
             except ValueError:
                 return None
-            self._nodes[name] = FunctionNode(self, function)
+            self._nodes[name] = FunctionNode(self, function, name)
         return self._nodes[name]
 
     def require_function(self, name: str) -> FunctionNode:

@@ -11,7 +11,7 @@ import torch
 
 from torch_slang._function import Function
 from torch_slang._function_arguments import FunctionArguments, Tree
-from torch_slang._function_map import short_name
+from torch_slang._function_instance import short_name
 from torch_slang._function_overloads import OverloadedFunction
 from torch_slang._function_results import is_array_type, is_tensor_type
 from torch_slang._function_variant import FunctionVariant
@@ -45,9 +45,10 @@ class FunctionNode:
     alone gives numbers: SlangPy's vectors, dictionaries for structs.
     """
 
-    def __init__(self, module: Module, function: Function | OverloadedFunction) -> None:
+    def __init__(self, module: Module, function: Function | OverloadedFunction, wanted: str = "") -> None:
         self.module = module
-        self._function = function
+        self._function = self._generic = function
+        self._wanted = wanted or function.__name__  # as require_function takes it
         self._map: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {})
         self._result: Any = None
         self._this: Any = None
@@ -64,7 +65,7 @@ class FunctionNode:
         A type stands for its name.
         """
         names = (tuple(map(_type_name, args)), {name: _type_name(value) for name, value in kwargs.items()})
-        node = self._with(_map=names)
+        node = self._with(_map=names, _function=self._generic.with_types(*names))
         node._variant()  # soon, for its errors
         return node
 
@@ -234,8 +235,8 @@ class FunctionNode:
         return FunctionVariant(function or self._function, *self._map)
 
     def _of(self, module: Module) -> FunctionNode:
-        other = module.require_function(self.name)
-        return self._with(module=module, _function=other._function)
+        generic = module.require_function(self._wanted)._generic
+        return self._with(module=module, _generic=generic, _function=generic.with_types(*self._map))
 
     def _with(self, **changes: Any) -> FunctionNode:
         node = copy.copy(self)

@@ -1,0 +1,112 @@
+"""Generic functions with their arguments: what types of parameters say of them, and how instances are described."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from torch_slang._function_arguments import FunctionArguments, Tree
+
+__all__ = ["GenericArguments", "bound", "check_type", "generic_arguments", "short_name", "usual_name"]
+
+GenericArguments = tuple[Sequence[str], Sequence[int]]  # types and sizes, in the order of the function's parameters
+
+# Other names of Slang's own for its types.
+_TYPE_ALIASES = {
+    "float16_t": "half",
+    "float32_t": "float",
+    "float64_t": "double",
+    "int32_t": "int",
+    "uint32_t": "uint",
+}
+
+
+def usual_name(slang_type: str) -> str:
+    """`float` of `float32_t`."""
+    return _TYPE_ALIASES.get(slang_type, slang_type)
+
+
+def short_name(slang_type: str) -> str:
+    """`float3` of `vector<float,3>`, `float2x3` of `matrix<float,2,3>`."""
+    name = re.sub(r"^vector<(\w+),(\d)>$", r"\1\2", slang_type)
+    return re.sub(r"^matrix<(\w+),(\d),(\d)>$", r"\1\2x\3", name)
+
+
+def _words(slang_type: str) -> list[str]:
+    """What a type consists of, where `float3` is `vector<float,3>`."""
+    name = re.sub(r"\b((?:float|half|double|u?int|bool)(?:\d+_t)?)([2-4])\b", r"vector<\1,\2>", slang_type)
+    name = re.sub(r"\b((?:float|half|double|u?int|bool)(?:\d+_t)?)([2-4])x([2-4])\b", r"matrix<\1,\2,\3>", name)
+    return [usual_name(word) for word in re.findall(r"\w+|[^\s\w]", name)]
+
+
+def check_type(tree: Tree, given: str, generics: Sequence[str], error: Callable[[str], TypeError]) -> dict[str, str]:
+    """What a type that a map gives says of the generic names in that of a parameter. Raises TypeError if it is not."""
+    wanted, words = _words(tree.type), _words(given)
+    if len(wanted) == 1 and wanted[0] in generics and len(words) > 1:
+        raise error(
+            f"expected {tree.what} to be the type of a number, as a generic one is here, but got {given!r}: declare it "
+            "as a vector<T, N>, a matrix or an array"
+        )
+    pairs = list(zip(wanted, words, strict=False))
+    if len(wanted) != len(words) or any(word != want and want not in generics for want, word in pairs):
+        raise error(f"expected the type of {tree.what} as Slang has it, but got {given!r}")
+    return {want: word for want, word in pairs if want in generics}
+
+
+def generic_arguments(
+    arguments: FunctionArguments, given: Sequence[tuple[Tree, Any]], error: Callable[[str], TypeError]
+) -> GenericArguments | None:
+    """What the types among a map's values say of a function's generic arguments. None if nothing."""
+    found: dict[str, tuple[str, str]] = {}
+    for tree, name in _typed(given):
+        for generic, word in check_type(tree, name, arguments.generics, error).items():
+            known, where = found.setdefault(generic, (word, tree.what))
+            if known != word:
+                raise error(f"{generic} is {known} by the type of {where}, but {word} by that of {tree.what}")
+    if not found:
+        return None
+    types = _leading(arguments.type_parameters, found, error)
+    sizes = _leading(arguments.size_parameters, found, error)
+    wrong = next((size for size in sizes if not size.isdigit()), None)
+    if wrong is not None:
+        raise error(f"expected sizes to be numbers, but got {wrong!r}")
+    return types, [int(size) for size in sizes]
+
+
+def _typed(given: Sequence[tuple[Tree, Any]]) -> Iterator[tuple[Tree, str]]:
+    """The parameters and fields for which a map has a type."""
+    for tree, value in given:
+        if isinstance(value, str):
+            yield tree, value
+        elif isinstance(value, Mapping):
+            fields = zip(tree.names, tree.fields, strict=True)
+            yield from _typed([(field, value[name]) for name, field in fields if name in value])
+
+
+def _leading(names: Sequence[str], found: Mapping[str, tuple[str, str]], error: Callable[[str], TypeError]) -> list[str]:
+    """The arguments for these parameters up to the last that is known."""
+    last = max((place for place, name in enumerate(names) if name in found), default=-1)
+    missing = next((name for name in names[: last + 1] if name not in found), None)
+    if missing is not None:
+        raise error(f"{names[last]} is {found[names[last]][0]}, but no type says what {missing} before it is")
+    return [found[name][0] for name in names[: last + 1]]
+
+
+def bound(about: dict[str, Any], generics: GenericArguments | None) -> dict[str, Any]:
+    """A function's description, where generic arguments that are known stand in types in place of their names."""
+    if generics is None:
+        return {**about, "bound": {}}
+    names = zip(([name for name, _ in about["type_parameters"]], about["size_parameters"]), generics, strict=True)
+    values = {name: str(value) for few, given in names for name, value in zip(few, given, strict=False)}
+    return {**about, **{key: _with_types(about[key], values) for key in ("parameters", "results", "leaves")}, "bound": values}
+
+
+def _with_types(items: Sequence[dict[str, Any]], values: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The same parameters, fields or leaves."""
+    changed = []
+    for item in items:
+        slang_type = re.sub(r"\w+", lambda word: values.get(word[0], word[0]), item["type"])
+        fields = {"fields": _with_types(item["fields"], values)} if "fields" in item else {}
+        changed.append({**item, "type": slang_type, **fields})
+    return changed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import make_dataclass
 from typing import Any
 
 import numpy as np
@@ -81,14 +82,62 @@ def test_nested_dictionaries_that_name_their_type_are_written_beside_gradients(m
     ("x", "rule"),
     [
         (torch.ones(3, dtype=torch.int32), r"x is written, so it must hold torch.float32, but got torch.int32"),
-        (torch.ones(3, requires_grad=True), r"mix\(.*\).*: x is written: a leaf Variable that requires grad"),
-        (torch.ones(1).expand(3), r"mix\(.*\).*: x is written: .*more than one element"),
+        (torch.ones(3, requires_grad=True), r"mix\(.*\).*: x is written, .* got a leaf that requires grad"),
+        (torch.ones(1).expand(3), r"mix\(.*\).*: x is written, .* got an expanded tensor"),
         (slangpy.floatRef(2.0), r"x is one number, but the call has shape \[3\]"),
     ],
 )
 def test_what_cannot_be_written_is_named(module: Any, x: Any, rule: str) -> None:
     with pytest.raises((TypeError, RuntimeError), match=rule):
         module.mix(x, torch.rand(3), torch.empty(3))
+
+
+def test_nothing_is_written_where_one_field_cannot_be(module: Any) -> None:
+    slope = torch.ones(3)
+    instances = slangpy.InstanceList(module.Line, {"slope": slope, "at": torch.zeros(3, 2, requires_grad=True)})
+    with pytest.raises(RuntimeError, match=r"this\.at is written, .* but got a leaf that requires grad"):
+        instances.scale(2.0)
+    frozen = make_dataclass("Frozen", ["slope", "at"], frozen=True)(slope, (1.0, 2.0))
+    with pytest.raises(TypeError, match=r"this\.at is written, so this must be one whose fields can be set"):
+        slangpy.InstanceList(module.Line, frozen).scale(torch.full((3,), 2.0))
+    assert slope.tolist() == [1, 1, 1]
+    with pytest.raises(RuntimeError, match=r"scaled: expected _result to be a tensor to write into, but got a leaf"):
+        module.scaled(torch.ones(3, 2), 1.0, _result=torch.ones(3, requires_grad=True))
+
+
+def test_vectors_by_their_components(module: Any) -> None:
+    x = torch.rand(4, 1, requires_grad=True)
+    y = torch.rand(3, dtype=torch.float16, requires_grad=True)
+    result = module.scaled({"_type": "float2", "x": x, "y": y}, 2.0)
+    torch.testing.assert_close(result, x * y * 2)
+    gradient = torch.rand(4, 3)
+    grads = torch.autograd.grad(result, (x, y), gradient)
+    torch.testing.assert_close(grads[0], (gradient * y * 2).sum(1, keepdim=True))
+    torch.testing.assert_close(grads[1], (gradient * x * 2).sum(0).half(), rtol=1e-2, atol=1e-3)
+    result = result.detach()
+    result.grad = gradient
+    module.scaled.bwds({"x": x, "y": y}, 2.0, _result=result)
+    torch.testing.assert_close((x.grad, y.grad), grads)
+    written = {"x": torch.ones(3), "y": 1.0}
+    slangpy.InstanceList(module.Line, {"slope": torch.ones(3), "at": written}).scale(torch.tensor([1.0, 2.0, 3.0]))
+    assert written["x"].tolist() == written["y"].tolist() == [1, 4, 9]
+    assert module.spread(1.0, {"_type": "double3", "x": 1, "y": 2, "z": y}).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("vector", "rule"),
+    [
+        ({"x": 1.0}, r"x \(vector<float,2>\) lacks field y"),
+        ({"x": 1.0, "y": 1.0, "z": 1.0}, r"x \(vector<float,2>\) has no field z"),
+        ({"_type": "float3", "x": 1.0, "y": 1.0}, r"the type of x .* but got 'float3'"),
+        ({"x": 1.0, "y": torch.ones(2, dtype=torch.float64)}, r"component y of x .* to have dtype torch.float32"),
+        ({"x": torch.ones(3), "y": torch.ones(2)}, r"the components of x .* do not broadcast.* x: \[3\], y: \[2\]"),
+        ({"x": slangpy.rand_float(), "y": 1.0}, r"component x of x .* but got a generator"),
+    ],
+)
+def test_components_that_do_not_fit(module: Any, vector: dict[str, Any], rule: str) -> None:
+    with pytest.raises(TypeError, match=rule):
+        module.scaled(vector, 1.0)
 
 
 def test_maps_of_no_dimensions_and_of_types(module: Any) -> None:

@@ -24,6 +24,7 @@ from torch_slang._function_results import (
     no_result_type,
 )
 from torch_slang._function_variant import FunctionVariant
+from torch_slang._vector_components import component_gradients
 from torch_slang._library import _C, forget_cached_op
 from torch_slang.generators import Generator
 
@@ -211,8 +212,12 @@ class Function:
             for i, after in zip(stored, given, strict=False):
                 after.copy_(by_leaf[i])
                 by_leaf[i] = None
+        given_values = ops.arguments.values(args, kwargs)
         _accumulate(
-            (tensor, gradient) for tensor, gradient in zip(tensors, by_leaf, strict=True) if gradient is not None
+            pair
+            for tensor, gradient, value in zip(tensors, by_leaf, given_values, strict=True)
+            if gradient is not None
+            for pair in (component_gradients(value, gradient) if isinstance(value, Mapping) else [(tensor, gradient)])
         )
 
     @property
@@ -343,7 +348,8 @@ class Function:
         if torch.is_grad_enabled() and any(map(_requires_grad, (*tensors, *outputs))):
             computed = self._forward(ops, tensors)
             results = [computed] if isinstance(computed, Tensor) else computed
-            copy_results(self._qualified, [leaf.name for leaf in ops.results.leaves], outputs, results)
+            names = ["_result" if leaf.name == "result" else leaf.name for leaf in ops.results.leaves]
+            copy_results(self._qualified, names, outputs, results)
         else:
             self._run(ops, ops.out, [*tensors, *outputs])
         return (

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from torch_slang._arguments import field_values
+from torch_slang._vector_components import vector_of
 from torch_slang._numbers import EXACT_NUMBERS, kind_of, number_of, result_type, share_tensor, shared_tensor
 from torch_slang.generators import Generator
 
@@ -26,6 +27,7 @@ class FunctionLeaf:
 
     name: str
     what: str  # for messages: "camera.exposure (float)"
+    type: str
     dtype: torch.dtype | None  # None: a type parameter's
     type_parameter: int
     shape: tuple[int, ...]  # of one element; negative where the tensors decide
@@ -45,6 +47,7 @@ class FunctionLeaf:
         return cls(
             name=about["name"],
             what=f"{about['path']} ({about['type']})",
+            type=about["type"],
             dtype=dtype if type_parameter < 0 else None,
             type_parameter=type_parameter,
             shape=tuple(about["element_shape"]),
@@ -171,6 +174,10 @@ class FunctionArguments:
             tree.take_apart(value, leaves, self.error)
         return leaves
 
+    def vector(self, leaf: FunctionLeaf, given: Mapping[str, Any]) -> Any:
+        """The tensor, or the list of numbers, that a vector's components make: :func:`vector_of`."""
+        return vector_of(leaf, given, self.generics, self.error)
+
     def split(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], Mapping[str, Any], dict[str, Any]]:
@@ -222,6 +229,7 @@ class FunctionArguments:
     def _tensors(self, values: Sequence[Any]) -> list[torch.Tensor]:
         tensors = list(values)
         others = []  # where there is a number
+        mapped = []  # where there are a vector's components
         generators = False
         is_plain = is_foreign = False
         for i, value in enumerate(values):
@@ -232,12 +240,21 @@ class FunctionArguments:
                 others.append(i)
             elif isinstance(value, Generator):
                 generators = True
-            elif not isinstance(value, torch.Tensor):
-                others.append(i)
-            else:
+            elif isinstance(value, torch.Tensor):
                 is_foreign = True  # a mode's or a user's own tensors: Note [shared numbers]
+            elif isinstance(value, Mapping):
+                tensors[i] = self.vector(self.leaves[i], value)
+                mapped.append(i)
+                if not isinstance(tensors[i], torch.Tensor):
+                    others.append(i)
+                is_foreign = True
+            else:
+                others.append(i)
+        given, values = values, tuple(tensors)
         may_share = is_plain and not is_foreign and not torch.compiler.is_compiling()
         chosen = [self._chosen_type(k, values, others) for k in range(len(self._allowed))]
+        for i in mapped:
+            self._check_chosen(self.leaves[i], given[i], values[i], chosen)
         for i in others:
             leaf, value = self.leaves[i], values[i]
             if leaf.is_whole:
@@ -248,6 +265,17 @@ class FunctionArguments:
             tensor = shared_tensor(value, dtype) if may_share and not leaf.shape else None
             tensors[i] = self._new_tensor(leaf, value, dtype, may_share) if tensor is None else tensor
         return WithGenerators(tensors) if generators else tensors
+
+    def _check_chosen(
+        self, leaf: FunctionLeaf, given: Mapping[str, Any], made: Any, chosen: Sequence[torch.dtype]
+    ) -> None:
+        """A vector whose type was given must get that, where the other arguments count too."""
+        if leaf.dtype is None and "_type" in given and made.dtype != chosen[leaf.type_parameter]:
+            rule = f"to be of its _type {given['_type']!r}"
+            name = self.type_parameters[leaf.type_parameter]
+            raise self.error(
+                f"expected {leaf.what} {rule}, but by all arguments {name} is {chosen[leaf.type_parameter]}"
+            )
 
     def _chosen_type(self, k: int, values: Sequence[Any], others: Sequence[int]) -> torch.dtype:
         """What a type parameter will be: tensors decide, and numbers weigh least. Note [mapped types] in mapped.h."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch_slang._function_arguments import FunctionArguments, Tree
+if TYPE_CHECKING:
+    from torch_slang._function_arguments import FunctionArguments, Tree
 
 __all__ = ["GenericArguments", "bound", "check_type", "generic_arguments", "short_name", "usual_name"]
 
@@ -40,17 +41,19 @@ def _words(slang_type: str) -> list[str]:
     return [usual_name(word) for word in re.findall(r"\w+|[^\s\w]", name)]
 
 
-def check_type(tree: Tree, given: str, generics: Sequence[str], error: Callable[[str], TypeError]) -> dict[str, str]:
+def check_type(
+    what: str, slang_type: str, given: str, generics: Sequence[str], error: Callable[[str], TypeError]
+) -> dict[str, str]:
     """What a type that a map gives says of the generic names in that of a parameter. Raises TypeError if it is not."""
-    wanted, words = _words(tree.type), _words(given)
+    wanted, words = _words(slang_type), _words(given)
     if len(wanted) == 1 and wanted[0] in generics and len(words) > 1:
         raise error(
-            f"expected {tree.what} to be the type of a number, as a generic one is here, but got {given!r}: declare it "
+            f"expected {what} to be the type of a number, as a generic one is here, but got {given!r}: declare it "
             "as a vector<T, N>, a matrix or an array"
         )
     pairs = list(zip(wanted, words, strict=False))
     if len(wanted) != len(words) or any(word != want and want not in generics for want, word in pairs):
-        raise error(f"expected the type of {tree.what} as Slang has it, but got {given!r}")
+        raise error(f"expected the type of {what} as Slang has it, but got {given!r}")
     return {want: word for want, word in pairs if want in generics}
 
 
@@ -60,7 +63,7 @@ def generic_arguments(
     """What the types among a map's values say of a function's generic arguments. None if nothing."""
     found: dict[str, tuple[str, str]] = {}
     for tree, name in _typed(given):
-        for generic, word in check_type(tree, name, arguments.generics, error).items():
+        for generic, word in check_type(tree.what, tree.type, name, arguments.generics, error).items():
             known, where = found.setdefault(generic, (word, tree.what))
             if known != word:
                 raise error(f"{generic} is {known} by the type of {where}, but {word} by that of {tree.what}")

@@ -104,7 +104,7 @@ class DimensionMap:
         if given is None:
             return
         if isinstance(given, str):
-            check_type(tree, given, (), self._error)
+            check_type(tree.what, tree.type, given, (), self._error)
         elif tree.leaf < 0:
             self._read_fields(tree, given)
         elif tree.leaf < len(self._leaves) and self._leaves[tree.leaf].is_whole:

@@ -144,6 +144,8 @@ def _costs(
 
 
 def _cost(arguments: FunctionArguments, leaf: FunctionLeaf, value: Any, place: tuple[int, ...] | None) -> int:
+    if isinstance(value, Mapping):
+        value = arguments.vector(leaf, value)
     if isinstance(value, Generator):
         if leaf.dtype is None or leaf.dtype.is_floating_point != value.takes_floats:
             raise arguments.error(f"{leaf.what} does not fit its generator")

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from torch_slang._function_arguments import FunctionLeaf, Tree
+from torch_slang._writable import obstacle_to_writing
 
 __all__ = ["FunctionResults", "copy_results", "is_array_type", "is_tensor_type", "no_result_type"]
 
@@ -162,6 +163,9 @@ def copy_results(qualified: str, names: Sequence[str], outputs: Sequence[Tensor]
     """Copies results into tensors that must be like them, and apart."""
     for name, output, value in zip(names, outputs, results, strict=True):
         _check_like(f"{qualified}: expected {name}", output, value)
+        obstacle = obstacle_to_writing(output)
+        if obstacle:
+            raise RuntimeError(f"{qualified}: expected {name} to be a tensor to write into, but got {obstacle}")
     _check_apart(qualified, names, outputs)
     for output, value in zip(outputs, results, strict=True):
         output.copy_(value)

@@ -14,24 +14,9 @@ import torch
 
 from torch_slang._library import _C, forget_cached_op
 from torch_slang._module import Module
+from torch_slang._numbers import SLANG_TYPES
 
 _TAG = " torch_slang:"
-
-_SLANG_TYPES = {
-    torch.float16: "half",
-    torch.bfloat16: "BFloat16",
-    torch.float32: "float",
-    torch.float64: "double",
-    torch.int8: "int8_t",
-    torch.int16: "int16_t",
-    torch.int32: "int",
-    torch.int64: "int64_t",
-    torch.uint8: "uint8_t",
-    torch.uint16: "uint16_t",
-    torch.uint32: "uint",
-    torch.uint64: "uint64_t",
-    torch.bool: "bool",
-}
 
 _modules: dict[str, Module] = {}  # the latest load of each, by identity
 
@@ -145,9 +130,9 @@ def _define(value: Any) -> str:
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, torch.dtype):
-        if value not in _SLANG_TYPES:
+        if value not in SLANG_TYPES:
             raise TypeError(f"torch_slang.load: Slang has no type for {value}, which a define has as its value")
-        return _SLANG_TYPES[value]
+        return SLANG_TYPES[value]
     if isinstance(value, list | tuple | Mapping | set):
         raise TypeError(
             f"torch_slang.load: expected the values of defines to be numbers, strings or dtypes, but got {value!r}"

@@ -10,7 +10,23 @@ import torch
 
 from torch_slang._library import _C
 
-__all__ = ["EXACT_NUMBERS", "kind_of", "number_of", "result_type", "share_tensor", "shared_tensor"]
+__all__ = ["EXACT_NUMBERS", "SLANG_TYPES", "kind_of", "number_of", "result_type", "share_tensor", "shared_tensor"]
+
+SLANG_TYPES = {
+    torch.float16: "half",
+    torch.bfloat16: "BFloat16",
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.int8: "int8_t",
+    torch.int16: "int16_t",
+    torch.int32: "int",
+    torch.int64: "int64_t",
+    torch.uint8: "uint8_t",
+    torch.uint16: "uint16_t",
+    torch.uint32: "uint",
+    torch.uint64: "uint64_t",
+    torch.bool: "bool",
+}
 
 # Note [shared numbers]
 #   To make a tensor takes as long as a small operator, so calls share those of numbers that come again: nothing changes

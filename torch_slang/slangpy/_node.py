@@ -179,22 +179,23 @@ class FunctionNode:
         arguments = function.arguments
         variant = self._variant(function)
         results = function.results.by_name(variant(**kept_for_backward(arguments, given)))
-        write = Writer(arguments, variant.map_of(function)).assign
+        writer = Writer(arguments, variant.map_of(function))
         for name in arguments.written:
-            write(name, originals[name], results.pop(name))
+            writer.add(name, originals[name], results.pop(name))
         for name, target in outputs.items():
-            write(name, target, results.pop(name))
+            writer.add(name, target, results.pop(name))
+        left = results["result"] if list(results) == ["result"] else results
+        is_written = bool(results) and not (into is None or is_tensor_type(into) or is_array_type(into))
+        if is_written:
+            writer.add("_result", into, left)
+        writer.write()
         if hasattr(self._this, "update_this"):
             self._this.update_this(originals["this"])
         if not results:
             return None
-        left = results["result"] if list(results) == ["result"] else results
         if is_array_type(into) and isinstance(left, torch.Tensor):
             return left.numpy(force=True)
-        if into is not None and not is_tensor_type(into):
-            write("_result", into, left)
-            return into
-        return left
+        return into if is_written else left
 
     def _is_plain(self) -> bool:
         """Whether nothing is set, and nothing written."""

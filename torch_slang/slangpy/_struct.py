@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torch_slang._function_arguments import FunctionLeaf, Tree
+from torch_slang._writable import obstacle_to_writing
 from torch_slang.slangpy._values import Tensor
 
 if TYPE_CHECKING:
@@ -179,6 +180,9 @@ def _check_fits(path: str, fields: Any, name: str, value: Any) -> None:
                 f"slangpy: construct: expected the tensor of {path} to have the call's shape {list(value.shape)}, but "
                 f"got shape {list(held.shape)}"
             )
+        obstacle = obstacle_to_writing(held)
+        if obstacle:
+            raise RuntimeError(f"slangpy: construct: expected {path} to be a tensor to write into, but got {obstacle}")
     elif held is not None and hasattr(value, "_asdict"):
         for inner, item in value._asdict().items():
             _check_fits(path, held, inner, item)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import torch
@@ -10,40 +11,62 @@ import torch
 from torch_slang._arguments import field_values
 from torch_slang._function_arguments import FunctionArguments, Tree
 from torch_slang._function_map import DimensionMap
+from torch_slang._vector_components import component_names
+from torch_slang._writable import obstacle_to_writing
 from torch_slang.slangpy._values import Tensor, ValueRef
 
 __all__ = ["Writer", "kept_for_backward"]
 
 
 class Writer:
-    """Writes results into what was given for parameters."""
+    """Writes results into what was given for parameters: all are checked before the first is written."""
 
     def __init__(self, arguments: FunctionArguments, dimensions: DimensionMap | None) -> None:
         self._arguments = arguments
         self._dimensions = dimensions
+        self._writes: list[Callable[[], Any]] = []
 
-    def assign(self, name: str, target: Any, value: Any) -> None:
+    def add(self, name: str, target: Any, value: Any) -> None:
+        """Takes note of what will be written. Raises TypeError or RuntimeError where it cannot be."""
         if isinstance(target, ValueRef):
             if isinstance(value, torch.Tensor) and value.dim() > 0:
                 raise self._error(f"{name} is one number, but the call has shape {list(value.shape)}")
-            target.value = value.tolist()
+            self._writes.append(lambda: setattr(target, "value", value.tolist()))
             return
         if isinstance(target, Tensor):
             target = target.storage
         if isinstance(target, torch.Tensor):
-            self._assign_tensor(name, target, value)
+            self._add_tensor(name, target, value)
             return
-        if not hasattr(value, "_fields"):
-            raise self._error(f"{name} is written, so it must be a tensor, but got a {type(target).__name__}")
-        for field, item in zip(value._fields, value, strict=True):
+        for field, item in self._fields(name, target, value):
             held = target[field] if isinstance(target, Mapping) else getattr(target, field)
             if isinstance(held, (bool, int, float, tuple, list)):
                 if not _is_same(torch.as_tensor(held), item):
-                    _replace(target, field, item)
+                    self._add_replacement(name, target, field, item)
             else:
-                self.assign(f"{name}.{field}", held, item)
+                self.add(f"{name}.{field}", held, item)
 
-    def _assign_tensor(self, name: str, target: torch.Tensor, value: Any) -> None:
+    def write(self) -> None:
+        for one in self._writes:
+            one()
+
+    def _fields(self, name: str, target: Any, value: Any) -> Iterable[tuple[str, Any]]:
+        if isinstance(target, Mapping) and isinstance(value, torch.Tensor) and value.dim() > 0:  # a vector's components
+            return zip(component_names(value.shape[-1]), value.unbind(-1), strict=True)
+        if not hasattr(value, "_fields"):
+            raise self._error(f"{name} is written, so it must be a tensor, but got a {type(target).__name__}")
+        return zip(value._fields, value, strict=True)
+
+    def _add_replacement(self, name: str, target: Any, field: str, value: Any) -> None:
+        is_frozen = dataclasses.is_dataclass(target) and vars(type(target))["__dataclass_params__"].frozen
+        if isinstance(target, tuple) or is_frozen or (isinstance(target, Mapping) and not isinstance(target, MutableMapping)):
+            raise self._error(
+                f"{name}.{field} is written, so {name} must be one whose fields can be set, or hold a tensor there, "
+                f"but got a {type(target).__name__}"
+            )
+        self._writes.append(lambda: _replace(target, field, value))
+
+    def _add_tensor(self, name: str, target: torch.Tensor, value: Any) -> None:
         if not isinstance(value, torch.Tensor):
             raise self._error(f"{name} is written, so it must be a struct's fields, but got a tensor")
         if self._dimensions is not None:
@@ -55,10 +78,10 @@ class Writer:
             return
         if not torch.can_cast(value.dtype, target.dtype):
             raise self._error(f"{name} is written, so it must hold {value.dtype}, but got {target.dtype}")
-        try:
-            target.copy_(value)
-        except RuntimeError as reason:  # a leaf that requires grad, elements that share memory
-            raise RuntimeError(f"{self._arguments}: {name} is written: {reason}") from None
+        obstacle = obstacle_to_writing(target)
+        if obstacle:
+            raise RuntimeError(f"{self._arguments}: {name} is written, so it must be one to write into, but got {obstacle}")
+        self._writes.append(lambda: target.copy_(value))
 
     def _error(self, message: str) -> TypeError:
         return self._arguments.error(message)
@@ -72,7 +95,8 @@ def kept_for_backward(arguments: FunctionArguments, given: Mapping[str, Any]) ->
     leaves: list[Any] = []
     for name, tree in trees.items():
         tree.take_apart(given[name], leaves, arguments.error)
-    if not any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves):
+    values = [item for leaf in leaves for item in (leaf.values() if isinstance(leaf, Mapping) else (leaf,))]
+    if not any(isinstance(value, torch.Tensor) and value.requires_grad for value in values):
         return given
     return {
         name: _copied(trees[name], value, arguments) if name in arguments.written else value

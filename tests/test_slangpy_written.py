@@ -12,10 +12,19 @@ import torch
 from torch_slang import slangpy
 
 SOURCE = """
+// uniform float gain; extern static const int kOther = 3;
+#if 1
 uniform float gain;
+#else
+uniform int gain;
+#endif
 uniform float2 tint;
+struct Lens { double focus; bool on; }
+struct Camera { float x, y; Lens lens; }
+ParameterBlock<Camera> camera;
 extern static const int kCount = 3;
 float gained(float x) { return x * gain + tint.x + 2 * tint.y + kCount; }
+double exposed(double x) { return camera.lens.on ? x * camera.lens.focus + camera.y : 0; }
 [Differentiable] void mix(inout float x, float y, out float z) { z = x * y; x += y * y; }
 [Differentiable] float scaled(float2 x, float y) { return x.x * x.y * y; }
 struct Line : IDifferentiable
@@ -185,6 +194,19 @@ def test_values_are_set_again(module: Any) -> None:
     torch.testing.assert_close(first.set(gain=np.float32(3), tint=np.array([0.0, 1.0]))(x), 3 * x + 5)
     torch.testing.assert_close(first.constants({"kCount": 1}).constants({"kCount": 7})(x), 2 * x + 12)
     torch.testing.assert_close(first(x), 2 * x + 8)
+
+
+def test_a_block_of_uniforms_is_set_by_its_fields(module: Any) -> None:
+    lens = {"focus": 0.1, "on": True}
+    assert module.exposed.set({"camera": {"x": 1, "y": 2, "lens": lens}})(10.0) == 10 * 0.1 + 2
+    with pytest.raises(TypeError, match=r"the value of camera \(Camera\) lacks field y, lens"):
+        module.exposed.set(camera={"x": 1})
+    with pytest.raises(TypeError, match=r"the value of camera.lens \(Lens\) has no field gain"):
+        module.exposed.set(camera={"x": 1, "y": 2, "lens": {**lens, "gain": 1}})
+    with pytest.raises(ValueError, match=r"there is no extern static const kOther .* which has: kCount"):
+        module.exposed.constants({"kOther": 1})
+    with pytest.raises(slangpy.SlangCompileError, match=r"uniforms get their values by set: function.set\({'gain'"):
+        module.gained(1.0)
 
 
 @pytest.mark.parametrize(

@@ -150,10 +150,6 @@ def create_torch_device(
     return Device(folders, options.get("defines"), torch.device(torch_device))
 
 
-# How a module's text declares what has a value from outside.
-_UNIFORM = r"\buniform\s+([\w<>,\s]+?)\s+{name}\s*;"
-_CONSTANT = r"\bextern\s+static\s+const\s+([\w<>,\s]+?)\s+{name}\s*(?:=[^;]*)?;"
-
 # By a module's identity: what loaded it, from what.
 _origins: dict[str, tuple[SlangSession, Path | None, str | None]] = {}
 
@@ -276,8 +272,7 @@ class Module:
             raise ValueError("slangpy: set and constants want a module that a Device has loaded")
         session, path, source = origin
         text = path.read_text() if path is not None else source or ""
-        text = with_values(text, uniforms, _UNIFORM, "uniform")
-        text = with_values(text, constants, _CONSTANT, "extern static const")
+        text = with_values(text, uniforms, constants)
         folders = [*session.include_paths, *([path.parent] if path is not None else [])]
         derived = SlangSession(session.device, {"defines": session.defines, "include_paths": folders})
         name = f"{path.stem if path is not None else 'module'}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from torch_slang._function_instance import short_name
 from torch_slang._function_overloads import OverloadedFunction
 from torch_slang._function_results import is_array_type, is_tensor_type
 from torch_slang._function_variant import FunctionVariant
+from torch_slang._library import CompileError
 from torch_slang._numbers import EXACT_NUMBERS
 from torch_slang.generators import Generator, grid
 from torch_slang.slangpy._refused import refuse
@@ -85,7 +87,10 @@ class FunctionNode:
         Each set of values is a compilation of its own: what changes often should be a parameter.
         """
         if len(args) > 1 or (args and kwargs) or (args and not isinstance(args[0], Mapping)) or not (args or kwargs):
-            raise ValueError("slangpy: set takes either names with values, or one dictionary of them")
+            raise ValueError(
+                "slangpy: set takes either names with values, or one dictionary of them, which are compiled into the "
+                "function"
+            )
         return self._of(self.module.with_uniforms(args[0] if args else kwargs))
 
     def constants(self, constants: Mapping[str, Any]) -> FunctionNode:
@@ -143,8 +148,14 @@ class FunctionNode:
         return None
 
     def __call__(self, *args: Any, _result: Any = None, **kwargs: Any) -> Any:
-        if _result is None and self._is_plain() and _are_tensors_and_numbers(args, kwargs.values()):
-            return self._function(*args, **kwargs)
+        try:
+            if _result is None and self._is_plain() and _are_tensors_and_numbers(args, kwargs.values()):
+                return self._function(*args, **kwargs)
+            return self._call(args, kwargs, _result)
+        except CompileError as error:
+            raise _with_hint(error) from None
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], _result: Any) -> Any:
         function, given, outputs = self._chosen(args, kwargs)
         into = self._result if _result is None else _result_kind(_result)
         if function.arguments.written or any(isinstance(value, ValueRef) for value in outputs.values()):
@@ -260,11 +271,23 @@ class _Backward:
     def __call__(self, *args: Any, _result: Any = None, **kwargs: Any) -> None:
         if self._node._this is not None:
             args = (self._node._this, *args)
-        self._node._variant().bwds(
-            *map(_paired, args),
-            **{name: _paired(value) for name, value in kwargs.items()},
-            _result=_paired(_result),
-        )
+        try:
+            self._node._variant().bwds(
+                *map(_paired, args),
+                **{name: _paired(value) for name, value in kwargs.items()},
+                _result=_paired(_result),
+            )
+        except CompileError as error:
+            raise _with_hint(error) from None
+
+
+def _with_hint(error: CompileError) -> CompileError:
+    """An error about uniforms that have no value says how they get one."""
+    found = re.search(r"it uses one of the shader parameters ([\w, ]+), but", str(error))
+    if found is None:
+        return error
+    first = found[1].split(",")[0]
+    return CompileError(f"{error}\nslangpy: uniforms get their values by set: function.set({{{first!r}: ...}})(...)")
 
 
 def _result_kind(kind: Any) -> Any:

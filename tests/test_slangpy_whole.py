@@ -151,11 +151,13 @@ def test_other_arguments_broadcast_with_the_call_from_the_right(device: torch.de
 
 def test_calls_over_dimensions_want_numbers_and_tensors_alone(device: torch.device) -> None:
     t = torch.rand(2, 3, device=device)
-    for call in (
-        lambda: module().with_view(t, torch.rand(2, device=device)),
-        lambda: module().with_struct(t, {"a": torch.rand(2, device=device), "b": 0.0}),
+    for other, call in (
+        ("v is a TensorView<float>", lambda: module().with_view(t, torch.rand(2, device=device))),
+        ("p is a Pair", lambda: module().with_struct(t, {"a": torch.rand(2, device=device), "b": 0.0})),
+        ("x is a generator", lambda: module().scaled(t, slangpy.rand_float())),
     ):
-        with pytest.raises(RuntimeError, match=r"expected t \(Tensor<float, ?1>\) to have 1 dimensions"):
+        rule = rf"expected t \(Tensor<float, ?1>\) to have just the dimensions .* \[2, 3\].* {other}"
+        with pytest.raises(TypeError, match=rule):
             call()
 
 

@@ -43,7 +43,7 @@ class Generator(ABC):
 class _CallId(Generator):
     def words(self, rank: int, components: int | None, is_array: bool) -> list[int]:
         if components not in {rank, rank + 1} and not (components is None and rank == 1):
-            raise ValueError(f"call_id() has a number for each of the call's {rank} dimensions")
+            raise ValueError(f"call_id() gives {rank} or {rank + 1}, as the call has {rank} dimensions")
         ids = [(d, d + 1, 0, 1) for d in range(rank)]
         return _places([_ZERO] * ((components or 1) - rank) + ids, is_array)
 
@@ -58,7 +58,7 @@ class _Grid(Generator):
     def words(self, rank: int, components: int | None, is_array: bool) -> list[int]:
         own = len(self._shape)
         if components != own and not (components is None and own == 1):
-            raise ValueError(f"this grid has {own} dimensions")
+            raise ValueError(f"grid(...) gives {own}, as many as its shape has")
         first = rank - own
         return _places([(first + d, first + d + 1, self._offset[d], self._stride[d]) for d in range(own)], is_array)
 
@@ -100,7 +100,7 @@ class _Sized(Generator):
 
     def words(self, rank: int, components: int | None, is_array: bool) -> list[int]:
         if (components or 1) != self._components:
-            raise ValueError(f"the generator was to have {self._components} components")
+            raise ValueError(f"it was to give {self._components}")
         return self._inner.words(rank, components, is_array)
 
 
@@ -188,4 +188,4 @@ def _constant(number: float) -> float:
 
 def _check_at_most_three(what: str, components: int) -> None:
     if components > 3:
-        raise ValueError(f"{what} has at most 3 components")
+        raise ValueError(f"{what} gives at most 3")

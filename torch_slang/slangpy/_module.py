@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import functools
-import hashlib
+import itertools
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -56,7 +57,7 @@ class SlangSession:
     def load_module(self, path: _PathLike) -> torch_slang.Module:
         """A file, with or without ``.slang``, found in the working folder or else in the include paths."""
         found = self._found(Path(path))
-        return self._load(found, None, None, str(found))
+        return self._load(found, None, found.stem, str(found))
 
     def load_module_from_source(
         self, module_name: str, source: str, path: _PathLike | None = None
@@ -65,17 +66,17 @@ class SlangSession:
         del path
         return self._load(None, source, module_name, f"{module_name}\0{source}")
 
-    def _load(self, path: Path | None, source: str | None, name: str | None, identity: str) -> torch_slang.Module:
-        defines = sorted(self.defines.items())
+    def _load(self, path: Path | None, source: str | None, name: str, identity: str) -> torch_slang.Module:
+        where = sorted(self.defines.items()), self.include_paths
         module = load(
             path,
             source=source,
-            name=name,
-            namespace=_namespace(f"{identity}\0{defines}" if defines else identity),
+            name=name if path is None else None,
+            namespace=_namespace(name, f"{identity}\0{where}"),
             defines=self.defines,
             include_dirs=self.include_paths,
         )
-        _origins[members_of(module).handle.identity] = (self, path, source)
+        _origins[members_of(module).handle.identity] = _Origin(self, name, path, source)
         return module
 
     def _found(self, path: Path) -> Path:
@@ -150,8 +151,17 @@ def create_torch_device(
     return Device(folders, options.get("defines"), torch.device(torch_device))
 
 
-# By a module's identity: what loaded it, from what.
-_origins: dict[str, tuple[SlangSession, Path | None, str | None]] = {}
+class _Origin(NamedTuple):
+    """What loaded a module, under which name, from what."""
+
+    session: SlangSession
+    name: str
+    path: Path | None
+    source: str | None
+
+
+_origins: dict[str, _Origin] = {}  # by a module's identity
+_namespaces: dict[str, str] = {}  # by what tells modules apart
 
 
 class Module:
@@ -270,12 +280,11 @@ class Module:
         origin = _origins.get(members_of(self.device_module).handle.identity)
         if origin is None:
             raise ValueError("slangpy: set and constants want a module that a Device has loaded")
-        session, path, source = origin
+        session, name, path, source = origin
         text = path.read_text() if path is not None else source or ""
         text = with_values(text, uniforms, constants)
         folders = [*session.include_paths, *([path.parent] if path is not None else [])]
         derived = SlangSession(session.device, {"defines": session.defines, "include_paths": folders})
-        name = f"{path.stem if path is not None else 'module'}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
         module = _loaded_once(derived, name, text)
         module._base, module._uniforms, module._constants = self, dict(uniforms), dict(constants)
         return module
@@ -293,11 +302,11 @@ class Module:
         return f"<slangpy module of {self.device_module!r}>"
 
 
-_derived_modules: dict[tuple[str, tuple[Path, ...], tuple[tuple[str, Any], ...]], Module] = {}
+_derived_modules: dict[tuple[str, str, tuple[Path, ...], tuple[tuple[str, Any], ...]], Module] = {}
 
 
 def _loaded_once(session: SlangSession, name: str, text: str) -> Module:
-    key = (name, tuple(session.include_paths), tuple(sorted(session.defines.items())))
+    key = (name, text, tuple(session.include_paths), tuple(sorted(session.defines.items())))
     if key not in _derived_modules:
         _derived_modules[key] = Module(session.load_module_from_source(name, text))
     return _derived_modules[key]
@@ -310,6 +319,11 @@ def _add_layouts(tree: Tree, leaves: _Leaves, found: dict[str, tuple[Tree, _Leav
         _add_layouts(field, leaves, found)
 
 
-def _namespace(identity: str) -> str:
-    """One of its own for each module, since modules may have functions of the same names."""
-    return f"slangpy_{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+def _namespace(name: str, identity: str) -> str:
+    """One of its own for each module, since modules may have functions of the same names. Messages show it."""
+    if identity not in _namespaces:
+        wanted = "slangpy_" + re.sub(r"\W", "_", name)
+        taken = set(_namespaces.values())
+        choices = itertools.chain([wanted], (f"{wanted}_{number}" for number in itertools.count(2)))
+        _namespaces[identity] = next(choice for choice in choices if choice not in taken)
+    return _namespaces[identity]

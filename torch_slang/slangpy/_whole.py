@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from torch_slang._function_arguments import FunctionArguments, FunctionLeaf
+from torch_slang.generators import Generator
 
 __all__ = ["as_constants", "call_over", "element_name", "has_tensors", "leaves_written"]
 
@@ -85,8 +86,17 @@ def call_over(
     tensors = list(_tensors(arguments, given))
     before = {name: given[name].dim() - rank - len(leaf.shape) for name, leaf, rank in tensors if rank is not None}
     levels = max(before.values(), default=0)
-    if levels <= 0 or min(before.values()) < 0 or not _are_known(arguments, given):
+    if levels <= 0 or min(before.values()) < 0:
         return function(given)
+    unknown = _unknown(arguments, given)
+    if unknown:
+        name = next(name for name, count in before.items() if count > 0)
+        what = next(tree.what for tree in arguments.trees if tree.name == name)
+        raise arguments.error(
+            f"expected {what} to have just the dimensions that the function sees, but got shape "
+            f"{list(given[name].shape)}: a call goes over others only where all arguments are tensors or numbers, and "
+            f"{unknown}"
+        )
     calls = {name: tuple(given[name].shape[: given[name].dim() - _own(leaf, rank)]) for name, leaf, rank in tensors}
     try:
         shape = torch.broadcast_shapes(*calls.values())
@@ -120,11 +130,14 @@ def _own(leaf: FunctionLeaf, rank: int | None) -> int:
     return len(leaf.shape) + (rank or 0)
 
 
-def _are_known(arguments: FunctionArguments, given: Mapping[str, Any]) -> bool:
-    """Whether each argument is a number, one of SlangPy's tensors, or a tensor that broadcasts."""
+def _unknown(arguments: FunctionArguments, given: Mapping[str, Any]) -> str:
+    """Which argument is neither a number, nor one of SlangPy's tensors, nor a tensor that broadcasts."""
     for name, tree in zip(arguments.names, arguments.trees, strict=True):
-        if tree.leaf < 0 or not isinstance(given.get(name), (torch.Tensor, bool, int, float)):
-            return False
+        value = given.get(name)
+        if isinstance(value, Generator):
+            return f"{name} is a generator"
+        if tree.leaf < 0 or not isinstance(value, (torch.Tensor, bool, int, float)):
+            return f"{name} is a {tree.type}"
         if arguments.leaves[tree.leaf].is_whole and not element_name(tree.type):
-            return False
-    return True
+            return f"{name} is a {tree.type}"
+    return ""

@@ -252,7 +252,8 @@ std::optional<std::vector<int64_t>> TypeReader::sizes(slang::TypeReflection* typ
     if (type->getKind() == Kind::Matrix) {
       sizes = {type->getRowCount(), type->getColumnCount()};
     } else {
-      sizes = {static_cast<int64_t>(type->getElementCount())};
+      // What follows from an `extern static const` is not known, and is a negative number as Slang says it.
+      sizes = {std::max<int64_t>(static_cast<int64_t>(type->getElementCount()), 0)};
     }
   } else {
     for (const std::string& text : size_texts(type)) {

@@ -261,6 +261,7 @@ uniform float gain;
 float counted(float x) { return x * kCount; }
 float gained(float x) { return x * gain; }
 float2 pair(float x) { return float2(x, 2 * x); }
+half3 halved(half3 x) { return x / half(2); }
 bool is_positive(float x) { return x > 0; }
 float2x2 matrix(float a, float b) { return float2x2(a, b, b, a); }
 struct Two { float a; int b; }
@@ -314,6 +315,27 @@ def test_what_a_call_writes(calls: slangpy.Module) -> None:
     assert tensor.to_torch().tolist() == [1.5, 2]
 
 
+def test_vectors_compute_by_components(calls: slangpy.Module) -> None:
+    one = slangpy.float3(slangpy.float2(1, 2), 4)
+    assert (one + 1, 2 * one, 1 - one, 4 / one) == ((2, 3, 5), (2, 4, 8), (0, -1, -3), (4, 2, 1))
+    assert slangpy.int2(7, -7) / 2 == (3, -3)
+    assert slangpy.quatf() == slangpy.float4(0, 0, 0, 1)
+    with pytest.raises(TypeError, match="slangpy.float2x2: there is no arithmetic here"):
+        slangpy.float2x2([1, 2, 3, 4]) * 2  # type: ignore[operator]
+    assert calls.halved(slangpy.half3(1, 2, 4)) == slangpy.float16_t3(0.5, 1, 2)
+    assert calls.halved.map(slangpy.half3)(torch.ones(2, 3).half()).tolist() == [[0.5] * 3] * 2
+
+
+def test_tensors_with_gradients_of_their_own(calls: slangpy.Module) -> None:
+    x = slangpy.Tensor.from_numpy(None, [1.0, 2.0]).with_grads()
+    y = slangpy.Tensor.zeros_like(x).with_grads(slangpy.Tensor.ones(None, (2,)), zero=False)
+    calls.square(x, _result=y)
+    calls.square.bwds(x, _result=y)
+    assert y.to_numpy().tolist() == [1, 4]
+    assert x.grad.to_numpy().tolist() == x.grad_out.to_numpy().tolist() == [2, 4]
+    assert (x.dtype, slangpy.Tensor.empty(None, (4,), "float16_t3").storage.shape) == ("float", (4, 3))
+
+
 def test_pairs_with_gradients(calls: slangpy.Module) -> None:
     x, grad = torch.tensor([1.0, 2.0]), torch.ones(2)
     calls.square.bwds(slangpy.diff_pair(x, grad), _result=slangpy.diff_pair(x, torch.tensor([1.0, 10.0])))
@@ -329,9 +351,21 @@ def test_dispatch(calls: slangpy.Module) -> None:
 
 
 def test_what_belongs_to_graphics() -> None:
-    for name in ("Texture", "CommandEncoder", "RenderPipeline", "Window"):
+    names = "Texture TextureUsage CommandEncoder RenderPipeline Window App Format Sampler"
+    for name in names.split():
         with pytest.raises(AttributeError, match=f"slangpy: {name} belongs to graphics"):
             getattr(slangpy, name)
+    for name, reason in (
+        ("MouseButton", "is input of a window"),
+        ("RWStructuredBuffer", "is memory of a graphics device"),
+        ("TypeReflection", "is SlangPy's own inside"),
+        ("SlangLinkOptions", "is an option of SlangPy's compiler"),
+        ("float5", "there is no float5 here"),
+    ):
+        with pytest.raises(AttributeError, match=f"slangpy: .*{reason}"):
+            getattr(slangpy, name)
+    with pytest.raises(AttributeError, match=r"slangpy.math: there is no normalize"):
+        slangpy.math.normalize  # noqa: B018
     with pytest.raises(NotImplementedError, match=r"slangpy: Device.create_texture belongs to graphics"):
         slangpy.create_torch_device().create_texture()
     module = slangpy.Module.load_from_source(slangpy.create_torch_device(), "test_slangpy", SQUARE)

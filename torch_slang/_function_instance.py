@@ -36,7 +36,7 @@ def short_name(slang_type: str) -> str:
 
 def _words(slang_type: str) -> list[str]:
     """What a type consists of, where `float3` is `vector<float,3>`."""
-    name = re.sub(r"\b((?:float|half|double|u?int|bool)(?:\d+_t)?)([2-4])\b", r"vector<\1,\2>", slang_type)
+    name = re.sub(r"\b((?:float|half|double|u?int|bool)(?:\d+_t)?)([1-4])\b", r"vector<\1,\2>", slang_type)
     name = re.sub(r"\b((?:float|half|double|u?int|bool)(?:\d+_t)?)([2-4])x([2-4])\b", r"matrix<\1,\2,\3>", name)
     return [usual_name(word) for word in re.findall(r"\w+|[^\s\w]", name)]
 

@@ -15,9 +15,21 @@ from torch_slang.slangpy._module import Device, DeviceType, Module, SlangSession
 from torch_slang.slangpy._node import FunctionNode
 from torch_slang.slangpy._refused import reason_for
 from torch_slang.slangpy._struct import InstanceList, InstanceTensor, Struct
-from torch_slang.slangpy._values import MATRICES, VECTORS, DiffPair, Tensor, ValueRef, diff_pair, floatRef, intRef, pack
+from torch_slang.slangpy._tensor import Tensor
+from torch_slang.slangpy._values import (
+    MATRICES,
+    VECTORS,
+    DiffPair,
+    ValueRef,
+    diff_pair,
+    floatRef,
+    intRef,
+    pack,
+    quatf,
+)
 
 create_device = create_torch_device
+diffPair = diff_pair
 SlangCompileError = CompileError
 Function = FunctionNode
 
@@ -45,6 +57,7 @@ __all__ = [
     "intRef",
     "math",
     "pack",
+    "quatf",
     "rand_float",
     "thread_id",
     "types",

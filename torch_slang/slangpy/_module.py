@@ -126,7 +126,7 @@ class Device:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("create_"):
             refuse(f"Device.{name}", "belongs to graphics, which stays SlangPy's")
-        raise AttributeError(f"slangpy: a Device has no {name}")
+        raise AttributeError(f"slangpy: a Device has no {name}: it loads modules, and graphics stays SlangPy's")
 
 
 def create_torch_device(

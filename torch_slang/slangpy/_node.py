@@ -20,7 +20,8 @@ from torch_slang._library import CompileError
 from torch_slang._numbers import EXACT_NUMBERS
 from torch_slang.generators import Generator, grid
 from torch_slang.slangpy._refused import refuse
-from torch_slang.slangpy._values import MATRICES, VECTORS, DiffPair, Packed, Tensor, ValueRef
+from torch_slang.slangpy._tensor import Tensor
+from torch_slang.slangpy._values import MATRICES, VECTORS, DiffPair, Packed, ValueRef
 from torch_slang.slangpy._whole import as_constants, call_over, has_tensors, leaves_written
 from torch_slang.slangpy._written import Writer, kept_for_backward
 
@@ -328,6 +329,8 @@ def _paired(value: Any) -> Any:
     value = _fields(value)
     if isinstance(value, Mapping):
         return {name: _paired(item) for name, item in value.items()}
+    if isinstance(value, Tensor) and value.grad is not None:
+        value = DiffPair(value.storage, value.grad.storage)
     if not isinstance(value, DiffPair) or value.primal is None:
         return _plain(value)
     if isinstance(value.primal, Generator):

@@ -10,7 +10,8 @@ import torch
 
 from torch_slang._function_arguments import FunctionLeaf, Tree
 from torch_slang._writable import obstacle_to_writing
-from torch_slang.slangpy._values import Tensor
+from torch_slang.slangpy._tensor import Tensor
+from torch_slang.slangpy._values import Packed
 
 if TYPE_CHECKING:
     from torch_slang.slangpy._module import Module
@@ -91,6 +92,10 @@ class InstanceList:
     def set_data(self, data: Any) -> None:
         """Other fields from now on."""
         vars(self)["_data"] = data
+
+    def pack(self) -> Packed:
+        """The instances as they are: nothing needs packing here."""
+        return Packed(self)
 
     def construct(self, *args: Any, **kwargs: Any) -> None:
         """Calls the struct's constructor for each instance, and writes the fields into their tensors, if any.

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-__all__ = ["MATRICES", "VECTORS", "DiffPair", "Packed", "Tensor", "ValueRef", "diff_pair", "floatRef", "intRef", "pack"]
+__all__ = ["MATRICES", "VECTORS", "DiffPair", "Packed", "ValueRef", "Vector", "diff_pair", "floatRef", "intRef", "pack", "quatf"]
 
-_DTYPES = {
-    "float": torch.float32,
-    "half": torch.float16,
-    "double": torch.float64,
-    "int": torch.int32,
-    "uint": torch.uint32,
-    "int8_t": torch.int8,
-    "uint8_t": torch.uint8,
-    "int16_t": torch.int16,
-    "int64_t": torch.int64,
-    "bool": torch.bool,
-}
-
-
-class _Vector(tuple[Any, ...]):
-    """Numbers with the names x, y, z, w."""
+class Vector(tuple[Any, ...]):
+    """Numbers with the names x, y, z, w. Arithmetic goes by components; for more than that there are tensors."""
 
     __slots__ = ()
     size = 0
     number: type = float
 
-    def __new__(cls, *values: Any) -> _Vector:
+    def __new__(cls, *values: Any) -> Vector:
+        if not values:
+            values = (0,)
         if len(values) == 1:
             given = values[0]
             values = tuple(given) if isinstance(given, Sequence) else (given,) * cls.size
-        if len(values) != cls.size:
-            raise ValueError(f"slangpy.{cls.__name__}: expected {cls.size} numbers, but got {len(values)}")
-        return super().__new__(cls, map(cls.number, values))
+        numbers = [item for value in values for item in (value if isinstance(value, Vector) else (value,))]
+        if len(numbers) != cls.size:
+            raise ValueError(f"slangpy.{cls.__name__}: expected {cls.size} numbers, but got {len(numbers)}")
+        return super().__new__(cls, map(cls.number, numbers))
 
     x = property(lambda self: self[0])
     y = property(lambda self: self[1])
@@ -47,14 +37,48 @@ class _Vector(tuple[Any, ...]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(str, self))})"
 
+    def __neg__(self) -> Vector:
+        return type(self)([-number for number in self])
 
-class _Matrix(tuple[Any, ...]):
+    def _with(self, other: Any, function: Callable[[Any, Any], Any]) -> Vector:
+        others = other if isinstance(other, Sequence) else (other,) * self.size
+        if len(others) != self.size:
+            raise ValueError(f"slangpy.{type(self).__name__}: expected {self.size} numbers, but got {len(others)}")
+        return type(self)([function(one, two) for one, two in zip(self, others, strict=True)])
+
+    # A tuple's own `+` and `*` would join and repeat.
+    def __add__(self, other: Any) -> Vector:
+        return self._with(other, operator.add)
+
+    def __sub__(self, other: Any) -> Vector:
+        return self._with(other, operator.sub)
+
+    def __mul__(self, other: Any) -> Vector:
+        return self._with(other, operator.mul)
+
+    def __truediv__(self, other: Any) -> Vector:
+        return self._with(other, operator.truediv)
+
+    def __radd__(self, other: Any) -> Vector:
+        return self + other
+
+    def __rsub__(self, other: Any) -> Vector:
+        return -self + other
+
+    def __rmul__(self, other: Any) -> Vector:
+        return self * other
+
+    def __rtruediv__(self, other: Any) -> Vector:
+        return self._with(other, lambda one, two: two / one)
+
+
+class Matrix(tuple[Any, ...]):
     """Rows of numbers."""
 
     __slots__ = ()
     rows = columns = 0
 
-    def __new__(cls, values: Any) -> _Matrix:
+    def __new__(cls, values: Any) -> Matrix:
         given = list(values)
         if len(given) == cls.rows * cls.columns:
             given = [given[row * cls.columns : (row + 1) * cls.columns] for row in range(cls.rows)]
@@ -66,15 +90,42 @@ class _Matrix(tuple[Any, ...]):
         """As one of NumPy's arrays."""
         return torch.tensor(self).numpy()
 
+    def _no_arithmetic(self, *_: Any) -> NoReturn:
+        raise TypeError(f"slangpy.{type(self).__name__}: there is no arithmetic here: use to_numpy(), or tensors")
 
-VECTORS: dict[str, type[_Vector]] = {
-    f"{name}{size}": type(f"{name}{size}", (_Vector,), {"__slots__": (), "size": size, "number": number})
-    for name, number in (("float", float), ("int", int), ("uint", int), ("bool", bool))
-    for size in (2, 3, 4)
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = _no_arithmetic  # type: ignore[assignment]
+
+
+class quatf(Vector):
+    """A rotation, for parameters of type float4: the scalar is its last component."""
+
+    __slots__ = ()
+    size = 4
+
+    def __new__(cls, *values: Any) -> quatf:
+        made: quatf = super().__new__(cls, *(values or (0, 0, 0, 1)))  # type: ignore[assignment]
+        return made
+
+    @staticmethod
+    def identity() -> quatf:
+        """The rotation that leaves vectors as they are."""
+        return quatf()
+
+
+def _vectors(prefix: str, number: type) -> dict[str, type[Vector]]:
+    names = [(f"{prefix}{size}", size) for size in (1, 2, 3, 4)]
+    return {name: type(name, (Vector,), {"__slots__": (), "size": size, "number": number}) for name, size in names}
+
+
+VECTORS: dict[str, type[Vector]] = {
+    name: kind
+    for prefix, number in (("float", float), ("int", int), ("uint", int), ("bool", bool), ("float16_t", float))
+    for name, kind in _vectors(prefix, number).items()
 }
-MATRICES: dict[str, type[_Matrix]] = {
+VECTORS |= {f"half{size}": VECTORS[f"float16_t{size}"] for size in (1, 2, 3, 4)}
+MATRICES: dict[str, type[Matrix]] = {
     f"float{rows}x{columns}": type(
-        f"float{rows}x{columns}", (_Matrix,), {"__slots__": (), "rows": rows, "columns": columns}
+        f"float{rows}x{columns}", (Matrix,), {"__slots__": (), "rows": rows, "columns": columns}
     )
     for rows in (2, 3, 4)
     for columns in (2, 3, 4)
@@ -131,85 +182,3 @@ def pack(module: Any, value: Any) -> Packed:
     """`value` as it is: nothing needs packing here."""
     del module
     return Packed(value)
-
-
-def _torch_device(device: Any) -> torch.device:
-    """Where a Device makes tensors; anything else means the CPU."""
-    return getattr(device, "torch_device", torch.device("cpu"))
-
-
-class Tensor:
-    """What holds a torch tensor under SlangPy's methods. Functions take the torch tensor itself as well."""
-
-    def __init__(self, storage: torch.Tensor, element_dims: int = 0, is_of_structs: bool = False) -> None:
-        self.storage = storage
-        self._element_dims = element_dims
-        self._is_of_structs = is_of_structs
-
-    @staticmethod
-    def from_numpy(device: Any, array: Any) -> Tensor:
-        """A copy of one of NumPy's arrays, where the device says."""
-        return Tensor(torch.tensor(array, device=_torch_device(device)))
-
-    @staticmethod
-    def from_torch(device: Any, tensor: torch.Tensor, dtype: Any = None) -> Tensor:
-        """The tensor itself. `dtype`: the type of a vector or a struct, whose numbers are the last dimension."""
-        del device
-        element = _element_of(dtype)[1] if dtype is not None else ()
-        if element and tuple(tensor.shape[tensor.dim() - len(element) :]) != element:
-            raise ValueError(f"slangpy.Tensor: shape {list(tensor.shape)} does not match {dtype}")
-        return Tensor(tensor, len(element), hasattr(dtype, "as_struct"))
-
-    @staticmethod
-    def empty(device: Any, shape: Sequence[int] = (), dtype: Any = "float", **settings: Any) -> Tensor:
-        """New memory for elements of a type ("float", "float3", torch.float32), where the device says."""
-        del settings
-        scalar, element = _element_of(dtype)
-        return Tensor(torch.empty(*shape, *element, dtype=scalar, device=_torch_device(device)), len(element))
-
-    @staticmethod
-    def zeros(device: Any, shape: Sequence[int] = (), dtype: Any = "float", **settings: Any) -> Tensor:
-        """As :meth:`empty`, filled with zeros."""
-        tensor = Tensor.empty(device, shape, dtype, **settings)
-        tensor.storage.zero_()
-        return tensor
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """That of the elements, whose own dimensions stay out."""
-        return tuple(self.storage.shape[: self.storage.dim() - self._element_dims])
-
-    def to_torch(self) -> torch.Tensor:
-        return self.storage
-
-    def to_numpy(self) -> Any:
-        """One of NumPy's arrays; of structs, of their bytes."""
-        if self._is_of_structs:
-            return self.storage.detach().contiguous().view(torch.uint8).numpy(force=True)
-        return self.storage.numpy(force=True)
-
-    def copy_from_numpy(self, array: Any) -> None:
-        self.storage.detach().copy_(torch.as_tensor(array).reshape(self.storage.shape))
-
-    def copy_from_torch(self, tensor: torch.Tensor) -> None:
-        self.storage.detach().copy_(tensor.reshape(self.storage.shape))
-
-    def clear(self) -> None:
-        self.storage.detach().zero_()
-
-
-def _element_of(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
-    if isinstance(dtype, torch.dtype):
-        return dtype, ()
-    if hasattr(dtype, "as_struct"):
-        found: tuple[torch.dtype, tuple[int, ...]] = dtype.element()
-        return found
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
-    if name in _DTYPES:
-        return _DTYPES[name], ()
-    for known in (VECTORS, MATRICES):
-        if name in known:
-            kind = known[name]
-            shape = (kind.size,) if issubclass(kind, _Vector) else (kind.rows, kind.columns)
-            return _DTYPES[name.rstrip("234x")], shape
-    raise ValueError(f"slangpy.Tensor: expected dtype to be the type of a number or a vector, but got {dtype!r}")

@@ -13,7 +13,8 @@ from torch_slang._function_arguments import FunctionArguments, Tree
 from torch_slang._function_map import DimensionMap
 from torch_slang._vector_components import component_names
 from torch_slang._writable import obstacle_to_writing
-from torch_slang.slangpy._values import Tensor, ValueRef
+from torch_slang.slangpy._tensor import Tensor
+from torch_slang.slangpy._values import ValueRef
 
 __all__ = ["Writer", "kept_for_backward"]
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch_slang.slangpy._values import MATRICES, VECTORS
+from torch_slang.slangpy._refused import math_reason_for
+from torch_slang.slangpy._values import MATRICES, VECTORS, quatf
+
+__all__ = ["quatf"]
 
 
 def __getattr__(name: str) -> Any:
     found = VECTORS.get(name) or MATRICES.get(name)
     if found is None:
-        raise AttributeError(f"slangpy.math: there is no {name}")
+        raise AttributeError(math_reason_for(name))
     return found

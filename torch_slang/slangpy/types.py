@@ -1,7 +1,8 @@
 """SlangPy's types of arguments."""
 
 from torch_slang.generators import call_id, grid, rand_float, thread_id, wang_hash
-from torch_slang.slangpy._values import DiffPair, Tensor, ValueRef, diff_pair, floatRef, intRef
+from torch_slang.slangpy._tensor import Tensor
+from torch_slang.slangpy._values import DiffPair, ValueRef, diff_pair, floatRef, intRef
 
 diffPair = diff_pair
 

@@ -39,7 +39,10 @@ struct Pair : IDifferentiable
 };
 void count(uint3 id, RWTensor<float, 1> into) { into[id.x] += 1; }
 T sized<T : __BuiltinFloatingPointType, let N : int>(T x) { return x + T(N); }
-[Differentiable] void spread<T : __BuiltinFloatingPointType, let N : int>(T x, out vector<T, N> y, vector<T, N> z) { y = x * z; }
+[Differentiable] void spread<T : __BuiltinFloatingPointType, let N : int>(T x, out vector<T, N> y, vector<T, N> z)
+{
+    y = x * z;
+}
 """
 
 

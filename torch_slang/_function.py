@@ -24,8 +24,8 @@ from torch_slang._function_results import (
     no_result_type,
 )
 from torch_slang._function_variant import FunctionVariant
-from torch_slang._vector_components import component_gradients
 from torch_slang._library import _C, forget_cached_op
+from torch_slang._vector_components import component_gradients
 from torch_slang.generators import Generator
 
 __all__ = ["Function"]
@@ -141,7 +141,8 @@ class Function:
 
     def instance(self, generics: GenericArguments) -> Function:
         """The generic function with these arguments. Raises RuntimeError for what they cannot be."""
-        name = self._handle.instantiate(self.__name__, *generics)
+        types, sizes = generics
+        name = self._handle.instantiate(self.__name__, list(types), list(sizes))
         return Function(self._handle, name, self._retired, self.__name__, generics)
 
     def with_types(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Function:

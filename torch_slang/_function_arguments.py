@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from torch_slang._arguments import field_values
-from torch_slang._vector_components import vector_of
 from torch_slang._numbers import EXACT_NUMBERS, kind_of, number_of, result_type, share_tensor, shared_tensor
+from torch_slang._vector_components import vector_of
 from torch_slang.generators import Generator
 
 __all__ = ["FunctionArguments", "FunctionLeaf", "Tree", "WithGenerators"]

@@ -33,7 +33,9 @@ def generated(
     known = [(leaf, value) for leaf, value in zip(leaves, values, strict=True) if not isinstance(value, Generator)]
     known += outputs
     shapes = [
-        (leaf.what.split(" ")[0], tensor.shape[: max(tensor.dim() - len(leaf.shape), 0)]) for leaf, tensor in known if not leaf.is_whole
+        (leaf.what.split(" ")[0], tensor.shape[: max(tensor.dim() - len(leaf.shape), 0)])
+        for leaf, tensor in known
+        if not leaf.is_whole
     ]
     shapes += [
         (leaf.what.split(" ")[0], torch.Size(value.own_shape()))

@@ -87,7 +87,9 @@ def _typed(given: Sequence[tuple[Tree, Any]]) -> Iterator[tuple[Tree, str]]:
             yield from _typed([(field, value[name]) for name, field in fields if name in value])
 
 
-def _leading(names: Sequence[str], found: Mapping[str, tuple[str, str]], error: Callable[[str], TypeError]) -> list[str]:
+def _leading(
+    names: Sequence[str], found: Mapping[str, tuple[str, str]], error: Callable[[str], TypeError]
+) -> list[str]:
     """The arguments for these parameters up to the last that is known."""
     last = max((place for place, name in enumerate(names) if name in found), default=-1)
     missing = next((name for name in names[: last + 1] if name not in found), None)
@@ -102,7 +104,11 @@ def bound(about: dict[str, Any], generics: GenericArguments | None) -> dict[str,
         return {**about, "bound": {}}
     names = zip(([name for name, _ in about["type_parameters"]], about["size_parameters"]), generics, strict=True)
     values = {name: str(value) for few, given in names for name, value in zip(few, given, strict=False)}
-    return {**about, **{key: _with_types(about[key], values) for key in ("parameters", "results", "leaves")}, "bound": values}
+    return {
+        **about,
+        **{key: _with_types(about[key], values) for key in ("parameters", "results", "leaves")},
+        "bound": values,
+    }
 
 
 def _with_types(items: Sequence[dict[str, Any]], values: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -47,8 +47,8 @@ class DimensionMap:
     def place_written(self, name: str, target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """What is given for an `inout` parameter, or a field of it ("camera.focus"), as the call sees it."""
         if name in self._outputs:
-            leaf = self._arguments.output_leaves[self._arguments.output_trees[name].leaf]
-            return torch.as_tensor(self._place_output(name, target, value.dim() - len(leaf.shape)))
+            output = self._arguments.output_leaves[self._arguments.output_trees[name].leaf]
+            return torch.as_tensor(self._place_output(name, target, value.dim() - len(output.shape)))
         leaf = next((one for one in self._leaves if one.what.split(" ", maxsplit=1)[0] == name), None)
         given = None if leaf is None else self._dimensions[self._leaves.index(leaf)]
         if leaf is None or given is None:

@@ -50,7 +50,10 @@ def vector_of(leaf: FunctionLeaf, given: Mapping[str, Any], generics: Sequence[s
         return items
     dtype = leaf.dtype or (dtypes[0] if dtypes else _common_type(items, tensors))
     device = next((tensor.device for tensor in tensors if tensor.dim() > 0), torch.device("cpu"))
-    parts = [_part(leaf, name, item, dtype, device, error) for name, item in zip(names, items, strict=True)]
+    parts = [
+        _part(f"component {name} of {leaf.what}", item, dtype, device, error)
+        for name, item in zip(names, items, strict=True)
+    ]
     try:
         return torch.stack(torch.broadcast_tensors(*parts), -1)
     except RuntimeError:
@@ -58,7 +61,9 @@ def vector_of(leaf: FunctionLeaf, given: Mapping[str, Any], generics: Sequence[s
         raise error(f"the components of {leaf.what} do not broadcast, or are on several devices: {shown}") from None
 
 
-def component_gradients(given: Mapping[str, Any], gradient: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def component_gradients(
+    given: Mapping[str, Any], gradient: torch.Tensor
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """The components that require grad, with their gradients."""
     for name, part in zip(component_names(gradient.shape[-1]), gradient.unbind(-1), strict=True):
         component = given[name]
@@ -73,10 +78,7 @@ def _common_type(items: Sequence[Any], tensors: Sequence[torch.Tensor]) -> torch
     return torch.get_default_dtype() if not dtype.is_floating_point and 2 in map(kind_of, items) else dtype
 
 
-def _part(
-    leaf: FunctionLeaf, name: str, item: Any, dtype: torch.dtype, device: torch.device, error: _Error
-) -> torch.Tensor:
-    what = f"component {name} of {leaf.what}"
+def _part(what: str, item: Any, dtype: torch.dtype, device: torch.device, error: _Error) -> torch.Tensor:
     if isinstance(item, torch.Tensor):
         if item.dtype != dtype and torch.promote_types(item.dtype, dtype) != dtype:
             raise error(f"expected {what} to have dtype {dtype}, or one that widens to it, but got {item.dtype}")

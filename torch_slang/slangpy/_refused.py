@@ -11,11 +11,12 @@ __all__ = ["math_reason_for", "reason_for", "refuse"]
 _REASONS = (
     (
         "belongs to graphics, which stays SlangPy's: tensors and functions of them are all there is here",
-        """AccelerationStructure LinearSweptSpheres App$ AppDesc AppWindow Window Surface Texture RWTexture Sampler Bitmap
-        Blitter Format$ Format[A-Z] Fence Command Compute[KP] Render RayTracing Pipeline PassEncoder Kernel$ Shader[CMOPST]
-        ShaderHotReload Blend Aspect ColorTarget Cull Comparison Depth Stencil Draw Fill Front HitGroup Index[A-Z] Input[A-Z]
-        LoadOp StoreOp LogicOp Multisample Primitive Query Raster Scissor Viewport VertexStream Subresource BufferCursor
-        BufferElementCursor get_format_info ALL_LAYERS ALL_MIPS ui$ tev$ renderdoc$""",
+        """AccelerationStructure LinearSweptSpheres App$ AppDesc AppWindow Window Surface Texture RWTexture Sampler
+        Bitmap Blitter Format$ Format[A-Z] Fence Command Compute[KP] Render RayTracing Pipeline PassEncoder
+        Kernel$ Shader[CMOPST] ShaderHotReload Blend Aspect ColorTarget Cull Comparison Depth Stencil Draw Fill
+        Front HitGroup Index[A-Z] Input[A-Z] LoadOp StoreOp LogicOp Multisample Primitive Query Raster Scissor
+        Viewport VertexStream Subresource BufferCursor BufferElementCursor get_format_info ALL_LAYERS ALL_MIPS
+        ui$ tev$ renderdoc$""",
     ),
     (
         "is input of a window, which belongs to graphics and stays SlangPy's",
@@ -51,7 +52,8 @@ _REASONS = (
     ),
     (
         "has nothing to do with tensors: Python's own libraries have the like",
-        "(Console|File|DebugConsole)?Logger Log[A-Z] log$ log_ Timer SHA1 DataStruct DataType platform$ thread$ testing$",
+        """(Console|File|DebugConsole)?Logger Log[A-Z] log$ log_ Timer SHA1 DataStruct DataType platform$ thread$
+        testing$""",
     ),
 )
 _PATTERNS = [(re.compile("|".join(names.split())), reason) for reason, names in _REASONS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -113,7 +114,7 @@ class Tensor:
     @property
     def element_count(self) -> int:
         """How many elements there are."""
-        return torch.Size(self.shape).numel()
+        return prod(self.shape)
 
     def to_torch(self) -> torch.Tensor:
         return self.storage

@@ -9,7 +9,20 @@ from typing import Any, NoReturn
 
 import torch
 
-__all__ = ["MATRICES", "VECTORS", "DiffPair", "Packed", "ValueRef", "Vector", "diff_pair", "floatRef", "intRef", "pack", "quatf"]
+__all__ = [
+    "MATRICES",
+    "VECTORS",
+    "DiffPair",
+    "Packed",
+    "ValueRef",
+    "Vector",
+    "diff_pair",
+    "floatRef",
+    "intRef",
+    "pack",
+    "quatf",
+]
+
 
 class Vector(tuple[Any, ...]):
     """Numbers with the names x, y, z, w. Arithmetic goes by components; for more than that there are tensors."""
@@ -60,13 +73,13 @@ class Vector(tuple[Any, ...]):
         return self._with(other, operator.truediv)
 
     def __radd__(self, other: Any) -> Vector:
-        return self + other
+        return self._with(other, operator.add)
 
     def __rsub__(self, other: Any) -> Vector:
-        return -self + other
+        return self._with(other, lambda one, two: two - one)
 
     def __rmul__(self, other: Any) -> Vector:
-        return self * other
+        return self._with(other, operator.mul)
 
     def __rtruediv__(self, other: Any) -> Vector:
         return self._with(other, lambda one, two: two / one)
@@ -93,7 +106,7 @@ class Matrix(tuple[Any, ...]):
     def _no_arithmetic(self, *_: Any) -> NoReturn:
         raise TypeError(f"slangpy.{type(self).__name__}: there is no arithmetic here: use to_numpy(), or tensors")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = _no_arithmetic  # type: ignore[assignment]
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = _no_arithmetic
 
 
 class quatf(Vector):

@@ -60,7 +60,11 @@ class Writer:
 
     def _add_replacement(self, name: str, target: Any, field: str, value: Any) -> None:
         is_frozen = dataclasses.is_dataclass(target) and vars(type(target))["__dataclass_params__"].frozen
-        if isinstance(target, tuple) or is_frozen or (isinstance(target, Mapping) and not isinstance(target, MutableMapping)):
+        if (
+            isinstance(target, tuple)
+            or is_frozen
+            or (isinstance(target, Mapping) and not isinstance(target, MutableMapping))
+        ):
             raise self._error(
                 f"{name}.{field} is written, so {name} must be one whose fields can be set, or hold a tensor there, "
                 f"but got a {type(target).__name__}"
@@ -81,7 +85,9 @@ class Writer:
             raise self._error(f"{name} is written, so it must hold {value.dtype}, but got {target.dtype}")
         obstacle = obstacle_to_writing(target)
         if obstacle:
-            raise RuntimeError(f"{self._arguments}: {name} is written, so it must be one to write into, but got {obstacle}")
+            raise RuntimeError(
+                f"{self._arguments}: {name} is written, so it must be one to write into, but got {obstacle}"
+            )
         self._writes.append(lambda: target.copy_(value))
 
     def _error(self, message: str) -> TypeError:

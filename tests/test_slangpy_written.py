@@ -23,6 +23,7 @@ struct Lens { double focus; bool on; }
 struct Camera { float x, y; Lens lens; }
 ParameterBlock<Camera> camera;
 extern static const int kCount = 3;
+float first_of(float x[kCount]) { return x[0] * kCount; }
 float gained(float x) { return x * gain + tint.x + 2 * tint.y + kCount; }
 double exposed(double x) { return camera.lens.on ? x * camera.lens.focus + camera.y : 0; }
 [Differentiable] void mix(inout float x, float y, out float z) { z = x * y; x += y * y; }
@@ -197,6 +198,12 @@ def test_values_are_set_again(module: Any) -> None:
     torch.testing.assert_close(first.set(gain=np.float32(3), tint=np.array([0.0, 1.0]))(x), 3 * x + 5)
     torch.testing.assert_close(first.constants({"kCount": 1}).constants({"kCount": 7})(x), 2 * x + 12)
     torch.testing.assert_close(first(x), 2 * x + 8)
+
+
+def test_an_array_whose_size_is_an_extern_constant_is_refused_until_it_is_set(module: Any) -> None:
+    with pytest.raises(AttributeError, match=r"parameter x has the type float\[kCount\], .* arrays of known size"):
+        module.first_of  # noqa: B018
+    assert module.with_constants({"kCount": 2}).first_of(torch.tensor([3.0, 1.0])) == 6
 
 
 def test_a_block_of_uniforms_is_set_by_its_fields(module: Any) -> None:

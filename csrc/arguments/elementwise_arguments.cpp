@@ -103,10 +103,13 @@ class Reader {
       for (size_t d = 0; d < shape.size(); ++d) {
         if (shape[d] >= 0) continue;
         const auto given = tensor.sym_sizes()[tensor.dim() - shape.size() + d].guard_int(__FILE__, __LINE__);
-        int64_t& size = result_.sizes[-1 - shape[d]];
-        TORCH_CHECK(size < 0 || size == given, name_, ": expected ", op_.function.size_parameters[-1 - shape[d]],
-                    " to be the same in all arguments, but ", prefix, leaf(i).name, " (", leaf(i).slang_type, ") has ",
-                    given, " where others have ", size, ": shape ", tensor.sym_sizes());
+        const int64_t k = -1 - shape[d];
+        int64_t& size = result_.sizes[k];
+        const bool is_set = !op_.function.given_sizes.empty() && op_.function.given_sizes[k] >= 0;
+        TORCH_CHECK(size < 0 || size == given, name_, ": expected ", op_.function.size_parameters[k], " to be ",
+                    is_set ? std::to_string(size) + ", as the generic arguments say" : "the same in all arguments",
+                    ", but ", prefix, leaf(i).name, " (", leaf(i).slang_type, ") has ", given,
+                    is_set ? "" : " where others have " + std::to_string(size), ": shape ", tensor.sym_sizes());
         size = given;
       }
     });

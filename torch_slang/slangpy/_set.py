@@ -128,7 +128,9 @@ def _declarations(text: str, statements: Iterator[list[_Token]]) -> Iterator[_De
         while rest and rest[0].text in _MODIFIERS:
             modifiers.append(rest.pop(0).text)
         words = [token.text for token in rest]
-        end = min(words.index(word) for word in ("=", ";", ":", words[-1]) if word in words) if words else 0
+        if statement[-1].text != ";":
+            continue
+        end = _end_of_names(words)
         names = _names(words[:end])
         first = end - 2 * len(names) + 1  # with the commas between them
         if first < 1 or {"(", "{"} & set(words[:end]) or words[0] in _OTHERS:
@@ -143,6 +145,16 @@ def _declarations(text: str, statements: Iterator[list[_Token]]) -> Iterator[_De
                 start=statement[0].start,
                 end=statement[-1].end,
             )
+
+
+def _end_of_names(words: Sequence[str]) -> int:
+    """Where a value, a semantic or nothing more follows."""
+    depth = 0
+    for place, word in enumerate(words):
+        depth += (word in "<[(") - (word in ">])")
+        if depth == 0 and word in {"=", ";", ":"}:
+            return place
+    return 0
 
 
 def _names(words: Sequence[str]) -> list[str]:

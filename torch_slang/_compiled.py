@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 
 from torch_slang._function import function_of
+from torch_slang._function_instance import read
 
-__all__ = ["register", "register_generating"]
+__all__ = ["register", "register_generating", "register_instance"]
 
 
 @torch.compiler.assume_constant_result
@@ -19,3 +20,9 @@ def register(number: str) -> bool:
 def register_generating(number: str, places: str) -> bool:
     """As :func:`register`, the operators that make arguments themselves: those at `places`, "0,2"."""
     return function_of(number).register_generating(tuple(map(int, places.split(",")))) is not None
+
+
+@torch.compiler.assume_constant_result
+def register_instance(number: str, types: str, sizes: str) -> bool:
+    """As :func:`register`, the instance of a generic function with these arguments."""
+    return function_of(number).instance(read(types, sizes)).register() is not None

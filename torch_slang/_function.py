@@ -14,7 +14,7 @@ from torch import Tensor
 
 from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, WithGenerators
 from torch_slang._function_generators import generated, places_of
-from torch_slang._function_instance import GenericArguments, bound
+from torch_slang._function_instance import GenericArguments, bound, written
 from torch_slang._function_map import DimensionMap, with_types
 from torch_slang._function_results import (
     FunctionResults,
@@ -80,6 +80,7 @@ class Function:
         self._retired = retired
         self._base = base or name  # of "copy_4": "copy", which a later load may take
         self._generics = generics  # what the generic arguments of an instance are
+        self._made: dict[GenericArguments, Function] = {}  # the instances of a generic function
         self._qualified = f"{handle.namespace}::{name}"
         self._arguments: FunctionArguments | None = None
         self._ops: _Ops | None = None
@@ -141,9 +142,16 @@ class Function:
 
     def instance(self, generics: GenericArguments) -> Function:
         """The generic function with these arguments. Raises RuntimeError for what they cannot be."""
-        types, sizes = generics
-        name = self._handle.instantiate(self.__name__, list(types), list(sizes))
-        return Function(self._handle, name, self._retired, self.__name__, generics)
+        if torch.compiler.is_dynamo_compiling():
+            from torch_slang._compiled import register_instance
+
+            register_instance(self._number, *written(generics))
+            return self._made[generics]
+        if generics not in self._made:
+            types, sizes = generics
+            name = self._handle.instantiate(self.__name__, list(types), list(sizes))
+            self._made[generics] = Function(self._handle, name, self._retired, self.__name__, generics)
+        return self._made[generics]
 
     def with_types(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Function:
         """The generic function with the arguments that the types in a map say."""
@@ -289,7 +297,9 @@ class Function:
         return f"<torch_slang function {self.described()}>"
 
     def described(self) -> FunctionArguments:
-        """What the function takes. Makes no operators."""
+        """What the function takes. Makes no operators, but in a trace."""
+        if torch.compiler.is_dynamo_compiling():
+            self._ready()
         if self._arguments is None:
             about = bound(self._handle.describe(self.__name__), self._generics)
             self._arguments = FunctionArguments(about, self._qualified)
@@ -349,8 +359,7 @@ class Function:
         if torch.is_grad_enabled() and any(map(_requires_grad, (*tensors, *outputs))):
             computed = self._forward(ops, tensors)
             results = [computed] if isinstance(computed, Tensor) else computed
-            names = ["_result" if leaf.name == "result" else leaf.name for leaf in ops.results.leaves]
-            copy_results(self._qualified, names, outputs, results)
+            copy_results(self._qualified, [leaf.name for leaf in ops.results.leaves], outputs, results)
         else:
             self._run(ops, ops.out, [*tensors, *outputs])
         return (

@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch_slang._function_arguments import FunctionArguments, Tree
 
-__all__ = ["GenericArguments", "bound", "check_type", "generic_arguments", "short_name", "usual_name"]
+__all__ = [
+    "GenericArguments",
+    "bound",
+    "check_type",
+    "generic_arguments",
+    "read",
+    "short_name",
+    "usual_name",
+    "written",
+]
 
-GenericArguments = tuple[Sequence[str], Sequence[int]]  # types and sizes, in the order of the function's parameters
+# Types and sizes, in the order of the function's parameters; empty and None for those that follow from the tensors.
+GenericArguments = tuple[tuple[str, ...], tuple[int | None, ...]]
 
 # Other names of Slang's own for its types.
 _TYPE_ALIASES = {
@@ -69,12 +79,12 @@ def generic_arguments(
                 raise error(f"{generic} is {known} by the type of {where}, but {word} by that of {tree.what}")
     if not found:
         return None
-    types = _leading(arguments.type_parameters, found, error)
-    sizes = _leading(arguments.size_parameters, found, error)
-    wrong = next((size for size in sizes if not size.isdigit()), None)
+    sizes = [found[name][0] if name in found else "" for name in arguments.size_parameters]
+    wrong = next((size for size in sizes if size and not size.isdigit()), None)
     if wrong is not None:
         raise error(f"expected sizes to be numbers, but got {wrong!r}")
-    return types, [int(size) for size in sizes]
+    types = tuple(found[name][0] if name in found else "" for name in arguments.type_parameters)
+    return types, tuple(int(size) if size else None for size in sizes)
 
 
 def _typed(given: Sequence[tuple[Tree, Any]]) -> Iterator[tuple[Tree, str]]:
@@ -87,15 +97,16 @@ def _typed(given: Sequence[tuple[Tree, Any]]) -> Iterator[tuple[Tree, str]]:
             yield from _typed([(field, value[name]) for name, field in fields if name in value])
 
 
-def _leading(
-    names: Sequence[str], found: Mapping[str, tuple[str, str]], error: Callable[[str], TypeError]
-) -> list[str]:
-    """The arguments for these parameters up to the last that is known."""
-    last = max((place for place, name in enumerate(names) if name in found), default=-1)
-    missing = next((name for name in names[: last + 1] if name not in found), None)
-    if missing is not None:
-        raise error(f"{names[last]} is {found[names[last]][0]}, but no type says what {missing} before it is")
-    return [found[name][0] for name in names[: last + 1]]
+def written(generics: GenericArguments) -> tuple[str, str]:
+    """Generic arguments as texts, which traces take for constants."""
+    types, sizes = generics
+    return ",".join(types), ",".join("" if size is None else str(size) for size in sizes)
+
+
+def read(types: str, sizes: str) -> GenericArguments:
+    """What :func:`written` wrote."""
+    numbers = tuple(int(size) if size else None for size in sizes.split(",")) if sizes else ()
+    return tuple(types.split(",")) if types else (), numbers
 
 
 def bound(about: dict[str, Any], generics: GenericArguments | None) -> dict[str, Any]:
@@ -103,7 +114,7 @@ def bound(about: dict[str, Any], generics: GenericArguments | None) -> dict[str,
     if generics is None:
         return {**about, "bound": {}}
     names = zip(([name for name, _ in about["type_parameters"]], about["size_parameters"]), generics, strict=True)
-    values = {name: str(value) for few, given in names for name, value in zip(few, given, strict=False)}
+    values = {name: str(value) for few, given in names for name, value in zip(few, given, strict=False) if value}
     return {
         **about,
         **{key: _with_types(about[key], values) for key in ("parameters", "results", "leaves")},

@@ -119,7 +119,7 @@ class DimensionMap:
             else:
                 raise self._error(f"{tree.what} has no map, since it is a field of an out parameter")
         else:
-            raise self._error(f"expected {tree.what} to be a tuple of dimensions, but got {given!r}")
+            raise self._error(f"expected {tree.what} to be a tuple of dimensions or a type's name, but got {given!r}")
 
     def _read_fields(self, tree: Tree, given: Any) -> None:
         if not isinstance(given, Mapping):

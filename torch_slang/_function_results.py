@@ -165,7 +165,8 @@ def copy_results(qualified: str, names: Sequence[str], outputs: Sequence[Tensor]
         _check_like(f"{qualified}: expected {name}", output, value)
         obstacle = obstacle_to_writing(output)
         if obstacle:
-            raise RuntimeError(f"{qualified}: expected {name} to be a tensor to write into, but got {obstacle}")
+            given = "_result" if name == "result" else name
+            raise RuntimeError(f"{qualified}: expected {given} to be a tensor to write into, but got {obstacle}")
     _check_apart(qualified, names, outputs)
     for output, value in zip(outputs, results, strict=True):
         output.copy_(value)

@@ -189,7 +189,7 @@ class _Members:
         for one in names:
             try:
                 name = self.handle.instantiate(one, types, sizes)
-                functions.append(Function(self.handle, name, self.retired, one, (types, sizes)))
+                functions.append(Function(self.handle, name, self.retired, one, (tuple(types), tuple(sizes))))
             except RuntimeError as reason:
                 reasons.append(str(reason))
         if not functions:

@@ -308,7 +308,7 @@ std::shared_ptr<Operator> Module::find(const std::string& name) const {
 }
 
 std::string Module::instantiate(const std::string& name, const std::vector<std::string>& types,
-                                const std::vector<int64_t>& sizes) const {
+                                const std::vector<std::optional<int64_t>>& sizes) const {
   const std::string where = ns_ + "::" + name;
   const Function* generic = function(name);
   TORCH_CHECK(generic != nullptr && !generic->is_kernel, "no function named '", name, "'");
@@ -323,19 +323,23 @@ std::string Module::instantiate(const std::string& name, const std::vector<std::
   instance.given_types.resize(generic->type_parameters.size());
   instance.given_sizes.assign(generic->size_parameters.size(), -1);
   for (size_t k = 0; k < types.size(); ++k) {
+    if (types[k].empty()) continue;
     const TypeParameter& parameter = generic->type_parameters[k];
     const auto found = std::find_if(parameter.allowed.begin(), parameter.allowed.end(),
                                     [&](ElementType type) { return types[k] == slang_name_of(type); });
     TORCH_CHECK(found != parameter.allowed.end(), where, ": expected ", parameter.name,
                 " to be a type that it allows, ", "but got ", types[k]);
     instance.given_types[k] = *found;
-    instance.name += "_" + types[k];
+    instance.name += (k == 0 || !types[k - 1].empty() ? "_" : "_" + parameter.name + "_") + types[k];
   }
   for (size_t k = 0; k < sizes.size(); ++k) {
-    TORCH_CHECK(sizes[k] > 0, where, ": expected ", generic->size_parameters[k], " to be at least 1, but got ",
-                sizes[k]);
-    instance.given_sizes[k] = sizes[k];
-    instance.name += "_" + std::to_string(sizes[k]);
+    if (!sizes[k]) continue;
+    TORCH_CHECK(*sizes[k] > 0, where, ": expected ", generic->size_parameters[k], " to be at least 1, but got ",
+                *sizes[k]);
+    instance.given_sizes[k] = *sizes[k];
+    // With its name where those before it are not given.
+    const bool is_next = k == 0 || sizes[k - 1].has_value();
+    instance.name += (is_next ? "_" : "_" + generic->size_parameters[k] + "_") + std::to_string(*sizes[k]);
   }
   return add_function(std::move(instance));
 }

@@ -43,9 +43,9 @@ class Module {
   // The operator of a kernel or plain function. Throws, naming the kernels there are, or says why this is none.
   std::shared_ptr<Operator> find(const std::string& name) const;
   // The name of the operator of a generic plain function whose arguments are given, by types ("float") and numbers in
-  // their order; those that are not given the tensors decide. Throws for an unknown function or argument.
+  // their order; those that are empty, or left out, the tensors decide. Throws for an unknown function or argument.
   std::string instantiate(const std::string& name, const std::vector<std::string>& types,
-                          const std::vector<int64_t>& sizes) const;
+                          const std::vector<std::optional<int64_t>>& sizes) const;
   // The name of the operator of a plain function that makes the arguments of these leaves itself: Note [generated arguments] in
   // arguments/generated_arguments.h. Throws where nothing can be generated.
   std::string generating(const std::string& name, const std::vector<int>& leaves) const;

@@ -209,10 +209,10 @@ def test_methods_of_instances_have_gradients() -> None:
 
 
 def test_a_number_that_is_written_becomes_a_tensor() -> None:
-    data = {**fields(), "position": (0.0, 0.0)}
+    data = {**fields(), "position": (0.0, 0.0), "_type": "Particle"}
     instances = slangpy.InstanceList(particles().Particle, data)
     instances.step(1.0)
-    assert instances.position.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert instances.position.tolist() == data["position"].tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
 def test_a_field_that_is_too_small_for_what_is_written() -> None:

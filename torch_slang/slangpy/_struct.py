@@ -73,14 +73,11 @@ class InstanceList:
     """Instances of a struct: a mapping of its fields to tensors (or numbers, which all instances share).
 
     Methods of the struct are called on all instances. What a ``[mutating]`` method changes is written back: into the
-    field's tensor, or in place of a number.
+    field's tensor, or in place of a number in `data` itself.
     """
 
     def __init__(self, struct: Struct, data: Any = None) -> None:
-        fields = {} if data is None else data
-        if isinstance(fields, Mapping):
-            fields = {name: value for name, value in fields.items() if name != "_type"}
-        vars(self).update(_struct=struct, _data=fields)
+        vars(self).update(_struct=struct, _data={} if data is None else data)
 
     def get_this(self) -> Any:
         """The instances' fields."""

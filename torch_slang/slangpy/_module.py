@@ -20,7 +20,7 @@ from torch_slang._load import load
 from torch_slang._module import members_of
 from torch_slang.slangpy._node import FunctionNode
 from torch_slang.slangpy._refused import refuse
-from torch_slang.slangpy._set import with_values
+from torch_slang.slangpy._set import uniform_names, with_values
 from torch_slang.slangpy._struct import Struct
 from torch_slang.slangpy._whole import element_name
 
@@ -159,6 +159,9 @@ class _Origin(NamedTuple):
     path: Path | None
     source: str | None
 
+    def text(self) -> str:
+        return self.path.read_text() if self.path is not None else self.source or ""
+
 
 _origins: dict[str, _Origin] = {}  # by a module's identity
 _namespaces: dict[str, str] = {}  # by what tells modules apart
@@ -276,13 +279,17 @@ class Module:
         """The module with values for its ``uniform`` declarations."""
         return self._base._derived({**self._uniforms, **values}, self._constants)
 
+    def uniform_names(self) -> list[str]:
+        """The names of the module's own declarations that :meth:`FunctionNode.set` gives values."""
+        origin = _origins.get(members_of(self.device_module).handle.identity)
+        return [] if origin is None else uniform_names(origin.text())
+
     def _derived(self, uniforms: Mapping[str, Any], constants: Mapping[str, Any]) -> Module:
         origin = _origins.get(members_of(self.device_module).handle.identity)
         if origin is None:
             raise ValueError("slangpy: set and constants want a module that a Device has loaded")
-        session, name, path, source = origin
-        text = path.read_text() if path is not None else source or ""
-        text = with_values(text, uniforms, constants)
+        session, name, path, _ = origin
+        text = with_values(origin.text(), uniforms, constants)
         folders = [*session.include_paths, *([path.parent] if path is not None else [])]
         derived = SlangSession(session.device, {"defines": session.defines, "include_paths": folders})
         module = _loaded_once(derived, name, text)
@@ -322,7 +329,7 @@ def _add_layouts(tree: Tree, leaves: _Leaves, found: dict[str, tuple[Tree, _Leav
 def _namespace(name: str, identity: str) -> str:
     """One of its own for each module, since modules may have functions of the same names. Messages show it."""
     if identity not in _namespaces:
-        wanted = "slangpy_" + re.sub(r"\W", "_", name)
+        wanted = "slangpy_" + re.sub(r"\W", "_", name, flags=re.ASCII)
         taken = set(_namespaces.values())
         choices = itertools.chain([wanted], (f"{wanted}_{number}" for number in itertools.count(2)))
         _namespaces[identity] = next(choice for choice in choices if choice not in taken)

@@ -154,7 +154,20 @@ class FunctionNode:
                 return self._function(*args, **kwargs)
             return self._call(args, kwargs, _result)
         except CompileError as error:
-            raise _with_hint(error) from None
+            raise self._with_hint(error) from None
+
+    def _with_hint(self, error: CompileError) -> CompileError:
+        """An error about uniforms that have no value says how they get one."""
+        found = re.search(r"it uses one of the shader parameters ([\w, ]+), but", str(error))
+        if found is None:
+            return error
+        own = [name for name in self.module.uniform_names() if name in found[1].split(", ")]
+        how = (
+            f"function.set({{{own[0]!r}: ...}})(...)"
+            if own
+            else "those of the module's own file, of which this has none"
+        )
+        return CompileError(f"{error}\nslangpy: uniforms get their values by set: {how}")
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], _result: Any) -> Any:
         function, given, outputs = self._chosen(args, kwargs)
@@ -279,16 +292,7 @@ class _Backward:
                 _result=_paired(_result),
             )
         except CompileError as error:
-            raise _with_hint(error) from None
-
-
-def _with_hint(error: CompileError) -> CompileError:
-    """An error about uniforms that have no value says how they get one."""
-    found = re.search(r"it uses one of the shader parameters ([\w, ]+), but", str(error))
-    if found is None:
-        return error
-    first = found[1].split(",")[0]
-    return CompileError(f"{error}\nslangpy: uniforms get their values by set: function.set({{{first!r}: ...}})(...)")
+            raise self._node._with_hint(error) from None
 
 
 def _result_kind(kind: Any) -> Any:

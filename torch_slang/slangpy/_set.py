@@ -13,7 +13,7 @@ import torch
 from torch_slang._function_instance import short_name, usual_name
 from torch_slang._numbers import SLANG_TYPES, number_of
 
-__all__ = ["with_values"]
+__all__ = ["uniform_names", "with_values"]
 
 _SCALAR = re.compile(r"bool|half|float|double|u?int(?:\d+_t)?|float(?:16|32|64)_t")
 _TYPE = re.compile(rf"^({_SCALAR.pattern})(?:([234])(?:x([234]))?)?$")
@@ -54,6 +54,12 @@ class _Declaration:
     @property
     def is_uniform(self) -> bool:
         return not self.modifiers & {"extern", "export", "static", "const"}
+
+
+def uniform_names(text: str) -> list[str]:
+    """The names of the uniforms that a text declares at file scope."""
+    declared = _declarations(text, _statements(_tokens(text)))
+    return list(dict.fromkeys(one.name for one in declared if one.is_uniform))
 
 
 def with_values(text: str, uniforms: Mapping[str, Any], constants: Mapping[str, Any]) -> str:

@@ -118,10 +118,7 @@ def test_generic_arguments_are_given(module: torch_slang.Module) -> None:
 def test_generic_arguments_are_kept_to(module: torch_slang.Module) -> None:
     twice = module.require_function("twice<double, 2>")
     assert twice(torch.ones(3, 2)).dtype == torch.float64
-    with pytest.raises(
-        RuntimeError,
-        match=r"twice_double_2: expected N to be the same|twice_double_2: expected the shape of v .* to end in \[2\]",
-    ):
+    with pytest.raises(RuntimeError, match=r"twice_double_2: expected N to be 2, as the generic arguments say"):
         twice(torch.ones(3, 3))
     assert module.require_function("twice<double>")(torch.ones(3, 3, dtype=torch.float16)).dtype == torch.float64
     with pytest.raises(RuntimeError, match=r"twice_half: expected v .* to have dtype float16 or one that widens to it"):

@@ -44,6 +44,8 @@ void move(Tensor<Particle, 1> from, float time, WTensor<Particle, 1> to)
     }
 }
 float lookup(float2 uv, Tensor<float, 2> t) { return t.sample(uv); }
+float rank_of(Tensor<float, 1> t) { return 1; }
+float rank_of(Tensor<float, 2> t) { return 2; }
 half4 lookup_vector(float2 uv, RWTensor<half4, 2> t) { return t.sample(uv); }
 """
 
@@ -72,6 +74,12 @@ def test_tensors_of_fewer_dimensions_are_the_same_in_all_calls(device: torch.dev
     to = torch.full_like(a, torch.nan)
     assert module().add(a, b, to) is None
     torch.testing.assert_close(to, a + b[:, None])
+
+
+def test_dimensions_choose_among_overloads() -> None:
+    assert [module().rank_of(torch.rand((2,) * rank)).tolist() for rank in (1, 2, 3)] == [1, 2, [2, 2]]
+    with pytest.raises(TypeError, match=r"t \(Tensor<float, ?1>\) does not fit shape \[\]"):
+        module().rank_of(torch.rand(()))
 
 
 def test_what_is_written_must_have_all_dimensions(device: torch.device) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ _REMEMBERED = 256  # choices
 
 # How well a number goes with a type, by its kind: bool, integer, other. Types that are missing here go too, but worse.
 _NUMBERS = (
-    {torch.bool: 0},
+    {torch.bool: 0, torch.int32: 1},
     {torch.int32: 0, torch.int64: 1, torch.float32: 3},
     {torch.float32: 0, torch.float64: 1},
 )
@@ -152,6 +153,8 @@ def _cost(arguments: FunctionArguments, leaf: FunctionLeaf, value: Any, place: t
         return 0
     if isinstance(value, torch.Tensor):
         _check_shape(arguments, leaf, value, place)
+        if leaf.is_whole:
+            return _whole_cost(arguments, leaf, value)
         if leaf.dtype is not None and not _widens(value.dtype, leaf.dtype):
             raise arguments.error(f"expected {leaf.what} to have dtype {leaf.dtype}, but got {value.dtype}")
         return (0 if value.dtype == leaf.dtype else _WIDER) - len(leaf.shape)
@@ -163,6 +166,17 @@ def _cost(arguments: FunctionArguments, leaf: FunctionLeaf, value: Any, place: t
     for number in numbers:
         worst = max(worst, _NUMBERS[kind_of(number)].get(dtype, _WORSE))
     return worst
+
+
+def _whole_cost(arguments: FunctionArguments, leaf: FunctionLeaf, tensor: torch.Tensor) -> int:
+    """Of a tensor that is seen whole: how many dimensions it has more than the type says, over which a call may go."""
+    if leaf.dtype is not None and tensor.dtype != leaf.dtype:
+        raise arguments.error(f"expected {leaf.what} to have dtype {leaf.dtype}, but got {tensor.dtype}")
+    rank = re.search(r"Tensor<.*, ?(\d+)>$", leaf.type)
+    more = 0 if rank is None else tensor.dim() - len(leaf.shape) - int(rank[1])
+    if more < 0:
+        raise arguments.error(f"{leaf.what} does not fit shape {list(tensor.shape)}")
+    return more - len(leaf.shape)
 
 
 def _check_shape(

@@ -131,6 +131,8 @@ def test_vectors_by_their_components(module: Any) -> None:
     result.grad = gradient
     module.scaled.bwds({"x": x, "y": y}, 2.0, _result=result)
     torch.testing.assert_close((x.grad, y.grad), grads)
+    wide = [one.detach().double().requires_grad_() for one in (x, y)]
+    assert torch.autograd.gradcheck(lambda x, y: module.spread(x, {"x": y, "y": x}), wide)
     written = {"x": torch.ones(3), "y": 1.0}
     slangpy.InstanceList(module.Line, {"slope": torch.ones(3), "at": written}).scale(torch.tensor([1.0, 2.0, 3.0]))
     assert written["x"].tolist() == written["y"].tolist() == [1, 4, 9]

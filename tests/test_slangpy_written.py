@@ -66,6 +66,14 @@ def test_gradients_go_through_inout_parameters(module: Any) -> None:
     x, y = torch.rand(3, 2).T.requires_grad_(), torch.rand(3, requires_grad=True)
     changed, z = x * 2, torch.empty(2, 3)
     module.mix(changed, y, z)
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        changed, z = x * 2, torch.empty(2, 3)
+        module.mix(changed, y, z)
+        return (changed.square() + z.sin()).sum()
+
+    compiled = torch.compile(program, fullgraph=True, backend="aot_eager")(x, y)
+    torch.testing.assert_close(torch.autograd.grad(compiled, (x, y)), torch.autograd.grad(program(x, y), (x, y)))
     wide = [one.detach().double().requires_grad_() for one in (x, y)]
     grads = torch.autograd.grad((changed.square() + z.sin()).sum(), (x, y))
     wanted = torch.autograd.grad(((2 * wide[0] + wide[1] ** 2).square() + (2 * wide[0] * wide[1]).sin()).sum(), wide)

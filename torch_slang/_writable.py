@@ -8,7 +8,12 @@ __all__ = ["obstacle_to_writing"]
 
 
 def obstacle_to_writing(target: torch.Tensor) -> str:
-    """What PyTorch would refuse `target.copy_(...)` for, after "but got"; empty if nothing."""
+    """What PyTorch would refuse `target.copy_(...)` for, after "but got"; empty if nothing, and in a trace.
+
+    There the questions cannot be asked, and PyTorch refuses in its own words.
+    """
+    if torch.compiler.is_compiling():
+        return ""
     if target.requires_grad and torch.is_grad_enabled():
         if target.is_leaf:
             return "a leaf that requires grad: write under torch.no_grad(), or into a tensor that is no leaf"

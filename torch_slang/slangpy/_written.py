@@ -81,7 +81,7 @@ class Writer:
                 rule = f"it must have the call's shape {list(value.shape)}, not {list(target.shape)}"
                 raise self._error(f"{name} is written, so {rule}")
             return
-        if not torch.can_cast(value.dtype, target.dtype):
+        if _category(value.dtype) > _category(target.dtype):
             raise self._error(f"{name} is written, so it must hold {value.dtype}, but got {target.dtype}")
         obstacle = obstacle_to_writing(target)
         if obstacle:
@@ -119,6 +119,11 @@ def _copied(tree: Tree, value: Any, arguments: FunctionArguments) -> Any:
         value = {name: item for name, item in value.items() if name != "_type"}
     fields = zip(tree.fields, field_values(tree.what, tree.names, value, arguments.error), strict=True)
     return tuple(_copied(field, item, arguments) for field, item in fields)
+
+
+def _category(dtype: torch.dtype) -> int:
+    """Numbers of a higher one do not fit one below: `torch.can_cast`, which does not trace."""
+    return 2 if dtype.is_floating_point else int(dtype != torch.bool)
 
 
 def _replace(target: Any, field: str, value: Any) -> None:

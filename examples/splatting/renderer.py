@@ -5,6 +5,7 @@ Everything works on the CPU and on a GPU, in float32 and float64, and has gradie
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +18,16 @@ import torch_slang
 TILE = 16  # kTile of splat.slang: pixels to the side of a tile
 
 _here = Path(__file__).parent
-_projection = torch_slang.load(_here / "projection.slang", namespace="splatting")
 _lists = torch_slang.load(_here / "lists.slang", namespace="splatting")
 _raster = torch_slang.load(_here / "raster.slang", namespace="splatting", fast_math=True)
+_DEGREES = {(degree + 1) ** 2: degree for degree in range(4)}
+
+
+@functools.cache
+def _projection(degree: int) -> torch_slang.Module:
+    """The kernel for spherical harmonics of up to this degree."""
+    namespace = f"splatting_degree_{degree}"
+    return torch_slang.load(_here / "projection.slang", namespace=namespace, defines={"DEGREE": degree, "HARMONICS": (degree + 1) ** 2})
 
 
 class Camera(NamedTuple):
@@ -42,7 +50,7 @@ class Splats(NamedTuple):
     rectangles: Tensor  # [G, 4], int32: the tiles it may reach, from column and row to column and row (exclusive)
 
 
-def project(
+def project(  # noqa: PLR0917
     means: Tensor,
     quaternions: Tensor,
     log_scales: Tensor,
@@ -63,11 +71,10 @@ def project(
             sum in the direction of view plus 0.5, and not below 0 (Kerbl et al., 2023).
         width, height: of the image, in pixels.
     """
-    if harmonics.shape[1] not in {1, 4, 9, 16}:
+    if harmonics.dim() != 3 or harmonics.shape[1] not in _DEGREES:
         raise ValueError(f"expected harmonics to have shape [G, 1 or 4 or 9 or 16, 3], but got {list(harmonics.shape)}")
-    return Splats(
-        *_projection.project(means, quaternions, log_scales, logits, harmonics, camera, width, height),
-    )
+    kernel = _projection(_DEGREES[harmonics.shape[1]]).project
+    return Splats(*kernel(means, quaternions, log_scales, logits, harmonics, camera, width, height))
 
 
 @torch.no_grad()

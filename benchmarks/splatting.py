@@ -166,9 +166,7 @@ def parts(title: str, count: int, width: int, height: int, pixels: float) -> lis
             return [ours.draw(splats, lists, width, height, BACKGROUND)]
 
     draws: dict[str, Call] = {"torch_slang": drawn}
-    pulls: dict[str, Call] = {
-        "torch_slang": lambda: torch.autograd.grad(image, splats, grad_image, retain_graph=True)
-    }
+    pulls: dict[str, Call] = {"torch_slang": lambda: torch.autograd.grad(image, splats, grad_image, retain_graph=True)}
     if cuda.missing() is None:
         kept = cuda_draw(splats, lists, width, height)
         draws["CUDA"] = lambda: [cuda_draw(splats, lists, width, height)[0]]

@@ -38,7 +38,9 @@ def gaussians(seed: int, count: int, degree: int, device: torch.device, logit: f
     return tuple(tensor.to(device).requires_grad_() for tensor in tensors)
 
 
-def camera_of(renderer: ModuleType, width: int, height: int, device: torch.device, away: float = 1.5) -> tuple[Tensor, ...]:
+def camera_of(
+    renderer: ModuleType, width: int, height: int, device: torch.device, away: float = 1.5
+) -> tuple[Tensor, ...]:
     """Turned a little, with its middle beside the image's."""
     turn = torch.linalg.qr(
         torch.eye(3, dtype=torch.float64) + torch.tensor([[0, 0.1, 0.2], [-0.1, 0, 0.1], [-0.2, -0.1, 0.0]])
@@ -53,19 +55,29 @@ def camera_of(renderer: ModuleType, width: int, height: int, device: torch.devic
     return renderer.Camera(*(tensor.double().to(device).requires_grad_() for tensor in tensors))
 
 
-# Sizes that are no multiples of the tile's 16, less than one, and exactly two; more Gaussians than a block loads at once.
+# Sizes that are no multiples of the tile's 16, less than one, and exactly two; more Gaussians than a block loads.
 @pytest.mark.parametrize(
     ("seed", "width", "height", "count", "degree", "logit"),
     [(0, 37, 21, 60, 3, 0.5), (1, 5, 3, 20, 1, 0.5), (2, 32, 16, 700, 1, -1.0), (3, 19, 50, 40, 3, 4.0)],
 )
 def test_values_and_gradients_are_plain_pytorch(
-    renderer: ModuleType, device: torch.device, seed: int, width: int, height: int, count: int, degree: int, logit: float
+    renderer: ModuleType,
+    device: torch.device,
+    seed: int,
+    width: int,
+    height: int,
+    count: int,
+    degree: int,
+    logit: float,
 ) -> None:
     parameters = gaussians(seed, count, degree, device, logit)
     camera = camera_of(renderer, width, height, device)
     splats = renderer.project(*parameters, camera, width, height)
     image = renderer.draw(splats.numbers, renderer.tile_lists(splats, width, height), width, height, BACKGROUND)
-    expected = torch.cat([part.reshape(height, width, -1) for part in reference.render(parameters, camera, width, height, BACKGROUND)], -1)
+    expected = torch.cat(
+        [part.reshape(height, width, -1) for part in reference.render(parameters, camera, width, height, BACKGROUND)],
+        -1,
+    )
     torch.testing.assert_close(image, expected, rtol=1e-9, atol=1e-10)
     assert 0 < expected[..., 3].min() < 0.9
     inputs = [*parameters, *camera]
@@ -130,7 +142,9 @@ def test_kernels_compile_for_a_gpu(renderer: ModuleType) -> None:
 def test_training_finds_the_scene(tmp_path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(EXAMPLES / "splatting")
     example = load_program("splatting/fit.py", "matplotlib", "PIL", "tqdm")
-    arguments = f"--size 48 --views 12 --held-out 2 --steps 150 --start 300 --most 600 --device {device} --out {tmp_path}"
+    arguments = (
+        f"--size 48 --views 12 --held-out 2 --steps 150 --start 300 --most 600 --device {device} --out {tmp_path}"
+    )
     found, losses, qualities = example.main(arguments.split())
     assert 300 < len(found) <= 600
     assert sum(losses[-10:]) < 0.4 * sum(losses[:10])

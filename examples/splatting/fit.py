@@ -1,6 +1,6 @@
 """Learns a scene from photographs of it, as 3-D Gaussians that a renderer in Slang draws.
 
-    python examples/splatting/fit.py [--full] [--size 96] [--views 24] [--steps 400] [--device cpu]
+    python examples/splatting/fit.py [--full] [--size 96] [--views 24] [--steps 500] [--device cpu]
 
 Writes views.png (held-out views: truth beside render) and curve.png into out/splatting.
 """
@@ -22,7 +22,7 @@ from scene import BACKGROUND, cameras, photograph, points
 from torch import Tensor
 from tqdm import tqdm
 
-SMALL = {"size": 96, "views": 24, "held_out": 4, "steps": 400, "start": 500, "most": 1500, "degree": 1}
+SMALL = {"size": 96, "views": 24, "held_out": 4, "steps": 500, "start": 1000, "most": 2500, "degree": 1}
 FULL = {"size": 512, "views": 96, "held_out": 8, "steps": 7000, "start": 20_000, "most": 200_000, "degree": 3}
 
 
@@ -30,13 +30,14 @@ def psnr(image: Tensor, target: Tensor) -> float:
     return -10 * math.log10((image.clamp(0, 1) - target).square().mean().item())
 
 
-def beginning(views: list[Camera], size: int, count: int, degree: int) -> Gaussians:
+def beginning(views: list[Camera], size: int, count: int, degree: int, steps: int) -> Gaussians:
     """Gaussians at points on the surfaces that the views show, moved by noise, in the colours seen there."""
     found = [points(camera, size, size) for camera in views]
     places, colors = (torch.cat(tensors) for tensors in zip(*found, strict=True))
     chosen = torch.randint(len(places), (count,), device=places.device)
-    places = places[chosen] + 0.03 * torch.randn(count, 3, device=places.device)
-    return Gaussians(places, colors[chosen], degree, 1.2 / math.sqrt(count))
+    spacing = 1.2 / math.sqrt(count)  # somewhat less than between points on the surfaces
+    places = places[chosen] + 0.02 * torch.randn(count, 3, device=places.device)
+    return Gaussians(places, colors[chosen], degree, spacing, steps)
 
 
 def fit(gaussians: Gaussians, views: list[Camera], truth: list[Tensor], steps: int, most: int) -> list[float]:
@@ -60,7 +61,7 @@ def fit(gaussians: Gaussians, views: list[Camera], truth: list[Tensor], steps: i
         losses.append(loss.detach())
         if step % every == 0:
             if step <= steps // 2:
-                gaussians.densify(most, 0.2, 0.06)
+                gaussians.densify(most, 0.2)
             quality = psnr(image.detach(), truth[view])
             progress.set_postfix_str(f"{len(gaussians)} Gaussians, PSNR {quality:.2f} dB")
     return torch.stack(losses).tolist()
@@ -99,7 +100,7 @@ def main(given: list[str] | None = None) -> tuple[Gaussians, list[float], list[f
     every = cameras(sizes["views"] + held_out, size, size, device)
     truth = [photograph(camera, size, size) for camera in every]
     views, unseen = every[held_out:], every[:held_out]
-    gaussians = beginning(views, size, sizes["start"], sizes["degree"])
+    gaussians = beginning(views, size, sizes["start"], sizes["degree"], sizes["steps"])
 
     start = time.perf_counter()
     losses = fit(gaussians, views, truth[held_out:], sizes["steps"], sizes["most"])

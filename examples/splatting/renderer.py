@@ -27,7 +27,9 @@ _DEGREES = {(degree + 1) ** 2: degree for degree in range(4)}
 def _projection(degree: int) -> torch_slang.Module:
     """The kernel for spherical harmonics of up to this degree."""
     namespace = f"splatting_degree_{degree}"
-    return torch_slang.load(_here / "projection.slang", namespace=namespace, defines={"DEGREE": degree, "HARMONICS": (degree + 1) ** 2})
+    return torch_slang.load(
+        _here / "projection.slang", namespace=namespace, defines={"DEGREE": degree, "HARMONICS": (degree + 1) ** 2}
+    )
 
 
 class Camera(NamedTuple):

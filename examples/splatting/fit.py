@@ -1,6 +1,6 @@
 """Learns a scene from photographs of it, as 3-D Gaussians that a renderer in Slang draws.
 
-    python examples/splatting/fit.py [--full] [--size 96] [--views 24] [--steps 500] [--device cpu]
+    python examples/splatting/fit.py [--full] [--size 96] [--views 24] [--steps 600] [--device cpu]
 
 Writes views.png (held-out views: truth beside render) and curve.png into out/splatting.
 """
@@ -22,7 +22,7 @@ from scene import BACKGROUND, cameras, photograph, points
 from torch import Tensor
 from tqdm import tqdm
 
-SMALL = {"size": 96, "views": 24, "held_out": 4, "steps": 500, "start": 1000, "most": 2500, "degree": 1}
+SMALL = {"size": 96, "views": 24, "held_out": 4, "steps": 600, "start": 1000, "most": 2500, "degree": 1}
 FULL = {"size": 512, "views": 96, "held_out": 8, "steps": 7000, "start": 20_000, "most": 200_000, "degree": 3}
 
 

@@ -129,8 +129,7 @@ def test_harmonics_of_another_number_are_refused(renderer: ModuleType, device: t
 def test_kernels_compile_for_a_gpu(renderer: ModuleType) -> None:
     if not nvrtc_is_here():
         pytest.skip("NVRTC is not installed")
-    kernels = [(renderer._projection(1), "project", "forward"), (renderer._projection(1), "project", "backward")]
-    kernels += [(renderer._lists, "list_tiles", "forward"), (renderer._raster, "draw", "forward")]
+    kernels = [(renderer._projection(1), "project", "backward"), (renderer._raster, "draw", "forward")]
     for module, name, kind in [*kernels, (renderer._raster, "drawn", "backward")]:
         types = ["float32" for _ in module._handle.describe(name)["type_parameters"]]
         sums = {"wave_sums": True} if name == "drawn" else {}
@@ -147,5 +146,5 @@ def test_training_finds_the_scene(tmp_path: Path, device: torch.device, monkeypa
     found, losses, qualities = example.main(arguments.split())
     assert 300 < len(found) <= 600
     assert sum(losses[-10:]) < 0.4 * sum(losses[:10])
-    assert min(qualities) > 19
+    assert sum(qualities) > 21.5 * len(qualities)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["curve.png", "views.png"]

@@ -101,7 +101,7 @@ def test_gradcheck_of_a_tiny_scene(renderer: ModuleType, device: torch.device) -
 def test_what_is_not_drawn_has_no_gradient(renderer: ModuleType, device: torch.device) -> None:
     """Behind the camera, at its very place, too faint, beside the image; and nothing at all."""
     means = torch.tensor([[0.0, 0, -1], [0, 0, 0], [0, 0, 2], [90, 0, 2], [0, 0, 3]], dtype=torch.float64)
-    logits = torch.tensor([2.0, 2, -9, 2, 2], dtype=torch.float64)
+    logits = torch.tensor([2.0, 2, -900, 2, 2], dtype=torch.float64)
     rest = (torch.arange(1.0, 5).expand(5, 4), torch.tensor([-2.0, -1.5, -2.5]).expand(5, 3), torch.ones(5, 16, 3))
     quaternions, log_scales, harmonics = (tensor.double() for tensor in rest)
     tensors = (means, quaternions, log_scales, logits, harmonics)

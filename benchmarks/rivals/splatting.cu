@@ -1,7 +1,7 @@
 // Draws splats, and their gradients, as the best renderers that are written by hand do: a block for a tile of 16 x 16
 // pixels, its splats staged in shared memory, and a backward that walks from the last splat to the first, undoes the
 // light step by step, and sums gradients over each warp by shuffles before one lane adds them.
-// The splats are rows of nine: centre, conic, opacity, colour; `ends` are where each tile's list ends.
+// The splats are rows of nine: centre, opacity, conic, colour; `ends` are where each tile's list ends.
 
 constexpr int SIDE = 16;
 constexpr int THREADS = SIDE * SIDE;
@@ -34,8 +34,8 @@ static __device__ __forceinline__ Tile tile_of(const long long* ends, int width,
 
 static __device__ __forceinline__ void stage(Staged& staged, int place, const float* splats, int number) {
   const float* row = splats + 9ll * number;
-  staged.shape[place] = make_float4(row[0], row[1], row[5], row[2]);
-  staged.color[place] = make_float4(row[3], row[4], row[6], row[7]);
+  staged.shape[place] = make_float4(row[0], row[1], row[2], row[3]);
+  staged.color[place] = make_float4(row[4], row[5], row[6], row[7]);
   staged.blue[place] = row[8];
   staged.number[place] = number;
 }
@@ -152,10 +152,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
           const float by_power = -shape.z * seen.falloff * by_alpha;
           sums[0] = by_power * (shape.w * seen.dx + color.x * seen.dy);
           sums[1] = by_power * (color.x * seen.dx + color.y * seen.dy);
-          sums[2] = 0.5f * by_power * seen.dx * seen.dx;
-          sums[3] = by_power * seen.dx * seen.dy;
-          sums[4] = 0.5f * by_power * seen.dy * seen.dy;
-          sums[5] = seen.falloff * by_alpha;
+          sums[2] = seen.falloff * by_alpha;
+          sums[3] = 0.5f * by_power * seen.dx * seen.dx;
+          sums[4] = by_power * seen.dx * seen.dy;
+          sums[5] = 0.5f * by_power * seen.dy * seen.dy;
         }
       }
 #pragma unroll

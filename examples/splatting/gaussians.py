@@ -53,7 +53,7 @@ class Gaussians(nn.Module):
         """After a backward of an image: how strongly it pulls at each splat's centre."""
         assert splats.numbers.grad is not None
         is_seen = (splats.rectangles[:, 2:] > splats.rectangles[:, :2]).all(1)
-        self.pull += splats.numbers.grad[:, 0, :2].norm(dim=1)
+        self.pull += splats.numbers.grad[:, :2].norm(dim=1)
         self.seen += is_seen
 
     @torch.no_grad()

@@ -47,7 +47,7 @@ class Camera(NamedTuple):
 class Splats(NamedTuple):
     """What one camera sees of G Gaussians."""
 
-    numbers: Tensor  # [G, 3, 3]: centre (pixels) and opacity, conic, and colour, as splat.slang has them
+    numbers: Tensor  # [G, 9]: centre (pixels), opacity, conic and colour, as splat.slang has them
     depths: Tensor  # [G]: along the camera's axis, in the world's unit; no gradient
     rectangles: Tensor  # [G, 4], int32: the tiles it may reach, from column and row to column and row (exclusive)
 
@@ -101,7 +101,7 @@ def tile_lists(splats: Splats, width: int, height: int) -> tuple[Tensor, Tensor]
 
 
 def draw(splats: Tensor, lists: tuple[Tensor, Tensor], width: int, height: int, background: list[float]) -> Tensor:
-    """Splats [G, 3, 3] over each other and over the background (red, green, blue): an image [height, width, 4].
+    """Splats [G, 9] over each other and over the background (red, green, blue): an image [height, width, 4].
 
     Its last number is the part of the background that comes through. The gradient goes to the splats.
     """

@@ -65,20 +65,26 @@ def frame(gaussians: Sequence[Tensor], camera: Any, width: int, height: int, gra
     return [image] if grad is None else [image, *torch.autograd.grad(image, list(gaussians), grad)]
 
 
+@functools.cache
+def gsplat_camera(camera: Any) -> tuple[Tensor, Tensor]:
+    """The matrices [1, 4, 4] and [1, 3, 3] of a camera that gsplat takes."""
+    view, lens = (torch.eye(n, device=camera.turn.device) for n in (4, 3))
+    view[:3, :3], view[:3, 3] = camera.turn, camera.shift
+    lens[0, 0], lens[1, 1] = camera.focal
+    lens[:2, 2] = camera.center
+    return view[None], lens[None]
+
+
 def gsplat_frame(
     gaussians: Sequence[Tensor], camera: Any, width: int, height: int, grad: Tensor | None
 ) -> list[Tensor]:
     from gsplat import rasterization
 
     means, quaternions, log_scales, logits, harmonics = gaussians
-    view = torch.eye(4, device=means.device)
-    view[:3, :3], view[:3, 3] = camera.turn, camera.shift
-    lens = torch.eye(3, device=means.device)
-    lens[0, 0], lens[1, 1], lens[:2, 2] = *camera.focal, camera.center
     background = torch.tensor([BACKGROUND], device=means.device)
     with torch.set_grad_enabled(grad is not None):
         images, _, _ = rasterization(
-            means, quaternions, log_scales.exp(), logits.sigmoid(), harmonics, view[None], lens[None], width, height,
+            means, quaternions, log_scales.exp(), logits.sigmoid(), harmonics, *gsplat_camera(camera), width, height,
             sh_degree=3, packed=False, backgrounds=background,
         )  # fmt: skip
     return [images[0]] if grad is None else [images[0], *torch.autograd.grad(images[0], list(gaussians), grad)]

@@ -64,6 +64,8 @@ def project(  # noqa: PLR0917
 ) -> Splats:
     """Gaussians in the image of a camera, by the affine approximation of Zwicker et al. (EWA Volume Splatting, 2001).
 
+    All tensors are float32, or all are float64; all have gradients.
+
     Args:
         means: [G, 3], in the world.
         quaternions: [G, 4], the rotations (w, x, y, z), of any length but zero.
@@ -128,7 +130,15 @@ def render(
     height: int,
     background: list[float] | None = None,
 ) -> tuple[Tensor, Splats]:
-    """An image [height, width, 3] of Gaussians (the first five arguments of `project`), and their splats."""
+    """An image of Gaussians, front to back by the over operator (Kerbl et al., 2023).
+
+    Args:
+        gaussians: the first five arguments of `project`, float32 or float64.
+        width, height: of the image, in pixels.
+        background: red, green and blue (black without it), seen as far as the Gaussians let light through.
+
+    Returns the image, [height, width, 3] in the Gaussians' dtype, and their splats.
+    """
     splats = project(*gaussians, camera, width, height)
     lists = tile_lists(splats, width, height)
     return draw(splats.numbers, lists, width, height, background or [0.0] * 3)[..., :3], splats

@@ -145,6 +145,10 @@ def test_training_finds_the_scene(tmp_path: Path, device: torch.device, monkeypa
     )
     found, losses, qualities = example.main(arguments.split())
     assert 300 < len(found) <= 600
+    for group in found.optimizer.param_groups:  # the number of Gaussians has changed in all of it
+        (parameter,) = group["params"]
+        assert parameter is getattr(found, group["name"])
+        assert found.optimizer.state[parameter]["exp_avg"].shape == parameter.shape
     assert sum(losses[-10:]) < 0.4 * sum(losses[:10])
     assert sum(qualities) > 21.5 * len(qualities)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["curve.png", "views.png"]

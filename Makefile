@@ -53,6 +53,7 @@ demo: build
 	$(PY) examples/photometric/fit.py
 	$(PY) examples/forces/fit.py
 	$(PY) examples/pinn/fit.py
+	$(PY) examples/splatting/fit.py
 
 test: build
 	$(PY) setup.py --quiet build_cpp_tests

@@ -28,5 +28,6 @@ ALL = {
     "texture": "texture.main",
     "accumulation": "accumulation.main",
     "meetings": "meetings.main",
+    "splatting": "splatting.main",
     "cold_load": "cold_load.main",
 }

@@ -18,62 +18,35 @@
 #include "target.h"
 
 // Note [numbers in marks]
-//   A view's number is a constant once everything is inlined. On a GPU a mark's text must hold that constant: an access tests
-//   the number against each view's in turn, and of these tests one mark is left. On the host the number is an operand of
-//   the mark: such tests, for hundreds of accesses, took most of the compile time. If the number is not constant there, the
-//   assembler writes a register's name into the mark, and source/marks.cpp takes it for a mark of every view. On a GPU all
-//   tests are then left, which mark every view, too.
+//   A view's number is an operand of its mark. (A test of the number against each view's in turn, with a mark of its own, took most of
+//   the compile time where there are hundreds of accesses.) On the host it is a constant once everything is inlined; if not, the
+//   assembler writes a register's name into the mark, and source/marks.cpp takes it for a mark of every view. In PTX there
+//   always stands a register, "shares %r7", and the text shows which numbers it is given: source/marks.cpp reads them.
 #if TSL_CUDA
 #define TSL_MARK_ASM(mark) "// tsl-mark:" mark ";"
 #define TSL_MARK_VIEW(operand) "%" #operand
 #define TSL_MARK_ADDRESS "+l"
+#define TSL_MARK_OPERAND "r"
 #else
 #define TSL_MARK_ASM(mark) ".pushsection .tsl_marks,\"\",@progbits\n\t.ascii \"tsl-mark:" mark ";\"\n\t.popsection"
 #define TSL_MARK_VIEW(operand) "%" #operand
 #define TSL_MARK_ADDRESS "+r"
+#define TSL_MARK_OPERAND "ri"
 #endif
 
 namespace tsl {
 
-#if TSL_CUDA
-template <int kView>
-TSL_INLINE unsigned marked_zero_at() {
-  unsigned zero = 0;
-  asm(TSL_MARK_ASM("reads " TSL_MARK_VIEW(1)) : "+r"(zero) : "n"(kView));
-  return zero;
-}
-
-template <int kView = 0>
-TSL_INLINE unsigned marked_zero(int view) {
-  if constexpr (kView < TSL_VIEW_COUNT) {
-    return view == kView ? marked_zero_at<kView>() : marked_zero<kView + 1>(view);
-  } else {
-    return 0u;
-  }
-}
-
-#else
 TSL_INLINE unsigned marked_zero(int view) {
   unsigned zero = 0;
-  asm(TSL_MARK_ASM("reads " TSL_MARK_VIEW(1)) : "+r"(zero) : "ri"(view));
+  asm(TSL_MARK_ASM("reads " TSL_MARK_VIEW(1)) : "+r"(zero) : TSL_MARK_OPERAND(view));
   return zero;
 }
-#endif
 
 // An effect on view number `which`.
-#if TSL_CUDA
-#define TSL_MARK_EFFECT(name, word)                                                                          \
-  template <int kWhich = 0>                                                                                   \
-  TSL_INLINE void name(int which) {                                                                           \
-    if constexpr (kWhich < TSL_VIEW_COUNT) {                                                                  \
-      if (which == kWhich) asm volatile(TSL_MARK_ASM(word " " TSL_MARK_VIEW(0)) : : "n"(kWhich));             \
-      else name<kWhich + 1>(which);                                                                           \
-    }                                                                                                         \
+#define TSL_MARK_EFFECT(name, word)                                             \
+  TSL_INLINE void name(int which) {                                             \
+    asm volatile(TSL_MARK_ASM(word " " TSL_MARK_VIEW(0)) : : TSL_MARK_OPERAND(which)); \
   }
-#else
-#define TSL_MARK_EFFECT(name, word) \
-  TSL_INLINE void name(int which) { asm volatile(TSL_MARK_ASM(word " " TSL_MARK_VIEW(0)) : : "ri"(which)); }
-#endif
 TSL_MARK_EFFECT(mark_write, "writes")
 TSL_MARK_EFFECT(mark_take, "takes")
 TSL_MARK_EFFECT(mark_promise, "promises")
@@ -87,16 +60,12 @@ TSL_MARK_EFFECT(mark_rank, "rank")
 // Of a source that is compiled to learn where: `shares 3 at 0:17` for each statement that it may be, TSL_SITES(X) being
 // X(file, line) of all statements.
 #if TSL_LOCATE
-template <int kWhich = 0>
 TSL_INLINE void mark_share_at(int which, unsigned long long at) {
-  if constexpr (kWhich < TSL_VIEW_COUNT) {
-    if (which != kWhich) return mark_share_at<kWhich + 1>(which, at);
 #define TSL_SITE(file, line)                   \
   if (at == ((unsigned long long)file << 32 | line)) \
-    asm volatile(TSL_MARK_ASM("shares " TSL_MARK_VIEW(0) " at " #file ":" #line) : : "n"(kWhich));
-    TSL_SITES(TSL_SITE)
+    asm volatile(TSL_MARK_ASM("shares " TSL_MARK_VIEW(0) " at " #file ":" #line) : : TSL_MARK_OPERAND(which));
+  TSL_SITES(TSL_SITE)
 #undef TSL_SITE
-  }
 }
 #endif
 
@@ -111,33 +80,16 @@ TSL_INLINE T marked_absent_value(int view) {
   return value;
 }
 
-template <int kView>
-TSL_INLINE unsigned char* mark_use_at(unsigned char* address) {
-  asm(TSL_MARK_ASM("uses " TSL_MARK_VIEW(1)) : TSL_MARK_ADDRESS(address) : "n"(kView));
+TSL_INLINE unsigned char* mark_use(int view, unsigned char* address) {
+  asm(TSL_MARK_ASM("uses " TSL_MARK_VIEW(1)) : TSL_MARK_ADDRESS(address) : TSL_MARK_OPERAND(view));
   return address;
 }
-
-#if TSL_CUDA
-template <int kView = 0>
-TSL_INLINE unsigned char* mark_use(int view, unsigned char* address) {
-  if constexpr (kView < TSL_VIEW_COUNT) {
-    return view == kView ? mark_use_at<kView>(address) : mark_use<kView + 1>(view, address);
-  } else {
-    return address;
-  }
-}
-#else
-TSL_INLINE unsigned char* mark_use(int view, unsigned char* address) {
-  asm(TSL_MARK_ASM("uses " TSL_MARK_VIEW(1)) : TSL_MARK_ADDRESS(address) : "ri"(view));
-  return address;
-}
-#endif
 
 // The uses of all views at once, for a launcher with an argument block of its own.
 template <int kView = 0, class Args>
 TSL_INLINE void mark_uses(Args& args) {
   if constexpr (kView < TSL_VIEW_COUNT) {
-    args.views[kView].data = mark_use_at<kView>(args.views[kView].data);
+    args.views[kView].data = mark_use(kView, args.views[kView].data);
     mark_uses<kView + 1>(args);
   }
 }

@@ -1,10 +1,9 @@
-// tsl::View: a tensor, made from one TslView of the argument block. All addresses are computed in 64 bits. A view is a plain
-// value whose fields are mostly constants once everything is inlined; nothing of it survives in compiled code but the
-// address arithmetic that is needed.
+// tsl::View: a tensor, made from one TslView of the argument block, with addresses of 64 bits. A plain value whose fields are
+// mostly constants once everything is inlined; nothing of it survives in compiled code but the address arithmetic.
 //
 // TensorView: what emitted text sees of a tensor, copies into each context of a derivative, and clears there. Host compilers do
-// clear it, some 30 KB a thread in a second derivative: so there it is the number of a View, which each access makes. On a
-// GPU nothing is left of contexts, and it is a View (NVRTC makes up to three times as much code of numbers).
+// clear it, some 30 KB a thread in a second derivative: so there it is the number of a View, which each access makes. On a GPU
+// nothing is left of contexts, and it is a View (NVRTC makes up to three times as much code of numbers).
 //
 // Note [views]
 //   absent:   there is no tensor (an unwanted gradient, an output in a backward). Loads give zero and leave the mark
@@ -413,7 +412,10 @@ TSL_INLINE View aligned(View view) {
 
 TSL_INLINE tsl::View tsl_make_view(const TslArgs& args, int k);  // generated for each kernel
 #if TSL_CUDA
-using TensorView = tsl::View;
+struct TensorView : tsl::View {
+  TSL_INLINE TensorView() {}  // of a cleared context: left unset, as in Note [unset contexts] in compiler/emit/unset_contexts.h
+  TSL_INLINE TensorView(const tsl::View& view) : tsl::View(view) {}
+};
 #else
 struct TensorView {
   const TslArgs* args;

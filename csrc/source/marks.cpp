@@ -4,6 +4,9 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <optional>
+
+#include "source/ptx_registers.h"
 
 namespace torch_slang {
 namespace {
@@ -56,37 +59,76 @@ std::string with_plain_number(std::string_view mark) {
   return plain;
 }
 
-// The word of "reads %eax" or "reads w0", of a view that the compiler did not see; "%0" is a template's.
-std::string_view word_of_unknown_view(std::string_view mark) {
+// A mark of a view that a register holds: "reads %eax", "reads w0", "shares %r7 at 0:17". The name is empty for other texts.
+struct RegisterMark {
+  std::string_view word, name, place;
+};
+
+RegisterMark register_mark(std::string_view mark) {
   const size_t space = mark.find(' ');
   if (space == std::string_view::npos || !is_one_of(mark.substr(0, space), kViewWords)) return {};
-  std::string_view name = mark.substr(space + 1);
-  if (name.starts_with('%')) name.remove_prefix(1);
+  const std::string_view operand = mark.substr(space + 1), name = operand.substr(0, operand.find(kPlace));
+  std::string_view letters = name;
+  if (letters.starts_with('%')) letters.remove_prefix(1);  // "%0" is a template's
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz", kOthers = "abcdefghijklmnopqrstuvwxyz0123456789";
-  const bool is_register = !name.empty() && kLetters.find(name[0]) != std::string_view::npos &&
-                           name.find_first_not_of(kOthers) == std::string_view::npos;
-  return is_register ? mark.substr(0, space) : std::string_view();
+  const bool is_register = !letters.empty() && kLetters.find(letters[0]) != std::string_view::npos &&
+                           letters.find_first_not_of(kOthers) == std::string_view::npos;
+  return is_register ? RegisterMark{mark.substr(0, space), name, operand.substr(name.size())} : RegisterMark();
 }
+
+// The function of a PTX text around a place.
+std::string_view ptx_function_around(std::string_view text, size_t at) {
+  constexpr std::string_view kBegin = "\n{", kEnd = "\n}";
+  const size_t begin = text.rfind(kBegin, at), end = text.find(kEnd, at);
+  return begin == std::string_view::npos ? text.substr(0, end) : text.substr(begin, end - begin);
+}
+
+class MarksOfText {
+ public:
+  MarksOfText(std::string_view text, int view_count)
+      : text_(text), view_count_(view_count), is_ptx_(text.find(".version") != std::string_view::npos) {}
+
+  std::set<std::string> find() {
+    bool control = false;
+    for (size_t at = text_.find(kPrefix); at != std::string_view::npos; at = text_.find(kPrefix, at)) {
+      at += kPrefix.size();
+      const size_t end = text_.find(';', at);
+      if (end == std::string_view::npos) break;
+      const std::string mark = with_plain_number(text_.substr(at, end - at));
+      if (mark == kControl) control = true;
+      else if (is_well_formed(mark)) marks_.insert(mark);
+      else if (const RegisterMark of = register_mark(mark); !of.name.empty()) add(of, at);
+    }
+    return control ? std::move(marks_) : every_mark(view_count_);
+  }
+
+ private:
+  void add(const RegisterMark& mark, size_t at) {
+    std::optional<std::set<std::string>> numbers;
+    if (is_ptx_) numbers = registers_around(at).numbers_in(mark.name);
+    for (int i = 0; !numbers && i < view_count_; ++i) marks_.insert(c10::str(mark.word, " ", i, mark.place));
+    if (!numbers) return;
+    for (const std::string& number : *numbers) marks_.insert(c10::str(mark.word, " ", number, mark.place));
+  }
+
+  const PtxRegisters& registers_around(size_t at) {
+    const std::string_view function = ptx_function_around(text_, at);
+    if (!registers_ || function.data() != function_.data()) registers_.emplace(function_ = function);
+    return *registers_;
+  }
+
+  const std::string_view text_;
+  const int view_count_;
+  const bool is_ptx_;
+  std::string_view function_;
+  std::optional<PtxRegisters> registers_;  // of `function_`
+  std::set<std::string> marks_;
+};
 
 }  // namespace
 
 std::set<std::string> find_marks(std::string_view compiled, int view_count) {
-  std::set<std::string> marks;
-  bool control = false;
-  for (size_t at = compiled.find(kPrefix); at != std::string_view::npos; at = compiled.find(kPrefix, at)) {
-    at += kPrefix.size();
-    const size_t end = compiled.find(';', at);
-    if (end == std::string_view::npos) break;
-    const std::string mark = with_plain_number(compiled.substr(at, end - at));
-    if (mark == kControl) {
-      control = true;
-    } else if (is_well_formed(mark)) {
-      marks.insert(mark);
-    } else if (const std::string_view word = word_of_unknown_view(mark); !word.empty()) {
-      add_of_all_views(marks, word, view_count);
-    }
-  }
-  return control ? marks : every_mark(view_count);
+  return MarksOfText(compiled, view_count).find();
 }
 
 std::vector<int> numbers_of(const std::set<std::string>& marks, std::string_view word) {

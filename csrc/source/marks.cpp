@@ -95,9 +95,12 @@ class MarksOfText {
       const size_t end = text_.find(';', at);
       if (end == std::string_view::npos) break;
       const std::string mark = with_plain_number(text_.substr(at, end - at));
-      if (mark == kControl) control = true;
-      else if (is_well_formed(mark)) marks_.insert(mark);
-      else if (const RegisterMark of = register_mark(mark); !of.name.empty()) add(of, at);
+      if (mark == kControl)
+        control = true;
+      else if (is_well_formed(mark))
+        marks_.insert(mark);
+      else if (const RegisterMark of = register_mark(mark); !of.name.empty())
+        add(of, at);
     }
     return control ? std::move(marks_) : every_mark(view_count_);
   }

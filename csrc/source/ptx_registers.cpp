@@ -54,8 +54,10 @@ void PtxRegisters::add(std::string_view line) {
     if (!is_register(name)) continue;
     const std::string_view source = trimmed(line);
     Definitions& definitions = definitions_[name];
-    if (operation.starts_with("mov.") && (is_number(source) || is_register(source))) definitions.moved.push_back(source);
-    else definitions.has_others = true;
+    if (operation.starts_with("mov.") && (is_number(source) || is_register(source)))
+      definitions.moved.push_back(source);
+    else
+      definitions.has_others = true;
   }
 }
 

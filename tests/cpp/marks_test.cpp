@@ -97,7 +97,8 @@ BOOST_AUTO_TEST_CASE(numbers_are_read_as_assemblers_write_them_and_registers_are
 // Each register's numbers, by way of moves; of a register with another value, all views.
 BOOST_AUTO_TEST_CASE(registers_of_ptx_hold_the_numbers_that_are_moved_there) {
   const std::string text =
-      ".version 8.7\n.entry one()\n{\n\t.reg .b32 %r<9>;\n\t// tsl-mark:control;\n\tmov.u32 %r1, 2;\n\t@%p1 mov.b32 %r2, %r1;\n"
+      ".version 8.7\n.entry one()\n{\n\t.reg .b32 %r<9>;\n\t// tsl-mark:control;\n\tmov.u32 %r1, 2;\n\t@%p1 mov.b32 "
+      "%r2, %r1;\n"
       "\tmov.u32 %r2, 0;\n\t// tsl-mark:adds %r2;\n\t// tsl-mark:shares %r1 at 0:17;\n\tmov.u32 %r3, 1;\n"
       "\tld.global.v2.u32 {%r3, %r4}, [%rd1];\n\t// tsl-mark:takes %r3;\n\t// tsl-mark:reads %r5;\n}\n"
       ".func two()\n{\n\tmov.u32 %r1, 1;\n\tadd.s32 %r2, %r1, %r1;\n\t// tsl-mark:writes %r1;\n}\n";

@@ -59,7 +59,7 @@ class Setting:
         self.expected = 2 * (3 * self.slope * self.x + 321 * self.offset + 0.25)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # the module's identity: a worker may leave this file and come back
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("launch_calls") / "line.slang"
     path.write_text(SOURCE)

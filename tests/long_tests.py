@@ -41,6 +41,12 @@ def some_cases(count: int) -> pytest.MarkDecorator:
     return pytest.mark.some_cases(count)
 
 
+def some_of(names: Iterable[str], count: int) -> list[str]:
+    """The same for what one test loops over: `count` of the names, or all in `make test-long`."""
+    every = sorted(names)
+    return every if LONG else random.Random(seed_of_this_commit()).sample(every, min(count, len(every)))
+
+
 def seed_of_this_commit() -> str:
     """$TORCH_SLANG_TEST_SEED, else the commit; "0" outside of a repository."""
     if SEED in os.environ:

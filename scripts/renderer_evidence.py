@@ -34,7 +34,7 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.measure import samples  # noqa: E402
+from benchmarks.measure import samples, synchronize  # noqa: E402
 from torch_slang import _C  # noqa: E402
 
 PACKAGE = "slang_gaussian_rasterization"
@@ -150,21 +150,16 @@ class Renderer:
         return [image.detach(), *torch.autograd.grad(image, scene.inputs, scene.grad)]
 
 
-def synchronize(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
 def first_frame(name: str, checkout: Path, device: str, slangtorch: ModuleType, scene: Scene) -> Renderer:
-    synchronize(device)
+    synchronize()
     begin = time.perf_counter()
     renderer = Renderer(checkout, device, slangtorch)
     loaded = time.perf_counter() - begin
     renderer.forward(scene)
-    synchronize(device)
+    synchronize()
     image = time.perf_counter() - begin
     renderer.step(scene)
-    synchronize(device)
+    synchronize()
     gradients = time.perf_counter() - begin
     print(f"{name}: loaded after {loaded:.1f} s, first image {image:.1f}, first gradients {gradients:.1f}", flush=True)
     return renderer

@@ -42,10 +42,6 @@ Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const Load
   return loaded;
 }
 
-// What lanes keep until they sum it takes registers: a kernel with more than these before has no room for it. Its second compile
-// would be the longest, too (51 s for the backward of a renderer's vertex shader).
-constexpr int kMostRegistersWithSums = 128;
-
 // Whether there are additions to sum, and the kernel takes nothing from where it adds: Note [wave sums] in prelude/wave_sums.h.
 bool adds_alone(const std::vector<GradientUse>& gradients) {
   const auto is_added = [](const GradientUse& use) { return use.added; };
@@ -76,6 +72,7 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   if (kernel == nullptr) kernel = load(source);
   auto loaded = std::make_shared<LoadedKernel>();
   loaded->gradients = gradient_uses(op, key, facts->marks(), kernel->marks());
+  // The second compile of a kernel without room would be the longest, too: 51 s for a renderer's vertex shader's backward.
   const bool has_room = kernel->registers() <= kMostRegistersWithSums;
   if (has_room && may_have_wave_sums(key, source) && adds_alone(loaded->gradients)) {
     source.threads.adds_apart = key.threads.adds_apart;

@@ -22,14 +22,13 @@
 //   the compile time where there are hundreds of accesses.) On the host it is a constant once everything is inlined; if not, the
 //   assembler writes a register's name into the mark, and source/marks.cpp takes it for a mark of every view. In PTX there
 //   always stands a register, "shares %r7", and the text shows which numbers it is given: source/marks.cpp reads them.
+#define TSL_MARK_VIEW(operand) "%" #operand
 #if TSL_CUDA
 #define TSL_MARK_ASM(mark) "// tsl-mark:" mark ";"
-#define TSL_MARK_VIEW(operand) "%" #operand
 #define TSL_MARK_ADDRESS "+l"
 #define TSL_MARK_OPERAND "r"
 #else
 #define TSL_MARK_ASM(mark) ".pushsection .tsl_marks,\"\",@progbits\n\t.ascii \"tsl-mark:" mark ";\"\n\t.popsection"
-#define TSL_MARK_VIEW(operand) "%" #operand
 #define TSL_MARK_ADDRESS "+r"
 #define TSL_MARK_OPERAND "ri"
 #endif

@@ -110,6 +110,10 @@ struct VirtualThreads {
 };
 
 // Everything that decides a compiled kernel, apart from the device. Its hash is the key in the disk cache.
+// What lanes keep until they sum it takes registers. With more than these a multiprocessor would run but one block of 256
+// threads, so a kernel that sums gets no more, and one that needs more before has no room for sums.
+constexpr int kMostRegistersWithSums = 128;
+
 struct KernelSource {
   std::string op;  // "slang::sqr_backward", for messages and logs
   DeviceText text;

@@ -115,15 +115,15 @@ class MarksOfText {
   }
 
   const PtxRegisters& registers_around(size_t at) {
-    const std::string_view function = ptx_function_around(text_, at);
-    if (!registers_ || function.data() != function_.data()) registers_.emplace(function_ = function);
+    const size_t begin = function_.data() - text_.data();
+    if (!registers_ || at >= begin + function_.size()) registers_.emplace(function_ = ptx_function_around(text_, at));
     return *registers_;
   }
 
   const std::string_view text_;
   const int view_count_;
   const bool is_ptx_;
-  std::string_view function_;
+  std::string_view function_;  // the one that the last mark stands in: marks are found in the text's order
   std::optional<PtxRegisters> registers_;  // of `function_`
   std::set<std::string> marks_;
 };

@@ -33,7 +33,7 @@ PtxRegisters::PtxRegisters(std::string_view function) {
   while (!function.empty()) add(take_until(function, ";\n"));
 }
 
-// `@%p1 mov.u32 %r1, 7` and `ld.global.v2.u32 {%r1, %r2}, [%rd1]`: what is written stands first.
+// An instruction's results stand first: `@%p1 mov.u32 %r1, 7`, `ld.global.v2.u32 {%r1, %r2}, [%rd1]`.
 void PtxRegisters::add(std::string_view line) {
   if (line.starts_with('@')) take_until(line, kSpace);
   line = trimmed(line);

@@ -8,7 +8,7 @@ import torch
 from renderer import Camera, Splats, render
 from torch import Tensor, nn
 
-# Of Adam, for 500 steps; those of `means` in units of the size at first.
+# Adam's learning rates, chosen for 500 steps. That of `means` is multiplied by the Gaussians' first size.
 RATES = {"means": 0.1, "quaternions": 4e-2, "log_scales": 8e-2, "logits": 0.1, "harmonics": 3e-2}
 LEAST_OPACITY = 0.02  # fainter ones are removed
 ZEROTH = 0.28209479177387814  # the spherical harmonic of degree 0

@@ -136,8 +136,8 @@ std::vector<std::string> cuda_options(const KernelSource& source) {
     options.push_back("--include-path=" + headers);
   }
   if (source.fast_math) options.emplace_back("--use_fast_math");
-  // What lanes keep until they sum it takes registers: above this, one block of 256 threads would run on a multiprocessor alone.
-  if (source.has_wave_sums && !source.map) options.emplace_back("--maxrregcount=128");
+  if (source.has_wave_sums && !source.map)
+    options.push_back("--maxrregcount=" + std::to_string(kMostRegistersWithSums));
   if (source.checks != Checks::None) options.emplace_back("-lineinfo");
   return options;
 }

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from long_tests import some_cases
 
 import torch_slang
 
@@ -41,6 +42,7 @@ def gradient(slang_type: str, name: str, atomic: str, device: torch.device) -> l
     return x.grad.tolist()
 
 
+@some_cases(2)
 @pytest.mark.parametrize(
     ("slang_type", "operation"), [("float", "add"), *(("int", operation) for operation in OPERATIONS)]
 )

@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 from cases import BY_NAME, kernels
-from long_tests import sampled
+from long_tests import sampled, some_cases
 
 from torch_slang import testing
 
@@ -32,6 +32,7 @@ def large_allocations(call, device: torch.device) -> int:
     )
 
 
+@some_cases(4)
 @pytest.mark.parametrize("mask", list(itertools.product([False, True], repeat=3)))
 def test_unwanted_gradients_have_no_memory(mask: tuple[bool, ...], device: torch.device) -> None:
     backward = along_backward()

@@ -34,7 +34,7 @@ def clean_run(monkeypatch):
     return report.RUN
 
 
-@some_cases(6)
+@some_cases(2)
 @pytest.mark.usefixtures("clean_run", "fresh_dynamo")
 @pytest.mark.parametrize("name", ALL)
 def test_quick_run_has_right_values_and_sane_numbers(name, tmp_path, capsys):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from cases import nvrtc_is_here
+from long_tests import some_cases
 
 import torch_slang
 
@@ -53,6 +54,7 @@ def registers(cubin: bytes) -> int:
     return found
 
 
+@some_cases(1)
 @pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
 @pytest.mark.parametrize(("kernel", "kind"), KERNELS)
 def test_a_kernel_for_blocks_of_one_size_keeps_to_their_registers(
@@ -87,6 +89,7 @@ def test_threads_of_large_blocks_share_memory(threads: int, module: torch_slang.
     torch.testing.assert_close(y.double(), expected, rtol=1e-4, atol=1e-4)
 
 
+@some_cases(1)
 @pytest.mark.parametrize("threads", [1024, 128])
 def test_derivatives_of_large_blocks(threads: int, module: torch_slang.Module, device: torch.device) -> None:
     x, seed = torch.rand(1500, device=device), torch.randn(1500, device=device)

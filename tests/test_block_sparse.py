@@ -68,6 +68,7 @@ def test_products_are_those_of_the_dense_matrix(block: tuple[int, int], dtype: t
     check(pattern.to_dense(sampled), a, b * 1, (a.double() @ b.double()) * pattern.element_mask())
 
 
+@some_cases(4)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("block", [(16, 16), (32, 32), (64, 64), (16, 128), (128, 32), (32, 16)], ids=str)
 @pytest.mark.parametrize("density", [0.05, 0.6])
@@ -83,7 +84,7 @@ def test_many_lines_of_blocks_and_rows(density: float, block: tuple[int, int], d
 SHAPES = [(1, 1), (15, 33), (129, 200), (300, 64)]
 
 
-@some_cases(6)
+@some_cases(2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("rows", [1, 64, 130])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -429,6 +430,7 @@ def test_operands_that_do_not_fit_are_refused() -> None:
         )
 
 
+@some_cases(1)
 @pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
 @pytest.mark.parametrize(
     ("suffix", "dtype", "architecture"), [("", "bfloat16", "sm_90"), ("_wide", "float32", "sm_80")]
@@ -441,6 +443,7 @@ def test_kernels_compile_for_a_gpu(kernel: str, suffix: str, dtype: str, archite
     assert cubin.startswith(b"\x7fELF")
 
 
+@some_cases(1)
 @pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
 @pytest.mark.parametrize(("block", "dtype"), [("16_128", "float16"), ("32_32", "bfloat16"), ("64_16", "float16")])
 def test_kernels_of_lines_compile_for_hopper(block: str, dtype: str) -> None:

@@ -21,6 +21,7 @@ from block_sparse_epilogues import (
     square_in_torch,
 )
 from cases import nvrtc_is_here
+from long_tests import some_cases
 
 import torch_slang
 from torch_slang import BlockSparseEpilogue
@@ -150,6 +151,7 @@ class TestPyTorch:
         y = shade(x, blocks, pattern.to("meta"), *arguments)
         assert (y.shape, y.dtype, y.is_meta) == ((2, 3, 48), torch.float16, True)
 
+    @some_cases(1)
     @pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
     @pytest.mark.parametrize("kernel", ["linear_gelu_bias_block_sparse_mm", "linear_gelu_bias_block_sparse_mm_and_sum"])
     @pytest.mark.parametrize("tile", [128128, 64064])

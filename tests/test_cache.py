@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_tests import some_cases
 
 import torch_slang
 
@@ -152,6 +153,7 @@ def test_damaged_entries_are_compiled_again(copy: Project) -> None:
     assert compiled(copy.run()) == (0, 0)
 
 
+@some_cases(2)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_each_kind_of_damage_is_noticed(copy: Project, damage: str) -> None:
     (program,) = (copy.cache / "program").iterdir()

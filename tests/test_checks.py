@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import some_cases
 
 import torch_slang
 
@@ -98,6 +99,7 @@ def test_indices_that_do_not_fit_a_view(name: str, body: str, message: str, devi
         getattr(module, name)(torch.ones(4, 2, device=device), index)
 
 
+@some_cases(2)
 @pytest.mark.parametrize(
     ("name", "body", "message"),
     [
@@ -124,6 +126,7 @@ def test_broken_promises_are_found_in_the_backward(name: str, body: str, message
     assert x.grad is None
 
 
+@some_cases(1)
 @pytest.mark.parametrize(
     ("name", "body", "expected"),
     [
@@ -170,6 +173,7 @@ except IndexError as error:
 """
 
 
+@some_cases(1)
 @pytest.mark.parametrize(
     ("value", "outcome"), [("1", "caught slang::careless"), ("0", "[0.0, 1.0, 4.0, 9.0]"), ("", "caught")]
 )

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 import torch
+from long_tests import some_cases
 
 import torch_slang
 
@@ -73,6 +74,7 @@ def backward(source: str) -> None:
     assert torch.isfinite(x.grad).all()
 
 
+@some_cases(2)
 @pytest.mark.parametrize(
     ("crashing", "working", "message"),
     [WHILE, SWITCH, CONTINUE, CONTINUE_WITHOUT_END, REMAINDER, RETURN],
@@ -110,6 +112,7 @@ MEETINGS = [
 ]
 
 
+@some_cases(1)
 @pytest.mark.parametrize(("aggregate", "crashing", "working"), MEETINGS)
 def test_scalar_parameters_that_meet_aggregates_are_named(
     aggregate: tuple[str, str, tuple[int, ...]], crashing: str, working: str

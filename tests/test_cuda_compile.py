@@ -46,7 +46,7 @@ def texts_of(name: str, number: int, about: dict[str, Any]) -> list[tuple[str, b
     return backward[number % 2 :][:1] + others[number % len(others) :][:1]
 
 
-@some_cases(8)
+@some_cases(2)
 @pytest.mark.parametrize("file", FILES)
 def test_kernels_compile_for_a_gpu(file: str) -> None:
     module = kernels(file)
@@ -68,6 +68,7 @@ def test_kernels_compile_for_a_gpu(file: str) -> None:
 
 
 # All views, barriers and waves, gradients of values beside them, launches of the callers own.
+@some_cases(1)
 @pytest.mark.parametrize("file", ["accumulation", "meetings", "value_meetings", "slangtorch_own_backward"])
 def test_backwards_whose_lanes_sum_compile_for_a_gpu(file: str) -> None:
     module = kernels(file)
@@ -80,6 +81,7 @@ def test_backwards_whose_lanes_sum_compile_for_a_gpu(file: str) -> None:
                 assert is_cubin(image), (name, kind)
 
 
+@some_cases(1)
 @pytest.mark.parametrize(
     ("file", "names"),
     [
@@ -99,6 +101,7 @@ def test_functions_that_see_tensors_compile_for_a_gpu(file: str, names: list[str
 
 
 # Of calls under torch.vmap: with values and records, replicas, group-shared memory, virtual threads in words.
+@some_cases(3)
 @pytest.mark.parametrize(
     ("file", "kernel"),
     [("vectors", "place"), ("accumulation", "gather_asr"), ("accumulation", "fixed_r"), ("meetings", "block_share"),
@@ -113,6 +116,7 @@ def test_kernels_for_samples_compile_for_a_gpu(file: str, kernel: str, sample_di
         assert is_cubin(text), kind
 
 
+@some_cases(1)
 @pytest.mark.parametrize(("file", "kernel"), [("vectors", "place"), ("pointwise", "polar")])
 @pytest.mark.parametrize("kind", ["jvp", "jvp_backward"])
 def test_second_derivatives_for_samples_compile_for_a_gpu(file: str, kernel: str, kind: str) -> None:
@@ -121,6 +125,7 @@ def test_second_derivatives_for_samples_compile_for_a_gpu(file: str, kernel: str
     assert is_cubin(handle.cubin(kernel, kind, types, architecture=ARCHITECTURE, sample_dims=1))
 
 
+@some_cases(2)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize(("file", "kernel"), [("sqr", "sqr"), ("trilinear", "trilinear"), ("matmul", "matrix_product")])
 def test_built_in_operators_compile_for_a_gpu_in_every_dtype(file: str, kernel: str, dtype: torch.dtype) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import some_cases
 
 import torch_slang
 
@@ -73,6 +74,7 @@ _C.load_builtin(sys.argv[1])
 """
 
 
+@some_cases(1)
 @pytest.mark.parametrize("text", FOREIGN)
 def test_a_file_of_an_operator_folder_that_is_no_program_is_an_error(text: str, tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text(text)
@@ -103,6 +105,7 @@ def sealed(key: str, payload: bytes) -> bytes:
     return payload + trailer + digest.hexdigest().encode()
 
 
+@some_cases(3)
 @pytest.mark.parametrize("text", FOREIGN)
 def test_a_cached_text_that_is_no_program_is_compiled_again(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

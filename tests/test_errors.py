@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from cases import kernels
+from long_tests import some_cases
 
 import torch_slang
 
@@ -339,6 +340,7 @@ def recomputed(before: str) -> torch.Tensor:
     return x.grad
 
 
+@some_cases(2)
 @pytest.mark.parametrize("before", RELOADING)
 def test_recomputing_from_an_output_that_is_overwritten_is_an_error(before: str) -> None:
     with pytest.raises(
@@ -618,6 +620,7 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+@some_cases(4)
 @pytest.mark.parametrize("dtype", INTEGERS.values(), ids=dtype_name)
 def test_every_integer_type_is_an_input(integers: torch_slang.Module, dtype: torch.dtype) -> None:
     if dtype == torch.bool:

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 from example_programs import load_program
+from long_tests import long_test
 
 
+@long_test  # `make demo` runs it longer
 def test_forces_teach_the_energy(tmp_path: Path, device: torch.device) -> None:
     example = load_program("forces/fit.py", "matplotlib")
 

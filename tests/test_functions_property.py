@@ -13,6 +13,7 @@ from function_references import BY_NAME, Case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from layouts import Layout, layouts
+from long_tests import some_cases
 
 Tensor = torch.Tensor
 BOUNDED = settings(
@@ -98,6 +99,7 @@ def check(case: Case, values: Sequence[Tensor], grad_layouts: Sequence[str] = ("
             assert_near(what, one, other, narrowest, theirs[0].numel() / max(other.numel(), 1))
 
 
+@some_cases(1)
 @pytest.mark.parametrize("case", CHOSEN, ids=str)
 @given(data=st.data())
 @BOUNDED
@@ -130,6 +132,7 @@ PARTIAL = {
 }
 
 
+@some_cases(8)
 @pytest.mark.parametrize("name", PARTIAL)
 @pytest.mark.parametrize("case", CHOSEN, ids=str)
 def test_partial_broadcasts_of_large_tensors(case: Case, name: str, device: torch.device) -> None:

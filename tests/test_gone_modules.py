@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from long_tests import sampled
+from long_tests import sampled, some_cases
 
 KERNEL = """
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel] TUNE
@@ -83,6 +83,7 @@ def test_the_code_of_what_was_replaced_is_unloaded(tmp_path: Path) -> None:
     assert mapped == 0
 
 
+@some_cases(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the memory")
 @pytest.mark.parametrize(
     ("cxxflags", "kind"),  # the second is some compilers' default: a copy in each library, whatever it was made of

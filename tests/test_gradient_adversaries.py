@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from long_tests import LONG
+from long_tests import LONG, some_cases
 from torch import Tensor
 
 import torch_slang
@@ -123,6 +123,7 @@ def gradients(function: Callable[..., object], inputs: list[Tensor], wanted: lis
     return [*results, *torch.autograd.grad(total, [values[i] for i in wanted])]
 
 
+@some_cases(1)
 @pytest.mark.parametrize("debug", [None, False], ids=["default", "unchecked"])
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_plain_torch(name: str, debug: bool | None, device: torch.device) -> None:
@@ -173,6 +174,7 @@ void branches([Shape("N")] VIEW x, [Shape("N")] DiffTensorView<double> w, [Out("
 """
 
 
+@some_cases(2)
 @pytest.mark.parametrize(
     "view", ["DiffTensorViewAA<double>", "DiffTensorViewR<double, 2>", "DiffTensorViewASR<double, 2>"]
 )
@@ -291,6 +293,7 @@ void away(inout DifferentialPair<double> x, double d) { x = diffPair(x.p, 3 * x.
 """
 
 
+@some_cases(2)
 @pytest.mark.parametrize("text", [MACRO, CONDITIONAL, OPERATOR, METHOD, ELSEWHERE])
 def test_forward_derivatives_that_would_be_zero_are_refused(text: str) -> None:
     source = f"""

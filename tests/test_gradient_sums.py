@@ -3,6 +3,7 @@
 import pytest
 import torch
 from devices import DEVICES
+from long_tests import some_cases
 
 import torch_slang
 
@@ -34,6 +35,7 @@ def kernel(element: str) -> str:
     return KERNEL.replace("<T>", f"<{element}>")
 
 
+@some_cases(3)
 @pytest.mark.parametrize(("element", "dtype", "components"), ELEMENTS, ids=[row[0] for row in ELEMENTS])
 @pytest.mark.parametrize("device", DEVICES)
 def test_contended_gradients_add_up(element: str, dtype: torch.dtype, components: tuple[int, ...], device: str) -> None:

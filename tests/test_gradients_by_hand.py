@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 import torch
+from long_tests import some_cases
 
 import torch_slang
 
@@ -36,6 +37,7 @@ def run(element: str, view: str, statement: str, device: torch.device) -> torch.
     return gradient.float().cpu()
 
 
+@some_cases(4)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("element", DTYPES)
 def test_the_backward_of_a_load_adds_in_every_precision(element: str, view: str, device: torch.device) -> None:
@@ -51,6 +53,7 @@ def test_gradients_that_are_gathered_in_float_are_loaded_and_stored(
     assert run(element, view, STORES, device).tolist() == [2, 3, 4]
 
 
+@some_cases(3)
 @pytest.mark.parametrize(
     ("element", "view"),
     [("double", view) for view in VIEWS[:3]]

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from long_tests import some_cases
 from slow_compilers import HOST, KERNEL, Project, SlowCompiler, interrupt, wait_until
 
 TUNED = (
@@ -72,6 +73,7 @@ def compiler(tmp_path: Path) -> SlowCompiler:
     return SlowCompiler(tmp_path)
 
 
+@some_cases(1)
 @pytest.mark.parametrize("wait", [wait for wait in WAITS if wait != "another thread's compile"])
 def test_an_interrupt_ends_the_compiler_and_leaves_the_process_usable(
     wait: str, project: Project, compiler: SlowCompiler

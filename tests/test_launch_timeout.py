@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from long_tests import some_cases
 
 import torch_slang
 
@@ -212,6 +213,7 @@ os.waitpid(child, 0)
     assert line.startswith("LaunchError: slang::spin: the launch was stopped")
 
 
+@some_cases(1)
 @pytest.mark.parametrize("value", ["soon", "0", "-1", "1s"])
 def test_a_time_limit_that_is_no_number_of_seconds_is_refused(value: str) -> None:
     program = "import torch_slang; torch_slang.load(source='float f(float x) { return x; }')"

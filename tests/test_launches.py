@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from cases import CASES, Case, kernels
+from long_tests import some_cases
 
 import torch_slang
 
@@ -59,6 +60,7 @@ def differentiable_arguments(case: Case, kind: str) -> set[str]:
     return {a.name.removeprefix(prefix) for a in schema.arguments if a.name.startswith(prefix)}
 
 
+@some_cases(4)
 @pytest.mark.parametrize("case", with_derivative("bwd"), ids=str)
 def test_a_launched_backward_adds_to_gradients_and_takes_those_of_outputs(case: Case, device: torch.device) -> None:
     flat, inputs, outputs = flat_arguments(case, "bwd", device)
@@ -81,6 +83,7 @@ def test_a_launched_backward_adds_to_gradients_and_takes_those_of_outputs(case: 
         assert all(not gradients[name].any() for name in taken)
 
 
+@some_cases(3)
 @pytest.mark.parametrize("case", with_derivative("fwd"), ids=str)
 def test_a_launched_forward_derivative_is_the_jacobian_times_the_tangents(case: Case, device: torch.device) -> None:
     flat, inputs, outputs = flat_arguments(case, "fwd", device)

@@ -25,6 +25,7 @@ MODULES: dict[str | None, Callable[[Tensor], Tensor]] = {None: lambda x: x, **AC
 
 class TestLinear:
     # The others' values and gradients are looked at in float, below.
+    @some_cases(1)
     @pytest.mark.parametrize(
         ("epilogue", "bias"), [(None, True), (None, False), ("relu", True), ("gelu", True), ("sigmoid", False)]
     )
@@ -45,6 +46,7 @@ class TestLinear:
 
         assert_agrees(lambda x, *_: ours(x), in_torch, list(inputs))
 
+    @some_cases(1)
     @pytest.mark.parametrize("epilogue", ["gelu", "gelu_tanh", "silu", "tanh"])
     def test_float_is_as_accurate_as_torchs(self, epilogue: Any, device: torch.device) -> None:
         """The function of each number from -30 to 30, which are products with 1."""
@@ -61,7 +63,7 @@ class TestLinear:
         (ours,), (theirs,) = torch.autograd.grad(result.sum(), x), torch.autograd.grad(expected.sum(), wide_x)
         assert (ours - theirs).abs().max() < 2e-6
 
-    @some_cases(4)
+    @some_cases(1)
     @pytest.mark.parametrize("bias", [False, True])
     @pytest.mark.parametrize("epilogue", [None, *sorted(ACTIVATIONS)])
     def test_second_derivatives_and_forward_mode(self, epilogue: Any, bias: bool, device: torch.device) -> None:
@@ -75,6 +77,7 @@ class TestLinear:
         assert gradcheck(call, (x, *parameters), check_forward_ad=True)
         assert gradgradcheck(call, (x, *parameters), check_fwd_over_rev=True)
 
+    @some_cases(1)
     @pytest.mark.parametrize("epilogue", sorted(ACTIVATIONS))
     def test_second_derivatives_in_float_and_of_far_numbers(self, epilogue: str, device: torch.device) -> None:
         far = torch.tensor([-1e6, -300.0, -20.0, 20.0, 300.0, 1e6], device=device)
@@ -118,6 +121,7 @@ class TestLinear:
         with torch.device("meta"):
             assert torch_slang.nn.Linear(6, 4, epilogue="gelu").weight.is_meta
 
+    @some_cases(1)
     @pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
     @pytest.mark.parametrize("kernel", ["linear_gelu_bias_product", "linear_gelu_bias_product_and_sum"])
     def test_sums_stay_in_a_gpus_registers(self, kernel: str) -> None:

@@ -5,6 +5,7 @@ import functools
 import pytest
 import torch
 from cases import nvrtc_is_here
+from long_tests import some_cases
 
 import torch_slang
 
@@ -154,6 +155,7 @@ def indices(*values: int, device: torch.device) -> Tensor:
     return torch.tensor(values, dtype=torch.int32, device=device)
 
 
+@some_cases(11)
 @pytest.mark.parametrize("kind", ["", "kernel_"])
 @pytest.mark.parametrize("name", BODIES)
 def test_an_index_outside_is_an_error_that_says_where(name: str, kind: str, device: torch.device) -> None:
@@ -218,6 +220,7 @@ def test_checks_of_local_indices_can_be_left_out() -> None:
     assert module.first(torch.ones(2), indices(0, 2, device=torch.device("cpu"))).tolist() == [1, 1]
 
 
+@some_cases(1)
 @pytest.mark.parametrize("name", ["sized", "shaped", "strided"])
 def test_the_size_of_a_dimension_that_is_not_there_is_an_error_in_debug_mode(name: str, device: torch.device) -> None:
     x = torch.ones(4, device=device)

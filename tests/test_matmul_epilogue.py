@@ -58,6 +58,7 @@ def operands(
 
 
 class TestValues:
+    @some_cases(1)
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_it_is_the_function_of_the_product(
         self, shade: torch_slang.MatmulEpilogue, dtype: torch.dtype, device: torch.device
@@ -72,6 +73,7 @@ class TestValues:
     def test_sizes(self, shade: torch_slang.MatmulEpilogue, sizes: tuple[int, int, int], device: torch.device) -> None:
         assert_agrees(shade, shade_in_torch, operands(torch.float64, device, *sizes))
 
+    @some_cases(5)
     @pytest.mark.parametrize(
         ("a", "b", "bias", "residual"),
         [
@@ -138,7 +140,7 @@ class TestValues:
         turned = [a.detach().mT, b.detach()[::2].repeat(2, 1).mT, bias.detach().flip(0), scale, residual.detach().mT]
         assert_agrees(shade, shade_in_torch, [t.requires_grad_() if isinstance(t, Tensor) else t for t in turned])
 
-    @some_cases(3)
+    @some_cases(2)
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
     @pytest.mark.parametrize("columns", [512, 264, 131])  # of whole tiles, of whole vectors, neither
     def test_arguments_that_lie_in_vectors_or_not(
@@ -204,6 +206,7 @@ class TestGradients:
         assert gradcheck(op, inputs, check_forward_ad=True, **kinds)
         assert gradgradcheck(op, inputs, check_fwd_over_rev=True, check_batched_grad=True)
 
+    @some_cases(2)
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_second_derivatives_beside_torch(
         self, shade: torch_slang.MatmulEpilogue, dtype: torch.dtype, device: torch.device
@@ -342,6 +345,7 @@ class TestModules:
         a, b, bias, scale, residual = operands(torch.float64, torch.device("cpu"))
         assert torch.equal(shade(a, b, bias, residual=residual, scale=scale), shade(a, b, bias, scale, residual, 2))
 
+    @some_cases(1)
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_defaults_and_numbers_for_what_has_gradients(self, dtype: torch.dtype) -> None:
         op = torch_slang.matmul_with_epilogue(

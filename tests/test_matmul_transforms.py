@@ -7,6 +7,7 @@ import io
 import pytest
 import torch
 from agreement import check_one_graph_serves, value_and_gradients
+from long_tests import some_cases
 from products import SHAPES, Recorded, randn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -111,6 +112,7 @@ class Product(torch.nn.Module):
 
 @pytest.mark.usefixtures("fresh_dynamo")
 class TestCompilers:
+    @some_cases(1)
     @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
     def test_one_graph_serves_all_sizes(self, backend: str, device: torch.device) -> None:
         all_inputs = [layer_inputs(*sizes, device) for sizes in LAYER_SIZES]

@@ -224,7 +224,7 @@ void scaled<T : mma.IElement>(
 """
 
 
-@some_cases(4)
+@some_cases(2)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("parts", [1, 2, 8])
 def test_a_kernel_of_ones_own(parts: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -250,6 +250,7 @@ def check_scaled(module: Any, size: tuple[int, int, int, int], dtype: torch.dtyp
 
 
 # 0 is as many as two blocks of a multiprocessor have room for, 100 more than anything has.
+@some_cases(1)
 @pytest.mark.parametrize("stages", [0, 2, 5, 100])
 def test_results_do_not_depend_on_stages(stages: int, device: torch.device) -> None:
     source = TILED.replace("corner<128, 128>(result, PARTS)", "corner<64, 128>(result)")
@@ -263,6 +264,7 @@ def test_results_do_not_depend_on_stages(stages: int, device: torch.device) -> N
 
 
 # Products, batches and tiles follow each other, and each half of the threads has its own place in the ring.
+@some_cases(1)
 @pytest.mark.parametrize("tile", [(64, 128), (64, 256), (128, 128), (128, 256)])
 def test_results_do_not_depend_on_turns(tile: tuple[int, int], device: torch.device) -> None:
     rows, columns = tile
@@ -434,6 +436,7 @@ class TestExample:
     def test_it_runs(self) -> None:
         self.example()["main"]()
 
+    @some_cases(2)
     @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-9), (torch.float32, 1e-3), (torch.bfloat16, 5e-2)])
     def test_gradients(self, dtype: torch.dtype, near: float, device: torch.device) -> None:
         distances = self.example()["distances"]
@@ -501,7 +504,7 @@ class TestMachineCode:
         ).stderr
         return ptx.count(b"wgmma.mma_async"), said
 
-    @some_cases(8)
+    @some_cases(1)
     @pytest.mark.parametrize("tile", [*HALF_TILES, TILE_IN_TURNS])
     @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
     def test_hopper(self, tile: int, dtype: str, tmp_path: Path) -> None:
@@ -513,6 +516,7 @@ class TestMachineCode:
             assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in said
         assert "serialized" not in said
 
+    @some_cases(2)
     @pytest.mark.parametrize(
         ("tile", "stages"), [(641281, 4), (80641281, 8), (50641281, 5), (1282561, 4), (101282561, 6)]
     )
@@ -533,6 +537,7 @@ class TestMachineCode:
         ptx = module._handle.cubin("squared", "forward", [], True, "compute_90a")
         assert len(set(re.findall(rb"mark:kind (\d+)", ptx))) == 2  # which test_products_of_two_stages_are_refused says
 
+    @some_cases(3)
     @pytest.mark.parametrize(
         ("kernel", "types", "architecture", "tile"),
         [

@@ -221,7 +221,7 @@ class Names:
             self.wrong[word] = f"{type(error).__name__}: {error}"
 
 
-@some_cases(3)
+@some_cases(1)
 @pytest.mark.parametrize("role", ROLES)
 def test_names_work_or_are_refused(role: str, tmp_path: Path) -> None:
     names = Names(role, tmp_path)
@@ -237,6 +237,7 @@ def load(text: str) -> torch_slang.Module:
     return torch_slang.load(source=text, name=f"names{number}.slang", namespace=f"names{number}")
 
 
+@some_cases(1)
 @pytest.mark.parametrize(
     "name", ["multiply", "multiply_add", "accumulate_fixed", "_waveSum", "__shfl_all", "__syncthreads_"]
 )
@@ -331,6 +332,7 @@ def test_names_that_something_else_has_compile_for_a_gpu(name: str) -> None:
         assert handle.cubin(name, kind, [], True, "sm_90").startswith(b"\x7fELF")
 
 
+@some_cases(2)
 @pytest.mark.parametrize("name", ["gradient", "launch", "TensorView_2", "half", "tsl_x"])
 def test_kernels_whose_names_something_else_has(name: str, device: torch.device) -> None:
     if name in ("half", "tsl_x"):
@@ -343,6 +345,7 @@ def test_kernels_whose_names_something_else_has(name: str, device: torch.device)
     torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], 6 * x.detach())
 
 
+@some_cases(3)
 @pytest.mark.parametrize("name", ["uint", "half", "float3", "double", "int16_t", "matrix"])
 @pytest.mark.parametrize("generic", [False, True])
 def test_the_name_of_a_type_is_refused_or_a_function(name: str, generic: bool) -> None:
@@ -442,6 +445,7 @@ class TestKernelsNamedAsOperatorsOfAnother:
 
 
 class TestFunctionsNamedAsOperatorsOfAnother:
+    @some_cases(1)
     @pytest.mark.parametrize("suffix", ["_launch", "_bwd", "_fwd"])
     def test_keep_their_names_beside_a_kernel(self, suffix: str) -> None:
         module = load(kernel_text("k", "a", "b", 2) + function_text(f"k{suffix}", 3))

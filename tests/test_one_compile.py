@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_tests import some_cases
 from slow_compilers import HOST, Project, SlowCompiler, interrupt, wait_until
 
 import torch_slang
@@ -80,6 +81,7 @@ def crowd(project: Project, compilers: Compilers, processes: int, threads: int) 
 RIGHT = [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
 
 
+@some_cases(1)
 @pytest.mark.parametrize(("processes", "threads"), [(1, 12), (4, 2)])
 def test_threads_and_processes_that_ask_for_the_same_text_run_one_compile(
     processes: int, threads: int, project: Project, compilers: Compilers
@@ -98,6 +100,7 @@ def test_a_text_that_does_not_compile_is_an_error_for_all_at_once(project: Proje
     assert project.leftovers() == []
 
 
+@some_cases(1)
 @pytest.mark.parametrize("cache", ["a file/cache", "others may write"])
 def test_without_a_usable_cache_nobody_waits(cache: str, project: Project, compilers: Compilers) -> None:
     (project.folder / "a file").touch()

@@ -73,7 +73,7 @@ def loaded(folder: Path, name: str, place: str) -> torch_slang.Module:
     return load(folder / "own.slang")
 
 
-@some_cases(3)
+@some_cases(1)
 @pytest.mark.parametrize("place", ["same file", "included", "included by an included file"])
 @pytest.mark.parametrize("name", NAMES)
 def test_accesses_of_the_users_own_are_taken(tmp_path: Path, device: torch.device, name: str, place: str) -> None:
@@ -151,6 +151,7 @@ void square(DiffTensorView<float> x, [Out("x")] DiffTensorView<float> y)
     torch.testing.assert_close(x.grad, 2 * x.detach())
 
 
+@some_cases(1)
 @pytest.mark.parametrize(
     ("declared", "used"),
     [
@@ -208,7 +209,7 @@ void negated(DiffTensorView<float> x, [Out("x")] DiffTensorView<float> y)
     torch.testing.assert_close(load(tmp_path / "macro.slang").negated(x), -x)
 
 
-@some_cases(2)
+@some_cases(1)
 @pytest.mark.parametrize("body", ["direct", "by a helper", "by a variable"])
 @pytest.mark.parametrize(
     "form",

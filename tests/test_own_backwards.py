@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import some_cases
 
 import torch_slang.slangtorch as slangtorch
 
@@ -122,6 +123,7 @@ INLINE = [
 ]
 
 
+@some_cases(2)
 @pytest.mark.parametrize("inline", INLINE)
 def test_gradients_that_a_backward_sums_by_index_are_summed_once(
     tmp_path: Path, device: torch.device, inline: str
@@ -129,11 +131,13 @@ def test_gradients_that_a_backward_sums_by_index_are_summed_once(
     torch.testing.assert_close(gradient("sums", tmp_path, device, inline), expected(WEIGHTS))
 
 
+@some_cases(2)
 @pytest.mark.parametrize("inline", INLINE)
 def test_sums_that_go_through_a_variable_are_summed_once(tmp_path: Path, device: torch.device, inline: str) -> None:
     torch.testing.assert_close(gradient("hoists", tmp_path, device, inline), expected(WEIGHTS))
 
 
+@some_cases(2)
 @pytest.mark.parametrize("inline", INLINE)
 def test_what_a_backward_assigns_twice_is_what_it_assigned_last(
     tmp_path: Path, device: torch.device, inline: str

@@ -50,7 +50,7 @@ def layouts_for(name: str) -> list[Callable[[Tensor], Tensor]]:
     return [LAYOUTS[0], LAYOUTS[1 + list(CASES).index(name) % (len(LAYOUTS) - 1)]]
 
 
-@some_cases(14)
+@some_cases(1)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_plain_torch(name: str, device: torch.device) -> None:
     """For output gradients of several layouts, one after the other over one graph, none of which is changed."""
@@ -100,7 +100,7 @@ BY_ADDRESS = {"by_index", "by_address", "by_typed_address"}  # their own derivat
 CLAIMED = [name for name, case in CASES.items() if case.own or case.shared]
 
 
-@some_cases(12)
+@some_cases(1)
 @pytest.mark.parametrize("name", CLAIMED)
 def test_registers_are_for_own_elements_alone(name: str, device: torch.device) -> None:
     case = CASES[name]
@@ -119,7 +119,7 @@ HAS_NONE = [
 ]
 
 
-@some_cases(12)
+@some_cases(4)
 @pytest.mark.parametrize("name", HAS_ATOMICS + HAS_NONE)
 def test_compiled_code_has_atomics_where_gradients_are_shared_alone(name: str) -> None:
     """What NVRTC makes for a GPU, on any machine."""
@@ -148,6 +148,7 @@ def test_deterministic_mode_refuses_atomics_alone(device: torch.device) -> None:
             gradients(results, args, seeds_for(results))
 
 
+@some_cases(1)
 @pytest.mark.parametrize("name", ["own", "three_axes", "somewhere", "own_accesses_asr"])
 def test_every_mask(name: str, device: torch.device) -> None:
     case = CASES[name]
@@ -239,6 +240,7 @@ def test_large_launches(name: str, size: int, device: torch.device) -> None:
     agree(name, [(size, 3), (2, size)] if name == "triples_loop" else shapes, torch.float32, device)
 
 
+@some_cases(5)
 @pytest.mark.parametrize(
     ("name", "shapes"),
     [
@@ -281,6 +283,7 @@ IN_HALVES = ["own", "neighbours", "own_in_loop", "triples_loop", "any_shape", "o
 HALVES = [torch.float16, torch.bfloat16]
 
 
+@some_cases(1)
 @pytest.mark.parametrize(  # kernels take turns: the two types differ in their conversions alone
     ("name", "dtype"),
     sampled(itertools.product(IN_HALVES, HALVES), lambda name, dtype: HALVES[IN_HALVES.index(name) % 2] is dtype),
@@ -322,6 +325,7 @@ LAUNCHES = ["N", "N, 1", "1, N", "N + 7", "2 * N", "cdiv(N, 64) * 64"]
 COUNTS = st.integers(1, 40)
 
 
+@some_cases(1)
 @settings(max_examples=50 if LONG else 5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     terms=st.lists(

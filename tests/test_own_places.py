@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from cases import FOLDER, kernels, nvrtc_is_here
-from long_tests import sampled
+from long_tests import sampled, some_cases
 from torch import Tensor
 
 import torch_slang
@@ -107,6 +107,7 @@ def called(function: Any, place: Generator, shape: tuple[int, ...], *arguments: 
     return written
 
 
+@some_cases(2)
 @pytest.mark.parametrize("name", OWN)
 def test_own_elements_need_no_atomics(module: torch_slang.Module, device: torch.device, name: str) -> None:
     place, _, sizes, reference = OWN[name]
@@ -186,6 +187,7 @@ def test_views_in_structs(module: torch_slang.Module, device: torch.device) -> N
     assert found["tables.first.values"] == found["tables.second"] == {"registers"}
 
 
+@some_cases(1)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 def test_types(module: torch_slang.Module, device: torch.device, dtype: torch.dtype) -> None:
     tolerance = 2e-3 if dtype == torch.float16 else 1e-6
@@ -217,6 +219,7 @@ SHARED: dict[str, tuple[bool, Callable[..., Tensor]]] = {
 }
 
 
+@some_cases(2)
 @pytest.mark.parametrize("name", SHARED)
 def test_other_elements_are_added_atomically(module: torch_slang.Module, device: torch.device, name: str) -> None:
     takes_size, reference = SHARED[name]
@@ -316,6 +319,7 @@ FEW: dict[str, tuple[tuple[int, ...], Callable[..., Tensor]]] = {
 }
 
 
+@some_cases(2)
 @pytest.mark.parametrize("name", FEW)
 def test_few_elements_for_all(module: torch_slang.Module, device: torch.device, name: str) -> None:
     """Their sums are made in registers: in the loop over elements, that by rows, and where they are too few for it."""
@@ -414,6 +418,7 @@ def reference_of(program: int, n: int, m: int, views: dict[str, Tensor]) -> Tens
     return result
 
 
+@some_cases(1)
 @pytest.mark.parametrize("program", sampled(list(range(PROGRAMS)), lambda program: program < 6))
 def test_random_programs(device: torch.device, program: int) -> None:
     for n, m in ((1, 1), (6, 6), (70, 33), (2, 301)):
@@ -434,6 +439,7 @@ HAS_NONE = [name for name in OWN if name not in {"triple", "on_x", "looped"}]
 HAS_ATOMICS = ["halved", "neighbours", "column", "both_ways", "narrowed", "first"]
 
 
+@some_cases(9)
 @pytest.mark.parametrize("name", HAS_NONE + HAS_ATOMICS)
 def test_compiled_code_has_atomics_where_gradients_are_shared_alone(module: torch_slang.Module, name: str) -> None:
     """What NVRTC makes for a GPU, on any machine."""
@@ -447,6 +453,7 @@ def test_compiled_code_has_atomics_where_gradients_are_shared_alone(module: torc
     assert bool(atomics) == (name in HAS_ATOMICS)
 
 
+@some_cases(1)
 @pytest.mark.parametrize("name", FEW)
 def test_sums_of_few_compile_for_a_gpu(name: str) -> None:
     """A wave adds up first: there are shuffles, and additions once for all elements of a thread."""

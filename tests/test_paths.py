@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import some_cases
 from slow_compilers import HOST, KERNEL, Project
 
 import torch_slang
@@ -36,6 +37,7 @@ def check(module: torch_slang.Module) -> None:
     assert x.grad.tolist() == [2, 2, 2]
 
 
+@some_cases(2)
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_may_have_any_name(name: str, debug: bool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -45,6 +47,7 @@ def test_a_file_may_have_any_name(name: str, debug: bool, tmp_path: Path, reques
     check(torch_slang.load(path, namespace=namespace_of(request), debug=debug))
 
 
+@some_cases(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_text_may_have_any_name(name: str, request: pytest.FixtureRequest) -> None:
     check(torch_slang.load(source=KERNEL, name=name, namespace=namespace_of(request)))

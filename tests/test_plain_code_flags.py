@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 import torch
+from long_tests import some_cases
 
 import torch_slang
 
@@ -21,6 +22,7 @@ void square([Shape("N")] DiffTensorView<double> x, [Out("N")] DiffTensorView<dou
 _numbers = itertools.count()
 
 
+@some_cases(2)
 @pytest.mark.parametrize("flags", ["-O0", "-Og", "-O1", "-Os", "-O3 -O0"])
 def test_kernels_are_right_at_every_level_of_optimisation(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_SLANG_CXXFLAGS", flags)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from long_tests import sampled
+from long_tests import sampled, some_cases
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the targets are x86's")
 
@@ -56,6 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # The newest, which has instructions for halves, and the oldest, which has none.
+@some_cases(1)
 @pytest.mark.parametrize("target", sampled(TARGETS, lambda target: target in (TARGETS[0], TARGETS[-1])))
 def test_halves_compile_for_every_processor(target: str, folder: Path) -> None:
     asked = [COMPILER, f"-march={target}", "-E", "-x", "c++", os.devnull]
@@ -110,6 +111,7 @@ def warnings_of(done: subprocess.CompletedProcess[str]) -> list[str]:
     return re.findall(r"^torch_slang: .* refuses .*$", done.stderr, re.MULTILINE)
 
 
+@some_cases(1)
 @pytest.mark.parametrize("refused", ["-march=native", "-march=native|-march=x86-64-v3"])
 def test_what_is_refused_for_this_processor_is_compiled_for_a_plainer_one(refused: str, tmp_path: Path) -> None:
     program, compiler = PROGRAM.format(source=KERNEL.replace("HOW", PLAIN)), CONFUSED.replace("REFUSED", refused)
@@ -122,6 +124,7 @@ def test_what_is_refused_for_this_processor_is_compiled_for_a_plainer_one(refuse
     assert warnings_of(second) == []
 
 
+@some_cases(1)
 @pytest.mark.parametrize(
     ("how", "message", "tries_plainer"),
     [

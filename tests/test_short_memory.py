@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from long_tests import some_cases
 from slow_compilers import HOST, Project
 
 USE = """
@@ -62,6 +63,7 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 
 
 # With room for a thread's stack and for little else, it is libc again that ends the process: threads have tests below.
+@some_cases(1)
 @pytest.mark.parametrize("left", [0, 300_000], ids=["text", "compiler_output"])
 def test_memory_that_runs_out_does_not_end_the_process(left: int, tmp_path: Path) -> None:
     process = Project(tmp_path).start(USE + SHORT_OF_MEMORY, str(left))
@@ -79,6 +81,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
+@some_cases(1)
 @pytest.mark.parametrize("left", [0, 1, 2, 3])
 @pytest.mark.parametrize("debug", ["0", "1"])
 def test_threads_that_run_out_do_not_end_the_process(left: int, debug: str, shim: Path, tmp_path: Path) -> None:

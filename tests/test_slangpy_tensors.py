@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from cases import kernels
+from long_tests import some_cases
 from torch import Tensor
 
 import torch_slang
@@ -75,6 +76,7 @@ def test_structs_as_elements_and_arrays_of_tensors(module: torch_slang.Module, d
     assert module.sum_of(tuple(tensors)) == 3
 
 
+@some_cases(1)
 @pytest.mark.parametrize(
     ("name", "arguments", "reference"),
     [

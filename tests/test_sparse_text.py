@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 from example_programs import load_program
+from long_tests import long_test
 
 
+@long_test  # a training run
 def test_all_three_learn(tmp_path: Path, device: torch.device) -> None:
     example = load_program("sparse_text/train.py", "matplotlib")
 

@@ -10,6 +10,7 @@ import splatting_reference as reference
 import torch
 from cases import nvrtc_is_here
 from example_programs import EXAMPLES, load_program
+from long_tests import long_test, some_cases
 from torch import Tensor
 
 Parameters = tuple[Tensor, ...]
@@ -56,6 +57,7 @@ def camera_of(
 
 
 # Sizes that are no multiples of the tile's 16, less than one, and exactly two; more Gaussians than a block loads.
+@some_cases(1)
 @pytest.mark.parametrize(
     ("seed", "width", "height", "count", "logit"),
     [(0, 37, 21, 60, 0.5), (1, 5, 3, 20, 0.5), (2, 32, 16, 700, -1.0), (3, 19, 50, 40, 4.0)],
@@ -137,6 +139,7 @@ def test_kernels_compile_for_a_gpu(renderer: ModuleType) -> None:
         assert image.startswith(b"\x7fELF"), (name, kind)
 
 
+@long_test  # `make demo` runs it longer
 def test_training_finds_the_scene(tmp_path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(EXAMPLES / "splatting")
     example = load_program("splatting/fit.py", "matplotlib", "PIL", "tqdm")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import some_cases
 from torch import Tensor
 
 import torch_slang
@@ -216,6 +217,7 @@ PLACES = {
 }
 
 
+@some_cases(1)
 @pytest.mark.parametrize(
     ("place", "name"),
     [(place, name) for place in PLACES for name in ("sums", "twice")]

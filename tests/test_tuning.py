@@ -17,6 +17,7 @@ import pytest
 import torch
 from agreement import check_against
 from devices import needs_cuda
+from long_tests import some_cases
 
 import torch_slang
 from torch_slang import tuning
@@ -109,6 +110,7 @@ def test_the_fastest_variant_is_chosen(device: torch.device) -> None:
     assert "x: float32 [32768]" in choice.about
 
 
+@some_cases(1)
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_every_variant_gives_the_same(device: torch.device, size: int) -> None:
     name = f"tune_same_{device.type}_{size}"
@@ -223,6 +225,7 @@ def test_types_and_operations_are_defines() -> None:
         assert all(a.problem is None for a in only(name).tried)
 
 
+@some_cases(2)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.uint16, torch.uint32, torch.uint64, torch.bool])
 def test_results_of_every_dtype_are_compared(device: torch.device, dtype: torch.dtype) -> None:
     name = f"tune_{str(dtype).split('.')[1]}_{device.type}"

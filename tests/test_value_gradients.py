@@ -10,7 +10,7 @@ import torch
 from agreement import check_against
 from cases import FOLDER, kernels
 from devices import needs_cuda
-from long_tests import LONG, long_test
+from long_tests import LONG, long_test, some_cases
 
 import torch_slang
 from torch_slang import testing
@@ -141,6 +141,7 @@ def arguments(name: str, device: torch.device) -> list[Any]:
 OF_EACH_KIND = {"times_number", "along_vector", "block_shares"}
 
 
+@some_cases(2)
 @pytest.mark.parametrize("name", CASES)
 def test_values_of_every_shape_have_gradients(name: str, device: torch.device) -> None:
     file, _, reference = CASES[name]
@@ -229,6 +230,7 @@ def test_frozen_values_have_none(values: torch_slang.Module, device: torch.devic
                 assert leaf.grad is None
 
 
+@some_cases(1)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 def test_long_sums_are_rounded_once(values: torch_slang.Module, dtype: torch.dtype, device: torch.device) -> None:
     """Each term and each sum of terms is exact in float32."""

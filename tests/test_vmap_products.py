@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from block_sparse_epilogues import drawn
+from long_tests import some_cases
 
 from torch_slang import block_sparse_mm, block_sparse_sdd
 
@@ -43,6 +44,7 @@ NAMES = (
 pytestmark = pytest.mark.usefixtures("the_first_tile")
 
 
+@some_cases(2)
 @pytest.mark.filterwarnings("error:There is a performance drop")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_level_that_maps_over_none_of_the_operands(name: str, device: torch.device) -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from cases import nvrtc_is_here
 from devices import DEVICES
+from long_tests import some_cases
 from wave_programs import WAVE, Kernel, Lanes, LoopWriter, Writer
 
 import torch_slang
@@ -272,6 +273,7 @@ def skip_what_is_refused() -> Iterator[None]:
         pytest.skip("one of its programs is refused")  # one in a few hundred
 
 
+@some_cases(2)
 @pytest.mark.parametrize("seed", random_kernels(SHORT))
 @pytest.mark.parametrize("writer", [Writer, LoopWriter])
 @pytest.mark.parametrize("device", DEVICES)
@@ -283,6 +285,7 @@ def test_random_programs_agree_with_an_interpreter(device: str, writer: type[Wri
     np.testing.assert_array_equal(y, kernel.run(x))
 
 
+@some_cases(2)
 @pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
 @pytest.mark.parametrize("seed", random_kernels(2))
 @pytest.mark.parametrize("writer", [Writer, LoopWriter])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from cases import nvrtc_is_here
+from long_tests import some_cases
 from torch import Tensor
 
 import torch_slang
@@ -158,6 +159,7 @@ def backward_kernels(module: torch_slang.Module, name: str, device: torch.device
     return [k.wave_sums for k in kernels if k.kind == "backward" and k.device.startswith(device.type)]
 
 
+@some_cases(13)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", ["gathered", "gathered_aa", "gathered_r", "gathered_asr"])
@@ -242,6 +244,7 @@ def test_many_numbers_of_one_element(module: torch_slang.Module, device: torch.d
     check(tensors, reference, 1e-5)
 
 
+@some_cases(19)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
 def test_tensors_that_functions_see_whole(
@@ -324,6 +327,7 @@ def test_deterministic_calls_add_apart(device: torch.device) -> None:
     assert not any(backward_kernels(module, "gathered", device))
 
 
+@some_cases(1)
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("name", ["gathered", "gathered_r", "gathered_asr", "divergent", "many", "mixed"])
 def test_what_sums_compiles_for_a_gpu(module: torch_slang.Module, name: str, architecture: str) -> None:

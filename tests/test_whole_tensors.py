@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from cases import kernels
+from long_tests import some_cases
 from torch import Tensor
 from torch.autograd import forward_ad
 
@@ -42,6 +43,7 @@ def shade_arguments(device: torch.device, dtype: torch.dtype) -> list[Tensor]:
     return [u, random(9, 3), random(7, 1) / 5, random(2)]
 
 
+@some_cases(1)
 @pytest.mark.parametrize("way", WAYS)
 def test_operator_is_as_any_other(module: torch_slang.Module, device: torch.device, way: str) -> None:
     function = getattr(module, way)
@@ -51,6 +53,7 @@ def test_operator_is_as_any_other(module: torch_slang.Module, device: torch.devi
     testing.check(function.op, list(flat.values()), reference=shade, nondet_tol=1e-12, empty=False, order=1)
 
 
+@some_cases(2)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 @pytest.mark.parametrize("way", WAYS)
 def test_gradients_have_the_tensors_type(
@@ -70,6 +73,7 @@ def test_gradients_have_the_tensors_type(
         torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance)
 
 
+@some_cases(1)
 @pytest.mark.parametrize(
     ("name", "arguments", "reference"),
     [

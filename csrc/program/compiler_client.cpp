@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "common/dynamic_library.h"
 #include "common/environment.h"
@@ -54,6 +55,16 @@ Report read_report(const std::string& error_output) {
   return report;
 }
 
+// Slang's compiler fills 220 MB before it reads anything, which takes a third less time in huge pages. glibc asks for them
+// since version 2.35; an older one, or another C library, takes no notice.
+std::pair<std::string, std::string> huge_pages() {
+  constexpr const char* kVariable = "GLIBC_TUNABLES";
+  constexpr const char* kTunable = "glibc.malloc.hugetlb";
+  std::string value = environment_or(kVariable, "");
+  if (value.find(kTunable) == std::string::npos) value += (value.empty() ? "" : ":") + std::string(kTunable) + "=1";
+  return {kVariable, value};
+}
+
 enum class Extent { DescribeOnly, Texts };
 
 // What became of one run of torch-slangc.
@@ -70,6 +81,7 @@ Answer ask(const CompileRequest& request, Extent extent) {
   process.argv = {compiler_path(), kServeOption};
   if (extent == Extent::DescribeOnly) process.argv.emplace_back(kDescribeOption);
   process.input = to_json(request);
+  process.environment = {huge_pages()};
   process.timeout = compile_time_limit();
   process.has_helpers = true;  // for who has put a script of his own in its place
   const ProcessResult result = run_process(process);

@@ -108,6 +108,7 @@ Session::Session(const CompileRequest& request, const Session& sibling, Output o
   *global_.out() = sibling.global_.get();
   files_.take(sibling.files_);
   own_accesses_ = sibling.own_accesses_;
+  // The library of order 2 in Slang's own form makes Slang crash on some kernels, and refuse structs with constructors.
   open(request, output == Output::SecondDerivatives ? Library::FromText : Library::AsBuilt, output);
 }
 

@@ -29,7 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # workers inherit the variable
         os.environ[_FOLDER] = tempfile.mkdtemp(prefix="torch_slang_tests_")
         os.environ[SEED] = seed_of_this_commit()
-    config.addinivalue_line("markers", "some_cases(count): tests/long_tests.py")
+    for mark in ("some_cases", "some_tests"):
+        config.addinivalue_line("markers", f"{mark}(count): tests/long_tests.py")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's background jobs have it; processes inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--costs"):

@@ -41,6 +41,13 @@ def some_cases(count: int) -> pytest.MarkDecorator:
     return pytest.mark.some_cases(count)
 
 
+def some_tests(count: int) -> pytest.MarkDecorator:
+    """For a whole file, as its `pytestmark`, whose tests are dear and of what few changes touch: `make test` runs `count`
+    of them, cases counted one by one, on each device; which ones is drawn as for `some_cases`.
+    """
+    return pytest.mark.some_tests(count)
+
+
 def some_of(names: Iterable[str], count: int) -> list[str]:
     """The same for what one test loops over: `count` of the names, or all in `make test-long`."""
     every = sorted(names)
@@ -59,15 +66,25 @@ def seed_of_this_commit() -> str:
 
 
 def cases_left_out(items: Iterable[pytest.Item], seed: str) -> set[pytest.Item]:
-    """Of tests that are marked as `some_cases`, the cases that are left to `make test-long`."""
-    cases: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
+    """What is left to `make test-long`: of tests that are marked as `some_cases` their other cases, then of files that are
+    marked as `some_tests` their other tests.
+    """
+    left_out = _not_drawn(items, seed, "some_cases", lambda item: item.nodeid.partition("[")[0])
+    stay = [item for item in items if item not in left_out]
+    return left_out | _not_drawn(stay, seed, "some_tests", lambda item: item.nodeid.partition("::")[0])
+
+
+def _not_drawn(
+    items: Iterable[pytest.Item], seed: str, mark: str, group: Callable[[pytest.Item], str]
+) -> set[pytest.Item]:
+    groups: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("some_cases"):
+        if item.get_closest_marker(mark):
             device = item.callspec.params.get("device", "") if hasattr(item, "callspec") else ""
-            cases[item.nodeid.partition("[")[0], str(device)].append(item)
+            groups[group(item), str(device)].append(item)
     left_out: set[pytest.Item] = set()
-    for (name, device), several in cases.items():
-        (count,) = several[0].get_closest_marker("some_cases").args  # type: ignore[union-attr]
+    for (name, device), several in groups.items():
+        (count,) = several[0].get_closest_marker(mark).args  # type: ignore[union-attr]
         several.sort(key=lambda item: item.nodeid)
         kept = random.Random(f"{seed} {name} {device}").sample(several, min(count, len(several)))
         left_out.update(set(several) - set(kept))

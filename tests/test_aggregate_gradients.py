@@ -17,7 +17,7 @@ import torch_slang
 
 Tensor = torch.Tensor
 LONG = os.environ.get("TORCH_SLANG_LONG_TESTS") == "1"
-PROGRAMS = 1000 if LONG else 24
+PROGRAMS = 1000 if LONG else 16
 AT_ONCE = 8  # in one module
 ROWS = 6  # of arguments, for each program
 

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(6)
 
 KERNEL = """
 import torch_slang;

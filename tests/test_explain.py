@@ -3,8 +3,11 @@
 import pytest
 import torch
 from cases import FOLDER, kernels
+from long_tests import some_tests
 
 import torch_slang
+
+pytestmark = some_tests(6)
 
 SOURCE = """
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]

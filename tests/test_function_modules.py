@@ -13,9 +13,12 @@ import pytest
 import torch
 from cases import kernels
 from function_calls import with_grad
+from long_tests import some_tests
 
 import torch_slang
 from torch_slang import testing
+
+pytestmark = some_tests(11)
 
 Tensor = torch.Tensor
 

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from long_tests import sampled, some_cases
+from long_tests import sampled, some_cases, some_tests
+
+pytestmark = some_tests(2)
 
 KERNEL = """
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel] TUNE

@@ -7,8 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 from slow_compilers import HOST, KERNEL, Project, SlowCompiler, interrupt, wait_until
+
+pytestmark = some_tests(4)
 
 TUNED = (
     KERNEL.replace("doubled", "tripled")

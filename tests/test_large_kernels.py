@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from long_tests import LONG
 
 import torch_slang
 import torch_slang.slangtorch as slangtorch
 
 Tensor = torch.Tensor
-TERMS = 120
+TERMS = 120 if LONG else 60
 THREADS, BLOCK = 20, 8
 
 SOURCE = """

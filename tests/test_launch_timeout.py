@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(3)
 
 SOURCE = """
 float spin(float x)

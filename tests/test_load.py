@@ -15,8 +15,11 @@ from typing import Any
 
 import pytest
 import torch
+from long_tests import some_tests
 
 import torch_slang
+
+pytestmark = some_tests(17)
 
 # Elementwise, so that any change of the factor or of the shape shows.
 ELEMENTWISE = """

@@ -9,11 +9,13 @@ from typing import Any
 import products
 import pytest
 import torch
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 from matmul_epilogues import assert_agrees, assert_agrees_twice, assert_near, randn
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_slang
+
+pytestmark = some_tests(36)
 
 Tensor = torch.Tensor
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]

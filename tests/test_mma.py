@@ -17,9 +17,11 @@ import pytest
 import torch
 from cases import nvrtc_is_here
 from devices import needs_cuda
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(14)
 
 Tensor = torch.Tensor
 OPS = Path(torch_slang.__file__).with_name("ops")

@@ -16,11 +16,13 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from cases import nvrtc_is_here
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
 import torch_slang.slangtorch as slangtorch
 from torch_slang._module import members_of
+
+pytestmark = some_tests(12)
 
 Tensor = torch.Tensor
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 from slow_compilers import HOST, Project, SlowCompiler, interrupt, wait_until
 
 import torch_slang
+
+pytestmark = some_tests(3)
 
 SLANG = Path(torch_slang.__file__).parent / "bin" / "torch-slangc"
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 from slow_compilers import HOST, KERNEL, Project
 
 import torch_slang
+
+pytestmark = some_tests(14)
 
 NAMES = [
     'quo"te.slang',

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from long_tests import sampled, some_cases
+from long_tests import sampled, some_cases, some_tests
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the targets are x86's")
+pytestmark = [pytest.mark.skipif(platform.machine() != "x86_64", reason="the targets are x86's"), some_tests(1)]
 
 COMPILER = os.environ.get("TORCH_SLANG_CXX") or os.environ.get("CXX") or "c++"
 TARGETS = ["sapphirerapids", "znver4", "x86-64-v4", "x86-64-v3", "x86-64-v2"]

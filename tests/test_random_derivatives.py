@@ -14,7 +14,7 @@ import torch_slang
 
 Tensor = torch.Tensor
 LONG = os.environ.get("TORCH_SLANG_LONG_TESTS") == "1"
-PROGRAMS = 504 if LONG else 6
+PROGRAMS = 504 if LONG else 3
 AT_ONCE = 3  # in one module
 ROWS = 4  # of arguments, for each program
 # Other programs each time in long runs: the seed is in a program's name.

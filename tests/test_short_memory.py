@@ -6,8 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 from slow_compilers import HOST, Project
+
+pytestmark = some_tests(2)
 
 USE = """
 import ctypes, os, resource, sys, torch, torch_slang

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from long_tests import some_tests
 
 from torch_slang import slangpy
+
+pytestmark = some_tests(12)
 
 SOURCE = """
 // uniform float gain; extern static const int kOther = 3;

@@ -2,10 +2,13 @@
 
 import pytest
 import torch
+from long_tests import some_tests
 from torch.autograd.gradcheck import GradcheckError
 
 import torch_slang
 from torch_slang import testing
+
+pytestmark = some_tests(7)
 
 Tensor = torch.Tensor
 

@@ -17,10 +17,12 @@ import pytest
 import torch
 from agreement import check_against
 from devices import needs_cuda
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
 from torch_slang import tuning
+
+pytestmark = some_tests(18)
 
 # Each thread has BM elements.
 TILES = """

@@ -42,8 +42,9 @@ def some_cases(count: int) -> pytest.MarkDecorator:
 
 
 def some_tests(count: int) -> pytest.MarkDecorator:
-    """For a whole file, as its `pytestmark`, whose tests are dear and of what few changes touch: `make test` runs `count`
-    of them, cases counted one by one, on each device; which ones is drawn as for `some_cases`.
+    """For a file, as its `pytestmark`: `make test` runs `count` of its tests, which are dear and which few changes touch.
+
+    Cases count one by one, on each device; which ones is drawn as for `some_cases`.
     """
     return pytest.mark.some_tests(count)
 
@@ -66,8 +67,10 @@ def seed_of_this_commit() -> str:
 
 
 def cases_left_out(items: Iterable[pytest.Item], seed: str) -> set[pytest.Item]:
-    """What is left to `make test-long`: of tests that are marked as `some_cases` their other cases, then of files that are
-    marked as `some_tests` their other tests.
+    """What is left to `make test-long`.
+
+    Of tests that are marked as `some_cases` the cases that are not drawn, then of files that are marked as `some_tests`
+    the tests that are not.
     """
     left_out = _not_drawn(items, seed, "some_cases", lambda item: item.nodeid.partition("[")[0])
     stay = [item for item in items if item not in left_out]

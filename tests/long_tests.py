@@ -42,7 +42,7 @@ def some_cases(count: int) -> pytest.MarkDecorator:
 
 
 def some_tests(count: int) -> pytest.MarkDecorator:
-    """For a file, as its `pytestmark`: `make test` runs `count` of its tests, which are dear and which few changes touch.
+    """The `pytestmark` of a file of dear tests that few changes touch: `make test` runs `count` of them.
 
     Cases count one by one, on each device; which ones is drawn as for `some_cases`.
     """

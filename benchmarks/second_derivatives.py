@@ -127,9 +127,8 @@ def main(quick: bool) -> None:
     polynomial, glint = module.polynomial, module.glint
     # Not near zero: there second derivatives of a direction have no limit, and no correct digits in float32.
     normals = torch.nn.functional.normalize(random(vectors, 3), dim=-1) * (1 + torch.rand(vectors, 1, device=device()))
-    tint = torch.rand(
-        3, device=device()
-    )  # a colour; the formula has exp of its length, so of more than 1 few digits stay
+    # A colour: the formula has exp of a tint's length, so of longer ones few digits stay.
+    tint = torch.rand(3, device=device())
     feats, points, _ = trilinear.inputs(rows, features, torch.float32)
     subjects = [
         Subject("a x x + b x + c, of x", polynomial, FORMULAS["polynomial"], [2.0, 8.0, -1.0, x], [3], (8, 12), [8]),

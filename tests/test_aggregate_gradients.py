@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
 from aggregate_programs import Program, draw_program, module_text
-from long_tests import some_cases
+from long_tests import LONG, some_cases
 
 import torch_slang
 
 Tensor = torch.Tensor
-LONG = os.environ.get("TORCH_SLANG_LONG_TESTS") == "1"
 PROGRAMS = 1000 if LONG else 16
 AT_ONCE = 8  # in one module
 ROWS = 6  # of arguments, for each program

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import pytest
 import torch
 from aggregate_programs import Program, draw_program, module_text
+from long_tests import LONG
 
 import torch_slang
 
 Tensor = torch.Tensor
-LONG = os.environ.get("TORCH_SLANG_LONG_TESTS") == "1"
 PROGRAMS = 504 if LONG else 3
 AT_ONCE = 3  # in one module
 ROWS = 4  # of arguments, for each program

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from cases import nvrtc_is_here
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(4)
 
 Tensor = torch.Tensor
 FILE = Path(__file__).parent / "kernels" / "many_registers.slang"

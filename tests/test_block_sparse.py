@@ -9,12 +9,14 @@ import pytest
 import torch
 from cases import nvrtc_is_here
 from devices import DEVICES
-from long_tests import leave_to_long_tests_on_a_cpu, some_cases
+from long_tests import leave_to_long_tests_on_a_cpu, some_cases, some_tests
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.library import opcheck
 
 import torch_slang
 from torch_slang import BlockPattern, block_sparse_mm, block_sparse_sdd
+
+pytestmark = some_tests(32)
 
 Tensor = torch.Tensor
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

@@ -18,7 +18,7 @@ from long_tests import some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(6)
+pytestmark = some_tests(4)
 
 KERNEL = """
 import torch_slang;

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 import torch
 from cases import FOLDER, NOTHING, kernels, nvrtc_is_here
-from long_tests import LONG, some_cases, some_of
+from long_tests import LONG, some_cases, some_of, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(6)
 
 ARCHITECTURE = "sm_90"
 SLANG_CRASHES = ("scaled", "backward")  # the compiler's own bug: see test_gradients.py

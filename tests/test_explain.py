@@ -7,7 +7,7 @@ from long_tests import some_tests
 
 import torch_slang
 
-pytestmark = some_tests(6)
+pytestmark = some_tests(4)
 
 SOURCE = """
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]

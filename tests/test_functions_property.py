@@ -13,7 +13,9 @@ from function_references import BY_NAME, Case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from layouts import Layout, layouts
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
+
+pytestmark = some_tests(19)
 
 Tensor = torch.Tensor
 BOUNDED = settings(

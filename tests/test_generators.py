@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from long_tests import some_tests
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_slang
 from torch_slang import slangpy
 from torch_slang.generators import call_id, grid, rand_float, thread_id, wang_hash
+
+pytestmark = some_tests(26)
 
 Tensor = torch.Tensor
 

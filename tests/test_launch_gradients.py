@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 import torch
 from cases import FOLDER, kernels
+from long_tests import some_tests
 
 import torch_slang
 import torch_slang.slangtorch as slangtorch
+
+pytestmark = some_tests(34)
 
 Tensor = torch.Tensor
 VIEWS = ["plain", "aa", "r", "asr"]

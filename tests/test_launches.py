@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 import torch
 from cases import CASES, Case, kernels
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(26)
 
 Tensor = torch.Tensor
 LAUNCH = {"block_size": (64,), "grid_size": (2, 8)}  # enough threads for every case, in blocks that all of them take

@@ -5,9 +5,11 @@ import functools
 import pytest
 import torch
 from cases import nvrtc_is_here
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(11)
 
 Tensor = torch.Tensor
 

@@ -8,9 +8,11 @@ from collections.abc import Callable
 import pytest
 import torch
 from cases import nvrtc_is_here
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(6)
 
 Tensor = torch.Tensor
 MOST, INNER = 7, 3

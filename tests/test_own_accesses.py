@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(5)
 
 _numbers = itertools.count()
 NAMES = ("loadFixed", "loadUniform", "loadUniformOnce")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang.slangtorch as slangtorch
+
+pytestmark = some_tests(5)
 
 Tensor = torch.Tensor
 

@@ -8,9 +8,11 @@ from itertools import product
 
 import pytest
 import torch
-from long_tests import sampled, some_cases
+from long_tests import sampled, some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(4)
 
 VIEWS = [
     "DiffTensorView<float>",

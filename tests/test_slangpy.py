@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from long_tests import some_tests
 
 import torch_slang.slangpy as slangpy
+
+pytestmark = some_tests(14)
 
 SQUARE = "[Differentiable] float square(float x) { return x * x; }"
 

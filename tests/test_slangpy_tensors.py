@@ -5,11 +5,13 @@ from collections.abc import Callable
 import pytest
 import torch
 from cases import kernels
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 from torch import Tensor
 
 import torch_slang
 from torch_slang import slangpy, testing
+
+pytestmark = some_tests(18)
 
 
 @pytest.fixture(scope="module")

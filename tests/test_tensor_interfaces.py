@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 from torch import Tensor
 
 import torch_slang
+
+pytestmark = some_tests(6)
 
 SOURCE = """
 import slangpy;

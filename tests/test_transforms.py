@@ -8,11 +8,14 @@ import pytest
 import torch
 from agreement import check_one_graph_serves, value_and_gradients
 from cases import BY_NAME, kernels
+from long_tests import some_tests
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
 
 import torch_slang
+
+pytestmark = some_tests(12)
 
 Tensor = torch.Tensor
 CUBE = """

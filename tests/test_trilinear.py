@@ -6,12 +6,14 @@ from collections.abc import Callable
 import pytest
 import torch
 from devices import needs_cuda
-from long_tests import leave_to_long_tests_on_a_cpu, long_test, some_cases
+from long_tests import leave_to_long_tests_on_a_cpu, long_test, some_cases, some_tests
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import torch_slang
 from torch_slang import testing
 from torch_slang.nn import TrilinearInterpolation
+
+pytestmark = some_tests(20)
 
 Tensor = torch.Tensor
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]

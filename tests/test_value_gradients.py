@@ -10,10 +10,12 @@ import torch
 from agreement import check_against
 from cases import FOLDER, kernels
 from devices import needs_cuda
-from long_tests import LONG, long_test, some_cases
+from long_tests import LONG, long_test, some_cases, some_tests
 
 import torch_slang
 from torch_slang import testing
+
+pytestmark = some_tests(19)
 
 Tensor = torch.Tensor
 F64 = torch.float64

@@ -13,9 +13,11 @@ import pytest
 import torch
 from cases import BY_NAME, kernels
 from derivative_cases import BATCHED, REFUSED, THIRTY, Derived, assert_right_or_refused
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(16)
 
 Tensor = torch.Tensor
 

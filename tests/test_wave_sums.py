@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from cases import nvrtc_is_here
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 from torch import Tensor
 
 import torch_slang
 from torch_slang import _C
+
+pytestmark = some_tests(44)
 
 SOURCE = """
 import torch_slang;

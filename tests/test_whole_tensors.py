@@ -5,12 +5,14 @@ from collections.abc import Callable
 import pytest
 import torch
 from cases import kernels
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 from torch import Tensor
 from torch.autograd import forward_ad
 
 import torch_slang
 from torch_slang import testing
+
+pytestmark = some_tests(18)
 
 WAYS = ["shade", "shade_atomic", "shade_replicas", "shade_records"]
 

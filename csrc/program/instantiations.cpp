@@ -16,6 +16,8 @@ std::vector<ElementType> usual_choice(const TypeParameter& parameter) {
 
 std::vector<ElementType> every_choice(const TypeParameter& parameter) { return parameter.allowed; }
 
+bool is_operator(const Function& function) { return function.is_kernel || function.torch_op; }
+
 // Each combination of one type for each type parameter.
 template <class Choice>
 std::vector<Types> combinations(const Function& function, const Choice& choice) {
@@ -51,8 +53,7 @@ std::vector<Instantiation> instantiations(const std::vector<Function>& functions
 }  // namespace
 
 std::vector<Instantiation> usual_instantiations(const std::vector<Function>& functions) {
-  return instantiations(functions, usual_choice,
-                        [](const Function& function) { return function.is_kernel || function.torch_op; });
+  return instantiations(functions, usual_choice, is_operator);
 }
 
 std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions) {
@@ -68,7 +69,7 @@ std::vector<Instantiation> plain_instantiations(const std::vector<Function>& fun
 }
 
 std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions) {
-  return instantiations(functions, every_choice, [](const Function&) { return true; });
+  return instantiations(functions, every_choice, is_operator);
 }
 
 ElementType usual_type(const TypeParameter& parameter) {

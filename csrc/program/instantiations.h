@@ -19,7 +19,7 @@ std::vector<Instantiation> plain_instantiations(const std::vector<Function>& fun
 // float32, or the first type that the parameter allows.
 ElementType usual_type(const TypeParameter& parameter);
 
-// Of all kernels and functions, for every choice of types that they allow.
+// Of the same functions as the usual ones, for every choice of types that they allow.
 std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions);
 
 // Whether a text of this direction has a forward derivative in it.

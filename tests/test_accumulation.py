@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import torch
 from cases import Case, Index, Input, kernels
-from long_tests import sampled, some_cases
+from long_tests import sampled, some_cases, some_tests
 
 import torch_slang
 from torch_slang import testing
+
+pytestmark = some_tests(9)
 
 Tensor = torch.Tensor
 MODES = ["aa", "r", "asr"]

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 import torch
 from aggregate_programs import Program, draw_program, module_text
-from long_tests import LONG, some_cases
+from long_tests import LONG, some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(6)
 
 Tensor = torch.Tensor
 PROGRAMS = 1000 if LONG else 16

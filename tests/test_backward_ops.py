@@ -6,9 +6,11 @@ import weakref
 import pytest
 import torch
 from cases import BY_NAME, kernels
-from long_tests import sampled, some_cases
+from long_tests import sampled, some_cases, some_tests
 
 from torch_slang import testing
+
+pytestmark = some_tests(12)
 
 SIZE = 5000  # elements; nothing else in a call allocates as much
 

@@ -4,8 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from long_tests import some_tests
 
 import torch_slang
+
+pytestmark = some_tests(5)
 
 SOURCE = """
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 from cases import kernels
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(46)
 
 SOURCE = """
 import torch_slang;

@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from long_tests import LONG, some_cases
+from long_tests import LONG, some_cases, some_tests
 from torch import Tensor
 
 import torch_slang
+
+pytestmark = some_tests(7)
 
 N = 13
 SOURCE = """

@@ -3,9 +3,11 @@
 import pytest
 import torch
 from devices import DEVICES
-from long_tests import some_cases
+from long_tests import some_cases, some_tests
 
 import torch_slang
+
+pytestmark = some_tests(2)
 
 KERNEL = """
 import torch_slang;

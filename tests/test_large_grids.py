@@ -2,14 +2,15 @@
 
 import pytest
 import torch
+from long_tests import some_tests
 
 import torch_slang
+
+pytestmark = some_tests(5)
 
 Tensor = torch.Tensor
 SOURCE = """
 import torch_slang;
-
-pytestmark = some_tests(4)
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel] [LaunchTotal("N, M")] [BlockSize(32, 1, 1)]
 void rows<T : IReal>(
     [Shape("M, N")] DiffTensorView<T> x, [Shape("N")] DiffTensorView<T> s, T f, [Out("M, N")] DiffTensorView<T> y)

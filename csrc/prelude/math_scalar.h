@@ -10,26 +10,57 @@
 #define TSL_LIBM(name) __builtin_##name
 #endif
 
-// F32_name and F64_name for the C library's `stem` (float: stem with an f).
-#define TSL_UNARY(name, stem)                                              \
-  TSL_INLINE float F32_##name(float x) { return TSL_LIBM(stem##f)(x); }    \
-  TSL_INLINE double F64_##name(double x) { return TSL_LIBM(stem)(x); }
-#define TSL_BINARY(name, stem)                                                                   \
-  TSL_INLINE float F32_##name(float x, float y) { return TSL_LIBM(stem##f)(x, y); }              \
-  TSL_INLINE double F64_##name(double x, double y) { return TSL_LIBM(stem)(x, y); }
+// Derivatives of the second order ask for one function of one number again and again. The compiler merges equal calls, but
+// not what it has inlined if there are branches in it: so these functions are called there.
+#define TSL_MERGES_CALLS (TSL_CUDA && TSL_SPECULATES && !TSL_FAST_MATH)
+#if TSL_MERGES_CALLS
+#define TSL_MERGED static __attribute__((device)) __noinline__
+#else
+#define TSL_MERGED TSL_INLINE
+#endif
 
+// F32_name and F64_name for the C library's `stem` (float: stem with an f).
+#define TSL_UNARY_AS(inlined, name, stem)                               \
+  inlined float F32_##name(float x) { return TSL_LIBM(stem##f)(x); }    \
+  inlined double F64_##name(double x) { return TSL_LIBM(stem)(x); }
+#define TSL_UNARY(name, stem) TSL_UNARY_AS(TSL_INLINE, name, stem)
+#define TSL_BINARY(inlined, name, stem)                                                       \
+  inlined float F32_##name(float x, float y) { return TSL_LIBM(stem##f)(x, y); }              \
+  inlined double F64_##name(double x, double y) { return TSL_LIBM(stem)(x, y); }
+
+#if TSL_MERGES_CALLS
+// Sine and cosine of one number are one call.
+template <class T> struct TslSineCosine {
+  T sine, cosine;
+};
+TSL_MERGED TslSineCosine<float> tsl_sine_cosine(float x) {
+  TslSineCosine<float> both;
+  sincosf(x, &both.sine, &both.cosine);
+  return both;
+}
+TSL_MERGED TslSineCosine<double> tsl_sine_cosine(double x) {
+  TslSineCosine<double> both;
+  sincos(x, &both.sine, &both.cosine);
+  return both;
+}
+TSL_INLINE float F32_sin(float x) { return tsl_sine_cosine(x).sine; }
+TSL_INLINE double F64_sin(double x) { return tsl_sine_cosine(x).sine; }
+TSL_INLINE float F32_cos(float x) { return tsl_sine_cosine(x).cosine; }
+TSL_INLINE double F64_cos(double x) { return tsl_sine_cosine(x).cosine; }
+#else
 TSL_UNARY(sin, sin)
 TSL_UNARY(cos, cos)
-TSL_UNARY(tan, tan)
-TSL_UNARY(asin, asin)
-TSL_UNARY(acos, acos)
-TSL_UNARY(atan, atan)
-TSL_UNARY(sinh, sinh)
-TSL_UNARY(cosh, cosh)
-TSL_UNARY(tanh, tanh)
-TSL_UNARY(asinh, asinh)
-TSL_UNARY(acosh, acosh)
-TSL_UNARY(atanh, atanh)
+#endif
+TSL_UNARY_AS(TSL_MERGED, tan, tan)
+TSL_UNARY_AS(TSL_MERGED, asin, asin)
+TSL_UNARY_AS(TSL_MERGED, acos, acos)
+TSL_UNARY_AS(TSL_MERGED, atan, atan)
+TSL_UNARY_AS(TSL_MERGED, sinh, sinh)
+TSL_UNARY_AS(TSL_MERGED, cosh, cosh)
+TSL_UNARY_AS(TSL_MERGED, tanh, tanh)
+TSL_UNARY_AS(TSL_MERGED, asinh, asinh)
+TSL_UNARY_AS(TSL_MERGED, acosh, acosh)
+TSL_UNARY_AS(TSL_MERGED, atanh, atanh)
 TSL_UNARY(exp, exp)
 TSL_UNARY(exp2, exp2)
 TSL_UNARY(log, log)
@@ -40,9 +71,9 @@ TSL_UNARY(ceil, ceil)
 TSL_UNARY(trunc, trunc)
 TSL_UNARY(round, round)
 TSL_UNARY(abs, fabs)
-TSL_BINARY(atan2, atan2)
-TSL_BINARY(fmod, fmod)
-TSL_BINARY(remainder, remainder)
+TSL_BINARY(TSL_MERGED, atan2, atan2)
+TSL_BINARY(TSL_INLINE, fmod, fmod)
+TSL_BINARY(TSL_INLINE, remainder, remainder)
 
 #if TSL_CUDA && TSL_FAST_MATH
 // CUDA's fast power is exp2(y * log2(x)), NaN for x < 0 and for 0 to the power of 0. Code that counts on powers of -1, or
@@ -57,7 +88,7 @@ TSL_INLINE float F32_pow(float x, float y) {
 }
 TSL_INLINE double F64_pow(double x, double y) { return pow(x, y); }
 #else
-TSL_BINARY(pow, pow)
+TSL_BINARY(TSL_MERGED, pow, pow)
 #endif
 
 #if TSL_CUDA && !TSL_FAST_MATH
@@ -86,6 +117,7 @@ TSL_INLINE double F64_rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 #endif
 TSL_UNARY(erfc, erfc)
 #undef TSL_UNARY
+#undef TSL_UNARY_AS
 #undef TSL_BINARY
 
 // x / y and exp2(x) of float for where a few instructions count: relative errors of 2^-22, denormal numbers are zero.

@@ -197,6 +197,22 @@ BOOST_AUTO_TEST_CASE(rejected_source_is_told_with_op_target_and_the_users_line) 
   });
 }
 
+BOOST_AUTO_TEST_CASE(second_derivatives_call_a_function_of_one_number_once) {
+  const auto calls = [](Direction direction, bool fast_math) {
+    KernelSource source = square_source(
+        "F32_sin(v) * F32_cos(v) + F32_tanh(v) * (F32_sin(v) - F32_tanh(v)) + F32_pow(v, v) * F32_pow(v, v)");
+    source.text.direction = direction;
+    source.fast_math = fast_math;
+    const std::string ptx = compile(source).ptx;
+    int count = 0;
+    for (size_t at = ptx.find("call.uni"); at != std::string::npos; at = ptx.find("call.uni", at + 1)) ++count;
+    return count;
+  };
+  BOOST_TEST(calls(Direction::TangentsBackward, false) == 3);  // sincos, tanh, pow
+  BOOST_TEST(calls(Direction::TangentsBackward, true) == 0);
+  BOOST_TEST(calls(Direction::Forward, false) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(unknown_architecture_is_a_compile_error) {
   const KernelSource source = square_source();
   BOOST_CHECK_THROW(compile_cuda(source.op, cuda_source_text(source), "sm_12345", {}), CompileError);

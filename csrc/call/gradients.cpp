@@ -20,9 +20,6 @@ namespace torch_slang {
 
 namespace {
 
-// More memory than this for the parts of one value's gradient, and neighbours share it.
-constexpr uint64_t kMostBytesOfParts = uint64_t{64} << 20;
-
 // Elements of an output's gradient that is not contiguous: with fewer a copy is cheaper than a kernel of its own.
 constexpr int64_t kWorthAKernel = int64_t{1} << 18;
 
@@ -30,17 +27,10 @@ uint64_t threads_in(const LaunchShape& shape) {
   return threads_in_block(shape) * shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
 }
 
-// Those that have a part each in the gradient of a value: Note [value gradients] in abi.h.
-uint64_t adders_in(const LaunchShape& shape, c10::Device device) {
-  constexpr uint64_t kWave = 32;
-  const uint64_t blocks = shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
-  return device.is_cpu() ? blocks : blocks * ((threads_in_block(shape) + kWave - 1) / kWave);
-}
-
 }  // namespace
 
 Gradients::Gradients(const KernelSignature& op, OpKind kind, const Arguments& arguments, Launcher& launcher)
-    : op_(op), kind_(kind), arguments_(arguments), launcher_(launcher) {}
+    : op_(op), kind_(kind), arguments_(arguments), launcher_(launcher), values_(arguments) {}
 
 // Decided once the kernel is known, and contiguous: views of it suit every kernel.
 bool Gradients::in_private_memory(const Item& item) const {
@@ -123,9 +113,10 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
     if (loaded.gradients[item.leaf].added)
       check_deterministic(op_.qualified(kind_), leaf_of(item), item.is_consumed, threads);
   }
+  std::vector<const Leaf*> values;
   for (Item& item : items_) {
     if (is_value(item)) {
-      make_parts(item, loaded.kernel->on_device(shape));
+      values.push_back(&leaf_of(item));
       continue;
     }
     if (has_plain(item)) {
@@ -147,6 +138,7 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
                          launcher_.set_slot(slot, value, static_cast<int64_t>(bytes) / sample_count(arguments_));
                        });
   }
+  values_.prepare(values, loaded.kernel->on_device(shape), launcher_);
 }
 
 // A kernel with vectors was chosen for memory that begins at one.
@@ -169,35 +161,6 @@ void Gradients::make_plain_memory(Item& item) {
   launcher_.set_gradient(item.leaf, item.memory);
 }
 
-void Gradients::make_parts(Item& item, const LaunchShape& shape) {
-  const bool on_host = arguments_.device.is_cpu();
-  const auto options = on_host ? at::TensorOptions().dtype(at::kDouble) : options_to_add_in(item);
-  const uint64_t adders = adders_in(shape, arguments_.device);
-  const int64_t components = component_count(leaf_of(item).element), samples = sample_count(arguments_);
-  const uint64_t bytes = samples * components * options.dtype().itemsize();
-  uint64_t places = adders;
-  uint64_t sharing = 0;
-  while (!is_deterministic() && sharing < kTslMostSharing && places * bytes > kMostBytesOfParts) {
-    ++sharing;
-    places = ((adders - 1) >> sharing) + 1;
-  }
-  const auto make = [&](c10::IntArrayRef sizes) {
-    return on_host || sharing > 0 ? at::zeros(sizes, options) : at::empty(sizes, options);
-  };
-  const auto count = static_cast<int64_t>(places);
-  // Each sample's begin where the low bits of an address are zero, as those of new memory are.
-  constexpr int64_t kApart = kTslMostSharing + 1;
-  const int64_t each = components * count, aligned = (each + kApart - 1) / kApart * kApart;
-  if (arguments_.has_samples()) {
-    item.parts = make({samples, aligned}).narrow(1, 0, each).view({samples, components, count});
-  } else {
-    item.parts = make({components, count});
-  }
-  const auto address = reinterpret_cast<uintptr_t>(item.parts.mutable_data_ptr());
-  TORCH_INTERNAL_ASSERT((address & kTslMostSharing) == 0, "new memory is aligned");
-  launcher_.set_slot(leaf_of(item).gradient_slot, address | sharing, aligned * item.parts.element_size());
-}
-
 // Records that found no place are looked at only where somebody asked to know: the GPU must be waited for.
 at::Tensor Gradients::sum_of_gathered(const Item& item) const {
   const bool asks = is_deterministic() || op_.options.checks(arguments_.device) == Checks::All;
@@ -205,19 +168,13 @@ at::Tensor Gradients::sum_of_gathered(const Item& item) const {
                  asks && !launcher_.is_captured());
 }
 
-at::Tensor Gradients::sum_of_parts(const Item& item) const {
-  const at::Tensor sum = summed(item.parts, item.parts.dim() - 1);
-  if (!arguments_.has_samples()) return sum.view(leaf_of(item).element.shape);
-  auto sizes = sample_sizes(arguments_);
-  sizes.append(leaf_of(item).element.shape.begin(), leaf_of(item).element.shape.end());
-  return sum.reshape(sizes).contiguous();  // there may be gaps between samples
-}
-
 void Gradients::finish() {
+  const std::vector<at::Tensor> sums = values_.sums();
+  auto sum = sums.begin();
   for (Item& item : items_) {
     if (item.is_given) continue;
     const bool reduces = is_value(item) || has_gathered(item);
-    if (reduces) item.memory = is_value(item) ? sum_of_parts(item) : sum_of_gathered(item);
+    if (reduces) item.memory = is_value(item) ? *sum++ : sum_of_gathered(item);
     if (!item.target.defined()) continue;
     if (reduces) {
       item.target.add_(item.memory.to(item.target.device()));

@@ -13,8 +13,7 @@
 //                 went to memory of the gradient's own size.
 //   Replicas and recorded values are float for float16 and bfloat16, and rounded once. A view that the kernel takes from
 //   (an output) has plain memory of that type however it is declared: what a thread takes there, others have added.
-//   The gradient of a value is added up in parts, one for each block or wave (Note [value gradients] in abi.h), and then
-//   over the parts. Parts take the place of atomics: the sum is the same in every run.
+//   The gradient of a value is added up in parts: value_gradients.h.
 //   Everything is enqueued on the stream of the launch.
 #pragma once
 
@@ -24,6 +23,7 @@
 
 #include "arguments/gathered_gradient.h"
 #include "call/launcher.h"
+#include "call/value_gradients.h"
 
 namespace torch_slang {
 
@@ -57,7 +57,6 @@ class Gradients {
     at::Tensor target;  // the caller's; undefined: result
     at::Tensor memory;  // what the kernel sees, of the type to add in
     GatheredGradient gathered;
-    at::Tensor parts;  // of a value: [components, places], under vmap for each sample
     at::Tensor owners;  // debug mode
   };
 
@@ -72,14 +71,13 @@ class Gradients {
   at::Tensor given_in_memory(const Item& item, const LoadedKernel& loaded) const;
   at::Tensor new_memory(const Item& item) const;
   void make_plain_memory(Item& item);
-  void make_parts(Item& item, const LaunchShape& shape);
   at::Tensor sum_of_gathered(const Item& item) const;
-  at::Tensor sum_of_parts(const Item& item) const;
 
   const KernelSignature& op_;
   const OpKind kind_;
   const Arguments& arguments_;
   Launcher& launcher_;
+  ValueGradients values_;
   std::vector<Item> items_;
 };
 

@@ -132,6 +132,8 @@ def differences(ours: Water, theirs: Water, places: Tensor, measured: Tensor) ->
 
 
 def compiled_loss(water: Water) -> Callable[[Tensor, Tensor], Tensor]:
+    """The same, where torch.compile needs the gradient as a function: it traces no second call of autograd."""
+
     @torch.compile(fullgraph=True)
     def loss(places: Tensor, measured: Tensor) -> Tensor:
         result = -torch.func.grad(lambda places: water(places).sum())(places)
@@ -144,6 +146,7 @@ def times(ours: Water, theirs: Water, places: Tensor, measured: Tensor) -> dict[
     """Milliseconds of the loss and its gradient by the parameters."""
     ways: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
         "torch_slang": lambda *data: loss_of(ours, *data),
+        "torch_slang in torch.compile": compiled_loss(ours),
         "eager": lambda *data: loss_of(theirs, *data),
         "torch.func.grad in torch.compile": compiled_loss(theirs),
     }

@@ -172,8 +172,8 @@ def test_an_owner_that_hangs_is_not_waited_for_for_ever(project: Project, tmp_pa
     other.communicate(timeout=30)
     owner.send_signal(signal.SIGSTOP)
     slang = str(project.folder / "slang")
-    # Of a time limit of a second two are waited; the owner's own compiler would be stopped after that as well.
-    impatient = project.start(ALONE, TORCH_SLANG_COMPILER=slang, TORCH_SLANG_COMPILE_TIMEOUT="1")
+    # Of a time limit of two seconds four are waited; the owner's own compiler would be stopped after that as well.
+    impatient = project.start(ALONE, TORCH_SLANG_COMPILER=slang, TORCH_SLANG_COMPILE_TIMEOUT="2")
     output, said = impatient.communicate(timeout=60)
     os.kill(owner.pid, signal.SIGKILL)
     owner.communicate(timeout=30)

@@ -68,7 +68,8 @@ def compare(programs: Sequence[Program], device: torch.device) -> None:
         return module.run(which, numbers, integers[..., 0], integers[..., 1])
 
     numbers = rows.numbers.to(device).requires_grad_()
-    _, tangents = torch.func.jvp(run, (numbers.detach(),), (rows.tangents.to(device),))
+    values, tangents = torch.func.jvp(run, (numbers.detach(),), (rows.tangents.to(device),))
+    assert torch.equal(values, run(numbers.detach()))
     (gradients,) = torch.autograd.grad(run(numbers).sum(), numbers, create_graph=True)
     (seconds,) = torch.autograd.grad((gradients * rows.weights.to(device)).sum(), numbers)
     for n, program in enumerate(programs):

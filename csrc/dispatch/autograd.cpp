@@ -183,6 +183,7 @@ void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::Dispatch
   c10::SmallVector<c10::IValue, 8> arguments;
   if (is_dual) {
     check_forward_mode(*op, kind_, view);
+    if (kind_ == OpKind::Forward && call_with_tangents(family_, *op, stack)) return;
     arguments.assign(view.begin(), view.end());
   }
   switch (kind_) {

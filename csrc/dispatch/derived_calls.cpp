@@ -1,5 +1,6 @@
 #include "dispatch/derived_calls.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -116,6 +117,16 @@ bool reaches_a_device(c10::DispatchKeySet tensors) {
   return key == c10::DispatchKey::CPU || key == c10::DispatchKey::CUDA;
 }
 
+void refuse(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments) {
+  std::vector<c10::IValue> alike(arguments.begin(), arguments.end());
+  for (c10::IValue& value : alike) {
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    const at::Tensor tensor = value.toTensor();
+    value = at::empty_symint(tensor.sym_sizes(), tensor.options().device(c10::kMeta));
+  }
+  op.run_meta(kind, alike);
+}
+
 void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, torch::jit::Stack& stack) {
   if (family.has_schemas_of(op)) {
     const PinnedOperator pin(family, op);
@@ -136,13 +147,31 @@ void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, to
   stack.assign(std::make_move_iterator(results.begin()), std::make_move_iterator(results.end()));
 }
 
+namespace {
+
+// `made`: of tangents, alone or with values.
+torch::jit::Stack arguments_of_jvp(const Operator& made, const DerivativeArguments& arguments) {
+  JvpArguments given(made, arguments);
+  torch::jit::Stack stack;
+  for (const OpArgument& argument : made.signature().of(OpKind::Forward)->arguments)
+    stack.push_back(given.of(argument));
+  return stack;
+}
+
+}  // namespace
+
 std::vector<at::Tensor> call_jvp(const RegisteredFamily& family, const Operator& op,
                                  const DerivativeArguments& arguments) {
-  JvpArguments given(*op.jvp, arguments);
-  torch::jit::Stack stack;
-  for (const OpArgument& argument : op.jvp->signature().of(OpKind::Forward)->arguments)
-    stack.push_back(given.of(argument));
+  torch::jit::Stack stack = arguments_of_jvp(*op.jvp, arguments);
   call_as(*family.jvp(), *op.jvp, OpKind::Forward, stack);
+  return tensors_on(stack);
+}
+
+std::vector<at::Tensor> call_dual(const RegisteredFamily& family, const Operator& op,
+                                  const DerivativeArguments& arguments) {
+  torch::jit::Stack stack = arguments_of_jvp(*op.dual, arguments);
+  const PinnedOperator pin(family, op);  // which may be called in its place
+  call_as(*family.dual(), *op.dual, OpKind::Forward, stack);
   return tensors_on(stack);
 }
 

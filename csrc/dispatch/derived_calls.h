@@ -35,6 +35,9 @@ struct DerivativeArguments {
 // By grad_outputs of `op`.
 std::vector<at::Tensor> call_jvp(const RegisteredFamily& family, const Operator& op,
                                  const DerivativeArguments& arguments);
+// The same, and behind those the results of `op`, by one call: Note [dual calls] in dispatch/dual_call.h.
+std::vector<at::Tensor> call_dual(const RegisteredFamily& family, const Operator& op,
+                                  const DerivativeArguments& arguments);
 // The gradients of the inputs that `mask` wants, by differentiable inputs of `op`.
 std::vector<at::Tensor> call_backward(const RegisteredFamily& family, const Operator& op,
                                       const DerivativeArguments& arguments, const std::vector<bool>& mask);
@@ -53,6 +56,9 @@ std::optional<TangentsAndGradients> call_jvp_and_backward(const Operator& op, co
 // Whether for such tensors the dispatcher, autograd aside, would do nothing but run an operator on a device: nothing traces,
 // transforms or watches the call.
 bool reaches_a_device(c10::DispatchKeySet tensors);
+
+// Throws if a call with such arguments is refused, in the words of `op`.
+void refuse(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments);
 
 // Runs an operator of the family as `op` has it; the results are on the stack.
 void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, torch::jit::Stack& stack);

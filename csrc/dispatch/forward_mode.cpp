@@ -3,6 +3,7 @@
 #include <ATen/ops/_fw_primal.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -66,6 +67,19 @@ void set(const c10::IValue& result, const at::Tensor& tangent) {
     result.toTensor()._set_fw_grad(tangent, /*level=*/0, /*is_inplace_op=*/false);
 }
 
+// `tangents` begin with those of the results that have some.
+void set_on_results(const Operator& op, c10::ArrayRef<c10::IValue> results, const std::vector<at::Tensor>& tangents) {
+  const auto& outputs = op.signature().outputs;
+  for (size_t i = 0; i < op.signature().grad_outputs.size(); ++i) {
+    const auto at = std::find(outputs.begin(), outputs.end(), op.signature().grad_outputs[i]) - outputs.begin();
+    set(results[at], tangents[i]);
+  }
+}
+
+bool requires_grad(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().requires_grad();
+}
+
 }  // namespace
 
 bool has_tangent(c10::ArrayRef<c10::IValue> arguments) {
@@ -100,20 +114,35 @@ void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IVal
   }
 }
 
+bool call_with_tangents(const RegisteredFamily& family, const Operator& op, torch::jit::Stack* stack) {
+  if (op.dual == nullptr || family.dual() == nullptr) return false;
+  const auto arguments = torch::jit::last(*stack, op.signature().of(OpKind::Forward)->arguments.size());
+  const bool is_recorded = std::any_of(arguments.begin(), arguments.end(), requires_grad);
+  if (c10::GradMode::is_enabled() && is_recorded) return false;
+  std::vector<bool> mask;
+  const Dual dual = split(op, OpKind::Forward, arguments, mask);
+  if (!dual.any_leaf) return false;
+  std::vector<at::Tensor> all;
+  try {
+    all = call_dual(family, op, dual.values);
+  } catch (const c10::Error&) {
+    refuse(op, OpKind::Forward, arguments);
+    throw;
+  }
+  torch::jit::drop(*stack, arguments.size());
+  const size_t tangents = op.signature().grad_outputs.size();
+  for (size_t i = tangents; i < all.size(); ++i) stack->emplace_back(std::move(all[i]));
+  set_on_results(op, torch::jit::last(*stack, all.size() - tangents), all);
+  return true;
+}
+
 void set_tangents(const RegisteredFamily& family, const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments,
                   c10::ArrayRef<c10::IValue> results) {
   std::vector<bool> mask;
   Dual dual = split(op, kind, arguments, mask);
   if (kind == OpKind::Forward) {
     if (!dual.any_leaf) return;
-    const auto tangents = call_jvp(family, op, dual.values);
-    for (size_t i = 0; i < tangents.size(); ++i) {
-      const auto at =
-          std::find(op.signature().outputs.begin(), op.signature().outputs.end(), op.signature().grad_outputs[i]) -
-          op.signature().outputs.begin();
-      set(results[at], tangents[i]);
-    }
-    return;
+    return set_on_results(op, results, call_jvp(family, op, dual.values));
   }
   std::vector<at::Tensor> tangents(results.size());
   if (dual.any_leaf) tangents = call_jvp_backward(family, op, dual.values, mask);

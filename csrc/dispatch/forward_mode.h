@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
 #include <c10/util/ArrayRef.h>
 
 #include "dispatch/registered_op.h"
@@ -12,6 +13,10 @@ bool has_tangent(c10::ArrayRef<c10::IValue> arguments);
 
 // Throws if the operator has no tangents to give: before anything runs.
 void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments);
+
+// The function itself with tangents of its results, in place of a call of the kind Forward: Note [dual calls] in dispatch/dual_call.h.
+// The arguments are the last on the stack. False, and nothing is done, where two calls give them.
+bool call_with_tangents(const RegisteredFamily& family, const Operator& op, torch::jit::Stack* stack);
 
 // `results`: those of the call, which get their tangents. Of the kinds Forward and Backward.
 void set_tangents(const RegisteredFamily& family, const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments,

@@ -2,11 +2,11 @@
 
 #include <ATen/core/stack.h>
 #include <ATen/native/TypeProperties.h>
-#include <ATen/ops/empty.h>
 
 #include <algorithm>
 
 #include "arguments/generated_arguments.h"
+#include "dispatch/derived_calls.h"
 #include "kernel/view_packing.h"
 
 namespace torch_slang {
@@ -16,17 +16,6 @@ namespace {
 void add(at::native::ResultTypeState& state, c10::ScalarType type, bool is_single) {
   c10::ScalarType& mine = is_single ? state.zeroResult : state.dimResult;
   mine = mine == c10::ScalarType::Undefined ? type : c10::promoteTypes(mine, type);
-}
-
-// Throws what the call is refused for, in the words of one sample.
-void refuse(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> given) {
-  std::vector<c10::IValue> one(given.begin(), given.end());
-  for (c10::IValue& value : one) {
-    if (!value.isTensor() || !value.toTensor().defined()) continue;
-    const at::Tensor tensor = value.toTensor();
-    value = at::empty_symint(tensor.sym_sizes(), tensor.options().device(c10::kMeta));
-  }
-  op.run_meta(kind, one);
 }
 
 }  // namespace

@@ -26,6 +26,11 @@ class RegisteredFamily {
   // Of `<name>_jvp`; null where there is none.
   const RegisteredFamily* jvp() const { return jvp_; }
   void set_jvp(const RegisteredFamily* jvp) { jvp_ = jvp; }
+  // Of the operator of dual calls (dispatch/dual_call.h), null where there is none; and from there, the function's.
+  const RegisteredFamily* dual() const { return dual_.load(std::memory_order_relaxed); }
+  void set_dual(const RegisteredFamily* dual) { dual_.store(dual, std::memory_order_relaxed); }
+  const RegisteredFamily* plain() const { return plain_.load(std::memory_order_relaxed); }
+  void set_plain(const RegisteredFamily* plain) { plain_.store(plain, std::memory_order_relaxed); }
   // The family for calls under vmap (dispatch/sampled_operator.h), its own if it is that; null of a plain function.
   const RegisteredFamily* of_samples() const { return of_samples_.load(std::memory_order_relaxed); }
   void set_of_samples(const RegisteredFamily* family) { of_samples_.store(family, std::memory_order_relaxed); }
@@ -37,6 +42,7 @@ class RegisteredFamily {
   std::shared_ptr<const Operator> operator_;
   mutable std::optional<c10::OperatorHandle> handles_[kOpKinds];
   std::atomic<const RegisteredFamily*> jvp_ = nullptr;
+  std::atomic<const RegisteredFamily*> dual_ = nullptr, plain_ = nullptr;
   std::atomic<const RegisteredFamily*> of_samples_{nullptr};
 };
 

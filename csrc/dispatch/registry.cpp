@@ -10,6 +10,7 @@
 #include "dispatch/autograd.h"
 #include "dispatch/batched_gradients.h"
 #include "dispatch/dispatched_call.h"
+#include "dispatch/dual_call.h"
 #include "dispatch/sampled_operator.h"
 #include "dispatch/vmap.h"
 
@@ -166,9 +167,15 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
                            c10::DispatchKey::NestedTensorCPU, c10::DispatchKey::NestedTensorCUDA}) {
       implement<UnsupportedKernel>(*library, signature->name, key, family, kind);
     }
-    implement<AutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
-    implement<VmapKernel>(*library, signature->name, c10::DispatchKey::FuncTorchBatched, family, kind);
-    implement<BatchedGradientsKernel>(*library, signature->name, c10::DispatchKey::Batched, family, kind);
+    if (op.signature().function.has_values) {
+      implement<DualAutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
+      implement<DualVmapKernel>(*library, signature->name, c10::DispatchKey::FuncTorchBatched, family, kind);
+      implement<DualBatchedKernel>(*library, signature->name, c10::DispatchKey::Batched, family, kind);
+    } else {
+      implement<AutogradKernel>(*library, signature->name, c10::DispatchKey::Autograd, family, kind);
+      implement<VmapKernel>(*library, signature->name, c10::DispatchKey::FuncTorchBatched, family, kind);
+      implement<BatchedGradientsKernel>(*library, signature->name, c10::DispatchKey::Batched, family, kind);
+    }
     if (is_launch(kind) || signature->schema->is_mutable()) {
       library->impl(signature->name.c_str(),
                     torch::dispatch(c10::DispatchKey::ADInplaceOrView,
@@ -215,6 +222,7 @@ std::vector<std::shared_ptr<const Operator>> with_derived(const std::vector<std:
   std::vector<std::shared_ptr<const Operator>> all;
   const auto add = [&](const std::shared_ptr<const Operator>& op) {
     if (op->jvp != nullptr) all.push_back(op->jvp);
+    if (op->dual != nullptr) all.push_back(op->dual);
     all.push_back(op);
   };
   for (const auto& op : operators) {
@@ -235,6 +243,8 @@ void link(const std::shared_ptr<const Operator>& op) {
   const Signature& signature = op->signature();
   RegisteredFamily& family = entry_of(signature.full_name()).family;
   family.set_jvp(op->jvp == nullptr ? nullptr : &entry_of(op->jvp->signature().full_name()).family);
+  family.set_dual(op->dual == nullptr ? nullptr : &entry_of(op->dual->signature().full_name()).family);
+  if (op->dual != nullptr) entry_of(op->dual->signature().full_name()).family.set_plain(&family);
   if (!signature.function.is_kernel) return;
   const bool is_sampled = dynamic_cast<const SampledOperator*>(op.get()) != nullptr;
   family.set_of_samples(is_sampled ? &family : &entry_of(SampledOperator::full_name_of(signature)).family);

@@ -101,7 +101,8 @@ MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseV
     if (variant.has(i)) {
       const int view = leaf.is_output && backward ? leaf.diff_view : leaf.primal_view;
       auto& views = backward || !leaf.is_output ? loop.inputs : loop.outputs;
-      views.push_back({view, leaf.slot, variant.type(i), components, variant.access(i)});
+      const bool is_value = op.function.has_values && leaf.is_output && !leaf.is_tangent;
+      views.push_back({view, leaf.slot, variant.type(i), components, variant.access(i), is_value});
     }
     const ElementwiseVariant::Gradient kind_of_sum = variant.gradient(i);
     if (kind_of_sum == ElementwiseVariant::Unwanted) continue;

@@ -18,6 +18,8 @@ std::shared_ptr<Operator> Module::with_tangents(std::shared_ptr<Operator> op, co
     op->jvp = std::make_shared<KernelOperator>(ns_, *std::move(tangents), constants, texts_, options_, names_);
   } else {
     op->jvp = std::make_shared<ElementwiseOperator>(ns_, *std::move(tangents), texts_, options_, names_);
+    op->dual =
+        std::make_shared<ElementwiseOperator>(ns_, *dual_function(function, function.name), texts_, options_, names_);
   }
   return op;
 }

@@ -61,6 +61,8 @@ class Operator : public std::enable_shared_from_this<Operator> {
 
   // `<name>_jvp`: computes tangents (program/tangents.h). Null where there are none. Set before the operator is shared.
   std::shared_ptr<Operator> jvp;
+  // Gives what `<name>_jvp` does and the results: Note [dual calls] in dispatch/dual_call.h. Null where two calls give them.
+  std::shared_ptr<Operator> dual;
 };
 
 }  // namespace torch_slang

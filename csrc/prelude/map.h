@@ -11,9 +11,10 @@ enum class MapAccess { Dense, Scalar, Row, Column, Strided, Place, Hash, Random,
 
 // An argument or result: the number of its view, the type of its components in memory, how many an element has, and its
 // first slot, if it may be a scalar that has no view, or is generated.
-template <int kNumber, class S, int kCount, MapAccess kHow, int kFirstSlot = -1>
+template <int kNumber, class S, int kCount, MapAccess kHow, int kFirstSlot = -1, bool kIsOfValues = false>
 struct MapView {
   static constexpr int kView = kNumber, kComponents = kCount, kSlot = kFirstSlot;
+  static constexpr bool kIsValue = kIsOfValues;  // a result that stands beside tangents
   static constexpr MapAccess kAccess = kHow;
   static constexpr bool kIsSum =
       kHow == MapAccess::Summed || kHow == MapAccess::RowSum || kHow == MapAccess::ColumnSum;
@@ -31,6 +32,15 @@ TSL_INLINE To convert(From value) {
   else return To(value);
 }
 
+#if TSL_CUDA
+// The same number, but to compilers another: Note [values beside tangents].
+template <class T> TSL_INLINE T apart(T value) {
+  if constexpr (IsSame<T, float>::value) asm("" : "+f"(value));
+  if constexpr (IsSame<T, double>::value) asm("" : "+d"(value));
+  return value;
+}
+#endif
+
 // The values of one element, a field for each view.
 template <class View> struct MapField {
   typename View::Field values[View::kComponents];
@@ -38,6 +48,8 @@ template <class View> struct MapField {
 template <class Inputs, class Outputs> struct MapElement;
 template <class... In, class... Out>
 struct MapElement<MapViews<In...>, MapViews<Out...>> : MapField<In>..., MapField<Out>... {
+  static constexpr bool kHasValues = (false || ... || Out::kIsValue);
+  bool is_of_values = false;  // on a host: Note [values beside tangents]
   // The numbers are constants where these are inlined, so that one branch is left.
   template <class T> TSL_INLINE T input(int view, int component) const {
     T value = T();
@@ -51,6 +63,13 @@ struct MapElement<MapViews<In...>, MapViews<Out...>> : MapField<In>..., MapField
   TSL_INLINE static constexpr bool takes(int view) { return (... || (view == Out::kView)); }
 };
 
+// Note [values beside tangents]
+//   Where a loop gives the tangents of a function's results and those too (Note [dual calls] in dispatch/dual_call.h), the results are
+//   to be the same to the bit as those of the function alone. But whether compilers fuse a product with a sum depends on all
+//   uses of the product, those in the tangents' computation among them, and on which statements vectorise. So a GPU's
+//   thread gives the function inputs that compilers take for others (tsl_input_apart), and a host has two loops for each few
+//   thousand elements, in functions of their own. The second reads from the cache.
+
 // What emitted text of an elementwise function is a member of.
 template <class Own, class Inputs, class Outputs>
 struct MapKernel : KernelBase<Own> {
@@ -59,10 +78,19 @@ struct MapKernel : KernelBase<Own> {
   template <class T> TSL_INLINE T tsl_input(int view, int component) const {
     return tsl_element.template input<T>(view, component);
   }
+  template <class T> TSL_INLINE T tsl_input_apart(int view, int component) const {
+#if TSL_CUDA
+    return apart(tsl_input<T>(view, component));
+#else
+    return tsl_input<T>(view, component);
+#endif
+  }
   template <class T> TSL_INLINE void tsl_output(int view, int component, T value) {
     tsl_element.output(view, component, value);
   }
   TSL_INLINE static bool tsl_takes(int view) { return Element::takes(view); }
+  TSL_INLINE bool tsl_gives_values() const { return Element::kHasValues && (TSL_CUDA || tsl_element.is_of_values); }
+  TSL_INLINE bool tsl_gives_tangents() const { return TSL_CUDA || !tsl_element.is_of_values; }
 };
 
 TSL_INLINE ulonglong map_total(const TslArgs& args) {

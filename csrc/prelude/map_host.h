@@ -130,16 +130,15 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
   using Element = MapElement<MapViews<In...>, MapViews<Out...>>;
   static constexpr bool kHasSums = (false || ... || Out::kIsSum);
 
-  // The elements i, ..., end - 1 or the first of them; returns how many.
-  template <class Shared>
-  static TSL_INLINE longlong run(const TslArgs& args, const ThreadRow& row, ulonglong i, ulonglong end,
-                                 Element& scalars, MapParts<MapTotal<Out>...>& totals, Shared& shared) {
-    longlong count = longlong(end - i);
-    const uint length = kTiled ? row_length(args) : 1, column = kTiled ? uint(i % length) : 0;
-    const MapPlace place(args, kTiled ? i / length : 0, kTiled ? map_rank(args) - 1 : 1);
-    if (const longlong left = longlong(length) - column; kTiled && left < count) count = left;
-    if (kHasSums && count > kSlice) count = kSlice;
-    const MapRun run{i, place, column};
+  template <bool kIsOfThisLoop, class Cursor>
+  static TSL_INLINE void store(Cursor& cursor, const Element& element, longlong j) {
+    if constexpr (kIsOfThisLoop) cursor.store(element, j);
+  }
+
+  // The loop itself; kOfValues: Note [values beside tangents] in prelude/map.h.
+  template <bool kOfValues, class Shared>
+  static TSL_INLINE void run_each(const TslArgs& args, const ThreadRow& row, const MapRun& run, longlong count,
+                                  Element& scalars, MapParts<MapTotal<Out>...>& totals, Shared& shared) {
     MapParts<MapCursor<In>...> inputs;
     MapParts<MapCursor<Out>...> outputs;
     (inputs.MapCursor<In>::begin(args, run, scalars), ...);
@@ -149,25 +148,39 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
 #endif
     for (longlong j = 0; j < count; ++j) {
 #if TSL_SEES_TENSORS
-      Kernel kernel = kernel_of<Kernel>(args, i + ulonglong(j));
+      Kernel kernel = kernel_of<Kernel>(args, run.first + ulonglong(j));
 #else
       Kernel kernel{{{{uint3{0, 0, 0}, uint3{0, 0, 0}, uint3{1, 1, 1}, uint3{1, 1, 1}, args}}}};
 #endif
       kernel.stand_in(row);
       auto& element = kernel.tsl_element;
       element = scalars;
+      element.is_of_values = kOfValues;
       (inputs.MapCursor<In>::load(element, j), ...);
 #if TSL_MAP_SUMS
       kernel.shared = &shared;
 #endif
       run_element<Kernel, kEntry>(kernel);
-      (outputs.MapCursor<Out>::store(element, j), ...);
+      (store<!Element::kHasValues || Out::kIsValue == kOfValues>(static_cast<MapCursor<Out>&>(outputs), element, j), ...);
     }
     (totals.MapTotal<Out>::add(outputs, count), ...);
+  }
+
+  // The elements i, ..., end - 1 or the first of them; returns how many.
+  template <bool kOfValues, class Shared>
+  static TSL_INLINE longlong run(const TslArgs& args, const ThreadRow& row, ulonglong i, ulonglong end,
+                                 Element& scalars, MapParts<MapTotal<Out>...>& totals, Shared& shared) {
+    longlong count = longlong(end - i);
+    const uint length = kTiled ? row_length(args) : 1, column = kTiled ? uint(i % length) : 0;
+    const MapPlace place(args, kTiled ? i / length : 0, kTiled ? map_rank(args) - 1 : 1);
+    if (const longlong left = longlong(length) - column; kTiled && left < count) count = left;
+    if (kHasSums && count > kSlice) count = kSlice;
+    const MapRun run{i, place, column};
+    run_each<kOfValues>(args, row, run, count, scalars, totals, shared);
     return count;
   }
 
-  template <int kElements>
+  template <int kElements, bool kOfValues>
   static TSL_INLINE void run_blocks(const TslArgs& args, const ThreadRow& row, ulonglong block, ulonglong last) {
     const ulonglong total = map_total(args);
     Element scalars;
@@ -181,17 +194,33 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
 #else
       NoSums shared;
 #endif
-      while (i < end) i += run(args, row, i, end, scalars, totals, shared);
+      while (i < end) i += run<kOfValues>(args, row, i, end, scalars, totals, shared);
       shared.end(args, block);
       (totals.MapTotal<Out>::store(args, block), ...);
     }
+  }
+
+  // Not inlined, and with a copy of what is given, so that it is compiled as a loop of the function's results alone is.
+  template <int kElements>
+  static TSL_ROOT __attribute__((noinline)) void run_values(const TslArgs& given, const ThreadRow& row,
+                                                               ulonglong block, ulonglong last) {
+    const TslArgs args = given;
+    run_blocks<kElements, true>(args, row, block, last);
   }
 };
 
 // Blocks of kElements elements: first, ..., last - 1.
 template <class Kernel, void (Kernel::*kEntry)(), class Inputs, class Outputs, bool kTiled, int kElements>
 TSL_INLINE void run_map(const TslArgs& args, const ThreadRow& row, ulonglong first, ulonglong last) {
-  MapLoop<Kernel, kEntry, Inputs, Outputs, kTiled>::template run_blocks<kElements>(args, row, first, last);
+  using Loop = MapLoop<Kernel, kEntry, Inputs, Outputs, kTiled>;
+  if constexpr (Loop::Element::kHasValues) {
+    for (; first < last; ++first) {
+      Loop::template run_values<kElements>(args, row, first, first + 1);
+      Loop::template run_blocks<kElements, false>(args, row, first, first + 1);
+    }
+  } else {
+    Loop::template run_blocks<kElements, false>(args, row, first, last);
+  }
 }
 
 }  // namespace tsl

@@ -125,6 +125,7 @@ struct Function {
   std::vector<int64_t> given_sizes;
   const std::string& text_name() const { return instance_of.empty() ? name : instance_of; }
   std::string tangents_of;  // not empty: the function whose tangents this one computes (program/tangents.h)
+  bool has_values = false;  // and, behind them, the function's results
 };
 
 // A [TorchEntryPoint] function: it runs on the host, allocates tensors and dispatches kernels of its module.

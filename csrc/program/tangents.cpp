@@ -26,8 +26,9 @@ std::optional<Parameter> tangents_of(const Parameter& parameter, const std::vect
 
 class Maker {
  public:
-  Maker(const Function& function, const std::string& name) : function_(function), made_(function) {
+  Maker(const Function& function, const std::string& name, bool has_values) : function_(function), made_(function) {
     made_.name = name;
+    made_.has_values = has_values;
     made_.tangents_of = function.text_name();
     made_.has_forward_derivative = false;
     made_.torch_op = false;
@@ -50,6 +51,7 @@ class Maker {
       }
     }
     made_.results = trees(function_.results);
+    if (made_.has_values) add_values();
     for (Parameter& tree : trees(function_.parameters)) made_.parameters.push_back(std::move(tree));
     return std::move(made_);
   }
@@ -95,6 +97,18 @@ class Maker {
     made_.leaves.push_back(std::move(leaf));
   }
 
+  void add_values() {
+    for (size_t i = 0; i < function_.leaves.size(); ++i) {
+      if (!function_.leaves[i].is_output) continue;
+      Leaf& leaf = made_.leaves.emplace_back(function_.leaves[i]);
+      leaf.origin = static_cast<int>(i);
+      leaf.primal_view = made_.view_count++;
+      leaf.diff_view = -1;
+    }
+    made_.has_backward = false;
+    for (Leaf& leaf : made_.leaves) leaf.differentiable = false;
+  }
+
   bool is_taken(const std::string& name) const {
     return std::any_of(made_.leaves.begin(), made_.leaves.end(), [&](const Leaf& leaf) { return leaf.name == name; });
   }
@@ -126,15 +140,23 @@ class Maker {
   std::vector<int> tangents_;  // by leaf of the original: its tangent, or -1
 };
 
-}  // namespace
-
-std::optional<Function> tangents_function(const Function& function, const std::string& name) {
+std::optional<Function> make(const Function& function, const std::string& name, bool has_values) {
   const auto any = [&](bool outputs) {
     return std::any_of(function.leaves.begin(), function.leaves.end(),
                        [&](const Leaf& leaf) { return leaf.is_output == outputs && leaf.differentiable; });
   };
   if (sees_tensors(function) || !function.has_forward_derivative || !any(false) || !any(true)) return std::nullopt;
-  return Maker(function, name).make();
+  return Maker(function, name, has_values).make();
+}
+
+}  // namespace
+
+std::optional<Function> tangents_function(const Function& function, const std::string& name) {
+  return make(function, name, /*has_values=*/false);
+}
+
+std::optional<Function> dual_function(const Function& function, const std::string& name) {
+  return function.is_kernel ? std::nullopt : make(function, name, /*has_values=*/true);
 }
 
 }  // namespace torch_slang

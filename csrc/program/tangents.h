@@ -16,6 +16,10 @@ namespace torch_slang {
 // None without a forward derivative, of functions that see tensors whole, or where nothing that comes out depends differentiably on what goes in.
 std::optional<Function> tangents_function(const Function& function, const std::string& name);
 
+// The same of a plain function, with its results behind the tangents and without a backward: Note [dual calls] in
+// dispatch/dual_call.h. What both have is the same leaf, and one text serves both.
+std::optional<Function> dual_function(const Function& function, const std::string& name);
+
 // Defines of requests for second derivatives, for sources at which Slang crashes else: functions are inlined before derivatives
 // are made (Note [functions inlined early] in compiler/source/early_inlining.h), structs stay as they are (Note [constructors] in
 // compiler/source/constructors.h).

@@ -151,10 +151,14 @@ std::vector<ElementType> elements_named(const std::vector<std::string>& types) {
   return elements;
 }
 
-// "jvp" and "jvp_backward" are those of the operator of tangents.
+// "jvp" and "jvp_backward" are those of the operator of tangents, "dual" is that of results and tangents.
 std::pair<std::shared_ptr<const Operator>, OpKind> operator_of_kind(const Module& module, const std::string& name,
                                                                     const std::string& kind) {
   const auto op = module.find(name);
+  if (kind == "dual") {
+    TORCH_CHECK(op->dual != nullptr, op->signature().full_name(), " has no operator of results and tangents");
+    return {op->dual, OpKind::Forward};
+  }
   const bool is_jvp = kind == "jvp", is_jvp_backward = kind == "jvp_backward";
   if (!is_jvp && !is_jvp_backward) return {op, kind_named(kind)};
   TORCH_CHECK(op->jvp != nullptr, op->signature().full_name(), " has no operator of tangents");
@@ -176,7 +180,8 @@ py::bytes cubin_of(const Module& module, const std::string& name, const std::str
 
 std::string cuda_text_of(const Module& module, const std::string& name, const std::string& kind,
                          const std::vector<std::string>& types, bool dense, bool wave_sums) {
-  return cuda_text_for(*module.find(name), kind_named(kind), elements_named(types), dense, wave_sums);
+  const auto [op, op_kind] = operator_of_kind(module, name, kind);
+  return cuda_text_for(*op, op_kind, elements_named(types), dense, wave_sums);
 }
 
 void bind_module(py::module_& m) {

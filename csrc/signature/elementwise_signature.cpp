@@ -53,14 +53,18 @@ std::unique_ptr<OpSignature> out_op(const Signature& signature, const std::set<s
 
 }  // namespace
 
-ElementwiseSignature::ElementwiseSignature(std::string ns_, Function function_, std::shared_ptr<TextSource> texts_,
-                                           KernelOptions options_, const std::set<std::string>& names)
-    : Signature(std::move(ns_), std::move(function_), std::move(texts_), options_), layout(function, kTslMapDims) {
+ElementwiseSignature::ElementwiseSignature(const std::string& ns_, Function function_,
+                                           std::shared_ptr<TextSource> texts_, KernelOptions options_,
+                                           const std::set<std::string>& names)
+    : Signature(function_.has_values ? ns_ + "_dual" : ns_, std::move(function_), std::move(texts_), options_),
+      layout(function, kTslMapDims) {
   const auto& leaves = function.leaves;
   const bool changes_tensors =
       std::any_of(leaves.begin(), leaves.end(), [](const Leaf& leaf) { return leaf.is_written; });
   if (outputs.empty() && !changes_tensors) return;
   add(OpKind::Forward, forward_op(*this));
+  if (function.has_values)
+    qualified_names[static_cast<int>(OpKind::Forward)] = ns_ + "::" + function.name;  // messages call it so
   if (has_backward_op(*this)) add(OpKind::Backward, backward_op(*this));
   if (function.tangents_of.empty() && !outputs.empty()) add(OpKind::Launch, out_op(*this, names));
 }

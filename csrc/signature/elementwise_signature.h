@@ -8,8 +8,9 @@
 namespace torch_slang {
 
 struct ElementwiseSignature final : Signature {
-  ElementwiseSignature(std::string ns, Function function, std::shared_ptr<TextSource> texts, KernelOptions options,
-                       const std::set<std::string>& names = {});
+  // One that has values beside tangents is an operator in a namespace of its own, "slang_dual".
+  ElementwiseSignature(const std::string& ns, Function function, std::shared_ptr<TextSource> texts,
+                       KernelOptions options, const std::set<std::string>& names = {});
 
   const Layout layout;
 };

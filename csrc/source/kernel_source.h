@@ -43,6 +43,7 @@ struct MapView {
   ElementType type = ElementType::Float32;  // in memory
   int components = 1;
   Access access = Access::Dense;
+  bool is_value = false;  // a result that stands beside tangents: Note [values beside tangents] in prelude/map.h
 };
 
 // A component of a generated input.

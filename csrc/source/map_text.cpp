@@ -30,7 +30,8 @@ std::string types_of(const std::vector<MapView>& views) {
   std::string text;
   for (const MapView& view : views) {
     text += c10::str(text.empty() ? "" : ", ", "tsl::MapView<", view.view, ", ", c_name_of(view.type), ", ",
-                     view.components, ", tsl::MapAccess::", name_of(view.access), ", ", view.slot, ">");
+                     view.components, ", tsl::MapAccess::", name_of(view.access), ", ", view.slot,
+                     view.is_value ? ", true>" : ">");
   }
   return "tsl::MapViews<" + text + ">";
 }

@@ -236,7 +236,7 @@ int ElementwiseCall::choose_lanes() const {
   int lanes = most <= 2 ? 8 : most <= 16 ? 4 : most <= 32 ? 2 : 1;
   // Two computations in one loop spill registers sooner: a formula of three float3 took twice its time with four lanes.
   constexpr int64_t kMostNumbers = 128;  // that a thread loads and stores
-  if (kind_ == OpKind::Backward && !stored_.empty()) {
+  if ((kind_ == OpKind::Backward && !stored_.empty()) || op_.function.has_values) {
     while (lanes > 1 && lanes * numbers_of_an_element() > kMostNumbers) lanes /= 2;
   }
   while (is_tiled_ && loop_.columns() % lanes != 0) lanes /= 2;

@@ -203,9 +203,9 @@ std::string differentiable_form(const Leaf& leaf) {
 
 }  // namespace
 
-ElementwiseOperator::ElementwiseOperator(std::string ns, Function function, std::shared_ptr<TextSource> texts,
+ElementwiseOperator::ElementwiseOperator(const std::string& ns, Function function, std::shared_ptr<TextSource> texts,
                                          KernelOptions options, const std::set<std::string>& names)
-    : signature_(std::move(ns), std::move(function), std::move(texts), options, names),
+    : signature_(ns, std::move(function), std::move(texts), options, names),
       kernels_([this](const KernelKey& key, const CallContext&) { return load_kernel(signature_, key); },
                [this] { return shared_from_this(); }) {}
 

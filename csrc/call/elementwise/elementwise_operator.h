@@ -10,8 +10,8 @@ namespace torch_slang {
 class ElementwiseOperator final : public Operator {
  public:
   // As ElementwiseSignature's.
-  ElementwiseOperator(std::string ns, Function function, std::shared_ptr<TextSource> texts, KernelOptions options,
-                      const std::set<std::string>& names);
+  ElementwiseOperator(const std::string& ns, Function function, std::shared_ptr<TextSource> texts,
+                      KernelOptions options, const std::set<std::string>& names);
 
   const ElementwiseSignature& signature() const override { return signature_; }
   Results run(OpKind kind, Stack arguments, const CallContext& context) const override;

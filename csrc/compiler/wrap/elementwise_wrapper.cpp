@@ -28,6 +28,11 @@ namespace {
 //   value, if that has one; fwd_diff returns a DifferentialPair. A struct's Differential has those of its fields that
 //   have a derivative, under their names.
 //
+// Note [values of the function]
+//   The text of f_jvp has f's results too, for loops that take them (Note [dual calls] in dispatch/dual_call.h). They come from a
+//   call of f, not from what fwd_diff gives beside the tangents: a [ForwardDerivative] that somebody wrote may compute them
+//   otherwise.
+//
 // Note [second derivatives of functions]
 //   Slang has no derivative of fwd_diff(f) itself, nor of one with `out` or `inout` pairs, but it has one of a function that
 //   returns what fwd_diff gives. So all that comes out of f becomes one struct.
@@ -51,8 +56,13 @@ class ElementwiseWriter {
     switch (instantiation_.direction) {
       case Direction::Forward: call_forward(); break;
       case Direction::Backward: call_backward(); break;
-      case Direction::Jvp:
-      case Direction::Tangents: call_forward_derivative(); break;
+      case Direction::Jvp: call_forward_derivative(); break;
+      case Direction::Tangents:
+        give_values();
+        text_.line("if (__tsl_gives_tangents())\n    {");
+        call_forward_derivative();
+        text_.line("}");
+        break;
       case Direction::TangentsBackward: call_second_derivative(); break;
     }
     return forwarder() + (instantiation_.direction == Direction::TangentsBackward ? tangents_text() : "") +
@@ -108,7 +118,10 @@ class ElementwiseWriter {
   void find_leaves() {
     const bool has_tangents =
         instantiation_.direction == Direction::Tangents || instantiation_.direction == Direction::TangentsBackward;
-    if (has_tangents) made_ = tangents_function(function_, function_.name);
+    const bool has_values = instantiation_.direction == Direction::Tangents;
+    if (has_tangents) {
+      made_ = has_values ? dual_function(function_, function_.name) : tangents_function(function_, function_.name);
+    }
     TORCH_CHECK(!has_tangents || made_, "torch-slangc: ", function_.name, " has no forward derivative");
     for (const Leaf& leaf : function_.leaves) values_.push_back(&leaf);
     tangents_.resize(values_.size());
@@ -140,10 +153,10 @@ class ElementwiseWriter {
     each_tangent(tree, place, [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.primal_view, here); });
   }
 
-  void fetch(const Leaf& leaf, int view, const std::string& place) {
+  void fetch(const Leaf& leaf, int view, const std::string& place, const char* from = "__tsl_input") {
     const std::string type = text_.component_type_name(leaf);
     text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
-      return c10::str(place, index, " = __tsl_input<", type, ">(", view, ", ", component, ");");
+      return c10::str(place, index, " = ", from, "<", type, ">(", view, ", ", component, ");");
     });
   }
 
@@ -188,15 +201,34 @@ class ElementwiseWriter {
   const Parameter& input(const PassedValue& value) const { return function_.parameters[value.input]; }
   const Parameter& result(const PassedValue& value) const { return function_.results[value.result]; }
 
-  void call_forward() {
+  void call_forward() { call_function(variable, "tsl_r"); }
+
+  // `place(i)`: where the function's parameter i is.
+  void call_function(const std::function<std::string(size_t)>& place, const std::string& returned) {
     std::string list;
-    for (size_t i = 0; i < call_.parameters.size(); ++i) list += (i == 0 ? "" : ", ") + variable(i);
+    for (size_t i = 0; i < call_.parameters.size(); ++i) list += (i == 0 ? "" : ", ") + place(i);
     const bool is_void = call_.returned.result < 0;
-    text_.line(is_void ? "" : text_.concrete(call_.returned.type) + " tsl_r = ", callee(), "(", list, ");");
-    if (!is_void) give_primals(result(call_.returned), "tsl_r");
+    text_.line(is_void ? "" : text_.concrete(call_.returned.type) + " " + returned + " = ", callee(), "(", list, ");");
+    if (!is_void) give_primals(result(call_.returned), returned);
     for (size_t i = 0; i < call_.parameters.size(); ++i) {
-      if (call_.parameters[i].result >= 0) give_primals(result(call_.parameters[i]), variable(i));
+      if (call_.parameters[i].result >= 0) give_primals(result(call_.parameters[i]), place(i));
     }
+  }
+
+  // Note [values of the function]
+  void give_values() {
+    const auto place = [](size_t i) { return c10::str("tsl_v", i); };
+    text_.line("if (__tsl_gives_values())\n    {");
+    for (size_t i = 0; i < call_.parameters.size(); ++i) {
+      const PassedValue& value = call_.parameters[i];
+      text_.line(text_.concrete(value.type), " ", place(i), ";");
+      if (value.input < 0) continue;
+      each_leaf(input(value), place(i), [&](const Leaf& leaf, const std::string& here) {
+        fetch(leaf, leaf.primal_view, here, "__tsl_input_apart");
+      });
+    }
+    call_function(place, "tsl_y");
+    text_.line("}");
   }
 
   // A variable with the differential of something that comes out, as given.

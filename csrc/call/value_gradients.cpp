@@ -41,9 +41,9 @@ std::vector<at::Tensor> taken_apart(const at::Tensor& sums) {
 }  // namespace
 
 ValueGradients::Group& ValueGradients::group_of(const Leaf& leaf) {
-  const at::ScalarType type =
-      arguments_.device.is_cpu() ? at::kDouble
-                                 : summing_options(arguments_.type_of(leaf), arguments_.device).dtype().toScalarType();
+  const at::ScalarType type = arguments_.device.is_cpu()
+                                  ? at::kDouble
+                                  : summing_options(arguments_.type_of(leaf), arguments_.device).dtype().toScalarType();
   const int64_t components = component_count(leaf.element);
   const auto is_same = [&](const Group& group) { return group.type == type && group.components == components; };
   const auto found = std::find_if(groups_.begin(), groups_.end(), is_same);

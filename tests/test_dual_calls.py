@@ -88,6 +88,15 @@ def in_bits(tensor: Tensor) -> Tensor:
     return tensor.contiguous().view(ints[tensor.element_size()])
 
 
+def assert_the_same_numbers(result: Tensor, expected: Tensor) -> None:
+    """To the bit on a CPU. A GPU's assembler may fuse a product with a sum here and not there."""
+    if result.is_cuda:
+        rounding = 4 * torch.finfo(result.dtype).eps
+        torch.testing.assert_close(result, expected, rtol=rounding, atol=rounding)
+    else:
+        assert torch.equal(in_bits(result), in_bits(expected))
+
+
 SHAPES = {
     "dense": ((1003,), (1003,), (1003,)),
     "one for all": ((777,), (), ()),
@@ -119,7 +128,7 @@ def test_results_are_a_plain_calls_and_tangents_are_right(
     several = isinstance(plain, tuple)
     for result, expected in zip(results if several else [results], plain if several else [plain], strict=True):
         assert result.dtype == expected.dtype
-        assert torch.equal(in_bits(result), in_bits(expected))
+        assert_the_same_numbers(result, expected)
     wide = torch.func.jvp(formula, tuple(x.double() for x in given), tuple(x.double() for x in directions))[1]
     tolerances = {torch.float16: 0.05, torch.float32: 2e-4, torch.float64: 1e-11}
     for tangent, expected in zip(tangents if several else [tangents], wide if several else [wide], strict=False):
@@ -169,7 +178,7 @@ def test_tangents_of_some_arguments(device: torch.device) -> None:
     ours, formula = module().shade, shade
     for f in (lambda f, x: f(x, b, sharp), lambda f, x: f(b, x, sharp), lambda f, x: f(x, x, sharp)):
         result, tangent = torch.func.jvp(lambda x, f=f: f(ours, x), (a,), (da,))
-        assert torch.equal(in_bits(result), in_bits(f(ours, a)))
+        assert_the_same_numbers(result, f(ours, a))
         torch.testing.assert_close(tangent, torch.func.jvp(lambda x, f=f: f(formula, x), (a,), (da,))[1])
     # A number of the host beside tensors of the device.
     assert torch.func.jvp(lambda x: ours(x, b, 0.5), (a,), (da,))[1].device.type == device.type
@@ -186,7 +195,7 @@ def test_results_without_tangents_have_none(device: torch.device) -> None:
 def test_results_are_the_functions_where_its_derivative_is_written_by_hand(device: torch.device) -> None:
     x, y, dx = (torch.randn(9, device=device) for _ in range(3))
     result, tangent = torch.func.jvp(lambda x: module().of_about(x, y), (x,), (dx,))
-    assert torch.equal(in_bits(result), in_bits(module().of_about(x, y)))
+    assert_the_same_numbers(result, module().of_about(x, y))
     torch.testing.assert_close(result, x * x * 0.3 + y)
     torch.testing.assert_close(tangent, 2 * x * dx)
 

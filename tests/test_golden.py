@@ -46,7 +46,7 @@ def test_each_pass_applies_to_a_source() -> None:
 FAKE = """#!{python}
 import json, subprocess, sys
 real = subprocess.run([{real!r}, *sys.argv[1:]], stdin=sys.stdin, stdout=subprocess.PIPE)
-program = json.loads(real.stdout)
+program = json.loads(real.stdout.splitlines()[-1])  # before it stands the description
 program["cautions"] = ["Slang 2099.1 was not tested"]
 print(json.dumps(program))
 """

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from slangtorch_kernels import BLOCK, ONE, module, numbers
+from slow_compilers import wait_until
 
+import torch_slang
 import torch_slang.slangtorch as slangtorch
 
 
@@ -265,6 +268,37 @@ def test_tensors_that_require_grad_are_launched_without_a_trace(derivatives: Any
     derivatives.square(input=x, output=y).launchRaw(BLOCK, ONE)
     torch.testing.assert_close(y, (x * x).detach())
     assert not y.requires_grad
+
+
+AHEAD = """
+[AutoPyBindCUDA] [CUDAKernel] [Differentiable]
+void cube(DiffTensorView x, DiffTensorView y)
+{
+    uint i = cudaThreadIdx().x;
+    if (i < x.size(0)) y[i] = x[i] * x[i] * x[i] + OFFSET;
+}
+"""
+
+
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_a_launch_on_tensors_that_require_grad_has_its_backward_compiled_meanwhile(
+    requires_grad: bool, tmp_path: Path, device: torch.device
+) -> None:
+    def runs() -> int:
+        return torch_slang.cache.stats()["host_runs"] + torch_slang.cache.stats()["nvrtc_runs"]
+
+    (tmp_path / "cube.slang").write_text(AHEAD)
+    cube = slangtorch.loadModule(str(tmp_path / "cube.slang"), defines={"OFFSET": 3 + requires_grad}).cube
+    x, before = numbers(6, device).requires_grad_(requires_grad), runs()
+    y, gradient = torch.zeros_like(x), torch.zeros(6, device=device)
+    with torch.no_grad():  # as inside of an autograd.Function
+        cube(x=x, y=y).launchRaw(BLOCK, ONE)
+    if requires_grad:
+        wait_until(lambda: runs() >= before + 2, "the compile of the backward")
+    assert runs() >= before + 2 if requires_grad else runs() == before + 1
+    cube.bwd(x=(x, gradient), y=(y, torch.ones_like(gradient))).launchRaw(BLOCK, ONE)
+    assert runs() >= before + 2
+    torch.testing.assert_close(gradient, 3 * x.detach() ** 2)
 
 
 def test_launches_leave_the_versions_of_tensors_alone(derivatives: Any, device: torch.device) -> None:

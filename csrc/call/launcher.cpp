@@ -237,7 +237,7 @@ std::shared_ptr<const LoadedKernel> Launcher::kernel(const CallContext& context,
   key.threads = chosen.threads;
   is_measured_ = chosen.is_measured;
   loaded_ = kernels_.get(key, context, [&] {
-    if (context.is_recorded && kind_ == OpKind::Forward && op_.of(OpKind::Backward) != nullptr) prefetch_backward(key);
+    if (const auto backward = likely_backward(context)) prefetch_backward(key, *backward, launch);
   });
   if (launch != nullptr && !loaded_->kernel->fits(*launch)) loaded_ = kernel_of_block(std::move(key), context, *launch);
   return loaded_;
@@ -251,10 +251,23 @@ bool Launcher::wraps_around(const LaunchShape* launch) const {
   return threads > std::numeric_limits<uint32_t>::max();
 }
 
-// The one that this forward is likely to be followed by.
-void Launcher::prefetch_backward(KernelKey key) const {
-  key.kind = OpKind::Backward;
-  key.threads = likely_threads(thread_facts(key, nullptr));
+// What this call is likely to be followed by. Nothing records a launch, but who wants no gradients mostly gives it tensors
+// that require none; inside of an autograd.Function they still do.
+std::optional<OpKind> Launcher::likely_backward(const CallContext& context) const {
+  const bool is_forward = kind_ == OpKind::Forward;
+  const OpKind backward = is_forward ? OpKind::Backward : OpKind::LaunchBackward;
+  if ((!is_forward && kind_ != OpKind::Launch) || op_.of(backward) == nullptr) return std::nullopt;
+  const auto requires_grad = [&](int leaf) {
+    return arguments_.tensors[leaf].defined() && arguments_.tensors[leaf].requires_grad();
+  };
+  const bool is_likely = is_forward ? context.is_recorded
+                                    : std::any_of(op_.differentiable.begin(), op_.differentiable.end(), requires_grad);
+  return is_likely ? std::optional(backward) : std::nullopt;
+}
+
+void Launcher::prefetch_backward(KernelKey key, OpKind kind, const LaunchShape* launch) const {
+  key.kind = kind;
+  key.threads = likely_threads(thread_facts(key, launch));
   kernels_.prefetch(key, {});
 }
 

@@ -6,6 +6,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "arguments/argument_block.h"
@@ -66,7 +67,8 @@ class Launcher {
   bool views_are_independent() const;
   std::shared_ptr<const LoadedKernel> kernel_of_block(KernelKey key, const CallContext& context,
                                                       const LaunchShape& launch) const;
-  void prefetch_backward(KernelKey key) const;
+  std::optional<OpKind> likely_backward(const CallContext& context) const;
+  void prefetch_backward(KernelKey key, OpKind kind, const LaunchShape* launch) const;
   void check_copies() const;
 
   const KernelSignature& op_;

@@ -159,10 +159,14 @@ bool has_exited(pid_t child) {
 }
 
 // One round of waiting for output; true if anything came or ended.
-bool wait_for_output(Descriptor& output, Descriptor& error, ProcessResult& result, int milliseconds) {
+bool wait_for_output(Descriptor& output, Descriptor& error, const ProcessRequest& request, ProcessResult& result,
+                     int milliseconds) {
   pollfd watched[2] = {{output.get(), POLLIN, 0}, {error.get(), POLLIN, 0}};  // poll skips negative descriptors
   if (::poll(watched, 2, milliseconds) <= 0) return false;
-  if (watched[0].revents != 0) take_output(output, result.output);
+  if (watched[0].revents != 0) {
+    take_output(output, result.output);
+    if (request.on_output) request.on_output(result.output);
+  }
   if (watched[1].revents != 0) take_output(error, result.error);
   return true;
 }
@@ -197,19 +201,20 @@ class Group {
   pid_t child_;
 };
 
-void watch_child(pid_t child, const Group& group, Descriptor output, Descriptor error, ProcessResult& result) {
+void watch_child(pid_t child, const Group& group, Descriptor output, Descriptor error, const ProcessRequest& request,
+                 ProcessResult& result) {
   const auto deadline = Clock::now() + result.timeout;
   const bool limited = result.timeout.count() > 0;
   while (!result.timed_out) {
     check_interrupts();
     const bool open = output.is_open() || error.is_open();
-    const bool came = wait_for_output(output, error, result, open ? kTickMilliseconds : 1);
+    const bool came = wait_for_output(output, error, request, result, open ? kTickMilliseconds : 1);
     if (!came && has_exited(child)) break;
     if (limited && Clock::now() >= deadline) result.timed_out = !has_exited(child);
     if (limited && Clock::now() >= deadline) break;
   }
   group.kill();  // on time-out all, else helpers of a driver that died
-  while ((output.is_open() || error.is_open()) && wait_for_output(output, error, result, kTickMilliseconds)) {
+  while ((output.is_open() || error.is_open()) && wait_for_output(output, error, request, result, kTickMilliseconds)) {
   }
 }
 
@@ -267,7 +272,9 @@ ProcessResult run_process(const ProcessRequest& request) {
   result.timeout = request.timeout;
   output->write_end.close();
   error->write_end.close();
-  if (plan.problem == 0) watch_child(child, group, std::move(output->read_end), std::move(error->read_end), result);
+  if (plan.problem == 0) {
+    watch_child(child, group, std::move(output->read_end), std::move(error->read_end), request, result);
+  }
   if (const auto status = group.reap()) take_status(*status, has_guard, result);
   if (plan.problem != 0) result.start_error = std::strerror(plan.problem);
   return result;

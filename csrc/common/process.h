@@ -9,6 +9,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,8 @@ struct ProcessRequest {
   std::string input;  // for its standard input, which then ends
   std::vector<std::pair<std::string, std::string>> environment;  // in addition to, or in place of, the parent's
   std::chrono::milliseconds timeout{0};  // 0: none
+  // Is given all standard output so far, whenever more has come. If it throws, the child is killed.
+  std::function<void(const std::string& output)> on_output;
   bool has_helpers = false;  // it starts programs of its own, as a compiler driver does: Note [death of the parent]
 };
 

@@ -48,27 +48,34 @@ class Compilation {
         name_(std::filesystem::path(request.path).stem().string()),
         source_(session_.files().with_library(own_source(), request.path)) {}
 
-  Program run(Extent extent) {
+  Program run(Extent extent, const DescriptionObserver& described) {
     Program program;
     program.module_name = name_;
     program.tuned = values_of_tuned();
     describe(program);
+    add_sources(program);
     if (extent != Extent::DescribeOnly) {
+      if (described) described(program);
       if (!request_.host_text_alone) add_texts(program, wanted(program, extent));
       if (request_.instantiations.empty() && !program.host_functions.empty()) add_host_text(program);
-    }
-    program.files = session_.files().manifest();
-    for (const auto& [name, value] : request_.defines) {
-      if (uses(name.substr(0, name.find('(')))) program.used_defines.insert(name);
-    }
-    program.cautions = std::move(cautions_);
-    if (const std::string caution = untested_version(session_.slang_version()); !caution.empty()) {
-      program.cautions.insert(caution);
+      add_sources(program);
     }
     return program;
   }
 
  private:
+  // What is known of the files that were read so far.
+  void add_sources(Program& program) const {
+    program.files = session_.files().manifest();
+    for (const auto& [name, value] : request_.defines) {
+      if (uses(name.substr(0, name.find('(')))) program.used_defines.insert(name);
+    }
+    program.cautions = cautions_;
+    if (const std::string caution = untested_version(session_.slang_version()); !caution.empty()) {
+      program.cautions.insert(caution);
+    }
+  }
+
   std::string own_source() const {
     return request_.source ? *request_.source : session_.files().read_or_throw(request_.path);
   }
@@ -436,8 +443,8 @@ class Compilation {
 }  // namespace
 
 Program compile_request(Session& session, const CompileRequest& request, Extent extent, const Progress& progress,
-                        const TextObserver& observer) {
-  return Compilation(session, request, progress, observer).run(extent);
+                        const TextObserver& observer, const DescriptionObserver& described) {
+  return Compilation(session, request, progress, observer).run(extent, described);
 }
 
 }  // namespace torch_slang

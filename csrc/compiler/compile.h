@@ -20,10 +20,13 @@ using Progress = std::function<void(const std::string&)>;
 using TextObserver =
     std::function<void(const DeviceText& text, const std::string& emitted, const std::vector<PassCount>& counts)>;
 
+// Is given the description as soon as it is there, before the texts are made: all but those and the host functions' text.
+using DescriptionObserver = std::function<void(const Program& description)>;
+
 // The session is made for the same request, and used once. Tearing it down takes a fifth of a small compile: a program
 // that ends anyway had better not.
 // Throws CompileError whose message is meant for the user as it is.
 Program compile_request(Session& session, const CompileRequest& request, Extent extent, const Progress& progress,
-                        const TextObserver& observer = {});
+                        const TextObserver& observer = {}, const DescriptionObserver& described = {});
 
 }  // namespace torch_slang

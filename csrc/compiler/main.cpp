@@ -166,10 +166,11 @@ std::optional<std::string> text_of(const CompileRequest& request) {
 }
 
 Program compile_once(const CompileRequest& given, const std::optional<std::string>& text, Extent extent,
-                     const Progress& progress, const TextObserver& observer = {}) {
+                     const Progress& progress, const TextObserver& observer = {},
+                     const DescriptionObserver& described = {}) {
   const CompileRequest request = text ? with_tuned_variables(given, *text) : given;
   auto* session = new Session(request, Session::Library::AsBuilt, text);  // never destroyed: see compile.h
-  return compile_request(*session, request, extent, progress, observer);
+  return compile_request(*session, request, extent, progress, observer, described);
 }
 
 // Standard output carries the Program alone: whatever Slang itself might print there goes to stderr.
@@ -230,7 +231,10 @@ int serve(const Options& options) {
   crash_message = crash_hints(text.value_or(""), request.path, second_derivative);
   if (!crash_message.empty()) crash_message += "\n";  // others, such as a shell, write behind it
   catch_crashes();
-  write_all(output, to_json(compile_once(request, text, extent, progress)));
+  const auto described = [&](const Program& description) { write_all(output, to_json(description) + "\n"); };
+  const bool is_whole = request.instantiations.empty() && !request.host_text_alone;
+  write_all(output, to_json(compile_once(request, text, extent, progress, {},
+                                         is_whole ? DescriptionObserver(described) : nullptr)));
   return 0;
 }
 

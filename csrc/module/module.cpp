@@ -13,6 +13,7 @@
 #include "common/identifiers.h"
 #include "common/log.h"
 #include "dispatch/registry.h"
+#include "module/reserved_names.h"
 #include "program/tuned.h"
 #include "signature/annotations.h"
 #include "signature/program_store.h"
@@ -88,27 +89,6 @@ void check_owner(const Module& module, const std::string& name) {
               module.source() ? ", or edited text under the name= that it had, which replaces it" : "");
 }
 
-bool is_special_in_python(const std::string& name) { return name.starts_with("__") && name.ends_with("__"); }
-
-struct ReservedNames {
-  std::mutex mutex;
-  std::map<std::string, std::string> reasons;
-};
-
-ReservedNames& reserved_names() {
-  static auto* instance = new ReservedNames;
-  return *instance;
-}
-
-// Why no operator may have this name; empty: it may.
-std::string why_reserved(const std::string& name) {
-  if (is_special_in_python(name)) return "its name, '" + name + "', has a meaning of its own in Python: rename it";
-  ReservedNames& all = reserved_names();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto found = all.reasons.find(name);
-  return found == all.reasons.end() ? "" : "its name, '" + name + "', is " + found->second + ": rename it";
-}
-
 // Why this plain function is no operator; empty: it is one.
 std::string refusal_of(const Function& function) {
   return function.refusal.empty() ? why_reserved(function.name) : function.refusal;
@@ -154,14 +134,13 @@ LoadResult enter(std::shared_ptr<const Module> module, LoadedModules& all) {
 
 }  // namespace
 
-Module::Module(std::string identity, const LoadOptions& options, const CompileRequest& request,
-               std::shared_ptr<const Program> program)
+Module::Module(std::string identity, const LoadOptions& options, const CompileRequest& request, BegunProgram program)
     : identity_(std::move(identity)),
       path_(request.path),
       ns_(options.ns),
       source_(options.source),
-      program_(std::move(program)) {
-  texts_ = std::make_shared<TextSource>(request, program_);
+      program_(std::move(program.described)) {
+  texts_ = std::make_shared<TextSource>(request, program_, std::move(program.complete));
   std::vector<std::pair<std::string, std::string>> defines = program_->tuned;
   defines.insert(defines.begin(), request.defines.begin(), request.defines.end());
   constants_ = integer_constants(defines);
@@ -374,29 +353,31 @@ std::vector<std::string> Module::register_function(const std::string& name) cons
   return publish({is_there ? current->second->find(name) : find(name)}, identity_).changed;
 }
 
-void reserve_name(const std::string& name, const std::string& what_it_is) {
-  ReservedNames& all = reserved_names();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.reasons[name] = what_it_is;
-}
-
 std::shared_ptr<const Module> read_module(const LoadOptions& options) {
   const CompileRequest request = request_of(options);
-  auto program = load_program(request);
-  if (!program->warnings.empty()) log_info(request.path, ":\n", program->warnings);
+  BegunProgram program = options.tuned.empty() ? begin_program(request) : BegunProgram{load_program(request), {}};
+  if (const auto& warnings = program.described->warnings; !warnings.empty()) log_info(request.path, ":\n", warnings);
   return std::make_shared<const Module>(identity_of(request, options), options, request, std::move(program));
 }
 
 LoadResult load_module(const LoadOptions& options) {
   std::shared_ptr<const Module> module = read_module(options);
   LoadedModules& all = loaded_modules();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto known = all.by_identity.find(module->identity());
-  if (known != all.by_identity.end() && known->second->source() == options.source &&
-      to_json(known->second->program()) == to_json(module->program())) {
-    return {known->second, {}, false};
+  for (std::shared_ptr<const Module> other;;) {  // of this identity, and not the same
+    std::shared_ptr<const Module> known;
+    {
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      const auto found = all.by_identity.find(module->identity());
+      if (found == all.by_identity.end() || found->second == other) return enter(std::move(module), all);
+      known = found->second;
+    }
+    // Not under the lock: texts may be on their way.
+    if (known->source() == options.source &&
+        to_json(*known->complete_program()) == to_json(*module->complete_program())) {
+      return {known, {}, false};
+    }
+    other = known;
   }
-  return enter(std::move(module), all);
 }
 
 std::string descriptors_digest() {
@@ -413,8 +394,8 @@ void enter_builtin(const std::string& stem) {
   LoadOptions options;
   CompileRequest request;
   request.path = stem + ".slang";
-  auto module =
-      std::make_shared<const Module>(identity_of(request, options), options, request, read_program(stem + ".json"));
+  auto module = std::make_shared<const Module>(identity_of(request, options), options, request,
+                                               BegunProgram{read_program(stem + ".json"), {}});
   LoadedModules& all = loaded_modules();
   const std::lock_guard<std::mutex> lock(all.mutex);
   enter(std::move(module), all);

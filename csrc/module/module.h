@@ -19,6 +19,7 @@
 #include "module/host_function.h"
 #include "operator/operator.h"
 #include "program/program.h"
+#include "signature/program_store.h"
 #include "torch_slang/torch_slang.h"
 #include "tuned/tuned_module.h"
 
@@ -26,14 +27,14 @@ namespace torch_slang {
 
 class Module {
  public:
-  Module(std::string identity, const LoadOptions& options, const CompileRequest& request,
-         std::shared_ptr<const Program> program);
+  Module(std::string identity, const LoadOptions& options, const CompileRequest& request, BegunProgram program);
 
   const std::string& identity() const { return identity_; }
   const std::string& path() const { return path_; }  // of its file, or the name of its text
   const std::string& ns() const { return ns_; }
   const std::optional<std::string>& source() const { return source_; }  // empty: a file, which the program knows
-  const Program& program() const { return *program_; }
+  const Program& program() const { return *program_; }  // perhaps without texts
+  std::shared_ptr<const Program> complete_program() const { return texts_->complete(); }  // waits for them
   const std::string& digest() const { return digest_; }  // of the descriptors, as annotated
   const std::map<std::string, std::shared_ptr<Operator>>& operators() const { return operators_; }  // of kernels
   std::vector<std::string> functions() const;  // plain ones that can be operators
@@ -84,9 +85,6 @@ class Module {
 LoadResult load_module(const LoadOptions& options);
 // The same module by itself: it takes no names, and goes with its last owner.
 std::shared_ptr<const Module> read_module(const LoadOptions& options);
-
-// From now on no operator may have this name, since it is something else to whoever would call it: "an attribute of ...".
-void reserve_name(const std::string& name, const std::string& what_it_is);
 
 // Of all that PyTorch's compilers may have recorded of the loaded modules: changes with any schema or shape rule.
 std::string descriptors_digest();

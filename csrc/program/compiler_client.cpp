@@ -65,6 +65,12 @@ std::pair<std::string, std::string> huge_pages() {
   return {kVariable, value};
 }
 
+// Behind the description, if there is one.
+std::string last_line(std::string output) {
+  while (!output.empty() && output.back() == '\n') output.pop_back();
+  return output.substr(output.rfind('\n') + 1);
+}
+
 enum class Extent { DescribeOnly, Texts };
 
 // What became of one run of torch-slangc.
@@ -76,20 +82,44 @@ struct Answer {
   std::string at;  // the step during which it died
 };
 
-Answer ask(const CompileRequest& request, Extent extent) {
+// Hears the description in what torch-slangc has written so far.
+class DescriptionReader {
+ public:
+  explicit DescriptionReader(const OnDescribed& on_described) : on_described_(on_described) {}
+
+  void operator()(const std::string& output) {
+    if (!on_described_ || has_told_) return;
+    const size_t end = output.find('\n', searched_);
+    searched_ = output.size();
+    if (end == std::string::npos) return;
+    has_told_ = true;
+    try {
+      on_described_(program_from_json(output.substr(0, end)));
+    } catch (const c10::Error&) {  // the whole answer will be refused
+    }
+  }
+
+ private:
+  const OnDescribed& on_described_;
+  size_t searched_ = 0;
+  bool has_told_ = false;
+};
+
+Answer ask(const CompileRequest& request, Extent extent, const OnDescribed& on_described = {}) {
   ProcessRequest process;
   process.argv = {compiler_path(), kServeOption};
   if (extent == Extent::DescribeOnly) process.argv.emplace_back(kDescribeOption);
   process.input = to_json(request);
   process.environment = {huge_pages()};
   process.timeout = compile_time_limit();
+  process.on_output = DescriptionReader(on_described);
   process.has_helpers = true;  // for who has put a script of his own in its place
   const ProcessResult result = run_process(process);
   const Report report = read_report(result.error);
   Answer answer;
   if (result.succeeded()) {
     try {
-      answer.program = program_from_json(result.output);
+      answer.program = program_from_json(last_line(result.output));
     } catch (const c10::Error& error) {
       answer.failure = "torch_slang: the Slang compiler's answer for " + request.path +
                        " is no Program: " + error.what_without_backtrace();
@@ -200,9 +230,9 @@ std::string compiler_path() {
   return path;
 }
 
-Program compile(const CompileRequest& request) {
+Program compile(const CompileRequest& request, const OnDescribed& on_described) {
   CompileTimer timer(request.path, "device text");
-  Answer answer = ask(request, Extent::Texts);
+  Answer answer = ask(request, Extent::Texts, on_described);
   if (answer.died && request.instantiations.size() != 1) return compile_in_parts(request, std::move(answer));
   return program_or_throw(std::move(answer));
 }

@@ -2,6 +2,7 @@
 // here. May be called from any thread.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "program/program.h"
@@ -13,9 +14,12 @@ namespace torch_slang {
 void set_compiler_path(std::string path);
 std::string compiler_path();  // throws c10::Error that says where it was looked for
 
+// Is given a module's Program without its texts, once or not at all, before those are made.
+using OnDescribed = std::function<void(Program description)>;
+
 // Throws CompileError: the source is wrong (Slang's diagnostics follow our sentence), or the compiler crashed, was killed
 // or ran longer than TORCH_SLANG_COMPILE_TIMEOUT seconds (default 120); the message then names the kernel it was at. An
 // instantiation that fails alone does not throw: its DeviceText carries the error.
-Program compile(const CompileRequest& request);
+Program compile(const CompileRequest& request, const OnDescribed& on_described = {});
 
 }  // namespace torch_slang

@@ -1,6 +1,7 @@
 // What torch-slangc and the library that runs it agree on, apart from the JSON of program.h. `torch-slangc --serve` reads
 // a CompileRequest on stdin, writes the Program on stdout and everything for people on stderr, where a line that begins
-// with kProgressMark names the step that it begins: that line is all that is left of a compiler that dies.
+// with kProgressMark names the step that it begins: that line is all that is left of a compiler that dies. Of a whole
+// module, the Program without its texts is written before those are made, as a line of its own.
 #pragma once
 
 namespace torch_slang {

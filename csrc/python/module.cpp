@@ -16,6 +16,7 @@
 #include "kernel/virtual_threads.h"
 #include "module/inspect.h"
 #include "module/module.h"
+#include "module/reserved_names.h"
 #include "program/compiler_client.h"
 #include "program/enumerations.h"
 #include "python/descriptors.h"

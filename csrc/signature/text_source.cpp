@@ -1,5 +1,7 @@
 #include "signature/text_source.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <exception>
 #include <set>
@@ -58,9 +60,45 @@ bool TextSource::Run::has(const Instantiation& wanted) const {
   });
 }
 
-TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> program)
-    : request_(std::move(request)), program_(std::move(program)) {
+TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> program,
+                       std::shared_future<std::shared_ptr<const Program>> pending)
+    : request_(std::move(request)),
+      program_(std::move(program)),
+      process_(getpid()),
+      complete_(program_),
+      pending_(std::move(pending)) {
   take(*program_);
+}
+
+// If they could not be had, whoever needs a text runs the compiler again, and has the error. A fork has no thread that makes
+// them.
+void TextSource::take_pending() {
+  std::shared_future<std::shared_ptr<const Program>> pending;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pending = pending_;
+  }
+  if (!pending.valid()) return;
+  std::shared_ptr<const Program> program;
+  if (getpid() == process_) {
+    wait_interruptibly_for(pending);
+    try {
+      program = pending.get();
+    } catch (const std::exception&) {
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!pending_.valid()) return;  // another thread was here
+  pending_ = {};
+  if (program == nullptr) return;
+  take(*program);
+  complete_ = std::move(program);
+}
+
+std::shared_ptr<const Program> TextSource::complete() {
+  take_pending();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return complete_;
 }
 
 void TextSource::take(const Program& program) {
@@ -167,6 +205,10 @@ const DeviceText& TextSource::text(const std::string& function, Direction direct
                                    const std::vector<ElementType>& types, const std::vector<int64_t>& sizes) {
   const Instantiation wanted{function, direction, types, sizes};
   const DeviceText* text = known(wanted);
+  if (text == nullptr) {
+    take_pending();
+    text = known(wanted);
+  }
   for (bool has_run = false; text == nullptr; text = known(wanted)) {
     if (has_run) throw_compile_error(request_.path, ": the compiler gave no text for ", describe_instantiation(wanted));
     has_run = bring(wanted);

@@ -2,6 +2,8 @@
 // cache or another run of the compiler.
 #pragma once
 
+#include <sys/types.h>
+
 #include <future>
 #include <list>
 #include <map>
@@ -17,7 +19,12 @@ namespace torch_slang {
 
 class TextSource {
  public:
-  TextSource(CompileRequest request, std::shared_ptr<const Program> program);
+  // `pending`: the same Program with texts that are on their way, or invalid.
+  TextSource(CompileRequest request, std::shared_ptr<const Program> program,
+             std::shared_future<std::shared_ptr<const Program>> pending = {});
+
+  // The Program with the texts that it was loaded with, once they are there; without them if they could not be had.
+  std::shared_ptr<const Program> complete();
 
   // Throws CompileError if the instantiation does not compile. The reference stays valid as long as this object. The
   // first plain function that is asked for in a type brings the texts of all of them in it.
@@ -27,6 +34,7 @@ class TextSource {
  private:
   using Key = std::tuple<std::string, Direction, std::vector<ElementType>, std::vector<int64_t>>;
   void take(const Program& program);
+  void take_pending();
   void check_same_files(const Program& program) const;
   const DeviceText* find(const Instantiation& wanted) const;
   std::vector<Instantiation> to_ask_for(const Instantiation& wanted) const;
@@ -42,9 +50,12 @@ class TextSource {
     std::shared_future<void> end;
     bool has(const Instantiation& wanted) const;
   };
+  const pid_t process_;
   std::mutex mutex_;  // not held while the compiler runs
   std::map<Key, DeviceText> texts_;
   std::list<Run> runs_;
+  std::shared_ptr<const Program> complete_;
+  std::shared_future<std::shared_ptr<const Program>> pending_;  // invalid once its texts are taken
 };
 
 }  // namespace torch_slang

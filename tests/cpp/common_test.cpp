@@ -239,6 +239,20 @@ BOOST_AUTO_TEST_CASE(output_error_status_input_and_environment_arrive) {
   BOOST_TEST(run_shell("true").succeeded());
 }
 
+BOOST_AUTO_TEST_CASE(output_is_heard_before_the_program_ends) {
+  const TemporaryFolder folder;
+  const std::string gate = folder.file("gate");
+  ProcessRequest request;
+  request.argv = {"sh", "-c", "echo one; while ! [ -e \"$0\" ]; do sleep 0.01; done; echo two", gate};
+  std::string first;
+  request.on_output = [&](const std::string& output) {
+    if (first.empty()) first = output;
+    publish_file(gate, "");
+  };
+  BOOST_TEST(run_process(request).output == "one\ntwo\n");
+  BOOST_TEST(first == "one\n");
+}
+
 BOOST_AUTO_TEST_CASE(arguments_are_not_read_by_a_shell) {
   ProcessRequest request;
   request.argv = {"printf", "%s", "$HOME; `id` * \"x\""};

@@ -1,0 +1,88 @@
+"""load() returns once the module is described; its texts are made meanwhile, and the first call waits for them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from slow_compilers import Project
+
+import torch_slang
+
+# torch-slangc, which goes on behind the description once there is a file, and may then end as it is told to.
+GATED = """#!{python}
+import os, subprocess, sys, time
+real = subprocess.run([{real!r}, *sys.argv[1:]], stdin=sys.stdin, stdout=subprocess.PIPE)
+description, line, texts = real.stdout.partition(b"\\n")
+sys.stdout.buffer.write(description + line)
+sys.stdout.flush()
+while line and not os.path.exists({gate!r}):
+    time.sleep(0.01)
+ending = os.environ.get("ENDING", "")
+if line and ending == "signal":
+    os.kill(os.getpid(), 9)
+if line and ending == "status":
+    print("the texts cannot be had", file=sys.stderr)
+    sys.exit(1)
+sys.stdout.buffer.write(texts)
+sys.exit(real.returncode)
+"""
+BEGINS = """
+import os, sys, torch, torch_slang
+x = torch.ones(3)
+def open_gate():
+    open({gate!r}, "w").close()
+def runs():
+    return torch_slang.cache.stats()["slang_runs"]
+module = torch_slang.load(sys.argv[1])
+assert "doubled" in str(torch.ops.slang.doubled.default._schema)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def outcome(project: Project, program: str, ending: str = "") -> str:
+    real, gate = Path(torch_slang.__file__).parent / "bin" / "torch-slangc", str(project.folder / "gate")
+    gated = project.folder / "gated"
+    gated.write_text(GATED.format(python=sys.executable, real=str(real), gate=gate))
+    gated.chmod(0o755)
+    process = project.start(BEGINS.format(gate=gate) + program, TORCH_SLANG_COMPILER=str(gated), ENDING=ending)
+    try:
+        output, said = process.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    assert process.returncode == 0, said
+    return output.strip()
+
+
+def test_a_load_returns_before_the_texts_are_made(project: Project) -> None:
+    program = "open_gate(); print(module.doubled(x).tolist(), runs())"
+    assert outcome(project, program) == "[2.0, 2.0, 2.0] 1"
+
+
+def test_loading_the_same_again_waits_for_the_texts(project: Project) -> None:
+    program = "open_gate(); print(torch_slang.load(sys.argv[1]) is module, runs())"
+    assert outcome(project, program) == "True 1"
+
+
+@pytest.mark.parametrize("ending", ["signal", "status"])
+def test_texts_of_a_compiler_that_ends_are_asked_for_again(ending: str, project: Project) -> None:
+    program = "open_gate(); print(module.doubled(x).tolist())"
+    assert outcome(project, program, ending) == "[2.0, 2.0, 2.0]"
+
+
+def test_a_fork_has_its_texts_made_itself(project: Project) -> None:
+    program = """
+child = os.fork()
+if child == 0:
+    os._exit(module.doubled(x).tolist() != [2.0, 2.0, 2.0])
+print(os.waitpid(child, 0)[1])
+open_gate()
+"""
+    assert outcome(project, program) == "0"

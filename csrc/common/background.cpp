@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdlib>
+#include <iterator>
+#include <list>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -11,59 +13,76 @@
 namespace torch_slang {
 namespace {
 
+// Threads are joined, not told of: what std::notify_all_at_thread_exit needs is destroyed at exit before this waits.
 class Running {
  public:
   static Running& instance() {
     static auto* running = [] {
-      auto* made = new Running;  // never destroyed: threads tell it that they end
+      auto* made = new Running;  // never destroyed: threads may still use it
       std::atexit([] { instance().wait(); });
       return made;
     }();
     return *running;
   }
 
-  void begin() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (std::exchange(process_, getpid()) != getpid()) count_ = 0;  // a fork has none of its parent's threads
-    ++count_;
-  }
-  void refused() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    --count_;
-  }
-  // Is told when the calling thread has ended, its thread_local objects destroyed.
-  void end() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    --count_;
-    std::notify_all_at_thread_exit(ended_, std::move(lock));
+  void start(std::function<void()> work) {
+    std::list<Thread> ended;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      // A fork has none of its parent's threads, so theirs can be neither joined nor destroyed.
+      if (std::exchange(process_, getpid()) != getpid()) threads_ = new std::list<Thread>;
+      for (auto it = threads_->begin(); it != threads_->end();) {
+        const auto next = std::next(it);
+        if (it->has_ended) ended.splice(ended.end(), *threads_, it);
+        it = next;
+      }
+      Thread& added = threads_->emplace_back();
+      try {
+        added.thread = std::thread([&added, work = std::move(work)]() mutable {
+          std::exchange(work, nullptr)();
+          added.has_ended = true;
+        });
+      } catch (...) {
+        threads_->pop_back();
+        throw;
+      }
+    }
+    for (Thread& one : ended) one.thread.join();
   }
 
  private:
+  struct Thread {
+    std::thread thread;
+    std::atomic<bool> has_ended{false};
+  };
+
+  // Until all have ended, their thread_local objects destroyed.
   void wait() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (process_ == getpid()) ended_.wait(lock, [&] { return count_ == 0; });
+    for (;;) {
+      std::list<Thread> left;
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (process_ != getpid()) return;
+        left.swap(*threads_);
+      }
+      if (left.empty()) return;
+      for (Thread& one : left) {
+        if (one.thread.get_id() == std::this_thread::get_id()) {
+          one.thread.detach();  // it is the one that ends the process
+        } else {
+          one.thread.join();
+        }
+      }
+    }
   }
 
   std::mutex mutex_;
-  std::condition_variable ended_;
+  std::list<Thread>* threads_ = nullptr;
   pid_t process_ = 0;
-  int count_ = 0;
 };
 
 }  // namespace
 
-void run_in_background(std::function<void()> work) {
-  Running& running = Running::instance();
-  running.begin();
-  try {
-    std::thread([&running, work = std::move(work)]() mutable {
-      std::exchange(work, nullptr)();
-      running.end();
-    }).detach();
-  } catch (...) {
-    running.refused();
-    throw;
-  }
-}
+void run_in_background(std::function<void()> work) { Running::instance().start(std::move(work)); }
 
 }  // namespace torch_slang

@@ -1,5 +1,5 @@
-// Work that nobody waits for. Each piece has a thread of its own, which is gone, with its stack, when the work is done. The
-// process does not end before all are: they would find its libraries gone.
+// Work that nobody waits for. Each piece has a thread of its own, whose stack is kept until another piece begins. The process
+// does not end before all have: they would find its libraries gone.
 #pragma once
 
 #include <functional>

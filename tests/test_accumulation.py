@@ -12,7 +12,7 @@ from long_tests import sampled, some_cases, some_tests
 import torch_slang
 from torch_slang import testing
 
-pytestmark = some_tests(9)
+pytestmark = some_tests(7)
 
 Tensor = torch.Tensor
 MODES = ["aa", "r", "asr"]

@@ -28,7 +28,7 @@ from torch_slang import BlockSparseEpilogue
 
 Tensor = torch.Tensor
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(9)]
+pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(7)]
 
 
 @pytest.fixture(scope="module")

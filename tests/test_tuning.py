@@ -22,7 +22,7 @@ from long_tests import some_cases, some_tests
 import torch_slang
 from torch_slang import tuning
 
-pytestmark = some_tests(11)
+pytestmark = some_tests(9)
 
 # Each thread has BM elements.
 TILES = """

@@ -17,7 +17,7 @@ from long_tests import some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(16)
+pytestmark = some_tests(12)
 
 Tensor = torch.Tensor
 

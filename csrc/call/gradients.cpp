@@ -1,12 +1,10 @@
 #include "call/gradients.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "arguments/gathered_gradient.h"
 #include "arguments/gradient_sums.h"
@@ -14,7 +12,6 @@
 #include "backend/launch_shape.h"
 #include "call/sample_memory.h"
 #include "kernel/view_packing.h"
-#include "prelude/abi.h"
 
 namespace torch_slang {
 

@@ -69,7 +69,7 @@ void ValueGradients::make_parts(Group& group, uint64_t adders, Launcher& launche
     places = ((adders - 1) >> sharing) + 1;
   }
   const auto count = static_cast<int64_t>(places);
-  // Each value's and each sample's begin where the low bits of an address are zero, as those of new memory are.
+  // The parts of each value, and of each sample, begin at an address whose low bits are zero, as new memory does.
   constexpr int64_t kApart = kTslMostSharing + 1;
   const int64_t each = components * count, aligned = (each + kApart - 1) / kApart * kApart;
   const bool is_added_to = arguments_.device.is_cpu() || sharing > 0;

@@ -62,6 +62,15 @@ size_t place_of(const Operator& op, int leaf) {
   return static_cast<size_t>(std::find(all.begin(), all.end(), leaf) - all.begin());
 }
 
+// `made`: of tangents, alone or with values.
+torch::jit::Stack arguments_of_jvp(const Operator& made, const DerivativeArguments& arguments) {
+  JvpArguments given(made, arguments);
+  torch::jit::Stack stack;
+  for (const OpArgument& argument : made.signature().of(OpKind::Forward)->arguments)
+    stack.push_back(given.of(argument));
+  return stack;
+}
+
 torch::jit::Stack arguments_of_jvp_backward(const Operator& op, const DerivativeArguments& arguments,
                                             const std::vector<bool>& mask) {
   const Operator& made = *op.jvp;
@@ -146,19 +155,6 @@ void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, to
   Results results = op.run(kind, stack);
   stack.assign(std::make_move_iterator(results.begin()), std::make_move_iterator(results.end()));
 }
-
-namespace {
-
-// `made`: of tangents, alone or with values.
-torch::jit::Stack arguments_of_jvp(const Operator& made, const DerivativeArguments& arguments) {
-  JvpArguments given(made, arguments);
-  torch::jit::Stack stack;
-  for (const OpArgument& argument : made.signature().of(OpKind::Forward)->arguments)
-    stack.push_back(given.of(argument));
-  return stack;
-}
-
-}  // namespace
 
 std::vector<at::Tensor> call_jvp(const RegisteredFamily& family, const Operator& op,
                                  const DerivativeArguments& arguments) {

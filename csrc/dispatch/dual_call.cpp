@@ -4,7 +4,6 @@
 #include <ATen/core/stack.h>
 #include <ATen/functorch/DynamicLayer.h>
 #include <ATen/functorch/PlumbingHelper.h>
-#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <iterator>
@@ -17,12 +16,6 @@ namespace torch_slang {
 namespace {
 
 using torch::jit::Stack;
-
-bool is_recorded(c10::ArrayRef<c10::IValue> arguments) {
-  return c10::GradMode::is_enabled() && std::any_of(arguments.begin(), arguments.end(), [](const c10::IValue& value) {
-           return value.isTensor() && value.toTensor().defined() && value.toTensor().requires_grad();
-         });
-}
 
 size_t count_arguments(const Operator& op) { return op.signature().of(OpKind::Forward)->arguments.size(); }
 

@@ -16,32 +16,32 @@
 
 namespace torch_slang {
 
-class DualAutogradKernel final : public c10::OperatorKernel {
+// A kernel of such an operator, whose family this is.
+class DualKernel : public c10::OperatorKernel {
  public:
-  DualAutogradKernel(const RegisteredFamily& family, OpKind) : family_(family) {}
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  DualKernel(const RegisteredFamily& family, OpKind) : family_(family) {}
 
- private:
+ protected:
   const RegisteredFamily& family_;
 };
 
-class DualVmapKernel final : public c10::OperatorKernel {
+class DualAutogradKernel final : public DualKernel {
  public:
-  DualVmapKernel(const RegisteredFamily& family, OpKind) : family_(family) {}
+  using DualKernel::DualKernel;
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+};
 
- private:
-  const RegisteredFamily& family_;
+class DualVmapKernel final : public DualKernel {
+ public:
+  using DualKernel::DualKernel;
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 };
 
 // Where gradients come in batches (dispatch/batched_gradients.h): tangents alone are mapped there.
-class DualBatchedKernel final : public c10::OperatorKernel {
+class DualBatchedKernel final : public DualKernel {
  public:
-  DualBatchedKernel(const RegisteredFamily& family, OpKind) : family_(family) {}
+  using DualKernel::DualKernel;
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-
- private:
-  const RegisteredFamily& family_;
 };
 
 }  // namespace torch_slang

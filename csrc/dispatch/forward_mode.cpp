@@ -67,7 +67,7 @@ void set(const c10::IValue& result, const at::Tensor& tangent) {
     result.toTensor()._set_fw_grad(tangent, /*level=*/0, /*is_inplace_op=*/false);
 }
 
-// `tangents` begin with those of the results that have some.
+// The first of `tangents` are those of the results that have a tangent, in their order.
 void set_on_results(const Operator& op, c10::ArrayRef<c10::IValue> results, const std::vector<at::Tensor>& tangents) {
   const auto& outputs = op.signature().outputs;
   for (size_t i = 0; i < op.signature().grad_outputs.size(); ++i) {
@@ -76,11 +76,13 @@ void set_on_results(const Operator& op, c10::ArrayRef<c10::IValue> results, cons
   }
 }
 
-bool requires_grad(const c10::IValue& value) {
-  return value.isTensor() && value.toTensor().defined() && value.toTensor().requires_grad();
-}
-
 }  // namespace
+
+bool is_recorded(c10::ArrayRef<c10::IValue> arguments) {
+  return c10::GradMode::is_enabled() && std::any_of(arguments.begin(), arguments.end(), [](const c10::IValue& value) {
+           return value.isTensor() && value.toTensor().defined() && value.toTensor().requires_grad();
+         });
+}
 
 bool has_tangent(c10::ArrayRef<c10::IValue> arguments) {
   return std::any_of(arguments.begin(), arguments.end(), [](const c10::IValue& value) { return has_tangent(value); });
@@ -117,8 +119,7 @@ void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IVal
 bool call_with_tangents(const RegisteredFamily& family, const Operator& op, torch::jit::Stack* stack) {
   if (op.dual == nullptr || family.dual() == nullptr) return false;
   const auto arguments = torch::jit::last(*stack, op.signature().of(OpKind::Forward)->arguments.size());
-  const bool is_recorded = std::any_of(arguments.begin(), arguments.end(), requires_grad);
-  if (c10::GradMode::is_enabled() && is_recorded) return false;
+  if (is_recorded(arguments)) return false;
   std::vector<bool> mask;
   const Dual dual = split(op, OpKind::Forward, arguments, mask);
   if (!dual.any_leaf) return false;

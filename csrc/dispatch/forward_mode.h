@@ -11,6 +11,9 @@ namespace torch_slang {
 
 bool has_tangent(c10::ArrayRef<c10::IValue> arguments);
 
+// Whether autograd records a call with these arguments for reverse mode, on the level that is current.
+bool is_recorded(c10::ArrayRef<c10::IValue> arguments);
+
 // Throws if the operator has no tangents to give: before anything runs.
 void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments);
 

@@ -26,7 +26,7 @@ class RegisteredFamily {
   // Of `<name>_jvp`; null where there is none.
   const RegisteredFamily* jvp() const { return jvp_; }
   void set_jvp(const RegisteredFamily* jvp) { jvp_ = jvp; }
-  // Of the operator of dual calls (dispatch/dual_call.h), null where there is none; and from there, the function's.
+  // The family of the operator of dual calls (dispatch/dual_call.h), null where there is none; and, in that family, the function's.
   const RegisteredFamily* dual() const { return dual_.load(std::memory_order_relaxed); }
   void set_dual(const RegisteredFamily* dual) { dual_.store(dual, std::memory_order_relaxed); }
   const RegisteredFamily* plain() const { return plain_.load(std::memory_order_relaxed); }

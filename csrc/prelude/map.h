@@ -64,11 +64,11 @@ struct MapElement<MapViews<In...>, MapViews<Out...>> : MapField<In>..., MapField
 };
 
 // Note [values beside tangents]
-//   Where a loop gives the tangents of a function's results and those too (Note [dual calls] in dispatch/dual_call.h), the results are
-//   to be the same to the bit as those of the function alone. But whether compilers fuse a product with a sum depends on all
-//   uses of the product, those in the tangents' computation among them, and on which statements vectorise. So a GPU's
-//   thread gives the function inputs that compilers take for others (tsl_input_apart), and a host has two loops for each few
-//   thousand elements, in functions of their own. The second reads from the cache.
+//   One loop gives a function's results and their tangents (Note [dual calls] in dispatch/dual_call.h). The results should be those of
+//   a plain call, to the bit. But a compiler fuses a product with a sum or not by all uses of the product, the tangents' among
+//   them, and by which statements vectorise. So on a host each block of a few thousand elements has two loops, in functions
+//   of their own: the second loop reads from the cache. On a GPU the function gets inputs that the compiler takes for other
+//   numbers than the tangents' (tsl_input_apart). There last bits may differ all the same: ptxas fuses too.
 
 // What emitted text of an elementwise function is a member of.
 template <class Own, class Inputs, class Outputs>

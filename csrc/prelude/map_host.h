@@ -200,7 +200,7 @@ struct MapLoop<Kernel, kEntry, MapViews<In...>, MapViews<Out...>, kTiled> {
     }
   }
 
-  // Not inlined, and with a copy of what is given, so that it is compiled as a loop of the function's results alone is.
+  // Not inlined, and with a copy of the arguments: so the compiler makes the same code of it as of the loop of a plain call.
   template <int kElements>
   static TSL_ROOT __attribute__((noinline)) void run_values(const TslArgs& given, const ThreadRow& row,
                                                                ulonglong block, ulonglong last) {

@@ -10,8 +10,8 @@
 #define TSL_LIBM(name) __builtin_##name
 #endif
 
-// Derivatives of the second order ask for one function of one number again and again. The compiler merges equal calls, but
-// not what it has inlined if there are branches in it: so these functions are called there.
+// Texts of second derivatives compute one function of one number several times. NVRTC merges equal calls, but not two copies of
+// an inlined function with branches. So in these texts such functions are not inlined.
 #define TSL_MERGES_CALLS (TSL_CUDA && TSL_SPECULATES && !TSL_FAST_MATH)
 #if TSL_MERGES_CALLS
 #define TSL_MERGED static __attribute__((device)) __noinline__

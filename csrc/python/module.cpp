@@ -152,7 +152,7 @@ std::vector<ElementType> elements_named(const std::vector<std::string>& types) {
   return elements;
 }
 
-// "jvp" and "jvp_backward" are those of the operator of tangents, "dual" is that of results and tangents.
+// "jvp" and "jvp_backward" name the operator of tangents and its backward, "dual" the operator of results and tangents.
 std::pair<std::shared_ptr<const Operator>, OpKind> operator_of_kind(const Module& module, const std::string& name,
                                                                     const std::string& kind) {
   const auto op = module.find(name);

@@ -132,7 +132,7 @@ def differences(ours: Water, theirs: Water, places: Tensor, measured: Tensor) ->
 
 
 def compiled_loss(water: Water) -> Callable[[Tensor, Tensor], Tensor]:
-    """The same, where torch.compile needs the gradient as a function: it traces no second call of autograd."""
+    """loss_of with torch.func.grad, which torch.compile traces; a second call of autograd it does not."""
 
     @torch.compile(fullgraph=True)
     def loss(places: Tensor, measured: Tensor) -> Tensor:

@@ -17,7 +17,8 @@ import torch_slang
 pytestmark = some_tests(6)
 
 Tensor = torch.Tensor
-PROGRAMS = 1000 if LONG else 16
+BATCHES = 25 if LONG else 1  # one test each, so that workers share them: 1,000 programs in all
+PROGRAMS = 40 if LONG else 16  # of a batch
 AT_ONCE = 8  # in one module
 ROWS = 6  # of arguments, for each program
 
@@ -380,8 +381,10 @@ def refused_among(programs: Sequence[Program], device: torch.device) -> list[str
     return refused_among(programs[:half], device) + refused_among(programs[half:], device)
 
 
-def test_random_programs_of_aggregates(quick_compiles: None, device: torch.device) -> None:
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_random_programs_of_aggregates(quick_compiles: None, batch: int, device: torch.device) -> None:
     refused = []
-    for first in range(0, PROGRAMS, AT_ONCE):
+    start = batch * PROGRAMS
+    for first in range(start, start + PROGRAMS, AT_ONCE):
         refused += refused_among([draw_program(seed, f"f{seed}") for seed in range(first, first + AT_ONCE)], device)
     assert len(refused) <= PROGRAMS / 10, refused

@@ -431,7 +431,7 @@ def gather_texts(type: Type, first: int) -> str:
 def module_text(programs: Sequence[Program]) -> str:
     """One function, `run(which, numbers, i, j)`, that calls the program of that number: one text to compile for all."""
     most = max(program.scalars for program in programs)
-    lines = []
+    lines = ["double result = 0.0;"]
     for number, program in enumerate(programs):
         lines += [f"if (which == {number})", "{"]
         first = 0
@@ -439,7 +439,7 @@ def module_text(programs: Sequence[Program]) -> str:
             lines.append(f"{type.declare(f'v{n}')} = {gather_texts(type, first)};")
             first += type.size
         names = ", ".join(f"v{n}" for n in range(len(program.types)))
-        lines += [f"return {program.name}({names}, numbers[{first}], numbers[{first + 1}], i, j);", "}"]
+        lines += [f"result = {program.name}({names}, numbers[{first}], numbers[{first + 1}], i, j);", "}"]
     text = "import torch_slang;\n" + STRUCTS + "".join(program.text for program in programs)
     head = f"[TorchOp] [Differentiable] double run(int which, double numbers[{most}], int i, int j)"
-    return text + _braced(head, [*lines, "return 0.0;"])
+    return text + _braced(head, [*lines, "return result;"])

@@ -13,6 +13,7 @@
 #include "compiler/source/generic_tensors.h"
 #include "compiler/source/inlined_backwards.h"
 #include "compiler/source/placeholders.h"
+#include "compiler/source/single_exits.h"
 #include "compiler/source/source_bytes.h"
 #include "compiler/text/tokens.h"
 
@@ -57,7 +58,7 @@ std::string SourceFiles::with_library(const std::string& source, const std::stri
 
 std::string SourceFiles::changed(std::string source) {
   source = without_inlined_backwards(std::move(source), backwards_);
-  if (changes_.early_inlining) source = with_early_inlining(source);
+  if (changes_.early_inlining) source = with_early_inlining(with_single_exits(source));
   return changes_.constructors ? with_constructors(source) : source;
 }
 

@@ -1,0 +1,20 @@
+// Rewrites functions that return early so that they return at their end, for texts of second derivatives.
+#pragma once
+
+#include <string>
+
+namespace torch_slang {
+
+// Note [single exits]
+//   A function can be inlined before derivatives are made only if it returns at its end (Note [functions inlined early] in
+//   early_inlining.h). So each `return value;` of a differentiable function becomes an assignment to a variable, a flag, and
+//   a `break` where it stands in a loop or a switch. What stands behind it is computed if the flag is not set:
+//
+//     if (x > 0) return log(x);        { tsl_result = log(x); tsl_returned = true; } if (!tsl_returned) {
+//     return 0;                        { tsl_result = 0; tsl_returned = true; } } return tsl_result;
+//
+//   Nothing else changes, and all lines keep their numbers. A function is left as it is where a statement is not understood:
+//   labels, local types, directives, and what only some targets have.
+std::string with_single_exits(const std::string& source);
+
+}  // namespace torch_slang

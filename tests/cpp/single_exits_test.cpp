@@ -1,0 +1,108 @@
+#include "compiler/source/single_exits.h"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+BOOST_AUTO_TEST_SUITE(single_exits_test)
+
+using torch_slang::with_single_exits;
+
+namespace {
+
+std::string function(const std::string& body, const std::string& type = "float") {
+  return "[Differentiable]\npublic static " + type + " f<T>(float x, inout float y) " + body;
+}
+
+// Without the spaces, which have no meaning here.
+std::string dense(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c != ' ' && c != '\n') result += c;
+  }
+  return result;
+}
+
+void check(const std::string& body, const std::string& expected, const std::string& type = "float") {
+  const std::string changed = with_single_exits(function(body, type));
+  BOOST_TEST(dense(changed) == dense(function(expected, type)));
+  BOOST_TEST(std::count(changed.begin(), changed.end(), '\n') ==
+             1 + std::count(body.begin(), body.end(), '\n'));  // lines keep their numbers
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_stands_behind_a_return_is_in_a_block) {
+  check("{ if (x > 0)\n return log(x);\n y = 2; return 0; }",
+        "{ float tsl_result; bool tsl_returned = false; if (x > 0) { tsl_result = log(x); tsl_returned = true; }"
+        " if (!tsl_returned) { y = 2; { tsl_result = 0; tsl_returned = true; } } return tsl_result; }");
+  check(
+      "{ if (x > 0) { if (y > 0) return 1; y = 3; } else return 2; y = 4; return 3; }",
+      "{ float tsl_result; bool tsl_returned = false; if (x > 0) { if (y > 0) { tsl_result = 1; tsl_returned = true; }"
+      " if (!tsl_returned) { y = 3; } } else { tsl_result = 2; tsl_returned = true; }"
+      " if (!tsl_returned) { y = 4; { tsl_result = 3; tsl_returned = true; } } return tsl_result; }");
+}
+
+BOOST_AUTO_TEST_CASE(loops_are_left) {
+  check("{ [MaxIters(3)] for (int i = 0; i < 3; ++i) { if (x > i) return i; y += x; } return y; }",
+        "{ float tsl_result; bool tsl_returned = false; [MaxIters(3)] for (int i = 0; i < 3; ++i) {"
+        " if (x > i) { tsl_result = i; tsl_returned = true; break; } y += x; }"
+        " if (!tsl_returned) { { tsl_result = y; tsl_returned = true; } } return tsl_result; }");
+  check("{ for (;;) [Attribute] while (true) if (x > 0) return 1; return 2; }",
+        "{ float tsl_result; bool tsl_returned = false; for (;;) { [Attribute] while (true) if (x > 0) {"
+        " tsl_result = 1; tsl_returned = true; break; } if (tsl_returned) break; }"
+        " if (!tsl_returned) { { tsl_result = 2; tsl_returned = true; } } return tsl_result; }");
+  check("{ do { switch (i) { case 0: return 1; default: y = 2; break; } y = 3; } while (y > 0); return y; }",
+        "{ float tsl_result; bool tsl_returned = false; do { { switch (i) {"
+        " case 0: { tsl_result = 1; tsl_returned = true; break; } default: y = 2; break; } if (tsl_returned) break; }"
+        " y = 3; } while (y > 0); if (!tsl_returned) { { tsl_result = y; tsl_returned = true; } }"
+        " return tsl_result; }");
+}
+
+BOOST_AUTO_TEST_CASE(types) {
+  check("{ if (x > 0) return; y = x; }",
+        "{ bool tsl_returned = false; if (x > 0) { tsl_returned = true; } if (!tsl_returned) { y = x; } }", "void");
+  for (const std::string type : {"float[3]", "vector<float, 3>", "Outer.Inner", "S<T, 2>"}) {
+    check("{ if (x > 0) return a; return b; }",
+          "{ " + type +
+              " tsl_result; bool tsl_returned = false; if (x > 0) { tsl_result = a; tsl_returned = true; }"
+              " if (!tsl_returned) { { tsl_result = b; tsl_returned = true; } } return tsl_result; }",
+          type);
+  }
+  BOOST_TEST(dense(with_single_exits("struct S { [Differentiable] __init(float x) { if (x > 0) return; y = x; } }")) ==
+             dense("struct S { [Differentiable] __init(float x) { bool tsl_returned = false; if (x > 0) {"
+                   " tsl_returned = true; } if (!tsl_returned) { y = x; } } }"));
+}
+
+BOOST_AUTO_TEST_CASE(functions_in_functions_return_themselves) {
+  check("{ let g = (float z) => { return z; }; if (x > 0) return g(x); return 1; }",
+        "{ float tsl_result; bool tsl_returned = false; let g = (float z) => { return z; };"
+        " if (x > 0) { tsl_result = g(x); tsl_returned = true; }"
+        " if (!tsl_returned) { { tsl_result = 1; tsl_returned = true; } } return tsl_result; }");
+}
+
+BOOST_AUTO_TEST_CASE(others_stay) {
+  for (const std::string body : {
+           "{ return x; }",
+           "{ if (x > 0) { y = x; } else { y = 2; } return y; }",
+           "{\n#if A\nif (x > 0) return 1;\n#endif\nreturn 2; }",
+           "{ outer: for (;;) { if (x > 0) return 1; } return 2; }",
+           "{ struct S { int f() { return 1; } }; return 2; }",
+           "{ $for (i in Range(0, 2)) { if (x > i) return 1; } return 2; }",
+           "{ __target_switch { case cuda: return 1; case cpp: return 2; } }",
+           "{ if (x > 0) return; return 1; }",
+           "{ if (x > 0) return 1",
+       }) {
+    BOOST_TEST(with_single_exits(function(body)) == function(body));
+  }
+  for (const std::string source : {
+           "float f(float x) { if (x > 0) return 1; return 2; }",
+           "[Differentiable] func f(x : float) -> float { if (x > 0) return 1; return 2; }",
+           "[Differentiable] S operator+(S a, S b) { if (a.x > 0) return a; return b; }",
+           "[Differentiable] float f(float x);",
+       }) {
+    BOOST_TEST(with_single_exits(source) == source);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,128 @@
+"""Second derivatives of functions with `inout` arguments that return early, which Slang alone cannot make.
+
+Note [single exits] in csrc/compiler/source/single_exits.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from long_tests import some_cases
+
+import torch_slang
+
+Tensor = torch.Tensor
+SOURCE = """
+import torch_slang;
+struct Part : IDifferentiable { double a; double2 b; };
+[Differentiable] double log_of(inout double2 v, double x)
+{
+    v *= x;
+    if (x > 0) return log(x) * v.x;
+    v.y += 1;
+    return 0;
+}
+[Differentiable] Part parts_of(inout double2 v, double x, int n)
+{
+    if (x > 2) return {x * v.x, double2(v.y, x)};
+    Part part = {x, v};
+    [MaxIters(4)] for (int k = 0; k < n; ++k)
+    {
+        v.x *= x;
+        [MaxIters(3)] for (int l = 0; l < 3; ++l) { if (v.x * l > 1) return part; part.a += v.y * x; }
+        part.b += v * x;
+    }
+    return part;
+}
+[Differentiable] void scale(inout double2 v, double x, int n)
+{
+    switch (n)
+    {
+    case 0: return;
+    case 1: v = v * v.y * x; break;
+    default: if (x > 0.5) return; v.x = v.y * x; break;
+    }
+    v.y *= v.x;
+}
+[TorchOp] [Differentiable] double logarithm(double2 u, double x, int n)
+{
+    double2 v = u;
+    double r = log_of(v, x);
+    return r * r + v.x * v.y;
+}
+[TorchOp] [Differentiable] double parts(double2 u, double x, int n)
+{
+    double2 v = u;
+    Part part = parts_of(v, x, n);
+    return part.a * part.b.x + part.b.y * v.x + v.y;
+}
+[TorchOp] [Differentiable] double scaled(double2 u, double x, int n)
+{
+    double2 v = u;
+    scale(v, x, n);
+    return dot(v, v) * x;
+}
+"""
+
+
+def logarithm(u: Tensor, x: Tensor, n: int) -> Tensor:
+    v = u * x
+    if x > 0:
+        return (torch.log(x) * v[0]) ** 2 + v[0] * v[1]
+    return v[0] * (v[1] + 1)
+
+
+def parts(u: Tensor, x: Tensor, n: int) -> Tensor:
+    def parts_of(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        if x > 2:
+            return x * p, q, x, p
+        a, b, c = x, p, q
+        for _ in range(n):
+            p = p * x
+            for step in range(3):
+                if p * step > 1:
+                    return a, b, c, p
+                a = a + q * x
+            b, c = b + p * x, c + q * x
+        return a, b, c, p
+
+    a, b, c, p = parts_of(u[0], u[1])
+    return a * b + c * p + u[1]
+
+
+def scaled(u: Tensor, x: Tensor, n: int) -> Tensor:
+    p, q = u[0], u[1]
+    if n == 1:
+        p, q = p * q * x, q * q * x
+    if n > 1 and x <= 0.5:
+        p = q * x
+    if n == 1 or (n > 1 and x <= 0.5):
+        q = q * p
+    return (p * p + q * q) * x
+
+
+@some_cases(2)
+@pytest.mark.parametrize("reference", [logarithm, parts, scaled])
+def test_second_derivatives(reference: Callable[..., Tensor], device: torch.device) -> None:
+    function = getattr(
+        torch_slang.load(source=SOURCE, name="single_exits", namespace="single_exits"), reference.__name__
+    )
+    generator = torch.Generator().manual_seed(0)
+    x = torch.tensor([-1.0, 0.5, 2.5, -0.3, 1.2, 0.9, 0.4, 1.9], dtype=torch.float64)
+    u = torch.randn(len(x), 2, generator=generator, dtype=torch.float64)
+    n = torch.tensor([0, 1, 2, 3, 4, 4, 2, 1], dtype=torch.int32)
+
+    def rows(u: Tensor, x: Tensor) -> Tensor:
+        return torch.stack([reference(*row) for row in zip(u, x, n.tolist(), strict=True)])
+
+    def derivatives(run: Callable[[Tensor, Tensor], Tensor], at: torch.device) -> list[Tensor]:
+        inputs = [u.to(at).requires_grad_(), x.to(at).requires_grad_()]
+        gradients = torch.autograd.grad(run(*inputs).sum(), inputs, create_graph=True)
+        total = gradients[0].sum() + (gradients[1] * torch.arange(len(x), device=at)).sum()
+        return [*gradients, *torch.autograd.grad(total, inputs)]
+
+    actual = derivatives(lambda u, x: function(u, x, n.to(device)), device)
+    for one, other in zip(actual, derivatives(rows, torch.device("cpu")), strict=True):
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-10, atol=1e-10)

@@ -1,0 +1,75 @@
+"""Values and derivatives to second order of random expressions, beside PyTorch's of the same trees."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+import pytest
+import torch
+from expression_programs import PARAMETERS, SIZES, Expression, draw_expression, module_text
+from long_tests import LONG
+
+import torch_slang
+
+Tensor = torch.Tensor
+MODULES = 32 if LONG else 1  # of 16 expressions: 512 in all
+EXPRESSIONS = 16 if LONG else 6  # of a module
+ROWS = 5  # of arguments
+# Other expressions each time in long runs: the seed is in a module's name.
+SEED = int(os.environ.get("TORCH_SLANG_SEED", int(time.time()) % 10_000_000 if LONG else 20000))
+
+
+@pytest.fixture
+def quick_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_SLANG_CXXFLAGS", "-O0")
+
+
+def derivatives(
+    expression: Expression, points: list[Tensor], tangents: list[Tensor], weights: list[Tensor]
+) -> list[Tensor]:
+    """The value, its tangent, its gradients, and the gradients of their weighted sum; for rows of arguments."""
+    inputs = [point.clone().requires_grad_() for point in points]
+    value = expression.run(dict(zip(PARAMETERS, inputs, strict=True)))
+    value = value + 0 * inputs[0]  # at least one argument is used
+    gradients = torch.autograd.grad(value.sum(), inputs, create_graph=True, materialize_grads=True)
+    tangent = sum((g * t).flatten(1).sum(1) if g.dim() > 1 else g * t for g, t in zip(gradients, tangents, strict=True))
+    weighted = sum((g * w).sum() for g, w in zip(gradients, weights, strict=True))
+    seconds = torch.autograd.grad(weighted + 0 * inputs[0].sum(), inputs, materialize_grads=True)
+    return [part.detach() for part in (value, torch.as_tensor(tangent), *gradients, *seconds)]
+
+
+@pytest.mark.parametrize("number", range(MODULES))
+def test_random_expressions_to_second_order(quick_compiles: None, number: int, device: torch.device) -> None:
+    seed = SEED + number
+    rng = random.Random(seed)
+    expressions = [draw_expression(rng) for _ in range(EXPRESSIONS)]
+    name = f"expressions_{seed}"
+    module = torch_slang.load(source=module_text(expressions), name=name, namespace=name)
+    generator = torch.Generator().manual_seed(seed)
+    shapes = [(EXPRESSIONS, ROWS, *SIZES[type]) for type in PARAMETERS.values()]
+    points, tangents, weights = (
+        [2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1 for shape in shapes] for _ in range(3)
+    )
+    which = torch.arange(EXPRESSIONS, dtype=torch.int32, device=device)[:, None].expand(-1, ROWS)
+    inputs = [point.to(device).requires_grad_() for point in points]
+    directions = [tangent.to(device) for tangent in tangents]
+    values, along = torch.func.jvp(
+        lambda *given: module.run(which, *given), tuple(x.detach() for x in inputs), tuple(directions)
+    )
+    gradients = torch.autograd.grad(module.run(which, *inputs).sum(), inputs, create_graph=True)
+    weighted = sum((g * w.to(device)).sum() for g, w in zip(gradients, weights, strict=True))
+    seconds = torch.autograd.grad(weighted, inputs)
+    what = [
+        "value",
+        "tangent",
+        *(f"{kind} by {name}" for kind in ("gradient", "second derivative") for name in PARAMETERS),
+    ]
+    for n, expression in enumerate(expressions):
+        expected = derivatives(expression, *([part[n] for part in given] for given in (points, tangents, weights)))
+        actual = [part[n].detach().cpu() for part in (values, along, *gradients, *seconds)]
+        for kind, one, other in zip(what, actual, expected, strict=True):
+            scale = 1e-10 * (1 + float(other.abs().max()))
+            message = f"{kind} of f{n} of {name}: {one} != {other}\n{expression.text}"
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=scale, msg=message)

@@ -11,9 +11,8 @@ endif()
 if(TARGET torch_slang_operators)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/torch_slang/ops DESTINATION . FILES_MATCHING PATTERN "*.slang" PATTERN "*.json")
 endif()
-# torch_slang/torch_slang.h, and beside it the one header that it includes.
+# The public headers.
 install(DIRECTORY csrc/torch_slang DESTINATION include FILES_MATCHING PATTERN "*.h")
-install(FILES csrc/common/error.h DESTINATION include/torch_slang/common)
 
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/torch_slangConfigVersion.cmake COMPATIBILITY SameMinorVersion)

@@ -9,7 +9,7 @@ if(NOT TARGET torch_slang::torch_slang)
   add_library(torch_slang::torch_slang SHARED IMPORTED)
   set_target_properties(torch_slang::torch_slang PROPERTIES IMPORTED_LOCATION ${torch_slang_root}/lib/libtorch_slang.so)
   target_include_directories(torch_slang::torch_slang INTERFACE
-    ${torch_slang_root}/include ${torch_slang_root}/include/torch_slang)
+    ${torch_slang_root}/include)
   target_compile_features(torch_slang::torch_slang INTERFACE cxx_std_20)
   # Torch's libraries use the shared libstdc++. A compiler that links a static one by default would put a second into the
   # process, whose streams then crash.

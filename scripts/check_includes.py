@@ -1,4 +1,4 @@
-"""Checks that csrc's includes go one way: between folders as LAYERS says, and without a circle of modules.
+"""Checks that includes of csrc and ops go one way: between folders as LAYERS says, and without a circle of modules.
 
     python scripts/check_includes.py [csrc]
 
@@ -31,13 +31,13 @@ COMPILER = (
     *("compiler/text", "compiler/slang", "compiler/source", "compiler/reflect"),
     *("compiler/wrap", "compiler/emit", "compiler/host", "compiler"),
 )
-BELOW = {"common", "cache", "program", "source", "torch_slang", "backend"}
+BELOW = {"common", "cache", "program", "source", "backend"}
 
-# Each folder, and those that its files may include: the picture in docs/architecture.md. All may include their own,
-# and prelude/abi.h and its kin, which device texts share with the run-time.
+# Each folder, and those that its files may include: the picture in docs/architecture.md. All may include their own, the
+# public headers, and prelude/abi.h and its kin, which device texts share with the run-time.
 LAYERS: dict[str, set[str]] = {
+    "torch_slang": set(),
     "common": set(),
-    "torch_slang": {"common"},
     "cache": {"common"},
     "program": {"common"},
     **{folder: {"common", "program", *COMPILER[:i]} for i, folder in enumerate(COMPILER)},
@@ -50,36 +50,51 @@ LAYERS: dict[str, set[str]] = {
     "backend/cuda": {"common", "cache", "program", "source", "foreign", "device_compilers/nvrtc", "backend"},
     **{folder: {*BELOW, *RUNTIME[:i]} for i, folder in enumerate(RUNTIME)},
     "python": {*BELOW, *RUNTIME},
+    # Operators that a kernel of ops/ is not enough for, beside csrc: they are made as the run-time's own are.
+    "ops": {*BELOW, *RUNTIME},
 }
 # What a launch on the CPU can be stopped by, and whether a GPU's compiler is there.
 LAYERS["arguments"] |= {"backend/cpu"}
 LAYERS["module"] |= {"backend/cpu", "device_compilers/nvrtc"}
 # What torch-slangc is made of, or can be: no headers of torch but c10's.
-WITHOUT_TORCH = {"common", "cache", "program", "source", "foreign", "device_compilers/host", "device_compilers/nvrtc"}
+WITHOUT_TORCH = {
+    "torch_slang",
+    "common",
+    "cache",
+    "program",
+    "source",
+    "foreign",
+    "device_compilers/host",
+    "device_compilers/nvrtc",
+}
 WITHOUT_TORCH |= set(COMPILER)
-SHARED = "prelude"
+SHARED = {"prelude", "torch_slang"}
 OTHERS = {"prelude", "stubs"}  # device texts, and what host compilers see in place of CUDA's headers
 
 Graph = Mapping[str, set[str]]
 
 
+def sources(root: Path) -> Iterator[tuple[str, Path]]:
+    """The headers and sources of csrc, and of ops beside it, each with its module."""
+    for file in sorted(file for pattern in ("*.h", "*.cpp") for file in root.rglob(pattern)):
+        yield file.relative_to(root).with_suffix("").as_posix(), file
+    for file in sorted(file for pattern in ("*.h", "*.cpp") for file in (root.parent / "ops").glob(pattern)):
+        yield f"ops/{file.stem}", file
+
+
 def includes(root: Path) -> Graph:
     """By module ("call/launcher"): the modules that its files include."""
+    modules = {f"{module}{file.suffix}": module for module, file in sources(root)}
     graph: dict[str, set[str]] = {}
-    for file in sorted([*root.rglob("*.h"), *root.rglob("*.cpp")]):
-        own = module_of(root, file)
+    for own, file in sources(root):
         if folder_of(own) in OTHERS:
             continue
         found = graph.setdefault(own, set())
         for name in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE):
-            if (root / name).exists():
-                found.add(module_of(root, root / name))
+            beside = f"ops/{name}" if folder_of(own) == "ops" else name
+            found.update(modules[path] for path in (name, beside) if path in modules)
         found.discard(own)
     return graph
-
-
-def module_of(root: Path, file: Path) -> str:
-    return file.relative_to(root).with_suffix("").as_posix()
 
 
 def folder_of(module: str) -> str:
@@ -94,14 +109,13 @@ def wrong_directions(graph: Graph) -> Iterator[str]:
             continue
         for other in sorted(found):
             there = folder_of(other)
-            if there not in {folder, SHARED, *LAYERS[folder]}:
+            if there not in {folder, *SHARED, *LAYERS[folder]}:
                 allowed = ", ".join(sorted(LAYERS[folder])) or "nothing"
                 yield f"{module} includes {other}, but {folder} may include {allowed}"
 
 
 def torch_includes(root: Path) -> Iterator[str]:
-    for file in sorted([*root.rglob("*.h"), *root.rglob("*.cpp")]):
-        module = module_of(root, file)
+    for module, file in sources(root):
         if folder_of(module) not in WITHOUT_TORCH:
             continue
         for name in re.findall(r"^#include <((?:ATen|torch)/[^>]+)>", file.read_text(), re.MULTILINE):

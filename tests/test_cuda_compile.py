@@ -140,6 +140,19 @@ def test_built_in_operators_compile_for_a_gpu_in_every_dtype(file: str, kernel: 
             assert is_cubin(handle.cubin(kernel, kind, types, True, ARCHITECTURE))
 
 
+def test_kernels_may_be_named_like_anything_in_the_launcher() -> None:
+    names = ["VECTORS", "SHARED", "GROUPS", "AXIS", "REPEATS", "BOUNDS", "IS_BOUNDED", "ENTRY", "ARGS"]
+    source = "import torch_slang;\n" + "".join(
+        f"[PyBindCUDA(Auto)] [CudaKernel] void {name}([Shape("N")] TensorView<float> x) {{ x[cudaThreadIdx().x] = 1; }}\n"
+        for name in names
+    )
+    module = torch_slang.load(source=source, name="launcher_names", namespace="launcher_names")
+    for name in names:
+        text = module._handle.cuda_text(name, "forward", [], True, False)
+        assert f"tsl::run_tiles<Kernel, &Kernel::tsl_{name}_forward, tsl::NoVectors, tsl::NothingShared, " in text
+    assert is_cubin(module._handle.cubin("VECTORS", "forward", [], True, ARCHITECTURE))
+
+
 def test_an_unknown_architecture_is_named() -> None:
     module = torch_slang.load(source=NOTHING, name="nothing.slang", namespace="test_nothing")
     with pytest.raises(RuntimeError, match="sm_12345"):

@@ -38,6 +38,7 @@ POOLS = {
     "named tuples": "_result result results count index fields _fields _asdict __call__",
     "torch": "name _dir mm matmul add default op loads Tensor Scalar SymInt dtype device out grad requires_grad",
     "modules": "explain functions kernels funcinfo namespace _handle _members flatten launch_flat gradients",
+    "launcher": "ENTRY ARGS VECTORS SHARED GROUPS AXIS REPEATS BOUNDS IS_BOUNDED LAUNCH_BOUNDS TSL_ENTRY",
     "others": "launch TensorView_2 main",
     "kernels": "bwd fwd launchRaw argnames register_autograd DiffTensorView",
     "operators": "mask grad_y grad_x grad_result tangent_x block_size grid_size launch_block_size launchBlockSize",

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/interrupts.h"
 
 namespace torch_slang {

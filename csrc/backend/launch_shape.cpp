@@ -1,6 +1,6 @@
 #include "backend/launch_shape.h"
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "compiler/emit/lost_copies.h"
 #include "compiler/emit/members.h"

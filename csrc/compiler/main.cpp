@@ -13,7 +13,7 @@
 #include <iterator>
 #include <optional>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "compiler/compile.h"
 #include "compiler/slang/library.h"

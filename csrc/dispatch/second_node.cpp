@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 

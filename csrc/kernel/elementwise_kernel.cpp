@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "kernel/elementwise_variant.h"
 #include "kernel/specialize.h"
 #include "kernel/view_text.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "signature/element_types.h"
 
 namespace torch_slang {

@@ -9,7 +9,7 @@
 
 #include "arguments/arguments.h"
 #include "backend/cpu/host_library.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/interrupts.h"
 #include "kernel/view_packing.h"
 #include "module/host_call.h"

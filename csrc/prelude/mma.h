@@ -369,13 +369,7 @@ template <class Own> struct MatrixKernel : KernelBase<Own> {
       for (uint p = 1; p < kBlocks; ++p) {
         const unsigned char* from = received + (mine + p) % kBlocks * kShareBytes + block.thread * 16;
 #pragma unroll
-        for (int i = 0; i < kShare; i += kNumbers) {
-          using Bytes16 = typename WordOf<16>::type;
-          const auto came =
-              slang_bit_cast<FixedArray<Sum, kNumbers>>(*reinterpret_cast<const Bytes16*>(from + i * 256 * sizeof(Sum)));
-#pragma unroll
-          for (int k = 0; k < kNumbers; ++k) sums[i + k] += came[k];
-        }
+        for (int i = 0; i < kShare; i += kNumbers) cluster::add<kNumbers>(sums + i, from + i * 256 * sizeof(Sum));
       }
     }
     __syncwarp();

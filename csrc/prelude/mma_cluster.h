@@ -35,6 +35,14 @@ TSL_INLINE void send(uint to, const double* v, uint arrived) {
                "d"(v[1]), "r"(arrived)
                : "memory");
 }
+// Adds the numbers of 16 bytes that came.
+template <int kNumbers, class Sum>
+TSL_INLINE void add(Sum* sums, const unsigned char* from) {
+  using Bytes16 = typename WordOf<16>::type;
+  const auto came = slang_bit_cast<FixedArray<Sum, kNumbers>>(*reinterpret_cast<const Bytes16*>(from));
+#pragma unroll
+  for (int k = 0; k < kNumbers; ++k) sums[k] += came[k];
+}
 }  // namespace cluster
 
 namespace barrier {

@@ -143,16 +143,9 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
   static TSL_INLINE uint row(uint thread, int i) { return first_row(thread) + own_row(i / kOwnColumns); }
   static TSL_INLINE uint column(uint thread, int i) { return first_column(thread) + own_column(i % kOwnColumns); }
 
-  // Begins without a barrier: `shared` must be free. Ends with one.
-  static TSL_INLINE void multiply(Sum (&sum)[kCount], Matrix<const T> a, Matrix<const T> b, uint row, uint column,
-                                  unsigned char* shared, uint thread) {
-    SourceA source_a(ProductOperand<T>::of_rows(a, row), thread);
-    SourceB source_b(ProductOperand<T>::of_columns(b, column), thread);
-    const uint base = shared_address(shared);
-    const uint from_a = first_row(thread) * uint(sizeof(Sum));
-    const uint from_b = SourceA::kBytes + first_column(thread) * uint(sizeof(Sum));
-    const uint depth = a.columns;
-    uint fetched = 0;  // depths that were asked for
+  // Asks for all stages but one, and waits for the first. Gives the depths that were asked for.
+  static TSL_INLINE uint fetch_first(SourceA& source_a, SourceB& source_b, uint base, uint depth) {
+    uint fetched = 0;
 #pragma unroll 1
     for (uint stage = 0; stage < kStages - 1; ++stage, fetched += kDepth) {
       if (fetched < depth) {
@@ -163,6 +156,19 @@ template <class T, int kRows, int kColumns, uint kReceived = 0> struct SimtProdu
     }
     wait_for_copies<kStages - 2>();
     meet_in_tile();
+    return fetched;
+  }
+
+  // Begins without a barrier: `shared` must be free. Ends with one.
+  static TSL_INLINE void multiply(Sum (&sum)[kCount], Matrix<const T> a, Matrix<const T> b, uint row, uint column,
+                                  unsigned char* shared, uint thread) {
+    SourceA source_a(ProductOperand<T>::of_rows(a, row), thread);
+    SourceB source_b(ProductOperand<T>::of_columns(b, column), thread);
+    const uint base = shared_address(shared);
+    const uint from_a = first_row(thread) * uint(sizeof(Sum));
+    const uint from_b = SourceA::kBytes + first_column(thread) * uint(sizeof(Sum));
+    const uint depth = a.columns;
+    uint fetched = fetch_first(source_a, source_b, base, depth);  // depths that were asked for
 
     Sum x[2][kOwnRows], y[2][kOwnColumns];
     uint now = base, next = base + kStage, free = base + (kStages - 1) * kStage;

@@ -10,7 +10,7 @@
 #include "cache/cache.h"
 #include "cache/trim.h"
 #include "common/environment.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "dispatch/dispatched_call.h"
 #include "dispatch/registry.h"
 #include "kernel/virtual_threads.h"

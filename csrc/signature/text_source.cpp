@@ -6,7 +6,7 @@
 #include <exception>
 #include <set>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/interrupts.h"
 #include "program/instantiations.h"
 #include "program/tangents.h"

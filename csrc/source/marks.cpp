@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "tsl-mark:";
 constexpr std::string_view kControl = "control";
+constexpr std::string_view kElf = "\177ELF";  // a binary file begins with it, PTX does not
 constexpr std::string_view kPlace = " at ";
 constexpr const char* kViewWords[] = {"reads", "writes",  "uses",   "takes",   "promises",
                                       "adds",  "retypes", "shares", "dynamic", "rank"};
@@ -86,7 +87,7 @@ std::string_view ptx_function_around(std::string_view text, size_t at) {
 class MarksOfText {
  public:
   MarksOfText(std::string_view text, int view_count)
-      : text_(text), view_count_(view_count), is_ptx_(text.find(".version") != std::string_view::npos) {}
+      : text_(text), view_count_(view_count), is_ptx_(!text.starts_with(kElf)) {}
 
   std::set<std::string> find() {
     bool control = false;

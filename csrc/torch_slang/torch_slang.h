@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 

@@ -6,7 +6,7 @@
 #include <cctype>
 #include <cstdlib>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "signature/annotations.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "arguments/kernel_arguments.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/hash.h"
 #include "common/identifiers.h"
 #include "common/log.h"

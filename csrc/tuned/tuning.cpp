@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "arguments/kernel_arguments.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/interrupts.h"
 #include "common/log.h"
 #include "tuned/helper_threads.h"

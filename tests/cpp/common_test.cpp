@@ -10,7 +10,7 @@
 
 #include "common/dynamic_library.h"
 #include "common/environment.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/interrupts.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "cache/cache.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "compile_source.h"

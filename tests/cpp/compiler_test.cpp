@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/temporary_folder.h"

@@ -16,7 +16,7 @@
 
 #include "backend/cpu/cpu_kernel.h"
 #include "cache/cache.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "prelude/abi.h"

@@ -6,7 +6,7 @@
 
 #include "cache/cache.h"
 #include "common/environment.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "compiler/compile.h"

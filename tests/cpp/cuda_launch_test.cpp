@@ -14,7 +14,7 @@
 #include "backend/cuda/device.h"
 #include "common/dynamic_library.h"
 #include "common/environment.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "prelude/abi.h"

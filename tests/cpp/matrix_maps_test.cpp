@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/matrix_maps.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 
 BOOST_AUTO_TEST_SUITE(matrix_maps_test)
 

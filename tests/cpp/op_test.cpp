@@ -12,7 +12,7 @@
 #include <fstream>
 #include <limits>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "signature/shape_expression.h"

@@ -9,7 +9,7 @@
 
 #include "backend/cpu/thread_block.h"
 #include "backend/launch_shape.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "prelude/abi.h"
 #include "source/record.h"
 #include "source/source_text.h"

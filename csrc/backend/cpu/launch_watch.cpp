@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

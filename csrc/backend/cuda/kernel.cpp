@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/log.h"
 #include "source/marks.h"
 #include "source/record.h"

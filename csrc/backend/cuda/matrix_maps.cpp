@@ -7,7 +7,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "foreign/driver_api.h"
 #include "source/marks.h"
 #include "source/source_text.h"

@@ -9,7 +9,7 @@
 
 #include "cache/cache.h"
 #include "common/environment.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "common/process.h"

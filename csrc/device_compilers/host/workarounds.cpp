@@ -1,14 +1,12 @@
 #include "device_compilers/host/workarounds.h"
 
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include "cache/cache.h"
 #include "common/files.h"
 #include "common/hash.h"
-#include "common/interrupts.h"
 #include "common/log.h"
+#include "common/once_each.h"
 #include "common/process.h"
 #include "common/temporary_folder.h"
 #include "device_compilers/host/processor.h"
@@ -60,20 +58,18 @@ bool is_needed(const HostCompiler& compiler, std::vector<std::string> flags, con
 }
 
 bool is_known_to_be_needed(const HostCompiler& compiler, const std::vector<std::string>& flags, const Probe& probe) {
-  static std::timed_mutex mutex;
-  static auto* known = new std::map<std::string, bool>();
+  static auto* known = new OnceEach<std::string, bool>();  // never destroyed: threads may compile while the process ends
   Digest digest;
   digest.add("probe").add(probe.flag).add(probe.text).add(compiler.stamp).add(cpu_identity());
   for (const std::string& word : compiler.command) digest.add(word);
   for (const std::string& word : flags) digest.add(word);
   const std::string key = digest.hex();
-
-  const auto lock = lock_interruptibly(mutex);
-  if (const auto found = known->find(key); found != known->end()) return found->second;
-  if (const auto kept = cache::read(cache::Kind::Probe, key)) return (*known)[key] = *kept == probe.flag;
-  const bool needed = is_needed(compiler, flags, probe);
-  cache::write(cache::Kind::Probe, key, needed ? probe.flag : "");
-  return (*known)[key] = needed;
+  return known->get(key, [&] {
+    if (const auto kept = cache::read(cache::Kind::Probe, key)) return *kept == probe.flag;
+    const bool needed = is_needed(compiler, flags, probe);
+    cache::write(cache::Kind::Probe, key, needed ? probe.flag : "");
+    return needed;
+  });
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "cache/cache.h"
 #include "cache/turn.h"
 #include "common/environment.h"
-#include "common/error.h"
+#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/log.h"

@@ -1,4 +1,4 @@
-#include "common/error.h"
+#include "torch_slang/error.h"
 
 #include <utility>
 

@@ -10,6 +10,8 @@ constexpr int64_t kForItself = -1;
 
 std::atomic<InterruptCheck> host_check{nullptr};
 std::atomic<int64_t> interruptions{0};  // of the whole process
+// By thread, not passed: waits of all kinds call check_interrupts() far below the work that knows for whom it is done, and all
+// waits of a thread work for the same one.
 thread_local int64_t seen_interruptions = kForItself;
 
 // Ends the work of a thread that another one waited for, or might have.

@@ -2,8 +2,9 @@
 // measured of them. It is shared by the registered op, by Module callables and by the graphs that were recorded with it, so
 // a reload never changes what any of them runs. Any thread may call.
 //
-// There are three classes: KernelOperator, TunedOperator (a kernel with tuned variables: several compiled variants) and
-// ElementwiseOperator. Whoever holds an Operator asks it, and does not ask which class it is of.
+// Three classes have kernels: KernelOperator, TunedOperator (a kernel with tuned variables: several compiled variants) and
+// ElementwiseOperator. A fourth, SampledOperator (dispatch/sampled_operator.h), passes calls under torch.vmap to one of these;
+// dispatch alone asks whether an Operator is one. All else uses this interface.
 #pragma once
 
 #include <ATen/core/ivalue.h>

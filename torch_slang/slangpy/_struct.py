@@ -165,7 +165,7 @@ class InstanceTensor(InstanceList):
 
 
 def _field(fields: Any, name: str) -> Any:
-    """What is there for a field, None if nothing is."""
+    """The value of a field, None if there is none."""
     return fields.get(name) if isinstance(fields, Mapping) else getattr(fields, name, None)
 
 

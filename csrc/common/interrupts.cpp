@@ -17,7 +17,9 @@ thread_local int64_t seen_interruptions = kForItself;
 // Ends the work of a thread that another one waited for, or might have.
 class Stopped final : public std::exception, public Interrupted {
  public:
-  const char* what() const noexcept override { return "stopped, since whoever wanted it was interrupted"; }
+  const char* what() const noexcept override {
+    return "stopped, since the thread that asked for this work was interrupted";
+  }
 };
 
 }  // namespace

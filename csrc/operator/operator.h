@@ -52,8 +52,8 @@ class Operator : public std::enable_shared_from_this<Operator> {
 
   // Of the kernels that are compiled. Where gradients need atomics, compiles once more to learn which statements are the cause.
   virtual std::vector<KernelFacts> explain() const = 0;
-  // The source of a kernel. `compile` compiles a source and returns what marks the code shows: the result is then the source
-  // from which nothing more is learned. Without it, the first.
+  // The source of a kernel. `compile` compiles a source and returns the marks in its code: the result is then the last source,
+  // whose marks show nothing new. Without it, the first.
   using Compile = c10::function_ref<std::set<std::string>(const KernelSource& source)>;
   virtual KernelSource source(const KernelKey& key, Compile compile) const = 0;
   KernelSource source(const KernelKey& key) const { return source(key, nullptr); }

@@ -65,7 +65,7 @@ struct MapLoop {
 constexpr uint32_t kMapThreads = 256;  // of a block of a map loop on a GPU
 constexpr uint32_t kMapElements = 4096;  // of a block of a map loop on the host
 
-// What a thread of the launch has of a dimension of a view.
+// How a dimension of a view is divided among the launch's threads.
 struct ShareDim {
   int axis = -1;  // the launch's axis along which threads share it out, or
   int place = -1;  // which of MapLoop::places, or

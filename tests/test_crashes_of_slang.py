@@ -81,7 +81,7 @@ def backward(source: str) -> None:
 )
 def test_the_cause_and_the_remedy_are_named(crashing: str, working: str, message: str) -> None:
     with pytest.raises(
-        RuntimeError, match=r"What is known to end it, and stands in this source:\n\S*crash\d+" + message
+        RuntimeError, match=r"Constructs in this source that are known to crash it:\n\S*crash\d+" + message
     ):
         backward(FUNCTION.format(statements=crashing))
     backward(FUNCTION.format(statements=working))

@@ -1,4 +1,4 @@
-"""Launches read straight from Python's arguments, and those that go the long way: the same numbers and messages.
+"""Launches read straight from Python's arguments, and those that use the general path: the same numbers and messages.
 
 Note [remembered launches] in csrc/python/launch_call.cpp.
 """

@@ -125,5 +125,5 @@ def test_counters_that_cannot_be_told_apart_are_refused() -> None:
 }"""
     module = torch_slang.load(source=text, name="alike", namespace="alike")
     x = torch.ones(2, dtype=torch.float64, requires_grad=True)
-    with pytest.raises(RuntimeError, match=r"lacks what the counter of a loop begins with; .* \(.*alike:6\)"):
+    with pytest.raises(RuntimeError, match=r"lacks the first value of a loop's counter; .* \(.*alike:6\)"):
         module.f(x, torch.ones(2, dtype=torch.int32)).sum().backward()

@@ -1,4 +1,4 @@
-"""Calls that go straight from Python's arguments to the operator: the same results as by the long way."""
+"""Calls that go straight from Python's arguments to the operator: the same results as by the general path."""
 
 from __future__ import annotations
 

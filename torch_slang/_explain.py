@@ -30,7 +30,7 @@ class Gradient:
     def __str__(self) -> str:
         text = f"gradient of {self.argument}: {self.kept}"
         if self.summed_along:
-            text += f" of what threads along {self.summed_along} have added up in registers"
+            text += f" of sums that threads along {self.summed_along} made in registers"
         if self.why:
             text += f", since {self.why}"
         for file, line in self.places:

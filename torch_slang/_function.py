@@ -60,7 +60,7 @@ class Function:
     components are the tensor's last dimension, a matrix's its last two. ``out`` parameters are results.
 
     Results are new tensors; structs, and several results, are named tuples. ``_result=`` gives the tensors to write
-    into instead; ``_result="tensor"`` and ``_result=torch.Tensor`` say what is so anyway.
+    into instead; ``_result="tensor"`` and ``_result=torch.Tensor`` ask for the default.
 
     The operators are registered as ``torch.ops.<namespace>.<name>`` at first use, or at load where the source says
     ``[TorchOp]``.

@@ -71,7 +71,7 @@ def _words(
         raise error(f"expected {leaf.what} to be a tensor, which the function sees whole, but got a generator")
     if dtype is None:
         raise error(
-            f"expected {leaf.what} to have a type of its own for a generator: nothing says what a generic one is"
+            f"expected {leaf.what} to have a type of its own for a generator: no argument decides a generic type"
         )
     if dtype == torch.bool or (dtype.is_floating_point != generator.takes_floats):
         raise error(

@@ -45,7 +45,7 @@ class DimensionMap:
         ]
 
     def place_written(self, name: str, target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """What is given for an `inout` parameter, or a field of it ("camera.focus"), as the call sees it."""
+        """The given argument of an `inout` parameter, or a field of it ("camera.focus"), as the call sees it."""
         if name in self._outputs:
             output = self._arguments.output_leaves[self._arguments.output_trees[name].leaf]
             return torch.as_tensor(self._place_output(name, target, value.dim() - len(output.shape)))
@@ -57,7 +57,7 @@ class DimensionMap:
         return _placed(target, tuple(dimension % rank for dimension in given), rank)
 
     def place_outputs(self, outputs: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
-        """Views of what is given for `out` parameters, as the call sees it."""
+        """Views of the given arguments of `out` parameters, as the call sees them."""
         rank = self._rank(tensors)
         return {name: self._place_output(name, target, rank) for name, target in outputs.items()}
 

@@ -31,7 +31,8 @@ SLANG_TYPES = {
 # Note [shared numbers]
 #   To make a tensor takes as long as a small operator, so calls share those of numbers that come again: nothing changes
 #   the arguments of an operator. In a trace, and where a mode is active, `torch.tensor` is right instead: what it makes
-#   belongs there. Modes are known by their tensors, so calls share only beside tensors of no class but PyTorch's own.
+#   belongs there. Modes are recognised by the classes of their tensors, so calls share only where
+#   all tensors are of PyTorch's own classes.
 _CACHED = 4096
 EXACT_NUMBERS = (float, int, bool)
 _cache: dict[tuple[type, Any, torch.dtype], torch.Tensor] = {}

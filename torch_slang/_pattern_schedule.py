@@ -60,7 +60,7 @@ def sparsify(
     if shadowed := [pattern for pattern in densities if pattern not in chosen.values()]:
         raise ValueError(
             f"{who}: expected each name pattern to choose a layer, but those that {shadowed[0]!r} fits are chosen by "
-            "one in front of it: put what is more special first"
+            "one in front of it: put the more specific pattern first"
         )
     for name, linear in places:
         if linear in chosen:
@@ -283,7 +283,7 @@ class PatternSchedule:
         return True
 
     def _known_of_blocks(self, layer: _Watcher) -> list[Tensor]:
-        """What the optimiser knows of each block: tensors ``[n, ...]``."""
+        """The optimizer's state of each block: tensors ``[n, ...]``."""
         weight = layer.module.weight
         known = {
             name: value
@@ -294,7 +294,7 @@ class PatternSchedule:
             # Adafactor knows sums of each block's rows and columns: [n, r, 1], [n, 1, c].
             if value.dim() != 3 or value.shape[0] != weight.shape[0]:
                 raise RuntimeError(
-                    f"{_SCHEDULE}: expected what the optimizer knows of the weight of {layer.name} to be tensors "
+                    f"{_SCHEDULE}: expected the optimizer's state of the weight of {layer.name} to be tensors "
                     f"[{weight.shape[0]}, ...] by blocks, which can be moved along, but {name} of "
                     f"{type(self.optimizer).__name__} has shape {list(value.shape)}"
                 )

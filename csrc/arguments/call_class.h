@@ -1,4 +1,4 @@
-// What a choice between variants depends on, of one call: calls of one class are taken to want the same variant.
+// The properties of a call that decide which variant is fastest: calls of one class are assumed to want the same variant.
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -230,7 +230,7 @@ class Reader {
 };
 
 // Note [unbacked sizes]
-//   A trace may know nothing of a size but its name. As in PyTorch such a one is taken for neither 1 nor any other size
+//   A trace may know nothing of a size but its name. As in PyTorch such a size counts as neither 1 nor any other size
 //   (known_equal), and where it must be one, that is left to a check as the trace runs (must_equal).
 bool known_equal(int64_t a, int64_t b) { return a == b; }
 bool known_equal(const c10::SymInt& a, const c10::SymInt& b) { return a.sym_eq(b).guard_or_false(__FILE__, __LINE__); }

@@ -116,8 +116,8 @@ void FaultRecord::refuse_long_loop(const TslFault& fault) const {
   const std::string thread = describe_thread(fault), line = describe_line(fault);
   TORCH_CHECK(
       false, op_.qualified(kind_), ": the loop ", line.empty() ? "of " + op_.function.name : "at " + line,
-      " runs longer than its [MaxIters(n)] says, or without one than Slang concluded, and its gradients need what "
-      "each iteration leaves: raise n",
+      " runs longer than its [MaxIters(n)] says, or without one than Slang's own bound, and its gradients need the "
+      "values of each iteration: raise n",
       thread.empty() ? "" : " (" + thread + ")");
 }
 

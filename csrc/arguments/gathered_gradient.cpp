@@ -119,13 +119,13 @@ void check_deterministic(const std::string& op, const Leaf& leaf, bool one_place
     if (threads <= static_cast<uint64_t>(leaf.copies)) return;  // each thread has a replica of its own
     return alert(op, c10::str("the gradient of ", leaf.name, " has ", leaf.copies, " replicas for ", threads,
                               " threads. Declare it DiffTensorViewR<T, N> with N at least as "
-                              "many, or DiffTensorViewASR<T, N>, which records and sorts"));
+                              "many, or DiffTensorViewASR<T, N>, which records and sorts the additions"));
   }
   alert(
       op,
       c10::str("the gradient of ", leaf.name,
-               " is added up atomically, in whatever order threads come. Declare it "
-               "DiffTensorViewASR<T, N>, which records and sorts what is added, or DiffTensorViewR<T, N> with at least "
+               " is added up atomically, in an order that differs from run to run. Declare it "
+               "DiffTensorViewASR<T, N>, which records and sorts the additions, or DiffTensorViewR<T, N> with at least "
                "as many replicas as threads"));
 }
 

@@ -4,8 +4,8 @@
 // Note [gradient memory]
 //   Wanted gradients are added to; unwanted ones have no memory and no stores. A kernel takes the gradient of each output
 //   element that it stores and leaves zero behind. Where threads touch nothing but their own elements (Note [own elements]
-//   in prelude/own.h) that is an affair of registers: memory of a wanted gradient is stored whole and need not be zero,
-//   that of an output's gradient is only read. Else the way in which a leaf's gradient is gathered decides its memory:
+//   in prelude/own.h) gradients are kept in registers: memory of a wanted gradient is stored whole and need not be zero,
+//   that of an output's gradient is only read. Else the leaf's accumulation decides its memory:
 //     atomic      that of the gradient itself
 //     replicated  N copies of it, zeros at first; afterwards their sum
 //     recorded    N pairs of index and value a thread, whatever the thread used; afterwards they are added up where they

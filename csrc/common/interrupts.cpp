@@ -10,12 +10,16 @@ constexpr int64_t kForItself = -1;
 
 std::atomic<InterruptCheck> host_check{nullptr};
 std::atomic<int64_t> interruptions{0};  // of the whole process
+// By thread, not passed: waits of all kinds call check_interrupts() far below the work that knows for whom it is done, and all
+// waits of a thread work for the same one.
 thread_local int64_t seen_interruptions = kForItself;
 
 // Ends the work of a thread that another one waited for, or might have.
 class Stopped final : public std::exception, public Interrupted {
  public:
-  const char* what() const noexcept override { return "stopped, since whoever wanted it was interrupted"; }
+  const char* what() const noexcept override {
+    return "stopped, since the thread that asked for this work was interrupted";
+  }
 };
 
 }  // namespace

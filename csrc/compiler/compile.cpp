@@ -64,7 +64,7 @@ class Compilation {
   }
 
  private:
-  // What is known of the files that were read so far.
+  // The files that were read so far, and the facts that were found in them.
   void add_sources(Program& program) const {
     program.files = session_.files().manifest();
     for (const auto& [name, value] : request_.defines) {
@@ -154,7 +154,7 @@ class Compilation {
   }
 
   // One copy of the user's module with all wrappers behind it; if that does not compile, one for each half of them, and
-  // so on, so that a wrapper that fails spoils no other.
+  // so on, so that a wrapper that fails does not break the others.
   void add_texts(Program& program, const std::vector<Instantiation>& wanted) {
     progress_("the generated kernels");
     for (const bool order_2 : {false, true}) {
@@ -202,10 +202,10 @@ class Compilation {
     if (!emitted.empty()) {
       program.host_text.body = shape_host_text(emitted, program.host_functions, cautions_);
     } else {
-      program.host_text.error =
-          c10::str("the host functions ([TorchEntryPoint]) of ", request_.path, " do not compile (", names,
-                   "); in place of what is said to be wrong, write a kernel with [Out] parameters and call it from ",
-                   "Python\n", refusals, explain_host_diagnostics(diagnostics));
+      program.host_text.error = c10::str(
+          "the host functions ([TorchEntryPoint]) of ", request_.path, " do not compile (", names,
+          "); in place of the statements reported below, write a kernel with [Out] parameters and call it from ",
+          "Python\n", refusals, explain_host_diagnostics(diagnostics));
     }
   }
 

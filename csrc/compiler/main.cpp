@@ -32,7 +32,7 @@ constexpr const char* kUsage =
     "  -D NAME[=VALUE]   define a macro\n"
     "  -I FOLDER         search imported and included files here too\n"
     "  -o OUT.json       write the Program here (default: standard output)\n"
-    "  --all-types       compile what is generic for each type that it allows, not for float32 alone\n"
+    "  --all-types       compile generic kernels and functions for each type that they allow, not for float32 alone\n"
     "  --list            print the operators that the file gives, and compile nothing\n";
 
 struct Options {

@@ -36,8 +36,8 @@ bool is_wanted(const KernelKey& key, const ElementwiseVariant& variant, size_t l
 }
 
 std::optional<PlaceDims> own_dims(const ElementwiseVariant& variant, const OwnTries& tries, size_t leaf) {
-  const std::vector<PlaceDims> ways = variant.ways_to_own(leaf);
-  return tries[leaf] < ways.size() ? std::optional(ways[tries[leaf]]) : std::nullopt;
+  const std::vector<PlaceDims> orders = variant.owned_dim_orders(leaf);
+  return tries[leaf] < orders.size() ? std::optional(orders[tries[leaf]]) : std::nullopt;
 }
 
 int place_number(MapLoop& map, int view, int component) {
@@ -111,10 +111,10 @@ void check_whole_views(const ElementwiseSignature& op, const KernelKey& key, con
                                        "declare a TensorView, which has no gradient, or make it a kernel");
     }
     if (leaf.is_written && key.kind == OpKind::Backward && shows(marks, "reads ", leaf.primal_view)) {
-      throw_compile_error(
-          op.qualified(key.kind), ": the gradient depends on what the function reads from ", leaf.path,
-          ", a tensor that it stores to: what was there is gone in the backward. Keep the value in a local "
-          "variable, or read from another tensor");
+      throw_compile_error(op.qualified(key.kind), ": the gradient depends on what the function reads from ", leaf.path,
+                          ", a tensor that it stores to: the values before the stores are lost in the backward. Keep "
+                          "the value in a local "
+                          "variable, or read from another tensor");
     }
   }
 }

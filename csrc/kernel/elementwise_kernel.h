@@ -12,11 +12,11 @@
 
 namespace torch_slang {
 
-// Of each leaf's ways to own elements (ElementwiseVariant::ways_to_own), the one to try: behind the last, none.
+// By leaf: which of its owned dimensions' orders (ElementwiseVariant::owned_dim_orders) to try. Past the last: none.
 using OwnTries = std::vector<size_t>;
 
 KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key, const OwnTries& tries);
-// Whether the compiled code shows that a gradient has other elements added to: then it is compiled with the next way.
+// Whether the compiled code shows additions to elements that the thread does not own: then `tries` names the next order.
 bool learn(const ElementwiseSignature& op, const KernelKey& key, const Marks& marks, OwnTries& tries);
 OwnTries first_tries(const ElementwiseSignature& op);
 

@@ -29,16 +29,16 @@ bool may_be_few(const Leaf& leaf) {
          (leaf.accumulation == Accumulation::Atomic || leaf.accumulation == Accumulation::Replicated);
 }
 
-std::vector<PlaceDims> ElementwiseVariant::ways_to_own(size_t leaf) const {
+std::vector<PlaceDims> ElementwiseVariant::owned_dim_orders(size_t leaf) const {
   const std::string mark = ";" + std::to_string(leaf) + "=";
   const size_t at = own_.find(mark);
   if (at == std::string::npos) return {};
   const size_t begin = at + mark.size();
-  return ways_from_text(own_.substr(begin, own_.find(';', begin) - begin));
+  return dim_orders_from_text(own_.substr(begin, own_.find(';', begin) - begin));
 }
 
-void ElementwiseVariant::set_ways_to_own(size_t leaf, const std::vector<PlaceDims>& ways) {
-  if (!ways.empty()) own_ += ";" + std::to_string(leaf) + "=" + to_text(ways);
+void ElementwiseVariant::set_owned_dim_orders(size_t leaf, const std::vector<PlaceDims>& orders) {
+  if (!orders.empty()) own_ += ";" + std::to_string(leaf) + "=" + to_text(orders);
 }
 
 namespace {
@@ -73,9 +73,9 @@ ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, co
       variant.set(i, element_type(leaf.element, types), dense_access(leaf));
     if (has_gradient && leaf.is_whole && !leaf.is_written && !places.empty()) {
       const size_t rank = leaf.rank >= 0 ? leaf.rank : (places.front().slots.size() - 1) / kTslGeneratedWords;
-      variant.set_ways_to_own(i,
-                              torch_slang::ways_to_own(places, static_cast<int64_t>(places.front().slots[0]),
-                                                       std::vector<int64_t>(rank, 2), component_count(leaf.element)));
+      variant.set_owned_dim_orders(
+          i, torch_slang::owned_dim_orders(places, static_cast<int64_t>(places.front().slots[0]),
+                                           std::vector<int64_t>(rank, 2), component_count(leaf.element)));
     }
     if (has_gradient && !leaf.is_output)
       variant.set_gradient(i, !leaf.is_whole            ? ElementwiseVariant::Whole

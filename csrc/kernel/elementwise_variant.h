@@ -11,8 +11,8 @@
 namespace torch_slang {
 
 // A variant as KernelKey holds it: for each leaf the letters of the type in memory, the access (MapView::Access) and the
-// gradient's kind, then whether there are tiles, and lanes. Behind them, for each leaf that has some, its ways to own elements:
-// `;4=`, the leaf, and their text.
+// gradient's kind, then whether there are tiles, and lanes. Behind them, for each leaf that has some, the orders of
+// its dimensions in which threads may own its elements: `;4=` (the leaf) and their text.
 class ElementwiseVariant {
  public:
   // How a gradient is gathered.
@@ -37,7 +37,7 @@ class ElementwiseVariant {
   MapView::Access access(size_t leaf) const { return static_cast<MapView::Access>(text_[3 * leaf + 1]); }
   Gradient gradient(size_t leaf) const { return static_cast<Gradient>(text_[3 * leaf + 2]); }
   bool is_whole(size_t leaf) const { return gradient(leaf) == Gathered || gradient(leaf) == Few; }
-  std::vector<PlaceDims> ways_to_own(size_t leaf) const;  // Note [own places]; empty: none
+  std::vector<PlaceDims> owned_dim_orders(size_t leaf) const;  // Note [own places]; empty: none
   bool is_tiled() const { return text_[text_.size() - 2] == 't'; }
   int lanes() const { return text_.back() - '0'; }
 
@@ -47,7 +47,7 @@ class ElementwiseVariant {
   }
   void set_gradient(size_t leaf, Gradient kind) { text_[3 * leaf + 2] = kind; }
   // Once for each leaf.
-  void set_ways_to_own(size_t leaf, const std::vector<PlaceDims>& ways);
+  void set_owned_dim_orders(size_t leaf, const std::vector<PlaceDims>& orders);
   void set_loop(bool is_tiled, int lanes) {
     text_[text_.size() - 2] = is_tiled ? 't' : '-';
     text_.back() = static_cast<char>('0' + lanes);

@@ -1,4 +1,4 @@
-// What a kernel is specialised for.
+// The key of a compiled kernel.
 #pragma once
 
 #include <c10/core/Device.h>

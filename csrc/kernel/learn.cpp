@@ -13,8 +13,8 @@ bool shows(const Marks& marks, const char* word, int view) {
 
 namespace {
 
-// Throws if a backward needs what the forward read back from one of these outputs, and Slang cannot tell it. Slang's
-// derivative keeps what a load gave for later, except for BFloat16, where it loads again: after the last store. A function
+// Throws if a backward needs values that the forward read back from one of these outputs, and Slang cannot provide them. Slang's
+// derivative keeps a loaded value for later, except for BFloat16, where it loads again: after the last store. A function
 // that is run again in the backward sees the output as the forward left it.
 void check_stored_values(const KernelSignature& op, const KernelKey& key, const std::vector<int>& scratch_outputs) {
   const DeviceText& text = op.text(key.kind, key.types, key.sizes);
@@ -144,8 +144,8 @@ std::string retyped_gradient(const Leaf& leaf, ElementType type) {
       text += c10::str(", or declare ", leaf.path, " as DiffTensorViewR<", element,
                        ", 4>, whose gradient is a float there");
   }
-  return text + c10::str("; what adds to it by bwd_diff(f)(", leaf.path, ", i, d), of an f that loads from the view, ",
-                         "works in every type");
+  return text + c10::str("; additions by bwd_diff(f)(", leaf.path, ", i, d), of an f that loads from the view, ",
+                         "work in every type");
 }
 
 }  // namespace

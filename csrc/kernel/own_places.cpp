@@ -68,9 +68,9 @@ bool tell_apart(const std::vector<Digit>& outermost_first, int64_t elements) {
 
 }  // namespace
 
-std::vector<PlaceDims> ways_to_own(const std::vector<GeneratedPlaces>& places, int64_t elements,
-                                   const std::vector<int64_t>& sizes, int64_t components) {
-  std::vector<PlaceDims> ways;
+std::vector<PlaceDims> owned_dim_orders(const std::vector<GeneratedPlaces>& places, int64_t elements,
+                                        const std::vector<int64_t>& sizes, int64_t components) {
+  std::vector<PlaceDims> orders;
   for (const GeneratedPlaces& one : places) {
     std::vector<Digit> digits = moving_digits(one);
     if (digits.size() > sizes.size()) std::erase_if(digits, [](const Digit& digit) { return digit.size == 1; });
@@ -88,12 +88,12 @@ std::vector<PlaceDims> ways_to_own(const std::vector<GeneratedPlaces>& places, i
       numbers = sizes[d] < 1 || sizes[d] > kMostOwnNumbers ? kMostOwnNumbers + 1 : numbers * sizes[d];
     }
     if (numbers > kMostOwnNumbers) continue;
-    ways.push_back(dims);
+    orders.push_back(dims);
     if (digits.size() == 1) continue;
     std::reverse(dims.begin(), dims.begin() + static_cast<ptrdiff_t>(digits.size()));
-    ways.push_back(std::move(dims));
+    orders.push_back(std::move(dims));
   }
-  return ways;
+  return orders;
 }
 
 bool covers(const std::vector<GeneratedPlaces>& places, int64_t elements, const PlaceDims& dims,
@@ -110,10 +110,10 @@ bool covers(const std::vector<GeneratedPlaces>& places, int64_t elements, const 
   return combinations == static_cast<uint64_t>(elements);
 }
 
-std::string to_text(const std::vector<PlaceDims>& ways) {
+std::string to_text(const std::vector<PlaceDims>& orders) {
   std::string text;
   const auto add = [&](int64_t number) { text += std::to_string(number) + ' '; };
-  for (const PlaceDims& dims : ways) {
+  for (const PlaceDims& dims : orders) {
     add(static_cast<int64_t>(dims.size()));
     for (const PlaceDim& dim : dims) {
       add(dim.leaf);
@@ -124,14 +124,14 @@ std::string to_text(const std::vector<PlaceDims>& ways) {
   return text;
 }
 
-std::vector<PlaceDims> ways_from_text(const std::string& text) {
-  std::vector<PlaceDims> ways;
+std::vector<PlaceDims> dim_orders_from_text(const std::string& text) {
+  std::vector<PlaceDims> orders;
   std::istringstream words(text);
   for (size_t count; words >> count;) {
-    PlaceDims& dims = ways.emplace_back(count);
+    PlaceDims& dims = orders.emplace_back(count);
     for (PlaceDim& dim : dims) words >> dim.leaf >> dim.component >> dim.size;
   }
-  return ways;
+  return orders;
 }
 
 }  // namespace torch_slang

@@ -30,8 +30,8 @@ using PlaceDims = std::vector<PlaceDim>;  // of all dimensions, outermost first
 constexpr int64_t kFewNumbers = 16;
 
 // For a KernelKey.
-std::string to_text(const std::vector<PlaceDims>& ways);
-std::vector<PlaceDims> ways_from_text(const std::string& text);
+std::string to_text(const std::vector<PlaceDims>& orders);
+std::vector<PlaceDims> dim_orders_from_text(const std::string& text);
 
 // A generated argument whose components are places.
 struct GeneratedPlaces {
@@ -40,10 +40,10 @@ struct GeneratedPlaces {
   std::vector<uint64_t> slots;  // Note [generated elements] in prelude/map_generated.h
 };
 
-// Which dimensions of a view may be such places, in a call of so many elements: the likeliest first. `sizes`: of the view;
+// The orders of a view's dimensions to try in a call of so many elements, the likeliest first. `sizes`: of the view;
 // `components`: numbers in an element of it.
-std::vector<PlaceDims> ways_to_own(const std::vector<GeneratedPlaces>& places, int64_t elements,
-                                   const std::vector<int64_t>& sizes, int64_t components);
+std::vector<PlaceDims> owned_dim_orders(const std::vector<GeneratedPlaces>& places, int64_t elements,
+                                        const std::vector<int64_t>& sizes, int64_t components);
 
 // Whether the elements of the call have all elements of a view of these sizes among them.
 bool covers(const std::vector<GeneratedPlaces>& places, int64_t elements, const PlaceDims& dims,

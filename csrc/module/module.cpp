@@ -211,7 +211,7 @@ TunedSpace Module::space_of(const Function& function, const LoadOptions& options
     for (const Leaf& leaf : function.leaves) {
       TORCH_CHECK(!leaf.shape || !mentions_name(*leaf.shape, variable.name), where, ": the shape of ", leaf.path,
                   ", \"", *leaf.shape, "\", names the tuned variable ", variable.name,
-                  ", but what a caller sees must be the same for all values");
+                  ", but a caller must see the same shapes for all values");
     }
   }
   return space;

@@ -2,8 +2,9 @@
 // measured of them. It is shared by the registered op, by Module callables and by the graphs that were recorded with it, so
 // a reload never changes what any of them runs. Any thread may call.
 //
-// There are three classes: KernelOperator, TunedOperator (a kernel with tuned variables: several compiled variants) and
-// ElementwiseOperator. Whoever holds an Operator asks it, and does not ask which class it is of.
+// Three classes have kernels: KernelOperator, TunedOperator (a kernel with tuned variables: several compiled variants) and
+// ElementwiseOperator. A fourth, SampledOperator (dispatch/sampled_operator.h), passes calls under torch.vmap to one of these;
+// dispatch alone asks whether an Operator is one. All else uses this interface.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -51,8 +52,8 @@ class Operator : public std::enable_shared_from_this<Operator> {
 
   // Of the kernels that are compiled. Where gradients need atomics, compiles once more to learn which statements are the cause.
   virtual std::vector<KernelFacts> explain() const = 0;
-  // The source of a kernel. `compile` compiles a source and returns what marks the code shows: the result is then the source
-  // from which nothing more is learned. Without it, the first.
+  // The source of a kernel. `compile` compiles a source and returns the marks in its code: the result is then the last source,
+  // whose marks show nothing new. Without it, the first.
   using Compile = c10::function_ref<std::set<std::string>(const KernelSource& source)>;
   virtual KernelSource source(const KernelKey& key, Compile compile) const = 0;
   KernelSource source(const KernelKey& key) const { return source(key, nullptr); }

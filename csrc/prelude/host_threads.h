@@ -1,6 +1,6 @@
 // What the threads of a block ask of the CPU back end when they must meet: barriers and wave operations. The back end
 // (csrc/backend/cpu) runs each thread of such a block as a fiber and implements these services; the host prelude
-// (barriers_host.h, waves_host.h) is written over them alone. Plain C++ without includes: the run-time includes this file,
+// (host_meet.h, wave_primitives_host.h) is written over them alone. Plain C++ without includes: the run-time includes this file,
 // and its text stands in front of every host device source.
 //
 // Note [host waves]
@@ -10,7 +10,7 @@
 //   membermask). Slang's text depends on that: the two arms of an `if` join their lanes again through a ballot in each arm.
 //     - exchange(mask != 0): completes once every lane of `mask` that exists and has not left the kernel waits in an exchange with
 //       the same `mask` and `operation`. Lanes that left or never existed count as absent. The caller's own lane is
-//       always taken as part of its mask.
+//       always part of its mask.
 //     - exchange(mask == 0): "whoever is here": completes once every live lane of the wave waits (in an exchange or at a
 //       barrier) and nothing else can complete; the lanes that wait with mask 0 and the same `operation` form one
 //       meeting, the lowest `operation` first.

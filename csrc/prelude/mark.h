@@ -3,7 +3,7 @@
 //   .so) or in the PTX (CUDA) exactly if the compiler did not eliminate the code that leaves it. The run-time searches
 //   for marks (find_marks in source/marks.h) and so learns what a kernel does after all folding. They cost nothing when
 //   the kernel runs. `control` stands in code that is always reached: if it is not found, marks are not visible with
-//   this compiler, and the run-time takes every mark as present.
+//   this compiler, and the run-time assumes that every mark is present.
 //
 //   A *read* of an absent view matters only if its value does. So the mark hangs on a zero that the compiler cannot see
 //   through: an unused value takes its mark with it. A *write* is an effect and stays wherever it can be reached. A *use*
@@ -11,8 +11,8 @@
 //   stored to it. Effects on gradients: `takes 3`, some of gradient view 3 is taken from it and gone, or (replicated and
 //   recorded ones) has to be there; `adds 3`, it is added to atomically, in place or in replicas; `shares 3`, a thread reaches
 //   elements that may not be its own (Note [own elements] in own.h); `promises 3`, in debug mode, an access to it promises to
-//   be alone. `dynamic 3`: Note [vector accesses] in vector_access.h. `rank 3`: the view is taken for matrices, and may not have two or three
-//   dimensions.
+//   be alone. `dynamic 3`: Note [vector accesses] in vector_access.h. `rank 3`: the kernel uses the view as matrices, but it may
+//   not have two or three dimensions.
 #pragma once
 
 #include "target.h"
@@ -20,7 +20,7 @@
 // Note [numbers in marks]
 //   A view's number is an operand of its mark. (A test of the number against each view's in turn, with a mark of its own, took most of
 //   the compile time where there are hundreds of accesses.) On the host it is a constant once everything is inlined; if not, the
-//   assembler writes a register's name into the mark, and source/marks.cpp takes it for a mark of every view. In PTX there
+//   assembler writes a register's name into the mark, and source/marks.cpp counts it as a mark of every view. In PTX there
 //   always stands a register, "shares %r7", and the text shows which numbers it is given: source/marks.cpp reads them.
 #define TSL_MARK_VIEW(operand) "%" #operand
 #if TSL_CUDA

@@ -9,7 +9,7 @@
 //   Straight-line code that makes several additions (ten numbers of one Gaussian) compares and sums them all at its end:
 //   TSL_SUMS_BEGIN and TSL_SUMS_END stand around such runs (compiler/emit/addition_runs.h). Until then what a lane has to add is
 //   kept in registers. Every addition of a run takes its place there, whether it has something to add or not, so a place is
-//   the same for all lanes and known to the compiler. What is no float, or comes outside a run, is compared by itself.
+//   the same for all lanes and known to the compiler. Additions that are not floats, or are outside a run, are compared one by one.
 //
 //   Who is here is asked right before lanes exchange something, and between the question and the last exchange all branches
 //   are taken by all of these lanes or by none. So whatever brought them together, none waits for one that does not come;
@@ -218,7 +218,7 @@ class WaveSums {
     return 0;
   }
 
-  // Elements that are not the same in all lanes are added now, by runs of lanes, and left out of what is summed.
+  // Elements that are not the same in all lanes are added now, by runs of lanes, and left out of the wave's sum.
   // `views_below`: the lane below's word of views that kAt lies in, once that was asked.
   template <int kAt, int kRoom>
   TSL_INLINE void add_others(const LanesHere& lanes, bool are_few, uint same, uint views_below, float (&numbers)[kRoom],
@@ -251,7 +251,7 @@ class WaveSums {
   }
 
   int used_ = 0, room_ = 0;  // numbers
-  // By number. What is known of an element stands at its first number's place, and counts are 0 at the others'.
+  // By number. The view, index and count of an element are at the place of its first number; the other places have count 0.
   int counts_[kMostInRun];
   uint elements_[kMostInRun];
   float* places_[kMostInRun];

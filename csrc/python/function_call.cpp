@@ -20,7 +20,7 @@
 //   FunctionCall knows what the operator takes, and calls it at once where each argument is a tensor of no class but
 //   PyTorch's own, or a number whose type is certain: that of the parameter, or for a type parameter the one floating-point
 //   type that its tensors with dimensions have. Tensors of numbers are remembered, by argument. For all else, and where
-//   something watches calls from Python, it gives None, and the caller takes the long way, which has the messages too.
+//   something watches calls from Python, it gives None, and the caller uses the general path, which has the messages too.
 
 namespace py = pybind11;
 
@@ -54,7 +54,7 @@ class FunctionCall {
     }
   }
 
-  // A new reference: a tensor, or a list of them; None where the long way must be gone.
+  // A new reference: a tensor, or a list of them; None where the general path must be used.
   PyObject* call(PyObject* const* given, size_t positional, PyObject* names) {
     torch::jit::Stack stack;
     if (!bind(given, positional, names) || !read(stack)) Py_RETURN_NONE;

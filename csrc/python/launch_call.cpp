@@ -21,7 +21,7 @@
 //   the launch. A LaunchCall knows what the launch takes, and reads the arguments at once where each view is given a tensor of
 //   no class but PyTorch's own, alone or with its gradient, each value a number whose type is certain or a flat list of
 //   such, and each struct a dictionary or a tuple of its fields. For all else, and where something watches calls, it gives
-//   None, and the caller goes the long way, which has the messages too.
+//   None, and the caller uses the general path, which has the messages too.
 //   There are two kinds. `launch` is a call of the operator. `prepare` is for slangtorch's programs, which give block and grid
 //   later: there a tensor is its memory, so a launch leaves no trace in the graph nor in a tensor's version.
 
@@ -169,7 +169,7 @@ class LaunchCall {
     }
   }
 
-  // The kernel's own arguments; None where the long way must be gone.
+  // The kernel's own arguments; None where the general path must be used.
   std::optional<PreparedLaunch> prepare(const py::tuple& args, const py::dict& kwargs) {
     if (args.size() + kwargs.size() != parameters_.size()) return std::nullopt;
     is_memory_ = true;
@@ -177,7 +177,7 @@ class LaunchCall {
     return prepared && reaches_a_device(keys_) ? std::move(prepared) : std::nullopt;
   }
 
-  // Those of the operator; false where the long way must be gone.
+  // Those of the operator; false where the general path must be used.
   bool launch(const py::tuple& args, const py::dict& kwargs) {
     if (args.size() + kwargs.size() != parameters_.size() + 2) return false;
     is_memory_ = false;

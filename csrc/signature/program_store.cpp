@@ -49,7 +49,7 @@ std::optional<std::shared_ptr<const Program>> find_current(const CompileRequest&
   try {
     program = parse(*text);
   } catch (const c10::Error& error) {
-    log_info(request.path, ": what the cache has is not used: ", error.what_without_backtrace());
+    log_info(request.path, ": the cached Program is not used: ", error.what_without_backtrace());
     return std::nullopt;
   }
   if (!is_current(*program)) return std::nullopt;

@@ -71,8 +71,6 @@ class ShapePlan {
   template <class Int>
   Sizes<Int> launch_total(const Bound<Int>& bound) const;
 
-  bool has_launch_total() const { return !launch_.empty() || first_output_ >= 0; }
-
  private:
   void add_view(int leaf, const std::string& text);
   Expression resolve(const std::string& name, const std::string& where);

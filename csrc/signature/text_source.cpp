@@ -31,20 +31,21 @@ std::vector<Instantiation> with_others(const std::vector<Function>& functions, c
 bool has_error(const Program& program) { return !program.texts.empty() && !program.texts.front().error.empty(); }
 
 // Of a second derivative Slang may refuse a text, or crash, where functions are calls or structs have constructors, which others
-// need (kInlineEarly, kKeepStructs): what compiles first is taken. If nothing does, it ends as the first try did.
-std::shared_ptr<const Program> load_in_one_way(const CompileRequest& request) {
-  const std::vector<std::vector<const char*>> ways = {{}, {kInlineEarly}, {kKeepStructs}, {kInlineEarly, kKeepStructs}};
+// need (kInlineEarly, kKeepStructs): the first try that compiles is used. If none does, the first try's error is raised.
+std::shared_ptr<const Program> load_with_workarounds(const CompileRequest& request) {
+  const std::vector<std::vector<const char*>> tries = {
+      {}, {kInlineEarly}, {kKeepStructs}, {kInlineEarly, kKeepStructs}};
   std::shared_ptr<const Program> first;
   std::exception_ptr crash;
-  for (const auto& way : ways) {
+  for (const auto& defines : tries) {
     CompileRequest changed = request;
-    for (const char* define : way) changed.defines.emplace_back(define, "1");
+    for (const char* define : defines) changed.defines.emplace_back(define, "1");
     try {
       auto program = load_program(changed);
       if (!has_error(*program)) return program;
-      if (way.empty()) first = std::move(program);
+      if (defines.empty()) first = std::move(program);
     } catch (const CompileError&) {
-      if (way.empty()) crash = std::current_exception();
+      if (defines.empty()) crash = std::current_exception();
     }
   }
   if (crash != nullptr) std::rethrow_exception(crash);
@@ -115,7 +116,7 @@ void TextSource::check_same_files(const Program& program) const {
     const auto known = digests.find(file.path);
     if (known == digests.end() || known->second == file.digest) continue;
     throw_compile_error(file.path, " has changed since ", request_.path,
-                        " was loaded: load that again, and call what the new module has");
+                        " was loaded: load that file again, and call the operators of the new module");
   }
 }
 
@@ -159,7 +160,7 @@ const DeviceText* TextSource::known(const Instantiation& wanted) {
 void TextSource::run_compiler(const std::vector<Instantiation>& list) {
   CompileRequest request = request_;
   request.instantiations = list;
-  const auto program = has_tangents(list.front().direction) ? load_in_one_way(request) : load_program(request);
+  const auto program = has_tangents(list.front().direction) ? load_with_workarounds(request) : load_program(request);
   check_same_files(*program);
   const std::lock_guard<std::mutex> lock(mutex_);
   take(*program);

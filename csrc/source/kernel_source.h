@@ -15,8 +15,8 @@ namespace torch_slang {
 enum class Checks : int8_t { None, Bounds, All };
 
 // Note [map loops]
-//   An elementwise function runs once for each element. The loop around it is not the user's, so it is written here, for each
-//   backend: it loads the values of an element's arguments into fields of the kernel object, where the emitted text finds
+//   An elementwise function runs once for each element. The loop around it is not the user's: the prelude has one for each
+//   backend (prelude/map.h). It loads the values of an element's arguments into fields of the kernel object, where the emitted text finds
 //   them (tsl_input), and stores the fields that the text has filled (tsl_output). Values that all elements share are
 //   loaded once. An output that is Summed is added up over all elements: each block of the loop writes its sum to a row of
 //   its own, in the type that sums are kept in, and whoever launches adds the rows. Sums over rows or columns alone have
@@ -65,7 +65,7 @@ struct MapLoop {
 constexpr uint32_t kMapThreads = 256;  // of a block of a map loop on a GPU
 constexpr uint32_t kMapElements = 4096;  // of a block of a map loop on the host
 
-// What a thread of the launch has of a dimension of a view.
+// How a dimension of a view is divided among the launch's threads.
 struct ShareDim {
   int axis = -1;  // the launch's axis along which threads share it out, or
   int place = -1;  // which of MapLoop::places, or

@@ -1,5 +1,5 @@
 // The generated text around an elementwise function: the types of its views, and a call of the loop that the prelude has
-// (prelude/map.h). Note [map loops] in backend.h.
+// (prelude/map.h). Note [map loops] in source/kernel_source.h.
 #pragma once
 
 #include <string>

@@ -104,7 +104,7 @@ std::string vector_function(const char* name, const char* value_type, const std:
                   "    return false;\n  }, index...);\n}\n");
 }
 
-std::string words_struct(const std::vector<ThreadView>& views) {
+std::string vectors_struct(const std::vector<ThreadView>& views) {
   std::string members, begin, end, load, store;
   for (const ThreadView& view : views) {
     if (!view.in_vectors) continue;
@@ -152,7 +152,7 @@ bool has_few_elements(const std::vector<ThreadView>& views) {
 
 std::string thread_text(const std::vector<ThreadView>& views, const VirtualThreads& threads) {
   const bool has_few = has_few_elements(views);
-  return (threads.lanes > 1 ? words_struct(views) : "") + (threads.shares ? shared_struct(views) : "") +
+  return (threads.lanes > 1 ? vectors_struct(views) : "") + (threads.shares ? shared_struct(views) : "") +
          (has_few ? few_struct(views) : "") +
          (threads.lanes > 1 || threads.shares || has_few ? adding_function(views) : "") + own_struct(views);
 }

@@ -20,7 +20,8 @@ const std::string* value_of(const TunedValues& values, const std::string& name) 
   return found == values.end() ? nullptr : &found->second;
 }
 
-// What of a kernel its variants have in common: all but how it is launched. A package's file is elsewhere than it was built.
+// The part of a kernel that all its variants share: all but its launch. The file's path is left out:
+// a package's file may be elsewhere than it was built.
 std::string signature_text(Function function) {
   function.file.clear();
   function.launch_total.reset();
@@ -34,7 +35,7 @@ std::string signature_text(Function function) {
 void check_same_arguments(const KernelSignature& front, const KernelSignature& variant, const TunedValues& values) {
   if (same_schemas(front, variant) && signature_text(front.function) == signature_text(variant.function)) return;
   throw_compile_error(front.full_name(), ": the arguments depend on tuned variables: with ", describe(values),
-                      " they are others; what a caller sees must be the same for all values");
+                      " they differ; a caller must see the same arguments for all values");
 }
 
 }  // namespace
@@ -107,7 +108,7 @@ bool TunedModule::has(const TunedValues& values) const {
   });
 }
 
-// A file that is not where it was, as those of a package are that was built elsewhere, is not taken for changed.
+// A file that is no longer at its path, as in a package that was built elsewhere, does not count as changed.
 bool TunedModule::is_current() const {
   std::set<std::string> digests;
   for (const SourceFile& file : program_->files) {
@@ -140,7 +141,7 @@ void TunedModule::check_same_files(const Program& program) const {
     for (const SourceFile& known : program_->files) {
       if (known.path != file.path || known.digest == file.digest) continue;
       throw_compile_error(file.path, " has changed since ", request_.path,
-                          " was loaded: load that again, and call what the new module has");
+                          " was loaded: load that file again, and call the operators of the new module");
     }
   }
 }

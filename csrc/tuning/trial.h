@@ -28,7 +28,7 @@ class Trial {
 
   // Runs a variant once, with the caller's values.
   void run(const Run& variant);
-  // Whether that gave what the first variant gave that this was called for, as far as rounding allows.
+  // Whether the results are those of the first variant that this was called for, within rounding.
   bool agrees(const Run& variant);
   // Seconds of one run, as Backend::seconds tells them.
   double seconds(const Run& variant, int rounds);

@@ -31,7 +31,7 @@ class Holds : FlowWalk<Numbers> {
   void simple(const EmittedStatement& statement, Numbers& numbers) override {
     if (const auto found = assignment(code_, statement)) {
       numbers.clear();
-      numbers.insert(code_.words(found->value));
+      numbers.insert(code_.text_without_spaces(found->value));
     } else if (code_[statement.span.begin] == "use" && is_final()) {
       reached_ = true;
       found_ = numbers;

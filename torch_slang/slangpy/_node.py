@@ -1,4 +1,4 @@
-"""A function as SlangPy has it: what is set on it step by step, and calls that write into their arguments."""
+"""A function as SlangPy has it: its settings are made step by step, and calls write into their arguments."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class FunctionNode:
         originals: Mapping[str, Any],
         into: Any,
     ) -> Any:
-        """Calls, writes what `inout` and `out` parameters give into what was given for them, and gives the rest."""
+        """Calls, writes results of `inout` and `out` parameters into the given arguments, and returns the others."""
         arguments = function.arguments
         variant = self._variant(function)
         results = function.results.by_name(variant(**kept_for_backward(arguments, given)))
@@ -237,7 +237,7 @@ class FunctionNode:
     def _chosen(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[Function, dict[str, Any], dict[str, Any]]:
-        """The function, its arguments by name as it takes them, and what was given for `out` parameters."""
+        """The function, its arguments by name as it takes them, and the given arguments of `out` parameters."""
         if self._this is not None:
             args = (self._this, *args)
         plain = tuple(map(_plain, args)), {name: _plain(value) for name, value in kwargs.items()}
@@ -250,7 +250,7 @@ class FunctionNode:
     def _originals(
         self, arguments: FunctionArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """What was given for each input, as it was given."""
+        """The given argument of each input, unchanged."""
         if self._this is not None:
             args = (self._this, *args)
         inputs, named, _ = arguments.split(args, kwargs)

@@ -35,7 +35,7 @@ class Struct:
         """The struct's fields, as some function has them that takes or gives it. Raises TypeError if none does."""
         found = self.module.layout_of(self.name)
         if found is None:
-            raise TypeError(f"slangpy: no function says what the fields of {self.name} are")
+            raise TypeError(f"slangpy: no function names the fields of {self.name}")
         return found
 
     def element(self) -> tuple[torch.dtype, tuple[int, ...]]:
@@ -165,7 +165,7 @@ class InstanceTensor(InstanceList):
 
 
 def _field(fields: Any, name: str) -> Any:
-    """What is there for a field, None if nothing is."""
+    """The value of a field, None if there is none."""
     return fields.get(name) if isinstance(fields, Mapping) else getattr(fields, name, None)
 
 

@@ -1,4 +1,4 @@
-"""What ``inout`` and ``out`` parameters give, written into what was given for them."""
+"""Results of ``inout`` and ``out`` parameters, written into the given arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Writer", "kept_for_backward"]
 
 
 class Writer:
-    """Writes results into what was given for parameters: all are checked before the first is written."""
+    """Writes results into the given arguments: all are checked before the first is written."""
 
     def __init__(self, arguments: FunctionArguments, dimensions: DimensionMap | None) -> None:
         self._arguments = arguments
@@ -95,7 +95,7 @@ class Writer:
 
 
 def kept_for_backward(arguments: FunctionArguments, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`given`, with copies of what the call writes where autograd records: a backward reads what was there before."""
+    """`given`, with copies of the written arguments where autograd records: its backward reads the former values."""
     if not arguments.written or not torch.is_grad_enabled():
         return given
     trees = {name: tree for name, tree in zip(arguments.names, arguments.trees, strict=True) if name in given}

@@ -92,6 +92,7 @@ class Watchman {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     std::string error;
     try {
+      // Detached, since it runs until the process ends and has nothing to finish: it compiles nothing, and writes no file.
       std::thread([this] { run(); }).detach();
     } catch (const std::exception& refused) {  // a system_error, or no memory for it
       error = refused.what();

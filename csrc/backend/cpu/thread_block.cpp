@@ -49,6 +49,8 @@ ThreadBlock::ThreadBlock(size_t stack_size)
 ThreadBlock::~ThreadBlock() = default;
 
 ThreadBlock& ThreadBlock::of_this_thread() {
+  // By thread: a worker of torch's pool is given a range of blocks and no memory of its own, fibers stay on the thread that
+  // made them, and their stacks are kept from launch to launch.
   thread_local ThreadBlock block(fiber_stack_size());
   return block;
 }

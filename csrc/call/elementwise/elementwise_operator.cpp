@@ -59,7 +59,7 @@ Results forward(const ElementwiseSignature& op, FindKernel find, const Arguments
   return results;
 }
 
-// Whether some memory is certainly both's. Where that is too hard to say they are taken for interleaved.
+// Whether some memory is certainly both's. Where that is too hard to tell, the answer is no: they count as interleaved.
 bool share_memory(const at::Tensor& a, const at::Tensor& b) {
   if (!may_overlap(a, b)) return false;
   return at::get_overlap_status(a, b) != at::MemOverlapStatus::TooHard || a.const_data_ptr() == b.const_data_ptr();
@@ -267,10 +267,9 @@ void ElementwiseOperator::check_requires_grad(int index, const std::string&) con
       !leaf.is_written || leaf.differentiable, name, ": the function stores to ", leaf.path, ", a ", leaf.slang_type,
       ", which has no derivative, but got a tensor that requires grad: pass one that does not, or call it under "
       "torch.no_grad()");
-  TORCH_CHECK(
-      !signature_.outputs.empty() || signature_.of(OpKind::Backward) != nullptr, name, ": ", leaf.path,
-      " requires grad, but the function returns nothing that could have a gradient: what it stores to a tensor has "
-      "none. Return the value, or call it under torch.no_grad()");
+  TORCH_CHECK(!signature_.outputs.empty() || signature_.of(OpKind::Backward) != nullptr, name, ": ", leaf.path,
+              " requires grad, but the function returns nothing that could have a gradient: its stores to tensors have "
+              "none. Return the value, or call it under torch.no_grad()");
   TORCH_CHECK(!leaf.is_whole || leaf.no_gradient.empty(), name, ": expected ", leaf.path, " to be a constant, since ",
               leaf.no_gradient, ", but got a tensor that requires grad: ", differentiable_form(leaf),
               ", or detach() the tensor");

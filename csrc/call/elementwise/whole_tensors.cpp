@@ -108,7 +108,8 @@ void WholeTensors::note(const std::vector<GeneratedPlaces>& places, int64_t elem
     variant.set_gradient(one.leaf, is_few ? ElementwiseVariant::Few : ElementwiseVariant::Gathered);
     has_few_ = has_few_ || is_few;
     if (may_wait)
-      variant.set_ways_to_own(one.leaf, ways_to_own(places, elements, sizes_of(one.leaf), arguments_.components(leaf)));
+      variant.set_owned_dim_orders(one.leaf,
+                                   owned_dim_orders(places, elements, sizes_of(one.leaf), arguments_.components(leaf)));
   }
 }
 

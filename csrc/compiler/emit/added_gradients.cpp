@@ -164,9 +164,9 @@ class Adder : FlowWalk<Known> {
   [[noreturn]] void refuse() const {
     throw RefusedText{
         c10::str("the gradient of ", users_name(function_.name),
-                 " would lose what two of its elements have in common: it reads an array, vector or matrix "
-                 "by several indices, and Slang assigns their gradients where it should add them, in a form "
-                 "that is not known; copy what is read by the first index to a variable of its own")};
+                 " would lose terms that two of its elements share: it reads an array, vector or matrix by "
+                 "several indices, and Slang assigns their gradients where it should add them, in a form "
+                 "that torch_slang does not recognise; copy the value read by the first index to a variable")};
   }
 
   // Nothing is known any more of variables whose address is handed on.

@@ -27,7 +27,7 @@ class Reader {
       if (code_[statement.span.begin] != "FixedArray") return;
       const auto place = place_of(code_, found->value);
       if (!place || place->variable != context_ || place->steps.empty()) return;
-      copies_[found->place.variable] = code_.words(found->value);
+      copies_[found->place.variable] = code_.text_without_spaces(found->value);
       code_.replace(statement.span, "");
     });
     if (!copies_.empty()) replace_reads();

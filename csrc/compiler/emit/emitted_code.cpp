@@ -218,7 +218,7 @@ class PlaceReader {
       if (number.find_first_not_of("uUlL", digits) == std::string_view::npos)
         return {std::string(number.substr(0, digits)), true};
     }
-    return {code_.words(span), false};
+    return {code_.text_without_spaces(span), false};
   }
 
   static bool is_cast(std::string_view word) {
@@ -266,7 +266,7 @@ EmittedCode::EmittedCode(std::string text, Differentials differentials)
   EmittedReader(*this).read(functions_, structs_);
 }
 
-std::string EmittedCode::words(Span span) const {
+std::string EmittedCode::text_without_spaces(Span span) const {
   std::string text;
   for (size_t at = span.begin; at < span.end; ++at) {
     if (at > span.begin && is_name(at) && is_name(at - 1)) text += ' ';

@@ -73,7 +73,8 @@ class EmittedCode {
   }
   // No space stands between the two tokens at `at` and behind it.
   bool is_joined(size_t at) const { return at + 1 < places_.size() && places_[at] + 1 == places_[at + 1]; }
-  std::string words(Span span) const;  // without spaces and comments between
+  // Without comments, and without spaces but those between two names.
+  std::string text_without_spaces(Span span) const;
   // The variables whose address a call is given.
   std::vector<std::string> handed_on(Span span) const;
   // The position of the bracket that closes the one at `open`; the span's end if none does.

@@ -109,7 +109,7 @@ class FlowWalk {
     }
     --learning_;
     const Reached left = iterate(statement, state);
-    if (code_.words(statement.head) == ";;") state.reset();  // left by `break` alone
+    if (code_.text_without_spaces(statement.head) == ";;") state.reset();  // left by `break` alone
     join(state, left);
   }
 

@@ -13,7 +13,7 @@ int name_launched_kernels(std::string& text) {
     const size_t name = call + start.size();
     const size_t end = text.find("), ", name);
     TORCH_CHECK(end != std::string::npos,
-                "torch-slangc: this version of Slang launches kernels in a form that is not known");
+                "torch-slangc: this version of Slang launches kernels in a form that torch_slang does not recognise");
     const std::string kernel = text.substr(name, end - name);
     result += text.substr(at, call - at) + "tsl::launch<decltype(" + kernel + ")>(\"" + kernel + "\", ";
     at = end + 3;

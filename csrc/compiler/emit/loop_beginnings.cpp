@@ -145,7 +145,8 @@ std::string LoopBeginnings::counter(const Forward& forward, const std::string& s
       if (found->kind == Assignment::Kind::Declare && (type == "int" || type == "uint"))
         candidates.insert(found->place.variable);
     } else if (found->kind == Assignment::Kind::Part) {
-      kept.insert(code_.words(found->value));  // in an array of the context: the backward does not lack it
+      // In an array of the context: the backward does not lack it.
+      kept.insert(code_.text_without_spaces(found->value));
     } else if (found->value.size() > 0) {
       values.emplace(found->place.variable, found->value);
     }
@@ -199,7 +200,7 @@ bool LoopBeginnings::declare(const std::string& field, const std::string& other)
       if (code_[at] != field || code_[at + 1] != ";") continue;
       size_t begin = at;
       while (code_[begin - 1] != ";" && code_[begin - 1] != "{") --begin;
-      code_.insert(one.end, c10::str(code_.words({begin, at}), " ", other, "; "));
+      code_.insert(one.end, c10::str(code_.text_without_spaces({begin, at}), " ", other, "; "));
       return true;
     }
   }

@@ -148,7 +148,7 @@ class LoopState {
     for (; indices.size() < depth; last = indices.back().second) {
       const auto close = closing(last + 1);
       if (!close)
-        throw RefusedText{"Slang keeps what loops inside each other leave in a form that is not known (" +
+        throw RefusedText{"Slang keeps the values of nested loops in a form that torch_slang does not recognise (" +
                           std::string(at(field)) + "); put the inner loop into a [Differentiable] function of its own"};
       indices.emplace_back(last + 1, *close);
     }

@@ -166,9 +166,9 @@ bool overwrites(const EmittedCode& code, const EmittedStatement& statement, cons
       if (others == 0 && !next) break;
       if (others > 0)
         k += others - 1;
-      else if (code.words(next->value) == found->place.variable)
+      else if (code.text_without_spaces(next->value) == found->place.variable)
         return true;
-      else if (parts == 0 && code.words(next->value) == code.words(found->value))
+      else if (parts == 0 && code.text_without_spaces(next->value) == code.text_without_spaces(found->value))
         return true;
     }
   }
@@ -194,7 +194,7 @@ class Repair {
       const size_t parts = part_by_part_.count(statement, i);
       const auto found = assignment(code_, statement.parts[i]);
       if (parts == 0 && (!found || found->kind != Assignment::Kind::Whole)) continue;
-      if (parts == 0 && code_.words(found->value) == found->place.variable) continue;
+      if (parts == 0 && code_.text_without_spaces(found->value) == found->place.variable) continue;
       const Definitions overwritten = flow_.overwritten(statement.parts[i].span.begin);
       if (!overwritten.empty()) overwrite(statement, i, parts, found->place.variable, overwritten);
     }
@@ -211,7 +211,8 @@ class Repair {
       }
       const auto next = flow_.copy(block.parts[k]);
       if (!next) break;
-      if (code_.words(next->value) == variable && is_left_behind(block, k, next->place.variable, variable))
+      if (code_.text_without_spaces(next->value) == variable &&
+          is_left_behind(block, k, next->place.variable, variable))
         wanting.push_back(next->value);
     }
     if (wanting.empty()) return;

@@ -59,7 +59,7 @@ class EmittedTypes {
  private:
   std::string named(Span type) const {
     while (type.size() > 0 && (code_[type.end - 1] == "*" || code_[type.end - 1] == "&")) --type.end;
-    return code_.words(type);
+    return code_.text_without_spaces(type);
   }
 
   void declare(std::string_view name, Span type) {

@@ -30,7 +30,7 @@ constexpr const char* kIndex =
     "the index of an element that is assigned inside another (`b[i][j] = v`); copy the outer element to a variable, "
     "assign to that one's element, and copy it back";
 constexpr const char* kBeginning =
-    "what the counter of a loop begins with; let the counter begin with zero, and add to it in the loop";
+    "the first value of a loop's counter; let the counter begin with zero, and add to it in the loop";
 
 }  // namespace
 

@@ -8,8 +8,8 @@ namespace torch_slang {
 
 // Note [read again]
 //   Slang's backward is the forward once more, which keeps what the gradients need, and then the gradients. A function that is
-//   [PreferRecompute] keeps nothing and is called a second time among the gradients: behind the kernel's last store. What
-//   it loads from an output is then not what it loaded before. Inputs do not change, but views are not told apart here.
+//   [PreferRecompute] keeps nothing and is called a second time among the gradients: behind the kernel's last store. Its
+//   loads from an output may then give other values than before. Inputs do not change, but views are not told apart here.
 
 // Whether in this backward's text, as Slang emits it, a function that loads from a view is called among the gradients.
 bool loads_among_gradients(const std::string& emitted);

@@ -39,7 +39,7 @@ class Repair {
       if (equals == 0 || !names_shared({statements_[i].begin, equals})) continue;
       // `... = _S1;` where `_S1` is a copy of the same.
       const Span value{equals + 1, statements_[i].end - 1};
-      const std::string place = code_.words({statements_[i].begin, equals});
+      const std::string place = code_.text_without_spaces({statements_[i].begin, equals});
       if (value.size() != 1 || !code_.is_name(value.begin)) continue;
       if (const size_t copy = copy_of(place, code_[value.begin], i); copy < i)
         repair(copy, i, code_[value.begin]);
@@ -75,7 +75,7 @@ class Repair {
     for (size_t i = end; i-- > 0;) {
       const size_t equals = assignment_in(statements_[i]);
       if (equals == 0 || code_[equals - 1] != name || equals - 1 == statements_[i].begin) continue;
-      return code_.words({equals + 1, statements_[i].end - 1}) == place ? i : end;
+      return code_.text_without_spaces({equals + 1, statements_[i].end - 1}) == place ? i : end;
     }
     return end;
   }

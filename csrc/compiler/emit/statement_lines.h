@@ -12,8 +12,8 @@ namespace torch_slang {
 //   know. So `TSL_AT(file, line);` is put before the statements of each function, `file` an index into `files`; it means
 //   nothing unless the kernel is compiled with checks.
 //     - Only the user's files count. Functions of our library and of Slang's own, and generated ones, leave what their
-//       caller has said. Our library comes without #line: a function is taken for one of the user's from where a #line
-//       says something new, before it or in it.
+//       caller has said. Our library comes without #line: a function counts as one of the user's from the first new #line,
+//       before it or in it.
 //     - A function that stands for a variable leaves what its caller has said, too.
 //     - It stands where a statement may: after `;`, `{` and `}` of statements, not before else, case or while.
 // Counts the marks.

@@ -16,7 +16,7 @@ std::string functions_of(const std::string& emitted) {
   const size_t prelude = emitted.rfind(start);
   const size_t bindings = emitted.rfind("PYBIND11_MODULE(");
   TORCH_CHECK(prelude != std::string::npos && bindings != std::string::npos && prelude < bindings,
-              "torch-slangc: this version of Slang emits host functions in a form that is not known");
+              "torch-slangc: this version of Slang emits host functions in a form that torch_slang does not recognise");
   return emitted.substr(prelude + start.size(), bindings - prelude - start.size());
 }
 

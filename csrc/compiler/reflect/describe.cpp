@@ -141,7 +141,7 @@ class ModuleDescriber {
     if (find_attribute(reflection, "TorchSlangHostHelper") != nullptr) refuse("it is a [CudaHost] function");
     if (find_attribute(reflection, "TorchSlangHost") != nullptr) {
       described.host.emplace();
-      if (!scope.generics.empty()) refuse("it is generic, but what Python calls has concrete types");
+      if (!scope.generics.empty()) refuse("it is generic, but a function that Python calls must have concrete types");
       describe_host_function(function, *described.host, reflection, TypeReader(layout_, {}, {}));
       return;
     }
@@ -184,7 +184,7 @@ class ModuleDescriber {
     described.shares_name = all == nullptr || all->isOverloaded();
   }
 
-  // What a call of it may be taken for: the name alone, or the type of that name with its generic arguments, of which it may
+  // The types that a call of it may mean: the name alone, or the type of that name with its generic arguments, of which it may
   // have more, with defaults.
   static std::vector<std::string> types_called(const DescribedFunction& described) {
     const Function& function = described.function;

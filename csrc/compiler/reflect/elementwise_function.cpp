@@ -289,7 +289,7 @@ class ElementwiseDescriber {
 
   [[noreturn]] void refuse_undecided(const std::string& what) {
     function_.wants_generic_arguments = true;
-    refuse("no argument has its ", what, ", so nothing decides what that is: give it, as in require_function(\"",
+    refuse("no argument has its ", what, ", so no argument decides it: give it, as in require_function(\"",
            function_.name, "<4>\")");
   }
 

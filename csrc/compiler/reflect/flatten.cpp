@@ -150,8 +150,8 @@ class Flattener {
 int keep_leaf(Function& function, Leaf leaf) {
   for (const Leaf& other : function.leaves) {
     if (other.name == leaf.name) {
-      refuse("what is ", other.path, " and ", leaf.path, " in the function would both be ", leaf.name,
-             " in the operator; rename one");
+      refuse("two parameters or results of the function, ", other.path, " and ", leaf.path, ", would both be called ",
+             leaf.name, " in the operator; rename one");
     }
   }
   function.leaves.push_back(std::move(leaf));

@@ -12,7 +12,7 @@ std::string untested_version(std::string_view slang_version) {
     tested += (tested.empty() ? "" : ", ") + std::string(one);
   }
   return "Slang " + std::string(slang_version) + " was not tested with this torch_slang (tested: " + tested +
-         "): wrong texts or gradients that it has cured, or brought, are not known here";
+         "): errors that it fixed or introduced may change the generated code and gradients";
 }
 
 const char* library_text(const std::string& file_name) {

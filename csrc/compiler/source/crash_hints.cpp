@@ -42,7 +42,7 @@ class Hints {
       if (word(at) == "property" && is_differentiable(at)) add(at, "a `property` with derivatives; make it a function");
     }
     for (const SourceFunction& function : floats_.functions()) look_at_operators(function);
-    return text_.empty() ? text_ : "What is known to end it, and stands in this source:" + text_;
+    return text_.empty() ? text_ : "Constructs in this source that are known to crash it:" + text_;
   }
 
  private:

@@ -72,7 +72,7 @@ ProcessResult run_compiler(const HostCompiler& compiler, const std::vector<std::
 
 void warn_of_plainer_target(const HostCompiler& compiler, const KernelSource& source, const std::string& target,
                             const ProcessResult& refusal) {
-  log_warning_once(compiler.program() + " refuses code of its own for this processor: kernels that it does so with " +
+  log_warning_once(compiler.program() + " refuses code that it made for this processor: the kernels concerned " +
                    "are compiled with " + target + ", and may be slower. TORCH_SLANG_LOG=info names them");
   log_info(source.op, " is compiled with ", target, ": ", compiler.program(), " ", refusal.how_it_ended(), "\n",
            refusal.output, refusal.error);
@@ -131,7 +131,7 @@ std::vector<std::string> with_exact_marks(const std::string& op, std::vector<std
     if (flag.starts_with("-O")) level = flag;
   }
   if (level != "-O0" && level != "-Og") return flags;
-  log_info(op, " is compiled with -O1, not ", level, ": what a kernel does is seen in optimised code alone");
+  log_info(op, " is compiled with -O1, not ", level, ": its use of tensors can be read from optimised code alone");
   flags.push_back("-O1");
   return flags;
 }

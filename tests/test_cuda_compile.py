@@ -143,7 +143,7 @@ def test_built_in_operators_compile_for_a_gpu_in_every_dtype(file: str, kernel: 
 def test_kernels_may_be_named_like_anything_in_the_launcher() -> None:
     names = ["VECTORS", "SHARED", "GROUPS", "AXIS", "REPEATS", "BOUNDS", "IS_BOUNDED", "ENTRY", "ARGS"]
     source = "import torch_slang;\n" + "".join(
-        f'[PyBindCUDA(Auto)] [CudaKernel] void {name}([Shape("N")] TensorView<float> x) {{ x[cudaThreadIdx().x] = 1; }}\n'
+        f'[PyBindCUDA(Auto)] [CudaKernel] void {name}([Out("4")] TensorView<float> x) {{ x[cudaThreadIdx().x] = 1; }}\n'
         for name in names
     )
     module = torch_slang.load(source=source, name="launcher_names", namespace="launcher_names")

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "torch_slang/error.h"
 #include "common/interrupts.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 

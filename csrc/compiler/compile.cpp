@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "compiler/emit/lost_copies.h"
 #include "compiler/emit/members.h"
@@ -30,6 +29,7 @@
 #include "compiler/wrap/wrapper.h"
 #include "program/enumerations.h"
 #include "program/instantiations.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

@@ -13,7 +13,6 @@
 #include <iterator>
 #include <optional>
 
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "compiler/compile.h"
 #include "compiler/slang/library.h"
@@ -22,6 +21,7 @@
 #include "compiler/source/tuned_variables.h"
 #include "program/compiler_protocol.h"
 #include "program/enumerations.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

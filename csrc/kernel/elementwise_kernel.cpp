@@ -4,12 +4,12 @@
 
 #include <set>
 
-#include "torch_slang/error.h"
 #include "kernel/elementwise_variant.h"
 #include "kernel/specialize.h"
 #include "kernel/view_text.h"
 #include "program/intrinsics.h"
 #include "signature/element_types.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "torch_slang/error.h"
 #include "signature/element_types.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 

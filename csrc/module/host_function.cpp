@@ -9,10 +9,10 @@
 
 #include "arguments/arguments.h"
 #include "backend/cpu/host_library.h"
-#include "torch_slang/error.h"
 #include "common/interrupts.h"
 #include "kernel/view_packing.h"
 #include "module/host_call.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

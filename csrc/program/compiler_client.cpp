@@ -9,12 +9,12 @@
 
 #include "common/dynamic_library.h"
 #include "common/environment.h"
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "common/process.h"
 #include "program/compiler_protocol.h"
 #include "program/instantiations.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

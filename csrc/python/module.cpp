@@ -10,7 +10,6 @@
 #include "cache/cache.h"
 #include "cache/trim.h"
 #include "common/environment.h"
-#include "torch_slang/error.h"
 #include "dispatch/dispatched_call.h"
 #include "dispatch/registry.h"
 #include "kernel/virtual_threads.h"
@@ -26,6 +25,7 @@
 #include "python/launch_call.h"
 #include "python/tensors.h"
 #include "python/tuning.h"
+#include "torch_slang/error.h"
 
 namespace py = pybind11;
 

@@ -6,11 +6,11 @@
 #include <exception>
 #include <set>
 
-#include "torch_slang/error.h"
 #include "common/interrupts.h"
 #include "program/instantiations.h"
 #include "program/tangents.h"
 #include "signature/program_store.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

@@ -6,11 +6,11 @@
 #include <cctype>
 #include <cstdlib>
 
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "signature/annotations.h"
 #include "signature/program_store.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "arguments/kernel_arguments.h"
-#include "torch_slang/error.h"
 #include "common/hash.h"
 #include "common/identifiers.h"
 #include "common/log.h"
+#include "torch_slang/error.h"
 #include "tuned/tuning.h"
 #include "tuning/choices.h"
 

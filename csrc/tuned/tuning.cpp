@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "arguments/kernel_arguments.h"
-#include "torch_slang/error.h"
 #include "common/interrupts.h"
 #include "common/log.h"
+#include "torch_slang/error.h"
 #include "tuned/helper_threads.h"
 
 namespace torch_slang {

@@ -10,13 +10,13 @@
 
 #include "common/dynamic_library.h"
 #include "common/environment.h"
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/interrupts.h"
 #include "common/log.h"
 #include "common/process.h"
 #include "common/temporary_folder.h"
+#include "torch_slang/error.h"
 
 BOOST_AUTO_TEST_SUITE(common_test)
 

@@ -3,7 +3,6 @@
 #include <cstdlib>
 
 #include "cache/cache.h"
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "compile_source.h"
@@ -11,6 +10,7 @@
 #include "program/instantiations.h"
 #include "signature/program_store.h"
 #include "signature/text_source.h"
+#include "torch_slang/error.h"
 
 BOOST_AUTO_TEST_SUITE(compiler_functions_test)
 

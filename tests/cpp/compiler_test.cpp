@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/temporary_folder.h"
@@ -18,6 +17,7 @@
 #include "program/compiler_client.h"
 #include "program/enumerations.h"
 #include "program/instantiations.h"
+#include "torch_slang/error.h"
 
 BOOST_AUTO_TEST_SUITE(compiler_test)
 

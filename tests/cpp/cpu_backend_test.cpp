@@ -16,10 +16,10 @@
 
 #include "backend/cpu/cpu_kernel.h"
 #include "cache/cache.h"
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "prelude/abi.h"
+#include "torch_slang/error.h"
 
 BOOST_AUTO_TEST_SUITE(cpu_backend_test)
 

@@ -6,7 +6,6 @@
 
 #include "cache/cache.h"
 #include "common/environment.h"
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "compiler/compile.h"
@@ -18,6 +17,7 @@
 #include "program/enumerations.h"
 #include "source/source_text.h"
 #include "square_source.h"
+#include "torch_slang/error.h"
 
 BOOST_AUTO_TEST_SUITE(cuda_compile_test)
 

@@ -14,11 +14,11 @@
 #include "backend/cuda/device.h"
 #include "common/dynamic_library.h"
 #include "common/environment.h"
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "prelude/abi.h"
 #include "square_source.h"
+#include "torch_slang/error.h"
 
 BOOST_AUTO_TEST_SUITE(cuda_launch_test)
 

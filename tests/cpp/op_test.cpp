@@ -12,10 +12,10 @@
 #include <fstream>
 #include <limits>
 
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/temporary_folder.h"
 #include "signature/shape_expression.h"
+#include "torch_slang/error.h"
 #include "torch_slang/torch_slang.h"
 
 BOOST_AUTO_TEST_SUITE(op_test)

@@ -9,10 +9,10 @@
 
 #include "backend/cpu/thread_block.h"
 #include "backend/launch_shape.h"
-#include "torch_slang/error.h"
 #include "prelude/abi.h"
 #include "source/record.h"
 #include "source/source_text.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <utility>
 
-#include "torch_slang/error.h"
 #include "common/log.h"
 #include "source/marks.h"
 #include "source/record.h"
 #include "source/source_text.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

@@ -7,10 +7,10 @@
 #include <cstring>
 #include <sstream>
 
-#include "torch_slang/error.h"
 #include "foreign/driver_api.h"
 #include "source/marks.h"
 #include "source/source_text.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

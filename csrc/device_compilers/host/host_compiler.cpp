@@ -9,13 +9,13 @@
 
 #include "cache/cache.h"
 #include "common/environment.h"
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "common/process.h"
 #include "common/shell_words.h"
 #include "device_compilers/host/processor.h"
 #include "source/source_text.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

@@ -58,7 +58,8 @@ bool is_needed(const HostCompiler& compiler, std::vector<std::string> flags, con
 }
 
 bool is_known_to_be_needed(const HostCompiler& compiler, const std::vector<std::string>& flags, const Probe& probe) {
-  static auto* known = new OnceEach<std::string, bool>();  // never destroyed: threads may compile while the process ends
+  static auto* known =
+      new OnceEach<std::string, bool>();  // never destroyed: threads may compile while the process ends
   Digest digest;
   digest.add("probe").add(probe.flag).add(probe.text).add(compiler.stamp).add(cpu_identity());
   for (const std::string& word : compiler.command) digest.add(word);

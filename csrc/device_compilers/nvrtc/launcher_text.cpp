@@ -29,8 +29,8 @@ std::string cuda_launcher(const KernelSource& source) {
   const bool is_copied = has_samples || source.slot_count <= kMostCopiedSlots;
   const bool is_bounded = !source.thread_bounds.empty();
   return c10::str(kGlobal, threads > 0 ? c10::str("__launch_bounds__(", threads, ")") : "", kEntry, "const TslArgs",
-                  is_copied ? "" : "&", " known = ", has_samples ? "tsl::of_sample(args)" : "args", ";\n  tsl::run_tiles<",
-                  entry, ", ", source.threads.lanes > 1 ? "TslVectors" : "tsl::NoVectors", ", ",
+                  is_copied ? "" : "&", " known = ", has_samples ? "tsl::of_sample(args)" : "args",
+                  ";\n  tsl::run_tiles<", entry, ", ", source.threads.lanes > 1 ? "TslVectors" : "tsl::NoVectors", ", ",
                   source.threads.shares ? "TslShared" : "tsl::NothingShared", ", tsl::TileShape<",
                   source.threads.groups(), ", ", source.threads.axis, ", ", source.threads.repeats, ">, ",
                   is_bounded ? "true" : "false", ">(known, uint3{",

@@ -9,7 +9,6 @@
 #include "cache/cache.h"
 #include "cache/turn.h"
 #include "common/environment.h"
-#include "torch_slang/error.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/log.h"
@@ -20,6 +19,7 @@
 #include "source/marks.h"
 #include "source/record.h"
 #include "source/source_text.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -76,6 +76,14 @@ class Returned(Exception):
         self.value = value
 
 
+class Left(Exception):
+    """By `break`."""
+
+
+class WentOn(Exception):
+    """By `continue`."""
+
+
 @dataclass
 class Expression:
     text: str
@@ -134,6 +142,7 @@ class Scope:
     helpers: list[Helper] = field(default_factory=list)
     depth: int = 0
     may_return: bool = True
+    loop: str | None = None  # the word that begins the innermost one
 
 
 class Drawing:
@@ -219,7 +228,7 @@ class Drawing:
     # Statements.
 
     def block(self, scope: Scope, count: int) -> Statement:
-        inner = Scope(dict(scope.variables), list(scope.integers), scope.helpers, scope.depth + 1, scope.may_return)
+        inner = replace(scope, variables=dict(scope.variables), integers=list(scope.integers), depth=scope.depth + 1)
         statements = [self.statement(inner) for _ in range(count)]
 
         def run(state: State) -> None:
@@ -229,18 +238,26 @@ class Drawing:
         return Statement([line for statement in statements for line in statement.lines], run)
 
     def statement(self, scope: Scope) -> Statement:
-        kinds = [self.assign] * 5 + [self.update] * 2 + [self.copy_whole] * 3 + [self.swap] * 2
+        kinds = [self.assign] * 5 + [self.update] * 2 + [self.copy_whole] * 3 + [self.swap] * 2 + [self.reset]
         if scope.depth < 4:
             kinds += [self.branch] * 3 + [self.loop] * 2
         if scope.helpers:
             kinds += [self.call] * 2
         if scope.may_return and scope.depth > 1:
             kinds += [self.give_up]
+        if scope.loop:
+            kinds += [self.leave, self.leave]
         return self._rng.choice(kinds)(scope)
 
     def assign(self, scope: Scope) -> Statement:
         place, value = self.place(scope, lambda t: False), self.scalar(scope)
         return Statement([f"{place.text} = {value.text};"], lambda s: place.write(s, value.run(s)))
+
+    def reset(self, scope: Scope) -> Statement:
+        place, value = self.place(scope, lambda t: False), self._rng.randint(-1, 2) / 2
+        return Statement(
+            [f"{place.text} = {value};"], lambda s: place.write(s, torch.tensor(value, dtype=torch.float64))
+        )
 
     def update(self, scope: Scope) -> Statement:
         place, value = self.place(scope, lambda t: False), self.scalar(scope, 2)
@@ -293,18 +310,43 @@ class Drawing:
 
     def loop(self, scope: Scope) -> Statement:
         name, most = self.new_name("k"), self._rng.randint(1, 3)
-        inner = Scope(dict(scope.variables), [*scope.integers, name], scope.helpers, scope.depth + 1, scope.may_return)
+        word = self._rng.choice(["for", "for", "for", "while", "while", "do"])
+        inner = replace(scope, integers=[*scope.integers, name], depth=scope.depth + 1, loop=word)
         body = self.block(inner, self._rng.randint(1, 3))
-        counter = self._rng.choice(INTEGERS) if self.chance(0.4) else None
+        counter = self._rng.choice(INTEGERS) if word != "do" and self.chance(0.4) else None
 
         def run(state: State) -> None:
             for number in range(most if counter is None else state[counter] % (most + 1)):
                 state[name] = number
-                body.run(state)
+                try:
+                    body.run(state)
+                except Left:
+                    return
+                except WentOn:
+                    pass
 
         count = str(most) if counter is None else f"{counter} % {most + 1}"
-        head = f"[MaxIters({most})] for (int {name} = 0; {name} < {count}; ++{name})"
-        return Statement([head, "{", *body.lines, "}"], run)
+        if word == "for":
+            head = f"[MaxIters({most})] for (int {name} = 0; {name} < {count}; ++{name})"
+            return Statement([head, "{", *body.lines, "}"], run)
+        # The counter is changed first, so that a `continue` does not pass it by.
+        lines = [f"int {name} = -1;", f"[MaxIters({most})] while ({name} + 1 < {count})"]
+        if word == "do":
+            lines[1] = f"[MaxIters({most})] do"
+        lines += ["{", f"++{name};", *body.lines, "}"]
+        return Statement(lines + ([f"while ({name} + 1 < {count});"] if word == "do" else []), run)
+
+    def leave(self, scope: Scope) -> Statement:
+        """`break` or `continue` on a condition, behind an assignment."""
+        condition, change = self.condition(scope), self.assign(scope)
+        word = self._rng.choice(["break", "continue"])
+
+        def run(state: State) -> None:
+            if condition.run(state):
+                change.run(state)
+                raise Left if word == "break" else WentOn
+
+        return Statement([f"if ({condition.text})", "{", *change.lines, f"{word};", "}"], run)
 
     def call(self, scope: Scope) -> Statement:
         helper = self._rng.choice(scope.helpers)

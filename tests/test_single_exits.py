@@ -46,6 +46,23 @@ struct Part : IDifferentiable { double a; double2 b; };
     }
     v.y *= v.x;
 }
+[Differentiable] void renew(inout double a, inout double b, double x, int n, out double o)
+{
+    o = a * b;
+    [MaxIters(4)] for (int k = 0; k < n; ++k)
+    {
+        double t = a * x;
+        if (t > 1) { a = t; o = o * a + b; b = 1; a = 1; return; }
+        a = t + 0.5 * b;
+        o *= a;
+    }
+}
+[TorchOp] [Differentiable] double renewed(double2 u, double x, int n)
+{
+    double a = u.x, b = u.y, o;
+    renew(a, b, x, n, o);
+    return o * a * b;
+}
 [TorchOp] [Differentiable] double logarithm(double2 u, double x, int n)
 {
     double2 v = u;
@@ -103,8 +120,20 @@ def scaled(u: Tensor, x: Tensor, n: int) -> Tensor:
     return (p * p + q * q) * x
 
 
+def renewed(u: Tensor, x: Tensor, n: int) -> Tensor:
+    a, b = u[0], u[1]
+    o = a * b
+    for _ in range(n):
+        t = a * x
+        if t > 1:
+            return o * t + b
+        a = t + 0.5 * b
+        o = o * a
+    return o * a * b
+
+
 @some_cases(2)
-@pytest.mark.parametrize("reference", [logarithm, parts, scaled])
+@pytest.mark.parametrize("reference", [logarithm, parts, scaled, renewed])
 def test_second_derivatives(reference: Callable[..., Tensor], device: torch.device) -> None:
     function = getattr(
         torch_slang.load(source=SOURCE, name="single_exits", namespace="single_exits"), reference.__name__
@@ -121,7 +150,8 @@ def test_second_derivatives(reference: Callable[..., Tensor], device: torch.devi
         inputs = [u.to(at).requires_grad_(), x.to(at).requires_grad_()]
         gradients = torch.autograd.grad(run(*inputs).sum(), inputs, create_graph=True)
         total = gradients[0].sum() + (gradients[1] * torch.arange(len(x), device=at)).sum()
-        return [*gradients, *torch.autograd.grad(total, inputs)]
+        _, tangents = torch.func.jvp(run, tuple(x.detach() for x in inputs), tuple(x.detach() + 1 for x in inputs))
+        return [*gradients, *torch.autograd.grad(total, inputs), tangents]
 
     actual = derivatives(lambda u, x: function(u, x, n.to(device)), device)
     for one, other in zip(actual, derivatives(rows, torch.device("cpu")), strict=True):

@@ -20,10 +20,12 @@ std::optional<Function> tangents_function(const Function& function, const std::s
 // dispatch/dual_call.h. What both have is the same leaf, and one text serves both.
 std::optional<Function> dual_function(const Function& function, const std::string& name);
 
-// Defines of requests for second derivatives, for sources at which Slang crashes else: functions are inlined before derivatives
-// are made (Note [functions inlined early] in compiler/source/early_inlining.h), structs stay as they are (Note [constructors] in
-// compiler/source/constructors.h).
+// Defines of requests for derivatives of tangents, for sources that Slang refuses otherwise, or at which it crashes: functions are
+// inlined before derivatives are made (Note [functions inlined early] in compiler/source/early_inlining.h), structs stay as they
+// are (Note [constructors] in compiler/source/constructors.h), and so do functions that return early (Note [single exits] in
+// compiler/source/single_exits.h).
 inline constexpr const char* kInlineEarly = "TORCH_SLANG_INLINE_EARLY";
 inline constexpr const char* kKeepStructs = "TORCH_SLANG_KEEP_STRUCTS";
+inline constexpr const char* kKeepReturns = "TORCH_SLANG_KEEP_RETURNS";
 
 }  // namespace torch_slang

@@ -30,11 +30,11 @@ std::vector<Instantiation> with_others(const std::vector<Function>& functions, c
 
 bool has_error(const Program& program) { return !program.texts.empty() && !program.texts.front().error.empty(); }
 
-// Of a second derivative Slang may refuse a text, or crash, where functions are calls or structs have constructors, which others
-// need (kInlineEarly, kKeepStructs): the first try that compiles is used. If none does, the first try's error is raised.
+// Of a derivative of tangents Slang may refuse a text, or crash, in a form that others need (kInlineEarly and its kin): the first try
+// that compiles is used. If none does, the first try's error is raised.
 std::shared_ptr<const Program> load_with_workarounds(const CompileRequest& request) {
   const std::vector<std::vector<const char*>> tries = {
-      {}, {kInlineEarly}, {kKeepStructs}, {kInlineEarly, kKeepStructs}};
+      {}, {kInlineEarly}, {kKeepStructs}, {kInlineEarly, kKeepStructs}, {kKeepReturns}};
   std::shared_ptr<const Program> first;
   std::exception_ptr crash;
   for (const auto& defines : tries) {

@@ -14,9 +14,8 @@ BOOST_AUTO_TEST_CASE(what_is_known_is_found_with_its_line) {
   const auto names = [](const std::string& source, const std::string& words) {
     return crash_hints(source, "f.slang").find(words) != std::string::npos;
   };
-  BOOST_TEST(names("\nwhile (a && b) {}", "f.slang:2: `while`"));
-  BOOST_TEST(names("while (f(a) || b) {}", "f.slang:1: `while`"));
-  BOOST_TEST(names("for (int k = starts[t]; k < 3; ++k) {}", "begins with an element"));
+  BOOST_TEST(
+      names("\nfor (int k = starts[t]; k < 3; ++k) {}", "f.slang:2: a loop whose counter begins with an element"));
   BOOST_TEST(names("switch (i) { case 0: a(); case 1: b(); break; }", "a case into which"));
   BOOST_TEST(names("switch (i) { case 0: { a(); } default: b(); }", "a case into which"));
   BOOST_TEST(names("property int n { [BackwardDifferentiable] get { return 1; } }", "`property`"));
@@ -36,8 +35,7 @@ BOOST_AUTO_TEST_CASE(what_is_known_is_found_with_its_line) {
 
 BOOST_AUTO_TEST_CASE(nothing_is_said_of_the_rest) {
   for (const std::string source : {
-           "while (a & b) {} // while (a && b)",
-           "if (a && b) { while (a) { c = a && b; } }",
+           "while (a && b) { if (c) continue; }",
            "for (int k = 0; k < ends[t] && a; ++k) {}",
            "switch (i) { case 0: case 1: a(); break; case 2: { if (a) { b(); } return; } default: c(); }",
            "switch (i) { case 0: { a(); break; } case 1: return f(x); case 2: continue; }",
@@ -75,17 +73,6 @@ BOOST_AUTO_TEST_CASE(aggregates_that_meet_a_scalar_parameter_are_found) {
     BOOST_TEST(!lines(other), other);
   }
   BOOST_TEST(crash_hints("float3 f(float3 a, float z) { a = a * z; if (z > 0) a = -a; return a; }", "f.slang") == "");
-}
-
-BOOST_AUTO_TEST_CASE(loops_that_go_on_are_found_by_their_kind) {
-  const auto found = [](const std::string& source) { return !crash_hints(source, "f.slang").empty(); };
-  BOOST_TEST(found("while (a) { if (b) continue; }"));
-  BOOST_TEST(found("for (;;) { while (true) { if (a) break; else continue; } }"));
-  BOOST_TEST(found("while (a) if (b) { c(); continue; }"));
-  BOOST_TEST(!found("for (; a;) { if (b) continue; }"));
-  BOOST_TEST(!found("while (a) { for (;;) { if (b) continue; } }"));
-  BOOST_TEST(!found("do { if (b) continue; } while (a);"));
-  BOOST_TEST(!found("while (a) { b(); } for (;;) { continue; }"));
 }
 
 BOOST_AUTO_TEST_CASE(remainders_of_floats_are_found) {

@@ -37,6 +37,7 @@ BOOST_AUTO_TEST_CASE(others_stay_calls) {
            "// [Differentiable]\nfloat f(float x) { return x; }",
            "#define DIFF [Differentiable]\nDIFF float f(float x) { return x; }",
            "float Differentiable(float x) { return x; }",
+           "#define FINISH(v) \\\n  return v * x\n[Differentiable] float f(float x) { FINISH(x); }",
            "[Differentiable]",
            "[Differentiable] float f(float x) {",
        }) {

@@ -34,28 +34,28 @@ void check(const std::string& body, const std::string& expected, const std::stri
 
 BOOST_AUTO_TEST_CASE(what_stands_behind_a_return_is_in_a_block) {
   check("{ if (x > 0)\n return log(x);\n y = 2; return 0; }",
-        "{ float tsl_result; bool tsl_returned = false; if (x > 0) { tsl_result = log(x); tsl_returned = true; }"
-        " if (!tsl_returned) { y = 2; { tsl_result = 0; tsl_returned = true; } } return tsl_result; }");
-  check(
-      "{ if (x > 0) { if (y > 0) return 1; y = 3; } else return 2; y = 4; return 3; }",
-      "{ float tsl_result; bool tsl_returned = false; if (x > 0) { if (y > 0) { tsl_result = 1; tsl_returned = true; }"
-      " if (!tsl_returned) { y = 3; } } else { tsl_result = 2; tsl_returned = true; }"
-      " if (!tsl_returned) { y = 4; { tsl_result = 3; tsl_returned = true; } } return tsl_result; }");
+        "{ float tsl_result; bool tsl_returned = false; if (x > 0) { tsl_result = (log(x)); tsl_returned = true; }"
+        " if (!tsl_returned) { y = 2; { tsl_result = (0); tsl_returned = true; } } return tsl_result; }");
+  check("{ if (x > 0) { if (y > 0) return 1; y = 3; } else return 2; y = 4; return 3; }",
+        "{ float tsl_result; bool tsl_returned = false; if (x > 0) { if (y > 0) { tsl_result = (1); tsl_returned = "
+        "true; }"
+        " if (!tsl_returned) { y = 3; } } else { tsl_result = (2); tsl_returned = true; }"
+        " if (!tsl_returned) { y = 4; { tsl_result = (3); tsl_returned = true; } } return tsl_result; }");
 }
 
 BOOST_AUTO_TEST_CASE(loops_are_left) {
   check("{ [MaxIters(3)] for (int i = 0; i < 3; ++i) { if (x > i) return i; y += x; } return y; }",
         "{ float tsl_result; bool tsl_returned = false; [MaxIters(3)] for (int i = 0; i < 3; ++i) {"
-        " if (x > i) { tsl_result = i; tsl_returned = true; break; } y += x; }"
-        " if (!tsl_returned) { { tsl_result = y; tsl_returned = true; } } return tsl_result; }");
+        " if (x > i) { tsl_result = (i); tsl_returned = true; break; } y += x; }"
+        " if (!tsl_returned) { { tsl_result = (y); tsl_returned = true; } } return tsl_result; }");
   check("{ for (;;) [Attribute] while (true) if (x > 0) return 1; return 2; }",
         "{ float tsl_result; bool tsl_returned = false; for (;;) { [Attribute] while (true) if (x > 0) {"
-        " tsl_result = 1; tsl_returned = true; break; } if (tsl_returned) break; }"
-        " if (!tsl_returned) { { tsl_result = 2; tsl_returned = true; } } return tsl_result; }");
+        " tsl_result = (1); tsl_returned = true; break; } if (tsl_returned) break; }"
+        " if (!tsl_returned) { { tsl_result = (2); tsl_returned = true; } } return tsl_result; }");
   check("{ do { switch (i) { case 0: return 1; default: y = 2; break; } y = 3; } while (y > 0); return y; }",
         "{ float tsl_result; bool tsl_returned = false; do { { switch (i) {"
-        " case 0: { tsl_result = 1; tsl_returned = true; break; } default: y = 2; break; } if (tsl_returned) break; }"
-        " y = 3; } while (y > 0); if (!tsl_returned) { { tsl_result = y; tsl_returned = true; } }"
+        " case 0: { tsl_result = (1); tsl_returned = true; break; } default: y = 2; break; } if (tsl_returned) break; }"
+        " y = 3; } while (y > 0); if (!tsl_returned) { { tsl_result = (y); tsl_returned = true; } }"
         " return tsl_result; }");
 }
 
@@ -65,8 +65,8 @@ BOOST_AUTO_TEST_CASE(types) {
   for (const std::string type : {"float[3]", "vector<float, 3>", "Outer.Inner", "S<T, 2>"}) {
     check("{ if (x > 0) return a; return b; }",
           "{ " + type +
-              " tsl_result; bool tsl_returned = false; if (x > 0) { tsl_result = a; tsl_returned = true; }"
-              " if (!tsl_returned) { { tsl_result = b; tsl_returned = true; } } return tsl_result; }",
+              " tsl_result; bool tsl_returned = false; if (x > 0) { tsl_result = (a); tsl_returned = true; }"
+              " if (!tsl_returned) { { tsl_result = (b); tsl_returned = true; } } return tsl_result; }",
           type);
   }
   BOOST_TEST(dense(with_single_exits("struct S { [Differentiable] __init(float x) { if (x > 0) return; y = x; } }")) ==
@@ -74,11 +74,18 @@ BOOST_AUTO_TEST_CASE(types) {
                    " tsl_returned = true; } if (!tsl_returned) { y = x; } } }"));
 }
 
+BOOST_AUTO_TEST_CASE(values_of_several_parts) {
+  check(
+      "{ if (x > 0) return y *= x, x * x; return {1, 2}; }",
+      "{ float tsl_result; bool tsl_returned = false; if (x > 0) { tsl_result = (y *= x, x * x); tsl_returned = true; }"
+      " if (!tsl_returned) { { tsl_result = {1, 2}; tsl_returned = true; } } return tsl_result; }");
+}
+
 BOOST_AUTO_TEST_CASE(functions_in_functions_return_themselves) {
   check("{ let g = (float z) => { return z; }; if (x > 0) return g(x); return 1; }",
         "{ float tsl_result; bool tsl_returned = false; let g = (float z) => { return z; };"
-        " if (x > 0) { tsl_result = g(x); tsl_returned = true; }"
-        " if (!tsl_returned) { { tsl_result = 1; tsl_returned = true; } } return tsl_result; }");
+        " if (x > 0) { tsl_result = (g(x)); tsl_returned = true; }"
+        " if (!tsl_returned) { { tsl_result = (1); tsl_returned = true; } } return tsl_result; }");
 }
 
 BOOST_AUTO_TEST_CASE(others_stay) {
@@ -92,6 +99,7 @@ BOOST_AUTO_TEST_CASE(others_stay) {
            "{ __target_switch { case cuda: return 1; case cpp: return 2; } }",
            "{ if (x > 0) return; return 1; }",
            "{ if (x > 0) return 1",
+           "{ double tsl_result = 2; if (x > 0) return tsl_result; return 1; }",
        }) {
     BOOST_TEST(with_single_exits(function(body)) == function(body));
   }
@@ -100,6 +108,9 @@ BOOST_AUTO_TEST_CASE(others_stay) {
            "[Differentiable] func f(x : float) -> float { if (x > 0) return 1; return 2; }",
            "[Differentiable] S operator+(S a, S b) { if (a.x > 0) return a; return b; }",
            "[Differentiable] float f(float x);",
+           "#define RETURN_IF(c, e) if (c) return e\n[Differentiable] float f(float x) { RETURN_IF(x > 0, 1); if (x < "
+           "2) return "
+           "3; return 2; }",
        }) {
     BOOST_TEST(with_single_exits(source) == source);
   }

@@ -60,9 +60,10 @@ class Structs {
     if (!fields || fields->empty()) return;
     const size_t last = word(close + 1) == ";" ? close + 1 : close;
     const std::string_view parameters = generic > at + 2 ? text(at + 2, generic + 1) : std::string_view();
-    insertions_[place(last) + 1] =
-        c10::str(" extension", parameters, " ", word(at + 1), arguments(at + 2, generic), " { ",
-                 word(at - 1) == "public" ? "public " : "", constructor(*fields), " }");
+    // Behind a `}` alone Slang would take `extension` for a variable's name.
+    insertions_[place(last) + 1] = c10::str(last == close ? "; extension" : " extension", parameters, " ", word(at + 1),
+                                            arguments(at + 2, generic), " { ",
+                                            word(at - 1) == "public" ? "public " : "", constructor(*fields), " }");
   }
 
   // `<T, N>` of the parameters `<T : IFloat, let N : int>`.

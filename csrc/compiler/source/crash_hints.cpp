@@ -28,10 +28,6 @@ class Hints {
 
   std::string text() {
     for (size_t at = 0; at < tokens_.size(); ++at) {
-      if (word(at) == "while" && has_short_circuit(at + 1, closing(at + 1)))
-        add(at, "`while` with && or || in its condition; write `while (true)` and leave it by `break`");
-      if (word(at) == "continue" && is_in_while(at))
-        add(at, "`continue` in a `while`; write `for (; condition;)` in its place");
       if (word(at) == "return" && loops_around(at).size() > 1)
         add(at, "a `return` out of two loops; set a flag there, leave both loops by `break`, and return behind them");
       if (word(at) == "for" && begins_with_element(at + 1))
@@ -48,18 +44,6 @@ class Hints {
  private:
   std::string_view word(size_t at) const { return tokens_[at]; }
   size_t closing(size_t open) const { return tokens_.closing(open); }
-
-  bool has_short_circuit(size_t begin, size_t end) const {
-    for (size_t at = begin; at + 1 < end; ++at) {
-      if ((word(at) == "&" || word(at) == "|") && word(at) == word(at + 1)) return true;
-    }
-    return false;
-  }
-
-  bool is_in_while(size_t at) const {
-    const std::vector<size_t> heads = loops_around(at);
-    return !heads.empty() && word(heads[0]) == "while";
-  }
 
   // The first words of the loops whose bodies it is in, the innermost first.
   std::vector<size_t> loops_around(size_t at) const {

@@ -1,5 +1,11 @@
 #include "compiler/source/differentiable_functions.h"
 
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "compiler/text/tokens.h"
+
 namespace torch_slang {
 namespace {
 
@@ -9,9 +15,25 @@ bool is_attribute(const SourceTokens& tokens, size_t at) {
          (tokens[at + 1] == "]" || tokens[at + 1] == ",");
 }
 
+// The macros whose definition has a `return`.
+std::set<std::string_view> returning_macros(const std::string& source) {
+  std::set<std::string_view> names;
+  for (const Token& token : split_tokens(source)) {
+    if (token.kind != TokenKind::Directive) continue;
+    std::vector<std::string_view> words;
+    for (const Token& part : split_tokens(token.text.substr(token.text.find('#') + 1))) {
+      if (part.kind == TokenKind::Identifier) words.push_back(part.text);
+    }
+    const bool returns = std::find(words.begin(), words.end(), "return") != words.end();
+    if (returns && words[0] == "define") names.insert(words[1]);
+  }
+  return names;
+}
+
 }  // namespace
 
-std::vector<DifferentiableFunction> differentiable_functions(const SourceTokens& tokens) {
+std::vector<DifferentiableFunction> differentiable_functions(const std::string& source, const SourceTokens& tokens) {
+  const std::set<std::string_view> macros = returning_macros(source);
   std::vector<DifferentiableFunction> found;
   for (size_t at = 0; at < tokens.size(); ++at) {
     if (!is_attribute(tokens, at)) continue;
@@ -21,7 +43,10 @@ std::vector<DifferentiableFunction> differentiable_functions(const SourceTokens&
     }
     if (tokens[open] != "{") continue;
     const size_t close = tokens.closing(open);
-    if (close < tokens.size()) found.push_back({at, open, close});
+    if (close >= tokens.size()) continue;
+    bool hides_return = false;
+    for (size_t word = open; word < close && !hides_return; ++word) hides_return = macros.count(tokens[word]) > 0;
+    found.push_back({at, open, close, hides_return});
   }
   return found;
 }

@@ -15,8 +15,8 @@ std::string with_early_inlining(const std::string& source) {
   const SourceTokens tokens(source);
   std::string result;
   size_t copied = 0;
-  for (const DifferentiableFunction& function : differentiable_functions(tokens)) {
-    if (returns_early(tokens, function)) continue;
+  for (const DifferentiableFunction& function : differentiable_functions(source, tokens)) {
+    if (function.hides_return || returns_early(tokens, function)) continue;
     const std::string_view name = tokens[function.attribute];
     const size_t end = static_cast<size_t>(name.data() - source.data()) + name.size();
     result += source.substr(copied, end - copied) + std::string(kMark);

@@ -9,6 +9,7 @@
 #include "common/files.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/own_accesses.h"
+#include "program/instantiations.h"
 #include "program/tangents.h"
 
 namespace torch_slang {
@@ -59,9 +60,19 @@ bool has_define(const CompileRequest& request, std::string_view name) {
                      [&](const auto& define) { return define.first == name; });
 }
 
+// Nothing but derivatives in forward mode is asked for.
+bool is_of_tangents(const CompileRequest& request) {
+  return !request.instantiations.empty() &&
+         std::all_of(request.instantiations.begin(), request.instantiations.end(),
+                     [](const Instantiation& one) { return has_forward_derivative(one.direction); });
+}
+
 Changes changes_for(const CompileRequest& request, Session::Output output, bool generic_tensors) {
-  if (output != Session::Output::SecondDerivatives) return {.generic_tensors = generic_tensors};
-  return {!has_define(request, kKeepStructs), has_define(request, kInlineEarly), generic_tensors};
+  const bool is_second = output == Session::Output::SecondDerivatives;
+  return {.constructors = is_second && !has_define(request, kKeepStructs),
+          .single_exits = (is_second || is_of_tangents(request)) && !has_define(request, kKeepReturns),
+          .early_inlining = is_second && has_define(request, kInlineEarly),
+          .generic_tensors = generic_tensors};
 }
 
 std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output,
@@ -92,7 +103,9 @@ std::string undefine_macros(const CompileRequest& request) {
 }
 
 Session::Session(const CompileRequest& request, Library library, const std::optional<std::string>& text)
-    : files_(undefine_macros(request) + "#line 1\n", request.defines), users_(folders_of(request)) {
+    : files_(undefine_macros(request) + "#line 1\n", request.defines,
+             changes_for(request, Output::Kernels, /*generic_tensors=*/false)),
+      users_(folders_of(request)) {
   SlangGlobalSessionDesc global_desc = {};
   check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
   global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);

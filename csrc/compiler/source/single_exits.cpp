@@ -69,7 +69,8 @@ class Body {
   // None: a statement is not understood.
   std::optional<std::vector<Edit>> rewritten(const DifferentiableFunction& function) {
     const size_t begin = place(function.open), size = place(function.close) - begin;
-    if (source_.substr(begin, size).find('#') != std::string::npos) return {};
+    const std::string body = source_.substr(begin, size);
+    if (body.find('#') != std::string::npos || body.find("tsl_re") != std::string::npos) return {};
     const std::string result = type_.empty() ? "" : " " + std::string(type_) + " tsl_result;";
     insert(begin + 1, result + " bool tsl_returned = false;");
     if (!block(function.open, /*breaks=*/false)) return {};
@@ -142,9 +143,11 @@ class Body {
     const auto next = behind_semicolon(at);
     if (!next || type_.empty() != (*next == at + 2)) return {};
     ++returns_;
-    edits_.push_back({place(at), behind(at), type_.empty() ? "{" : "{ tsl_result ="});
-    if (type_.empty()) edits_.push_back({place(at + 1), behind(at + 1), ""});
-    insert(behind(*next - 1), breaks ? " tsl_returned = true; break; }" : " tsl_returned = true; }");
+    // In parentheses: a comma there is an operator. A list in braces is none.
+    const bool is_list = word(at + 1) == "{";
+    edits_.push_back({place(at), behind(at), type_.empty() ? "{" : is_list ? "{ tsl_result =" : "{ tsl_result = ("});
+    const std::string leave = breaks ? "; tsl_returned = true; break; }" : "; tsl_returned = true; }";
+    edits_.push_back({place(*next - 1), behind(*next - 1), (type_.empty() || is_list ? "" : ")") + leave});
     return next;
   }
 
@@ -179,8 +182,8 @@ class Body {
 std::string with_single_exits(const std::string& source) {
   const SourceTokens tokens(source);
   std::vector<Edit> edits;
-  for (const DifferentiableFunction& function : differentiable_functions(tokens)) {
-    if (!returns_early(tokens, function)) continue;
+  for (const DifferentiableFunction& function : differentiable_functions(source, tokens)) {
+    if (function.hides_return || !returns_early(tokens, function)) continue;
     const auto type = ReturnType(source, tokens).of(function);
     if (!type) continue;
     const auto more = Body(source, tokens, *type).rewritten(function);

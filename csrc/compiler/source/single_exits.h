@@ -1,4 +1,4 @@
-// Rewrites functions that return early so that they return at their end, for texts of second derivatives.
+// Rewrites functions that return early so that they return at their end, for derivatives in forward mode and second ones.
 #pragma once
 
 #include <string>
@@ -6,15 +6,17 @@
 namespace torch_slang {
 
 // Note [single exits]
-//   A function can be inlined before derivatives are made only if it returns at its end (Note [functions inlined early] in
-//   early_inlining.h). So each `return value;` of a differentiable function becomes an assignment to a variable, a flag, and
-//   a `break` where it stands in a loop or a switch. What stands behind it is computed if the flag is not set:
+//   Slang's forward mode is wrong of some functions that return in a loop: what an `inout` parameter is set to before the `return`
+//   keeps an older tangent. Where functions are inlined before derivatives are made (Note [functions inlined early] in
+//   early_inlining.h) they must return at their end. So in texts of tangents each `return value;` of a differentiable function
+//   becomes an assignment to a variable, a flag, and a `break` where it stands in a loop or a switch. What stands behind it is
+//   computed if the flag is not set:
 //
 //     if (x > 0) return log(x);        { tsl_result = log(x); tsl_returned = true; } if (!tsl_returned) {
 //     return 0;                        { tsl_result = 0; tsl_returned = true; } } return tsl_result;
 //
 //   Nothing else changes, and all lines keep their numbers. A function is left as it is where a statement is not understood:
-//   labels, local types, directives, and what only some targets have.
+//   labels, local types, directives, macros that return, and what only some targets have.
 std::string with_single_exits(const std::string& source);
 
 }  // namespace torch_slang

@@ -15,6 +15,7 @@
 #include "compiler/source/placeholders.h"
 #include "compiler/source/single_exits.h"
 #include "compiler/source/source_bytes.h"
+#include "compiler/source/while_loops.h"
 #include "compiler/text/tokens.h"
 
 namespace torch_slang {
@@ -57,8 +58,9 @@ std::string SourceFiles::with_library(const std::string& source, const std::stri
 }
 
 std::string SourceFiles::changed(std::string source) {
-  source = without_inlined_backwards(std::move(source), backwards_);
-  if (changes_.early_inlining) source = with_early_inlining(with_single_exits(source));
+  source = with_for_loops(without_inlined_backwards(std::move(source), backwards_));
+  if (changes_.single_exits) source = with_single_exits(source);
+  if (changes_.early_inlining) source = with_early_inlining(source);
   return changes_.constructors ? with_constructors(source) : source;
 }
 

@@ -21,6 +21,7 @@ inline constexpr const char* kLibraryFolder = "/torch_slang.library/";
 // The changes that are made to a user's source before Slang reads it.
 struct Changes {
   bool constructors = false;  // Note [constructors] in constructors.h
+  bool single_exits = false;  // Note [single exits] in single_exits.h
   bool early_inlining = false;  // Note [functions inlined early] in early_inlining.h
   bool generic_tensors = false;  // Note [generic tensors] in generic_tensors.h
 };

@@ -1,0 +1,58 @@
+#include "compiler/source/while_loops.h"
+
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "compiler/source/source_tokens.h"
+
+namespace torch_slang {
+namespace {
+
+// The `while` of each `do`, by tokens.
+std::set<size_t> ends_of_do(const SourceTokens& tokens) {
+  std::set<size_t> ends;
+  for (size_t at = 0; at < tokens.size(); ++at) {
+    if (tokens[at] == "do" && tokens[at + 1] == "{") ends.insert(tokens.closing(at + 1) + 1);
+  }
+  return ends;
+}
+
+// A `do` without braces: its `while` is not looked for.
+bool has_bare_do(const SourceTokens& tokens) {
+  for (size_t at = 0; at < tokens.size(); ++at) {
+    if (tokens[at] == "do" && tokens[at + 1] != "{") return true;
+  }
+  return false;
+}
+
+// `while (let x = ...)` and `while (int x = ...)` declare a variable.
+bool declares(const SourceTokens& tokens, size_t open) { return tokens.is_name(open + 1) && tokens.is_name(open + 2); }
+
+}  // namespace
+
+std::string with_for_loops(const std::string& source) {
+  const SourceTokens tokens(source);
+  if (has_bare_do(tokens)) return source;
+  const std::set<size_t> ends = ends_of_do(tokens);
+  std::map<size_t, std::string_view> replacements;  // by token
+  for (size_t at = 0; at < tokens.size(); ++at) {
+    const size_t open = at + 1, close = tokens.closing(open);
+    if (tokens[at] != "while" || tokens[open] != "(" || close >= tokens.size()) continue;
+    if (ends.count(at) > 0 || declares(tokens, open)) continue;
+    replacements[at] = "for";
+    replacements[open] = "(;";
+    replacements[close] = ";)";
+    if (close == open + 2 && tokens[open + 1] == "true") replacements[open + 1] = "";
+  }
+  std::string result;
+  size_t copied = 0;
+  for (const auto& [at, by] : replacements) {
+    const size_t place = static_cast<size_t>(tokens[at].data() - source.data());
+    result += source.substr(copied, place - copied) + std::string(by);
+    copied = place + tokens[at].size();
+  }
+  return result + source.substr(copied);
+}
+
+}  // namespace torch_slang

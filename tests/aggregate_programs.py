@@ -439,6 +439,11 @@ class Program:
         return self.statements(state)
 
 
+def is_moderate(*results: Tensor) -> bool:
+    """Whether rounding errors stayed small: loops of products may let numbers grow without bound."""
+    return all(bool((result.abs() < 1e6).all()) for result in results)
+
+
 def draw_program(seed: int, name: str) -> Program:
     rng = random.Random(seed)
     drawing = Drawing(rng)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
-from aggregate_programs import Program, draw_program, module_text
+from aggregate_programs import Program, draw_program, is_moderate, module_text
 from long_tests import LONG, some_cases, some_tests
 
 import torch_slang
@@ -357,6 +357,8 @@ def compare(programs: Sequence[Program], name: str, device: torch.device) -> Non
             value = program.run(scalars, integers[n, row].tolist())
             expected = torch.autograd.grad(value, scalars, allow_unused=True)[0] if value.requires_grad else None
             expected = torch.zeros_like(scalars) if expected is None else expected
+            if not is_moderate(value, expected):
+                continue
             message = f"{program.name}, row {row}:\n{program.text}"
             torch.testing.assert_close(values[n, row].detach().cpu(), value.detach(), rtol=1e-9, atol=1e-9, msg=message)
             scale = 1e-9 * (1 + float(expected.abs().max()))
@@ -373,7 +375,7 @@ def refused_among(programs: Sequence[Program], device: torch.device) -> list[str
         return []
     except RuntimeError as error:  # a CompileError, as which autograd does not hand on what a backward raises
         # What ends Slang's compiler is refused, too, with hints where these are known (test_crashes_of_slang.py).
-        if " is refused: " not in str(error) and "Slang compilation aborted" not in str(error):
+        if not any(words in str(error) for words in (" is refused: ", "Slang compilation aborted", "was ended by")):
             raise
         if len(programs) == 1:
             return [programs[0].name]

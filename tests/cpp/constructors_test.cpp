@@ -19,10 +19,11 @@ std::string added(const std::string& source) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_constructor_takes_the_fields_and_their_values) {
-  BOOST_TEST(added("struct S : IDifferentiable { float a; float2 b = 1, c[3]; no_diff int n; }") ==
-             " extension S { [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] __init(float a = {}, float2 "
-             "b = 1, float2 c[3] = {}, "
-             "no_diff int n = {}) { this.a = a; this.b = b; this.c = c; this.n = n; } }");
+  BOOST_TEST(
+      added("struct S : IDifferentiable { float a; float2 b = 1, c[3]; no_diff int n; }") ==
+      "; extension S { [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] __init(float a = {}, float2 "
+      "b = 1, float2 c[3] = {}, "
+      "no_diff int n = {}) { this.a = a; this.b = b; this.c = c; this.n = n; } }");
   BOOST_TEST(added("struct S<T : IFloat, let N : int> : IDifferentiable { vector<T, N> a; };")
                  .starts_with(" extension<T : IFloat, let N : int> S<T, N> { [OverloadRank(10)] [Differentiable, "
                               "__unsafeForceInlineEarly] "

@@ -14,6 +14,12 @@ BOOST_AUTO_TEST_CASE(while_becomes_for) {
   BOOST_TEST(with_for_loops("while\n (a)\n while (b) ++k;") == "for\n (;a;)\n for (;b;) ++k;");
 }
 
+BOOST_AUTO_TEST_CASE(macros_too) {
+  BOOST_TEST(
+      with_for_loops("#define LOOP(n) while (k < n)\n#define TWO \\\n  while (a) b();\nLOOP(3) { while (c) d(); }") ==
+      "#define LOOP(n) for (;k < n;)\n#define TWO \\\n  for (;a;) b();\nLOOP(3) { for (;c;) d(); }");
+}
+
 BOOST_AUTO_TEST_CASE(other_words_stay) {
   for (const std::string source : {
            "do { x(); } while (k < 3);",

@@ -15,13 +15,21 @@ bool is_attribute(const SourceTokens& tokens, size_t at) {
          (tokens[at + 1] == "]" || tokens[at + 1] == ",");
 }
 
+// With the lines that a `\\` at its end continues.
+std::string_view whole_directive(const std::string& source, std::string_view line) {
+  const size_t begin = static_cast<size_t>(line.data() - source.data());
+  size_t end = source.find('\n', begin);
+  while (end != std::string::npos && source[end - 1] == '\\') end = source.find('\n', end + 1);
+  return std::string_view(source).substr(begin, end - begin);
+}
+
 // The macros whose definition has a `return`.
 std::set<std::string_view> returning_macros(const std::string& source) {
   std::set<std::string_view> names;
   for (const Token& token : split_tokens(source)) {
     if (token.kind != TokenKind::Directive) continue;
     std::vector<std::string_view> words;
-    for (const Token& part : split_tokens(token.text.substr(token.text.find('#') + 1))) {
+    for (const Token& part : split_tokens(whole_directive(source, token.text).substr(1))) {
       if (part.kind == TokenKind::Identifier) words.push_back(part.text);
     }
     const bool returns = std::find(words.begin(), words.end(), "return") != words.end();

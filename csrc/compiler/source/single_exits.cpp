@@ -146,8 +146,9 @@ class Body {
     // In parentheses: a comma there is an operator. A list in braces is none.
     const bool is_list = word(at + 1) == "{";
     edits_.push_back({place(at), behind(at), type_.empty() ? "{" : is_list ? "{ tsl_result =" : "{ tsl_result = ("});
-    const std::string leave = breaks ? "; tsl_returned = true; break; }" : "; tsl_returned = true; }";
-    edits_.push_back({place(*next - 1), behind(*next - 1), (type_.empty() || is_list ? "" : ")") + leave});
+    const std::string end = type_.empty() ? "" : is_list ? ";" : ");";
+    edits_.push_back(
+        {place(*next - 1), behind(*next - 1), end + " tsl_returned = true;" + (breaks ? " break; }" : " }")});
     return next;
   }
 

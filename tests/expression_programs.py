@@ -7,7 +7,6 @@ arguments: scalars have the shape [rows], vectors [rows, 3], matrices [rows, 3, 
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -75,7 +74,6 @@ OF_ONE: dict[str, Callable[[Tensor], Tensor]] = {
     "abs({0})": torch.abs,
     "saturate({0})": lambda x: x.clamp(0, 1),
     "clamp({0}, -0.4, 0.6)": lambda x: x.clamp(-0.4, 0.6),
-    "radians(30 * {0})": lambda x: 30 * x * math.pi / 180,
     "(-{0})": lambda x: -x,
     "({0} > 0.1 ? {0} * {0} : sin({0}))": lambda x: torch.where(x > 0.1, x * x, torch.sin(x)),
 }
@@ -105,7 +103,7 @@ FORMS: dict[str, list[Form]] = {
         Form("({0} + {1})", (V, V), lambda a, b: a + b),
         Form("({0} - {1})", (V, V), lambda a, b: a - b),
         Form("({0} * {1})", (V, V), lambda a, b: a * b),
-        Form("({0} * {1})", (V, S), _scaled),
+        Form("({0} * double3({1}))", (V, S), _scaled),  # `v * s` ends Slang's compiler in or behind a branch
         Form("cross({0}, {1})", (V, V), torch.linalg.cross),
         Form("normalize({0} + 2)", (V,), lambda a: _unit(a + 2)),
         Form(
@@ -127,7 +125,7 @@ FORMS: dict[str, list[Form]] = {
     MATRIX: [
         Form("mul({0}, {1})", (M, M), torch.matmul),
         Form("transpose({0})", (M,), lambda a: a.mT),
-        Form("({0} * {1})", (M, S), _scaled),
+        Form("({0} * (0.5 + {1}))", (M, S), lambda a, x: _scaled(a, 0.5 + x)),
         Form("({0} + {1})", (M, M), lambda a, b: a + b),
         Form("double3x3({0}, {1}, {2})", (V, V, V), lambda a, b, c: torch.stack([a, b, c], -2)),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from cases import nvrtc_is_here
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 
 import torch_slang
 
@@ -91,6 +91,7 @@ def test_threads_of_large_blocks_share_memory(threads: int, module: torch_slang.
     torch.testing.assert_close(y.double(), expected, rtol=1e-4, atol=1e-4)
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("threads", [1024, 128])
 def test_derivatives_of_large_blocks(threads: int, module: torch_slang.Module, device: torch.device) -> None:

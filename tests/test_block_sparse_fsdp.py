@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from devices import needs_cuda
+from long_tests import dear_test
 
 from torch_slang import _sharded
 from torch_slang.nn import BlockSparseLinear, PatternSchedule, sparsify
@@ -348,6 +349,7 @@ def go_through_claims(rank: int, folder: Path) -> None:
     dist.destroy_process_group()
 
 
+@dear_test
 def test_claims_hold_on_two_ranks(tmp_path: Path) -> None:
     torch.multiprocessing.spawn(go_through_claims, (tmp_path,), RANKS)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from devices import DEVICES
+from long_tests import dear_test
 
 from torch_slang import BlockPattern
 from torch_slang.nn import BlockSparseLinear, PatternSchedule, sparsify
@@ -424,6 +425,7 @@ def rank_of_a_schedule(rank: int, address: str, results: Any) -> None:
     torch.distributed.destroy_process_group()
 
 
+@dear_test
 def test_all_ranks_come_to_the_same_pattern(tmp_path: Any) -> None:
     with torch.multiprocessing.Manager() as manager:
         results = manager.dict()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 
 import torch_slang
 
@@ -214,6 +214,7 @@ def test_an_entry_that_others_may_write_to_is_not_read(copy: Project) -> None:
     assert compiled(answer) == (1, 2)
 
 
+@dear_test
 def test_two_processes_at_once(project: Project) -> None:
     processes = [project.start() for _ in range(2)]
     assert [project.finish(process)["y"] for process in processes] == [[2, 2], [2, 2]]
@@ -277,6 +278,7 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 # --- The log
 
 
+@dear_test
 def test_the_log_tells_what_is_compiled_for_what_and_in_how_long(project: Project) -> None:
     project.run(TORCH_SLANG_LOG="info")
     seconds = r"in \d+\.\d\d s"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import dear_test
 
 import torch_slang
 
@@ -24,6 +25,7 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
+@dear_test
 @pytest.mark.skipif(
     CMAKE is None or not (PACKAGE / "share" / "cmake").is_dir(), reason="no cmake, or no installed CMake files"
 )

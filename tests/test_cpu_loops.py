@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from long_tests import some_cases
+from long_tests import dear_test, some_cases
 
 # Which instructions there are, and how many, depends on the processor that code is made for.
 TARGET = "-march=x86-64-v3"
@@ -72,6 +72,7 @@ def products(block: str, dtype: str, folder: Path) -> list[int]:
     return sorted(len(re.findall(rf"\bv?(?:mul|fmadd\d+)p{suffix}\b", text)) for text in texts)
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_loops_vectorise_and_a_fixed_block_changes_nothing(dtype: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from cases import kernels
 from function_calls import with_grad
-from long_tests import some_tests
+from long_tests import dear_test, some_tests
 
 import torch_slang
 from torch_slang import testing
@@ -327,6 +327,7 @@ def test_torchscript_calls_the_operator(calls: Any, x: Tensor) -> None:
 # --- torch_slang.testing
 
 
+@dear_test
 def test_check_takes_functions(calls: Any) -> None:
     x = torch.randn(3, 5, dtype=torch.float64, requires_grad=True)
     factor = torch.randn(5, dtype=torch.float64, requires_grad=True)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from long_tests import some_tests
+from long_tests import dear_test, some_tests
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_slang
 from torch_slang import slangpy
 from torch_slang.generators import call_id, grid, rand_float, thread_id, wang_hash
 
-pytestmark = some_tests(20)
+pytestmark = some_tests(17)
 
 Tensor = torch.Tensor
 
@@ -330,6 +330,7 @@ def of_waves(waves: Any, generated: bool, seed: int = 5) -> Any:
     return call
 
 
+@dear_test
 def test_derivatives_of_all_kinds(waves: Any) -> None:
     x = torch.rand(2, 1, dtype=torch.float64, requires_grad=True)
     y = torch.rand(3, dtype=torch.float64, requires_grad=True)

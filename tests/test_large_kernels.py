@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from long_tests import LONG
+from long_tests import LONG, dear_test
 
 import torch_slang
 import torch_slang.slangtorch as slangtorch
@@ -93,6 +93,7 @@ def test_a_fault_names_thread_place_and_line(module: Any, is_backward: bool) -> 
             launch(module.large(x=x, scale=scale[:2].clone(), places=places, y=y))
 
 
+@dear_test
 def test_a_backward_with_checks_is_compiled_once(tmp_path: Path) -> None:
     """What its code shows are facts; before, the same kernel without checks was compiled for them."""
     file = tmp_path / "once.slang"

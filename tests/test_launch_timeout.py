@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 
 import torch_slang
 
@@ -103,6 +103,7 @@ PLACES = {
 }
 
 
+@dear_test
 def test_a_launch_that_takes_too_long_is_stopped_and_later_ones_run() -> None:
     program = """
 for name in ('spin', 'spins', 'meets'):

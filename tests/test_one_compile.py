@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 from slow_compilers import HOST, Project, SlowCompiler, interrupt, wait_until
 
 import torch_slang
@@ -95,6 +95,7 @@ def test_threads_and_processes_that_ask_for_the_same_text_run_one_compile(
     assert project.leftovers() == []
 
 
+@dear_test
 def test_a_text_that_does_not_compile_is_an_error_for_all_at_once(project: Project, compilers: Compilers) -> None:
     project.source.write_text("[TorchOp] float wrong(float x) { return nothing; }")
     (answer,) = crowd(project, compilers, 1, 6)
@@ -145,6 +146,7 @@ def test_if_the_owner_is_killed_another_takes_over(project: Project, tmp_path: P
     assert list(project.cache.rglob("*.lock")) == []
 
 
+@dear_test
 def test_if_the_owner_is_interrupted_others_go_on(project: Project, tmp_path: Path) -> None:
     owner, other = waiting(project, SlowCompiler(tmp_path))
     interrupt(owner)

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import torch
 from cases import FOLDER, kernels, nvrtc_is_here
-from long_tests import sampled, some_cases, some_tests
+from long_tests import dear_test, sampled, some_cases, some_tests
 from torch import Tensor
 
 import torch_slang
 from torch_slang.generators import Generator, call_id, grid, thread_id
 
-pytestmark = [pytest.mark.usefixtures("poisoned_memory", "threads"), some_tests(18)]
+pytestmark = [pytest.mark.usefixtures("poisoned_memory", "threads"), some_tests(14)]
 DOUBLE = torch.float64
 
 
@@ -453,6 +453,7 @@ def test_compiled_code_has_atomics_where_gradients_are_shared_alone(module: torc
     assert bool(atomics) == (name in HAS_ATOMICS)
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("name", FEW)
 def test_sums_of_few_compile_for_a_gpu(name: str) -> None:

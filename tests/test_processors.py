@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from long_tests import sampled, some_cases, some_tests
+from long_tests import dear_test, sampled, some_cases, some_tests
 
 pytestmark = [pytest.mark.skipif(platform.machine() != "x86_64", reason="the targets are x86's"), some_tests(1)]
 
@@ -56,6 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # The newest, which has instructions for halves, and the oldest, which has none.
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("target", sampled(TARGETS, lambda target: target in (TARGETS[0], TARGETS[-1])))
 def test_halves_compile_for_every_processor(target: str, folder: Path) -> None:

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 from slow_compilers import HOST, Project
 
 pytestmark = some_tests(2)
@@ -65,6 +65,7 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 
 
 # With room for a thread's stack and for little else, it is libc again that ends the process: threads have tests below.
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("left", [0, 300_000], ids=["text", "compiler_output"])
 def test_memory_that_runs_out_does_not_end_the_process(left: int, tmp_path: Path) -> None:
@@ -83,6 +84,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("left", [0, 1, 2, 3])
 @pytest.mark.parametrize("debug", ["0", "1"])

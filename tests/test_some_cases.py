@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from long_tests import cases_left_out, some_cases
+from long_tests import cases_left_out, dear_test, some_cases
 
 
 class Item:
@@ -48,3 +48,10 @@ def test_in_time_every_case_runs() -> None:
     assert {name for seed in range(100) for name in kept(several, str(seed), "a")} == {
         one.nodeid for one in several if one.callspec.params["device"] == "a"
     }
+
+
+def test_a_third_of_the_dear_tests_runs() -> None:
+    several = items(6, dear_test)
+    assert len(several) - len(cases_left_out(several, "1")) == 4
+    assert cases_left_out(several, "1") != cases_left_out(several, "2")
+    assert cases_left_out(items(1, dear_test)[:1], "1") == set()

@@ -10,7 +10,7 @@ import splatting_reference as reference
 import torch
 from cases import nvrtc_is_here
 from example_programs import EXAMPLES, load_program
-from long_tests import long_test, some_cases, some_tests
+from long_tests import dear_test, long_test, some_cases, some_tests
 from torch import Tensor
 
 pytestmark = some_tests(2)
@@ -59,6 +59,7 @@ def camera_of(
 
 
 # Sizes that are no multiples of the tile's 16, less than one, and exactly two; more Gaussians than a block loads.
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize(
     ("seed", "width", "height", "count", "logit"),

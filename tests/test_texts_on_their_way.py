@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from long_tests import dear_test
 from slow_compilers import Project
 
 import torch_slang
@@ -71,6 +72,7 @@ def test_loading_the_same_again_waits_for_the_texts(project: Project) -> None:
     assert outcome(project, program) == "True 1"
 
 
+@dear_test
 @pytest.mark.parametrize("ending", ["signal", "status"])
 def test_texts_of_a_compiler_that_ends_are_asked_for_again(ending: str, project: Project) -> None:
     program = "open_gate(); print(module.doubled(x).tolist())"

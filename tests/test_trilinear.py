@@ -6,14 +6,14 @@ from collections.abc import Callable
 import pytest
 import torch
 from devices import needs_cuda
-from long_tests import leave_to_long_tests_on_a_cpu, long_test, some_cases, some_tests
+from long_tests import dear_test, leave_to_long_tests_on_a_cpu, long_test, some_cases, some_tests
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import torch_slang
 from torch_slang import testing
 from torch_slang.nn import TrilinearInterpolation
 
-pytestmark = some_tests(12)
+pytestmark = some_tests(10)
 
 Tensor = torch.Tensor
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -104,6 +104,7 @@ def test_points_outside_the_cube_extrapolate(device: torch.device) -> None:
 
 
 # One shape is enough: sizes are told apart by the tests of values.
+@dear_test
 @pytest.mark.parametrize(("rows", "width"), [(2, 33), pytest.param(3, 4, marks=long_test)])
 def test_it_behaves_as_an_operator_should(rows: int, width: int, device: torch.device) -> None:
     """Strides, expanded gradients, frozen inputs, empty tensors, Meta, gradcheck, opcheck."""

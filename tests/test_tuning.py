@@ -17,12 +17,12 @@ import pytest
 import torch
 from agreement import check_against
 from devices import needs_cuda
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 
 import torch_slang
 from torch_slang import tuning
 
-pytestmark = some_tests(9)
+pytestmark = some_tests(8)
 
 # Each thread has BM elements.
 TILES = """
@@ -633,6 +633,7 @@ print(len(tuning.log()), *(choice.value for choice in tuning.choices()))
 """
 
 
+@dear_test
 def test_processes_share_choices(tmp_path: Path) -> None:
     path = tmp_path / "shared.slang"
     path.write_text(slow("tune_shared"))
@@ -644,6 +645,7 @@ def test_processes_share_choices(tmp_path: Path) -> None:
     assert run_python(code, tmp_path) == "1 WORK=1\n"
 
 
+@dear_test
 def test_processes_that_choose_at_once_do_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "shared.slang"
     path.write_text(slow("tune_shared"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from cases import FOLDER, Input, kernels, nvrtc_is_here
-from long_tests import some_cases
+from long_tests import dear_test, some_cases
 from own_cases import CASES, Case, Columns, Permutation, gradients, listed, misaligned, operator, same, seeds_for
 
 import torch_slang
@@ -229,6 +229,7 @@ def vectors_in(ptx: str) -> tuple[int, int]:
     return len(re.findall(r"ld\.global\.nc\.v4", ptx)), len(re.findall(r"st\.global\.v4", ptx))
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize(
     ("name", "kind", "dtype", "loads", "stores"),

@@ -13,11 +13,11 @@ import pytest
 import torch
 from cases import BY_NAME, kernels
 from derivative_cases import BATCHED, REFUSED, THIRTY, Derived, assert_right_or_refused
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(12)
+pytestmark = some_tests(10)
 
 Tensor = torch.Tensor
 
@@ -378,6 +378,7 @@ print("compiled", torch_slang.cache.stats()["host_runs"] - before)
 """
 
 
+@dear_test
 def test_one_launch_for_all_samples_and_nothing_compiled_for_more(tmp_path: Path) -> None:
     program = [sys.executable, "-c", PROGRAM, str(Path(__file__).parent)]
     run = subprocess.run(

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 import torch
 from cases import kernels
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 from torch import Tensor
 from torch.autograd import forward_ad
 
 import torch_slang
 from torch_slang import testing
 
-pytestmark = some_tests(14)
+pytestmark = some_tests(11)
 
 WAYS = ["shade", "shade_atomic", "shade_replicas", "shade_records"]
 
@@ -45,6 +45,7 @@ def shade_arguments(device: torch.device, dtype: torch.dtype) -> list[Tensor]:
     return [u, random(9, 3), random(7, 1) / 5, random(2)]
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("way", WAYS)
 def test_operator_is_as_any_other(module: torch_slang.Module, device: torch.device, way: str) -> None:

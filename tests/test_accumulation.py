@@ -12,7 +12,7 @@ from long_tests import sampled, some_cases, some_tests
 import torch_slang
 from torch_slang import testing
 
-pytestmark = some_tests(7)
+pytestmark = some_tests(5)
 
 Tensor = torch.Tensor
 MODES = ["aa", "r", "asr"]

@@ -29,7 +29,7 @@ Tensor = torch.Tensor
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 BLOCKS = [(16, 16), (32, 64), (128, 16), (64, 128)]
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(10)]
+pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(7)]
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from torch_slang import BlockSparseEpilogue
 
 Tensor = torch.Tensor
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(6)]
+pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(4)]
 
 
 @pytest.fixture(scope="module")

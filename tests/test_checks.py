@@ -11,7 +11,7 @@ from long_tests import some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(6)
+pytestmark = some_tests(4)
 
 Tensor = torch.Tensor
 

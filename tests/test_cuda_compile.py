@@ -10,7 +10,7 @@ from long_tests import LONG, some_cases, some_of, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(4)
+pytestmark = some_tests(3)
 
 ARCHITECTURE = "sm_90"
 SLANG_CRASHES = ("scaled", "backward")  # the compiler's own bug: see test_gradients.py

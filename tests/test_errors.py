@@ -13,7 +13,7 @@ from long_tests import some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(46)
+pytestmark = some_tests(34)
 
 SOURCE = """
 import torch_slang;

@@ -7,7 +7,7 @@ from long_tests import some_tests
 
 import torch_slang
 
-pytestmark = some_tests(4)
+pytestmark = some_tests(3)
 
 SOURCE = """
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]

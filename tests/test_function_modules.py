@@ -18,7 +18,7 @@ from long_tests import dear_test, some_tests
 import torch_slang
 from torch_slang import testing
 
-pytestmark = some_tests(11)
+pytestmark = some_tests(8)
 
 Tensor = torch.Tensor
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import torch_slang
 
-pytestmark = some_tests(7)
+pytestmark = some_tests(5)
 
 N = 13
 SOURCE = """

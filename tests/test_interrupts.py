@@ -10,7 +10,7 @@ import pytest
 from long_tests import some_cases, some_tests
 from slow_compilers import HOST, KERNEL, Project, SlowCompiler, interrupt, wait_until
 
-pytestmark = some_tests(4)
+pytestmark = some_tests(3)
 
 TUNED = (
     KERNEL.replace("doubled", "tripled")

@@ -6,7 +6,7 @@ from long_tests import some_tests
 
 import torch_slang
 
-pytestmark = some_tests(5)
+pytestmark = some_tests(3)
 
 Tensor = torch.Tensor
 SOURCE = """

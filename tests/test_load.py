@@ -19,7 +19,7 @@ from long_tests import some_tests
 
 import torch_slang
 
-pytestmark = some_tests(9)
+pytestmark = some_tests(6)
 
 # Elementwise, so that any change of the factor or of the shape shows.
 ELEMENTWISE = """

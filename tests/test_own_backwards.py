@@ -10,7 +10,7 @@ from long_tests import some_cases, some_tests
 
 import torch_slang.slangtorch as slangtorch
 
-pytestmark = some_tests(5)
+pytestmark = some_tests(3)
 
 Tensor = torch.Tensor
 

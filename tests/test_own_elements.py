@@ -21,7 +21,7 @@ from torch import Tensor
 import torch_slang
 from torch_slang import testing
 
-pytestmark = [pytest.mark.usefixtures("poisoned_memory"), some_tests(28)]
+pytestmark = [pytest.mark.usefixtures("poisoned_memory"), some_tests(21)]
 
 
 def expanded(t: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 import torch_slang
 
-pytestmark = some_tests(12)
+pytestmark = some_tests(9)
 
 Tensor = torch.Tensor
 CUBE = """

@@ -17,7 +17,7 @@ from long_tests import dear_test, some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(10)
+pytestmark = some_tests(7)
 
 Tensor = torch.Tensor
 

@@ -74,6 +74,17 @@ BOOST_AUTO_TEST_CASE(types) {
                    " tsl_returned = true; } if (!tsl_returned) { y = x; } } }"));
 }
 
+BOOST_AUTO_TEST_CASE(loops_that_go_on) {
+  check(
+      "{ for (;;) { if (x > 0) { y = 1; continue; } y = 2; while (a) { if (b) continue; y = 3; } } return y; }",
+      "{ float tsl_result; bool tsl_returned = false; for (;;) { bool tsl_continued_0 = false;"
+      " if (x > 0) { y = 1; tsl_continued_0 = true; } if (!tsl_continued_0) { y = 2;"
+      " while (a) { bool tsl_continued_1 = false; if (b) tsl_continued_1 = true; if (!tsl_continued_1) { y = 3; } } } }"
+      " { tsl_result = (y); tsl_returned = true; } return tsl_result; }");
+  const std::string in_switch = "{ for (;;) { switch (i) { case 0: continue; } y = 2; } return y; }";
+  BOOST_TEST(with_single_exits(function(in_switch)) == function(in_switch));
+}
+
 BOOST_AUTO_TEST_CASE(values_of_several_parts) {
   check(
       "{ if (x > 0) return y *= x, x * x; return {1, 2}; }",

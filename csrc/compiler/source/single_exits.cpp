@@ -70,12 +70,12 @@ class Body {
   std::optional<std::vector<Edit>> rewritten(const DifferentiableFunction& function) {
     const size_t begin = place(function.open), size = place(function.close) - begin;
     const std::string body = source_.substr(begin, size);
-    if (body.find('#') != std::string::npos || body.find("tsl_re") != std::string::npos) return {};
+    if (body.find('#') != std::string::npos || body.find("tsl_") != std::string::npos) return {};
     const std::string result = type_.empty() ? "" : " " + std::string(type_) + " tsl_result;";
     insert(begin + 1, result + " bool tsl_returned = false;");
     if (!block(function.open, /*breaks=*/false)) return {};
     if (!type_.empty()) insert(place(function.close), " return tsl_result; ");
-    return returns_ > 0 ? std::optional(std::move(edits_)) : std::nullopt;
+    return returns_ > 0 || any_continue_ ? std::optional(std::move(edits_)) : std::nullopt;
   }
 
  private:
@@ -94,11 +94,13 @@ class Body {
         ++at;
         continue;
       }
-      const size_t before = returns_;
+      const size_t before = returns_, continued = loops_.empty() ? 0 : loops_.back().continues;
       const auto next = statement(at, breaks);
       if (!next || *next > close) return {};
-      if (returns_ > before && !breaks && *next < close) {
-        insert(behind(*next - 1), " if (!tsl_returned) {");
+      const bool leaves = returns_ > before && !breaks,
+                 goes_on = !loops_.empty() && loops_.back().continues > continued;
+      if ((leaves || goes_on) && *next < close) {
+        insert(behind(*next - 1), " if (!" + (goes_on ? loops_.back().flag : "tsl_returned") + ") {");
         closings += " }";
       }
       at = *next;
@@ -113,6 +115,7 @@ class Body {
     if (word(at) == "{") return block(at, breaks);
     if (word(at) == "if") return branch(at, breaks);
     if (word(at) == "return") return exit(at, breaks);
+    if (word(at) == "continue") return go_on(at);
     const size_t before = returns_;
     const auto next = breakable(at);
     if (next == at) return is_plain(at) ? behind_semicolon(at) : std::nullopt;
@@ -126,11 +129,31 @@ class Body {
   // A loop or a switch; `at` if it is neither.
   std::optional<size_t> breakable(size_t at) {
     if (word(at) == "for" || word(at) == "while" || word(at) == "switch") {
-      return word(at + 1) == "(" ? statement(tokens_.closing(at + 1) + 1, /*breaks=*/true) : std::nullopt;
+      return word(at + 1) == "(" ? body(tokens_.closing(at + 1) + 1, word(at) != "switch") : std::nullopt;
     }
     if (word(at) != "do") return at;
-    const auto body = statement(at + 1, /*breaks=*/true);
-    return body && word(*body) == "while" ? behind_semicolon(*body) : std::nullopt;
+    const auto next = body(at + 1, /*is_loop=*/true);
+    return next && word(*next) == "while" ? behind_semicolon(*next) : std::nullopt;
+  }
+
+  // A `continue` goes to the end of the body.
+  std::optional<size_t> body(size_t begin, bool is_loop) {
+    loops_.push_back({is_loop ? "tsl_continued_" + std::to_string(loops_.size()) : ""});
+    const auto next = statement(begin, /*breaks=*/true);
+    const Loop loop = loops_.back();
+    loops_.pop_back();
+    if (!next || loop.continues == 0) return next;
+    if (word(begin) != "{") return {};
+    insert(place(begin) + 1, " bool " + loop.flag + " = false;");
+    any_continue_ = true;
+    return next;
+  }
+
+  std::optional<size_t> go_on(size_t at) {
+    if (loops_.empty() || loops_.back().flag.empty() || word(at + 1) != ";") return {};  // of a loop around a switch
+    ++loops_.back().continues;
+    edits_.push_back({place(at), behind(at), loops_.back().flag + " = true"});
+    return at + 2;
   }
 
   std::optional<size_t> branch(size_t at, bool breaks) {
@@ -174,9 +197,23 @@ class Body {
   const std::string& source_;
   const SourceTokens& tokens_;
   const std::string_view type_;  // empty: it returns nothing
+  struct Loop {
+    std::string flag;  // that a `continue` sets; of a switch there is none
+    size_t continues = 0;
+  };
+
   std::vector<Edit> edits_;
+  std::vector<Loop> loops_;  // and switches, around the statement that is looked at
   size_t returns_ = 0;
+  bool any_continue_ = false;
 };
+
+bool has_continue(const SourceTokens& tokens, const DifferentiableFunction& function) {
+  for (size_t at = function.open; at < function.close; ++at) {
+    if (tokens[at] == "continue") return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -184,7 +221,7 @@ std::string with_single_exits(const std::string& source) {
   const SourceTokens tokens(source);
   std::vector<Edit> edits;
   for (const DifferentiableFunction& function : differentiable_functions(source, tokens)) {
-    if (function.hides_return || !returns_early(tokens, function)) continue;
+    if (function.hides_return || !(returns_early(tokens, function) || has_continue(tokens, function))) continue;
     const auto type = ReturnType(source, tokens).of(function);
     if (!type) continue;
     const auto more = Body(source, tokens, *type).rewritten(function);

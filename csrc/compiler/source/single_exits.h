@@ -15,6 +15,9 @@ namespace torch_slang {
 //     if (x > 0) return log(x);        { tsl_result = log(x); tsl_returned = true; } if (!tsl_returned) {
 //     return 0;                        { tsl_result = 0; tsl_returned = true; } } return tsl_result;
 //
+//   A second derivative of a loop with a `continue` may be wrong, too: it sets a flag in the same way, and what stands behind it in
+//   the loop's body is computed if that is not set.
+//
 //   Nothing else changes, and all lines keep their numbers. A function is left as it is where a statement is not understood:
 //   labels, local types, directives, macros that return, and what only some targets have.
 std::string with_single_exits(const std::string& source);

@@ -63,6 +63,22 @@ struct Part : IDifferentiable { double a; double2 b; };
     renew(a, b, x, n, o);
     return o * a * b;
 }
+[TorchOp] [Differentiable] double gone_on(double2 u, double x, int n)
+{
+    double2 v[3] = {u, u * x, u + x};
+    double2 w[3] = {u.yx, u.yx * x, double2(x, 1.0)};
+    [MaxIters(3)] for (int k = 0; k < 3; ++k)
+    {
+        if (n > 1)
+        {
+            double t = v[0].y;
+            v[0].y = w[(n + 1) % 3][0];
+            w[(n + 1) % 3][0] = t;
+            if (k == 1) { w[1].x = v[n % 3][k % 2] + x - w[n % 3][0] * w[n % 3][1]; continue; }
+        }
+    }
+    return v[n % 3].y * w[n % 3].y + v[0].x * x + w[0].y * (v[2].y - w[2].x) + w[1].x * v[1].x;
+}
 [TorchOp] [Differentiable] double logarithm(double2 u, double x, int n)
 {
     double2 v = u;
@@ -132,8 +148,18 @@ def renewed(u: Tensor, x: Tensor, n: int) -> Tensor:
     return o * a * b
 
 
+def gone_on(u: Tensor, x: Tensor, n: int) -> Tensor:
+    v = [list(pair.unbind()) for pair in (u, u * x, u + x)]
+    w = [list(pair.unbind()) for pair in (u.flip(0), u.flip(0) * x, torch.stack([x, torch.ones_like(x)]))]
+    for k in range(3 if n > 1 else 0):
+        v[0][1], w[(n + 1) % 3][0] = w[(n + 1) % 3][0], v[0][1]
+        if k == 1:
+            w[1][0] = v[n % 3][1] + x - w[n % 3][0] * w[n % 3][1]
+    return v[n % 3][1] * w[n % 3][1] + v[0][0] * x + w[0][1] * (v[2][1] - w[2][0]) + w[1][0] * v[1][0]
+
+
 @some_cases(2)
-@pytest.mark.parametrize("reference", [logarithm, parts, scaled, renewed])
+@pytest.mark.parametrize("reference", [logarithm, parts, scaled, renewed, gone_on])
 def test_second_derivatives(reference: Callable[..., Tensor], device: torch.device) -> None:
     function = getattr(
         torch_slang.load(source=SOURCE, name="single_exits", namespace="single_exits"), reference.__name__

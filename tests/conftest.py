@@ -108,3 +108,9 @@ def fresh_dynamo() -> Iterator[None]:
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def quick_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For random programs: numbers count there, not speed."""
+    monkeypatch.setenv("TORCH_SLANG_CXXFLAGS", "-O0")

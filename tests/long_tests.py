@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,6 +19,8 @@ import torch
 
 SEED = "TORCH_SLANG_TEST_SEED"
 LONG = os.environ.get("TORCH_SLANG_LONG_TESTS") == "1"
+# Of random programs: others each time in long runs. A program's name has the seed that it was drawn with.
+PROGRAM_SEED = int(os.environ.get("TORCH_SLANG_SEED", int(time.time()) % 10_000_000 if LONG else 20000))
 long_test = pytest.mark.skipif(not LONG, reason="make test-long runs it")
 
 

@@ -23,11 +23,6 @@ AT_ONCE = 8  # in one module
 ROWS = 6  # of arguments, for each program
 
 
-@pytest.fixture
-def quick_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCH_SLANG_CXXFLAGS", "-O0")
-
-
 # Programs whose gradients Slang's text has wrong, each beside the same in PyTorch, where `m` and the like are lists.
 MET = """
 struct Weights : IDifferentiable { double a[3]; double2x2 b; };

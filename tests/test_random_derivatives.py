@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import time
-
 import pytest
 import torch
 from aggregate_programs import Program, draw_program, is_moderate, module_text
-from long_tests import LONG
+from long_tests import LONG, PROGRAM_SEED
 
 import torch_slang
 
@@ -16,13 +13,6 @@ Tensor = torch.Tensor
 BATCHES = 28 if LONG else 1  # one test each, so that workers share them: 504 programs in all
 PROGRAMS = 18 if LONG else 2  # of a batch
 ROWS = 4  # of arguments
-# Other programs each time in long runs: the seed is in a program's name.
-SEED = int(os.environ.get("TORCH_SLANG_SEED", int(time.time()) % 10_000_000 if LONG else 20000))
-
-
-@pytest.fixture
-def quick_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCH_SLANG_CXXFLAGS", "-O0")
 
 
 def expected_of(
@@ -89,8 +79,8 @@ def refusal(program: Program, device: torch.device) -> str | None:
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_random_programs_to_second_order(quick_compiles: None, batch: int, device: torch.device) -> None:
-    seeds = range(SEED + batch * PROGRAMS, SEED + (batch + 1) * PROGRAMS)
+    seeds = range(PROGRAM_SEED + batch * PROGRAMS, PROGRAM_SEED + (batch + 1) * PROGRAMS)
     reasons = [refusal(draw_program(seed, f"f{seed}"), device) for seed in seeds]
     refused = [reason for reason in reasons if reason is not None]
     print(f"{len(refused)} of {PROGRAMS} programs are refused:", *refused, sep="\n  ")
-    assert len(refused) <= PROGRAMS * 4 // 5, refused
+    assert len(refused) <= PROGRAMS / 2, refused

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
-import time
 
 import pytest
 import torch
 from expression_programs import PARAMETERS, SIZES, Expression, draw_expression, module_text
-from long_tests import LONG
+from long_tests import LONG, PROGRAM_SEED
 
 import torch_slang
 
@@ -17,13 +15,6 @@ Tensor = torch.Tensor
 MODULES = 32 if LONG else 1  # of 16 expressions: 512 in all
 EXPRESSIONS = 16 if LONG else 6  # of a module
 ROWS = 5  # of arguments
-# Other expressions each time in long runs: the seed is in a module's name.
-SEED = int(os.environ.get("TORCH_SLANG_SEED", int(time.time()) % 10_000_000 if LONG else 20000))
-
-
-@pytest.fixture
-def quick_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCH_SLANG_CXXFLAGS", "-O0")
 
 
 def derivatives(
@@ -42,7 +33,7 @@ def derivatives(
 
 @pytest.mark.parametrize("number", range(MODULES))
 def test_random_expressions_to_second_order(quick_compiles: None, number: int, device: torch.device) -> None:
-    seed = SEED + number
+    seed = PROGRAM_SEED + number
     rng = random.Random(seed)
     expressions = [draw_expression(rng) for _ in range(EXPRESSIONS)]
     name = f"expressions_{seed}"

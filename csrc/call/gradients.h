@@ -5,7 +5,7 @@
 //   Wanted gradients are added to; unwanted ones have no memory and no stores. A kernel takes the gradient of each output
 //   element that it stores and leaves zero behind. Where threads touch nothing but their own elements (Note [own elements]
 //   in prelude/own.h) gradients are kept in registers: memory of a wanted gradient is stored whole and need not be zero,
-//   that of an output's gradient is only read. Else the leaf's accumulation decides its memory:
+//   and the memory of an output's gradient is only read. Else the leaf's accumulation decides which memory there is:
 //     atomic      that of the gradient itself
 //     replicated  N copies of it, zeros at first; afterwards their sum
 //     recorded    N pairs of index and value a thread, whatever the thread used; afterwards they are added up where they

@@ -15,10 +15,6 @@
 namespace torch_slang {
 namespace {
 
-bool has_tangents(Direction direction) {
-  return direction == Direction::Tangents || direction == Direction::TangentsBackward;
-}
-
 constexpr size_t kManyTexts = 64;  // some three seconds of the compiler's
 
 // The module's plain functions in the types that are wanted of one of them: mostly one type, which goes for all.
@@ -131,7 +127,7 @@ const DeviceText* TextSource::find(const Instantiation& wanted) const {
 std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) const {
   const auto function = std::find_if(program_->functions.begin(), program_->functions.end(),
                                      [&](const Function& one) { return one.name == wanted.function; });
-  const bool comes_alone = wanted.direction == Direction::Jvp || has_tangents(wanted.direction);
+  const bool comes_alone = has_forward_derivative(wanted.direction);
   if (function == program_->functions.end() || comes_alone) return {wanted};
   std::vector<Instantiation> list;
   std::set<Key> listed;
@@ -160,7 +156,8 @@ const DeviceText* TextSource::known(const Instantiation& wanted) {
 void TextSource::run_compiler(const std::vector<Instantiation>& list) {
   CompileRequest request = request_;
   request.instantiations = list;
-  const auto program = has_tangents(list.front().direction) ? load_with_workarounds(request) : load_program(request);
+  const auto program =
+      has_forward_derivative(list.front().direction) ? load_with_workarounds(request) : load_program(request);
   check_same_files(*program);
   const std::lock_guard<std::mutex> lock(mutex_);
   take(*program);

@@ -28,7 +28,7 @@ class Trial {
 
   // Runs a variant once, with the caller's values.
   void run(const Run& variant);
-  // Whether the results are those of the first variant that this was called for, within rounding.
+  // Whether the variant's results equal those of the first variant that was asked about, within rounding.
   bool agrees(const Run& variant);
   // Seconds of one run, as Backend::seconds tells them.
   double seconds(const Run& variant, int rounds);

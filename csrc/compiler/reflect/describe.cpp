@@ -184,8 +184,8 @@ class ModuleDescriber {
     described.shares_name = all == nullptr || all->isOverloaded();
   }
 
-  // The types that a call of it may mean: the name alone, or the type of that name with its generic arguments, of which it may
-  // have more, with defaults.
+  // The types whose constructor a call of this function's name may be: the type of that name, alone or with generic
+  // arguments; it may have further ones, with defaults.
   static std::vector<std::string> types_called(const DescribedFunction& described) {
     const Function& function = described.function;
     std::string list;

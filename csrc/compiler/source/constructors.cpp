@@ -2,12 +2,12 @@
 
 #include <c10/util/StringUtil.h>
 
-#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "compiler/source/source_edits.h"
 #include "compiler/source/source_tokens.h"
 
 namespace torch_slang {
@@ -20,24 +20,18 @@ using Fields = std::vector<Field>;
 
 class Structs {
  public:
-  explicit Structs(const std::string& source) : source_(source), tokens_(source) {}
+  explicit Structs(const std::string& source) : source_(source), tokens_(source), edits_(source) {}
 
   std::string completed() {
     for (size_t at = 0; at < tokens_.size(); ++at) {
       if (word(at) == "struct" && tokens_.is_name(at + 1)) look_at(at);
     }
-    std::string result;
-    size_t copied = 0;
-    for (const auto& [place, text] : insertions_) {
-      result += source_.substr(copied, place - copied) + text;
-      copied = place;
-    }
-    return result + source_.substr(copied);
+    return edits_.applied();
   }
 
  private:
   std::string_view word(size_t at) const { return tokens_[at]; }
-  size_t place(size_t at) const { return static_cast<size_t>(word(at).data() - source_.data()); }
+  size_t place(size_t at) const { return edits_.place(word(at)); }
   // The source from a word to before another.
   std::string_view text(size_t begin, size_t end) const {
     if (begin >= end) return {};
@@ -61,9 +55,9 @@ class Structs {
     const size_t last = word(close + 1) == ";" ? close + 1 : close;
     const std::string_view parameters = generic > at + 2 ? text(at + 2, generic + 1) : std::string_view();
     // Behind a `}` alone Slang would take `extension` for a variable's name.
-    insertions_[place(last) + 1] = c10::str(last == close ? "; extension" : " extension", parameters, " ", word(at + 1),
+    edits_.insert(place(last) + 1, c10::str(last == close ? "; extension" : " extension", parameters, " ", word(at + 1),
                                             arguments(at + 2, generic), " { ",
-                                            word(at - 1) == "public" ? "public " : "", constructor(*fields), " }");
+                                            word(at - 1) == "public" ? "public " : "", constructor(*fields), " }"));
   }
 
   // `<T, N>` of the parameters `<T : IFloat, let N : int>`.
@@ -180,7 +174,7 @@ class Structs {
 
   const std::string& source_;
   const SourceTokens tokens_;
-  std::map<size_t, std::string> insertions_;  // by place in the source
+  SourceEdits edits_;
   size_t outermost_ = 0;  // the closing brace of the struct that was looked at last
 };
 

@@ -3,26 +3,24 @@
 #include <string_view>
 
 #include "compiler/source/differentiable_functions.h"
+#include "compiler/source/source_edits.h"
 
 namespace torch_slang {
 namespace {
 
-constexpr std::string_view kMark = ", __unsafeForceInlineEarly";
+constexpr const char* kMark = ", __unsafeForceInlineEarly";
 
 }  // namespace
 
 std::string with_early_inlining(const std::string& source) {
   const SourceTokens tokens(source);
-  std::string result;
-  size_t copied = 0;
+  SourceEdits edits(source);
   for (const DifferentiableFunction& function : differentiable_functions(source, tokens)) {
     if (function.hides_return || returns_early(tokens, function)) continue;
     const std::string_view name = tokens[function.attribute];
-    const size_t end = static_cast<size_t>(name.data() - source.data()) + name.size();
-    result += source.substr(copied, end - copied) + std::string(kMark);
-    copied = end;
+    edits.insert(edits.place(name) + name.size(), kMark);
   }
-  return result + source.substr(copied);
+  return edits.applied();
 }
 
 }  // namespace torch_slang

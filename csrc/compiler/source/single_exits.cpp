@@ -1,20 +1,15 @@
 #include "compiler/source/single_exits.h"
 
-#include <algorithm>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
 
 #include "compiler/source/differentiable_functions.h"
+#include "compiler/source/source_edits.h"
 
 namespace torch_slang {
 namespace {
-
-struct Edit {
-  size_t begin, end;  // of what is replaced
-  std::string text;
-};
 
 // The type that a function returns; empty for a constructor. None: the declaration is not understood.
 class ReturnType {
@@ -64,10 +59,10 @@ class ReturnType {
 class Body {
  public:
   Body(const std::string& source, const SourceTokens& tokens, std::string_view type)
-      : source_(source), tokens_(tokens), type_(type == "void" ? std::string_view() : type) {}
+      : source_(source), tokens_(tokens), type_(type == "void" ? std::string_view() : type), edits_(source) {}
 
   // None: a statement is not understood.
-  std::optional<std::vector<Edit>> rewritten(const DifferentiableFunction& function) {
+  std::optional<SourceEdits> rewritten(const DifferentiableFunction& function) {
     const size_t begin = place(function.open), size = place(function.close) - begin;
     const std::string body = source_.substr(begin, size);
     if (body.find('#') != std::string::npos || body.find("tsl_") != std::string::npos) return {};
@@ -80,9 +75,9 @@ class Body {
 
  private:
   std::string_view word(size_t at) const { return tokens_[at]; }
-  size_t place(size_t at) const { return static_cast<size_t>(word(at).data() - source_.data()); }
+  size_t place(size_t at) const { return edits_.place(word(at)); }
   size_t behind(size_t at) const { return place(at) + word(at).size(); }
-  void insert(size_t place, std::string text) { edits_.push_back({place, place, std::move(text)}); }
+  void insert(size_t place, std::string text) { edits_.insert(place, std::move(text)); }
 
   // Behind the block or the statement that begins at `at`, or none. `breaks`: a `break` there leaves a loop or a switch.
   std::optional<size_t> block(size_t open, bool breaks) {
@@ -152,7 +147,7 @@ class Body {
   std::optional<size_t> go_on(size_t at) {
     if (loops_.empty() || loops_.back().flag.empty() || word(at + 1) != ";") return {};  // of a loop around a switch
     ++loops_.back().continues;
-    edits_.push_back({place(at), behind(at), loops_.back().flag + " = true"});
+    edits_.replace(word(at), loops_.back().flag + " = true");
     return at + 2;
   }
 
@@ -166,12 +161,11 @@ class Body {
     const auto next = behind_semicolon(at);
     if (!next || type_.empty() != (*next == at + 2)) return {};
     ++returns_;
-    // In parentheses: a comma there is an operator. A list in braces is none.
+    // The value stands in parentheses, since a comma in it is an operator; but a list in braces must not.
     const bool is_list = word(at + 1) == "{";
-    edits_.push_back({place(at), behind(at), type_.empty() ? "{" : is_list ? "{ tsl_result =" : "{ tsl_result = ("});
+    edits_.replace(word(at), type_.empty() ? "{" : is_list ? "{ tsl_result =" : "{ tsl_result = (");
     const std::string end = type_.empty() ? "" : is_list ? ";" : ");";
-    edits_.push_back(
-        {place(*next - 1), behind(*next - 1), end + " tsl_returned = true;" + (breaks ? " break; }" : " }")});
+    edits_.replace(word(*next - 1), end + " tsl_returned = true;" + (breaks ? " break; }" : " }"));
     return next;
   }
 
@@ -198,11 +192,11 @@ class Body {
   const SourceTokens& tokens_;
   const std::string_view type_;  // empty: it returns nothing
   struct Loop {
-    std::string flag;  // that a `continue` sets; of a switch there is none
+    std::string flag;  // the variable that a `continue` sets; empty for a switch
     size_t continues = 0;
   };
 
-  std::vector<Edit> edits_;
+  SourceEdits edits_;
   std::vector<Loop> loops_;  // and switches, around the statement that is looked at
   size_t returns_ = 0;
   bool any_continue_ = false;
@@ -219,22 +213,14 @@ bool has_continue(const SourceTokens& tokens, const DifferentiableFunction& func
 
 std::string with_single_exits(const std::string& source) {
   const SourceTokens tokens(source);
-  std::vector<Edit> edits;
+  SourceEdits edits(source);
   for (const DifferentiableFunction& function : differentiable_functions(source, tokens)) {
     if (function.hides_return || !(returns_early(tokens, function) || has_continue(tokens, function))) continue;
     const auto type = ReturnType(source, tokens).of(function);
     if (!type) continue;
-    const auto more = Body(source, tokens, *type).rewritten(function);
-    if (more) edits.insert(edits.end(), more->begin(), more->end());
+    if (const auto rewritten = Body(source, tokens, *type).rewritten(function)) edits.add(*rewritten);
   }
-  std::stable_sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.begin < b.begin; });
-  std::string result;
-  size_t copied = 0;
-  for (const Edit& edit : edits) {
-    result += source.substr(copied, edit.begin - copied) + edit.text;
-    copied = edit.end;
-  }
-  return result + source.substr(copied);
+  return edits.applied();
 }
 
 }  // namespace torch_slang

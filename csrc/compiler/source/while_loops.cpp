@@ -1,9 +1,9 @@
 #include "compiler/source/while_loops.h"
 
-#include <map>
 #include <set>
 #include <string_view>
 
+#include "compiler/source/source_edits.h"
 #include "compiler/source/source_tokens.h"
 #include "compiler/text/tokens.h"
 
@@ -30,39 +30,27 @@ bool has_bare_do(const SourceTokens& tokens) {
 // `while (let x = ...)` and `while (int x = ...)` declare a variable.
 bool declares(const SourceTokens& tokens, size_t open) { return tokens.is_name(open + 1) && tokens.is_name(open + 2); }
 
-// By place in the source.
-struct Before {
-  bool operator()(std::string_view a, std::string_view b) const { return a.data() < b.data(); }
-};
-
 }  // namespace
 
 std::string with_for_loops(const std::string& source) {
   const SourceTokens tokens(source);
   if (has_bare_do(tokens)) return source;
-  std::map<std::string_view, std::string, Before> replacements;
-  for (const Token& token : split_tokens(source)) {  // what a macro stands for
-    if (token.kind == TokenKind::Directive)
-      replacements[token.text] = "#" + with_for_loops(std::string(token.text.substr(1)));
+  SourceEdits edits(source);
+  for (const Token& token : split_tokens(source)) {
+    if (token.kind != TokenKind::Directive) continue;  // a macro's definition may have loops too
+    edits.replace(token.text, "#" + with_for_loops(std::string(token.text.substr(1))));
   }
   const std::set<size_t> ends = ends_of_do(tokens);
   for (size_t at = 0; at < tokens.size(); ++at) {
     const size_t open = at + 1, close = tokens.closing(open);
     if (tokens[at] != "while" || tokens[open] != "(" || close >= tokens.size()) continue;
     if (ends.count(at) > 0 || declares(tokens, open)) continue;
-    replacements[tokens[at]] = "for";
-    replacements[tokens[open]] = "(;";
-    replacements[tokens[close]] = ";)";
-    if (close == open + 2 && tokens[open + 1] == "true") replacements[tokens[open + 1]] = "";
+    edits.replace(tokens[at], "for");
+    edits.replace(tokens[open], "(;");
+    if (close == open + 2 && tokens[open + 1] == "true") edits.replace(tokens[open + 1], "");
+    edits.replace(tokens[close], ";)");
   }
-  std::string result;
-  size_t copied = 0;
-  for (const auto& [text, by] : replacements) {
-    const size_t place = static_cast<size_t>(text.data() - source.data());
-    result += source.substr(copied, place - copied) + by;
-    copied = place + text.size();
-  }
-  return result + source.substr(copied);
+  return edits.applied();
 }
 
 }  // namespace torch_slang

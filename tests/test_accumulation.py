@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 from cases import Case, Index, Input, kernels
-from long_tests import sampled, some_cases, some_tests
+from long_tests import dear_test, sampled, some_cases, some_tests
 
 import torch_slang
 from torch_slang import testing
 
-pytestmark = some_tests(5)
+pytestmark = some_tests(3)
 
 Tensor = torch.Tensor
 MODES = ["aa", "r", "asr"]
@@ -145,6 +145,7 @@ def test_narrower_types_agree_with_float64(body: str, mode: str, dtype: torch.dt
         torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance)
 
 
+@dear_test
 @pytest.mark.parametrize("mode", MODES)
 def test_a_launched_backward_adds_to_what_is_there(mode: str, device: torch.device) -> None:
     """Replicas and records are the launch's own; their sum is added to the caller's gradient, halves too."""
@@ -202,6 +203,7 @@ void huge([Shape("N")] VIEW x, [Out("N")] DiffTensorView<float> y)
 """
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("view", ["DiffTensorViewR<float, 65536>", "DiffTensorViewASR<float, 65536>"])
 def test_memory_that_runs_out_leaves_everything_usable(view: str, device: torch.device) -> None:

@@ -14,7 +14,7 @@ from long_tests import LONG, some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(4)
+pytestmark = some_tests(3)
 
 Tensor = torch.Tensor
 BATCHES = 25 if LONG else 1  # one test each, so that workers share them: 1,000 programs in all

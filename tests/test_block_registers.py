@@ -12,7 +12,7 @@ from long_tests import dear_test, some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(3)
+pytestmark = some_tests(2)
 
 Tensor = torch.Tensor
 FILE = Path(__file__).parent / "kernels" / "many_registers.slang"

@@ -19,7 +19,7 @@ from block_sparse_epilogues import (
     shade_in_torch,
     square_in_torch,
 )
-from long_tests import leave_to_long_tests_on_a_cpu, some_cases, some_tests
+from long_tests import dear_test, leave_to_long_tests_on_a_cpu, some_cases, some_tests
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_slang
@@ -29,7 +29,7 @@ Tensor = torch.Tensor
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 BLOCKS = [(16, 16), (32, 64), (128, 16), (64, 128)]
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(7)]
+pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(4)]
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,7 @@ class TestValues:
                 values = operands(pattern, torch.float32, transpose, (rows,))
                 assert_agrees(shade, shade_in_torch, pattern, values, transpose)
 
+    @dear_test
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
     @pytest.mark.parametrize("kind", ["none", "full", "empty lines"])
     def test_the_function_of_zero_where_there_are_no_blocks(

@@ -21,14 +21,14 @@ from block_sparse_epilogues import (
     square_in_torch,
 )
 from cases import nvrtc_is_here
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 
 import torch_slang
 from torch_slang import BlockSparseEpilogue
 
 Tensor = torch.Tensor
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(4)]
+pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(3)]
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +97,7 @@ class TestPyTorch:
                 got = torch.vmap(ours, dims)(*given)
                 products.assert_near(got, torch.vmap(theirs, dims)(*given), torch.float64, 2)
 
+    @dear_test
     def test_vmap_of_batches_of_values(self, shade: BlockSparseEpilogue, device: torch.device) -> None:
         pattern = drawn((64, 48), (16, 16), device)
         shapes = [(3, 2, 4, 64), (3, 2, pattern.count, 16, 16), (3, 48)]

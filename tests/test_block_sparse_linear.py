@@ -195,6 +195,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         BlockSparseLinear(64, 128, block_shape=(8, 32))
 
 
+@dear_test
 @pytest.mark.parametrize("device", DEVICES)
 def test_script_export_and_compile(device: str) -> None:
     layer = BlockSparseLinear(96, 64, density=0.5, device=device)

@@ -19,7 +19,7 @@ from torch_slang.nn import BlockSparseLinear, PatternSchedule
 
 Tensor = torch.Tensor
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(4)]
+pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(3)]
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from long_tests import dear_test
 
 SOURCES = sorted(Path(__file__).with_name("cpp").glob("*_test.cpp"))
 
 
-@pytest.mark.parametrize("name", [source.stem for source in SOURCES])
+DEAR = {"compiler_functions_test", "compiler_test", "cpu_backend_test", "cuda_compile_test", "op_test"}  # run compilers
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(source.stem, marks=[dear_test] if source.stem in DEAR else []) for source in SOURCES]
+)
 def test_cpp(name: str) -> None:
     folder = os.environ.get("TORCH_SLANG_CPP_TESTS")
     if folder is None:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import torch
 from cases import FOLDER, NOTHING, kernels, nvrtc_is_here
-from long_tests import LONG, some_cases, some_of, some_tests
+from long_tests import LONG, dear_test, some_cases, some_of, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(3)
+pytestmark = some_tests(2)
 
 ARCHITECTURE = "sm_90"
 SLANG_CRASHES = ("scaled", "backward")  # the compiler's own bug: see test_gradients.py
@@ -48,6 +48,7 @@ def texts_of(name: str, number: int, about: dict[str, Any]) -> list[tuple[str, b
     return backward[number % 2 :][:1] + others[number % len(others) :][:1]
 
 
+@dear_test
 @some_cases(2)
 @pytest.mark.parametrize("file", FILES)
 def test_kernels_compile_for_a_gpu(file: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
 from derivative_cases import REFUSED, THIRTY, Derived, assert_right_or_refused, of_differentiable_ones
-from long_tests import some_cases
+from long_tests import dear_test, some_cases
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_slang
@@ -15,6 +15,7 @@ Tensor = torch.Tensor
 UNORDERED = {"nondet_tol": 1e-10}
 
 
+@dear_test
 @some_cases(2)
 @pytest.mark.parametrize("derivative", ["jvp", "double_backward", "jvp_of_vjp", "vjp_of_jvp"])
 @pytest.mark.parametrize("case", THIRTY, ids=str)
@@ -22,6 +23,7 @@ def test_derivatives_are_those_of_plain_torch(case: Derived, derivative: str, de
     assert_right_or_refused(case, derivative, device, REFUSED.get(str(case)))
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("case", [c for c in THIRTY if str(c) not in REFUSED], ids=str)
 def test_finite_differences_agree(case: Derived, device: torch.device) -> None:
@@ -197,6 +199,7 @@ void cube_bwd(inout DifferentialPair<float> x, float d) { x = diffPair(x.p, 3 * 
 """
 
 
+@dear_test
 def test_derivatives_of_ones_own_forward_derivative(device: torch.device) -> None:
     x = torch.tensor([0.5, 2.0], device=device, requires_grad=True)
     own = torch_slang.load(source=OWN.replace("MARK", "[Differentiable]"), name="own", namespace="test_own_forward").own

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
 from cases import nvrtc_is_here
-from long_tests import some_cases
+from long_tests import dear_test, some_cases
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -200,6 +200,7 @@ def test_results_are_the_functions_where_its_derivative_is_written_by_hand(devic
     torch.testing.assert_close(tangent, 2 * x * dx)
 
 
+@dear_test
 def test_reverse_mode_of_results_and_of_tangents(device: torch.device) -> None:
     """Both are recorded, on one level and across two."""
     given = [torch.randn(*s, dtype=torch.float64, device=device) for s in ((6, 3), (1,))]

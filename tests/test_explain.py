@@ -3,11 +3,11 @@
 import pytest
 import torch
 from cases import FOLDER, kernels
-from long_tests import some_tests
+from long_tests import dear_test, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(3)
+pytestmark = some_tests(2)
 
 SOURCE = """
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
@@ -59,6 +59,7 @@ def test_statements_are_shown_of_texts_without_a_file(device: torch.device) -> N
     assert shown.count(f":{LINE}: y[i] = x[i] * w[i] * s +") == 1
 
 
+@dear_test
 def test_statements_are_shown_of_files(device: torch.device) -> None:
     x, w = (torch.ones(70, dtype=torch.float64, device=device, requires_grad=True) for _ in range(2))
     module = kernels("own_elements")

@@ -7,12 +7,12 @@ import pytest
 import torch
 from cases import kernels
 from function_references import BY_NAME, CASES, INTRINSICS, LANGUAGE, Case
-from long_tests import LONG, sampled, some_cases, some_tests
+from long_tests import LONG, dear_test, sampled, some_cases, some_tests
 
 import torch_slang
 from torch_slang import testing
 
-pytestmark = some_tests(15)
+pytestmark = some_tests(9)
 
 Tensor = torch.Tensor
 OWN_DERIVATIVE = {"quantized"}  # its derivative is not that of its values
@@ -67,6 +67,7 @@ def has_exact_derivative(case: Case) -> bool:
     return case.dtypes[0] == torch.float64 and case.is_differentiable and case.name not in OWN_DERIVATIVE
 
 
+@dear_test
 @some_cases(2)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_function_is_the_formula_with_its_gradients(case: Case, device: torch.device) -> None:
@@ -93,6 +94,7 @@ def test_single_precision(case: Case, device: torch.device) -> None:
     assert_agrees(case, case.make([(1003,)], torch.float32, device))
 
 
+@dear_test
 @some_cases(2)
 @pytest.mark.parametrize("case", OF_EACH_KIND, ids=str)
 def test_every_layout_frozen_argument_and_empty_tensor(case: Case) -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from long_tests import sampled, some_cases, some_tests
+from long_tests import dear_test, sampled, some_cases, some_tests
 
 pytestmark = some_tests(2)
 
@@ -75,6 +75,7 @@ print(len(first), sum(name in mapped for name in first))
 """
 
 
+@dear_test
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for what is mapped")
 def test_the_code_of_what_was_replaced_is_unloaded(tmp_path: Path) -> None:
     environment = {**os.environ, "TORCH_SLANG_CACHE_DIR": str(tmp_path)}
@@ -85,6 +86,7 @@ def test_the_code_of_what_was_replaced_is_unloaded(tmp_path: Path) -> None:
     assert mapped == 0
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the memory")
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import torch_slang
 
-pytestmark = some_tests(5)
+pytestmark = some_tests(3)
 
 N = 13
 SOURCE = """

@@ -7,10 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 from slow_compilers import HOST, KERNEL, Project, SlowCompiler, interrupt, wait_until
 
-pytestmark = some_tests(3)
+pytestmark = some_tests(2)
 
 TUNED = (
     KERNEL.replace("doubled", "tripled")
@@ -158,6 +158,7 @@ def test_folders_of_a_process_that_was_killed_go_when_another_compiles(
     assert sorted(project.temporary.iterdir()) == [young, theirs]
 
 
+@dear_test
 def test_the_folder_of_a_living_process_stays(project: Project, compiler: SlowCompiler) -> None:
     process = project.start(PREPARE + "module = load(); slow('TORCH_SLANG_CXX'); module.doubled(x)", str(compiler.path))
     try:

@@ -6,7 +6,7 @@ from long_tests import some_tests
 
 import torch_slang
 
-pytestmark = some_tests(3)
+pytestmark = some_tests(2)
 
 Tensor = torch.Tensor
 SOURCE = """

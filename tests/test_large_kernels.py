@@ -57,6 +57,7 @@ def reference(x: Tensor, scale: Tensor, places: Tensor) -> Tensor:
     return (weights * x.sin() * scale[torch.arange(TERMS) % 3].T).sum(1)[places.long()]
 
 
+@dear_test
 def test_values_and_gradients_are_right(module: Any) -> None:
     x, scale, places = arguments()
     y = torch.zeros(THREADS, dtype=torch.float64)

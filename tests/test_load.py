@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 import torch
-from long_tests import some_tests
+from long_tests import dear_test, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(6)
+pytestmark = some_tests(4)
 
 # Elementwise, so that any change of the factor or of the shape shows.
 ELEMENTWISE = """
@@ -490,6 +490,7 @@ run()
 """
 
 
+@dear_test
 def test_compile_caches_on_disk_know_the_shape_rules(file: Callable[[str], Path], tmp_path: Path) -> None:
     # Inductor, since "aot_eager" keeps no disk cache; with nothing to do but to call the operator.
     run = subprocess.run(

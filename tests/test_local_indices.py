@@ -9,7 +9,7 @@ from long_tests import some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(8)
+pytestmark = some_tests(5)
 
 Tensor = torch.Tensor
 

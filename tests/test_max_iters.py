@@ -12,7 +12,7 @@ from long_tests import some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(4)
+pytestmark = some_tests(3)
 
 Tensor = torch.Tensor
 MOST, INNER = 7, 3

@@ -21,7 +21,7 @@ from long_tests import some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(5)
+pytestmark = some_tests(3)
 
 Tensor = torch.Tensor
 OPS = Path(torch_slang.__file__).with_name("ops")

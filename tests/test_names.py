@@ -22,7 +22,7 @@ import torch_slang
 import torch_slang.slangtorch as slangtorch
 from torch_slang._module import members_of
 
-pytestmark = some_tests(4)
+pytestmark = some_tests(3)
 
 Tensor = torch.Tensor
 

@@ -15,7 +15,7 @@ from slow_compilers import HOST, Project, SlowCompiler, interrupt, wait_until
 
 import torch_slang
 
-pytestmark = some_tests(3)
+pytestmark = some_tests(2)
 
 SLANG = Path(torch_slang.__file__).parent / "bin" / "torch-slangc"
 
@@ -155,6 +155,7 @@ def test_if_the_owner_is_interrupted_others_go_on(project: Project, tmp_path: Pa
     assert output == "[2.0, 2.0, 2.0]\n", said
 
 
+@dear_test
 def test_who_waits_can_be_interrupted(project: Project, tmp_path: Path) -> None:
     compiler = SlowCompiler(tmp_path)
     owner, other = waiting(project, compiler)
@@ -168,6 +169,7 @@ def test_who_waits_can_be_interrupted(project: Project, tmp_path: Path) -> None:
     wait_until(compiler.are_gone, "the compilers' end")
 
 
+@dear_test
 def test_an_owner_that_hangs_is_not_waited_for_for_ever(project: Project, tmp_path: Path) -> None:
     owner, other = waiting(project, SlowCompiler(tmp_path))
     other.kill()

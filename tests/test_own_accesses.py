@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(3)
+pytestmark = some_tests(2)
 
 _numbers = itertools.count()
 NAMES = ("loadFixed", "loadUniform", "loadUniformOnce")
@@ -92,6 +92,7 @@ def test_accesses_of_the_users_own_are_taken(tmp_path: Path, device: torch.devic
     assert torch.autograd.gradcheck(module.in_function, (s, x))
 
 
+@dear_test
 def test_tangents_through_a_gradients_field_are_refused(tmp_path: Path, device: torch.device) -> None:
     """A forward derivative of the user's own reads `diff`, where forward mode has the gradient, not the tangent."""
     module = loaded(tmp_path, "loadUniform", "included")

@@ -14,14 +14,14 @@ import torch
 from cases import FOLDER, nvrtc_is_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from long_tests import LONG, sampled, some_cases, some_tests
+from long_tests import LONG, dear_test, sampled, some_cases, some_tests
 from own_cases import CASES, SIGNED, agree, gradients, leaves, listed, misaligned, operator, same, seeds_for
 from torch import Tensor
 
 import torch_slang
 from torch_slang import testing
 
-pytestmark = [pytest.mark.usefixtures("poisoned_memory"), some_tests(21)]
+pytestmark = [pytest.mark.usefixtures("poisoned_memory"), some_tests(12)]
 
 
 def expanded(t: Tensor) -> Tensor:
@@ -70,6 +70,7 @@ def test_gradients_are_those_of_plain_torch(name: str, device: torch.device) -> 
 
 
 # Of what `somewhere` does not show, test_gradients_are_those_of_plain_torch shows the rest: the layouts.
+@dear_test
 @pytest.mark.parametrize(
     "name", sampled(["neighbours", "somewhere", "triples_partly"], lambda name: name == "somewhere")
 )

@@ -14,7 +14,7 @@ from slow_compilers import HOST, KERNEL, Project
 
 import torch_slang
 
-pytestmark = some_tests(10)
+pytestmark = some_tests(6)
 
 NAMES = [
     'quo"te.slang',

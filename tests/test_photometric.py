@@ -4,8 +4,10 @@ from pathlib import Path
 
 import torch
 from example_programs import load_program
+from long_tests import dear_test
 
 
+@dear_test
 def test_camera_is_recovered(tmp_path: Path, device: torch.device) -> None:
     example = load_program("photometric/fit.py", "matplotlib", "skimage", "PIL")
 

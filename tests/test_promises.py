@@ -12,7 +12,7 @@ from long_tests import sampled, some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(3)
+pytestmark = some_tests(2)
 
 VIEWS = [
     "DiffTensorView<float>",

@@ -61,8 +61,9 @@ def test_random_expressions_to_second_order(quick_compiles: None, number: int, d
         expected = derivatives(expression, *([part[n] for part in given] for given in (points, tangents, weights)))
         actual = [part[n].detach().cpu() for part in (values, along, *gradients, *seconds)]
         for kind, one, other in zip(what, actual, expected, strict=True):
-            scale = 1e-7 * (
-                1 + float(other.abs().max())
-            )  # Slang's constants in exp2, log2, log10 and radians are floats
+            # PyTorch's second derivatives of a length are NaN where it is zero: nothing to compare with.
+            known = other.isfinite()
+            # Slang's constants in exp2, log2, log10 and radians are floats.
+            scale = 1e-7 * (1 + float(other.nan_to_num(0, 0, 0).abs().max()))
             message = f"{kind} of f{n} of {name}: {one} != {other}\n{expression.text}"
-            torch.testing.assert_close(one, other, rtol=1e-6, atol=scale, msg=message)
+            torch.testing.assert_close(one[known], other[known], rtol=1e-6, atol=scale, msg=message)

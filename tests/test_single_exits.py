@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from long_tests import some_cases
+from long_tests import dear_test, some_cases
 
 import torch_slang
 
@@ -158,6 +158,7 @@ def gone_on(u: Tensor, x: Tensor, n: int) -> Tensor:
     return v[n % 3][1] * w[n % 3][1] + v[0][0] * x + w[0][1] * (v[2][1] - w[2][0]) + w[1][0] * v[1][0]
 
 
+@dear_test
 @some_cases(2)
 @pytest.mark.parametrize("reference", [logarithm, parts, scaled, renewed, gone_on])
 def test_second_derivatives(reference: Callable[..., Tensor], device: torch.device) -> None:

@@ -131,6 +131,7 @@ def test_harmonics_of_another_number_are_refused(renderer: ModuleType, device: t
         renderer.project(means, quaternions, log_scales, logits, harmonics[:, :3], camera, 8, 8)
 
 
+@dear_test
 def test_kernels_compile_for_a_gpu(renderer: ModuleType) -> None:
     if not nvrtc_is_here():
         pytest.skip("NVRTC is not installed")

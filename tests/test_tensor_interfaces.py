@@ -13,7 +13,7 @@ from torch import Tensor
 
 import torch_slang
 
-pytestmark = some_tests(4)
+pytestmark = some_tests(3)
 
 SOURCE = """
 import slangpy;

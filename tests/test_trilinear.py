@@ -13,7 +13,7 @@ import torch_slang
 from torch_slang import testing
 from torch_slang.nn import TrilinearInterpolation
 
-pytestmark = some_tests(7)
+pytestmark = some_tests(4)
 
 Tensor = torch.Tensor
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]

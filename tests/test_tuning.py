@@ -22,7 +22,7 @@ from long_tests import dear_test, some_cases, some_tests
 import torch_slang
 from torch_slang import tuning
 
-pytestmark = some_tests(6)
+pytestmark = some_tests(4)
 
 # Each thread has BM elements.
 TILES = """

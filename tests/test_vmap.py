@@ -17,7 +17,7 @@ from long_tests import dear_test, some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(7)
+pytestmark = some_tests(4)
 
 Tensor = torch.Tensor
 
@@ -291,6 +291,7 @@ class TestFunctionsThatSeeTensors:
         i = torch.tensor([3, 0, 3], dtype=torch.int32, device=device)
         return i, randn(2, 4, 5, device=device)
 
+    @dear_test
     def test_tensors_of_samples(self, device: torch.device) -> None:
         pair, (i, tables) = kernels("whole_tensors").pair, self.arguments(device)
         a, b = tables

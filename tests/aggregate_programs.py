@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from devices import OUT_OF_MEMORY
 
 Tensor = torch.Tensor
 Value = Any  # a scalar, or a list of the values of a type's parts
@@ -437,6 +438,13 @@ class Program:
         state: State = {f"v{n}": type.value(scalars) for n, type in enumerate(self.types)}
         state |= dict(zip(SCALARS, scalars, strict=True)) | dict(zip(INTEGERS, integers, strict=True))
         return self.statements(state)
+
+
+def is_refused(error: RuntimeError) -> bool:
+    """Whether a program has no derivative, or ends Slang's compiler, or has a frame that the GPU has no memory for."""
+    return any(
+        words in str(error) for words in (" is refused: ", "Slang compilation aborted", "was ended by", OUT_OF_MEMORY)
+    )
 
 
 def is_moderate(*results: Tensor) -> bool:

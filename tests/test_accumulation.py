@@ -174,6 +174,7 @@ def test_a_launched_backward_takes_gradients_of_halves_where_they_are(mode: str,
     assert seed.tolist() == [0.0, 0.0]
 
 
+@dear_test
 @pytest.mark.parametrize("mode", MODES)
 def test_unwanted_gradients_cost_nothing(mode: str, device: torch.device) -> None:
     x, weight = CASES["fixed", mode].args(device)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
-from aggregate_programs import Program, draw_program, is_moderate, module_text
+from aggregate_programs import Program, draw_program, is_moderate, is_refused, module_text
+from devices import with_memory_for_frames
 from long_tests import LONG, some_cases, some_tests
 
 import torch_slang
@@ -366,11 +367,11 @@ def refused_among(programs: Sequence[Program], device: torch.device) -> list[str
     """Compares all; the names of those that the compiler refuses."""
     name = f"{programs[0].name}_{len(programs)}"
     try:
-        compare(programs, name, device)
+        with_memory_for_frames(lambda: compare(programs, name, device))
         return []
     except RuntimeError as error:  # a CompileError, as which autograd does not hand on what a backward raises
         # What ends Slang's compiler is refused, too, with hints where these are known (test_crashes_of_slang.py).
-        if not any(words in str(error) for words in (" is refused: ", "Slang compilation aborted", "was ended by")):
+        if not is_refused(error):
             raise
         if len(programs) == 1:
             return [programs[0].name]

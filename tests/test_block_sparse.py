@@ -9,7 +9,7 @@ import pytest
 import torch
 from cases import nvrtc_is_here
 from devices import DEVICES
-from long_tests import leave_to_long_tests_on_a_cpu, some_cases, some_tests
+from long_tests import dear_test, leave_to_long_tests_on_a_cpu, some_cases, some_tests
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.library import opcheck
 
@@ -212,6 +212,7 @@ def cases(device: str) -> Iterator[tuple[str, object, tuple[Tensor, ...]]]:
 NAMES = ["mm", "mm transposed", "mm of a vector", "mm of batches", "sdd", "sdd of batches"]
 
 
+@dear_test
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", NAMES)
 def test_derivatives_of_first_and_second_order(name: str, device: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from devices import DEVICES
+from long_tests import dear_test
 
 import torch_slang
 from torch_slang import _C, BlockPattern
@@ -48,6 +49,7 @@ def test_products_of_many_tiles_are_made_in_parts(
     torch.testing.assert_close(y.double(), x.double() @ (dense.mT if transpose else dense), rtol=2e-3, atol=2e-2)
 
 
+@dear_test
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("batch", [1, 5])
 def test_parts_give_what_one_launch_gives(batch: int, device: str) -> None:

@@ -6,10 +6,12 @@ import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
 from derivative_cases import REFUSED, THIRTY, Derived, assert_right_or_refused, of_differentiable_ones
-from long_tests import dear_test, some_cases
+from long_tests import dear_test, some_cases, some_tests
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_slang
+
+pytestmark = some_tests(9)
 
 Tensor = torch.Tensor
 UNORDERED = {"nondet_tol": 1e-10}
@@ -174,6 +176,7 @@ def test_functions_without_a_derivative_have_no_tangents(device: torch.device) -
         forward_ad.unpack_dual(functions().rough(forward_ad.make_dual(x, x))).tangent.sum()
 
 
+@dear_test
 def test_the_operator_of_tangents_is_an_operator(device: torch.device) -> None:
     op = torch.ops.slang.sqr_jvp
     assert str(op.default._schema) == "slang::sqr_jvp(Tensor x, Tensor tangent_x) -> Tensor"

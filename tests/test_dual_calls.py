@@ -7,12 +7,14 @@ import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
 from cases import nvrtc_is_here
-from long_tests import dear_test, some_cases
+from long_tests import dear_test, some_cases, some_tests
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_slang
 from torch_slang import Module
+
+pytestmark = some_tests(10)
 
 Tensor = torch.Tensor
 

@@ -142,6 +142,7 @@ def test_plain_functions_are_loops_over_elements(device: torch.device) -> None:
     assert all((kernel.registers > 0) == on_gpu for kernel in kernels)
 
 
+@dear_test
 def test_threads_that_meet(device: torch.device) -> None:
     module = kernels("own_elements")
     module.wave_parts(torch.ones(70, dtype=torch.float64, device=device))

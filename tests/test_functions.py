@@ -109,6 +109,7 @@ def test_every_layout_frozen_argument_and_empty_tensor(case: Case) -> None:
     )
 
 
+@dear_test
 @pytest.mark.parametrize("case", sampled(OF_EACH_KIND, lambda case: OF_EACH_KIND.index(case) % 3 == 0), ids=str)
 def test_no_dimensions_give_none(case: Case, device: torch.device) -> None:
     assert_agrees(case, case.make([()], case.dtypes[0], device))

@@ -347,6 +347,7 @@ def test_derivatives_of_all_kinds(waves: Any) -> None:
     assert torch.autograd.gradgradcheck(scaled, (x, y))
 
 
+@dear_test
 def test_function_transforms(waves: Any) -> None:
     x, y = torch.rand(2, 1, dtype=torch.float64), torch.rand(3, dtype=torch.float64)
     wave, expected = of_waves(waves, True), of_waves(waves, False)

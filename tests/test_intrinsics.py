@@ -4,11 +4,12 @@ import pytest
 import torch
 from devices import DEVICES, needs_cuda
 from intrinsics import DTYPES, arguments, expected, generate, mismatch, rows_of
-from long_tests import some_cases
+from long_tests import dear_test, some_cases
 
 import torch_slang
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("element", DTYPES)
 @pytest.mark.parametrize("device", DEVICES)

@@ -72,6 +72,7 @@ def test_values_and_gradients_are_right(module: Any) -> None:
         torch.testing.assert_close(found, right)
 
 
+@dear_test
 @pytest.mark.parametrize("is_backward", [False, True])
 def test_a_fault_names_thread_place_and_line(module: Any, is_backward: bool) -> None:
     """In the last block, and of the second argument; the line is that of the function that loads."""

@@ -9,7 +9,7 @@ from typing import Any
 import products
 import pytest
 import torch
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 from matmul_epilogues import assert_agrees, assert_agrees_twice, assert_near, randn
 from torch.autograd import gradcheck, gradgradcheck
 
@@ -197,6 +197,7 @@ class TestGradients:
     ) -> None:
         assert_agrees(shade, shade_in_torch, operands(torch.float64, device), grad)
 
+    @dear_test
     def test_second_derivatives_and_forward_mode(self, shade: torch_slang.MatmulEpilogue, device: torch.device) -> None:
         a, b, bias, scale, residual = operands(torch.float64, device, 3, 4, 2)
 

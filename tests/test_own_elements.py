@@ -120,6 +120,7 @@ HAS_NONE = [
 ]
 
 
+@dear_test
 @some_cases(4)
 @pytest.mark.parametrize("name", HAS_ATOMICS + HAS_NONE)
 def test_compiled_code_has_atomics_where_gradients_are_shared_alone(name: str) -> None:

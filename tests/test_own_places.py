@@ -122,6 +122,7 @@ def test_own_elements_need_no_atomics(module: torch_slang.Module, device: torch.
         agree(again, reference(*tensors), tensors[:1])
 
 
+@dear_test
 @pytest.mark.parametrize("size", [1, 2, 31, 257, 4097, 100_003])
 @pytest.mark.parametrize("name", ["square", "sometimes", "replicated", "recorded"])
 def test_sizes(module: torch_slang.Module, device: torch.device, name: str, size: int) -> None:

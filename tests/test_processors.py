@@ -112,6 +112,7 @@ def warnings_of(done: subprocess.CompletedProcess[str]) -> list[str]:
     return re.findall(r"^torch_slang: .* refuses .*$", done.stderr, re.MULTILINE)
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("refused", ["-march=native", "-march=native|-march=x86-64-v3"])
 def test_what_is_refused_for_this_processor_is_compiled_for_a_plainer_one(refused: str, tmp_path: Path) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable
-
 import pytest
 import torch
-from aggregate_programs import Program, draw_program, is_moderate, module_text
+from aggregate_programs import Program, draw_program, is_moderate, is_refused, module_text
+from devices import with_memory_for_frames
 from long_tests import LONG, PROGRAM_SEED
 
 import torch_slang
@@ -70,25 +67,13 @@ def compare(program: Program, device: torch.device) -> None:
             torch.testing.assert_close(one, other, rtol=1e-8, atol=scale, msg=message)
 
 
-def with_memory_for_frames(run: Callable[[], None], attempts: int = 20) -> None:
-    """A frame of 100 KB takes 27 GB of an H100 while a kernel runs: workers that share the GPU wait for each other."""
-    for attempt in range(attempts):
-        try:
-            return run()
-        except RuntimeError as error:
-            if "CUDA_ERROR_OUT_OF_MEMORY" not in str(error) or attempt == attempts - 1:
-                raise
-            time.sleep(0.5 + random.random())
-    return None
-
-
 def refusal(program: Program, device: torch.device) -> str | None:
     """Compares the program's derivatives. Why the compiler refuses it, or is ended by it."""
     try:
         with_memory_for_frames(lambda: compare(program, device))
         return None
     except RuntimeError as error:
-        if not any(words in str(error) for words in (" is refused: ", "Slang compilation aborted", "was ended by")):
+        if not is_refused(error):
             raise
         return f"{program.name}: {str(error).splitlines()[-1]}"
 

@@ -103,6 +103,7 @@ def test_gradcheck_of_a_tiny_scene(renderer: ModuleType, device: torch.device) -
     assert torch.autograd.gradcheck(image, (*parameters, *camera), fast_mode=True)
 
 
+@dear_test
 def test_what_is_not_drawn_has_no_gradient(renderer: ModuleType, device: torch.device) -> None:
     """Behind the camera, at its very place, too faint, beside the image; and nothing at all."""
     means = torch.tensor([[0.0, 0, -1], [0, 0, 0], [0, 0, 2], [90, 0, 2], [0, 0, 3]], dtype=torch.float64)

@@ -41,11 +41,14 @@ struct SimulatedLanes {
     return taken;
   }
   uint32_t those_with(bool property) const {
+    wave->shown[lane][0] = property;
+    wave->meeting.arrive_and_wait();
     uint32_t all = 0;
     for (uint32_t other = 0; other < 32; ++other) {
       const bool is_here = (mask >> other & 1) != 0;
-      all |= static_cast<uint32_t>(from(property, is_here ? other : lane) && is_here) << other;
+      all |= static_cast<uint32_t>(is_here && wave->shown[other][0] != 0) << other;
     }
+    wave->meeting.arrive_and_wait();
     return all;
   }
 };

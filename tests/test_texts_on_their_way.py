@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from long_tests import dear_test
+from long_tests import dear_test, some_tests
 from slow_compilers import Project
 
 import torch_slang
+
+pytestmark = some_tests(2)
 
 # torch-slangc, which goes on behind the description once there is a file, and may then end as it is told to.
 GATED = """#!{python}
@@ -32,8 +34,6 @@ sys.exit(real.returncode)
 """
 BEGINS = """
 import os, sys, torch, torch_slang
-
-pytestmark = some_tests(2)
 x = torch.ones(3)
 def open_gate():
     open({gate!r}, "w").close()

@@ -163,6 +163,7 @@ def test_a_launched_backward_adds_to_what_is_there(mode: str, device: torch.devi
         assert room[:, 1].tolist() == [3] * 5
 
 
+@dear_test
 @pytest.mark.parametrize("mode", ["r", "asr"])
 def test_a_launched_backward_takes_gradients_of_halves_where_they_are(mode: str, device: torch.device) -> None:
     """The kernel takes from memory wide enough to add in; the caller's gradient is what is left there."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from long_tests import some_cases
+from long_tests import dear_test, some_cases
 
 from benchmarks import ALL, comparison, matmul, matmul_float, measure, plots, products, repeats, report, rivals
 from benchmarks.__main__ import main
@@ -34,6 +34,7 @@ def clean_run(monkeypatch):
     return report.RUN
 
 
+@dear_test
 @some_cases(2)
 @pytest.mark.usefixtures("clean_run", "fresh_dynamo")
 @pytest.mark.parametrize("name", ALL)

@@ -56,6 +56,7 @@ def registers(cubin: bytes) -> int:
     return found
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
 @pytest.mark.parametrize(("kernel", "kind"), KERNELS)

@@ -272,6 +272,7 @@ def test_compiled_without_breaks(backend: str, device: str) -> None:
     torch.testing.assert_close(got, torch.autograd.grad(loss(x, values), values))
 
 
+@dear_test
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_autograd(name: str, device: str) -> None:

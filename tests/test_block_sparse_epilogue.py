@@ -110,6 +110,7 @@ class TestValues:
         op = torch.ops.slang.block_sparse_mm_with_epilogue
         assert torch.equal(op(square.name, x, values, indices, [0, 48], False, [bias]), bias.expand(2, 5, 48))
 
+    @dear_test
     @some_cases(1)
     @pytest.mark.parametrize(
         ("leading", "bias", "residual"),
@@ -185,6 +186,7 @@ class TestValues:
 
 
 class TestGradients:
+    @dear_test
     @pytest.mark.parametrize("transpose", [False, True])
     def test_gradcheck(self, shade: BlockSparseEpilogue, transpose: bool) -> None:
         pattern = drawn((20, 36), (16, 16), torch.device("cpu"), 0.5)
@@ -244,6 +246,7 @@ class TestGradients:
         assert gradcheck(op, inputs, check_forward_ad=True, fast_mode=True)
         assert gradgradcheck(op, inputs, check_fwd_over_rev=True, fast_mode=True)
 
+    @dear_test
     @some_cases(3)
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize("transpose", [False, True])

@@ -77,6 +77,7 @@ class TestPyTorch:
             for leaf, gradient in zip(leaves, expected, strict=True):
                 assert torch.allclose(leaf.grad, gradient)
 
+    @dear_test
     def test_vmap(self, shade: BlockSparseEpilogue, device: torch.device) -> None:
         pattern = drawn((64, 48), (16, 16), device)
         n = pattern.count

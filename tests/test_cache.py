@@ -293,6 +293,7 @@ def test_the_log_tells_what_is_compiled_for_what_and_in_how_long(project: Projec
     assert "compiled" not in project.said
 
 
+@dear_test
 def test_the_log_has_levels(copy: Project) -> None:
     copy.run(TORCH_SLANG_LOG="debug")
     assert len(re.findall("cache hit", copy.said)) == 3

@@ -240,6 +240,7 @@ def test_reverse_mode_of_results_and_of_tangents(device: torch.device) -> None:
         torch.testing.assert_close(gradient(one), gradient(other))
 
 
+@dear_test
 def test_forward_mode_over_reverse_and_both_hessians(device: torch.device) -> None:
     a = torch.randn(4, 3, dtype=torch.float64, device=device)
     angle, da = torch.randn(4, dtype=torch.float64, device=device), torch.randn_like(a)
@@ -352,6 +353,7 @@ def test_a_module_keeps_its_own_program(device: torch.device) -> None:
         torch.testing.assert_close(outer, 2 * factor * x)
 
 
+@dear_test
 @pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
 def test_both_compile_for_a_gpu() -> None:
     handle = module()._handle

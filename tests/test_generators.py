@@ -291,6 +291,7 @@ def test_numbers_are_converted_to_the_parameters_type(made: Any) -> None:
     assert unhashed.tolist() == wang(at).tolist()
 
 
+@dear_test
 def test_generators_beside_tensors_seen_whole(made: Any) -> None:
     table = torch.rand(4, requires_grad=True)
     looked = made.look(table, grid((3,), offset=(1,)))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from agreement import check_against
 from cases import BY_NAME, CASES, Case
-from long_tests import LONG, some_cases
+from long_tests import LONG, dear_test, some_cases
 
 from torch_slang import testing
 
@@ -14,6 +14,7 @@ OF_EACH_KIND = {"sqr", "parts", "gather", "stencil", "place", "directions", "run
 CRASHES = "libslang crashes: backward of a vector times a differentiable scalar parameter, in or after a branch"
 
 
+@dear_test
 @some_cases(2)
 @pytest.mark.parametrize(
     "case",

@@ -157,6 +157,7 @@ print(results[0])
     ]
 
 
+@dear_test
 def test_backwards_are_stopped_too() -> None:
     program = """
 def gradient(x):
@@ -171,6 +172,7 @@ print(said(gradient, good))
     assert lines[1:] == ["KeyboardInterrupt: ", "1280.0"]
 
 
+@dear_test
 def test_host_functions_are_stopped_too() -> None:
     program = """
 print(said(lambda: torch.tensor(module.wander(2))))

@@ -17,7 +17,7 @@ import pytest
 import torch
 from cases import nvrtc_is_here
 from devices import needs_cuda
-from long_tests import some_cases, some_tests
+from long_tests import dear_test, some_cases, some_tests
 
 import torch_slang
 
@@ -434,10 +434,12 @@ class TestExample:
     def example(self) -> dict[str, Any]:
         return runpy.run_path(str(EXAMPLE))
 
+    @dear_test
     @pytest.mark.filterwarnings("error")
     def test_it_runs(self) -> None:
         self.example()["main"]()
 
+    @dear_test
     @some_cases(2)
     @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-9), (torch.float32, 1e-3), (torch.bfloat16, 5e-2)])
     def test_gradients(self, dtype: torch.dtype, near: float, device: torch.device) -> None:

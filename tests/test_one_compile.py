@@ -103,6 +103,7 @@ def test_a_text_that_does_not_compile_is_an_error_for_all_at_once(project: Proje
     assert project.leftovers() == []
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("cache", ["a file/cache", "others may write"])
 def test_without_a_usable_cache_nobody_waits(cache: str, project: Project, compilers: Compilers) -> None:

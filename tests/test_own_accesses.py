@@ -212,6 +212,7 @@ void negated(DiffTensorView<float> x, [Out("x")] DiffTensorView<float> y)
     torch.testing.assert_close(load(tmp_path / "macro.slang").negated(x), -x)
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("body", ["direct", "by a helper", "by a variable"])
 @pytest.mark.parametrize(

@@ -150,6 +150,7 @@ def test_deterministic_mode_refuses_atomics_alone(device: torch.device) -> None:
             gradients(results, args, seeds_for(results))
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize("name", ["own", "three_axes", "somewhere", "own_accesses_asr"])
 def test_every_mask(name: str, device: torch.device) -> None:

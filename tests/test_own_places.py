@@ -231,6 +231,7 @@ def test_other_elements_are_added_atomically(module: torch_slang.Module, device:
     assert kept(module, name, device)["x"] == {"atomics"}
 
 
+@dear_test
 def test_one_axis_is_shared_along_the_other(module: torch_slang.Module, device: torch.device) -> None:
     x = random(20, device=device)
     agree(called(module.column, call_id(), (5, 20), x), squared(x).expand(5, 20), [x])

@@ -50,8 +50,8 @@ def test_in_time_every_case_runs() -> None:
     }
 
 
-def test_a_third_of_the_dear_tests_runs() -> None:
+def test_a_sixth_of_the_dear_tests_runs() -> None:
     several = items(6, dear_test)
-    assert len(several) - len(cases_left_out(several, "1")) == 4
+    assert len(several) - len(cases_left_out(several, "1")) == 2
     assert cases_left_out(several, "1") != cases_left_out(several, "2")
     assert cases_left_out(items(1, dear_test)[:1], "1") == set()

@@ -92,6 +92,7 @@ def test_values_and_gradients_are_plain_pytorch(
         assert other.abs().max() > 1e-3
 
 
+@dear_test
 def test_gradcheck_of_a_tiny_scene(renderer: ModuleType, device: torch.device) -> None:
     parameters = gaussians(4, 3, device)
     camera = camera_of(renderer, 7, 5, device, away=3.0)

@@ -100,6 +100,7 @@ def usual_settings() -> Iterator[None]:
 # --- Choosing
 
 
+@dear_test
 def test_the_fastest_variant_is_chosen(device: torch.device) -> None:
     name = f"tune_fastest_{device.type}"
     module = torch_slang.load(source=slow(name, "3000, 1, 1000"), name=name)

@@ -168,6 +168,7 @@ class TestSecondDerivatives:
 
         torch.testing.assert_close(transform(self.loss(scaled))(*args), transform(self.loss(plain))(*args))
 
+    @dear_test
     @some_cases(1)
     @pytest.mark.parametrize("in_dims", [(0, 0, None), (1, None, None), (None, 0, None)])
     def test_hessians_and_double_backward_of_samples(

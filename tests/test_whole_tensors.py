@@ -76,6 +76,7 @@ def test_gradients_have_the_tensors_type(
         torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance)
 
 
+@dear_test
 @some_cases(1)
 @pytest.mark.parametrize(
     ("name", "arguments", "reference"),

@@ -125,6 +125,7 @@ bool has_wave_sums(const ElementwiseSignature& op, const KernelKey& key, const O
                    const KernelSource& source) {
   if (!may_have_wave_sums(key, source) || key.threads.adds_apart) return false;
   if (uses(source.text, {intrinsics::kTake, intrinsics::kTakeUniform, intrinsics::kTakeOnce})) return false;
+  if (uses(source.text, {intrinsics::kAddOnly})) return true;
   const ElementwiseVariant variant(key.variant);
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const bool is_gathered = is_wanted(key, variant, i) && variant.gradient(i) == ElementwiseVariant::Gathered;

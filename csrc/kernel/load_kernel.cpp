@@ -4,6 +4,7 @@
 
 #include "kernel/learn.h"
 #include "kernel/specialize.h"
+#include "program/intrinsics.h"
 
 namespace torch_slang {
 namespace {
@@ -43,10 +44,10 @@ Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const Load
 }
 
 // Whether there are additions to sum, and the kernel takes nothing from where it adds: Note [wave sums] in prelude/wave_sums.h.
-bool adds_alone(const std::vector<GradientUse>& gradients) {
+bool adds_alone(const std::vector<GradientUse>& gradients, const DeviceText& text) {
   const auto is_added = [](const GradientUse& use) { return use.added; };
   const auto is_taken = [](const GradientUse& use) { return use.added && use.consumed; };
-  return std::any_of(gradients.begin(), gradients.end(), is_added) &&
+  return (uses(text, {intrinsics::kAddOnly}) || std::any_of(gradients.begin(), gradients.end(), is_added)) &&
          std::none_of(gradients.begin(), gradients.end(), is_taken);
 }
 
@@ -74,7 +75,7 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   loaded->gradients = gradient_uses(op, key, facts->marks(), kernel->marks());
   // The second compile of a kernel without room would be the longest, too: 51 s for a renderer's vertex shader's backward.
   const bool has_room = kernel->registers() <= kMostRegistersWithSums;
-  if (has_room && may_have_wave_sums(key, source) && adds_alone(loaded->gradients)) {
+  if (has_room && may_have_wave_sums(key, source) && adds_alone(loaded->gradients, source.text)) {
     source.threads.adds_apart = key.threads.adds_apart;
     source.has_wave_sums = !key.threads.adds_apart;
     if (source.has_wave_sums) kernel = load(source);

@@ -172,8 +172,9 @@ std::vector<bool> own_leaves(const KernelSignature& op, const KernelKey& key, co
 }
 
 bool may_have_wave_sums(const KernelKey& key, const KernelSource& source) {
-  return is_backward(key.kind) && !key.device.is_cpu() && !multiplies(source) && key.independent &&
-         source.checks == Checks::None && uses(source.text, {intrinsics::kAccumulate});
+  if (key.device.is_cpu() || multiplies(source) || source.checks != Checks::None) return false;
+  if (!is_backward(key.kind)) return uses(source.text, {intrinsics::kAddOnly});
+  return key.independent && uses(source.text, {intrinsics::kAccumulate, intrinsics::kAddOnly});
 }
 
 KernelSource specialize(const KernelSignature& op, const KernelKey& key, const KnownUse& known) {

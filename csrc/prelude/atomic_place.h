@@ -11,6 +11,9 @@ namespace tsl {
 template <class T> struct AtomicPlace {
   T* address;
   int absent_view;  // -1: the tensor is there
+  int view;
+  ulonglong offset;  // in the view, in bytes
+  bool is_spare;  // the view has no such element
   TSL_INLINE operator T*() const { return address; }
   TSL_INLINE T given(T old) const { return absent_view < 0 ? old : marked_absent_value<T>(absent_view); }
 };

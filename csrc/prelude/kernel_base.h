@@ -186,6 +186,11 @@ struct KernelBase : ThreadBase {
     }
     if (!is_kept && wanted(view, index)) accumulate<Alone>(view, index, amount, mode);
   }
+  // An atomic addition of the user's whose result nobody reads: compiler/emit/unread_additions.h.
+  template <class T> TSL_INLINE void tsl_add_only(AtomicPlace<T> place, Argument<T> amount) {
+    if constexpr (kHasWaveSums<Own>) own.wave_sums.add_only(place, amount);
+    else atomicAdd(place, amount);
+  }
   template <class T, class Index>
   TSL_INLINE void tsl_accumulate_fixed(const View& view, Index index, T amount, int mode) {
     note_share(view);

@@ -129,8 +129,9 @@ struct View {
     note_type<T>();
     if (gradient_slot > 0) tsl::mark_add(id);  // the user's own derivative does what it likes
     note_reach();
-    T* const address = is_missing() || !inside(index...) ? tsl::spare_place<T>(id) : address_of<T>(index...);
-    return {address, absent ? id : -1};
+    const bool is_spare = is_missing() || !inside(index...);
+    return {is_spare ? tsl::spare_place<T>(id) : address_of<T>(index...), absent ? id : -1, id,
+            ulonglong(offset(index...)), is_spare};
   }
   template <class T, class... Index> TSL_INLINE T load(Index... index) const;
   // Whether each element with an even last index, whatever the others, is one vector with its neighbour.

@@ -17,6 +17,12 @@
 //
 //   Additions wait, and others make them: so this is only for gradients that the kernel does not take anything from
 //   (load_kernel.cpp sees to it). Each sum has the type that sums are kept in: halves are rounded once, not 32 times.
+//
+// Note [seen additions]
+//   What a user's own atomic addition added to (tsl_add_only), the same thread may read in its next statement, or it may tell
+//   another block that the sum is there. So the lanes that sum meet once more (__syncwarp), which orders memory among them: to
+//   each of them the addition is made before it goes on, whichever lane made it. Runs of such additions end before anything
+//   reaches memory (compiler/emit/addition_runs.h).
 #pragma once
 
 #include "prelude/kernel_base.h"
@@ -24,6 +30,7 @@
 
 #define TSL_SUMS_BEGIN(count) own.wave_sums.template begin<count>()
 #define TSL_SUMS_END(count) own.wave_sums.template end<count>()
+#define TSL_SUMS_END_SEEN(count) own.wave_sums.template end_seen<count>()
 
 namespace tsl {
 
@@ -140,19 +147,38 @@ class WaveSums {
         SumOf<S> amounts[kCount];
         TSL_COPY(numbers, &amount, sizeof numbers);
         TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = SumOf<S>(numbers[i]);
-        if (mode == kAtomic) give(view, index, reinterpret_cast<S*>(element), amounts);
-        else give(view, index, reinterpret_cast<SumOf<S>*>(element), amounts);
+        const ulonglong offset = ulonglong(view.offset(index));
+        if (mode == kAtomic) give(view.id, offset, reinterpret_cast<S*>(element), amounts);
+        else give(view.id, offset, reinterpret_cast<SumOf<S>*>(element), amounts);
       }
     });
   }
 
+  // An addition of the user's own (Note [seen additions]).
+  template <class T> TSL_INLINE void add_only(const AtomicPlace<T>& place, T amount) {
+    if constexpr (kScalarOf<T> >= kFloat16 && kScalarOf<T> <= kFloat64) {
+      const WarpMask here = __activemask();
+      SumOf<T> amounts[] = {SumOf<T>(amount)};
+      give(place.view, place.offset, place.is_spare ? nullptr : place.address, amounts);
+      if (room_ == 0) __syncwarp(here);
+    } else {
+      atomicAdd(place, amount);
+    }
+  }
+  template <int kRoom> TSL_INLINE void end_seen() {
+    const WarpMask here = __activemask();
+    end<kRoom>();
+    __syncwarp(here);
+  }
+
  private:
-  template <class M, class S, class Index, int kCount>
-  TSL_INLINE void give(const View& view, Index index, M* element, S (&amounts)[kCount]) {
+  // `element`: null if nothing is added.
+  template <class M, class S, int kCount>
+  TSL_INLINE void give(int view, ulonglong offset, M* element, S (&amounts)[kCount]) {
     SumTarget target;
     if (element != nullptr) {
-      const ulonglong number = ulonglong(view.offset(index)) / sizeof(M);
-      target = {uint(view.id) + 1u, uint(number)};
+      const ulonglong number = offset / sizeof(M);
+      target = {uint(view) + 1u, uint(number)};
       if (number > SumTarget::kMost) {  // two such elements of a view may have the same word
         add_atomically(element, amounts);
         element = nullptr;

@@ -21,6 +21,8 @@ inline constexpr std::string_view kDivide = "TSL_DIVIDE", kRemainder = "TSL_REMA
 inline constexpr std::string_view kValueGradient = "tsl_gradient", kAccumulateFixed = "tsl_accumulate_fixed";
 // Gradients that are added to by any threads, and runs of such additions: Note [wave sums] in prelude/wave_sums.h.
 inline constexpr std::string_view kAccumulate = "tsl_accumulate", kSumsBegin = "TSL_SUMS_BEGIN";
+// Additions of the user's own: compiler/emit/unread_additions.h.
+inline constexpr std::string_view kAddOnly = "tsl_add_only";
 // Gradients that are taken from where they are added to.
 inline constexpr std::string_view kTake = "tsl_take", kTakeUniform = "tsl_take_uniform", kTakeOnce = "tsl_take_once";
 // What mma.slang calls.
@@ -36,7 +38,7 @@ inline constexpr std::string_view kNames[] = {kDataPointer,      kDataPointerAt,
                                               kMultiplyBlocks,   kMultiplyLines,   kValueGradient,
                                               kMultiplyGathered, kAccumulateFixed, kVectorElementPointer,
                                               kAccumulate,       kSumsBegin,       kTake,
-                                              kTakeUniform,      kTakeOnce};
+                                              kTakeUniform,      kTakeOnce,        kAddOnly};
 inline constexpr std::string_view kFamilies[] = {kHalf, kBFloat16};
 
 }  // namespace intrinsics

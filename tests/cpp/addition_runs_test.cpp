@@ -100,4 +100,33 @@ BOOST_AUTO_TEST_CASE(long_runs_are_several) {
   BOOST_TEST(marked(body + "add3_0(x_0);") == expected + "add3_0(x_0);");
 }
 
+namespace {
+
+const std::string kOnly = "tsl_add_only((v_0).data_ptr_at<float>((i_0)), (x_0));";
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(additions_of_the_users_own_lie_in_runs_that_memory_ends) {
+  const auto run = [](const std::string& inner) { return "TSL_SUMS_BEGIN(2); " + inner + " TSL_SUMS_END_SEEN(2);"; };
+  const std::string two = kOnly + " " + kOnly;
+  BOOST_TEST(marked(two + " return;") == run(two) + " return;");
+  for (const std::string other : {"float y_0 = (w_0).load<float>((i_0));", "(w_0).store<float>((i_0), (x_0));",
+                                  "__threadfence();", "float y_0 = atomicAdd((w_0).data_ptr_at<float>((i_0)), (x_0));"})
+    BOOST_TEST(marked(two + " " + other + " " + two) == run(two) + " " + other + " " + run(two));
+  BOOST_TEST(marked(kOnly + " float y_0 = x_0 * 2; " + kOnly) == run(kOnly + " float y_0 = x_0 * 2; " + kOnly));
+  // What an addition itself loads is loaded before it, but after those in front.
+  const std::string loads = "tsl_add_only((v_0).data_ptr_at<float>((i_0)), ((w_0).load<float>((i_0))));";
+  BOOST_TEST(marked(loads + " " + kOnly) == run(loads + " " + kOnly));
+  stays(kOnly + " " + loads);
+}
+
+BOOST_AUTO_TEST_CASE(functions_that_read_behind_an_addition_have_runs_of_their_own) {
+  const std::string reads = "__device__ float r_0() { " + kOnly + " return (v_0).load<float>((i_0)); } ";
+  const std::string adds = "__device__ void a_0() { " + kOnly + " return; } ";
+  const std::string before = reads + adds;
+  EmittedCode code(before + in_function("r_0(); r_0(); a_0(); a_0();"));
+  BOOST_TEST(mark_addition_runs(code) == 1);
+  BOOST_TEST(code.edited() == before + in_function("r_0(); r_0(); TSL_SUMS_BEGIN(2); a_0(); a_0(); TSL_SUMS_END_SEEN(2);"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

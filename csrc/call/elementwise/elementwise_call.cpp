@@ -257,8 +257,8 @@ KernelKey ElementwiseCall::key() {
   key.types = arguments_.types;
   key.sizes = arguments_.sizes;
   key.variant = variant_.text();
-  const bool gathers = whole_.any() && key.device.is_cuda() && kind_ == OpKind::Backward;
-  key.threads.adds_apart = gathers && (is_deterministic() || wave_sums_setting() == WaveSums::Never);
+  const bool may_sum = whole_.any() && key.device.is_cuda();
+  key.threads.adds_apart = may_sum && (is_deterministic() || wave_sums_setting() == WaveSums::Never);
   return key;
 }
 

@@ -22,12 +22,16 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
 struct Additions {
   int count = 0;
   int numbers = 0;  // of those that a run sums
+  int only = 0;  // of them the user's own: Note [seen additions] in prelude/wave_sums.h
   bool is_straight = true;  // whoever comes here makes all of them: no branch stands around or between them
+  bool reaches_memory = false;  // by other means, or may
 
   void add(const Additions& other) {
     count += other.count;
     numbers += other.numbers;
+    only += other.only;
     is_straight = is_straight && other.is_straight;
+    reaches_memory = reaches_memory || other.reaches_memory;
   }
 };
 
@@ -72,7 +76,7 @@ class AdditionRuns {
     if (known.is_known) return known.additions;
     known.is_known = true;  // Slang has no recursion
     Additions additions = of_statement(known.function->body);
-    additions.is_straight = additions.is_straight && additions.numbers <= kMostInRun;
+    additions.is_straight = additions.is_straight && additions.numbers <= kMostInRun && !sees_its_own(additions);
     return functions_.at(name).additions = additions;
   }
 
@@ -81,7 +85,7 @@ class AdditionRuns {
     if (statement.kind == Kind::Block) {
       for (size_t i = 0; i < statement.parts.size(); ++i) {
         const bool is_last_return = i + 1 == statement.parts.size() && is_plain_return(statement.parts[i]);
-        if (!is_last_return) additions.add(of_statement(statement.parts[i]));
+        additions.add(is_last_return ? in(statement.parts[i].span) : of_statement(statement.parts[i]));
       }
       return additions;
     }
@@ -99,13 +103,28 @@ class AdditionRuns {
   Additions in(Span span) {
     Additions additions;
     for (size_t at = span.begin; at < span.end; ++at) {
-      if (code_[at] != "tsl_accumulate") continue;
-      ++additions.count;
-      additions.numbers += numbers_of({at + 2, code_.closing_angle(at + 1, span.end)});
+      if (code_[at] == "tsl_add_only") {
+        ++additions.count;
+        ++additions.only;
+        while (at < span.end && code_[at] != "data_ptr_at") ++at;  // the view comes first
+        additions.numbers += numbers_of({at + 2, code_.closing_angle(at + 1, span.end)});
+      } else if (code_[at] == "tsl_accumulate") {
+        ++additions.count;
+        additions.numbers += numbers_of({at + 2, code_.closing_angle(at + 1, span.end)});
+      } else if (reaches_memory(code_[at])) {
+        additions.reaches_memory = true;
+      }
     }
     for_each_call(span, [&](std::string_view name) { additions.add(of_function(name)); });
     return additions;
   }
+
+  // Loads and stores of views, their addresses, atomic operations, and what orders memory.
+  static bool reaches_memory(std::string_view word) {
+    return is_one_of(word, {"load", "store", "data_ptr", "data_ptr_at"}) || word.starts_with("atomic") ||
+           word.starts_with("__");
+  }
+  static bool sees_its_own(const Additions& additions) { return additions.only > 0 && additions.reaches_memory; }
 
   // Of an element of this type, if a run sums such.
   int numbers_of(Span type) const {
@@ -149,21 +168,31 @@ class AdditionRuns {
       if (part.kind != Kind::Simple || leaves(part.span) || (additions.count > 0 && !additions.is_straight)) {
         end(run);
         mark_in(part);
+      } else if (additions.reaches_memory && run.additions.only > 0) {
+        end(run);  // this may be what the run adds to
+        extend(run, additions, part.span);
       } else if (additions.count > 0) {
         if (run.additions.numbers + additions.numbers > kMostInRun) end(run);
-        if (run.additions.count == 0) run.begin = part.span.begin;
-        run.additions.add(additions);
-        run.end = part.span.end;
+        extend(run, additions, part.span);
       }
     }
     end(run);
+  }
+
+  // The run goes on, or begins, with this statement.
+  static void extend(Run& run, const Additions& additions, Span statement) {
+    if (additions.count == 0) return;
+    if (run.additions.count == 0) run.begin = statement.begin;
+    run.additions.add(additions);
+    run.end = statement.end;
   }
 
   void end(Run& run) {
     // One addition is compared and summed by itself as well.
     if (run.additions.count > 1 && run.additions.numbers > 1) {
       code_.insert(run.begin, c10::str("TSL_SUMS_BEGIN(", run.additions.numbers, "); "));
-      code_.insert_behind(run.end - 1, c10::str(" TSL_SUMS_END(", run.additions.numbers, ");"));
+      const char* const word = run.additions.only > 0 ? " TSL_SUMS_END_SEEN(" : " TSL_SUMS_END(";
+      code_.insert_behind(run.end - 1, c10::str(word, run.additions.numbers, ");"));
       ++marked_;
     }
     run = Run();

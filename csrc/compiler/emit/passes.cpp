@@ -24,6 +24,7 @@
 #include "compiler/emit/signs.h"
 #include "compiler/emit/statement_lines.h"
 #include "compiler/emit/text_facts.h"
+#include "compiler/emit/unread_additions.h"
 #include "compiler/emit/unset_contexts.h"
 #include "compiler/emit/wave_masks.h"
 #include "compiler/emit/wide_indices.h"
@@ -87,9 +88,15 @@ constexpr Pass kPasses[] = {
      &Signs::kept_iterations, Missed::Refusal},
     {"polled loops", Texts::Both, on_body<poll_loops>, &Signs::loops},
     {"guarded operations", Texts::Both, on_body<guard_operations>, &Signs::sizes},
+    {"unread additions", Texts::Kernel,
+     [](EmittedText& text) {
+       return text.body().find("atomicAdd(") == std::string::npos ? 0 : mark_unread_additions(text.code());
+     }},
     {"addition runs", Texts::Kernel,
      [](EmittedText& text) {
-       return text.body().find("tsl_accumulate<") == std::string::npos ? 0 : mark_addition_runs(text.code());
+       const bool adds = text.body().find("tsl_accumulate<") != std::string::npos ||
+                         text.body().find("tsl_add_only(") != std::string::npos;
+       return adds ? mark_addition_runs(text.code()) : 0;
      }},
     {"line names", Texts::Both, on_body<escape_line_names>},
 };

@@ -1,0 +1,78 @@
+#include "compiler/emit/unread_additions.h"
+
+#include <map>
+#include <string_view>
+#include <vector>
+
+namespace torch_slang {
+namespace {
+
+// `*((&before_0)) = atomicAdd(`
+constexpr std::string_view kTarget[] = {"*", "(", "(", "&"};
+constexpr std::string_view kAddition[] = {")", ")", "=", "atomicAdd", "("};
+
+struct Addition {
+  Span span;  // to be replaced
+  std::string_view result;
+};
+
+template <size_t kCount>
+bool stands_at(const EmittedCode& code, size_t at, const std::string_view (&words)[kCount]) {
+  for (size_t i = 0; i < kCount; ++i) {
+    if (code[at + i] != words[i]) return false;
+  }
+  return true;
+}
+
+std::vector<Addition> additions_in(const EmittedCode& code, const EmittedFunction& function) {
+  std::vector<Addition> additions;
+  for_each_simple(function.body, [&](const EmittedStatement& statement) {
+    const size_t name = statement.span.begin + std::size(kTarget), behind = name + 1;
+    if (!stands_at(code, statement.span.begin, kTarget) || !stands_at(code, behind, kAddition)) return;
+    const size_t open = behind + std::size(kAddition) - 1;
+    if (code.closing(open, statement.span.end) + 2 != statement.span.end) return;  // the call, and the semicolon
+    additions.push_back({{statement.span.begin, open}, code[name]});
+  });
+  return additions;
+}
+
+// How often the function names each variable, and which of them it declares.
+struct Names {
+  std::map<std::string_view, size_t> mentions;
+  std::map<std::string_view, size_t> declarations;
+
+  Names(const EmittedCode& code, const EmittedFunction& function) {
+    const Span span = function.body.span;
+    for (size_t at = span.begin; at < span.end; ++at) {
+      if (code.is_name(at)) ++mentions[code[at]];
+    }
+    for_each_simple(function.body, [&](const EmittedStatement& statement) {
+      const auto declared = assignment(code, statement);
+      if (!declared || declared->kind != Assignment::Kind::Declare) return;
+      const size_t at = statement.span.begin + 1;  // a scalar's type is one word
+      if (code.is_name(at)) ++declarations[code[at]];
+    });
+  }
+};
+
+}  // namespace
+
+int mark_unread_additions(EmittedCode& code) {
+  int marked = 0;
+  for (const EmittedFunction& function : code.functions()) {
+    const std::vector<Addition> additions = additions_in(code, function);
+    if (additions.empty()) continue;
+    Names names(code, function);
+    std::map<std::string_view, size_t> results;
+    for (const Addition& addition : additions) ++results[addition.result];
+    for (const Addition& addition : additions) {
+      const std::string_view result = addition.result;
+      if (names.declarations[result] != 1 || names.mentions[result] != results[result] + 1) continue;
+      code.replace(addition.span, "tsl_add_only");
+      ++marked;
+    }
+  }
+  return marked;
+}
+
+}  // namespace torch_slang

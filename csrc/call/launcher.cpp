@@ -295,8 +295,7 @@ ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* laun
   }
   facts.may_be_measured = sample_dims() == 0;
   // What users add themselves is summed without measuring, which would cost each launch the question.
-  facts.must_add_apart =
-      is_deterministic() || (!is_backward(key.kind) && wave_sums_setting() == WaveSums::Never);
+  facts.must_add_apart = is_deterministic() || (!is_backward(key.kind) && wave_sums_setting() == WaveSums::Never);
   facts.may_sum = is_backward(key.kind) && !facts.must_add_apart;
   facts.bytes = own_bytes(op_, key.kind, key.types);
   if (fits_vectors_ && key.independent && rows_are_vectors()) facts.lanes = lanes_of_vectors(op_, key.kind, key.types);

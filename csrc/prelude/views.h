@@ -24,7 +24,6 @@
 
 namespace tsl {
 struct View;
-
 // The types of numbers, in the order of ElementType in program.h.
 enum Scalar {
   kUnknown,  // zero, as in the zeroed views that emitted text makes: tests of the type then fold to constants

@@ -104,7 +104,8 @@ std::string define(const char* name, int value) {
 // The words around runs of additions, where nothing sums these.
 std::string run_definitions(const KernelSource& source) {
   const bool are_idle = !source.has_wave_sums && uses(source.text, {intrinsics::kSumsBegin});
-  return are_idle ? "#define TSL_SUMS_BEGIN(count)\n#define TSL_SUMS_END(count)\n#define TSL_SUMS_END_SEEN(count)\n" : "";
+  return are_idle ? "#define TSL_SUMS_BEGIN(count)\n#define TSL_SUMS_END(count)\n#define TSL_SUMS_END_SEEN(count)\n"
+                  : "";
 }
 
 std::string block_definition(const uint32_t (&block)[3]) {

@@ -126,7 +126,8 @@ BOOST_AUTO_TEST_CASE(functions_that_read_behind_an_addition_have_runs_of_their_o
   const std::string before = reads + adds;
   EmittedCode code(before + in_function("r_0(); r_0(); a_0(); a_0();"));
   BOOST_TEST(mark_addition_runs(code) == 1);
-  BOOST_TEST(code.edited() == before + in_function("r_0(); r_0(); TSL_SUMS_BEGIN(2); a_0(); a_0(); TSL_SUMS_END_SEEN(2);"));
+  BOOST_TEST(code.edited() ==
+             before + in_function("r_0(); r_0(); TSL_SUMS_BEGIN(2); a_0(); a_0(); TSL_SUMS_END_SEEN(2);"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

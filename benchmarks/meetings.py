@@ -53,6 +53,24 @@ void splat([Shape("M, 2")] DiffTensorView<float> at, [Shape("M, 3")] DiffTensorV
     float3 c = float3(color[uint2(g, 0)], color[uint2(g, 1)], color[uint2(g, 2)]);
     y.storeOnce(i, alpha * (c.x + c.y + c.z + depth[g]) * x[i]);
 }
+
+// Additions that a user writes: one of each thread, and ten to one element.
+[CudaKernel]
+void scatter(TensorView<float> x, TensorView<int> index, TensorView<float> sums)
+{
+    uint i = cudaGlobalIdx().x;
+    float before;
+    if (i < x.size(0)) sums.InterlockedAdd(uint(index[i]), x[i], before);
+}
+[CudaKernel]
+void scatter10(TensorView<float> x, TensorView<int> index, TensorView<float> sums)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i >= x.size(0)) return;
+    uint k = uint(index[i]);
+    float a = x[i], before;
+    [ForceUnroll] for (uint j = 0; j < 10; ++j) sums.InterlockedAdd(uint2(k, j), a * float(j + 1), before);
+}
 """
 WAYS = {"apart": False, "summed": True, "as measured": None}
 
@@ -105,6 +123,31 @@ def gathers(quick: bool, what: str, numbers: int = 1) -> None:
     print_table(f"{count} gathers by {what}, on {device()}, ms", ["elements", *WAYS], rows)
 
 
+def scatters(quick: bool, what: str, numbers: int) -> None:
+    count = 1 << (12 if quick else 22)
+    kernel = getattr(module(), what)
+    x = torch.rand(count, device=device())
+    rows: list[list[object]] = []
+    for bits in (0, 4) if quick else range(0, 23, 2):
+        for order in ("sorted", "random"):
+            index = torch.randint(1 << bits, (count,), device=device(), dtype=torch.int32)
+            if order == "sorted":
+                index = index.sort().values
+            sums = torch.zeros(1 << bits, *((numbers,) if numbers > 1 else ()), device=device())
+
+            def call(index: Tensor = index, sums: Tensor = sums) -> Tensor:
+                sums.zero_()
+                kernel(x, index, sums, launchBlockSize=(256, 1, 1), launchGridSize=(count // 256, 1, 1))
+                return sums
+
+            once = torch.zeros(len(sums), device=device(), dtype=torch.float64).index_add_(0, index.long(), x.double())
+            right = torch.outer(once, torch.arange(1.0, 11.0, device=device()).double()) if numbers > 1 else once
+            rows.append([f"2^{bits} {order}", *ways(call, [right], count / len(sums))])
+    print_table(
+        f"{count} threads whose {numbers} additions are written in {what}, on {device()}, ms", ["elements", *WAYS], rows
+    )
+
+
 def splats(quick: bool) -> None:
     tiles, many = (4, 2) if quick else (1 << 14, 1 << 12)
     operator = module().splat_backward.op
@@ -142,4 +185,6 @@ def main(quick: bool) -> None:
     gathers(quick, "gather")
     gathers(quick, "picked")
     gathers(quick, "picked3", 3)
+    scatters(quick, "scatter", 1)
+    scatters(quick, "scatter10", 10)
     splats(quick)

@@ -44,6 +44,10 @@ BOOST_AUTO_TEST_CASE(results_that_outlive_the_function_may_be_read) {
   stays("float a_0; *((&a_0)) = atomicAdd((v_0).data_ptr_at<float>((i_0)), (x_0)) + 1.0f;");
 }
 
+BOOST_AUTO_TEST_CASE(integers_are_left_as_they_are) {
+  stays("int a_0; *((&a_0)) = atomicAdd((v_0).data_ptr_at<int>((i_0)), (int(1)));");
+}
+
 BOOST_AUTO_TEST_CASE(each_result_counts_for_itself) {
   BOOST_TEST(marked("float a_0; float b_0; " + addition("a_0") + " " + addition("b_0") + " x_0 = b_0;") ==
              "float a_0; float b_0; " + kMarked + " " + addition("b_0") + " x_0 = b_0;");

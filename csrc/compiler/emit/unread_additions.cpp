@@ -24,6 +24,14 @@ bool stands_at(const EmittedCode& code, size_t at, const std::string_view (&word
   return true;
 }
 
+// `(view_0).data_ptr_at<float>(...`. Integers are left as they are: a second compile is not worth it for counters.
+bool is_of_floats(const EmittedCode& code, Span arguments) {
+  size_t at = arguments.begin;
+  while (at < arguments.end && code[at] != "data_ptr_at") ++at;
+  const std::string_view type = code[at + 2];
+  return code[at + 1] == "<" && (type == "float" || type == "double" || type == "__half" || type == "__nv_bfloat16");
+}
+
 std::vector<Addition> additions_in(const EmittedCode& code, const EmittedFunction& function) {
   std::vector<Addition> additions;
   for_each_simple(function.body, [&](const EmittedStatement& statement) {
@@ -31,6 +39,7 @@ std::vector<Addition> additions_in(const EmittedCode& code, const EmittedFunctio
     if (!stands_at(code, statement.span.begin, kTarget) || !stands_at(code, behind, kAddition)) return;
     const size_t open = behind + std::size(kAddition) - 1;
     if (code.closing(open, statement.span.end) + 2 != statement.span.end) return;  // the call, and the semicolon
+    if (!is_of_floats(code, {open, statement.span.end})) return;
     additions.push_back({{statement.span.begin, open}, code[name]});
   });
   return additions;

@@ -350,5 +350,5 @@ def test_additions_of_one_statement_are_one_run(module: torch_slang.Module) -> N
     count: Callable[[str, str], int] = str.count
     for name, numbers in (("gathered", 4), ("gathered_r", 4)):
         text = text_of(module, name, ["float32"], wave_sums=True)
-        assert count(text, f"TSL_SUMS_BEGIN({numbers});") == count(text, f"TSL_SUMS_END({numbers});") == 1, text
+        assert count(text, f"TSL_SUMS_BEGIN({numbers}, 2);") == count(text, f"TSL_SUMS_END({numbers}, 2);") == 1, text
     assert "TSL_SUMS" not in text_of(module, "gathered", ["float64"], wave_sums=True)  # a run has floats

@@ -28,9 +28,10 @@
 #include "prelude/kernel_base.h"
 #include "prelude/wave_exchange.h"
 
-#define TSL_SUMS_BEGIN(count) own.wave_sums.template begin<count>()
-#define TSL_SUMS_END(count) own.wave_sums.template end<count>()
-#define TSL_SUMS_END_SEEN(count) own.wave_sums.template end_seen<count>()
+#define TSL_SUMS_BEGIN(count, sizes) own.wave_sums.template begin<count>(sizes)
+#define TSL_SUMS_BEGIN_BESIDE(count, sizes) TSL_SUMS_BEGIN(count, sizes)
+#define TSL_SUMS_END(count, sizes) own.wave_sums.template end<count, sizes>()
+#define TSL_SUMS_END_SEEN(count, sizes) own.wave_sums.template end_seen<count, sizes>()
 
 namespace tsl {
 
@@ -105,21 +106,24 @@ TSL_INLINE void add_by_wave(SumTarget target, M* element, S (&amounts)[kCount]) 
   add_atomically(element, amounts);
 }
 
-// What a thread adds in a run. No loops over members, whose indices would be no constants until compilers unroll them, and
+// What a thread adds in a run. Compilers see late what lies in which run, and all code until then: so they are told whether
+// any addition lies in none (TSL_SINGLE_SUMS), and how many numbers the elements of a run have. No loops over members, whose indices would be no constants until compilers unroll them, and
 // the members no registers.
 class WaveSums {
   static constexpr int kViewBits = bits_of(TSL_VIEW_COUNT);
   static constexpr int kViewsInWord = 32 / kViewBits;
 
  public:
-  template <int kRoom> TSL_INLINE void begin() {
+  // `sizes`, kSizes: bit n stands for elements of n numbers.
+  template <int kRoom> TSL_INLINE void begin(uint sizes) {
     static_assert(kRoom <= kMostInRun, "a run has no more numbers than that");
     used_ = 0;
     room_ = kRoom;
+    sizes_ = sizes;
     clear<0>();
   }
 
-  template <int kRoom> TSL_INLINE void end() {
+  template <int kRoom, uint kSizes> TSL_INLINE void end() {
     room_ = 0;
     float numbers[kRoom];
     float* places[kRoom];
@@ -127,7 +131,7 @@ class WaveSums {
     const LanesHere lanes;
     const bool are_few = lanes.are_few();
     const uint same = are_few ? 0u : lanes.in_all<kRoom>(as_in_first<0, kRoom>(lanes));
-    if (same != (1u << used_) - 1u) add_others<0>(lanes, are_few, same, 0u, numbers, places);
+    if (same != (1u << used_) - 1u) add_others<0, kSizes>(lanes, are_few, same, 0u, numbers, places);
     if (same != 0) WaveExchange<LanesHere>(lanes).sum(numbers, places, AddToMemory<float>());
   }
 
@@ -165,9 +169,9 @@ class WaveSums {
       atomicAdd(place, amount);
     }
   }
-  template <int kRoom> TSL_INLINE void end_seen() {
+  template <int kRoom, uint kSizes> TSL_INLINE void end_seen() {
     const WarpMask here = __activemask();
-    end<kRoom>();
+    end<kRoom, kSizes>();
     __syncwarp(here);
   }
 
@@ -186,13 +190,14 @@ class WaveSums {
       }
     }
     if constexpr (IsSame<M, float>::value && kCount <= 4) {
-      if (used_ + kCount <= room_) {
+      if (used_ + kCount <= room_ && (sizes_ >> kCount & 1u) != 0) {
         put<0>(target, element, amounts);
         used_ += kCount;
         return;
       }
     }
-    add_by_wave(target, element, amounts);
+    if constexpr (TSL_SINGLE_SUMS) add_by_wave(target, element, amounts);
+    else if (element != nullptr) add_atomically(element, amounts);
   }
 
   template <int kAt> TSL_INLINE void clear() {
@@ -246,23 +251,27 @@ class WaveSums {
 
   // Elements that are not the same in all lanes are added now, by runs of lanes, and left out of the wave's sum.
   // `views_below`: the lane below's word of views that kAt lies in, once that was asked.
-  template <int kAt, int kRoom>
+  template <int kAt, uint kSizes, int kRoom>
   TSL_INLINE void add_others(const LanesHere& lanes, bool are_few, uint same, uint views_below, float (&numbers)[kRoom],
                              float* (&places)[kRoom]) const {
     if constexpr (kAt < kRoom) {
       if (kAt % kViewsInWord == 0 && !are_few) views_below = lanes.below(views_[kAt / kViewsInWord]);
       if (kAt < used_ && (same >> kAt & 1u) == 0) {
-        if (counts_[kAt] > 0) add_element<kAt, 1>(lanes, are_few, views_below, numbers, places[kAt]);
+        if (counts_[kAt] > 0) add_element<kAt, 1, kSizes>(lanes, are_few, views_below, numbers, places[kAt]);
         places[kAt] = nullptr;
       }
-      add_others<kAt + 1>(lanes, are_few, same, views_below, numbers, places);
+      add_others<kAt + 1, kSizes>(lanes, are_few, same, views_below, numbers, places);
     }
   }
-  template <int kAt, int kCount, int kRoom>
+  template <int kAt, int kCount, uint kSizes, int kRoom>
   TSL_INLINE void add_element(const LanesHere& lanes, bool are_few, uint views_below, const float (&numbers)[kRoom],
                               float* element) const {
-    if constexpr (kCount <= 4 && kAt + kCount <= kRoom) {
-      if (counts_[kAt] != kCount) return add_element<kAt, kCount + 1>(lanes, are_few, views_below, numbers, element);
+    if constexpr (kCount <= 4 && kAt + kCount <= kRoom && (kSizes >> kCount & 1u) == 0) {
+      add_element<kAt, kCount + 1, kSizes>(lanes, are_few, views_below, numbers, element);
+    } else if constexpr (kCount <= 4 && kAt + kCount <= kRoom) {
+      constexpr bool kMayBeMore = (kSizes >> kCount) > 1u;
+      if (kMayBeMore && counts_[kAt] != kCount)
+        return add_element<kAt, kCount + 1, kSizes>(lanes, are_few, views_below, numbers, element);
       float amounts[kCount];
       TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = numbers[kAt + i];
       if (are_few) {
@@ -277,6 +286,7 @@ class WaveSums {
   }
 
   int used_ = 0, room_ = 0;  // numbers
+  uint sizes_ = 0;  // of elements
   // By number. The view, index and count of an element are at the place of its first number; the other places have count 0.
   int counts_[kMostInRun];
   uint elements_[kMostInRun];

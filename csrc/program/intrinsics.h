@@ -20,7 +20,8 @@ inline constexpr std::string_view kDivide = "TSL_DIVIDE", kRemainder = "TSL_REMA
 // Gradients: of values, and added by threads that meet at one element.
 inline constexpr std::string_view kValueGradient = "tsl_gradient", kAccumulateFixed = "tsl_accumulate_fixed";
 // Gradients that are added to by any threads, and runs of such additions: Note [wave sums] in prelude/wave_sums.h.
-inline constexpr std::string_view kAccumulate = "tsl_accumulate", kSumsBegin = "TSL_SUMS_BEGIN";
+inline constexpr std::string_view kAccumulate = "tsl_accumulate", kSumsBegin = "TSL_SUMS_BEGIN",
+                                  kSumsBeginBeside = "TSL_SUMS_BEGIN_BESIDE";
 // Additions of the user's own: compiler/emit/unread_additions.h.
 inline constexpr std::string_view kAddOnly = "tsl_add_only";
 // Gradients that are taken from where they are added to.
@@ -38,7 +39,8 @@ inline constexpr std::string_view kNames[] = {kDataPointer,      kDataPointerAt,
                                               kMultiplyBlocks,   kMultiplyLines,   kValueGradient,
                                               kMultiplyGathered, kAccumulateFixed, kVectorElementPointer,
                                               kAccumulate,       kSumsBegin,       kTake,
-                                              kTakeUniform,      kTakeOnce,        kAddOnly};
+                                              kTakeUniform,      kTakeOnce,        kAddOnly,
+                                              kSumsBeginBeside};
 inline constexpr std::string_view kFamilies[] = {kHalf, kBFloat16};
 
 }  // namespace intrinsics

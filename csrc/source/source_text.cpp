@@ -101,11 +101,14 @@ std::string define(const char* name, int value) {
   return std::string("#define ") + name + " " + std::to_string(value) + "\n";
 }
 
-// The words around runs of additions, where nothing sums these.
+// Of runs of additions: Note [wave sums] in prelude/wave_sums.h. Where nothing sums, the words around them mean nothing.
 std::string run_definitions(const KernelSource& source) {
-  const bool are_idle = !source.has_wave_sums && uses(source.text, {intrinsics::kSumsBegin});
-  return are_idle ? "#define TSL_SUMS_BEGIN(count)\n#define TSL_SUMS_END(count)\n#define TSL_SUMS_END_SEEN(count)\n"
-                  : "";
+  if (source.has_wave_sums) return define("TSL_SINGLE_SUMS", !uses(source.text, {intrinsics::kSumsBegin}));
+  if (!uses(source.text, {intrinsics::kSumsBegin, intrinsics::kSumsBeginBeside})) return "";
+  std::string text;
+  for (const char* word : {"BEGIN", "BEGIN_BESIDE", "END", "END_SEEN"})
+    text += std::string("#define TSL_SUMS_") + word + "(count, sizes)\n";
+  return text;
 }
 
 std::string block_definition(const uint32_t (&block)[3]) {

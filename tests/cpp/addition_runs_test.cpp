@@ -20,11 +20,19 @@ const std::string kDouble =
 
 std::string in_function(const std::string& body) { return "__device__ void f_0() { " + body + " }"; }
 
+// What mark_addition_runs makes of a text. Whether additions lie in no run is another test's matter.
+std::string edited(const std::string& text) {
+  EmittedCode code(text);
+  mark_addition_runs(code);
+  std::string result = code.edited();
+  constexpr std::string_view kBeside = "_BESIDE";
+  for (size_t at; (at = result.find(kBeside)) != std::string::npos;) result.erase(at, kBeside.size());
+  return result;
+}
+
 // What becomes of the function's body behind those that add.
 std::string marked(const std::string& body, const std::string& before = kAdd + kAdd3 + kDouble) {
-  EmittedCode code(before + in_function(body));
-  mark_addition_runs(code);
-  const std::string text = code.edited();
+  const std::string text = edited(before + in_function(body));
   BOOST_REQUIRE(text.starts_with(before + "__device__ void f_0() { "));
   return text.substr(before.size() + std::string("__device__ void f_0() { ").size(),
                      text.size() - before.size() - in_function("").size());
@@ -36,7 +44,7 @@ void stays(const std::string& body) { BOOST_TEST(marked(body) == body); }
 
 BOOST_AUTO_TEST_CASE(straight_line_code_is_one_run) {
   BOOST_TEST(marked("float x_0 = 1; add_0(1, x_0); x_0 = 2; add3_0(x_0); return;") ==
-             "float x_0 = 1; TSL_SUMS_BEGIN(4); add_0(1, x_0); x_0 = 2; add3_0(x_0); TSL_SUMS_END(4); return;");
+             "float x_0 = 1; TSL_SUMS_BEGIN(4, 10); add_0(1, x_0); x_0 = 2; add3_0(x_0); TSL_SUMS_END(4, 10); return;");
 }
 
 BOOST_AUTO_TEST_CASE(one_addition_is_no_run) { stays("add_0(1, x_0); return;"); }
@@ -45,12 +53,12 @@ BOOST_AUTO_TEST_CASE(what_is_no_float_needs_no_run_and_does_no_harm_in_one) {
   stays("addd_0(x_0); addd_0(x_0);");
   stays("addd_0(x_0); add_0(1, x_0) ? 1 : 2;");
   BOOST_TEST(marked("addd_0(x_0); add_0(1, x_0); add_0(2, x_0);") ==
-             "TSL_SUMS_BEGIN(2); addd_0(x_0); add_0(1, x_0); add_0(2, x_0); TSL_SUMS_END(2);");
+             "TSL_SUMS_BEGIN(2, 2); addd_0(x_0); add_0(1, x_0); add_0(2, x_0); TSL_SUMS_END(2, 2);");
 }
 
 BOOST_AUTO_TEST_CASE(branches_and_loops_end_a_run_and_have_their_own) {
   const std::string two = "add_0(1, x_0); add_0(2, x_0);";
-  const std::string run = "TSL_SUMS_BEGIN(2); add_0(1, x_0); add_0(2, x_0); TSL_SUMS_END(2);";
+  const std::string run = "TSL_SUMS_BEGIN(2, 2); add_0(1, x_0); add_0(2, x_0); TSL_SUMS_END(2, 2);";
   BOOST_TEST(marked(two + " if(b_0) { " + two + " } " + two) == run + " if(b_0) { " + run + " } " + run);
   BOOST_TEST(marked("for(;;) { " + two + " if(b_0) break; " + two + " }") ==
              "for(;;) { " + run + " if(b_0) break; " + run + " }");
@@ -73,28 +81,26 @@ BOOST_AUTO_TEST_CASE(what_may_add_or_not_is_no_part_of_a_run) {
 BOOST_AUTO_TEST_CASE(a_run_of_several_functions_lies_in_the_outermost) {
   const std::string read = "__device__ void read_0(float2 d_0) { add_0(1, d_0.x); add_0(2, d_0.y); return; } ";
   BOOST_TEST(marked("read_0(x_0); read_0(y_0);", kAdd + read) ==
-             "TSL_SUMS_BEGIN(4); read_0(x_0); read_0(y_0); TSL_SUMS_END(4);");
+             "TSL_SUMS_BEGIN(4, 2); read_0(x_0); read_0(y_0); TSL_SUMS_END(4, 2);");
 }
 
 BOOST_AUTO_TEST_CASE(functions_that_may_leave_early_have_their_own) {
   const std::string before =
       kAdd + "__device__ void read_0(float2 d_0) { if(b_0) { return; } add_0(1, d_0.x); add_0(2, d_0.y); return; } ";
-  EmittedCode code(before + in_function("add_0(3, x_0); read_0(x_0); add_0(4, x_0);"));
-  BOOST_TEST(mark_addition_runs(code) == 1);
-  BOOST_TEST(code.edited() ==
+  BOOST_TEST(edited(before + in_function("add_0(3, x_0); read_0(x_0); add_0(4, x_0);")) ==
              kAdd +
-                 "__device__ void read_0(float2 d_0) { if(b_0) { return; } TSL_SUMS_BEGIN(2); add_0(1, d_0.x); "
-                 "add_0(2, d_0.y); TSL_SUMS_END(2); return; } " +
+                 "__device__ void read_0(float2 d_0) { if(b_0) { return; } TSL_SUMS_BEGIN(2, 2); add_0(1, d_0.x); "
+                 "add_0(2, d_0.y); TSL_SUMS_END(2, 2); return; } " +
                  in_function("add_0(3, x_0); read_0(x_0); add_0(4, x_0);"));
 }
 
 BOOST_AUTO_TEST_CASE(long_runs_are_several) {
   std::string body, expected;
   for (int run = 0; run < 2; ++run) {
-    expected += "TSL_SUMS_BEGIN(12); ";
+    expected += "TSL_SUMS_BEGIN(12, 8); ";
     for (int i = 0; i < 4; ++i) {
       body += "add3_0(x_0); ";
-      expected += i < 3 ? "add3_0(x_0); " : "add3_0(x_0); TSL_SUMS_END(12); ";
+      expected += i < 3 ? "add3_0(x_0); " : "add3_0(x_0); TSL_SUMS_END(12, 8); ";
     }
   }
   BOOST_TEST(marked(body + "add3_0(x_0);") == expected + "add3_0(x_0);");
@@ -107,7 +113,9 @@ const std::string kOnly = "tsl_add_only((v_0).data_ptr_at<float>((i_0)), (x_0));
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(additions_of_the_users_own_lie_in_runs_that_memory_ends) {
-  const auto run = [](const std::string& inner) { return "TSL_SUMS_BEGIN(2); " + inner + " TSL_SUMS_END_SEEN(2);"; };
+  const auto run = [](const std::string& inner) {
+    return "TSL_SUMS_BEGIN(2, 2); " + inner + " TSL_SUMS_END_SEEN(2, 2);";
+  };
   const std::string two = kOnly + " " + kOnly;
   BOOST_TEST(marked(two + " return;") == run(two) + " return;");
   for (const std::string other : {"float y_0 = (w_0).load<float>((i_0));", "(w_0).store<float>((i_0), (x_0));",
@@ -124,10 +132,27 @@ BOOST_AUTO_TEST_CASE(functions_that_read_behind_an_addition_have_runs_of_their_o
   const std::string reads = "__device__ float r_0() { " + kOnly + " return (v_0).load<float>((i_0)); } ";
   const std::string adds = "__device__ void a_0() { " + kOnly + " return; } ";
   const std::string before = reads + adds;
-  EmittedCode code(before + in_function("r_0(); r_0(); a_0(); a_0();"));
-  BOOST_TEST(mark_addition_runs(code) == 1);
-  BOOST_TEST(code.edited() ==
-             before + in_function("r_0(); r_0(); TSL_SUMS_BEGIN(2); a_0(); a_0(); TSL_SUMS_END_SEEN(2);"));
+  BOOST_TEST(edited(before + in_function("r_0(); r_0(); a_0(); a_0();")) ==
+             before + in_function("r_0(); r_0(); TSL_SUMS_BEGIN(2, 2); a_0(); a_0(); TSL_SUMS_END_SEEN(2, 2);"));
+}
+
+BOOST_AUTO_TEST_CASE(runs_begin_otherwise_beside_additions_that_lie_in_none) {
+  const auto is_beside = [](const std::string& text) {
+    EmittedCode code(text);
+    mark_addition_runs(code);
+    return code.edited().find("TSL_SUMS_BEGIN_BESIDE(") != std::string::npos;
+  };
+  const std::string two = "add_0(1, x_0); add_0(2, x_0);";
+  BOOST_TEST(!is_beside(kAdd + in_function(two)));
+  BOOST_TEST(!is_beside(kAdd + in_function(two + " if(b_0) { " + two + " }")));
+  BOOST_TEST(is_beside(kAdd + in_function(two + " if(b_0) { add_0(3, x_0); }")));
+  BOOST_TEST(is_beside(kAdd + in_function(two + " if(b_0) add_0(3, x_0);")));
+  BOOST_TEST(is_beside(kAdd + in_function("for(; add_0(0, x_0);) { " + two + " }")));
+  BOOST_TEST(is_beside(kAdd + kDouble + in_function(two + " addd_0(x_0);")));
+  // A kernel that may return early lies in its wrapper, and has the run.
+  const std::string kernel = "__device__ void k_0() { if(b_0) { return; } " + two + " } ";
+  BOOST_TEST(!is_beside(kAdd + kernel + in_function("k_0(); return;")));
+  BOOST_TEST(is_beside(kAdd + kernel + in_function("k_0(); add_0(3, x_0); return;")));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

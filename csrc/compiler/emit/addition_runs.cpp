@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace torch_slang {
 namespace {
@@ -22,6 +23,7 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
 struct Additions {
   int count = 0;
   int numbers = 0;  // of those that a run sums
+  unsigned sizes = 0;  // bit n: there are elements of n numbers
   int only = 0;  // of them the user's own: Note [seen additions] in prelude/wave_sums.h
   bool is_straight = true;  // whoever comes here makes all of them: no branch stands around or between them
   bool reaches_memory = false;  // by other means, or may
@@ -29,6 +31,7 @@ struct Additions {
   void add(const Additions& other) {
     count += other.count;
     numbers += other.numbers;
+    sizes |= other.sizes;
     only += other.only;
     is_straight = is_straight && other.is_straight;
     reaches_memory = reaches_memory || other.reaches_memory;
@@ -54,7 +57,14 @@ class AdditionRuns {
       const bool lies_in_callers = called.count(function.name) > 0 && of_function(function.name).is_straight;
       if (!lies_in_callers) mark_in(function.body);
     }
-    return marked_;
+    const char* const begin = is_beside_others_ ? "TSL_SUMS_BEGIN_BESIDE(" : "TSL_SUMS_BEGIN(";
+    for (const Run& run : runs_) {
+      const std::string arguments = c10::str(run.additions.numbers, ", ", run.additions.sizes);
+      code_.insert(run.begin, c10::str(begin, arguments, "); "));
+      code_.insert_behind(run.end - 1,
+                          c10::str(run.additions.only > 0 ? " TSL_SUMS_END_SEEN(" : " TSL_SUMS_END(", arguments, ");"));
+    }
+    return static_cast<int>(runs_.size());
   }
 
  private:
@@ -107,10 +117,10 @@ class AdditionRuns {
         ++additions.count;
         ++additions.only;
         while (at < span.end && code_[at] != "data_ptr_at") ++at;  // the view comes first
-        additions.numbers += numbers_of({at + 2, code_.closing_angle(at + 1, span.end)});
+        add_element(additions, {at + 2, code_.closing_angle(at + 1, span.end)});
       } else if (code_[at] == "tsl_accumulate") {
         ++additions.count;
-        additions.numbers += numbers_of({at + 2, code_.closing_angle(at + 1, span.end)});
+        add_element(additions, {at + 2, code_.closing_angle(at + 1, span.end)});
       } else if (reaches_memory(code_[at])) {
         additions.reaches_memory = true;
       }
@@ -126,6 +136,15 @@ class AdditionRuns {
   }
   static bool sees_its_own(const Additions& additions) { return additions.only > 0 && additions.reaches_memory; }
 
+  void add_element(Additions& additions, Span type) {
+    const int numbers = numbers_of(type);
+    additions.numbers += numbers;
+    if (numbers > 0)
+      additions.sizes |= 1u << static_cast<unsigned>(numbers);
+    else
+      is_beside_others_ = true;
+  }
+
   // Of an element of this type, if a run sums such.
   int numbers_of(Span type) const {
     if (type.size() != 1) return 0;
@@ -138,6 +157,15 @@ class AdditionRuns {
     for (size_t at = span.begin; at < span.end; ++at) {
       if (code_.is_name(at) && code_[at + 1] == "(" && functions_.count(code_[at]) > 0) f(code_[at]);
     }
+  }
+
+  // Whether there are additions that do not lie in a function which has runs of its own.
+  bool adds_itself(Span span) {
+    int elsewhere = 0;
+    for_each_call(span, [&](std::string_view name) {
+      if (const Additions called = of_function(name); !called.is_straight) elsewhere += called.count;
+    });
+    return in(span).count > elsewhere;
   }
 
   // Whether what follows may not run, or something else than what stands before comes to it.
@@ -160,6 +188,8 @@ class AdditionRuns {
   void mark_in(const EmittedStatement& statement) {
     if (statement.kind != Kind::Block) {
       for (const EmittedStatement& part : statement.parts) mark_in(part);
+      const Span alone = statement.kind == Kind::Simple ? statement.span : statement.head;
+      is_beside_others_ = is_beside_others_ || adds_itself(alone);
       return;
     }
     Run run;
@@ -189,18 +219,16 @@ class AdditionRuns {
 
   void end(Run& run) {
     // One addition is compared and summed by itself as well.
-    if (run.additions.count > 1 && run.additions.numbers > 1) {
-      code_.insert(run.begin, c10::str("TSL_SUMS_BEGIN(", run.additions.numbers, "); "));
-      const char* const word = run.additions.only > 0 ? " TSL_SUMS_END_SEEN(" : " TSL_SUMS_END(";
-      code_.insert_behind(run.end - 1, c10::str(word, run.additions.numbers, ");"));
-      ++marked_;
-    }
+    const bool is_run = run.additions.count > 1 && run.additions.numbers > 1;
+    if (is_run) runs_.push_back(run);
+    is_beside_others_ = is_beside_others_ || (!is_run && run.additions.count > 0);
     run = Run();
   }
 
   EmittedCode& code_;
   std::map<std::string_view, Known> functions_;
-  int marked_ = 0;
+  std::vector<Run> runs_;
+  bool is_beside_others_ = false;  // some additions lie in no run, or are of a type that no run sums
 };
 
 }  // namespace

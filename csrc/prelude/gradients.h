@@ -20,6 +20,12 @@ namespace tsl {
 // What a primitive's argument `mode` says; above zero: recorded, with so many places a thread.
 enum AccumulationMode { kAtomic = 0, kReplicated = -1 };
 
+// A mode as a type. Where a kernel has fifty accesses, code of other modes would be inlined fifty times before it is dropped.
+template <int kValue> struct Mode {
+  static constexpr int value = kValue;
+};
+#define TSL_MODE(mode) tsl::Mode<(mode)>()
+
 // What an access promises of its element: nothing, that one thread alone loads (or stores) it, or that this is
 // done once.
 enum class Promise { None, OneThread, Once };
@@ -45,15 +51,15 @@ TSL_INLINE void with_numbers(const View& view, F f) {
 }
 
 // f(where a number is kept in an element of the gradient, the same number of `value`) for each.
-template <class T, class F>
-TSL_INLINE void each_number(const View& view, int mode, unsigned char* element, T& value, F f) {
+template <class T, class M, class F>
+TSL_INLINE void each_number(const View& view, M, unsigned char* element, T& value, F f) {
   with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
     using S = decltype(s);
     constexpr int kCount = sizeof(T) / sizeof(S);
     S numbers[kCount > 0 ? kCount : 1];
     TSL_COPY(numbers, &value, kCount * sizeof(S));
     for (int i = 0; i < kCount; ++i) {
-      if (mode == kAtomic) f(reinterpret_cast<S*>(element) + i, numbers[i]);
+      if constexpr (M::value == kAtomic) f(reinterpret_cast<S*>(element) + i, numbers[i]);
       else f(reinterpret_cast<SumOf<S>*>(element) + i, numbers[i]);
     }
     TSL_COPY(&value, numbers, kCount * sizeof(S));
@@ -83,9 +89,9 @@ struct Read {
 };
 
 // Whether an element of the gradient is a T in memory, and may be moved whole.
-template <class T> TSL_INLINE bool is_kept_whole(int mode) {
+template <class T, class M> TSL_INLINE constexpr bool is_kept_whole(M) {
   using S = typename NumbersOf<T>::type;
-  return mode == kAtomic || (!IsSame<S, void>::value && IsSame<S, SumOf<S>>::value);
+  return M::value == kAtomic || (!IsSame<S, void>::value && IsSame<S, SumOf<S>>::value);
 }
 
 // What a gradient's slots say (Note [gradient slots] in abi.h).
@@ -93,8 +99,8 @@ TSL_INLINE ulonglong gradient_slot(const TslArgs& args, const View& view, int wh
   return view.gradient_slot == 0 ? otherwise : args.slots[view.gradient_slot - 1 + which];
 }
 
-TSL_INLINE uint replicas_of(const TslArgs& args, const View& view, int mode) {
-  return mode == kReplicated ? uint(gradient_slot(args, view, kTslReplicas, 1)) : 1u;
+TSL_INLINE uint replicas_of(const TslArgs& args, const View& view) {
+  return uint(gradient_slot(args, view, kTslReplicas, 1));
 }
 
 TSL_INLINE unsigned char* replica(const TslArgs& args, const View& view, unsigned char* element, uint number) {
@@ -102,11 +108,15 @@ TSL_INLINE unsigned char* replica(const TslArgs& args, const View& view, unsigne
 }
 
 // Of all replicas together.
-template <class T, class F>
-TSL_INLINE T take_from(const TslArgs& args, const View& view, int mode, unsigned char* element, F take) {
+template <class T, class M, class F>
+TSL_INLINE T take_from(const TslArgs& args, const View& view, M mode, unsigned char* element, F take) {
   T taken{};
-  const uint replicas = replicas_of(args, view, mode);
-  for (uint r = 0; r < replicas; ++r) each_number(view, mode, replica(args, view, element, r), taken, take);
+  if constexpr (M::value == kReplicated) {
+    const uint replicas = replicas_of(args, view);
+    for (uint r = 0; r < replicas; ++r) each_number(view, mode, replica(args, view, element, r), taken, take);
+  } else {
+    each_number(view, mode, element, taken, take);
+  }
   return taken;
 }
 

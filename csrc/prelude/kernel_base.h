@@ -174,11 +174,12 @@ struct KernelBase : ThreadBase {
   }
 
   // Gradients of views: Note [accumulation modes] in slang/wrapper.slang. First of all the thread's own elements.
-  template <class T, class Index> TSL_INLINE void tsl_accumulate(const View& view, Index index, T amount, int mode) {
+  template <class T, class Index, class M>
+  TSL_INLINE void tsl_accumulate(const View& view, Index index, T amount, M mode) {
     if (!keeps_promise(view, index, false, Promise::None)) return;
     const bool is_kept = is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount);
     if constexpr (kHasWaveSums<Own>) {
-      if (mode <= 0) {
+      if constexpr (M::value <= 0) {
         const bool is_added = !is_kept && wanted(view, index);
         if (is_added) mark_add(view.id);
         return own.wave_sums.add(*this, view, index, amount, mode, is_added);
@@ -191,38 +192,42 @@ struct KernelBase : ThreadBase {
     if constexpr (kHasWaveSums<Own>) own.wave_sums.add_only(place, amount);
     else atomicAdd(place, amount);
   }
-  template <class T, class Index>
-  TSL_INLINE void tsl_accumulate_fixed(const View& view, Index index, T amount, int mode) {
+  template <class T, class Index, class M>
+  TSL_INLINE void tsl_accumulate_fixed(const View& view, Index index, T amount, M mode) {
     note_share(view);
     if (!keeps_promise(view, index, false, Promise::None)) return;
     if (is_summed_first(view, index, amount)) return;
     if (wanted(view, index) && check_fixed(view, index)) accumulate<Together>(view, index, amount, mode);
   }
-  template <class T, class Index> TSL_INLINE void tsl_add(const View& view, Index index, T amount, int mode) {
+  template <class T, class Index, class M>
+  TSL_INLINE void tsl_add(const View& view, Index index, T amount, M mode) {
     if (!keeps_promise(view, index, false, Promise::OneThread)) return;
     if (is_own(view, index, amount, OwnAdd{}) || !wanted(view, index)) return;
-    if (is_kept_whole<T>(mode)) {
+    if constexpr (is_kept_whole<T>(M())) {
       T sum = whole<T>(view, index);
-      each_number(view, kAtomic, reinterpret_cast<unsigned char*>(&sum), amount, Add{});
+      each_number(view, Mode<kAtomic>(), reinterpret_cast<unsigned char*>(&sum), amount, Add{});
       put_whole(view, index, sum);
     } else {
       each_number(view, mode, view.address_of<unsigned char>(index), amount, Add{});
     }
   }
-  template <class T, class Index> TSL_INLINE void tsl_set(const View& view, Index index, T amount, int mode) {
+  template <class T, class Index, class M>
+  TSL_INLINE void tsl_set(const View& view, Index index, T amount, M mode) {
     if (!keeps_promise(view, index, false, Promise::Once)) return;
     if (is_own(view, index, amount, OwnSet{}) || !wanted(view, index)) return;
-    if (is_kept_whole<T>(mode)) put_whole(view, index, amount);
+    if constexpr (is_kept_whole<T>(M())) put_whole(view, index, amount);
     else each_number(view, mode, view.address_of<unsigned char>(index), amount, Set{});
   }
-  template <class T, class Index> TSL_INLINE T tsl_take(const View& view, Index index, int mode) {
+  template <class T, class Index, class M>
+  TSL_INLINE T tsl_take(const View& view, Index index, M mode) {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::None)) return taken;
     if (is_own(view, index, taken, OwnTake{}) || !wanted(view, index)) return taken;
     mark_take(view.id);
     return take_from<T>(args, view, mode, view.address_of<unsigned char>(index), TakeAtomically{});
   }
-  template <class T, class Index> TSL_INLINE T tsl_take_uniform(const View& view, Index index, int mode) {
+  template <class T, class Index, class M>
+  TSL_INLINE T tsl_take_uniform(const View& view, Index index, M mode) {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::OneThread)) return taken;
     if (is_own(view, index, taken, OwnTake{}) || !wanted(view, index)) return taken;
@@ -230,11 +235,12 @@ struct KernelBase : ThreadBase {
     return take_from<T>(args, view, mode, view.address_of<unsigned char>(index), Take{});
   }
   // Leaves the gradient as it is: a mark only where there may be more of it than is here.
-  template <class T, class Index> TSL_INLINE T tsl_take_once(const View& view, Index index, int mode) {
+  template <class T, class Index, class M>
+  TSL_INLINE T tsl_take_once(const View& view, Index index, M mode) {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::Once)) return taken;
     if (is_own(view, index, taken, OwnRead{}) || !wanted(view, index)) return taken;
-    if (mode == kAtomic) return whole<T>(view, index);
+    if constexpr (M::value == kAtomic) return whole<T>(view, index);
     mark_take(view.id);
     return take_from<T>(args, view, mode, view.address_of<unsigned char>(index), Read{});
   }
@@ -300,8 +306,8 @@ struct KernelBase : ThreadBase {
     write_element(view.address_of<T>(index), value, view.aligned);
   }
 
-  template <class Amounts, class T, class Index>
-  TSL_INLINE void accumulate(const View& view, Index index, T amount, int mode) {
+  template <class Amounts, class T, class Index, class M>
+  TSL_INLINE void accumulate(const View& view, Index index, T amount, M) {
     const Amounts amounts(ulonglong(view.number_of(index)));
     with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
       using S = decltype(s);
@@ -311,19 +317,19 @@ struct KernelBase : ThreadBase {
       TSL_COPY(numbers, &amount, kCount * sizeof(S));
       for (int i = 0; i < kCount; ++i) sums[i] = amounts.sum(numbers[i]);
       if (!amounts.adds) return;
-      if (mode > 0) {
-        if (auto* place = reinterpret_cast<SumOf<S>*>(new_record(view, index, mode, sizeof sums))) {
+      if constexpr (M::value > 0) {
+        if (auto* place = reinterpret_cast<SumOf<S>*>(new_record(view, index, M::value, sizeof sums))) {
           for (int i = 0; i < kCount; ++i) place[i] = sums[i];
           return;
         }
       }
       mark_add(view.id);
       unsigned char* element = view.address_of<unsigned char>(index);
-      if (mode == kReplicated) {
+      if constexpr (M::value == kReplicated) {
         const uint number = amounts.number_among_adders(thread_number());
-        element = replica(args, view, element, number % replicas_of(args, view, mode));
+        element = replica(args, view, element, number % replicas_of(args, view));
       }
-      if (mode == kAtomic) add_atomically(reinterpret_cast<S*>(element), sums);
+      if constexpr (M::value == kAtomic) add_atomically(reinterpret_cast<S*>(element), sums);
       else add_atomically(reinterpret_cast<SumOf<S>*>(element), sums);
     });
   }

@@ -136,11 +136,11 @@ class WaveSums {
   }
 
   // An addition to a gradient that may be summed: all lanes of a run come here, also if `is_added` is false.
-  template <class T, class Index>
-  TSL_INLINE void add(const ThreadBase& thread, const View& view, Index index, T amount, int mode, bool is_added) {
+  template <class T, class Index, class M>
+  TSL_INLINE void add(const ThreadBase& thread, const View& view, Index index, T amount, M, bool is_added) {
     unsigned char* element = is_added ? view.address_of<unsigned char>(index) : nullptr;
-    if (is_added && mode == kReplicated) {  // any will do: those of one wave take the same
-      const uint number = uint(thread.thread_number() / warpSize) % replicas_of(thread.args, view, mode);
+    if (is_added && M::value == kReplicated) {  // any will do: those of one wave take the same
+      const uint number = uint(thread.thread_number() / warpSize) % replicas_of(thread.args, view);
       element = replica(thread.args, view, element, number);
     }
     with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
@@ -152,7 +152,7 @@ class WaveSums {
         TSL_COPY(numbers, &amount, sizeof numbers);
         TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = SumOf<S>(numbers[i]);
         const ulonglong offset = ulonglong(view.offset(index));
-        if (mode == kAtomic) give(view.id, offset, reinterpret_cast<S*>(element), amounts);
+        if constexpr (M::value == kAtomic) give(view.id, offset, reinterpret_cast<S*>(element), amounts);
         else give(view.id, offset, reinterpret_cast<SumOf<S>*>(element), amounts);
       }
     });

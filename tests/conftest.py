@@ -19,6 +19,8 @@ from long_tests import LONG, SEED, cases_left_out, long_test, seed_of_this_commi
 from slow_compilers import Project
 
 _FOLDER = "TORCH_SLANG_CACHE_DIR"
+# "on" or "off": whether a GPU's lanes sum what they add to the same elements, whatever a call would choose.
+_WAVE_SUMS = "TORCH_SLANG_TEST_WAVE_SUMS"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{mark}(count): tests/long_tests.py")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's background jobs have it; processes inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if _WAVE_SUMS in os.environ:
+        from torch_slang import _C  # not before the folder of its cache is known
+
+        _C.set_wave_sums({"on": True, "off": False}[os.environ[_WAVE_SUMS]])
     if config.getoption("--costs"):
         config.pluginmanager.register(Costs(config.getoption("--costs")))
 

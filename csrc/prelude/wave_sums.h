@@ -65,12 +65,10 @@ struct LanesHere {
 
 constexpr int bits_of(uint most) { return most == 0 ? 0 : 1 + bits_of(most / 2); }
 
-// Where an addition goes: view, and element. Two lanes go to the same one if both words are equal.
-struct SumTarget {
-  static constexpr uint kMost = 0xffffffffu;
-  uint view = 0;  // its number plus one; 0: nothing is added
-  uint element = 0;
-};
+// Where an addition goes, in a word, so that one exchange compares: the view's number plus one above the element's number; 0 if
+// nothing is added. Elements that have no room there (in views of 2^28 and more, where a kernel has fifteen) are not summed.
+constexpr int kElementBits = 32 - bits_of(TSL_VIEW_COUNT);
+TSL_INLINE uint sum_target(int view, ulonglong element) { return uint(view + 1) << kElementBits | uint(element); }
 
 template <class S> struct AddToMemory {
   template <class T> TSL_INLINE void operator()(S* place, T sum) const { atomicAdd(place, S(sum)); }
@@ -88,15 +86,13 @@ TSL_INLINE void add_by_runs(const LanesHere& lanes, bool goes_on, M* element, S 
 
 // By itself. `element` is null if nothing is added.
 template <class M, class S, int kCount>
-TSL_INLINE void add_by_wave(SumTarget target, M* element, S (&amounts)[kCount]) {
+TSL_INLINE void add_by_wave(uint target, M* element, S (&amounts)[kCount]) {
   if (element == nullptr) return;
   if constexpr (kCount <= kMostAtOnce) {
     const LanesHere lanes;
     if (!lanes.are_few()) {
-      const bool is_same = lanes.is_as_first(target.element) & lanes.is_as_first(target.view);
-      if (lanes.in_all<1>(uint(is_same)) == 0) {
-        const bool goes_on = lanes.is_as_below(target.element) & lanes.is_as_below(target.view);
-        return add_by_runs(lanes, goes_on, element, amounts);
+      if (lanes.in_all<1>(uint(lanes.is_as_first(target))) == 0) {
+        return add_by_runs(lanes, lanes.is_as_below(target), element, amounts);
       }
       M* places[kCount];
       TSL_UNROLL for (int i = 0; i < kCount; ++i) places[i] = element + i;
@@ -110,9 +106,6 @@ TSL_INLINE void add_by_wave(SumTarget target, M* element, S (&amounts)[kCount]) 
 // any addition lies in none (TSL_SINGLE_SUMS), and how many numbers the elements of a run have. No loops over members, whose indices would be no constants until compilers unroll them, and
 // the members no registers.
 class WaveSums {
-  static constexpr int kViewBits = bits_of(TSL_VIEW_COUNT);
-  static constexpr int kViewsInWord = 32 / kViewBits;
-
  public:
   // `sizes`, kSizes: bit n stands for elements of n numbers.
   template <int kRoom> TSL_INLINE void begin(uint sizes) {
@@ -131,7 +124,7 @@ class WaveSums {
     const LanesHere lanes;
     const bool are_few = lanes.are_few();
     const uint same = are_few ? 0u : lanes.in_all<kRoom>(as_in_first<0, kRoom>(lanes));
-    if (same != (1u << used_) - 1u) add_others<0, kSizes>(lanes, are_few, same, 0u, numbers, places);
+    if (same != (1u << used_) - 1u) add_others<0, kSizes>(lanes, are_few, same, numbers, places);
     if (same != 0) WaveExchange<LanesHere>(lanes).sum(numbers, places, AddToMemory<float>());
   }
 
@@ -179,14 +172,14 @@ class WaveSums {
   // `element`: null if nothing is added.
   template <class M, class S, int kCount>
   TSL_INLINE void give(int view, ulonglong offset, M* element, S (&amounts)[kCount]) {
-    SumTarget target;
+    uint target = 0;
     if (element != nullptr) {
       const ulonglong number = offset / sizeof(M);
-      target = {uint(view) + 1u, uint(number)};
-      if (number > SumTarget::kMost) {  // two such elements of a view may have the same word
+      target = sum_target(view, number);
+      if (number >> kElementBits != 0) {
         add_atomically(element, amounts);
         element = nullptr;
-        target = {};
+        target = 0;
       }
     }
     if constexpr (IsSame<M, float>::value && kCount <= 4) {
@@ -203,18 +196,16 @@ class WaveSums {
   template <int kAt> TSL_INLINE void clear() {
     if constexpr (kAt < kMostInRun) {
       counts_[kAt] = 0;
-      views_[kAt / kViewsInWord] = 0;
       clear<kAt + 1>();
     }
   }
 
   template <int kAt, int kCount>
-  TSL_INLINE void put(SumTarget target, float* element, const float (&amounts)[kCount]) {
+  TSL_INLINE void put(uint target, float* element, const float (&amounts)[kCount]) {
     if constexpr (kAt + kCount <= kMostInRun) {
       if (used_ != kAt) return put<kAt + 1>(target, element, amounts);
       counts_[kAt] = kCount;
-      elements_[kAt] = target.element;
-      views_[kAt / kViewsInWord] |= target.view << (kAt % kViewsInWord * kViewBits);
+      targets_[kAt] = target;
       put_from<kAt, 0>(element, amounts);
     }
   }
@@ -241,58 +232,50 @@ class WaveSums {
   template <int kAt, int kRoom> TSL_INLINE uint as_in_first(const LanesHere& lanes) const {
     if constexpr (kAt < kRoom) {
       uint same = 0;
-      if (kAt < used_ && counts_[kAt] > 0 && lanes.is_as_first(elements_[kAt])) same = ((1u << counts_[kAt]) - 1u) << kAt;
-      same |= as_in_first<kAt + 1, kRoom>(lanes);
-      if (kAt % kViewsInWord == 0 && !lanes.is_as_first(views_[kAt / kViewsInWord])) return 0;
-      return same;
+      if (kAt < used_ && counts_[kAt] > 0 && lanes.is_as_first(targets_[kAt])) same = ((1u << counts_[kAt]) - 1u) << kAt;
+      return same | as_in_first<kAt + 1, kRoom>(lanes);
     }
     return 0;
   }
 
   // Elements that are not the same in all lanes are added now, by runs of lanes, and left out of the wave's sum.
-  // `views_below`: the lane below's word of views that kAt lies in, once that was asked.
   template <int kAt, uint kSizes, int kRoom>
-  TSL_INLINE void add_others(const LanesHere& lanes, bool are_few, uint same, uint views_below, float (&numbers)[kRoom],
+  TSL_INLINE void add_others(const LanesHere& lanes, bool are_few, uint same, float (&numbers)[kRoom],
                              float* (&places)[kRoom]) const {
     if constexpr (kAt < kRoom) {
-      if (kAt % kViewsInWord == 0 && !are_few) views_below = lanes.below(views_[kAt / kViewsInWord]);
       if (kAt < used_ && (same >> kAt & 1u) == 0) {
-        if (counts_[kAt] > 0) add_element<kAt, 1, kSizes>(lanes, are_few, views_below, numbers, places[kAt]);
+        if (counts_[kAt] > 0) add_element<kAt, 1, kSizes>(lanes, are_few, numbers, places[kAt]);
         places[kAt] = nullptr;
       }
-      add_others<kAt + 1, kSizes>(lanes, are_few, same, views_below, numbers, places);
+      add_others<kAt + 1, kSizes>(lanes, are_few, same, numbers, places);
     }
   }
   template <int kAt, int kCount, uint kSizes, int kRoom>
-  TSL_INLINE void add_element(const LanesHere& lanes, bool are_few, uint views_below, const float (&numbers)[kRoom],
+  TSL_INLINE void add_element(const LanesHere& lanes, bool are_few, const float (&numbers)[kRoom],
                               float* element) const {
     if constexpr (kCount <= 4 && kAt + kCount <= kRoom && (kSizes >> kCount & 1u) == 0) {
-      add_element<kAt, kCount + 1, kSizes>(lanes, are_few, views_below, numbers, element);
+      add_element<kAt, kCount + 1, kSizes>(lanes, are_few, numbers, element);
     } else if constexpr (kCount <= 4 && kAt + kCount <= kRoom) {
       constexpr bool kMayBeMore = (kSizes >> kCount) > 1u;
       if (kMayBeMore && counts_[kAt] != kCount)
-        return add_element<kAt, kCount + 1, kSizes>(lanes, are_few, views_below, numbers, element);
+        return add_element<kAt, kCount + 1, kSizes>(lanes, are_few, numbers, element);
       float amounts[kCount];
       TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = numbers[kAt + i];
       if (are_few) {
         if (element != nullptr) add_atomically(element, amounts);
         return;
       }
-      constexpr int kShift = kAt % kViewsInWord * kViewBits;
-      const uint changed = (views_below ^ views_[kAt / kViewsInWord]) >> kShift & ((1u << kViewBits) - 1u);
-      const bool goes_on = lanes.is_as_below(elements_[kAt]) & (changed == 0);
-      add_by_runs(lanes, goes_on, element, amounts);
+      add_by_runs(lanes, lanes.is_as_below(targets_[kAt]), element, amounts);
     }
   }
 
   int used_ = 0, room_ = 0;  // numbers
   uint sizes_ = 0;  // of elements
-  // By number. The view, index and count of an element are at the place of its first number; the other places have count 0.
+  // By number. The target and count of an element are at the place of its first number; the other places have count 0.
   int counts_[kMostInRun];
-  uint elements_[kMostInRun];
+  uint targets_[kMostInRun];
   float* places_[kMostInRun];
   float amounts_[kMostInRun];
-  uint views_[(kMostInRun + kViewsInWord - 1) / kViewsInWord];
 };
 
 // In place of what KernelBase else has there.

@@ -563,7 +563,9 @@ def test_frozen_refuses_what_was_not_chosen() -> None:
 
 
 def test_choices_are_saved_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCH_SLANG_CACHE_DIR", str(tmp_path / "cache"))  # others need the choices that this test clears
+    monkeypatch.setenv(
+        "TORCH_SLANG_CACHE_DIR", str(tmp_path / "cache")
+    )  # others need the choices that this test clears
     module = torch_slang.load(source=slow("tune_saved"), name="tune_saved")
     x = torch.randn(100)
     module.tune_saved(x)

@@ -150,6 +150,12 @@ class Renderer:
         return [image.detach(), *torch.autograd.grad(image, scene.inputs, scene.grad)]
 
 
+def import_what_gradients_need() -> None:
+    """PyTorch imports sympy for the first gradient that is given, which takes 2 to 3 s whoever renders."""
+    x = torch.zeros(1, requires_grad=True)
+    torch.autograd.grad(2 * x, x, torch.ones(1))
+
+
 def first_frame(name: str, checkout: Path, device: str, slangtorch: ModuleType, scene: Scene) -> Renderer:
     synchronize()
     begin = time.perf_counter()
@@ -192,6 +198,7 @@ def main() -> None:
     device = arguments.device
     if arguments.sums:
         _C.set_wave_sums(arguments.sums == "always")
+    import_what_gradients_need()
     scenes = [Scene(gaussians, *arguments.size, arguments.extent, device) for gaussians in arguments.gaussians]
     modules = {"torch_slang.slangtorch": importlib.import_module("torch_slang.slangtorch")}
     if device == "cuda" and importlib.util.find_spec("slangtorch") is not None:

@@ -66,7 +66,7 @@ struct LanesHere {
 constexpr int bits_of(uint most) { return most == 0 ? 0 : 1 + bits_of(most / 2); }
 
 // Where an addition goes, in a word, so that one exchange compares: the view's number plus one above the element's number; 0 if
-// nothing is added. Elements that have no room there (in views of 2^28 and more, where a kernel has fifteen) are not summed.
+// nothing is added. Of a kernel of eight to fifteen views elements from the 2^28th on have no room there, and are not summed.
 constexpr int kElementBits = 32 - bits_of(TSL_VIEW_COUNT);
 TSL_INLINE uint sum_target(int view, ulonglong element) { return uint(view + 1) << kElementBits | uint(element); }
 
@@ -102,9 +102,9 @@ TSL_INLINE void add_by_wave(uint target, M* element, S (&amounts)[kCount]) {
   add_atomically(element, amounts);
 }
 
-// What a thread adds in a run. Compilers see late what lies in which run, and all code until then: so they are told whether
-// any addition lies in none (TSL_SINGLE_SUMS), and how many numbers the elements of a run have. No loops over members, whose indices would be no constants until compilers unroll them, and
-// the members no registers.
+// What a thread adds in a run. Compilers see late what lies in which run, and inline all code until then: so they are told
+// whether any addition lies in none (TSL_SINGLE_SUMS), and how many numbers the elements of a run have. No loops over
+// members, whose indices would be no constants until compilers unroll them, and the members no registers.
 class WaveSums {
  public:
   // `sizes`, kSizes: bit n stands for elements of n numbers.

@@ -128,6 +128,15 @@ BOOST_AUTO_TEST_CASE(additions_of_the_users_own_lie_in_runs_that_memory_ends) {
   stays(kOnly + " " + loads);
 }
 
+BOOST_AUTO_TEST_CASE(where_addresses_are_known_each_addition_of_the_users_own_stands_alone) {
+  const std::string two = kOnly + " " + kOnly;
+  stays("float* p_0 = (v_0).data_ptr<float>(); " + kOnly + " float y_0 = *p_0; " + kOnly);
+  stays(two + " float* p_0 = (v_0).data_ptr<float>();");
+  BOOST_TEST(
+      marked("float* p_0 = (v_0).data_ptr<float>(); add_0(1, x_0); add_0(2, x_0);") ==
+      "float* p_0 = (v_0).data_ptr<float>(); TSL_SUMS_BEGIN(2, 2); add_0(1, x_0); add_0(2, x_0); TSL_SUMS_END(2, 2);");
+}
+
 BOOST_AUTO_TEST_CASE(functions_that_read_behind_an_addition_have_runs_of_their_own) {
   const std::string reads = "__device__ float r_0() { " + kOnly + " return (v_0).load<float>((i_0)); } ";
   const std::string adds = "__device__ void a_0() { " + kOnly + " return; } ";

@@ -46,6 +46,7 @@ class AdditionRuns {
   }
 
   int mark() {
+    for (size_t at = 0; at < code_.size(); ++at) has_addresses_ = has_addresses_ || code_[at] == "data_ptr";
     std::set<std::string_view> called;
     for (const EmittedFunction& function : code_.functions()) {
       for_each_call(function.body.span, [&](std::string_view name) { called.insert(name); });
@@ -134,7 +135,9 @@ class AdditionRuns {
     return is_one_of(word, {"load", "store", "data_ptr", "data_ptr_at"}) || word.starts_with("atomic") ||
            word.starts_with("__");
   }
-  static bool sees_its_own(const Additions& additions) { return additions.only > 0 && additions.reaches_memory; }
+  bool sees_its_own(const Additions& additions) const {
+    return additions.only > 0 && (additions.reaches_memory || has_addresses_);
+  }
 
   void add_element(Additions& additions, Span type) {
     const int numbers = numbers_of(type);
@@ -198,7 +201,7 @@ class AdditionRuns {
       if (part.kind != Kind::Simple || leaves(part.span) || (additions.count > 0 && !additions.is_straight)) {
         end(run);
         mark_in(part);
-      } else if (additions.reaches_memory && run.additions.only > 0) {
+      } else if (run.additions.only > 0 && (additions.reaches_memory || has_addresses_)) {
         end(run);  // this may be what the run adds to
         extend(run, additions, part.span);
       } else if (additions.count > 0) {
@@ -228,6 +231,7 @@ class AdditionRuns {
   EmittedCode& code_;
   std::map<std::string_view, Known> functions_;
   std::vector<Run> runs_;
+  bool has_addresses_ = false;  // of views' memory, which is read then without a word that tells so
   bool is_beside_others_ = false;  // some additions lie in no run, or are of a type that no run sums
 };
 

@@ -10,8 +10,8 @@ namespace torch_slang {
 // last one: whoever comes to the one comes to the other, and makes all additions between them. Bit n of `sizes`: the run
 // has elements of n numbers. A run of several functions lies in the outermost one. Returns how many runs there are. Additions
 // that lie in none are right too; where there are any, runs begin with TSL_SUMS_BEGIN_BESIDE.
-// Additions of the user's own (tsl_add_only) lie in runs as well, which end with TSL_SUMS_END_SEEN then, before anything that may read
-// what they add to.
+// Additions of the user's own (tsl_add_only) lie in runs as well, which then end with TSL_SUMS_END_SEEN, before anything that
+// may read what they add to.
 int mark_addition_runs(EmittedCode& code);
 
 }  // namespace torch_slang

@@ -52,7 +52,7 @@ def some_tests(count: int) -> pytest.MarkDecorator:
     return pytest.mark.some_tests(count)
 
 
-# For tests that take five seconds or more and that few changes touch: `make test` runs a sixth of them, drawn as for
+# For tests that take five seconds or more and that few changes touch: `make test` runs an eighth of them, drawn as for
 # `some_cases`.
 dear_test = pytest.mark.dear_test
 
@@ -78,15 +78,15 @@ def cases_left_out(items: Iterable[pytest.Item], seed: str) -> set[pytest.Item]:
     """What is left to `make test-long`.
 
     Of tests that are marked as `some_cases` the cases that are not drawn, then of files that are marked as `some_tests`
-    the tests that are not, then five sixths of the tests that are marked as
-    `dear_test`.
+    the tests that are not, then seven eighths of the tests that are marked
+    as `dear_test`.
     """
     left_out = _not_drawn(items, seed, "some_cases", lambda item: item.nodeid.partition("[")[0])
     stay = [item for item in items if item not in left_out]
     left_out |= _not_drawn(stay, seed, "some_tests", lambda item: item.nodeid.partition("::")[0])
     dear = sorted((item for item in items if item.get_closest_marker("dear_test")), key=lambda item: item.nodeid)
     dear = [item for item in dear if item not in left_out]
-    return left_out | set(random.Random(f"{seed} dear").sample(dear, len(dear) * 5 // 6))
+    return left_out | set(random.Random(f"{seed} dear").sample(dear, len(dear) * 7 // 8))
 
 
 def _not_drawn(

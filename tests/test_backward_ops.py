@@ -10,7 +10,7 @@ from long_tests import sampled, some_cases, some_tests
 
 from torch_slang import testing
 
-pytestmark = some_tests(5)
+pytestmark = some_tests(4)
 
 SIZE = 5000  # elements; nothing else in a call allocates as much
 

@@ -16,7 +16,7 @@ from torch.library import opcheck
 import torch_slang
 from torch_slang import BlockPattern, block_sparse_mm, block_sparse_sdd
 
-pytestmark = some_tests(7)
+pytestmark = some_tests(6)
 
 Tensor = torch.Tensor
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

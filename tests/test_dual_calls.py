@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import torch_slang
 from torch_slang import Module
 
-pytestmark = some_tests(10)
+pytestmark = some_tests(8)
 
 Tensor = torch.Tensor
 

@@ -13,7 +13,7 @@ from long_tests import some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(19)
+pytestmark = some_tests(16)
 
 SOURCE = """
 import torch_slang;

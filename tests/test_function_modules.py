@@ -18,7 +18,7 @@ from long_tests import dear_test, some_tests
 import torch_slang
 from torch_slang import testing
 
-pytestmark = some_tests(8)
+pytestmark = some_tests(7)
 
 Tensor = torch.Tensor
 

@@ -12,7 +12,7 @@ from long_tests import LONG, dear_test, sampled, some_cases, some_tests
 import torch_slang
 from torch_slang import testing
 
-pytestmark = some_tests(9)
+pytestmark = some_tests(8)
 
 Tensor = torch.Tensor
 OWN_DERIVATIVE = {"quantized"}  # its derivative is not that of its values

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from layouts import Layout, layouts
 from long_tests import some_cases, some_tests
 
-pytestmark = some_tests(11)
+pytestmark = some_tests(9)
 
 Tensor = torch.Tensor
 BOUNDED = settings(

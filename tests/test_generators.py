@@ -15,7 +15,7 @@ import torch_slang
 from torch_slang import slangpy
 from torch_slang.generators import call_id, grid, rand_float, thread_id, wang_hash
 
-pytestmark = some_tests(7)
+pytestmark = some_tests(6)
 
 Tensor = torch.Tensor
 

@@ -12,7 +12,7 @@ from long_tests import some_tests
 import torch_slang
 import torch_slang.slangtorch as slangtorch
 
-pytestmark = some_tests(25)
+pytestmark = some_tests(20)
 
 Tensor = torch.Tensor
 VIEWS = ["plain", "aa", "r", "asr"]

@@ -10,7 +10,7 @@ from long_tests import some_cases, some_tests
 
 import torch_slang
 
-pytestmark = some_tests(11)
+pytestmark = some_tests(9)
 
 Tensor = torch.Tensor
 LAUNCH = {"block_size": (64,), "grid_size": (2, 8)}  # enough threads for every case, in blocks that all of them take

@@ -21,7 +21,7 @@ from torch import Tensor
 import torch_slang
 from torch_slang import testing
 
-pytestmark = [pytest.mark.usefixtures("poisoned_memory"), some_tests(12)]
+pytestmark = [pytest.mark.usefixtures("poisoned_memory"), some_tests(10)]
 
 
 def expanded(t: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor
 import torch_slang
 from torch_slang.generators import Generator, call_id, grid, thread_id
 
-pytestmark = [pytest.mark.usefixtures("poisoned_memory", "threads"), some_tests(6)]
+pytestmark = [pytest.mark.usefixtures("poisoned_memory", "threads"), some_tests(5)]
 DOUBLE = torch.float64
 
 

@@ -14,7 +14,7 @@ from slow_compilers import HOST, KERNEL, Project
 
 import torch_slang
 
-pytestmark = some_tests(6)
+pytestmark = some_tests(5)
 
 NAMES = [
     'quo"te.slang',

@@ -12,7 +12,7 @@ from long_tests import some_tests
 
 import torch_slang.slangpy as slangpy
 
-pytestmark = some_tests(6)
+pytestmark = some_tests(5)
 
 SQUARE = "[Differentiable] float square(float x) { return x * x; }"
 

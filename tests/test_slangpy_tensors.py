@@ -11,7 +11,7 @@ from torch import Tensor
 import torch_slang
 from torch_slang import slangpy, testing
 
-pytestmark = some_tests(5)
+pytestmark = some_tests(4)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from long_tests import some_tests
 
 from torch_slang import slangpy
 
-pytestmark = some_tests(6)
+pytestmark = some_tests(5)
 
 SOURCE = """
 // uniform float gain; extern static const int kOther = 3;

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 import torch_slang
 
-pytestmark = some_tests(9)
+pytestmark = some_tests(8)
 
 Tensor = torch.Tensor
 CUBE = """

@@ -15,7 +15,7 @@ from test_wave_sums import KINDS, indices
 import torch_slang
 from torch_slang import _C
 
-pytestmark = some_tests(12)
+pytestmark = some_tests(10)
 Tensor = torch.Tensor
 
 SOURCE = """

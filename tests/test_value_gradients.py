@@ -15,7 +15,7 @@ from long_tests import LONG, long_test, some_cases, some_tests
 import torch_slang
 from torch_slang import testing
 
-pytestmark = some_tests(5)
+pytestmark = some_tests(4)
 
 Tensor = torch.Tensor
 F64 = torch.float64

@@ -16,7 +16,7 @@ from torch import Tensor
 import torch_slang
 from torch_slang import _C
 
-pytestmark = some_tests(14)
+pytestmark = some_tests(12)
 
 SOURCE = """
 import torch_slang;

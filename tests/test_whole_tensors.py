@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 import torch_slang
 from torch_slang import testing
 
-pytestmark = some_tests(8)
+pytestmark = some_tests(7)
 
 WAYS = ["shade", "shade_atomic", "shade_replicas", "shade_records"]
 

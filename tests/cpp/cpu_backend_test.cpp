@@ -604,13 +604,13 @@ BOOST_AUTO_TEST_CASE(every_access_by_index_is_checked) {
            "y.store<float>(uint2{3, i}, 1.0f)",
            "x.store<float>(0u, y.load<float>(3u, i))",
            "atomicAdd(y.data_ptr_at<float>(uint2{3, i}), 1.0f)",
-           "tsl_accumulate<float>(y, uint2{3, i}, 1.0f, 0)",
-           "tsl_accumulate_fixed<float>(y, uint2{3, i}, 1.0f, 2)",
-           "tsl_add<float>(y, uint2{3, i}, 1.0f, 0)",
-           "tsl_set<float>(y, uint2{3, i}, 1.0f, 0)",
-           "x.store<float>(0u, tsl_take<float>(y, uint2{3, i}, 0))",
-           "x.store<float>(0u, tsl_take_uniform<float>(y, uint2{3, i}, 0))",
-           "x.store<float>(0u, tsl_take_once<float>(y, uint2{3, i}, 0))",
+           "tsl_accumulate<float>(y, uint2{3, i}, 1.0f, TSL_MODE(0))",
+           "tsl_accumulate_fixed<float>(y, uint2{3, i}, 1.0f, TSL_MODE(2))",
+           "tsl_add<float>(y, uint2{3, i}, 1.0f, TSL_MODE(0))",
+           "tsl_set<float>(y, uint2{3, i}, 1.0f, TSL_MODE(0))",
+           "x.store<float>(0u, tsl_take<float>(y, uint2{3, i}, TSL_MODE(0)))",
+           "x.store<float>(0u, tsl_take_uniform<float>(y, uint2{3, i}, TSL_MODE(0)))",
+           "x.store<float>(0u, tsl_take_once<float>(y, uint2{3, i}, TSL_MODE(0)))",
            "tsl_put<float>(y, uint2{3, i}, tsl_get<float>(y, uint2{3, i}))",
        }) {
     BOOST_TEST_CONTEXT(statement) {
@@ -650,24 +650,26 @@ BOOST_AUTO_TEST_CASE(promises_of_gradient_views_are_checked) {
     const char* statement;
     unsigned kind;
   } table[] = {
-      {"tsl_add<float>(y, i, 1.0f, 0); tsl_add<float>(y, i, 1.0f, 0);", kTslNoFault},
-      {"tsl_add<float>(y, i / 2, 1.0f, 0);", kTslUsedTwice},
-      {"tsl_set<float>(y, i, 1.0f, 0);", kTslNoFault},
-      {"tsl_set<float>(y, i, 1.0f, 0); tsl_set<float>(y, i, 1.0f, 0);", kTslUsedTwice},
-      {"x.store<float>(0u, tsl_take_once<float>(y, i, 0)); tsl_set<float>(y, i, 1.0f, 0);", kTslNoFault},
-      {"x.store<float>(0u, tsl_take_once<float>(y, i / 2, 0));", kTslUsedTwice},
-      {"x.store<float>(0u, tsl_take_uniform<float>(y, i, 0) + tsl_take_uniform<float>(y, i, 0));", kTslNoFault},
-      {"tsl_accumulate_fixed<float>(y, 5u, 1.0f, 0);", kTslNoFault},
-      {"tsl_accumulate_fixed<float>(y, i / 32, 1.0f, 0);", kTslNoFault},
-      {"tsl_accumulate_fixed<float>(y, i / 31, 1.0f, 0);", kTslNotFixed},
-      {"if (i % 2 == 0) { tsl_accumulate_fixed<float>(y, 5u, 1.0f, 0); }", kTslNoFault},
+      {"tsl_add<float>(y, i, 1.0f, TSL_MODE(0)); tsl_add<float>(y, i, 1.0f, TSL_MODE(0));", kTslNoFault},
+      {"tsl_add<float>(y, i / 2, 1.0f, TSL_MODE(0));", kTslUsedTwice},
+      {"tsl_set<float>(y, i, 1.0f, TSL_MODE(0));", kTslNoFault},
+      {"tsl_set<float>(y, i, 1.0f, TSL_MODE(0)); tsl_set<float>(y, i, 1.0f, TSL_MODE(0));", kTslUsedTwice},
+      {"x.store<float>(0u, tsl_take_once<float>(y, i, TSL_MODE(0))); tsl_set<float>(y, i, 1.0f, TSL_MODE(0));",
+       kTslNoFault},
+      {"x.store<float>(0u, tsl_take_once<float>(y, i / 2, TSL_MODE(0)));", kTslUsedTwice},
+      {"x.store<float>(0u, tsl_take_uniform<float>(y, i, TSL_MODE(0)) + tsl_take_uniform<float>(y, i, TSL_MODE(0)));",
+       kTslNoFault},
+      {"tsl_accumulate_fixed<float>(y, 5u, 1.0f, TSL_MODE(0));", kTslNoFault},
+      {"tsl_accumulate_fixed<float>(y, i / 32, 1.0f, TSL_MODE(0));", kTslNoFault},
+      {"tsl_accumulate_fixed<float>(y, i / 31, 1.0f, TSL_MODE(0));", kTslNotFixed},
+      {"if (i % 2 == 0) { tsl_accumulate_fixed<float>(y, 5u, 1.0f, TSL_MODE(0)); }", kTslNoFault},
   };
   for (const auto& [statement, kind] : table) {
     BOOST_TEST_CONTEXT(statement) {
       BOOST_TEST((Checked{Checks::All, {64}, blocks_of(64, 64), true}.fault_of(statement).kind == kind));
     }
   }
-  const TslFault fault = Checked{}.fault_of("tsl_add<float>(y, i / 40, 1.0f, 0);");
+  const TslFault fault = Checked{}.fault_of("tsl_add<float>(y, i / 40, 1.0f, TSL_MODE(0));");
   BOOST_TEST(fault.index[0] == 0u);
   BOOST_TEST(fault.other == 0u);
   BOOST_TEST(fault.thread[0] == 1u);
@@ -710,7 +712,7 @@ unsigned long long address(std::vector<T>& values) {
 
 BOOST_AUTO_TEST_CASE(replicas_share_the_sum_among_the_threads) {
   const Gathered gathered;
-  const auto kernel = gathered.kernel("tsl_accumulate<float>(y, i % 4u, 1.0f, -1);\n", 0);
+  const auto kernel = gathered.kernel("tsl_accumulate<float>(y, i % 4u, 1.0f, TSL_MODE(-1));\n", 0);
   for (unsigned long long replicas : {1, 3, 8}) {
     std::vector<float> gradient(4 * replicas);
     gathered.run(*kernel, gradient, {0, replicas, 16});
@@ -725,7 +727,7 @@ BOOST_AUTO_TEST_CASE(replicas_share_the_sum_among_the_threads) {
 
 BOOST_AUTO_TEST_CASE(what_is_taken_comes_from_all_replicas_and_leaves_zero) {
   const Gathered gathered;
-  const auto kernel = gathered.kernel("if (i == 0) { y.store<float>(3u, tsl_take<float>(y, 1u, -1)); }\n", 0);
+  const auto kernel = gathered.kernel("if (i == 0) { y.store<float>(3u, tsl_take<float>(y, 1u, TSL_MODE(-1))); }\n", 0);
   std::vector<float> gradient = {0, 1, 0, 0, 0, 20, 0, 0, 0, 300, 0, 0};
   gathered.run(*kernel, gradient, {0, 3, 16});
   BOOST_TEST(gradient == (std::vector<float>{0, 0, 0, 321, 0, 0, 0, 0, 0, 0, 0, 0}), boost::test_tools::per_element());
@@ -735,7 +737,7 @@ BOOST_AUTO_TEST_CASE(records_are_filled_to_the_end_and_what_finds_no_place_is_ad
   const Gathered gathered;
   // Threads 0 to 59 add one, two or three times; two places each. Threads 60 to 63 return at once.
   const auto kernel = gathered.kernel(
-      "for (uint k = 0; k <= i % 3; ++k) { tsl_accumulate<float>(y, (i + k) % 4u, 1.0f + k, 2); }\n", 2);
+      "for (uint k = 0; k <= i % 3; ++k) { tsl_accumulate<float>(y, (i + k) % 4u, 1.0f + k, TSL_MODE(2)); }\n", 2);
   std::vector<float> gradient(4), values(128, -1.0f);
   std::vector<int64_t> indices(128, -1);
   std::vector<unsigned long long> overflow(1);
@@ -759,7 +761,7 @@ BOOST_AUTO_TEST_CASE(records_are_filled_to_the_end_and_what_finds_no_place_is_ad
 
 BOOST_AUTO_TEST_CASE(without_a_record_all_is_added_at_once) {
   const Gathered gathered;
-  const auto kernel = gathered.kernel("tsl_accumulate<float>(y, i % 4u, 1.0f, 2);\n", 2);
+  const auto kernel = gathered.kernel("tsl_accumulate<float>(y, i % 4u, 1.0f, TSL_MODE(2));\n", 2);
   std::vector<float> gradient(4);
   gathered.run(*kernel, gradient, {});
   BOOST_TEST(gradient == std::vector<float>(4, 15.0f), boost::test_tools::per_element());
@@ -781,7 +783,8 @@ BOOST_AUTO_TEST_CASE(halves_are_added_up_in_float_and_structs_by_their_numbers) 
   gathered.tag = "tsl::kFloat16";
   const std::string head =
       "struct Two { __half a; __half b; }; Two two; two.a = __half(1.0f); two.b = __half(0.0009765625f);\n";
-  for (const char* statement : {"tsl_accumulate<Two>(y, 0u, two, -1);", "tsl_accumulate_fixed<Two>(y, 0u, two, 7);"}) {
+  for (const char* statement :
+       {"tsl_accumulate<Two>(y, 0u, two, TSL_MODE(-1));", "tsl_accumulate_fixed<Two>(y, 0u, two, TSL_MODE(7));"}) {
     const auto kernel = gathered.kernel(head + statement, 0);
     std::vector<float> gradient(4);
     gathered.run(*kernel, gradient, {0, std::string(statement).find("-1") != std::string::npos ? 1ull : 0ull, 8});

@@ -163,16 +163,16 @@ BOOST_AUTO_TEST_CASE(what_is_done_with_gradients_leaves_its_mark) {
     const char* statement;
     Marks expected;
   } cases[] = {
-      {"tsl_accumulate<float>(g, i, v, 0)", {"adds 2"}},
-      {"tsl_accumulate<float>(g, i, v, -1)", {"adds 2"}},
-      {"tsl_accumulate<float>(g, i, v, 2)", {"adds 2"}},  // once its record is full
-      {"tsl_accumulate_fixed<float>(g, 0u, v, 0)", {"adds 2"}},
-      {"tsl_add<float>(g, i, v, 0)", {}},
-      {"tsl_set<float>(g, i, v, -1)", {}},
-      {"x.store<float>(i, tsl_take<float>(g, i, 0))", {"takes 2"}},
-      {"x.store<float>(i, tsl_take_uniform<float>(g, i, 0))", {"takes 2"}},
-      {"x.store<float>(i, tsl_take_once<float>(g, i, 0))", {}},
-      {"x.store<float>(i, tsl_take_once<float>(g, i, 3))", {"takes 2"}},
+      {"tsl_accumulate<float>(g, i, v, TSL_MODE(0))", {"adds 2"}},
+      {"tsl_accumulate<float>(g, i, v, TSL_MODE(-1))", {"adds 2"}},
+      {"tsl_accumulate<float>(g, i, v, TSL_MODE(2))", {"adds 2"}},  // once its record is full
+      {"tsl_accumulate_fixed<float>(g, 0u, v, TSL_MODE(0))", {"adds 2"}},
+      {"tsl_add<float>(g, i, v, TSL_MODE(0))", {}},
+      {"tsl_set<float>(g, i, v, TSL_MODE(-1))", {}},
+      {"x.store<float>(i, tsl_take<float>(g, i, TSL_MODE(0)))", {"takes 2"}},
+      {"x.store<float>(i, tsl_take_uniform<float>(g, i, TSL_MODE(0)))", {"takes 2"}},
+      {"x.store<float>(i, tsl_take_once<float>(g, i, TSL_MODE(0)))", {}},
+      {"x.store<float>(i, tsl_take_once<float>(g, i, TSL_MODE(3)))", {"takes 2"}},
       {"tsl_gradient<float>(3, 0, v)", {}},
       {"g.store<double>(i, 1.0)", {"retypes 2", "takes 2"}},
       {"atomicAdd(g.data_ptr_at<__half>(i), __half(1.0f))", {"adds 2", "retypes 2", "takes 2"}},
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(what_is_done_with_gradients_leaves_its_mark) {
       {"x.store<float>(i, g.load<float2>(i).x)", {"retypes 2", "takes 2"}},
       {"x.store<float>(i, g.load<float>(i))", {"takes 2"}},
       {"g.store<int>(i, 1)", {"takes 2"}},
-      {"if (i == 3 && x.id == 1) tsl_accumulate<float>(g, i, v, 0)", {}},
+      {"if (i == 3 && x.id == 1) tsl_accumulate<float>(g, i, v, TSL_MODE(0))", {}},
   };
   const bool cuda = has_nvrtc();
   for (const auto& [statement, expected] : cases) {

@@ -109,6 +109,16 @@ def poisoned_memory() -> Iterator[None]:
     torch.utils.deterministic.fill_uninitialized_memory = before
 
 
+@pytest.fixture(params=[True, False], ids=["summed", "apart"])
+def sums(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Whether a GPU's lanes sum what they add to the same elements."""
+    from torch_slang import _C  # not before the folder of its cache is known
+
+    before = _C.set_wave_sums(request.param)
+    yield request.param
+    _C.set_wave_sums(before)
+
+
 @pytest.fixture
 def fresh_dynamo() -> Iterator[None]:
     torch._dynamo.reset()

@@ -18,9 +18,9 @@ def with_memory_for_frames(run: Callable[[], None], attempts: int = 20) -> None:
     """A frame of 100 KB a thread takes 27 GB of an H100 while a kernel runs: workers of one GPU wait for each other."""
     for attempt in range(attempts):
         try:
-            return run()
+            run()
+            return
         except RuntimeError as error:
             if OUT_OF_MEMORY not in str(error) or attempt == attempts - 1:
                 raise
             time.sleep(0.5 + random.random())
-    return None

@@ -5,7 +5,7 @@ compiler/emit/unread_additions.h finds them; Note [seen additions] in csrc/prelu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -13,7 +13,6 @@ from long_tests import some_tests
 from test_wave_sums import KINDS, indices
 
 import torch_slang
-from torch_slang import _C
 
 pytestmark = some_tests(10)
 Tensor = torch.Tensor
@@ -53,8 +52,8 @@ KERNEL void scatter_often(TensorView<float> x, TensorView<int> at, TensorView<fl
     }
 }
 
-// A thread sees what it has added, in its next statement, through another view of the same memory, and by what the next
-// addition gives.
+// A thread reads a sum right after it has added to it: by a load, by a load through another view of the same memory,
+// and by the result of another addition.
 KERNEL void seen(TensorView<float> x, TensorView<int> at, TensorView<float> sums, TensorView<float> more,
                  TensorView<float> same, TensorView<float> found)
 {
@@ -72,7 +71,7 @@ KERNEL void seen(TensorView<float> x, TensorView<int> at, TensorView<float> sums
     found[uint2(i, 2)] = given - 2 * x[i];
 }
 
-// The last thread of all reads what the others have added.
+// The thread that is the last one to count itself reads the sums of all threads.
 KERNEL void last(TensorView<float> x, TensorView<int> at, TensorView<float> sums, TensorView<int> done,
                  TensorView<float> result)
 {
@@ -107,13 +106,6 @@ N, M = 1003, 40
 @pytest.fixture(scope="module")
 def module() -> torch_slang.Module:
     return torch_slang.load(source=SOURCE, name="unread", namespace="unread_additions")
-
-
-@pytest.fixture(params=[True, False], ids=["summed", "apart"])
-def sums(request: pytest.FixtureRequest) -> Iterator[bool]:
-    before = _C.set_wave_sums(request.param)
-    yield request.param
-    _C.set_wave_sums(before)
 
 
 def given(kind: str, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ Note [wave sums] in csrc/prelude/wave_sums.h says how. On the CPU there is nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -115,13 +115,6 @@ KINDS = ["one", "waves", "runs of 5", "pairs", "random", "mostly one"]
 @pytest.fixture(scope="module")
 def module() -> torch_slang.Module:
     return torch_slang.load(source=SOURCE, name="wave_sums", namespace="wave_sums")
-
-
-@pytest.fixture(params=[True, False], ids=["summed", "apart"])
-def sums(request: pytest.FixtureRequest) -> Iterator[bool]:
-    before = _C.set_wave_sums(request.param)
-    yield request.param
-    _C.set_wave_sums(before)
 
 
 def indices(kind: str, n: int, m: int, device: torch.device) -> Tensor:

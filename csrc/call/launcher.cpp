@@ -294,7 +294,7 @@ ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* laun
     facts.is_flat = std::max(facts.shape.grid[1], facts.shape.grid[2]) > kMostBlocks;
   }
   facts.may_be_measured = sample_dims() == 0;
-  // What users add themselves is summed without measuring, which would cost each launch the question.
+  // Users' own additions are summed without a measurement: to look for its outcome would cost each launch time.
   facts.must_add_apart = is_deterministic() || (!is_backward(key.kind) && wave_sums_setting() == WaveSums::Never);
   facts.may_sum = is_backward(key.kind) && !facts.must_add_apart;
   facts.bytes = own_bytes(op_, key.kind, key.types);

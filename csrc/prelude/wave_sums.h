@@ -48,9 +48,9 @@ struct LanesHere {
   TSL_INLINE bool are_few() const { return count_of_bits(mask) < kFewLanes; }
   TSL_INLINE bool is_as_first(uint word) const { return from(word, lowest_bit(mask)) == word; }
   TSL_INLINE bool has_below() const { return lane > 0 && (mask >> (lane - 1) & 1u) != 0; }
-  // The word of the lane below; the lane's own if that one is not here.
-  TSL_INLINE uint below(uint word) const { return from(word, has_below() ? lane - 1 : lane); }
-  TSL_INLINE bool is_as_below(uint word) const { return (below(word) == word) & has_below(); }
+  TSL_INLINE bool is_as_below(uint word) const {
+    return (from(word, has_below() ? lane - 1 : lane) == word) & has_below();
+  }
   TSL_INLINE uint those_with(bool property) const { return __ballot_sync(mask, int(property)); }
   // Those of the first kCount bits that all lanes have.
   template <int kCount> TSL_INLINE uint in_all(uint bits) const {
@@ -132,7 +132,7 @@ class WaveSums {
   template <class T, class Index, class M>
   TSL_INLINE void add(const ThreadBase& thread, const View& view, Index index, T amount, M, bool is_added) {
     unsigned char* element = is_added ? view.address_of<unsigned char>(index) : nullptr;
-    if (is_added && M::value == kReplicated) {  // any will do: those of one wave take the same
+    if (is_added && M::value == kReplicated) {  // any replica will do: the lanes of a wave take the same one
       const uint number = uint(thread.thread_number() / warpSize) % replicas_of(thread.args, view);
       element = replica(thread.args, view, element, number);
     }

@@ -23,10 +23,10 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
 struct Additions {
   int count = 0;
   int numbers = 0;  // of those that a run sums
-  unsigned sizes = 0;  // bit n: there are elements of n numbers
+  unsigned sizes = 0;  // bit n: there are elements of n numbers; bit 0: of a type that no run sums
   int only = 0;  // of them the user's own: Note [seen additions] in prelude/wave_sums.h
   bool is_straight = true;  // whoever comes here makes all of them: no branch stands around or between them
-  bool reaches_memory = false;  // by other means, or may
+  bool reaches_memory = false;  // by other means than additions, or it may
 
   void add(const Additions& other) {
     count += other.count;
@@ -60,7 +60,7 @@ class AdditionRuns {
     }
     const char* const begin = is_beside_others_ ? "TSL_SUMS_BEGIN_BESIDE(" : "TSL_SUMS_BEGIN(";
     for (const Run& run : runs_) {
-      const std::string arguments = c10::str(run.additions.numbers, ", ", run.additions.sizes);
+      const std::string arguments = c10::str(run.additions.numbers, ", ", run.additions.sizes & ~1u);
       code_.insert(run.begin, c10::str(begin, arguments, "); "));
       code_.insert_behind(run.end - 1,
                           c10::str(run.additions.only > 0 ? " TSL_SUMS_END_SEEN(" : " TSL_SUMS_END(", arguments, ");"));
@@ -87,7 +87,8 @@ class AdditionRuns {
     if (known.is_known) return known.additions;
     known.is_known = true;  // Slang has no recursion
     Additions additions = of_statement(known.function->body);
-    additions.is_straight = additions.is_straight && additions.numbers <= kMostInRun && !sees_its_own(additions);
+    additions.is_straight =
+        additions.is_straight && additions.numbers <= kMostInRun && !(additions.only > 0 && additions.reaches_memory);
     return functions_.at(name).additions = additions;
   }
 
@@ -113,6 +114,7 @@ class AdditionRuns {
 
   Additions in(Span span) {
     Additions additions;
+    additions.reaches_memory = has_addresses_;
     for (size_t at = span.begin; at < span.end; ++at) {
       if (code_[at] == "tsl_add_only") {
         ++additions.count;
@@ -135,17 +137,11 @@ class AdditionRuns {
     return is_one_of(word, {"load", "store", "data_ptr", "data_ptr_at"}) || word.starts_with("atomic") ||
            word.starts_with("__");
   }
-  bool sees_its_own(const Additions& additions) const {
-    return additions.only > 0 && (additions.reaches_memory || has_addresses_);
-  }
 
-  void add_element(Additions& additions, Span type) {
+  void add_element(Additions& additions, Span type) const {
     const int numbers = numbers_of(type);
     additions.numbers += numbers;
-    if (numbers > 0)
-      additions.sizes |= 1u << static_cast<unsigned>(numbers);
-    else
-      is_beside_others_ = true;
+    additions.sizes |= 1u << static_cast<unsigned>(numbers);
   }
 
   // Of an element of this type, if a run sums such.
@@ -201,8 +197,8 @@ class AdditionRuns {
       if (part.kind != Kind::Simple || leaves(part.span) || (additions.count > 0 && !additions.is_straight)) {
         end(run);
         mark_in(part);
-      } else if (run.additions.only > 0 && (additions.reaches_memory || has_addresses_)) {
-        end(run);  // this may be what the run adds to
+      } else if (run.additions.only > 0 && additions.reaches_memory) {
+        end(run);  // the statement may read an element that the run has yet to add to
         extend(run, additions, part.span);
       } else if (additions.count > 0) {
         if (run.additions.numbers + additions.numbers > kMostInRun) end(run);
@@ -224,7 +220,7 @@ class AdditionRuns {
     // One addition is compared and summed by itself as well.
     const bool is_run = run.additions.count > 1 && run.additions.numbers > 1;
     if (is_run) runs_.push_back(run);
-    is_beside_others_ = is_beside_others_ || (!is_run && run.additions.count > 0);
+    is_beside_others_ = is_beside_others_ || (run.additions.sizes & 1u) != 0 || (!is_run && run.additions.count > 0);
     run = Run();
   }
 

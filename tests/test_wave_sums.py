@@ -85,6 +85,71 @@ KERNEL void many([Shape("M")] DiffTensorView<float3> v, [Shape("M, 9")] DiffTens
     y[i] = sum * shared_sums[63 - t];
 }
 
+// A backward loop that a user writes: lanes pass an iteration's additions by `continue`, by branches, or have left the loop.
+struct Item : IDifferentiable { float3 a; float b; }
+[Differentiable] float part(Item item, float scale, no_diff float p) { return (item.a.x + item.a.y * p) * item.a.z * item.b * scale; }
+[Differentiable] Item item_at(DiffTensorView<Item> items, uint k) { return items[k]; }
+[Differentiable] float scale_at(DiffTensorView<float> scales, uint k) { return scales[k]; }
+bool passes(uint i, uint k, uint j) { return (i * 5 + k * 3 + j) % 7 < 3; }
+uint length(uint i, uint n) { return i % 11 == 4 ? 0 : min(n, 5 + i / 32 % 5 + i % 3); }
+
+float walk(DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<int> at, uint i, uint how)
+{
+    float sum = 0;
+    for (uint j = 0; j < length(i, 12); ++j)
+    {
+        uint k = (uint(at[i]) + j) % uint(items.size(0));
+        if (passes(i, k, j) != (how % 2 == 0)) sum += part(items[k], how > 1 ? scales[k] : 1.0f, float(i % 3));
+    }
+    return sum;
+}
+void walk_back(DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<int> at, uint i, uint how, float grad)
+{
+    for (uint j = 0; j < 12; ++j)
+    {
+        if (j >= length(i, 12)) break;
+        uint k = (uint(at[i]) + j) % uint(items.size(0));
+        if (how % 2 == 0)
+        {
+            if (passes(i, k, j)) continue;
+        }
+        else if (!passes(i, k, j)) continue;
+        var item = diffPair(items[k]);
+        var scale = diffPair(how > 1 ? scales[k] : 1.0f);
+        bwd_diff(part)(item, scale, float(i % 3), grad);
+        bwd_diff(item_at)(items, k, item.d);
+        if (how > 1) bwd_diff(scale_at)(scales, k, scale.d);
+    }
+}
+// The same, with the additions in a branch.
+void walk_in_branches(DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<int> at, uint i, uint how, float grad)
+{
+    for (uint j = 0; j < length(i, 12); ++j)
+    {
+        uint k = (uint(at[i]) + j) % uint(items.size(0));
+        if (passes(i, k, j) != (how % 2 == 0))
+        {
+            var item = diffPair(items[k]);
+            var scale = diffPair(how > 1 ? scales[k] : 1.0f);
+            bwd_diff(part)(item, scale, float(i % 3), grad);
+            if (scale.p > -100.0f)
+            {
+                bwd_diff(scale_at)(scales, k, how > 1 ? scale.d : 0.0f);
+                bwd_diff(item_at)(items, k, item.d);
+            }
+        }
+    }
+}
+#define WALKED(NAME, BACK)                                                                                              \
+    [BackwardDerivative(BACK)] float NAME##_walk(DiffTensorView<Item> items, DiffTensorView<float> scales,              \
+                                                 TensorView<int> at, uint i, uint how)                                  \
+    { return walk(items, scales, at, i, how); }                                                                         \
+    KERNEL void NAME([Shape("M")] DiffTensorView<Item> items, [Shape("M")] DiffTensorView<float> scales,                \
+                     [Shape("N")] TensorView<int> at, int how, [Out("N")] DiffTensorView<float> y)                      \
+    { THREAD y[i] = NAME##_walk(items, scales, at, i, uint(how)); }
+WALKED(walked, walk_back)
+WALKED(walked_in_branches, walk_in_branches)
+
 // Several threads of the launch in one of the GPU, elements that are a thread's own, and a row that threads share.
 KERNEL [LaunchTotal("N, M")] void mixed([Shape("M, N")] DiffTensorView<float> x, [Shape("N")] DiffTensorView<float> b,
                                         [Shape("K")] DiffTensorView<float> t, [Shape("M, N")] TensorView<int> at,
@@ -239,6 +304,52 @@ def test_many_numbers_of_one_element(module: torch_slang.Module, device: torch.d
     check(tensors, reference, 1e-5)
 
 
+def walked(items: Tensor, scales: Tensor, at: Tensor, how: int) -> Tensor:
+    """All threads at once, iteration by iteration."""
+    n, m = len(at), len(items)
+    i = torch.arange(n, device=at.device)
+    length = torch.where(i % 11 == 4, 0, (5 + i // 32 % 5 + i % 3).clamp_max(12))
+    total = items.new_zeros(n)
+    for j in range(12):
+        k = (at.long() + j) % m
+        is_taken = (j < length) & (((i * 5 + k * 3 + j) % 7 < 3) != (how % 2 == 0))
+        a, b = items[k, :3], items[k, 3]
+        part = (a[:, 0] + a[:, 1] * (i % 3)) * a[:, 2] * b * (scales[k] if how > 1 else 1)
+        total = total + torch.where(is_taken, part, 0)
+    return total
+
+
+@some_cases(16)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", range(4))
+@pytest.mark.parametrize("name", ["walked", "walked_in_branches"])
+def test_lanes_that_pass_an_iterations_additions_join_its_sums(
+    module: torch_slang.Module, device: torch.device, sums: bool, name: str, how: int, kind: str
+) -> None:
+    n, m = 1003, 17
+    items, scales = random(m, 4, device=device), random(m, device=device)
+    at = indices(kind, n, m, device)
+    weight = torch.arange(n, device=device) % 5 / 64
+    (getattr(module, name)(items, scales, at, how) * weight).sum().backward()
+    reference = doubled(items, scales)
+    (walked(*reference, at, how) * weight).sum().backward()
+    if how <= 1:
+        assert scales.grad is None or not scales.grad.any()
+        items_reference = reference[0].grad
+        assert items.grad is not None
+        assert items_reference is not None
+        assert (items.grad.double() - items_reference).norm() < 1e-5 * items_reference.norm()
+    else:
+        check([items, scales], reference, 1e-5)
+
+
+def test_such_additions_wait_until_the_iteration_ends(module: torch_slang.Module) -> None:
+    for name, run in (("walked", "_BESIDE(4, 1)"), ("walked_in_branches", "(5, 3)")):
+        text = text_of(module, name, [], wave_sums=True)
+        assert f"TSL_SUMS_BEGIN{run}" in text, text
+        assert f"TSL_SUMS_JOIN(tsl_sums_0, {run[-5:-1]});" in text, text
+
+
 @some_cases(19)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
@@ -343,5 +454,5 @@ def test_additions_of_one_statement_are_one_run(module: torch_slang.Module) -> N
     count: Callable[[str, str], int] = str.count
     for name, numbers in (("gathered", 4), ("gathered_r", 4)):
         text = text_of(module, name, ["float32"], wave_sums=True)
-        assert count(text, f"TSL_SUMS_BEGIN({numbers}, 2);") == count(text, f"TSL_SUMS_END({numbers}, 2);") == 1, text
+        assert count(text, f"TSL_SUMS_BEGIN({numbers}, 15);") == count(text, f"TSL_SUMS_END({numbers}, 15);") == 1, text
     assert "TSL_SUMS" not in text_of(module, "gathered", ["float64"], wave_sums=True)  # a run has floats

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernel/view_packing.h"
+#include "prelude/abi.h"
 #include "signature/element_types.h"
 
 namespace torch_slang {
@@ -45,6 +46,19 @@ c10::SmallVector<int64_t, 4> Arguments::element_shape(const Leaf& leaf) const {
     if (size < 0) size = sizes[-1 - size];
   }
   return shape;
+}
+
+bool Arguments::have_addition_targets(const Function& function, int views) const {
+  const int64_t most = int64_t{1} << tsl_element_bits(views);
+  bool fit = true;
+  each_tensor([&](int leaf, const at::Tensor& tensor, OpArgument::Role) {
+    // What lies between the elements of a launch's tensor counts as well.
+    const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
+    const int64_t numbers = std::max<int64_t>(tensor.numel(), bytes / static_cast<int64_t>(tensor.element_size()));
+    const Leaf& gradient = function.leaves[static_cast<size_t>(leaf)];
+    fit = fit && numbers < most / (gradient.accumulation == Accumulation::Replicated ? gradient.copies : 1);
+  });
+  return fit;
 }
 
 int64_t Arguments::components(const Leaf& leaf) const { return component_count(leaf.element, sizes); }

@@ -39,6 +39,8 @@ struct Arguments {
   c10::SmallVector<int64_t, 4> element_shape(const Leaf& leaf) const;
   int64_t components(const Leaf& leaf) const;  // the numbers in an element
   c10::TensorOptions options(const Leaf& leaf) const;  // of a new tensor for this leaf
+  // Whether one word tells where any addition goes: Note [addition targets] in prelude/abi.h.
+  bool have_addition_targets(const Function& function, int views) const;
 
   // `use(leaf's index, tensor, role)` for each tensor that is given: the leaves' own, then gradients.
   template <class Use>

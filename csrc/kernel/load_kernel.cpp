@@ -36,6 +36,7 @@ Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const Load
   }
   KernelSource source = specialize(op, key, known);
   source.has_wave_sums = general.has_wave_sums;
+  source.most_registers = loaded->most_registers = general.most_registers;
   loaded->threads = source.threads;
   loaded->threads.adds_apart = general.threads.adds_apart;
   loaded->has_wave_sums = source.has_wave_sums;
@@ -78,13 +79,17 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   if (has_room && may_have_wave_sums(key, source) && adds_alone(loaded->gradients, source.text)) {
     source.threads.adds_apart = key.threads.adds_apart;
     source.has_wave_sums = !key.threads.adds_apart;
-    if (source.has_wave_sums) kernel = load(source);
+    if (source.has_wave_sums) {
+      source.most_registers = registers_with_sums(kernel->registers());
+      kernel = load(source);
+    }
   }
   loaded->scratch_outputs = known.scratch_outputs;
   loaded->own = own_leaves(op, key, known);
   loaded->indirect = known.indirect;
   loaded->threads = source.threads;
   loaded->has_wave_sums = source.has_wave_sums;
+  loaded->most_registers = source.most_registers;
   loaded->unused = known.unused.empty() ? unused_inputs(op, key, facts->marks(), kernel->marks()) : known.unused;
   loaded->kernel = std::move(kernel);
   return loaded;

@@ -35,13 +35,16 @@ std::string cubin_for(const Operator& op, OpKind kind, const std::vector<Element
     key.threads.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : i == 0 && block.empty() ? 256 : 1;
   if (lanes > 1) key = op.sharing_threads(key);
   std::string cubin;
+  int registers = 0;
   KernelSource last = op.source(key, [&](const KernelSource& source) {
     CudaCompilation compiled = compile_for_architecture(source, architecture);
     cubin = std::move(compiled.image);
+    registers = compiled.registers;
     return find_marks(compiled.ptx, source.view_count);
   });
   if (!wave_sums) return cubin;
   last.has_wave_sums = true;
+  if (!last.map) last.most_registers = registers_with_sums(registers);
   return compile_for_architecture(last, architecture).image;
 }
 

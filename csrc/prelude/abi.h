@@ -61,6 +61,12 @@ enum TslGradientSlot {
   kTslOverflow = 3,
 };
 
+// Note [addition targets]
+//   Where an addition goes is told by one word, so that the lanes of a wave compare it at once: the view's number plus one above the
+//   element's number, which has so many bits. A launch whose tensors have more numbers runs a kernel that does not compare.
+constexpr int tsl_bits_of(unsigned most) { return most == 0 ? 0 : 1 + tsl_bits_of(most / 2); }
+constexpr int tsl_element_bits(int views) { return views < 4 ? 30 : 32 - tsl_bits_of(static_cast<unsigned>(views)); }
+
 struct TslView {
   unsigned char* data;
   long long strides[kTslMaxDims];  // bytes; 0 for expanded dimensions, may be negative

@@ -31,22 +31,45 @@ TSL_INLINE uint lowest_bit(uint bits) { return uint(__builtin_ctz(bits)); }
 TSL_INLINE uint highest_bit(uint bits) { return 31u - uint(__builtin_clz(bits)); }
 #endif
 
+// yes or no. Of several choices by one condition NVRTC would make a branch, whose two sides exchange one after the other.
+#if TSL_CUDA
+#define TSL_SELECT(T, type, constraint)                                                                             \
+  TSL_INLINE T select(uint condition, T yes, T no) {                                                                \
+    T chosen;                                                                                                       \
+    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; selp." type " %0, %1, %2, p; }"                                      \
+        : "=" constraint(chosen) : constraint(yes), constraint(no), "r"(condition));                              \
+    return chosen;                                                                                                  \
+  }
+TSL_SELECT(float, "f32", "f")
+TSL_SELECT(double, "f64", "d")
+TSL_SELECT(uint, "b32", "r")
+TSL_SELECT(ulonglong, "b64", "l")
+#undef TSL_SELECT
+template <class T> TSL_INLINE T* select(uint condition, T* yes, T* no) {
+  return reinterpret_cast<T*>(select(condition, reinterpret_cast<ulonglong>(yes), reinterpret_cast<ulonglong>(no)));
+}
+#else
+template <class T> TSL_INLINE T select(uint condition, T yes, T no) { return condition != 0 ? yes : no; }
+#endif
+
 // Lanes: `mask` says who is here, `lane` is the own number, from(value, lane) gives another's value. All of them come here
-// together; two at least.
+// together; two at least. Where kIsWhole, all 32 are here, and across(value, bit) gives the value of the lane whose number
+// differs in that bit.
 template <class Lanes>
 class WaveExchange {
   static constexpr int kSteps = 5;
+  static constexpr bool kIsWhole = Lanes::kIsWhole;
 
  public:
-  TSL_INLINE explicit WaveExchange(const Lanes& lanes)
-      : lanes_(lanes),
-        count_(count_of_bits(lanes.mask)),
-        rank_(count_of_bits(lanes.mask & ((1u << lanes.lane) - 1u))),
-        summing_(1u << highest_bit(count_)) {
-    if (lanes.mask == ~0u) {
-      TSL_UNROLL for (int s = 0; s < kSteps; ++s) partners_[s] = lanes.lane ^ (1u << s);
+  TSL_INLINE explicit WaveExchange(const Lanes& lanes) : lanes_(lanes) {
+    if constexpr (kIsWhole) {
+      count_ = summing_ = 32;
+      rank_ = lanes.lane;
       return;
     }
+    count_ = count_of_bits(lanes.mask);
+    rank_ = count_of_bits(lanes.mask & ((1u << lanes.lane) - 1u));
+    summing_ = 1u << highest_bit(count_);
     const uint above = lanes.mask & ~((2u << lanes.lane) - 1u), below = lanes.mask & ((1u << lanes.lane) - 1u);
     // The lanes 2^s ranks above and below; the last or first one where there is none.
     uint up = above ? lowest_bit(above) : lanes.lane, down = below ? highest_bit(below) : lanes.lane;
@@ -59,10 +82,10 @@ class WaveExchange {
     }
   }
 
-  // add(places[i], the sum of numbers[i] over the lanes), once for each i whose place is not null; a place may differ from lane to
-  // lane if any of them will do, but where it is null it is so in all.
+  // add(places[i], the sum of numbers[i] over the lanes), once for each i whose place is not zero, by some lane. A place may
+  // differ from lane to lane if any of them will do, but where it is zero it is so in all.
   template <int kCount, class S, class Place, class Add>
-  TSL_INLINE void sum(S (&numbers)[kCount], Place* (&places)[kCount], Add add) const {
+  TSL_INLINE void sum(S (&numbers)[kCount], Place (&places)[kCount], Add add) const {
     if (count_ != summing_) {
       TSL_UNROLL for (int i = 0; i < kCount; ++i) {
         const S other = lanes_.from(numbers[i], above_summing_);
@@ -75,29 +98,34 @@ class WaveExchange {
  private:
   // Of the numbers, each lane has the first kLeft still to do.
   template <int kStep, int kLeft, int kCount, class S, class Place, class Add>
-  TSL_INLINE void share_out(S (&numbers)[kCount], Place* (&places)[kCount], Add add) const {
-    if (kStep == kSteps || summing_ == 1u << kStep) {
+  TSL_INLINE void share_out(S (&numbers)[kCount], Place (&places)[kCount], Add add) const {
+    if (kStep == kSteps || (!kIsWhole && summing_ == 1u << kStep)) {
       TSL_UNROLL for (int i = 0; i < kLeft; ++i) {
-        if (places[i] != nullptr && rank_ < summing_) add(places[i], numbers[i]);
+        if (places[i] != Place(0) && rank_ < summing_) add(places[i], numbers[i]);
       }
       return;
     }
     if constexpr (kStep < kSteps) {
       constexpr int kHalf = (kLeft + 1) / 2;
-      const bool keeps_second = rank_ >> kStep & 1u;
+      const uint keeps_second = rank_ & 1u << kStep;
       TSL_UNROLL for (int i = 0; i < kHalf; ++i) {
         const bool has_second = kHalf + i < kLeft;
-        const S first = numbers[i], second = has_second ? numbers[has_second ? kHalf + i : 0] : S(0);
-        const S other = lanes_.from(keeps_second ? first : second, partners_[kStep]);
-        numbers[i] = (keeps_second ? second : first) + other;
-        if (keeps_second) places[i] = has_second ? places[has_second ? kHalf + i : 0] : nullptr;
+        const int second = has_second ? kHalf + i : 0;
+        const S left = numbers[i], right = has_second ? numbers[second] : S(0);
+        numbers[i] = select(keeps_second, right, left) + from_partner<kStep>(select(keeps_second, left, right));
+        places[i] = select(keeps_second, has_second ? places[second] : Place(0), places[i]);
       }
       share_out<kStep + 1, kHalf>(numbers, places, add);
     }
   }
 
+  template <int kStep, class S> TSL_INLINE S from_partner(S value) const {
+    if constexpr (kIsWhole) return lanes_.across(value, 1u << kStep);
+    else return lanes_.from(value, partners_[kStep]);
+  }
+
   const Lanes& lanes_;
-  const uint count_, rank_, summing_;
+  uint count_, rank_, summing_;
   uint partners_[kSteps];  // by step
   uint above_summing_ = 0;
 };

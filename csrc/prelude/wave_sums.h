@@ -28,10 +28,15 @@
 #include "prelude/kernel_base.h"
 #include "prelude/wave_exchange.h"
 
-#define TSL_SUMS_BEGIN(count, sizes) own.wave_sums.template begin<count>(sizes)
-#define TSL_SUMS_BEGIN_BESIDE(count, sizes) TSL_SUMS_BEGIN(count, sizes)
-#define TSL_SUMS_END(count, sizes) own.wave_sums.template end<count, sizes>()
-#define TSL_SUMS_END_SEEN(count, sizes) own.wave_sums.template end_seen<count, sizes>()
+#define TSL_SUMS_BEGIN(count, starts) own.wave_sums.template begin<count, starts>()
+#define TSL_SUMS_BEGIN_BESIDE(count, starts) TSL_SUMS_BEGIN(count, starts)
+#define TSL_SUMS_END(count, starts) own.wave_sums.template end<count, starts>(this->args)
+#define TSL_SUMS_END_SEEN(count, starts) own.wave_sums.template end_seen<count, starts>(this->args)
+#define TSL_SUMS_WAIT() own.wave_sums.wait()
+#define TSL_SUMS_NEXT(label) goto label
+#define TSL_SUMS_JOIN(label, count, starts) \
+  label:                                    \
+  TSL_SUMS_END(count, starts)
 
 namespace tsl {
 
@@ -41,41 +46,51 @@ constexpr uint kFewLanes = 4;  // fewer add by themselves
 
 // The lanes that are here.
 struct LanesHere {
+  static constexpr bool kIsWhole = false;
   WarpMask mask = __activemask();
   uint lane = _getLaneId();
 
   template <class T> TSL_INLINE T from(T value, uint other) const { return shuffle(mask, value, int(other)); }
   TSL_INLINE bool are_few() const { return count_of_bits(mask) < kFewLanes; }
-  TSL_INLINE bool is_as_first(uint word) const { return from(word, lowest_bit(mask)) == word; }
   TSL_INLINE bool has_below() const { return lane > 0 && (mask >> (lane - 1) & 1u) != 0; }
   TSL_INLINE bool is_as_below(uint word) const {
     return (from(word, has_below() ? lane - 1 : lane) == word) & has_below();
   }
   TSL_INLINE uint those_with(bool property) const { return __ballot_sync(mask, int(property)); }
-  // Those of the first kCount bits that all lanes have.
-  template <int kCount> TSL_INLINE uint in_all(uint bits) const {
+  TSL_INLINE bool all_have(bool property) const { return __all_sync(mask, int(property)) != 0; }
+  // Those bits that all lanes have.
+  TSL_INLINE uint in_all(uint bits) const {
 #if __CUDA_ARCH__ >= 800
-    if (kCount > 1) return __reduce_and_sync(mask, bits);
-#endif
-    uint all = 0;
-    TSL_UNROLL for (int i = 0; i < kCount; ++i) all |= uint(__all_sync(mask, int(bits >> i & 1u)) != 0) << i;
+    return __reduce_and_sync(mask, bits);
+#else
+    uint all = bits;
+    for (uint rest = mask; rest != 0; rest &= rest - 1u) all &= from(bits, lowest_bit(rest));
     return all;
+#endif
   }
 };
+// All 32: with a mask that is constant, an exchange is one instruction.
+struct WholeWave {
+  static constexpr bool kIsWhole = true;
+  static constexpr WarpMask mask = ~0u;
+  uint lane = _getLaneId();
 
-constexpr int bits_of(uint most) { return most == 0 ? 0 : 1 + bits_of(most / 2); }
-
-// Where an addition goes, in a word, so that one exchange compares: the view's number plus one above the element's number; 0 if
-// nothing is added. Of a kernel of eight to fifteen views elements from the 2^28th on have no room there, and are not summed.
-constexpr int kElementBits = 32 - bits_of(TSL_VIEW_COUNT);
-TSL_INLINE uint sum_target(int view, ulonglong element) { return uint(view + 1) << kElementBits | uint(element); }
-
-template <class S> struct AddToMemory {
-  template <class T> TSL_INLINE void operator()(S* place, T sum) const { atomicAdd(place, S(sum)); }
+  template <class T> TSL_INLINE T from(T value, uint other) const { return __shfl_sync(~0u, value, int(other)); }
+  template <class T> TSL_INLINE T across(T value, uint bit) const { return __shfl_xor_sync(~0u, value, int(bit)); }
+  TSL_INLINE bool all_have(bool property) const { return __all_sync(~0u, int(property)) != 0; }
+  TSL_INLINE uint those_with(bool property) const { return __ballot_sync(~0u, int(property)); }
 };
 
-// Lanes that do not all have one element. `goes_on`: whether the lane below has this lane's. `element` is null if nothing is
-// added, as it is in a whole run then.
+// Note [addition targets] in abi.h. An element's number is its distance from the view's first in sizes of an element.
+constexpr int kElementBits = tsl_element_bits(TSL_VIEW_COUNT);
+TSL_INLINE uint sum_target(int view, uint element) { return (uint(view + 1) << kElementBits) + element; }
+TSL_INLINE float* place_of(const TslArgs& args, uint target) {
+  unsigned char* data = args.views[(target >> kElementBits) - 1u].data;
+  return reinterpret_cast<float*>(data) + (target & ((1u << kElementBits) - 1u));
+}
+
+// Lanes that do not all have one element. `goes_on`: whether the lane below has this lane's. `element` is null if this lane
+// adds nothing.
 template <class M, class S, int kCount>
 TSL_INLINE void add_by_runs(const LanesHere& lanes, bool goes_on, M* element, S (&amounts)[kCount]) {
   const WaveRuns<LanesHere> runs(lanes, goes_on);
@@ -84,58 +99,182 @@ TSL_INLINE void add_by_runs(const LanesHere& lanes, bool goes_on, M* element, S 
   if (element != nullptr && !(are_summed && goes_on)) add_atomically(element, amounts);
 }
 
-// By itself. `element` is null if nothing is added.
+// An addition by itself.
 template <class M, class S, int kCount>
 TSL_INLINE void add_by_wave(uint target, M* element, S (&amounts)[kCount]) {
-  if (element == nullptr) return;
   if constexpr (kCount <= kMostAtOnce) {
     const LanesHere lanes;
     if (!lanes.are_few()) {
-      if (lanes.in_all<1>(uint(lanes.is_as_first(target))) == 0) {
+      if (!lanes.all_have(lanes.from(target, lowest_bit(lanes.mask)) == target)) {
         return add_by_runs(lanes, lanes.is_as_below(target), element, amounts);
       }
       M* places[kCount];
       TSL_UNROLL for (int i = 0; i < kCount; ++i) places[i] = element + i;
-      return WaveExchange<LanesHere>(lanes).sum(amounts, places, AddToMemory<M>());
+      const auto add = [](M* place, S sum) TSL_INLINE_LAMBDA { atomicAdd(place, M(sum)); };
+      return WaveExchange<LanesHere>(lanes).sum(amounts, places, add);
     }
   }
   add_atomically(element, amounts);
 }
 
-// What a thread adds in a run. Compilers see late what lies in which run, and inline all code until then: so they are told
-// whether any addition lies in none (TSL_SINGLE_SUMS), and how many numbers the elements of a run have. No loops over
-// members, whose indices would be no constants until compilers unroll them, and the members no registers.
-class WaveSums {
+// What a thread adds in a run of kCount floats. Bit n of kStarts: an element begins with the n-th. A target of zero: nothing is
+// added to that element. No loops over members, whose indices would be no constants until compilers unroll them, and the
+// members no registers.
+template <int kNumbers, uint kStarts>
+class RunAdditions {
  public:
-  // `sizes`, kSizes: bit n stands for elements of n numbers.
-  template <int kRoom> TSL_INLINE void begin(uint sizes) {
-    static_assert(kRoom <= kMostInRun, "a run has no more numbers than that");
-    used_ = 0;
-    room_ = kRoom;
-    sizes_ = sizes;
-    clear<0>();
+  static constexpr int kCount = kNumbers;
+  static constexpr bool begins(int number) { return (kStarts >> number & 1u) != 0; }
+  // Of the element that begins there.
+  static constexpr int size(int number) {
+    int end = number + 1;
+    while (end < kCount && !begins(end)) ++end;
+    return end - number;
   }
 
-  template <int kRoom, uint kSizes> TSL_INLINE void end() {
+  template <int kMost> TSL_INLINE RunAdditions(const uint (&targets)[kMost], const float (&amounts)[kMost]) {
+    copy<0>(targets, amounts);
+  }
+
+  // Few lanes, each by itself.
+  template <int kAt = 0> TSL_INLINE void add(const TslArgs& args) const {
+    if constexpr (kAt < kCount) {
+      float amounts[size(kAt)];
+      TSL_UNROLL for (int i = 0; i < size(kAt); ++i) amounts[i] = amounts_[kAt + i];
+      if (targets_[kAt] != 0) add_atomically(place_of(args, targets_[kAt]), amounts);
+      add<kAt + size(kAt)>(args);
+    }
+  }
+
+  // Whether all lanes that add have the same elements, and the sums were added. `adds`: this lane, which else has anything here.
+  TSL_INLINE bool add_same(const TslArgs& args, const WholeWave& lanes, uint adding, uint adds) {
+    uint of_first[kCount];
+    if (!lanes.all_have(are_same<0>(lanes, lowest_bit(adding), of_first) | (adds == 0))) return false;
+    leave_out<0>(adds);
+    add_sums(args, lanes, of_first);
+    return true;
+  }
+
+  // All of these lanes add.
+  TSL_INLINE void add_unlike(const TslArgs& args, const LanesHere& lanes) const {
+    uint of_first[kCount];
+    const uint same = lanes.in_all(those_same<0>(lanes, lowest_bit(lanes.mask), of_first));
+    if (same != kAll) add_others<0>(args, lanes, same);
+    if (same == 0) return;
+    forget_others<0>(same, of_first);
+    add_sums(args, lanes, of_first);
+  }
+
+ private:
+  static constexpr uint kAll = kStarts & ((1u << kCount) - 1u);
+
+  template <int kAt, int kMost> TSL_INLINE void copy(const uint (&targets)[kMost], const float (&amounts)[kMost]) {
+    if constexpr (kAt < kCount) {
+      amounts_[kAt] = amounts[kAt];
+      if constexpr (begins(kAt)) targets_[kAt] = targets[kAt];
+      copy<kAt + 1>(targets, amounts);
+    }
+  }
+  template <int kAt> TSL_INLINE void leave_out(uint adds) {
+    if constexpr (kAt < kCount) {
+      amounts_[kAt] = select(adds, amounts_[kAt], 0.0f);
+      leave_out<kAt + 1>(adds);
+    }
+  }
+
+  // Fills `of_first` with the first lane's targets.
+  template <int kAt, class Lanes> TSL_INLINE bool are_same(const Lanes& lanes, uint first, uint (&of_first)[kCount]) const {
+    if constexpr (kAt < kCount) {
+      of_first[kAt] = lanes.from(targets_[kAt], first);
+      const bool rest = are_same<kAt + size(kAt)>(lanes, first, of_first);
+      return (of_first[kAt] == targets_[kAt]) & rest;
+    }
+    return true;
+  }
+  template <int kAt, class Lanes> TSL_INLINE uint those_same(const Lanes& lanes, uint first, uint (&of_first)[kCount]) const {
+    if constexpr (kAt < kCount) {
+      of_first[kAt] = lanes.from(targets_[kAt], first);
+      return uint(of_first[kAt] == targets_[kAt]) << kAt | those_same<kAt + size(kAt)>(lanes, first, of_first);
+    }
+    return 0;
+  }
+  template <int kAt> TSL_INLINE void forget_others(uint same, uint (&targets)[kCount]) const {
+    if constexpr (kAt < kCount) {
+      targets[kAt] = select(same & 1u << kAt, targets[kAt], 0u);
+      forget_others<kAt + size(kAt)>(same, targets);
+    }
+  }
+
+  // `targets`, of elements, are the same in all lanes.
+  template <class Lanes> TSL_INLINE void add_sums(const TslArgs& args, const Lanes& lanes, uint (&targets)[kCount]) const {
+    float numbers[kCount];
+    spread<0>(targets, numbers);
+    WaveExchange<Lanes>(lanes).sum(numbers, targets, [&](uint target, float sum) TSL_INLINE_LAMBDA {
+      if (target != 0) atomicAdd(place_of(args, target), sum);
+    });
+  }
+  // Each number of an element has a target of its own.
+  template <int kAt> TSL_INLINE void spread(uint (&targets)[kCount], float (&numbers)[kCount]) const {
+    if constexpr (kAt < kCount) {
+      numbers[kAt] = amounts_[kAt];
+      if constexpr (!begins(kAt)) targets[kAt] = targets[kAt - 1] == 0 ? 0u : targets[kAt - 1] + 1u;
+      spread<kAt + 1>(targets, numbers);
+    }
+  }
+
+  // Elements that are not the same in all lanes, by runs of lanes.
+  template <int kAt> TSL_INLINE void add_others(const TslArgs& args, const LanesHere& lanes, uint same) const {
+    if constexpr (kAt < kCount) {
+      if ((same >> kAt & 1u) == 0) {
+        constexpr int kSize = size(kAt);
+        float amounts[kSize];
+        TSL_UNROLL for (int i = 0; i < kSize; ++i) amounts[i] = amounts_[kAt + i];
+        const uint target = targets_[kAt];
+        const bool goes_on = lanes.is_as_below(target) & (target != 0);
+        add_by_runs(lanes, goes_on, target != 0 ? place_of(args, target) : nullptr, amounts);
+      }
+      add_others<kAt + size(kAt)>(args, lanes, same);
+    }
+  }
+
+  uint targets_[kCount];  // of elements, where their first number is
+  float amounts_[kCount];
+};
+
+// The run that a thread is in, or has given. Compilers see late what lies in which run, and inline all code until then: so they are
+// told whether any addition lies in none (TSL_SINGLE_SUMS), and how a run is made up.
+class WaveSums {
+ public:
+  template <int kCount, uint kStarts> TSL_INLINE void begin() {
+    static_assert(kCount <= kMostInRun, "a run has no more numbers than that");
+    is_given_ = 1;
+    used_ = 0;
+    room_ = kCount;
+    starts_ = kStarts;
+    clear<0>();
+  }
+  // The run's additions are given; they are made at the end, where others join that have none.
+  TSL_INLINE void wait() { room_ = 0; }
+
+  template <int kCount, uint kStarts> TSL_INLINE void end(const TslArgs& args) {
+    const uint adds = is_given_;
+    is_given_ = 0;
     room_ = 0;
-    float numbers[kRoom];
-    float* places[kRoom];
-    if (!copy<0>(numbers, places)) return;
+    RunAdditions<kCount, kStarts> additions(targets_, amounts_);
+    if (__activemask() == ~0u) {
+      const WholeWave lanes;
+      const uint adding = lanes.those_with(adds != 0);
+      if (adding == 0 || additions.add_same(args, lanes, adding, adds)) return;
+    }
+    if (adds == 0) return;
     const LanesHere lanes;
-    const bool are_few = lanes.are_few();
-    const uint same = are_few ? 0u : lanes.in_all<kRoom>(as_in_first<0, kRoom>(lanes));
-    if (same != (1u << used_) - 1u) add_others<0, kSizes>(lanes, are_few, same, numbers, places);
-    if (same != 0) WaveExchange<LanesHere>(lanes).sum(numbers, places, AddToMemory<float>());
+    if (lanes.are_few()) additions.add(args);
+    else additions.add_unlike(args, lanes);
   }
 
   // An addition to a gradient that may be summed: all lanes of a run come here, also if `is_added` is false.
   template <class T, class Index, class M>
   TSL_INLINE void add(const ThreadBase& thread, const View& view, Index index, T amount, M, bool is_added) {
-    unsigned char* element = is_added ? view.address_of<unsigned char>(index) : nullptr;
-    if (is_added && M::value == kReplicated) {  // any replica will do: the lanes of a wave take the same one
-      const uint number = uint(thread.thread_number() / warpSize) % replicas_of(thread.args, view);
-      element = replica(thread.args, view, element, number);
-    }
     with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
       using S = decltype(s);
       constexpr int kCount = sizeof(T) / sizeof(S);
@@ -144,9 +283,16 @@ class WaveSums {
         SumOf<S> amounts[kCount];
         TSL_COPY(numbers, &amount, sizeof numbers);
         TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = SumOf<S>(numbers[i]);
-        const ulonglong offset = ulonglong(view.offset(index));
-        if constexpr (M::value == kAtomic) give(view.id, offset, reinterpret_cast<S*>(element), amounts);
-        else give(view.id, offset, reinterpret_cast<SumOf<S>*>(element), amounts);
+        ulonglong offset = ulonglong(view.offset(index));
+        if constexpr (M::value == kAtomic) {
+          give(view.id, offset, reinterpret_cast<S*>(view.data + offset), is_added, amounts);
+        } else {
+          if (is_added) {  // any replica will do: the lanes of a wave take the same one
+            const uint number = uint(thread.thread_number() / warpSize) % replicas_of(thread.args, view);
+            offset += number * gradient_slot(thread.args, view, kTslReplicaStride, 0);
+          }
+          give(view.id, offset, reinterpret_cast<SumOf<S>*>(view.data + offset), is_added, amounts);
+        }
       }
     });
   }
@@ -156,125 +302,68 @@ class WaveSums {
     if constexpr (kScalarOf<T> >= kFloat16 && kScalarOf<T> <= kFloat64) {
       const WarpMask here = __activemask();
       SumOf<T> amounts[] = {SumOf<T>(amount)};
-      give(place.view, place.offset, place.is_spare ? nullptr : place.address, amounts);
+      give(place.view, place.offset, place.address, !place.is_spare, amounts);
       if (room_ == 0) __syncwarp(here);
     } else {
       atomicAdd(place, amount);
     }
   }
-  template <int kRoom, uint kSizes> TSL_INLINE void end_seen() {
+  template <int kCount, uint kStarts> TSL_INLINE void end_seen(const TslArgs& args) {
     const WarpMask here = __activemask();
-    end<kRoom, kSizes>();
+    end<kCount, kStarts>(args);
     __syncwarp(here);
   }
 
  private:
-  // `element`: null if nothing is added.
+  // `offset`: so many bytes from the view's first element.
   template <class M, class S, int kCount>
-  TSL_INLINE void give(int view, ulonglong offset, M* element, S (&amounts)[kCount]) {
-    uint target = 0;
-    if (element != nullptr) {
-      const ulonglong number = offset / sizeof(M);
-      target = sum_target(view, number);
-      if (number >> kElementBits != 0) {
-        add_atomically(element, amounts);
-        element = nullptr;
-        target = 0;
-      }
-    }
-    if constexpr (IsSame<M, float>::value && kCount <= 4) {
-      if (used_ + kCount <= room_ && (sizes_ >> kCount & 1u) != 0) {
-        put<0>(target, element, amounts);
+  TSL_INLINE void give(int view, ulonglong offset, M* element, bool is_added, S (&amounts)[kCount]) {
+    if constexpr (IsSame<M, float>::value && kCount <= kMostInRun) {
+      constexpr uint kAfter = 1u << kCount;
+      const bool fits = used_ + kCount <= room_ && (starts_ >> used_ & (kAfter - 1u)) == 1u &&
+                        (used_ + kCount == room_ || (starts_ >> used_ & kAfter) != 0);
+      if (fits) {
+        put<0>(is_added ? sum_target(view, uint(offset) / uint(sizeof(float))) : 0u, amounts);
         used_ += kCount;
         return;
       }
     }
-    if constexpr (TSL_SINGLE_SUMS) add_by_wave(target, element, amounts);
-    else if (element != nullptr) add_atomically(element, amounts);
+    add_single(sum_target(view, uint(offset / sizeof(M))), element, is_added, amounts);
   }
 
+  template <class M, class S, int kCount>
+  TSL_INLINE void add_single(uint target, M* element, bool is_added, S (&amounts)[kCount]) {
+    if (!is_added) return;
+    if constexpr (TSL_SINGLE_SUMS) add_by_wave(target, element, amounts);
+    else add_atomically(element, amounts);
+  }
+
+  template <int kAt, int kCount> TSL_INLINE void put(uint target, const float (&amounts)[kCount]) {
+    if constexpr (kAt + kCount <= kMostInRun) {
+      if (used_ != kAt) return put<kAt + 1>(target, amounts);
+      targets_[kAt] = target;
+      put_from<kAt, 0>(amounts);
+    }
+  }
+  template <int kAt, int kFrom, int kCount> TSL_INLINE void put_from(const float (&amounts)[kCount]) {
+    if constexpr (kFrom < kCount) {
+      amounts_[kAt + kFrom] = amounts[kFrom];
+      put_from<kAt, kFrom + 1>(amounts);
+    }
+  }
   template <int kAt> TSL_INLINE void clear() {
     if constexpr (kAt < kMostInRun) {
-      counts_[kAt] = 0;
+      targets_[kAt] = 0;
+      amounts_[kAt] = 0.0f;
       clear<kAt + 1>();
     }
   }
 
-  template <int kAt, int kCount>
-  TSL_INLINE void put(uint target, float* element, const float (&amounts)[kCount]) {
-    if constexpr (kAt + kCount <= kMostInRun) {
-      if (used_ != kAt) return put<kAt + 1>(target, element, amounts);
-      counts_[kAt] = kCount;
-      targets_[kAt] = target;
-      put_from<kAt, 0>(element, amounts);
-    }
-  }
-  template <int kAt, int kFrom, int kCount> TSL_INLINE void put_from(float* element, const float (&amounts)[kCount]) {
-    if constexpr (kFrom < kCount) {
-      places_[kAt + kFrom] = element == nullptr ? nullptr : element + kFrom;
-      amounts_[kAt + kFrom] = amounts[kFrom];
-      put_from<kAt, kFrom + 1>(element, amounts);
-    }
-  }
-
-  // Whether there is anything to add.
-  template <int kAt, int kRoom> TSL_INLINE bool copy(float (&numbers)[kRoom], float* (&places)[kRoom]) const {
-    if constexpr (kAt < kRoom) {
-      places[kAt] = kAt < used_ ? places_[kAt] : nullptr;
-      numbers[kAt] = places[kAt] != nullptr ? amounts_[kAt] : 0.0f;
-      const bool rest = copy<kAt + 1>(numbers, places);
-      return places[kAt] != nullptr || rest;
-    }
-    return false;
-  }
-
-  // A bit for each number: its element is the first lane's, too.
-  template <int kAt, int kRoom> TSL_INLINE uint as_in_first(const LanesHere& lanes) const {
-    if constexpr (kAt < kRoom) {
-      uint same = 0;
-      if (kAt < used_ && counts_[kAt] > 0 && lanes.is_as_first(targets_[kAt])) same = ((1u << counts_[kAt]) - 1u) << kAt;
-      return same | as_in_first<kAt + 1, kRoom>(lanes);
-    }
-    return 0;
-  }
-
-  // Elements that are not the same in all lanes are added now, by runs of lanes, and left out of the wave's sum.
-  template <int kAt, uint kSizes, int kRoom>
-  TSL_INLINE void add_others(const LanesHere& lanes, bool are_few, uint same, float (&numbers)[kRoom],
-                             float* (&places)[kRoom]) const {
-    if constexpr (kAt < kRoom) {
-      if (kAt < used_ && (same >> kAt & 1u) == 0) {
-        if (counts_[kAt] > 0) add_element<kAt, 1, kSizes>(lanes, are_few, numbers, places[kAt]);
-        places[kAt] = nullptr;
-      }
-      add_others<kAt + 1, kSizes>(lanes, are_few, same, numbers, places);
-    }
-  }
-  template <int kAt, int kCount, uint kSizes, int kRoom>
-  TSL_INLINE void add_element(const LanesHere& lanes, bool are_few, const float (&numbers)[kRoom],
-                              float* element) const {
-    if constexpr (kCount <= 4 && kAt + kCount <= kRoom && (kSizes >> kCount & 1u) == 0) {
-      add_element<kAt, kCount + 1, kSizes>(lanes, are_few, numbers, element);
-    } else if constexpr (kCount <= 4 && kAt + kCount <= kRoom) {
-      constexpr bool kMayBeMore = (kSizes >> kCount) > 1u;
-      if (kMayBeMore && counts_[kAt] != kCount)
-        return add_element<kAt, kCount + 1, kSizes>(lanes, are_few, numbers, element);
-      float amounts[kCount];
-      TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = numbers[kAt + i];
-      if (are_few) {
-        if (element != nullptr) add_atomically(element, amounts);
-        return;
-      }
-      add_by_runs(lanes, lanes.is_as_below(targets_[kAt]), element, amounts);
-    }
-  }
-
+  uint is_given_ = 0;  // whether there is anything to add
   int used_ = 0, room_ = 0;  // numbers
-  uint sizes_ = 0;  // of elements
-  // By number. The target and count of an element are at the place of its first number; the other places have count 0.
-  int counts_[kMostInRun];
+  uint starts_ = 0;
+  // By number; the target of an element is at the place of its first number.
   uint targets_[kMostInRun];
-  float* places_[kMostInRun];
   float amounts_[kMostInRun];
 };
 

@@ -111,9 +111,13 @@ struct VirtualThreads {
 };
 
 // Everything that decides a compiled kernel, apart from the device. Its hash is the key in the disk cache.
-// What lanes keep until they sum it takes registers. With more than these a multiprocessor would run but one block of 256
-// threads, so a kernel that sums gets no more, and one that needs more before has no room for sums.
-constexpr int kMostRegistersWithSums = 128;
+// What lanes keep until they sum it takes registers, of which fewer threads then find enough. A kernel that needs no more than
+// kFewRegisters without sums runs four blocks of 256 threads on a multiprocessor, and three with sums; one that needs more runs
+// two, and one that needs more than kMostRegistersWithSums has no room for sums.
+constexpr int kFewRegisters = 64, kFewRegistersWithSums = 80, kMostRegistersWithSums = 128;
+constexpr int registers_with_sums(int without) {
+  return without <= kFewRegisters ? kFewRegistersWithSums : kMostRegistersWithSums;
+}
 
 struct KernelSource {
   std::string op;  // "slang::sqr_backward", for messages and logs
@@ -128,6 +132,7 @@ struct KernelSource {
   std::vector<std::string> thread_bounds;
   std::vector<ThreadView> thread_views;
   bool has_wave_sums = false;  // lanes that add to the same elements sum first: Note [wave sums] in prelude/wave_sums.h
+  int most_registers = 0;  // of a GPU's thread, where that is less than the device has; else 0
   VirtualThreads threads;
   bool independent_views =
       false;  // no two views overlap and none that is written overlaps itself: no-alias promises hold

@@ -107,8 +107,9 @@ std::string run_definitions(const KernelSource& source) {
   if (!uses(source.text, {intrinsics::kSumsBegin, intrinsics::kSumsBeginBeside})) return "";
   std::string text;
   for (const char* word : {"BEGIN", "BEGIN_BESIDE", "END", "END_SEEN"})
-    text += std::string("#define TSL_SUMS_") + word + "(count, sizes)\n";
-  return text;
+    text += std::string("#define TSL_SUMS_") + word + "(count, starts)\n";
+  return text +
+         "#define TSL_SUMS_WAIT()\n#define TSL_SUMS_NEXT(label) continue\n#define TSL_SUMS_JOIN(label, count, starts)\n";
 }
 
 std::string block_definition(const uint32_t (&block)[3]) {

@@ -27,6 +27,7 @@ struct Wave {
 };
 
 struct SimulatedLanes {
+  static constexpr bool kIsWhole = false;
   uint32_t mask, lane;
   Wave* wave;
 
@@ -53,6 +54,15 @@ struct SimulatedLanes {
   }
 };
 
+struct SimulatedSome : SimulatedLanes {};
+struct SimulatedWhole : SimulatedLanes {
+  static constexpr bool kIsWhole = true;
+  template <class T>
+  T across(T value, uint32_t bit) const {
+    return from(value, lane ^ bit);
+  }
+};
+
 // By number and lane, what is added where, and by whom.
 template <class S, int kCount>
 struct Outcome {
@@ -62,7 +72,7 @@ struct Outcome {
 
 int amount_of(uint32_t lane, int number) { return static_cast<int>((lane + 1) * (number + 3) * (lane + number + 7)); }
 
-template <class S, int kCount>
+template <class S, int kCount, class Lanes>
 Outcome<S, kCount> summed(uint32_t mask, uint32_t wanted) {
   Wave wave(mask);
   std::array<Outcome<S, kCount>, 32> by_lane;
@@ -71,14 +81,14 @@ Outcome<S, kCount> summed(uint32_t mask, uint32_t wanted) {
   for (uint32_t lane = 0; lane < 32; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
     threads.emplace_back([&, lane] {
-      const SimulatedLanes lanes{mask, lane, &wave};
+      const Lanes lanes{{mask, lane, &wave}};
       S numbers[kCount];
       char* places[kCount];
       for (int i = 0; i < kCount; ++i) {
         numbers[i] = static_cast<S>(amount_of(lane, i));
         places[i] = (wanted >> i & 1) != 0 ? &memory[i] : nullptr;
       }
-      tsl::WaveExchange<SimulatedLanes>(lanes).sum(numbers, places, [&](char* place, S sum) {
+      tsl::WaveExchange<Lanes>(lanes).sum(numbers, places, [&](char* place, S sum) {
         const auto number = static_cast<size_t>(place - memory.data());
         by_lane[lane].sums[number] += sum;
         by_lane[lane].adders[number].push_back(lane);
@@ -97,9 +107,9 @@ Outcome<S, kCount> summed(uint32_t mask, uint32_t wanted) {
   return all;
 }
 
-template <class S, int kCount>
+template <class S, int kCount, class Lanes = SimulatedSome>
 void check(uint32_t mask, uint32_t wanted = ~0u) {
-  const auto found = summed<S, kCount>(mask, wanted);
+  const auto found = summed<S, kCount, Lanes>(mask, wanted);
   for (int i = 0; i < kCount; ++i) {
     S expected = 0;
     for (uint32_t lane = 0; lane < 32; ++lane) expected += (mask >> lane & 1) != 0 ? S(amount_of(lane, i)) : S(0);
@@ -145,6 +155,13 @@ BOOST_AUTO_TEST_CASE(any_count_of_numbers_is_summed) {
     check<float, 12>(mask);
     check<float, 16>(mask);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_whole_wave_needs_no_ranks) {
+  check<float, 1, SimulatedWhole>(~0u);
+  check<double, 3, SimulatedWhole>(~0u);
+  check<float, 9, SimulatedWhole>(~0u, 0b100101101);
+  check<float, 12, SimulatedWhole>(~0u);
 }
 
 BOOST_AUTO_TEST_CASE(numbers_without_a_place_are_added_nowhere) {
@@ -199,20 +216,33 @@ BOOST_AUTO_TEST_CASE(the_first_lane_of_each_run_has_its_sum) {
   }
 }
 
+namespace {
+
+struct CountingLanes {
+  static constexpr bool kIsWhole = true;
+  static constexpr uint32_t mask = ~0u;
+  uint32_t lane = 7;
+  int* exchanges;
+  template <class T>
+  T across(T value, uint32_t) const {
+    return ++*exchanges, value;
+  }
+  template <class T>
+  T from(T value, uint32_t) const {
+    return across(value, 0);
+  }
+};
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(numbers_of_all_lanes_are_summed_by_few_exchanges) {
   // 5 + 3 + 2 + 1 + 1.
-  struct Counting {
-    uint32_t mask = ~0u, lane = 7;
-    int* exchanges;
-    float from(float value, uint32_t) const { return ++*exchanges, value; }
-    uint32_t from(uint32_t value, uint32_t) const { return ++*exchanges, value; }
-  };
   int exchanges = 0;
-  Counting lanes;
+  CountingLanes lanes;
   lanes.exchanges = &exchanges;
   float numbers[10] = {};
   char* places[10] = {};
-  tsl::WaveExchange<Counting>(lanes).sum(numbers, places, [](char*, float) {});
+  tsl::WaveExchange<CountingLanes>(lanes).sum(numbers, places, [](char*, float) {});
   BOOST_TEST(exchanges == 12);
 }
 

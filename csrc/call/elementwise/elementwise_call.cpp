@@ -258,7 +258,8 @@ KernelKey ElementwiseCall::key() {
   key.sizes = arguments_.sizes;
   key.variant = variant_.text();
   const bool may_sum = whole_.any() && key.device.is_cuda();
-  key.threads.adds_apart = may_sum && (is_deterministic() || wave_sums_setting() == WaveSums::Never);
+  key.threads.adds_apart = may_sum && (is_deterministic() || wave_sums_setting() == WaveSums::Never ||
+                                       !arguments_.have_addition_targets(op_.function, op_.layout.view_count()));
   return key;
 }
 

@@ -3,6 +3,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -23,15 +24,17 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
 struct Additions {
   int count = 0;
   int numbers = 0;  // of those that a run sums
-  unsigned sizes = 0;  // bit n: there are elements of n numbers; bit 0: of a type that no run sums
+  uint64_t starts = 0;  // bit n: an element begins with the n-th number
+  bool has_others = false;  // of types that no run sums
   int only = 0;  // of them the user's own: Note [seen additions] in prelude/wave_sums.h
   bool is_straight = true;  // whoever comes here makes all of them: no branch stands around or between them
   bool reaches_memory = false;  // by other means than additions, or it may
 
   void add(const Additions& other) {
     count += other.count;
+    if (numbers <= kMostInRun) starts |= other.starts << numbers;
     numbers += other.numbers;
-    sizes |= other.sizes;
+    has_others = has_others || other.has_others;
     only += other.only;
     is_straight = is_straight && other.is_straight;
     reaches_memory = reaches_memory || other.reaches_memory;
@@ -58,13 +61,8 @@ class AdditionRuns {
       const bool lies_in_callers = called.count(function.name) > 0 && of_function(function.name).is_straight;
       if (!lies_in_callers) mark_in(function.body);
     }
-    const char* const begin = is_beside_others_ ? "TSL_SUMS_BEGIN_BESIDE(" : "TSL_SUMS_BEGIN(";
-    for (const Run& run : runs_) {
-      const std::string arguments = c10::str(run.additions.numbers, ", ", run.additions.sizes & ~1u);
-      code_.insert(run.begin, c10::str(begin, arguments, "); "));
-      code_.insert_behind(run.end - 1,
-                          c10::str(run.additions.only > 0 ? " TSL_SUMS_END_SEEN(" : " TSL_SUMS_END(", arguments, ");"));
-    }
+    is_beside_others_ = std::erase_if(runs_, is_single) > 0 || is_beside_others_;
+    for (size_t i = 0; i < runs_.size(); ++i) write(runs_[i], c10::str("tsl_sums_", i));
     return static_cast<int>(runs_.size());
   }
 
@@ -80,7 +78,37 @@ class AdditionRuns {
   struct Run {
     Additions additions;
     size_t begin = 0, end = 0;  // from the first addition to behind the last one
+    const EmittedStatement* iteration = nullptr;  // the loop's body at whose end it is summed
   };
+
+  // One number that waits for nobody is compared and summed by itself as well.
+  static bool is_single(const Run& run) { return run.additions.numbers == 1 && run.iteration == nullptr; }
+
+  void write(const Run& run, const std::string& label) {
+    const std::string arguments = c10::str(run.additions.numbers, ", ", run.additions.starts);
+    code_.insert(run.begin, c10::str(is_beside_others_ ? "TSL_SUMS_BEGIN_BESIDE(" : "TSL_SUMS_BEGIN(", arguments, "); "));
+    if (run.iteration == nullptr) {
+      const char* const end = run.additions.only > 0 ? " TSL_SUMS_END_SEEN(" : " TSL_SUMS_END(";
+      code_.insert_behind(run.end - 1, c10::str(end, arguments, ");"));
+      return;
+    }
+    code_.insert_behind(run.end - 1, " TSL_SUMS_WAIT();");
+    const Span body = run.iteration->span;
+    code_.insert_behind(body.begin, " {");
+    for_each_continue(*run.iteration, [&](const EmittedStatement& statement) {
+      code_.replace({statement.span.begin, statement.span.begin + 1}, c10::str("TSL_SUMS_NEXT(", label, ")"));
+    });
+    code_.insert(body.end - 1, c10::str("} TSL_SUMS_JOIN(", label, ", ", arguments, "); "));
+  }
+
+  // Those that end an iteration of this body's loop.
+  template <class F>
+  void for_each_continue(const EmittedStatement& statement, const F& f) const {
+    if (statement.kind == Kind::Simple && code_[statement.span.begin] == "continue") f(statement);
+    for (const EmittedStatement& part : statement.parts) {
+      if (part.kind != Kind::Loop) for_each_continue(part, f);
+    }
+  }
 
   Additions of_function(std::string_view name) {
     Known& known = functions_.at(name);
@@ -123,7 +151,8 @@ class AdditionRuns {
         add_element(additions, {at + 2, code_.closing_angle(at + 1, span.end)});
       } else if (code_[at] == "tsl_accumulate") {
         ++additions.count;
-        add_element(additions, {at + 2, code_.closing_angle(at + 1, span.end)});
+        const size_t type_end = code_.closing_angle(at + 1, span.end);
+        add_element(additions, is_recorded(type_end + 1, span.end) ? Span() : Span{at + 2, type_end});
       } else if (reaches_memory(code_[at])) {
         additions.reaches_memory = true;
       }
@@ -139,16 +168,36 @@ class AdditionRuns {
   }
 
   void add_element(Additions& additions, Span type) const {
-    const int numbers = numbers_of(type);
-    additions.numbers += numbers;
-    additions.sizes |= 1u << static_cast<unsigned>(numbers);
+    Additions element;
+    element.numbers = numbers_of(type);
+    element.starts = element.numbers > 0 ? 1 : 0;
+    element.has_others = element.numbers == 0;
+    additions.add(element);
   }
 
-  // Of an element of this type, if a run sums such.
+  // The last argument is the mode of accumulation, which is above zero for recorded ones.
+  bool is_recorded(size_t open, size_t end) const {
+    size_t last = code_.closing(open, end);
+    while (last > open && code_[last] == ")") --last;
+    return code_[last] != "0" && code_[last - 1] != "-";
+  }
+
+  // Of an element of this type, if it is made of floats, and not of too many.
   int numbers_of(Span type) const {
     if (type.size() != 1) return 0;
     const std::string_view name = code_[type.begin];
-    return name == "float" ? 1 : name == "float2" ? 2 : name == "float3" ? 3 : name == "float4" ? 4 : 0;
+    if (name == "float") return 1;
+    if (name == "float2" || name == "float3" || name == "float4") return name.back() - '0';
+    const auto& structs = code_.structs();
+    const auto found = std::find_if(structs.begin(), structs.end(), [&](const auto& one) { return one.name == name; });
+    if (found == structs.end()) return 0;
+    int numbers = 0;
+    for (const EmittedField& field : found->fields) {
+      const int more = field.is_pointer ? 0 : numbers_of(field.type);
+      if (more == 0 || numbers + more > kMostInRun) return 0;
+      numbers += more;
+    }
+    return numbers;
   }
 
   template <class F>
@@ -186,7 +235,9 @@ class AdditionRuns {
 
   void mark_in(const EmittedStatement& statement) {
     if (statement.kind != Kind::Block) {
+      const size_t before = runs_.size();
       for (const EmittedStatement& part : statement.parts) mark_in(part);
+      if (statement.kind == Kind::Loop) join_at_end(statement.parts[0], before);
       const Span alone = statement.kind == Kind::Simple ? statement.span : statement.head;
       is_beside_others_ = is_beside_others_ || adds_itself(alone);
       return;
@@ -208,6 +259,40 @@ class AdditionRuns {
     end(run);
   }
 
+  // Of a loop whose body has had `before` runs before it.
+  void join_at_end(const EmittedStatement& body, size_t before) {
+    if (body.kind != Kind::Block) return;
+    std::vector<Run*> kept, singles;  // those that keep what they are given
+    for (size_t i = before; i < runs_.size(); ++i) (is_single(runs_[i]) ? singles : kept).push_back(&runs_[i]);
+    if (kept.empty()) kept = singles;
+    if (kept.size() != 1) return;
+    Run& run = *kept.front();
+    if (run.additions.only > 0 || run.iteration != nullptr) return;
+    bool is_in_loop = false, may_be_passed = false, may_leave = false;
+    for (const EmittedStatement& part : body.parts) {
+      const bool has_run = part.span.begin <= run.begin && run.end <= part.span.end;
+      if (has_run) {
+        may_be_passed = may_be_passed || part.kind != Kind::Simple;
+        is_in_loop = has_loop_around(part, run);
+      }
+    }
+    for_each_continue(body, [&](const EmittedStatement& statement) {
+      may_be_passed = may_be_passed || statement.span.begin < run.begin;
+    });
+    for_each_simple(body, [&](const EmittedStatement& statement) {
+      if (statement.span.begin < run.end) return;
+      may_leave = may_leave || (leaves(statement.span) && code_[statement.span.begin] != "continue");
+    });
+    if (may_be_passed && !is_in_loop && !may_leave) run.iteration = &body;
+  }
+
+  static bool has_loop_around(const EmittedStatement& statement, const Run& run) {
+    if (run.begin < statement.span.begin || statement.span.end < run.end) return false;
+    if (statement.kind == Kind::Loop) return true;
+    return std::any_of(statement.parts.begin(), statement.parts.end(),
+                       [&](const EmittedStatement& part) { return has_loop_around(part, run); });
+  }
+
   // The run goes on, or begins, with this statement.
   static void extend(Run& run, const Additions& additions, Span statement) {
     if (additions.count == 0) return;
@@ -217,10 +302,8 @@ class AdditionRuns {
   }
 
   void end(Run& run) {
-    // One addition is compared and summed by itself as well.
-    const bool is_run = run.additions.count > 1 && run.additions.numbers > 1;
-    if (is_run) runs_.push_back(run);
-    is_beside_others_ = is_beside_others_ || (run.additions.sizes & 1u) != 0 || (!is_run && run.additions.count > 0);
+    if (run.additions.numbers > 0) runs_.push_back(run);
+    is_beside_others_ = is_beside_others_ || run.additions.has_others;
     run = Run();
   }
 

@@ -136,8 +136,7 @@ std::vector<std::string> cuda_options(const KernelSource& source) {
     options.push_back("--include-path=" + headers);
   }
   if (source.fast_math) options.emplace_back("--use_fast_math");
-  if (source.has_wave_sums && !source.map)
-    options.push_back("--maxrregcount=" + std::to_string(kMostRegistersWithSums));
+  if (source.most_registers > 0) options.push_back("--maxrregcount=" + std::to_string(source.most_registers));
   if (source.checks != Checks::None) options.emplace_back("-lineinfo");
   return options;
 }

@@ -87,7 +87,8 @@ KERNEL void many([Shape("M")] DiffTensorView<float3> v, [Shape("M, 9")] DiffTens
 
 // A backward loop that a user writes: lanes pass an iteration's additions by `continue`, by branches, or have left the loop.
 struct Item : IDifferentiable { float3 a; float b; }
-[Differentiable] float part(Item item, float scale, no_diff float p) { return (item.a.x + item.a.y * p) * item.a.z * item.b * scale; }
+[Differentiable]
+float part(Item item, float scale, no_diff float p) { return (item.a.x + item.a.y * p) * item.a.z * item.b * scale; }
 [Differentiable] Item item_at(DiffTensorView<Item> items, uint k) { return items[k]; }
 [Differentiable] float scale_at(DiffTensorView<float> scales, uint k) { return scales[k]; }
 bool passes(uint i, uint k, uint j) { return (i * 5 + k * 3 + j) % 7 < 3; }
@@ -103,7 +104,8 @@ float walk(DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<
     }
     return sum;
 }
-void walk_back(DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<int> at, uint i, uint how, float grad)
+void walk_back(DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<int> at, uint i, uint how,
+               float grad)
 {
     for (uint j = 0; j < 12; ++j)
     {
@@ -122,7 +124,8 @@ void walk_back(DiffTensorView<Item> items, DiffTensorView<float> scales, TensorV
     }
 }
 // The same, with the additions in a branch.
-void walk_in_branches(DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<int> at, uint i, uint how, float grad)
+void walk_in_branches(DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<int> at, uint i, uint how,
+                      float grad)
 {
     for (uint j = 0; j < length(i, 12); ++j)
     {

@@ -36,6 +36,7 @@ class Kernel {
   // Facts that the compiled code shows, each a short word such as "reads 3" (it reads view 3): see Note [marks].
   virtual const std::set<std::string>& marks() const = 0;
   virtual int registers() const { return 0; }  // of a GPU thread
+  virtual int group_shared_bytes() const { return 0; }  // of a GPU's block, that the kernel declares
   virtual int local_bytes() const { return 0; }  // of a GPU thread's memory: what registers did not hold
   // A good number of threads a block for a one-dimensional launch when the user gives none.
   virtual uint32_t preferred_block() const = 0;

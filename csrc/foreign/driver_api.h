@@ -32,6 +32,7 @@ enum CudaDeviceAttribute : int {
 
 enum CudaFunctionAttribute : int {
   kCudaFunctionMaxThreads = 0,
+  kCudaFunctionSharedBytes = 1,
   kCudaFunctionLocalBytes = 3,
   kCudaFunctionRegisters = 4,
   kCudaFunctionDynamicShared = 8,

@@ -75,7 +75,8 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   auto loaded = std::make_shared<LoadedKernel>();
   loaded->gradients = gradient_uses(op, key, facts->marks(), kernel->marks());
   // The second compile of a kernel without room would be the longest, too: 51 s for a renderer's vertex shader's backward.
-  const bool has_room = kernel->registers() <= kMostRegistersWithSums;
+  const bool has_room =
+      kernel->registers() <= kMostRegistersWithSums && kernel->group_shared_bytes() <= kMostSharedBytesWithSums;
   if (has_room && may_have_wave_sums(key, source) && adds_alone(loaded->gradients, source.text)) {
     source.threads.adds_apart = key.threads.adds_apart;
     source.has_wave_sums = !key.threads.adds_apart;

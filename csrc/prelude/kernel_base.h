@@ -192,6 +192,14 @@ struct KernelBase : ThreadBase {
     if constexpr (kHasWaveSums<Own>) own.wave_sums.add_only(place, amount);
     else atomicAdd(place, amount);
   }
+  // A sum of the lanes of a wave: the same lane comes for the same number of a run each time.
+  TSL_INLINE void tsl_add_sum(uint target, float sum) const {
+#if TSL_HELD_SUMS
+    value_sums->held.add(args, target, sum);
+#elif TSL_CUDA
+    atomicAdd(place_of(args, target), sum);
+#endif
+  }
   template <class T, class Index, class M>
   TSL_INLINE void tsl_accumulate_fixed(const View& view, Index index, T amount, M mode) {
     note_share(view);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "prelude/gradients.h"
+#include "prelude/held_sums.h"
 
 #ifndef TSL_VALUE_SUMS
 #define TSL_VALUE_SUMS 0
@@ -36,9 +37,6 @@ TSL_INLINE void add_part(ulonglong slot, int component, ulonglong adder, ulonglo
 
 #if TSL_CUDA
 
-// Of the hardware: the launch's threads may stand in another order (Note [vector accesses]).
-TSL_INLINE uint thread_of_block() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
-
 // The wave of a thread, of those lanes that its block has: the block's last wave may be shorter. All of them must be here.
 struct Wave {
   uint lane, lanes;
@@ -60,6 +58,9 @@ struct Wave {
 class ValueSums {
  public:
   bool is_last = true;  // the virtual thread that runs is the thread's last one
+#if TSL_HELD_SUMS
+  HeldSum held;
+#endif
 
   template <class Thread, class T>
   TSL_INLINE void give(const Thread& thread, int slot, int component, uint number, T amount) {

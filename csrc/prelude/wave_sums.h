@@ -3,13 +3,17 @@
 // Note [wave sums]
 //   Threads that lie beside each other often work on the same object (a Gaussian of a picture's tile, a node of a mesh), so
 //   the lanes of a wave add to the same elements at once: 32 atomic additions where one would do. That is only known when
-//   the kernel runs. So the lanes that are here compare their elements; if all have the same, their amounts are summed
+//   the kernel runs. So the lanes compare their elements; if all have the same, their amounts are summed
 //   (Note [wave exchange]) and added once; else lanes beside each other that have the same sum theirs (Note [wave runs]).
 //
 //   Straight-line code that makes several additions (ten numbers of one Gaussian) compares and sums them all at its end:
 //   TSL_SUMS_BEGIN and TSL_SUMS_END stand around such runs (compiler/emit/addition_runs.h). Until then what a lane has to add is
 //   kept in registers. Every addition of a run takes its place there, whether it has something to add or not, so a place is
 //   the same for all lanes and known to the compiler. Additions that are not floats, or are outside a run, are compared one by one.
+//
+//   Some lanes may have nothing to add in an iteration of a loop (the Gaussian is too far from their pixel). They wait for the
+//   others where the iteration ends, and the run is summed there: of a whole wave an exchange is one instruction, while
+//   some lanes must find out first who is their neighbour.
 //
 //   Who is here is asked right before lanes exchange something, and between the question and the last exchange all branches
 //   are taken by all of these lanes or by none. So whatever brought them together, none waits for one that does not come;
@@ -30,8 +34,8 @@
 
 #define TSL_SUMS_BEGIN(count, starts) own.wave_sums.template begin<count, starts>()
 #define TSL_SUMS_BEGIN_BESIDE(count, starts) TSL_SUMS_BEGIN(count, starts)
-#define TSL_SUMS_END(count, starts) own.wave_sums.template end<count, starts>(this->args)
-#define TSL_SUMS_END_SEEN(count, starts) own.wave_sums.template end_seen<count, starts>(this->args)
+#define TSL_SUMS_END(count, starts) own.wave_sums.template end<count, starts>(*this)
+#define TSL_SUMS_END_SEEN(count, starts) own.wave_sums.template end_seen<count, starts>(*this)
 #define TSL_SUMS_WAIT() own.wave_sums.wait()
 #define TSL_SUMS_NEXT(label) goto label
 #define TSL_SUMS_JOIN(label, count, starts) \
@@ -80,14 +84,6 @@ struct WholeWave {
   TSL_INLINE bool all_have(bool property) const { return __all_sync(~0u, int(property)) != 0; }
   TSL_INLINE uint those_with(bool property) const { return __ballot_sync(~0u, int(property)); }
 };
-
-// Note [addition targets] in abi.h. An element's number is its distance from the view's first in sizes of an element.
-constexpr int kElementBits = tsl_element_bits(TSL_VIEW_COUNT);
-TSL_INLINE uint sum_target(int view, uint element) { return (uint(view + 1) << kElementBits) + element; }
-TSL_INLINE float* place_of(const TslArgs& args, uint target) {
-  unsigned char* data = args.views[(target >> kElementBits) - 1u].data;
-  return reinterpret_cast<float*>(data) + (target & ((1u << kElementBits) - 1u));
-}
 
 // Lanes that do not all have one element. `goes_on`: whether the lane below has this lane's. `element` is null if this lane
 // adds nothing.
@@ -146,12 +142,13 @@ class RunAdditions {
     }
   }
 
-  // Whether all lanes that add have the same elements, and the sums were added. `adds`: this lane, which else has anything here.
-  TSL_INLINE bool add_same(const TslArgs& args, const WholeWave& lanes, uint adding, uint adds) {
+  // Whether all lanes that add have the same elements, and the sums were added, by add(target, sum). `adds`: this lane, which
+  // else has anything here.
+  template <class AddSum> TSL_INLINE bool add_same(const WholeWave& lanes, uint adding, uint adds, AddSum add) {
     uint of_first[kCount];
     if (!lanes.all_have(are_same<0>(lanes, lowest_bit(adding), of_first) | (adds == 0))) return false;
     leave_out<0>(adds);
-    add_sums(args, lanes, of_first);
+    add_sums(lanes, of_first, add);
     return true;
   }
 
@@ -162,7 +159,7 @@ class RunAdditions {
     if (same != kAll) add_others<0>(args, lanes, same);
     if (same == 0) return;
     forget_others<0>(same, of_first);
-    add_sums(args, lanes, of_first);
+    add_sums(lanes, of_first, [&](uint target, float sum) TSL_INLINE_LAMBDA { atomicAdd(place_of(args, target), sum); });
   }
 
  private:
@@ -206,12 +203,11 @@ class RunAdditions {
   }
 
   // `targets`, of elements, are the same in all lanes.
-  template <class Lanes> TSL_INLINE void add_sums(const TslArgs& args, const Lanes& lanes, uint (&targets)[kCount]) const {
+  template <class Lanes, class AddSum>
+  TSL_INLINE void add_sums(const Lanes& lanes, uint (&targets)[kCount], AddSum add) const {
     float numbers[kCount];
     spread<0>(targets, numbers);
-    WaveExchange<Lanes>(lanes).sum(numbers, targets, [&](uint target, float sum) TSL_INLINE_LAMBDA {
-      if (target != 0) atomicAdd(place_of(args, target), sum);
-    });
+    WaveExchange<Lanes>(lanes).sum(numbers, targets, add);
   }
   // Each number of an element has a target of its own.
   template <int kAt> TSL_INLINE void spread(uint (&targets)[kCount], float (&numbers)[kCount]) const {
@@ -256,20 +252,8 @@ class WaveSums {
   // The run's additions are given; they are made at the end, where others join that have none.
   TSL_INLINE void wait() { room_ = 0; }
 
-  template <int kCount, uint kStarts> TSL_INLINE void end(const TslArgs& args) {
-    const uint adds = is_given_;
-    is_given_ = 0;
-    room_ = 0;
-    RunAdditions<kCount, kStarts> additions(targets_, amounts_);
-    if (__activemask() == ~0u) {
-      const WholeWave lanes;
-      const uint adding = lanes.those_with(adds != 0);
-      if (adding == 0 || additions.add_same(args, lanes, adding, adds)) return;
-    }
-    if (adds == 0) return;
-    const LanesHere lanes;
-    if (lanes.are_few()) additions.add(args);
-    else additions.add_unlike(args, lanes);
+  template <int kCount, uint kStarts, class Kernel> TSL_INLINE void end(const Kernel& kernel) {
+    end_of<kCount, kStarts>(kernel.args, [&](uint target, float sum) TSL_INLINE_LAMBDA { kernel.tsl_add_sum(target, sum); });
   }
 
   // An addition to a gradient that may be summed: all lanes of a run come here, also if `is_added` is false.
@@ -308,13 +292,31 @@ class WaveSums {
       atomicAdd(place, amount);
     }
   }
-  template <int kCount, uint kStarts> TSL_INLINE void end_seen(const TslArgs& args) {
+  template <int kCount, uint kStarts, class Kernel> TSL_INLINE void end_seen(const Kernel& kernel) {
     const WarpMask here = __activemask();
-    end<kCount, kStarts>(args);
+    end_of<kCount, kStarts>(kernel.args, [&](uint target, float sum) TSL_INLINE_LAMBDA {
+      atomicAdd(place_of(kernel.args, target), sum);
+    });
     __syncwarp(here);
   }
 
  private:
+  template <int kCount, uint kStarts, class AddSum> TSL_INLINE void end_of(const TslArgs& args, AddSum add_sum) {
+    const uint adds = is_given_;
+    is_given_ = 0;
+    room_ = 0;
+    RunAdditions<kCount, kStarts> additions(targets_, amounts_);
+    if (__activemask() == ~0u) {
+      const WholeWave lanes;
+      const uint adding = lanes.those_with(adds != 0);
+      if (adding == 0 || additions.add_same(lanes, adding, adds, add_sum)) return;
+    }
+    if (adds == 0) return;
+    const LanesHere lanes;
+    if (lanes.are_few()) additions.add(args);
+    else additions.add_unlike(args, lanes);
+  }
+
   // `offset`: so many bytes from the view's first element.
   template <class M, class S, int kCount>
   TSL_INLINE void give(int view, ulonglong offset, M* element, bool is_added, S (&amounts)[kCount]) {
@@ -323,12 +325,12 @@ class WaveSums {
       const bool fits = used_ + kCount <= room_ && (starts_ >> used_ & (kAfter - 1u)) == 1u &&
                         (used_ + kCount == room_ || (starts_ >> used_ & kAfter) != 0);
       if (fits) {
-        put<0>(is_added ? sum_target(view, uint(offset) / uint(sizeof(float))) : 0u, amounts);
+        put<0>(is_added ? addition_target(view, uint(offset) / uint(sizeof(float))) : 0u, amounts);
         used_ += kCount;
         return;
       }
     }
-    add_single(sum_target(view, uint(offset / sizeof(M))), element, is_added, amounts);
+    add_single(addition_target(view, uint(offset / sizeof(M))), element, is_added, amounts);
   }
 
   template <class M, class S, int kCount>

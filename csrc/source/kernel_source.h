@@ -115,6 +115,8 @@ struct VirtualThreads {
 // kFewRegisters without sums runs four blocks of 256 threads on a multiprocessor, and three with sums; one that needs more runs
 // two, and one that needs more than kMostRegistersWithSums has no room for sums.
 constexpr int kFewRegisters = 64, kFewRegistersWithSums = 80, kMostRegistersWithSums = 128;
+// What a kernel may declare, so that there is room for what a block adds together: Note [held sums] in prelude/held_sums.h.
+constexpr int kMostSharedBytesWithSums = 48 * 1024 - 64 * 4;
 constexpr int registers_with_sums(int without) {
   return without <= kFewRegisters ? kFewRegistersWithSums : kMostRegistersWithSums;
 }

@@ -31,14 +31,19 @@ std::string edited(const std::string& text) {
 }
 
 // What becomes of the function's body behind those that add.
-std::string marked(const std::string& body, const std::string& before = kAdd + kDouble) {
+std::string marked(const std::string& body, const std::string& before = kAdd) {
   const std::string text = edited(before + in_function(body));
   BOOST_REQUIRE(text.starts_with(before + "__device__ void f_0() { "));
   return text.substr(before.size() + std::string("__device__ void f_0() { ").size(),
                      text.size() - before.size() - in_function("").size());
 }
 
-void stays(const std::string& body) { BOOST_TEST(marked(body) == body); }
+// One addition, add_0(number, x_0), as a run.
+std::string one(int number) {
+  return "TSL_SUMS_BEGIN(1, 1); add_0(" + std::to_string(number) + ", x_0); TSL_SUMS_END(1, 1);";
+}
+
+void stays(const std::string& body, const std::string& before = kAdd) { BOOST_TEST(marked(body, before) == body); }
 
 }  // namespace
 
@@ -47,12 +52,14 @@ BOOST_AUTO_TEST_CASE(straight_line_code_is_one_run) {
              "float x_0 = 1; TSL_SUMS_BEGIN(4, 3); add_0(1, x_0); x_0 = 2; add3_0(x_0); TSL_SUMS_END(4, 3); return;");
 }
 
-BOOST_AUTO_TEST_CASE(one_addition_is_no_run) { stays("add_0(1, x_0); return;"); }
+BOOST_AUTO_TEST_CASE(one_addition_is_a_run) {
+  BOOST_TEST(marked("add_0(1, x_0); return;") == one(1) + " return;");
+}
 
 BOOST_AUTO_TEST_CASE(what_is_no_float_needs_no_run_and_does_no_harm_in_one) {
-  stays("addd_0(x_0); addd_0(x_0);");
-  stays("addd_0(x_0); add_0(1, x_0) ? 1 : 2;");
-  BOOST_TEST(marked("addd_0(x_0); add_0(1, x_0); add_0(2, x_0);") ==
+  stays("addd_0(x_0); addd_0(x_0);", kDouble);
+  stays("addd_0(x_0); addd_0(x_0) ? 1 : 2;", kDouble);
+  BOOST_TEST(marked("addd_0(x_0); add_0(1, x_0); add_0(2, x_0);", kAdd + kDouble) ==
              "TSL_SUMS_BEGIN(2, 3); addd_0(x_0); add_0(1, x_0); add_0(2, x_0); TSL_SUMS_END(2, 3);");
 }
 
@@ -62,20 +69,24 @@ BOOST_AUTO_TEST_CASE(branches_and_loops_end_a_run_and_have_their_own) {
   BOOST_TEST(marked(two + " if(b_0) { " + two + " } " + two) == run + " if(b_0) { " + run + " } " + run);
   BOOST_TEST(marked("for(;;) { " + two + " if(b_0) break; " + two + " }") ==
              "for(;;) { " + run + " if(b_0) break; " + run + " }");
-  stays("add_0(1, x_0); if(b_0) { add_0(2, x_0); } add_0(3, x_0);");
+  BOOST_TEST(marked("add_0(1, x_0); if(b_0) { add_0(2, x_0); } add_0(3, x_0);") ==
+             one(1) + " if(b_0) { " + one(2) + " } " + one(3));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_that_may_be_left_before_its_end_is_a_run) {
-  stays("add_0(1, x_0); return; add_0(2, x_0);");
-  stays("for(;;) { add_0(1, x_0); break; add_0(2, x_0); }");
-  stays("for(;;) { add_0(1, x_0); continue; add_0(2, x_0); }");
+  BOOST_TEST(marked("add_0(1, x_0); return; add_0(2, x_0);") == one(1) + " return; " + one(2));
+  for (const std::string jump : {" break; ", " continue; "}) {
+    BOOST_TEST(marked("for(;;) { add_0(1, x_0);" + jump + "add_0(2, x_0); }") ==
+               "for(;;) { " + one(1) + jump + one(2) + " }");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_may_add_or_not_is_no_part_of_a_run) {
-  stays("add_0(1, x_0); b_0 ? add_0(2, x_0) : add_0(3, x_0);");
-  stays("add_0(1, x_0); bool c_0 = b_0 && g_0(add_0(2, x_0));");
-  stays("add_0(1, x_0); bool c_0 = b_0 || g_0(add_0(2, x_0));");
-  stays("switch(k_0) { case int(0): add_0(1, x_0); case int(1): add_0(2, x_0); }");
+  for (const std::string other : {" b_0 ? add_0(2, x_0) : add_0(3, x_0);", " bool c_0 = b_0 && g_0(add_0(2, x_0));",
+                                  " bool c_0 = b_0 || g_0(add_0(2, x_0));"})
+    BOOST_TEST(marked("add_0(1, x_0);" + other) == one(1) + other);
+  BOOST_TEST(marked("switch(k_0) { case int(0): add_0(1, x_0); case int(1): add_0(2, x_0); }") ==
+             "switch(k_0) { case int(0): " + one(1) + " case int(1): " + one(2) + " }");
 }
 
 BOOST_AUTO_TEST_CASE(a_run_of_several_functions_lies_in_the_outermost) {
@@ -91,7 +102,7 @@ BOOST_AUTO_TEST_CASE(functions_that_may_leave_early_have_their_own) {
              kAdd +
                  "__device__ void read_0(float2 d_0) { if(b_0) { return; } TSL_SUMS_BEGIN(2, 3); add_0(1, d_0.x); "
                  "add_0(2, d_0.y); TSL_SUMS_END(2, 3); return; } " +
-                 in_function("add_0(3, x_0); read_0(x_0); add_0(4, x_0);"));
+                 in_function(one(3) + " read_0(x_0); " + one(4)));
 }
 
 BOOST_AUTO_TEST_CASE(long_runs_are_several) {
@@ -182,26 +193,26 @@ BOOST_AUTO_TEST_CASE(additions_of_the_users_own_lie_in_runs_that_memory_ends) {
     return "TSL_SUMS_BEGIN(2, 3); " + inner + " TSL_SUMS_END_SEEN(2, 3);";
   };
   const std::string two = kOnly + " " + kOnly;
-  BOOST_TEST(marked(two + " return;") == run(two) + " return;");
+  BOOST_TEST(marked(two + " return;", "") == run(two) + " return;");
   for (const std::string other : {"float y_0 = (w_0).load<float>((i_0));", "(w_0).store<float>((i_0), (x_0));",
                                   "__threadfence();", "float y_0 = atomicAdd((w_0).data_ptr_at<float>((i_0)), (x_0));"})
-    BOOST_TEST(marked(two + " " + other + " " + two) == run(two) + " " + other + " " + run(two));
-  BOOST_TEST(marked(kOnly + " float y_0 = x_0 * 2; " + kOnly) == run(kOnly + " float y_0 = x_0 * 2; " + kOnly));
+    BOOST_TEST(marked(two + " " + other + " " + two, "") == run(two) + " " + other + " " + run(two));
+  BOOST_TEST(marked(kOnly + " float y_0 = x_0 * 2; " + kOnly, "") == run(kOnly + " float y_0 = x_0 * 2; " + kOnly));
   // What an addition itself loads is loaded before it, but after those in front.
   const std::string loads = "tsl_add_only((v_0).data_ptr_at<float>((i_0)), ((w_0).load<float>((i_0))));";
-  BOOST_TEST(marked(loads + " " + kOnly) == run(loads + " " + kOnly));
-  stays(kOnly + " " + loads);
+  BOOST_TEST(marked(loads + " " + kOnly, "") == run(loads + " " + kOnly));
+  stays(kOnly + " " + loads, "");
 }
 
 BOOST_AUTO_TEST_CASE(additions_of_the_users_own_wait_for_nobody) {
-  BOOST_TEST(marked("for(;;) { if(b_0) continue; " + kOnly + " " + kOnly + " }") ==
+  BOOST_TEST(marked("for(;;) { if(b_0) continue; " + kOnly + " " + kOnly + " }", "") ==
              "for(;;) { if(b_0) continue; TSL_SUMS_BEGIN(2, 3); " + kOnly + " " + kOnly + " TSL_SUMS_END_SEEN(2, 3); }");
 }
 
 BOOST_AUTO_TEST_CASE(where_addresses_are_known_each_addition_of_the_users_own_stands_alone) {
   const std::string two = kOnly + " " + kOnly;
-  stays("float* p_0 = (v_0).data_ptr<float>(); " + kOnly + " float y_0 = *p_0; " + kOnly);
-  stays(two + " float* p_0 = (v_0).data_ptr<float>();");
+  stays("float* p_0 = (v_0).data_ptr<float>(); " + kOnly + " float y_0 = *p_0; " + kOnly, "");
+  stays(two + " float* p_0 = (v_0).data_ptr<float>();", "");
   BOOST_TEST(
       marked("float* p_0 = (v_0).data_ptr<float>(); add_0(1, x_0); add_0(2, x_0);") ==
       "float* p_0 = (v_0).data_ptr<float>(); TSL_SUMS_BEGIN(2, 3); add_0(1, x_0); add_0(2, x_0); TSL_SUMS_END(2, 3);");
@@ -224,14 +235,15 @@ BOOST_AUTO_TEST_CASE(runs_begin_otherwise_beside_additions_that_lie_in_none) {
   const std::string two = "add_0(1, x_0); add_0(2, x_0);";
   BOOST_TEST(!is_beside(kAdd + in_function(two)));
   BOOST_TEST(!is_beside(kAdd + in_function(two + " if(b_0) { " + two + " }")));
-  BOOST_TEST(is_beside(kAdd + in_function(two + " if(b_0) { add_0(3, x_0); }")));
+  BOOST_TEST(!is_beside(kAdd + in_function(two + " if(b_0) { add_0(3, x_0); }")));
   BOOST_TEST(is_beside(kAdd + in_function(two + " if(b_0) add_0(3, x_0);")));
+  BOOST_TEST(is_beside(kAdd + in_function("for(;;) { if(b_0) { " + two + " } if(c_0) { add_0(3, x_0); } }")));
   BOOST_TEST(is_beside(kAdd + in_function("for(; add_0(0, x_0);) { " + two + " }")));
   BOOST_TEST(is_beside(kAdd + kDouble + in_function(two + " addd_0(x_0);")));
   // A kernel that may return early lies in its wrapper, and has the run.
   const std::string kernel = "__device__ void k_0() { if(b_0) { return; } " + two + " } ";
   BOOST_TEST(!is_beside(kAdd + kernel + in_function("k_0(); return;")));
-  BOOST_TEST(is_beside(kAdd + kernel + in_function("k_0(); add_0(3, x_0); return;")));
+  BOOST_TEST(is_beside(kAdd + kernel + in_function("k_0(); b_0 ? add_0(3, x_0) : f_0(); return;")));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

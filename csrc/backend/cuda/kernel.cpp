@@ -83,6 +83,8 @@ void CudaKernel::load(const std::string& image) {
                what);
   check_driver(driver().function_get_attribute(&local_bytes_, kCudaFunctionLocalBytes, function_), "cuFuncGetAttribute",
                what);
+  check_driver(driver().function_get_attribute(&group_shared_bytes_, kCudaFunctionSharedBytes, function_),
+               "cuFuncGetAttribute", what);
   max_threads_ = static_cast<uint32_t>(max_threads);
 }
 

@@ -27,6 +27,7 @@ class CudaKernel final : public Kernel {
   LaunchShape on_device(const LaunchShape& shape) const override;
   const std::set<std::string>& marks() const override { return marks_; }
   int registers() const override { return registers_; }
+  int group_shared_bytes() const override { return group_shared_bytes_; }
   int local_bytes() const override { return local_bytes_; }
   bool fits(const LaunchShape& shape) const override;
   uint32_t preferred_block() const override;
@@ -60,6 +61,7 @@ class CudaKernel final : public Kernel {
   CudaFunction function_ = nullptr;
   uint32_t max_threads_ = 0;  // a block, as the kernel's registers and launch bounds allow
   int registers_ = 0;
+  int group_shared_bytes_ = 0;
   int local_bytes_ = 0;
 };
 

@@ -61,7 +61,7 @@ class AdditionRuns {
       const bool lies_in_callers = called.count(function.name) > 0 && of_function(function.name).is_straight;
       if (!lies_in_callers) mark_in(function.body);
     }
-    is_beside_others_ = std::erase_if(runs_, is_single) > 0 || is_beside_others_;
+    is_beside_others_ = std::erase_if(runs_, [&](const Run& run) { return adds_at_once(run); }) > 0 || is_beside_others_;
     for (size_t i = 0; i < runs_.size(); ++i) write(runs_[i], c10::str("tsl_sums_", i));
     return static_cast<int>(runs_.size());
   }
@@ -81,7 +81,15 @@ class AdditionRuns {
     const EmittedStatement* iteration = nullptr;  // the loop's body at whose end it is summed
   };
 
-  // One number that waits for nobody is compared and summed by itself as well.
+  // Where a run waits for the end of an iteration, a number beside it is compared and summed by itself. So is one of the user's
+  // own.
+  bool adds_at_once(const Run& run) const {
+    const auto waits_around = [&](const Run& other) {
+      return other.iteration != nullptr && other.iteration->span.begin < run.begin && run.end < other.iteration->span.end;
+    };
+    return is_single(run) && (run.additions.only > 0 || std::any_of(runs_.begin(), runs_.end(), waits_around));
+  }
+
   static bool is_single(const Run& run) { return run.additions.numbers == 1 && run.iteration == nullptr; }
 
   void write(const Run& run, const std::string& label) {

@@ -1,0 +1,64 @@
+// What a lane holds of a wave's sums until the next one goes elsewhere.
+//
+// Note [held sums]
+//   Additions often go where those before them went: gradients of a camera or of a network's few numbers, which all threads
+//   add to. A wave's sums end in the same lanes each time (Note [wave exchange] in wave_exchange.h), so a lane keeps its last sum, and what
+//   comes for the same place is added to it: by another iteration of a loop, or by another virtual thread. At the end
+//   the waves of a block add what they hold for the same places together, and the block adds it to memory once.
+#pragma once
+
+#include "prelude/target.h"
+
+#if TSL_CUDA
+
+namespace tsl {
+
+// Of the hardware: the launch's threads may stand in another order (Note [vector accesses]).
+TSL_INLINE uint thread_of_block() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+
+// Note [addition targets] in abi.h. An element's number is its distance from the view's first in sizes of an element.
+constexpr int kElementBits = tsl_element_bits(TSL_VIEW_COUNT);
+TSL_INLINE uint addition_target(int view, uint element) { return (uint(view + 1) << kElementBits) + element; }
+// Where that is, of a view of floats.
+TSL_INLINE float* place_of(const TslArgs& args, uint target) {
+  unsigned char* data = args.views[(target >> kElementBits) - 1u].data;
+  return reinterpret_cast<float*>(data) + (target & ((1u << kElementBits) - 1u));
+}
+
+class HeldSum {
+ public:
+  TSL_INLINE void add(const TslArgs& args, uint target, float sum) {
+    if (target == target_) {
+      sum_ += sum;
+      return;
+    }
+    if (target_ != 0) atomicAdd(place_of(args, target_), sum_);
+    target_ = target;
+    sum_ = sum;
+  }
+
+  // All threads of the block are here.
+  TSL_INLINE void end(const TslArgs& args) {
+    __shared__ uint targets[32];  // by lane, those of the first wave
+    __shared__ float sums[32];
+    const uint thread = thread_of_block(), lane = thread % 32u;
+    const bool is_first = thread < 32u;
+    if (is_first) {
+      targets[lane] = target_;
+      sums[lane] = sum_;
+    }
+    __syncthreads();
+    const bool is_met = !is_first && target_ != 0 && targets[lane] == target_;
+    if (is_met) atomicAdd(&sums[lane], sum_);
+    __syncthreads();
+    if (target_ != 0 && !is_met) atomicAdd(place_of(args, target_), is_first ? sums[lane] : sum_);
+  }
+
+ private:
+  uint target_ = 0;
+  float sum_ = 0.0f;
+};
+
+}  // namespace tsl
+
+#endif

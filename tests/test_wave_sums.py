@@ -85,10 +85,10 @@ KERNEL void many([Shape("M")] DiffTensorView<float3> v, [Shape("M, 9")] DiffTens
     y[i] = sum * shared_sums[63 - t];
 }
 
-// A backward loop that a user writes: lanes pass an iteration's additions by `continue`, by branches, or have left the loop.
+// A backward loop that a user writes: lanes pass an iteration's additions by `continue`, by a branch, or left the loop.
 struct Item : IDifferentiable { float3 a; float b; }
 [Differentiable]
-float part(Item item, float scale, no_diff float p) { return (item.a.x + item.a.y * p) * item.a.z * item.b * scale; }
+float part(Item i, float scale, no_diff float p) { return (i.a.x + i.a.y * p) * i.a.z * i.b * scale; }
 [Differentiable] Item item_at(DiffTensorView<Item> items, uint k) { return items[k]; }
 [Differentiable] float scale_at(DiffTensorView<float> scales, uint k) { return scales[k]; }
 bool passes(uint i, uint k, uint j) { return (i * 5 + k * 3 + j) % 7 < 3; }
@@ -143,12 +143,12 @@ void walk_in_branches(DiffTensorView<Item> items, DiffTensorView<float> scales, 
         }
     }
 }
-#define WALKED(NAME, BACK)                                                                                              \
-    [BackwardDerivative(BACK)] float NAME##_walk(DiffTensorView<Item> items, DiffTensorView<float> scales,              \
-                                                 TensorView<int> at, uint i, uint how)                                  \
-    { return walk(items, scales, at, i, how); }                                                                         \
-    KERNEL void NAME([Shape("M")] DiffTensorView<Item> items, [Shape("M")] DiffTensorView<float> scales,                \
-                     [Shape("N")] TensorView<int> at, int how, [Out("N")] DiffTensorView<float> y)                      \
+#define ARGUMENTS DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<int> at
+#define WALKED(NAME, BACK)                                                                              \\
+    [BackwardDerivative(BACK)] float NAME##_walk(ARGUMENTS, uint i, uint how)                           \\
+    { return walk(items, scales, at, i, how); }                                                         \\
+    KERNEL void NAME([Shape("M")] DiffTensorView<Item> items, [Shape("M")] DiffTensorView<float> scales, \\
+                     [Shape("N")] TensorView<int> at, int how, [Out("N")] DiffTensorView<float> y)      \\
     { THREAD y[i] = NAME##_walk(items, scales, at, i, uint(how)); }
 WALKED(walked, walk_back)
 WALKED(walked_in_branches, walk_in_branches)

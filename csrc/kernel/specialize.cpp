@@ -177,6 +177,15 @@ bool may_have_wave_sums(const KernelKey& key, const KernelSource& source) {
   return key.independent && uses(source.text, {intrinsics::kAccumulate, intrinsics::kAddOnly});
 }
 
+// Whether a kernel on the host may hold what it adds: it reads no gradient by other means than those that add what is held
+// first, and is not so large that compilers would take much longer.
+bool holds_sums(const KernelKey& key, const KernelSource& source) {
+  return is_backward(key.kind) && key.independent && source.checks != Checks::All &&
+         source.text.body.size() <= kMostTextTwice &&
+         uses(source.text, {intrinsics::kAccumulate, intrinsics::kAccumulateFixed}) &&
+         !uses(source.text, {intrinsics::kDataPointer, intrinsics::kDataPointerAt});
+}
+
 KernelSource specialize(const KernelSignature& op, const KernelKey& key, const KnownUse& known) {
   KernelSource source;
   source.op = op.qualified(key.kind);
@@ -224,6 +233,7 @@ KernelSource specialize(const KernelSignature& op, const KernelKey& key, const K
   source.independent_views = key.independent;
   source.wraps = key.wraps;
   source.at_once = key.device.is_cpu() && is_inlined_at_once(source);
+  source.holds_sums = key.device.is_cpu() && holds_sums(key, source);
   source.fast_math = op.options.fast_math;
   source.thread_views = thread_views(op, key, known, source);
   // What a debug check asks of a whole wave, the host can only answer where lanes meet.

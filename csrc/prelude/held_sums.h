@@ -1,13 +1,18 @@
-// What a lane holds of a wave's sums until the next one goes elsewhere.
+// Sums that are held until the next one goes elsewhere.
 //
 // Note [held sums]
 //   Additions often go where those before them went: gradients of a camera or of a network's few numbers, which all threads
-//   add to. A wave's sums end in the same lanes each time (Note [wave exchange] in wave_exchange.h), so a lane keeps its last sum, and what
-//   comes for the same place is added to it: by another iteration of a loop, or by another virtual thread. At the end
-//   the waves of a block add what they hold for the same places together, and the block adds it to memory once.
+//   add to. On a GPU a wave's sums end in the same lanes each time (Note [wave exchange] in wave_exchange.h), so a lane keeps its last sum,
+//   and what comes for the same place is added to it: by another iteration of a loop, or by another virtual thread. At the
+//   end the waves of a block add what they hold for the same places together, and the block adds it to memory once.
+//   On the host the threads of a row run one after the other on a core. What they add to a gradient of a few numbers is held in
+//   double, and added atomically at the row's end, or when it must give way to another tensor's. What is held of a gradient
+//   is added before it is read. Larger gradients are added to at once: no core waits for another there, and to look
+//   each time whether the place is the last one takes longer than an addition.
 #pragma once
 
-#include "prelude/target.h"
+#include "prelude/atomics.h"
+#include "prelude/views.h"
 
 #if TSL_CUDA
 
@@ -57,6 +62,61 @@ class HeldSum {
  private:
   uint target_ = 0;
   float sum_ = 0.0f;
+};
+
+}  // namespace tsl
+
+#elif TSL_HELD_SUMS
+
+namespace tsl {
+
+class HeldSums {
+  static constexpr ulonglong kPlaces = 16;
+
+ public:
+  template <class M> static TSL_INLINE bool are_held(const View& view, int numbers) {
+    constexpr bool kMayBe = IsSame<M, float>::value || IsSame<M, double>::value;
+    return kMayBe && view.element_count() * ulonglong(numbers) <= kPlaces;
+  }
+  // `view`: the gradient's number.
+  template <class M, class S, int kCount> TSL_INLINE void add(int view, M* element, const S (&amounts)[kCount]) {
+    views_ |= 1ull << (view % 64);
+    for (int i = 0; i < kCount; ++i) add_number(element + i, double(amounts[i]));
+  }
+  // Before the gradient's memory is read.
+  TSL_INLINE void release(int view) {
+    if ((views_ >> (view % 64) & 1u) != 0) end();
+  }
+  TSL_INLINE void end() {
+    for (Held& held : all_) held.end();
+    views_ = 0;
+  }
+
+ private:
+  struct Held {
+    void* place = nullptr;
+    bool is_double = false;
+    double sum = 0;
+
+    TSL_INLINE void end() {
+      if (place == nullptr) return;
+      if (is_double) atomicAdd(static_cast<double*>(place), sum);
+      else atomicAdd(static_cast<float*>(place), float(sum));
+      place = nullptr;
+    }
+  };
+
+  template <class M> TSL_INLINE void add_number(M* place, double amount) {
+    Held& held = all_[reinterpret_cast<ulonglong>(place) / sizeof(M) % kPlaces];
+    if (held.place != place) {
+      held.end();
+      held = {place, sizeof(M) == sizeof(double), 0};
+    }
+    held.sum += amount;
+  }
+
+  Held all_[kPlaces];
+  ulonglong views_ = 0;  // whose sums are held
 };
 
 }  // namespace tsl

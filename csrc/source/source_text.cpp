@@ -109,7 +109,8 @@ std::string run_definitions(const KernelSource& source) {
   for (const char* word : {"BEGIN", "BEGIN_BESIDE", "END", "END_SEEN"})
     text += std::string("#define TSL_SUMS_") + word + "(count, starts)\n";
   return text +
-         "#define TSL_SUMS_WAIT()\n#define TSL_SUMS_NEXT(label) continue\n#define TSL_SUMS_JOIN(label, count, starts)\n";
+         "#define TSL_SUMS_WAIT()\n#define TSL_SUMS_NEXT(label) continue\n#define TSL_SUMS_JOIN(label, count, "
+         "starts)\n";
 }
 
 std::string block_definition(const uint32_t (&block)[3]) {
@@ -146,7 +147,7 @@ std::string definitions(const KernelSource& source) {
          define("TSL_POLLS", source.polls) + (source.wraps ? define("TSL_WRAPS", 1) : "") +
          (source.at_once ? define("TSL_AT_ONCE", 1) : "") + define("TSL_BARRIERS", source.text.barriers) +
          define("TSL_FAST_MATH", source.fast_math) + define("TSL_LANES", source.threads.lanes) +
-         define("TSL_HELD_SUMS", source.has_wave_sums && !source.map) +
+         define("TSL_HELD_SUMS", source.holds_sums || (source.has_wave_sums && !source.map)) +
          define("TSL_SHARED_SUMS", source.threads.shares) + define("TSL_FLAT_GRID", source.threads.is_flat) +
          define("TSL_SAMPLE_DIMS", source.sample_dims) + define("TSL_WAVES", source.text.waves) +
          define("TSL_SCATTERED_WAVES", source.text.scattered_waves) +

@@ -52,9 +52,7 @@ BOOST_AUTO_TEST_CASE(straight_line_code_is_one_run) {
              "float x_0 = 1; TSL_SUMS_BEGIN(4, 3); add_0(1, x_0); x_0 = 2; add3_0(x_0); TSL_SUMS_END(4, 3); return;");
 }
 
-BOOST_AUTO_TEST_CASE(one_addition_is_a_run) {
-  BOOST_TEST(marked("add_0(1, x_0); return;") == one(1) + " return;");
-}
+BOOST_AUTO_TEST_CASE(one_addition_is_a_run) { BOOST_TEST(marked("add_0(1, x_0); return;") == one(1) + " return;"); }
 
 BOOST_AUTO_TEST_CASE(what_is_no_float_needs_no_run_and_does_no_harm_in_one) {
   stays("addd_0(x_0); addd_0(x_0);", kDouble);
@@ -114,7 +112,8 @@ BOOST_AUTO_TEST_CASE(long_runs_are_several) {
       expected += i < 3 ? "add3_0(x_0); " : "add3_0(x_0); TSL_SUMS_END(12, 585); ";
     }
   }
-  BOOST_TEST(marked(body + "add3_0(x_0);", kAdd3) == expected + "TSL_SUMS_BEGIN(3, 1); add3_0(x_0); TSL_SUMS_END(3, 1);");
+  BOOST_TEST(marked(body + "add3_0(x_0);", kAdd3) ==
+             expected + "TSL_SUMS_BEGIN(3, 1); add3_0(x_0); TSL_SUMS_END(3, 1);");
 }
 
 BOOST_AUTO_TEST_CASE(structs_of_floats_are_elements_and_recorded_additions_are_none) {
@@ -176,8 +175,9 @@ BOOST_AUTO_TEST_CASE(a_run_waits_for_nobody_where_none_passes_it_or_the_loop_may
   // What waits in an outer loop would be lost in an inner one that has a run.
   const std::string inner = "for(;;) { if(c_0) { add_0(3, x_0); } }";
   BOOST_TEST(marked("for(;;) { if(b_0) { " + two + " } " + inner + " }") ==
-             "for(;;) { if(b_0) { " + run + " } for(;;) { { if(c_0) { TSL_SUMS_BEGIN(1, 1); add_0(3, x_0); TSL_SUMS_WAIT(); } } "
-             "TSL_SUMS_JOIN(tsl_sums_1, 1, 1); } }");
+             "for(;;) { if(b_0) { " + run +
+                 " } for(;;) { { if(c_0) { TSL_SUMS_BEGIN(1, 1); add_0(3, x_0); TSL_SUMS_WAIT(); } } "
+                 "TSL_SUMS_JOIN(tsl_sums_1, 1, 1); } }");
   const std::string both = "for(;;) { if(b_0) { " + run + " } else { " + run + " } }";
   BOOST_TEST(marked("for(;;) { if(b_0) { " + two + " } else { " + two + " } }") == both);
 }
@@ -206,7 +206,8 @@ BOOST_AUTO_TEST_CASE(additions_of_the_users_own_lie_in_runs_that_memory_ends) {
 
 BOOST_AUTO_TEST_CASE(additions_of_the_users_own_wait_for_nobody) {
   BOOST_TEST(marked("for(;;) { if(b_0) continue; " + kOnly + " " + kOnly + " }", "") ==
-             "for(;;) { if(b_0) continue; TSL_SUMS_BEGIN(2, 3); " + kOnly + " " + kOnly + " TSL_SUMS_END_SEEN(2, 3); }");
+             "for(;;) { if(b_0) continue; TSL_SUMS_BEGIN(2, 3); " + kOnly + " " + kOnly +
+                 " TSL_SUMS_END_SEEN(2, 3); }");
 }
 
 BOOST_AUTO_TEST_CASE(where_addresses_are_known_each_addition_of_the_users_own_stands_alone) {

@@ -61,7 +61,8 @@ class AdditionRuns {
       const bool lies_in_callers = called.count(function.name) > 0 && of_function(function.name).is_straight;
       if (!lies_in_callers) mark_in(function.body);
     }
-    is_beside_others_ = std::erase_if(runs_, [&](const Run& run) { return adds_at_once(run); }) > 0 || is_beside_others_;
+    is_beside_others_ =
+        std::erase_if(runs_, [&](const Run& run) { return adds_at_once(run); }) > 0 || is_beside_others_;
     for (size_t i = 0; i < runs_.size(); ++i) write(runs_[i], c10::str("tsl_sums_", i));
     return static_cast<int>(runs_.size());
   }
@@ -85,7 +86,8 @@ class AdditionRuns {
   // own.
   bool adds_at_once(const Run& run) const {
     const auto waits_around = [&](const Run& other) {
-      return other.iteration != nullptr && other.iteration->span.begin < run.begin && run.end < other.iteration->span.end;
+      return other.iteration != nullptr && other.iteration->span.begin < run.begin &&
+             run.end < other.iteration->span.end;
     };
     return is_single(run) && (run.additions.only > 0 || std::any_of(runs_.begin(), runs_.end(), waits_around));
   }
@@ -94,7 +96,8 @@ class AdditionRuns {
 
   void write(const Run& run, const std::string& label) {
     const std::string arguments = c10::str(run.additions.numbers, ", ", run.additions.starts);
-    code_.insert(run.begin, c10::str(is_beside_others_ ? "TSL_SUMS_BEGIN_BESIDE(" : "TSL_SUMS_BEGIN(", arguments, "); "));
+    code_.insert(run.begin,
+                 c10::str(is_beside_others_ ? "TSL_SUMS_BEGIN_BESIDE(" : "TSL_SUMS_BEGIN(", arguments, "); "));
     if (run.iteration == nullptr) {
       const char* const end = run.additions.only > 0 ? " TSL_SUMS_END_SEEN(" : " TSL_SUMS_END(";
       code_.insert_behind(run.end - 1, c10::str(end, arguments, ");"));

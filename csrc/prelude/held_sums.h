@@ -33,13 +33,10 @@ TSL_INLINE float* place_of(const TslArgs& args, uint target) {
 class HeldSum {
  public:
   TSL_INLINE void add(const TslArgs& args, uint target, float sum) {
-    if (target == target_) {
-      sum_ += sum;
-      return;
-    }
-    if (target_ != 0) atomicAdd(place_of(args, target_), sum_);
+    const bool is_next = target == target_;
+    if (!is_next && target_ != 0) atomicAdd(place_of(args, target_), sum_);
+    sum_ = is_next ? sum_ + sum : sum;
     target_ = target;
-    sum_ = sum;
   }
 
   // All threads of the block are here.

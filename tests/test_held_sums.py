@@ -57,6 +57,22 @@ KERNEL void stored_and_read([Shape("N")] DiffTensorView<float> x, [Shape("1")] D
     y[i] = kept[i] * kept[i] + kept[i] * p[0];
 }
 
+// A derivative that a user writes reads what has been added so far: of one thread, since others' additions come when they
+// like.
+float first_of(DiffTensorView<float> p) { return p[0]; }
+void first_back(DiffTensorView<float> p, float grad)
+{
+    float before;
+    p.diff.diff.InterlockedAdd(0, grad, before);
+    p.diff.diff.InterlockedAdd(0, before + grad, before);
+}
+[BackwardDerivative(first_back)] float first(DiffTensorView<float> p) { return first_of(p); }
+[Differentiable] float again(DiffTensorView<float> p) { return p[0]; }
+KERNEL void counted([Shape("1")] DiffTensorView<float> p, [Out("1")] DiffTensorView<float> y)
+{
+    if (cudaGlobalIdx().x == 0) y[0] = first(p) + again(p);
+}
+
 // Leaves no group-shared memory for sums of blocks.
 groupshared float all_of_it[12 * 1024];
 void fill(uint t)
@@ -139,6 +155,16 @@ def test_a_gradient_that_is_read_has_its_sums(
     k = xd * pd
     (k * 3 + k * k + k * pd).sum().backward()
     check([x, p], reference, 1e-5)
+
+
+def test_what_was_added_is_there_for_who_reads_it(
+    module: torch_slang.Module, device: torch.device, sums: bool
+) -> None:
+    p = torch.ones(1, device=device, requires_grad=True)
+    module.counted(p).backward()
+    assert p.grad is not None
+    # The backward adds 1 for again(p) first, then 1, and then twice what there was: 1 + 1 + (1 + 1).
+    assert p.grad.item() == 4
 
 
 def test_kernels_without_room_in_shared_memory(module: torch_slang.Module, device: torch.device, sums: bool) -> None:

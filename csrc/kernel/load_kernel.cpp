@@ -37,6 +37,7 @@ Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const Load
   KernelSource source = specialize(op, key, known);
   source.has_wave_sums = general.has_wave_sums;
   source.most_registers = loaded->most_registers = general.most_registers;
+  source.holds_sums = loaded->holds_sums = source.holds_sums && general.holds_sums;
   loaded->threads = source.threads;
   loaded->threads.adds_apart = general.threads.adds_apart;
   loaded->has_wave_sums = source.has_wave_sums;
@@ -44,12 +45,17 @@ Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const Load
   return loaded;
 }
 
+// Whether the kernel reads what it adds to.
+bool takes_sums(const std::vector<GradientUse>& gradients) {
+  return std::any_of(gradients.begin(), gradients.end(),
+                     [](const GradientUse& use) { return use.added && use.consumed; });
+}
+
 // Whether there are additions to sum, and the kernel takes nothing from where it adds: Note [wave sums] in prelude/wave_sums.h.
 bool adds_alone(const std::vector<GradientUse>& gradients, const DeviceText& text) {
   const auto is_added = [](const GradientUse& use) { return use.added; };
-  const auto is_taken = [](const GradientUse& use) { return use.added && use.consumed; };
   return (uses(text, {intrinsics::kAddOnly}) || std::any_of(gradients.begin(), gradients.end(), is_added)) &&
-         std::none_of(gradients.begin(), gradients.end(), is_taken);
+         !takes_sums(gradients);
 }
 
 // A fact that the compiled code shows changes the kernel, which is compiled again until no new fact shows. Once the facts come from
@@ -74,6 +80,10 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   if (kernel == nullptr) kernel = load(source);
   auto loaded = std::make_shared<LoadedKernel>();
   loaded->gradients = gradient_uses(op, key, facts->marks(), kernel->marks());
+  if (source.holds_sums && takes_sums(loaded->gradients)) {
+    source.holds_sums = false;
+    kernel = load(source);
+  }
   // The second compile of a kernel without room would be the longest, too: 51 s for a renderer's vertex shader's backward.
   const bool has_room =
       kernel->registers() <= kMostRegistersWithSums && kernel->group_shared_bytes() <= kMostSharedBytesWithSums;
@@ -90,6 +100,7 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   loaded->indirect = known.indirect;
   loaded->threads = source.threads;
   loaded->has_wave_sums = source.has_wave_sums;
+  loaded->holds_sums = source.holds_sums;
   loaded->most_registers = source.most_registers;
   loaded->unused = known.unused.empty() ? unused_inputs(op, key, facts->marks(), kernel->marks()) : known.unused;
   loaded->kernel = std::move(kernel);

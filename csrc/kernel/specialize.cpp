@@ -177,8 +177,8 @@ bool may_have_wave_sums(const KernelKey& key, const KernelSource& source) {
   return key.independent && uses(source.text, {intrinsics::kAccumulate, intrinsics::kAddOnly});
 }
 
-// Whether a kernel on the host may hold what it adds: it reads no gradient by other means than those that add what is held
-// first, and is not so large that compilers would take much longer.
+// Whether a kernel on the host may hold what it adds, if it turns out to read no gradient that it adds to. In a large one
+// compilers would take much longer.
 bool holds_sums(const KernelKey& key, const KernelSource& source) {
   return is_backward(key.kind) && key.independent && source.checks != Checks::All &&
          source.text.body.size() <= kMostTextTwice &&

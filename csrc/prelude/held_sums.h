@@ -6,9 +6,9 @@
 //   and what comes for the same place is added to it: by another iteration of a loop, or by another virtual thread. At the
 //   end the waves of a block add what they hold for the same places together, and the block adds it to memory once.
 //   On the host the threads of a row run one after the other on a core. What they add to a gradient of a few numbers is held in
-//   double, and added atomically at the row's end, or when it must give way to another tensor's. What is held of a gradient
-//   is added before it is read. Larger gradients are added to at once: no core waits for another there, and to look
-//   each time whether the place is the last one takes longer than an addition.
+//   double, and added atomically at the row's end, or when it must give way to another tensor's. A kernel that reads a
+//   gradient which it adds to holds nothing (load_kernel.cpp sees to it). Larger gradients are added to at once: no core waits for
+//   another there, and to look each time whether the place is the last one takes longer than an addition.
 #pragma once
 
 #include "prelude/atomics.h"
@@ -75,18 +75,11 @@ class HeldSums {
     constexpr bool kMayBe = IsSame<M, float>::value || IsSame<M, double>::value;
     return kMayBe && view.element_count() * ulonglong(numbers) <= kPlaces;
   }
-  // `view`: the gradient's number.
-  template <class M, class S, int kCount> TSL_INLINE void add(int view, M* element, const S (&amounts)[kCount]) {
-    views_ |= 1ull << (view % 64);
+  template <class M, class S, int kCount> TSL_INLINE void add(M* element, const S (&amounts)[kCount]) {
     for (int i = 0; i < kCount; ++i) add_number(element + i, double(amounts[i]));
-  }
-  // Before the gradient's memory is read.
-  TSL_INLINE void release(int view) {
-    if ((views_ >> (view % 64) & 1u) != 0) end();
   }
   TSL_INLINE void end() {
     for (Held& held : all_) held.end();
-    views_ = 0;
   }
 
  private:
@@ -113,7 +106,6 @@ class HeldSums {
   }
 
   Held all_[kPlaces];
-  ulonglong views_ = 0;  // whose sums are held
 };
 
 }  // namespace tsl

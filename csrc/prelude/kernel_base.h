@@ -211,7 +211,6 @@ struct KernelBase : ThreadBase {
   TSL_INLINE void tsl_add(const View& view, Index index, T amount, M mode) {
     if (!keeps_promise(view, index, false, Promise::OneThread)) return;
     if (is_own(view, index, amount, OwnAdd{}) || !wanted(view, index)) return;
-    release(view);
     if constexpr (is_kept_whole<T>(M())) {
       T sum = whole<T>(view, index);
       each_number(view, Mode<kAtomic>(), reinterpret_cast<unsigned char*>(&sum), amount, Add{});
@@ -224,7 +223,6 @@ struct KernelBase : ThreadBase {
   TSL_INLINE void tsl_set(const View& view, Index index, T amount, M mode) {
     if (!keeps_promise(view, index, false, Promise::Once)) return;
     if (is_own(view, index, amount, OwnSet{}) || !wanted(view, index)) return;
-    release(view);
     if constexpr (is_kept_whole<T>(M())) put_whole(view, index, amount);
     else each_number(view, mode, view.address_of<unsigned char>(index), amount, Set{});
   }
@@ -233,7 +231,6 @@ struct KernelBase : ThreadBase {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::None)) return taken;
     if (is_own(view, index, taken, OwnTake{}) || !wanted(view, index)) return taken;
-    release(view);
     mark_take(view.id);
     return take_from<T>(args, view, mode, view.address_of<unsigned char>(index), TakeAtomically{});
   }
@@ -242,7 +239,6 @@ struct KernelBase : ThreadBase {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::OneThread)) return taken;
     if (is_own(view, index, taken, OwnTake{}) || !wanted(view, index)) return taken;
-    release(view);
     mark_take(view.id);
     return take_from<T>(args, view, mode, view.address_of<unsigned char>(index), Take{});
   }
@@ -252,7 +248,6 @@ struct KernelBase : ThreadBase {
     T taken{};
     if (!keeps_promise(view, index, true, Promise::Once)) return taken;
     if (is_own(view, index, taken, OwnRead{}) || !wanted(view, index)) return taken;
-    release(view);
     if constexpr (M::value == kAtomic) return whole<T>(view, index);
     mark_take(view.id);
     return take_from<T>(args, view, mode, view.address_of<unsigned char>(index), Read{});
@@ -349,17 +344,10 @@ struct KernelBase : ThreadBase {
   template <class S, class Sum, int kCount>
   TSL_INLINE void add_to_memory(const View& view, S* element, const Sum (&sums)[kCount]) const {
 #if TSL_HELD_SUMS && !TSL_CUDA
-    if (HeldSums::are_held<S>(view, kCount)) return value_sums->held.add(view.id, element, sums);
+    if (HeldSums::are_held<S>(view, kCount)) return value_sums->held.add(element, sums);
 #endif
     add_atomically(element, sums);
   }
-  // Before a gradient's memory is read, or stored to.
-  TSL_INLINE void release(const View& view) const {
-#if TSL_HELD_SUMS && !TSL_CUDA
-    value_sums->held.release(view.id);
-#endif
-  }
-
   // The thread's next place in the view's record, its index written; null if there is none.
   template <class Index>
   TSL_INLINE unsigned char* new_record(const View& view, Index index, int places, uint bytes) {

@@ -172,6 +172,15 @@ BOOST_AUTO_TEST_CASE(a_run_waits_for_nobody_where_none_passes_it_or_the_loop_may
   is_summed_at_once("for(;;) { if(b_0) continue; ", " if(c_0) return; }");
   is_summed_at_once("if(b_0) { ", " }");
   is_summed_at_once("for(;;) { if(b_0) continue; for(;;) { ", " } }");
+  // What waits would be lost in a function that has runs of its own, but for those called before.
+  const std::string early = "__device__ void early_0() { if(b_0) { return; } add_0(3, x_0); } ";
+  const std::string early_marked = "__device__ void early_0() { if(b_0) { return; } " + one(3) + " } ";
+  BOOST_TEST(edited(kAdd + early + in_function("for(;;) { if(b_0) { " + two + " } early_0(); }")) ==
+             kAdd + early_marked + in_function("for(;;) { if(b_0) { " + run + " } early_0(); }"));
+  BOOST_TEST(edited(kAdd + early + in_function("for(;;) { early_0(); if(b_0) { " + two + " } }")) ==
+             kAdd + early_marked +
+                 in_function("for(;;) { { early_0(); if(b_0) { TSL_SUMS_BEGIN(2, 3); " + two +
+                             " TSL_SUMS_WAIT(); } } TSL_SUMS_JOIN(tsl_sums_1, 2, 3); }"));
   // What waits in an outer loop would be lost in an inner one that has a run.
   const std::string inner = "for(;;) { if(c_0) { add_0(3, x_0); } }";
   BOOST_TEST(marked("for(;;) { if(b_0) { " + two + " } " + inner + " }") ==

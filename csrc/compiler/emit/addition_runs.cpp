@@ -294,7 +294,13 @@ class AdditionRuns {
       if (statement.span.begin < run.end) return;
       may_leave = may_leave || (leaves(statement.span) && code_[statement.span.begin] != "continue");
     });
-    if (may_be_passed && !is_in_loop && !may_leave) run.iteration = &body;
+    // What waits would be lost in a function that has runs of its own.
+    bool has_others = false;
+    for_each_call({run.end, body.span.end}, [&](std::string_view name) {
+      const Additions called = of_function(name);
+      has_others = has_others || (called.count > 0 && !called.is_straight);
+    });
+    if (may_be_passed && !is_in_loop && !may_leave && !has_others) run.iteration = &body;
   }
 
   static bool has_loop_around(const EmittedStatement& statement, const Run& run) {

@@ -157,9 +157,7 @@ def test_a_gradient_that_is_read_has_its_sums(
     check([x, p], reference, 1e-5)
 
 
-def test_what_was_added_is_there_for_who_reads_it(
-    module: torch_slang.Module, device: torch.device, sums: bool
-) -> None:
+def test_what_was_added_is_there_for_who_reads_it(module: torch_slang.Module, device: torch.device, sums: bool) -> None:
     p = torch.ones(1, device=device, requires_grad=True)
     module.counted(p).backward()
     assert p.grad is not None

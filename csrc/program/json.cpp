@@ -326,7 +326,7 @@ std::string write(const T& item) {
 
 // Of a Program: no field is there in each, so a text that is none would pass for one of an empty module.
 constexpr const char* kProgramMark = "torch_slang_program";
-constexpr int kProgramFormat = 3;
+constexpr int kProgramFormat = 4;
 
 Program read_program(const json::value& value) {
   const json::object* object = value.if_object();

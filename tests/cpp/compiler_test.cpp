@@ -700,11 +700,11 @@ BOOST_AUTO_TEST_CASE(damaged_text_is_an_error_that_names_the_place) {
       {"{", "damaged program text"},
       {"[]", "this is no Program: the field torch_slang_program is missing"},
       {R"slang({"torch_slang_program": 1})slang", "a Program of another version"},
-      {R"slang({"torch_slang_program": 3, "functions": [{"line": "three"}]})slang",
+      {R"slang({"torch_slang_program": 4, "functions": [{"line": "three"}]})slang",
        "program.functions[0].line should be a number"},
-      {R"slang({"torch_slang_program": 3, "texts": [{"direction": "sideways"}]})slang",
+      {R"slang({"torch_slang_program": 4, "texts": [{"direction": "sideways"}]})slang",
        "program.texts[0].direction should be a name"},
-      {R"slang({"torch_slang_program": 3, "functions": [{}, {"leaves": 3}]})slang",
+      {R"slang({"torch_slang_program": 4, "functions": [{}, {"leaves": 3}]})slang",
        "program.functions[1].leaves should be a list"},
   };
   for (const auto& [text, part] : table) {

@@ -143,15 +143,50 @@ void walk_in_branches(DiffTensorView<Item> items, DiffTensorView<float> scales, 
         }
     }
 }
+// After the additions a function is called that has additions of its own, not in each iteration.
+[Differentiable] float some_scale(DiffTensorView<float> scales, uint k)
+{
+    if (k % 3 == 0) return 0;
+    float scale = scales[k];
+    return scale * scale;
+}
+float walk_and_call(DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<int> at, uint i, uint how)
+{
+    float sum = 0;
+    for (uint j = 0; j < length(i, 12); ++j)
+    {
+        uint k = (uint(at[i]) + j) % uint(items.size(0));
+        if (passes(i, k, j)) sum += part(items[k], 1.0f, float(i % 3));
+        sum += some_scale(scales, k);
+    }
+    return sum;
+}
+void walk_and_call_back(DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<int> at, uint i, uint how,
+                        float grad)
+{
+    for (uint j = 0; j < length(i, 12); ++j)
+    {
+        uint k = (uint(at[i]) + j) % uint(items.size(0));
+        if (passes(i, k, j))
+        {
+            var item = diffPair(items[k]);
+            var scale = diffPair(1.0f);
+            bwd_diff(part)(item, scale, float(i % 3), grad);
+            bwd_diff(item_at)(items, k, item.d);
+        }
+        bwd_diff(some_scale)(scales, k, grad);
+    }
+}
 #define ARGUMENTS DiffTensorView<Item> items, DiffTensorView<float> scales, TensorView<int> at
-#define WALKED(NAME, BACK)                                                                              \\
+#define WALKED(NAME, WALK, BACK)                                                                            \\
     [BackwardDerivative(BACK)] float NAME##_walk(ARGUMENTS, uint i, uint how)                           \\
-    { return walk(items, scales, at, i, how); }                                                         \\
+    { return WALK(items, scales, at, i, how); }                                                         \\
     KERNEL void NAME([Shape("M")] DiffTensorView<Item> items, [Shape("M")] DiffTensorView<float> scales, \\
                      [Shape("N")] TensorView<int> at, int how, [Out("N")] DiffTensorView<float> y)      \\
     { THREAD y[i] = NAME##_walk(items, scales, at, i, uint(how)); }
-WALKED(walked, walk_back)
-WALKED(walked_in_branches, walk_in_branches)
+WALKED(walked, walk, walk_back)
+WALKED(walked_in_branches, walk, walk_in_branches)
+WALKED(walked_and_called, walk_and_call, walk_and_call_back)
 
 // Several threads of the launch in one of the GPU, elements that are a thread's own, and a row that threads share.
 KERNEL [LaunchTotal("N, M")] void mixed([Shape("M, N")] DiffTensorView<float> x, [Shape("N")] DiffTensorView<float> b,
@@ -344,6 +379,26 @@ def test_lanes_that_pass_an_iterations_additions_join_its_sums(
         assert (items.grad.double() - items_reference).norm() < 1e-5 * items_reference.norm()
     else:
         check([items, scales], reference, 1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_sum_is_lost_in_a_function_with_sums_of_its_own(
+    module: torch_slang.Module, device: torch.device, sums: bool, kind: str
+) -> None:
+    n, m = 1003, 17
+    items, scales = random(m, 4, device=device), random(m, device=device)
+    at = indices(kind, n, m, device)
+    weight = torch.arange(n, device=device) % 5 / 64
+    (module.walked_and_called(items, scales, at, 0) * weight).sum().backward()
+    reference = doubled(items, scales)
+    total = walked(*reference, at, 1)
+    i = torch.arange(n, device=device)
+    length = torch.where(i % 11 == 4, 0, (5 + i // 32 % 5 + i % 3).clamp_max(12))
+    for j in range(12):
+        k = (at.long() + j) % m
+        total = total + torch.where((j < length) & (k % 3 > 0), reference[1][k] ** 2, 0)
+    (total * weight).sum().backward()
+    check([items, scales], reference, 1e-5)
 
 
 def test_such_additions_wait_until_the_iteration_ends(module: torch_slang.Module) -> None:

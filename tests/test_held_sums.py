@@ -57,7 +57,7 @@ KERNEL void stored_and_read([Shape("N")] DiffTensorView<float> x, [Shape("1")] D
     y[i] = kept[i] * kept[i] + kept[i] * p[0];
 }
 
-// A derivative that a user writes reads what has been added so far. Of one thread: others add when they like.
+// A derivative that a user writes reads the gradient's value so far. One thread runs it, so that value is known.
 float first_of(DiffTensorView<float> p) { return p[0]; }
 void first_back(DiffTensorView<float> p, float grad)
 {

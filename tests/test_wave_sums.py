@@ -5,7 +5,7 @@ Note [wave sums] in csrc/prelude/wave_sums.h says how. On the CPU there is nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -342,18 +342,22 @@ def test_many_numbers_of_one_element(module: torch_slang.Module, device: torch.d
     check(tensors, reference, 1e-5)
 
 
-def walked(items: Tensor, scales: Tensor, at: Tensor, how: int) -> Tensor:
-    """All threads at once, iteration by iteration."""
-    n, m = len(at), len(items)
-    i = torch.arange(n, device=at.device)
+def iterations(at: Tensor, m: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Of all threads at once: the elements that they look at, whether they are still in the loop, and pass."""
+    i = torch.arange(len(at), device=at.device)
     length = torch.where(i % 11 == 4, 0, (5 + i // 32 % 5 + i % 3).clamp_max(12))
-    total = items.new_zeros(n)
     for j in range(12):
         k = (at.long() + j) % m
-        is_taken = (j < length) & (((i * 5 + k * 3 + j) % 7 < 3) != (how % 2 == 0))
+        yield k, j < length, (i * 5 + k * 3 + j) % 7 < 3
+
+
+def walked(items: Tensor, scales: Tensor, at: Tensor, how: int) -> Tensor:
+    i = torch.arange(len(at), device=at.device)
+    total = items.new_zeros(len(at))
+    for k, is_here, passes in iterations(at, len(items)):
         a, b = items[k, :3], items[k, 3]
         part = (a[:, 0] + a[:, 1] * (i % 3)) * a[:, 2] * b * (scales[k] if how > 1 else 1)
-        total = total + torch.where(is_taken, part, 0)
+        total = total + torch.where(is_here & (passes != (how % 2 == 0)), part, 0)
     return total
 
 
@@ -392,11 +396,8 @@ def test_no_sum_is_lost_in_a_function_with_sums_of_its_own(
     (module.walked_and_called(items, scales, at, 0) * weight).sum().backward()
     reference = doubled(items, scales)
     total = walked(*reference, at, 1)
-    i = torch.arange(n, device=device)
-    length = torch.where(i % 11 == 4, 0, (5 + i // 32 % 5 + i % 3).clamp_max(12))
-    for j in range(12):
-        k = (at.long() + j) % m
-        total = total + torch.where((j < length) & (k % 3 > 0), reference[1][k] ** 2, 0)
+    for k, is_here, _ in iterations(at, m):
+        total = total + torch.where(is_here & (k % 3 > 0), reference[1][k] ** 2, 0)
     (total * weight).sum().backward()
     check([items, scales], reference, 1e-5)
 

@@ -45,7 +45,7 @@ Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const Load
   return loaded;
 }
 
-// Whether the kernel reads what it adds to.
+// Whether the kernel reads a gradient that it adds to.
 bool takes_sums(const std::vector<GradientUse>& gradients) {
   return std::any_of(gradients.begin(), gradients.end(),
                      [](const GradientUse& use) { return use.added && use.consumed; });

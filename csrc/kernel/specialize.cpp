@@ -149,6 +149,15 @@ std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey&
   return views;
 }
 
+// Whether the host's kernel is compiled so that it holds sums (Note [held sums] in prelude/held_sums.h). If its code then shows
+// that it reads a gradient which it adds to, it is compiled again without. A large kernel would take compilers much longer.
+bool holds_sums(const KernelKey& key, const KernelSource& source) {
+  return is_backward(key.kind) && key.independent && source.checks != Checks::All &&
+         source.text.body.size() <= kMostTextTwice &&
+         uses(source.text, {intrinsics::kAccumulate, intrinsics::kAccumulateFixed}) &&
+         !uses(source.text, {intrinsics::kDataPointer, intrinsics::kDataPointerAt});
+}
+
 bool is_inlined_at_once(const KernelSource& source) {
   const size_t size = source.text.body.size();
   if (source.text.barriers || source.text.waves) return size > kMostTextOfMeetings;
@@ -175,15 +184,6 @@ bool may_have_wave_sums(const KernelKey& key, const KernelSource& source) {
   if (key.device.is_cpu() || multiplies(source) || source.checks != Checks::None) return false;
   if (!is_backward(key.kind)) return uses(source.text, {intrinsics::kAddOnly});
   return key.independent && uses(source.text, {intrinsics::kAccumulate, intrinsics::kAddOnly});
-}
-
-// Whether a kernel on the host may hold what it adds, if it turns out to read no gradient that it adds to. In a large one
-// compilers would take much longer.
-bool holds_sums(const KernelKey& key, const KernelSource& source) {
-  return is_backward(key.kind) && key.independent && source.checks != Checks::All &&
-         source.text.body.size() <= kMostTextTwice &&
-         uses(source.text, {intrinsics::kAccumulate, intrinsics::kAccumulateFixed}) &&
-         !uses(source.text, {intrinsics::kDataPointer, intrinsics::kDataPointerAt});
 }
 
 KernelSource specialize(const KernelSignature& op, const KernelKey& key, const KnownUse& known) {

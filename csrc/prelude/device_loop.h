@@ -196,9 +196,7 @@ TSL_INLINE void run_tiles(const TslArgs& args, uint3 bounds) {
     }
     shared.end(Whole{Tile<Shape>(args, 0), args, bounds, nullptr, 0, false}.first_lane(0));
   }
-#if TSL_HELD_SUMS
   sums.held.end(args);
-#endif
 }
 
 }  // namespace tsl

@@ -30,7 +30,8 @@ TSL_INLINE float* place_of(const TslArgs& args, uint target) {
   return reinterpret_cast<float*>(data) + (target & ((1u << kElementBits) - 1u));
 }
 
-class HeldSum {
+#if TSL_HELD_SUMS
+class HeldSums {
  public:
   TSL_INLINE void add(const TslArgs& args, uint target, float sum) {
     const bool is_next = target == target_;
@@ -41,7 +42,7 @@ class HeldSum {
 
   // All threads of the block are here.
   TSL_INLINE void end(const TslArgs& args) {
-    __shared__ uint targets[32];  // by lane, those of the first wave
+    __shared__ uint targets[32];  // of the first wave's lanes
     __shared__ float sums[32];
     const uint thread = thread_of_block(), lane = thread % 32u;
     const bool is_first = thread < 32u;
@@ -60,6 +61,7 @@ class HeldSum {
   uint target_ = 0;
   float sum_ = 0.0f;
 };
+#endif
 
 }  // namespace tsl
 
@@ -78,7 +80,7 @@ class HeldSums {
   template <class M, class S, int kCount> TSL_INLINE void add(M* element, const S (&amounts)[kCount]) {
     for (int i = 0; i < kCount; ++i) add_number(element + i, double(amounts[i]));
   }
-  TSL_INLINE void end() {
+  TSL_INLINE void end(const TslArgs&) {
     for (Held& held : all_) held.end();
   }
 
@@ -110,4 +112,12 @@ class HeldSums {
 
 }  // namespace tsl
 
+#endif
+
+#if !TSL_HELD_SUMS
+namespace tsl {
+struct HeldSums {
+  TSL_INLINE void end(const TslArgs&) {}
+};
+}  // namespace tsl
 #endif

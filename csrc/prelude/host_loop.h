@@ -116,9 +116,7 @@ TSL_INLINE void run_thread(const TslArgs& args, TslHostThread* self, uint3 block
   Kernel kernel{{{thread_index, block_index, block_size(args), grid_size(args), args}, &sums, 0}};
   kernel.stand_in(row);
   run<Kernel, kEntry>(kernel);
-#if TSL_HELD_SUMS
-  sums.held.end();
-#endif
+  sums.held.end(args);
 }
 
 }  // namespace tsl

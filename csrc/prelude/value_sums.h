@@ -58,9 +58,7 @@ struct Wave {
 class ValueSums {
  public:
   bool is_last = true;  // the virtual thread that runs is the thread's last one
-#if TSL_HELD_SUMS
-  HeldSum held;
-#endif
+  HeldSums held;
 
   template <class Thread, class T>
   TSL_INLINE void give(const Thread& thread, int slot, int component, uint number, T amount) {
@@ -112,9 +110,7 @@ class ValueSums {
   static constexpr uint kFit = 8192 / kComponents / kVector * kVector;  // on a stack
 
  public:
-#if TSL_HELD_SUMS
   HeldSums held;
-#endif
   // Threads a row at most.
   static constexpr uint kThreads = kFit > 128 ? 128 : kFit > 0 ? kFit : 1;
 
@@ -124,9 +120,7 @@ class ValueSums {
   }
 
   TSL_INLINE void add_up(const TslArgs& args, ulonglong block, ulonglong blocks, uint threads) {
-#if TSL_HELD_SUMS
-    held.end();
-#endif
+    held.end(args);
     for (int i = 0; i < int(kComponents); ++i) {
       const int slot = slots_[i];
       if (slot == 0 || args.slots[slot] == 0) continue;  // nothing was given, or nobody wants it
@@ -152,19 +146,13 @@ class ValueSums {
 
 // Of threads that meet, which no loop runs: each adds to its block's place.
 struct ValueSums {
-#if TSL_HELD_SUMS
   HeldSums held;
-#endif
   static constexpr uint kThreads = ~0u;
   template <class Thread, class T> TSL_INLINE void give(const Thread& thread, int slot, int component, uint, T amount) {
     const ulonglong place = thread.args.slots[slot];
     if (place != 0) add_part(place, component, thread.block_number(), thread.block_count(), double(amount));
   }
-  TSL_INLINE void add_up(const TslArgs&, ulonglong, ulonglong, uint) {
-#if TSL_HELD_SUMS
-    held.end();
-#endif
-  }
+  TSL_INLINE void add_up(const TslArgs& args, ulonglong, ulonglong, uint) { held.end(args); }
 };
 
 #endif

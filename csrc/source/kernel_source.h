@@ -111,11 +111,11 @@ struct VirtualThreads {
 };
 
 // Everything that decides a compiled kernel, apart from the device. Its hash is the key in the disk cache.
-// What lanes keep until they sum it takes registers, of which fewer threads then find enough. A kernel that needs no more than
-// kFewRegisters without sums runs four blocks of 256 threads on a multiprocessor, and three with sums; one that needs more runs
-// two, and one that needs more than kMostRegistersWithSums has no room for sums.
+// Lanes keep numbers in registers until they sum them, and the more registers a thread has, the fewer threads a multiprocessor
+// runs. A kernel that needs kFewRegisters or less without sums gets kFewRegistersWithSums: three blocks of 256 threads run at
+// once. Another gets kMostRegistersWithSums, for two blocks; one that needs more without sums has no room for them.
 constexpr int kFewRegisters = 64, kFewRegistersWithSums = 80, kMostRegistersWithSums = 128;
-// What a kernel may declare, so that there is room for what a block adds together: Note [held sums] in prelude/held_sums.h.
+// A kernel that declares more group-shared memory has no room for the sums of its blocks: Note [held sums] in prelude/held_sums.h.
 constexpr int kMostSharedBytesWithSums = 48 * 1024 - 64 * 4;
 constexpr int registers_with_sums(int without) {
   return without <= kFewRegisters ? kFewRegistersWithSums : kMostRegistersWithSums;

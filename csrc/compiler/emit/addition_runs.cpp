@@ -79,6 +79,8 @@ class AdditionRuns {
   struct Run {
     Additions additions;
     size_t begin = 0, end = 0;  // from the first addition to behind the last one
+    const EmittedStatement* block = nullptr;  // that it lies in
+    const EmittedStatement* loop = nullptr;  // the body of the innermost loop around it
     const EmittedStatement* iteration = nullptr;  // the loop's body at whose end it is summed
   };
 
@@ -247,8 +249,11 @@ class AdditionRuns {
   void mark_in(const EmittedStatement& statement) {
     if (statement.kind != Kind::Block) {
       const size_t before = runs_.size();
+      const EmittedStatement* const around = loop_;
+      if (statement.kind == Kind::Loop) loop_ = &statement.parts[0];
       for (const EmittedStatement& part : statement.parts) mark_in(part);
-      if (statement.kind == Kind::Loop) join_at_end(statement.parts[0], before);
+      if (statement.kind == Kind::Loop) join_at_end(*loop_, before);
+      loop_ = around;
       const Span alone = statement.kind == Kind::Simple ? statement.span : statement.head;
       is_beside_others_ = is_beside_others_ || adds_itself(alone);
       return;
@@ -257,17 +262,17 @@ class AdditionRuns {
     for (const EmittedStatement& part : statement.parts) {
       const Additions additions = of_statement(part);
       if (part.kind != Kind::Simple || leaves(part.span) || (additions.count > 0 && !additions.is_straight)) {
-        end(run);
+        end(run, statement);
         mark_in(part);
       } else if (run.additions.only > 0 && additions.reaches_memory) {
-        end(run);  // the statement may read an element that the run has yet to add to
+        end(run, statement);  // the statement may read an element that the run has yet to add to
         extend(run, additions, part.span);
       } else if (additions.count > 0) {
-        if (run.additions.numbers + additions.numbers > kMostInRun) end(run);
+        if (run.additions.numbers + additions.numbers > kMostInRun) end(run, statement);
         extend(run, additions, part.span);
       }
     }
-    end(run);
+    end(run, statement);
   }
 
   // Of a loop whose body has had `before` runs before it.
@@ -279,35 +284,28 @@ class AdditionRuns {
     if (kept.size() != 1) return;
     Run& run = *kept.front();
     if (run.additions.only > 0 || run.iteration != nullptr) return;
-    bool is_in_loop = false, may_be_passed = false, may_leave = false;
-    for (const EmittedStatement& part : body.parts) {
-      const bool has_run = part.span.begin <= run.begin && run.end <= part.span.end;
-      if (has_run) {
-        may_be_passed = may_be_passed || part.kind != Kind::Simple;
-        is_in_loop = has_loop_around(part, run);
-      }
-    }
-    for_each_continue(body, [&](const EmittedStatement& statement) {
-      may_be_passed = may_be_passed || statement.span.begin < run.begin;
-    });
-    for_each_simple(body, [&](const EmittedStatement& statement) {
-      if (statement.span.begin < run.end) return;
-      may_leave = may_leave || (leaves(statement.span) && code_[statement.span.begin] != "continue");
-    });
-    // What waits would be lost in a function that has runs of its own.
-    bool has_others = false;
-    for_each_call({run.end, body.span.end}, [&](std::string_view name) {
-      const Additions called = of_function(name);
-      has_others = has_others || (called.count > 0 && !called.is_straight);
-    });
-    if (may_be_passed && !is_in_loop && !may_leave && !has_others) run.iteration = &body;
+    if (run.loop == &body && may_be_passed(run, body) && may_wait_for_the_end_of(body, run)) run.iteration = &body;
   }
 
-  static bool has_loop_around(const EmittedStatement& statement, const Run& run) {
-    if (run.begin < statement.span.begin || statement.span.end < run.end) return false;
-    if (statement.kind == Kind::Loop) return true;
-    return std::any_of(statement.parts.begin(), statement.parts.end(),
-                       [&](const EmittedStatement& part) { return has_loop_around(part, run); });
+  bool may_be_passed(const Run& run, const EmittedStatement& body) const {
+    bool is_passed = run.block != &body;
+    for_each_continue(body,
+                      [&](const EmittedStatement& jump) { is_passed = is_passed || jump.span.begin < run.begin; });
+    return is_passed;
+  }
+
+  // What waits would be lost where a lane leaves the loop, and in a function that has runs of its own.
+  bool may_wait_for_the_end_of(const EmittedStatement& body, const Run& run) {
+    bool may = true;
+    for_each_simple(body, [&](const EmittedStatement& statement) {
+      const bool is_behind = statement.span.begin >= run.end;
+      may = may && !(is_behind && leaves(statement.span) && code_[statement.span.begin] != "continue");
+    });
+    for_each_call({run.end, body.span.end}, [&](std::string_view name) {
+      const Additions called = of_function(name);
+      may = may && (called.count == 0 || called.is_straight);
+    });
+    return may;
   }
 
   // The run goes on, or begins, with this statement.
@@ -318,7 +316,9 @@ class AdditionRuns {
     run.end = statement.end;
   }
 
-  void end(Run& run) {
+  void end(Run& run, const EmittedStatement& block) {
+    run.block = &block;
+    run.loop = loop_;
     if (run.additions.numbers > 0) runs_.push_back(run);
     is_beside_others_ = is_beside_others_ || run.additions.has_others;
     run = Run();
@@ -327,6 +327,7 @@ class AdditionRuns {
   EmittedCode& code_;
   std::map<std::string_view, Known> functions_;
   std::vector<Run> runs_;
+  const EmittedStatement* loop_ = nullptr;  // the body of the innermost loop around what is marked
   bool has_addresses_ = false;  // of views' memory, which is read then without a word that tells so
   bool is_beside_others_ = false;  // some additions lie in no run, or are of a type that no run sums
 };

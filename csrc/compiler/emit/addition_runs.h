@@ -14,8 +14,8 @@ namespace torch_slang {
 // Lanes that a loop's iteration leads around its run wait for the others where it ends. So there the run is summed, when all are
 // together again:
 //   for(;;) { { ... if (far) { TSL_SUMS_NEXT(tsl_sums_0); } TSL_SUMS_BEGIN(2, 3); ... TSL_SUMS_WAIT(); ... } TSL_SUMS_JOIN(tsl_sums_0, 2, 3); }
-// TSL_SUMS_NEXT stands for `continue`. Nothing may leave the loop after the run, of which there is one an iteration, and no
-// function with runs of its own may be called after it; single numbers beside it are added at once.
+// TSL_SUMS_NEXT stands for `continue`. An iteration has one such run. Behind it no statement may leave the loop, and no function
+// may be called that has runs of its own. Single numbers in the same iteration are added at once.
 //
 // Additions of the user's own (tsl_add_only) lie in runs as well, which then end with TSL_SUMS_END_SEEN, before anything that
 // may read what they add to; they wait for nobody.

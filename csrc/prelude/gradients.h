@@ -128,7 +128,7 @@ template <class Index> TSL_INLINE bool wanted(const View& gradient, Index index)
 // which one of them then adds.
 struct Alone {
   bool adds = true;
-  TSL_INLINE explicit Alone(ulonglong) {}
+  template <class Number> TSL_INLINE explicit Alone(Number) {}
   TSL_INLINE uint number_among_adders(ulonglong thread) const { return uint(thread); }
   template <class S> TSL_INLINE SumOf<S> sum(S amount) const { return SumOf<S>(amount); }
 };
@@ -136,10 +136,10 @@ struct Alone {
 struct Together {
   WarpMask lanes;
   bool adds;
-  // `element`: its number in the view. A wave of the launch has one, but threads that run lanes of vectors (Note [vector accesses]) stand
+  // element(): its number in the view. A wave of the launch has one, but threads that run lanes of vectors (Note [vector accesses]) stand
   // for several waves.
-  TSL_INLINE explicit Together(ulonglong element)
-      : lanes(TSL_LANES > 1 ? __match_any_sync(__activemask(), element) : __activemask()),
+  template <class Number> TSL_INLINE explicit Together(Number element)
+      : lanes(TSL_LANES > 1 ? __match_any_sync(__activemask(), element()) : __activemask()),
         adds(_getLaneId() == uint(__ffs(int(lanes)) - 1)) {}
   TSL_INLINE uint number_among_adders(ulonglong thread) const { return uint(thread / warpSize); }
   template <class S> TSL_INLINE SumOf<S> sum(S amount) const { return reduce<WaveAdd>(lanes, SumOf<S>(amount)); }

@@ -185,7 +185,14 @@ struct KernelBase : ThreadBase {
         return own.wave_sums.add(*this, view, index, amount, mode, is_added);
       }
     }
-    if (!is_kept && wanted(view, index)) accumulate<Alone>(view, index, amount, mode);
+    if (is_kept || !wanted(view, index)) return;
+    if constexpr (M::value == kAtomic && kIsFloat<T>) {  // most are this: in half the time that compilers take for all
+      mark_add(view.id);
+      const SumOf<T> sums[] = {SumOf<T>(amount)};
+      add_to_memory(view, view.address_of<T>(index), sums);
+    } else {
+      accumulate<Alone>(view, index, amount, mode);
+    }
   }
   // An atomic addition of the user's whose result nobody reads: compiler/emit/unread_additions.h.
   template <class T> TSL_INLINE void tsl_add_only(AtomicPlace<T> place, Argument<T> amount) {
@@ -289,9 +296,11 @@ struct KernelBase : ThreadBase {
   // Whether the element is the thread's own, and then f is applied to its registers.
   template <class T, class Index, class F>
   TSL_INLINE bool is_own(const View& view, Index index, T& value, F f) {
-    if (own.has(view.id)) {
-      if (!view.inside(index)) return true;  // reported, and left out
-      if (own.each(view.id, *this, value, f, index)) return true;
+    if constexpr (Own::kHasAny) {
+      if (own.has(view.id)) {
+        if (!view.inside(index)) return true;  // reported, and left out
+        if (own.each(view.id, *this, value, f, index)) return true;
+      }
     }
     note_share(view);
     return false;
@@ -316,7 +325,7 @@ struct KernelBase : ThreadBase {
 
   template <class Amounts, class T, class Index, class M>
   TSL_INLINE void accumulate(const View& view, Index index, T amount, M) {
-    const Amounts amounts(ulonglong(view.number_of(index)));
+    const Amounts amounts([&] { return ulonglong(view.number_of(index)); });
     with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
       using S = decltype(s);
       constexpr int kCount = sizeof(T) / sizeof(S);

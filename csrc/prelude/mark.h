@@ -72,10 +72,14 @@ TSL_INLINE void mark_share_at(int which, unsigned long long at) {
 template <class T>
 TSL_INLINE T marked_absent_value(int view) {
   const unsigned zero = marked_zero(view);
-  unsigned char bytes[sizeof(T)];
-  for (unsigned i = 0; i < sizeof(T); ++i) bytes[i] = static_cast<unsigned char>(zero);
   T value;
-  TSL_COPY(&value, bytes, sizeof(T));
+  if constexpr (sizeof(T) == sizeof zero) {
+    TSL_COPY(&value, &zero, sizeof(T));
+  } else {
+    unsigned char bytes[sizeof(T)];
+    for (unsigned i = 0; i < sizeof(T); ++i) bytes[i] = static_cast<unsigned char>(zero);
+    TSL_COPY(&value, bytes, sizeof(T));
+  }
   return value;
 }
 

@@ -252,6 +252,7 @@ template <class F> TSL_INLINE bool with_index(F f, uint4 at) { return f(at.x, at
 
 // Of a kernel without any.
 struct NothingOwn {
+  static constexpr bool kHasAny = false;
   template <class Thread> TSL_INLINE void begin(const Thread&) {}
   template <class Thread> TSL_INLINE void end(const Thread&) const {}
   static TSL_INLINE bool has(int) { return false; }

@@ -35,6 +35,7 @@ template <> constexpr Scalar kScalarOf<__half> = kFloat16;
 template <> constexpr Scalar kScalarOf<__nv_bfloat16> = kBFloat16;
 template <> constexpr Scalar kScalarOf<float> = kFloat32;
 template <> constexpr Scalar kScalarOf<double> = kFloat64;
+template <class S> constexpr bool kIsFloat = kScalarOf<S> >= kFloat16 && kScalarOf<S> <= kFloat64;
 
 struct ThreadBase;
 #if TSL_CHECKS
@@ -290,10 +291,9 @@ TSL_INLINE longlong View::number_from(uint first, Index... rest) const {
 
 template <class T, class... Index>
 TSL_INLINE T View::load(Index... index) const {
-  if (absent) return tsl::marked_absent_value<T>(id);
+  if (is_missing()) return absent ? tsl::marked_absent_value<T>(id) : T{};
   note_type<T>();
   note_reach();
-  if (is_missing()) return T{};
   if (!inside(index...)) return T{};
 #if TSL_LANES > 1
   T value;

@@ -283,7 +283,7 @@ class WaveSums {
 
   // An addition of the user's own (Note [seen additions]).
   template <class T> TSL_INLINE void add_only(const AtomicPlace<T>& place, T amount) {
-    if constexpr (kScalarOf<T> >= kFloat16 && kScalarOf<T> <= kFloat64) {
+    if constexpr (kIsFloat<T>) {
       const WarpMask here = __activemask();
       SumOf<T> amounts[] = {SumOf<T>(amount)};
       give(place.view, place.offset, place.address, !place.is_spare, amounts);

@@ -38,6 +38,7 @@ Loaded load_narrowed(const KernelSignature& op, const KernelKey& key, const Load
   source.has_wave_sums = general.has_wave_sums;
   source.most_registers = loaded->most_registers = general.most_registers;
   source.holds_sums = loaded->holds_sums = source.holds_sums && general.holds_sums;
+  source.joins_neighbours = loaded->joins_neighbours = source.joins_neighbours && general.joins_neighbours;
   loaded->threads = source.threads;
   loaded->threads.adds_apart = general.threads.adds_apart;
   loaded->has_wave_sums = source.has_wave_sums;
@@ -80,8 +81,8 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   if (kernel == nullptr) kernel = load(source);
   auto loaded = std::make_shared<LoadedKernel>();
   loaded->gradients = gradient_uses(op, key, facts->marks(), kernel->marks());
-  if (source.holds_sums && takes_sums(loaded->gradients)) {
-    source.holds_sums = false;
+  if ((source.holds_sums || source.joins_neighbours) && takes_sums(loaded->gradients)) {
+    source.holds_sums = source.joins_neighbours = false;
     kernel = load(source);
   }
   // The second compile of a kernel without room would be the longest, too: 51 s for a renderer's vertex shader's backward.
@@ -101,6 +102,7 @@ Loaded load_general(const KernelSignature& op, const KernelKey& key, KnownUse kn
   loaded->threads = source.threads;
   loaded->has_wave_sums = source.has_wave_sums;
   loaded->holds_sums = source.holds_sums;
+  loaded->joins_neighbours = source.joins_neighbours;
   loaded->most_registers = source.most_registers;
   loaded->unused = known.unused.empty() ? unused_inputs(op, key, facts->marks(), kernel->marks()) : known.unused;
   loaded->kernel = std::move(kernel);

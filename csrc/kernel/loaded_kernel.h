@@ -30,7 +30,7 @@ struct LoadedKernel {
   std::shared_ptr<const Kernel> kernel;
   VirtualThreads threads;  // that it was compiled with
   bool has_wave_sums = false;  // Note [wave sums] in prelude/wave_sums.h
-  bool holds_sums = false;  // this and the next as in KernelSource
+  bool holds_sums = false, joins_neighbours = false;  // these and the next as in KernelSource
   int most_registers = 0;
   mutable LastLaunch last;
   std::vector<GradientUse> gradients;  // by leaf

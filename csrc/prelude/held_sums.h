@@ -24,10 +24,14 @@ TSL_INLINE uint thread_of_block() { return (threadIdx.z * blockDim.y + threadIdx
 // Note [addition targets] in abi.h. An element's number is its distance from the view's first in sizes of an element.
 constexpr int kElementBits = tsl_element_bits(TSL_VIEW_COUNT);
 TSL_INLINE uint addition_target(int view, uint element) { return (uint(view + 1) << kElementBits) + element; }
-// Where that is, of a view of floats.
+// Where that is, of a view of floats; null if there is nothing to add, or nobody wants the gradient.
 TSL_INLINE float* place_of(const TslArgs& args, uint target) {
+  if (target == 0) return nullptr;
   unsigned char* data = args.views[(target >> kElementBits) - 1u].data;
-  return reinterpret_cast<float*>(data) + (target & ((1u << kElementBits) - 1u));
+  return data == nullptr ? nullptr : reinterpret_cast<float*>(data) + (target & ((1u << kElementBits) - 1u));
+}
+TSL_INLINE void add_to(const TslArgs& args, uint target, float amount) {
+  if (float* place = place_of(args, target)) atomicAdd(place, amount);
 }
 
 #if TSL_HELD_SUMS
@@ -35,7 +39,7 @@ class HeldSums {
  public:
   TSL_INLINE void add(const TslArgs& args, uint target, float sum) {
     const bool is_next = target == target_;
-    if (!is_next && target_ != 0) atomicAdd(place_of(args, target_), sum_);
+    if (!is_next) add_to(args, target_, sum_);
     sum_ = is_next ? sum_ + sum : sum;
     target_ = target;
   }
@@ -54,7 +58,7 @@ class HeldSums {
     const bool is_met = !is_first && target_ != 0 && targets[lane] == target_;
     if (is_met) atomicAdd(&sums[lane], sum_);
     __syncthreads();
-    if (target_ != 0 && !is_met) atomicAdd(place_of(args, target_), is_first ? sums[lane] : sum_);
+    if (!is_met) add_to(args, target_, is_first ? sums[lane] : sum_);
   }
 
  private:

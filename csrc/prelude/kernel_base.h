@@ -3,6 +3,7 @@
 // fresh object. So are the primitives that the Slang view library names (slang/device.slang): they need to know the thread.
 #pragma once
 
+#include "prelude/neighbours.h"
 #include "prelude/own.h"
 #include "prelude/vector_access.h"
 #include "prelude/shared.h"
@@ -133,6 +134,7 @@ struct KernelBase : ThreadBase {
   uint loop_thread;
   uint recorded[TSL_VIEW_COUNT > 0 ? TSL_VIEW_COUNT : 1] = {};  // additions that this thread has recorded, by view
   Own own = {};
+  Neighbours neighbours;
 
 #if !TSL_CUDA
   // Members, since the C library has a clock() too.
@@ -180,9 +182,16 @@ struct KernelBase : ThreadBase {
     const bool is_kept = is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount);
     if constexpr (kHasWaveSums<Own>) {
       if constexpr (M::value <= 0) {
-        const bool is_added = !is_kept && wanted(view, index);
+        const bool is_added = !is_kept && !view.absent && view.inside(index);
         if (is_added) mark_add(view.id);
         return own.wave_sums.add(*this, view, index, amount, mode, is_added);
+      }
+    }
+    if constexpr (M::value == kAtomic && IsSame<T, float>::value) {
+      if (neighbours.are_open()) {
+        if (is_kept || view.absent || !view.inside(index)) return;
+        mark_add(view.id);
+        return neighbours.add(view.data == nullptr ? nullptr : view.address_of<float>(index), amount);
       }
     }
     if (is_kept || !wanted(view, index)) return;
@@ -204,7 +213,7 @@ struct KernelBase : ThreadBase {
 #if TSL_CUDA && TSL_HELD_SUMS
     value_sums->held.add(args, target, sum);
 #elif TSL_CUDA
-    atomicAdd(place_of(args, target), sum);
+    add_to(args, target, sum);
 #endif
   }
   template <class T, class Index, class M>

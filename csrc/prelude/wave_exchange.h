@@ -108,6 +108,11 @@ class WaveExchange {
     if constexpr (kStep < kSteps) {
       constexpr int kHalf = (kLeft + 1) / 2;
       const uint keeps_second = rank_ & 1u << kStep;
+      if constexpr (kLeft == 1) {
+        numbers[0] += from_partner<kStep>(numbers[0]);  // both have the sum
+        places[0] = select(keeps_second, Place(0), places[0]);
+        return share_out<kStep + 1, 1>(numbers, places, add);
+      }
       TSL_UNROLL for (int i = 0; i < kHalf; ++i) {
         const bool has_second = kHalf + i < kLeft;
         const int second = has_second ? kHalf + i : 0;

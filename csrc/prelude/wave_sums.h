@@ -137,18 +137,19 @@ class RunAdditions {
     if constexpr (kAt < kCount) {
       float amounts[size(kAt)];
       TSL_UNROLL for (int i = 0; i < size(kAt); ++i) amounts[i] = amounts_[kAt + i];
-      if (targets_[kAt] != 0) add_atomically(place_of(args, targets_[kAt]), amounts);
+      if (float* place = place_of(args, targets_[kAt])) add_atomically(place, amounts);
       add<kAt + size(kAt)>(args);
     }
   }
 
   // Whether all lanes that add have the same elements, and the sums were added, by add(target, sum). `adds`: this lane, which
   // else has anything here.
-  template <class AddSum> TSL_INLINE bool add_same(const WholeWave& lanes, uint adding, uint adds, AddSum add) {
+  template <class AddSum> TSL_INLINE bool add_same(const WholeWave& lanes, uint adding, uint adds, AddSum add) const {
     uint of_first[kCount];
     if (!lanes.all_have(are_same<0>(lanes, lowest_bit(adding), of_first) | (adds == 0))) return false;
-    leave_out<0>(adds);
-    add_sums(lanes, of_first, add);
+    float numbers[kCount];
+    leave_out<0>(adds, numbers);
+    add_sums(lanes, numbers, of_first, add);
     return true;
   }
 
@@ -159,7 +160,7 @@ class RunAdditions {
     if (same != kAll) add_others<0>(args, lanes, same);
     if (same == 0) return;
     forget_others<0>(same, of_first);
-    add_sums(lanes, of_first, [&](uint target, float sum) TSL_INLINE_LAMBDA { atomicAdd(place_of(args, target), sum); });
+    add_sums(lanes, amounts_, of_first, [&](uint target, float sum) TSL_INLINE_LAMBDA { add_to(args, target, sum); });
   }
 
  private:
@@ -172,10 +173,11 @@ class RunAdditions {
       copy<kAt + 1>(targets, amounts);
     }
   }
-  template <int kAt> TSL_INLINE void leave_out(uint adds) {
+  // Into other registers: where lanes turn out to have other elements, the amounts are where they were.
+  template <int kAt> TSL_INLINE void leave_out(uint adds, float (&numbers)[kCount]) const {
     if constexpr (kAt < kCount) {
-      amounts_[kAt] = select(adds, amounts_[kAt], 0.0f);
-      leave_out<kAt + 1>(adds);
+      numbers[kAt] = select(adds, amounts_[kAt], 0.0f);
+      leave_out<kAt + 1>(adds, numbers);
     }
   }
 
@@ -204,17 +206,18 @@ class RunAdditions {
 
   // `targets`, of elements, are the same in all lanes.
   template <class Lanes, class AddSum>
-  TSL_INLINE void add_sums(const Lanes& lanes, uint (&targets)[kCount], AddSum add) const {
+  static TSL_INLINE void add_sums(const Lanes& lanes, const float (&amounts)[kCount], uint (&targets)[kCount], AddSum add) {
     float numbers[kCount];
-    spread<0>(targets, numbers);
+    spread<0>(amounts, targets, numbers);
     WaveExchange<Lanes>(lanes).sum(numbers, targets, add);
   }
   // Each number of an element has a target of its own.
-  template <int kAt> TSL_INLINE void spread(uint (&targets)[kCount], float (&numbers)[kCount]) const {
+  template <int kAt>
+  static TSL_INLINE void spread(const float (&amounts)[kCount], uint (&targets)[kCount], float (&numbers)[kCount]) {
     if constexpr (kAt < kCount) {
-      numbers[kAt] = amounts_[kAt];
+      numbers[kAt] = amounts[kAt];
       if constexpr (!begins(kAt)) targets[kAt] = targets[kAt - 1] == 0 ? 0u : targets[kAt - 1] + 1u;
-      spread<kAt + 1>(targets, numbers);
+      spread<kAt + 1>(amounts, targets, numbers);
     }
   }
 
@@ -227,7 +230,7 @@ class RunAdditions {
         TSL_UNROLL for (int i = 0; i < kSize; ++i) amounts[i] = amounts_[kAt + i];
         const uint target = targets_[kAt];
         const bool goes_on = lanes.is_as_below(target) & (target != 0);
-        add_by_runs(lanes, goes_on, target != 0 ? place_of(args, target) : nullptr, amounts);
+        add_by_runs(lanes, goes_on, place_of(args, target), amounts);
       }
       add_others<kAt + size(kAt)>(args, lanes, same);
     }
@@ -256,7 +259,8 @@ class WaveSums {
     end_of<kCount, kStarts>(kernel.args, [&](uint target, float sum) TSL_INLINE_LAMBDA { kernel.tsl_add_sum(target, sum); });
   }
 
-  // An addition to a gradient that may be summed: all lanes of a run come here, also if `is_added` is false.
+  // An addition to a gradient that may be summed: all lanes of a run come here, also if `is_added` is false. Nobody may want the
+  // gradient; that is seen by the lane that adds the sum, and not for each number.
   template <class T, class Index, class M>
   TSL_INLINE void add(const ThreadBase& thread, const View& view, Index index, T amount, M, bool is_added) {
     with_numbers<T>(view, [&](auto s) TSL_INLINE_LAMBDA {
@@ -269,13 +273,13 @@ class WaveSums {
         TSL_UNROLL for (int i = 0; i < kCount; ++i) amounts[i] = SumOf<S>(numbers[i]);
         ulonglong offset = ulonglong(view.offset(index));
         if constexpr (M::value == kAtomic) {
-          give(view.id, offset, reinterpret_cast<S*>(view.data + offset), is_added, amounts);
+          give(view.id, offset, element_at<S>(view, offset), is_added, amounts);
         } else {
           if (is_added) {  // any replica will do: the lanes of a wave take the same one
             const uint number = uint(thread.thread_number() / warpSize) % replicas_of(thread.args, view);
             offset += number * gradient_slot(thread.args, view, kTslReplicaStride, 0);
           }
-          give(view.id, offset, reinterpret_cast<SumOf<S>*>(view.data + offset), is_added, amounts);
+          give(view.id, offset, element_at<SumOf<S>>(view, offset), is_added, amounts);
         }
       }
     });
@@ -295,7 +299,7 @@ class WaveSums {
   template <int kCount, uint kStarts, class Kernel> TSL_INLINE void end_seen(const Kernel& kernel) {
     const WarpMask here = __activemask();
     end_of<kCount, kStarts>(kernel.args, [&](uint target, float sum) TSL_INLINE_LAMBDA {
-      atomicAdd(place_of(kernel.args, target), sum);
+      add_to(kernel.args, target, sum);
     });
     __syncwarp(here);
   }
@@ -317,6 +321,10 @@ class WaveSums {
     else additions.add_unlike(args, lanes);
   }
 
+  template <class M> static TSL_INLINE M* element_at(const View& view, ulonglong offset) {
+    return view.data == nullptr ? nullptr : reinterpret_cast<M*>(view.data + offset);
+  }
+
   // `offset`: so many bytes from the view's first element.
   template <class M, class S, int kCount>
   TSL_INLINE void give(int view, ulonglong offset, M* element, bool is_added, S (&amounts)[kCount]) {
@@ -335,7 +343,7 @@ class WaveSums {
 
   template <class M, class S, int kCount>
   TSL_INLINE void add_single(uint target, M* element, bool is_added, S (&amounts)[kCount]) {
-    if (!is_added) return;
+    if (!is_added || element == nullptr) return;
     if constexpr (TSL_SINGLE_SUMS) add_by_wave(target, element, amounts);
     else add_atomically(element, amounts);
   }

@@ -135,6 +135,7 @@ struct KernelSource {
   std::vector<ThreadView> thread_views;
   bool has_wave_sums = false;  // lanes that add to the same elements sum first: Note [wave sums] in prelude/wave_sums.h
   bool holds_sums = false;  // on the host: Note [held sums] in prelude/held_sums.h
+  bool joins_neighbours = false;  // on a GPU, if it does not sum: Note [neighbours] in prelude/neighbours.h
   int most_registers = 0;  // of a GPU's thread, where that is less than the device has; else 0
   VirtualThreads threads;
   bool independent_views =

@@ -101,16 +101,22 @@ std::string define(const char* name, int value) {
   return std::string("#define ") + name + " " + std::to_string(value) + "\n";
 }
 
-// Of runs of additions: Note [wave sums] in prelude/wave_sums.h. Where nothing sums, the words around them mean nothing.
+// Of runs of additions: Note [wave sums] in prelude/wave_sums.h. Where lanes do not sum, a thread joins neighbouring numbers:
+// Note [neighbours] in prelude/neighbours.h.
 std::string run_definitions(const KernelSource& source) {
   if (source.has_wave_sums) return define("TSL_SINGLE_SUMS", !uses(source.text, {intrinsics::kSumsBegin}));
   if (!uses(source.text, {intrinsics::kSumsBegin, intrinsics::kSumsBeginBeside})) return "";
   std::string text;
-  for (const char* word : {"BEGIN", "BEGIN_BESIDE", "END", "END_SEEN"})
-    text += std::string("#define TSL_SUMS_") + word + "(count, starts)\n";
-  return text +
-         "#define TSL_SUMS_WAIT()\n#define TSL_SUMS_NEXT(label) continue\n#define TSL_SUMS_JOIN(label, count, "
-         "starts)\n";
+  const auto define_word = [&](const std::string& word, const std::string& meaning) {
+    text += "#define TSL_SUMS_" + word + " " + meaning + "\n";
+  };
+  for (const char* word : {"BEGIN", "BEGIN_BESIDE"})
+    define_word(std::string(word) + "(count, starts)", "neighbours.begin()");
+  for (const char* word : {"END(count, starts)", "END_SEEN(count, starts)", "WAIT()"})
+    define_word(word, "neighbours.end()");
+  define_word("NEXT(label)", "continue");
+  define_word("JOIN(label, count, starts)", "");
+  return text + define("TSL_NEIGHBOURS", source.joins_neighbours);
 }
 
 std::string block_definition(const uint32_t (&block)[3]) {

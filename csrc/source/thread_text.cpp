@@ -88,8 +88,9 @@ std::string own_struct(const std::vector<ThreadView>& views) {
     each += c10::str("    if (view == ", view.view, ") return ", name, ".each(thread, value, f, index);\n");
   }
   if (members.empty()) return "using Own = tsl::NothingOwn;\n";
-  return c10::str("struct Own {\n  static constexpr bool kHasAny = true;\n", members, "  template <class Thread> TSL_INLINE void begin(const Thread& thread) {",
-                  begin, " }\n  template <class Thread> TSL_INLINE void end(const Thread& thread) const {", end,
+  return c10::str("struct Own {\n  static constexpr bool kHasAny = true;\n", members,
+                  "  template <class Thread> TSL_INLINE void begin(const Thread& thread) {", begin,
+                  " }\n  template <class Thread> TSL_INLINE void end(const Thread& thread) const {", end,
                   " }\n  static TSL_INLINE bool has(int view) { return ", has,
                   "; }\n  template <class Thread, class T, class F, class Index>\n"
                   "  TSL_INLINE bool each(int view, const Thread& thread, T& value, F f, Index index) {\n",

@@ -130,7 +130,8 @@ def test_numbers_that_all_threads_add_to(
     xd, pd, qd = reference = doubled(x, p, q)
     at = torch.arange(n, device=device) // 40 % len(q)
     ((qd[at] + 2 * xd * pd.sum()) * weight).sum().backward()
-    check([x, p, q], reference, {torch.float32: 1e-5, torch.float64: 1e-13, torch.float16: 3e-2}[dtype])
+    # Each of 640 additions to a half rounds, in an order that no run has twice: 0.039 was seen.
+    check([x, p, q], reference, {torch.float32: 1e-5, torch.float64: 1e-13, torch.float16: 8e-2}[dtype])
 
 
 @pytest.mark.parametrize("n", [1, 40, 5000])

@@ -56,6 +56,7 @@ class FunctionCall:
 
 def function_call(module: Module, name: str) -> FunctionCall: ...
 def set_virtual_threads_for_all(value: bool) -> bool: ...  # for tests
+def set_tiled_waves_for_all(value: bool) -> bool: ...  # for tests
 def set_wave_sums(value: bool | None) -> bool | None: ...  # for tests; None: as is measured
 def set_most_tiles(count: int) -> int: ...  # for tests
 def set_compiler_path(path: str) -> None: ...

@@ -49,6 +49,7 @@ class CompiledKernel:
     block of the only launches that it serves, where registers do not suffice for a kernel for any block; else empty.
     ``threads`` and ``bytes``: of its last launch, bytes those of its tensors, each element once.
     ``wave_sums``: lanes of a GPU's wave that add to the same elements of gradients at the same time sum first.
+    ``tiled_waves``: its waves are 8 x 4 threads of a block, not threads that follow each other along x.
     ``loop``: of a plain function, over ``"elements"`` or, where strides or sums of rows and columns matter, ``"rows"``;
     ``lanes`` are then the elements that are loaded and stored together, and ``threads`` the last call's elements.
     """
@@ -66,6 +67,7 @@ class CompiledKernel:
     axis: str
     has_bounds: bool
     wave_sums: bool
+    tiled_waves: bool
     meets: bool
     independent: bool
     strided: tuple[str, ...]
@@ -87,6 +89,8 @@ class CompiledKernel:
             lines.append("arguments share memory: no load is moved over a store")
         if self.wave_sums:
             lines.append("lanes of a wave that add to the same elements sum first")
+        if self.tiled_waves:
+            lines.append("a wave is a tile of 8 x 4 threads")
         lines += map(str, self.gradients)
         return "\n  ".join(lines)
 

@@ -297,7 +297,7 @@ ThreadFacts Launcher::thread_facts(const KernelKey& key, const LaunchShape* laun
   // Users' own additions are summed without a measurement: to look for its outcome would cost each launch time.
   facts.must_add_apart = is_deterministic() || (!is_backward(key.kind) && wave_sums_setting() == WaveSums::Never) ||
                          !arguments_.have_addition_targets(op_.function, op_.layout.view_count());
-  facts.may_sum = is_backward(key.kind) && !facts.must_add_apart;
+  facts.may_sum = facts.may_tile = is_backward(key.kind) && !facts.must_add_apart;
   facts.bytes = own_bytes(op_, key.kind, key.types);
   if (fits_vectors_ && key.independent && rows_are_vectors()) facts.lanes = lanes_of_vectors(op_, key.kind, key.types);
   facts.shared_axis = shared_axis(op_, key);

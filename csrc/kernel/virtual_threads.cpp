@@ -26,13 +26,16 @@ constexpr double kMostlyWhole = 0.5;
 // Of tiles along an axis whose threads share elements.
 constexpr int kMostRepeats = 16;
 
+// Of a wave that is a tile, as in prelude/device_loop.h.
+constexpr uint32_t kTileWidth = 8, kTileHeight = 4;
+
 constexpr uint64_t kWorthMeasuring = 16;  // times what the device runs at once
 constexpr uint64_t kWorthMeasuringSums =
     1;  // the same where additions may be summed: then threads mostly have more to do
 constexpr size_t kMostTried = 10;
 constexpr double kHardly = 0.985;  // of another's time: a smaller gain may be a loss in another run
 
-std::atomic<bool> for_all{false};
+std::atomic<bool> for_all{false}, all_tiled{false};
 std::atomic<WaveSums> wave_sums{WaveSums::Measured};
 
 uint64_t threads_of(const LaunchShape& shape) {
@@ -80,6 +83,14 @@ VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int rep
   return threads;
 }
 
+// Whether waves of this launch can be tiles, and are not those already that they would be. `count`: of virtual threads, which
+// kernels whose threads meet do not have, whatever is said here.
+bool may_tile(const ThreadFacts& facts, int count) {
+  const uint32_t* const block = facts.shape.block;
+  return facts.may_tile && (count == 1 || facts.runs_one) && facts.shared_axis < 0 && block[0] > kTileWidth &&
+         block[0] % kTileWidth == 0 && block[1] % kTileHeight == 0;
+}
+
 bool may_repeat(const ThreadFacts& facts, const VirtualThreads& threads, int repeats) {
   if (repeats <= 1) return repeats == 1;
   if (!threads.shares || repeats > kMostRepeats) return false;
@@ -91,6 +102,7 @@ bool may_repeat(const ThreadFacts& facts, const VirtualThreads& threads, int rep
 
 bool set_virtual_threads_for_all(bool value) { return for_all.exchange(value); }
 WaveSums set_wave_sums(WaveSums value) { return wave_sums.exchange(value); }
+bool set_tiled_waves_for_all(bool value) { return all_tiled.exchange(value); }
 WaveSums wave_sums_setting() { return wave_sums.load(std::memory_order_relaxed); }
 
 VirtualThreads likely_threads(const ThreadFacts& facts) {
@@ -103,6 +115,7 @@ VirtualThreads likely_threads(const ThreadFacts& facts) {
   const int64_t enough = lanes > 1 ? kBytesInVector : kBytesInFlight;
   while (lanes * groups < kMost && lanes * groups * facts.bytes < enough && fills(facts, lanes * groups)) groups *= 2;
   VirtualThreads threads = arranged(facts, lanes, groups, 1, false);
+  threads.tiles_waves = all_tiled.load(std::memory_order_relaxed) && may_tile(facts, threads.count);
   while (may_repeat(facts, threads, 2 * threads.repeats)) threads.repeats *= 2;
   return threads;
 }
@@ -115,17 +128,19 @@ bool is_worth_measuring(const ThreadFacts& facts) {
 
 std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThreads& from) {
   std::vector<VirtualThreads> all;
-  const auto add_either = [&](int lanes, int groups, int repeats, bool adds_apart) {
+  const auto add_any = [&](int lanes, int groups, int repeats, bool adds_apart, bool tiles_waves) {
     if (lanes < 1 || lanes > facts.lanes || facts.shape.block[0] % lanes != 0) return;
     if (groups < 1 || lanes * groups > kMost || (lanes * groups > 1 && !fills(facts, lanes * groups))) return;
-    const VirtualThreads threads = arranged(facts, lanes, groups, repeats, adds_apart);
+    VirtualThreads threads = arranged(facts, lanes, groups, repeats, adds_apart);
+    threads.tiles_waves = tiles_waves && may_tile(facts, threads.count);
     const bool is_known = threads == from || std::find(all.begin(), all.end(), threads) != all.end();
     if (may_repeat(facts, threads, repeats) && !is_known) all.push_back(threads);
   };
   const int lanes = from.lanes, groups = from.groups(), repeats = from.repeats;
-  add_either(lanes, groups, repeats, !from.adds_apart);
+  add_any(lanes, groups, repeats, !from.adds_apart, from.tiles_waves);
+  add_any(lanes, groups, repeats, from.adds_apart, !from.tiles_waves);
   if (facts.runs_one) return all;
-  const auto add = [&](int l, int g, int r) { add_either(l, g, r, from.adds_apart); };
+  const auto add = [&](int l, int g, int r) { add_any(l, g, r, from.adds_apart, from.tiles_waves); };
   add(lanes, 2 * groups, repeats);
   add(lanes, groups / 2, repeats);
   add(2 * lanes, groups, repeats);
@@ -164,18 +179,22 @@ VirtualThreads fastest_threads(const ThreadFacts& facts, const VirtualThreads& s
 
 std::string describe(const VirtualThreads& threads) {
   return c10::str("lanes=", threads.lanes, ", groups=", threads.groups(), ", repeats=", threads.repeats,
-                  threads.adds_apart ? ", apart=1" : "");
+                  threads.adds_apart ? ", apart=1" : "", threads.tiles_waves ? ", tiles=1" : "");
 }
 
 std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std::string& text) {
   const auto is_power = [](int number) { return number > 0 && (number & (number - 1)) == 0; };
-  int lanes = 0, groups = 0, repeats = 0, apart = 0;
-  constexpr const char* kForm = "lanes=%d, groups=%d, repeats=%d, apart=%d";
-  if (std::sscanf(text.c_str(), kForm, &lanes, &groups, &repeats, &apart) < 3) return std::nullopt;
+  int lanes = 0, groups = 0, repeats = 0;
+  constexpr const char* kForm = "lanes=%d, groups=%d, repeats=%d";
+  if (std::sscanf(text.c_str(), kForm, &lanes, &groups, &repeats) < 3) return std::nullopt;
+  const auto has = [&](const char* word) { return text.find(word) != std::string::npos; };
   const bool may_be = is_power(lanes) && lanes <= facts.lanes && facts.shape.block[0] % lanes == 0 &&
                       is_power(groups) && groups <= kMost / lanes && is_power(repeats) &&
                       repeats <= (facts.shared_axis >= 0 ? kMostRepeats : 1);
-  return may_be ? std::optional(arranged(facts, lanes, groups, repeats, apart == 1)) : std::nullopt;
+  if (!may_be) return std::nullopt;
+  VirtualThreads threads = arranged(facts, lanes, groups, repeats, has(", apart=1"));
+  threads.tiles_waves = has(", tiles=1") && may_tile(facts, threads.count);
+  return threads;
 }
 
 }  // namespace torch_slang

@@ -38,6 +38,7 @@ struct KernelFacts {
   int axis = 0;
   int lanes = 1;  // of them load and store vectors together; elements that a plain function's thread has at a time
   bool has_wave_sums = false;  // lanes of a GPU's wave sum what they add to the same elements
+  bool has_tiled_waves = false;  // Note [tiled waves] in prelude/device_loop.h
   bool has_bounds = false;  // the launch's bounds are told to the compiler
   bool meets = false;  // barriers or wave operations
   bool independent = true;  // no-alias promises hold
@@ -60,6 +61,7 @@ inline KernelFacts common_facts(const KernelKey& key, const LoadedKernel& loaded
   facts.bytes = loaded.last.bytes.load();
   facts.is_measured = loaded.last.is_measured.load();
   facts.has_wave_sums = loaded.has_wave_sums;
+  facts.has_tiled_waves = loaded.threads.tiles_waves;
   return facts;
 }
 

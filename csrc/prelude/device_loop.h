@@ -165,13 +165,27 @@ TSL_INLINE uint run_part(const Tile<Shape>& tile, const TslArgs& args, uint3 bou
   return count;
 }
 
+// Note [tiled waves]
+//   The hardware makes waves of threads that follow each other along x: of a block of 16 x 16, two rows. What draws, or filters, a picture has
+//   less to do where a wave's threads are close to each other in both directions: it passes by what none of them sees, and more of
+//   them meet at the same element of a gradient. So a wave may be a tile of 8 x 4 threads of the block instead, which
+//   changes nothing but which threads are whose neighbours; the run-time measures whether it pays. Not where a kernel asks for its
+//   lanes. Blocks that do not consist of tiles stay as they are.
+TSL_INLINE uint3 thread_of_tile() {
+  constexpr uint kWidth = 8, kHeight = 4;
+  if (blockDim.x % kWidth != 0 || blockDim.y % kHeight != 0) return {threadIdx.x, threadIdx.y, threadIdx.z};
+  const uint number = threadIdx.y * blockDim.x + threadIdx.x, wave = number / 32, lane = number % 32;
+  const uint across = blockDim.x / kWidth;
+  return {wave % across * kWidth + lane % kWidth, wave / across * kHeight + lane / kWidth, threadIdx.z};
+}
+
 // `bounds`: how many threads there are along each axis by the launch's total, where kIsBounded.
 template <class Kernel, void (Kernel::*kEntry)(), class Vectors, class Shared, class Shape, bool kIsBounded>
 TSL_INLINE void run_tiles(const TslArgs& args, uint3 bounds) {
   using Whole = WholeTile<Kernel, kEntry, Vectors, Shared, Shape, kIsBounded>;
   ValueSums sums;
   if constexpr (Whole::kNumbers * Shape::kRepeats == 1 && !TSL_SHARED_SUMS) {
-    const uint3 thread{threadIdx.x, threadIdx.y, threadIdx.z};
+    const uint3 thread = TSL_TILED_WAVES ? thread_of_tile() : uint3{threadIdx.x, threadIdx.y, threadIdx.z};
 #if TSL_FLAT_GRID
     const uint3 block = Tile<Shape>(args, 0).first, grid = grid_size(args);
 #else

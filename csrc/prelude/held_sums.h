@@ -24,14 +24,20 @@ TSL_INLINE uint thread_of_block() { return (threadIdx.z * blockDim.y + threadIdx
 // Note [addition targets] in abi.h. An element's number is its distance from the view's first in sizes of an element.
 constexpr int kElementBits = tsl_element_bits(TSL_VIEW_COUNT);
 TSL_INLINE uint addition_target(int view, uint element) { return (uint(view + 1) << kElementBits) + element; }
-// Where that is, of a view of floats; null if there is nothing to add, or nobody wants the gradient.
+// Where the view's first number is; null if nobody wants the gradient.
+TSL_INLINE float* view_of(const TslArgs& args, uint target) {
+  return reinterpret_cast<float*>(args.views[(target >> kElementBits) - 1u].data);
+}
+TSL_INLINE uint element_of(uint target) { return target & ((1u << kElementBits) - 1u); }
+// Null if there is nothing to add, or nobody wants it.
 TSL_INLINE float* place_of(const TslArgs& args, uint target) {
-  if (target == 0) return nullptr;
-  unsigned char* data = args.views[(target >> kElementBits) - 1u].data;
-  return data == nullptr ? nullptr : reinterpret_cast<float*>(data) + (target & ((1u << kElementBits) - 1u));
+  float* const view = target == 0 ? nullptr : view_of(args, target);
+  return view == nullptr ? nullptr : view + element_of(target);
 }
 TSL_INLINE void add_to(const TslArgs& args, uint target, float amount) {
-  if (float* place = place_of(args, target)) atomicAdd(place, amount);
+  if (target == 0) return;
+  float* const view = view_of(args, target);
+  if (view != nullptr) atomicAdd(view + element_of(target), amount);
 }
 
 #if TSL_HELD_SUMS

@@ -61,6 +61,9 @@
 #ifndef TSL_LANES
 #define TSL_LANES 1
 #endif
+#ifndef TSL_TILED_WAVES
+#define TSL_TILED_WAVES 0
+#endif
 #ifndef TSL_WRAPS
 #define TSL_WRAPS 0
 #endif

@@ -101,7 +101,7 @@ class WaveExchange {
   TSL_INLINE void share_out(S (&numbers)[kCount], Place (&places)[kCount], Add add) const {
     if (kStep == kSteps || (!kIsWhole && summing_ == 1u << kStep)) {
       TSL_UNROLL for (int i = 0; i < kLeft; ++i) {
-        if (places[i] != Place(0) && rank_ < summing_) add(places[i], numbers[i]);
+        if (places[i] != Place(0) && (kIsWhole || rank_ < summing_)) add(places[i], numbers[i]);
       }
       return;
     }

@@ -146,7 +146,7 @@ class RunAdditions {
   // else has anything here.
   template <class AddSum> TSL_INLINE bool add_same(const WholeWave& lanes, uint adding, uint adds, AddSum add) const {
     uint of_first[kCount];
-    if (!lanes.all_have(are_same<0>(lanes, lowest_bit(adding), of_first) | (adds == 0))) return false;
+    if (!lanes.all_have((difference<0>(lanes, lowest_bit(adding), of_first) == 0) | (adds == 0))) return false;
     float numbers[kCount];
     leave_out<0>(adds, numbers);
     add_sums(lanes, numbers, of_first, add);
@@ -181,14 +181,14 @@ class RunAdditions {
     }
   }
 
-  // Fills `of_first` with the first lane's targets.
-  template <int kAt, class Lanes> TSL_INLINE bool are_same(const Lanes& lanes, uint first, uint (&of_first)[kCount]) const {
+  // Fills `of_first` with the first lane's targets. Gives the bits in which they differ from this lane's, which are found sooner
+  // than a chain of comparisons.
+  template <int kAt, class Lanes> TSL_INLINE uint difference(const Lanes& lanes, uint first, uint (&of_first)[kCount]) const {
     if constexpr (kAt < kCount) {
       of_first[kAt] = lanes.from(targets_[kAt], first);
-      const bool rest = are_same<kAt + size(kAt)>(lanes, first, of_first);
-      return (of_first[kAt] == targets_[kAt]) & rest;
+      return (of_first[kAt] ^ targets_[kAt]) | difference<kAt + size(kAt)>(lanes, first, of_first);
     }
-    return true;
+    return 0;
   }
   template <int kAt, class Lanes> TSL_INLINE uint those_same(const Lanes& lanes, uint first, uint (&of_first)[kCount]) const {
     if constexpr (kAt < kCount) {

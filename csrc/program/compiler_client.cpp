@@ -55,16 +55,6 @@ Report read_report(const std::string& error_output) {
   return report;
 }
 
-// Slang's compiler fills 220 MB before it reads anything, which takes a third less time in huge pages. glibc asks for them
-// since version 2.35; an older one, or another C library, takes no notice.
-std::pair<std::string, std::string> huge_pages() {
-  constexpr const char* kVariable = "GLIBC_TUNABLES";
-  constexpr const char* kTunable = "glibc.malloc.hugetlb";
-  std::string value = environment_or(kVariable, "");
-  if (value.find(kTunable) == std::string::npos) value += (value.empty() ? "" : ":") + std::string(kTunable) + "=1";
-  return {kVariable, value};
-}
-
 // Behind the description, if there is one.
 std::string last_line(std::string output) {
   while (!output.empty() && output.back() == '\n') output.pop_back();
@@ -110,7 +100,6 @@ Answer ask(const CompileRequest& request, Extent extent, const OnDescribed& on_d
   process.argv = {compiler_path(), kServeOption};
   if (extent == Extent::DescribeOnly) process.argv.emplace_back(kDescribeOption);
   process.input = to_json(request);
-  process.environment = {huge_pages()};
   process.timeout = compile_time_limit();
   process.on_output = DescriptionReader(on_described);
   process.has_helpers = true;  // for who has put a script of his own in its place

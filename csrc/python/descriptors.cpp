@@ -138,6 +138,7 @@ py::list describe_kernels(const Operator& op) {
     about["axis"] = std::string(1, "xyz"[kernel.axis]);
     about["has_bounds"] = kernel.has_bounds;
     about["wave_sums"] = kernel.has_wave_sums;
+    about["tiled_waves"] = kernel.has_tiled_waves;
     about["meets"] = kernel.meets;
     about["independent"] = kernel.independent;
     about["strided"] = py::tuple(py::cast(kernel.strided));

@@ -231,6 +231,7 @@ PYBIND11_MODULE(_C, m) {
   bind_launch_call(m);
   bind_tuning(m);
   m.def("set_virtual_threads_for_all", &set_virtual_threads_for_all, py::arg("value"));
+  m.def("set_tiled_waves_for_all", &set_tiled_waves_for_all, py::arg("value"));
   m.def(
       "set_wave_sums",
       [](std::optional<bool> value) -> std::optional<bool> {

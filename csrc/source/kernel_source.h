@@ -103,6 +103,7 @@ struct VirtualThreads {
   int repeats = 1;  // how many times as many a thread runs, one such count after the other
   bool shares = false;  // threads along the axis share elements of gradients
   bool adds_apart = false;  // lanes that add to the same elements of gradients do not sum first, though they could
+  bool tiles_waves = false;  // Note [tiled waves] in prelude/device_loop.h
   bool is_flat = false;  // the device's blocks stand in one row, since along y or z they would be too many
   uint32_t block[3] = {0, 0, 0};  // that all launches have; zeros: any
 

@@ -153,6 +153,7 @@ std::string definitions(const KernelSource& source) {
          define("TSL_POLLS", source.polls) + (source.wraps ? define("TSL_WRAPS", 1) : "") +
          (source.at_once ? define("TSL_AT_ONCE", 1) : "") + define("TSL_BARRIERS", source.text.barriers) +
          define("TSL_FAST_MATH", source.fast_math) + define("TSL_LANES", source.threads.lanes) +
+         define("TSL_TILED_WAVES", source.threads.tiles_waves) +
          define("TSL_HELD_SUMS", source.holds_sums || (source.has_wave_sums && !source.map)) +
          define("TSL_SHARED_SUMS", source.threads.shares) + define("TSL_FLAT_GRID", source.threads.is_flat) +
          define("TSL_SAMPLE_DIMS", source.sample_dims) + define("TSL_WAVES", source.text.waves) +

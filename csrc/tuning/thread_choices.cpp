@@ -123,6 +123,7 @@ class ThreadSubject : public Search<ChosenThreads>::Subject {
         text_(op.text(key.kind, key.types)) {
     facts_.runs_one = text_.waves || text_.barriers;
     facts_.may_sum = facts_.may_sum && uses(text_, {intrinsics::kAccumulate});
+    facts_.may_tile = facts_.may_sum && !text_.waves;
   }
 
   c10::Device device() const override { return key_.device; }
@@ -138,6 +139,7 @@ class ThreadSubject : public Search<ChosenThreads>::Subject {
     digest.add("choice of virtual threads").add(name()).add(text_.body).add(text_.file_scope).add(hardware);
     for (const int64_t number : c10::ArrayRef<int64_t>(call_).slice(1)) digest.add(number);
     if (facts_.may_sum) digest.add("wave sums");
+    if (facts_.may_tile) digest.add("tiled waves");
     return digest.hex();
   }
   std::string about(const std::string& hardware) const override {

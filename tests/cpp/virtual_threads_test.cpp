@@ -106,6 +106,30 @@ BOOST_AUTO_TEST_CASE(threads_that_meet_at_barriers_differ_by_sums_of_lanes_alone
   BOOST_TEST(others.front().adds_apart);
 }
 
+BOOST_AUTO_TEST_CASE(waves_are_tried_as_tiles_where_blocks_consist_of_some) {
+  const auto tried = [](uint32_t width, uint32_t height, bool may_tile) {
+    ThreadFacts facts = row_of(10000);
+    facts.shape.block[0] = width;
+    facts.shape.block[1] = height;
+    facts.runs_one = facts.may_sum = true;
+    facts.may_tile = may_tile;
+    std::set<std::string> texts;
+    for (const VirtualThreads& threads : next_to(facts, likely_threads(facts))) {
+      texts.insert(threads.adds_apart ? "apart" : threads.tiles_waves ? "tiles" : "neither");
+      BOOST_TEST((parse_threads(facts, describe(threads)) == threads));
+    }
+    return texts;
+  };
+  const std::set<std::string> apart = {"apart"}, both = {"apart", "tiles"};
+  BOOST_TEST((tried(16, 16, true) == both));
+  BOOST_TEST((tried(32, 4, true) == both));
+  BOOST_TEST((tried(16, 16, false) == apart));
+  BOOST_TEST((tried(8, 8, true) == apart));  // tiles already
+  BOOST_TEST((tried(12, 4, true) == apart));
+  BOOST_TEST((tried(16, 6, true) == apart));
+  BOOST_TEST((tried(256, 1, true) == apart));
+}
+
 BOOST_AUTO_TEST_CASE(sums_of_lanes_may_be_forced_for_tests) {
   ThreadFacts facts = row_of(10000);
   facts.may_sum = true;

@@ -141,9 +141,9 @@ TSL_INLINE float tsl_exp2(float x) { return F32_exp2(x); }
 #define TSL_FLOATING(P, T, f)                                                                                    \
   TSL_INLINE T P##_fma(T a, T b, T c) { return TSL_LIBM(fma##f)(a, b, c); }                                      \
   TSL_INLINE T P##_frac(T x) { return x - P##_floor(x); }                                                        \
-  /* As fmin and fmax: of a NaN and a number, the number. Without a branch, so that loops vectorise. */          \
-  TSL_INLINE T P##_min(T a, T b) { return a < b || b != b ? a : b; }                                             \
-  TSL_INLINE T P##_max(T a, T b) { return a > b || b != b ? a : b; }                                             \
+  /* Of a NaN and a number, the number. On the host without a branch, so that loops vectorise. */                \
+  TSL_INLINE T P##_min(T a, T b) { return TSL_CUDA ? TSL_LIBM(fmin##f)(a, b) : a < b || b != b ? a : b; }        \
+  TSL_INLINE T P##_max(T a, T b) { return TSL_CUDA ? TSL_LIBM(fmax##f)(a, b) : a > b || b != b ? a : b; }        \
   TSL_INLINE int P##_sign(T x) { return int(x > T(0)) - int(x < T(0)); }                                         \
   TSL_INLINE bool P##_isnan(T x) { return x != x; }                                                              \
   TSL_INLINE bool P##_isinf(T x) { return P##_abs(x) == T(tsl::kInfinity); }                               \

@@ -208,7 +208,7 @@ KernelSource specialize(const KernelSignature& op, const KernelKey& key, const K
     for (const DeviceDim& dim : op.layout.launch_dims()) source.thread_bounds.push_back(device_dim(dim));
   }
   if (!source.text.waves && !source.text.barriers && !multiplies(source)) source.threads = key.threads;
-  source.threads.tiles_waves = key.threads.tiles_waves && !source.text.waves;
+  source.threads.tiles_waves = key.threads.tiles_waves && !source.text.waves && !multiplies(source);
   source.threads.adds_apart = false;  // until additions have shown
   if (key.sample_dims > 0 && !multiplies(source)) {
     source.sample_dims = key.sample_dims;

@@ -20,6 +20,10 @@ namespace tsl {
 
 // Of the hardware: the launch's threads may stand in another order (Note [vector accesses]).
 TSL_INLINE uint thread_of_block() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+TSL_INLINE uint wave_of_launch() {
+  const uint waves = (blockDim.x * blockDim.y * blockDim.z + 31u) / 32u;
+  return ((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * waves + thread_of_block() / 32u;
+}
 
 // Note [addition targets] in abi.h. An element's number is its distance from the view's first in sizes of an element.
 constexpr int kElementBits = tsl_element_bits(TSL_VIEW_COUNT);

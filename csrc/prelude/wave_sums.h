@@ -276,7 +276,7 @@ class WaveSums {
           give(view.id, offset, element_at<S>(view, offset), is_added, amounts);
         } else {
           if (is_added) {  // any replica will do: the lanes of a wave take the same one
-            const uint number = uint(thread.thread_number() / warpSize) % replicas_of(thread.args, view);
+            const uint number = wave_of_launch() % replicas_of(thread.args, view);
             offset += number * gradient_slot(thread.args, view, kTslReplicaStride, 0);
           }
           give(view.id, offset, element_at<SumOf<S>>(view, offset), is_added, amounts);

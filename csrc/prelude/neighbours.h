@@ -18,8 +18,10 @@ namespace tsl {
 class Neighbours {
  public:
   TSL_INLINE bool are_open() const { return is_open_; }
-  TSL_INLINE void begin() { is_open_ = true; }
+  // A run of so many numbers.
+  template <int kCount> TSL_INLINE void begin() { is_open_ = kCount > 1; }
   TSL_INLINE void end() {
+    if (!is_open_) return;
     asm volatile("{ .reg .pred waits; setp.ne.u64 waits, %0, 0; @waits red.relaxed.gpu.global.add.f32 [%0], %1; }" ::"l"(waiting_),
                  "f"(amount_) : "memory");
     waiting_ = 0;
@@ -58,7 +60,7 @@ class Neighbours {
 namespace tsl {
 struct Neighbours {
   static TSL_INLINE bool are_open() { return false; }
-  static TSL_INLINE void begin() {}
+  template <int kCount> static TSL_INLINE void begin() {}
   static TSL_INLINE void end() {}
   static TSL_INLINE void add(float*, float) {}
 };

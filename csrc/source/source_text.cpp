@@ -111,7 +111,7 @@ std::string run_definitions(const KernelSource& source) {
     text += "#define TSL_SUMS_" + word + " " + meaning + "\n";
   };
   for (const char* word : {"BEGIN", "BEGIN_BESIDE"})
-    define_word(std::string(word) + "(count, starts)", "neighbours.begin()");
+    define_word(std::string(word) + "(count, starts)", "neighbours.template begin<count>()");
   for (const char* word : {"END(count, starts)", "END_SEEN(count, starts)", "WAIT()"})
     define_word(word, "neighbours.end()");
   define_word("NEXT(label)", "continue");

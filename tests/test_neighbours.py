@@ -1,4 +1,4 @@
-"""Additions to neighbouring numbers (Note [neighbours] in csrc/prelude/neighbours.h): in any order, from any address."""
+"""Additions to neighbouring numbers, in any order and at any address: Note [neighbours] in csrc/prelude/neighbours.h."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Additions to neighbouring numbers, in any order and at any address: Note [neighbours] in csrc/prelude/neighbours.h."""
+"""Additions to neighbouring numbers, in any order and at any address (Note [neighbours] in prelude/neighbours.h)."""
 
 from __future__ import annotations
 

@@ -195,7 +195,8 @@ struct KernelBase : ThreadBase {
       }
     }
     if (is_kept || !wanted(view, index)) return;
-    if constexpr (M::value == kAtomic && kIsFloat<T>) {  // most are this: in half the time that compilers take for all
+    if constexpr (M::value == kAtomic && kIsFloat<T>) {
+      // Most additions are of one number. Compilers take half the time for these lines.
       mark_add(view.id);
       const SumOf<T> sums[] = {SumOf<T>(amount)};
       add_to_memory(view, view.address_of<T>(index), sums);

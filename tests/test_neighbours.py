@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
+from test_wave_sums import random
 from torch import Tensor
 
 import torch_slang
-from torch_slang import _C, slangtorch
+from torch_slang import slangtorch
+
+pytestmark = pytest.mark.usefixtures("sums")
 
 # Each kernel adds up the numbers of a row that ORDER names, with weights of their own.
 ORDERS = {
@@ -32,7 +33,7 @@ void {name}([Shape("N, 7")] DiffTensorView<float> x, [Shape("I")] TensorView<int
     y[i] = {terms};
 }}
 """
-# Rows of two tensors, one of which may be frozen, and vectors between them.
+# Reads rows of two tensors, and a vector of a third one between them. Tests freeze one of the three.
 TWO = """
 [CudaKernel] [Differentiable] [LaunchTotal("I")]
 void two_tensors([Shape("N, 3")] DiffTensorView<float> a, [Shape("N, 4")] DiffTensorView<float> b,
@@ -61,20 +62,6 @@ def module() -> torch_slang.Module:
     return torch_slang.load(source=source(), name="neighbours", namespace="neighbours")
 
 
-@pytest.fixture(params=[False, True], ids=["apart", "summed"], autouse=True)
-def _sums(request: pytest.FixtureRequest, device: torch.device) -> Iterator[None]:
-    if request.param and device.type == "cpu":
-        pytest.skip("on the CPU both are alike")
-    before = _C.set_wave_sums(request.param)
-    yield
-    _C.set_wave_sums(before)
-
-
-def random(*shape: int, device: torch.device) -> Tensor:
-    generator = torch.Generator().manual_seed(sum(shape))
-    return torch.randn(*shape, generator=generator).to(device)
-
-
 def weights(name: str, device: torch.device) -> Tensor:
     weight = torch.zeros(7, dtype=torch.float64, device=device)
     for k, at in enumerate(ORDERS[name]):
@@ -86,11 +73,11 @@ def weights(name: str, device: torch.device) -> Tensor:
 @pytest.mark.parametrize(("rows", "count"), [(1, 1), (5, 3), (40, 1000)])
 @pytest.mark.parametrize("kind", ["own", "random"])
 def test_rows(module: torch_slang.Module, device: torch.device, name: str, rows: int, count: int, kind: str) -> None:
-    x = random(rows, 7, device=device).requires_grad_()
+    x = random(rows, 7, device=device)
     index = torch.arange(count, device=device) % rows
     if kind == "random":
         index = index[torch.randperm(count, generator=torch.Generator().manual_seed(1)).to(device)]
-    grad = random(count, device=device)
+    grad = random(count, device=device).detach()
     y = getattr(module, name)(x, index.int())
     y.backward(grad)
     reference = torch.zeros(rows, 7, dtype=torch.float64, device=device)
@@ -106,7 +93,7 @@ def test_rows_of_two_tensors(module: torch_slang.Module, device: torch.device, f
         for name, size in (("a", 3), ("b", 4), ("c", 3))
     }
     index = (torch.arange(500, device=device) * 7 % 20).int()
-    grad = random(500, device=device)
+    grad = random(500, device=device).detach()
     module.two_tensors(*tensors.values(), index).backward(grad)
     sums = torch.zeros(20, dtype=torch.float64, device=device).index_add_(0, index.long(), grad.double())
     terms = {"a": (1.0, 3.0, 0.0), "b": (2.0, 4.0, 8.0, 9.0), "c": (5.0, 6.0, 7.0)}
@@ -137,7 +124,7 @@ def test_gradients_in_memory_of_the_callers_own(
     path = tmp_path_factory.getbasetemp() / "neighbours_launched.slang"
     path.write_text(source())
     kernel = getattr(slangtorch.loadModule(str(path)), name)
-    x, grad = random(40, 7, device=device), random(1000, device=device)
+    x, grad = random(40, 7, device=device).detach(), random(1000, device=device).detach()
     index = (torch.arange(1000, device=device) * 3 % 40).int()
     grad_x, memory = gradient_memory(how, device)
     launch = kernel.bwd(x=(x, grad_x), index=index, y=(torch.empty(1000, device=device), grad.clone()))

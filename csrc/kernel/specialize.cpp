@@ -235,7 +235,7 @@ KernelSource specialize(const KernelSignature& op, const KernelKey& key, const K
   source.wraps = key.wraps;
   source.at_once = key.device.is_cpu() && is_inlined_at_once(source);
   source.holds_sums = key.device.is_cpu() && holds_sums(key, source);
-  source.joins_neighbours = is_backward(key.kind) && may_have_wave_sums(key, source);
+  source.joins_neighbours = is_backward(key.kind) && may_have_wave_sums(key, source) && has_runs(source.text);
   source.fast_math = op.options.fast_math;
   source.thread_views = thread_views(op, key, known, source);
   // What a debug check asks of a whole wave, the host can only answer where lanes meet.

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "backend/launch_shape.h"
+#include "prelude/abi.h"
 
 namespace torch_slang {
 namespace {
@@ -25,9 +26,6 @@ constexpr double kMostlyWhole = 0.5;
 
 // Of tiles along an axis whose threads share elements.
 constexpr int kMostRepeats = 16;
-
-// Of a wave that is a tile, as in prelude/device_loop.h.
-constexpr uint32_t kTileWidth = 8, kTileHeight = 4;
 
 constexpr uint64_t kWorthMeasuring = 16;  // times what the device runs at once
 constexpr uint64_t kWorthMeasuringSums =
@@ -55,14 +53,24 @@ double whole(const ThreadFacts& facts, int axis, int length) {
   return static_cast<double>(facts.bounds[axis] / threads * threads) / static_cast<double>(facts.bounds[axis]);
 }
 
+// Whether waves of this launch can be tiles, and are not those already that they would be. `count`: of virtual threads, which
+// kernels whose threads meet do not have, whatever is said here.
+bool may_tile(const ThreadFacts& facts, int count) {
+  const uint32_t* const block = facts.shape.block;
+  return facts.may_tile && (count == 1 || facts.runs_one) && facts.shared_axis < 0 && block[0] > kTslTileWidth &&
+         block[0] % kTslTileWidth == 0 && block[1] % kTslTileHeight == 0;
+}
+
 // Tiles lie along the axis that has the most in whole ones, the outer axis if two have as much: what threads read of a row
 // or column that they share is then read once. Where threads share elements of gradients, along the axis that they do.
-VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int repeats, bool adds_apart) {
+VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int repeats, bool adds_apart,
+                        bool tiles_waves) {
   VirtualThreads threads;
   const WaveSums setting = wave_sums_setting();
   threads.adds_apart = facts.must_add_apart ||
                        (facts.may_sum && (setting == WaveSums::Measured ? adds_apart : setting == WaveSums::Never));
   threads.count = lanes * groups;
+  threads.tiles_waves = tiles_waves && may_tile(facts, threads.count);
   threads.lanes = lanes;
   threads.repeats = repeats;
   threads.shares = facts.shared_axis >= 0;
@@ -81,14 +89,6 @@ VirtualThreads arranged(const ThreadFacts& facts, int lanes, int groups, int rep
     threads.axis = axis;
   }
   return threads;
-}
-
-// Whether waves of this launch can be tiles, and are not those already that they would be. `count`: of virtual threads, which
-// kernels whose threads meet do not have, whatever is said here.
-bool may_tile(const ThreadFacts& facts, int count) {
-  const uint32_t* const block = facts.shape.block;
-  return facts.may_tile && (count == 1 || facts.runs_one) && facts.shared_axis < 0 && block[0] > kTileWidth &&
-         block[0] % kTileWidth == 0 && block[1] % kTileHeight == 0;
 }
 
 bool may_repeat(const ThreadFacts& facts, const VirtualThreads& threads, int repeats) {
@@ -114,8 +114,7 @@ VirtualThreads likely_threads(const ThreadFacts& facts) {
   int groups = 1;
   const int64_t enough = lanes > 1 ? kBytesInVector : kBytesInFlight;
   while (lanes * groups < kMost && lanes * groups * facts.bytes < enough && fills(facts, lanes * groups)) groups *= 2;
-  VirtualThreads threads = arranged(facts, lanes, groups, 1, false);
-  threads.tiles_waves = all_tiled.load(std::memory_order_relaxed) && may_tile(facts, threads.count);
+  VirtualThreads threads = arranged(facts, lanes, groups, 1, false, all_tiled.load(std::memory_order_relaxed));
   while (may_repeat(facts, threads, 2 * threads.repeats)) threads.repeats *= 2;
   return threads;
 }
@@ -131,8 +130,7 @@ std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThrea
   const auto add_any = [&](int lanes, int groups, int repeats, bool adds_apart, bool tiles_waves) {
     if (lanes < 1 || lanes > facts.lanes || facts.shape.block[0] % lanes != 0) return;
     if (groups < 1 || lanes * groups > kMost || (lanes * groups > 1 && !fills(facts, lanes * groups))) return;
-    VirtualThreads threads = arranged(facts, lanes, groups, repeats, adds_apart);
-    threads.tiles_waves = tiles_waves && may_tile(facts, threads.count);
+    const VirtualThreads threads = arranged(facts, lanes, groups, repeats, adds_apart, tiles_waves);
     const bool is_known = threads == from || std::find(all.begin(), all.end(), threads) != all.end();
     if (may_repeat(facts, threads, repeats) && !is_known) all.push_back(threads);
   };
@@ -191,10 +189,8 @@ std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std:
   const bool may_be = is_power(lanes) && lanes <= facts.lanes && facts.shape.block[0] % lanes == 0 &&
                       is_power(groups) && groups <= kMost / lanes && is_power(repeats) &&
                       repeats <= (facts.shared_axis >= 0 ? kMostRepeats : 1);
-  if (!may_be) return std::nullopt;
-  VirtualThreads threads = arranged(facts, lanes, groups, repeats, has(", apart=1"));
-  threads.tiles_waves = has(", tiles=1") && may_tile(facts, threads.count);
-  return threads;
+  return may_be ? std::optional(arranged(facts, lanes, groups, repeats, has(", apart=1"), has(", tiles=1")))
+                : std::nullopt;
 }
 
 }  // namespace torch_slang

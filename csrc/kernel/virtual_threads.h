@@ -25,8 +25,7 @@ struct ThreadFacts {
   bool is_flat = false;  // as in VirtualThreads
   // Lanes that add to the same elements of gradients may sum first (Note [wave sums] in prelude/wave_sums.h), or must not.
   bool may_sum = false, must_add_apart = false;
-  bool may_tile =
-      false;  // a wave's lanes may be any threads of the block (Note [tiled waves] in prelude/device_loop.h)
+  bool may_tile = false;  // Note [tiled waves] in prelude/device_loop.h: if the block consists of tiles
   bool runs_one = false;  // threads meet at barriers or in wave operations, so a GPU thread runs one of them
   bool may_be_measured = true;  // not under vmap: another number of samples must not call for another kernel
   int shared_axis = -1;  // along which threads share elements of gradients (Note [shared elements] in prelude/shared.h)
@@ -47,9 +46,8 @@ std::vector<VirtualThreads> next_to(const ThreadFacts& facts, const VirtualThrea
 VirtualThreads fastest_threads(const ThreadFacts& facts, const VirtualThreads& start,
                                c10::function_ref<std::vector<double>(const std::vector<VirtualThreads>&)> seconds);
 
-std::string describe(
-    const VirtualThreads&
-        threads);  // "lanes=4, groups=2, repeats=1", and ", apart=1" if lanes do not sum, ", tiles=1" if waves are tiles
+// "lanes=4, groups=2, repeats=1", and ", apart=1" if lanes do not sum, ", tiles=1" if waves are tiles.
+std::string describe(const VirtualThreads& threads);
 // From such a text; none if it is not one, or not of virtual threads that this launch may have.
 std::optional<VirtualThreads> parse_threads(const ThreadFacts& facts, const std::string& text);
 

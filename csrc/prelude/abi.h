@@ -12,6 +12,8 @@
 #pragma once
 
 enum { kTslMaxDims = 5 };
+// Of a wave that is a tile: Note [tiled waves] in device_loop.h.
+enum { kTslTileWidth = 8, kTslTileHeight = 4 };
 
 // The dims of an elementwise function's argument block: how many elements there are, low and high word, and the sizes that they
 // are counted by where a tensor's strides matter, outermost first; the last is a row's length. On a GPU also: how many

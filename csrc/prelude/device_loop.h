@@ -166,13 +166,13 @@ TSL_INLINE uint run_part(const Tile<Shape>& tile, const TslArgs& args, uint3 bou
 }
 
 // Note [tiled waves]
-//   The hardware makes waves of threads that follow each other along x: of a block of 16 x 16, two rows. What draws, or filters, a picture has
-//   less to do where a wave's threads are close to each other in both directions: it passes by what none of them sees, and more of
-//   them meet at the same element of a gradient. So a wave may be a tile of 8 x 4 threads of the block instead, which
-//   changes nothing but which threads are whose neighbours; the run-time measures whether it pays. Not where a kernel asks for its
-//   lanes. Blocks that do not consist of tiles stay as they are.
+//   The hardware makes waves of threads that follow each other along x: in a block of 16 x 16, a wave is two rows. A kernel that draws
+//   or filters a picture is faster if a wave's pixels are close to each other in both directions: a wave skips an object that
+//   none of its pixels sees, and more of its lanes add to the same element of a gradient at once. So a wave may be a tile of
+//   8 x 4 threads of the block instead. Only which threads share a wave changes; the run-time measures whether it pays. A kernel
+//   that asks for its lanes keeps the hardware's waves, and so does a block that does not consist of tiles.
 TSL_INLINE uint3 thread_of_tile() {
-  constexpr uint kWidth = 8, kHeight = 4;
+  constexpr uint kWidth = kTslTileWidth, kHeight = kTslTileHeight;
   if (blockDim.x % kWidth != 0 || blockDim.y % kHeight != 0) return {threadIdx.x, threadIdx.y, threadIdx.z};
   const uint number = threadIdx.y * blockDim.x + threadIdx.x, wave = number / 32, lane = number % 32;
   const uint across = blockDim.x / kWidth;

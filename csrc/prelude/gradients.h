@@ -123,6 +123,14 @@ TSL_INLINE T take_from(const TslArgs& args, const View& view, M mode, unsigned c
 template <class Index> TSL_INLINE bool wanted(const View& gradient, Index index) {
   return !gradient.is_missing() && gradient.inside(index);
 }
+// For additions that wait: whether there is a gradient is seen when they are made.
+template <class Index> TSL_INLINE bool may_be_wanted(const View& gradient, Index index) {
+  return !gradient.absent && gradient.inside(index);
+}
+// What lies so many bytes from the view's first element; null if nobody wants the gradient.
+template <class M> TSL_INLINE M* element_at(const View& gradient, ulonglong offset) {
+  return gradient.data == nullptr ? nullptr : reinterpret_cast<M*>(gradient.data + offset);
+}
 
 // What one thread adds to a number's gradient: its own amount, or what those lanes of its wave that are here have together,
 // which one of them then adds.

@@ -38,6 +38,7 @@ TSL_INLINE float* place_of(const TslArgs& args, uint target) {
   float* const view = target == 0 ? nullptr : view_of(args, target);
   return view == nullptr ? nullptr : view + element_of(target);
 }
+// Not by place_of, of whose pointer compilers test all 64 bits once more.
 TSL_INLINE void add_to(const TslArgs& args, uint target, float amount) {
   if (target == 0) return;
   float* const view = view_of(args, target);

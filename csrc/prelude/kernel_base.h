@@ -182,16 +182,16 @@ struct KernelBase : ThreadBase {
     const bool is_kept = is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount);
     if constexpr (kHasWaveSums<Own>) {
       if constexpr (M::value <= 0) {
-        const bool is_added = !is_kept && !view.absent && view.inside(index);
+        const bool is_added = !is_kept && may_be_wanted(view, index);
         if (is_added) mark_add(view.id);
         return own.wave_sums.add(*this, view, index, amount, mode, is_added);
       }
     }
     if constexpr (M::value == kAtomic && IsSame<T, float>::value) {
       if (neighbours.are_open()) {
-        if (is_kept || view.absent || !view.inside(index)) return;
+        if (is_kept || !may_be_wanted(view, index)) return;
         mark_add(view.id);
-        return neighbours.add(view.data == nullptr ? nullptr : view.address_of<float>(index), amount);
+        return neighbours.add(element_at<float>(view, ulonglong(view.offset(index))), amount);
       }
     }
     if (is_kept || !wanted(view, index)) return;

@@ -321,10 +321,6 @@ class WaveSums {
     else additions.add_unlike(args, lanes);
   }
 
-  template <class M> static TSL_INLINE M* element_at(const View& view, ulonglong offset) {
-    return view.data == nullptr ? nullptr : reinterpret_cast<M*>(view.data + offset);
-  }
-
   // `offset`: so many bytes from the view's first element.
   template <class M, class S, int kCount>
   TSL_INLINE void give(int view, ulonglong offset, M* element, bool is_added, S (&amounts)[kCount]) {

@@ -52,5 +52,9 @@ inline bool uses(const DeviceText& text, std::initializer_list<std::string_view>
   }
   return false;
 }
+// Whether there are runs of additions: compiler/emit/addition_runs.h.
+inline bool has_runs(const DeviceText& text) {
+  return uses(text, {intrinsics::kSumsBegin, intrinsics::kSumsBeginBeside});
+}
 
 }  // namespace torch_slang

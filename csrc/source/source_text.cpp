@@ -105,7 +105,7 @@ std::string define(const char* name, int value) {
 // Note [neighbours] in prelude/neighbours.h.
 std::string run_definitions(const KernelSource& source) {
   if (source.has_wave_sums) return define("TSL_SINGLE_SUMS", !uses(source.text, {intrinsics::kSumsBegin}));
-  if (!uses(source.text, {intrinsics::kSumsBegin, intrinsics::kSumsBeginBeside})) return "";
+  if (!has_runs(source.text)) return "";
   std::string text;
   const auto define_word = [&](const std::string& word, const std::string& meaning) {
     text += "#define TSL_SUMS_" + word + " " + meaning + "\n";

@@ -327,7 +327,7 @@ class AdditionRuns {
   EmittedCode& code_;
   std::map<std::string_view, Known> functions_;
   std::vector<Run> runs_;
-  const EmittedStatement* loop_ = nullptr;  // the body of the innermost loop around what is marked
+  const EmittedStatement* loop_ = nullptr;  // the body of the innermost loop that the statement being marked lies in
   bool has_addresses_ = false;  // of views' memory, which is read then without a word that tells so
   bool is_beside_others_ = false;  // some additions lie in no run, or are of a type that no run sums
 };

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -90,3 +93,31 @@ print(os.waitpid(child, 0)[1])
 open_gate()
 """
     assert outcome(project, program) == "0"
+
+
+KERNELS = Path(__file__).parent / "kernels"
+MORE = """
+[AutoPyBindCUDA] [CUDAKernel]
+void moved(TensorView<float> x, TensorView<float> y)
+{
+    uint3 at = cudaThreadIdx() + cudaBlockIdx() * cudaBlockDim();
+    if (at.x < x.size(0)) y[at.x] = 2.0 * offset_from_header(x[at.x]);
+}
+"""
+
+
+@pytest.mark.parametrize(("source", "more"), [("pointwise.slang", ""), ("slangtorch_prelude.slang", MORE)])
+def test_texts_do_not_depend_on_how_many_processes_made_them(source: str, more: str, tmp_path: Path) -> None:
+    """There are as many as the compiler may use processors. The second source has a header beside it."""
+    shutil.copy(KERNELS / "slangtorch_prelude.cuh", tmp_path)
+    path = tmp_path / source
+    path.write_text((KERNELS / source).read_text() + more)
+    compile_it = [str(Path(torch_slang.__file__).parent / "bin" / "torch-slangc"), str(path)]
+    alone = {min(os.sched_getaffinity(0))}
+    by_one = subprocess.run(
+        compile_it, capture_output=True, check=True, preexec_fn=lambda: os.sched_setaffinity(0, alone)
+    )
+    program = json.loads(by_one.stdout)
+    assert len(program["texts"]) > 1
+    assert any(file["path"].endswith(".cuh") for file in program["files"]) == bool(more)
+    assert subprocess.run(compile_it, capture_output=True, check=True).stdout == by_one.stdout

@@ -14,6 +14,8 @@
 #include "compiler/emit/rereads.h"
 #include "compiler/emit/text_facts.h"
 #include "compiler/emit/written_views.h"
+#include "compiler/forked_tasks.h"
+#include "compiler/forked_texts.h"
 #include "compiler/host/host_text.h"
 #include "compiler/reflect/describe.h"
 #include "compiler/reflect/host_signature.h"
@@ -24,7 +26,6 @@
 #include "compiler/source/generic_tensors.h"
 #include "compiler/source/own_tangents.h"
 #include "compiler/source/tuned_variables.h"
-#include "compiler/text/line_names.h"
 #include "compiler/text/refused_text.h"
 #include "compiler/wrap/wrapper.h"
 #include "program/enumerations.h"
@@ -153,6 +154,13 @@ class Compilation {
     return extent == Extent::AllTypes ? all_instantiations(program.functions) : usual_instantiations(program.functions);
   }
 
+  // A copy of the user's module with wrappers behind it, or why there is none.
+  struct Loaded {
+    slang::IModule* module = nullptr;
+    std::string diagnostics;
+    Session* session = nullptr;  // that has the module
+  };
+
   // One copy of the user's module with all wrappers behind it; if that does not compile, one for each half of them, and
   // so on, so that a wrapper that fails does not break the others.
   void add_texts(Program& program, const std::vector<Instantiation>& wanted) {
@@ -164,16 +172,14 @@ class Compilation {
       }
       std::vector<Loaded> modules;
       load_groups(group, modules);
-      for (size_t i = 0; i < group.size(); ++i) program.texts.push_back(text_of_one(group[i], modules[i]));
+      const auto make = [&](size_t i) { return text_of_one(group[i], modules[i]); };
+      const size_t processes = observer_ ? 1 : usable_processors();  // who observes wants to see all of them
+      for (DeviceText& text : make_texts(group, processes, make, cautions_, progress_)) {
+        inline_headers(text, request_, session_.files());
+        program.texts.push_back(std::move(text));
+      }
     }
   }
-
-  // A copy of the user's module with wrappers behind it, or why there is none.
-  struct Loaded {
-    slang::IModule* module = nullptr;
-    std::string diagnostics;
-    Session* session = nullptr;  // that has the module
-  };
 
   // Adds the copy that each wrapper stands in.
   void load_groups(const std::vector<Instantiation>& group, std::vector<Loaded>& modules) {
@@ -243,8 +249,6 @@ class Compilation {
         }
         text.rereads =
             is_backward(instantiation.direction) && uses("PreferRecompute") && loads_among_gradients(emitted);
-        text.file_scope = with_headers(text.file_scope, header_folders(), session_.files());
-        escape_line_names(text.file_scope);
         return text;
       }
     } catch (const UnsupportedGlobal& global) {
@@ -334,12 +338,6 @@ class Compilation {
     }
     for (const auto& define : request_.defines) add_code_names(define.second, names);
     return names;
-  }
-
-  std::vector<std::string> header_folders() const {
-    std::vector<std::string> folders = {parent_path(request_.path)};
-    folders.insert(folders.end(), request_.include_dirs.begin(), request_.include_dirs.end());
-    return folders;
   }
 
   std::string explain_global(const UnsupportedGlobal& global) const {

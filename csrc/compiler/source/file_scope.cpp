@@ -2,8 +2,10 @@
 
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "common/files.h"
+#include "compiler/text/line_names.h"
 
 namespace torch_slang {
 namespace {
@@ -66,10 +68,13 @@ class Includer {
 
 }  // namespace
 
-std::string with_headers(const std::string& text, const std::vector<std::string>& folders, SourceFiles& files) {
+void inline_headers(DeviceText& text, const CompileRequest& request, SourceFiles& files) {
+  std::vector<std::string> folders = {parent_path(request.path)};
+  folders.insert(folders.end(), request.include_dirs.begin(), request.include_dirs.end());
   Includer includer(folders, files);
-  includer.add(text, "");
-  return includer.result();
+  includer.add(text.file_scope, "");
+  text.file_scope = includer.result();
+  escape_line_names(text.file_scope);
 }
 
 }  // namespace torch_slang

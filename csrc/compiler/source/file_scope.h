@@ -2,15 +2,13 @@
 // self-contained, so the header's text takes the place of the #include.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "compiler/source/source_files.h"
+#include "program/program.h"
 
 namespace torch_slang {
 
-// `#include "name"` of a file in one of the folders is replaced by its text, each file once; other lines stay. The files
-// go into the manifest.
-std::string with_headers(const std::string& text, const std::vector<std::string>& folders, SourceFiles& files);
+// In the text's file scope `#include "name"` of a file beside the request's, or in one of its include folders, is replaced by
+// the file's text, each file once; other lines stay. The files go into the manifest.
+void inline_headers(DeviceText& text, const CompileRequest& request, SourceFiles& files);
 
 }  // namespace torch_slang

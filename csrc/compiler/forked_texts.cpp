@@ -1,0 +1,33 @@
+#include "compiler/forked_texts.h"
+
+#include <utility>
+
+#include "compiler/forked_tasks.h"
+#include "program/instantiations.h"
+
+namespace torch_slang {
+
+std::vector<DeviceText> make_texts(const std::vector<Instantiation>& wanted, size_t processes,
+                                   const std::function<DeviceText(size_t)>& make, std::set<std::string>& cautions,
+                                   const std::function<void(const std::string&)>& progress) {
+  std::vector<DeviceText> texts(wanted.size());
+  ForkedTasks tasks;
+  tasks.count = wanted.size();
+  tasks.processes = processes;
+  tasks.here = [&](size_t i) { texts[i] = make(i); };
+  tasks.there = [&](size_t i) {
+    Program made;
+    made.texts = {make(i)};
+    made.cautions = cautions;
+    return to_json(made);
+  };
+  tasks.waiting_for = [&](size_t i) { progress(describe_instantiation(wanted[i])); };
+  for (const auto& [i, json] : run_forked(tasks)) {
+    Program made = program_from_json(json);
+    texts[i] = std::move(made.texts.front());
+    cautions.merge(made.cautions);
+  }
+  return texts;
+}
+
+}  // namespace torch_slang

@@ -108,12 +108,15 @@ void moved(TensorView<float> x, TensorView<float> y)
 
 @pytest.mark.parametrize(("source", "more"), [("pointwise.slang", ""), ("slangtorch_prelude.slang", MORE)])
 def test_texts_do_not_depend_on_how_many_processes_made_them(source: str, more: str, tmp_path: Path) -> None:
-    """There are as many as the compiler may use processors. The second source has a header beside it."""
+    """By one process on one processor, by several else. The second source has a header beside it."""
     shutil.copy(KERNELS / "slangtorch_prelude.cuh", tmp_path)
     path = tmp_path / source
     path.write_text((KERNELS / source).read_text() + more)
     compile_it = [str(Path(torch_slang.__file__).parent / "bin" / "torch-slangc"), str(path)]
-    alone = {min(os.sched_getaffinity(0))}
+    processors = os.sched_getaffinity(0)
+    if len(processors) == 1:
+        pytest.skip("one processor")
+    alone = {min(processors)}
     by_one = subprocess.run(
         compile_it, capture_output=True, check=True, preexec_fn=lambda: os.sched_setaffinity(0, alone)
     )

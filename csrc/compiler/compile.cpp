@@ -173,7 +173,9 @@ class Compilation {
       std::vector<Loaded> modules;
       load_groups(group, modules);
       const auto make = [&](size_t i) { return text_of_one(group[i], modules[i]); };
-      const size_t processes = observer_ ? 1 : usable_processors();  // who observes wants to see all of them
+      // Who observes wants to see all of them. Slang numbers types for createDynamicObject in the order in which it meets them.
+      const bool by_one = observer_ || uses("createDynamicObject");
+      const size_t processes = by_one ? 1 : usable_processors();
       for (DeviceText& text : make_texts(group, processes, make, cautions_, progress_)) {
         inline_headers(text, request_, session_.files());
         program.texts.push_back(std::move(text));

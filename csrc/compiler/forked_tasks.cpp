@@ -27,7 +27,15 @@ constexpr size_t kMostProcesses = 8;  // each may take 100 MB
 // Memory that forks share with their parent.
 struct Board {
   std::atomic<size_t> next{0};  // the first task that nobody has taken
-  std::atomic<size_t> at[kMostProcesses];  // of each fork: the task that it took last
+  std::atomic<size_t> at[kMostProcesses];  // of each fork: the task that it took last, or looked at
+
+  // The next task, or one that is none. `at` is told before the task is taken: whoever dies or hangs then is there.
+  size_t take(size_t slot, size_t count) {
+    size_t task = next;
+    do at[slot] = task;
+    while (task < count && !next.compare_exchange_weak(task, task + 1));
+    return task;
+  }
 };
 
 struct Unmap {
@@ -51,16 +59,28 @@ bool write_all(int file, const void* data, size_t size) {
   return true;
 }
 
+// Never a standard stream, which a fork turns away.
+Descriptor file_in_memory() {
+  const Descriptor file(::memfd_create("torch_slang_results", MFD_CLOEXEC));
+  return Descriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, 3));
+}
+
+// Where memory is short, a fork is ended before its parent, or whoever started that: its tasks are done all the same.
+void go_first() {
+  const Descriptor file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  write_all(file.get(), "1000", 4);
+}
+
 // What stands before each result in a fork's file.
 struct Header {
   size_t task;
   size_t size;
 };
 
-// A file in memory: a fork need not wait for its reader, and what one that dies has finished is there.
+// Its results go to a file in memory: it need not wait for a reader, and what it has finished before it died is there.
 class Fork {
  public:
-  explicit Fork(size_t slot) : slot_(slot), results_(::memfd_create("torch_slang_results", MFD_CLOEXEC)) {}
+  explicit Fork(size_t slot) : slot_(slot), results_(file_in_memory()) {}
   ~Fork() {
     if (process_ > 0) ::kill(process_, SIGKILL);
     wait();
@@ -70,14 +90,14 @@ class Fork {
 
   bool start(const ForkedTasks& tasks, Board& board) {
     if (!results_.is_open()) return false;
-    board.at[slot_] = tasks.count;
+    board.at[slot_] = tasks.count;  // none
     const pid_t parent = ::getpid();
     process_ = ::fork();
     if (process_ == 0) work(tasks, board, parent);
     return process_ > 0;
   }
 
-  // Where it is, if it has begun a task.
+  // The task that it is at, or one that is none.
   size_t at(const Board& board) const { return board.at[slot_]; }
 
   void wait() {
@@ -100,12 +120,13 @@ class Fork {
  private:
   [[noreturn]] void work(const ForkedTasks& tasks, Board& board, pid_t parent) const {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    go_first();
+    for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) ::signal(signal, SIG_DFL);
     const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     const bool quiet = nowhere >= 0 && ::dup2(nowhere, STDOUT_FILENO) >= 0 && ::dup2(nowhere, STDERR_FILENO) >= 0;
     if (!quiet || ::getppid() != parent) ::_exit(1);
     try {
-      for (size_t i; (i = board.next++) < tasks.count;) {
-        board.at[slot_] = i;
+      for (size_t i; (i = board.take(slot_, tasks.count)) < tasks.count;) {
         const std::string text = tasks.there(i);
         const Header header{i, text.size()};
         if (!write_all(results_.get(), &header, sizeof header)) break;
@@ -155,7 +176,7 @@ std::map<size_t, std::string> run_forked(const ForkedTasks& tasks) {
     return results;
   }
   std::vector<bool> is_done(tasks.count);
-  for (size_t i; (i = board->next++) < tasks.count; is_done[i] = true) tasks.here(i);
+  for (size_t i; (i = board->take(0, tasks.count)) < tasks.count; is_done[i] = true) tasks.here(i);
   for (Fork& fork : forks) {
     if (fork.at(*board) < tasks.count) tasks.waiting_for(fork.at(*board));
     fork.wait();

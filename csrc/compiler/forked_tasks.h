@@ -10,9 +10,9 @@ namespace torch_slang {
 
 // Note [forked tasks]
 //   Slang emits one text at a time, and a module's first call waits for all texts that the module was loaded with. So they are
-//   emitted by forks, one for each processor. Each takes the next text that nobody has taken. A fork prints nothing, and what
-//   it did not finish, since it threw, crashed or was killed, its parent does: errors and crashes are reported as if there
-//   were no forks.
+//   emitted by several processes, as many as there are processors, up to eight. Each takes the next text that nobody has taken.
+//   A fork prints nothing, and what it did not finish, since it threw, crashed or was killed, its parent does once more: errors
+//   and crashes are reported as if there were no forks, though a crash takes its time twice.
 
 struct ForkedTasks {
   size_t count = 0;  // they are numbered from 0

@@ -1,5 +1,7 @@
 #include "compiler/forked_texts.h"
 
+#include <c10/util/Exception.h>
+
 #include <utility>
 
 #include "compiler/forked_tasks.h"
@@ -23,9 +25,13 @@ std::vector<DeviceText> make_texts(const std::vector<Instantiation>& wanted, siz
   };
   tasks.waiting_for = [&](size_t i) { progress(describe_instantiation(wanted[i])); };
   for (const auto& [i, json] : run_forked(tasks)) {
-    Program made = program_from_json(json);
-    texts[i] = std::move(made.texts.front());
-    cautions.merge(made.cautions);
+    try {
+      Program made = program_from_json(json);
+      texts[i] = std::move(made.texts.front());
+      cautions.merge(made.cautions);
+    } catch (const c10::Error&) {  // it has a file's name that is no UTF-8
+      texts[i] = make(i);
+    }
   }
   return texts;
 }

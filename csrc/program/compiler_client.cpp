@@ -144,6 +144,8 @@ class Rescue {
     if (answer.program && answer.program->texts.size() == wanted.size()) {
       for (DeviceText& text : answer.program->texts) program_.texts.push_back(std::move(text));
       program_.cautions.merge(answer.program->cautions);
+      program_.used_defines.merge(answer.program->used_defines);
+      add_files(answer.program->files);
       return;
     }
     if (wanted.size() == 1) return fail(wanted.front(), answer);
@@ -163,6 +165,14 @@ class Rescue {
   }
 
  private:
+  // Those that only texts need: headers.
+  void add_files(const std::vector<SourceFile>& files) {
+    for (const SourceFile& file : files) {
+      const auto is_same = [&](const SourceFile& known) { return known.path == file.path; };
+      if (std::none_of(program_.files.begin(), program_.files.end(), is_same)) program_.files.push_back(file);
+    }
+  }
+
   void add(std::vector<Instantiation> wanted) {
     request_.instantiations = wanted;
     after(ask(request_, Extent::Texts), std::move(wanted));

@@ -106,6 +106,22 @@ void moved(TensorView<float> x, TensorView<float> y)
 """
 
 
+def test_headers_of_texts_that_were_asked_for_again_are_watched(project: Project) -> None:
+    header = project.folder / "slangtorch_prelude.cuh"
+    shutil.copy(KERNELS / header.name, header)
+    kernels = (KERNELS / "slangtorch_prelude.slang").read_text() + MORE
+    project.source.write_text(project.source.read_text() + kernels)
+    program = """
+open_gate()
+y = torch.zeros(3)
+module.moved_launch(x=x, y=y, block_size=(32, 1, 1), grid_size=(1, 1, 1))
+print(y.tolist())
+"""
+    assert outcome(project, program, "signal") == "[6.0, 6.0, 6.0]"
+    header.write_text(header.read_text().replace("2.0f", "3.0f"))
+    assert outcome(project, program, "signal") == "[8.0, 8.0, 8.0]"
+
+
 @pytest.mark.parametrize(("source", "more"), [("pointwise.slang", ""), ("slangtorch_prelude.slang", MORE)])
 def test_texts_do_not_depend_on_how_many_processes_made_them(source: str, more: str, tmp_path: Path) -> None:
     """By one process on one processor, by several else. The second source has a header beside it."""

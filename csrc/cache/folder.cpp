@@ -76,15 +76,6 @@ Descriptor open_top(IfMissing missing) {
   return Descriptor();
 }
 
-bool write_all(const Descriptor& file, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(file.get(), content.data(), content.size());
-    if (written < 0 && errno != EINTR) return false;
-    if (written > 0) content.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
 // No two writers, threads included, have the same.
 std::string temporary_name() {
   static std::atomic<uint64_t> count{0};

@@ -1,6 +1,7 @@
 // An open file descriptor, closed when its owner goes. Closing leaves errno as it was.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -30,5 +31,11 @@ class Descriptor {
  private:
   int value_;
 };
+
+// Never 0, 1 or 2, which are the standard streams of a child, and may be free in a process that closed its own.
+inline Descriptor above_standard(Descriptor descriptor) {
+  if (!descriptor.is_open() || descriptor.get() > 2) return descriptor;
+  return Descriptor(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 3));
+}
 
 }  // namespace torch_slang

@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,11 +18,10 @@
 #include "common/environment.h"
 
 namespace torch_slang {
-namespace {
 
-bool write_all(int descriptor, std::string_view content) {
+bool write_all(const Descriptor& file, std::string_view content) {
   while (!content.empty()) {
-    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    const ssize_t written = ::write(file.get(), content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return false;
     content.remove_prefix(static_cast<size_t>(written));
@@ -29,7 +29,7 @@ bool write_all(int descriptor, std::string_view content) {
   return true;
 }
 
-}  // namespace
+Descriptor file_in_memory(const char* name) { return above_standard(Descriptor(::memfd_create(name, MFD_CLOEXEC))); }
 
 std::optional<std::string> read_file(const std::string& path) {
   return read_descriptor(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
@@ -64,7 +64,7 @@ bool publish_file(const std::string& path, std::string_view content, mode_t mode
   if (!temporary.valid()) return false;
   {
     const Descriptor file(::open(temporary.path().c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file.is_open() || !write_all(file.get(), content) || ::fchmod(file.get(), mode) != 0) return false;
+    if (!file.is_open() || !write_all(file, content) || ::fchmod(file.get(), mode) != 0) return false;
   }
   return temporary.rename_to(path);
 }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -34,12 +33,6 @@ constexpr const char* kShell = "/bin/sh";
 constexpr const char* kGuard = "exec 3<&0; trap 'kill -9 0' TERM; \"$@\" <&3 3<&- & exec 3<&-; wait $!";
 constexpr int kEndedBySignal = 128;  // a shell's status is this and the number of the signal that ended its child
 
-// Never 0, 1 or 2: those are overwritten in the child, and may be free in a parent that closed its own.
-Descriptor above_standard(Descriptor descriptor) {
-  if (!descriptor.is_open() || descriptor.get() > 2) return descriptor;
-  return Descriptor(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 3));
-}
-
 struct Pipe {
   Descriptor read_end;
   Descriptor write_end;
@@ -56,13 +49,9 @@ std::optional<Pipe> make_pipe() {
 // Standard input is a file in memory, not a pipe: nothing needs feeding, and no SIGPIPE comes if the child reads none.
 Descriptor make_input(const std::string& text) {
   if (text.empty()) return above_standard(Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
-  Descriptor file = above_standard(Descriptor(::memfd_create("torch_slang_input", MFD_CLOEXEC)));
-  for (size_t done = 0; file.is_open() && done < text.size();) {
-    const ssize_t written = ::pwrite(file.get(), text.data() + done, text.size() - done, static_cast<off_t>(done));
-    if (written < 0 && errno != EINTR) return Descriptor();
-    if (written > 0) done += static_cast<size_t>(written);
-  }
-  return file;
+  Descriptor file = file_in_memory("torch_slang_input");
+  const bool is_ready = write_all(file, text) && ::lseek(file.get(), 0, SEEK_SET) == 0;
+  return is_ready ? std::move(file) : Descriptor();
 }
 
 std::vector<std::string> merged_environment(const std::vector<std::pair<std::string, std::string>>& additions) {

@@ -154,13 +154,6 @@ class Compilation {
     return extent == Extent::AllTypes ? all_instantiations(program.functions) : usual_instantiations(program.functions);
   }
 
-  // A copy of the user's module with wrappers behind it, or why there is none.
-  struct Loaded {
-    slang::IModule* module = nullptr;
-    std::string diagnostics;
-    Session* session = nullptr;  // that has the module
-  };
-
   // One copy of the user's module with all wrappers behind it; if that does not compile, one for each half of them, and
   // so on, so that a wrapper that fails does not break the others.
   void add_texts(Program& program, const std::vector<Instantiation>& wanted) {
@@ -182,6 +175,13 @@ class Compilation {
       }
     }
   }
+
+  // A copy of the user's module with wrappers behind it, or why there is none.
+  struct Loaded {
+    slang::IModule* module = nullptr;
+    std::string diagnostics;
+    Session* session = nullptr;  // that has the module
+  };
 
   // Adds the copy that each wrapper stands in.
   void load_groups(const std::vector<Instantiation>& group, std::vector<Loaded>& modules) {

@@ -11,13 +11,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <list>
 #include <memory>
 #include <new>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "common/descriptor.h"
+#include "common/files.h"
+#include "compiler/crash_signals.h"
 
 namespace torch_slang {
 namespace {
@@ -29,7 +32,8 @@ struct Board {
   std::atomic<size_t> next{0};  // the first task that nobody has taken
   std::atomic<size_t> at[kMostProcesses];  // of each fork: the task that it took last, or looked at
 
-  // The next task, or one that is none. `at` is told before the task is taken: whoever dies or hangs then is there.
+  // Takes the next task and returns its number; `count` or more if none is left. The number is put into `at` first, so that `at`
+  // is right even of a fork that is stopped as soon as it has taken the task.
   size_t take(size_t slot, size_t count) {
     size_t task = next;
     do at[slot] = task;
@@ -48,28 +52,9 @@ SharedBoard make_board() {
   return SharedBoard(memory == MAP_FAILED ? nullptr : new (memory) Board);
 }
 
-bool write_all(int file, const void* data, size_t size) {
-  const char* bytes = static_cast<const char*>(data);
-  for (size_t done = 0; done < size;) {
-    const ssize_t written = ::write(file, bytes + done, size - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    done += static_cast<size_t>(written);
-  }
-  return true;
-}
-
-// Never a standard stream, which a fork turns away.
-Descriptor file_in_memory() {
-  const Descriptor file(::memfd_create("torch_slang_results", MFD_CLOEXEC));
-  return Descriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, 3));
-}
-
-// Where memory is short, a fork is ended before its parent, or whoever started that: its tasks are done all the same.
-void go_first() {
-  const Descriptor file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
-  write_all(file.get(), "1000", 4);
-}
+// Where memory is short, the system ends a fork before its parent and before the program that started torch-slangc. The parent does
+// the fork's tasks then.
+void go_first() { write_all(Descriptor(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)), "1000"); }
 
 // What stands before each result in a fork's file.
 struct Header {
@@ -77,10 +62,11 @@ struct Header {
   size_t size;
 };
 
-// Its results go to a file in memory: it need not wait for a reader, and what it has finished before it died is there.
+// A fork writes its results to a file in memory. So it does not wait for its parent to read them, and if it dies, the results of the
+// tasks that it finished are there.
 class Fork {
  public:
-  explicit Fork(size_t slot) : slot_(slot), results_(file_in_memory()) {}
+  explicit Fork(size_t slot) : slot_(slot), results_(file_in_memory("torch_slang_results")) {}
   ~Fork() {
     if (process_ > 0) ::kill(process_, SIGKILL);
     wait();
@@ -90,14 +76,14 @@ class Fork {
 
   bool start(const ForkedTasks& tasks, Board& board) {
     if (!results_.is_open()) return false;
-    board.at[slot_] = tasks.count;  // none
+    board.at[slot_] = tasks.count;
     const pid_t parent = ::getpid();
     process_ = ::fork();
     if (process_ == 0) work(tasks, board, parent);
     return process_ > 0;
   }
 
-  // The task that it is at, or one that is none.
+  // The number of the task that the fork is at; the tasks' count or more if it is at none.
   size_t at(const Board& board) const { return board.at[slot_]; }
 
   void wait() {
@@ -107,13 +93,15 @@ class Fork {
   }
 
   void read(std::map<size_t, std::string>& results) const {
-    Header header;
-    for (off_t at = 0; read_at(at, &header, sizeof header);) {
-      std::string text(header.size, '\0');
-      at += static_cast<off_t>(sizeof header);
-      if (!read_at(at, text.data(), text.size())) return;
-      at += static_cast<off_t>(text.size());
-      results[header.task] = std::move(text);
+    ::lseek(results_.get(), 0, SEEK_SET);
+    const std::string all = read_descriptor(results_).value_or("");
+    for (std::string_view rest = all; rest.size() >= sizeof(Header);) {
+      Header header;
+      std::memcpy(&header, rest.data(), sizeof header);
+      rest.remove_prefix(sizeof header);
+      if (rest.size() < header.size) return;  // the fork died as it wrote this
+      results[header.task] = rest.substr(0, header.size);
+      rest.remove_prefix(header.size);
     }
   }
 
@@ -121,7 +109,7 @@ class Fork {
   [[noreturn]] void work(const ForkedTasks& tasks, Board& board, pid_t parent) const {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     go_first();
-    for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) ::signal(signal, SIG_DFL);
+    for (const int signal : kCrashSignals) ::signal(signal, SIG_DFL);
     const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     const bool quiet = nowhere >= 0 && ::dup2(nowhere, STDOUT_FILENO) >= 0 && ::dup2(nowhere, STDERR_FILENO) >= 0;
     if (!quiet || ::getppid() != parent) ::_exit(1);
@@ -129,23 +117,12 @@ class Fork {
       for (size_t i; (i = board.take(slot_, tasks.count)) < tasks.count;) {
         const std::string text = tasks.there(i);
         const Header header{i, text.size()};
-        if (!write_all(results_.get(), &header, sizeof header)) break;
-        if (!write_all(results_.get(), text.data(), text.size())) break;
+        if (!write_all(results_, {reinterpret_cast<const char*>(&header), sizeof header})) break;
+        if (!write_all(results_, text)) break;
       }
     } catch (...) {  // the parent tries, and reports it
     }
     ::_exit(0);
-  }
-
-  bool read_at(off_t from, void* to, size_t size) const {
-    for (size_t done = 0; done < size;) {
-      const ssize_t got =
-          ::pread(results_.get(), static_cast<char*>(to) + done, size - done, from + static_cast<off_t>(done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return false;
-      done += static_cast<size_t>(got);
-    }
-    return true;
   }
 
   const size_t slot_;
@@ -171,12 +148,10 @@ std::map<size_t, std::string> run_forked(const ForkedTasks& tasks) {
     }
   }
   std::map<size_t, std::string> results;
-  if (forks.empty()) {
-    for (size_t i = 0; i < tasks.count; ++i) tasks.here(i);
-    return results;
-  }
   std::vector<bool> is_done(tasks.count);
-  for (size_t i; (i = board->take(0, tasks.count)) < tasks.count; is_done[i] = true) tasks.here(i);
+  if (!forks.empty()) {
+    for (size_t i; (i = board->take(0, tasks.count)) < tasks.count; is_done[i] = true) tasks.here(i);
+  }
   for (Fork& fork : forks) {
     if (fork.at(*board) < tasks.count) tasks.waiting_for(fork.at(*board));
     fork.wait();

@@ -13,8 +13,10 @@
 #include <iterator>
 #include <optional>
 
+#include "common/descriptor.h"
 #include "common/files.h"
 #include "compiler/compile.h"
+#include "compiler/crash_signals.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/crash_hints.h"
 #include "compiler/source/session.h"
@@ -174,18 +176,14 @@ Program compile_once(const CompileRequest& given, const std::optional<std::strin
 }
 
 // Standard output carries the Program alone: whatever Slang itself might print there goes to stderr.
-int take_standard_output() {
-  const int output = dup(STDOUT_FILENO);
-  TORCH_CHECK(output >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0, "torch-slangc: cannot redirect its output");
+Descriptor take_standard_output() {
+  Descriptor output(dup(STDOUT_FILENO));
+  TORCH_CHECK(output.is_open() && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0, "torch-slangc: cannot redirect its output");
   return output;
 }
 
-void write_all(int file, const std::string& text) {
-  for (size_t at = 0; at < text.size();) {
-    const ssize_t written = write(file, text.data() + at, text.size() - at);
-    TORCH_CHECK(written > 0, "torch-slangc: cannot write its answer");
-    at += static_cast<size_t>(written);
-  }
+void answer(const Descriptor& output, const std::string& text) {
+  TORCH_CHECK(write_all(output, text), "torch-slangc: cannot write its answer");
 }
 
 // Part of the build: the library in the form that loads fast, for the folder that the program lies in.
@@ -213,11 +211,11 @@ void catch_crashes() {
   struct sigaction action = {};
   action.sa_handler = report_crash;
   action.sa_flags = static_cast<int>(SA_ONSTACK | SA_RESETHAND);  // the second time it ends the program
-  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) sigaction(signal, &action, nullptr);
+  for (const int signal : kCrashSignals) sigaction(signal, &action, nullptr);
 }
 
 int serve(const Options& options) {
-  const int output = take_standard_output();
+  const Descriptor output = take_standard_output();
   const std::string input((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
   const auto progress = [](const std::string& what) {
     std::fprintf(stderr, "%s%s\n", kProgressMark, what.c_str());
@@ -231,10 +229,10 @@ int serve(const Options& options) {
   crash_message = crash_hints(text.value_or(""), request.path, second_derivative);
   if (!crash_message.empty()) crash_message += "\n";  // others, such as a shell, write behind it
   catch_crashes();
-  const auto described = [&](const Program& description) { write_all(output, to_json(description) + "\n"); };
+  const auto described = [&](const Program& description) { answer(output, to_json(description) + "\n"); };
   const bool is_whole = request.instantiations.empty() && !request.host_text_alone;
-  write_all(output, to_json(compile_once(request, text, extent, progress, {},
-                                         is_whole ? DescriptionObserver(described) : nullptr)));
+  answer(output, to_json(compile_once(request, text, extent, progress, {},
+                                      is_whole ? DescriptionObserver(described) : nullptr)));
   return 0;
 }
 

@@ -50,6 +50,8 @@ class Running {
     for (Thread& one : ended) one.thread.join();
   }
 
+  bool is_ending() const { return is_ending_; }
+
  private:
   struct Thread {
     std::thread thread;
@@ -58,6 +60,7 @@ class Running {
 
   // Until all have ended, their thread_local objects destroyed.
   void wait() {
+    is_ending_ = true;
     for (;;) {
       std::list<Thread> left;
       {
@@ -79,10 +82,13 @@ class Running {
   std::mutex mutex_;
   std::list<Thread>* threads_ = nullptr;
   pid_t process_ = 0;
+  std::atomic<bool> is_ending_{false};
 };
 
 }  // namespace
 
 void run_in_background(std::function<void()> work) { Running::instance().start(std::move(work)); }
+
+bool process_is_ending() { return Running::instance().is_ending(); }
 
 }  // namespace torch_slang

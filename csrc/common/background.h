@@ -9,4 +9,7 @@ namespace torch_slang {
 // `work` must not throw; it is destroyed on that thread, with all that it holds. Throws std::system_error if there is no thread.
 void run_in_background(std::function<void()> work);
 
+// Whether the process waits for such work in order to end. Work that waits for others asks again and again, and stops.
+bool process_is_ending();
+
 }  // namespace torch_slang

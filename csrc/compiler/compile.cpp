@@ -105,11 +105,11 @@ class Compilation {
         one.host->function = std::move(one.function);
         program.host_functions.push_back(*std::move(one.host));
       } else {
-        functions_[one.function.name] = one;
-        if (needs_written_views(one.function)) find_written_views(functions_[one.function.name].function);
-        program.functions.push_back(functions_[one.function.name].function);
+        program.functions.push_back(one.function);
+        functions_[one.function.name] = std::move(one);
       }
     }
+    find_written_views(program.functions);
     refuse_equal_names(program.host_functions);
   }
 
@@ -123,12 +123,24 @@ class Compilation {
   }
 
   // Note [written views]. One choice of types stands for all.
-  void find_written_views(Function& function) {
-    Instantiation instantiation{function.name, Direction::Forward, {}, {}};
-    for (const TypeParameter& parameter : function.type_parameters)
-      instantiation.types.push_back(usual_type(parameter));
-    instantiation.sizes.assign(function.size_parameters.size(), 4);
-    const DeviceText text = text_of_one(instantiation, load_wrappers({instantiation}));
+  void find_written_views(std::vector<Function>& functions) {
+    std::vector<Function*> group;
+    std::vector<Instantiation> wanted;
+    for (Function& function : functions) {
+      if (!needs_written_views(function)) continue;
+      group.push_back(&function);
+      Instantiation& one = wanted.emplace_back(Instantiation{function.name, Direction::Forward, {}, {}});
+      for (const TypeParameter& parameter : function.type_parameters) one.types.push_back(usual_type(parameter));
+      one.sizes.assign(function.size_parameters.size(), 4);
+    }
+    const std::vector<DeviceText> texts = texts_of(wanted);
+    for (size_t i = 0; i < group.size(); ++i) {
+      take_written_views(texts[i], *group[i]);
+      functions_[group[i]->name].function = *group[i];
+    }
+  }
+
+  static void take_written_views(const DeviceText& text, Function& function) {
     const std::set<int> written = written_views(text.body);
     bool gives_nothing = text.error.empty();
     for (Leaf& leaf : function.leaves) {
@@ -154,8 +166,6 @@ class Compilation {
     return extent == Extent::AllTypes ? all_instantiations(program.functions) : usual_instantiations(program.functions);
   }
 
-  // One copy of the user's module with all wrappers behind it; if that does not compile, one for each half of them, and
-  // so on, so that a wrapper that fails does not break the others.
   void add_texts(Program& program, const std::vector<Instantiation>& wanted) {
     progress_("the generated kernels");
     for (const bool order_2 : {false, true}) {
@@ -163,17 +173,20 @@ class Compilation {
       for (const Instantiation& one : wanted) {
         if (needs_order_2(one) == order_2) group.push_back(one);
       }
-      std::vector<Loaded> modules;
-      load_groups(group, modules);
-      const auto make = [&](size_t i) { return text_of_one(group[i], modules[i]); };
-      // Who observes wants to see all of them. Slang numbers types for createDynamicObject in the order in which it meets them.
-      const bool by_one = observer_ || uses("createDynamicObject");
-      const size_t processes = by_one ? 1 : usable_processors();
-      for (DeviceText& text : make_texts(group, processes, make, cautions_, progress_)) {
+      for (DeviceText& text : texts_of(group)) {
         inline_headers(text, request_, session_.files());
         program.texts.push_back(std::move(text));
       }
     }
+  }
+
+  std::vector<DeviceText> texts_of(const std::vector<Instantiation>& group) {
+    std::vector<Loaded> modules;
+    load_groups(group, modules);
+    const auto make = [&](size_t i) { return text_of_one(group[i], modules[i]); };
+    // Who observes wants to see all of them. Slang numbers types for createDynamicObject in the order in which it meets them.
+    const bool by_one = observer_ || uses("createDynamicObject");
+    return make_texts(group, by_one ? 1 : usable_processors(), make, cautions_, progress_);
   }
 
   // A copy of the user's module with wrappers behind it, or why there is none.
@@ -183,7 +196,8 @@ class Compilation {
     Session* session = nullptr;  // that has the module
   };
 
-  // Adds the copy that each wrapper stands in.
+  // Adds the copy that each wrapper stands in: one with all of them; if that does not compile, one with each half of them, and so on,
+  // so that a wrapper that fails does not break the others.
   void load_groups(const std::vector<Instantiation>& group, std::vector<Loaded>& modules) {
     if (group.empty()) return;
     const Loaded loaded = load_wrappers(group);

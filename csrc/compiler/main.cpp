@@ -12,11 +12,14 @@
 #include <iostream>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "common/descriptor.h"
 #include "common/files.h"
+#include "common/fork_server.h"
 #include "compiler/compile.h"
 #include "compiler/crash_signals.h"
+#include "compiler/slang/com.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/crash_hints.h"
 #include "compiler/source/session.h"
@@ -43,7 +46,7 @@ struct Options {
   bool list = false;
   bool all_types = false;
   bool serve = false;
-  bool describe = false;
+  bool forks = false;
   bool emitted = false;
   bool help = false;
   std::string library_folder;
@@ -76,8 +79,8 @@ Options parse(int argc, char** argv) {
       options.help = true;
     } else if (word == kServeOption) {
       options.serve = true;
-    } else if (word == kDescribeOption) {
-      options.describe = true;
+    } else if (word == kForksOption) {
+      options.forks = true;
     } else if (word == kEmittedOption) {
       options.emitted = true;
     } else if (word == kLibraryOption) {
@@ -169,9 +172,10 @@ std::optional<std::string> text_of(const CompileRequest& request) {
 
 Program compile_once(const CompileRequest& given, const std::optional<std::string>& text, Extent extent,
                      const Progress& progress, const TextObserver& observer = {},
-                     const DescriptionObserver& described = {}) {
+                     const DescriptionObserver& described = {},
+                     Com<slang::IGlobalSession> global = make_global_session()) {
   const CompileRequest request = text ? with_tuned_variables(given, *text) : given;
-  auto* session = new Session(request, Session::Library::AsBuilt, text);  // never destroyed: see compile.h
+  auto* session = new Session(request, Session::Library::AsBuilt, text, std::move(global));  // never destroyed: see compile.h
   return compile_request(*session, request, extent, progress, observer, described);
 }
 
@@ -215,14 +219,16 @@ void catch_crashes() {
 }
 
 int serve(const Options& options) {
+  Com<slang::IGlobalSession> global = make_global_session();
+  if (options.forks && !serve_forks()) return 0;
   const Descriptor output = take_standard_output();
   const std::string input((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
   const auto progress = [](const std::string& what) {
     std::fprintf(stderr, "%s%s\n", kProgressMark, what.c_str());
     std::fflush(stderr);
   };
-  const Extent extent = options.describe ? Extent::DescribeOnly : Extent::Texts;
   const CompileRequest request = request_from_json(input);
+  const Extent extent = request.description_alone ? Extent::DescribeOnly : Extent::Texts;
   const auto text = text_of(request);
   const bool second_derivative =
       !request.instantiations.empty() && request.instantiations.front().direction == Direction::TangentsBackward;
@@ -232,7 +238,7 @@ int serve(const Options& options) {
   const auto described = [&](const Program& description) { answer(output, to_json(description) + "\n"); };
   const bool is_whole = request.instantiations.empty() && !request.host_text_alone;
   answer(output, to_json(compile_once(request, text, extent, progress, {},
-                                      is_whole ? DescriptionObserver(described) : nullptr)));
+                                      is_whole ? DescriptionObserver(described) : nullptr, std::move(global))));
   return 0;
 }
 

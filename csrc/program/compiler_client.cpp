@@ -10,6 +10,7 @@
 #include "common/dynamic_library.h"
 #include "common/environment.h"
 #include "common/files.h"
+#include "common/fork_server.h"
 #include "common/log.h"
 #include "common/process.h"
 #include "program/compiler_protocol.h"
@@ -61,8 +62,6 @@ std::string last_line(std::string output) {
   return output.substr(output.rfind('\n') + 1);
 }
 
-enum class Extent { DescribeOnly, Texts };
-
 // What became of one run of torch-slangc.
 struct Answer {
   std::optional<Program> program;
@@ -95,15 +94,31 @@ class DescriptionReader {
   bool has_told_ = false;
 };
 
-Answer ask(const CompileRequest& request, Extent extent, const OnDescribed& on_described = {}) {
+// Note [compilers that are forks]
+//   Most of the time until torch-slangc describes a small module goes by before it can read any, since it loads Slang's core module
+//   first. One does that for all requests that come within ten seconds of each other. A compiler of the user's own is started for
+//   each.
+std::optional<ProcessResult> run_fork(const ProcessRequest& request) {
+  if (environment("TORCH_SLANG_COMPILER")) return std::nullopt;
+  static auto* server = new ForkServer(std::chrono::seconds(10));
+  return server->run(request);
+}
+
+ProcessResult run_compiler(ProcessRequest request) {
+  const std::string path = compiler_path();
+  request.argv = {path, kServeOption, kForksOption};
+  if (auto result = run_fork(request)) return *std::move(result);
+  request.argv.pop_back();
+  request.has_helpers = true;  // for who has put a script of his own in its place
+  return run_process(request);
+}
+
+Answer ask(const CompileRequest& request, const OnDescribed& on_described = {}) {
   ProcessRequest process;
-  process.argv = {compiler_path(), kServeOption};
-  if (extent == Extent::DescribeOnly) process.argv.emplace_back(kDescribeOption);
   process.input = to_json(request);
   process.timeout = compile_time_limit();
   process.on_output = DescriptionReader(on_described);
-  process.has_helpers = true;  // for who has put a script of his own in its place
-  const ProcessResult result = run_process(process);
+  const ProcessResult result = run_compiler(std::move(process));
   const Report report = read_report(result.error);
   Answer answer;
   if (result.succeeded()) {
@@ -175,7 +190,7 @@ class Rescue {
 
   void add(std::vector<Instantiation> wanted) {
     request_.instantiations = wanted;
-    after(ask(request_, Extent::Texts), std::move(wanted));
+    after(ask(request_), std::move(wanted));
   }
 
   void fail(const Instantiation& one, const Answer& answer) {
@@ -194,13 +209,15 @@ class Rescue {
 };
 
 Program compile_in_parts(const CompileRequest& request, Answer died) {
-  Program program = program_or_throw(ask(request, Extent::DescribeOnly));
+  CompileRequest description = request;
+  description.description_alone = true;
+  Program program = program_or_throw(ask(description));
   auto wanted = request.instantiations.empty() ? usual_instantiations(program.functions) : request.instantiations;
   if (!wanted.empty()) Rescue(request, program).after(std::move(died), std::move(wanted));
   if (request.instantiations.empty() && !program.host_functions.empty()) {
     CompileRequest alone = request;
     alone.host_text_alone = true;
-    Answer answer = ask(alone, Extent::Texts);
+    Answer answer = ask(alone);
     if (answer.program) {
       program.host_text = std::move(answer.program->host_text);
     } else {
@@ -231,7 +248,7 @@ std::string compiler_path() {
 
 Program compile(const CompileRequest& request, const OnDescribed& on_described) {
   CompileTimer timer(request.path, "device text");
-  Answer answer = ask(request, Extent::Texts, on_described);
+  Answer answer = ask(request, on_described);
   if (answer.died && request.instantiations.size() != 1) return compile_in_parts(request, std::move(answer));
   return program_or_throw(std::move(answer));
 }

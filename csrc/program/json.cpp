@@ -160,6 +160,7 @@ void fields(V& v, CompileRequest& r) {
   v("defines", r.defines);
   v("include_dirs", r.include_dirs);
   v("instantiations", r.instantiations);
+  v("description_alone", r.description_alone);
   v("host_text_alone", r.host_text_alone);
 }
 

@@ -200,6 +200,7 @@ struct CompileRequest {
   std::vector<std::pair<std::string, std::string>> defines;
   std::vector<std::string> include_dirs;
   std::vector<Instantiation> instantiations;
+  bool description_alone = false;  // no text
   bool host_text_alone = false;  // no device text
 };
 

@@ -1,3 +1,16 @@
 // The frame of every test program: Boost.Test itself is compiled here, once for all of them.
 #define BOOST_TEST_MODULE torch_slang
+#define BOOST_TEST_NO_MAIN
+#define BOOST_TEST_ALTERNATIVE_INIT_API
+#include <unistd.h>
+
 #include <boost/test/included/unit_test.hpp>
+#include <string>
+
+#include "common/fork_server.h"
+
+// `--shells`: the server of fork_server_test.cpp, whose forks are shells.
+int main(int argc, char** argv) {
+  if (argc != 2 || argv[1] != std::string("--shells")) return boost::unit_test::unit_test_main(&init_unit_test, argc, argv);
+  return torch_slang::serve_forks() ? execl("/bin/sh", "sh", nullptr) : 0;
+}

@@ -102,13 +102,20 @@ std::string undefine_macros(const CompileRequest& request) {
   return text;
 }
 
-Session::Session(const CompileRequest& request, Library library, const std::optional<std::string>& text)
+Com<slang::IGlobalSession> make_global_session() {
+  Com<slang::IGlobalSession> global;
+  const SlangGlobalSessionDesc desc = {};
+  check_slang(slang::createGlobalSession(&desc, global.out()), "createGlobalSession");
+  global->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);
+  return global;
+}
+
+Session::Session(const CompileRequest& request, Library library, const std::optional<std::string>& text,
+                 Com<slang::IGlobalSession> global)
     : files_(undefine_macros(request) + "#line 1\n", request.defines,
              changes_for(request, Output::Kernels, /*generic_tensors=*/false)),
-      users_(folders_of(request)) {
-  SlangGlobalSessionDesc global_desc = {};
-  check_slang(slang::createGlobalSession(&global_desc, global_.out()), "createGlobalSession");
-  global_->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);
+      users_(folders_of(request)),
+      global_(std::move(global)) {
   if (text && !request.source) files_.take(request.path, *text);
   own_accesses_ = own_accesses(texts(request));
   open(request, library, Output::Kernels);

@@ -21,6 +21,9 @@ inline constexpr const char* kPreludeMark = "//torch_slang: end of prelude\n";
 // Slang's text as usual, or with the least optimisation.
 enum class Emission { Optimised, Plain };
 
+// Slang itself, with its core module: half of a small compile, and the same for all requests.
+Com<slang::IGlobalSession> make_global_session();
+
 // Directives after which no macro of the user's or of ours is defined.
 std::string undefine_macros(const CompileRequest& request);
 
@@ -34,7 +37,8 @@ class Session {
 
   // `text`: of the request's file, if somebody has read it.
   explicit Session(const CompileRequest& request, Library library = Library::AsBuilt,
-                   const std::optional<std::string>& text = std::nullopt);
+                   const std::optional<std::string>& text = std::nullopt,
+                   Com<slang::IGlobalSession> global = make_global_session());
   // One more for the same request, which shares what costs most to set up. `generic_tensors`: Note [generic tensors] in
   // generic_tensors.h.
   Session(const CompileRequest& request, const Session& sibling, Output output, bool generic_tensors = false);

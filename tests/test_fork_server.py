@@ -1,0 +1,106 @@
+"""Compilers are forks of one that has loaded the core module (csrc/common/fork_server.h), and leave nothing behind."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from slow_compilers import Project, is_running, wait_until
+
+LOADS = """
+import os, sys, time, torch, torch_slang
+from pathlib import Path
+
+def load(name):
+    path = Path(sys.argv[1]).with_name(name + ".slang")
+    path.write_text(Path(sys.argv[1]).read_text().replace("doubled", name))
+    x = torch.ones(3, requires_grad=True)
+    y = getattr(torch_slang.load(path), name)(x)
+    y.sum().backward()
+    assert y.tolist() == x.grad.tolist() == [2.0, 2.0, 2.0]
+
+def servers():
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and b"--forks" in status.with_name("cmdline").read_bytes():
+                found.append(status.parent.name)
+        except OSError:
+            pass
+    return found
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def output(project: Project, program: str, **environment: str) -> str:
+    process = project.start(LOADS + program, **environment)
+    said, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    return said.strip()
+
+
+def test_all_modules_are_compiled_by_forks_of_one_server(project: Project) -> None:
+    program = """
+load("first")
+server = servers()
+load("second")
+load("third")
+assert servers() == server and len(server) == 1, (server, servers())
+print(*server)
+"""
+    [pid] = output(project, program).split()
+    assert not is_running(int(pid))
+
+
+def test_a_compiler_of_ones_own_is_started_for_each_module(project: Project) -> None:
+    slangc = output(project, "print(Path(torch_slang.__file__).parent / 'bin' / 'torch-slangc')")
+    assert output(project, 'load("first")\nprint(servers())', TORCH_SLANG_COMPILER=slangc) == "[]"
+
+
+def test_a_killed_process_takes_its_server_with_it(project: Project) -> None:
+    ready = project.folder / "ready"
+    program = """
+load("first")
+Path(sys.argv[2]).write_text(servers()[0] + ".")
+time.sleep(600)
+"""
+    process = project.start(LOADS + program, str(ready))
+    wait_until(lambda: ready.exists() and ready.read_text().endswith("."), "the first module")
+    pid = ready.read_text().rstrip(".")
+    assert is_running(int(pid))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not is_running(int(pid)), "the end of the server")
+
+
+def test_a_fork_of_the_process_has_a_server_of_its_own(project: Project) -> None:
+    program = """
+load("first")
+child = os.fork()
+if child == 0:
+    load("second")
+    assert len(servers()) == 1
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+load("third")
+print(len(servers()))
+"""
+    assert output(project, program) == "1"
+
+
+def test_a_server_that_was_killed_is_followed_by_another(project: Project) -> None:
+    program = """
+load("first")
+for one in servers():
+    os.kill(int(one), 9)
+load("second")
+load("third")
+print(len(servers()))
+"""
+    assert output(project, program) == "1"

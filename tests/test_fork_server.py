@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from slow_compilers import Project, is_running, wait_until
 
+import torch_slang
+
 LOADS = """
 import os, sys, time, torch, torch_slang
 from pathlib import Path
@@ -58,9 +60,14 @@ print(*server)
     assert not is_running(int(pid))
 
 
-def test_a_compiler_of_ones_own_is_started_for_each_module(project: Project) -> None:
-    slangc = output(project, "print(Path(torch_slang.__file__).parent / 'bin' / 'torch-slangc')")
-    assert output(project, 'load("first")\nprint(servers())', TORCH_SLANG_COMPILER=slangc) == "[]"
+def test_another_compiler_is_started_for_each_module(project: Project) -> None:
+    real, runs = Path(torch_slang.__file__).parent / "bin" / "torch-slangc", project.folder / "runs"
+    script = project.folder / "compiler"
+    script.write_text(f'#!/bin/sh\necho run >> {runs}\nexec {real} "$@"\n')
+    script.chmod(0o755)
+    program = 'load("first")\nload("second")\nprint(servers())'
+    assert output(project, program, TORCH_SLANG_COMPILER=str(script)) == "[]"
+    assert runs.read_text() == "run\nrun\n"
 
 
 def test_a_killed_process_takes_its_server_with_it(project: Project) -> None:

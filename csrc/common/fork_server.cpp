@@ -130,8 +130,7 @@ bool take_environment(const Descriptor& file) {
 // The fork becomes as the request wants it, and says so.
 bool take(const Request& request, pid_t parent) {
   const auto& sent = request.descriptors;
-  const bool is_guarded =
-      ::setpgid(0, 0) == 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
+  const bool is_guarded = ::setpgid(0, 0) == 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
   if (!is_guarded || !take_environment(sent[kEnvironment]) || ::fchdir(sent[kFolder].get()) != 0) return false;
   if (CPU_COUNT(&request.processors) > 0) ::sched_setaffinity(0, sizeof request.processors, &request.processors);
   if (::dup2(sent[kOutput].get(), STDOUT_FILENO) < 0 || ::dup2(sent[kError].get(), STDERR_FILENO) < 0) return false;
@@ -205,7 +204,9 @@ class ForkServer::Server {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
     socket_ = Descriptor(ends[0]);
-    const auto nowhere = [] { return Pipe{Descriptor(), above_standard(Descriptor(::open("/dev/null", O_WRONLY | O_CLOEXEC)))}; };
+    const auto nowhere = [] {
+      return Pipe{Descriptor(), above_standard(Descriptor(::open("/dev/null", O_WRONLY | O_CLOEXEC)))};
+    };
     process_ = start_program(request_, {above_standard(Descriptor(ends[1])), nowhere(), nowhere()}).child;
   }
 
@@ -270,8 +271,9 @@ std::optional<ProcessResult> ForkServer::run(const ProcessRequest& request) {
       server.leave();
     }
   } use{*server};
-  const bool is_sent = send_request(server->socket(), {channels->input.get(), channels->output.write_end.get(),
-                                                       channels->error.write_end.get(), environment.get(), folder.get()});
+  const bool is_sent =
+      send_request(server->socket(), {channels->input.get(), channels->output.write_end.get(),
+                                      channels->error.write_end.get(), environment.get(), folder.get()});
   const auto fork = is_sent ? receive_answer(server->socket()) : std::nullopt;
   use.has_answered = fork.has_value();
   state.cannot_fork = fork && *fork < 0;

@@ -103,7 +103,8 @@ Descriptor make_input(const std::string& text) {
 
 std::optional<Channels> make_channels(const std::string& input) {
   Channels channels{make_input(input), make_pipe(), make_pipe()};
-  const bool are_open = channels.input.is_open() && channels.output.write_end.is_open() && channels.error.write_end.is_open();
+  const bool are_open =
+      channels.input.is_open() && channels.output.write_end.is_open() && channels.error.write_end.is_open();
   return are_open ? std::optional(std::move(channels)) : std::nullopt;
 }
 

@@ -113,15 +113,6 @@ class Compilation {
     refuse_equal_names(program.host_functions);
   }
 
-  // Of a view that its type, or [In], says nothing of.
-  static bool may_be_written(const Leaf& leaf) {
-    return leaf.is_whole && !leaf.is_in && !leaf.is_written && leaf.diff_view < 0;
-  }
-
-  static bool needs_written_views(const Function& function) {
-    return function.refusal.empty() && std::any_of(function.leaves.begin(), function.leaves.end(), may_be_written);
-  }
-
   // Note [written views]. One choice of types stands for all.
   void find_written_views(std::vector<Function>& functions) {
     std::vector<Function*> group;
@@ -135,19 +126,9 @@ class Compilation {
     }
     const std::vector<DeviceText> texts = texts_of(wanted);
     for (size_t i = 0; i < group.size(); ++i) {
-      take_written_views(texts[i], *group[i]);
+      note_written_views(*group[i], texts[i]);
       functions_[group[i]->name].function = *group[i];
     }
-  }
-
-  static void take_written_views(const DeviceText& text, Function& function) {
-    const std::set<int> written = written_views(text.body);
-    bool gives_nothing = text.error.empty();
-    for (Leaf& leaf : function.leaves) {
-      if (may_be_written(leaf)) leaf.is_written = written.count(leaf.primal_view) > 0;
-      gives_nothing = gives_nothing && !leaf.is_output && !leaf.is_written;
-    }
-    if (gives_nothing && function.refusal.empty()) function.refusal = kGivesNothing;
   }
 
   // The values that [Tune] variables have here.

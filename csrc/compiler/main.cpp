@@ -175,7 +175,8 @@ Program compile_once(const CompileRequest& given, const std::optional<std::strin
                      const DescriptionObserver& described = {},
                      Com<slang::IGlobalSession> global = make_global_session()) {
   const CompileRequest request = text ? with_tuned_variables(given, *text) : given;
-  auto* session = new Session(request, Session::Library::AsBuilt, text, std::move(global));  // never destroyed: see compile.h
+  auto* session =
+      new Session(request, Session::Library::AsBuilt, text, std::move(global));  // never destroyed: see compile.h
   return compile_request(*session, request, extent, progress, observer, described);
 }
 

@@ -3,8 +3,11 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "common/dynamic_library.h"
@@ -96,19 +99,19 @@ class DescriptionReader {
 
 // Note [compilers that are forks]
 //   Most of the time until torch-slangc describes a small module goes by before it can read any, since it loads Slang's core module
-//   first. One does that for all requests that come within ten seconds of each other. A compiler of the user's own is started for
+//   first. One does that for all requests that come within ten seconds of each other. Another program in its place is started for
 //   each.
-std::optional<ProcessResult> run_fork(const ProcessRequest& request) {
-  if (environment("TORCH_SLANG_COMPILER")) return std::nullopt;
+std::optional<ProcessResult> run_fork(ProcessRequest request) {
+  std::error_code none;
+  if (!std::filesystem::equivalent(request.argv.front(), packaged_path(), none)) return std::nullopt;
   static auto* server = new ForkServer(std::chrono::seconds(10));
+  request.argv.emplace_back(kForksOption);
   return server->run(request);
 }
 
 ProcessResult run_compiler(ProcessRequest request) {
-  const std::string path = compiler_path();
-  request.argv = {path, kServeOption, kForksOption};
+  request.argv = {compiler_path(), kServeOption};
   if (auto result = run_fork(request)) return *std::move(result);
-  request.argv.pop_back();
   request.has_helpers = true;  // for who has put a script of his own in its place
   return run_process(request);
 }

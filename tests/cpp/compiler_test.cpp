@@ -605,7 +605,7 @@ BOOST_AUTO_TEST_CASE(a_crash_over_one_kernel_leaves_the_others) {
   for (const std::string at : {"the forward of bad", "the generated kernels"}) {
     const FakeCompiler fake(
         "input=$(cat)\n"
-        "case \"$*\" in *--describe*) echo '" +
+        "case \"$input\" in *'\"description_alone\":true'*) echo '" +
         to_json(described) +
         "'; exit 0;; esac\n"
         "case \"$input\" in *'\"function\":\"good\"'*) echo '" +
@@ -630,8 +630,8 @@ BOOST_AUTO_TEST_CASE(a_crash_over_one_of_many_kernels_costs_few_runs) {
     answer.texts.back().function = function.name;
   }
   TemporaryFolder folder;
-  const FakeCompiler fake("input=$(cat); echo run >> " + folder.file("runs") + "\ncase \"$*\" in *--describe*) echo '" +
-                          to_json(described) +
+  const FakeCompiler fake("input=$(cat); echo run >> " + folder.file("runs") +
+                          "\ncase \"$input\" in *'\"description_alone\":true'*) echo '" + to_json(described) +
                           "'; exit 0;; esac\n"
                           "case \"$input\" in *'\"function\":\"good8\"'*) case \"$input\" in *bad*) ;; *) echo '" +
                           to_json(answer) + "'; exit 0;; esac;; esac\n" +

@@ -1,8 +1,8 @@
 // Forks of a server of shells (main.cpp): what they are told on their standard input is a script.
 #include <boost/test/unit_test.hpp>
 
-#include <signal.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -11,6 +11,7 @@
 
 // `--shells`: the server of fork_server_test.cpp, whose forks are shells.
 int main(int argc, char** argv) {
-  if (argc != 2 || argv[1] != std::string("--shells")) return boost::unit_test::unit_test_main(&init_unit_test, argc, argv);
+  if (argc != 2 || argv[1] != std::string("--shells"))
+    return boost::unit_test::unit_test_main(&init_unit_test, argc, argv);
   return torch_slang::serve_forks() ? execl("/bin/sh", "sh", nullptr) : 0;
 }

@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "compiler/emit/emitted_code.h"
+#include "compiler/reflect/elementwise_function.h"
 
 namespace torch_slang {
 namespace {
 
 constexpr std::string_view kView = "TensorView";
+
+bool may_be_written(const Leaf& leaf) { return leaf.is_whole && !leaf.is_in && !leaf.is_written && leaf.diff_view < 0; }
 
 class ViewFlow {
  public:
@@ -175,6 +178,20 @@ std::set<int> written_views(const std::string& body) {
   if (body.find("store") == std::string::npos && body.find("data_ptr") == std::string::npos) return {};
   const EmittedCode code(body);
   return ViewFlow(code).written();
+}
+
+bool needs_written_views(const Function& function) {
+  return function.refusal.empty() && std::any_of(function.leaves.begin(), function.leaves.end(), may_be_written);
+}
+
+void note_written_views(Function& function, const DeviceText& text) {
+  const std::set<int> written = written_views(text.body);
+  bool gives_nothing = text.error.empty();
+  for (Leaf& leaf : function.leaves) {
+    if (may_be_written(leaf)) leaf.is_written = written.count(leaf.primal_view) > 0;
+    gives_nothing = gives_nothing && !leaf.is_output && !leaf.is_written;
+  }
+  if (gives_nothing && function.refusal.empty()) function.refusal = kGivesNothing;
 }
 
 }  // namespace torch_slang

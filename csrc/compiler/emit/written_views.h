@@ -4,6 +4,8 @@
 #include <set>
 #include <string>
 
+#include "program/program.h"
+
 namespace torch_slang {
 
 // Note [written views]
@@ -12,7 +14,13 @@ namespace torch_slang {
 //   have come there through assignments and calls. Structs are not told apart by fields: where one of a struct's views is
 //   stored to, all of them count. A missed store shows in the marks of the compiled kernel, which is then refused.
 
-// Numbers of the views that the forward's text, as the passes leave it, may store to.
+// Whether some view's type, or [In], says nothing of it.
+bool needs_written_views(const Function& function);
+
+// From the forward's text, as the passes leave it. A function that gives nothing is refused.
+void note_written_views(Function& function, const DeviceText& text);
+
+// Numbers of the views that the forward's text may store to.
 std::set<int> written_views(const std::string& body);
 
 }  // namespace torch_slang

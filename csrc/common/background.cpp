@@ -1,7 +1,5 @@
 #include "common/background.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <iterator>
@@ -10,40 +8,43 @@
 #include <thread>
 #include <utility>
 
+#include "common/per_process.h"
+
 namespace torch_slang {
 namespace {
+
+thread_local bool in_background = false;
 
 // Threads are joined, not told of: what std::notify_all_at_thread_exit needs is destroyed at exit before this waits.
 class Running {
  public:
   static Running& instance() {
-    static auto* running = [] {
-      auto* made = new Running;  // never destroyed: threads may still use it
+    static auto* all = [] {
+      auto* made = new PerProcess<Running>;
       std::atexit([] { instance().wait(); });
       return made;
     }();
-    return *running;
+    return all->get();
   }
 
   void start(std::function<void()> work) {
     std::list<Thread> ended;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      // A fork has none of its parent's threads, so theirs can be neither joined nor destroyed.
-      if (std::exchange(process_, getpid()) != getpid()) threads_ = new std::list<Thread>;
-      for (auto it = threads_->begin(); it != threads_->end();) {
+      for (auto it = threads_.begin(); it != threads_.end();) {
         const auto next = std::next(it);
-        if (it->has_ended) ended.splice(ended.end(), *threads_, it);
+        if (it->has_ended) ended.splice(ended.end(), threads_, it);
         it = next;
       }
-      Thread& added = threads_->emplace_back();
+      Thread& added = threads_.emplace_back();
       try {
         added.thread = std::thread([&added, work = std::move(work)]() mutable {
+          in_background = true;
           std::exchange(work, nullptr)();
           added.has_ended = true;
         });
       } catch (...) {
-        threads_->pop_back();
+        threads_.pop_back();
         throw;
       }
     }
@@ -65,8 +66,7 @@ class Running {
       std::list<Thread> left;
       {
         const std::lock_guard<std::mutex> lock(mutex_);
-        if (process_ != getpid()) return;
-        left.swap(*threads_);
+        left.swap(threads_);
       }
       if (left.empty()) return;
       for (Thread& one : left) {
@@ -80,8 +80,7 @@ class Running {
   }
 
   std::mutex mutex_;
-  std::list<Thread>* threads_ = nullptr;
-  pid_t process_ = 0;
+  std::list<Thread> threads_;
   std::atomic<bool> is_ending_{false};
 };
 
@@ -90,5 +89,7 @@ class Running {
 void run_in_background(std::function<void()> work) { Running::instance().start(std::move(work)); }
 
 bool process_is_ending() { return Running::instance().is_ending(); }
+
+bool is_in_background() { return in_background; }
 
 }  // namespace torch_slang

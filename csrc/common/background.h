@@ -12,4 +12,7 @@ void run_in_background(std::function<void()> work);
 // Whether the process waits for such work in order to end. Work that waits for others asks again and again, and stops.
 bool process_is_ending();
 
+// Whether the calling thread does such work.
+bool is_in_background();
+
 }  // namespace torch_slang

@@ -4,16 +4,17 @@
 //   The program waits at a socket, its standard input. A request is a message with descriptors: the standard streams that the fork
 //   is to have, its environment and its folder. Each fork is made a child of who asks (CLONE_PARENT), so that it is waited for, killed
 //   and timed as any other child is.
-//   The system ends a child when the thread that started it ends (Note [death of the parent] in process.h), and takes the one that
-//   started the server for the forks' too. So that is a thread of its own, which lives until the server and its forks are gone. It
+//   The system ends a child when the thread that started it ends (Note [death of the parent] in process.h). A fork counts as started
+//   by the thread that started the server. So the server has a thread of its own, which lives until the server and its forks are gone. It
 //   ends a server that nobody has asked for a while, and when the process ends.
+//   A fork has the rights and limits of its server. Where those of the process have changed, another server is started.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
 
+#include "common/per_process.h"
 #include "common/process_request.h"
 
 namespace torch_slang {
@@ -32,11 +33,10 @@ class ForkServer {
  private:
   class Server;
   struct State;
-  State& state();
-  std::shared_ptr<Server> begin(const ProcessRequest& request) const;
+  class Use;
 
   const std::chrono::milliseconds patience_;
-  std::atomic<State*> state_{nullptr};
+  PerProcess<State> state_;
 };
 
 // What such a program does where its costly beginning is done. Returns true in each fork, which then has the standard streams, the

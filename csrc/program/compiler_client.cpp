@@ -99,12 +99,12 @@ class DescriptionReader {
 
 // Note [compilers that are forks]
 //   Most of the time until torch-slangc describes a small module goes by before it can read any, since it loads Slang's core module
-//   first. One does that for all requests that come within ten seconds of each other. Another program in its place is started for
+//   first. One does that for all requests that come within five seconds of each other. Another program in its place is started for
 //   each.
 std::optional<ProcessResult> run_fork(ProcessRequest request) {
   std::error_code none;
   if (!std::filesystem::equivalent(request.argv.front(), packaged_path(), none)) return std::nullopt;
-  static auto* server = new ForkServer(std::chrono::seconds(10));
+  static auto* server = new ForkServer(std::chrono::seconds(5));
   request.argv.emplace_back(kForksOption);
   return server->run(request);
 }

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -132,13 +133,14 @@ BOOST_AUTO_TEST_CASE(environment_folder_and_processors_are_those_of_now) {
 BOOST_AUTO_TEST_CASE(time_out_kills_the_whole_group_and_not_the_server) {
   ForkServer& server = new_server();
   const TemporaryFolder folder;
-  const auto result = run_script(server, "echo before; (sleep 2; touch " + folder.file("late") + ") & sleep 60", 300);
+  run_script(server, "true");
+  const auto result = run_script(server, "echo before; (sleep 2; touch " + folder.file("late") + ") & sleep 60", 700);
   BOOST_TEST(result.timed_out);
   BOOST_TEST(result.output == "before\n");
   const auto there = servers();
   BOOST_TEST(run_script(server, "echo after").output == "after\n");
   BOOST_TEST(servers() == there, boost::test_tools::per_element());
-  std::this_thread::sleep_for(milliseconds(2200));
+  std::this_thread::sleep_for(milliseconds(1700));
   BOOST_TEST(!is_file(folder.file("late")));
 }
 
@@ -177,16 +179,63 @@ BOOST_AUTO_TEST_CASE(many_threads_each_get_their_own_answer) {
 
 BOOST_AUTO_TEST_CASE(forks_outlive_the_thread_that_asked_first) {
   ForkServer& server = new_server();
-  std::thread([&] { run_script(server, "true"); }).join();
+  std::thread([&] { try_script(server, "true"); }).join();
+  const auto there = servers();
   BOOST_TEST(run_script(server, "sleep 0.2; echo there").output == "there\n");
+  BOOST_TEST(servers() == there, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(server_that_nobody_asks_ends) {
   ForkServer& server = new_server(milliseconds(300));
   const auto before = servers();
-  BOOST_TEST(run_script(server, "sleep 0.6; echo first").output == "first\n");
-  wait_until([&] { return servers().size() <= before.size(); });
-  BOOST_TEST(run_script(server, "echo second").output == "second\n");
+  for (const std::string word : {"first", "second"}) {
+    BOOST_TEST(run_script(server, "sleep 0.6; echo " + word).output == word + "\n");
+    wait_until([&] { return servers() == before; });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(server_that_does_not_answer_is_given_up) {
+  ForkServer& server = new_server();
+  const auto before = servers();
+  run_script(server, "true");
+  for (const pid_t one : servers()) {
+    if (std::find(before.begin(), before.end(), one) == before.end()) ::kill(one, SIGSTOP);
+  }
+  BOOST_TEST(!try_script(server, "echo lost", 200).has_value());
+  wait_until([&] { return servers() == before; });
+  BOOST_TEST(!try_script(server, "echo no").has_value());  // it may be slow again
+}
+
+// Else it would do what the process may no longer do.
+BOOST_AUTO_TEST_CASE(process_with_other_rights_or_limits_has_another_server) {
+  ForkServer& server = new_server();
+  rlimit before = {};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_CORE, &before) == 0);
+  run_script(server, "true");
+  const auto there = servers();
+  rlimit less = before;
+  less.rlim_cur = before.rlim_max == 0 ? 0 : before.rlim_max == RLIM_INFINITY ? 4096 : before.rlim_max - 1;
+  if (less.rlim_cur == before.rlim_cur) return;  // it cannot be less
+  BOOST_REQUIRE(::setrlimit(RLIMIT_CORE, &less) == 0);
+  BOOST_TEST(run_script(server, "echo there").output == "there\n");
+  BOOST_TEST((servers() != there));
+  BOOST_REQUIRE(::setrlimit(RLIMIT_CORE, &before) == 0);
+
+  if (::geteuid() != 0) return;
+  constexpr uid_t kNobody = 65534;
+  BOOST_REQUIRE(::setresuid(kNobody, kNobody, 0) == 0);
+  const auto result = try_script(server, "id -u");
+  BOOST_REQUIRE(::setresuid(0, 0, 0) == 0);
+  BOOST_TEST((!result || result->output == "65534\n"));  // nothing where the program's folder is root's alone
+  BOOST_TEST(run_script(server, "id -u").output == "0\n");
+}
+
+BOOST_AUTO_TEST_CASE(fork_that_is_another_ones_child_is_refused) {
+  ForkServer& server = new_server();
+  ProcessRequest request;
+  request.argv = {"sh", "-c", own_program() + " --shells; true"};
+  request.input = "echo\n";
+  BOOST_TEST(!server.run(request).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(killed_server_is_followed_by_another) {

@@ -30,6 +30,7 @@
 #include "common/files.h"
 #include "common/fork_messages.h"
 #include "common/interrupts.h"
+#include "common/only_thread.h"
 #include "common/start_program.h"
 
 namespace torch_slang {
@@ -73,6 +74,16 @@ int become(const ForkRequest& request) {
   return can_write ? 0 : errno;
 }
 
+// As fork(), but the parent's child. glibc has no call for that, so nobody who wants to know of each fork is told: what is preloaded,
+// such as a sanitizer, may be one of those.
+long fork_sibling() {
+  if (::getenv("LD_PRELOAD") == nullptr && is_only_thread()) {
+    return ::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+  }
+  errno = EPERM;
+  return -1;
+}
+
 // Errors that come again.
 bool is_lasting(int error) { return error == EPERM || error == EINVAL || error == ENOSYS; }
 
@@ -111,8 +122,7 @@ std::string inherited(const std::vector<std::string>& argv) {
 
 bool serve_forks() {
   while (const auto request = receive_request(STDIN_FILENO)) {
-    // glibc has no call for a fork that is a sibling. This process has no other threads, whose locks the fork might miss.
-    const long fork = ::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+    const long fork = fork_sibling();
     if (fork < 0) send_answer(STDIN_FILENO, -errno);
     if (fork != 0) continue;
     const int problem = become(*request);

@@ -6,6 +6,7 @@
 
 #include <boost/test/included/unit_test.hpp>
 #include <string>
+#include <thread>
 
 #include "common/fork_server.h"
 

@@ -30,7 +30,7 @@
 #include "common/files.h"
 #include "common/fork_messages.h"
 #include "common/interrupts.h"
-#include "common/only_thread.h"
+#include "common/may_fork.h"
 #include "common/start_program.h"
 
 namespace torch_slang {
@@ -74,12 +74,9 @@ int become(const ForkRequest& request) {
   return can_write ? 0 : errno;
 }
 
-// As fork(), but the parent's child. glibc has no call for that, so nobody who wants to know of each fork is told: what is preloaded,
-// such as a sanitizer, may be one of those.
+// As fork(), but the parent's child. glibc has no call for that.
 long fork_sibling() {
-  if (::getenv("LD_PRELOAD") == nullptr && is_only_thread()) {
-    return ::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
-  }
+  if (may_fork()) return ::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
   errno = EPERM;
   return -1;
 }
@@ -259,7 +256,7 @@ class ForkServer::Use {
 
 std::optional<ProcessResult> ForkServer::run(const ProcessRequest& request) {
   State& state = state_.get();
-  if (state.cannot_fork) return std::nullopt;
+  if (state.cannot_fork || has_preloaded()) return std::nullopt;  // what is preloaded here is in the server too
   auto channels = make_channels(request.input);
   Descriptor environment = file_in_memory("torch_slang_environment");
   const Descriptor folder = above_standard(Descriptor(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)));

@@ -25,7 +25,7 @@ using DescriptionObserver = std::function<void(const Program& description)>;
 
 // The session is made for the same request, and used once. Tearing it down takes a fifth of a small compile: a program
 // that ends anyway had better not.
-// Texts are made by forks of this process, if it has no other thread: Note [forked tasks].
+// Texts are made by forks of this process, if it may fork: Note [forked tasks].
 // Throws CompileError whose message is meant for the user as it is.
 Program compile_request(Session& session, const CompileRequest& request, Extent extent, const Progress& progress,
                         const TextObserver& observer = {}, const DescriptionObserver& described = {});

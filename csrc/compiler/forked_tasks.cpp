@@ -20,7 +20,7 @@
 
 #include "common/descriptor.h"
 #include "common/files.h"
-#include "common/only_thread.h"
+#include "common/may_fork.h"
 #include "compiler/crash_signals.h"
 
 namespace torch_slang {
@@ -139,7 +139,7 @@ size_t usable_processors() {
 }
 
 std::map<size_t, std::string> run_forked(const ForkedTasks& tasks) {
-  const size_t processes = is_only_thread() ? std::min({tasks.processes, tasks.count, kMostProcesses}) : 1;
+  const size_t processes = may_fork() ? std::min({tasks.processes, tasks.count, kMostProcesses}) : 1;
   const SharedBoard board = processes > 1 ? make_board() : nullptr;
   std::list<Fork> forks;
   for (size_t slot = 1; board != nullptr && slot < processes; ++slot) {

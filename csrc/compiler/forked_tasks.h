@@ -22,7 +22,7 @@ struct ForkedTasks {
   std::function<void(size_t)> waiting_for;  // is told the task of the fork that this process waits for
 };
 
-// The texts that forks returned: none where the process has other threads.
+// The texts that forks returned: none where the process may not fork (common/may_fork.h).
 std::map<size_t, std::string> run_forked(const ForkedTasks& tasks);
 
 size_t usable_processors();

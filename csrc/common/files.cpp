@@ -35,6 +35,12 @@ std::optional<std::string> read_file(const std::string& path) {
   return read_descriptor(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
 }
 
+Descriptor text_in_memory(const char* name, std::string_view text) {
+  Descriptor file = file_in_memory(name);
+  const bool is_ready = write_all(file, text) && ::lseek(file.get(), 0, SEEK_SET) == 0;
+  return is_ready ? std::move(file) : Descriptor();
+}
+
 std::optional<std::string> read_descriptor(const Descriptor& file) {
   struct stat facts{};
   if (!file.is_open() || ::fstat(file.get(), &facts) != 0) return std::nullopt;

@@ -18,6 +18,8 @@ std::optional<std::string> read_file(const std::string& path);
 std::optional<std::string> read_descriptor(const Descriptor& file);  // to its end
 bool write_all(const Descriptor& file, std::string_view content);
 Descriptor file_in_memory(const char* name);  // the name is for people who list the process's files
+Descriptor text_in_memory(const char* name,
+                          std::string_view text);  // at its beginning, for who reads it; not open: errno says why
 std::string read_file_or_throw(const std::string& path);  // a c10::Error that names the path and the reason
 
 // Note [atomic publish]: written under a temporary name in the same folder, then renamed, so that readers see the old

@@ -1,7 +1,6 @@
 #include "common/fork_server.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -57,12 +56,12 @@ bool take_environment(const Descriptor& file) {
   return true;
 }
 
-// The fork becomes what the request wants, but for its standard input, which is the socket still. Returns an errno, or 0.
+// Gives this fork what the request says, but for its standard input: that stays the socket until the answer is sent. Returns 0 or an
+// errno. EPERM: it is not the asker's child, since another program stands between them or the system ignores CLONE_PARENT.
 int become(const ForkRequest& request) {
   const auto& sent = request.descriptors;
   if (::setpgid(0, 0) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
-  if (::getppid() != request.asker)
-    return EPERM;  // a program between the two, or CLONE_PARENT is not what it should be
+  if (::getppid() != request.asker) return EPERM;
   for (const Descriptor& one : sent) {
     if (!one.is_open()) return EBADF;
   }
@@ -89,7 +88,7 @@ void append(std::string& text, const T& value) {
   text.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// Of this process, what a fork of a server has from the server: its program, rights and limits.
+// What a server that this process starts now would hand on to its forks: the program, and this process's rights and limits.
 std::string inherited(const std::vector<std::string>& argv) {
   std::string all = as_text(argv);
   uid_t users[3] = {};
@@ -256,13 +255,11 @@ class ForkServer::Use {
 
 std::optional<ProcessResult> ForkServer::run(const ProcessRequest& request) {
   State& state = state_.get();
-  if (state.cannot_fork || has_preloaded()) return std::nullopt;  // what is preloaded here is in the server too
+  if (state.cannot_fork || has_preloaded()) return std::nullopt;  // a server has the same preloaded
   auto channels = make_channels(request.input);
-  Descriptor environment = file_in_memory("torch_slang_environment");
+  const Descriptor environment = text_in_memory("torch_slang_environment", as_text(merged_environment(request)));
   const Descriptor folder = above_standard(Descriptor(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)));
-  const bool is_ready = channels && folder.is_open() && write_all(environment, as_text(merged_environment(request))) &&
-                        ::lseek(environment.get(), 0, SEEK_SET) == 0;
-  if (!is_ready) return std::nullopt;
+  if (!channels || !environment.is_open() || !folder.is_open()) return std::nullopt;
 
   auto lock = lock_interruptibly(state.mutex);
   auto server = state.server_for(request, patience_);

@@ -7,7 +7,8 @@
 //   The system ends a child when the thread that started it ends (Note [death of the parent] in process.h). A fork counts as started
 //   by the thread that started the server. So the server has a thread of its own, which lives until the server and its forks are gone. It
 //   ends a server that nobody has asked for a while, and when the process ends.
-//   A fork has the rights and limits of its server. Where those of the process have changed, another server is started.
+//   A fork has the rights and limits of its server. If the process has changed its own since the server started, it starts another
+//   server.
 #pragma once
 
 #include <chrono>

@@ -3,8 +3,8 @@
 
 namespace torch_slang {
 
-// False if it has other threads, or something was preloaded (LD_PRELOAD). A fork has the thread that called fork alone: locks that
-// another one held stay locked there. And what is preloaded may want to know of each fork: forks under compute-sanitizer never end.
+// False if this process has other threads: a fork has only the thread that called fork, and locks that other threads held stay
+// locked. False too if LD_PRELOAD loaded a library into it: forks under compute-sanitizer hung.
 bool may_fork();
 
 // Whether LD_PRELOAD was set when the program was started. What is preloaded may have removed the variable since.

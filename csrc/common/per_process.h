@@ -1,4 +1,4 @@
-// State that a fork of the process does not share: it has none of its parent's threads, of which one may have held a lock.
+// State that each process has for itself. A fork must not use its parent's: a thread of the parent may hold its lock for ever.
 #pragma once
 
 #include <unistd.h>

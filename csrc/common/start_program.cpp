@@ -94,9 +94,7 @@ Pipe make_pipe() {
 
 Descriptor make_input(const std::string& text) {
   if (text.empty()) return above_standard(Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
-  Descriptor file = file_in_memory("torch_slang_input");
-  const bool is_ready = write_all(file, text) && ::lseek(file.get(), 0, SEEK_SET) == 0;
-  return is_ready ? std::move(file) : Descriptor();
+  return text_in_memory("torch_slang_input", text);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Starting a program, and what it reads and writes.
+// Starting a program with given standard streams.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ struct Pipe {
   Descriptor write_end;
 };
 
-// The child's standard input, and both ends of what it writes.
+// What the child's standard input reads, and both ends of the pipes of its standard output and error.
 struct Channels {
   Descriptor input;
   Pipe output;

@@ -7,8 +7,8 @@
 namespace torch_slang {
 
 inline constexpr const char* kServeOption = "--serve";
-inline constexpr const char* kForksOption =
-    "--forks";  // with --serve: once for each request, by forks: Note [fork server]
+// With --serve: answers any number of requests, each by a fork: Note [fork server].
+inline constexpr const char* kForksOption = "--forks";
 inline constexpr const char* kProgressMark = "@at ";
 inline constexpr int kStatusCompileError = 1;  // stderr holds the message for the user, whole
 

@@ -65,6 +65,12 @@ std::vector<pid_t> servers() {
   return found;
 }
 
+void signal_new_servers(const std::vector<pid_t>& before, int signal) {
+  for (const pid_t one : servers()) {
+    if (std::find(before.begin(), before.end(), one) == before.end()) ::kill(one, signal);
+  }
+}
+
 void wait_until(const std::function<bool()>& holds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!holds() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(10));
@@ -198,9 +204,7 @@ BOOST_AUTO_TEST_CASE(server_that_does_not_answer_is_given_up) {
   ForkServer& server = new_server();
   const auto before = servers();
   run_script(server, "true");
-  for (const pid_t one : servers()) {
-    if (std::find(before.begin(), before.end(), one) == before.end()) ::kill(one, SIGSTOP);
-  }
+  signal_new_servers(before, SIGSTOP);
   BOOST_TEST(!try_script(server, "echo lost", 200).has_value());
   wait_until([&] { return servers() == before; });
   BOOST_TEST(!try_script(server, "echo no").has_value());  // it may be slow again
@@ -253,9 +257,7 @@ BOOST_AUTO_TEST_CASE(killed_server_is_followed_by_another) {
   ForkServer& server = new_server();
   const auto before = servers();
   run_script(server, "true");
-  for (const pid_t one : servers()) {
-    if (std::find(before.begin(), before.end(), one) == before.end()) ::kill(one, SIGKILL);
-  }
+  signal_new_servers(before, SIGKILL);
   BOOST_TEST(!try_script(server, "echo lost").has_value());  // the caller runs it by itself
   BOOST_TEST(run_script(server, "echo next").output == "next\n");
 }

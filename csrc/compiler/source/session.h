@@ -21,7 +21,7 @@ inline constexpr const char* kPreludeMark = "//torch_slang: end of prelude\n";
 // Slang's text as usual, or with the least optimisation.
 enum class Emission { Optimised, Plain };
 
-// Slang itself, with its core module: half of a small compile, and the same for all requests.
+// Slang itself, with its core module: most of a small compile, and the same for all requests.
 Com<slang::IGlobalSession> make_global_session();
 
 // Directives after which no macro of the user's or of ours is defined.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ class _Ops:
     forward: Any
     backward: Any  # None: there is no derivative
     out: Any
-    call: _C.FunctionCall | None  # None: there are structs to take apart
+    call: Callable[..., Tensor | list[Tensor] | None] | None  # None: there are structs to take apart
 
 
 class Function:

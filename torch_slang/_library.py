@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch  # the native library links torch's, which this loads
 
-__all__ = ["_C", "CompileError", "LaunchError", "forget_cached_op"]
+__all__ = ["_C", "CompileError", "LaunchError", "forget_cached_op", "speed_up_calls"]
 
 _FOLDER = Path(__file__).resolve().parent
 
@@ -27,6 +28,32 @@ for _name in {*dir(type(_NAMESPACE)), *vars(_NAMESPACE)}:
 
 _C.set_compiler_path(str(_FOLDER / "bin" / "torch-slangc"))
 _C.load_builtin(str(_FOLDER / "ops"))
+
+
+class _Operators(type(_NAMESPACE)):  # type: ignore[misc]  # PyTorch does not export it
+    """A namespace of ``torch.ops`` whose operators are called without its general conversion of arguments.
+
+    See Note [operator calls] in csrc/python/operator_call.cpp. ``torch.ops`` asks for a name once and keeps the answer.
+    """
+
+    __module__ = type(_NAMESPACE).__module__  # what its operators say is their module, and graphs' code imports
+
+    def __getattr__(self, name: str) -> Any:
+        packet = super().__getattr__(name)
+        if packet.overloads() == ["default"]:
+            for operator in (packet, packet.default):
+                operator._op = _C.operator_call(f"{self.name}::{name}", operator._op)
+            # TorchScript finds operators by the identity of what is called.
+            torch.jit._builtins._register_builtin(packet._op, f"{self.name}::{name}")
+        return packet
+
+
+def speed_up_calls(namespace: str) -> None:
+    """Makes calls of ``torch.ops.<namespace>.<name>`` cheap: of operators that were not yet looked up."""
+    getattr(torch.ops, namespace).__class__ = _Operators
+
+
+speed_up_calls("slang")
 
 
 def forget_cached_op(qualified: str) -> None:

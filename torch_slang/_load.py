@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from torch_slang._library import _C, forget_cached_op
+from torch_slang._library import _C, forget_cached_op, speed_up_calls
 from torch_slang._module import Module
 from torch_slang._numbers import SLANG_TYPES
 
@@ -84,6 +84,7 @@ def load(
         linecache.cache[handle.path] = (len(source), None, source.splitlines(keepends=True), handle.path)
     module = Module(handle, known)
     _modules[handle.identity] = module
+    speed_up_calls(handle.namespace)
     for qualified in changed:
         forget_cached_op(qualified)
     if (changed or known is not None) and "torch._dynamo" in sys.modules:  # no cache entry outlives its module

@@ -11,7 +11,8 @@ namespace torch_slang {
 
 class Descriptor {
  public:
-  explicit Descriptor(int value = -1) : value_(value) {}
+  Descriptor() = default;
+  explicit Descriptor(int value) : value_(value) {}
   ~Descriptor() { close(); }
   Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
@@ -29,7 +30,7 @@ class Descriptor {
   }
 
  private:
-  int value_;
+  int value_ = -1;
 };
 
 // Never 0, 1 or 2, which are the standard streams of a child, and may be free in a process that closed its own.

@@ -1,19 +1,17 @@
 #include "python/function_call.h"
 
-#include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/TracerMode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <memory>
-#include <new>
 #include <optional>
 #include <vector>
 
 #include "kernel/view_packing.h"
 #include "module/module.h"
+#include "python/callable.h"
 #include "python/numbers.h"
+#include "python/watched_calls.h"
 
 // Note [remembered calls]
 //   torch_slang/_function.py makes tensors of all that may be passed to a function, which takes longer than the call. A
@@ -28,7 +26,6 @@ namespace torch_slang {
 namespace {
 
 struct CallArgument {
-  py::str name;
   std::optional<c10::ScalarType> type;  // none: a type parameter's
   int type_parameter;
   int64_t rank;  // of an element
@@ -36,28 +33,32 @@ struct CallArgument {
   NumberTensors numbers;
 };
 
-class FunctionCall {
+std::vector<std::string> names_of_inputs(const Function& function) {
+  std::vector<std::string> names;
+  for (const Leaf& leaf : function.leaves) {
+    if (!leaf.is_output) names.push_back(leaf.name);
+  }
+  return names;
+}
+
+class FunctionCall final : public Callable {
  public:
   FunctionCall(const Signature& op, c10::OperatorHandle handle)
-      : handle_(std::move(handle)), types_(op.function.type_parameters.size()) {
+      : handle_(std::move(handle)), bound_(names_of_inputs(op.function)), types_(op.function.type_parameters.size()) {
     for (const Leaf& leaf : op.function.leaves) {
       if (leaf.is_output) continue;
       const bool is_generic = leaf.element.type_parameter >= 0;
       const std::optional<c10::ScalarType> type =
           is_generic ? std::nullopt : std::optional(scalar_type(leaf.element.type));
-      arguments_.push_back({py::reinterpret_steal<py::str>(PyUnicode_InternFromString(leaf.name.c_str())),
-                            type,
-                            leaf.element.type_parameter,
-                            static_cast<int64_t>(leaf.element.shape.size()),
-                            leaf.is_whole,
-                            {}});
+      arguments_.push_back(
+          {type, leaf.element.type_parameter, static_cast<int64_t>(leaf.element.shape.size()), leaf.is_whole, {}});
     }
   }
 
   // A new reference: a tensor, or a list of them; None where the general path must be used.
-  PyObject* call(PyObject* const* given, size_t positional, PyObject* names) {
+  PyObject* call(PyObject* const* given, size_t positional, PyObject* names) override {
     torch::jit::Stack stack;
-    if (!bind(given, positional, names) || !read(stack)) Py_RETURN_NONE;
+    if (calls_are_watched() || !bound_.bind(given, positional, names) || !read(stack)) Py_RETURN_NONE;
     {
       const py::gil_scoped_release release;
       handle_.callBoxed(&stack);
@@ -71,33 +72,11 @@ class FunctionCall {
   }
 
  private:
-  bool bind(PyObject* const* given, size_t positional, PyObject* names) {
-    const size_t named = names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(names));
-    if (positional + named != arguments_.size()) return false;
-    bound_.assign(given, given + positional);
-    bound_.resize(arguments_.size(), nullptr);
-    for (size_t k = 0; k < named; ++k) {
-      const size_t place = place_of(PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(k)), positional + k);
-      if (place >= arguments_.size() || bound_[place] != nullptr) return false;
-      bound_[place] = given[positional + k];
-    }
-    return true;
-  }
-
-  // Names are interned, and mostly in order.
-  size_t place_of(PyObject* name, size_t first) const {
-    if (arguments_[first].name.ptr() == name) return first;
-    for (size_t i = 0; i < arguments_.size(); ++i) {
-      if (arguments_[i].name.ptr() == name) return i;
-    }
-    return arguments_.size();
-  }
-
   bool read(torch::jit::Stack& stack) {
-    if (at::impl::torch_function_mode_enabled() || at::tracer::impl::is_dispatch_enabled()) return false;
     bool any_tensor = false;
     std::fill(types_.begin(), types_.end(), GenericType{});
     for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (bound_[i] == nullptr) return false;
       if (THPVariable_CheckExact(bound_[i])) {
         any_tensor = true;
         add_type(arguments_[i], THPVariable_Unpack(bound_[i]));
@@ -148,58 +127,14 @@ class FunctionCall {
   const c10::OperatorHandle handle_;
   std::vector<CallArgument> arguments_;
   // Of one call, kept for their memory.
-  std::vector<PyObject*> bound_;
+  BoundArguments bound_;
   std::vector<GenericType> types_;
 };
-
-struct CallObject {
-  PyObject_HEAD vectorcallfunc vectorcall;
-  FunctionCall* call;
-};
-
-PyObject* vectorcall(PyObject* self, PyObject* const* given, size_t count, PyObject* names) {
-  try {
-    return reinterpret_cast<CallObject*>(self)->call->call(given, PyVectorcall_NARGS(count), names);
-  } catch (...) {
-    py::detail::try_translate_exceptions();
-    return nullptr;
-  }
-}
-
-void deallocate(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  delete reinterpret_cast<CallObject*>(self)->call;
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-PyTypeObject* call_type() {
-  static PyTypeObject* const type = [] {
-    static PyMemberDef members[] = {
-        {"__vectorcalloffset__", T_PYSSIZET, offsetof(CallObject, vectorcall), READONLY, nullptr}, {}};
-    static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&deallocate)},
-                                  {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-                                  {Py_tp_members, static_cast<void*>(members)},
-                                  {0, nullptr}};
-    static PyType_Spec spec = {"torch_slang._C.FunctionCall", sizeof(CallObject), 0,
-                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                               slots};
-    return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  }();
-  return type;
-}
 
 py::object function_call(const Module& module, const std::string& name) {
   const auto op = module.find(name);
   const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow((module.ns() + "::" + name).c_str(), "");
-  auto call = std::make_unique<FunctionCall>(op->signature(), handle);
-  PyTypeObject* type = call_type();
-  if (type == nullptr) throw py::error_already_set();
-  auto* object = reinterpret_cast<CallObject*>(type->tp_alloc(type, 0));
-  if (object == nullptr) throw py::error_already_set();
-  object->vectorcall = &vectorcall;
-  object->call = call.release();
-  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
+  return make_callable(std::make_unique<FunctionCall>(op->signature(), handle));
 }
 
 }  // namespace

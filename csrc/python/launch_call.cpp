@@ -1,7 +1,5 @@
 #include "python/launch_call.h"
 
-#include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/TracerMode.h>
 #include <ATen/core/List.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -15,6 +13,7 @@
 #include "dispatch/registry.h"
 #include "module/module.h"
 #include "python/numbers.h"
+#include "python/watched_calls.h"
 
 // Note [remembered launches]
 //   torch_slang/_arguments.py takes apart all that may be passed to a launch of a kernel, which takes several times as long as
@@ -74,29 +73,6 @@ Given given_for(const Leaf& leaf, const c10::Type& type) {
     }
     default: return Given::Other;
   }
-}
-
-std::optional<int64_t> int_of(PyObject* value) { return PyLong_CheckExact(value) ? integer_of(value) : std::nullopt; }
-
-std::optional<double> float_of(PyObject* value) {
-  if (PyFloat_CheckExact(value)) return PyFloat_AS_DOUBLE(value);
-  const auto number = int_of(value);
-  return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
-}
-
-// A list or tuple of so many numbers.
-template <class T, class Read>
-std::optional<c10::IValue> list_of(PyObject* value, int64_t count, Read read) {
-  if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return std::nullopt;
-  if (PySequence_Fast_GET_SIZE(value) != count) return std::nullopt;
-  c10::List<T> list;
-  list.reserve(static_cast<size_t>(count));
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    const auto number = read(PySequence_Fast_GET_ITEM(value, i));
-    if (!number) return std::nullopt;
-    list.push_back(*number);
-  }
-  return c10::IValue(std::move(list));
 }
 
 bool is_broadcast(const at::Tensor& tensor) {
@@ -196,7 +172,7 @@ class LaunchCall {
   }
 
   std::optional<PreparedLaunch> read_all(const py::tuple& args, const py::dict& kwargs) {
-    if (at::impl::torch_function_mode_enabled() || at::tracer::impl::is_dispatch_enabled()) return std::nullopt;
+    if (calls_are_watched()) return std::nullopt;
     torch::jit::Stack stack(op_->signature().of(kind_)->arguments.size());
     keys_ = {};
     for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -249,8 +225,8 @@ class LaunchCall {
       case Given::Bool:
         if (PyBool_Check(value)) argument = value == Py_True;
         break;
-      case Given::Ints: argument = list_of<int64_t>(value, leaf.count, int_of); break;
-      case Given::Floats: argument = list_of<double>(value, leaf.count, float_of); break;
+      case Given::Ints: argument = list_of<int64_t>(value, int_of, leaf.count); break;
+      case Given::Floats: argument = list_of<double>(value, float_of, leaf.count); break;
       case Given::Other: break;
     }
     if (!argument) return false;

@@ -19,13 +19,14 @@
 #include "program/compiler_client.h"
 #include "program/enumerations.h"
 #include "python/descriptors.h"
+#include "python/errors.h"
 #include "python/function_call.h"
 #include "python/host_functions.h"
 #include "python/interrupts.h"
 #include "python/launch_call.h"
+#include "python/operator_call.h"
 #include "python/tensors.h"
 #include "python/tuning.h"
-#include "torch_slang/error.h"
 
 namespace py = pybind11;
 
@@ -100,46 +101,6 @@ int64_t cache_trim(const std::variant<std::monostate, int64_t, std::string>& siz
   }
   const py::gil_scoped_release release;
   return bytes ? cache::trim(*bytes) : 0;
-}
-
-PyObject* compile_error = nullptr;
-PyObject* launch_error = nullptr;
-
-// The C++ backtrace is for logs, not for users. Diagnostics quote files, whose bytes may be no UTF-8.
-void set_error(PyObject* type, const c10::Error& error) {
-  const std::string message = error.what_without_backtrace();
-  PyObject* text = PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace");
-  if (text == nullptr) return;  // out of memory: that error is set
-  PyErr_SetObject(type, text);
-  Py_DECREF(text);
-}
-
-// Lets every other exception through.
-void translate_own(std::exception_ptr error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const CompileError& e) {
-    set_error(compile_error, e);
-  } catch (const LaunchError& e) {
-    set_error(launch_error, e);
-  }
-}
-
-// Errors of ours keep their names in Python: those that other bindings let through, torch.ops among them, and (the local
-// translator, which is asked first) those of this module.
-void register_errors(py::module_& m) {
-  compile_error = py::exception<CompileError>(m, "CompileError", PyExc_RuntimeError).release().ptr();
-  launch_error = py::exception<LaunchError>(m, "LaunchError", PyExc_RuntimeError).release().ptr();
-  py::register_exception_translator(translate_own);
-  py::register_local_exception_translator([](std::exception_ptr error) {
-    try {
-      translate_own(error);
-    } catch (const c10::IndexError& e) {
-      set_error(PyExc_IndexError, e);
-    } catch (const c10::Error& e) {
-      set_error(PyExc_RuntimeError, e);
-    }
-  });
 }
 
 std::vector<ElementType> elements_named(const std::vector<std::string>& types) {
@@ -223,11 +184,12 @@ void bind_module(py::module_& m) {
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
-  register_errors(m);
+  bind_errors(m);
   watch_python_signals();
   bind_module(m);
   bind_tensors(m);
   bind_function_call(m);
+  bind_operator_call(m);
   bind_launch_call(m);
   bind_tuning(m);
   m.def("set_virtual_threads_for_all", &set_virtual_threads_for_all, py::arg("value"));

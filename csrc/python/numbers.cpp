@@ -15,6 +15,14 @@ std::optional<int64_t> integer_of(PyObject* value) {
   return static_cast<int64_t>(number);
 }
 
+std::optional<int64_t> int_of(PyObject* value) { return PyLong_CheckExact(value) ? integer_of(value) : std::nullopt; }
+
+std::optional<double> float_of(PyObject* value) {
+  if (PyFloat_CheckExact(value)) return PyFloat_AS_DOUBLE(value);
+  const auto number = int_of(value);
+  return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
+}
+
 namespace {
 
 constexpr size_t kMostNumbers = 64;  // remembered for one argument

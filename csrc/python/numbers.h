@@ -1,6 +1,7 @@
-// Python's numbers as arguments of operators, where their meaning is certain.
+// Python's numbers, and lists, as arguments of operators, where their meaning is certain.
 #pragma once
 
+#include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <pybind11/pybind11.h>
 
@@ -19,6 +20,25 @@ struct Number {
 bool is_number(PyObject* value);  // an int, a float or a bool, and of no subclass of these
 
 std::optional<int64_t> integer_of(PyObject* value);  // of an int; nothing where 64 bits do not suffice
+
+std::optional<int64_t> int_of(PyObject* value);  // the same; nothing of what is no int, or of a subclass of int
+std::optional<double> float_of(PyObject* value);  // of a float, or of what int_of takes
+
+// A list or tuple, and of no subclass, whose items `read` takes; where `count` is given, of so many.
+template <class T, class Read>
+std::optional<c10::List<T>> list_of(PyObject* value, Read read, std::optional<int64_t> count = {}) {
+  if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return std::nullopt;
+  const Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
+  if (count && size != *count) return std::nullopt;
+  c10::List<T> list;
+  list.reserve(static_cast<size_t>(size));
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    auto item = read(PySequence_Fast_GET_ITEM(value, i));
+    if (!item) return std::nullopt;
+    list.push_back(*std::move(item));
+  }
+  return list;
+}
 
 // Nothing where it does not fit, or has to be looked at more closely. `value`: is_number.
 std::optional<Number> number_as(PyObject* value, c10::ScalarType type);

@@ -1,0 +1,39 @@
+// Objects that Python calls without making a tuple and a dictionary of the arguments (PEP 590).
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace torch_slang {
+
+class Callable {
+ public:
+  virtual ~Callable() = default;
+  // A new reference, or null with Python's error set; it may throw. `names`: of the arguments after the positional ones; may
+  // be null.
+  virtual PyObject* call(PyObject* const* given, size_t positional, PyObject* names) = 0;
+};
+
+pybind11::object make_callable(std::unique_ptr<Callable> callable);
+
+// The arguments of a call, by place. One object serves many calls, one after the other.
+class BoundArguments {
+ public:
+  explicit BoundArguments(const std::vector<std::string>& names);
+  // False: there is no argument of a name, or too many arguments, or two for one place.
+  bool bind(PyObject* const* given, size_t positional, PyObject* names);
+  size_t size() const { return bound_.size(); }
+  PyObject* operator[](size_t place) const { return bound_[place]; }  // borrowed; null: not given
+
+ private:
+  size_t place_of(PyObject* name, size_t first) const;
+
+  std::vector<pybind11::str> names_;
+  std::vector<PyObject*> bound_;
+};
+
+}  // namespace torch_slang

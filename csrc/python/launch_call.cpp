@@ -75,6 +75,12 @@ Given given_for(const Leaf& leaf, const c10::Type& type) {
   }
 }
 
+// Not by IValue's own conversion of an optional, which makes None of nothing.
+template <class T>
+std::optional<c10::IValue> as_argument(std::optional<T> value) {
+  return value ? std::optional(c10::IValue(*std::move(value))) : std::nullopt;
+}
+
 bool is_broadcast(const at::Tensor& tensor) {
   for (int64_t i = 0; i < tensor.dim(); ++i) {
     if (tensor.stride(i) == 0 && tensor.size(i) > 1) return true;
@@ -220,13 +226,13 @@ class LaunchCall {
         if (is_number(value)) argument = leaf.numbers.of(value, leaf.type);
         if (argument && !argument->toTensor().defined()) argument.reset();
         break;
-      case Given::Int: argument = int_of(value); break;
-      case Given::Float: argument = float_of(value); break;
+      case Given::Int: argument = as_argument(int_of(value)); break;
+      case Given::Float: argument = as_argument(float_of(value)); break;
       case Given::Bool:
         if (PyBool_Check(value)) argument = value == Py_True;
         break;
-      case Given::Ints: argument = list_of<int64_t>(value, int_of, leaf.count); break;
-      case Given::Floats: argument = list_of<double>(value, float_of, leaf.count); break;
+      case Given::Ints: argument = as_argument(list_of<int64_t>(value, int_of, leaf.count)); break;
+      case Given::Floats: argument = as_argument(list_of<double>(value, float_of, leaf.count)); break;
       case Given::Other: break;
     }
     if (!argument) return false;

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
-from slow_compilers import Project, is_running, wait_until
+from slow_compilers import HOST, Project, is_running, wait_until
 
 import torch_slang
 
@@ -115,6 +116,35 @@ load("third")
 print(len(servers()))
 """
     assert output(project, program) == "1"
+
+
+# Tools that follow processes, as compute-sanitizer does, tell another program of each fork, and it knows only some.
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+pid_t INTERCEPTED(void) {
+  if (strcmp(program_invocation_short_name, "torch-slangc") == 0) {
+    close(open(getenv("FORKS"), O_CREAT | O_WRONLY, 0600));
+  }
+  return ((pid_t (*)(void))dlsym(RTLD_NEXT, "fork"))();
+}
+"""
+
+
+@pytest.mark.parametrize(("intercepted", "servers"), [("fork", "0"), ("another", "1")])
+def test_nothing_forks_where_forks_are_intercepted(project: Project, intercepted: str, servers: str) -> None:
+    source, library, forks = (project.folder / name for name in ("shim.c", "shim.so", "forks"))
+    source.write_text(SHIM)
+    options = ["-shared", "-fPIC", f"-DINTERCEPTED={intercepted}", "-x", "c", str(source), "-o", str(library), "-ldl"]
+    subprocess.run([HOST, *options], check=True)
+    program = 'load("first")\nload("second")\nprint(len(servers()))'
+    assert output(project, program, LD_PRELOAD=str(library), FORKS=str(forks)) == servers
+    assert not forks.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="who is not root has no rights to give up")

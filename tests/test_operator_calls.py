@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import pickle
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from torch import Tensor
 
 import torch_slang
 from torch_slang import _C
+from torch_slang._library import forget_cached_op
 
 NAMESPACE = "operator_calls"
 SOURCE = """
@@ -24,6 +29,8 @@ SOURCE = """
 
 class General:
     """In the place of what torch.ops made: keeps what it was called with."""
+
+    __name__ = "general"
 
     def __init__(self) -> None:
         self.calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
@@ -117,11 +124,28 @@ class TestWithoutTorchOps:
         assert x.grad is not None
         assert x.grad.tolist() == [3, 3, 3]
 
-    def test_torch_ops_calls_it(self, operators: Any, x: Tensor) -> None:
-        for operator in (operators.scaled, operators.scaled.default, torch.ops.slang.sqr, torch.ops.slang.matmul):
-            assert type(operator._op) is type(with_general("scaled")[0])
+    def test_torch_ops_calls_it(self, operators: Any, x: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = []
+
+        def operator_call(name: str, general: Callable[..., Any]) -> Callable[..., Any]:
+            made.append((name, _operator_call(name, general)))
+            return made[-1][1]
+
+        _operator_call = _C.operator_call
+        monkeypatch.setattr(_C, "operator_call", operator_call)
+        for namespace, name in ((NAMESPACE, "scaled"), ("slang", "sqr"), ("slang", "matmul")):
+            forget_cached_op(f"{namespace}::{name}")
+            packet = getattr(getattr(torch.ops, namespace), name)
+            assert made == [(f"{namespace}::{name}", packet._op), (f"{namespace}::{name}", packet.default._op)]
+            made.clear()
         assert operators.scaled(x, x).tolist() == operators.scaled.default(x, x).tolist() == [1, 4, 9]
         assert torch.ops.slang.sqr(x).tolist() == [1, 4, 9]
+
+    def test_sizes_of_tensors(self, operators: Any) -> None:
+        call, general = with_general("everything")
+        found = call(**{**EVERYTHING, "e": torch.ones(2, 3).shape})
+        assert found == call(**{**EVERYTHING, "e": [2, 3]})
+        assert general.calls == []
 
     def test_many_threads(self, operators: Any) -> None:
         wrong = []
@@ -289,6 +313,32 @@ class TestCompilers:
         assert program.module()(x).tolist() == [2, 8, 18]
         targets = [node.target for node in program.graph.nodes]
         assert targets.count(operators.scaled.default) == 2
+
+    def test_what_is_called_is_a_built_in_function(self, operators: Any, x: Tensor) -> None:
+        function = operators.scaled.op
+        plain = torch._C._jit_get_operation(f"{NAMESPACE}::scaled")[0]
+        assert inspect.isroutine(function)
+        assert copy.deepcopy(function) is function
+        assert weakref.ref(function)() is function
+        for attribute in ("__name__", "__doc__"):
+            assert getattr(function, attribute) == getattr(plain, attribute)
+        assert function.__module__ == f"torch._ops.{NAMESPACE}"
+        seen = []
+        sys.setprofile(lambda frame, event, argument: seen.append((event, getattr(argument, "__name__", ""))))
+        try:
+            operators.scaled(x, x)
+        finally:
+            sys.setprofile(None)
+        assert ("c_call", function.__name__) in seen
+        assert ("c_return", function.__name__) in seen
+
+    def test_namespaces_of_another_kind_stay_as_they_are(self) -> None:
+        source = "[TorchOp] float scaled(float x, float by) { return x * by; }"
+        before = type(torch.ops.higher_order)
+        torch_slang.load(source=source, name="higher_order", namespace="higher_order")
+        assert type(torch.ops.higher_order) is before
+        assert torch.ops.higher_order.while_loop is not None
+        assert pickle.loads(pickle.dumps(type(torch.ops.slang))) is type(torch.ops.slang)
 
     def test_copies_and_names(self, operators: Any) -> None:
         assert copy.deepcopy(operators.scaled) is operators.scaled

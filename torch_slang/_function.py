@@ -49,7 +49,7 @@ class _Ops:
     forward: Any
     backward: Any  # None: there is no derivative
     out: Any
-    call: Callable[..., Tensor | list[Tensor] | None] | None  # None: there are structs to take apart
+    call: Callable[..., Tensor | tuple[Tensor, ...] | None] | None  # None: there are structs to take apart
 
 
 class Function:

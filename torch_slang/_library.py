@@ -22,21 +22,20 @@ except ImportError as error:
 CompileError = _C.CompileError
 LaunchError = _C.LaunchError
 
-_NAMESPACE = torch.ops.torch_slang_names  # any that has no operators
-for _name in {*dir(type(_NAMESPACE)), *vars(_NAMESPACE)}:
+_some_namespace = torch.ops.torch_slang_names  # any that has no operators
+_Namespace = type(_some_namespace)
+for _name in {*dir(_Namespace), *vars(_some_namespace)}:
     _C.reserve_name(_name, "an attribute of every namespace in torch.ops, by which it could not be called")
 
 _C.set_compiler_path(str(_FOLDER / "bin" / "torch-slangc"))
 _C.load_builtin(str(_FOLDER / "ops"))
 
 
-class _Operators(type(_NAMESPACE)):  # type: ignore[misc]  # PyTorch does not export it
+class _Operators(_Namespace):  # type: ignore[misc, valid-type]  # PyTorch does not export it
     """A namespace of ``torch.ops`` whose operators are called without its general conversion of arguments.
 
     See Note [operator calls] in csrc/python/operator_call.cpp. ``torch.ops`` asks for a name once and keeps the answer.
     """
-
-    __module__ = type(_NAMESPACE).__module__  # what its operators say is their module, and graphs' code imports
 
     def __getattr__(self, name: str) -> Any:
         packet = super().__getattr__(name)
@@ -50,7 +49,10 @@ class _Operators(type(_NAMESPACE)):  # type: ignore[misc]  # PyTorch does not ex
 
 def speed_up_calls(namespace: str) -> None:
     """Makes calls of ``torch.ops.<namespace>.<name>`` cheap: of operators that were not yet looked up."""
-    getattr(torch.ops, namespace).__class__ = _Operators
+    operators = getattr(torch.ops, namespace)
+    if type(operators) is _Namespace:  # else it is another thing of torch.ops, or was done
+        operators.__class__ = _Operators
+        operators.__module__ = _Namespace.__module__  # what operators say is their module, and graphs' code imports
 
 
 speed_up_calls("slang")

@@ -255,7 +255,7 @@ class ForkServer::Use {
 
 std::optional<ProcessResult> ForkServer::run(const ProcessRequest& request) {
   State& state = state_.get();
-  if (state.cannot_fork || has_preloaded()) return std::nullopt;  // a server has the same preloaded
+  if (state.cannot_fork || are_forks_intercepted()) return std::nullopt;  // a server's are then, too
   auto channels = make_channels(request.input);
   const Descriptor environment = text_in_memory("torch_slang_environment", as_text(merged_environment(request)));
   const Descriptor folder = above_standard(Descriptor(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)));

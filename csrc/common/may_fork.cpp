@@ -1,28 +1,31 @@
 #include "common/may_fork.h"
 
+#include <dlfcn.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <string>
 
-#include "common/files.h"
+#include "common/dynamic_library.h"
 
 namespace torch_slang {
 
-bool has_preloaded() {
-  static const bool has = [] {
-    const std::string initial = '\0' + read_file("/proc/self/environ").value_or("");
-    const std::string variable = std::string(1, '\0') + "LD_PRELOAD=";
-    const size_t found = initial.find(variable);
-    return found != std::string::npos && initial.size() > found + variable.size() &&
-           initial[found + variable.size()] != '\0';
+bool are_forks_intercepted() {
+  static const bool are = [] {
+    const std::filesystem::path holder = DynamicLibrary::file_of(::dlsym(RTLD_DEFAULT, "fork"));
+    const std::string name = holder.filename();
+    for (const char* own : {"libc.", "libc-", "libpthread", "ld-musl"}) {
+      if (name.rfind(own, 0) == 0) return false;
+    }
+    return true;
   }();
-  return has;
+  return are;
 }
 
 bool may_fork() {
   struct stat tasks = {};
   // A folder's links are its entries: itself, its parent and one for each thread.
-  return ::stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3 && !has_preloaded();
+  return ::stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3 && !are_forks_intercepted();
 }
 
 }  // namespace torch_slang

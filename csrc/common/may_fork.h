@@ -4,10 +4,11 @@
 namespace torch_slang {
 
 // False if this process has other threads: a fork has only the thread that called fork, and locks that other threads held stay
-// locked. False too if LD_PRELOAD loaded a library into it: forks under compute-sanitizer hung.
+// locked. False too if forks are intercepted.
 bool may_fork();
 
-// Whether LD_PRELOAD was set when the program was started. What is preloaded may have removed the variable since.
-bool has_preloaded();
+// Whether calls of fork reach something before the C library: what is preloaded and follows processes, such as compute-sanitizer.
+// It tells another program of each fork, and waits for an answer that never comes when a fork that it does not know of forks.
+bool are_forks_intercepted();
 
 }  // namespace torch_slang

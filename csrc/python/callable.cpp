@@ -1,63 +1,49 @@
 #include "python/callable.h"
 
-#include <structmember.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
-
-#include "python/errors.h"
+#include <utility>
 
 namespace py = pybind11;
 
 namespace torch_slang {
 namespace {
 
-struct CallableObject {
-  PyObject_HEAD vectorcallfunc vectorcall;
-  Callable* callable;
+// What a function of Python's holds on to.
+struct Definition {
+  std::unique_ptr<Callable> callable;
+  std::string name;
+  std::string doc;
+  PyMethodDef method;
 };
 
-PyObject* vectorcall(PyObject* self, PyObject* const* given, size_t count, PyObject* names) {
+PyObject* call(PyObject* self, PyObject* const* given, Py_ssize_t positional, PyObject* names) {
   try {
-    return reinterpret_cast<CallableObject*>(self)->callable->call(given, PyVectorcall_NARGS(count), names);
+    const auto* definition = static_cast<Definition*>(PyCapsule_GetPointer(self, nullptr));
+    return definition->callable->call(given, static_cast<size_t>(positional), names);
   } catch (...) {
-    set_python_error(std::current_exception());
+    py::detail::try_translate_exceptions();
     return nullptr;
   }
 }
 
-void deallocate(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  delete reinterpret_cast<CallableObject*>(self)->callable;
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-PyTypeObject* callable_type() {
-  static PyTypeObject* const type = [] {
-    static PyMemberDef members[] = {
-        {"__vectorcalloffset__", T_PYSSIZET, offsetof(CallableObject, vectorcall), READONLY, nullptr}, {}};
-    static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&deallocate)},
-                                  {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-                                  {Py_tp_members, static_cast<void*>(members)},
-                                  {0, nullptr}};
-    static PyType_Spec spec = {"torch_slang._C.Callable", sizeof(CallableObject), 0,
-                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                               slots};
-    return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  }();
-  return type;
-}
-
 }  // namespace
 
-py::object make_callable(std::unique_ptr<Callable> callable) {
-  PyTypeObject* type = callable_type();
-  if (type == nullptr) throw py::error_already_set();
-  auto* object = reinterpret_cast<CallableObject*>(type->tp_alloc(type, 0));
-  if (object == nullptr) throw py::error_already_set();
-  object->vectorcall = &vectorcall;
-  object->callable = callable.release();
-  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
+py::object make_function(std::unique_ptr<Callable> callable, std::string name, const std::string& module,
+                         std::string doc) {
+  auto definition = std::make_unique<Definition>();
+  definition->callable = std::move(callable);
+  definition->name = std::move(name);
+  definition->doc = std::move(doc);
+  definition->method = {definition->name.c_str(), reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&call)),
+                        METH_FASTCALL | METH_KEYWORDS, definition->doc.c_str()};
+  PyMethodDef* const method = &definition->method;
+  const py::capsule self(definition.get(), [](void* held) { delete static_cast<Definition*>(held); });
+  static_cast<void>(definition.release());
+  PyObject* const function = PyCFunction_NewEx(method, self.ptr(), py::str(module).ptr());
+  if (function == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(function);
 }
 
 BoundArguments::BoundArguments(const std::vector<std::string>& names) : bound_(names.size()) {
@@ -86,6 +72,23 @@ size_t BoundArguments::place_of(PyObject* name, size_t first) const {
     if (names_[i].ptr() == name) return i;
   }
   return names_.size();
+}
+
+PyObject* call_operator(const c10::OperatorHandle& op, torch::jit::Stack arguments) {
+  torch::jit::Stack& stack = arguments;
+  {
+    const py::gil_scoped_release release;
+    op.callBoxed(&stack);
+  }
+  if (stack.empty()) Py_RETURN_NONE;
+  if (stack.size() == 1) return THPVariable_Wrap(std::move(stack[0]).toTensor());
+  py::tuple results(stack.size());
+  for (size_t i = 0; i < stack.size(); ++i) {
+    PyObject* const result = THPVariable_Wrap(std::move(stack[i]).toTensor());
+    if (result == nullptr) return nullptr;
+    PyTuple_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i), result);
+  }
+  return results.release().ptr();
 }
 
 }  // namespace torch_slang

@@ -1,6 +1,7 @@
-// Objects that Python calls without making a tuple and a dictionary of the arguments (PEP 590).
+// Functions of C++ that Python calls without making a tuple and a dictionary of the arguments.
 #pragma once
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
@@ -18,7 +19,9 @@ class Callable {
   virtual PyObject* call(PyObject* const* given, size_t positional, PyObject* names) = 0;
 };
 
-pybind11::object make_callable(std::unique_ptr<Callable> callable);
+// A built-in function, as those of torch.ops are.
+pybind11::object make_function(std::unique_ptr<Callable> callable, std::string name, const std::string& module,
+                               std::string doc);
 
 // The arguments of a call, by place. One object serves many calls, one after the other.
 class BoundArguments {
@@ -35,5 +38,8 @@ class BoundArguments {
   std::vector<pybind11::str> names_;
   std::vector<PyObject*> bound_;
 };
+
+// Runs the operator, whose results are tensors. A new reference: None, a tensor, or a tuple of several.
+PyObject* call_operator(const c10::OperatorHandle& op, torch::jit::Stack arguments);
 
 }  // namespace torch_slang

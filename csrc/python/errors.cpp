@@ -2,7 +2,9 @@
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/cpp_stacktraces.h>
 
+#include <exception>
 #include <string>
 #include <typeinfo>
 
@@ -16,9 +18,10 @@ namespace {
 PyObject* compile_error = nullptr;
 PyObject* launch_error = nullptr;
 
-// The C++ backtrace is for logs, not for users. Diagnostics quote files, whose bytes may be no UTF-8.
+// As PyTorch does, but for bytes that are no UTF-8: diagnostics quote files.
 void set_error(PyObject* type, const c10::Error& error) {
-  const std::string message = error.what_without_backtrace();
+  const bool has_backtrace = torch::get_cpp_stacktraces_enabled();
+  const std::string message = torch::processErrorMsg(has_backtrace ? error.what() : error.what_without_backtrace());
   PyObject* text = PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace");
   if (text == nullptr) return;  // out of memory: that error is set
   PyErr_SetObject(type, text);
@@ -36,7 +39,7 @@ void translate_own(std::exception_ptr error) {
   }
 }
 
-// Lets what is no error of PyTorch's or ours through: pybind11 knows its own.
+// Lets through what is no error of PyTorch's or ours.
 void translate(std::exception_ptr error) {
   try {
     translate_own(error);
@@ -50,16 +53,6 @@ void translate(std::exception_ptr error) {
 }
 
 }  // namespace
-
-void set_python_error(const std::exception_ptr& error) {
-  try {
-    translate(error);
-  } catch (py::error_already_set& e) {
-    e.restore();
-  } catch (...) {
-    torch::translate_exception_to_python(std::current_exception());
-  }
-}
 
 void bind_errors(py::module_& m) {
   compile_error = py::exception<CompileError>(m, "CompileError", PyExc_RuntimeError).release().ptr();

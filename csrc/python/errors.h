@@ -1,14 +1,10 @@
-// Errors of C++ as Python's.
+// Errors of C++ as Python's. Ours keep their names, torch_slang.CompileError and LaunchError; others become what PyTorch makes of
+// them.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
-#include <exception>
-
 namespace torch_slang {
-
-// Ours keep their names: torch_slang.CompileError and LaunchError. All others become what PyTorch makes of them.
-void set_python_error(const std::exception_ptr& error);
 
 void bind_errors(pybind11::module_& m);
 

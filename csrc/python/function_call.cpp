@@ -55,20 +55,11 @@ class FunctionCall final : public Callable {
     }
   }
 
-  // A new reference: a tensor, or a list of them; None where the general path must be used.
+  // A new reference: a tensor, or a tuple of them; None where the general path must be used.
   PyObject* call(PyObject* const* given, size_t positional, PyObject* names) override {
     torch::jit::Stack stack;
     if (calls_are_watched() || !bound_.bind(given, positional, names) || !read(stack)) Py_RETURN_NONE;
-    {
-      const py::gil_scoped_release release;
-      handle_.callBoxed(&stack);
-    }
-    if (stack.size() == 1) return THPVariable_Wrap(std::move(stack[0]).toTensor());
-    py::list results;
-    for (c10::IValue& value : stack) {
-      results.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(value).toTensor())));
-    }
-    return results.release().ptr();
+    return call_operator(handle_, std::move(stack));
   }
 
  private:
@@ -134,7 +125,7 @@ class FunctionCall final : public Callable {
 py::object function_call(const Module& module, const std::string& name) {
   const auto op = module.find(name);
   const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow((module.ns() + "::" + name).c_str(), "");
-  return make_callable(std::make_unique<FunctionCall>(op->signature(), handle));
+  return make_function(std::make_unique<FunctionCall>(op->signature(), handle), name, "torch_slang._C", "");
 }
 
 }  // namespace

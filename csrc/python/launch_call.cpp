@@ -105,7 +105,7 @@ class PreparedLaunch {
       auto sizes =
           PyTuple_Check(extent) && PyTuple_GET_SIZE(extent) == 3 ? std::optional(c10::List<int64_t>()) : std::nullopt;
       for (Py_ssize_t axis = 0; sizes && axis < 3; ++axis) {
-        const auto size = int_of(PyTuple_GET_ITEM(extent, axis));
+        const auto size = exact_int(PyTuple_GET_ITEM(extent, axis));
         if (!size) return false;
         sizes->push_back(*size);
       }
@@ -226,13 +226,13 @@ class LaunchCall {
         if (is_number(value)) argument = leaf.numbers.of(value, leaf.type);
         if (argument && !argument->toTensor().defined()) argument.reset();
         break;
-      case Given::Int: argument = as_argument(int_of(value)); break;
-      case Given::Float: argument = as_argument(float_of(value)); break;
+      case Given::Int: argument = as_argument(exact_int(value)); break;
+      case Given::Float: argument = as_argument(exact_float(value)); break;
       case Given::Bool:
         if (PyBool_Check(value)) argument = value == Py_True;
         break;
-      case Given::Ints: argument = as_argument(list_of<int64_t>(value, int_of, leaf.count)); break;
-      case Given::Floats: argument = as_argument(list_of<double>(value, float_of, leaf.count)); break;
+      case Given::Ints: argument = as_argument(list_of<int64_t>(value, exact_int, leaf.count)); break;
+      case Given::Floats: argument = as_argument(list_of<double>(value, exact_float, leaf.count)); break;
       case Given::Other: break;
     }
     if (!argument) return false;

@@ -15,11 +15,13 @@ std::optional<int64_t> integer_of(PyObject* value) {
   return static_cast<int64_t>(number);
 }
 
-std::optional<int64_t> int_of(PyObject* value) { return PyLong_CheckExact(value) ? integer_of(value) : std::nullopt; }
+std::optional<int64_t> exact_int(PyObject* value) {
+  return PyLong_CheckExact(value) ? integer_of(value) : std::nullopt;
+}
 
-std::optional<double> float_of(PyObject* value) {
+std::optional<double> exact_float(PyObject* value) {
   if (PyFloat_CheckExact(value)) return PyFloat_AS_DOUBLE(value);
-  const auto number = int_of(value);
+  const auto number = exact_int(value);
   return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
 }
 

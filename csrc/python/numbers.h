@@ -4,6 +4,7 @@
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <pybind11/pybind11.h>
+#include <torch/csrc/Size.h>
 
 #include <cstdint>
 #include <optional>
@@ -21,13 +22,13 @@ bool is_number(PyObject* value);  // an int, a float or a bool, and of no subcla
 
 std::optional<int64_t> integer_of(PyObject* value);  // of an int; nothing where 64 bits do not suffice
 
-std::optional<int64_t> int_of(PyObject* value);  // the same; nothing of what is no int, or of a subclass of int
-std::optional<double> float_of(PyObject* value);  // of a float, or of what int_of takes
+std::optional<int64_t> exact_int(PyObject* value);  // the same; nothing of what is no int, or of a subclass, as bool is
+std::optional<double> exact_float(PyObject* value);  // of a float, or of what exact_int takes
 
-// A list or tuple, and of no subclass, whose items `read` takes; where `count` is given, of so many.
+// A list, a tuple or a torch.Size, and of no other subclass, whose items `read` takes; where `count` is given, of so many.
 template <class T, class Read>
 std::optional<c10::List<T>> list_of(PyObject* value, Read read, std::optional<int64_t> count = {}) {
-  if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return std::nullopt;
+  if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value) && !THPSize_Check(value)) return std::nullopt;
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(value);
   if (count && size != *count) return std::nullopt;
   c10::List<T> list;

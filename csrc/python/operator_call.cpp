@@ -39,7 +39,7 @@ class SchemaChanges final : public c10::OpRegistrationListener {
     static_cast<void>(listening);  // until the process ends
   }
 
-  void onOperatorRegistered(const c10::OperatorHandle&) override {}
+  void onOperatorRegistered(const c10::OperatorHandle&) override { ++count(); }
   void onOperatorDeregistered(const c10::OperatorHandle&) override { ++count(); }
 
  private:
@@ -101,10 +101,10 @@ struct ExpectedArgument {
     switch (accepted) {
       case Accepted::Tensor: return push(tensor_of(value), stack);
       case Accepted::Tensors: return push(list_of<at::Tensor>(value, tensor_of), stack);
-      case Accepted::Int: return push(int_of(value), stack);
-      case Accepted::Ints: return push(list_of<int64_t>(value, int_of), stack);
-      case Accepted::Float: return push(float_of(value), stack);
-      case Accepted::Floats: return push(list_of<double>(value, float_of), stack);
+      case Accepted::Int: return push(exact_int(value), stack);
+      case Accepted::Ints: return push(list_of<int64_t>(value, exact_int), stack);
+      case Accepted::Float: return push(exact_float(value), stack);
+      case Accepted::Floats: return push(list_of<double>(value, exact_float), stack);
       case Accepted::Bool:
         if (PyBool_Check(value)) stack.emplace_back(value == Py_True);
         return PyBool_Check(value);
@@ -169,19 +169,7 @@ class OperatorCall final : public Callable {
     if (!expected_ || calls_are_watched() || !expected_->read(given, positional, names, stack)) {
       return PyObject_Vectorcall(general_.ptr(), given, positional, names);
     }
-    {
-      const py::gil_scoped_release release;
-      handle_.callBoxed(&stack);
-    }
-    if (stack.size() == 1) return THPVariable_Wrap(std::move(stack[0]).toTensor());
-    if (stack.empty()) Py_RETURN_NONE;
-    py::tuple results(stack.size());
-    for (size_t i = 0; i < stack.size(); ++i) {
-      PyObject* const result = THPVariable_Wrap(std::move(stack[i]).toTensor());
-      if (result == nullptr) return nullptr;
-      PyTuple_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i), result);
-    }
-    return results.release().ptr();
+    return call_operator(handle_, std::move(stack));
   }
 
  private:
@@ -202,7 +190,10 @@ py::object operator_call(const std::string& name, py::object general) {
   SchemaChanges::watch();
   const auto handle = c10::Dispatcher::singleton().findSchema({name, ""});
   if (!handle) return general;
-  return make_callable(std::make_unique<OperatorCall>(*handle, std::move(general)));
+  const auto text = [&](const char* attribute) { return py::cast<std::string>(py::str(general.attr(attribute))); };
+  const std::string shown = text("__name__"), module = text("__module__");
+  std::string doc = text("__doc__");
+  return make_function(std::make_unique<OperatorCall>(*handle, std::move(general)), shown, module, std::move(doc));
 }
 
 }  // namespace

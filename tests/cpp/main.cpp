@@ -11,12 +11,10 @@
 
 #include "common/fork_server.h"
 
-// `--shells`: the server of fork_server_test.cpp, whose forks are shells; `--threads`: it has another thread. It removes LD_PRELOAD, as
-// preloaded tools do that hide themselves.
+// `--shells`: the server of fork_server_test.cpp, whose forks are shells; `--threads`: it has another thread.
 int main(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   if (first == "--threads") std::thread([] { pause(); }).detach();
   if (first != "--threads" && first != "--shells") return boost::unit_test::unit_test_main(&init_unit_test, argc, argv);
-  unsetenv("LD_PRELOAD");
   return torch_slang::serve_forks() ? execl("/bin/sh", "sh", nullptr) : 0;
 }

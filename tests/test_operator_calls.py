@@ -8,6 +8,7 @@ import pickle
 import sys
 import threading
 import weakref
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def operators() -> Iterator[Any]:
     library.define("nothing(Tensor x) -> ()")
     library.define("fails(Tensor x) -> Tensor")
     library.define("lacks_a_kernel(Tensor x) -> Tensor")
-    library.impl("everything", lambda *args, **kwargs: torch.tensor(len(repr((args, kwargs)))), "CPU")
+    library.impl("everything", lambda *args, **kwargs: torch.tensor(zlib.crc32(repr((args, kwargs)).encode())), "CPU")
     library.impl("seen", lambda x, s, t: (x * s).to(t), "CPU")
     library.impl("nothing", lambda x: None, "CPU")
 

@@ -42,7 +42,7 @@ class _Operators(_Namespace):  # type: ignore[misc, valid-type]  # PyTorch does 
         if packet.overloads() == ["default"]:
             for operator in (packet, packet.default):
                 operator._op = _C.operator_call(f"{self.name}::{name}", operator._op)
-            # TorchScript finds operators by the identity of what is called.
+            # TorchScript knows an operator by the id of its packet's function, which is a new one here.
             torch.jit._builtins._register_builtin(packet._op, f"{self.name}::{name}")
         return packet
 

@@ -7,8 +7,8 @@ namespace torch_slang {
 // locked. False too if forks are intercepted.
 bool may_fork();
 
-// Whether calls of fork reach something before the C library: what is preloaded and follows processes, such as compute-sanitizer.
-// It tells another program of each fork, and waits for an answer that never comes when a fork that it does not know of forks.
+// Whether a preloaded library has a `fork` in front of the C library's. compute-sanitizer has one: it tells another program of each
+// fork and waits for the answer. That program does not know the processes that clone() made, so forks of these would wait for ever.
 bool are_forks_intercepted();
 
 }  // namespace torch_slang

@@ -46,10 +46,12 @@ py::object make_function(std::unique_ptr<Callable> callable, std::string name, c
   return py::reinterpret_steal<py::object>(function);
 }
 
+py::str interned(const std::string& text) {
+  return py::reinterpret_steal<py::str>(PyUnicode_InternFromString(text.c_str()));
+}
+
 BoundArguments::BoundArguments(const std::vector<std::string>& names) : bound_(names.size()) {
-  for (const std::string& name : names) {
-    names_.push_back(py::reinterpret_steal<py::str>(PyUnicode_InternFromString(name.c_str())));
-  }
+  for (const std::string& name : names) names_.push_back(interned(name));
 }
 
 bool BoundArguments::bind(PyObject* const* given, size_t positional, PyObject* names) {

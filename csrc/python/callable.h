@@ -19,9 +19,11 @@ class Callable {
   virtual PyObject* call(PyObject* const* given, size_t positional, PyObject* names) = 0;
 };
 
-// A built-in function, as those of torch.ops are.
+// A function of the type builtin_function_or_method, which the functions of torch.ops have too.
 pybind11::object make_function(std::unique_ptr<Callable> callable, std::string name, const std::string& module,
                                std::string doc);
+
+pybind11::str interned(const std::string& text);  // names of arguments are, so that their addresses tell them apart
 
 // The arguments of a call, by place. One object serves many calls, one after the other.
 class BoundArguments {

@@ -28,7 +28,7 @@ void set_error(PyObject* type, const c10::Error& error) {
   Py_DECREF(text);
 }
 
-// Lets every other exception through.
+// Sets Python's error for CompileError and LaunchError. Rethrows all others.
 void translate_own(std::exception_ptr error) {
   try {
     std::rethrow_exception(error);
@@ -39,7 +39,7 @@ void translate_own(std::exception_ptr error) {
   }
 }
 
-// Lets through what is no error of PyTorch's or ours.
+// Sets Python's error for errors of PyTorch and of this library. Rethrows all others, for pybind11 to translate.
 void translate(std::exception_ptr error) {
   try {
     translate_own(error);

@@ -12,6 +12,7 @@
 #include "dispatch/derived_calls.h"
 #include "dispatch/registry.h"
 #include "module/module.h"
+#include "python/callable.h"
 #include "python/numbers.h"
 #include "python/watched_calls.h"
 
@@ -45,10 +46,6 @@ struct LaunchParameter {
   int leaf;
   std::vector<LaunchParameter> fields;
 };
-
-py::str interned(const std::string& name) {
-  return py::reinterpret_steal<py::str>(PyUnicode_InternFromString(name.c_str()));
-}
 
 LaunchParameter read_parameter(const Parameter& parameter) {
   LaunchParameter result{interned(parameter.name), parameter.leaf, {}};

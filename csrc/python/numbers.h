@@ -22,8 +22,10 @@ bool is_number(PyObject* value);  // an int, a float or a bool, and of no subcla
 
 std::optional<int64_t> integer_of(PyObject* value);  // of an int; nothing where 64 bits do not suffice
 
-std::optional<int64_t> exact_int(PyObject* value);  // the same; nothing of what is no int, or of a subclass, as bool is
-std::optional<double> exact_float(PyObject* value);  // of a float, or of what exact_int takes
+std::optional<int64_t> exact_int(
+    PyObject* value);  // the value of an int; nothing for other types, bool and other subclasses among them
+std::optional<double> exact_float(
+    PyObject* value);  // the value of a float or an int; nothing for other types and subclasses
 
 // A list, a tuple or a torch.Size, and of no other subclass, whose items `read` takes; where `count` is given, of so many.
 template <class T, class Read>

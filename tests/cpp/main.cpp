@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <boost/test/included/unit_test.hpp>
-#include <cstdlib>
 #include <string>
 #include <thread>
 

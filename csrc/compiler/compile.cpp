@@ -86,8 +86,8 @@ class Compilation {
     SourceFiles& files = session_.files();
     files.check_bytes(own_source(), request_.path);
     std::string diagnostics;
-    slang::IModule* module = files.refusal().empty() ? load_copy(session_, source_, "", &diagnostics) : nullptr;
-    if (session_.gives_way(request_)) module = load_copy(session_, source_, "", &diagnostics);
+    slang::IModule* module = files.refusal().empty() ? session_.load(next_copy(source_), &diagnostics) : nullptr;
+    if (session_.gives_way(request_)) module = session_.load(next_copy(source_), &diagnostics);
     // Note [bytes of sources]
     if (!files.refusal().empty()) {
       throw_compile_error("torch_slang: ", request_.path, " does not compile\n", files.refusal());
@@ -346,12 +346,27 @@ class Compilation {
                     "const`, or groupshared");
   }
 
-  // A text of order 2 is made in a session of its own: Note [views of order 2] in slang/view.slang.
+  // A text of order 2 is made in a session of its own: Note [views of order 2] in slang/view.slang. So are all where other
+  // modules are imported, since `session_` has loaded those as they are: Note [promotions].
   Session& session_for(const Instantiation& one) {
-    if (!needs_order_2(one)) return session_;
-    if (second_ == nullptr) second_ = new Session(request_, session_, Session::Output::SecondDerivatives);
-    return *second_;
+    if (!needs_order_2(one) && !session_.has_imports()) return session_;
+    return sibling_for(one, sessions_, /*generic_tensors=*/false);
   }
+
+  using Sessions =
+      std::array<Session*, 2>;  // the second is of order 2; made at first need, never destroyed: see compile.h
+
+  Session& sibling_for(const Instantiation& one, Sessions& sessions, bool generic_tensors) {
+    const bool is_second = needs_order_2(one);
+    Session*& session = sessions[is_second ? 1 : 0];
+    if (session == nullptr) {
+      const auto output = is_second ? Session::Output::SecondDerivatives : Session::Output::Kernels;
+      session = new Session(request_, session_, output, generic_tensors);
+      session->promote_imports(session_);
+    }
+    return *session;
+  }
+
   bool needs_order_2(const Instantiation& one) const {
     return one.direction == Direction::TangentsBackward ||
            (one.direction == Direction::Tangents && described(one.function).function.is_kernel);
@@ -370,28 +385,18 @@ class Compilation {
     return others_change ? Generic::AllFiles : Generic::OwnFile;
   }
 
-  Session& generic_session_for(const Instantiation& one) {
-    const bool is_second = needs_order_2(one);
-    Session*& session = generic_[is_second ? 1 : 0];
-    if (session == nullptr) {
-      const auto output = is_second ? Session::Output::SecondDerivatives : Session::Output::Kernels;
-      session = new Session(request_, session_, output, /*generic_tensors=*/true);
-    }
-    return *session;
-  }
-
   Loaded load_wrappers(const std::vector<Instantiation>& instantiations) {
     std::string source = undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n";
     for (const Instantiation& one : instantiations) source += wrapper_source(described(one.function), one);
     Loaded loaded;
     const auto load = [&](Session& session, const std::string& text) {
       loaded.session = &session;
-      loaded.module = load_copy(session, text, source, &loaded.diagnostics);
+      loaded.module = session.load_promoted(next_copy(text + "\n" + source), &loaded.diagnostics);
       return loaded.module != nullptr;
     };
     const Generic generic = generic_tensors();
     if (generic == Generic::AllFiles) {
-      Session& session = generic_session_for(instantiations.front());
+      Session& session = sibling_for(instantiations.front(), generic_, /*generic_tensors=*/true);
       const std::string own = with_generic_tensors(own_source());
       if (load(session, session.files().with_library(own, request_.path))) return loaded;
     }
@@ -405,10 +410,9 @@ class Compilation {
 
   // The user's module with more text behind it. A session takes a name and a path once, so each copy has its own, in the
   // user's folder; no name is one that an import may ask for.
-  slang::IModule* load_copy(Session& session, const std::string& text, const std::string& addition,
-                            std::string* diagnostics) {
+  ModuleSource next_copy(const std::string& text) {
     const std::string suffix = "_torch_slang_" + std::to_string(++copies_);
-    return session.load(name_ + suffix, request_.path + suffix, text + "\n" + addition, diagnostics);
+    return {name_ + suffix, request_.path + suffix, text + "\n"};
   }
 
   const DescribedFunction& described(const std::string& name) const {
@@ -422,8 +426,8 @@ class Compilation {
   }
 
   Session& session_;
-  Session* second_ = nullptr;  // of order 2, at first need; never destroyed, like the other: see compile.h
-  std::array<Session*, 2> generic_ = {};  // that read interfaces as generic parameters; the second is of order 2
+  Sessions sessions_ = {};
+  Sessions generic_ = {};  // that read interfaces as generic parameters
   const CompileRequest& request_;
   const Progress& progress_;
   const TextObserver& observer_;

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
 
 #include "common/files.h"
+#include "compiler/ir/promotions.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/own_accesses.h"
 #include "program/instantiations.h"
 #include "program/tangents.h"
+#include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {
@@ -209,7 +212,7 @@ void Session::load_library_text() {
   Com<ISlangBlob> text;
   check_slang(files_.loadFile(path.c_str(), text.out()), "loading the library");
   std::string diagnostics;
-  library_ = load(kLibraryModule, path, text_of(text.get()), &diagnostics);
+  library_ = load({kLibraryModule, path, text_of(text.get())}, &diagnostics);
   TORCH_INTERNAL_ASSERT(library_ != nullptr, "the module torch_slang does not compile:\n", diagnostics);
 }
 
@@ -220,13 +223,65 @@ std::string Session::compiled_library() {
   return file.append(static_cast<const char*>(blob->getBufferPointer()), blob->getBufferSize());
 }
 
-slang::IModule* Session::load(const std::string& name, const std::string& path, const std::string& source,
-                              std::string* diagnostics) {
+slang::IModule* Session::load(const ModuleSource& source, std::string* diagnostics) {
   Com<ISlangBlob> messages;
-  slang::IModule* module =
-      session_->loadModuleFromSourceString(name.c_str(), path.c_str(), source.c_str(), messages.out());
+  slang::IModule* module = session_->loadModuleFromSourceString(source.name.c_str(), source.path.c_str(),
+                                                                source.text.c_str(), messages.out());
   *diagnostics = said(messages);
   return module;
+}
+
+// Note [modules with places]
+//   IModule::serialize leaves out where instructions stand in the source, of which the text's #line directives are made. A
+//   compile request (of slang-deprecated.h) keeps that where debug information is asked for. It also notes lines as
+//   instructions, which Note [promotions] drops again.
+slang::IModule* Session::load_promoted(const ModuleSource& source, std::string* diagnostics) {
+  Com<slang::ICompileRequest> request;
+  check_slang(session_->createCompileRequest(request.out()), "createCompileRequest");
+  const char* arguments[] = {"-emit-ir", "-no-codegen"};
+  check_slang(request->processCommandLineArguments(arguments, 2), "ICompileRequest::processCommandLineArguments");
+  request->setOutputContainerFormat(SLANG_CONTAINER_FORMAT_SLANG_MODULE);
+  request->setDebugInfoLevel(SLANG_DEBUG_INFO_LEVEL_MINIMAL);
+  const int unit = request->addTranslationUnit(SLANG_SOURCE_LANGUAGE_SLANG, source.name.c_str());
+  request->addTranslationUnitSourceString(unit, source.path.c_str(), source.text.c_str());
+  const SlangResult result = request->compile();
+  request->setDebugInfoLevel(SLANG_DEBUG_INFO_LEVEL_NONE);  // the session's, to which it belongs
+  Com<ISlangBlob> messages, module, more;
+  request->getDiagnosticOutputBlob(messages.out());
+  *diagnostics = said(messages);
+  if (SLANG_FAILED(result)) return nullptr;
+  check_slang(request->getContainerCode(module.out()), "ICompileRequest::getContainerCode");
+  const std::string bytes(static_cast<const char*>(module->getBufferPointer()), module->getBufferSize());
+  *module.out() = make_blob(with_explicit_promotions(bytes));
+  slang::IModule* loaded =
+      session_->loadModuleFromIRBlob(source.name.c_str(), source.path.c_str(), module.get(), more.out());
+  *diagnostics += said(more);
+  return loaded;
+}
+
+// A module depends on its own file, and on all that those depend on which it imports.
+std::vector<Session::Import> Session::imports() const {
+  std::multimap<SlangInt, Import> by_files;
+  for (SlangInt i = 0; i < session_->getLoadedModuleCount(); ++i) {
+    slang::IModule* module = session_->getLoadedModule(i);
+    const std::string path = module->getFilePath() == nullptr ? "" : module->getFilePath();
+    if (files_.contents().count(path) == 0) continue;  // one of the library's, or a copy with wrappers
+    by_files.emplace(module->getDependencyFileCount(), Import{module->getName(), path});
+  }
+  std::vector<Import> all;
+  for (auto& [files, import] : by_files) all.push_back(std::move(import));
+  return all;
+}
+
+void Session::promote_imports(const Session& sibling) {
+  for (const Import& import : sibling.imports()) {
+    Com<ISlangBlob> text;
+    check_slang(files_.loadFile(import.path.c_str(), text.out()), "loading an imported file");
+    std::string diagnostics;
+    if (load_promoted({import.name, import.path, text_of(text.get())}, &diagnostics) == nullptr) {
+      throw_compile_error("torch_slang: ", import.path, " does not compile\n", diagnostics);
+    }
+  }
 }
 
 // Note [whole program of the host]

@@ -27,6 +27,10 @@ Com<slang::IGlobalSession> make_global_session();
 // Directives after which no macro of the user's or of ours is defined.
 std::string undefine_macros(const CompileRequest& request);
 
+struct ModuleSource {
+  std::string name, path, text;
+};
+
 class Session {
  public:
   enum class Library { AsBuilt, FromText };  // AsBuilt: the compiled one beside the program, if it is there
@@ -53,8 +57,12 @@ class Session {
   bool gives_way(const CompileRequest& request);
 
   // Loads source text as a module. Null if it does not compile; `diagnostics` then says why, and holds warnings else.
-  slang::IModule* load(const std::string& name, const std::string& path, const std::string& source,
-                       std::string* diagnostics);
+  slang::IModule* load(const ModuleSource& source, std::string* diagnostics);
+  // The same, of a module that derivatives are made of: Note [promotions]. Modules that it imports must be promoted before.
+  slang::IModule* load_promoted(const ModuleSource& source, std::string* diagnostics);
+  // Whether it has loaded modules of the user's that others import; and loads those of another session here, promoted.
+  bool has_imports() const { return !imports().empty(); }
+  void promote_imports(const Session& sibling);
   // CUDA text of one entry point of the module; empty on failure.
   std::string emit(slang::IModule* module, const std::string& entry, Emission emission, std::string* diagnostics);
 
@@ -70,7 +78,12 @@ class Session {
   slang::ISession* slang() const { return session_.get(); }
 
  private:
+  struct Import {
+    std::string name, path;
+  };
+
   void open(const CompileRequest& request, Library library, Output output);
+  std::vector<Import> imports() const;  // each behind those that it imports itself
   void note_names(const CompileRequest& request);
   bool has_host_functions() const;
   bool load_compiled_library();

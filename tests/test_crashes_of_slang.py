@@ -72,49 +72,6 @@ def test_the_cause_and_the_remedy_are_named(crashing: str, working: str, message
     backward(FUNCTION.format(statements=working))
 
 
-AGGREGATES = """import torch_slang;
-[Differentiable] double f({type} v, double x, int i)
-{{
-    {statements}
-    return {result};
-}}
-"""
-VECTOR = ("double2", "v.x * v.y", (2,))
-MATRIX = ("double2x2", "v[0][1]", (2, 2))
-MEETINGS = [
-    (VECTOR, "if (i > 0)\n v = v * x;", "if (i > 0) v = v * double2(x);"),
-    (VECTOR, "if (i > 0) v.x = v.y;\n v /= x;", "if (i > 0) v.x = v.y; v /= double2(x);"),
-    (
-        VECTOR,
-        "double w = x; [MaxIters(3)] for (int k = 0; k < 3; ++k)\n v = w + v;",
-        "double2 w = double2(x); if (i > 0) v = w + v;",
-    ),
-    (
-        MATRIX,
-        "switch (i) { case 0:\n v = v * x; break; default: v = v + v; break; }",
-        "double2x2 w = double2x2(x, x, x, x); if (i > 0) v = v * w;",
-    ),
-]
-
-
-@some_cases(1)
-@pytest.mark.parametrize(("aggregate", "crashing", "working"), MEETINGS)
-def test_scalar_parameters_that_meet_aggregates_are_named(
-    aggregate: tuple[str, str, tuple[int, ...]], crashing: str, working: str
-) -> None:
-    type, result, shape = aggregate
-
-    def backward_of(statements: str) -> None:
-        module = load(AGGREGATES.format(type=type, statements=statements, result=result))
-        v = torch.ones(2, *shape, dtype=torch.float64, requires_grad=True)
-        x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
-        module.f(v, x, torch.tensor([0, 1], dtype=torch.int32)).sum().backward()
-
-    with pytest.raises(RuntimeError, match=r":5: a vector or matrix and a scalar parameter in one operation"):
-        backward_of(crashing)
-    backward_of(working)
-
-
 def test_what_a_shell_says_stands_in_a_line_of_its_own() -> None:
     with pytest.raises(RuntimeError) as caught:
         backward(FUNCTION.format(statements=SWITCH[0]))

@@ -8,8 +8,9 @@
 namespace torch_slang {
 namespace {
 
-constexpr std::string_view kMagic = "\xAB"
-                                    "fossil 100\xBB\r\n\x1A\n";
+constexpr std::string_view kMagic =
+    "\xAB"
+    "fossil 100\xBB\r\n\x1A\n";
 constexpr size_t kRootPointer = 28;  // behind the magic bytes, a size and flags
 constexpr uint64_t kSerializationVersion = 1;  // IRModuleInfo::kSupportedSerializationVersion
 
@@ -66,7 +67,8 @@ class Fossil {
 };
 
 void set_pointer(std::string& fossil, size_t at, size_t target) {
-  const int32_t distance = target == 0 ? 0 : static_cast<int32_t>(static_cast<int64_t>(target) - static_cast<int64_t>(at));
+  const int32_t distance =
+      target == 0 ? 0 : static_cast<int32_t>(static_cast<int64_t>(target) - static_cast<int64_t>(at));
   std::memcpy(fossil.data() + at, &distance, sizeof(distance));
 }
 

@@ -11,11 +11,6 @@
 namespace torch_slang {
 namespace {
 
-constexpr const char* kScalar =
-    "a vector or matrix and a scalar parameter in one operation, in or behind a branch, switch or loop; give the "
-    "scalar "
-    "the other's type, as in `v * float3(s)`";
-
 constexpr const char* kForward =
     "a [ForwardDerivative] function that is not [Differentiable], in a second derivative; mark it [Differentiable]";
 
@@ -64,12 +59,9 @@ class Hints {
   }
 
   void look_at_operators(const SourceFunction& function) {
-    bool branched = false;
     for (size_t at = function.body; at < function.end; ++at) {
-      for (const char* head : {"if", "for", "while", "do", "switch", "?"}) branched = branched || word(at) == head;
       if (word(at) == "%" && is_of_floats(function, at))
         add(at, "`x % y` of floats with derivatives; write `fmod(x, y)`");
-      if (branched && meets_scalar_parameter(function, at)) add(at, kScalar);
     }
   }
 
@@ -79,25 +71,6 @@ class Hints {
   bool is_of_floats(const SourceFunction& function, size_t at) const {
     return floats_.kind(function, floats_.before(at)) != FloatKind::None ||
            floats_.kind(function, floats_.from(right_of(at))) != FloatKind::None;
-  }
-
-  // `v * s`, where nothing is computed of s before.
-  bool meets_scalar_parameter(const SourceFunction& function, size_t at) const {
-    const bool sum = word(at) == "+" || word(at) == "-", product = word(at) == "*" || word(at) == "/";
-    if (!sum && !product) return false;
-    const Operand left = floats_.before(at), right = floats_.from(right_of(at));
-    const auto is_product = [&](size_t i) { return word(i) == "*" || word(i) == "/" || word(i) == "%"; };
-    const auto is_aggregate = [&](Operand operand) {
-      const FloatKind kind = floats_.kind(function, operand);
-      return kind == FloatKind::Vector || kind == FloatKind::Matrix;
-    };
-    if (floats_.is_scalar_parameter(function, right)) {
-      const bool alone = right_of(at) == at + 1 ? product || !is_product(right.end) : word(right.end) == ";";
-      return alone && is_aggregate(left);
-    }
-    const size_t before = left.begin - 1;
-    const bool alone = !is_product(before) && !(sum && (word(before) == "+" || word(before) == "-"));
-    return alone && floats_.is_scalar_parameter(function, left) && is_aggregate(right);
   }
 
   // `for (int k = starts[t]; ...`

@@ -50,25 +50,14 @@ void SourceFloats::add_function(size_t open) {
   SourceFunction function{open, close + 1, tokens_.closing(close + 1), {}};
   declare(open, close, true, function.names);
   declare(close, function.end, false, function.names);
-  // `double w = z;` of a parameter z
-  for (size_t at = function.body; at < function.end; ++at) {
-    if (tokens_[at] != "=" || tokens_[at + 2] != ";") continue;
-    const auto copy = function.names.find(tokens_[at - 1]);
-    if (copy != function.names.end() && is_scalar_parameter(function, {at + 1, at + 2}))
-      copy->second.differentiable_parameter = true;
-  }
   functions_.push_back(std::move(function));
 }
 
 void SourceFloats::declare(size_t begin, size_t end, bool parameters, DeclaredFloats& names) const {
-  bool no_diff = false;
   for (size_t at = begin; at < end; ++at) {
-    if (tokens_[at] == "," || tokens_[at] == ";") no_diff = false;
-    no_diff = no_diff || tokens_[at] == "no_diff";
     DeclaredFloat declared;
     const size_t name = declared_name(at, declared);
     if (name == at) continue;
-    declared.differentiable_parameter = parameters && !no_diff && declared.element == FloatKind::Scalar;
     // `double a, b = f(a), c[3];`
     for (size_t next = name; tokens_.is_name(next);) {
       DeclaredFloat one = declared;
@@ -192,12 +181,6 @@ FloatKind SourceFloats::kind_of_group(const SourceFunction& function, Operand gr
     most = std::max(most, kind(function, from(at)));
   }
   return most;
-}
-
-bool SourceFloats::is_scalar_parameter(const SourceFunction& function, Operand operand) const {
-  if (operand.end != operand.begin + 1) return false;
-  const auto found = function.names.find(tokens_[operand.begin]);
-  return found != function.names.end() && found->second.differentiable_parameter && found->second.indices == 0;
 }
 
 }  // namespace torch_slang

@@ -14,7 +14,6 @@ enum class FloatKind { None, Scalar, Vector, Matrix };  // None: no float, or no
 struct DeclaredFloat {
   FloatKind element = FloatKind::None;
   int indices = 0;  // to an element, of arrays and views
-  bool differentiable_parameter = false;  // or a copy of one
 };
 using DeclaredFloats = std::map<std::string_view, DeclaredFloat>;
 
@@ -37,8 +36,6 @@ class SourceFloats {
   Operand before(size_t at) const;
   Operand from(size_t at) const;
   FloatKind kind(const SourceFunction& function, Operand operand) const;
-  // The parameter itself, or a copy of it, with nothing computed.
-  bool is_scalar_parameter(const SourceFunction& function, Operand operand) const;
 
  private:
   void add_function(size_t open);

@@ -50,31 +50,6 @@ BOOST_AUTO_TEST_CASE(nothing_is_said_of_the_rest) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(aggregates_that_meet_a_scalar_parameter_are_found) {
-  const auto lines = [](const std::string& statements) {
-    const std::string source =
-        "struct S : IDifferentiable { float3 v; float w; }\n"
-        "float f<T : IFloat>(float3 a, vector<T, 2> b, float3x3 m, float3 c[2], S s, DiffTensorView<float3> x, float "
-        "z,\n"
-        "no_diff float k, T t, int i) { float r = 0, y = z; if (i > 0) r = z * z;\n" +
-        statements + "\nreturn r; }";
-    return crash_hints(source, "f.slang").find("f.slang:4: a vector or matrix") != std::string::npos;
-  };
-  for (const std::string found : {"a = a * z;", "a = z / a;", "a *= z;", "a = a + z;", "b = b * t;", "m = m * z;",
-                                  "a = m[i] * z;", "a.xy = a.yx * z;", "a = c[i] * z;", "s.v = s.v * z;",
-                                  "a = x[i, 2] * z;", "a = normalize(a) * z;", "a = (a + a) * z;", "a = a * y;",
-                                  "a = float3(1, 2, 3) * z;", "a = mul(m, a) - z;", "return z * a.x + a * z;"}) {
-    BOOST_TEST(lines(found), found);
-  }
-  for (const std::string other :
-       {"r = a.x * z;", "r = m[i][0] * z;", "r = m[i].x * z;", "r = c[i].x * z;", "r = dot(a, a) * z;", "r = s.w * z;",
-        "r = z * z + y;", "a = a * float3(z);", "a = a * k;", "a = a * sin(z);", "a = a * (z + 1);", "a = a + z * z;",
-        "a = z * r * a;", "a = a * i;", "r = length(a) / z;", "a = a * a;"}) {
-    BOOST_TEST(!lines(other), other);
-  }
-  BOOST_TEST(crash_hints("float3 f(float3 a, float z) { a = a * z; if (z > 0) a = -a; return a; }", "f.slang") == "");
-}
-
 BOOST_AUTO_TEST_CASE(remainders_of_floats_are_found) {
   const auto found = [](const std::string& expression) {
     return !crash_hints("float f(float x, float2 v, int k) { int n = k; return " + expression + "; }", "f.slang")
@@ -88,7 +63,7 @@ BOOST_AUTO_TEST_CASE(remainders_of_floats_are_found) {
 // What is looked at may be no Slang at all.
 BOOST_AUTO_TEST_CASE(broken_sources_are_read_to_their_end) {
   for (const std::string source :
-       {"f(", "f(float3 a", "float f(float3 a) { if", "struct", "struct {", "a) * z", "% x", "x %",
+       {"f(", "f(float3 a", "float f(float3 a) { if", "struct", "struct {", "% x", "x %",
         "float f(float3 a, float z) { if (a) a = a * ", "continue", "while", "do", "for", "float f(vector<",
         "float f() { float ,,; float a[; }", "]*[", ")%(", "f() {) * (}"}) {
     BOOST_TEST(crash_hints(source, "f.slang") == "", source);

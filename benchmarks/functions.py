@@ -26,6 +26,7 @@ SOURCE = """
 [Differentiable] T polynomial<REAL>(T a, T b, T c, T x) { return a * x * x + b * x + c; }
 [Differentiable] T outer<REAL>(T x, T y) { return exp(-x * x) * y; }
 [Differentiable] T biased<REAL>(T x, T bias) { return (x + bias) * (x + bias); }
+[Differentiable] float3 ray(float3 origin, float3 direction, float t) { return origin + t * direction; }
 
 // Some forty operations.
 [Differentiable]
@@ -46,6 +47,7 @@ def glint(view: Tensor, normal: Tensor, tint: Tensor) -> Tensor:
 
 FORMULAS: dict[str, Callable[..., Tensor]] = {
     "polynomial": lambda a, b, c, x: a * x * x + b * x + c,
+    "ray": lambda origin, direction, t: origin + t[:, None] * direction,
     "glint": glint,
     "outer": lambda x, y: (-x * x).exp() * y,
     "biased": lambda x, bias: (x + bias) * (x + bias),
@@ -128,7 +130,7 @@ def tasks(quick: bool) -> list[Task]:
     rows = 1 << (10 if quick else 13 if gpu else 12)
     x, numbers = random(count), [random(()) for _ in range(3)]
     narrow = [value.half() for value in (*numbers, x)]
-    view, normal, tint = random(vectors, 3), random(vectors, 3), random(3)
+    view, normal, tint, distance = random(vectors, 3), random(vectors, 3), random(3), random(vectors)
     table, column, row = random(rows, rows), random(rows, 1), random(1, rows)
     both = "forward+backward"
     return [
@@ -140,6 +142,8 @@ def tasks(quick: bool) -> list[Task]:
         Task(f"in half: {both} of a, b, c, x", "polynomial", narrow, range(4)),
         Task(f"float3 glint, {vectors}, forward", "glint", [view, normal, tint]),
         Task(f"{both} of all", "glint", [view, normal, tint], range(3)),
+        Task(f"float3 o + t d, {vectors}, forward", "ray", [view, normal, distance]),
+        Task(f"{both} of all", "ray", [view, normal, distance], range(3)),
         Task(f"[{rows}, 1] with [1, {rows}], forward", "outer", [column, row]),
         Task(f"{both} of both", "outer", [column, row], range(2)),
         Task(f"[{rows}, {rows}] with [{rows}], forward", "biased", [table, row[0]]),

@@ -157,7 +157,9 @@ def test_value_parameters_of_kernels_beside_vectors_have_gradients(device: str) 
 
 PARTS = {
     "inner.slang": "module inner; public [Differentiable] double3 in_inner(double a, double3 x) { return a * x; }",
-    "outer.slang": "import inner; [Differentiable] double3 in_outer(double a, double3 x) { return in_inner(a, x) - a; }",
+    "outer.slang": """import inner;
+[Differentiable] double3 in_outer(double a, double3 x) { return in_inner(a, x) - a; }
+""",
     "main.slang": """import torch_slang; import outer; import inner;
 [Differentiable] double3 f(double a, double3 x) { return in_outer(a, x) + in_inner(a, x); }
 """,

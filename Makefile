@@ -30,7 +30,8 @@ BUILD = build/$(shell $(PY) -c "import sys; print(sys.implementation.cache_tag)"
 TESTS ?= tests
 # A worker takes neighbouring tests, which share modules: two that load one would wait for one compiler.
 PYTEST_ARGS ?= -n $(MAX_JOBS) --dist worksteal
-SANITIZED = build/sanitize
+SANITIZER ?= address
+SANITIZED = build/sanitize-$(SANITIZER)
 CXX_FILES = $(shell git ls-files 'csrc/*.h' 'csrc/*.cpp' 'tests/*.cpp' 'examples/*.cpp' 'ops/*.cpp')
 
 .PHONY: demo test test-long build setup lint bench sanitize wheel clean
@@ -76,7 +77,7 @@ bench: build
 	$(PY) -m benchmarks $(if $(QUICK),--quick,--output out/benchmarks) $(BENCH)
 
 sanitize: $(READY)
-	TORCH_SLANG_BUILD_DIR=$(SANITIZED) TORCH_SLANG_CMAKE_ARGS="-DTORCH_SLANG_SANITIZE=ON" \
+	TORCH_SLANG_BUILD_DIR=$(SANITIZED) TORCH_SLANG_CMAKE_ARGS="-DTORCH_SLANG_SANITIZE=$(SANITIZER)" \
 		$(PY) setup.py --quiet build_cpp_tests
 	cd $(SANITIZED) && $(abspath $(VENV))/bin/ctest --output-on-failure
 

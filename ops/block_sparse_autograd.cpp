@@ -56,9 +56,9 @@ class ProductBackward final : public ag::Node {
  public:
   ProductBackward(Product product, const Tensor& first, const Tensor& second)
       : ag::Node(ag::collect_next_edges(first, second)), product_(std::move(product)) {
-    if (should_compute_output(1)) first_ = ag::SavedVariable(first, /*is_output=*/false);
-    if (should_compute_output(0)) second_ = ag::SavedVariable(second, /*is_output=*/false);
-    for (const Tensor& tensor : product_.layout.tensors) pattern_.emplace_back(tensor, /*is_output=*/false);
+    if (should_compute_output(1)) first_ = save_input(first);
+    if (should_compute_output(0)) second_ = save_input(second);
+    for (const Tensor& tensor : product_.layout.tensors) pattern_.push_back(save_input(tensor));
   }
 
   std::string name() const override { return Product::name(); }

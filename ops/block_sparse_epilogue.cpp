@@ -124,6 +124,7 @@ Tensor autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& d
 TensorPair autograd_and_sum(c10::DispatchKeySet keys, c10::string_view name, const Tensor& dense, const Tensor& values,
                             at::TensorList pattern, Sizes shape, bool transpose, at::TensorList arguments) {
   const Epilogue& epilogue = epilogue_named(name);
+  const product::PinnedEpilogue pin(epilogue);
   if (product::has_tangent(dense, values, arguments)) {
     checked(epilogue, dense, values, pattern, shape, transpose, arguments);
     const Tensor sum = mm().call(dense, values, pattern, shape, transpose);

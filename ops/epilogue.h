@@ -6,10 +6,14 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <array>
+#include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "dispatch/dispatched_call.h"
 #include "matmul.h"
 
 namespace torch_slang::product {
@@ -51,6 +55,18 @@ struct Epilogue {
   // The function for operands of this type. Its first leaf is the sum, the others are the arguments. Throws where it would
   // narrow them.
   const RegisteredFamily& function(c10::ScalarType type) const;
+};
+
+// While it lives, calls on this thread run the operators that the epilogue had at one moment: what a recorded product computes
+// and the derivative that its node keeps are of one text, whatever another thread reloads.
+class PinnedEpilogue {
+ public:
+  explicit PinnedEpilogue(const Epilogue& epilogue);
+
+ private:
+  static constexpr size_t kFamilies = 8;
+  std::vector<std::shared_ptr<const Operator>> operators_;
+  std::array<std::optional<PinnedOperator>, kFamilies> pins_;  // ended in the opposite order
 };
 
 // "gelu" is that of the namespace slang, "mine::gelu" another's. Throws if there is none.

@@ -95,6 +95,7 @@ Tensor mm_with_epilogue_autograd(c10::DispatchKeySet keys, c10::string_view name
 TensorPair mm_with_epilogue_and_sum_autograd(c10::DispatchKeySet keys, c10::string_view name, const Tensor& a,
                                              const Tensor& b, at::TensorList arguments) {
   const Epilogue& epilogue = epilogue_named(kMatmul, name);
+  const PinnedEpilogue pin(epilogue);
   if (has_tangent(a, b, arguments)) {
     check_mm_with_epilogue(epilogue, a, b, arguments);
     const Tensor sum = mm().call(a, b);

@@ -70,10 +70,10 @@ class EpilogueBackward final : public torch::autograd::Node {
                    at::TensorList arguments)
       : function_(std::move(function)), product_(std::move(product)) {
     set_next_edges(edges_to(first, second, arguments));
-    if (should_compute_output(1)) first_ = SavedVariable(first, /*is_output=*/false);
-    if (should_compute_output(0)) second_ = SavedVariable(second, /*is_output=*/false);
-    for (const Tensor& argument : arguments) arguments_.emplace_back(argument, /*is_output=*/false);
-    for (const Tensor& tensor : product_.layout.tensors) tensors_.emplace_back(tensor, /*is_output=*/false);
+    if (should_compute_output(1)) first_ = save_input(first);
+    if (should_compute_output(0)) second_ = save_input(second);
+    for (const Tensor& argument : arguments) arguments_.push_back(save_input(argument));
+    for (const Tensor& tensor : product_.layout.tensors) tensors_.push_back(save_input(tensor));
   }
 
   // After this node has become the results' history.

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "arguments/arguments.h"
+#include "dispatch/registry.h"
 #include "epilogue.h"
 #include "kernel/view_packing.h"
 #include "matmul_shapes.h"
@@ -55,6 +56,16 @@ const RegisteredFamily& Epilogue::function(c10::ScalarType type) const {
       " to have dtype float16, bfloat16 or float32, since the epilogue computes in float and would narrow it, but got ",
       dtype_text(type));
   return *in_double;
+}
+
+PinnedEpilogue::PinnedEpilogue(const Epilogue& epilogue) {
+  const ProductKernels &product = epilogue.product, &both = epilogue.product_and_sum;
+  const std::array<const RegisteredFamily*, kFamilies> families{
+      product.halves, product.wide, product.tf32, both.halves, both.wide, both.tf32, epilogue.in_float, epilogue.in_double};
+  operators_ = current_together(families);
+  for (size_t i = 0; i < kFamilies; ++i) {
+    if (operators_[i] != nullptr) pins_[i].emplace(*families[i], *operators_[i]);
+  }
 }
 
 const Epilogue& epilogue_named(const ProductNames& product, c10::string_view name) {

@@ -36,8 +36,8 @@ ag::variable_list gradients(const Tensor& grad, const Operands& operands) {
 class ProductBackward final : public ag::Node {
  public:
   ProductBackward(const Tensor& a, const Tensor& b) : ag::Node(ag::collect_next_edges(a, b)) {
-    if (should_compute_output(1)) a_ = ag::SavedVariable(a, /*is_output=*/false);
-    if (should_compute_output(0)) b_ = ag::SavedVariable(b, /*is_output=*/false);
+    if (should_compute_output(1)) a_ = save_input(a);
+    if (should_compute_output(0)) b_ = save_input(b);
   }
 
   std::string name() const override { return "Slang_mm_Backward"; }

@@ -14,6 +14,7 @@ from slow_compilers import wait_until
 
 import torch_slang
 import torch_slang.slangtorch as slangtorch
+from torch_slang.slangtorch._types import beside
 
 
 @pytest.fixture
@@ -167,6 +168,61 @@ def test_float32_gradients_of_other_values_are_taken_too(derivatives: Any, devic
     torch.testing.assert_close(gy, 2 * x.float())
     with pytest.raises(RuntimeError, match=r"to have dtype float64.*, but got float16"):
         derivatives.square_double.bwd(input=(x, gx.half()), output=(y, gy)).launchRaw(BLOCK, ONE)
+
+
+SHAPES = {  # of a gradient: the part that belongs to a value of [5]
+    "longer": ((8,), lambda g: g[:5]),
+    "a column": ((5, 1), lambda g: g[:, 0]),
+    "a longer column": ((7, 1, 1), lambda g: g[:5, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradients_and_tangents_of_another_shape(
+    dtype: torch.dtype, shape: str, derivatives: Any, device: torch.device
+) -> None:
+    sizes, part = SHAPES[shape]
+    kernel = derivatives.square if dtype == torch.float32 else derivatives.square_double
+    x, y = numbers(5, device, dtype), torch.zeros(5, dtype=dtype, device=device)
+    gx, gy = torch.full(sizes, 10.0, device=device), torch.ones(sizes, device=device)  # of float32 for double too
+    kernel.bwd(input=(x, gx), output=(y, gy)).launchTotal(BLOCK, (5, 1, 1))
+    torch.testing.assert_close(part(gx), 10 + 2 * x.float())
+    assert gx.sum().item() == pytest.approx(10 * gx.numel() + 2 * x.sum().item(), abs=1e-4)
+    assert gy.sum().item() == gy.numel() - 5  # the rest is left
+    tangent, ty = torch.rand(sizes, dtype=dtype, device=device), torch.zeros(sizes, dtype=dtype, device=device)
+    kernel.fwd(input=(x, tangent), output=(y, ty)).launchTotal(BLOCK, (5, 1, 1))
+    torch.testing.assert_close(part(ty), 2 * x * part(tangent))
+
+
+@pytest.mark.parametrize(
+    ("value", "gradient", "element", "part"),
+    [
+        ((5, 1), (5,), 0, (5, 1)),
+        ((5, 1, 3), (6, 3), 1, (5, 1, 3)),
+        ((5, 3), (6, 1, 3), 1, (5, 3)),
+        ((5, 3), (5, 4), 1, (5, 4)),  # elements of another size: refused behind it
+        ((5, 3), (15,), 0, (15,)),
+        ((3,), (), 1, ()),
+    ],
+)
+def test_the_part_of_a_gradient_that_belongs_to_a_value(
+    value: tuple[int, ...], gradient: tuple[int, ...], element: int, part: tuple[int, ...]
+) -> None:
+    given = torch.zeros(gradient)
+    found = beside(torch.zeros(value), given, element)
+    assert found.shape == part
+    assert found.data_ptr() == given.data_ptr()
+
+
+@pytest.mark.parametrize("sizes", [(4,), (1, 5), (5, 2), (2, 3)])
+def test_gradients_that_lack_an_element_are_refused_with_the_cure(
+    sizes: tuple[int, ...], derivatives: Any, device: torch.device
+) -> None:
+    x, gx = numbers(5, device), torch.zeros(sizes, device=device)
+    with pytest.raises(RuntimeError, match=r"have the shape of input \[5\], but got .*: pass one of that shape, or a .view"):
+        derivatives.square.bwd(input=(x, gx), output=(x.clone(), torch.ones_like(x))).launchRaw(BLOCK, ONE)
+    assert not gx.any()
 
 
 def test_gradients_are_added_to(derivatives: Any, device: torch.device) -> None:

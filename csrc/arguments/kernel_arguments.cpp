@@ -165,7 +165,8 @@ Bound<Int> bind_arguments(const KernelSignature& op, OpKind kind, const Argument
     TORCH_CHECK(same_sizes<Int>(sizes_of_sample(grad), expected), name, ": expected ",
                 name_of_argument(op, kind, {OpArgument::Role::Gradient, static_cast<int>(i)}), " to have ",
                 own.defined() ? "the shape of " + leaves[i].name : "the output's shape", " ",
-                c10::ArrayRef<Int>(expected), ", but got ", sizes_of_sample(grad));
+                c10::ArrayRef<Int>(expected), ", but got ", sizes_of_sample(grad),
+                ": pass one of that shape, or a .view() of this one that has it");
   }
   return bound;
 }

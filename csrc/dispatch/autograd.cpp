@@ -177,7 +177,8 @@ void VersionKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchK
 }
 
 void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const auto op = family_.current();
+  const OperatorOfCall taken(family_);
+  const auto& op = taken.get();
   const auto view = arguments_of_call(*op, kind_, *stack);
   const bool is_dual = has_tangent(view);
   c10::SmallVector<c10::IValue, 8> arguments;

@@ -59,6 +59,11 @@ ag::variable_list call_backward(const RegisteredFamily& family, const Operator& 
 
 }  // namespace
 
+ag::SavedVariable save_input(const at::Tensor& tensor) {
+  const bool needs_copy = tensor.defined() && tensor.is_inference() && !tensor.requires_grad();
+  return {needs_copy ? tensor.clone() : tensor, /*is_output=*/false};
+}
+
 std::vector<int> changed_leaves(const Signature& signature) {
   std::vector<int> changed;
   for (const int leaf : signature.grad_outputs) {
@@ -90,7 +95,7 @@ BackwardNode::BackwardNode(const RegisteredFamily& family, std::shared_ptr<const
       continue;
     }
     const at::Tensor& tensor = arguments[i].toTensor();
-    saved_[leaf] = ag::SavedVariable(unused[leaf] ? stand_in(tensor) : tensor, /*is_output=*/false);
+    saved_[leaf] = save_input(unused[leaf] ? stand_in(tensor) : tensor);
     const auto at = std::find(differentiable.begin(), differentiable.end(), leaf);
     if (at == differentiable.end() || !tensor.requires_grad()) continue;
     edges[at - differentiable.begin()] = ag::impl::gradient_edge(tensor);

@@ -33,6 +33,10 @@ NodePtr<T> make_node(Args&&... args) {
   }
 }
 
+// An input as a node keeps it. PyTorch saves no inference tensor, since it has no versions by which a later change would be
+// noticed: of one that needs no gradient the node has a copy.
+torch::autograd::SavedVariable save_input(const at::Tensor& tensor);
+
 // What a node's apply_with_saved gives: compiled autograd records a call of `apply` with these gradients and arguments. It
 // captures with tensors that have no shapes yet, so apply must not run there.
 using NodeFunction = std::function<torch::autograd::variable_list(const torch::autograd::variable_list& grads,

@@ -12,7 +12,8 @@ using torch::jit::Stack;
 // The mapped dimensions of all levels become one dimension of the call; its results have the levels again.
 void BatchedGradientsKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::Batched);
-  const auto op = family_.current();
+  const OperatorOfCall taken(family_);
+  const auto& op = taken.get();
   const auto call = arguments_of_call(*op, kind_, *stack);
   const c10::SmallVector<c10::IValue, 8> given(call.begin(), call.end());
   std::vector<at::Tensor> tensors;

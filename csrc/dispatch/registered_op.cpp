@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "dispatch/dispatched_call.h"
-
 namespace torch_slang {
 
 std::shared_ptr<const Operator> RegisteredFamily::current() const {

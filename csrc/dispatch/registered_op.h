@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "dispatch/dispatched_call.h"
 #include "operator/operator.h"
 
 namespace torch_slang {
@@ -44,6 +45,18 @@ class RegisteredFamily {
   std::atomic<const RegisteredFamily*> jvp_ = nullptr;
   std::atomic<const RegisteredFamily*> dual_ = nullptr, plain_ = nullptr;
   std::atomic<const RegisteredFamily*> of_samples_{nullptr};
+};
+
+// The Operator of a call that comes from PyTorch, pinned on this thread while it lives: all that the call runs and records is
+// of one Program, whatever another thread reloads meanwhile.
+class OperatorOfCall {
+ public:
+  explicit OperatorOfCall(const RegisteredFamily& family) : op_(family.current()), pin_(family, *op_) {}
+  const std::shared_ptr<const Operator>& get() const { return op_; }
+
+ private:
+  const std::shared_ptr<const Operator> op_;
+  const PinnedOperator pin_;
 };
 
 // The arguments of a call, which are the last on the stack. A function that was scripted before a reload may have put

@@ -297,6 +297,13 @@ std::string owner_of(const std::string& full_name) {
   return it == all.entries.end() ? "" : it->second->owner;
 }
 
+std::vector<std::shared_ptr<const Operator>> current_together(c10::ArrayRef<const RegisteredFamily*> families) {
+  const std::lock_guard<std::mutex> lock(registry().mutex);
+  std::vector<std::shared_ptr<const Operator>> operators;
+  for (const RegisteredFamily* family : families) operators.push_back(family == nullptr ? nullptr : family->current());
+  return operators;
+}
+
 RegisteredFamily* find_family(const std::string& ns, const std::string& name) {
   Registry& all = registry();
   const std::lock_guard<std::mutex> lock(all.mutex);

@@ -2,6 +2,8 @@
 // may call.
 #pragma once
 
+#include <c10/util/ArrayRef.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +22,9 @@ Publication publish(const std::vector<std::shared_ptr<Operator>>& operators, con
 
 // The identity of the module that has the name "slang::sqr"; empty: none has it.
 std::string owner_of(const std::string& full_name);
+
+// The current operators of several families (null for a null one) at one moment, not in the middle of a reload.
+std::vector<std::shared_ptr<const Operator>> current_together(c10::ArrayRef<const RegisteredFamily*> families);
 
 // The family of a name ("slang", "sqr"), or null.
 RegisteredFamily* find_family(const std::string& ns, const std::string& name);

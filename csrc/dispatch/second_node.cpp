@@ -71,7 +71,7 @@ SecondNode::SecondNode(const RegisteredFamily& family, std::shared_ptr<const Ope
       continue;
     }
     const at::Tensor& tensor = arguments[i].toTensor();
-    saved_[i] = ag::SavedVariable(tensor, /*is_output=*/false);
+    saved_[i] = save_input(tensor);
     const bool is_gradient = role == OpArgument::Role::Gradient;
     const auto& leaves = is_gradient ? op_->signature().grad_outputs : op_->signature().differentiable;
     const auto at = std::find(leaves.begin(), leaves.end(), leaf);

@@ -15,7 +15,8 @@ using torch::jit::Stack;
 void VmapKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
   const auto layer = functorch::maybeCurrentDynamicLayer();
-  const auto op = family_.current();
+  const OperatorOfCall taken(family_);
+  const auto& op = taken.get();
   TORCH_CHECK(layer.has_value(), op->signature().qualified(kind_),
               ": a tensor of a torch.vmap that has ended was given: return it from the vmapped function instead");
   const auto call = arguments_of_call(*op, kind_, *stack);

@@ -247,8 +247,9 @@ class LaunchCall {
     if (gradient == Py_None) return true;
     c10::IValue& place = stack[*leaf.gradient_place];
     if (!put_memory(gradient, place)) return false;
-    // Of another type, the kernel gets a copy.
-    return place.toTensor().scalar_type() == stack[leaf.place].toTensor().scalar_type();
+    // Of another type, the kernel gets a copy; of another shape perhaps a part.
+    const at::Tensor &own = stack[leaf.place].toTensor(), &given = place.toTensor();
+    return given.scalar_type() == own.scalar_type() && given.sizes() == own.sizes();
   }
 
   bool put_memory(PyObject* value, c10::IValue& place) {

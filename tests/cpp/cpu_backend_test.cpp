@@ -477,6 +477,13 @@ BOOST_AUTO_TEST_CASE(a_machine_without_a_compiler_is_told_what_to_do) {
     BOOST_TEST(contains(message, "slang::sqr: cannot be compiled for the CPU: there is no C++ compiler here"), message);
     BOOST_TEST(contains(message, "set TORCH_SLANG_CXX"), message);
   }
+  {
+    ScopedEnvironment path("PATH", "/nonexistent");
+    ScopedEnvironment cxx("CXX", "g++-1 -m64");
+    ScopedEnvironment own("TORCH_SLANG_CXX", "");
+    BOOST_TEST(contains(message_of([&] { load(source); }),
+                        "there is no C++ compiler here (CXX names g++-1, which is not there, and none of c++, g++"));
+  }
   ScopedEnvironment own("TORCH_SLANG_CXX", "/nonexistent/c++ -m64");
   BOOST_TEST(contains(message_of([&] { load(source); }),
                       "TORCH_SLANG_CXX names the C++ compiler /nonexistent/c++, which is not a program"));

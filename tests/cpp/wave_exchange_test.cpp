@@ -1,5 +1,5 @@
 // The sums of prelude/wave_exchange.h on the host: each lane of a wave is a thread, and an exchange is a meeting of those that are
-// here.
+// here. Boost.Test takes no threads: lanes note what they see, and the main thread checks it.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -178,14 +178,14 @@ namespace {
 void check_runs(uint32_t mask, uint32_t going_on) {
   Wave wave(mask);
   std::array<std::array<int, 3>, 32> found = {};
+  std::array<bool, 32> worth_it = {};
   std::vector<std::thread> threads;
   for (uint32_t lane = 0; lane < 32; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
     threads.emplace_back([&, lane] {
       const SimulatedLanes lanes{mask, lane, &wave};
       const tsl::WaveRuns<SimulatedLanes> runs(lanes, (going_on >> lane & 1) != 0);
-      const int saved = __builtin_popcount(going_on), all = __builtin_popcount(mask);
-      BOOST_TEST(runs.are_worth_it() == (4 * saved >= all));
+      worth_it[lane] = runs.are_worth_it();
       int numbers[3] = {amount_of(lane, 0), amount_of(lane, 1), amount_of(lane, 2)};
       runs.sum(numbers);
       std::copy(std::begin(numbers), std::end(numbers), found[lane].begin());
@@ -193,6 +193,10 @@ void check_runs(uint32_t mask, uint32_t going_on) {
   }
   for (std::thread& thread : threads) thread.join();
   BOOST_TEST(!wave.asked_absent, "lanes " << mask);
+  const bool are_worth_it = 4 * __builtin_popcount(going_on) >= __builtin_popcount(mask);
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    BOOST_TEST(worth_it[lane] == ((mask >> lane & 1) != 0 && are_worth_it), "lane " << lane << " of " << mask);
+  }
   for (uint32_t first = 0; first < 32; ++first) {
     if (((mask & ~going_on) >> first & 1) == 0) continue;
     for (int i = 0; i < 3; ++i) {

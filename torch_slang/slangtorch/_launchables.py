@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torch_slang._module import Kernel, Module, members_of
-from torch_slang.slangtorch._types import ArgumentError, bare_memory, no_tensor, plain_argument
+from torch_slang.slangtorch._types import ArgumentError, bare_memory, beside, no_tensor, plain_argument
 
 Extent = tuple[int, int, int]
 
@@ -146,6 +146,9 @@ class Function:
             elif name in self._gradients and value is not None:
                 leaf = self._views[self._gradients[name]]
                 raise no_tensor(self.__name__, f"the gradient of {leaf['path']}", leaf["type"], value)
+        for gradient, name in self._gradients.items():
+            if flat.get(gradient) is not None and flat[gradient].shape != flat[name].shape:
+                flat[gradient] = beside(flat[name], flat[gradient], len(self._views[name]["element_shape"]))
         return flat
 
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,26 @@ def bare_memory(kernel: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
     return tensor.data if tensor.dim() > 0 else tensor.data.view(1)
 
 
+def beside(value: torch.Tensor, gradient: torch.Tensor, element: int) -> torch.Tensor:
+    """The part of a gradient, or of a tangent, that a kernel reaches by the value's indices.
+
+    In slangtorch each has sizes of its own: a gradient may be longer than its value, and one of the two may have dimensions of
+    size 1 behind the other's. A gradient that lacks an element stays as it is: the operator reports it.
+    `element`: how many dimensions, the last, are an element's.
+    """
+    rank = value.dim() - element
+    part = gradient
+    while part.dim() - element > rank and part.shape[part.dim() - element - 1] == 1:
+        part = part.squeeze(part.dim() - element - 1)
+    while part.dim() >= element and part.dim() - element < rank and value.shape[part.dim() - element] == 1:
+        part = part.unsqueeze(part.dim() - element)
+    pairs = list(zip(part.shape, value.shape, strict=False))
+    covers = part.dim() == value.dim() and all(own >= size for own, size in pairs)
+    if not covers or part.shape[rank:] != value.shape[rank:]:
+        return gradient
+    return part[tuple(slice(size) for size in value.shape)]
+
+
 def _is_broadcast(tensor: torch.Tensor) -> bool:
     return any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
 

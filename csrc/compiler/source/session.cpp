@@ -202,13 +202,13 @@ bool Session::load_compiled_library() {
   if (!compiled || !compiled->starts_with(digest)) return false;
   Com<ISlangBlob> blob, said;
   *blob.out() = make_blob(compiled->substr(digest.size()));
-  const std::string path = std::string(kLibraryFolder) + kCompiledLibrary;
+  const std::string path = join_path(kLibraryFolder, kCompiledLibrary);
   library_ = session_->loadModuleFromIRBlob(kLibraryModule, path.c_str(), blob.get(), said.out());
   return library_ != nullptr;
 }
 
 void Session::load_library_text() {
-  const std::string path = std::string(kLibraryFolder) + kLibraryModule + ".slang";
+  const std::string path = join_path(kLibraryFolder, c10::str(kLibraryModule, ".slang"));
   Com<ISlangBlob> text;
   check_slang(files_.loadFile(path.c_str(), text.out()), "loading the library");
   std::string diagnostics;

@@ -81,18 +81,27 @@ void warn_of_plainer_target(const HostCompiler& compiler, const KernelSource& so
 }  // namespace
 
 HostCompiler find_host_compiler(const std::string& op) {
-  for (const char* variable : {"TORCH_SLANG_CXX", "CXX"}) {
-    auto command = words_of(op, variable);
-    if (command.empty()) continue;
-    if (auto compiler = resolve(command)) return *compiler;
-    throw_compile_error(op, ": cannot be compiled for the CPU: ", variable, " names the C++ compiler ", command.front(),
+  if (const auto own = words_of(op, "TORCH_SLANG_CXX"); !own.empty()) {
+    if (auto compiler = resolve(own)) return *compiler;
+    throw_compile_error(op, ": cannot be compiled for the CPU: TORCH_SLANG_CXX names the C++ compiler ", own.front(),
                         ", which is not a program that can be found");
   }
+  const auto usual = words_of(op, "CXX");  // which may be meant for another program
+  if (!usual.empty()) {
+    if (auto compiler = resolve(usual)) return *compiler;
+  }
+  const std::string missing = usual.empty() ? "" : "CXX names " + usual.front() + ", which is not there, and ";
   for (const char* name : kUsualNames) {
-    if (auto compiler = resolve({name})) return *compiler;
+    auto compiler = resolve({name});
+    if (!compiler) continue;
+    if (!usual.empty())
+      log_warning_once(missing + "kernels for the CPU are compiled by " + compiler->program() +
+                       ": TORCH_SLANG_CXX chooses another compiler");
+    return *std::move(compiler);
   }
   throw_compile_error(
-      op, ": cannot be compiled for the CPU: there is no C++ compiler here (none of c++, g++, clang++ is in PATH). ",
+      op, ": cannot be compiled for the CPU: there is no C++ compiler here (", missing,
+      "none of c++, g++, clang++ is in PATH). ",
       "Install one (e.g. `apt install g++`, `dnf install gcc-c++`, `conda install -c conda-forge gxx`) or set "
       "TORCH_SLANG_CXX to its path");
 }

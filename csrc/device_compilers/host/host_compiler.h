@@ -25,7 +25,7 @@ struct HostCompiler {
   const std::string& program() const { return command.front(); }
 };
 
-// TORCH_SLANG_CXX, else CXX (split as a shell splits), else the first of c++, g++, clang++ in PATH. Throws CompileError that names `op` and says what
+// TORCH_SLANG_CXX, else CXX (split as a shell splits) if it is there, else the first of c++, g++, clang++ in PATH. Throws CompileError that names `op` and says what
 // to install or set. Environment and file are looked at afresh each time: both may change while a process lives.
 HostCompiler find_host_compiler(const std::string& op);
 

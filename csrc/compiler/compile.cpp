@@ -271,6 +271,11 @@ class Compilation {
     if (const auto name = backward_only_callee(instantiation)) {
       return *name + " has a [BackwardDerivative] and no [ForwardDerivative], which Slang takes for zero";
     }
+    if (const auto name = callee_with_kept_exits(instantiation)) {
+      return "the `return` or `continue` in a loop of " + *name + " must go to the function's end there, and cannot " +
+             session_.files().kept_exits().at(*name) + ": write the function without it, or the loop without `return`" +
+             " and `continue`";
+    }
     if (!needs_order_2(instantiation)) return std::nullopt;
     if (const auto name = callee_with_own_tangents(instantiation)) {
       return "the [ForwardDerivative] of " + *name +
@@ -301,6 +306,13 @@ class Compilation {
   std::optional<std::string> backward_only_callee(Instantiation instantiation) {
     if (uses("BackwardDerivativeOf") && !uses("ForwardDerivativeOf")) return "a [BackwardDerivativeOf] function";
     return callee_among(backward_only_functions(session_.slang()), std::move(instantiation));
+  }
+
+  // Note [single exits] in source/single_exits.h
+  std::optional<std::string> callee_with_kept_exits(const Instantiation& instantiation) {
+    std::set<std::string> found;
+    for (const auto& [name, why] : session_.files().kept_exits()) found.insert(name);
+    return callee_among(found, instantiation);
   }
 
   // Note [tangents of views] in source/own_tangents.h

@@ -1,4 +1,4 @@
-// The functions of a source that are marked [Differentiable] or [BackwardDifferentiable] and have a body.
+// The functions of a source that are marked [Differentiable], or with one of its kin, and have a body.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace torch_slang {
 // Positions of tokens: the attribute's name, and the braces of the body.
 struct DifferentiableFunction {
   size_t attribute, open, close;
-  bool hides_return;  // a macro of the source that has a `return` is named in the body
 };
 
-// In their order. An attribute that a macro brings along is not seen.
-std::vector<DifferentiableFunction> differentiable_functions(const std::string& source, const SourceTokens& tokens);
+// In their order, those that are only differentiable in forward mode too. What macros bring along is there as text: Note [hidden
+// control flow] in hidden_flow.h.
+std::vector<DifferentiableFunction> differentiable_functions(const SourceTokens& tokens);
 // A `return` stands in the body that is not its last statement.
 bool returns_early(const SourceTokens& tokens, const DifferentiableFunction& function);
 

@@ -15,10 +15,12 @@ constexpr const char* kMark = ", __unsafeForceInlineEarly";
 std::string with_early_inlining(const std::string& source) {
   const SourceTokens tokens(source);
   SourceEdits edits(source);
-  for (const DifferentiableFunction& function : differentiable_functions(source, tokens)) {
-    if (function.hides_return || returns_early(tokens, function)) continue;
-    const std::string_view name = tokens[function.attribute];
-    edits.insert(edits.place(name) + name.size(), kMark);
+  for (const DifferentiableFunction& function : differentiable_functions(tokens)) {
+    if (returns_early(tokens, function) || tokens[function.attribute] == "ForwardDifferentiable") continue;
+    const bool has_order = tokens[function.attribute + 1] == "(";  // [Differentiable(1)]
+    const std::string_view last =
+        tokens[has_order ? tokens.closing(function.attribute + 1) : function.attribute];
+    edits.insert(edits.place(last) + last.size(), kMark);
   }
   return edits.applied();
 }

@@ -12,7 +12,6 @@ namespace torch_slang {
 //     - A function that returns early stays a call, where it cannot be rewritten (Note [single exits] in single_exits.h). Inlined, Slang takes what stands behind the condition for something that may be
 //       computed before it: `if (x > 0) return log(x); return 0;` had a second derivative of NaN at -1, which is 0 times that
 //       of the logarithm.
-//     - The attribute must stand in the code: one that a macro brings along changes nothing.
 std::string with_early_inlining(const std::string& source);
 
 }  // namespace torch_slang

@@ -11,6 +11,7 @@
 #include "compiler/ir/promotions.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/own_accesses.h"
+#include "compiler/source/preprocessor.h"
 #include "program/instantiations.h"
 #include "program/tangents.h"
 #include "torch_slang/error.h"
@@ -72,8 +73,10 @@ bool is_of_tangents(const CompileRequest& request) {
 
 Changes changes_for(const CompileRequest& request, Session::Output output, bool generic_tensors) {
   const bool is_second = output == Session::Output::SecondDerivatives;
+  const bool is_tangents = is_second || is_of_tangents(request);
   return {.constructors = is_second && !has_define(request, kKeepStructs),
-          .single_exits = (is_second || is_of_tangents(request)) && !has_define(request, kKeepReturns),
+          .single_exits = is_tangents && !has_define(request, kKeepReturns),
+          .kept_exits = is_tangents && has_define(request, kKeepReturns),
           .early_inlining = is_second && has_define(request, kInlineEarly),
           .generic_tensors = generic_tensors};
 }
@@ -115,7 +118,7 @@ Com<slang::IGlobalSession> make_global_session() {
 
 Session::Session(const CompileRequest& request, Library library, const std::optional<std::string>& text,
                  Com<slang::IGlobalSession> global)
-    : files_(undefine_macros(request) + "#line 1\n", request.defines,
+    : files_(undefine_macros(request) + "#line 1\n", request.defines, request.include_dirs,
              changes_for(request, Output::Kernels, /*generic_tensors=*/false)),
       users_(folders_of(request)),
       global_(std::move(global)) {
@@ -125,7 +128,8 @@ Session::Session(const CompileRequest& request, Library library, const std::opti
 }
 
 Session::Session(const CompileRequest& request, const Session& sibling, Output output, bool generic_tensors)
-    : files_(undefine_macros(request) + "#line 1\n", request.defines, changes_for(request, output, generic_tensors)),
+    : files_(undefine_macros(request) + "#line 1\n", request.defines, request.include_dirs,
+             changes_for(request, output, generic_tensors)),
       users_(folders_of(request)) {
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();
@@ -171,6 +175,10 @@ std::string Session::said(const Com<ISlangBlob>& blob) const {
 
 void Session::open(const CompileRequest& request, Library library, Output output) {
   note_names(request);
+  files_.set_expand([this, &request](const std::string& source, const std::string& path) {
+    const auto read = [this](const std::string& included) { return files_.read(included); };
+    return Preprocessor(global_.get(), request, read).expanded(source, path);
+  });
   slang::TargetDesc target = {};
   target.format = output == Output::HostFunctions ? SLANG_CPP_PYTORCH_BINDING : SLANG_CUDA_SOURCE;
   const auto paths = search_paths(request);

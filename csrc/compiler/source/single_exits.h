@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace torch_slang {
 
@@ -18,8 +19,19 @@ namespace torch_slang {
 //   A second derivative of a loop with a `continue` may be wrong, too: it sets a flag in the same way, and what stands behind it in
 //   the loop's body is computed if that is not set.
 //
-//   Nothing else changes, and all lines keep their numbers. A function is left as it is where a statement is not understood:
-//   labels, local types, directives, macros that return, and what only some targets have.
-std::string with_single_exits(const std::string& source);
+//   Nothing else changes, and all lines keep their numbers. A function is left as it is where a statement is not understood (`throw`,
+//   `do ... catch`). If it returns or goes on in a loop, derivatives of tangents that may call it are refused.
+
+// A function that would need the change and is left as it is.
+struct KeptExits {
+  std::string function;
+  size_t line;  // of the statement that is not understood, or of the function
+  std::string statement;  // its first word; empty: the declaration is not understood
+};
+
+// Adds what is kept to `kept`, if it is given.
+std::string with_single_exits(const std::string& source, std::vector<KeptExits>* kept = nullptr);
+// All functions that would need the change: for a source that is left as it is.
+std::vector<KeptExits> all_kept_exits(const std::string& source);
 
 }  // namespace torch_slang

@@ -11,9 +11,10 @@
 #include "compiler/source/constructors.h"
 #include "compiler/source/early_inlining.h"
 #include "compiler/source/generic_tensors.h"
+#include "compiler/source/hidden_flow.h"
 #include "compiler/source/inlined_backwards.h"
 #include "compiler/source/placeholders.h"
-#include "compiler/source/single_exits.h"
+#include "compiler/source/preprocessor.h"
 #include "compiler/source/source_bytes.h"
 #include "compiler/source/while_loops.h"
 #include "compiler/text/tokens.h"
@@ -35,33 +36,42 @@ std::string absolute_path(const std::string& path) {
 bool is_slang_source(const std::string& path) { return path.ends_with(".slang"); }
 bool is_compiled_module(const std::string& path) { return path.ends_with(".slang-module"); }
 
-// Of a name in a #line directive. No directive goes on in the next line: a line break is shown as `\n`.
-std::string escaped(char c) {
-  switch (c) {
-    case '"': return "\\\"";
-    case '\\': return "\\\\";
-    case '\n': return "\\\\n";
-    case '\r': return "\\\\r";
-    default: return std::string{c};
-  }
-}
-
 }  // namespace
 
-std::string SourceFiles::with_library(const std::string& source, const std::string& path) {
-  if (is_part_of_module(source)) return changed(source);
+SourceFiles::SourceFiles(std::string library_head, Defines defines, std::vector<std::string> include_dirs,
+                         Changes changes)
+    : library_head_(std::move(library_head)),
+      defines_(std::move(defines)),
+      included_(std::move(include_dirs), [this](const std::string& path) { return read(path); }),
+      changes_(changes) {}
+
+std::string SourceFiles::with_library(const std::string& written, const std::string& path) {
+  std::optional<std::string> expanded;
+  if (expand_ && hides_control_flow(included_.all_texts(written, path), defines_)) expanded = expand_(written, path);
+  const std::string& source = expanded ? *expanded : written;
+  if (is_part_of_module(source)) return changed(source, path);
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-  std::string name;
-  for (const char c : path) name += escaped(c);
-  return "import torch_slang;\n#line 1 \"" + name + "\"\n" + changed(with_whole_block_sizes(source.substr(begin)));
+  return "import torch_slang;\n" + line_directive(1, path) +
+         changed(with_whole_block_sizes(source.substr(begin)), path);
 }
 
-std::string SourceFiles::changed(std::string source) {
-  source = with_for_loops(without_inlined_backwards(std::move(source), backwards_));
-  if (changes_.single_exits) source = with_single_exits(source);
+std::string SourceFiles::changed(std::string source, const std::string& path) {
+  source = included_.with_quotes(without_inlined_backwards(std::move(source), backwards_), path);
+  source = with_for_loops(source);
+  std::vector<KeptExits> kept;
+  if (changes_.kept_exits) kept = all_kept_exits(source);
+  if (changes_.single_exits) source = with_single_exits(source, &kept);
+  note_kept_exits(kept, path);
   if (changes_.early_inlining) source = with_early_inlining(source);
   return changes_.constructors ? with_constructors(source) : source;
+}
+
+void SourceFiles::note_kept_exits(const std::vector<KeptExits>& kept, const std::string& path) {
+  for (const KeptExits& one : kept) {
+    const std::string what = one.statement.empty() ? "as it is declared" : "as it has `" + one.statement + "`";
+    kept_exits_[one.function] = what + " (" + path + ":" + std::to_string(one.line) + ")";
+  }
 }
 
 void SourceFiles::take(const SourceFiles& others) {
@@ -128,7 +138,7 @@ SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
   if (is_compiled_module(name)) return give(*content);
   check_bytes(*content, name);
   const std::string text = changes_.generic_tensors ? with_generic_tensors(*content) : *content;
-  return give(is_slang_source(name) ? with_library(text, name) : changed(text));
+  return give(is_slang_source(name) ? with_library(text, name) : changed(text, name));
 }
 
 SlangResult SourceFiles::queryInterface(const SlangUUID& id, void** object) {

@@ -4,6 +4,7 @@
 
 #include <slang.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/source/included_files.h"
+#include "compiler/source/single_exits.h"
 #include "compiler/text/code_names.h"
 #include "program/program.h"
 
@@ -22,6 +25,7 @@ inline constexpr const char* kLibraryFolder = "/torch_slang.library/";
 struct Changes {
   bool constructors = false;  // Note [constructors] in constructors.h
   bool single_exits = false;  // Note [single exits] in single_exits.h
+  bool kept_exits = false;  // what that note says is not changed, but found
   bool early_inlining = false;  // Note [functions inlined early] in early_inlining.h
   bool generic_tensors = false;  // Note [generic tensors] in generic_tensors.h
 };
@@ -30,10 +34,17 @@ struct Changes {
 class SourceFiles final : public ISlangFileSystem {
  public:
   using Defines = std::vector<std::pair<std::string, std::string>>;
+  // What the preprocessor makes of a source; none if it has an error.
+  using Expand = std::function<std::optional<std::string>(const std::string& source, const std::string& path)>;
 
   // `library_head`: stands in front of each file of the library. `defines`: their %NAME% is filled in every file on disk.
-  SourceFiles(std::string library_head, Defines defines, Changes changes = {})
-      : library_head_(std::move(library_head)), defines_(std::move(defines)), changes_(changes) {}
+  SourceFiles(std::string library_head, Defines defines, std::vector<std::string> include_dirs, Changes changes = {});
+
+  // For files that hide control flow: Note [hidden control flow] in hidden_flow.h.
+  void set_expand(Expand expand) { expand_ = std::move(expand); }
+  // Note [single exits]: the functions that would need the change and are left as they are, by name, and why.
+  const std::map<std::string, std::string>& kept_exits() const { return kept_exits_; }
+  const std::string* read(const std::string& path);  // null: there is none
 
   // The files that another session of the same request has read, or what somebody has read of one, are not read again.
   void take(const SourceFiles& others);
@@ -58,13 +69,16 @@ class SourceFiles final : public ISlangFileSystem {
   void* SLANG_MCALL castAs(const SlangUUID& id) override;
 
  private:
-  const std::string* read(const std::string& path);  // null: there is none
-  std::string changed(std::string source);  // as Slang is to see a user's
+  std::string changed(std::string source, const std::string& path);  // as Slang is to see a user's
+  void note_kept_exits(const std::vector<KeptExits>& kept, const std::string& path);
   const std::string* enter(const std::string& path, const std::optional<std::string>& content);
 
   std::string library_head_;
   Defines defines_;
+  const IncludedFiles included_;
   const Changes changes_;
+  Expand expand_;
+  std::map<std::string, std::string> kept_exits_;
   std::string refusal_;
   std::set<std::string> backwards_;  // functions that the sources so far have named as such: Note [inlined backwards]
   std::map<std::string, std::string> contents_;

@@ -8,8 +8,8 @@ namespace torch_slang {
 // Note [while loops]
 //   Slang (2026.12) computes wrong gradients of a `while` whose condition is not `true`: the iteration that a `break` or `return`
 //   ends has no part in the backward, and no error says so. A `continue` in a `while`, and a loop in a `while`, crash Slang. The
-//   same loops written with `for` are right. So every `while` of a source, and of its macros, becomes a `for`, in place: line
-//   numbers stay. `do ... while` is right, and stays.
+//   same loops written with `for` are right. So every `while` of a source becomes a `for`, in place: line numbers stay.
+//   `do ... while` is right, and stays. A `while` in a macro is there as text: Note [hidden control flow] in hidden_flow.h.
 std::string with_for_loops(const std::string& source);
 
 }  // namespace torch_slang

@@ -43,10 +43,13 @@ class Splitter {
 
   size_t line_end() const { return std::min(text_.find('\n', at_), text_.size()); }
 
-  // Before a comment.
+  // Before a comment. A `\\` at a line's end continues it in the next.
   size_t directive_end() const {
-    const size_t end = line_end();
+    size_t end = line_end();
     if (is_line_directive(text_.substr(at_, end - at_))) return end;
+    while (end < text_.size() && (text_[end - 1] == '\\' || text_.substr(end - 2, 2) == "\\\r")) {
+      end = std::min(text_.find('\n', end + 1), text_.size());
+    }
     bool quoted = false;
     for (size_t at = at_; at < end; ++at) {
       if (quoted && text_[at] == '\\') {

@@ -1,0 +1,97 @@
+#include "compiler/source/hidden_flow.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+
+#include "compiler/text/code_names.h"
+#include "compiler/text/tokens.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr std::array<std::string_view, 3> kDifferentiable = {"Differentiable", "BackwardDifferentiable",
+                                                             "ForwardDifferentiable"};
+constexpr std::array<std::string_view, 11> kFlow = {"while", "do",   "for",    "if",       "else", "switch",
+                                                    "case",  "default", "return", "continue", "defer"};
+
+template <size_t N>
+bool is_among(const std::array<std::string_view, N>& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+bool is_flow(const Token& token) {
+  if (token.kind == TokenKind::Identifier) return is_among(kFlow, token.text) || is_among(kDifferentiable, token.text);
+  return token.text == "{" || token.text == "}" || token.text == ";";
+}
+
+bool has_flow(std::string_view definition) { return std::ranges::any_of(split_tokens(definition), is_flow); }
+
+// The directive's words, without the `#`.
+std::vector<Token> words_of(const Token& directive) {
+  std::vector<Token> words;
+  for (const Token& token : split_tokens(directive.text.substr(1))) {
+    if (is_code(token)) words.push_back(token);
+  }
+  return words;
+}
+
+class HiddenFlow {
+ public:
+  void add_define(const std::pair<std::string, std::string>& define) {
+    if (has_flow(define.second)) macros_.insert(define.first.substr(0, define.first.find('(')));
+    add_code_names(define.second, names_);
+  }
+
+  void add_text(std::string_view text) {
+    depth_ = 0;
+    conditions_.clear();
+    for (const Token& token : split_tokens(text)) {
+      if (token.text == "{") ++depth_;
+      if (token.text == "}") --depth_;
+      if (token.kind == TokenKind::Identifier) names_.emplace(token.text);
+      if (token.kind == TokenKind::Directive && !is_line_directive(token.text)) add_directive(words_of(token));
+    }
+  }
+
+  bool hides() const {
+    const bool differentiates = std::ranges::any_of(kDifferentiable, [&](auto name) { return names_.count(name) > 0; });
+    return differentiates && (splits_braces_ || std::ranges::any_of(macros_, [&](const std::string& macro) {
+                                return names_.count(macro) > 0;
+                              }));
+  }
+
+ private:
+  void add_directive(const std::vector<Token>& words) {
+    const std::string_view kind = words.empty() ? "" : words[0].text;
+    if (kind == "define" && words.size() > 1) {
+      if (std::any_of(words.begin() + 2, words.end(), is_flow)) macros_.emplace(words[1].text);
+      for (size_t i = 2; i < words.size(); ++i) names_.emplace(words[i].text);
+    } else if (kind.starts_with("if")) {
+      splits_braces_ = splits_braces_ || depth_ > 0;
+      conditions_.push_back(depth_);
+    } else if ((kind.starts_with("el") || kind == "endif") && !conditions_.empty()) {
+      splits_braces_ = splits_braces_ || depth_ != conditions_.back();
+      if (kind == "endif") conditions_.pop_back();
+    }
+  }
+
+  std::set<std::string> macros_;  // that have control flow in their definition
+  NameSet names_;  // that the code, or the definition of a macro, has
+  int depth_ = 0;
+  std::vector<int> conditions_;  // the depths at which those begin that are open
+  bool splits_braces_ = false;
+};
+
+}  // namespace
+
+bool hides_control_flow(const std::vector<const std::string*>& texts,
+                        const std::vector<std::pair<std::string, std::string>>& defines) {
+  HiddenFlow flow;
+  for (const auto& define : defines) flow.add_define(define);
+  for (const std::string* text : texts) flow.add_text(*text);
+  return flow.hides();
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,18 @@
+// Tells where macros, or conditions of the preprocessor, hide control flow from the changes that are made to sources.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace torch_slang {
+
+// Note [hidden control flow]
+//   Loops and early returns are rewritten in the text of a source (Note [while loops], Note [single exits]), so they must be there
+//   as text, and each brace must have its own. Where a macro that is used has statements, braces or [Differentiable] in its
+//   definition, or a condition (`#if`) stands inside of braces, or has one brace without the other, what is changed is what Slang's
+//   own preprocessor makes of the file and of all that it includes (preprocessor.h). Other files stay as they are written.
+bool hides_control_flow(const std::vector<const std::string*>& texts,
+                        const std::vector<std::pair<std::string, std::string>>& defines);
+
+}  // namespace torch_slang

@@ -1,0 +1,31 @@
+// The files that a source includes, found where Slang looks for them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace torch_slang {
+
+class IncludedFiles {
+ public:
+  using Read = std::function<const std::string*(const std::string& path)>;  // null: there is none
+
+  // `folders`: those that are searched besides the includer's own.
+  IncludedFiles(std::vector<std::string> folders, Read read) : folders_(std::move(folders)), read_(std::move(read)) {}
+
+  // `#include <name>` of a file that is beside the source, and in none of the folders, with quotes: Slang looks beside the source
+  // only for those.
+  std::string with_quotes(std::string source, const std::string& path) const;
+
+  // The source itself, and all that it includes.
+  std::vector<const std::string*> all_texts(const std::string& source, const std::string& path) const;
+
+ private:
+  std::string find(const std::string& name, const std::string& from, bool in_quotes) const;
+
+  std::vector<std::string> folders_;
+  Read read_;
+};
+
+}  // namespace torch_slang

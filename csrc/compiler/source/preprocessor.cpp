@@ -1,0 +1,165 @@
+#include "compiler/source/preprocessor.h"
+
+#include <slang-deprecated.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "compiler/slang/com.h"
+#include "compiler/text/tokens.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr std::string_view kMark = "tsl_line_";
+
+std::string escaped(char c) {
+  switch (c) {
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    case '\n': return "\\\\n";  // no directive goes on in the next line
+    case '\r': return "\\\\r";
+    default: return std::string{c};
+  }
+}
+
+// Slang writes tokens without their places. So a name that says it, tsl_line_<file>_<line>, stands before the first word of each line;
+// not inside of parentheses, where it would become part of a macro's argument.
+class MarkedFiles final : public ISlangFileSystem {
+ public:
+  explicit MarkedFiles(const Preprocessor::Read& read) : read_(read) {}
+
+  std::string marked(const std::string& source, const std::string& path) {
+    const std::string mark = std::string(kMark) + std::to_string(paths_.size()) + "_";
+    paths_.push_back(path);
+    std::string result;
+    size_t line = 1, last = 0;
+    int depth = 0;
+    for (const Token& token : split_tokens(source)) {
+      const bool is_first = is_code(token) && line != last;
+      if (is_first && depth == 0 && token.text != "(") result += mark + std::to_string(line) + " ";
+      if (is_code(token)) last = line;
+      if (token.text == "(") ++depth;
+      if (token.text == ")") --depth;
+      result += token.text;
+      line += static_cast<size_t>(std::count(token.text.begin(), token.text.end(), '\n'));
+    }
+    return result;
+  }
+
+  std::string with_line_directives(std::string_view marked) const {
+    std::string result;
+    for (const Token& token : split_tokens(marked)) {
+      if (token.kind == TokenKind::Identifier && token.text.starts_with(kMark)) {
+        const std::string place(token.text.substr(kMark.size()));
+        const size_t bar = place.find('_');
+        result += "\n" + line_directive(std::stoul(place.substr(bar + 1)), paths_.at(std::stoul(place.substr(0, bar))));
+      } else {
+        result += token.text;
+      }
+    }
+    return result;
+  }
+
+  SlangResult SLANG_MCALL loadFile(const char* path, ISlangBlob** blob) override {
+    const std::string* text = read_(path);
+    if (text == nullptr) return SLANG_E_NOT_FOUND;
+    *blob = make_blob(marked(*text, path));
+    return SLANG_OK;
+  }
+  SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override {
+    *object = castAs(id);
+    return *object == nullptr ? SLANG_E_NO_INTERFACE : SLANG_OK;
+  }
+  uint32_t SLANG_MCALL addRef() override { return 1; }
+  uint32_t SLANG_MCALL release() override { return 1; }
+  void* SLANG_MCALL castAs(const SlangUUID& id) override {
+    const bool known = same_id(id, ISlangUnknown::getTypeGuid()) || same_id(id, ISlangCastable::getTypeGuid()) ||
+                       same_id(id, ISlangFileSystem::getTypeGuid());
+    return known ? static_cast<ISlangFileSystem*>(this) : nullptr;
+  }
+
+ private:
+  const Preprocessor::Read& read_;
+  std::vector<std::string> paths_;
+};
+
+class Writer final : public ISlangWriter {
+ public:
+  std::string text;
+
+  char* SLANG_MCALL beginAppendBuffer(size_t size) override {
+    buffer_.resize(size);
+    return buffer_.data();
+  }
+  SlangResult SLANG_MCALL endAppendBuffer(char* buffer, size_t size) override { return write(buffer, size); }
+  SlangResult SLANG_MCALL write(const char* characters, size_t size) override {
+    text.append(characters, size);
+    return SLANG_OK;
+  }
+  void SLANG_MCALL flush() override {}
+  SlangBool SLANG_MCALL isConsole() override { return false; }
+  SlangResult SLANG_MCALL setMode(SlangWriterMode) override { return SLANG_OK; }
+  SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override {
+    const bool known = same_id(id, ISlangUnknown::getTypeGuid()) || same_id(id, ISlangWriter::getTypeGuid());
+    *object = known ? static_cast<ISlangWriter*>(this) : nullptr;
+    return known ? SLANG_OK : SLANG_E_NO_INTERFACE;
+  }
+  uint32_t SLANG_MCALL addRef() override { return 1; }
+  uint32_t SLANG_MCALL release() override { return 1; }
+
+ private:
+  std::vector<char> buffer_;
+};
+
+// `#lang slang 2026` and `#language`, which hold for the whole file.
+std::string language_of(const std::string& source) {
+  for (const Token& token : split_tokens(source)) {
+    const bool is_one = token.kind == TokenKind::Directive && token.text.substr(1).find("lang") <= 4;
+    if (is_one) return std::string(token.text) + "\n";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string line_directive(size_t line, const std::string& path) {
+  std::string name;
+  for (const char c : path) name += escaped(c);
+  return "#line " + std::to_string(line) + " \"" + name + "\"\n";
+}
+
+std::optional<std::string> Preprocessor::expanded(const std::string& source, const std::string& path) const {
+  MarkedFiles files(read_);
+  Writer writer;
+  std::vector<const char*> folders;
+  for (const std::string& folder : request_.include_dirs) folders.push_back(folder.c_str());
+  std::vector<slang::PreprocessorMacroDesc> macros;
+  for (const auto& [name, value] : request_.defines) macros.push_back({name.c_str(), value.c_str()});
+  slang::CompilerOptionEntry preprocess = {};
+  preprocess.name = slang::CompilerOptionName::PreprocessorOutput;
+  preprocess.value.intValue0 = 1;
+  slang::SessionDesc desc = {};
+  desc.searchPaths = folders.data();
+  desc.searchPathCount = static_cast<SlangInt>(folders.size());
+  desc.preprocessorMacros = macros.data();
+  desc.preprocessorMacroCount = static_cast<SlangInt>(macros.size());
+  desc.fileSystem = &files;
+  desc.compilerOptionEntries = &preprocess;
+  desc.compilerOptionEntryCount = 1;
+  Com<slang::ISession> session;
+  check_slang(global_->createSession(desc, session.out()), "createSession");
+  Com<slang::ICompileRequest> run;
+  check_slang(session->createCompileRequest(run.out()), "createCompileRequest");
+  run->setWriter(SLANG_WRITER_CHANNEL_STD_OUTPUT, &writer);
+  const int unit = run->addTranslationUnit(SLANG_SOURCE_LANGUAGE_SLANG, "preprocessed");
+  run->addTranslationUnitSourceString(unit, path.c_str(), files.marked(source, path).c_str());
+  const SlangResult result = run->compile();
+  Com<ISlangBlob> messages;
+  run->getDiagnosticOutputBlob(messages.out());
+  const bool has_error = text_of(messages.get()).find("error") != std::string::npos;
+  if (SLANG_FAILED(result) || has_error || writer.text.empty()) return std::nullopt;
+  return language_of(source) + files.with_line_directives(writer.text);
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,35 @@
+// Runs Slang's own preprocessor on a source: for those that hide control flow (Note [hidden control flow] in hidden_flow.h).
+#pragma once
+
+#include <slang.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+class Preprocessor {
+ public:
+  using Read = std::function<const std::string*(const std::string& path)>;  // null: there is none
+
+  // The request, and Slang itself, outlive it. `read`: gives the files that are included.
+  Preprocessor(slang::IGlobalSession* global, const CompileRequest& request, Read read)
+      : global_(global), request_(request), read_(std::move(read)) {}
+
+  // The source without macros, conditions and includes; directives that say which line of which file comes next. None if it has
+  // an error: Slang says so where it compiles the source itself.
+  std::optional<std::string> expanded(const std::string& source, const std::string& path) const;
+
+ private:
+  slang::IGlobalSession* const global_;
+  const CompileRequest& request_;
+  const Read read_;
+};
+
+// `#line 3 "file"` with the characters escaped that the name may have, and a line's end.
+std::string line_directive(size_t line, const std::string& path);
+
+}  // namespace torch_slang

@@ -81,8 +81,42 @@ BOOST_AUTO_TEST_CASE(loops_that_go_on) {
       " if (x > 0) { y = 1; tsl_continued_0 = true; } if (!tsl_continued_0) { y = 2;"
       " while (a) { bool tsl_continued_1 = false; if (b) tsl_continued_1 = true; if (!tsl_continued_1) { y = 3; } } } }"
       " { tsl_result = (y); tsl_returned = true; } return tsl_result; }");
-  const std::string in_switch = "{ for (;;) { switch (i) { case 0: continue; } y = 2; } return y; }";
-  BOOST_TEST(with_single_exits(function(in_switch)) == function(in_switch));
+}
+
+BOOST_AUTO_TEST_CASE(switches_in_loops_that_go_on) {
+  check("{ for (;;) { switch (i) { case 0: continue; } y = 2; } return y; }",
+        "{ float tsl_result; bool tsl_returned = false; for (;;) { bool tsl_continued_0 = false; switch (i) {"
+        " case 0: { tsl_continued_0 = true; break; } } if (!tsl_continued_0) { y = 2; } }"
+        " { tsl_result = (y); tsl_returned = true; } return tsl_result; }");
+  check("{ for (;;) { switch (i) { case A::b: switch (j) { default: continue; } y = 1; } y = 2; } return y; }",
+        "{ float tsl_result; bool tsl_returned = false; for (;;) { bool tsl_continued_0 = false; switch (i) {"
+        " case A::b: { switch (j) { default: { tsl_continued_0 = true; break; } } if (tsl_continued_0) break; } y = 1; }"
+        " if (!tsl_continued_0) { y = 2; } } { tsl_result = (y); tsl_returned = true; } return tsl_result; }");
+  check("{ for (;;) if (x > 0) continue; return y; }",
+        "{ float tsl_result; bool tsl_returned = false; for (;;) { bool tsl_continued_0 = false;"
+        " if (x > 0) tsl_continued_0 = true; } { tsl_result = (y); tsl_returned = true; } return tsl_result; }");
+}
+
+BOOST_AUTO_TEST_CASE(statements_of_all_kinds) {
+  const std::string begin = "{ float tsl_result; bool tsl_returned = false; ";
+  const std::string left = "if (x > 0) { tsl_result = (1); tsl_returned = true; } if (!tsl_returned) { ";
+  const std::string end = " { tsl_result = (2); tsl_returned = true; } } return tsl_result; }";
+  for (const std::string statement : {
+           "typealias T = float;", "struct S { int g() { if (x > 0) return 1; return 2; } };", "struct S { }",
+           "defer { y = 2; }", "defer y = 2;", "// issue #12\n", "A::g(x);", "static const int k = 3;",
+       }) {
+    check("{ if (x > 0) return 1; " + statement + " return 2; }", begin + left + statement + end);
+    check("{ " + statement + " if (x > 0) return 1; return 2; }", begin + statement + left + end);
+  }
+  check("{ outer: [MaxIters(3)] for (;;) { for (;;) { if (x > 0) return 1; break outer; } } return 2; }",
+        begin + "outer: [MaxIters(3)] for (;;) { { for (;;) { if (x > 0) { tsl_result = (1); tsl_returned = true; break; }"
+        " break outer; } if (tsl_returned) break; } } if (!tsl_returned) {" + end);
+  check("{ $for (i in Range(0, 2)) { if (x > i) return 1; y = 2; } return 2; }",
+        begin + "$for (i in Range(0, 2)) if (!tsl_returned) { if (x > i) { tsl_result = (1); tsl_returned = true; }"
+        " if (!tsl_returned) { y = 2; } } if (!tsl_returned) {" + end);
+  check("{ __target_switch { case cuda: return 1; default: y = 1; } return 2; }",
+        begin + "__target_switch { case cuda: { tsl_result = (1); tsl_returned = true; break; } default: y = 1; }"
+        " if (!tsl_returned) {" + end);
 }
 
 BOOST_AUTO_TEST_CASE(values_of_several_parts) {
@@ -103,28 +137,57 @@ BOOST_AUTO_TEST_CASE(others_stay) {
   for (const std::string body : {
            "{ return x; }",
            "{ if (x > 0) { y = x; } else { y = 2; } return y; }",
-           "{\n#if A\nif (x > 0) return 1;\n#endif\nreturn 2; }",
-           "{ outer: for (;;) { if (x > 0) return 1; } return 2; }",
-           "{ struct S { int f() { return 1; } }; return 2; }",
-           "{ $for (i in Range(0, 2)) { if (x > i) return 1; } return 2; }",
-           "{ __target_switch { case cuda: return 1; case cpp: return 2; } }",
+           "{ if (x > 0) throw 1; if (x < 1) return 1; return 2; }",
+           "{ do { if (x > 0) return 1; } catch (e : int) { } return 2; }",
            "{ if (x > 0) return; return 1; }",
            "{ if (x > 0) return 1",
-           "{ double tsl_result = 2; if (x > 0) return tsl_result; return 1; }",
        }) {
     BOOST_TEST(with_single_exits(function(body)) == function(body));
   }
   for (const std::string source : {
            "float f(float x) { if (x > 0) return 1; return 2; }",
-           "[Differentiable] func f(x : float) -> float { if (x > 0) return 1; return 2; }",
-           "[Differentiable] S operator+(S a, S b) { if (a.x > 0) return a; return b; }",
+           "[Differentiable] some IShape f(float x) { if (x > 0) return a; return b; }",
            "[Differentiable] float f(float x);",
-           "#define RETURN_IF(c, e) if (c) return e\n[Differentiable] float f(float x) { RETURN_IF(x > 0, 1); if (x < "
-           "2) return "
-           "3; return 2; }",
        }) {
     BOOST_TEST(with_single_exits(source) == source);
   }
+}
+
+BOOST_AUTO_TEST_CASE(declarations_of_all_kinds) {
+  const auto changes = [](const std::string& declaration, const std::string& type) {
+    const std::string changed = dense(with_single_exits(declaration + " { if (x > 0) return 1; return 2; }"));
+    const std::string result = type.empty() ? "" : type + " tsl_result;";
+    BOOST_TEST(changed.starts_with(dense(declaration + "{" + result + "bool tsl_returned = false;")), changed);
+  };
+  changes("[Differentiable] func f(x : float) -> float3", "float3");
+  changes("[Differentiable] S operator+(S a, S b)", "S");
+  changes("[Differentiable] __generic<T : IFloat> public T f(T x) where T : IDifferentiable", "T");
+  changes("__generic<let N : int> [Differentiable] float f(float x)", "float");
+  changes("[ForwardDifferentiable] float f(float x)", "float");
+  changes("[Differentiable(1)] [Other(2)] no_diff float f(float x)", "float");
+  changes("[[Differentiable]] float f(float x)", "float");
+  for (const std::string property : {"property double p", "property p : double", "__subscript(int i) -> double"}) {
+    changes("struct S { " + property + " { [Differentiable] get", "double");
+  }
+  check("{ if (x > 0) return g(); y = x; }",
+        "{ bool tsl_returned = false; if (x > 0) { g(); tsl_returned = true; } if (!tsl_returned) { y = x; } }", "void");
+  check("{ double tsl_result = 2; if (x > 0) return tsl_result; return 1; }",
+        "{ float tsl1_result; bool tsl1_returned = false; double tsl_result = 2; if (x > 0) { tsl1_result = (tsl_result);"
+        " tsl1_returned = true; } if (!tsl1_returned) { { tsl1_result = (1); tsl1_returned = true; } }"
+        " return tsl1_result; }");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_kept_is_said_where_it_matters) {
+  std::vector<torch_slang::KeptExits> kept;
+  with_single_exits(function("{ if (x > 0) throw 1;\n if (x < 1) return 1; return 2; }"), &kept);
+  BOOST_TEST(kept.empty());
+  with_single_exits(function("{\n for (;;) { if (x < 1) return 1;\n throw 1; } }"), &kept);
+  BOOST_TEST(kept.size() == 1u);
+  BOOST_TEST(kept.at(0).function == "f");
+  BOOST_TEST(kept.at(0).statement == "throw");
+  BOOST_TEST(kept.at(0).line == 4u);
+  BOOST_TEST(torch_slang::all_kept_exits(function("{ for (;;) { if (x < 1) return 1; } }")).size() == 1u);
+  BOOST_TEST(torch_slang::all_kept_exits(function("{ if (x < 1) return 1; return 2; }")).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

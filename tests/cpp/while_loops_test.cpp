@@ -14,19 +14,16 @@ BOOST_AUTO_TEST_CASE(while_becomes_for) {
   BOOST_TEST(with_for_loops("while\n (a)\n while (b) ++k;") == "for\n (;a;)\n for (;b;) ++k;");
 }
 
-BOOST_AUTO_TEST_CASE(macros_too) {
-  BOOST_TEST(
-      with_for_loops("#define LOOP(n) while (k < n)\n#define TWO \\\n  while (a) b();\nLOOP(3) { while (c) d(); }") ==
-      "#define LOOP(n) for (;k < n;)\n#define TWO \\\n  for (;a;) b();\nLOOP(3) { for (;c;) d(); }");
-}
-
 BOOST_AUTO_TEST_CASE(other_words_stay) {
   for (const std::string source : {
            "do { x(); } while (k < 3);",
            "do { do { x(); } while (a); } while (b);",
-           "do x(); while (a); { y(); } while (b) z();",  // not understood: a `do` without braces
+           "do x(); while (a);",
+           "do if (a) x(); else { y(); } while (b);",
+           "do for (;;) { x(); } while (b);",
+           "do here: x(); while (b);",
+           "#define LOOP while (a)",  // Slang's preprocessor puts it into the code: Note [hidden control flow]
            "// while (a)\n/* while (a) */ string s = \"while (a)\";",
-           "while (let x = f()) { }",
            "int while_ = 3; whiles(a);",
            "while (a",
        }) {
@@ -34,6 +31,15 @@ BOOST_AUTO_TEST_CASE(other_words_stay) {
   }
   BOOST_TEST(with_for_loops("do { while (a) x(); } while (b); { } while (c) y();") ==
              "do { for (;a;) x(); } while (b); { } for (;c;) y();");
+  BOOST_TEST(with_for_loops("do x(); while (a); while (b) z();") == "do x(); while (a); for (;b;) z();");
+  BOOST_TEST(with_for_loops("do while (a) x(); while (b);") == "do for (;a;) x(); while (b);");
+  BOOST_TEST(with_for_loops("do do x(); while (a); while (b); while (c);") ==
+             "do do x(); while (a); while (b); for (;c;);");
+}
+
+BOOST_AUTO_TEST_CASE(conditions_of_any_form) {
+  BOOST_TEST(with_for_loops("while (no_diff g(r) < c) x();") == "for (;no_diff g(r) < c;) x();");
+  BOOST_TEST(with_for_loops("while (shape is Sphere) x();") == "for (;shape is Sphere;) x();");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -12,6 +12,17 @@ bool is_attribute(const SourceTokens& tokens, size_t at) {
   return begins && (next == "]" || next == "," || next == "(");
 }
 
+// The end of a local type, or of a function `(x) => { }`, if one begins at `at`: what returns there does not leave the function.
+size_t behind_functions_within(const SourceTokens& tokens, size_t at) {
+  size_t open = at;
+  if (tokens[at] == "struct") {
+    while (open < tokens.size() && tokens[open] != "{" && tokens[open] != ";") ++open;
+  } else if (tokens[at] == "=" && tokens[at + 1] == ">") {
+    open = at + 2;
+  }
+  return open != at && tokens[open] == "{" ? tokens.closing(open) : at;
+}
+
 }  // namespace
 
 std::vector<DifferentiableFunction> differentiable_functions(const SourceTokens& tokens) {
@@ -34,6 +45,7 @@ std::vector<DifferentiableFunction> differentiable_functions(const SourceTokens&
 bool returns_early(const SourceTokens& tokens, const DifferentiableFunction& function) {
   const size_t last = tokens.last_statement(function.open);
   for (size_t at = function.open + 1; at < function.close; ++at) {
+    at = behind_functions_within(tokens, at);
     if (tokens[at] == "return" && at != last) return true;
   }
   return false;

@@ -16,7 +16,7 @@ std::string with_early_inlining(const std::string& source) {
   const SourceTokens tokens(source);
   SourceEdits edits(source);
   for (const DifferentiableFunction& function : differentiable_functions(tokens)) {
-    if (returns_early(tokens, function) || tokens[function.attribute] == "ForwardDifferentiable") continue;
+    if (returns_early(tokens, function)) continue;
     const bool has_order = tokens[function.attribute + 1] == "(";  // [Differentiable(1)]
     const std::string_view last =
         tokens[has_order ? tokens.closing(function.attribute + 1) : function.attribute];

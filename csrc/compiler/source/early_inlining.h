@@ -9,9 +9,9 @@ namespace torch_slang {
 //   Slang differentiates no derivative of a call with `out` or `inout` arguments, of a method, or through an interface: it
 //   crashes, or aborts. It does where the called function is part of the caller before derivatives are made, so for what
 //   crashes a request may ask for that (kInlineEarly).
-//     - A function that returns early stays a call, where it cannot be rewritten (Note [single exits] in single_exits.h). Inlined, Slang takes what stands behind the condition for something that may be
-//       computed before it: `if (x > 0) return log(x); return 0;` had a second derivative of NaN at -1, which is 0 times that
-//       of the logarithm.
+//   A function that returns early stays a call, where it cannot be rewritten (Note [single exits] in single_exits.h). Inlined, Slang
+//   takes what stands behind the condition for something that may be computed before it: `if (x > 0) return log(x); return 0;` had a
+//   second derivative of NaN at -1, which is 0 times that of the logarithm.
 std::string with_early_inlining(const std::string& source);
 
 }  // namespace torch_slang

@@ -60,6 +60,14 @@ struct Ray : IShape
     double3 parts[2] = { x, a * x };
     return shape(ray, a, x) + scaled(a, parts[1]);
 }
+[Differentiable] vector<T, 3> halved<T : __BuiltinFloatingPointType>(float a, vector<T, 3> x) { return T(a) * x; }
+[Differentiable] double3 converted(float a, double3 x)
+{
+    double3 y = a;
+    y.yz = a;
+    double2x2 m = double2x2(a) * double2x2(x.x, x.y, x.z, x.x);
+    return lerp(x, double3(a) * y, a) + (double3)a * m[0][0] + halved(a, x);
+}
 """
 
 
@@ -93,6 +101,10 @@ def branched(a: Tensor, x: Tensor) -> Tensor:
 
 def called(a: Tensor, x: Tensor) -> Tensor:
     return a * x[..., [2, 0, 1]] + a * x + a * (a * x)
+
+
+def converted(a: Tensor, x: Tensor) -> Tensor:
+    return x + a * (a * a - x) + a * (a * x[..., :1]) + a * x
 
 
 REFERENCES = (operators, matrices, carried, branched, called)
@@ -132,6 +144,30 @@ def test_numbers_beside_vectors_have_gradients(
 ) -> None:
     function = getattr(module, reference.__name__)
     check(lambda a, x: function(a[:, 0], x), reference, device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_numbers_that_become_vectors_of_other_elements_have_gradients(module: torch_slang.Module, device: str) -> None:
+    """Note [conversions]. A float beside doubles: to float's digits."""
+    a, x = arguments(device)
+    narrow = a[:, 0].detach().float().requires_grad_()
+    wide = narrow.detach().double()[:, None].requires_grad_()
+    made, expected = module.converted(narrow, x), converted(wide, x)
+    torch.testing.assert_close(made, expected)
+    weights = torch.linspace(-1, 1, made.numel(), dtype=made.dtype, device=device).view_as(made)
+    ours = torch.autograd.grad((made * weights).sum(), (narrow, x), create_graph=True)
+    theirs = torch.autograd.grad((expected * weights).sum(), (wide, x), create_graph=True)
+    torch.testing.assert_close(ours[0], theirs[0][:, 0].float())
+    torch.testing.assert_close(ours[1], theirs[1])
+    seconds = [
+        torch.autograd.grad(sum(g.square().sum() for g in pair), at)[0] for pair, at in ((ours, narrow), (theirs, wide))
+    ]
+    torch.testing.assert_close(seconds[0], seconds[1][:, 0].float(), rtol=1e-5, atol=1e-5)
+    tangent = torch.func.jvp(
+        module.converted, (narrow.detach(), x.detach()), (torch.ones_like(narrow), torch.zeros_like(x))
+    )
+    expected = torch.func.jvp(converted, (wide.detach(), x.detach()), (torch.ones_like(wide), torch.zeros_like(x)))
+    torch.testing.assert_close(tangent[1], expected[1])
 
 
 KERNEL = """import torch_slang;

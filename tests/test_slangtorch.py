@@ -220,7 +220,9 @@ def test_gradients_that_lack_an_element_are_refused_with_the_cure(
     sizes: tuple[int, ...], derivatives: Any, device: torch.device
 ) -> None:
     x, gx = numbers(5, device), torch.zeros(sizes, device=device)
-    with pytest.raises(RuntimeError, match=r"have the shape of input \[5\], but got .*: pass one of that shape, or a .view"):
+    with pytest.raises(
+        RuntimeError, match=r"have the shape of input \[5\], but got .*: pass one of that shape, or a .view"
+    ):
         derivatives.square.bwd(input=(x, gx), output=(x.clone(), torch.ones_like(x))).launchRaw(BLOCK, ONE)
     assert not gx.any()
 

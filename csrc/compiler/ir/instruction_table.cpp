@@ -17,8 +17,16 @@ constexpr uint64_t kSerializationVersion = 1;  // IRModuleInfo::kSupportedSerial
 // IRModuleInfo: serializationVersion, fullVersion, module. IRModule: m_name, m_version, then the tables.
 constexpr size_t kModulePointer = 12;
 constexpr size_t kTables = 16;
-// FlatInstTable: pointers to arrays. The three behind these (of strings and literals) stay as they are.
-enum Table : size_t { kInstructions, kChildren, kLocations, kReferences };
+// FlatInstTable: pointers to arrays. Those of strings, and the literals behind them, stay as they are.
+enum Table : size_t { kHeads, kChildren, kLocations, kReferences, kStringLengths, kCharacters };
+
+struct Head {
+  int32_t opcode;
+  uint32_t operands;  // without the type
+};
+
+// They have characters in tables of their own.
+constexpr int32_t kStringConstant = 151, kBlobConstant = 152;
 
 class Fossil {
  public:
@@ -41,7 +49,7 @@ class Fossil {
   template <class T>
   std::vector<T> array(Table table) const {
     const size_t begin = target(pointer_to(table));
-    check(begin != 0);
+    if (begin == 0) return {};
     const size_t count = read<uint32_t>(begin - sizeof(uint32_t));
     check(begin <= bytes_.size() && count <= (bytes_.size() - begin) / sizeof(T));
     std::vector<T> elements(count);
@@ -85,35 +93,53 @@ size_t append_array(const std::vector<T>& elements, std::string& fossil) {
 
 }  // namespace
 
-InstructionTable read_instructions(const std::string& bytes) {
+std::vector<Instruction> read_instructions(const std::string& bytes) {
   const Fossil fossil(bytes);
-  InstructionTable table;
-  table.instructions = fossil.array<InstructionTable::Instruction>(kInstructions);
-  table.children = fossil.array<int64_t>(kChildren);
-  table.references = fossil.array<int64_t>(kReferences);
-  const auto pointers = fossil.array<int32_t>(kLocations);
-  const size_t begin = fossil.target(fossil.pointer_to(kLocations));
-  for (size_t i = 0; i < pointers.size(); ++i) {
-    table.locations.push_back(static_cast<uint32_t>(fossil.target(begin + sizeof(int32_t) * i)));
+  const auto heads = fossil.array<Head>(kHeads);
+  const auto children = fossil.array<int64_t>(kChildren);
+  const auto locations = fossil.array<int32_t>(kLocations);
+  const auto references = fossil.array<int64_t>(kReferences);
+  const auto lengths = fossil.array<int64_t>(kStringLengths);
+  const auto characters = fossil.array<char>(kCharacters);
+  Fossil::check(children.size() == heads.size() && locations.size() == heads.size());
+  const size_t first_location = fossil.target(fossil.pointer_to(kLocations));
+  std::vector<Instruction> instructions(heads.size());
+  size_t reference = 0, string = 0, character = 0;
+  for (size_t i = 0; i < heads.size(); ++i) {
+    const size_t count = 1 + heads[i].operands;
+    Fossil::check(count <= references.size() - reference);
+    Instruction& one = instructions[i];
+    one.opcode = heads[i].opcode;
+    one.children = children[i];
+    one.location = static_cast<uint32_t>(fossil.target(first_location + sizeof(int32_t) * i));
+    one.references.assign(references.data() + reference, references.data() + reference + count);
+    reference += count;
+    if (one.opcode != kStringConstant && one.opcode != kBlobConstant) continue;
+    Fossil::check(string < lengths.size() && static_cast<size_t>(lengths[string]) <= characters.size() - character);
+    one.text.assign(characters.data() + character, static_cast<size_t>(lengths[string]));
+    character += static_cast<size_t>(lengths[string++]);
   }
-  size_t references = 0;
-  for (const auto& instruction : table.instructions) references += 1 + instruction.operands;
-  const size_t count = table.instructions.size();
-  Fossil::check(table.children.size() == count && pointers.size() == count && table.references.size() == references);
-  return table;
+  Fossil::check(reference == references.size() && string == lengths.size());
+  return instructions;
 }
 
-void write_instructions(const InstructionTable& table, std::string& bytes) {
-  const Fossil fossil(bytes);
-  const size_t tables = fossil.pointer_to(kInstructions);
+void write_instructions(const std::vector<Instruction>& instructions, std::string& bytes) {
+  std::vector<Head> heads;
+  std::vector<int64_t> children, references;
+  for (const Instruction& one : instructions) {
+    heads.push_back({one.opcode, static_cast<uint32_t>(one.references.size() - 1)});
+    children.push_back(one.children);
+    references.insert(references.end(), one.references.begin(), one.references.end());
+  }
+  const size_t tables = Fossil(bytes).pointer_to(kHeads);
   const auto pointer_to = [tables](Table which) { return tables + sizeof(int32_t) * which; };
-  set_pointer(bytes, pointer_to(kInstructions), append_array(table.instructions, bytes));
-  set_pointer(bytes, pointer_to(kChildren), append_array(table.children, bytes));
-  set_pointer(bytes, pointer_to(kReferences), append_array(table.references, bytes));
-  const size_t begin = append_array(std::vector<int32_t>(table.locations.size()), bytes);
+  set_pointer(bytes, pointer_to(kHeads), append_array(heads, bytes));
+  set_pointer(bytes, pointer_to(kChildren), append_array(children, bytes));
+  set_pointer(bytes, pointer_to(kReferences), append_array(references, bytes));
+  const size_t begin = append_array(std::vector<int32_t>(instructions.size()), bytes);
   set_pointer(bytes, pointer_to(kLocations), begin);
-  for (size_t i = 0; i < table.locations.size(); ++i) {
-    set_pointer(bytes, begin + sizeof(int32_t) * i, table.locations[i]);
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    set_pointer(bytes, begin + sizeof(int32_t) * i, instructions[i].location);
   }
 }
 

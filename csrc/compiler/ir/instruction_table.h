@@ -14,22 +14,17 @@
 
 namespace torch_slang {
 
-struct InstructionTable {
-  struct Instruction {
-    int32_t opcode;
-    uint32_t operands;  // without its type
-  };
-
-  // By instruction.
-  std::vector<Instruction> instructions;
-  std::vector<int64_t> children;  // how many
-  std::vector<uint32_t> locations;  // where in the fossil its place in the source stands; 0: it has none
-  // Of all instructions, one after the other: the type, then the operands. -1: none.
-  std::vector<int64_t> references;
+struct Instruction {
+  int32_t opcode = 0;
+  int64_t children = 0;  // how many
+  uint32_t location = 0;  // where in the fossil its place in the source stands; 0: it has none
+  std::vector<int64_t> references;  // its type, then its operands: numbers of instructions; -1: none
+  std::string text;  // of a string constant; not written
 };
 
 // Both throw where the fossil is not of the form that is known: Slang's version is another then.
-InstructionTable read_instructions(const std::string& fossil);
-void write_instructions(const InstructionTable& table, std::string& fossil);
+std::vector<Instruction> read_instructions(const std::string& fossil);
+// String constants are those that were read, in the same order.
+void write_instructions(const std::vector<Instruction>& instructions, std::string& fossil);
 
 }  // namespace torch_slang

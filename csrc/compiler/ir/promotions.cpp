@@ -2,28 +2,48 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "compiler/ir/chunks.h"
-#include "compiler/ir/instruction_edits.h"
 #include "compiler/ir/instruction_table.h"
+#include "compiler/ir/module_edits.h"
 
 namespace torch_slang {
 namespace {
 
 // slang-ir-insts-stable-names.lua
 enum Opcode : int32_t {
+  kHalf = 12,
+  kFloat = 13,
+  kDouble = 14,
   kVectorType = 31,
   kMatrixType = 32,
   kAttributedType = 34,
+  kFunction = 132,
+  kGeneric = 133,
+  kBlock = 145,
+  kSpecialize = 166,
+  kLookupWitness = 167,
   kMakeMatrixFromScalar = 175,
+  kCall = 205,
+  kParameter = 218,
   kMakeVectorFromScalar = 276,
+  kReturn = 280,
   kAdd = 302,
   kSub = 303,
   kMul = 304,
   kDiv = 305,
   kFRem = 307,
+  kImport = 442,
+  kConstructor = 493,
   kDebugLocation = 538,
+  kBuiltinCast = 555,
   kDebugLine = 639,
 };
+
+// The name of `__init(float)` of Slang's IFloat.
+constexpr std::string_view kInitializerOfFloat = "key__S4core6IFloatR8_24xinitp1pi_fb";
 
 bool is_arithmetic(int32_t opcode) {
   return opcode == kAdd || opcode == kSub || opcode == kMul || opcode == kDiv || opcode == kFRem;
@@ -35,14 +55,19 @@ int32_t promotion_to(int32_t type) {
   return type == kMatrixType ? kMakeMatrixFromScalar : 0;
 }
 
-// The opcode of a value's type, without attributes; or 0.
-int32_t type_of(const InstructionEdits& module, int64_t value) {
+// The type of a value, without attributes; or -1.
+int64_t plain_type(const ModuleEdits& module, int64_t value) {
   int64_t type = value < 0 ? -1 : module.type(value);
   while (type >= 0 && module.opcode(type) == kAttributedType) type = module.operand(type, 0);
+  return type;
+}
+
+int32_t type_of(const ModuleEdits& module, int64_t value) {
+  const int64_t type = plain_type(module, value);
   return type < 0 ? 0 : module.opcode(type);
 }
 
-void promote_operands(InstructionEdits& module) {
+void promote_operands(ModuleEdits& module) {
   for (int64_t at = 0; at < static_cast<int64_t>(module.size()); ++at) {
     if (!is_arithmetic(module.opcode(at))) continue;
     const int32_t promotion = promotion_to(type_of(module, at));
@@ -55,8 +80,72 @@ void promote_operands(InstructionEdits& module) {
   }
 }
 
+// A float, or a type parameter that may be one.
+bool is_float(const ModuleEdits& module, int64_t type) {
+  const int32_t opcode = module.opcode(type);
+  return opcode == kHalf || opcode == kFloat || opcode == kDouble || opcode == kParameter;
+}
+
+// What stands in a function or generic, without its decorations and parameters.
+std::vector<int64_t> body_of(const ModuleEdits& module, int64_t function) {
+  std::vector<int64_t> body;
+  for (const int64_t block : module.children(function)) {
+    if (module.opcode(block) != kBlock) continue;
+    for (const int64_t one : module.children(block)) {
+      if (module.opcode(one) != kParameter) body.push_back(one);
+    }
+  }
+  return body;
+}
+
+// The function that is called, of all specializations; or another instruction.
+int64_t called_function(const ModuleEdits& module, int64_t call) {
+  int64_t callee = module.operand(call, 0);
+  while (module.opcode(callee) == kSpecialize) callee = module.operand(callee, 0);
+  while (module.opcode(callee) == kGeneric) {
+    const std::vector<int64_t> body = body_of(module, callee);
+    if (body.empty() || module.opcode(body.back()) != kReturn) break;
+    callee = module.operand(body.back(), 0);
+  }
+  return callee;
+}
+
+// `this = __builtin_cast<vector<To, N>>(vector<From, N>(value))`
+bool is_conversion_to_vector(const ModuleEdits& module, int64_t call) {
+  const int64_t function = called_function(module, call);
+  if (module.opcode(function) != kFunction) return false;
+  const std::vector<int64_t> children = module.children(function), body = body_of(module, function);
+  const auto is_constructor = [&](int64_t one) { return module.opcode(one) == kConstructor; };
+  return std::any_of(children.begin(), children.end(), is_constructor) && body.size() == 3 &&
+         module.opcode(body[0]) == kMakeVectorFromScalar && module.opcode(body[1]) == kBuiltinCast;
+}
+
+bool is_conversion_by_witness(const ModuleEdits& module, int64_t call) {
+  const int64_t callee = module.operand(call, 0);
+  if (module.opcode(callee) != kLookupWitness) return false;
+  const std::vector<int64_t> children = module.children(module.operand(callee, 1));
+  return std::any_of(children.begin(), children.end(), [&](int64_t one) {
+    return module.opcode(one) == kImport && module.text(module.operand(one, 0)) == kInitializerOfFloat;
+  });
+}
+
+void replace_conversions(ModuleEdits& module) {
+  for (int64_t at = 0; at < module.size(); ++at) {
+    if (module.opcode(at) != kCall || module.operands(at) != 2) continue;
+    const int64_t value = module.operand(at, 1), from = plain_type(module, value), to = plain_type(module, at);
+    if (from < 0 || to < 0 || !is_float(module, from)) continue;
+    if (module.opcode(to) == kVectorType) {
+      const int64_t element = module.operand(to, 0);
+      if (!is_float(module, element) || !is_conversion_to_vector(module, at)) continue;
+      module.replace(at, kMakeVectorFromScalar, to, {module.insert(at, kBuiltinCast, element, {value})});
+    } else if (is_float(module, to) && is_conversion_by_witness(module, at)) {
+      module.replace(at, kBuiltinCast, to, {value});
+    }
+  }
+}
+
 // They come with the places in the source, which the text needs.
-void erase_debug_lines(InstructionEdits& module) {
+void erase_debug_lines(ModuleEdits& module) {
   for (int64_t at = 0; at < static_cast<int64_t>(module.size()); ++at) {
     if (module.opcode(at) == kDebugLine || module.opcode(at) == kDebugLocation) module.erase(at);
   }
@@ -68,8 +157,9 @@ std::string with_explicit_promotions(const std::string& module) {
   Chunk root = read_chunks(module);
   Chunk* code = find_data(root, "ir  ");
   TORCH_CHECK(code != nullptr, "torch-slangc: a serialized Slang module has no instructions");
-  InstructionEdits edits(read_instructions(code->data));
+  ModuleEdits edits(read_instructions(code->data));
   erase_debug_lines(edits);
+  replace_conversions(edits);
   promote_operands(edits);
   write_instructions(edits.applied(), code->data);
   return write_chunks(root);

@@ -8,6 +8,11 @@
 //   issues 6154 and 12071; right from v2026.16 on.) Here every such operand is promoted by an instruction of its own, as
 //   `float3(a) * x` would, in the module's serialized instructions: behind Slang's type checker, so whatever the
 //   source looks like, and before any derivative is made.
+//
+// Note [conversions]
+//   `double3(a)` of a float, written or implied, calls a constructor of Slang's core that is [TreatAsDifferentiable], and `double2x2(a)` one
+//   that calls IFloat's constructor, whose parameter has no derivative: the gradient of `a` is 0. Those calls become what the
+//   constructors do: a promotion and a cast, which have derivatives.
 #pragma once
 
 #include <string>

@@ -5,7 +5,7 @@
 #   make test      C++ and Python tests; TESTS=tests/test_x.py and PYTEST_ARGS="-x -k name" choose
 #   make test-long the same with the full counts of random programs: before an issue is called done
 #   make build     build only                make lint      format, lint and type checks; FIX=1 repairs what it can
-#   make bench     benchmarks; QUICK=1       make sanitize  C++ tests under the address and undefined sanitizers
+#   make bench     benchmarks; QUICK=1       make sanitize  C++ tests under the address and undefined sanitizers; SANITIZER=thread
 #   make wheel     a wheel in dist/          make clean     removes build products
 #
 # `make bench` leaves its results in out/benchmarks; QUICK=1 only checks that they can be made, BENCH="sqr gather" chooses.
@@ -79,7 +79,7 @@ bench: build
 sanitize: $(READY)
 	TORCH_SLANG_BUILD_DIR=$(SANITIZED) TORCH_SLANG_CMAKE_ARGS="-DTORCH_SLANG_SANITIZE=$(SANITIZER)" \
 		$(PY) setup.py --quiet build_cpp_tests
-	cd $(SANITIZED) && $(abspath $(VENV))/bin/ctest --output-on-failure
+	cd $(SANITIZED) && $(if $(filter thread,$(SANITIZER)),OMP_NUM_THREADS=1) $(abspath $(VENV))/bin/ctest --output-on-failure
 
 wheel: $(READY)
 	$(PY) -m pip wheel --no-build-isolation --no-deps --wheel-dir dist .

@@ -60,8 +60,9 @@ const RegisteredFamily& Epilogue::function(c10::ScalarType type) const {
 
 PinnedEpilogue::PinnedEpilogue(const Epilogue& epilogue) {
   const ProductKernels &product = epilogue.product, &both = epilogue.product_and_sum;
-  const std::array<const RegisteredFamily*, kFamilies> families{
-      product.halves, product.wide, product.tf32, both.halves, both.wide, both.tf32, epilogue.in_float, epilogue.in_double};
+  const std::array<const RegisteredFamily*, kFamilies> families{product.halves,    product.wide,      product.tf32,
+                                                                both.halves,       both.wide,         both.tf32,
+                                                                epilogue.in_float, epilogue.in_double};
   operators_ = current_together(families);
   for (size_t i = 0; i < kFamilies; ++i) {
     if (operators_[i] != nullptr) pins_[i].emplace(*families[i], *operators_[i]);

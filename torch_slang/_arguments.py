@@ -41,17 +41,23 @@ class Arguments:
         """Tensors alone, which go to the operator as they are."""
         return not self.is_launch and all(p["leaf"] >= 0 and self.leaves[p["leaf"]]["is_view"] for p in self.parameters)
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Of the operator's arguments, those that may be left out."""
+        values = {leaf["name"]: leaf["default"] for leaf in self.leaves if leaf["default"] is not None}
+        return values | dict.fromkeys(self.gradients.values())
+
     def __str__(self) -> str:
         return self._signature
 
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Raises TypeError, naming the kernel, the parameter and the value."""
         if len(args) > len(self.names):
-            raise self._error(f"expected at most {len(self.names)} arguments, but got {len(args)}")
+            raise self.error(f"expected at most {len(self.names)} arguments, but got {len(args)}")
         remaining = {self._published.get(name, name): value for name, value in kwargs.items()}
         for name, value in zip(self.names, args, strict=False):
             if name in remaining:
-                raise self._error(f"got two values for {name}")
+                raise self.error(f"got two values for {name}")
             remaining[name] = value
         flat: dict[str, Any] = {}
         for parameter in self.parameters:
@@ -70,7 +76,8 @@ class Arguments:
             return self.is_launch or not self.leaves[parameter["leaf"]]["is_output"]
         return any(self._is_given(field) for field in parameter["fields"])
 
-    def _error(self, message: str) -> TypeError:
+    def error(self, message: str) -> TypeError:
+        """Of a call that does not fit."""
         return TypeError(f"{self._signature}: {message}")
 
     def _put(self, flat: dict[str, Any], parameter: dict[str, Any], value: Any) -> None:
@@ -83,7 +90,7 @@ class Arguments:
 
     def _field_values(self, parameter: dict[str, Any], fields: list[dict[str, Any]], value: Any) -> list[Any]:
         what = f"{parameter['name']} ({parameter['type']})"
-        return field_values(what, [field["name"] for field in fields], value, self._error)
+        return field_values(what, [field["name"] for field in fields], value, self.error)
 
     def _put_leaf(self, flat: dict[str, Any], leaf: dict[str, Any], value: Any) -> None:
         gradient = None
@@ -91,7 +98,7 @@ class Arguments:
         pair = (tuple, list) if leaf["is_view"] or not leaf["element_shape"] else tuple
         if self.is_launch and isinstance(value, pair) and (leaf["is_view"] or _begins_with_tensor(value)):
             if not (leaf["has_gradient"] and len(value) in (1, 2)):
-                raise self._error(
+                raise self.error(
                     f"expected {leaf['path']} ({leaf['type']}) to be a tensor"
                     f"{' or a pair (value, gradient)' if leaf['has_gradient'] else ''}, but got {len(value)} values"
                 )
@@ -101,7 +108,7 @@ class Arguments:
         if name is not None and (gradient is not None or self._wants_all_gradients):
             flat[name] = gradient
         elif name is None and gradient is not None:
-            raise self._error(
+            raise self.error(
                 f"{leaf['path']} ({leaf['type']}) is given a gradient, but this launch has none of values, only of "
                 "tensor views: the kernel's _bwd computes it"
             )
@@ -110,7 +117,7 @@ class Arguments:
         try:
             return torch.tensor(value, dtype=dtype)
         except (TypeError, ValueError, RuntimeError):
-            raise self._error(
+            raise self.error(
                 f"expected {leaf['name']} ({leaf['type']}) to be a number or a tensor, but got {value!r}"
             ) from None
 
@@ -137,7 +144,7 @@ class Arguments:
                 continue
             if isinstance(value, torch.Tensor):
                 if value.requires_grad:
-                    raise self._error(f"{name} ({leaf['type']}) is a constant, but got a tensor that requires grad")
+                    raise self.error(f"{name} ({leaf['type']}) is a constant, but got a tensor that requires grad")
                 value = value.tolist()
             flat[name] = list(_numbers(value)) if leaf["element_shape"] else value
 

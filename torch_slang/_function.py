@@ -25,6 +25,7 @@ from torch_slang._function_results import (
 )
 from torch_slang._function_variant import FunctionVariant
 from torch_slang._library import _C, forget_cached_op
+from torch_slang._packed import packing_of
 from torch_slang._vector_components import component_gradients
 from torch_slang.generators import Generator
 
@@ -46,6 +47,7 @@ class _Ops:
     name: str
     arguments: FunctionArguments
     results: FunctionResults
+    op: Any  # as PyTorch has it
     forward: Any
     backward: Any  # None: there is no derivative
     out: Any
@@ -242,7 +244,7 @@ class Function:
     @property
     def op(self) -> Any:
         """The operator ``torch.ops.<namespace>.<name>``: it takes a tensor for each argument, or field of one."""
-        return self._ready().forward
+        return self._ready().op
 
     def flatten(self, /, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         """The operator's arguments by name, without calling it. Raises TypeError for what does not fit."""
@@ -281,13 +283,17 @@ class Function:
         about = bound(self._handle.describe(name), self._generics)
         arguments = self.described()
         namespace = getattr(torch.ops, self._handle.namespace)
-        forward, backward, out = (
+        ops = [
             None if about[kind] is None else getattr(namespace, about[kind]).default
             for kind in ("forward", "backward", "out")
+        ]
+        packings = [packing_of(about, kind) for kind in ("forward", "backward", "launch")]
+        forward, backward, out = (
+            op if packing is None else packing.called_by_place(op) for op, packing in zip(ops, packings, strict=True)
         )
-        has_no_call = arguments.has_structs or not about["results"] or name != self.__name__
+        has_no_call = arguments.has_structs or not about["results"] or name != self.__name__ or packings[0] is not None
         call = None if has_no_call else _C.function_call(self._handle, name)
-        return _Ops(name, arguments, FunctionResults(about, arguments.error), forward, backward, out, call)
+        return _Ops(name, arguments, FunctionResults(about, arguments.error), ops[0], forward, backward, out, call)
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -17,6 +17,7 @@ from torch_slang._function_instance import usual_name
 from torch_slang._function_overloads import OverloadedFunction
 from torch_slang._host_function import HostFunction
 from torch_slang._library import _C
+from torch_slang._packed import packing_of
 
 # How the operators of a kernel are named, and what `describe` calls them.
 _KINDS = {"": "forward", "_backward": "backward", "_launch": "launch", "_fwd": "fwd", "_bwd": "bwd"}
@@ -239,7 +240,8 @@ class Kernel:
         has_launch = self._arguments.is_launch and self._operator is not None
         # Of a launch: what reads usual arguments faster than `flatten`.
         self.launch_call = _C.LaunchCall(handle, name, suffix.removeprefix("_")) if has_launch else None
-        self._is_plain = self._arguments.are_plain or suffix == "_backward"
+        self._packing = None if suffix == "_backward" else packing_of(about, _KINDS[suffix])
+        self._is_plain = (self._arguments.are_plain and self._packing is None) or suffix == "_backward"
 
     @property
     def op(self) -> Callable[..., Any]:
@@ -304,6 +306,8 @@ class Kernel:
         _AUTOGRAD_LIBRARIES[name] = library
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._packing is not None:
+            kwargs = self._packing.packed(kwargs, self._arguments.defaults, self._arguments.error)
         if self._base not in self._retired:
             return self.op(*args, **kwargs)
         with _C.Pin(self._handle, self._base):

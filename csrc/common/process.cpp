@@ -22,7 +22,7 @@ ProcessResult run_process(const ProcessRequest& request) {
 }
 
 std::chrono::seconds compile_time_limit() {
-  return std::chrono::seconds(environment_integer("TORCH_SLANG_COMPILE_TIMEOUT", 120));
+  return std::chrono::seconds(environment_integer("TORCH_SLANG_COMPILE_TIMEOUT", 600));
 }
 
 }  // namespace torch_slang

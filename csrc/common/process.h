@@ -17,7 +17,7 @@ namespace torch_slang {
 // Interruptible: common/interrupts.h.
 ProcessResult run_process(const ProcessRequest& request);
 
-// How long any one compiler may run: TORCH_SLANG_COMPILE_TIMEOUT seconds, 120 if nothing is said; 0: as long as it likes.
+// How long any one compiler may run: TORCH_SLANG_COMPILE_TIMEOUT seconds, 600 if nothing is said; 0: as long as it likes.
 std::chrono::seconds compile_time_limit();
 
 }  // namespace torch_slang

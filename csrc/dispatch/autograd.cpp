@@ -20,13 +20,14 @@ namespace {
 namespace ag = torch::autograd;
 using torch::jit::Stack;
 
-void redispatch(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+void redispatch(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, const Operator& op, OpKind kind,
+                Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView guard;
-  handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  redispatch_boxed(handle, keys & c10::after_autograd_keyset, op, kind, *stack);
 }
 
-const std::string& name_of_argument(const c10::OperatorHandle& handle, size_t index) {
-  return handle.schema().arguments()[index].name();
+const std::string& name_of_argument(const Operator& op, OpKind kind, size_t index) {
+  return op.signature().of(kind)->schema->arguments()[index].name();
 }
 
 // First argument that requires a gradient, or -1. With `only`, just those leaves are looked at.
@@ -44,14 +45,22 @@ int requiring_grad(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> a
   return -1;
 }
 
-// Mutated arguments get a new version, as after PyTorch's own in-place ops.
+void bump_version(const c10::IValue& value) {
+  if (!value.isTensor() || !value.toTensor().defined() || value.toTensor().is_inference()) return;
+  value.toTensor().unsafeGetTensorImpl()->bump_version();
+}
+
+// Mutated arguments, as the dispatcher has them, get a new version, as after PyTorch's own in-place ops.
 void bump_versions(const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue> arguments) {
   const auto& schema = handle.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto* alias = schema[i].alias_info();
-    if (alias == nullptr || !alias->isWrite() || !arguments[i].isTensor()) continue;
-    const at::Tensor& tensor = arguments[i].toTensor();
-    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    if (arguments[i].isList()) {
+      for (const c10::IValue& value : arguments[i].toListRef()) bump_version(value);
+    } else {
+      bump_version(arguments[i]);
+    }
   }
 }
 
@@ -60,11 +69,11 @@ void call_launch(const Operator& op, OpKind kind, const c10::OperatorHandle& han
   const Signature& signature = op.signature();
   const auto view = torch::jit::last(*stack, signature.of(kind)->arguments.size());
   const int culprit = requiring_grad(op, kind, view, false);
-  TORCH_CHECK(culprit < 0, signature.qualified(kind), ": ", name_of_argument(handle, culprit),
+  TORCH_CHECK(culprit < 0, signature.qualified(kind), ": ", name_of_argument(op, kind, static_cast<size_t>(culprit)),
               " requires grad, but a launch op is not differentiable: ",
               signature.of(OpKind::Forward) != nullptr ? "call " + signature.qualified(OpKind::Forward) + ", or " : "",
               "launch under torch.no_grad()");
-  redispatch(handle, keys, stack);  // by way of VersionKernel
+  redispatch(handle, keys, op, kind, stack);  // by way of VersionKernel
 }
 
 // An error, but only once somebody asks for the derivative.
@@ -78,7 +87,7 @@ void call_without_derivative(const Operator& op, OpKind kind, const char* reason
       if (value.isTensor() && value.toTensor().defined()) inputs.push_back(value.toTensor());
     }
   }
-  redispatch(handle, keys, stack);
+  redispatch(handle, keys, op, kind, stack);
   if (inputs.empty()) return;
   const auto node =
       make_node<ag::Error>(op.signature().qualified(kind) + ": " + reason, ag::collect_next_edges(inputs));
@@ -89,13 +98,13 @@ void call_without_derivative(const Operator& op, OpKind kind, const char* reason
 }
 
 // Throws where a tensor requires a gradient that it cannot have.
-void check_gradients(const Operator& op, const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue> arguments) {
+void check_gradients(const Operator& op, c10::ArrayRef<c10::IValue> arguments) {
   if (!c10::GradMode::is_enabled()) return;
   const auto& meaning = op.signature().of(OpKind::Forward)->arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].isTensor() || !arguments[i].toTensor().defined() || !arguments[i].toTensor().requires_grad())
       continue;
-    op.check_requires_grad(meaning[i].leaf, name_of_argument(handle, i));
+    op.check_requires_grad(meaning[i].leaf, name_of_argument(op, OpKind::Forward, i));
   }
 }
 
@@ -123,21 +132,21 @@ void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Op
   const Signature& signature = op->signature();
   const bool has_backward = signature.of(OpKind::Backward) != nullptr;
   if (handle.schema().is_mutable())
-    check_gradients(*op, handle, torch::jit::last(*stack, signature.of(OpKind::Forward)->arguments.size()));
+    check_gradients(*op, torch::jit::last(*stack, signature.of(OpKind::Forward)->arguments.size()));
   if (const char* reason = has_backward ? nullptr : op->why_no_derivative()) {
     return call_without_derivative(*op, OpKind::Forward, reason, handle, keys, stack);
   }
   const auto view = torch::jit::last(*stack, signature.of(OpKind::Forward)->arguments.size());
-  check_gradients(*op, handle, view);
+  check_gradients(*op, view);
   if (!has_backward || requiring_grad(*op, OpKind::Forward, view, true) < 0) {
-    redispatch(handle, keys, stack);
+    redispatch(handle, keys, *op, OpKind::Forward, stack);
     return;
   }
   check_changed(signature, view);
   const c10::SmallVector<c10::IValue, 8> arguments(view.begin(), view.end());
   {
     const RecordedCall recorded;
-    redispatch(handle, keys, stack);
+    redispatch(handle, keys, *op, OpKind::Forward, stack);
   }
   const auto node = make_node<BackwardNode>(family, op, arguments);
   node->set_results(torch::jit::last(*stack, signature.outputs.size()), arguments, node);
@@ -161,9 +170,11 @@ void call_backward_op(const RegisteredFamily& family, const std::shared_ptr<cons
     return call_without_derivative(*op, OpKind::Backward, reason, handle, keys, stack);
   }
   const auto view = torch::jit::last(*stack, signature.of(OpKind::Backward)->arguments.size());
-  if (requiring_grad(*op, OpKind::Backward, view, true) < 0) return redispatch(handle, keys, stack);
+  if (requiring_grad(*op, OpKind::Backward, view, true) < 0) {
+    return redispatch(handle, keys, *op, OpKind::Backward, stack);
+  }
   const c10::SmallVector<c10::IValue, 8> arguments(view.begin(), view.end());
-  redispatch(handle, keys, stack);
+  redispatch(handle, keys, *op, OpKind::Backward, stack);
   const auto node = make_node<SecondNode>(family, op, arguments);
   node->set_results(torch::jit::last(*stack, signature.differentiable.size()), node);
 }

@@ -139,7 +139,7 @@ void refuse(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> argument
 void call_as(const RegisteredFamily& family, const Operator& op, OpKind kind, torch::jit::Stack& stack) {
   if (family.has_schemas_of(op)) {
     const PinnedOperator pin(family, op);
-    family.handle(kind).callBoxed(&stack);
+    call_boxed(family.handle(kind), op, kind, stack);
     return;
   }
   // The name was reloaded with other arguments: the recorded operator runs, without the dispatcher. So no

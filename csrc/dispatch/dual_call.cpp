@@ -36,20 +36,23 @@ void call_apart(const RegisteredFamily& dual, size_t count, Stack* stack) {
 }  // namespace
 
 void DualAutogradKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
-  const auto arguments = arguments_of_call(*family_.current(), OpKind::Forward, *stack);
+  const auto op = family_.current();
+  const auto arguments = arguments_of_call(*op, OpKind::Forward, *stack);
   if (has_tangent(arguments) || is_recorded(arguments)) return call_apart(family_, arguments.size(), stack);
   const at::AutoDispatchBelowADInplaceOrView guard;
-  handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  redispatch_boxed(handle, keys & c10::after_autograd_keyset, *op, OpKind::Forward, *stack);
 }
 
 void DualVmapKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
-  const auto arguments = arguments_of_call(*family_.current(), OpKind::Forward, *stack);
+  const auto op = family_.current();
+  const auto arguments = arguments_of_call(*op, OpKind::Forward, *stack);
   const auto values = arguments.slice(0, count_arguments(*family_.plain()->current()));
   const auto layer = at::functorch::maybeCurrentDynamicLayer();
   const bool maps_values = !layer || std::any_of(values.begin(), values.end(), [&](const c10::IValue& value) {
     return value.isTensor() && at::functorch::isBatchedAtLevel(value.toTensor(), layer->layerId());
   });
   if (!maps_values) return call_apart(family_, arguments.size(), stack);
+  pack_arguments(*op, OpKind::Forward, *stack);
   VmapKernel(family_, OpKind::Forward)(handle, keys, stack);
 }
 

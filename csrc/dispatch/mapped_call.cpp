@@ -46,7 +46,7 @@ void call_kernel(const RegisteredFamily& family, const std::shared_ptr<const Ope
 void call_mapped(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op, OpKind kind,
                  const c10::OperatorHandle& handle, MappedArguments& arguments, c10::ArrayRef<c10::IValue> given,
                  Stack* stack) {
-  arguments.check_written(op->signature().qualified(kind), handle.schema());
+  arguments.check_written(op->signature().qualified(kind), *op->signature().of(kind)->schema);
   if (op->signature().function.is_kernel) {
     call_kernel(family, op, kind, arguments, stack);
   } else if (needs_loop(*op, kind, arguments)) {

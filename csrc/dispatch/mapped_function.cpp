@@ -107,7 +107,7 @@ void MappedFunction::align() {
 void MappedFunction::call(const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue> given,
                           torch::jit::Stack* stack) const {
   try {
-    handle.callBoxed(stack);
+    call_boxed(handle, op_, kind_, *stack);
   } catch (const c10::Error&) {
     refuse(op_, kind_, given);
     throw;

@@ -54,7 +54,7 @@ void call_in_loop(const c10::OperatorHandle& handle, const Operator& op, OpKind 
     for (size_t i = 0; i < arguments.count(); ++i) {
       if (arguments.is_mapped(i)) one[i] = arguments.tensor(i).select(0, sample);
     }
-    handle.callBoxed(&one);
+    call_boxed(handle, op, kind, one);
     for (size_t i = 0; i < results; ++i) rows[i].push_back(std::move(one[i]).toTensor());
   }
   Results all = samples == 0 ? results_of_none(op, kind, arguments, *stack) : Results(results);

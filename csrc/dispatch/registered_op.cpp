@@ -29,11 +29,28 @@ bool RegisteredFamily::has_schemas_of(const Operator& op) const {
   return operator_.get() == &op || same_schemas(operator_->signature(), op.signature());
 }
 
-c10::ArrayRef<c10::IValue> arguments_of_call(const Operator& op, OpKind kind, const std::vector<c10::IValue>& stack) {
-  const size_t count = op.signature().of(kind)->arguments.size();
-  TORCH_CHECK(stack.size() >= count, op.signature().qualified(kind), ": expected ", count, " arguments, but got ",
+c10::ArrayRef<c10::IValue> arguments_of_call(const Operator& op, OpKind kind, torch::jit::Stack& stack) {
+  const OpSignature& signature = *op.signature().of(kind);
+  const size_t given = signature.registered_schema().arguments().size();
+  TORCH_CHECK(stack.size() >= given, op.signature().qualified(kind), ": expected ", given, " arguments, but got ",
               stack.size(), "; a function scripted before a reload that changed the arguments must be scripted again");
-  return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count);
+  if (signature.packed != nullptr) signature.packed->unpack(stack);
+  return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - signature.arguments.size());
+}
+
+void pack_arguments(const Operator& op, OpKind kind, torch::jit::Stack& stack) {
+  if (const auto& packed = op.signature().of(kind)->packed) packed->pack(stack);
+}
+
+void call_boxed(const c10::OperatorHandle& handle, const Operator& op, OpKind kind, torch::jit::Stack& stack) {
+  pack_arguments(op, kind, stack);
+  handle.callBoxed(&stack);
+}
+
+void redispatch_boxed(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, const Operator& op, OpKind kind,
+                      torch::jit::Stack& stack) {
+  pack_arguments(op, kind, stack);
+  handle.redispatchBoxed(keys, &stack);
 }
 
 }  // namespace torch_slang

@@ -59,8 +59,13 @@ class OperatorOfCall {
   const PinnedOperator pin_;
 };
 
-// The arguments of a call, which are the last on the stack. A function that was scripted before a reload may have put
-// fewer there than the operator now takes: an error.
-c10::ArrayRef<c10::IValue> arguments_of_call(const Operator& op, OpKind kind, const std::vector<c10::IValue>& stack);
+// The arguments of a call that comes from PyTorch, which are the last on the stack, and unpacked from now on. A function that was
+// scripted before a reload may have put fewer there than the operator now takes: an error.
+c10::ArrayRef<c10::IValue> arguments_of_call(const Operator& op, OpKind kind, torch::jit::Stack& stack);
+void pack_arguments(const Operator& op, OpKind kind, torch::jit::Stack& stack);  // as they came
+// Calls on, into PyTorch, with the arguments that are the last on the stack.
+void call_boxed(const c10::OperatorHandle& handle, const Operator& op, OpKind kind, torch::jit::Stack& stack);
+void redispatch_boxed(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, const Operator& op, OpKind kind,
+                      torch::jit::Stack& stack);
 
 }  // namespace torch_slang

@@ -55,7 +55,7 @@ class UnsupportedKernel final : public c10::OperatorKernel {
  public:
   UnsupportedKernel(const RegisteredFamily& family, OpKind kind) : family_(family), kind_(kind) {}
 
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
     const auto op = family_.current();
     const auto arguments = arguments_of_call(*op, kind_, *stack);
     bool takes_tensors = false;
@@ -65,7 +65,8 @@ class UnsupportedKernel final : public c10::OperatorKernel {
       const at::Tensor& tensor = arguments[i].toTensor();
       const bool is_plain = tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized();
       if (is_plain && (tensor.is_cpu() || tensor.is_cuda())) continue;
-      TORCH_CHECK(false, op->signature().qualified(kind_), ": expected ", handle.schema().arguments()[i].name(),
+      TORCH_CHECK(false, op->signature().qualified(kind_), ": expected ",
+                  op->signature().of(kind_)->schema->arguments()[i].name(),
                   " to be a dense tensor on the CPU or a CUDA device, but got ",
                   tensor.is_nested()      ? "a nested tensor"
                   : tensor.is_quantized() ? "a quantized tensor"
@@ -94,14 +95,14 @@ class NegativeKernel final : public c10::OperatorKernel {
     for (size_t i = 0; i < count; ++i) {
       c10::IValue& value = torch::jit::peek(*stack, i, count);
       if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().is_neg()) continue;
-      const auto& argument = handle.schema().arguments()[i];
+      const auto& argument = op->signature().of(kind_)->schema->arguments()[i];
       TORCH_CHECK(argument.alias_info() == nullptr || !argument.alias_info()->isWrite(),
                   op->signature().qualified(kind_), ": expected ", argument.name(),
                   ", which may be written, to be no negated view, but it is one: pass ", "its .resolve_neg()");
       value = value.toTensor().resolve_neg();
     }
     const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Negative);
-    handle.redispatchBoxed(keys & below, stack);
+    redispatch_boxed(handle, keys & below, *op, kind_, *stack);
   }
 
  private:
@@ -157,7 +158,8 @@ std::unique_ptr<torch::Library> define(const RegisteredFamily& family, const Ope
     const auto kind = static_cast<OpKind>(i);
     const OpSignature* signature = op.signature().of(kind);
     if (signature == nullptr) continue;
-    library->def(c10::FunctionSchema(*signature->schema), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
+    library->def(c10::FunctionSchema(signature->registered_schema()),
+                 {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
     using Real = BoxedKernel<run_real>;
     using Meta = BoxedKernel<run_meta>;
     implement<Real>(*library, signature->name, c10::DispatchKey::CPU, family, kind);

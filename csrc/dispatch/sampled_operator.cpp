@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "signature/argument_list.h"
+
 namespace torch_slang {
 namespace {
 
 // The op in namespace `ns` with one argument more.
-std::unique_ptr<const OpSignature> with_samples(const OpSignature& plain, const std::string& ns) {
+std::unique_ptr<const OpSignature> with_samples(const Signature& signature, OpKind kind, const std::string& ns) {
+  const OpSignature& plain = *signature.of(kind);
   const c10::FunctionSchema& schema = *plain.schema;
   std::vector<c10::Argument> arguments = schema.arguments();
   std::string name = "sample_dims";
@@ -21,6 +24,7 @@ std::unique_ptr<const OpSignature> with_samples(const OpSignature& plain, const 
   op->results = plain.results;
   op->schema =
       std::make_unique<c10::FunctionSchema>(ns + "::" + plain.name, "", std::move(arguments), schema.returns());
+  op->packed = packed_arguments(*op, signature.function, signature.qualified(kind));
   return op;
 }
 
@@ -31,7 +35,7 @@ SampledOperator::OfSamples::OfSamples(const Signature& plain)
   for (int i = 0; i < kOpKinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
     if (plain.of(kind) == nullptr) continue;
-    add(kind, with_samples(*plain.of(kind), ns));
+    add(kind, with_samples(plain, kind, ns));
     qualified_names[i] = plain.qualified(kind);
   }
 }

@@ -27,7 +27,7 @@ void VmapKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeyS
     return std::pair<at::Tensor, std::optional<int64_t>>(value, dimension);
   });
   if (!arguments.any()) {  // a tensor of an outer level
-    handle.callBoxed(stack);
+    call_boxed(handle, *op, kind_, *stack);
     return;
   }
   call_mapped(family_, op, kind_, handle, arguments, given, stack);

@@ -18,7 +18,7 @@ std::string compiler_path();  // throws c10::Error that says where it was looked
 using OnDescribed = std::function<void(Program description)>;
 
 // Throws CompileError: the source is wrong (Slang's diagnostics follow our sentence), or the compiler crashed, was killed
-// or ran longer than TORCH_SLANG_COMPILE_TIMEOUT seconds (default 120); the message then names the kernel it was at. An
+// or ran longer than TORCH_SLANG_COMPILE_TIMEOUT seconds (default 600); the message then names the kernel it was at. An
 // instantiation that fails alone does not throw: its DeviceText carries the error.
 Program compile(const CompileRequest& request, const OnDescribed& on_described = {});
 

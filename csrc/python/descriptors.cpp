@@ -50,16 +50,21 @@ py::dict describe_added(const Signature& op) {
     const OpSignature* signature = op.of(kind);
     if (signature == nullptr) continue;
     py::dict gradients;
-    py::list extents;
+    py::list extents, names;
     for (size_t k = 0; k < signature->arguments.size(); ++k) {
       const auto [role, leaf] = signature->arguments[k];
       const std::string& name = signature->schema->arguments()[k].name();
+      names.append(name);
       if (role == OpArgument::Role::Gradient) gradients[py::str(op.function.leaves[leaf].name)] = name;
       if (role == OpArgument::Role::BlockSize || role == OpArgument::Role::GridSize) extents.append(name);
     }
     py::dict about;
     about["gradients"] = gradients;
     about["extents"] = extents;
+    if (signature->packed != nullptr) {
+      about["packed"] = signature->packed->lists();
+      about["names"] = names;
+    }
     result[name_of(kind)] = about;
   }
   return result;

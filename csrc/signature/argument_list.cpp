@@ -68,7 +68,16 @@ std::unique_ptr<OpSignature> ArgumentList::finish(const Signature& signature, co
   op->schema = std::make_unique<c10::FunctionSchema>(parse_schema(signature, schema));
   check_names(signature, *op->schema, arguments_.size());
   op->arguments = std::move(arguments_);
+  op->packed = packed_arguments(*op, signature.function, signature.ns + "::" + name);
   return op;
+}
+
+std::unique_ptr<const PackedArguments> packed_arguments(const OpSignature& op, const Function& function,
+                                                        const std::string& qualified) {
+  std::vector<const Leaf*> leaves;
+  for (const auto& [role, leaf] : op.arguments)
+    leaves.push_back(role == OpArgument::Role::Leaf ? &function.leaves[leaf] : nullptr);
+  return PackedArguments::of(*op.schema, leaves, qualified);
 }
 
 std::string added_name(const Signature& signature, OpKind kind, const std::string& name) {

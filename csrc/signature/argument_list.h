@@ -38,6 +38,10 @@ class ArgumentList {
   int written_ = 0;
 };
 
+// What of an op's arguments stands in lists: Note [packed arguments].
+std::unique_ptr<const PackedArguments> packed_arguments(const OpSignature& op, const Function& function,
+                                                        const std::string& qualified);
+
 // The name of an argument that the function does not have. A parameter of that name goes first.
 std::string added_name(const Signature& signature, OpKind kind, const std::string& name);
 // Of a leaf's gradient, or its tangent.

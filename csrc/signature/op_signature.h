@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "program/enumerations.h"
+#include "signature/packed_arguments.h"
 
 namespace torch_slang {
 
@@ -40,6 +41,9 @@ struct OpSignature {
   std::vector<OpArgument> arguments;
   std::vector<int> results;  // leaves
   std::unique_ptr<c10::FunctionSchema> schema;
+  std::unique_ptr<const PackedArguments> packed;  // null where the dispatcher takes the schema: Note [packed arguments]
+
+  const c10::FunctionSchema& registered_schema() const { return packed == nullptr ? *schema : packed->schema(); }
 };
 
 }  // namespace torch_slang

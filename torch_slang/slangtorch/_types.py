@@ -78,8 +78,8 @@ def bare_memory(kernel: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
 def beside(value: torch.Tensor, gradient: torch.Tensor, element: int) -> torch.Tensor:
     """The part of a gradient, or of a tangent, that a kernel reaches by the value's indices.
 
-    In slangtorch each has sizes of its own: a gradient may be longer than its value, and one of the two may have dimensions of
-    size 1 behind the other's. A gradient that lacks an element stays as it is: the operator reports it.
+    In slangtorch each has sizes of its own: a gradient may be longer than its value, and one of the two may have
+    dimensions of size 1 behind the other's. A gradient that lacks an element stays as it is: the operator reports it.
     `element`: how many dimensions, the last, are an element's.
     """
     rank = value.dim() - element

@@ -175,6 +175,11 @@ void compile_shared_object(const HostCompiler& compiler, const std::vector<std::
     throw_compile_error(source.op, ": cannot be compiled for the CPU: there is no space left in the temporary folder ",
                         parent_path(folder), ": TMPDIR chooses another\n", result.output, result.error);
   }
+  if (result.timed_out && run({"-O1", "-o", output}).succeeded()) {
+    log_warning(source.op, ": ", compiler.program(), " ", result.how_it_ended(),
+                ": compiled with -O1, it may be slower. ", "TORCH_SLANG_COMPILE_TIMEOUT sets the limit");
+    return;
+  }
   // Note [refused code]. An ill-formed text is the user's own mistake, on any processor.
   const std::vector<std::string>& targets = plainer_targets();
   if (result.start_error.empty() && !result.timed_out && !targets.empty() &&

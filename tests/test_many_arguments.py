@@ -67,7 +67,7 @@ def many() -> torch_slang.Module:
 def inputs(device: torch.device, requires_grad: bool = True) -> tuple[Tensor, dict[str, Tensor]]:
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(5, dtype=torch.float64, generator=generator).to(device).requires_grad_(requires_grad)
-    p = torch.randn(COUNT, dtype=torch.float64, generator=generator) / 8
+    p = torch.randn(COUNT, dtype=torch.float64, generator=generator).to(device) / 8
     return x, {name: value.clone().requires_grad_(requires_grad) for name, value in zip(FIELDS, p, strict=True)}
 
 

@@ -31,7 +31,7 @@ class Packing:
             result[list_name] = items
         return result | rest  # the operator reports what it does not know
 
-    def called_by_place(self, op: Callable[..., Any]) -> Callable[..., Any]:
+    def called_by_place(self, op: Any) -> Callable[..., Any]:
         """The operator with its arguments one by one."""
 
         def call(*arguments: Any) -> Any:

@@ -304,7 +304,6 @@ class Compilation {
   // A function without a forward derivative of its own that the kernel may call, as its own text shows: that of the
   // forward derivative need not name it.
   std::optional<std::string> backward_only_callee(Instantiation instantiation) {
-    if (uses("BackwardDerivativeOf") && !uses("ForwardDerivativeOf")) return "a [BackwardDerivativeOf] function";
     return callee_among(backward_only_functions(session_.slang()), std::move(instantiation));
   }
 
@@ -317,16 +316,20 @@ class Compilation {
 
   // Note [tangents of views] in source/own_tangents.h
   std::optional<std::string> callee_with_own_tangents(Instantiation instantiation) {
+    const auto forwards = own_forward_derivatives(session_.slang());
+    if (forwards.empty()) return std::nullopt;
+    const std::set<std::string> users = users_of_diff(session_.texts(request_));
     std::set<std::string> found;
-    for (const std::string* text : session_.texts(request_)) add_functions_with_own_tangents(*text, found);
-    if (found.erase("") > 0) return "a [ForwardDerivativeOf] function";
+    for (const auto& [name, forward] : forwards) {
+      if (users.count(forward) > 0) found.insert(name);
+    }
     return callee_among(found, std::move(instantiation));
   }
 
   // One of these functions that the kernel may call.
   std::optional<std::string> callee_among(const std::set<std::string>& found, Instantiation instantiation) {
     if (found.empty()) return std::nullopt;
-    const bool hidden = may_hide_derivatives(names_for_slang());
+    const bool hidden = may_hide_calls(names_for_slang());
     instantiation.direction = Direction::Forward;
     std::string diagnostics, emitted;
     if (const Loaded loaded = load_wrappers({instantiation}); loaded.module != nullptr) {

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "compiler/text/code_names.h"
 
@@ -16,9 +18,11 @@ namespace torch_slang {
 // conditions are around them. (Our attributes stand beside Slang's: Note [kernel attributes].)
 std::set<std::string> backward_only_functions(slang::ISession* session);
 
-// Whether sources whose code has these names may hide calls, or derivatives: functions that are inlined early leave no name
-// behind, and [BackwardDerivativeOf(f)] stands away from f.
-bool may_hide_derivatives(const NameSet& names);
+// The functions for which the user's modules name a forward derivative, and the name of that one.
+std::vector<std::pair<std::string, std::string>> own_forward_derivatives(slang::ISession* session);
+
+// Whether sources whose code has these names may hide calls: functions that are inlined early leave no name behind.
+bool may_hide_calls(const NameSet& names);
 
 // Whether the text that Slang has emitted for a kernel may call the function `name` of the source: emitted names have a
 // number behind them, and those of methods their type in front. Operators are named otherwise there: any may be called.

@@ -7,11 +7,11 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 namespace torch_slang {
 
-// Adds the names of the functions in this text whose [ForwardDerivative] uses a field `diff`; an empty one where the function
-// is not named beside it.
-void add_functions_with_own_tangents(const std::string& text, std::set<std::string>& functions);
+// The names of the functions in these sources that use a field `diff`, or call one that does.
+std::set<std::string> users_of_diff(const std::vector<const std::string*>& sources);
 
 }  // namespace torch_slang

@@ -27,8 +27,9 @@ struct Macro {
 // Note [kernel attributes]
 //   To Slang, [CudaKernel] makes an entry point: it would be emitted on its own, refuse differentiable parameters, and be
 //   invisible to reflection. Renamed to attributes of our library, kernels are ordinary functions that reflection shows.
-//   It does not show which of Slang's derivative attributes a function has either, so each brings one of ours along.
-constexpr std::array<Macro, 11> kMacros = {{
+//   It does not show which of Slang's derivative attributes a function has either, so each brings one of ours along. Those that name
+//   a function do so by macros with arguments, which cannot be given to a session: attribute_macros in source_files.cpp.
+constexpr std::array<Macro, 10> kMacros = {{
     {"CudaKernel", "TorchSlangKernel"},
     {"CUDAKernel", "TorchSlangKernel"},
     {"AutoPyBindCUDA", "PyBindCUDA(Auto)"},
@@ -36,7 +37,6 @@ constexpr std::array<Macro, 11> kMacros = {{
     {"CudaHost", "TorchSlangHostHelper, TorchEntryPoint"},
     {"CUDAHost", "TorchSlangHostHelper, TorchEntryPoint"},
     {"ForwardDifferentiable", "TorchSlangForwardOnly, ForwardDifferentiable"},
-    {"ForwardDerivative", "TorchSlangOwnForward, ForwardDerivative"},
     {"BackwardDerivative", "TorchSlangOwnBackward, BackwardDerivative"},
     {"NoDiffThis", "TorchSlangNoDiffThis, NoDiffThis"},
     {"DerivativeMember", "TorchSlangDerivativeMember, DerivativeMember"},

@@ -1,5 +1,8 @@
 #include "compiler/source/source_files.h"
 
+#include <c10/util/StringUtil.h>
+
+#include <array>
 #include <filesystem>
 
 #include "common/files.h"
@@ -36,6 +39,20 @@ std::string absolute_path(const std::string& path) {
 bool is_slang_source(const std::string& path) { return path.ends_with(".slang"); }
 bool is_compiled_module(const std::string& path) { return path.ends_with(".slang-module"); }
 
+// Slang's attributes that name a function, and ours that say the name to reflection.
+constexpr std::array<std::pair<const char*, const char*>, 3> kNamingAttributes = {
+    {{"ForwardDerivative", "TorchSlangOwnForward"},
+     {"ForwardDerivativeOf", "TorchSlangForwardOf"},
+     {"BackwardDerivativeOf", "TorchSlangBackwardOf"}}};
+
+std::string attribute_macros() {
+  std::string text;
+  for (const auto& [slangs, ours] : kNamingAttributes) {
+    text += c10::str("#define ", slangs, "(...) ", ours, "(#__VA_ARGS__), ", slangs, "(__VA_ARGS__)\n");
+  }
+  return text;
+}
+
 }  // namespace
 
 SourceFiles::SourceFiles(std::string library_head, Defines defines, std::vector<std::string> include_dirs,
@@ -49,10 +66,11 @@ std::string SourceFiles::with_library(const std::string& written, const std::str
   std::optional<std::string> expanded;
   if (expand_ && hides_control_flow(included_.all_texts(written, path), defines_)) expanded = expand_(written, path);
   const std::string& source = expanded ? *expanded : written;
-  if (is_part_of_module(source)) return changed(source, path);
+  const std::string macros = attribute_macros();
+  if (is_part_of_module(source)) return macros + line_directive(1, path) + changed(source, path);
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-  return "import torch_slang;\n" + line_directive(1, path) +
+  return "import torch_slang;\n" + macros + line_directive(1, path) +
          changed(with_whole_block_sizes(source.substr(begin)), path);
 }
 

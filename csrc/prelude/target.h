@@ -111,6 +111,8 @@ typedef unsigned char uint8_t;
 typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long uint64_t;
+typedef long intptr_t;
+typedef unsigned long uintptr_t;
 #if !TSL_CUDA
 typedef __SIZE_TYPE__ size_t;
 #endif
@@ -125,6 +127,7 @@ TSL_INLINE void __brkpt() { __builtin_trap(); }
 namespace tsl {
 
 constexpr double kInfinity = __builtin_bit_cast(double, 0x7ff0000000000000ull);
+#define SLANG_INFINITY float(tsl::kInfinity)  // what emitted text calls it; NaN is `(0.0 / 0.0)` there
 
 template <bool kCondition, class T = void> struct EnableIf {};
 template <class T> struct EnableIf<true, T> { using type = T; };

@@ -26,6 +26,7 @@
 #include "compiler/emit/text_facts.h"
 #include "compiler/emit/unread_additions.h"
 #include "compiler/emit/unset_contexts.h"
+#include "compiler/emit/unset_values.h"
 #include "compiler/emit/wave_masks.h"
 #include "compiler/emit/wide_indices.h"
 #include "compiler/source/session.h"
@@ -74,6 +75,7 @@ constexpr Pass kPasses[] = {
     {"context values", Texts::Kernel, on_code<store_values_in_contexts>},
     {"lost copies", Texts::Kernel, on_code<repair_lost_copies>},
     {"added gradients", Texts::Kernel, on_code<add_met_gradients>},
+    {"unset values", Texts::Kernel, on_code<set_unset_values>},
     // Forms that compilers optimise better.
     {"unset contexts", Texts::Kernel, on_body<unset_contexts>, &Signs::cleared_contexts},
     {"joined branches", Texts::Kernel, on_body<join_branches>},

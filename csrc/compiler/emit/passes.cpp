@@ -17,6 +17,7 @@
 #include "compiler/emit/loop_state.h"
 #include "compiler/emit/lost_copies.h"
 #include "compiler/emit/lost_parts.h"
+#include "compiler/emit/lost_values.h"
 #include "compiler/emit/members.h"
 #include "compiler/emit/missing_names.h"
 #include "compiler/emit/polled_loops.h"
@@ -70,6 +71,7 @@ constexpr Pass kPasses[] = {
     // Repairs of Slang's derivatives.
     {"missing names", Texts::Kernel, on_code<restore_missing_names>},
     {"lost parts", Texts::Kernel, on_code<refuse_lost_parts>},
+    {"lost values", Texts::Kernel, on_code<refuse_lost_values>},
     {"shared stores", Texts::Kernel, on_code<store_to_shared_in_place>},
     {"context reads", Texts::Kernel, on_code<read_contexts_in_place>},
     {"context values", Texts::Kernel, on_code<store_values_in_contexts>},

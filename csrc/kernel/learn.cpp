@@ -35,6 +35,26 @@ void check_stored_values(const KernelSignature& op, const KernelKey& key, const 
   }
 }
 
+// Note [scratch outputs]
+//   Without memory a stored value vanishes, and what it was made of is dead code. So once an output has memory because the kernel
+//   reads it back, the kernel may be seen to read another. A hidden output's gradient has memory where its values have: also
+//   where the kernel adds to that gradient, which needs no value of a function whose derivative is the user's own.
+bool learn_scratch_outputs(const KernelSignature& op, const KernelKey& key, const Marks& marks, KnownUse& known) {
+  std::vector<int> outputs = op.hidden, found;
+  if (key.kind == OpKind::Backward) outputs.insert(outputs.end(), op.outputs.begin(), op.outputs.end());
+  for (const int output : outputs) {
+    const Leaf& leaf = op.function.leaves[output];
+    const auto& scratch = known.scratch_outputs;
+    if (std::find(scratch.begin(), scratch.end(), output) != scratch.end()) continue;
+    const bool is_added_to = leaf.is_hidden && shows(marks, "adds ", leaf.diff_view);
+    if (is_added_to || shows(marks, "reads ", leaf.primal_view)) found.push_back(output);
+  }
+  if (found.empty()) return false;
+  if (key.kind == OpKind::Backward) check_stored_values(op, key, found);
+  known.scratch_outputs.insert(known.scratch_outputs.end(), found.begin(), found.end());
+  return true;
+}
+
 }  // namespace
 
 bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, KnownUse& known) {
@@ -44,19 +64,7 @@ bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, 
     if (known.indirect[i] || !shows(marks, "dynamic ", op.function.leaves[i].primal_view)) continue;
     known.indirect[i] = more = true;
   }
-  if (known.scratch_outputs.empty()) {  // later they have memory, and nothing is seen
-    const auto note = [&](const std::vector<int>& outputs) {
-      for (const int leaf : outputs) {
-        if (shows(marks, "reads ", op.function.leaves[leaf].primal_view)) known.scratch_outputs.push_back(leaf);
-      }
-    };
-    note(op.hidden);
-    if (key.kind == OpKind::Backward) note(op.outputs);
-    if (!known.scratch_outputs.empty()) {
-      more = true;
-      if (key.kind == OpKind::Backward) check_stored_values(op, key, known.scratch_outputs);
-    }
-  }
+  more |= learn_scratch_outputs(op, key, marks, known);
   if (key.kind != OpKind::Backward) return more;
   const std::vector<bool> own = own_leaves(op, key, known);
   known.shared.resize(own.size(), false);

@@ -123,9 +123,14 @@ TSL_INLINE T take_from(const TslArgs& args, const View& view, M mode, unsigned c
 template <class Index> TSL_INLINE bool wanted(const View& gradient, Index index) {
   return !gradient.is_missing() && gradient.inside(index);
 }
-// For additions that wait: whether there is a gradient is seen when they are made.
-template <class Index> TSL_INLINE bool may_be_wanted(const View& gradient, Index index) {
+// For additions that wait: whether there is a gradient is seen when they are made. An addition to a gradient that has slots but is
+// absent shows the run-time that it must be there.
+template <class Index> TSL_INLINE bool may_be_added_to(const View& gradient, Index index) {
+  if (gradient.absent && gradient.gradient_slot > 0) mark_add(gradient.id);
   return !gradient.absent && gradient.inside(index);
+}
+template <class Index> TSL_INLINE bool is_added_to(const View& gradient, Index index) {
+  return may_be_added_to(gradient, index) && !gradient.is_missing();
 }
 // What lies so many bytes from the view's first element; null if nobody wants the gradient.
 template <class M> TSL_INLINE M* element_at(const View& gradient, ulonglong offset) {

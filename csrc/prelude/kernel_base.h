@@ -182,19 +182,19 @@ struct KernelBase : ThreadBase {
     const bool is_kept = is_own(view, index, amount, OwnAdd{}) || is_summed_first(view, index, amount);
     if constexpr (kHasWaveSums<Own>) {
       if constexpr (M::value <= 0) {
-        const bool is_added = !is_kept && may_be_wanted(view, index);
+        const bool is_added = !is_kept && may_be_added_to(view, index);
         if (is_added) mark_add(view.id);
         return own.wave_sums.add(*this, view, index, amount, mode, is_added);
       }
     }
     if constexpr (M::value == kAtomic && IsSame<T, float>::value) {
       if (neighbours.are_open()) {
-        if (is_kept || !may_be_wanted(view, index)) return;
+        if (is_kept || !may_be_added_to(view, index)) return;
         mark_add(view.id);
         return neighbours.add(element_at<float>(view, ulonglong(view.offset(index))), amount);
       }
     }
-    if (is_kept || !wanted(view, index)) return;
+    if (is_kept || !is_added_to(view, index)) return;
     if constexpr (M::value == kAtomic && kIsFloat<T>) {
       // Most additions are of one number. Compilers take half the time for these lines.
       mark_add(view.id);
@@ -222,12 +222,12 @@ struct KernelBase : ThreadBase {
     note_share(view);
     if (!keeps_promise(view, index, false, Promise::None)) return;
     if (is_summed_first(view, index, amount)) return;
-    if (wanted(view, index) && check_fixed(view, index)) accumulate<Together>(view, index, amount, mode);
+    if (is_added_to(view, index) && check_fixed(view, index)) accumulate<Together>(view, index, amount, mode);
   }
   template <class T, class Index, class M>
   TSL_INLINE void tsl_add(const View& view, Index index, T amount, M mode) {
     if (!keeps_promise(view, index, false, Promise::OneThread)) return;
-    if (is_own(view, index, amount, OwnAdd{}) || !wanted(view, index)) return;
+    if (is_own(view, index, amount, OwnAdd{}) || !is_added_to(view, index)) return;
     if constexpr (is_kept_whole<T>(M())) {
       T sum = whole<T>(view, index);
       each_number(view, Mode<kAtomic>(), reinterpret_cast<unsigned char*>(&sum), amount, Add{});
@@ -239,7 +239,7 @@ struct KernelBase : ThreadBase {
   template <class T, class Index, class M>
   TSL_INLINE void tsl_set(const View& view, Index index, T amount, M mode) {
     if (!keeps_promise(view, index, false, Promise::Once)) return;
-    if (is_own(view, index, amount, OwnSet{}) || !wanted(view, index)) return;
+    if (is_own(view, index, amount, OwnSet{}) || !is_added_to(view, index)) return;
     if constexpr (is_kept_whole<T>(M())) put_whole(view, index, amount);
     else each_number(view, mode, view.address_of<unsigned char>(index), amount, Set{});
   }

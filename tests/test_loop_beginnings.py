@@ -1,4 +1,5 @@
-"""Loops under [MaxIters] whose counters begin with what is computed: csrc/compiler/emit/loop_beginnings.h."""
+"""Loops under [MaxIters] whose counters begin with what is computed: csrc/compiler/ir/computed_beginnings.h, and where steps are
+inlined csrc/compiler/emit/loop_beginnings.h."""
 
 from __future__ import annotations
 
@@ -114,16 +115,83 @@ def test_a_kernel_whose_threads_begin_elsewhere(device: torch.device) -> None:
     torch.testing.assert_close(gradients, torch.autograd.grad(expected.sum(), x)[0])
 
 
-def test_counters_that_cannot_be_told_apart_are_refused() -> None:
-    text = """import torch_slang;
+INLINED = """import torch_slang;
+[ForceInline] void step(inout int k) { ++k; }
 [Differentiable] double f(double x, int i)
 {
     double s = x;
     [MaxIters(6)]
-    for (int k = i, l = i * i; k < 4; ++k, ++l) s += s * x * (k + 2 * l);
+    for (int k = i, l = i * i; k < 4; step(k), step(l)) s += s * x * (k + 2 * l);
     return s;
 }"""
-    module = torch_slang.load(source=text, name="alike", namespace="alike")
+
+
+def test_counters_with_inlined_steps_that_cannot_be_told_apart_are_refused() -> None:
+    module = torch_slang.load(source=INLINED, name="alike", namespace="alike")
     x = torch.ones(2, dtype=torch.float64, requires_grad=True)
-    with pytest.raises(RuntimeError, match=r"lacks the first value of a loop's counter; .* \(.*alike:6\)"):
+    with pytest.raises(RuntimeError, match=r"lacks the first value of a loop's counter; .* \(.*alike:7\)"):
         module.f(x, torch.ones(2, dtype=torch.int32)).sum().backward()
+
+
+# --- Rows of a sparse matrix: each begins with what a view holds
+
+# What stands around `LOOP; ++i) sum += ...`.
+ROWS = {
+    "element": ("int begin = crow[r], end = crow[r + 1];", "int i = begin; i < end"),
+    "loaded": ("int begin = crow.load(r), end = crow.load(r + 1);", "int i = begin; i < end"),
+    "detached": ("int begin = no_diff crow[r], end = crow[r + 1];", "int i = begin; i < end"),
+    "in_place": ("", "int i = crow[r] + 0; i < crow[r + 1]"),
+    "wide": ("int64_t begin = crow[r], end = crow[r + 1];", "int64_t i = begin; i < end"),
+    "two": ("int begin = crow[r], other = crow[0], end = crow[r + 1];", "int i = begin, j = other; i < end; ++j"),
+}
+ROW_KERNEL = """
+[CudaKernel] [Differentiable]
+void {name}([Shape("R")] TensorView<int> crow, [Shape("E")] DiffTensorView<double> v, [Out("R - 1")] DiffTensorView<double> sums)
+{{
+    uint r = cudaGlobalIdx().x;
+    if (r >= sums.size(0)) return;
+    double sum = 0;
+    {before}
+    [MaxIters(4)] for ({loop}) sum += v[i] * v[i] * int(i);
+    sums[r] = sum;
+}}
+"""
+
+
+def row_kernel(name: str, before: str, loop: str) -> str:
+    step = ", ++i" if loop.count(";") == 2 else "; ++i"
+    return ROW_KERNEL.format(name=name, before=before, loop=loop + step)
+
+
+@pytest.fixture(scope="module")
+def rows() -> torch_slang.Module:
+    text = "".join(row_kernel(name, *parts) for name, parts in ROWS.items())
+    return torch_slang.load(source="import torch_slang;" + text, name="rows", namespace="rows")
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_a_sparse_matrix(rows: torch_slang.Module, name: str, device: torch.device) -> None:
+    crow = torch.tensor([0, 2, 2, 6, 7], dtype=torch.int32, device=device)
+    v = torch.linspace(-1, 1, 7, dtype=torch.float64, device=device).requires_grad_()
+    terms = v * v * torch.arange(7, device=device)
+    expected = torch.stack([terms[begin:end].sum() for begin, end in zip(crow[:-1], crow[1:], strict=True)])
+    grad = torch.arange(1, 5, dtype=torch.float64, device=device)
+    result = getattr(rows, name)(crow, v)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(torch.autograd.grad(result, v, grad)[0], torch.autograd.grad(expected, v, grad)[0])
+    assert torch.autograd.gradcheck(lambda v: getattr(rows, name)(crow, v), (v,))
+
+
+def test_rows_have_second_derivatives(rows: torch_slang.Module) -> None:
+    crow = torch.tensor([0, 2, 2, 6, 7], dtype=torch.int32)
+    v = torch.linspace(-1, 1, 7, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(lambda v: rows.element(crow, v), (v,), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda v: rows.element(crow, v), (v,))
+
+
+def test_two_counters_that_begin_alike() -> None:
+    source = INLINED.replace("step(k)", "++k").replace("step(l)", "++l")
+    module = torch_slang.load(source=source, name="two_counters", namespace="two_counters")
+    x = torch.tensor([0.5, -0.25], dtype=torch.float64, requires_grad=True)
+    i = torch.tensor([1, 2], dtype=torch.int32)
+    assert torch.autograd.gradcheck(lambda x: module.f(x, i), (x,))

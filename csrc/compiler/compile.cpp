@@ -17,8 +17,10 @@
 #include "compiler/forked_tasks.h"
 #include "compiler/forked_texts.h"
 #include "compiler/host/host_text.h"
+#include "compiler/module_files.h"
 #include "compiler/reflect/describe.h"
 #include "compiler/reflect/host_signature.h"
+#include "compiler/reflect/imported_functions.h"
 #include "compiler/reflect/own_derivatives.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/crash_hints.h"
@@ -47,7 +49,8 @@ class Compilation {
         progress_(progress),
         observer_(observer),
         name_(std::filesystem::path(request.path).stem().string()),
-        source_(session_.files().with_library(own_source(), request.path)) {}
+        modules_(request, session),
+        source_(session_.files().with_library(modules_.text({}), request.path)) {}
 
   Program run(Extent extent, const DescriptionObserver& described) {
     Program program;
@@ -77,17 +80,13 @@ class Compilation {
     }
   }
 
-  std::string own_source() const {
-    return request_.source ? *request_.source : session_.files().read_or_throw(request_.path);
-  }
-
   void describe(Program& program) {
     progress_("the declarations");
     SourceFiles& files = session_.files();
-    files.check_bytes(own_source(), request_.path);
+    files.check_bytes(modules_.text({}), request_.path);
     std::string diagnostics;
-    slang::IModule* module = files.refusal().empty() ? session_.load(next_copy(source_), &diagnostics) : nullptr;
-    if (session_.gives_way(request_)) module = session_.load(next_copy(source_), &diagnostics);
+    slang::IModule* module = files.refusal().empty() ? session_.load(modules_.next_copy(source_), &diagnostics) : nullptr;
+    if (session_.gives_way(request_)) module = session_.load(modules_.next_copy(source_), &diagnostics);
     // Note [bytes of sources]
     if (!files.refusal().empty()) {
       throw_compile_error("torch_slang: ", request_.path, " does not compile\n", files.refusal());
@@ -100,7 +99,9 @@ class Compilation {
       const auto found = session_.files().contents().find(path);
       return found == session_.files().contents().end() ? std::string() : found->second;
     };
-    for (DescribedFunction& one : describe_module(session_.slang(), module, request_.path, source_of)) {
+    std::vector<DescribedFunction> all = describe_module(session_.slang(), module, request_.path, source_of);
+    add_imported_functions(all, session_.slang(), session_.imports(), source_of);
+    for (DescribedFunction& one : all) {
       if (one.host) {
         one.host->function = std::move(one.function);
         program.host_functions.push_back(*std::move(one.host));
@@ -177,16 +178,21 @@ class Compilation {
     Session* session = nullptr;  // that has the module
   };
 
-  // Adds the copy that each wrapper stands in: one with all of them; if that does not compile, one with each half of them, and so on,
-  // so that a wrapper that fails does not break the others.
+  // Adds the copy that each wrapper stands in: one of each module with all of them; if that does not compile, one with each half of
+  // them, and so on, so that a wrapper that fails does not break the others.
   void load_groups(const std::vector<Instantiation>& group, std::vector<Loaded>& modules) {
     if (group.empty()) return;
-    const Loaded loaded = load_wrappers(group);
-    if (loaded.module != nullptr || group.size() == 1) {
-      modules.insert(modules.end(), group.size(), loaded);
-      return;
+    auto middle = std::find_if(group.begin(), group.end(), [&](const Instantiation& one) {
+      return described(one.function).imported_from != described(group.front().function).imported_from;
+    });
+    if (middle == group.end()) {
+      const Loaded loaded = load_wrappers(group);
+      if (loaded.module != nullptr || group.size() == 1) {
+        modules.insert(modules.end(), group.size(), loaded);
+        return;
+      }
+      middle = group.begin() + static_cast<std::ptrdiff_t>(group.size() / 2);
     }
-    const auto middle = group.begin() + static_cast<std::ptrdiff_t>(group.size() / 2);
     load_groups({group.begin(), middle}, modules);
     load_groups({middle, group.end()}, modules);
   }
@@ -255,12 +261,13 @@ class Compilation {
                             " is refused: ", refused.reason);
       return text;
     }
+    const std::string& import = described(instantiation.function).imported_from;
     const bool crashed = diagnostics.find("internal compiler error") != std::string::npos ||
                          diagnostics.find("Slang compilation aborted") != std::string::npos;
     text.error = c10::str(
         "torch_slang: ", describe_instantiation(instantiation), " in ", request_.path, " does not compile\n",
         diagnostics,
-        crashed ? crash_hints(own_source(), request_.path, instantiation.direction == Direction::TangentsBackward)
+        crashed ? crash_hints(modules_.text(import), modules_.path(import), instantiation.direction == Direction::TangentsBackward)
                 : "");
     return text;
   }
@@ -390,10 +397,9 @@ class Compilation {
   // Whether functions with interfaces become generic: of the module's own file alone, or of others too.
   enum class Generic { None, OwnFile, AllFiles };
 
-  Generic generic_tensors() const {
+  Generic generic_tensors(const std::string& own) const {
     const std::vector<const std::string*> texts = session_.texts(request_);
     if (!may_have_generic_tensors(texts)) return Generic::None;
-    const std::string own = own_source();
     const bool others_change = std::any_of(texts.begin(), texts.end(), [&](const std::string* text) {
       return *text != own && with_generic_tensors(*text) != *text;
     });
@@ -401,33 +407,26 @@ class Compilation {
   }
 
   Loaded load_wrappers(const std::vector<Instantiation>& instantiations) {
+    const std::string import = described(instantiations.front().function).imported_from;
     std::string source = undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n";
     for (const Instantiation& one : instantiations) source += wrapper_source(described(one.function), one);
     Loaded loaded;
     const auto load = [&](Session& session, const std::string& text) {
       loaded.session = &session;
-      loaded.module = session.load_promoted(next_copy(text + "\n" + source), &loaded.diagnostics);
+      loaded.module = session.load_promoted(modules_.next_copy(text + "\n" + source, import), &loaded.diagnostics);
       return loaded.module != nullptr;
     };
-    const Generic generic = generic_tensors();
+    const std::string own = modules_.text(import), path = modules_.path(import);
+    const Generic generic = generic_tensors(own);
     if (generic == Generic::AllFiles) {
       Session& session = sibling_for(instantiations.front(), generic_, /*generic_tensors=*/true);
-      const std::string own = with_generic_tensors(own_source());
-      if (load(session, session.files().with_library(own, request_.path))) return loaded;
+      if (load(session, session.files().with_library(with_generic_tensors(own), path))) return loaded;
     }
     Session& session = session_for(instantiations.front());
-    const std::string text =
-        &session == &session_ ? source_ : session.files().with_library(own_source(), request_.path);
+    const std::string text = &session == &session_ ? source_ : session.files().with_library(own, path);
     if (generic == Generic::OwnFile && load(session, with_generic_tensors(text))) return loaded;
     load(session, text);
     return loaded;
-  }
-
-  // The user's module with more text behind it. A session takes a name and a path once, so each copy has its own, in the
-  // user's folder; no name is one that an import may ask for.
-  ModuleSource next_copy(const std::string& text) {
-    const std::string suffix = "_torch_slang_" + std::to_string(++copies_);
-    return {name_ + suffix, request_.path + suffix, text + "\n"};
   }
 
   const DescribedFunction& described(const std::string& name) const {
@@ -447,11 +446,11 @@ class Compilation {
   const Progress& progress_;
   const TextObserver& observer_;
   std::string name_;
+  ModuleFiles modules_;
   std::string source_;
   std::map<std::string, DescribedFunction> functions_;
   std::set<std::string> cautions_;
   std::vector<std::string> shader_parameters_;
-  int copies_ = 0;
 };
 
 }  // namespace

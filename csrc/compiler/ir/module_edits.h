@@ -21,6 +21,7 @@ class ModuleEdits {
   int64_t operand(int64_t at, size_t which) const { return (*this)[at].references[1 + which]; }
   const std::string& text(int64_t at) const { return (*this)[at].text; }
   std::vector<int64_t> children(int64_t at) const;
+  std::vector<int64_t> parents() const;  // by instruction; -1: none
 
   // A new instruction in front of `at`, a child of the same instruction, with its place in the source. Returns its number.
   int64_t insert(int64_t at, int32_t opcode, int64_t type, std::vector<int64_t> operands);
@@ -35,7 +36,6 @@ class ModuleEdits {
   const Instruction& operator[](int64_t at) const { return all_[static_cast<size_t>(at)]; }
   Instruction& operator[](int64_t at) { return all_[static_cast<size_t>(at)]; }
   int64_t behind(int64_t at) const;  // the instruction, and all that are below it
-  std::vector<int64_t> parents() const;
 
   std::vector<Instruction> all_;  // the new ones last
   size_t count_;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "compiler/ir/chunks.h"
+#include "compiler/ir/computed_beginnings.h"
 #include "compiler/ir/instruction_table.h"
 #include "compiler/ir/module_edits.h"
 
@@ -161,6 +162,7 @@ std::string with_explicit_promotions(const std::string& module) {
   erase_debug_lines(edits);
   replace_conversions(edits);
   promote_operands(edits);
+  hide_steps_of_computed_beginnings(edits);
   write_instructions(edits.applied(), code->data);
   return write_chunks(root);
 }

@@ -13,6 +13,7 @@
 #include "compiler/reflect/flatten.h"
 #include "compiler/reflect/host_signature.h"
 #include "compiler/reflect/parameter_texts.h"
+#include "compiler/reflect/type_names.h"
 #include "compiler/reflect/types.h"
 #include "compiler/slang/com.h"
 #include "compiler/slang/library.h"
@@ -79,8 +80,19 @@ class ModuleDescriber {
         if (DeclReflection* inner = declaration->asGeneric()->getInnerDecl())
           walk(inner, declaration, std::move(scope));
         break;
+      case DeclReflection::Kind::Unsupported:
+        if (is_included_file(declaration)) {
+          for (DeclReflection* child : declaration->getChildren()) walk(child, child, scope);
+        }
+        break;
       default: break;
     }
+  }
+
+  // What a module has from an `__include` stands in a declaration without a place, which has the file's name.
+  bool is_included_file(DeclReflection* declaration) const {
+    slang::SourceLocation location;
+    return !declared_name(declaration).empty() && SLANG_FAILED(session_->getDeclSourceLocation(declaration, &location));
   }
 
   void walk_inside(DeclReflection* parent, Scope scope) {
@@ -390,31 +402,6 @@ class ModuleDescriber {
         one->shares_name = true;
       }
     }
-  }
-
-  // "float3" of "vector<float,3>", "float2x4" of "matrix<float,2,4>".
-  static std::string short_name(std::string type) {
-    for (const char* generic : {"vector<", "matrix<"}) {
-      if (!type.starts_with(generic) || type.find('>') != type.size() - 1) continue;
-      type = type.substr(7, type.size() - 8);
-      const auto first = type.find(',');
-      if (first != std::string::npos) type.erase(first, 1);
-      std::replace(type.begin(), type.end(), ',', 'x');
-    }
-    return type;
-  }
-
-  static std::string types_as_name(const std::vector<std::string>& types) {
-    std::string name;
-    for (const std::string& type : types) {
-      if (!name.empty() && name.back() != '_') name += '_';
-      for (const char c : short_name(type)) {
-        if (is_word(c)) name += c;
-        if (!is_word(c) && !name.empty() && name.back() != '_') name += '_';
-      }
-    }
-    while (!name.empty() && name.back() == '_') name.pop_back();
-    return name;
   }
 
   slang::ISession* session_;

@@ -22,6 +22,7 @@ struct DescribedFunction {
   std::vector<std::string> parameter_types;  // as they are written, of refused functions too
   // Other functions have its name, Slang's own perhaps: a call chooses among them, but Slang finds no derivative by the name.
   bool shares_name = false;
+  std::string imported_from;  // the file of the module that has it; empty: the described one
   std::optional<HostFunction> host;  // of a [TorchEntryPoint] function: its result; `function` is to be put into it
 };
 

@@ -274,7 +274,7 @@ std::vector<Session::Import> Session::imports() const {
     slang::IModule* module = session_->getLoadedModule(i);
     const std::string path = module->getFilePath() == nullptr ? "" : module->getFilePath();
     if (files_.contents().count(path) == 0) continue;  // one of the library's, or a copy with wrappers
-    by_files.emplace(module->getDependencyFileCount(), Import{module->getName(), path});
+    by_files.emplace(module->getDependencyFileCount(), Import{module->getName(), path, module});
   }
   std::vector<Import> all;
   for (auto& [files, import] : by_files) all.push_back(std::move(import));

@@ -60,7 +60,13 @@ class Session {
   slang::IModule* load(const ModuleSource& source, std::string* diagnostics);
   // The same, of a module that derivatives are made of: Note [promotions]. Modules that it imports must be promoted before.
   slang::IModule* load_promoted(const ModuleSource& source, std::string* diagnostics);
-  // Whether it has loaded modules of the user's that others import; and loads those of another session here, promoted.
+  struct Import {
+    std::string name, path;
+    slang::IModule* module;
+  };
+  // The modules of the user's that others import, each behind those that it imports itself.
+  std::vector<Import> imports() const;
+  // Whether it has loaded such modules; and loads those of another session here, promoted.
   bool has_imports() const { return !imports().empty(); }
   void promote_imports(const Session& sibling);
   // CUDA text of one entry point of the module; empty on failure.
@@ -78,12 +84,7 @@ class Session {
   slang::ISession* slang() const { return session_.get(); }
 
  private:
-  struct Import {
-    std::string name, path;
-  };
-
   void open(const CompileRequest& request, Library library, Output output);
-  std::vector<Import> imports() const;  // each behind those that it imports itself
   void note_names(const CompileRequest& request);
   bool has_host_functions() const;
   bool load_compiled_library();

@@ -90,3 +90,121 @@ struct Pair : IDifferentiable
 """
     with pytest.raises(torch_slang.CompileError, match=r":6: a `property` with derivatives; make it a function"):
         load(text)
+
+
+# --- Derivatives that Slang does not take: the text, what to write in place of a part of it, and what the message says
+
+INNER = (
+    """[Differentiable] double cube(double x) { return x * x * x; }
+[Differentiable] double f(double x)
+{
+    DifferentialPair<double> p = diffPair(x, 0.0);
+    bwd_diff(cube)(p, 1.0);
+    return p.d * x;
+}""",
+    {"p = diffPair(x, 0.0)": "p = fwd_diff(cube)(diffPair(x, 1.0))", "bwd_diff(cube)(p, 1.0);": ""},
+    r":6: `bwd_diff` inside of a function that is differentiated itself; take `fwd_diff`",
+)
+JACOBIAN = (
+    """[Differentiable] void project(double2 p, out double y) { y = p.x / p.y; }
+[Differentiable] double f(double x)
+{
+    DifferentialPair<double> y;
+    fwd_diff(project)(diffPair(double2(x, x * x), double2(1, 0)), y);
+    return y.d * y.d;
+}""",
+    {
+        "void project(double2 p, out double y) { y =": "double project(double2 p) { return",
+        "double2(1, 0)), y);": "double2(1, 0)));",
+        "fwd_diff(project)": "y = fwd_diff(project)",
+    },
+    r":6: `fwd_diff` of a function with an `out` argument",
+)
+METHOD = (
+    """struct Ball { double r; double distance(double x) { return 0; }
+    [Differentiable] double power(double x) { return x * x * r; } }
+[Differentiable] double power_of(no_diff Ball ball, double x) { return ball.power(x); }
+double slope(Ball ball, double x)
+{
+    DifferentialPair<double> p = diffPair(x, 0.0);
+    bwd_diff(ball.power)(p, 1.0);
+    return p.d;
+}
+[Differentiable] double f(double x) { Ball ball; ball.r = 2; return x * no_diff slope(ball, x); }""",
+    {"bwd_diff(ball.power)(p": "bwd_diff(power_of)(ball, p"},
+    r":8: a derivative of an object's method; write a \[Differentiable\] function that calls it",
+)
+DERIVED = (
+    """interface IBase : IDifferentiable { [Differentiable] double at(double x); }
+interface IMore : IBase { double more(); }
+struct Scale : IMore
+{
+    double a;
+    [Differentiable] double at(double x) { return a * x; }
+    double more() { return 1; }
+}
+[Differentiable] double square_of<S : IMore>(S s, double x) { return s.at(x) * s.at(x); }
+[Differentiable] double f(double x) { Scale scale = { x }; IMore s = scale; return s.at(x) * s.at(x); }""",
+    {"IMore s = scale; return s.at(x) * s.at(x);": "return square_of(scale, x);"},
+    r":11: a variable of an interface that has another one as its base; make the function generic",
+)
+RETURNED = (
+    """interface IBase : IDifferentiable { [Differentiable] double at(double x); }
+struct One : IBase { double a; [Differentiable] double at(double x) { return a * x; } }
+struct Two : IBase { double a; [Differentiable] double at(double x) { return a * x * x; } }
+[Differentiable] IBase chosen(double a) { if (a > 1) { One one = { a }; return one; } Two two = { a }; return two; }
+[Differentiable] double f(double x) { IBase s = chosen(x); return s.at(x); }""",
+    {
+        "IBase s = chosen(x); return s.at(x);": "if (x > 1) { One one = { x }; return one.at(x); }"
+        " Two two = { x }; return two.at(x);"
+    },
+    r":6: a function that returns an interface",
+)
+
+
+@some_cases(2)
+@pytest.mark.parametrize("case", [INNER, JACOBIAN, METHOD, DERIVED, RETURNED])
+def test_derivatives_that_slang_does_not_take(case: tuple[str, dict[str, str], str]) -> None:
+    text, remedy, message = case
+    x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"known to crash it:\n\S*crash\d+" + message):
+        load("import torch_slang;\n" + text).f(x).sum().backward()
+    for old, new in remedy.items():
+        text = text.replace(old, new)
+    module = load("import torch_slang;\n" + text)
+    if case is METHOD:
+        module.f(x).sum().backward()
+        assert x.grad is not None
+        torch.testing.assert_close(x.grad, 4 * x.detach())
+    else:
+        assert torch.autograd.gradcheck(module.f, (x,))
+
+
+def test_lines_of_functions_that_are_not_called_are_left_out() -> None:
+    other = "[Differentiable] double other(double x, int i) {\n double r = x;\n r = r % 1.25; return r; }\n"
+    text = FUNCTION.format(statements=SWITCH[0]) + other
+    with pytest.raises(RuntimeError, match="a case into which the one before it falls") as caught:
+        backward(text)
+    assert "x % y" not in str(caught.value)
+
+
+# --- Second derivatives that did not come through
+
+TWICE = """import torch_slang;
+struct Dual : IDifferentiable { double a; double b; }
+[Differentiable] Dual operator*(Dual x, Dual y) { Dual r = { x.a * y.a, x.a * y.b + x.b * y.a }; return r; }
+[Differentiable] double by_operator(double x) { Dual u = { x, 1 }; Dual v = u * u * u; return v.b * x; }
+struct Facts { int count; double scale; }
+[Differentiable] void facts(double x, no_diff out Facts f) { f.count = 2; f.scale = 3; }
+[Differentiable] double by_facts(double x) { Facts f; facts(x, f); return x * x * x * f.scale; }
+[Differentiable] double by_print(double x) { double y = x * x; if (x > 100) printf("%f\n", y); return y * x; }
+"""
+
+
+def test_operators_of_structs_facts_and_prints_have_second_derivatives() -> None:
+    module = load(TWICE)
+    x = torch.tensor([0.5, -1.5], dtype=torch.float64, requires_grad=True)
+    for op in (module.by_operator, module.by_facts, module.by_print):
+        torch.testing.assert_close(op(x), 3 * x**3 if op is not module.by_print else x**3)
+        assert torch.autograd.gradcheck(op, (x,), check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(op, (x,))

@@ -68,7 +68,6 @@ class Compilation {
   }
 
  private:
-  // The files that were read so far, and the facts that were found in them.
   void add_sources(Program& program) const {
     program.files = session_.files().manifest();
     for (const auto& [name, value] : request_.defines) {
@@ -81,7 +80,7 @@ class Compilation {
   }
 
   void describe(Program& program) {
-    progress_("the declarations");
+    progress_("the declarations", {});
     SourceFiles& files = session_.files();
     files.check_bytes(modules_.text({}), request_.path);
     std::string diagnostics;
@@ -91,7 +90,10 @@ class Compilation {
     if (!files.refusal().empty()) {
       throw_compile_error("torch_slang: ", request_.path, " does not compile\n", files.refusal());
     }
-    if (module == nullptr) throw_compile_error("torch_slang: ", request_.path, " does not compile\n", diagnostics);
+    if (module == nullptr) {
+      throw_compile_error("torch_slang: ", request_.path, " does not compile\n", diagnostics,
+                          is_crash(diagnostics) ? "\n" + crash_hints(modules_.text({}), request_.path) : "");
+    }
     program.warnings = diagnostics;
     shader_parameters_ = shader_parameters(module);
     const auto source_of = [&](const std::string& path) {
@@ -149,7 +151,7 @@ class Compilation {
   }
 
   void add_texts(Program& program, const std::vector<Instantiation>& wanted) {
-    progress_("the generated kernels");
+    progress_("the generated kernels", {});
     for (const bool order_2 : {false, true}) {
       std::vector<Instantiation> group;
       for (const Instantiation& one : wanted) {
@@ -171,7 +173,7 @@ class Compilation {
     return make_texts(group, by_one ? 1 : usable_processors(), make, cautions_, progress_);
   }
 
-  // A copy of the user's module with wrappers behind it, or why there is none.
+  // A copy of a module with wrappers behind it, or why there is none.
   struct Loaded {
     slang::IModule* module = nullptr;
     std::string diagnostics;
@@ -182,9 +184,9 @@ class Compilation {
   // them, and so on, so that a wrapper that fails does not break the others.
   void load_groups(const std::vector<Instantiation>& group, std::vector<Loaded>& modules) {
     if (group.empty()) return;
-    auto middle = std::find_if(group.begin(), group.end(), [&](const Instantiation& one) {
-      return described(one.function).imported_from != described(group.front().function).imported_from;
-    });
+    const auto module_of = [&](const Instantiation& one) { return described(one.function).imported_from; };
+    const std::string module = module_of(group.front());
+    auto middle = std::find_if(group.begin(), group.end(), [&](const auto& one) { return module_of(one) != module; });
     if (middle == group.end()) {
       const Loaded loaded = load_wrappers(group);
       if (loaded.module != nullptr || group.size() == 1) {
@@ -204,7 +206,7 @@ class Compilation {
       names += (names.empty() ? "" : ", ") + one.function.name;
       if (!one.function.refusal.empty()) refusals += one.function.name + " is refused: " + one.function.refusal + "\n";
     }
-    progress_("the host functions " + names);
+    progress_("the host functions " + names, {});
     Session session(request_, session_, Session::Output::HostFunctions);
     std::string diagnostics;
     const std::string emitted = session.emit_host(name_, request_.path, source_, &diagnostics);
@@ -225,7 +227,7 @@ class Compilation {
     text.types = instantiation.types;
     text.sizes = instantiation.sizes;
     text.entry = entry_name(instantiation);
-    progress_(describe_instantiation(instantiation));
+    progress_(describe_instantiation(instantiation), instantiation.function);
     if (instantiation.direction == Direction::TangentsBackward && has_bfloat16(instantiation)) {
       text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                             " is not available in bfloat16, whose arithmetic Slang differentiates once: call it with "
@@ -261,15 +263,15 @@ class Compilation {
                             " is refused: ", refused.reason);
       return text;
     }
-    const std::string& import = described(instantiation.function).imported_from;
-    const bool crashed = diagnostics.find("internal compiler error") != std::string::npos ||
-                         diagnostics.find("Slang compilation aborted") != std::string::npos;
-    text.error = c10::str(
-        "torch_slang: ", describe_instantiation(instantiation), " in ", request_.path, " does not compile\n",
-        diagnostics,
-        crashed ? crash_hints(modules_.text(import), modules_.path(import), instantiation.direction == Direction::TangentsBackward)
-                : "");
+    text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
+                          " does not compile\n", diagnostics, is_crash(diagnostics) ? hints(instantiation) : "");
     return text;
+  }
+
+  std::string hints(const Instantiation& one) {
+    const std::string& import = described(one.function).imported_from;
+    const bool is_second = one.direction == Direction::TangentsBackward;
+    return "\n" + crash_hints(modules_.text(import), modules_.path(import), is_second, one.function);
   }
 
   // A derivative of the user's own that Slang, or the view library, would take for zero.

@@ -14,8 +14,8 @@ namespace torch_slang {
 // Texts: those that the request asks for, else the usual ones. AllTypes: generic kernels for each type that they allow.
 enum class Extent { DescribeOnly, Texts, AllTypes };
 
-// Is told what comes next ("the backward of sqr for float64"), so that a crash can be blamed.
-using Progress = std::function<void(const std::string&)>;
+// Is told what comes next ("the backward of sqr for float64") and of which function, if of one, so that a crash can be blamed.
+using Progress = std::function<void(const std::string& what, const std::string& function)>;
 // Is given each text, what Slang emitted for it, and how often each pass applied.
 using TextObserver =
     std::function<void(const DeviceText& text, const std::string& emitted, const std::vector<PassCount>& counts)>;

@@ -11,7 +11,7 @@ namespace torch_slang {
 
 std::vector<DeviceText> make_texts(const std::vector<Instantiation>& wanted, size_t processes,
                                    const std::function<DeviceText(size_t)>& make, std::set<std::string>& cautions,
-                                   const std::function<void(const std::string&)>& progress) {
+                                   const std::function<void(const std::string&, const std::string&)>& progress) {
   std::vector<DeviceText> texts(wanted.size());
   ForkedTasks tasks;
   tasks.count = wanted.size();
@@ -23,7 +23,7 @@ std::vector<DeviceText> make_texts(const std::vector<Instantiation>& wanted, siz
     made.cautions = cautions;
     return to_json(made);
   };
-  tasks.waiting_for = [&](size_t i) { progress(describe_instantiation(wanted[i])); };
+  tasks.waiting_for = [&](size_t i) { progress(describe_instantiation(wanted[i]), wanted[i].function); };
   for (const auto& [i, json] : run_forked(tasks)) {
     try {
       Program made = program_from_json(json);

@@ -13,6 +13,6 @@ namespace torch_slang {
 // `make`: gives text i of those wanted, and adds to `cautions`. `progress` is told of the text of a fork that is waited for.
 std::vector<DeviceText> make_texts(const std::vector<Instantiation>& wanted, size_t processes,
                                    const std::function<DeviceText(size_t)>& make, std::set<std::string>& cautions,
-                                   const std::function<void(const std::string&)>& progress);
+                                   const std::function<void(const std::string&, const std::string&)>& progress);
 
 }  // namespace torch_slang

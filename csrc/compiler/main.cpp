@@ -224,17 +224,17 @@ int serve(const Options& options) {
   if (options.forks && !serve_forks()) return 0;
   const Descriptor output = take_standard_output();
   const std::string input((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
-  const auto progress = [](const std::string& what) {
-    std::fprintf(stderr, "%s%s\n", kProgressMark, what.c_str());
-    std::fflush(stderr);
-  };
   const CompileRequest request = request_from_json(input);
   const Extent extent = request.description_alone ? Extent::DescribeOnly : Extent::Texts;
   const auto text = text_of(request);
   const bool second_derivative =
       !request.instantiations.empty() && request.instantiations.front().direction == Direction::TangentsBackward;
-  crash_message = crash_hints(text.value_or(""), request.path, second_derivative);
-  if (!crash_message.empty()) crash_message += "\n";  // others, such as a shell, write behind it
+  const auto progress = [&](const std::string& what, const std::string& function) {
+    std::fprintf(stderr, "%s%s\n", kProgressMark, what.c_str());
+    std::fflush(stderr);
+    crash_message = crash_hints(text.value_or(""), request.path, second_derivative, function);
+    if (!crash_message.empty()) crash_message += "\n";  // others, such as a shell, write behind it
+  };
   catch_crashes();
   const auto described = [&](const Program& description) { answer(output, to_json(description) + "\n"); };
   const bool is_whole = request.instantiations.empty() && !request.host_text_alone;
@@ -243,7 +243,7 @@ int serve(const Options& options) {
   return 0;
 }
 
-void note_progress(const std::string& what) {
+void note_progress(const std::string& what, const std::string&) {
   crash_message = "torch-slangc: the Slang compiler crashed while compiling " + what + "\n";
 }
 

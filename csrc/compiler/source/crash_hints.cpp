@@ -2,10 +2,14 @@
 
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
+#include "compiler/source/called_functions.h"
 #include "compiler/source/declared_floats.h"
+#include "compiler/source/derivative_calls.h"
 #include "compiler/source/source_tokens.h"
 
 namespace torch_slang {
@@ -18,21 +22,21 @@ constexpr const char* kEarly = "a `return` before a function's end, in a second 
 
 class Hints {
  public:
-  Hints(const std::string& source, const std::string& path, bool second_derivative)
-      : path_(path), tokens_(source), floats_(tokens_), second_derivative_(second_derivative) {}
+  Hints(const std::string& source, const std::string& path, bool second_derivative, const std::string& function)
+      : path_(path), tokens_(source), floats_(tokens_), second_derivative_(second_derivative),
+        called_(function.empty() ? floats_.functions() : called_functions(tokens_, floats_.functions(), function)) {}
 
   std::string text() {
     for (size_t at = 0; at < tokens_.size(); ++at) {
       if (word(at) == "return" && loops_around(at).size() > 1)
         add(at, "a `return` out of two loops; set a flag there, leave both loops by `break`, and return behind them");
-      if (word(at) == "for" && begins_with_element(at + 1))
-        add(at, "a loop whose counter begins with an element; count from 0 and add the element");
       if (word(at) == "switch") look_for_fall_through(closing(at + 1) + 1);
       if (second_derivative_ && has_forward_derivative_without_derivatives(at)) add(at, kForward);
       if (second_derivative_ && word(at) == "return" && is_early_return(at)) add(at, kEarly);
       if (word(at) == "property" && is_differentiable(at)) add(at, "a `property` with derivatives; make it a function");
     }
-    for (const SourceFunction& function : floats_.functions()) look_at_operators(function);
+    for (const SourceFunction& function : called_) look_at_operators(function);
+    find_derivative_calls(tokens_, floats_.functions(), called_, [this](size_t at, const char* what) { add(at, what); });
     return text_.empty() ? text_ : "Constructs in this source that are known to crash it:" + text_;
   }
 
@@ -71,14 +75,6 @@ class Hints {
   bool is_of_floats(const SourceFunction& function, size_t at) const {
     return floats_.kind(function, floats_.before(at)) != FloatKind::None ||
            floats_.kind(function, floats_.from(right_of(at))) != FloatKind::None;
-  }
-
-  // `for (int k = starts[t]; ...`
-  bool begins_with_element(size_t open) const {
-    for (size_t at = open; at < closing(open) && word(at) != ";"; ++at) {
-      if (word(at) == "[") return true;
-    }
-    return false;
   }
 
   bool is_differentiable(size_t at) const {
@@ -144,19 +140,38 @@ class Hints {
     return word(begin) == "break" || word(begin) == "return" || word(begin) == "continue" || word(begin) == "discard";
   }
 
-  void add(size_t at, const char* what) { text_ += c10::str("\n", path_, ":", tokens_.line(at), ": ", what); }
+  // In a function that is not called.
+  bool is_elsewhere(size_t at) const {
+    const auto holds = [at](const SourceFunction& one) { return one.body < at && at < one.end; };
+    const auto& all = floats_.functions();
+    return std::any_of(all.begin(), all.end(), holds) && std::none_of(called_.begin(), called_.end(), holds);
+  }
+
+  void add(size_t at, const char* what) {
+    if (is_elsewhere(at)) return;
+    text_ += c10::str("\n", path_, ":", tokens_.line(at), ": ", what);
+  }
 
   const std::string path_;
   const SourceTokens tokens_;
   const SourceFloats floats_;
   const bool second_derivative_;
+  const std::vector<SourceFunction> called_;
   std::string text_;
 };
 
 }  // namespace
 
-std::string crash_hints(const std::string& source, const std::string& path, bool second_derivative) {
-  return Hints(source, path, second_derivative).text();
+std::string crash_hints(const std::string& source, const std::string& path, bool second_derivative,
+                        const std::string& function) {
+  return Hints(source, path, second_derivative, function).text();
+}
+
+bool is_crash(const std::string& diagnostics) {
+  constexpr std::string_view kSigns[] = {"internal compiler error", "Slang compilation aborted", "assert failure",
+                                         "error[E40017]", "error[E50101]"};
+  return std::any_of(std::begin(kSigns), std::end(kSigns),
+                     [&](std::string_view sign) { return diagnostics.find(sign) != std::string::npos; });
 }
 
 }  // namespace torch_slang

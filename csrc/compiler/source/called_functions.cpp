@@ -1,0 +1,52 @@
+#include "compiler/source/called_functions.h"
+
+#include <algorithm>
+#include <set>
+
+namespace torch_slang {
+namespace {
+
+bool may_be(std::string_view function, std::string_view name) {
+  if (function.empty() || name == function) return !function.empty();
+  if (name.size() <= function.size()) return false;
+  return (name.starts_with(function) && name[function.size()] == '_') ||
+         (name.ends_with(function) && name[name.size() - function.size() - 1] == '_');
+}
+
+}  // namespace
+
+std::string_view name_of(const SourceTokens& tokens, const SourceFunction& function) {
+  size_t at = function.begin - 1;
+  for (int depth = 0; at > 0 && (tokens[at] == ">" || depth > 0); --at) {
+    if (tokens[at] == ">") ++depth;
+    if (tokens[at] == "<" && --depth == 0) return tokens[at - 1];
+  }
+  return tokens[at];
+}
+
+std::vector<SourceFunction> called_functions(const SourceTokens& tokens, const std::vector<SourceFunction>& functions,
+                                             const std::string& name) {
+  std::set<size_t> found;
+  std::vector<size_t> unread;
+  const auto add = [&](size_t i) {
+    if (found.insert(i).second) unread.push_back(i);
+  };
+  for (size_t i = 0; i < functions.size(); ++i) {
+    if (may_be(name_of(tokens, functions[i]), name)) add(i);
+  }
+  if (found.empty()) return functions;
+  while (!unread.empty()) {
+    const SourceFunction& caller = functions[unread.back()];
+    unread.pop_back();
+    std::set<std::string_view> words;
+    for (size_t at = caller.body; at < caller.end; ++at) words.insert(tokens[at]);
+    for (size_t i = 0; i < functions.size(); ++i) {
+      if (words.count(name_of(tokens, functions[i])) > 0) add(i);
+    }
+  }
+  std::vector<SourceFunction> called;
+  for (const size_t i : found) called.push_back(functions[i]);
+  return called;
+}
+
+}  // namespace torch_slang

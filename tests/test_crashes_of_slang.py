@@ -197,7 +197,7 @@ struct Dual : IDifferentiable { double a; double b; }
 struct Facts { int count; double scale; }
 [Differentiable] void facts(double x, no_diff out Facts f) { f.count = 2; f.scale = 3; }
 [Differentiable] double by_facts(double x) { Facts f; facts(x, f); return x * x * x * f.scale; }
-[Differentiable] double by_print(double x) { double y = x * x; if (x > 100) printf("%f\n", y); return y * x; }
+[Differentiable] double by_print(double x) { double y = x * x; if (x > 100) printf("%f\\n", y); return y * x; }
 """
 
 

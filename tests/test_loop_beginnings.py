@@ -1,8 +1,11 @@
-"""Loops under [MaxIters] whose counters begin with what is computed: csrc/compiler/ir/computed_beginnings.h, and where steps are
-inlined csrc/compiler/emit/loop_beginnings.h."""
+"""Loops under [MaxIters] whose counters begin with what is computed: csrc/compiler/ir/computed_beginnings.h.
+
+Where steps are inlined: csrc/compiler/emit/loop_beginnings.h.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -146,7 +149,8 @@ ROWS = {
 }
 ROW_KERNEL = """
 [CudaKernel] [Differentiable]
-void {name}([Shape("R")] TensorView<int> crow, [Shape("E")] DiffTensorView<double> v, [Out("R - 1")] DiffTensorView<double> sums)
+void {name}([Shape("R")] TensorView<int> crow, [Shape("E")] DiffTensorView<double> v,
+    [Out("R - 1")] DiffTensorView<double> sums)
 {{
     uint r = cudaGlobalIdx().x;
     if (r >= sums.size(0)) return;
@@ -174,7 +178,7 @@ def test_rows_of_a_sparse_matrix(rows: torch_slang.Module, name: str, device: to
     crow = torch.tensor([0, 2, 2, 6, 7], dtype=torch.int32, device=device)
     v = torch.linspace(-1, 1, 7, dtype=torch.float64, device=device).requires_grad_()
     terms = v * v * torch.arange(7, device=device)
-    expected = torch.stack([terms[begin:end].sum() for begin, end in zip(crow[:-1], crow[1:], strict=True)])
+    expected = torch.stack([terms[begin:end].sum() for begin, end in itertools.pairwise(crow)])
     grad = torch.arange(1, 5, dtype=torch.float64, device=device)
     result = getattr(rows, name)(crow, v)
     torch.testing.assert_close(result, expected)

@@ -55,7 +55,7 @@ class Compilation {
   Program run(Extent extent, const DescriptionObserver& described) {
     Program program;
     program.module_name = name_;
-    program.tuned = values_of_tuned();
+    program.tuned = values_of_tuned(source_, request_.defines);
     describe(program);
     add_sources(program);
     if (extent != Extent::DescribeOnly) {
@@ -68,6 +68,7 @@ class Compilation {
   }
 
  private:
+  // The files that were read so far, and the facts that were found in them.
   void add_sources(Program& program) const {
     program.files = session_.files().manifest();
     for (const auto& [name, value] : request_.defines) {
@@ -84,15 +85,16 @@ class Compilation {
     SourceFiles& files = session_.files();
     files.check_bytes(modules_.text({}), request_.path);
     std::string diagnostics;
-    slang::IModule* module = files.refusal().empty() ? session_.load(modules_.next_copy(source_), &diagnostics) : nullptr;
+    slang::IModule* module =
+        files.refusal().empty() ? session_.load(modules_.next_copy(source_), &diagnostics) : nullptr;
     if (session_.gives_way(request_)) module = session_.load(modules_.next_copy(source_), &diagnostics);
     // Note [bytes of sources]
     if (!files.refusal().empty()) {
       throw_compile_error("torch_slang: ", request_.path, " does not compile\n", files.refusal());
     }
     if (module == nullptr) {
-      throw_compile_error("torch_slang: ", request_.path, " does not compile\n", diagnostics,
-                          is_crash(diagnostics) ? "\n" + crash_hints(modules_.text({}), request_.path) : "");
+      const std::string hints = is_crash(diagnostics) ? "\n" + crash_hints(modules_.text({}), request_.path) : "";
+      throw_compile_error("torch_slang: ", request_.path, " does not compile\n", diagnostics, hints);
     }
     program.warnings = diagnostics;
     shader_parameters_ = shader_parameters(module);
@@ -132,17 +134,6 @@ class Compilation {
       note_written_views(*group[i], texts[i]);
       functions_[group[i]->name].function = *group[i];
     }
-  }
-
-  // The values that [Tune] variables have here.
-  std::vector<std::pair<std::string, std::string>> values_of_tuned() const {
-    auto variables = tuned_variables(source_);
-    for (auto& [name, value] : variables) {
-      for (const auto& define : request_.defines) {
-        if (define.first == name) value = define.second;
-      }
-    }
-    return variables;
   }
 
   std::vector<Instantiation> wanted(const Program& program, Extent extent) const {
@@ -185,8 +176,8 @@ class Compilation {
   void load_groups(const std::vector<Instantiation>& group, std::vector<Loaded>& modules) {
     if (group.empty()) return;
     const auto module_of = [&](const Instantiation& one) { return described(one.function).imported_from; };
-    const std::string module = module_of(group.front());
-    auto middle = std::find_if(group.begin(), group.end(), [&](const auto& one) { return module_of(one) != module; });
+    const std::string first = module_of(group.front());
+    auto middle = std::find_if(group.begin(), group.end(), [&](const auto& one) { return module_of(one) != first; });
     if (middle == group.end()) {
       const Loaded loaded = load_wrappers(group);
       if (loaded.module != nullptr || group.size() == 1) {

@@ -68,7 +68,8 @@ BOOST_AUTO_TEST_CASE(calls_of_derivatives_are_found) {
 
 BOOST_AUTO_TEST_CASE(functions_that_are_not_called_are_left_out) {
   const std::string source =
-      "float f(float x) { return g<int>(x); }\nfloat g<T>(float x) { return x % 2; }\nfloat h(float x) { return x % 3; }";
+      "float f(float x) { return g<int>(x); }\nfloat g<T>(float x) { return x % 2; }\nfloat h(float x) { return x % 3; "
+      "}";
   const auto lines = [&](const std::string& function) {
     const std::string hints = crash_hints(source, "f.slang", false, function);
     return std::pair(hints.find("f.slang:2") != std::string::npos, hints.find("f.slang:3") != std::string::npos);

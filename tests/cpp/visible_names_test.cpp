@@ -14,7 +14,8 @@ BOOST_AUTO_TEST_CASE(all_is_public_where_nothing_says_otherwise) {
 }
 
 BOOST_AUTO_TEST_CASE(elsewhere_only_what_is_marked) {
-  for (const std::string first : {"module m;", "implementing m;", "public int n;", "internal int n;", "private int n;"}) {
+  for (const std::string first :
+       {"module m;", "implementing m;", "public int n;", "internal int n;", "private int n;"}) {
     const std::string source = first + "\nfloat f(float x) {}\npublic [Differentiable] float g<T>(float x) {}";
     BOOST_TEST(!VisibleNames(source).is_public("f", 2), first);
     BOOST_TEST(VisibleNames(source).is_public("g", 3), first);

@@ -38,8 +38,7 @@ void add_imported_functions(std::vector<DescribedFunction>& functions, slang::IS
       if (own.count(called(function)) > 0 || own.count(function.name) > 0) continue;
       const auto text = texts.try_emplace(function.file, source_of(function.file)).first;
       if (!is_wanted(one, text->second)) continue;
-      const auto [known, is_new] =
-          imported.try_emplace(function.name, functions.size(), import.path);
+      const auto [known, is_new] = imported.try_emplace(function.name, functions.size(), import.path);
       if (is_new) {
         one.imported_from = import.path;
         functions.push_back(std::move(one));

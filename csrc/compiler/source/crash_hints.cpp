@@ -23,7 +23,10 @@ constexpr const char* kEarly = "a `return` before a function's end, in a second 
 class Hints {
  public:
   Hints(const std::string& source, const std::string& path, bool second_derivative, const std::string& function)
-      : path_(path), tokens_(source), floats_(tokens_), second_derivative_(second_derivative),
+      : path_(path),
+        tokens_(source),
+        floats_(tokens_),
+        second_derivative_(second_derivative),
         called_(function.empty() ? floats_.functions() : called_functions(tokens_, floats_.functions(), function)) {}
 
   std::string text() {
@@ -36,7 +39,8 @@ class Hints {
       if (word(at) == "property" && is_differentiable(at)) add(at, "a `property` with derivatives; make it a function");
     }
     for (const SourceFunction& function : called_) look_at_operators(function);
-    find_derivative_calls(tokens_, floats_.functions(), called_, [this](size_t at, const char* what) { add(at, what); });
+    find_derivative_calls(tokens_, floats_.functions(), called_,
+                          [this](size_t at, const char* what) { add(at, what); });
     return text_.empty() ? text_ : "Constructs in this source that are known to crash it:" + text_;
   }
 

@@ -9,19 +9,24 @@ namespace torch_slang {
 namespace {
 
 constexpr const char* kInner =
-    "`bwd_diff` inside of a function that is differentiated itself; take `fwd_diff` there, one call for each direction, of a "
+    "`bwd_diff` inside of a function that is differentiated itself; take `fwd_diff` there, one call for each "
+    "direction, of a "
     "function that returns its result";
 constexpr const char* kOut =
-    "`fwd_diff` of a function with an `out` argument, inside of a function that is differentiated itself; return the result "
+    "`fwd_diff` of a function with an `out` argument, inside of a function that is differentiated itself; return the "
+    "result "
     "instead (a struct of several, declared IDifferentiable)";
 constexpr const char* kMethod =
-    "a derivative of an object's method; write a [Differentiable] function that calls it, `float at(no_diff S s, float x) { "
+    "a derivative of an object's method; write a [Differentiable] function that calls it, `float at(no_diff S s, float "
+    "x) { "
     "return s.at(x); }`, and take the derivative of that: `bwd_diff(at)(s, x, 1.0)`";
 constexpr const char* kDerived =
-    "a variable of an interface that has another one as its base; make the function generic over the type instead, `<S : "
+    "a variable of an interface that has another one as its base; make the function generic over the type instead, `<S "
+    ": "
     "I>`, or let the interface have no base but IDifferentiable";
 constexpr const char* kReturned =
-    "a function that returns an interface, called in a function that is differentiated; return the struct, or choose among the "
+    "a function that returns an interface, called in a function that is differentiated; return the struct, or choose "
+    "among the "
     "structs by an `if` where the method is called";
 
 class DerivativeCalls {

@@ -43,6 +43,17 @@ Pairs tuned_variables(std::string_view source) {
   return found;
 }
 
+std::vector<std::pair<std::string, std::string>> values_of_tuned(
+    std::string_view source, const std::vector<std::pair<std::string, std::string>>& defines) {
+  auto variables = tuned_variables(source);
+  for (auto& [name, value] : variables) {
+    for (const auto& define : defines) {
+      if (define.first == name) value = define.second;
+    }
+  }
+  return variables;
+}
+
 CompileRequest with_tuned_variables(CompileRequest request, std::string_view source) {
   for (const auto& variable : tuned_variables(source)) {
     if (!has_name(request.defines, variable.first)) request.defines.push_back(variable);

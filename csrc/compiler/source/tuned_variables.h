@@ -14,6 +14,10 @@ namespace torch_slang {
 // Name and first value of each variable, in order; of two attributes with one name the first counts.
 std::vector<std::pair<std::string, std::string>> tuned_variables(std::string_view source);
 
+// The same with the values that defines give them.
+std::vector<std::pair<std::string, std::string>> values_of_tuned(
+    std::string_view source, const std::vector<std::pair<std::string, std::string>>& defines);
+
 // The request with a define for each variable of the source that has none.
 CompileRequest with_tuned_variables(CompileRequest request, std::string_view source);
 

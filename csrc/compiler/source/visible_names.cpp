@@ -3,9 +3,7 @@
 namespace torch_slang {
 namespace {
 
-bool speaks_of_visibility(std::string_view word) {
-  return word == "public" || word == "internal" || word == "private";
-}
+bool speaks_of_visibility(std::string_view word) { return word == "public" || word == "internal" || word == "private"; }
 
 }  // namespace
 

@@ -98,11 +98,7 @@ class Compilation {
     }
     program.warnings = diagnostics;
     shader_parameters_ = shader_parameters(module);
-    const auto source_of = [&](const std::string& path) {
-      if (path == request_.path && request_.source) return *request_.source;
-      const auto found = session_.files().contents().find(path);
-      return found == session_.files().contents().end() ? std::string() : found->second;
-    };
+    const auto source_of = [&](const std::string& path) { return modules_.source_of(path); };
     std::vector<DescribedFunction> all = describe_module(session_.slang(), module, request_.path, source_of);
     add_imported_functions(all, session_.slang(), session_.imports(), source_of);
     for (DescribedFunction& one : all) {

@@ -84,7 +84,7 @@ Program gathering_kernels() {
   request.source = text;
   const Program described = [&] {
     Session session(request);
-    return compile_request(session, request, Extent::DescribeOnly, [](const std::string&) {});
+    return compile_request(session, request, Extent::DescribeOnly, [](const std::string&, const std::string&) {});
   }();
   for (const Function& function : described.functions) {
     if (!function.is_kernel) continue;
@@ -92,7 +92,7 @@ Program gathering_kernels() {
       request.instantiations.push_back({function.name, direction, {}});
   }
   Session session(request);
-  return compile_request(session, request, Extent::Texts, [](const std::string&) {});
+  return compile_request(session, request, Extent::Texts, [](const std::string&, const std::string&) {});
 }
 
 }  // namespace

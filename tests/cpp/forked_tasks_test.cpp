@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(texts_of_forks_are_as_if_made_here) {
     text.body = i == 5 ? "no UTF-8: \xff" : "body " + std::to_string(i);
     return text;
   };
-  const auto texts = make_texts(wanted, 3, make, cautions, [](const std::string&) {});
+  const auto texts = make_texts(wanted, 3, make, cautions, [](const std::string&, const std::string&) {});
   BOOST_REQUIRE(texts.size() == wanted.size());
   for (size_t i = 0; i < texts.size(); ++i) BOOST_TEST(texts[i].function == wanted[i].function);
   BOOST_TEST(texts[4].body == "body 4");

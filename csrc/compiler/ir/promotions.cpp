@@ -9,6 +9,7 @@
 #include "compiler/ir/computed_beginnings.h"
 #include "compiler/ir/instruction_table.h"
 #include "compiler/ir/module_edits.h"
+#include "compiler/ir/quotients.h"
 
 namespace torch_slang {
 namespace {
@@ -163,6 +164,7 @@ std::string with_explicit_promotions(const std::string& module) {
   replace_conversions(edits);
   promote_operands(edits);
   hide_steps_of_computed_beginnings(edits);
+  call_quotients(edits);
   write_instructions(edits.applied(), code->data);
   return write_chunks(root);
 }

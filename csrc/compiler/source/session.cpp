@@ -9,6 +9,7 @@
 
 #include "common/files.h"
 #include "compiler/ir/promotions.h"
+#include "compiler/ir/quotients.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/own_accesses.h"
 #include "compiler/source/preprocessor.h"
@@ -251,7 +252,8 @@ slang::IModule* Session::load_promoted(const ModuleSource& source, std::string* 
   request->setOutputContainerFormat(SLANG_CONTAINER_FORMAT_SLANG_MODULE);
   request->setDebugInfoLevel(SLANG_DEBUG_INFO_LEVEL_MINIMAL);
   const int unit = request->addTranslationUnit(SLANG_SOURCE_LANGUAGE_SLANG, source.name.c_str());
-  request->addTranslationUnitSourceString(unit, source.path.c_str(), source.text.c_str());
+  const std::string text = source.text + kQuotientCalls;
+  request->addTranslationUnitSourceString(unit, source.path.c_str(), text.c_str());
   const SlangResult result = request->compile();
   request->setDebugInfoLevel(SLANG_DEBUG_INFO_LEVEL_NONE);  // the session's, to which it belongs
   Com<ISlangBlob> messages, module, more;

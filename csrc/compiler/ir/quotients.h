@@ -1,0 +1,22 @@
+// Divisions of floating-point numbers, made calls of the library's `__quotient` before Slang makes derivatives.
+//
+// Note [quotients]
+//   `a / b` is one instruction to Slang, whose derivative is written into its compiler (translateBinaryArith in
+//   slang-ir-autodiff-fwd.cpp): (da * b - a * db) / (b * b). In float that is 0, infinite or NaN for a divisor beyond 1.8e19 or below
+//   1e-19, in half beyond 255 or below 0.004, though the quotient is an ordinary number. An overload of the operator is not asked:
+//   Slang's type checker makes the instruction of builtin types at once. `__quotient` (slang/derivatives.slang) has the same
+//   value, and derivatives g / b and -(a / b) * (g / b), which can be differentiated again.
+//   What the library's function is called by in a module is found in functions that are appended to the module's source
+//   (kQuotientCalls): each calls it for one type. A constant divisor needs no call: Slang divides by it alone.
+#pragma once
+
+#include "compiler/ir/module_edits.h"
+
+namespace torch_slang {
+
+// Code at the end of a module's source whose divisions become calls.
+extern const char* const kQuotientCalls;
+
+void call_quotients(ModuleEdits& module);
+
+}  // namespace torch_slang

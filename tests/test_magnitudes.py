@@ -93,7 +93,7 @@ def inputs(function: str, device: str, ranges: dict[torch.dtype, tuple[float, fl
     dtype = FUNCTIONS[function]
     shape = SHAPES.get(function, ())
     plain = grid(dtype, ranges)
-    spread = [one.reshape(-1, *[1] * len(shape)).expand(-1, *shape).contiguous().to(device) for one in plain]
+    spread = [one.reshape(-1, *[1] * len(shape)).expand(-1, *shape).clone().to(device) for one in plain]
     return plain, spread
 
 

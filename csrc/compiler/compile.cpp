@@ -85,9 +85,7 @@ class Compilation {
     SourceFiles& files = session_.files();
     files.check_bytes(modules_.text({}), request_.path);
     std::string diagnostics;
-    slang::IModule* module =
-        files.refusal().empty() ? session_.load(modules_.next_copy(source_), &diagnostics) : nullptr;
-    if (session_.gives_way(request_)) module = session_.load(modules_.next_copy(source_), &diagnostics);
+    slang::IModule* module = files.refusal().empty() ? load_declared(&diagnostics) : nullptr;
     // Note [bytes of sources]
     if (!files.refusal().empty()) {
       throw_compile_error("torch_slang: ", request_.path, " does not compile\n", files.refusal());
@@ -112,6 +110,40 @@ class Compilation {
     }
     find_written_views(program.functions);
     refuse_equal_names(program.host_functions);
+  }
+
+  // With as many structs declared as can be: Note [undeclared structs].
+  slang::IModule* load_declared(std::string* diagnostics) {
+    SourceFiles& files = session_.files();
+    slang::IModule* module = load_knowing_files(diagnostics);
+    const std::string said = module == nullptr ? *diagnostics : "";
+    for (int attempts = 0; module == nullptr && files.has_declared() && files.refusal().empty(); ++attempts) {
+      Names kept = files.kept_structs(), named;
+      add_code_names(*diagnostics, named);
+      const UndeclaredStructs structs = files.structs();
+      for (const std::string& name : structs.declared()) {
+        if (named.count(name) > 0) kept.insert(name);
+      }
+      const bool goes_on = kept.size() > files.kept_structs().size() && attempts < 3;
+      const Declaring less = files.declaring() == Declaring::All ? Declaring::Structs : Declaring::None;
+      session_.declare(request_, goes_on ? files.declaring() : less, goes_on ? std::move(kept) : Names());
+      module = load_knowing_files(diagnostics);
+    }
+    if (module == nullptr)
+      *diagnostics = said;
+    else
+      why_undeclared_ = said;
+    return module;
+  }
+
+  slang::IModule* load_knowing_files(std::string* diagnostics) {
+    slang::IModule* module = nullptr;
+    for (bool again = true; again;) {
+      source_ = session_.files().with_library(modules_.text({}), request_.path);
+      module = session_.load(modules_.next_copy(source_), diagnostics);
+      again = session_.gives_way(request_) || session_.declares_more(request_);
+    }
+    return module;
   }
 
   // Note [written views]. One choice of types stands for all.
@@ -263,6 +295,8 @@ class Compilation {
 
   // A derivative of the user's own that Slang, or the view library, would take for zero.
   std::optional<std::string> why_wrong(const Instantiation& instantiation) {
+    if (instantiation.direction == Direction::Forward) return std::nullopt;
+    if (auto reason = why_lost(instantiation.function)) return reason;
     if (!has_forward_derivative(instantiation.direction)) return std::nullopt;
     if (const auto name = backward_only_callee(instantiation)) {
       return *name + " has a [BackwardDerivative] and no [ForwardDerivative], which Slang takes for zero";
@@ -308,6 +342,20 @@ class Compilation {
     std::set<std::string> found;
     for (const auto& [name, why] : session_.files().kept_exits()) found.insert(name);
     return callee_among(found, instantiation);
+  }
+
+  // Note [undeclared structs] in source/undeclared_structs.h
+  std::optional<std::string> why_lost(const std::string& function) const {
+    const SourceFiles& files = session_.files();
+    const std::string name = function.substr(function.find_last_of(":.") + 1);
+    const auto lost = files.structs().lost_in(name, files.declaring());
+    if (!lost) return std::nullopt;
+    const auto& [type, place] = *lost;
+    return c10::str("the struct ", type, " (", place,
+                    ") is not IDifferentiable, and what is put into it loses its derivative; declare it, `struct ", type,
+                    " : IDifferentiable`, outside of functions, without a base struct, and without tensors where a kernel ",
+                    "has it as parameter",
+                    why_undeclared_.empty() ? "" : ". Declared so the file does not compile:\n" + why_undeclared_);
   }
 
   // Note [tangents of views] in source/own_tangents.h
@@ -437,6 +485,7 @@ class Compilation {
   std::string name_;
   ModuleFiles modules_;
   std::string source_;
+  std::string why_undeclared_;  // what Slang said where structs were declared that are not
   std::map<std::string, DescribedFunction> functions_;
   std::set<std::string> cautions_;
   std::vector<std::string> shader_parameters_;

@@ -72,14 +72,15 @@ bool is_of_tangents(const CompileRequest& request) {
                      [](const Instantiation& one) { return has_forward_derivative(one.direction); });
 }
 
-Changes changes_for(const CompileRequest& request, Session::Output output, bool generic_tensors) {
+Changes changes_for(const CompileRequest& request, Session::Output output, bool generic_tensors, Declaring how) {
   const bool is_second = output == Session::Output::SecondDerivatives;
   const bool is_tangents = is_second || is_of_tangents(request);
   return {.constructors = is_second && !has_define(request, kKeepStructs),
           .single_exits = is_tangents && !has_define(request, kKeepReturns),
           .kept_exits = is_tangents && has_define(request, kKeepReturns),
           .early_inlining = is_second && has_define(request, kInlineEarly),
-          .generic_tensors = generic_tensors};
+          .generic_tensors = generic_tensors,
+          .declaring = output == Session::Output::HostFunctions ? Declaring::None : how};
 }
 
 std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output,
@@ -120,7 +121,7 @@ Com<slang::IGlobalSession> make_global_session() {
 Session::Session(const CompileRequest& request, Library library, const std::optional<std::string>& text,
                  Com<slang::IGlobalSession> global)
     : files_(undefine_macros(request) + "#line 1\n", request.defines, request.include_dirs,
-             changes_for(request, Output::Kernels, /*generic_tensors=*/false)),
+             changes_for(request, Output::Kernels, /*generic_tensors=*/false, Declaring::All)),
       users_(folders_of(request)),
       global_(std::move(global)) {
   if (text && !request.source) files_.take(request.path, *text);
@@ -130,7 +131,7 @@ Session::Session(const CompileRequest& request, Library library, const std::opti
 
 Session::Session(const CompileRequest& request, const Session& sibling, Output output, bool generic_tensors)
     : files_(undefine_macros(request) + "#line 1\n", request.defines, request.include_dirs,
-             changes_for(request, output, generic_tensors)),
+             changes_for(request, output, generic_tensors, sibling.files_.declaring())),
       users_(folders_of(request)) {
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();
@@ -167,6 +168,17 @@ bool Session::gives_way(const CompileRequest& request) {
   if (found == own_accesses_) return false;
   own_accesses_ = std::move(found);
   open(request, Library::FromText, Output::Kernels);
+  return true;
+}
+
+void Session::declare(const CompileRequest& request, Declaring how, Names kept) {
+  files_.declare(how, std::move(kept));
+  open(request, Library::AsBuilt, Output::Kernels);
+}
+
+bool Session::declares_more(const CompileRequest& request) {
+  if (!files_.would_declare_more()) return false;
+  declare(request, files_.declaring(), files_.kept_structs());
   return true;
 }
 

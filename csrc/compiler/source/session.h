@@ -56,6 +56,10 @@ class Session {
   // then opened anew, without ours, and the modules that were loaded before are gone.
   bool gives_way(const CompileRequest& request);
 
+  // Declares the structs of the files so, or more of them once all files are known: Note [undeclared structs]. Opened anew if so.
+  void declare(const CompileRequest& request, Declaring how, Names kept);
+  bool declares_more(const CompileRequest& request);
+
   // Loads source text as a module. Null if it does not compile; `diagnostics` then says why, and holds warnings else.
   slang::IModule* load(const ModuleSource& source, std::string* diagnostics);
   // The same, of a module that derivatives are made of: Note [promotions]. Modules that it imports must be promoted before.

@@ -2,6 +2,7 @@
 
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -65,7 +66,10 @@ SourceFiles::SourceFiles(std::string library_head, Defines defines, std::vector<
 std::string SourceFiles::with_library(const std::string& written, const std::string& path) {
   std::optional<std::string> expanded;
   if (expand_ && hides_control_flow(included_.all_texts(written, path), defines_)) expanded = expand_(written, path);
-  const std::string& source = expanded ? *expanded : written;
+  return with_head(declared(expanded ? *expanded : written), path);
+}
+
+std::string SourceFiles::with_head(const std::string& source, const std::string& path) {
   const std::string macros = attribute_macros();
   if (is_part_of_module(source)) return macros + line_directive(1, path) + changed(source, path);
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
@@ -92,10 +96,51 @@ void SourceFiles::note_kept_exits(const std::vector<KeptExits>& kept, const std:
   }
 }
 
+std::string SourceFiles::declared(const std::string& source) {
+  const bool has_derivatives = names_.count("Differentiable") > 0 || names_.count("BackwardDifferentiable") > 0;
+  if (changes_.declaring == Declaring::None || !has_derivatives) return source;
+  return declared_[source] = structs_beside(source).with_declarations(source, changes_.declaring);
+}
+
+UndeclaredStructs SourceFiles::structs() const {
+  UndeclaredStructs structs(kept_structs_);
+  for (const auto& [path, facts] : facts_) structs.add(facts, path);
+  for (const auto& [source, text] : declared_) structs.add(StructFacts(source), "its text");
+  structs.decide();
+  return structs;
+}
+
+// The text need not be of a file.
+UndeclaredStructs SourceFiles::structs_beside(const std::string& source) const {
+  UndeclaredStructs structs(kept_structs_);
+  for (const auto& [path, facts] : facts_) structs.add(facts, path);
+  structs.add(StructFacts(source), "");
+  structs.decide();
+  return structs;
+}
+
+void SourceFiles::declare(Declaring how, Names kept) {
+  changes_.declaring = how;
+  kept_structs_ = std::move(kept);
+  declared_.clear();
+}
+
+bool SourceFiles::has_declared() const {
+  return std::any_of(declared_.begin(), declared_.end(), [](const auto& one) { return one.first != one.second; });
+}
+
+bool SourceFiles::would_declare_more() const {
+  return std::any_of(declared_.begin(), declared_.end(), [&](const auto& one) {
+    return structs_beside(one.first).with_declarations(one.first, changes_.declaring) != one.second;
+  });
+}
+
 void SourceFiles::take(const SourceFiles& others) {
   contents_ = others.contents_;
   digests_ = others.digests_;
   names_ = others.names_;
+  facts_ = others.facts_;
+  kept_structs_ = others.kept_structs_;
 }
 
 void SourceFiles::take(const std::string& path, const std::string& text) { enter(absolute_path(path), text); }
@@ -116,6 +161,7 @@ const std::string* SourceFiles::enter(const std::string& absolute, const std::op
   }
   std::string& kept = contents_[absolute];
   kept = fill_placeholders(*content, defines_);
+  if (!is_compiled_module(absolute)) facts_.insert_or_assign(absolute, StructFacts(kept));
   return &kept;
 }
 
@@ -151,12 +197,12 @@ SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
   const std::string* content = read(name);
   if (content == nullptr) {
     const char* text = submodule_text(name);
-    return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + with_library(text, name));
+    return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + with_head(text, name));
   }
   if (is_compiled_module(name)) return give(*content);
   check_bytes(*content, name);
   const std::string text = changes_.generic_tensors ? with_generic_tensors(*content) : *content;
-  return give(is_slang_source(name) ? with_library(text, name) : changed(text, name));
+  return give(is_slang_source(name) ? with_library(text, name) : changed(declared(text), name));
 }
 
 SlangResult SourceFiles::queryInterface(const SlangUUID& id, void** object) {

@@ -14,6 +14,7 @@
 
 #include "compiler/source/included_files.h"
 #include "compiler/source/single_exits.h"
+#include "compiler/source/undeclared_structs.h"
 #include "compiler/text/code_names.h"
 #include "program/program.h"
 
@@ -28,6 +29,7 @@ struct Changes {
   bool kept_exits = false;  // what that note says is not changed, but found
   bool early_inlining = false;  // Note [functions inlined early] in early_inlining.h
   bool generic_tensors = false;  // Note [generic tensors] in generic_tensors.h
+  Declaring declaring = Declaring::All;  // Note [undeclared structs] in undeclared_structs.h
 };
 
 // Lives as long as the session that reads through it; owned by C++, so COM's counting does nothing.
@@ -62,6 +64,15 @@ class SourceFiles final : public ISlangFileSystem {
   const NameSet& names() const { return names_; }
   void note_names(std::string_view text) { add_code_names(text, names_); }
 
+  // Note [undeclared structs]
+  Declaring declaring() const { return changes_.declaring; }
+  void declare(Declaring how, Names kept);
+  bool has_declared() const;  // any of the texts that were given since
+  // The texts would be others, now that all files are known.
+  bool would_declare_more() const;
+  UndeclaredStructs structs() const;
+  const Names& kept_structs() const { return kept_structs_; }
+
   SlangResult SLANG_MCALL loadFile(const char* path, ISlangBlob** blob) override;
   SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override;
   uint32_t SLANG_MCALL addRef() override { return 1; }
@@ -71,12 +82,15 @@ class SourceFiles final : public ISlangFileSystem {
  private:
   std::string changed(std::string source, const std::string& path);  // as Slang is to see a user's
   void note_kept_exits(const std::vector<KeptExits>& kept, const std::string& path);
+  std::string with_head(const std::string& source, const std::string& path);
+  std::string declared(const std::string& source);
+  UndeclaredStructs structs_beside(const std::string& source) const;
   const std::string* enter(const std::string& path, const std::optional<std::string>& content);
 
   std::string library_head_;
   Defines defines_;
   const IncludedFiles included_;
-  const Changes changes_;
+  Changes changes_;
   Expand expand_;
   std::map<std::string, std::string> kept_exits_;
   std::string refusal_;
@@ -84,6 +98,9 @@ class SourceFiles final : public ISlangFileSystem {
   std::map<std::string, std::string> contents_;
   NameSet names_;
   std::map<std::string, std::string> digests_;  // empty: not there
+  std::map<std::string, StructFacts> facts_;    // by path
+  std::map<std::string, std::string> declared_;  // what became of each text
+  Names kept_structs_;
 };
 
 }  // namespace torch_slang

@@ -1,0 +1,79 @@
+#include "compiler/source/function_heads.h"
+#include "compiler/source/undeclared_structs.h"
+
+namespace torch_slang {
+namespace {
+
+void add_extensions(const SourceTokens& tokens, StructFacts& facts) {
+  for (size_t at = 0; at < tokens.size(); ++at) {
+    if (tokens[at] != "extension") continue;
+    bool behind_colon = false;
+    for (size_t i = at + 1; i < tokens.size() && tokens[i] != "{" && tokens[i] != ";"; ++i) {
+      behind_colon = behind_colon || (tokens[i] == ":" && i > at + 1);
+      if (!behind_colon || !tokens.is_name(i)) continue;
+      facts.conforming.emplace(tokens[i]);
+      if (tokens[i] == "IDifferentiable") facts.extended.emplace(tokens[at + 1]);
+    }
+  }
+}
+
+// The last name in the brackets, as of `outer.f<T>`.
+void add_derived(const SourceTokens& tokens, size_t open, Names& names) {
+  std::string_view last;
+  for (size_t at = open + 1; at < tokens.closing(open) && tokens[at] != "<"; ++at) {
+    if (tokens.is_name(at)) last = tokens[at];
+  }
+  if (!last.empty()) names.emplace(last);
+}
+
+bool names_derivative(std::string_view word) {
+  return word == "bwd_diff" || word == "fwd_diff" || word == "__bwd_diff" || word == "__fwd_diff" ||
+         word == "BackwardDerivativeOf" || word == "ForwardDerivativeOf";
+}
+
+// `Pair(x, y)`, `Pair p = {x, y}`, `Pair p[2] = {...}`
+bool makes_value(const SourceTokens& tokens, size_t at) {
+  size_t behind = tokens.behind_angles(at + 1);
+  if (tokens[behind] == "(") return true;
+  if (!tokens.is_name(behind)) return false;
+  for (++behind; tokens[behind] == "[";) behind = tokens.closing(behind) + 1;
+  return tokens[behind] == "=" && tokens[behind + 1] == "{";
+}
+
+void add_functions(const SourceTokens& tokens, StructFacts& facts) {
+  for (const FunctionHead& head : function_heads(tokens)) {
+    if (head.is_kernel()) {
+      for (size_t at = head.open; at < head.close; ++at) {
+        if (tokens.is_name(at)) facts.of_kernels.emplace(tokens[at]);
+      }
+    }
+    if (!head.is_differentiable()) continue;
+    Names names;  // a kernel's own parameters are constants, if they are structs that nobody declares
+    for (size_t at = head.is_kernel() ? head.body : head.type; at < head.end; ++at) {
+      if (tokens.is_name(at)) names.emplace(tokens[at]);
+    }
+    facts.functions.emplace(tokens[head.name], std::move(names));
+    for (size_t at = head.body; at < head.end; ++at) {
+      if (!tokens.is_name(at)) continue;
+      if (tokens[tokens.behind_angles(at + 1)] == "(") facts.called.emplace(tokens[at]);
+      if (makes_value(tokens, at)) facts.built.emplace(tokens[at]);
+    }
+  }
+}
+
+}  // namespace
+
+StructFacts::StructFacts(const std::string& source) {
+  const SourceTokens tokens(source);
+  types = type_declarations(tokens);
+  add_extensions(tokens, *this);
+  add_functions(tokens, *this);
+  for (size_t at = 0; at + 1 < tokens.size(); ++at) {
+    if (!tokens.is_name(at)) continue;
+    if (names_derivative(tokens[at]) && tokens[at + 1] == "(") add_derived(tokens, at + 1, derived_by_name);
+    const bool is_declared = at > 0 && (tokens[at - 1] == "interface" || tokens[at - 1] == "struct");
+    if (!is_declared && tokens.is_name(at + 1) && tokens[at + 1] != "where") as_values.emplace(tokens[at]);
+  }
+}
+
+}  // namespace torch_slang

@@ -1,0 +1,78 @@
+// Declares the structs of a source IDifferentiable that are not, and may carry a derivative.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "compiler/source/type_declarations.h"
+
+namespace torch_slang {
+
+// Note [undeclared structs]
+//   To Slang a struct that is not IDifferentiable has no derivative, and what is put into one (`Pair p = {x, y};`) loses its own,
+//   without a word. No user means that. So structs with fields that may have a derivative are declared IDifferentiable, in the
+//   text that Slang reads; it leaves out the fields that cannot have one, and those that are `no_diff`.
+//     - An interface with differentiable methods that only constrains type parameters is declared so too: in a generic function
+//       a value of it is a constant otherwise. So are type parameters that structs have fields of.
+//     - A struct with tensors in it that a kernel has as parameter stays as it is. A kernel's parameter of a struct that is
+//       declared here becomes `no_diff`: it is passed as before. So do the parameters of functions whose derivative is written by
+//       the user, or called by name: it has the parameters that the user gave it.
+//     - Constructors of such structs become [Differentiable].
+//   Where that does not compile, the structs that Slang's messages name stay as they are, or less is done (Declaring), at last
+//   nothing. The derivatives of functions that have values of such a struct, or call one that has, are then refused, with what
+//   Slang said.
+enum class Declaring { None, Structs, All };  // All: interfaces, type parameters and constructors too
+
+// What one source has to say.
+struct StructFacts {
+  StructFacts() = default;
+  explicit StructFacts(const std::string& source);
+
+  std::vector<TypeDeclaration> types;
+  Names extended;       // extension X : IDifferentiable
+  Names conforming;     // interfaces that an extension gives to a type
+  Names as_values;      // names that another name follows: `IShape s`
+  Names of_kernels;     // in parameters of kernels
+  Names derived_by_name;  // functions in bwd_diff(f), [BackwardDerivativeOf(f)] and the like
+  Names called;         // in bodies of differentiable functions
+  Names built;          // structs of which such bodies make values
+  std::multimap<std::string, Names> functions;  // the names in differentiable functions
+};
+
+// What all sources of a module say together.
+class UndeclaredStructs {
+ public:
+  // `kept`: these stay as they are.
+  explicit UndeclaredStructs(Names kept = {}) : kept_(std::move(kept)) {}
+
+  void add(const StructFacts& facts, const std::string& path);
+  void decide();  // when all are added
+
+  // The structs, and interfaces, that are declared.
+  const Names& declared() const { return declared_; }
+  std::string with_declarations(const std::string& source, Declaring how) const;
+  // Of the structs that ought to be declared, and are not, one whose values the function or what it calls may have: its name, and
+  // where it is.
+  std::optional<std::pair<std::string, std::string>> lost_in(const std::string& function, Declaring how) const;
+
+ private:
+  friend class Declarer;
+  bool holds_views(const TypeDeclaration& type) const;
+  bool may_carry(const TypeDeclaration& type) const;
+  bool may_declare(const TypeDeclaration& type) const;
+  bool may_declare_interface(const TypeDeclaration& type) const;
+  bool is_lost(const TypeDeclaration& type, Declaring how) const;
+  Names names_reached(const std::string& function) const;
+
+  const Names kept_;
+  std::vector<std::pair<TypeDeclaration, std::string>> types_;  // with their files
+  std::map<std::string, const TypeDeclaration*, std::less<>> by_name_;
+  StructFacts all_;
+  Names viewing_, carrying_, declared_;
+};
+
+}  // namespace torch_slang

@@ -80,7 +80,8 @@ Changes changes_for(const CompileRequest& request, Session::Output output, bool 
           .kept_exits = is_tangents && has_define(request, kKeepReturns),
           .early_inlining = is_second && has_define(request, kInlineEarly),
           .generic_tensors = generic_tensors,
-          .declaring = output == Session::Output::HostFunctions ? Declaring::None : how};
+          .derivatives = output != Session::Output::HostFunctions,
+          .declaring = how};
 }
 
 std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output,

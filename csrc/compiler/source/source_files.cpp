@@ -12,6 +12,7 @@
 #include "compiler/slang/com.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/block_sizes.h"
+#include "compiler/source/constant_calls.h"
 #include "compiler/source/constructors.h"
 #include "compiler/source/early_inlining.h"
 #include "compiler/source/generic_tensors.h"
@@ -98,8 +99,8 @@ void SourceFiles::note_kept_exits(const std::vector<KeptExits>& kept, const std:
 
 std::string SourceFiles::declared(const std::string& source) {
   const bool has_derivatives = names_.count("Differentiable") > 0 || names_.count("BackwardDifferentiable") > 0;
-  if (changes_.declaring == Declaring::None || !has_derivatives) return source;
-  return declared_[source] = structs_beside(source).with_declarations(source, changes_.declaring);
+  if (!changes_.derivatives || !has_derivatives) return source;
+  return declared_[source] = text_beside(source);
 }
 
 UndeclaredStructs SourceFiles::structs() const {
@@ -110,13 +111,13 @@ UndeclaredStructs SourceFiles::structs() const {
   return structs;
 }
 
-// The text need not be of a file.
-UndeclaredStructs SourceFiles::structs_beside(const std::string& source) const {
+// Beside all that is known of the files.
+std::string SourceFiles::text_beside(const std::string& source) const {
   UndeclaredStructs structs(kept_structs_);
   for (const auto& [path, facts] : facts_) structs.add(facts, path);
   structs.add(StructFacts(source), "");
   structs.decide();
-  return structs;
+  return with_constant_calls(structs.with_declarations(source, changes_.declaring), structs.outs());
 }
 
 void SourceFiles::declare(Declaring how, Names kept) {
@@ -126,12 +127,12 @@ void SourceFiles::declare(Declaring how, Names kept) {
 }
 
 bool SourceFiles::has_declared() const {
-  return std::any_of(declared_.begin(), declared_.end(), [](const auto& one) { return one.first != one.second; });
+  return changes_.declaring != Declaring::None && !declared_.empty() && !structs().declared().empty();
 }
 
 bool SourceFiles::would_declare_more() const {
   return std::any_of(declared_.begin(), declared_.end(), [&](const auto& one) {
-    return structs_beside(one.first).with_declarations(one.first, changes_.declaring) != one.second;
+    return text_beside(one.first) != one.second;
   });
 }
 

@@ -29,7 +29,8 @@ struct Changes {
   bool kept_exits = false;  // what that note says is not changed, but found
   bool early_inlining = false;  // Note [functions inlined early] in early_inlining.h
   bool generic_tensors = false;  // Note [generic tensors] in generic_tensors.h
-  Declaring declaring = Declaring::All;  // Note [undeclared structs] in undeclared_structs.h
+  bool derivatives = true;  // Note [undeclared structs] in undeclared_structs.h, Note [constant calls] in constant_calls.h
+  Declaring declaring = Declaring::All;
 };
 
 // Lives as long as the session that reads through it; owned by C++, so COM's counting does nothing.
@@ -84,7 +85,7 @@ class SourceFiles final : public ISlangFileSystem {
   void note_kept_exits(const std::vector<KeptExits>& kept, const std::string& path);
   std::string with_head(const std::string& source, const std::string& path);
   std::string declared(const std::string& source);
-  UndeclaredStructs structs_beside(const std::string& source) const;
+  std::string text_beside(const std::string& source) const;
   const std::string* enter(const std::string& path, const std::optional<std::string>& content);
 
   std::string library_head_;

@@ -68,6 +68,7 @@ StructFacts::StructFacts(const std::string& source) {
   types = type_declarations(tokens);
   add_extensions(tokens, *this);
   add_functions(tokens, *this);
+  add_out_parameters(tokens, outs);
   for (size_t at = 0; at + 1 < tokens.size(); ++at) {
     if (!tokens.is_name(at)) continue;
     if (names_derivative(tokens[at]) && tokens[at + 1] == "(") add_derived(tokens, at + 1, derived_by_name);

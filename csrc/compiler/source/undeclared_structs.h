@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/source/constant_calls.h"
 #include "compiler/source/type_declarations.h"
 
 namespace torch_slang {
@@ -41,6 +42,7 @@ struct StructFacts {
   Names called;         // in bodies of differentiable functions
   Names built;          // structs of which such bodies make values
   std::multimap<std::string, Names> functions;  // the names in differentiable functions
+  OutParameters outs;  // Note [constant calls]
 };
 
 // What all sources of a module say together.
@@ -54,6 +56,7 @@ class UndeclaredStructs {
 
   // The structs, and interfaces, that are declared.
   const Names& declared() const { return declared_; }
+  const OutParameters& outs() const { return all_.outs; }
   std::string with_declarations(const std::string& source, Declaring how) const;
   // Of the structs that ought to be declared, and are not, one whose values the function or what it calls may have: its name, and
   // where it is.

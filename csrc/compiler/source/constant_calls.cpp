@@ -1,0 +1,216 @@
+#include "compiler/source/constant_calls.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <array>
+#include <optional>
+
+#include "compiler/source/function_heads.h"
+#include "compiler/source/source_edits.h"
+
+namespace torch_slang {
+namespace {
+
+constexpr const char* kTreat = "TreatAsDifferentiable";
+
+bool is_out(std::string_view word) { return word == "out" || word == "inout"; }
+
+// The name of the parameter, or argument, that begins there: its last word before a default, an array's size or the end.
+size_t parameter_name(const SourceTokens& tokens, size_t at, size_t close) {
+  size_t name = at;
+  for (int angles = 0; at < close && tokens[at] != "=" && tokens[at] != "[" && (tokens[at] != "," || angles > 0); ++at) {
+    if (tokens[at] == "<") ++angles;
+    if (tokens[at] == ">") --angles;
+    if (tokens.is_name(at)) name = at;
+  }
+  return name;
+}
+
+class Rewriter {
+ public:
+  Rewriter(const std::string& source, const OutParameters& outs)
+      : source_(source), tokens_(source), edits_(source), outs_(outs) {}
+
+  std::string rewritten() {
+    for (const FunctionHead& head : function_heads(tokens_)) {
+      if (head.has(kTreat)) treat(head);
+      if (!head.is_differentiable()) continue;
+      outs_here_.clear();
+      views_here_.clear();
+      for (const size_t at : parameter_begins(tokens_, head.open)) note_parameter(at, head.close);
+      for (size_t at = head.body; at < head.end; ++at) {
+        if (word(at) == "no_diff") constant(at);
+        if (word(at) == "=" && word(at + 1) == "detach" && word(at + 2) == "(") stop_parameter(at);
+      }
+    }
+    return edits_.applied();
+  }
+
+ private:
+  std::string_view word(size_t at) const { return tokens_[at]; }
+  size_t place(size_t at) const { return edits_.place(word(at)); }
+  size_t behind(size_t at) const { return place(at) + word(at).size(); }
+  // In one line, without comments.
+  std::string text(size_t begin, size_t end) const {
+    std::string text;
+    for (size_t at = begin; at < end; ++at) {
+      const bool touches = at > begin && behind(at - 1) == place(at);
+      text += c10::str(at == begin || touches ? "" : " ", word(at));
+    }
+    return text;
+  }
+
+  void note_parameter(size_t at, size_t close) {
+    const std::string_view name = word(parameter_name(tokens_, at, close));
+    for (; word(at) != name && at < close; ++at) {
+      if (is_out(word(at))) outs_here_.emplace(name);
+      if (is_view_type(word(at))) views_here_.emplace(name);
+    }
+  }
+
+  // The end of the call or of the element that `no_diff` stands before; none where it is something else.
+  std::optional<size_t> operand_end(size_t at) const {
+    size_t end = at;
+    bool is_call = word(at) == "(";
+    if (!is_call && !tokens_.is_name(at)) return {};
+    end = is_call ? tokens_.closing(at) + 1 : at + 1;
+    for (;;) {
+      if (word(end) == "<") {
+        const size_t angles = tokens_.behind_angles(end);
+        if (angles == end || word(angles - 1) != ">" || (word(angles) != "(" && word(angles) != ".")) break;
+        end = angles;
+      } else if (word(end) == "(" || word(end) == "[") {
+        end = tokens_.closing(end) + 1;
+        is_call = true;
+      } else if (word(end) == "." && tokens_.is_name(end + 1)) {
+        end += 2;
+      } else if (word(end) == ":" && word(end + 1) == ":") {
+        end += 3;
+      } else {
+        break;
+      }
+    }
+    return is_call && !tokens_.is_name(end) ? std::optional(end) : std::nullopt;
+  }
+
+  bool is_statement(size_t at) const {
+    const std::string_view before = word(at - 1);
+    if (before == ";" || before == "{" || before == "}" || before == "else" || before == "do") return true;
+    if (before != ")") return false;
+    const std::string_view head = word(tokens_.opening(at - 1) - 1);
+    return head == "if" || head == "for" || head == "while";
+  }
+
+  void constant(size_t at) {
+    const auto end = operand_end(at + 1);
+    if (!end) return;
+    std::vector<std::string> changed;
+    for (size_t open = at + 1; open < *end; ++open) {
+      if (word(open) == "(") add_changed(open, changed);
+    }
+    if (is_statement(at)) {
+      if (changed.empty() || word(*end) != ";") return;
+      edits_.insert(place(at), "{ ");
+      std::string stops = ";";
+      for (const std::string& one : changed) stops += " tsl_stop(" + one + ");";
+      edits_.insert(place(*end), stops + " }");
+      return;
+    }
+    std::string done;
+    for (const std::string& one : changed) done += c10::str(done.empty() ? ", " : " + ", "tsl_stop(", one, ")");
+    edits_.insert(place(at), "tsl_constant(");
+    edits_.insert(behind(*end - 1), done + ")");
+  }
+
+  // The arguments of the call that it changes, as far as they are variables.
+  void add_changed(size_t open, std::vector<std::string>& changed) const {
+    size_t name = open - 1;
+    if (word(name) == ">") {
+      for (int depth = 0; name > 0; --name) {
+        if (word(name) == ">") ++depth;
+        if (word(name) == "<" && --depth == 0) break;
+      }
+      --name;
+    }
+    const auto found = outs_.find(word(name));
+    if (found == outs_.end()) return;
+    const std::vector<size_t> begins = parameter_begins(tokens_, open);
+    for (const size_t index : found->second) {
+      if (index >= begins.size() || !tokens_.is_name(begins[index])) continue;
+      const size_t end = index + 1 < begins.size() ? begins[index + 1] - 1 : tokens_.closing(open);
+      bool is_variable = views_here_.count(word(begins[index])) == 0;
+      for (size_t at = begins[index]; at < end; ++at) {
+        const std::string_view one = word(at);
+        is_variable = is_variable && (tokens_.is_name(at) || tokens_.is_number(at) || one == "." || one == "[" || one == "]");
+      }
+      if (is_variable) changed.push_back(text(begins[index], end));
+    }
+  }
+
+  void stop_parameter(size_t equals) {
+    size_t begin = equals;
+    while (begin > 0 && (tokens_.is_name(begin - 1) || word(begin - 1) == "." || word(begin - 1) == "]")) {
+      begin = word(begin - 1) == "]" ? tokens_.opening(begin - 1) : begin - 1;
+    }
+    if (outs_here_.count(word(begin)) > 0) edits_.replace(word(equals + 1), "tsl_constant");
+  }
+
+  // `[Differentiable] float g(float x) { return tsl_constant(no_diff tsl_g(x)); } float tsl_g(float x) { ... }`
+  void treat(const FunctionHead& head) {
+    const std::string name(word(head.name)), own = "tsl_treated_" + name;
+    if (name == "__init" || name == "operator") return;
+    std::string arguments, stops;
+    for (const size_t at : parameter_begins(tokens_, head.open)) {
+      const std::string argument(word(parameter_name(tokens_, at, head.close)));
+      arguments += (arguments.empty() ? "" : ", ") + argument;
+      size_t modifier = at;
+      while (word(modifier) == "no_diff") ++modifier;
+      if (is_out(word(modifier))) stops += " tsl_stop(" + argument + ");";
+    }
+    const bool returns = text(head.type, head.name) != "void";
+    std::string call = c10::str("no_diff ", own, "(", arguments, ")");
+    if (returns) {
+      call = c10::str("var tsl_result = tsl_constant(", call, ");", stops, " return tsl_result;");
+    } else {
+      call += ";" + stops;
+    }
+    std::string attributes;
+    for (size_t at = head.begin; at < head.type; ++at) {
+      const bool is_mark = word(at) == kTreat;
+      attributes += c10::str(" ", is_mark ? std::string_view("Differentiable") : word(at));
+      if (is_mark) edits_.replace(word(at), "TorchSlangTreated");
+      if (word(at) == "override") edits_.replace(word(at), "");
+    }
+    edits_.insert(place(head.begin), c10::str(attributes, " ", text(head.type, head.body), " { ", call, " } "));
+    edits_.replace(word(head.name), own);
+  }
+
+  const std::string& source_;
+  const SourceTokens tokens_;
+  SourceEdits edits_;
+  const OutParameters& outs_;
+  Names outs_here_, views_here_;  // parameters of the function that is looked at
+};
+
+}  // namespace
+
+void add_out_parameters(const SourceTokens& tokens, OutParameters& found) {
+  found["sincos"] = {1, 2};
+  found["modf"] = found["frexp"] = {1};
+  for (const FunctionHead& head : function_heads(tokens)) {
+    const std::vector<size_t> begins = parameter_begins(tokens, head.open);
+    for (size_t index = 0; index < begins.size(); ++index) {
+      size_t at = begins[index];
+      while (tokens[at] == "no_diff") ++at;
+      if (is_out(tokens[at])) found[std::string(tokens[head.name])].insert(index);
+    }
+  }
+}
+
+std::string with_constant_calls(const std::string& source, const OutParameters& outs) {
+  const bool may_have = source.find("no_diff") != std::string::npos || source.find("detach") != std::string::npos ||
+                        source.find(kTreat) != std::string::npos;
+  return may_have ? Rewriter(source, outs).rewritten() : source;
+}
+
+}  // namespace torch_slang

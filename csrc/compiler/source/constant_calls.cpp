@@ -111,9 +111,9 @@ class Rewriter {
     if (is_statement(at)) {
       if (changed.empty() || word(*end) != ";") return;
       edits_.insert(place(at), "{ ");
-      std::string stops = ";";
+      std::string stops;
       for (const std::string& one : changed) stops += " tsl_stop(" + one + ");";
-      edits_.insert(place(*end), stops + " }");
+      edits_.insert(behind(*end), stops + " }");
       return;
     }
     std::string done;

@@ -1,0 +1,147 @@
+"""Calls that are constants of the derivative: `no_diff f(x)`, [TreatAsDifferentiable] functions, `detach`.
+
+Note [constant calls] in csrc/compiler/source/constant_calls.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.autograd import forward_ad
+
+import torch_slang
+
+Tensor = torch.Tensor
+SOURCE = """
+import torch_slang;
+interface IFilter { [Differentiable] double of(double x); }
+struct Table : IFilter
+{
+    double scale;
+    [TreatAsDifferentiable] double of(double x) { return scale * x * x; }
+    [TreatAsDifferentiable] static double two(double x) { return 2 * x; }
+}
+[TreatAsDifferentiable]
+double treated(double x)   // two lines
+{
+    return 2 * x + 1;
+}
+[TreatAsDifferentiable] T treated_of<T : __BuiltinFloatingPointType>(T x) { return x * x; }
+[TreatAsDifferentiable] void changed(double x, inout double t, out double3 r) { t = x * t; r = double3(x, t, 1); }
+[TreatAsDifferentiable] int sign_of(double x) { return x > 0 ? 1 : -1; }
+[Differentiable] double square(double x) { return x * x; }
+double cube(double x) { return x * x * x; }
+[Differentiable] void halves(double x, out double r, inout double s) { r = x * x; s = s + x; }
+void thirds(double x, out double r, inout double s) { r = x * x; s = s + x; }
+bool meets(double x, out double t) { t = x * x; return t > 0.1; }
+[Differentiable] double filtered<F : IFilter>(F f, double x) { return f.of(x) * x; }
+[Differentiable] void renewed(double x, inout double t) { t = detach(x * t); }
+
+[Differentiable] double times(double x, double y) { return treated(x) * x * y; }
+[Differentiable] double branched(double x, double y) { if (treated(x) > 1.5) return x * y; return y * y; }
+[Differentiable] double generic(double x, double y) { return treated_of(x) * y + Table.two(x) * x; }
+[Differentiable] double outs(double x, double y)
+{
+    double t = y;
+    double3 r;
+    changed(x, t, r);
+    return t * x + r.x * r.y * y + sign_of(x) * x;
+}
+[Differentiable] double method(double x, double y) { Table table = { x }; return filtered(table, y) * x; }
+[Differentiable] double plain(double x, double y) { return no_diff square(x) * y + no_diff cube(x) * x + no_diff exp(y) * x * (no_diff square(y)); }
+[Differentiable] double statements(double x, double y)
+{
+    double r = x, s = y, c, d;
+    if (x > 0) no_diff halves(x, r, s); else no_diff thirds(x, r, s);
+    no_diff sincos(x, c, d);
+    return r * s * x + c * d * y;
+}
+[Differentiable] double conditions(double x, double y)
+{
+    double t = y;
+    if (no_diff meets(x, t)) return t * x;
+    return t * y;
+}
+[Differentiable] double looped(double x, double y)
+{
+    double s = x;
+    [MaxIters(4)] for (int i = 0; i < 3; i++) { s = s * y + no_diff square(s); if (no_diff cube(s) > 20) break; }
+    return s;
+}
+[Differentiable] double detached(double x, double y) { double t = y; renewed(x, t); return t * x * y; }
+
+[CudaKernel] [Differentiable]
+void kernel(DiffTensorView<double> x, DiffTensorView<double> y, [Out("x")] DiffTensorView<double> z)
+{
+    uint i = cudaThreadIdx().x + cudaBlockIdx().x * cudaBlockDim().x;
+    if (i >= x.size(0)) return;
+    double r = no_diff x[i];
+    z[i] = r * y[i] + treated(x[i]) * x[i] + no_diff square(y[i]) * x[i];
+}
+"""
+
+
+def still(x: Tensor) -> Tensor:
+    return x.detach()
+
+
+def looped(x: Tensor, y: Tensor) -> Tensor:
+    def one(s: Tensor, y: Tensor) -> Tensor:
+        for _ in range(3):
+            s = s * y + still(s * s)
+            if s**3 > 20:
+                break
+        return s
+
+    return torch.stack([one(a, b) for a, b in zip(x, y)])
+
+
+def outs(x: Tensor, y: Tensor) -> Tensor:
+    t = still(x * y)
+    return t * x + still(x * t) * y + torch.sign(x) * x
+
+
+REFERENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "times": lambda x, y: still(2 * x + 1) * x * y,
+    "branched": lambda x, y: torch.where(2 * x + 1 > 1.5, x * y, y * y),
+    "generic": lambda x, y: still(x * x) * y + still(2 * x) * x,
+    "outs": outs,
+    "method": lambda x, y: still(x * y * y) * y * x,
+    "plain": lambda x, y: still(x * x) * y + still(x**3) * x + still(y.exp()) * x * still(y * y),
+    "statements": lambda x, y: still(x * x) * still(y + x) * x + still(x.sin() * x.cos()) * y,
+    "conditions": lambda x, y: torch.where(x * x > 0.1, still(x * x) * x, still(x * x) * y),
+    "looped": looped,
+    "detached": lambda x, y: still(x * y) * x * y,
+    "kernel": lambda x, y: still(x) * y + still(2 * x + 1) * x + still(y * y) * x,
+}
+
+
+@pytest.fixture(scope="module")
+def module() -> torch_slang.Module:
+    return torch_slang.load(source=SOURCE, name="constant_calls")
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_no_derivative_goes_through(module: torch_slang.Module, device: torch.device, name: str) -> None:
+    values = torch.tensor([[0.7, 1.3, -0.2], [1.1, -0.6, 0.9]], dtype=torch.float64, device=device)
+    x, y = (v.clone().requires_grad_() for v in values)
+    function, reference = getattr(module, name), REFERENCES[name]
+    result, expected = function(x, y), reference(x, y)
+    torch.testing.assert_close(result, expected)
+    ours, theirs = (torch.autograd.grad(r.sum(), (x, y), create_graph=True) for r in (result, expected))
+    torch.testing.assert_close(ours, theirs)
+    tangents = (torch.tensor([1.0, 0.5, -2.0]).to(x), torch.tensor([0.3, 1.0, 0.7]).to(y))
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(p.detach(), t) for p, t in zip((x, y), tangents)]
+        tangent = forward_ad.unpack_dual(function(*duals)).tangent
+    torch.testing.assert_close(tangent, (theirs[0] * tangents[0] + theirs[1] * tangents[1]).detach())
+    second = []
+    for gradients in (ours, theirs):
+        along = (gradients[0] * tangents[0] + gradients[1] * tangents[1]).sum()
+        if along.requires_grad:
+            second.append(torch.autograd.grad(along, (x, y), allow_unused=True, materialize_grads=True))
+        else:
+            second.append((torch.zeros_like(x), torch.zeros_like(y)))
+    torch.testing.assert_close(*second)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import some_cases
 from torch.autograd import forward_ad
 
 import torch_slang
@@ -34,7 +35,10 @@ struct Number<T : __BuiltinFloatingPointType> { T a; T b; [Differentiable] T pro
 struct Any<T> { T a; T b; }
 struct Fixed<let N : int> { double v[N]; }
 struct Outer : IDifferentiable { Pair pairs[2]; double w; }
-namespace inner { struct Point { double x; double2 y; struct Deep { double z; }; Deep deep; } }
+namespace inner
+{
+    struct Point { double x; double2 y; struct Deep { double z; }; Deep deep; };
+}
 interface IShape { [Differentiable] double at(double x); }
 struct Line : IShape { double slope; [Differentiable] double at(double x) { return slope * x * x; } }
 struct Flat : IShape { int height; [Differentiable] double at(double x) { return height * x; } }
@@ -143,6 +147,7 @@ def inputs(device: torch.device) -> tuple[Tensor, Tensor]:
     return values[0].clone().requires_grad_(), values[1].clone().requires_grad_()
 
 
+@some_cases(4)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_derivatives_are_those_of_a_declared_struct(
     module: torch_slang.Module, device: torch.device, name: str

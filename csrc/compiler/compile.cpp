@@ -296,7 +296,7 @@ class Compilation {
   // A derivative of the user's own that Slang, or the view library, would take for zero.
   std::optional<std::string> why_wrong(const Instantiation& instantiation) {
     if (instantiation.direction == Direction::Forward) return std::nullopt;
-    if (auto reason = why_lost(instantiation.function)) return reason;
+    if (auto reason = why_lost(described(instantiation.function).function.qualified_name)) return reason;
     if (!has_forward_derivative(instantiation.direction)) return std::nullopt;
     if (const auto name = backward_only_callee(instantiation)) {
       return *name + " has a [BackwardDerivative] and no [ForwardDerivative], which Slang takes for zero";
@@ -345,9 +345,9 @@ class Compilation {
   }
 
   // Note [undeclared structs] in source/undeclared_structs.h
-  std::optional<std::string> why_lost(const std::string& function) const {
+  std::optional<std::string> why_lost(const std::string& qualified_name) const {
     const SourceFiles& files = session_.files();
-    const std::string name = function.substr(function.find_last_of(":.") + 1);
+    const std::string name = qualified_name.substr(qualified_name.rfind('.') + 1);
     const auto lost = files.structs().lost_in(name, files.declaring());
     if (!lost) return std::nullopt;
     const auto& [type, place] = *lost;

@@ -103,6 +103,7 @@ class ModuleDescriber {
   void add(DeclReflection* declaration, FunctionReflection* reflection, const Scope& scope) {
     const bool is_constructor = std::string_view(reflection->getName()) == "$init";
     if (is_constructor && !is_written_constructor(declaration, scope)) return;
+    if (find_attribute(reflection, "TorchSlangTreated") != nullptr) return;  // Note [constant calls]
     const std::string name = is_constructor ? "__init" : reflection->getName();
     if (!is_callable_name(name) || (scope.owner != nullptr && is_of_differentials(name))) return;
     DescribedFunction described;

@@ -262,39 +262,25 @@ def check_function(module: Any, name: str, device: str) -> str | None:
     import torch
 
     about = module._handle.describe(name)
-    if about.get("backward") is None or about["type_parameters"]:
-        return None
-    function = getattr(module, name)
-    shapes = shapes_of(module, name)
-    if shapes is None or not any(is_real for _, is_real in shapes):
+    leaves = [leaf for leaf in about["leaves"] if not leaf["is_output"]]
+    plain = all(leaf["dtype"] in {"float64", "int32"} and not leaf["is_whole"] for leaf in leaves)
+    if about["backward"] is None or about["type_parameters"] or not plain or len(leaves) != len(about["parameters"]):
         return None
     torch.manual_seed(1)
-    values = [
-        (torch.rand(3, *shape, dtype=torch.float64) + 0.4 if is_real else torch.full((3, *shape), 1, dtype=torch.int32))
-        .to(device).requires_grad_(is_real) for shape, is_real in shapes
-    ]  # fmt: skip
+    values = []
+    for leaf in leaves:
+        real = torch.rand(3, *leaf["element_shape"], dtype=torch.float64) + 0.4
+        whole = torch.ones(3, *leaf["element_shape"], dtype=torch.int32)
+        values.append((real if leaf["dtype"] == "float64" else whole).to(device).requires_grad_(leaf["differentiable"]))
+    if not any(value.requires_grad for value in values):
+        return None
     try:
-        torch.autograd.gradcheck(function, values, eps=1e-6, atol=1e-5, rtol=1e-4, nondet_tol=1e-9)
+        torch.autograd.gradcheck(getattr(module, name), values, eps=1e-6, atol=1e-5, rtol=1e-4, nondet_tol=1e-9)
     except torch.autograd.gradcheck.GradcheckError as error:
         return says(error)
     except (RuntimeError, TypeError, ValueError) as error:
         return f"refused: {says(error)}"
     return "right"
-
-
-def shapes_of(module: Any, name: str) -> list[tuple[tuple[int, ...], bool]] | None:
-    """Of the parameters of `f(a: double, x: double3, n: int) -> ...`, as PyTorch sees them; None: others too."""
-    shown = str(module.__class__.require_function(module, name).__doc__ or "")
-    found = re.search(r"\((.*?)\)\s*->", shown)
-    if found is None:
-        return None
-    shapes = []
-    for parameter in filter(None, map(str.strip, found[1].split(","))):
-        kind = re.fullmatch(r"\w+: (double|int|uint)([234]?)", parameter)
-        if kind is None:
-            return None
-        shapes.append(((int(kind[2]),) if kind[2] else (), kind[1] == "double"))
-    return shapes
 
 
 def run_functions(path: Path, text: str, device: str) -> dict[str, str]:

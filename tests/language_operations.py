@@ -1,0 +1,486 @@
+"""What Slang's core does with floating-point numbers, vectors and matrices: each operation, and the same in PyTorch.
+
+An operation is a Slang text whose operands are `{0}`, `{1}` and so on, and a function of float64 tensors of rows
+([rows], [rows, 3], [rows, 2, 3]). `cases()` gives each with every combination of operand types that is legal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+Tensor = torch.Tensor
+Shape = tuple[int, ...]
+ELEMENTS = ("half", "float", "double", "int")  # the first three by their width
+VECTORS: list[Shape] = [(2,), (3,), (4,)]
+MATRICES: list[Shape] = [(2, 2), (2, 3), (3, 2), (3, 3), (4, 4)]
+SHAPES: list[Shape] = [(), *VECTORS, *MATRICES]
+
+
+@dataclass(frozen=True)
+class Type:
+    """A number, a vector or a matrix."""
+
+    element: str
+    shape: Shape = ()
+
+    @property
+    def name(self) -> str:
+        return self.element + "x".join(str(size) for size in self.shape)
+
+    def generic(self, parameter: str) -> str:
+        """Its name where the element is a type parameter."""
+        kind = ("", "vector", "matrix")[len(self.shape)]
+        return f"{kind}<{parameter}, {', '.join(map(str, self.shape))}>" if kind else parameter
+
+    @property
+    def differentiable(self) -> bool:
+        return self.element != "int"
+
+
+# What operands may be: of either sign and away from zero; between 0 and 1; above 1.
+DOMAINS = {"any": (0.3, 1.5), "unit": (0.25, 0.9), "above": (1.3, 2.0)}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`text` is the result's expression, after `statements`. `{R}`, `{E}` are the result's type and its element's."""
+
+    name: str
+    text: str
+    run: Callable[..., Tensor]
+    domain: str = "any"
+    statements: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    operation: Operation
+    operands: tuple[Type, ...]
+    result: Type
+
+    @property
+    def name(self) -> str:
+        return f"{self.operation.name} ({', '.join(operand.name for operand in self.operands)})"
+
+    def spelled(self, operands: Sequence[str], types: Sequence[str], result: str, element: str) -> tuple[str, str]:
+        """Its statements and its expression."""
+        names = {f"T{k}": name for k, name in enumerate(types)} | {"R": result, "E": element}
+        statements, text = (t.format(*operands, **names) for t in (self.operation.statements, self.operation.text))
+        return statements, text
+
+    def run(self, *operands: Tensor) -> Tensor:
+        return self.operation.run(*operands)
+
+
+# References.
+
+
+def fitted(*values: Tensor) -> list[Tensor]:
+    """Numbers beside vectors or matrices, with as many dimensions."""
+    most = max(value.dim() for value in values)
+    return [value.reshape(*value.shape, *[1] * (most - value.dim())) for value in values]
+
+
+def by_component(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda *values: function(*torch.broadcast_tensors(*fitted(*values)))
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(-1)
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """Slang's mul of vectors and matrices."""
+    if a.dim() == b.dim() == 3:
+        return a @ b
+    if a.dim() == 3 and b.dim() == 2:
+        return (a @ b[..., None])[..., 0]
+    if a.dim() == 2 and b.dim() == 3:
+        return (a[..., None, :] @ b)[..., 0, :]
+    return dot(a, b) if a.dim() == b.dim() == 2 else torch.mul(*fitted(a, b))
+
+
+def length(a: Tensor) -> Tensor:
+    return a.abs() if a.dim() == 1 else a.norm(dim=-1)
+
+
+def unit(a: Tensor) -> Tensor:
+    return a / a.norm(dim=-1, keepdim=True)
+
+
+def reflect(i: Tensor, n: Tensor) -> Tensor:
+    return i - 2 * dot(n, i)[..., None] * n
+
+
+def refract(i: Tensor, n: Tensor, eta: Tensor) -> Tensor:
+    cos, eta = dot(i, n)[..., None], eta[..., None]
+    k = 1 - eta * eta * (1 - cos * cos)
+    return torch.where(k < 0, 0 * i, eta * i - (eta * cos + k.clamp(min=1e-300).sqrt()) * n)
+
+
+def smoothstep(low: Tensor, high: Tensor, x: Tensor) -> Tensor:
+    t = ((x - low) / (high - low)).clamp(0, 1)
+    return t * t * (3 - 2 * t)
+
+
+def replaced(r: Tensor, places: Sequence[int | tuple[int, ...]], parts: Sequence[Tensor]) -> Tensor:
+    """The components (or rows, or elements) at those places replaced by others."""
+    r = r.clone()
+    for place, part in zip(places, parts, strict=True):
+        r[(slice(None), *place) if isinstance(place, tuple) else (slice(None), place)] = part
+    return r
+
+
+def pick(v: Tensor, index: Tensor, size: int | None = None) -> Tensor:
+    rows = torch.arange(len(v))
+    return v[rows, index.long() % (size or v.shape[1])]
+
+
+def put(v: Tensor, index: Tensor, part: Tensor, add: bool = False) -> Tensor:
+    rows = torch.arange(len(v))
+    before = v.clone()
+    at = (rows, index.long() % v.shape[1])
+    before[at] = part + before[at] if add else part
+    return before
+
+
+# Operand types.
+
+
+def joined(*types: Type) -> Type:
+    """What arithmetic of these gives: the widest element, and the shape that is not a number's."""
+    floats = [type.element for type in types if type.differentiable]
+    element = max(floats, key=ELEMENTS.index) if floats else "int"
+    return Type(element, max((type.shape for type in types), key=len))
+
+
+def beside(count: int, others: Sequence[Shape] = SHAPES) -> Iterator[tuple[Shape, ...]]:
+    """Numbers and one other shape."""
+    yield ((),) * count
+    for shape in others[1:]:
+        for chosen in itertools.product(((), shape), repeat=count):
+            if shape in chosen:
+                yield chosen
+
+
+FEW: list[Shape] = [(), (3,), (2, 3)]
+SOME: list[Shape] = [(), *VECTORS, (2, 3), (3, 3)]
+
+
+def typed(shapes: Iterable[tuple[Shape, ...]]) -> Iterator[tuple[Type, ...]]:
+    """Of double all; of float and half those of a few shapes."""
+    for several in shapes:
+        for element in ("double", "float", "half"):
+            if element == "double" or all(shape in FEW for shape in several):
+                yield tuple(Type(element, shape) for shape in several)
+
+
+def mixed(count: int, of: Sequence[str] = ELEMENTS) -> Iterator[tuple[Type, ...]]:
+    """Of a few shapes every combination of elements that are not the same."""
+    for shapes in beside(count):
+        if all(shape in FEW for shape in shapes):
+            for elements in itertools.product(of, repeat=count):
+                if len(set(elements)) > 1 and set(elements) != {"int"}:
+                    yield tuple(map(Type, elements, shapes))
+
+
+def cases_of(
+    operations: Iterable[Operation], operands: Iterable[tuple[Type, ...]], result: Callable[..., Type] = joined
+) -> Iterator[Case]:
+    several = list(operands)
+    for operation in operations:
+        for types in several:
+            yield Case(operation, types, result(*types))
+
+
+def binary_operators() -> Iterator[Case]:
+    functions = {"+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div}
+    for sign, function in functions.items():
+        operation = Operation(f"operator {sign}", f"({{0}} {sign} {{1}})", by_component(function))
+        yield from cases_of([operation], [*typed(beside(2)), *mixed(2)])
+        twice = Operation(f"operator {sign} twice", f"({{0}} {sign} {{1}} {sign} {{0}})", by_component(
+            lambda a, b, f=function: f(f(a, b), a)))  # fmt: skip
+        yield from cases_of([twice], typed(s for s in beside(2) if all(shape in FEW for shape in s)))
+        changed = Operation(f"operator {sign}=", "r", by_component(function), statements=f"{{R}} r = {{0}}; r {sign}= {{1}};")
+        wide = [types for types in [*typed(beside(2)), *mixed(2)] if joined(*types) == types[0]]
+        yield from cases_of([changed], wide)
+    modulo = Operation("operator %", "({0} % {1})", by_component(torch.fmod))
+    yield from cases_of([modulo], typed([((), ()), ((3,), (3,)), ((3,), ()), ((), (3,))]))
+
+
+def unary_operators() -> Iterator[Case]:
+    one = [(shape,) for shape in SHAPES]
+    yield from cases_of([Operation("operator - of one", "(-{0})", torch.neg)], typed(one))
+    yield from cases_of([Operation("operator + of one", "(+{0})", lambda a: 1 * a)], typed(one))
+    steps = {
+        "++r": ("(++r)", lambda a: a + 1), "--r": ("(--r)", lambda a: a - 1), "r++": ("(r++ * r)", lambda a: a * (a + 1)),
+        "r--": ("(r-- * r)", lambda a: a * (a - 1)),
+    }  # fmt: skip
+    for name, (text, run) in steps.items():
+        yield from cases_of([Operation(name, text, run, statements="{R} r = {0};")], typed([((),), ((3,),)]))
+
+
+UNARY = {
+    "abs": torch.abs, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan, "atan": torch.atan, "sinh": torch.sinh,
+    "cosh": torch.cosh, "tanh": torch.tanh, "asinh": torch.asinh, "exp": torch.exp, "exp2": torch.exp2, "radians": torch.deg2rad,
+    "degrees": torch.rad2deg, "saturate": lambda x: x.clamp(0, 1), "frac": lambda x: x - x.floor(), "rcp": torch.reciprocal,
+    "exp10": lambda x: 10**x, "sinpi": lambda x: torch.sin(math.pi * x), "cospi": lambda x: torch.cos(math.pi * x),
+    "fract": lambda x: x - x.floor(), "floor": torch.floor, "ceil": torch.ceil, "round": torch.round, "trunc": torch.trunc,
+    "rint": torch.round,
+}  # fmt: skip
+UNARY_UNIT = {
+    "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "log": torch.log, "log2": torch.log2, "log10": torch.log10,
+    "asin": torch.asin, "acos": torch.acos, "atanh": torch.atanh,
+}  # fmt: skip
+BINARY = {
+    "min": torch.minimum, "max": torch.maximum, "fmod": torch.fmod, "atan2": torch.atan2, "fmin": torch.minimum,
+    "fmax": torch.maximum, "copysign": torch.copysign, "step": lambda a, b: (b >= a) + 0 * a * b,
+    "fdim": lambda a, b: (a - b).clamp(min=0),
+}  # fmt: skip
+
+
+def functions_of_numbers() -> Iterator[Case]:
+    """Applied by component."""
+    one = list(typed((shape,) for shape in SOME))
+    for domain, functions in (("any", UNARY), ("unit", UNARY_UNIT), ("above", {"acosh": torch.acosh})):
+        for name, run in functions.items():
+            yield from cases_of([Operation(name, f"{name}({{0}})", run, domain)], one)
+    for name, run in BINARY.items():
+        operation = Operation(name, f"{name}({{0}}, {{1}})", by_component(run))
+        yield from cases_of([operation], typed(beside(2, SOME)))
+    yield from cases_of(
+        [Operation("pow", "pow({0}, {1})", by_component(torch.pow), "unit"),
+         Operation("powr", "powr({0}, {1})", by_component(torch.pow), "unit"),
+         Operation("pow of a constant", "pow({0}, {R}({E}(2.5))) + {1}", by_component(lambda a, b: a**2.5 + b), "unit")],
+        typed(beside(2, SOME)),
+    )  # fmt: skip
+    for name in ("min", "max", "pow", "atan2"):
+        run = {"pow": torch.pow, **BINARY}[name]
+        yield from cases_of([Operation(name, f"{name}({{0}}, {{1}})", by_component(run), "unit")], mixed(2))
+    sincos = Operation("sincos", "(s * c + s)", lambda a: a.sin() * a.cos() + a.sin(), statements="{R} s, c; sincos({0}, s, c);")
+    modf = Operation("modf", "(f + w)", lambda a: a + 0, statements="{R} w; {R} f = modf({0}, w);")
+    yield from cases_of([sincos, modf], one)
+    frexp = Operation("frexp", "m", lambda a: torch.frexp(a)[0] * 1, statements="int e; {R} m = frexp({0}, e);")
+    yield from cases_of([frexp], typed([((),)]))
+    ldexp = Operation("ldexp", "ldexp({0}, {E}(2))", lambda a: a * 4)
+    yield from cases_of([ldexp], typed([((),), ((3,),)]))
+
+
+def functions_of_three() -> Iterator[Case]:
+    ternary = {
+        "lerp": lambda a, b, t: a + (b - a) * t,
+        "clamp": lambda x, low, high: torch.where(x < low, low, torch.where(x > high, high, x)),
+        "fma": lambda a, b, c: a * b + c,
+        "mad": lambda a, b, c: a * b + c,
+        "max3": lambda a, b, c: a.maximum(b).maximum(c),
+        "min3": lambda a, b, c: a.minimum(b).minimum(c),
+    }
+    shapes = list(beside(3, [(), (2,), (3,), (2, 3)]))
+    for name, run in ternary.items():
+        text = f"{name}({{0}}, {{1}}, {{2}})"
+        if name == "clamp":  # with bounds in their order
+            text = "clamp({0}, {1} - {2}, {1} + {2})"
+            run = lambda x, a, b, f=run: f(x, a - b, a + b)  # noqa: E731
+        yield from cases_of([Operation(name, text, by_component(run), "unit" if name == "clamp" else "any")], typed(shapes))
+    step = Operation("smoothstep", "smoothstep({0}, {0} + {1}, {2})", by_component(lambda a, b, x: smoothstep(a, a + b, x)), "unit")
+    yield from cases_of([step], typed(shapes))
+    some = [types for types in mixed(3, ("float", "double", "int")) if types[0].differentiable]
+    for name in ("lerp", "fma"):
+        yield from cases_of([Operation(name, f"{name}({{0}}, {{1}}, {{2}})", by_component(ternary[name]))], some)
+
+
+def choices() -> Iterator[Case]:
+    chosen = {
+        "?:": ("({0} > {1} ? {0} : {1})", torch.maximum),
+        "select": ("select({0} > {1}, {0}, {1})", torch.maximum),
+        "?: of products": ("({0} > {1} ? {0} * {1} : {1})", lambda a, b: torch.where(a > b, a * b, b)),
+    }
+    for name, (text, run) in chosen.items():
+        yield from cases_of([Operation(name, text, by_component(run))], typed(beside(2, SOME)))
+    by_number = Operation(
+        "?: by a number", "({2} > {E}(0.5) ? {0} : {1})", by_component(lambda a, b, c: torch.where(c > 0.5, a, b)), "unit"
+    )
+    shapes = [(*both, ()) for both in beside(2, SOME)]
+    yield from cases_of([by_number], typed(shapes), lambda a, b, c: joined(a, b))
+
+
+def geometry() -> Iterator[Case]:
+    def number(*types: Type) -> Type:
+        return Type(types[0].element)
+
+    pairs = [(shape, shape) for shape in [(), *VECTORS]]
+    mixed_pairs = [*pairs, *(((), shape) for shape in VECTORS), *((shape, ()) for shape in VECTORS)]
+    yield from cases_of([Operation("dot", "dot({0}, {1})", lambda a, b: product(a, b))], typed(pairs), number)
+    yield from cases_of([Operation("dot", "dot({0}, {1})", by_component_then(dot))], typed(
+        [((), (3,)), ((3,), ()), ((), (2,))]), number)  # fmt: skip
+    away = by_component_then(lambda a, b: length(a - b))
+    yield from cases_of([Operation("distance", "distance({0}, {1})", away)], typed(mixed_pairs), number)
+    yield from cases_of([Operation("length", "length({0})", length)], typed((s,) for s in [(), *VECTORS]), number)
+    yield from cases_of([Operation("normalize", "normalize({0})", unit)], typed((s,) for s in VECTORS))
+    yield from cases_of([Operation("cross", "cross({0}, {1})", by_component(torch.linalg.cross))], typed(
+        [((3,), (3,)), ((), (3,)), ((3,), ())]))  # fmt: skip
+    yield from cases_of([Operation("reflect", "reflect({0}, {1})", by_component(reflect))], typed(
+        [p for p in mixed_pairs if p != ((), ())]))  # fmt: skip
+    yield from cases_of(
+        [Operation("refract", "refract({0}, {1}, {2})", refract, "unit")], typed((s, s, ()) for s in VECTORS)
+    )
+    toward = Operation("faceforward", "faceforward({0}, {1}, {2})", lambda n, i, g: torch.where(
+        dot(i, g)[..., None] < 0, n, -n))  # fmt: skip
+    yield from cases_of([toward], typed((s, s, s) for s in VECTORS), lambda n, i, g: n)
+
+
+def by_component_then(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Of numbers made vectors where they stand beside one."""
+    return lambda *values: function(*torch.broadcast_tensors(*fitted(*values)))
+
+
+def algebra() -> Iterator[Case]:
+    shapes: list[tuple[Shape, Shape]] = [((), ())]
+    shapes += [pair for shape in SHAPES[1:] for pair in (((), shape), (shape, ()))]
+    shapes += [((a,), (a,)) for (a,) in VECTORS]
+    shapes += [pair for m in MATRICES for pair in ((m, m[1:]), (m[:1], m))]
+    shapes += [(m, n) for m in MATRICES for n in MATRICES if m[1] == n[0]]
+
+    def result(a: Type, b: Type) -> Type:
+        if not (a.shape and b.shape):
+            return joined(a, b)
+        return Type(a.element, (*a.shape[:-1], *b.shape[1:]))
+
+    yield from cases_of([Operation("mul", "mul({0}, {1})", product)], typed(shapes), result)
+    some = [(Type(e, a), Type(f, b)) for a, b in [((), (3,)), ((3,), ()), ((2, 3), (3,)), ((3, 3), (3, 3)), ((3,), (3,))]
+            for e in ("half", "float", "double") for f in ("half", "float", "double") if e != f]  # fmt: skip
+
+    def wide(a: Type, b: Type) -> Type:
+        return Type(joined(a, b).element, result(a, b).shape)
+
+    yield from cases_of([Operation("mul", "mul({0}, {1})", product)], some, wide)
+    yield from cases_of(
+        [Operation("transpose", "transpose({0})", lambda a: a.mT)],
+        typed((m,) for m in MATRICES),
+        lambda a: Type(a.element, a.shape[::-1]),
+    )
+    square = [(m,) for m in MATRICES if m[0] == m[1]]
+    yield from cases_of([Operation("determinant", "determinant({0})", torch.linalg.det)], typed(square), lambda a: Type(a.element))
+
+
+def constructors() -> Iterator[Case]:
+    for shape in SHAPES[1:]:
+        name = Type("double", shape).name
+        splat = Operation(f"{name} of a number", "{R}({0})", partial(_splat, shape=shape))
+        for element in ("double", "float", "half"):
+            yield Case(splat, (Type(element),), Type(element, shape))
+    parts: list[tuple[Shape, ...]] = [
+        ((), ()), ((), (), ()), ((2,), ()), ((), (2,)), ((2,), (2,)), ((3,), ()), ((), (3,)), ((2,), (), ()), ((), (2,), ()),
+        ((), (), (2,)), ((), (), (), ()),
+    ]  # fmt: skip
+    for several in parts:
+        size = sum(shape[0] if shape else 1 for shape in several)
+        places = ", ".join(f"{{{k}}}" for k in range(len(several)))
+        join = Operation("vector of parts", f"{{R}}({places})", lambda *a: torch.cat([x.reshape(len(x), -1) for x in a], 1))
+        lists = Operation("vector by a list", f"r", join.run, statements=f"{{R}} r = {{{{{places}}}}};")
+        for types in [*typed([several]), *((Type(e, several[0]), Type(f, several[1])) for e in ELEMENTS for f in ELEMENTS
+                                           if e != f and len(several) == 2)]:  # fmt: skip
+            if joined(*types).element != "int":
+                yield Case(join, types, Type(joined(*types).element, (size,)))
+                if all(shape == () for shape in several):
+                    yield Case(lists, types, Type(joined(*types).element, (size,)))
+    for rows, columns in MATRICES:
+        places = ", ".join(f"{{{k}}}" for k in range(rows))
+        of_rows = Operation("matrix of rows", f"{{R}}({places})", lambda *a: torch.stack(a, 1))
+        for element in ("double", "float", "half"):
+            yield Case(of_rows, (Type(element, (columns,)),) * rows, Type(element, (rows, columns)))
+    of_numbers = Operation("matrix of numbers", "{R}({0}, {1}, {2}, {3})", lambda *a: torch.stack(a, -1).unflatten(-1, (2, 2)))
+    cut = Operation("matrix cut", "{R}({0})", lambda a: a[:, :2, :2])
+    for element in ("double", "float", "half"):
+        yield Case(of_numbers, (Type(element),) * 4, Type(element, (2, 2)))
+        yield Case(cut, (Type(element, (3, 3)),), Type(element, (2, 2)))
+
+
+def _splat(a: Tensor, shape: Shape) -> Tensor:
+    return a.reshape(-1, *[1] * len(shape)).expand(-1, *shape)
+
+
+def casts() -> Iterator[Case]:
+    for shape in FEW:
+        for source, target in itertools.product(ELEMENTS, ("half", "float", "double")):
+            result = Type(target, shape)
+            yield Case(Operation("cast T(x)", "{R}({0})", lambda a: 1 * a), (Type(source, shape),), result)
+            yield Case(Operation("cast (T)x", "(({R}) {0})", lambda a: 1 * a), (Type(source, shape),), result)
+            narrow = ELEMENTS.index(source) > ELEMENTS.index(target) and source != "int"
+            if not narrow:
+                implicit = Operation("implicit cast", "r", lambda a: 1 * a, statements="{R} r = {0};")
+                yield Case(implicit, (Type(source, shape),), result)
+    for shape in [*VECTORS, (2, 3), (3, 3)]:
+        implicit = Operation("implicit promotion", "r", partial(_splat, shape=shape), statements="{R} r = {0};")
+        explicit = Operation("cast (T)x of a number", "(({R}) {0})", partial(_splat, shape=shape))
+        for operation, element in itertools.product((implicit, explicit), ("double", "float", "half", "int")):
+            yield Case(operation, (Type(element),), Type("float" if element == "int" else element, shape))
+
+
+def swizzles() -> Iterator[Case]:
+    reads = {(2,): ["x", "yx", "xxy", "yxyx"], (3,): ["z", "zx", "zxy", "xxz", "zyxy"], (4,): ["w", "wx", "xyz", "wzyx", "rg", "bgr"]}
+    for shape, names in reads.items():
+        for name in names:
+            at = ["xyzw".index(c) if c in "xyzw" else "rgba".index(c) for c in name]
+            result: Shape = (len(at),) if len(at) > 1 else ()
+            read = Operation(f"swizzle .{name}", f"{{0}}.{name}", lambda a, at=at: a[:, at] if len(at) > 1 else a[:, at[0]])
+            for element in ("double", "float", "half"):
+                yield Case(read, (Type(element, shape),), Type(element, result))
+    number = Operation("swizzle of a number", "{0}.xxx", partial(_splat, shape=(3,)))
+    yield Case(number, (Type("double"),), Type("double", (3,)))
+    writes: list[tuple[Shape, str, Shape]] = [
+        ((2,), "y", ()), ((3,), "z", ()), ((3,), "zx", (2,)), ((3,), "yz", ()), ((4,), "wxy", (3,)), ((4,), "yw", (2,)), ((4,), "xyz", ()),
+    ]  # fmt: skip
+    signs = {"=": lambda old, new: new + 0 * old, "+=": torch.add, "-=": torch.sub, "*=": torch.mul, "/=": torch.div}
+    for (whole, name, part), (sign, function) in itertools.product(writes, signs.items()):
+        at = ["xyzw".index(c) for c in name]
+
+        def run(a: Tensor, b: Tensor, at: list[int] = at, f: Callable[..., Tensor] = function) -> Tensor:
+            new = f(a[:, at], b if b.dim() == 2 else b[:, None])
+            return replaced(a, at, list(new.unbind(1)))
+
+        write = Operation(f".{name} {sign}", "r", run, statements=f"{{R}} r = {{0}}; r.{name} {sign} {{1}};")
+        for element, other in (("double", "double"), ("float", "float"), ("half", "half"), ("double", "float"), ("float", "half"), ("float", "int")):
+            yield Case(write, (Type(element, whole), Type(other, part)), Type(element, whole))
+
+
+def indexing() -> Iterator[Case]:
+    signs = {"=": lambda old, new: new, "+=": torch.add, "*=": torch.mul}
+    for element in ("double", "float", "half"):
+        for shape in [*VECTORS, *MATRICES]:
+            whole, part, index = Type(element, shape), Type(element, shape[1:]), Type("int")
+            yield Case(Operation("[1]", "{0}[1]", lambda a: a[:, 1]), (whole,), part)
+            yield Case(Operation("[i]", f"{{0}}[uint({{1}}) % {shape[0]}]", pick), (whole, index), part)
+            for sign, function in signs.items():
+                at_one = Operation(f"[1] {sign}", "r", lambda a, b, f=function: replaced(a, [1], [f(a[:, 1], b)]),
+                    statements=f"{{R}} r = {{0}}; r[1] {sign} {{1}};")  # fmt: skip
+                at_any = Operation(f"[i] {sign}", "r", lambda a, b, i, f=function: put(a, i, f(pick(a, i), b)),
+                    statements=f"{{R}} r = {{0}}; r[uint({{2}}) % {shape[0]}] {sign} {{1}};")  # fmt: skip
+                yield Case(at_one, (whole, part), whole)
+                yield Case(at_any, (whole, part, index), whole)
+                if len(shape) == 2:
+                    by_number = Operation(f"[1] {sign} of a number", "r", lambda a, b, f=function: replaced(
+                        a, [1], [f(a[:, 1], b[:, None])]), statements=f"{{R}} r = {{0}}; r[1] {sign} {{1}};")  # fmt: skip
+                    yield Case(by_number, (whole, Type(element)), whole)
+            if len(shape) == 2:
+                yield Case(Operation("[1][0]", "{0}[1][0]", lambda a: a[:, 1, 0]), (whole,), Type(element))
+                yield Case(Operation("[1].y", "{0}[1].y", lambda a: a[:, 1, 1]), (whole,), Type(element))
+                yield Case(Operation("._m10", "{0}._m10", lambda a: a[:, 1, 0]), (whole,), Type(element))
+                one = Operation("[1][0] *=", "r", lambda a, b: replaced(a, [(1, 0)], [a[:, 1, 0] * b]), statements="{R} r = {0}; r[1][0] *= {1};")
+                yield Case(one, (whole, Type(element)), whole)
+
+
+FAMILIES = (
+    binary_operators, unary_operators, functions_of_numbers, functions_of_three, choices, geometry, algebra, constructors,
+    casts, swizzles, indexing,
+)  # fmt: skip
+
+
+def cases() -> list[Case]:
+    return [case for family in FAMILIES for case in family()]

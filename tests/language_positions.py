@@ -228,6 +228,7 @@ def run_without_gradient(case: Case) -> Run:
     return lambda n, first, *others: case.run(first.detach(), *others)
 
 
+INLINE = Position("inline", lambda case, name: "", lambda case: lambda n, *operands: case.run(*operands))
 POSITIONS = [
     of_body("returned", between("{S} return {V};", ""), same),
     of_body("first statement", first_statement, lambda case, n, value: 2 * value),

@@ -191,7 +191,7 @@ def generic(case: Case, name: str) -> str:
 
 
 def of_one_element(case: Case) -> bool:
-    return {t.element for t in (*case.operands, case.result) if t.differentiable} == {case.result.element}
+    return {t.element for t in (*case.operands, case.result)} == {case.result.element}
 
 
 def fields(conformance: str, way: str) -> Callable[[Case, str], str]:

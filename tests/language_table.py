@@ -1,10 +1,15 @@
-"""The table of operations, operand types, positions and bindings: what is wrong or refused of each case."""
+"""The table of operations, operand types, positions and bindings: what is wrong or refused of each case.
+
+`python tests/language_table.py --operation "operator *" --count 100` tries a part of it and says what is wrong.
+"""
 
 from __future__ import annotations
 
+import argparse
+import os
 import random
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -31,10 +36,20 @@ class Outcome:
 
 
 def placed_cases(binding: str) -> list[Placed]:
-    """Every case at every position; where calls differ by the binding alone, in the program itself too."""
-    every = cases()
-    inline = [] if binding == "functions" else [Placed(case, INLINE) for case in every]
-    return inline + [Placed(case, position) for case in every for position in POSITIONS if position.fits(case)]
+    """Every case at every position, in the program itself too."""
+    return [Placed(case, position) for case in cases() for position in (INLINE, *POSITIONS) if position.fits(case)]
+
+
+def pairs(binding: str, seed: object) -> list[Placed]:
+    """Every case once, and every operation once at every position; what is free is drawn."""
+    rng = random.Random(f"{seed} {binding}")
+    every = defaultdict(list)
+    for placed in placed_cases(binding):
+        every["case", placed.case].append(placed)
+        every["position", placed.case.operation.name, placed.position.name].append(placed)
+    kept = every.values() if binding == "functions" else rng.sample(list(every.values()), len(every) // 10)
+    chosen = list(dict.fromkeys(rng.choice(several) for several in kept))
+    return rng.sample(chosen, len(chosen))
 
 
 def groups(several: Sequence[Placed], binding: str) -> list[list[Placed]]:
@@ -91,5 +106,40 @@ def _try(results: list[Outcome], binding: str, device: torch.device, kinds: Sequ
         _try(results[middle:], binding, device, list(refused))
 
 
-def sample(binding: str, count: int, seed: object) -> Iterator[list[Placed]]:
-    yield from groups(random.Random(f"{seed} {binding}").sample(placed_cases(binding), count), binding)
+def sample(binding: str, count: int, seed: object) -> list[Placed]:
+    return random.Random(f"{seed} {binding}").sample(placed_cases(binding), count)
+
+
+def compiler_flags(binding: str) -> str:
+    """The quickest to compile: numbers count here, not speed. A kernel's use of views is read from optimised code alone."""
+    return "-O0 -Dalways_inline=unused" if binding in ("functions", "rows") else "-O1"
+
+
+def main() -> None:
+    """Tries a part of the table, and prints what is wrong or refused, and counts."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--binding", choices=BINDINGS, default="functions")
+    parser.add_argument("--count", type=int, help="so many cases, drawn by the seed; otherwise all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--operation", default="", help="a part of the name of operations, with their operands' types")
+    parser.add_argument("--position", default="", help="a part of the name of positions")
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
+    os.environ["TORCH_SLANG_CXXFLAGS"] = compiler_flags(options.binding)
+    several = [
+        placed
+        for placed in placed_cases(options.binding)
+        if options.operation in placed.case.name and options.position in placed.position.name
+    ]
+    several = random.Random(options.seed).sample(several, min(options.count or len(several), len(several)))
+    counts: Counter[str] = Counter()
+    for group in groups(several, options.binding):
+        for outcome in outcomes(group, options.binding, torch.device(options.device), options.kinds.split(",")):
+            counts["wrong" if outcome.wrong else "refused" if outcome.refused else "right"] += 1
+            print(*outcome.lines, sep="\n", end="\n" * bool(outcome.lines), flush=True)
+        print(f"seed {options.seed}: {dict(counts)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Every operation of Slang's core, with numbers, vectors and matrices of every type, wherever it may stand: derivatives to second order.
+
+Beside PyTorch in float64. `make test` tries a sample; `make test-long` every operation with every combination of operand
+types, and every operation at every position, in pairs that are drawn anew (language_table.py tries any part of the table).
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from language_operations import NOT_DIFFERENTIABLE
+from language_programs import BINDINGS, Placed
+from language_table import compiler_flags, groups, outcomes, pairs, sample
+from long_tests import LONG, PROGRAM_SEED, dear_test, seed_of_this_commit, some_cases
+
+import torch_slang
+
+PARTS = 64 if LONG else 1  # of the table, one test each, so that workers share them
+SAMPLES = dict.fromkeys(BINDINGS, 4) | {"functions": 16}
+REFUSED = 0.25  # at most: Slang's compiler ends on some second derivatives, and on some loops
+NO_SECOND = "functions that see tensors whole"  # have first derivatives alone
+
+
+def check(several: list[Placed], binding: str, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_SLANG_CXXFLAGS", compiler_flags(binding))
+    every = [outcome for group in groups(several, binding) for outcome in outcomes(group, binding, device)]
+    for outcome in every:
+        outcome.refused = {kind: text for kind, text in outcome.refused.items() if NO_SECOND not in text}
+    print(*(line for outcome in every for line in outcome.lines), sep="\n")
+    wrong = [line for outcome in every if outcome.wrong for line in outcome.lines]
+    assert not wrong, "\n".join(wrong)
+    refused = [line for outcome in every for line in outcome.lines]
+    assert sum(bool(outcome.refused) for outcome in every) <= REFUSED * len(every), "\n".join(refused)
+
+
+def part(binding: str, number: int) -> list[Placed]:
+    if LONG:
+        return pairs(binding, PROGRAM_SEED)[number::PARTS]
+    return sample(binding, SAMPLES[binding], seed_of_this_commit())
+
+
+@pytest.mark.parametrize("number", range(PARTS))
+def test_operations_in_functions(number: int, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(part("functions", number), "functions", device, monkeypatch)
+
+
+@dear_test
+@some_cases(1)
+@pytest.mark.parametrize("number", range(PARTS))
+@pytest.mark.parametrize("binding", [name for name in BINDINGS if name != "functions"])
+def test_operations_of_other_arguments(
+    binding: str, number: int, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(part(binding, number), binding, device, monkeypatch)
+
+
+def test_what_has_no_derivative_is_refused_with_its_line() -> None:
+    """None gives zeros without a word. `no_diff` says that this is meant."""
+    types = {"m": "float2x2", "n": "float2x2", "u": "float3", "v": "float3", "w": "float3", "x": "float", "y": "float", "z": "float"}
+    text = "import torch_slang;\n"
+    for k, call in enumerate(NOT_DIFFERENTIABLE):
+        given = ", ".join(f"{type} {name}" for name, type in types.items())
+        text += f"[Differentiable] float f{k}({given}) {{ let r = {call}; return x; }}\n".replace("return x", f"return {_first(call)}")
+    with pytest.raises(RuntimeError) as raised:
+        torch_slang.load(source=text, name="not_differentiable.slang", namespace="not_differentiable")
+    lines = {int(line) for line in re.findall(r"E41022[^\n]*\n\s*--> not_differentiable\.slang:(\d+)", str(raised.value))}
+    missing = [call for k, call in enumerate(NOT_DIFFERENTIABLE) if k + 2 not in lines]
+    assert not missing
+
+
+def _first(call: str) -> str:
+    """A number of its result `r`."""
+    return "r[0][0]" if "m >" in call else "r.x" if call.startswith("faceforward") else "r"

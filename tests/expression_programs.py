@@ -52,6 +52,29 @@ def _scaled(a: Tensor, x: Tensor) -> Tensor:
     return a * x.reshape(*x.shape, *[1] * (a.dim() - x.dim()))
 
 
+def _beside(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """A number and a vector or matrix, as tensors of as many dimensions."""
+    most = max(a.dim(), b.dim())
+    first, second = (x.reshape(*x.shape, *[1] * (most - x.dim())) for x in (a, b))
+    return first, second
+
+
+# What programs call: a helper with a number, a struct with a method behind an interface, a generic function.
+HELPERS = """
+[Differentiable] double3 pick(double a, double3 x) { return a * x + a; }
+[Differentiable] double stopped(double x) { return x * x; }
+interface Line : IDifferentiable { [Differentiable] double3 along(double t); }
+struct Loose : Line
+{
+    double3 o, d;
+    [Differentiable] __init(double3 o, double3 d) { this.o = o; this.d = d; }
+    [Differentiable] double3 along(double t) { return o + t * d; }
+};
+[Differentiable] double3 shared<L : Line>(L line, double t) { return line.along(t); }
+[Differentiable] vector<T, 3> scaled<T : __BuiltinFloatingPointType>(T a, vector<T, 3> x) { return a * (x * a); }
+"""
+
+
 # Of one scalar, which may have any value.
 OF_ONE: dict[str, Callable[[Tensor], Tensor]] = {
     "sin({0})": torch.sin,
@@ -103,7 +126,20 @@ FORMS: dict[str, list[Form]] = {
         Form("({0} + {1})", (V, V), lambda a, b: a + b),
         Form("({0} - {1})", (V, V), lambda a, b: a - b),
         Form("({0} * {1})", (V, V), lambda a, b: a * b),
-        Form("({0} * double3({1}))", (V, S), _scaled),  # `v * s` ends Slang's compiler in or behind a branch
+        *(
+            Form(f"({{0}} {sign} {{1}})", operands, lambda a, b, f=function: f(*_beside(a, b)))
+            for sign, function in {"+": torch.add, "-": torch.sub, "*": torch.mul}.items()
+            for operands in ((S, V), (V, S))
+        ),
+        Form("({0} / (1.3 + {1} * {1}))", (V, S), lambda a, b: a / _scaled(torch.ones_like(a), 1.3 + b * b)),
+        Form("({0} / (1.3 + {1} * {1}))", (S, V), lambda a, b: a[..., None] / (1.3 + b * b)),
+        Form("pick({0}, {1})", (S, V), lambda a, b: _scaled(b, a) + a[..., None]),
+        Form("lerp({0}, {1}, {2})", (V, V, S), lambda a, b, t: a + _scaled(b - a, t)),
+        Form("Loose({0}, {1}).along({2})", (V, V, S), lambda a, b, t: a + _scaled(b, t)),
+        Form("shared(Loose({0}, {1}), {2})", (V, V, S), lambda a, b, t: a + _scaled(b, t)),
+        Form("scaled<double>({0}, {1})", (S, V), lambda a, b: _scaled(b, a * a)),
+        Form("({0} * detach({1}))", (V, S), lambda a, b: _scaled(a, b.detach())),
+        Form("({0} * (no_diff stopped({1})))", (V, S), lambda a, b: _scaled(a, (b * b).detach())),
         Form("cross({0}, {1})", (V, V), torch.linalg.cross),
         Form("normalize({0} + 2)", (V,), lambda a: _unit(a + 2)),
         Form(
@@ -126,6 +162,9 @@ FORMS: dict[str, list[Form]] = {
         Form("mul({0}, {1})", (M, M), torch.matmul),
         Form("transpose({0})", (M,), lambda a: a.mT),
         Form("({0} * (0.5 + {1}))", (M, S), lambda a, x: _scaled(a, 0.5 + x)),
+        Form("({1} * {0})", (M, S), _scaled),
+        Form("({0} - {1})", (S, M), lambda a, b: torch.sub(*_beside(a, b))),
+        Form("({1} / (1.5 + {0} * {0}))", (M, S), lambda a, x: x[..., None, None] / (1.5 + a * a)),
         Form("({0} + {1})", (M, M), lambda a, b: a + b),
         Form("double3x3({0}, {1}, {2})", (V, V, V), lambda a, b, c: torch.stack([a, b, c], -2)),
     ],
@@ -148,7 +187,7 @@ def module_text(expressions: Sequence[Expression]) -> str:
     """One function, `run(which, x, y, u, v, m)`, that calls the function of the expression of that number."""
     parameters = ", ".join(f"{type} {name}" for name, type in PARAMETERS.items())
     names = ", ".join(PARAMETERS)
-    text, calls = "import torch_slang;\n", ""
+    text, calls = "import torch_slang;\n" + HELPERS, ""
     for number, expression in enumerate(expressions):
         text += f"[Differentiable] double f{number}({parameters}) {{ return {expression.text}; }}\n"
         calls += f"    if (which == {number}) result = f{number}({names});\n"

@@ -128,5 +128,5 @@ def fresh_dynamo() -> Iterator[None]:
 
 @pytest.fixture
 def quick_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For random programs: numbers count there, not speed."""
-    monkeypatch.setenv("TORCH_SLANG_CXXFLAGS", "-O0")
+    """For random programs: numbers count there, not speed. Inlining takes GCC most of its time, without optimisation too."""
+    monkeypatch.setenv("TORCH_SLANG_CXXFLAGS", "-O0 -Dalways_inline=unused")

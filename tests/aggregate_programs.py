@@ -65,6 +65,7 @@ STRUCTS = """
 struct Pair : IDifferentiable { double a; double2 b; double c[3]; };
 struct Nest : IDifferentiable { Pair a; double2x2 b; double c; };
 int pick(int i, int n) { return (3 * i + 1) % n; }
+double still(double x) { return x; }
 """
 PAIR = Type("Pair", "struct", (SCALAR, vector(2), array(SCALAR, 3)))
 NEST = Type("Nest", "struct", (PAIR, matrix(2, 2), SCALAR))
@@ -239,7 +240,7 @@ class Drawing:
         return Statement([line for statement in statements for line in statement.lines], run)
 
     def statement(self, scope: Scope) -> Statement:
-        kinds = [self.assign] * 5 + [self.update] * 2 + [self.copy_whole] * 3 + [self.swap] * 2 + [self.reset]
+        kinds = [self.assign] * 5 + [self.update] * 2 + [self.copy_whole] * 3 + [self.swap] * 2 + [self.reset] + [self.scale] * 2 + [self.detach]
         if scope.depth < 4:
             kinds += [self.branch] * 3 + [self.loop] * 2
         if scope.helpers:
@@ -265,6 +266,29 @@ class Drawing:
         if self.chance(0.5):
             return Statement([f"{place.text} += {value.text};"], lambda s: place.write(s, place.read(s) + value.run(s)))
         return Statement([f"{place.text} *= {value.text};"], lambda s: place.write(s, place.read(s) * value.run(s)))
+
+    def scale(self, scope: Scope) -> Statement:
+        """A vector or matrix and a number: by an operator on either side, or by a compound assignment."""
+        target = self.place(scope, lambda t: t.kind in ("vector", "matrix") and self.chance(0.7))
+        if target.type.kind not in ("vector", "matrix"):
+            return self.update(scope)
+        value, sign = self.scalar(scope, 2), self._rng.choice("+-*")
+        change = {"+": lambda a, x: a + x, "-": lambda a, x: a - x, "*": lambda a, x: a * x}[sign]
+        number_first = self.chance(0.5)
+
+        def changed(part: Value, x: Tensor) -> Value:
+            if isinstance(part, list):
+                return [changed(inner, x) for inner in part]
+            return change(x, part) if number_first else change(part, x)
+
+        text = f"{target.text} = {value.text} {sign} {target.text};" if number_first else f"{target.text} {sign}= {value.text};"
+        return Statement([text], lambda s: target.write(s, changed(target.read(s), value.run(s))))
+
+    def detach(self, scope: Scope) -> Statement:
+        """A constant of the derivative."""
+        place, value = self.place(scope, lambda t: False), self.scalar(scope, 2)
+        word = self._rng.choice(["detach({})", "no_diff still({})"])
+        return Statement([f"{place.text} = {word.format(value.text)};"], lambda s: place.write(s, value.run(s).detach()))
 
     def _alike(self, scope: Scope) -> tuple[Place, Place]:
         """Two places of one type, which is no scalar where there is a choice."""

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from long_tests import some_tests
 from torch import Tensor
 from torch.autograd import forward_ad
 
 import torch_slang
 import torch_slang.slangtorch as slangtorch
+
+pytestmark = some_tests(5)
 
 COUNT = 61
 FIELDS = [f"a{i}" for i in range(COUNT)]

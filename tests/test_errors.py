@@ -237,7 +237,8 @@ TABLE: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "shape of an output gradient": (
         lambda m: torch.ops.errors.corner_backward(ones(4, 4), ones(4, 8, 3), [True]),
-        r"^errors::corner_backward: expected grad_y to have the output's shape \[4, 3\], but got \[4, 4\]$",
+        r"^errors::corner_backward: expected grad_y to have the output's shape \[4, 3\], but got \[4, 4\]: "
+        r"pass one of that shape, or a \.view\(\) of this one that has it$",
     ),
     "an out parameter": (
         lambda m: m.results,

@@ -83,7 +83,10 @@ def reason_to_leave_out(text: str) -> str | None:
 
 
 def numbers_of(text: str) -> list[float]:
-    return [float(int(word, 16)) if word.lower().startswith("0x") else float(word.rstrip("f")) for word in re.findall(r"[^\s,]+", text)]
+    return [
+        float(int(word, 16)) if word.lower().startswith("0x") else float(word.rstrip("f"))
+        for word in re.findall(r"[^\s,]+", text)
+    ]
 
 
 def buffers_of(text: str) -> list[Buffer]:
@@ -157,7 +160,9 @@ def kernel_text(text: str, buffers: list[Buffer]) -> str:
     entry = entry_of(text)
     element = {b.name: f"{b.type}{b.width if b.width > 1 else ''}" for b in buffers}
     declaration = rf"^[ \t]*(?:public |uniform )*(?:RW)?StructuredBuffer<[^>\n]*>\s*(?:{'|'.join(element)})\s*;"
-    before, after = (re.sub(declaration, "", part, flags=re.MULTILINE) for part in (text[: entry.start()], text[entry.end() :]))
+    before, after = (
+        re.sub(declaration, "", part, flags=re.MULTILINE) for part in (text[: entry.start()], text[entry.end() :])
+    )
     elsewhere = re.sub(r"//.*", "", before)
     shared = [name for name in element if re.search(rf"\b{name}\b", elsewhere)]
     parameters = ", ".join(f"TensorView<{kind}> {name}{'_given' * (name in shared)}" for name, kind in element.items())

@@ -240,7 +240,15 @@ class Drawing:
         return Statement([line for statement in statements for line in statement.lines], run)
 
     def statement(self, scope: Scope) -> Statement:
-        kinds = [self.assign] * 5 + [self.update] * 2 + [self.copy_whole] * 3 + [self.swap] * 2 + [self.reset] + [self.scale] * 2 + [self.detach]
+        kinds = (
+            [self.assign] * 5
+            + [self.update] * 2
+            + [self.copy_whole] * 3
+            + [self.swap] * 2
+            + [self.reset]
+            + [self.scale] * 2
+            + [self.detach]
+        )
         if scope.depth < 4:
             kinds += [self.branch] * 3 + [self.loop] * 2
         if scope.helpers:
@@ -281,14 +289,20 @@ class Drawing:
                 return [changed(inner, x) for inner in part]
             return change(x, part) if number_first else change(part, x)
 
-        text = f"{target.text} = {value.text} {sign} {target.text};" if number_first else f"{target.text} {sign}= {value.text};"
+        text = (
+            f"{target.text} = {value.text} {sign} {target.text};"
+            if number_first
+            else f"{target.text} {sign}= {value.text};"
+        )
         return Statement([text], lambda s: target.write(s, changed(target.read(s), value.run(s))))
 
     def detach(self, scope: Scope) -> Statement:
         """A constant of the derivative."""
         place, value = self.place(scope, lambda t: False), self.scalar(scope, 2)
         word = self._rng.choice(["detach({})", "no_diff still({})"])
-        return Statement([f"{place.text} = {word.format(value.text)};"], lambda s: place.write(s, value.run(s).detach()))
+        return Statement(
+            [f"{place.text} = {word.format(value.text)};"], lambda s: place.write(s, value.run(s).detach())
+        )
 
     def _alike(self, scope: Scope) -> tuple[Place, Place]:
         """Two places of one type, which is no scalar where there is a choice."""

@@ -206,7 +206,9 @@ def binary_operators() -> Iterator[Case]:
         twice = Operation(f"operator {sign} twice", f"({{0}} {sign} {{1}} {sign} {{0}})", by_component(
             lambda a, b, f=function: f(f(a, b), a)))  # fmt: skip
         yield from cases_of([twice], typed(s for s in beside(2) if all(shape in FEW for shape in s)))
-        changed = Operation(f"operator {sign}=", "r", by_component(function), statements=f"{{R}} r = {{0}}; r {sign}= {{1}};")
+        changed = Operation(
+            f"operator {sign}=", "r", by_component(function), statements=f"{{R}} r = {{0}}; r {sign}= {{1}};"
+        )
         wide = [types for types in [*typed(beside(2)), *mixed(2)] if joined(*types) == types[0]]
         yield from cases_of([changed], wide)
     modulo = Operation("operator %", "({0} % {1})", by_component(torch.fmod))
@@ -262,7 +264,9 @@ def functions_of_numbers() -> Iterator[Case]:
         run = {"pow": torch.pow, **BINARY}[name]
         operation = Operation(name, f"{name}({{0}}, {{1}})", by_component(run), "unit")
         yield from cases_of([operation], (types for types in mixed(2) if not any(len(t.shape) == 2 for t in types)))
-    sincos = Operation("sincos", "(s * c + s)", lambda a: a.sin() * a.cos() + a.sin(), statements="{R} s, c; sincos({0}, s, c);")
+    sincos = Operation(
+        "sincos", "(s * c + s)", lambda a: a.sin() * a.cos() + a.sin(), statements="{R} s, c; sincos({0}, s, c);"
+    )
     yield from cases_of([sincos], one)
     sign = Operation("copysign", "copysign({0}, {1})", by_component(torch.copysign))
     yield from cases_of([sign], typed(beside(2, [(), *VECTORS])))
@@ -278,7 +282,9 @@ def functions_of_three() -> Iterator[Case]:
     for name, run in ternary.items():
         text = f"{name}({{0}}, {{1}}, {{2}})"
         yield from cases_of([Operation(name, text, by_component(run))], typed(shapes))
-    within = Operation("clamp", "clamp({0}, {1} - {2}, {1} + {2})", by_component(clamped), "unit")  # bounds in their order
+    within = Operation(
+        "clamp", "clamp({0}, {1} - {2}, {1} + {2})", by_component(clamped), "unit"
+    )  # bounds in their order
     yield from cases_of([within], typed(shapes))
     some = [types for types in mixed(3, ("float", "double", "int")) if not any(len(t.shape) == 2 for t in types)]
     for name in ("lerp", "fma"):
@@ -295,7 +301,10 @@ def choices() -> Iterator[Case]:
     select = Operation("select", "select({0} > {1}, {0}, {1})", by_component(torch.maximum))
     yield from cases_of([select], typed(beside(2, [(), *VECTORS])))
     by_number = Operation(
-        "?: by a number", "({2} > {E}(0.5) ? {0} : {1})", by_component(lambda a, b, c: torch.where(c > 0.5, a, b)), "unit"
+        "?: by a number",
+        "({2} > {E}(0.5) ? {0} : {1})",
+        by_component(lambda a, b, c: torch.where(c > 0.5, a, b)),
+        "unit",
     )
     shapes = [*beside(2, [(), *VECTORS]), ((2, 3), (2, 3))]
     yield from cases_of([by_number], typed((*both, ()) for both in shapes), lambda a, b, c: joined(a, b))
@@ -348,7 +357,9 @@ def algebra() -> Iterator[Case]:
         lambda a: Type(a.element, a.shape[::-1]),
     )
     square = [(m,) for m in MATRICES if m[0] == m[1]]
-    yield from cases_of([Operation("determinant", "determinant({0})", torch.linalg.det)], typed(square), lambda a: Type(a.element))
+    yield from cases_of(
+        [Operation("determinant", "determinant({0})", torch.linalg.det)], typed(square), lambda a: Type(a.element)
+    )
 
 
 def constructors() -> Iterator[Case]:
@@ -364,8 +375,10 @@ def constructors() -> Iterator[Case]:
     for several in parts:
         size = sum(shape[0] if shape else 1 for shape in several)
         places = ", ".join(f"{{{k}}}" for k in range(len(several)))
-        join = Operation("vector of parts", f"{{R}}({places})", lambda *a: torch.cat([x.reshape(len(x), -1) for x in a], 1))
-        lists = Operation("vector by a list", f"r", join.run, statements=f"{{R}} r = {{{{{places}}}}};")
+        join = Operation(
+            "vector of parts", f"{{R}}({places})", lambda *a: torch.cat([x.reshape(len(x), -1) for x in a], 1)
+        )
+        lists = Operation("vector by a list", "r", join.run, statements=f"{{R}} r = {{{{{places}}}}};")
         for types in [*typed([several]), *((Type(e, several[0]), Type(f, several[1])) for e in ELEMENTS for f in ELEMENTS
                                            if e != f and len(several) == 2)]:  # fmt: skip
             if joined(*types).element != "int":
@@ -377,7 +390,9 @@ def constructors() -> Iterator[Case]:
         of_rows = Operation("matrix of rows", f"{{R}}({places})", lambda *a: torch.stack(a, 1))
         for element in ("double", "float", "half"):
             yield Case(of_rows, (Type(element, (columns,)),) * rows, Type(element, (rows, columns)))
-    of_numbers = Operation("matrix of numbers", "{R}({0}, {1}, {2}, {3})", lambda *a: torch.stack(a, -1).unflatten(-1, (2, 2)))
+    of_numbers = Operation(
+        "matrix of numbers", "{R}({0}, {1}, {2}, {3})", lambda *a: torch.stack(a, -1).unflatten(-1, (2, 2))
+    )
     cut = Operation("matrix cut", "{R}({0})", lambda a: a[:, :2, :2])
     for element in ("double", "float", "half"):
         yield Case(of_numbers, (Type(element),) * 4, Type(element, (2, 2)))
@@ -406,12 +421,18 @@ def casts() -> Iterator[Case]:
 
 
 def swizzles() -> Iterator[Case]:
-    reads = {(2,): ["x", "yx", "xxy", "yxyx"], (3,): ["z", "zx", "zxy", "xxz", "zyxy"], (4,): ["w", "wx", "xyz", "wzyx", "rg", "bgr"]}
+    reads = {
+        (2,): ["x", "yx", "xxy", "yxyx"],
+        (3,): ["z", "zx", "zxy", "xxz", "zyxy"],
+        (4,): ["w", "wx", "xyz", "wzyx", "rg", "bgr"],
+    }
     for shape, names in reads.items():
         for name in names:
             at = ["xyzw".index(c) if c in "xyzw" else "rgba".index(c) for c in name]
             result: Shape = (len(at),) if len(at) > 1 else ()
-            read = Operation(f"swizzle .{name}", f"{{0}}.{name}", lambda a, at=at: a[:, at] if len(at) > 1 else a[:, at[0]])
+            read = Operation(
+                f"swizzle .{name}", f"{{0}}.{name}", lambda a, at=at: a[:, at] if len(at) > 1 else a[:, at[0]]
+            )
             for element in ("double", "float", "half"):
                 yield Case(read, (Type(element, shape),), Type(element, result))
     number = Operation("swizzle of a number", "{0}.xxx", partial(_splat, shape=(3,)))
@@ -428,7 +449,14 @@ def swizzles() -> Iterator[Case]:
             return replaced(a, at, list(new.unbind(1)))
 
         write = Operation(f".{name} {sign}", "r", run, statements=f"{{R}} r = {{0}}; r.{name} {sign} {{1}};")
-        for element, other in (("double", "double"), ("float", "float"), ("half", "half"), ("double", "float"), ("float", "half"), ("float", "int")):
+        for element, other in (
+            ("double", "double"),
+            ("float", "float"),
+            ("half", "half"),
+            ("double", "float"),
+            ("float", "half"),
+            ("float", "int"),
+        ):
             yield Case(write, (Type(element, whole), Type(other, part)), Type(element, whole))
 
 
@@ -454,7 +482,12 @@ def indexing() -> Iterator[Case]:
                 yield Case(Operation("[1][0]", "{0}[1][0]", lambda a: a[:, 1, 0]), (whole,), Type(element))
                 yield Case(Operation("[1].y", "{0}[1].y", lambda a: a[:, 1, 1]), (whole,), Type(element))
                 yield Case(Operation("._m10", "{0}._m10", lambda a: a[:, 1, 0]), (whole,), Type(element))
-                one = Operation("[1][0] *=", "r", lambda a, b: replaced(a, [(1, 0)], [a[:, 1, 0] * b]), statements="{R} r = {0}; r[1][0] *= {1};")
+                one = Operation(
+                    "[1][0] *=",
+                    "r",
+                    lambda a, b: replaced(a, [(1, 0)], [a[:, 1, 0] * b]),
+                    statements="{R} r = {0}; r[1][0] *= {1};",
+                )
                 yield Case(one, (whole, Type(element)), whole)
 
 

@@ -48,7 +48,9 @@ def function(case: Case, name: str, body: str) -> str:
     return f"{head(case, name)}\n{{\n    {body}\n}}\n"
 
 
-def of_body(name: str, body: Callable[[Case, str, str], str], run: Callable[[Case, Tensor, Tensor], Tensor]) -> Position:
+def of_body(
+    name: str, body: Callable[[Case, str, str], str], run: Callable[[Case, Tensor, Tensor], Tensor]
+) -> Position:
     """`body` is made of the operation's statements and its expression, `run` of n and the operation's result."""
 
     def text(case: Case, function_name: str) -> str:
@@ -128,7 +130,9 @@ def carried(j: int, inside: bool) -> Position:
         if inside:
             inner = f"{{ {statements} q += {value}; }}"
             return function(case, name, f"{begin} {LOOP} {{ {inner} {turn(operand, 'b')} }} return q;")
-        return function(case, name, f"{begin} {LOOP} {{ {turn(operand, 'b')} }} {block(case, statements, value)} return q;")
+        return function(
+            case, name, f"{begin} {LOOP} {{ {turn(operand, 'b')} }} {block(case, statements, value)} return q;"
+        )
 
     def run(case: Case) -> Run:
         def values(n: Tensor, *operands: Tensor) -> Tensor:
@@ -174,8 +178,10 @@ def method(case: Case, name: str) -> str:
 
 
 def interface(case: Case, name: str) -> str:
-    wanted = f"interface {name}_I : IDifferentiable {{ [Differentiable] {case.result.name} at({parameters(case, 1)}); }}\n"
-    inner = parameters(case, 1, [f"X s"])
+    wanted = (
+        f"interface {name}_I : IDifferentiable {{ [Differentiable] {case.result.name} at({parameters(case, 1)}); }}\n"
+    )
+    inner = parameters(case, 1, ["X s"])
     generic = f"[Differentiable] {case.result.name} {name}_g<X : {name}_I>({inner}) {{ return s.at({', '.join(names(case)[1:])}); }}\n"
     body = f"{name}_S s; s.a0 = a0; return {name}_g({', '.join(['s', *names(case)[1:]])});"
     return wanted + _method(case, name, f"{name}_I") + generic + function(case, name, body)

@@ -187,7 +187,9 @@ class Together(Program):
     """Where one call computes all cases for the rows of each: of the results of rows [k] that of case k is wanted."""
 
     def numbers(self, kind: str) -> list[Named]:
-        given = [{name: t.to(self.device) for name, t in each.items()} for each in (self.points, self.along, self.weights)]
+        given = [
+            {name: t.to(self.device) for name, t in each.items()} for each in (self.points, self.along, self.weights)
+        ]
         found = derived(kind, self.call, *given)
         return [{name: value[k].cpu() for name, value in found.items()} for k in range(len(self.group))]
 
@@ -239,7 +241,9 @@ def element(name: str, type: Type) -> str:
     """Of a view."""
     if len(type.shape) < 2:
         return f"{name}[i]"
-    return f"{type.name}({', '.join(f'{name}[i, {a}, {b}]' for a in range(type.shape[0]) for b in range(type.shape[1]))})"
+    return (
+        f"{type.name}({', '.join(f'{name}[i, {a}, {b}]' for a in range(type.shape[0]) for b in range(type.shape[1]))})"
+    )
 
 
 def declared_view(name: str, type: Type) -> str:
@@ -255,7 +259,11 @@ class OfViews(Together):
 
     def text(self) -> str:
         views = [declared_view(name, type) for name, type in self.slots.items()]
-        given = ['[Shape("N")] TensorView<int> which', *views, f'[Out("N, {len(self.group)}")] DiffTensorView<double> result']
+        given = [
+            '[Shape("N")] TensorView<int> which',
+            *views,
+            f'[Out("N, {len(self.group)}")] DiffTensorView<double> result',
+        ]
         text = f"{KERNEL}\nvoid run({', '.join(given)})\n{{\n"
         text += "    uint i = cudaGlobalIdx().x;\n    if (i >= which.size(0)) return;\n"
         for k, placed in enumerate(self.group):
@@ -292,7 +300,10 @@ class Apart(Program):
     def numbers(self, kind: str) -> list[Named]:
         found = []
         for k in range(len(self.group)):  # by all parameters, so that one compiled kernel serves all calls
-            given = [{name: t[k].to(self.device) for name, t in each.items()} for each in (self.points, self.along, self.weights)]
+            given = [
+                {name: t[k].to(self.device) for name, t in each.items()}
+                for each in (self.points, self.along, self.weights)
+            ]
             numbers = derived(kind, lambda points, k=k: self.call(k, points), *given)
             found.append({name: value.cpu() for name, value in numbers.items()})
         return found
@@ -318,7 +329,9 @@ class OfRows(Apart):
 
     def rows(self, placed: Placed, points: Named) -> list[Tensor]:
         shapes = [type.shape for type in placed.case.operands]
-        wide = [points[name].expand(ROWS, self.COLUMNS, *shape) for name, shape in zip(placed.slots, shapes, strict=True)]
+        wide = [
+            points[name].expand(ROWS, self.COLUMNS, *shape) for name, shape in zip(placed.slots, shapes, strict=True)
+        ]
         return [tensor.flatten(0, 1) for tensor in wide]
 
     def call(self, k: int, points: Named) -> Tensor:
@@ -354,7 +367,8 @@ class OfValues(Apart):
 
     def rows(self, placed: Placed, points: Named) -> list[Tensor]:
         return [
-            points[name].expand(ROWS, *type.shape) for name, type in zip(placed.slots, placed.case.operands, strict=True)
+            points[name].expand(ROWS, *type.shape)
+            for name, type in zip(placed.slots, placed.case.operands, strict=True)
         ]
 
     def call(self, k: int, points: Named) -> Tensor:

@@ -32,7 +32,9 @@ class Outcome:
     def lines(self) -> list[str]:
         what = f"{self.placed.name}, of {self.binding}"
         wrong = [f"WRONG {kind} | {what} | {text}" for kind, text in self.wrong.items()]
-        return wrong + [f"REFUSED {kind} | {what} | {' ~ '.join(text.splitlines())}" for kind, text in self.refused.items()]
+        return wrong + [
+            f"REFUSED {kind} | {what} | {' ~ '.join(text.splitlines())}" for kind, text in self.refused.items()
+        ]
 
 
 def placed_cases(binding: str) -> list[Placed]:
@@ -75,7 +77,9 @@ def difference(case: Case, kind: str, actual: Named, wanted: Named) -> str | Non
     return None
 
 
-def outcomes(group: Sequence[Placed], binding: str, device: torch.device, kinds: Sequence[str] = KINDS) -> list[Outcome]:
+def outcomes(
+    group: Sequence[Placed], binding: str, device: torch.device, kinds: Sequence[str] = KINDS
+) -> list[Outcome]:
     """Where a program as a whole is refused, halves of it are tried, until single cases are known."""
     results = [Outcome(placed, binding) for placed in group]
     _try(results, binding, device, kinds)

@@ -41,7 +41,12 @@ def numbers(dtype: torch.dtype, ranges: dict[torch.dtype, tuple[float, float]]) 
     low, high = ranges[dtype]
     bits = 10 if dtype == torch.half else 23
     near = 2.0 ** -torch.arange(1, bits, dtype=torch.double)
-    some = [10.0 ** torch.linspace(low, high, 40, dtype=torch.double), 1 - near, 1 + near, torch.tensor([0, 1, 2, 3, 7, 20])]
+    some = [
+        10.0 ** torch.linspace(low, high, 40, dtype=torch.double),
+        1 - near,
+        1 + near,
+        torch.tensor([0, 1, 2, 3, 7, 20]),
+    ]
     positive = torch.cat([one.double() for one in some])
     return torch.cat([positive, -positive]).to(dtype)
 
@@ -65,7 +70,7 @@ def derivatives(name: str, arguments: list[Tensor]) -> tuple[Tensor, Tensor, Ten
     first = at if at < len(UNARY) else at - (at - len(UNARY)) % 2
     count = 1 if at < len(UNARY) else 2
     x = [one.double().requires_grad_() for one in arguments[first : first + count]]
-    y = reference(name.split(".")[0])(*x)
+    y = reference(name.split(".", maxsplit=1)[0])(*x)
     by = x[at - first]
     if name == "tanh":  # PyTorch's 1 - y * y is 0 from 20 on
         slope = by.cosh().reciprocal() ** 2
@@ -88,7 +93,9 @@ def check(name: str, found: Tensor, wanted: Tensor, of: Tensor, dtype: torch.dty
     assert not cases, f"{name} in {dtype}: argument, found, wanted: {cases[:5]} of {len(cases)}"
 
 
-def inputs(function: str, device: str, ranges: dict[torch.dtype, tuple[float, float]]) -> tuple[list[Tensor], list[Tensor]]:
+def inputs(
+    function: str, device: str, ranges: dict[torch.dtype, tuple[float, float]]
+) -> tuple[list[Tensor], list[Tensor]]:
     """The numbers, and the arguments whose components they all are."""
     dtype = FUNCTIONS[function]
     shape = SHAPES.get(function, ())
@@ -144,5 +151,7 @@ def test_second_derivatives_are_those_of_float64(function: str, device: str) -> 
         weights = [torch.full_like(one, float(at == i)) for i, one in enumerate(gradients)]
         twice = torch.autograd.grad(gradients, arguments, weights, retain_graph=True)[at]
         y, slope, wanted = derivatives(name, plain)
-        known = y.to(plain[0].dtype).isfinite() & slope.to(plain[0].dtype).isfinite() & wanted.isfinite() & (plain[at] != 0)
+        known = (
+            y.to(plain[0].dtype).isfinite() & slope.to(plain[0].dtype).isfinite() & wanted.isfinite() & (plain[at] != 0)
+        )
         check(f"{name}, twice,", twice.detach().cpu()[known], wanted[known], plain[at][known], plain[0].dtype)

@@ -310,7 +310,9 @@ def test_derivatives_are_those_of_pytorch(module: torch_slang.Module, name: str,
     reference, shapes = CASES[name]
     generator = torch.Generator().manual_seed(7)
     values: list[Tensor | int] = [
-        shape if isinstance(shape, int) else (torch.rand(5, *shape, generator=generator).double() * 1.6 + 0.1).to(device)
+        shape
+        if isinstance(shape, int)
+        else (torch.rand(5, *shape, generator=generator).double() * 1.6 + 0.1).to(device)
         for shape in shapes
     ]
     leaves = [n for n, v in enumerate(values) if isinstance(v, Tensor) and (name, n) not in CONSTANT]

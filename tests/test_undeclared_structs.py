@@ -105,7 +105,7 @@ void looped(DiffTensorView<double> x, DiffTensorView<double> y, Pair scale, [Out
     z[i] = p.a * p.b * scale.a + scale.b * p.a;
 }
 """
-PART = "module undeclared_part;\n#include \"undeclared_part.h\"\npublic struct Imported { public double a; public double b; public int n; }\n"
+PART = 'module undeclared_part;\n#include "undeclared_part.h"\npublic struct Imported { public double a; public double b; public int n; }\n'
 INCLUDED = "public struct Included\n{\n    public double a, b;\n}\n"
 
 
@@ -220,7 +220,9 @@ def test_a_struct_that_cannot_be_declared_refuses_derivatives(refused: torch_sla
     result = getattr(refused, name)(x)
     assert result.item() == 4
     struct = "Local" if name == "local" else "Kept"
-    with pytest.raises(RuntimeError, match=rf"backward of {name} .*the struct {struct} .*is not IDifferentiable.*declare it"):
+    with pytest.raises(
+        RuntimeError, match=rf"backward of {name} .*the struct {struct} .*is not IDifferentiable.*declare it"
+    ):
         result.backward()
 
 

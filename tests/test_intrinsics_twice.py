@@ -12,9 +12,9 @@ Tensor = torch.Tensor
 COUNT = 12
 # Without derivatives (docs/functions.md), or with others than PyTorch's, or ones that end Slang's compiler.
 LEFT_OUT = {
-    *("floor", "ceil", "trunc", "round", "step", "smoothstep", "ldexp", "frexp", "modf", "vector functions"),
+    *("floor", "ceil", "trunc", "round", "step", "ldexp", "frexp", "modf", "vector functions"),
     *("asdouble", "from integers", "through half", "min and max with nan"),
-    *("fmod", "remainder operator", "vector modulo"),
+    "remainder operator",
 }
 ROWS = [row for row in rows_of("double") if not row.to_int and row.name not in LEFT_OUT]
 

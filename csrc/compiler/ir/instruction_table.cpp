@@ -101,7 +101,7 @@ std::vector<Instruction> read_instructions(const std::string& bytes) {
   const auto references = fossil.array<int64_t>(kReferences);
   const auto lengths = fossil.array<int64_t>(kStringLengths);
   const auto characters = fossil.array<char>(kCharacters);
-  Fossil::check(children.size() == heads.size() && locations.size() == heads.size());
+  Fossil::check(!heads.empty() && children.size() == heads.size() && locations.size() == heads.size());
   const size_t first_location = fossil.target(fossil.pointer_to(kLocations));
   std::vector<Instruction> instructions(heads.size());
   size_t reference = 0, string = 0, character = 0;

@@ -22,6 +22,7 @@ enum Opcode : int32_t {
   kVectorType = 31,
   kMatrixType = 32,
   kAttributedType = 34,
+  kRateQualifiedType = 52,
   kFunction = 132,
   kGeneric = 133,
   kBlock = 145,
@@ -57,10 +58,18 @@ int32_t promotion_to(int32_t type) {
   return type == kMatrixType ? kMakeMatrixFromScalar : 0;
 }
 
-// The type of a value, without attributes; or -1.
+// The type of a value, without attributes and without what says that it is a constant; or -1.
 int64_t plain_type(const ModuleEdits& module, int64_t value) {
   int64_t type = value < 0 ? -1 : module.type(value);
-  while (type >= 0 && module.opcode(type) == kAttributedType) type = module.operand(type, 0);
+  while (type >= 0) {
+    if (module.opcode(type) == kAttributedType) {
+      type = module.operand(type, 0);
+    } else if (module.opcode(type) == kRateQualifiedType) {
+      type = module.operand(type, 1);
+    } else {
+      break;
+    }
+  }
   return type;
 }
 

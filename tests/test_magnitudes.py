@@ -144,7 +144,7 @@ def test_tangents_of_all_magnitudes_are_those_of_float64(function: str, device: 
         along = tuple((tangents | {name: torch.ones_like(given[name])}).values())
         tangent = torch.func.jvp(lambda *a: getattr(module(), function)(*a, zero), point, along)[1]
         value, slope, _ = derivatives(name, plain)
-        known = inside(name, value, of)
+        known = inside(name, value, of) & value.to(dtype).isfinite()  # a zero tangent times an infinite quotient is NaN
         check(name, tangent.cpu()[known], slope[known], of[known], dtype)
 
 

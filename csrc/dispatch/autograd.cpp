@@ -153,7 +153,7 @@ void call_forward(const RegisteredFamily& family, const std::shared_ptr<const Op
 }
 
 const char* why_no_second_derivative(const Function& function) {
-  if (sees_tensors(function)) return "functions that see tensors whole have no second derivatives";
+  if (sees_tensors(function)) return "functions that see tensors whole have no second derivatives: kernels have";
   return "it has no derivative, since that needs a forward derivative of the function too: mark it [Differentiable]";
 }
 

@@ -109,7 +109,7 @@ void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IVal
                 ", but got a tensor with a tangent: make it IDifferentiable, or the parameter no_diff");
     TORCH_CHECK_NOT_IMPLEMENTED(
         !sees_tensors(op.signature().function) || !(leaf.differentiable || leaf.is_written), name, ": ", leaf.name,
-        " has a tangent, but functions that see tensors whole have no forward-mode derivatives");
+        " has a tangent, but functions that see tensors whole have no forward-mode derivatives: kernels have");
     TORCH_CHECK_NOT_IMPLEMENTED(!leaf.differentiable || op.jvp != nullptr, name, ": ", leaf.name,
                                 " has a tangent, but the ", op.signature().function.is_kernel ? "kernel" : "function",
                                 " has no forward derivative: mark it [Differentiable]");

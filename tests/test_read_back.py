@@ -91,7 +91,8 @@ CASES = {
         ("", "_r"),
     ),
     "repeated": Case(
-        "z[i, 0] = x[i, 0]; z[i, 0] = z[i, 0] * z[i, 0]; z[i, 0] = sin(z[i, 0]) * x[i, 1]; w[i] = 3 * z[i, 0] * z[i, 0];"
+        "z[i, 0] = x[i, 0]; z[i, 0] = z[i, 0] * z[i, 0]; z[i, 0] = sin(z[i, 0]) * x[i, 1];"
+        "w[i] = 3 * z[i, 0] * z[i, 0];"
         f"z[i, 0] = z[i, 0] * z[i, 0] + exp(z[i, 0]); {REST}",
         repeated,
     ),

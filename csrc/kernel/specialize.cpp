@@ -76,8 +76,8 @@ std::string diff_expression(const KernelSignature& op, const KernelKey& key, int
   const ElementType type = diff_type(self, key, is_own);
   const std::string view = view_expression(op, key, leaf, self.diff_view, type);
   if (key.kind == OpKind::Forward || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
-  const std::string gradient =
-      gradient_view_text(view, element_type(self.element, key.types), component_count(self.element), self.gradient_slots);
+  const std::string gradient = gradient_view_text(view, element_type(self.element, key.types),
+                                                  component_count(self.element), self.gradient_slots);
   // Whether it needs memory, additions to it show: Note [scratch outputs] in learn.cpp.
   return self.is_hidden && !contains(known.scratch_outputs, leaf) ? "tsl::absent(" + gradient + ")" : gradient;
 }

@@ -318,6 +318,36 @@ def test_forward_derivatives_that_would_be_zero_are_refused(text: str) -> None:
         module.cubes_fwd((x.detach(), torch.ones_like(x).detach()), pair, block_size=8, grid_size=1)
 
 
+BY_FUNCTION = """
+double square(double x) { return x * x; }
+[BackwardDerivativeOf(square)] void square_backward(inout DifferentialPair<double> x, double d)
+{
+    x = diffPair(x.p, 2 * x.p * d);
+}
+double cube(double x) { return x * x * x; }
+[BackwardDerivativeOf(cube)] void cube_backward(inout DifferentialPair<double> x, double d)
+{
+    x = diffPair(x.p, 3 * x.p * x.p * d);
+}
+[ForwardDerivativeOf(cube)] DifferentialPair<double> cube_forward(DifferentialPair<double> x)
+{
+    return diffPair(x.p * x.p * x.p, 3 * x.p * x.p * x.d);
+}
+[Differentiable] double squared(double x) { return 2 * square(x); }
+[Differentiable] double cubed(double x) { return 2 * cube(x); }
+[Differentiable] double neither(double x) { return 2 * x * x; }
+"""
+
+
+def test_a_forward_derivative_is_asked_of_each_function() -> None:
+    module = torch_slang.load(source=BY_FUNCTION, name="by_function", namespace="by_function")
+    x = (torch.tensor([1.5], dtype=torch.float64),)
+    torch.testing.assert_close(torch.func.jvp(module.cubed, x, x)[1], 6 * x[0] ** 3)
+    torch.testing.assert_close(torch.func.jvp(module.neither, x, x)[1], 4 * x[0] ** 2)
+    with pytest.raises(torch_slang.CompileError, match=r"square has a \[BackwardDerivative\] and no \[ForwardDer"):
+        torch.func.jvp(module.squared, x, x)
+
+
 # --- A module inside torch.compile
 
 

@@ -169,3 +169,20 @@ def test_a_temporary_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     program = FULL.replace("torch_slang.CompileError", "RuntimeError")
     output, said = project.start(program).communicate(timeout=60)
     assert f"cannot make a temporary folder in {project.temporary}: No such file or directory" in output, said
+
+
+def test_an_include_in_angle_brackets_is_found_beside_the_source(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "beside.h").write_text("float thrice(float x) { return 3 * x; }\n")
+    (tmp_path / "elsewhere" / "both.h").write_text("#define FOUND 5\n")
+    (tmp_path / "both.h").write_text("#define FOUND 7\n")
+    (tmp_path / "inner" / "part.slang").write_text("#include <two.h>\nfloat twice(float x) { return TWO * x; }\n")
+    (tmp_path / "inner" / "two.h").write_text("#define TWO 2\n")
+    path = tmp_path / "angles.slang"
+    path.write_text(
+        "#include <beside.h>\n#include <inner/part.slang>\n#include <both.h>\n"
+        "float f(float x) { return thrice(x) + twice(x) + FOUND; }\n"
+    )
+    module = torch_slang.load(path, include_dirs=[tmp_path / "elsewhere"])  # which Slang searches first
+    assert module.f(torch.ones(1)).item() == 10

@@ -183,3 +183,71 @@ def test_second_derivatives(reference: Callable[..., Tensor], device: torch.devi
     actual = derivatives(lambda u, x: function(u, x, n.to(device)), device)
     for one, other in zip(actual, derivatives(rows, torch.device("cpu")), strict=True):
         torch.testing.assert_close(one.cpu(), other, rtol=1e-10, atol=1e-10)
+
+
+# `renew` again, in forms at which the rewriting once gave up without a word.
+LOOP = """{ o = a * b; [MaxIters(4)] for (int k = 0; k < n; ++k) { double t = a * x;
+    if (t > 1) { a = t; o = o * a + b; b = 1; a = 1; return; } a = t + 0.5 * b; o *= a; } }"""
+TYPES = "inout double a, inout double b, double x, int n, out double o"
+
+
+def with_first(statement: str) -> str:
+    return f"[Differentiable] void NAME({TYPES}) {LOOP.replace('{', '{ ' + statement, 1)}"
+
+
+FORMS = {
+    "comment": with_first("// issue #12\n"),
+    "typealias": with_first("typealias R = double; R z; "),
+    "defer": with_first("int q = 0; defer { q = 1; } "),
+    "struct": with_first("struct P { double u; int sign() { if (u > 0) return 1; return 2; } }; "),
+    "switch": with_first("__target_switch { case cuda: break; default: break; } "),
+    "names": with_first("double tsl_result = 0; "),
+    "label": with_first("").replace("[MaxIters", "outer: [MaxIters"),
+    "value": "void nothing() {} " + with_first("").replace("return;", "return nothing();"),
+    "generic": f"[Differentiable] __generic<let N : int> void NAME({TYPES}) {LOOP}",
+    "func": f"[Differentiable(1)] func NAME({TYPES}) {LOOP}",
+    "attributes": "[ForwardDifferentiable] " + with_first(""),
+    "macros": "#define D [Differentiable]\n#define LEAVE return\nD" + with_first("")[16:].replace("return", "LEAVE"),
+}
+
+
+def form(name: str) -> str:
+    text = FORMS[name].replace("NAME", f"renew_{name}")
+    call = f"renew_{name}{'<3>' if name == 'generic' else ''}(a, b, x, n, o)"
+    return f"""{text}
+[TorchOp] [Differentiable] double f_{name}(double2 u, double x, int n)
+{{
+    double a = u.x, b = u.y, o;
+    {call};
+    return o * a * b;
+}}
+"""
+
+
+@some_cases(3)
+@pytest.mark.parametrize("name", FORMS)
+def test_functions_of_every_form_have_right_tangents(name: str, device: torch.device) -> None:
+    function = getattr(torch_slang.load(source=form(name), name=f"form_{name}", namespace=f"form_{name}"), f"f_{name}")
+    u, x = torch.tensor([[1.1, 0.7]], dtype=torch.float64), torch.tensor([0.8], dtype=torch.float64)
+    n = torch.tensor([3], dtype=torch.int32, device=device)
+
+    def reference(u: Tensor, x: Tensor) -> Tensor:
+        return renewed(u[0], x[0], 3)[None]
+
+    inputs = (u.to(device), x.to(device))
+    _, tangents = torch.func.jvp(lambda u, x: function(u, x, n), inputs, inputs)
+    _, expected = torch.func.jvp(reference, (u, x), (u, x))
+    torch.testing.assert_close(tangents.cpu(), expected, rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradcheck(
+        lambda u, x: function(u, x, n), tuple(one.clone().requires_grad_() for one in inputs), check_forward_ad=True
+    )
+
+
+def test_a_function_that_cannot_be_rewritten_is_refused_in_forward_mode() -> None:
+    source = form("comment").replace("// issue", "do { } catch { }\n // issue")
+    module = torch_slang.load(source=source, name="kept", namespace="kept")
+    inputs = (torch.ones(1, 2, dtype=torch.float64), torch.ones(1, dtype=torch.float64))
+    n = torch.ones(1, dtype=torch.int32)
+    match = r"`return` or `continue` in a loop of renew_comment .* as it has `do` \(.*kept:1\): write the function without it"
+    with pytest.raises(torch_slang.CompileError, match=match):
+        torch.func.jvp(lambda u, x: module.f_comment(u, x, n), inputs, inputs)

@@ -6,6 +6,7 @@ Note [while loops] in csrc/compiler/source/while_loops.h.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -120,3 +121,73 @@ def test_gradients_of_loops_that_are_left(number: int, device: torch.device) -> 
     actual = derivatives(lambda x, y: function(x, y, ns.to(device)), device)
     for one, other in zip(actual, derivatives(rows, torch.device("cpu")), strict=True):
         torch.testing.assert_close(one.cpu(), other, rtol=1e-12, atol=1e-12)
+
+
+# Each of these is `left_by_break`. What macros and conditions of the preprocessor bring along is rewritten too: Note [hidden control
+# flow] in csrc/compiler/source/hidden_flow.h.
+MACROS = """
+#define LOOP while
+#define UNTIL(c) while (!(c))
+#define DIFF [Differentiable]
+#define BAIL(c, v) do { if (c) return v; } while (false)
+#define TWICE_NEGATED(x) \\
+  do { x = -x; x = -x; } \\
+  while (false)
+"""
+HELPERS = """
+int count(int n) { int k = 0; do k++; while (k < n); return k; }
+bool below(double a, double b) { return a < b; }
+"""
+BODY = "{ if (k == 2) { a = a * y; break; } a = a * x; ++k; }"
+HIDDEN = {
+    "bare do elsewhere": f"[MaxIters(4)] while (k < n) {BODY}",
+    "no_diff": f"[MaxIters(4)] while (no_diff below(double(k), double(n))) {BODY}",
+    "macro": f"[MaxIters(4)] LOOP (k < n) {BODY}",
+    "end of do": f"[MaxIters(4)] do {BODY.replace('a = a * x;', 'if (n == 0) break; a = a * x;')} UNTIL(k >= n);",
+    "statements": "TWICE_NEGATED(a); [MaxIters(4)] while (k < n) { BAIL(k == 2, a * y); a = a * x; ++k; }",
+    "condition": """[MaxIters(4)] while (k < n) {
+#if 1
+    if (k == 2) return a * y;
+#else
+    {
+#endif
+    a = a * x; ++k; }""",
+}
+
+
+def hidden_source(names: list[str], start: str) -> str:
+    functions = (
+        f"{start} double f{number}(double x, double y, int n) {{ double a = x; int k = 0; {HIDDEN[name]} return a; }}\n"
+        for number, name in enumerate(names)
+    )
+    return HELPERS + "".join(functions)
+
+
+@some_cases(2)
+@pytest.mark.parametrize("name", HIDDEN)
+def test_gradients_of_loops_that_are_hidden(name: str, device: torch.device, tmp_path: Path) -> None:
+    by_macro = name not in ("bare do elsewhere", "no_diff")
+    names = [one for one in HIDDEN if (one in ("bare do elsewhere", "no_diff")) != by_macro]
+    path = tmp_path / "hidden.slang"
+    path.write_text("import torch_slang;\n" + hidden_source(names, "DIFF" if by_macro else "[Differentiable]"))
+    if by_macro:
+        (tmp_path / "macros.h").write_text("#pragma once\n" + MACROS)
+        path.write_text(f'#include "macros.h"\n{path.read_text()}')
+    function = getattr(torch_slang.load(path, namespace=f"hidden_{by_macro}"), f"f{names.index(name)}")
+    for n in (1, 4):
+        x = torch.tensor([0.7, 1.3], dtype=torch.float64, device=device, requires_grad=True)
+        y = torch.tensor([-0.6, 2.1], dtype=torch.float64, device=device, requires_grad=True)
+        counts = torch.full((2,), n, dtype=torch.int32, device=device)
+        actual = torch.autograd.grad(function(x, y, counts).sum(), [x, y])
+        expected = torch.autograd.grad(left_by_break(x, y, n).sum() + 0 * y.sum(), [x, y])
+        torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
+        torch.autograd.gradcheck(lambda x, y, counts=counts: function(x, y, counts), (x, y))
+        _, tangent = torch.func.jvp(lambda x, y, counts=counts: function(x, y, counts), (x.detach(), y.detach()), (x.detach(), y.detach()))
+        torch.testing.assert_close(tangent, expected[0] * x.detach() + expected[1] * y.detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_an_error_behind_macros_names_file_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.slang"
+    path.write_text("#define LOOP while\n\n[Differentiable] float f(float x)\n{\n    LOOP (false) { }\n    return x + nothing;\n}\n")
+    with pytest.raises(torch_slang.CompileError, match=r"wrong\.slang:6:"):
+        torch_slang.load(path)

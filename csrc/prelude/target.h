@@ -113,6 +113,7 @@ typedef unsigned int uint32_t;
 typedef unsigned long uint64_t;
 typedef long intptr_t;
 typedef unsigned long uintptr_t;
+typedef const char* String;  // the arguments of printf stand in a struct where derivatives are made
 #if !TSL_CUDA
 typedef __SIZE_TYPE__ size_t;
 #endif

@@ -9,8 +9,10 @@
 #include "compiler/emit/emitted_code.h"
 #include "compiler/emit/lost_copies.h"
 #include "compiler/emit/lost_parts.h"
+#include "compiler/emit/lost_values.h"
 #include "compiler/emit/missing_names.h"
 #include "compiler/emit/shared_stores.h"
+#include "compiler/emit/unset_values.h"
 #include "compiler/text/refused_text.h"
 
 BOOST_AUTO_TEST_SUITE(wrong_gradients_test)
@@ -192,6 +194,44 @@ BOOST_AUTO_TEST_CASE(stores_to_group_shared_arrays_are_made_in_place) {
        {copy + "g(&_S1); " + back, copy + "_S1[i] = v; __syncthreads(); " + back,
         copy + "_S1[i] = v; " + back + " w = _S1[j];", std::string("*&tsl_var_a_0() = other;")}) {
     BOOST_TEST_CONTEXT(refused) BOOST_CHECK_THROW(stored(refused), RefusedText);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(values_that_slang_has_lost_are_refused) {
+  for (const std::string lost : {"float3 _S6 = {}; float3 _S7 = _S6 * d;", "double _S6; if (c) { out = f_0(_S6); }",
+                                 "float3 _S6 = {}; float3 _S8 = d; for (;;) { _S8 = _S8 * _S6.x; }"}) {
+    const EmittedCode code(backward(lost));
+    BOOST_TEST_CONTEXT(lost) BOOST_CHECK_THROW(refuse_lost_values(code), RefusedText);
+  }
+  for (const std::string meant : {
+           "float3 _S6 = make_float3(0.0f); float3 _S7 = _S6 * d;", "float3 _S6 = {}; float3 _S7 = _S6;",
+           "float3 _S6 = {}; if (c) { _S6 = d; } float3 _S7 = _S6 * d;", "P _S6 = {}; (&_S6)->y = d; e = d * _S6.y;",
+           "P _S6; f_0(&_S6); e = d * _S6.y;", "s_bwdCallableCtx_g_0 _S6 = {}; f_0(_S6, d);",
+       }) {
+    const EmittedCode code(backward(meant));
+    BOOST_TEST_CONTEXT(meant) BOOST_CHECK_NO_THROW(refuse_lost_values(code));
+  }
+  const EmittedCode users("__device__ double f_0(double d) { double _S6 = {}; return _S6 * d; }");
+  BOOST_CHECK_NO_THROW(refuse_lost_values(users));
+}
+
+BOOST_AUTO_TEST_CASE(variables_that_are_read_unset_begin_as_zero) {
+  const std::string pair = "struct DiffPair_double_0 { double primal_0; double differential_0; };";
+  const auto check = [&](const std::string& text, const std::string& expected) {
+    BOOST_TEST(passed(set_unset_values, pair + backward(text)) == packed(pair + backward(expected)));
+  };
+  check("DiffPair_double_0 _S1; (&_S1)->primal_0 = 0.0; double _S2; (&_S1)->differential_0 = _S2; f(&_S1); _S2 = d;",
+        "DiffPair_double_0 _S1; (&_S1)->primal_0 = 0.0; double _S2 = {}; (&_S1)->differential_0 = _S2; f(&_S1); _S2 = d;");
+  check("double _S2; if (c) { _S2 = d; } e = _S2;", "double _S2 = {}; if (c) { _S2 = d; } e = _S2;");
+  check("DiffPair_double_0 _S1; (&_S1)->primal_0 = d; f(&_S1);", "DiffPair_double_0 _S1 = {}; (&_S1)->primal_0 = d; f(&_S1);");
+  check("DiffPair_double_0 _S1; _S1.primal_0 = d; e = _S1.differential_0;",
+        "DiffPair_double_0 _S1 = {}; _S1.primal_0 = d; e = _S1.differential_0;");
+  for (const std::string set : {
+           "double _S2; if (c) { _S2 = d; } else { _S2 = 1.0; } e = _S2;", "double _S2; f(&_S2); e = _S2;",
+           "DiffPair_double_0 _S1; f(&_S1); e = _S1.differential_0;", "double _S2; for (;;) { _S2 = d; break; } e = _S2;",
+           "FixedArray<double, 2> _S2; _S2[0] = d; e = _S2[1];", "s_bwdCallableCtx_g_0 _S2; f(_S2);",
+       }) {
+    check(set, set);
   }
 }
 

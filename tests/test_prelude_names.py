@@ -1,4 +1,4 @@
-"""Names of Slang's own CUDA prelude that emitted text may have: infinite constants, strings, integers of pointers' size."""
+"""Names of Slang's own CUDA prelude that emitted text may have: infinities, strings, pointers' integers."""
 
 from __future__ import annotations
 

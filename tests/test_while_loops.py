@@ -123,8 +123,8 @@ def test_gradients_of_loops_that_are_left(number: int, device: torch.device) -> 
         torch.testing.assert_close(one.cpu(), other, rtol=1e-12, atol=1e-12)
 
 
-# Each of these is `left_by_break`. What macros and conditions of the preprocessor bring along is rewritten too: Note [hidden control
-# flow] in csrc/compiler/source/hidden_flow.h.
+# Each of these is `left_by_break`. What macros and conditions bring along is rewritten too: Note [hidden control flow]
+# in csrc/compiler/source/hidden_flow.h.
 MACROS = """
 #define LOOP while
 #define UNTIL(c) while (!(c))
@@ -182,12 +182,16 @@ def test_gradients_of_loops_that_are_hidden(name: str, device: torch.device, tmp
         expected = torch.autograd.grad(left_by_break(x, y, n).sum() + 0 * y.sum(), [x, y])
         torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
         torch.autograd.gradcheck(lambda x, y, counts=counts: function(x, y, counts), (x, y))
-        _, tangent = torch.func.jvp(lambda x, y, counts=counts: function(x, y, counts), (x.detach(), y.detach()), (x.detach(), y.detach()))
+        _, tangent = torch.func.jvp(
+            lambda x, y, counts=counts: function(x, y, counts), (x.detach(), y.detach()), (x.detach(), y.detach())
+        )
         torch.testing.assert_close(tangent, expected[0] * x.detach() + expected[1] * y.detach(), rtol=1e-12, atol=1e-12)
 
 
 def test_an_error_behind_macros_names_file_and_line(tmp_path: Path) -> None:
     path = tmp_path / "wrong.slang"
-    path.write_text("#define LOOP while\n\n[Differentiable] float f(float x)\n{\n    LOOP (false) { }\n    return x + nothing;\n}\n")
+    path.write_text(
+        "#define LOOP while\n\n[Differentiable] float f(float x)\n{\n    LOOP (false) { }\n    return x + nothing;\n}\n"
+    )
     with pytest.raises(torch_slang.CompileError, match=r"wrong\.slang:6:"):
         torch_slang.load(path)

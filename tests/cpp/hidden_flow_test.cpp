@@ -24,7 +24,8 @@ BOOST_AUTO_TEST_CASE(macros_with_statements) {
   BOOST_TEST(hides("#define DIFF [Differentiable]\nDIFF float f(float x) { }"));
   BOOST_TEST(hides("#define A B\n#define B while\n" + kFunction + "A }"));
   BOOST_TEST(hides(kFunction + "LOOP }", {{"LOOP", "while"}}));
-  BOOST_TEST(!hides("#define SQUARE(x) ((x) * (x))\n#define N 3\n" + kFunction + "return SQUARE(x) + N; }", {{"M", "4"}}));
+  BOOST_TEST(
+      !hides("#define SQUARE(x) ((x) * (x))\n#define N 3\n" + kFunction + "return SQUARE(x) + N; }", {{"M", "4"}}));
 }
 
 BOOST_AUTO_TEST_CASE(conditions_in_braces) {

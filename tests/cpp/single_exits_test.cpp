@@ -88,10 +88,11 @@ BOOST_AUTO_TEST_CASE(switches_in_loops_that_go_on) {
         "{ float tsl_result; bool tsl_returned = false; for (;;) { bool tsl_continued_0 = false; switch (i) {"
         " case 0: { tsl_continued_0 = true; break; } } if (!tsl_continued_0) { y = 2; } }"
         " { tsl_result = (y); tsl_returned = true; } return tsl_result; }");
-  check("{ for (;;) { switch (i) { case A::b: switch (j) { default: continue; } y = 1; } y = 2; } return y; }",
-        "{ float tsl_result; bool tsl_returned = false; for (;;) { bool tsl_continued_0 = false; switch (i) {"
-        " case A::b: { switch (j) { default: { tsl_continued_0 = true; break; } } if (tsl_continued_0) break; } y = 1; }"
-        " if (!tsl_continued_0) { y = 2; } } { tsl_result = (y); tsl_returned = true; } return tsl_result; }");
+  check(
+      "{ for (;;) { switch (i) { case A::b: switch (j) { default: continue; } y = 1; } y = 2; } return y; }",
+      "{ float tsl_result; bool tsl_returned = false; for (;;) { bool tsl_continued_0 = false; switch (i) {"
+      " case A::b: { switch (j) { default: { tsl_continued_0 = true; break; } } if (tsl_continued_0) break; } y = 1; }"
+      " if (!tsl_continued_0) { y = 2; } } { tsl_result = (y); tsl_returned = true; } return tsl_result; }");
   check("{ for (;;) if (x > 0) continue; return y; }",
         "{ float tsl_result; bool tsl_returned = false; for (;;) { bool tsl_continued_0 = false;"
         " if (x > 0) tsl_continued_0 = true; } { tsl_result = (y); tsl_returned = true; } return tsl_result; }");
@@ -102,21 +103,33 @@ BOOST_AUTO_TEST_CASE(statements_of_all_kinds) {
   const std::string left = "if (x > 0) { tsl_result = (1); tsl_returned = true; } if (!tsl_returned) { ";
   const std::string end = " { tsl_result = (2); tsl_returned = true; } } return tsl_result; }";
   for (const std::string statement : {
-           "typealias T = float;", "struct S { int g() { if (x > 0) return 1; return 2; } };", "struct S { }",
-           "defer { y = 2; }", "defer y = 2;", "// issue #12\n", "A::g(x);", "static const int k = 3;",
+           "typealias T = float;",
+           "struct S { int g() { if (x > 0) return 1; return 2; } };",
+           "struct S { }",
+           "defer { y = 2; }",
+           "defer y = 2;",
+           "// issue #12\n",
+           "A::g(x);",
+           "static const int k = 3;",
        }) {
     check("{ if (x > 0) return 1; " + statement + " return 2; }", begin + left + statement + end);
     check("{ " + statement + " if (x > 0) return 1; return 2; }", begin + statement + left + end);
   }
   check("{ outer: [MaxIters(3)] for (;;) { for (;;) { if (x > 0) return 1; break outer; } } return 2; }",
-        begin + "outer: [MaxIters(3)] for (;;) { { for (;;) { if (x > 0) { tsl_result = (1); tsl_returned = true; break; }"
-        " break outer; } if (tsl_returned) break; } } if (!tsl_returned) {" + end);
+        begin +
+            "outer: [MaxIters(3)] for (;;) { { for (;;) { if (x > 0) { tsl_result = (1); tsl_returned = true; break; }"
+            " break outer; } if (tsl_returned) break; } } if (!tsl_returned) {" +
+            end);
   check("{ $for (i in Range(0, 2)) { if (x > i) return 1; y = 2; } return 2; }",
-        begin + "$for (i in Range(0, 2)) if (!tsl_returned) { if (x > i) { tsl_result = (1); tsl_returned = true; }"
-        " if (!tsl_returned) { y = 2; } } if (!tsl_returned) {" + end);
+        begin +
+            "$for (i in Range(0, 2)) if (!tsl_returned) { if (x > i) { tsl_result = (1); tsl_returned = true; }"
+            " if (!tsl_returned) { y = 2; } } if (!tsl_returned) {" +
+            end);
   check("{ __target_switch { case cuda: return 1; default: y = 1; } return 2; }",
-        begin + "__target_switch { case cuda: { tsl_result = (1); tsl_returned = true; break; } default: y = 1; }"
-        " if (!tsl_returned) {" + end);
+        begin +
+            "__target_switch { case cuda: { tsl_result = (1); tsl_returned = true; break; } default: y = 1; }"
+            " if (!tsl_returned) {" +
+            end);
 }
 
 BOOST_AUTO_TEST_CASE(values_of_several_parts) {
@@ -170,11 +183,13 @@ BOOST_AUTO_TEST_CASE(declarations_of_all_kinds) {
     changes("struct S { " + property + " { [Differentiable] get", "double");
   }
   check("{ if (x > 0) return g(); y = x; }",
-        "{ bool tsl_returned = false; if (x > 0) { g(); tsl_returned = true; } if (!tsl_returned) { y = x; } }", "void");
-  check("{ double tsl_result = 2; if (x > 0) return tsl_result; return 1; }",
-        "{ float tsl1_result; bool tsl1_returned = false; double tsl_result = 2; if (x > 0) { tsl1_result = (tsl_result);"
-        " tsl1_returned = true; } if (!tsl1_returned) { { tsl1_result = (1); tsl1_returned = true; } }"
-        " return tsl1_result; }");
+        "{ bool tsl_returned = false; if (x > 0) { g(); tsl_returned = true; } if (!tsl_returned) { y = x; } }",
+        "void");
+  check(
+      "{ double tsl_result = 2; if (x > 0) return tsl_result; return 1; }",
+      "{ float tsl1_result; bool tsl1_returned = false; double tsl_result = 2; if (x > 0) { tsl1_result = (tsl_result);"
+      " tsl1_returned = true; } if (!tsl1_returned) { { tsl1_result = (1); tsl1_returned = true; } }"
+      " return tsl1_result; }");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_kept_is_said_where_it_matters) {

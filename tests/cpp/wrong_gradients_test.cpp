@@ -204,9 +204,12 @@ BOOST_AUTO_TEST_CASE(values_that_slang_has_lost_are_refused) {
     BOOST_TEST_CONTEXT(lost) BOOST_CHECK_THROW(refuse_lost_values(code), RefusedText);
   }
   for (const std::string meant : {
-           "float3 _S6 = make_float3(0.0f); float3 _S7 = _S6 * d;", "float3 _S6 = {}; float3 _S7 = _S6;",
-           "float3 _S6 = {}; if (c) { _S6 = d; } float3 _S7 = _S6 * d;", "P _S6 = {}; (&_S6)->y = d; e = d * _S6.y;",
-           "P _S6; f_0(&_S6); e = d * _S6.y;", "s_bwdCallableCtx_g_0 _S6 = {}; f_0(_S6, d);",
+           "float3 _S6 = make_float3(0.0f); float3 _S7 = _S6 * d;",
+           "float3 _S6 = {}; float3 _S7 = _S6;",
+           "float3 _S6 = {}; if (c) { _S6 = d; } float3 _S7 = _S6 * d;",
+           "P _S6 = {}; (&_S6)->y = d; e = d * _S6.y;",
+           "P _S6; f_0(&_S6); e = d * _S6.y;",
+           "s_bwdCallableCtx_g_0 _S6 = {}; f_0(_S6, d);",
        }) {
     const EmittedCode code(backward(meant));
     BOOST_TEST_CONTEXT(meant) BOOST_CHECK_NO_THROW(refuse_lost_values(code));
@@ -221,15 +224,20 @@ BOOST_AUTO_TEST_CASE(variables_that_are_read_unset_begin_as_zero) {
     BOOST_TEST(passed(set_unset_values, pair + backward(text)) == packed(pair + backward(expected)));
   };
   check("DiffPair_double_0 _S1; (&_S1)->primal_0 = 0.0; double _S2; (&_S1)->differential_0 = _S2; f(&_S1); _S2 = d;",
-        "DiffPair_double_0 _S1; (&_S1)->primal_0 = 0.0; double _S2 = {}; (&_S1)->differential_0 = _S2; f(&_S1); _S2 = d;");
+        "DiffPair_double_0 _S1; (&_S1)->primal_0 = 0.0; double _S2 = {}; (&_S1)->differential_0 = _S2; f(&_S1); _S2 = "
+        "d;");
   check("double _S2; if (c) { _S2 = d; } e = _S2;", "double _S2 = {}; if (c) { _S2 = d; } e = _S2;");
-  check("DiffPair_double_0 _S1; (&_S1)->primal_0 = d; f(&_S1);", "DiffPair_double_0 _S1 = {}; (&_S1)->primal_0 = d; f(&_S1);");
+  check("DiffPair_double_0 _S1; (&_S1)->primal_0 = d; f(&_S1);",
+        "DiffPair_double_0 _S1 = {}; (&_S1)->primal_0 = d; f(&_S1);");
   check("DiffPair_double_0 _S1; _S1.primal_0 = d; e = _S1.differential_0;",
         "DiffPair_double_0 _S1 = {}; _S1.primal_0 = d; e = _S1.differential_0;");
   for (const std::string set : {
-           "double _S2; if (c) { _S2 = d; } else { _S2 = 1.0; } e = _S2;", "double _S2; f(&_S2); e = _S2;",
-           "DiffPair_double_0 _S1; f(&_S1); e = _S1.differential_0;", "double _S2; for (;;) { _S2 = d; break; } e = _S2;",
-           "FixedArray<double, 2> _S2; _S2[0] = d; e = _S2[1];", "s_bwdCallableCtx_g_0 _S2; f(_S2);",
+           "double _S2; if (c) { _S2 = d; } else { _S2 = 1.0; } e = _S2;",
+           "double _S2; f(&_S2); e = _S2;",
+           "DiffPair_double_0 _S1; f(&_S1); e = _S1.differential_0;",
+           "double _S2; for (;;) { _S2 = d; break; } e = _S2;",
+           "FixedArray<double, 2> _S2; _S2[0] = d; e = _S2[1];",
+           "s_bwdCallableCtx_g_0 _S2; f(_S2);",
        }) {
     check(set, set);
   }

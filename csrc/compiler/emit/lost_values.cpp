@@ -38,8 +38,8 @@ void check(const EmittedCode& code, const EmittedFunction& function, const Emitt
   for (size_t at = value.begin; at < value.end; ++at) {
     if (!code.is_name(at) || code.is_member(at) || empty.count(std::string(code[at])) == 0) continue;
     throw RefusedText{
-        c10::str("Slang's derivative of ", users_name(function.name), " has lost a value that it multiplies a gradient with (near ",
-                 code.said_place(statement.span.begin),
+        c10::str("Slang's derivative of ", users_name(function.name),
+                 " has lost a value that it multiplies a gradient with (near ", code.said_place(statement.span.begin),
                  "); write numbers beside vectors as vectors (`v * float3(s)`), and compute what a loop gives in a "
                  "function of its own")};
   }
@@ -52,8 +52,7 @@ void refuse_lost_values(const EmittedCode& code) {
     if (!function.name.starts_with(kBackward)) continue;
     const std::set<std::string> empty = never_stored(code, function);
     if (empty.empty()) continue;
-    for_each_simple(function.body,
-                    [&](const EmittedStatement& statement) { check(code, function, statement, empty); });
+    for_each_simple(function.body, [&](const EmittedStatement& statement) { check(code, function, statement, empty); });
   }
 }
 

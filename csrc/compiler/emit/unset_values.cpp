@@ -100,7 +100,8 @@ class UnsetValues : FlowWalk<Unset> {
     const std::string name(code_[at]);
     const bool by_pointer = code_[at + 1] == ")" && code_[at + 2] == "-" && code_[at + 3] == ">";
     const size_t field = by_pointer ? at + 4 : code_[at + 1] == "." ? at + 2 : 0;
-    const bool part = field == 0 ? has_unset_part(name, unset) : unset.count(name + "." + std::string(code_[field])) > 0;
+    const bool part =
+        field == 0 ? has_unset_part(name, unset) : unset.count(name + "." + std::string(code_[field])) > 0;
     if (part || unset.count(name) > 0) set(name);
   }
 

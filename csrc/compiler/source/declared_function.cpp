@@ -40,9 +40,9 @@ class Declaration {
   }
 
   bool is_modifier(size_t at) const {
-    static const std::set<std::string_view> kModifiers = {
-        "public", "internal", "private", "static", "inline",  "override", "no_diff",
-        "const",  "export",   "extern",  "open",   "virtual", "abstract", "sealed"};
+    static const std::set<std::string_view> kModifiers = {"public",   "internal", "private",  "static", "inline",
+                                                          "override", "no_diff",  "const",    "export", "extern",
+                                                          "open",     "virtual",  "abstract", "sealed"};
     return kModifiers.count(tokens_[at]) > 0;
   }
 

@@ -18,8 +18,7 @@ std::string with_early_inlining(const std::string& source) {
   for (const DifferentiableFunction& function : differentiable_functions(tokens)) {
     if (returns_early(tokens, function)) continue;
     const bool has_order = tokens[function.attribute + 1] == "(";  // [Differentiable(1)]
-    const std::string_view last =
-        tokens[has_order ? tokens.closing(function.attribute + 1) : function.attribute];
+    const std::string_view last = tokens[has_order ? tokens.closing(function.attribute + 1) : function.attribute];
     edits.insert(edits.place(last) + last.size(), kMark);
   }
   return edits.applied();

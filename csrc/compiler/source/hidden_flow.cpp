@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kDifferentiable = {"Differentiable", "BackwardDifferentiable",
                                                              "ForwardDifferentiable"};
-constexpr std::array<std::string_view, 11> kFlow = {"while", "do",   "for",    "if",       "else", "switch",
+constexpr std::array<std::string_view, 11> kFlow = {"while", "do",      "for",    "if",       "else", "switch",
                                                     "case",  "default", "return", "continue", "defer"};
 
 template <size_t N>

@@ -16,9 +16,7 @@ class SourceEdits {
   size_t place(std::string_view part) const { return static_cast<size_t>(part.data() - source_.data()); }
   void insert(size_t place, std::string text) { edits_.push_back({place, place, std::move(text)}); }
   // Before all that was given for this place.
-  void insert_first(size_t place, std::string text) {
-    edits_.insert(edits_.begin(), {place, place, std::move(text)});
-  }
+  void insert_first(size_t place, std::string text) { edits_.insert(edits_.begin(), {place, place, std::move(text)}); }
   // `part` is a view of the source. No two parts overlap.
   void replace(std::string_view part, std::string text) {
     edits_.push_back({place(part), place(part) + part.size(), std::move(text)});

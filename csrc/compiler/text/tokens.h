@@ -11,7 +11,8 @@ enum class TokenKind { Identifier, Number, String, Comment, Directive, Space, Ot
 
 struct Token {
   TokenKind kind;
-  std::string_view text;  // of the text that was split; a Directive holds its lines, without their end and a comment there
+  std::string_view
+      text;  // of the text that was split; a Directive holds its lines, without their end and a comment there
 };
 
 // `#line 3 "file"`, whose file's name is written as it is.

@@ -351,11 +351,12 @@ class Compilation {
     const auto lost = files.structs().lost_in(name, files.declaring());
     if (!lost) return std::nullopt;
     const auto& [type, place] = *lost;
-    return c10::str("the struct ", type, " (", place,
-                    ") is not IDifferentiable, and what is put into it loses its derivative; declare it, `struct ", type,
-                    " : IDifferentiable`, outside of functions, without a base struct, and without tensors where a kernel ",
-                    "has it as parameter",
-                    why_undeclared_.empty() ? "" : ". Declared so the file does not compile:\n" + why_undeclared_);
+    return c10::str(
+        "the struct ", type, " (", place,
+        ") is not IDifferentiable, and what is put into it loses its derivative; declare it, `struct ", type,
+        " : IDifferentiable`, outside of functions, without a base struct, and without tensors where a kernel ",
+        "has it as parameter",
+        why_undeclared_.empty() ? "" : ". Declared so the file does not compile:\n" + why_undeclared_);
   }
 
   // Note [tangents of views] in source/own_tangents.h

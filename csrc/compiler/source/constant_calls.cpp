@@ -18,7 +18,8 @@ bool is_out(std::string_view word) { return word == "out" || word == "inout"; }
 // The name of the parameter, or argument, that begins there: its last word before a default, an array's size or the end.
 size_t parameter_name(const SourceTokens& tokens, size_t at, size_t close) {
   size_t name = at;
-  for (int angles = 0; at < close && tokens[at] != "=" && tokens[at] != "[" && (tokens[at] != "," || angles > 0); ++at) {
+  for (int angles = 0; at < close && tokens[at] != "=" && tokens[at] != "[" && (tokens[at] != "," || angles > 0);
+       ++at) {
     if (tokens[at] == "<") ++angles;
     if (tokens[at] == ">") --angles;
     if (tokens.is_name(at)) name = at;
@@ -141,7 +142,8 @@ class Rewriter {
       bool is_variable = views_here_.count(word(begins[index])) == 0;
       for (size_t at = begins[index]; at < end; ++at) {
         const std::string_view one = word(at);
-        is_variable = is_variable && (tokens_.is_name(at) || tokens_.is_number(at) || one == "." || one == "[" || one == "]");
+        is_variable =
+            is_variable && (tokens_.is_name(at) || tokens_.is_number(at) || one == "." || one == "[" || one == "]");
       }
       if (is_variable) changed.push_back(text(begins[index], end));
     }

@@ -131,9 +131,8 @@ bool SourceFiles::has_declared() const {
 }
 
 bool SourceFiles::would_declare_more() const {
-  return std::any_of(declared_.begin(), declared_.end(), [&](const auto& one) {
-    return text_beside(one.first) != one.second;
-  });
+  return std::any_of(declared_.begin(), declared_.end(),
+                     [&](const auto& one) { return text_beside(one.first) != one.second; });
 }
 
 void SourceFiles::take(const SourceFiles& others) {

@@ -29,7 +29,8 @@ struct Changes {
   bool kept_exits = false;  // what that note says is not changed, but found
   bool early_inlining = false;  // Note [functions inlined early] in early_inlining.h
   bool generic_tensors = false;  // Note [generic tensors] in generic_tensors.h
-  bool derivatives = true;  // Note [undeclared structs] in undeclared_structs.h, Note [constant calls] in constant_calls.h
+  bool derivatives =
+      true;  // Note [undeclared structs] in undeclared_structs.h, Note [constant calls] in constant_calls.h
   Declaring declaring = Declaring::All;
 };
 
@@ -99,7 +100,7 @@ class SourceFiles final : public ISlangFileSystem {
   std::map<std::string, std::string> contents_;
   NameSet names_;
   std::map<std::string, std::string> digests_;  // empty: not there
-  std::map<std::string, StructFacts> facts_;    // by path
+  std::map<std::string, StructFacts> facts_;  // by path
   std::map<std::string, std::string> declared_;  // what became of each text
   Names kept_structs_;
 };

@@ -12,16 +12,16 @@ bool is_among(const std::array<std::string_view, N>& list, std::string_view word
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-constexpr std::array<std::string_view, 10> kModifiers = {"public",  "internal", "private", "in",       "precise",
-                                                         "const", "inline",   "uniform", "override", "mutating"};
+constexpr std::array<std::string_view, 10> kModifiers = {"public", "internal", "private", "in",       "precise",
+                                                         "const",  "inline",   "uniform", "override", "mutating"};
 constexpr std::array<std::string_view, 14> kNoFields = {
-    "static", "typealias", "typedef", "struct", "enum", "interface", "associatedtype",
-    "property", "__subscript", "__init", "func", "This", "extension", "class"};
-constexpr std::array<std::string_view, 9> kNoFloats = {"bool", "int",  "uint",    "void",  "uintptr_t",
+    "static",   "typealias",   "typedef", "struct", "enum", "interface", "associatedtype",
+    "property", "__subscript", "__init",  "func",   "This", "extension", "class"};
+constexpr std::array<std::string_view, 9> kNoFloats = {"bool",     "int",    "uint",    "void",  "uintptr_t",
                                                        "intptr_t", "size_t", "usize_t", "String"};
-constexpr std::array<std::string_view, 6> kDerivatives = {"Differentiable",      "BackwardDifferentiable",
+constexpr std::array<std::string_view, 6> kDerivatives = {"Differentiable",        "BackwardDifferentiable",
                                                           "ForwardDifferentiable", "BackwardDerivative",
-                                                          "ForwardDerivative",   "TreatAsDifferentiable"};
+                                                          "ForwardDerivative",     "TreatAsDifferentiable"};
 
 bool is_whole_number_type(std::string_view word) {
   for (const std::string_view stem : {"int8_t", "int16_t", "int32_t", "int64_t", "int", "bool"}) {
@@ -107,7 +107,8 @@ class Reader {
         if (word(end) == "(" && parameters == 0) parameters = end;
         end = tokens_.closing(end);
       }
-      if (parameters == 0 && word(end) == ";" && !is_among(kNoFields, word(at))) field(type, at, generics, generics_end);
+      if (parameters == 0 && word(end) == ";" && !is_among(kNoFields, word(at)))
+        field(type, at, generics, generics_end);
       at = (word(end) == "{" ? tokens_.closing(end) : end) + 1;
     }
   }

@@ -17,10 +17,10 @@ struct TypeDeclaration {
   size_t line = 0;
   bool is_interface = false;
   bool is_differentiable = false;  // it says IDifferentiable, or has a Differential of its own
-  bool is_local = false;           // declared in a function
-  bool has_floats = false;         // a field that may have a derivative, or a requirement that has one
-  bool has_views = false;          // a field that is a tensor, a texture or the like
-  Names bases;                     // what stands behind its colon
+  bool is_local = false;  // declared in a function
+  bool has_floats = false;  // a field that may have a derivative, or a requirement that has one
+  bool has_views = false;  // a field that is a tensor, a texture or the like
+  Names bases;  // what stands behind its colon
   Names field_types;
   // Positions of tokens: its name, the colon of its bases if it has one, where the bases end, and the braces.
   size_t at = 0, colon = 0, bases_end = 0, open = 0, close = 0;

@@ -57,7 +57,8 @@ class Declarer {
   // The user says which parameters the derivative has.
   bool keeps_derivative(const FunctionHead& head) const {
     const std::string_view name = tokens_[head.name];
-    return head.has_own_derivative() || (all_.all_.derived_by_name.count(name) > 0 && all_.all_.called.count(name) == 0);
+    return head.has_own_derivative() ||
+           (all_.all_.derived_by_name.count(name) > 0 && all_.all_.called.count(name) == 0);
   }
 
   void keep_signature(const FunctionHead& head) {
@@ -120,9 +121,8 @@ bool UndeclaredStructs::holds_views(const TypeDeclaration& type) const {
 // A type that is not known here, an alias or a macro, may have a derivative.
 bool UndeclaredStructs::may_carry(const TypeDeclaration& type) const {
   if (type.has_floats || type.is_differentiable || !type.free_parameters.empty()) return true;
-  return std::any_of(type.field_types.begin(), type.field_types.end(), [&](const std::string& name) {
-    return by_name_.count(name) == 0 || carrying_.count(name) > 0;
-  });
+  return std::any_of(type.field_types.begin(), type.field_types.end(),
+                     [&](const std::string& name) { return by_name_.count(name) == 0 || carrying_.count(name) > 0; });
 }
 
 bool UndeclaredStructs::may_declare(const TypeDeclaration& type) const {
@@ -137,8 +137,8 @@ bool UndeclaredStructs::may_declare(const TypeDeclaration& type) const {
 
 // Values whose type is the interface itself, and types that have no derivative, stay without.
 bool UndeclaredStructs::may_declare_interface(const TypeDeclaration& type) const {
-  if (type.is_differentiable || !type.has_floats || kept_.count(type.name) > 0 ||
-      all_.as_values.count(type.name) > 0 || all_.conforming.count(type.name) > 0)
+  if (type.is_differentiable || !type.has_floats || kept_.count(type.name) > 0 || all_.as_values.count(type.name) > 0 ||
+      all_.conforming.count(type.name) > 0)
     return false;
   return std::all_of(types_.begin(), types_.end(), [&](const auto& one) {
     const TypeDeclaration& other = one.first;

@@ -51,7 +51,10 @@ bool meets(double x, out double t) { t = x * x; return t > 0.1; }
     return t * x + r.x * r.y * y + sign_of(x) * x;
 }
 [Differentiable] double method(double x, double y) { Table table = { x }; return filtered(table, y) * x; }
-[Differentiable] double plain(double x, double y) { return no_diff square(x) * y + no_diff cube(x) * x + no_diff exp(y) * x * (no_diff square(y)); }
+[Differentiable] double plain(double x, double y)
+{
+    return no_diff square(x) * y + no_diff cube(x) * x + no_diff exp(y) * x * (no_diff square(y));
+}
 [Differentiable] double statements(double x, double y)
 {
     double r = x, s = y, c, d;
@@ -96,7 +99,7 @@ def looped(x: Tensor, y: Tensor) -> Tensor:
                 break
         return s
 
-    return torch.stack([one(a, b) for a, b in zip(x, y)])
+    return torch.stack([one(a, b) for a, b in zip(x, y, strict=True)])
 
 
 def outs(x: Tensor, y: Tensor) -> Tensor:
@@ -140,7 +143,7 @@ def test_no_derivative_goes_through(module: torch_slang.Module, device: torch.de
     torch.testing.assert_close(ours, theirs)
     tangents = (torch.tensor([1.0, 0.5, -2.0]).to(x), torch.tensor([0.3, 1.0, 0.7]).to(y))
     with forward_ad.dual_level():
-        duals = [forward_ad.make_dual(p.detach(), t) for p, t in zip((x, y), tangents)]
+        duals = [forward_ad.make_dual(p.detach(), t) for p, t in zip((x, y), tangents, strict=True)]
         tangent = forward_ad.unpack_dual(function(*duals)).tangent
     torch.testing.assert_close(tangent, (theirs[0] * tangents[0] + theirs[1] * tangents[1]).detach())
     if name == "outs":  # whose second derivative ends Slang's compiler

@@ -88,7 +88,12 @@ DifferentialPair<double> hit_fwd(Pair p, DifferentialPair<double> t) { return di
     Flat flat = { 3 };
     return height(line, y) + height(flat, x) + line.at(y);
 }
-[Differentiable] double imported(double x, double y) { Imported p = { x, y, 1 }; Included q = { y, x }; return p.a * p.b * q.a * q.b; }
+[Differentiable] double imported(double x, double y)
+{
+    Imported p = { x, y, 1 };
+    Included q = { y, x };
+    return p.a * p.b * q.a * q.b;
+}
 [Differentiable] double by_hand(double x, double y) { Pair p = { x, y }; return hit(p, y) * p.b; }
 [Differentiable] double of_argument(Pair p, double y) { return p.a * p.b * y; }
 
@@ -105,7 +110,8 @@ void looped(DiffTensorView<double> x, DiffTensorView<double> y, Pair scale, [Out
     z[i] = p.a * p.b * scale.a + scale.b * p.a;
 }
 """
-PART = 'module undeclared_part;\n#include "undeclared_part.h"\npublic struct Imported { public double a; public double b; public int n; }\n'
+PART = 'module undeclared_part;\n#include "undeclared_part.h"\n'
+PART += "public struct Imported { public double a; public double b; public int n; }\n"
 INCLUDED = "public struct Included\n{\n    public double a, b;\n}\n"
 
 
@@ -161,13 +167,13 @@ def test_derivatives_are_those_of_a_declared_struct(
     torch.testing.assert_close(ours, theirs)
     tangents = (torch.tensor([1.0, 0.5, -2.0]).to(x), torch.tensor([0.3, 1.0, 0.7]).to(y))
     with forward_ad.dual_level():
-        duals = [forward_ad.make_dual(p.detach(), t) for p, t in zip((x, y), tangents)]
+        duals = [forward_ad.make_dual(p.detach(), t) for p, t in zip((x, y), tangents, strict=True)]
         tangent = forward_ad.unpack_dual(function(*duals)).tangent
-    wanted = sum(g * t for g, t in zip(theirs, tangents))
+    wanted = sum(g * t for g, t in zip(theirs, tangents, strict=True))
     torch.testing.assert_close(tangent, wanted.detach() if isinstance(wanted, Tensor) else None)
     if name != "by_hand":  # whose derivative is not differentiated again
         second = [
-            torch.autograd.grad(sum((g * t).sum() for g, t in zip(gradients, tangents)), (x, y))
+            torch.autograd.grad(sum((g * t).sum() for g, t in zip(gradients, tangents, strict=True)), (x, y))
             for gradients in (ours, theirs)
         ]
         torch.testing.assert_close(*second)
@@ -185,7 +191,7 @@ def looped(x: Tensor, y: Tensor) -> Tensor:
             a, b = (b, a * a) if a > 0.5 else (a * b, b)
         return a * b * 2 + 3 * a
 
-    return torch.stack([one(a, b) for a, b in zip(x, y)])
+    return torch.stack([one(a, b) for a, b in zip(x, y, strict=True)])
 
 
 def test_a_kernel_keeps_its_struct_parameter_as_a_constant(module: torch_slang.Module, device: torch.device) -> None:
@@ -235,4 +241,5 @@ def test_a_refused_struct_names_the_line_that_does_not_compile(refused: torch_sl
 def test_other_structs_of_the_file_carry_derivatives(refused: torch_slang.Module) -> None:
     x = torch.tensor([2.0], dtype=torch.float64, requires_grad=True)
     refused.other(x).backward()
-    assert x.grad is not None and x.grad.item() == 4
+    assert x.grad is not None
+    assert x.grad.item() == 4

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "common/files.h"
+#include "compiler/declared_module.h"
 #include "compiler/emit/lost_copies.h"
 #include "compiler/emit/members.h"
 #include "compiler/emit/passes.h"
@@ -85,7 +85,11 @@ class Compilation {
     SourceFiles& files = session_.files();
     files.check_bytes(modules_.text({}), request_.path);
     std::string diagnostics;
-    slang::IModule* module = files.refusal().empty() ? load_declared(&diagnostics) : nullptr;
+    const auto load = [&](std::string* said) {
+      source_ = files.with_library(modules_.text({}), request_.path);
+      return session_.load(modules_.next_copy(source_), said);
+    };
+    slang::IModule* module = files.refusal().empty() ? declared_.load(load, &diagnostics) : nullptr;
     // Note [bytes of sources]
     if (!files.refusal().empty()) {
       throw_compile_error("torch_slang: ", request_.path, " does not compile\n", files.refusal());
@@ -110,40 +114,6 @@ class Compilation {
     }
     find_written_views(program.functions);
     refuse_equal_names(program.host_functions);
-  }
-
-  // With as many structs declared as can be: Note [undeclared structs].
-  slang::IModule* load_declared(std::string* diagnostics) {
-    SourceFiles& files = session_.files();
-    slang::IModule* module = load_knowing_files(diagnostics);
-    const std::string said = module == nullptr ? *diagnostics : "";
-    for (int attempts = 0; module == nullptr && files.has_declared() && files.refusal().empty(); ++attempts) {
-      Names kept = files.kept_structs(), named;
-      add_code_names(*diagnostics, named);
-      const UndeclaredStructs structs = files.structs();
-      for (const std::string& name : structs.declared()) {
-        if (named.count(name) > 0) kept.insert(name);
-      }
-      const bool goes_on = kept.size() > files.kept_structs().size() && attempts < 3;
-      const Declaring less = files.declaring() == Declaring::All ? Declaring::Structs : Declaring::None;
-      session_.declare(request_, goes_on ? files.declaring() : less, goes_on ? std::move(kept) : Names());
-      module = load_knowing_files(diagnostics);
-    }
-    if (module == nullptr)
-      *diagnostics = said;
-    else
-      why_undeclared_ = said;
-    return module;
-  }
-
-  slang::IModule* load_knowing_files(std::string* diagnostics) {
-    slang::IModule* module = nullptr;
-    for (bool again = true; again;) {
-      source_ = session_.files().with_library(modules_.text({}), request_.path);
-      module = session_.load(modules_.next_copy(source_), diagnostics);
-      again = session_.gives_way(request_) || session_.declares_more(request_);
-    }
-    return module;
   }
 
   // Note [written views]. One choice of types stands for all.
@@ -296,7 +266,7 @@ class Compilation {
   // A derivative of the user's own that Slang, or the view library, would take for zero.
   std::optional<std::string> why_wrong(const Instantiation& instantiation) {
     if (instantiation.direction == Direction::Forward) return std::nullopt;
-    if (auto reason = why_lost(described(instantiation.function).function.qualified_name)) return reason;
+    if (auto reason = declared_.why_lost(described(instantiation.function).function.qualified_name)) return reason;
     if (!has_forward_derivative(instantiation.direction)) return std::nullopt;
     if (const auto name = backward_only_callee(instantiation)) {
       return *name + " has a [BackwardDerivative] and no [ForwardDerivative], which Slang takes for zero";
@@ -344,21 +314,6 @@ class Compilation {
     return callee_among(found, instantiation);
   }
 
-  // Note [undeclared structs] in source/undeclared_structs.h
-  std::optional<std::string> why_lost(const std::string& qualified_name) const {
-    const SourceFiles& files = session_.files();
-    const std::string name = qualified_name.substr(qualified_name.rfind('.') + 1);
-    const auto lost = files.structs().lost_in(name, files.declaring());
-    if (!lost) return std::nullopt;
-    const auto& [type, place] = *lost;
-    return c10::str(
-        "the struct ", type, " (", place,
-        ") is not IDifferentiable, and what is put into it loses its derivative; declare it, `struct ", type,
-        " : IDifferentiable`, outside of functions, without a base struct, and without tensors where a kernel ",
-        "has it as parameter",
-        why_undeclared_.empty() ? "" : ". Declared so the file does not compile:\n" + why_undeclared_);
-  }
-
   // Note [tangents of views] in source/own_tangents.h
   std::optional<std::string> callee_with_own_tangents(Instantiation instantiation) {
     const auto forwards = own_forward_derivatives(session_.slang());
@@ -398,8 +353,7 @@ class Compilation {
   }
 
   std::string explain_global(const UnsupportedGlobal& global) const {
-    std::string names;
-    for (const std::string& name : shader_parameters_) names += (names.empty() ? "" : ", ") + name;
+    const std::string names = c10::Join(", ", shader_parameters_);
     return c10::str("it uses ",
                     names.empty() ? "the global variable " + global.name : "one of the shader parameters " + names,
                     ", but an operator has no inputs other than its kernel's parameters: make it one of those, `static "
@@ -483,10 +437,10 @@ class Compilation {
   const CompileRequest& request_;
   const Progress& progress_;
   const TextObserver& observer_;
+  DeclaredModule declared_{session_, request_};
   std::string name_;
   ModuleFiles modules_;
   std::string source_;
-  std::string why_undeclared_;  // what Slang said where structs were declared that are not
   std::map<std::string, DescribedFunction> functions_;
   std::set<std::string> cautions_;
   std::vector<std::string> shader_parameters_;

@@ -196,7 +196,7 @@ def looped(x: Tensor, y: Tensor) -> Tensor:
 
 def test_a_kernel_keeps_its_struct_parameter_as_a_constant(module: torch_slang.Module, device: torch.device) -> None:
     x, y = inputs(device)
-    result, expected = module.looped(x, y, 2.0, 3.0), looped(x, y)
+    result, expected = module.looped(x, y, {"a": 2.0, "b": 3.0}), looped(x, y)
     torch.testing.assert_close(result, expected)
     ours, theirs = (torch.autograd.grad(r.sum(), (x, y), create_graph=True) for r in (result, expected))
     torch.testing.assert_close(ours, theirs)

@@ -246,7 +246,7 @@ class Compilation {
         return text;
       }
     } catch (const UnsupportedGlobal& global) {
-      diagnostics = explain_global(global);
+      diagnostics = explain_global(global, shader_parameters_);
     } catch (const RefusedText& refused) {
       text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                             " is refused: ", refused.reason);
@@ -318,8 +318,7 @@ class Compilation {
   std::optional<std::string> callee_with_own_tangents(Instantiation instantiation) {
     const auto forwards = own_forward_derivatives(session_.slang());
     if (forwards.empty()) return std::nullopt;
-    const std::set<std::string> users = users_of_diff(session_.texts(request_));
-    std::set<std::string> found;
+    std::set<std::string> found, users = users_of_diff(session_.texts(request_));
     for (const auto& [name, forward] : forwards) {
       if (users.count(forward) > 0) found.insert(name);
     }
@@ -350,14 +349,6 @@ class Compilation {
     }
     for (const auto& define : request_.defines) add_code_names(define.second, names);
     return names;
-  }
-
-  std::string explain_global(const UnsupportedGlobal& global) const {
-    const std::string names = c10::Join(", ", shader_parameters_);
-    return c10::str("it uses ",
-                    names.empty() ? "the global variable " + global.name : "one of the shader parameters " + names,
-                    ", but an operator has no inputs other than its kernel's parameters: make it one of those, `static "
-                    "const`, or groupshared");
   }
 
   // A text of order 2 is made in a session of its own: Note [views of order 2] in slang/view.slang. So are all where other

@@ -196,4 +196,13 @@ int make_members(std::string& text) {
   return members.entries() + members.variables();
 }
 
+std::string explain_global(const UnsupportedGlobal& global, const std::vector<std::string>& shader_parameters) {
+  std::string names;
+  for (const std::string& name : shader_parameters) names += (names.empty() ? "" : ", ") + name;
+  return c10::str("it uses ",
+                  names.empty() ? "the global variable " + global.name : "one of the shader parameters " + names,
+                  ", but an operator has no inputs other than its kernel's parameters: make it one of those, `static "
+                  "const`, or groupshared");
+}
+
 }  // namespace torch_slang

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace torch_slang {
 
@@ -17,6 +18,9 @@ namespace torch_slang {
 struct UnsupportedGlobal {
   std::string name;
 };
+
+// For the user. `shader_parameters`: their names, if the module has any.
+std::string explain_global(const UnsupportedGlobal& global, const std::vector<std::string>& shader_parameters);
 
 // Counts entry points and variables. Throws UnsupportedGlobal.
 int make_members(std::string& text);

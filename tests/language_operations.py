@@ -1,201 +1,45 @@
 """What Slang's core does with floating-point numbers, vectors and matrices: each operation, and the same in PyTorch.
 
-An operation is a Slang text whose operands are `{0}`, `{1}` and so on, and a function of float64 tensors of rows
-([rows], [rows, 3], [rows, 2, 3]). `cases()` gives each with every combination of operand types that is legal.
+`cases()` gives each with every combination of operand types that is legal.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
-
-Tensor = torch.Tensor
-Shape = tuple[int, ...]
-ELEMENTS = ("half", "float", "double", "int")  # the first three by their width
-VECTORS: list[Shape] = [(2,), (3,), (4,)]
-MATRICES: list[Shape] = [(2, 2), (2, 3), (3, 2), (3, 3), (4, 4)]
-SHAPES: list[Shape] = [(), *VECTORS, *MATRICES]
-
-
-@dataclass(frozen=True)
-class Type:
-    """A number, a vector or a matrix."""
-
-    element: str
-    shape: Shape = ()
-
-    @property
-    def name(self) -> str:
-        return self.element + "x".join(str(size) for size in self.shape)
-
-    def generic(self, parameter: str) -> str:
-        """Its name where the element is a type parameter."""
-        kind = ("", "vector", "matrix")[len(self.shape)]
-        return f"{kind}<{parameter}, {', '.join(map(str, self.shape))}>" if kind else parameter
-
-    @property
-    def differentiable(self) -> bool:
-        return self.element != "int"
-
-
-# What operands may be: of either sign and away from zero; between 0 and 1; above 1.
-DOMAINS = {"any": (0.3, 1.5), "unit": (0.25, 0.9), "above": (1.3, 2.0)}
-
-
-@dataclass(frozen=True)
-class Operation:
-    """`text` is the result's expression, after `statements`. `{R}`, `{E}` are the result's type and its element's."""
-
-    name: str
-    text: str
-    run: Callable[..., Tensor]
-    domain: str = "any"
-    statements: str = ""
-
-
-@dataclass(frozen=True)
-class Case:
-    operation: Operation
-    operands: tuple[Type, ...]
-    result: Type
-
-    @property
-    def name(self) -> str:
-        return f"{self.operation.name} ({', '.join(operand.name for operand in self.operands)})"
-
-    def spelled(self, operands: Sequence[str], types: Sequence[str], result: str, element: str) -> tuple[str, str]:
-        """Its statements and its expression."""
-        names = {f"T{k}": name for k, name in enumerate(types)} | {"R": result, "E": element}
-        statements, text = (t.format(*operands, **names) for t in (self.operation.statements, self.operation.text))
-        return statements, text
-
-    def run(self, *operands: Tensor) -> Tensor:
-        return self.operation.run(*operands)
-
-
-# References.
-
-
-def fitted(*values: Tensor) -> list[Tensor]:
-    """Numbers beside vectors or matrices, with as many dimensions."""
-    most = max(value.dim() for value in values)
-    return [value.reshape(*value.shape, *[1] * (most - value.dim())) for value in values]
-
-
-def by_component(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    return lambda *values: function(*torch.broadcast_tensors(*fitted(*values)))
-
-
-def dot(a: Tensor, b: Tensor) -> Tensor:
-    return (a * b).sum(-1)
-
-
-def product(a: Tensor, b: Tensor) -> Tensor:
-    """Slang's mul of vectors and matrices."""
-    if a.dim() == b.dim() == 3:
-        return a @ b
-    if a.dim() == 3 and b.dim() == 2:
-        return (a @ b[..., None])[..., 0]
-    if a.dim() == 2 and b.dim() == 3:
-        return (a[..., None, :] @ b)[..., 0, :]
-    return torch.mul(*fitted(a, b))
-
-
-def length(a: Tensor) -> Tensor:
-    return a.abs() if a.dim() == 1 else a.norm(dim=-1)
-
-
-def unit(a: Tensor) -> Tensor:
-    return a / a.norm(dim=-1, keepdim=True)
-
-
-def reflect(i: Tensor, n: Tensor) -> Tensor:
-    return i - 2 * dot(n, i)[..., None] * n
-
-
-def refract(i: Tensor, n: Tensor, eta: Tensor) -> Tensor:
-    cos, eta = dot(i, n)[..., None], eta[..., None]
-    k = 1 - eta * eta * (1 - cos * cos)
-    return torch.where(k < 0, 0 * i, eta * i - (eta * cos + k.clamp(min=1e-300).sqrt()) * n)
-
-
-def clamped(x: Tensor, middle: Tensor, width: Tensor) -> Tensor:
-    low, high = middle - width, middle + width
-    return torch.where(x < low, low, torch.where(x > high, high, x))
-
-
-def replaced(r: Tensor, places: Sequence[int | tuple[int, ...]], parts: Sequence[Tensor]) -> Tensor:
-    """The components (or rows, or elements) at those places replaced by others."""
-    r = r.clone()
-    for place, part in zip(places, parts, strict=True):
-        r[(slice(None), *place) if isinstance(place, tuple) else (slice(None), place)] = part
-    return r
-
-
-def pick(v: Tensor, index: Tensor, size: int | None = None) -> Tensor:
-    rows = torch.arange(len(v))
-    return v[rows, index.long() % (size or v.shape[1])]
-
-
-def put(v: Tensor, index: Tensor, part: Tensor, add: bool = False) -> Tensor:
-    rows = torch.arange(len(v))
-    before = v.clone()
-    at = (rows, index.long() % v.shape[1])
-    before[at] = part + before[at] if add else part
-    return before
-
-
-# Operand types.
-
-
-def joined(*types: Type) -> Type:
-    """What arithmetic of these gives: the widest element, and the shape that is not a number's."""
-    floats = [type.element for type in types if type.differentiable]
-    element = max(floats, key=ELEMENTS.index) if floats else "int"
-    return Type(element, max((type.shape for type in types), key=len))
-
-
-def beside(count: int, others: Sequence[Shape] = SHAPES) -> Iterator[tuple[Shape, ...]]:
-    """Numbers and one other shape."""
-    yield ((),) * count
-    for shape in others[1:]:
-        for chosen in itertools.product(((), shape), repeat=count):
-            if shape in chosen:
-                yield chosen
-
-
-FEW: list[Shape] = [(), (3,), (2, 3)]
-SOME: list[Shape] = [(), *VECTORS, (2, 3), (3, 3)]
-
-
-def typed(shapes: Iterable[tuple[Shape, ...]]) -> Iterator[tuple[Type, ...]]:
-    """Of double all; of float and half those of a few shapes."""
-    for several in shapes:
-        for element in ("double", "float", "half"):
-            if element == "double" or all(shape in FEW for shape in several):
-                yield tuple(Type(element, shape) for shape in several)
-
-
-def mixed(count: int, of: Sequence[str] = ELEMENTS) -> Iterator[tuple[Type, ...]]:
-    """Of a few shapes every combination of elements that are not the same."""
-    for shapes in beside(count):
-        if all(shape in FEW for shape in shapes):
-            for elements in itertools.product(of, repeat=count):
-                if len(set(elements)) > 1 and set(elements) != {"int"}:
-                    yield tuple(map(Type, elements, shapes))
-
-
-def cases_of(
-    operations: Iterable[Operation], operands: Iterable[tuple[Type, ...]], result: Callable[..., Type] = joined
-) -> Iterator[Case]:
-    several = list(operands)
-    for operation in operations:
-        for types in several:
-            yield Case(operation, types, result(*types))
+from language_cases import (
+    ELEMENTS,
+    FEW,
+    MATRICES,
+    SHAPES,
+    SOME,
+    VECTORS,
+    Case,
+    Operation,
+    Shape,
+    Tensor,
+    Type,
+    beside,
+    by_component,
+    cases_of,
+    clamped,
+    dot,
+    joined,
+    length,
+    mixed,
+    pick,
+    product,
+    put,
+    reflect,
+    refract,
+    replaced,
+    smoothstep,
+    typed,
+    unit,
+)
 
 
 def binary_operators() -> Iterator[Case]:
@@ -220,7 +64,8 @@ def unary_operators() -> Iterator[Case]:
     yield from cases_of([Operation("operator - of one", "(-{0})", torch.neg)], typed(one))
     yield from cases_of([Operation("operator + of one", "(+{0})", lambda a: 1 * a)], typed(one))
     steps = {
-        "++r": ("(++r)", lambda a: a + 1), "--r": ("(--r)", lambda a: a - 1), "r++": ("(r++ * r)", lambda a: a * (a + 1)),
+        "++r": ("(++r)", lambda a: a + 1), "--r": ("(--r)", lambda a: a - 1),
+        "r++": ("(r++ * r)", lambda a: a * (a + 1)),
         "r--": ("(r-- * r)", lambda a: a * (a - 1)),
     }  # fmt: skip
     for name, (text, run) in steps.items():
@@ -229,19 +74,22 @@ def unary_operators() -> Iterator[Case]:
 
 UNARY = {
     "abs": torch.abs, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan, "atan": torch.atan, "sinh": torch.sinh,
-    "cosh": torch.cosh, "tanh": torch.tanh, "asinh": torch.asinh, "exp": torch.exp, "exp2": torch.exp2, "radians": torch.deg2rad,
-    "degrees": torch.rad2deg, "saturate": lambda x: x.clamp(0, 1), "frac": lambda x: x - x.floor(), "rcp": torch.reciprocal,
+    "cosh": torch.cosh, "tanh": torch.tanh, "asinh": torch.asinh, "exp": torch.exp, "exp2": torch.exp2,
+    "radians": torch.deg2rad,
+    "degrees": torch.rad2deg, "saturate": lambda x: x.clamp(0, 1), "frac": lambda x: x - x.floor(),
+    "rcp": torch.reciprocal,
 }  # fmt: skip
 UNARY_UNIT = {
     "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "log": torch.log, "log2": torch.log2, "log10": torch.log10,
     "asin": torch.asin, "acos": torch.acos, "atanh": torch.atanh,
 }  # fmt: skip
 BINARY = {"min": torch.minimum, "max": torch.maximum, "fmod": torch.fmod, "atan2": torch.atan2}
-# Slang has no derivatives of these: it refuses them where a derivative would go through them. `test_language.py` says so.
+# Slang has no derivatives of these, and refuses them where a derivative would go through them.
 NOT_DIFFERENTIABLE = [
-    *(f"{name}(x)" for name in ("exp10", "sinpi", "cospi", "tanpi", "fract", "floor", "ceil", "round", "trunc", "rint")),
+    *(f"{name}(x)" for name in ("exp10", "sinpi", "cospi", "tanpi", "fract")),
+    *(f"{name}(x)" for name in ("floor", "ceil", "round", "trunc", "rint")),
     *(f"{name}(x, y)" for name in ("fmin", "fmax", "fdim", "powr", "step", "ldexp", "dot", "distance")),
-    *(f"{name}(x, y, z)" for name in ("max3", "min3", "median3", "smoothstep")),
+    *(f"{name}(x, y, z)" for name in ("max3", "min3", "median3")),
     "length(x)", "mul(u, v)", "faceforward(u, v, w)", "select(m > n, m, n)",
 ]  # fmt: skip
 
@@ -257,7 +105,8 @@ def functions_of_numbers() -> Iterator[Case]:
         yield from cases_of([operation], typed(beside(2, SOME)))
     yield from cases_of(
         [Operation("pow", "pow({0}, {1})", by_component(torch.pow), "unit"),
-         Operation("pow of a constant", "pow({0}, {R}({E}(2.5))) + {1}", by_component(lambda a, b: a**2.5 + b), "unit")],
+         Operation("pow of a constant", "pow({0}, {R}({E}(2.5))) + {1}",
+                   by_component(lambda a, b: a**2.5 + b), "unit")],
         typed(beside(2, SOME)),
     )  # fmt: skip
     for name in ("min", "max", "pow", "atan2"):
@@ -286,6 +135,8 @@ def functions_of_three() -> Iterator[Case]:
         "clamp", "clamp({0}, {1} - {2}, {1} + {2})", by_component(clamped), "unit"
     )  # bounds in their order
     yield from cases_of([within], typed(shapes))
+    step = Operation("smoothstep", "smoothstep({0}, {0} + {1}, {2})", by_component(smoothstep), "unit")
+    yield from cases_of([step], typed(shapes))
     some = [types for types in mixed(3, ("float", "double", "int")) if not any(len(t.shape) == 2 for t in types)]
     for name in ("lerp", "fma"):
         yield from cases_of([Operation(name, f"{name}({{0}}, {{1}}, {{2}})", by_component(ternary[name]))], some)
@@ -369,8 +220,8 @@ def constructors() -> Iterator[Case]:
         for element in ("double", "float", "half"):
             yield Case(splat, (Type(element),), Type(element, shape))
     parts: list[tuple[Shape, ...]] = [
-        ((), ()), ((), (), ()), ((2,), ()), ((), (2,)), ((2,), (2,)), ((3,), ()), ((), (3,)), ((2,), (), ()), ((), (2,), ()),
-        ((), (), (2,)), ((), (), (), ()),
+        ((), ()), ((), (), ()), ((2,), ()), ((), (2,)), ((2,), (2,)), ((3,), ()), ((), (3,)), ((2,), (), ()),
+        ((), (2,), ()), ((), (), (2,)), ((), (), (), ()),
     ]  # fmt: skip
     for several in parts:
         size = sum(shape[0] if shape else 1 for shape in several)
@@ -379,8 +230,8 @@ def constructors() -> Iterator[Case]:
             "vector of parts", f"{{R}}({places})", lambda *a: torch.cat([x.reshape(len(x), -1) for x in a], 1)
         )
         lists = Operation("vector by a list", "r", join.run, statements=f"{{R}} r = {{{{{places}}}}};")
-        for types in [*typed([several]), *((Type(e, several[0]), Type(f, several[1])) for e in ELEMENTS for f in ELEMENTS
-                                           if e != f and len(several) == 2)]:  # fmt: skip
+        pairs = [(e, f) for e in ELEMENTS for f in ELEMENTS if e != f and len(several) == 2]
+        for types in [*typed([several]), *(tuple(map(Type, both, several)) for both in pairs)]:
             if joined(*types).element != "int":
                 yield Case(join, types, Type(joined(*types).element, (size,)))
                 if all(shape == () for shape in several):
@@ -438,7 +289,8 @@ def swizzles() -> Iterator[Case]:
     number = Operation("swizzle of a number", "{0}.xxx", partial(_splat, shape=(3,)))
     yield Case(number, (Type("double"),), Type("double", (3,)))
     writes: list[tuple[Shape, str, Shape]] = [
-        ((2,), "y", ()), ((3,), "z", ()), ((3,), "zx", (2,)), ((3,), "yz", ()), ((4,), "wxy", (3,)), ((4,), "yw", (2,)), ((4,), "xyz", ()),
+        ((2,), "y", ()), ((3,), "z", ()), ((3,), "zx", (2,)), ((3,), "yz", ()), ((4,), "wxy", (3,)),
+        ((4,), "yw", (2,)), ((4,), "xyz", ()),
     ]  # fmt: skip
     signs = {"=": lambda old, new: new + 0 * old, "+=": torch.add, "-=": torch.sub, "*=": torch.mul, "/=": torch.div}
     for (whole, name, part), (sign, function) in itertools.product(writes, signs.items()):
@@ -475,8 +327,9 @@ def indexing() -> Iterator[Case]:
                 yield Case(at_one, (whole, part), whole)
                 yield Case(at_any, (whole, part, index), whole)
                 if len(shape) == 2:
-                    by_number = Operation(f"[1] {sign} of a number", "r", lambda a, b, f=function: replaced(
-                        a, [1], [f(a[:, 1], b[:, None])]), statements=f"{{R}} r = {{0}}; r[1] {sign} {{1}};")  # fmt: skip
+                    by_number = Operation(f"[1] {sign} of a number", "r",
+                        lambda a, b, f=function: replaced(a, [1], [f(a[:, 1], b[:, None])]),
+                        statements=f"{{R}} r = {{0}}; r[1] {sign} {{1}};")  # fmt: skip
                     yield Case(by_number, (whole, Type(element)), whole)
             if len(shape) == 2:
                 yield Case(Operation("[1][0]", "{0}[1][0]", lambda a: a[:, 1, 0]), (whole,), Type(element))
@@ -492,8 +345,8 @@ def indexing() -> Iterator[Case]:
 
 
 FAMILIES = (
-    binary_operators, unary_operators, functions_of_numbers, functions_of_three, choices, geometry, algebra, constructors,
-    casts, swizzles, indexing,
+    binary_operators, unary_operators, functions_of_numbers, functions_of_three, choices, geometry, algebra,
+    constructors, casts, swizzles, indexing,
 )  # fmt: skip
 
 

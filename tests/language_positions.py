@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from language_operations import Case, Type
+from language_cases import Case, Type
 
 Tensor = torch.Tensor
 Run = Callable[..., Tensor]  # of n and the operands
@@ -160,7 +160,8 @@ def helper(case: Case, name: str) -> str:
 
 def inout_helper(case: Case, name: str) -> str:
     statements, value = spelled(case, names(case))
-    inner = f"[Differentiable] void {name}_h({parameters(case, 0, [f'inout {case.result.name} q'])}) {{ {statements} q += {value}; }}\n"
+    given = parameters(case, 0, [f"inout {case.result.name} q"])
+    inner = f"[Differentiable] void {name}_h({given}) {{ {statements} q += {value}; }}\n"
     body = f"{declared(case, 0.5)} {name}_h(q, {', '.join(names(case))}); return q;"
     return inner + function(case, name, body)
 
@@ -182,7 +183,8 @@ def interface(case: Case, name: str) -> str:
         f"interface {name}_I : IDifferentiable {{ [Differentiable] {case.result.name} at({parameters(case, 1)}); }}\n"
     )
     inner = parameters(case, 1, ["X s"])
-    generic = f"[Differentiable] {case.result.name} {name}_g<X : {name}_I>({inner}) {{ return s.at({', '.join(names(case)[1:])}); }}\n"
+    call = f"s.at({', '.join(names(case)[1:])})"
+    generic = f"[Differentiable] {case.result.name} {name}_g<X : {name}_I>({inner}) {{ return {call}; }}\n"
     body = f"{name}_S s; s.a0 = a0; return {name}_g({', '.join(['s', *names(case)[1:]])});"
     return wanted + _method(case, name, f"{name}_I") + generic + function(case, name, body)
 
@@ -192,7 +194,8 @@ def generic(case: Case, name: str) -> str:
     result = case.result.generic("T")
     statements, value = case.spelled(names(case), types, result, "T")
     given = ", ".join(f"{type} a{k}" for k, type in enumerate(types))
-    inner = f"[Differentiable] {result} {name}_g<T : __BuiltinFloatingPointType>({given}) {{ {statements} return {value}; }}\n"
+    signature = f"[Differentiable] {result} {name}_g<T : __BuiltinFloatingPointType>({given})"
+    inner = f"{signature} {{ {statements} return {value}; }}\n"
     return inner + function(case, name, f"return {name}_g<{case.result.element}>({', '.join(names(case))});")
 
 
@@ -242,7 +245,8 @@ POSITIONS = [
     of_body("in a branch", between("{Q} if (n > 0) {B} return q;", ""), lambda case, n, value: scaled(value, n)),
     of_body("in both branches", between("{Q} if (n > 0) {B} else { {B} q = -q; } return q;", ""),
             lambda case, n, value: scaled(value, 2 * n - 1)),
-    of_body("behind a branch", between("{E} s = {E}(1); if (n > 0) s = {E}(2); {Q} {B} return {R}(s) * q;", ""), behind_branch),
+    of_body("behind a branch", between("{E} s = {E}(1); if (n > 0) s = {E}(2); {Q} {B} return {R}(s) * q;", ""),
+            behind_branch),
     of_body("behind a return", between("if (n > 0) return {R}({E}(0)); {S} return {V};", ""),
             lambda case, n, value: scaled(value, 1.0 - n)),
     of_body("in a loop", between("{Q} {L} { {S} q += {V}; } return q;", ""), lambda case, n, value: 3 * value),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from language_operations import DOMAINS, Case, Type
+from language_cases import DOMAINS, Case, Type
 from language_positions import INLINE, Position, spelled
 
 import torch_slang

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from language_operations import Case, cases
+from language_cases import Case
+from language_operations import cases
 from language_positions import INLINE, POSITIONS
 from language_programs import BINDINGS, KINDS, Named, Placed
 
@@ -115,7 +116,7 @@ def sample(binding: str, count: int, seed: object) -> list[Placed]:
 
 
 def compiler_flags(binding: str) -> str:
-    """The quickest to compile: numbers count here, not speed. A kernel's use of views is read from optimised code alone."""
+    """The quickest to compile. How a kernel uses its views is read from optimised code alone."""
     return "-O0 -Dalways_inline=unused" if binding in ("functions", "rows") else "-O1"
 
 

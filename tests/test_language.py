@@ -1,7 +1,7 @@
-"""Every operation of Slang's core, with numbers, vectors and matrices of every type, wherever it may stand: derivatives to second order.
+"""Derivatives to second order of every operation of Slang's core, of operands of every type, wherever it may stand.
 
-Beside PyTorch in float64. `make test` tries a sample; `make test-long` every operation with every combination of operand
-types, and every operation at every position, in pairs that are drawn anew (language_table.py tries any part of the table).
+Beside PyTorch in float64. `make test` tries a sample; `make test-long` every operation with every combination of
+operand types, and every operation at every position, drawn anew (language_table.py tries any part of the table).
 """
 
 from __future__ import annotations

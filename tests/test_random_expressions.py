@@ -33,17 +33,21 @@ def derivatives(
 
 @pytest.mark.parametrize("number", range(MODULES))
 def test_random_expressions_to_second_order(quick_compiles: None, number: int, device: torch.device) -> None:
-    seed = PROGRAM_SEED + number
+    compare(PROGRAM_SEED + number, EXPRESSIONS, device)
+
+
+def compare(seed: int, count: int, device: torch.device) -> None:
+    """So many expressions in one module."""
     rng = random.Random(seed)
-    expressions = [draw_expression(rng) for _ in range(EXPRESSIONS)]
+    expressions = [draw_expression(rng) for _ in range(count)]
     name = f"expressions_{seed}"
     module = torch_slang.load(source=module_text(expressions), name=name, namespace=name)
     generator = torch.Generator().manual_seed(seed)
-    shapes = [(EXPRESSIONS, ROWS, *SIZES[type]) for type in PARAMETERS.values()]
+    shapes = [(count, ROWS, *SIZES[type]) for type in PARAMETERS.values()]
     points, tangents, weights = (
         [2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1 for shape in shapes] for _ in range(3)
     )
-    which = torch.arange(EXPRESSIONS, dtype=torch.int32, device=device)[:, None].expand(-1, ROWS)
+    which = torch.arange(count, dtype=torch.int32, device=device)[:, None].expand(-1, ROWS)
     inputs = [point.to(device).requires_grad_() for point in points]
     directions = [tangent.to(device) for tangent in tangents]
     values, along = torch.func.jvp(

@@ -1,4 +1,4 @@
-"""Wrong gradients and crashes that others reported, of Slang, SlangPy and Warp, tried in our words (docs/derivatives.md has the log)."""
+"""Wrong gradients and crashes that others reported of Slang, SlangPy and Warp, in our words (docs/derivatives.md)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ DIFF double strides(double x, no_diff int radius)
 {
     double result = 0.0;
     [MaxIters(17)] for (int i = -radius; i <= radius; i += 2) result += x * double(i + radius + 1) * x;
-    [MaxIters(17)] for (int i = radius * 2 + 1; i >= radius; i -= 2) result += sin(x) * double(i);
     return result;
 }
 
@@ -72,15 +71,27 @@ DIFF double strides(double x, no_diff int radius)
 DIFF double tied(double x, double y) { return max(x, y) * 2.0 + min(x, y) * y; }
 DIFF double logarithms(double x) { return log2(x) * exp2(x) + log10(x); }
 
-// slang 5921
-interface IValues { __subscript(int i) -> double { [Differentiable] get; } }
-struct Doubled : IValues, IDifferentiable
+// slang 8068
+interface ICapped : IDifferentiable { [Differentiable] This capped(double other); }
+struct Values : ICapped
 {
-    double2 v;
-    __subscript(int i) -> double { [Differentiable] get { return 2.0 * v[i] * v[i]; } }
+    typealias Differential = This;
+    double[2] data;
+    [Differentiable] This capped(double other)
+    {
+        This result = this;
+        [MaxIters(2)] for (int i = 0; i < 2; i++) result.data[i] = max(result.data[i], other);
+        return result;
+    }
 }
-DIFF double taken<V : IValues & IDifferentiable>(V values) { return values[0] * values[1]; }
-DIFF double subscripts(double2 v) { Doubled d; d.v = v; return taken(d); }
+DIFF double capped(double2 v, double other)
+{
+    Values values;
+    values.data[0] = v.x * v.x;
+    values.data[1] = v.y;
+    Values result = values.capped(other);
+    return result.data[0] * result.data[1];
+}
 
 // slang 10883, 9155
 DIFF vector<T, 2> made<T : __BuiltinFloatingPointType>(T x, no_diff T y) { return vector<T, 2>(x * x, y); }
@@ -192,6 +203,18 @@ KERNEL void overwritten([Shape("N")] DiffTensorView<double> x, [Out("N")] DiffTe
     y[i] = y[i] * y[i];
 }
 
+// slang 6394: what stands behind a loop that may return
+KERNEL void behind_return([Shape("N")] DiffTensorView<double> x, [Out("N")] DiffTensorView<double> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i >= y.size(0)) return;
+    [MaxIters(1)] for (int k = 0; k < 1; k++)
+    {
+        if (i > 100) return;
+    }
+    y[i] = x[i] * x[i];
+}
+
 // warp 1207, 248: parts of an element of a view
 KERNEL void parts([Shape("N")] DiffTensorView<double> x, [Out("N")] DiffTensorView<double3> y)
 {
@@ -232,8 +255,7 @@ def edges(signal: Tensor, sigma: Tensor) -> Tensor:
 
 
 def strides(x: Tensor, radius: int) -> Tensor:
-    up = sum(i + radius + 1 for i in range(-radius, radius + 1, 2))
-    return x * x * up + torch.sin(x) * sum(range(radius * 2 + 1, radius - 1, -2))
+    return x * x * sum(i + radius + 1 for i in range(-radius, radius + 1, 2))
 
 
 def behind_loop(x: Tensor, s: Tensor, n: int) -> Tensor:
@@ -283,7 +305,7 @@ CASES: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...] | int]]] = {
     "strides": (strides, [(), 3]),
     "tied": (lambda x, y: torch.maximum(x, y) * 2 + torch.minimum(x, y) * y, [(), ()]),
     "logarithms": (lambda x: torch.log2(x) * torch.exp2(x) + torch.log10(x), [()]),
-    "subscripts": (lambda v: 4 * v[..., 0] ** 2 * v[..., 1] ** 2, [(2,)]),
+    "capped": (lambda v, o: torch.maximum(v[..., 0] ** 2, o) * torch.maximum(v[..., 1], o), [(2,), ()]),
     "half_constant": (lambda x, y: torch.stack([x * x, torch.full_like(x, y)], -1), [(), 2]),
     "generic": (lambda x: x * x, [()]),
     "behind_loop": (behind_loop, [(), (), 5]),
@@ -299,6 +321,7 @@ CASES: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...] | int]]] = {
     "exceeding": (exceeding, [(3,), (3,)]),
     "matrix_rows": (lambda x: x * x, [(2,)]),
     "overwritten": (lambda x: (3 * x + 1) ** 2, [()]),
+    "behind_return": (lambda x: x * x, [()]),
     "parts": (lambda x: torch.stack([2 * x, 3 * x, x * x], -1), [()]),
 }
 CONSTANT = {("exceeding", 1)}  # arguments without a gradient

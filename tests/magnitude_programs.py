@@ -1,0 +1,108 @@
+"""Random formulas of numbers of all magnitudes: in Slang, in PyTorch, and to 60 digits with their slopes.
+
+Constants are from 1e-30 to 1e30, arguments too, with zeros of both signs, infinities and NaN.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import mpmath
+import torch
+
+Tensor = torch.Tensor
+Dual = tuple[mpmath.mpf, tuple[mpmath.mpf, ...]]  # a value, and its slopes by the arguments
+NAMES = ("x", "y")
+SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan]
+
+
+@dataclass(frozen=True)
+class Formula:
+    text: str
+    run: Callable[[Sequence[Tensor]], Tensor]
+    exact: Callable[[Sequence[Dual]], Dual]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An operator or a function: its value, and its slopes by each operand."""
+
+    text: str
+    run: Callable[..., Tensor]
+    value: Callable[..., mpmath.mpf]
+    slopes: Callable[..., Sequence[mpmath.mpf]]
+
+
+RULES = [
+    Rule("({0} + {1})", torch.add, lambda a, b: a + b, lambda a, b: (1, 1)),
+    Rule("({0} - {1})", torch.sub, lambda a, b: a - b, lambda a, b: (1, -1)),
+    Rule("({0} * {1})", torch.mul, lambda a, b: a * b, lambda a, b: (b, a)),
+    Rule("({0} / {1})", torch.div, lambda a, b: a / b, lambda a, b: (1 / b, -a / b / b)),
+    Rule("({0} / {1})", torch.div, lambda a, b: a / b, lambda a, b: (1 / b, -a / b / b)),
+    Rule("atan2({0}, {1})", torch.atan2, mpmath.atan2, lambda a, b: (b / (a * a + b * b), -a / (a * a + b * b))),
+    Rule("sqrt(abs({0}))", lambda a: a.abs().sqrt(), lambda a: mpmath.sqrt(abs(a)),
+         lambda a: (mpmath.sign(a) / (2 * mpmath.sqrt(abs(a))),)),
+    Rule("log(abs({0}))", lambda a: a.abs().log(), lambda a: mpmath.log(abs(a)), lambda a: (1 / a,)),
+    Rule("exp({0})", torch.exp, mpmath.exp, lambda a: (mpmath.exp(a),)),
+    Rule("tanh({0})", torch.tanh, mpmath.tanh, lambda a: (mpmath.sech(a) ** 2,)),
+    Rule("rcp({0})", torch.reciprocal, lambda a: 1 / a, lambda a: (-1 / a / a,)),
+    Rule("pow(abs({0}), 1.5f)", lambda a: a.abs() ** 1.5, lambda a: abs(a) ** mpmath.mpf(1.5),
+         lambda a: (mpmath.mpf(1.5) * mpmath.sqrt(abs(a)) * mpmath.sign(a),)),
+]  # fmt: skip
+
+
+def magnitude(rng: random.Random) -> float:
+    value = rng.uniform(1, 10) * 10.0 ** rng.randint(-30, 29) * rng.choice([1, -1])
+    return float(torch.tensor(value, dtype=torch.float32))
+
+
+def draw_formula(rng: random.Random, depth: int = 2) -> Formula:
+    if depth == 0:
+        if rng.random() < 0.3:
+            number = magnitude(rng) if rng.random() < 0.6 else float(rng.randint(1, 3))
+            constant = (mpmath.mpf(number), (mpmath.mpf(0),) * len(NAMES))
+            return Formula(
+                f"float({number!r})", lambda _: torch.tensor(number, dtype=torch.float32), lambda _: constant
+            )
+        k = rng.randrange(len(NAMES))
+        return Formula(NAMES[k], lambda given: given[k], lambda given: given[k])
+    rule = rng.choice(RULES)
+    operands = [draw_formula(rng, depth - 1) for _ in range(2 if "{1}" in rule.text else 1)]
+
+    def exact(given: Sequence[Dual]) -> Dual:
+        inner = [operand.exact(given) for operand in operands]
+        values = [value for value, _ in inner]
+        slopes = rule.slopes(*values)
+        along = tuple(mpmath.fsum(s * t[k] for s, (_, t) in zip(slopes, inner, strict=True)) for k in range(len(NAMES)))
+        return rule.value(*values), along
+
+    return Formula(
+        rule.text.format(*(operand.text for operand in operands)),
+        lambda given: rule.run(*(operand.run(given) for operand in operands)),
+        exact,
+    )
+
+
+def exact_slopes(formula: Formula, arguments: Sequence[float]) -> list[float] | None:
+    """Rounded to doubles; None where there are none: at zeros, infinities, NaN, and where numbers are out of reach."""
+    if not all(math.isfinite(argument) and argument for argument in arguments):
+        return None
+    with mpmath.workdps(60):
+        zero, one = mpmath.mpf(0), mpmath.mpf(1)
+        given = [(mpmath.mpf(a), (one, zero) if k == 0 else (zero, one)) for k, a in enumerate(arguments)]
+        try:
+            return [float(slope) for slope in formula.exact(given)[1]]
+        except (ZeroDivisionError, OverflowError, ValueError, MemoryError):
+            return None
+
+
+def module_text(formulas: Sequence[Formula]) -> str:
+    text, calls = "import torch_slang;\n", ""
+    for k, formula in enumerate(formulas):
+        text += f"[Differentiable] float f{k}(float x, float y) {{ return {formula.text}; }}\n"
+        calls += f"    if (which == {k}) result = f{k}(x, y);\n"
+    head = "[TorchOp] [Differentiable] float run(int which, float x, float y)"
+    return text + f"{head}\n{{\n    float result = 0.0f;\n{calls}    return result;\n}}\n"

@@ -1,0 +1,84 @@
+"""Slopes of random formulas of tiny and huge numbers: Slang's are as near to 60 digits as PyTorch's in float32."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+import torch
+from long_tests import LONG, PROGRAM_SEED
+from magnitude_programs import NAMES, SPECIAL, draw_formula, exact_slopes, magnitude, module_text
+
+import torch_slang
+
+Tensor = torch.Tensor
+MODULES = 64 if LONG else 1
+FORMULAS = 16  # of a module
+ROWS = 24  # of arguments
+NEAR = 1e-2  # sums that cancel lose digits in either; what is looked for are zeros, infinities and NaN
+SMALLEST, LARGEST = 1e-37, 3e38  # what float holds with all its digits
+
+
+def arguments(rng: random.Random) -> list[list[float]]:
+    rows = [[magnitude(rng) for _ in NAMES] for _ in range(ROWS - 8)]
+    rows += [[rng.uniform(-2, 2) for _ in NAMES] for _ in range(4)]
+    return rows + [[rng.choice(SPECIAL), magnitude(rng)] for _ in range(4)]
+
+
+def error(value: float, exact: float) -> float:
+    if not math.isfinite(value):
+        return math.inf
+    return abs(value - exact) / max(abs(exact), SMALLEST)
+
+
+def is_right(ours: float, theirs: float, exact: float | None) -> bool:
+    if not math.isfinite(theirs):
+        return True  # there is nothing to be as good as
+    if exact is None or not math.isfinite(exact) or abs(exact) > LARGEST:
+        return error(ours, theirs) <= NEAR or abs(ours - theirs) < SMALLEST
+    if error(theirs, exact) > NEAR:
+        return True
+    return error(ours, exact) <= NEAR or abs(ours - exact) < SMALLEST
+
+
+def slopes(call: Callable[..., Tensor], given: list[Tensor]) -> tuple[list[Tensor], Tensor]:
+    """The gradients, and the sum of the tangents along each argument."""
+    leaves = [tensor.detach().requires_grad_() for tensor in given]
+    gradients = torch.autograd.grad(call(*leaves).sum(), leaves, materialize_grads=True)
+    _, tangent = torch.func.jvp(call, tuple(given), (torch.ones_like(given[0]), torch.zeros_like(given[1])))
+    return [gradient.detach().cpu() for gradient in gradients], tangent.detach().cpu()
+
+
+@pytest.mark.parametrize("number", range(MODULES))
+def test_slopes_of_random_formulas(quick_compiles: None, number: int, device: torch.device) -> None:
+    compare(PROGRAM_SEED + number, device)
+
+
+def compare(seed: int, device: torch.device) -> None:
+    """The formulas of one module."""
+    rng = random.Random(seed)
+    formulas = [draw_formula(rng) for _ in range(FORMULAS)]
+    module = torch_slang.load(
+        source=module_text(formulas), name=f"magnitudes_{seed}.slang", namespace=f"magnitudes_{seed}"
+    )
+    points = torch.tensor([arguments(rng) for _ in formulas], dtype=torch.float32)  # [formulas, rows, arguments]
+    which = torch.arange(FORMULAS, dtype=torch.int32, device=device)[:, None].expand(-1, ROWS)
+    given = [points[..., k].contiguous() for k in range(len(NAMES))]
+    ours, along = slopes(lambda x, y: module.run(which, x, y), [tensor.to(device) for tensor in given])
+    problems = []
+    for k, formula in enumerate(formulas):
+        theirs, _ = slopes(lambda x, y, f=formula: f.run([x, y]) + 0 * x * 0, [tensor[k] for tensor in given])
+        for row in range(ROWS):
+            numbers = points[k, row].tolist()
+            exact = exact_slopes(formula, numbers)
+            for a, name in enumerate(NAMES):
+                found = {f"by {name}": float(ours[a][k, row])} | ({"along x": float(along[k, row])} if a == 0 else {})
+                for what, value in found.items():
+                    if not is_right(value, float(theirs[a][row]), None if exact is None else exact[a]):
+                        problems.append(
+                            f"{what} of {formula.text} at {numbers}: {value}, PyTorch {float(theirs[a][row])}, "
+                            f"to 60 digits {None if exact is None else exact[a]}"
+                        )
+    assert not problems, f"seed {seed}: {len(problems)}\n" + "\n".join(problems[:40])

@@ -128,5 +128,5 @@ def fresh_dynamo() -> Iterator[None]:
 
 @pytest.fixture
 def quick_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For random programs: numbers count there, not speed. Inlining takes GCC most of its time, without optimisation too."""
+    """For random programs: numbers count there, not speed. Inlining takes most of GCC's time, unoptimised too."""
     monkeypatch.setenv("TORCH_SLANG_CXXFLAGS", "-O0 -Dalways_inline=unused")

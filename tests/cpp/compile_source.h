@@ -23,7 +23,7 @@ inline CompileRequest request_for(const std::string& source) {
 
 inline Program run_compiler(const CompileRequest& request, Extent extent) {
   Session session(request);
-  return compile_request(session, request, extent, [](const std::string&) {});
+  return compile_request(session, request, extent, [](const std::string&, const std::string&) {});
 }
 
 inline Program describe(const std::string& source) { return run_compiler(request_for(source), Extent::DescribeOnly); }

@@ -58,7 +58,7 @@ bool is_constant(const ModuleEdits& module, int64_t value) {
 }  // namespace
 
 const char* const kQuotientCalls = R"(
-#define TSL_QUOTIENT(TYPE) [Differentiable] internal TYPE tsl_quotient(TYPE a, TYPE b) { return __quotient(a, b); }
+#define TSL_QUOTIENT(TYPE) [Differentiable] TYPE tsl_quotient(TYPE a, TYPE b) { return __quotient(a, b); }
 #define TSL_QUOTIENTS(T) TSL_QUOTIENT(T) TSL_QUOTIENT(T##2) TSL_QUOTIENT(T##3) TSL_QUOTIENT(T##4)
 TSL_QUOTIENTS(half)
 TSL_QUOTIENTS(float)

@@ -14,7 +14,7 @@
 
 namespace torch_slang {
 
-// Code at the end of a module's source whose divisions become calls.
+// Code at the end of a module's source whose divisions become calls. Without `internal`, which would make all else internal too.
 extern const char* const kQuotientCalls;
 
 void call_quotients(ModuleEdits& module);

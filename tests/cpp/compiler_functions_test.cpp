@@ -154,7 +154,7 @@ struct Plain { float a; }
   std::string differentiable;
   for (const Leaf& leaf : f.leaves) differentiable += leaf.differentiable ? leaf.name + " " : "";
   BOOST_TEST(differentiable ==
-             "o_inner_0_gain o_inner_1_gain o_pose x result_inner_0_gain result_inner_1_gain result_pose ");
+             "o_inner_0_gain o_inner_1_gain o_pose p_a x result_inner_0_gain result_inner_1_gain result_pose ");
 }
 
 BOOST_AUTO_TEST_CASE(defaults_are_what_slang_would_pass) {
@@ -307,7 +307,7 @@ float S_f(float y) { return y; })slang");
 
 BOOST_AUTO_TEST_CASE(without_a_way_from_input_to_result_there_is_no_gradient) {
   const Program program = describe(R"slang(
-struct Plain { float a; }
+struct Plain { int a; }
 [Differentiable] int whole(float x) { return 3; }
 [Differentiable] float constant(no_diff float x, int n) { return n; }
 [Differentiable] float of_plain(Plain p) { return 1; }

@@ -89,8 +89,10 @@ class ModuleDescriber {
     }
   }
 
-  // What a module has from an `__include` stands in a declaration without a place, which has the file's name.
+  // What a module has from an `__include` stands in a declaration of the module's without a place, which has the file's name.
   bool is_included_file(DeclReflection* declaration) const {
+    DeclReflection* parent = declaration->getParent();
+    if (parent == nullptr || parent->getKind() != DeclReflection::Kind::Module) return false;
     slang::SourceLocation location;
     return !declared_name(declaration).empty() && SLANG_FAILED(session_->getDeclSourceLocation(declaration, &location));
   }

@@ -63,8 +63,10 @@ class Rewriter {
 
   void note_parameter(size_t at, size_t close) {
     const std::string_view name = word(parameter_name(tokens_, at, close));
+    bool is_constant = false;  // it has no derivative to be taken
     for (; word(at) != name && at < close; ++at) {
-      if (is_out(word(at))) outs_here_.emplace(name);
+      is_constant = is_constant || word(at) == "no_diff";
+      if (is_out(word(at)) && !is_constant) outs_here_.emplace(name);
       if (is_view_type(word(at))) views_here_.emplace(name);
     }
   }

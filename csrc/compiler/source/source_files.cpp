@@ -139,6 +139,7 @@ void SourceFiles::take(const SourceFiles& others) {
   contents_ = others.contents_;
   digests_ = others.digests_;
   names_ = others.names_;
+  backwards_ = others.backwards_;
   facts_ = others.facts_;
   kept_structs_ = others.kept_structs_;
 }

@@ -20,7 +20,10 @@ namespace {
 
 // A module (10) with two functions (11, 12); the first has two values (20, 21), of which the second uses the first.
 std::vector<Instruction> two_functions() {
-  return {{10, 2, 0, {-1}, ""}, {11, 2, 100, {-1}, ""}, {20, 0, 200, {1}, ""}, {21, 0, 300, {1, 2, 2}, ""},
+  return {{10, 2, 0, {-1}, ""},
+          {11, 2, 100, {-1}, ""},
+          {20, 0, 200, {1}, ""},
+          {21, 0, 300, {1, 2, 2}, ""},
           {12, 0, 400, {-1, 1}, ""}};
 }
 

@@ -7,7 +7,8 @@
 //   Slang's type checker makes the instruction of builtin types at once. `__quotient` (slang/derivatives.slang) has the same
 //   value, and derivatives g / b and -(a / b) * (g / b), which can be differentiated again.
 //   What the library's function is called by in a module is found in functions that are appended to the module's source
-//   (kQuotientCalls): each calls it for one type. A constant divisor needs no call: Slang divides by it alone.
+//   (kQuotientCalls): each calls it for one type. Other types, and type
+//   parameters of generic functions, have calls that are made like these. A constant divisor needs no call: Slang divides by it alone.
 #pragma once
 
 #include "compiler/ir/module_edits.h"

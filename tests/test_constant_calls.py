@@ -124,7 +124,7 @@ REFERENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @pytest.fixture(scope="module")
 def module() -> torch_slang.Module:
-    return torch_slang.load(source=SOURCE, name="constant_calls")
+    return torch_slang.load(source=SOURCE, name="constant_calls", namespace="constant_calls")
 
 
 def test_what_was_treated_is_no_function_of_its_own(module: torch_slang.Module) -> None:

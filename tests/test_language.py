@@ -18,7 +18,7 @@ from long_tests import LONG, PROGRAM_SEED, dear_test, seed_of_this_commit, some_
 import torch_slang
 
 PARTS = 64 if LONG else 1  # of the table, one test each, so that workers share them
-SAMPLES = dict.fromkeys(BINDINGS, 4) | {"functions": 16}
+SAMPLES = dict.fromkeys(BINDINGS, 4) | {"functions": 6}
 REFUSED = 0.25  # at most: Slang's compiler ends on some second derivatives, and on some loops
 NO_SECOND = "functions that see tensors whole"  # have first derivatives alone
 
@@ -41,6 +41,7 @@ def part(binding: str, number: int) -> list[Placed]:
     return sample(binding, SAMPLES[binding], seed_of_this_commit())
 
 
+@dear_test
 @pytest.mark.parametrize("number", range(PARTS))
 def test_operations_in_functions(number: int, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     check(part("functions", number), "functions", device, monkeypatch)

@@ -33,7 +33,7 @@ def names(function: str) -> list[str]:
 
 
 def module() -> torch_slang.Module:
-    return torch_slang.load(str(Path(__file__).parent / "kernels" / "magnitudes.slang"))
+    return torch_slang.load(str(Path(__file__).parent / "kernels" / "magnitudes.slang"), namespace="magnitudes")
 
 
 def reference(name: str) -> Callable[..., Tensor]:

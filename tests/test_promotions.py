@@ -134,7 +134,7 @@ def check(f: Callable[[Tensor, Tensor], Tensor], reference: Callable[[Tensor, Te
 
 @pytest.fixture(scope="module")
 def module() -> torch_slang.Module:
-    return torch_slang.load(source=SOURCE, name="promotions")
+    return torch_slang.load(source=SOURCE, name="promotions", namespace="promotions")
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -183,7 +183,7 @@ void scaled_rows(double a, [Shape("N")] DiffTensorView<double3> x, [Out("N")] Di
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_value_parameters_of_kernels_beside_vectors_have_gradients(device: str) -> None:
-    module = torch_slang.load(source=KERNEL, name="promotions_kernel")
+    module = torch_slang.load(source=KERNEL, name="promotions_kernel", namespace="promotions_kernel")
     a, x = arguments(device)
     number = a[0, 0].detach().requires_grad_()
     for f in (module.scaled_rows, lambda a, x: a * x + x / a):
@@ -206,5 +206,5 @@ PARTS = {
 def test_imported_functions_have_gradients_of_numbers_beside_vectors(tmp_path: Path, device: str) -> None:
     for name, text in PARTS.items():
         (tmp_path / name).write_text(text)
-    module = torch_slang.load(tmp_path / "main.slang")
+    module = torch_slang.load(tmp_path / "main.slang", namespace=f"promoted_imports_{device}")
     check(lambda a, x: module.f(a[:, 0], x), lambda a, x: a * x - a + a * x, device)

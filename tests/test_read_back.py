@@ -130,7 +130,9 @@ def module() -> torch_slang.Module:
         kernel_text(name + mode, case.body, mode) for name, case in CASES.items() for mode in case.modes
     )
     injected = "w[i] = x[i, 0]; z[i, 0] = sin(pinned(w[i])) * x[i, 0]; w[i] = 0;" + REST
-    return torch_slang.load(source=source + kernel_text("injected", injected), name="read_back.slang")
+    return torch_slang.load(
+        source=source + kernel_text("injected", injected), name="read_back.slang", namespace="read_back"
+    )
 
 
 def by_rows(case: Case) -> Callable[..., tuple[Tensor, Tensor]]:

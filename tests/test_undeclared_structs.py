@@ -145,7 +145,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> torch_slang.Module:
     (folder / "undeclared_part.h").write_text(INCLUDED)
     path = folder / "undeclared.slang"
     path.write_text(SOURCE)
-    return torch_slang.load(path)
+    return torch_slang.load(path, namespace="undeclared")
 
 
 def inputs(device: torch.device) -> tuple[Tensor, Tensor]:
@@ -217,7 +217,7 @@ Kept kept_of(double x) { return { x, x }; }
 
 @pytest.fixture(scope="module")
 def refused() -> torch_slang.Module:
-    return torch_slang.load(source=REFUSED, name="undeclared_refused")
+    return torch_slang.load(source=REFUSED, name="undeclared_refused", namespace="undeclared_refused")
 
 
 @pytest.mark.parametrize("name", ["lost", "lost_too", "local"])

@@ -57,7 +57,10 @@ def device(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def kernels(device: str) -> torch_slang.Module:
     return torch_slang.load(
-        source=KERNELS, name="wide_indices.slang", namespace="wide_indices", debug=True if device == "cuda" else None
+        source=KERNELS,
+        name="wide_indices.slang",
+        namespace=f"wide_indices_{device}",
+        debug=True if device == "cuda" else None,
     )
 
 
@@ -72,7 +75,7 @@ def test_an_index_that_does_not_fit_32_bits_is_reported(
     if index == 0:
         return
     with pytest.raises(
-        IndexError, match=rf"wide_indices::{name}: index {index} is outside every view.*wide_indices.slang"
+        IndexError, match=rf"wide_indices_{device}::{name}: index {index} is outside every view.*wide_indices.slang"
     ):
         getattr(kernels, name)(x, q)
 

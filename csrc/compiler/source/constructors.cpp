@@ -54,10 +54,11 @@ class Structs {
     if (!fields || fields->empty()) return;
     const size_t last = word(close + 1) == ";" ? close + 1 : close;
     const std::string_view parameters = generic > at + 2 ? text(at + 2, generic + 1) : std::string_view();
+    const std::string visibility = word(at - 1) == "public" ? "public " : "";
     // Behind a `}` alone Slang would take `extension` for a variable's name.
-    edits_.insert(place(last) + 1, c10::str(last == close ? "; extension" : " extension", parameters, " ", word(at + 1),
-                                            arguments(at + 2, generic), " { ",
-                                            word(at - 1) == "public" ? "public " : "", constructor(*fields), " }"));
+    edits_.insert(place(last) + 1,
+                  c10::str(last == close ? "; " : " ", visibility, "extension", parameters, " ", word(at + 1),
+                           arguments(at + 2, generic), " { ", visibility, constructor(*fields), " }"));
   }
 
   // `<T, N>` of the parameters `<T : IFloat, let N : int>`.

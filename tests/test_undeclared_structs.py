@@ -138,7 +138,7 @@ REFERENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # the module's identity: a worker may leave this file and come back
 def module(tmp_path_factory: pytest.TempPathFactory) -> torch_slang.Module:
     folder: Path = tmp_path_factory.mktemp("undeclared")
     (folder / "undeclared_part.slang").write_text(PART)

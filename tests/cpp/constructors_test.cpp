@@ -29,7 +29,7 @@ BOOST_AUTO_TEST_CASE(a_constructor_takes_the_fields_and_their_values) {
                               "__unsafeForceInlineEarly] "
                               "__init(vector<T, N> a = {})"));
   BOOST_TEST(added("public struct S : IDifferentiable { public float a; float f() { return a; } static int n; };")
-                 .starts_with(" extension S { public [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] "
+                 .starts_with(" public extension S { public [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] "
                               "__init(float a = {})"));
 }
 

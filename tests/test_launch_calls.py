@@ -126,11 +126,13 @@ def test_what_arguments_may_look_like(path: Path, setting: Setting, api: str, sp
     arguments, is_fast = spellings(setting)[spelling]
     if api == "slangtorch":
         slangtorch.clearSessionShaderCache()
-        slangtorch.loadModule(path, defines={"API": spelling.replace(" ", "_").replace("'", "")}).line(
-            **arguments
-        ).launchRaw(blockSize=BLOCK, gridSize=GRID)
+        slangtorch.loadModule(
+            path, defines={"API": setting.x.device.type + "_" + spelling.replace(" ", "_").replace("'", "")}
+        ).line(**arguments).launchRaw(blockSize=BLOCK, gridSize=GRID)
     else:
-        module = torch_slang.load(path, namespace="launch_calls_" + spelling.replace(" ", "_").replace("'", ""))
+        module = torch_slang.load(
+            path, namespace=f"launch_calls_{setting.x.device.type}_" + spelling.replace(" ", "_").replace("'", "")
+        )
         if spelling in {"a parameter"}:
             arguments["x"] = arguments["x"].detach()
         module.line_launch(**arguments, block_size=BLOCK, grid_size=GRID)

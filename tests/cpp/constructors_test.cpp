@@ -28,9 +28,10 @@ BOOST_AUTO_TEST_CASE(a_constructor_takes_the_fields_and_their_values) {
                  .starts_with(" extension<T : IFloat, let N : int> S<T, N> { [OverloadRank(10)] [Differentiable, "
                               "__unsafeForceInlineEarly] "
                               "__init(vector<T, N> a = {})"));
-  BOOST_TEST(added("public struct S : IDifferentiable { public float a; float f() { return a; } static int n; };")
-                 .starts_with(" public extension S { public [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] "
-                              "__init(float a = {})"));
+  BOOST_TEST(
+      added("public struct S : IDifferentiable { public float a; float f() { return a; } static int n; };")
+          .starts_with(" public extension S { public [OverloadRank(10)] [Differentiable, __unsafeForceInlineEarly] "
+                       "__init(float a = {})"));
 }
 
 BOOST_AUTO_TEST_CASE(other_structs_stay_as_they_are) {

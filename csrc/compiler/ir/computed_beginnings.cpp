@@ -3,20 +3,10 @@
 #include <map>
 #include <set>
 
+#include "compiler/ir/opcodes.h"
+
 namespace torch_slang {
 namespace {
-
-// slang-ir-insts-stable-names.lua
-enum Opcode : int32_t {
-  kInt8Type = 4,
-  kUInt64Type = 11,
-  kIntegerConstant = 147,
-  kParameter = 218,
-  kLoop = 283,
-  kAdd = 302,
-  kSub = 303,
-  kComplement = 323,
-};
 
 constexpr size_t kFirstArgument = 3;  // of a loop, behind its first block, the one behind it and the one that goes on
 

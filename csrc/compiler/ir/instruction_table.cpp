@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "compiler/ir/opcodes.h"
+
 namespace torch_slang {
 namespace {
 
@@ -24,9 +26,6 @@ struct Head {
   int32_t opcode;
   uint32_t operands;  // without the type
 };
-
-// They have characters in tables of their own.
-constexpr int32_t kStringConstant = 151, kBlobConstant = 152;
 
 class Fossil {
  public:
@@ -114,6 +113,7 @@ std::vector<Instruction> read_instructions(const std::string& bytes) {
     one.location = static_cast<uint32_t>(fossil.target(first_location + sizeof(int32_t) * i));
     one.references.assign(references.data() + reference, references.data() + reference + count);
     reference += count;
+    // Their characters are in tables of their own.
     if (one.opcode != kStringConstant && one.opcode != kBlobConstant) continue;
     Fossil::check(string < lengths.size() && static_cast<size_t>(lengths[string]) <= characters.size() - character);
     one.text.assign(characters.data() + character, static_cast<size_t>(lengths[string]));

@@ -9,41 +9,11 @@
 #include "compiler/ir/computed_beginnings.h"
 #include "compiler/ir/instruction_table.h"
 #include "compiler/ir/module_edits.h"
+#include "compiler/ir/opcodes.h"
 #include "compiler/ir/quotients.h"
 
 namespace torch_slang {
 namespace {
-
-// slang-ir-insts-stable-names.lua
-enum Opcode : int32_t {
-  kHalf = 12,
-  kFloat = 13,
-  kDouble = 14,
-  kVectorType = 31,
-  kMatrixType = 32,
-  kAttributedType = 34,
-  kRateQualifiedType = 52,
-  kFunction = 132,
-  kGeneric = 133,
-  kBlock = 145,
-  kSpecialize = 166,
-  kLookupWitness = 167,
-  kMakeMatrixFromScalar = 175,
-  kCall = 205,
-  kParameter = 218,
-  kMakeVectorFromScalar = 276,
-  kReturn = 280,
-  kAdd = 302,
-  kSub = 303,
-  kMul = 304,
-  kDiv = 305,
-  kFRem = 307,
-  kImport = 442,
-  kConstructor = 493,
-  kDebugLocation = 538,
-  kBuiltinCast = 555,
-  kDebugLine = 639,
-};
 
 // The name of `__init(float)` of Slang's IFloat.
 constexpr std::string_view kInitializerOfFloat = "key__S4core6IFloatR8_24xinitp1pi_fb";

@@ -6,24 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/opcodes.h"
+
 namespace torch_slang {
 namespace {
-
-// slang-ir-insts-stable-names.lua
-enum Opcode : int32_t {
-  kVectorType = 31,
-  kMatrixType = 32,
-  kFloatConstant = 148,
-  kSpecialize = 166,
-  kLookupWitness = 167,
-  kMakeMatrixFromScalar = 175,
-  kCall = 205,
-  kParameter = 218,
-  kMakeVectorFromScalar = 276,
-  kDiv = 305,
-  kImport = 442,
-  kAnnotation = 807,
-};
 
 constexpr std::string_view kName = "10__quotient";  // in a mangled name
 constexpr std::string_view kDivideOfFloat = "key__S4core6IFloat3divp1pi_4core6IFloat4This4core6IFloat4This";

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from language_cases import DOMAINS, Case, Type
@@ -111,7 +112,7 @@ class Program:
             text += f"// {placed.name}\n{placed.position.text(placed.case, f'f{k}')}"
         text += self.text()
         name = f"language_{zlib.crc32(text.encode()):08x}"
-        self.module = torch_slang.load(source=text, name=f"{name}.slang", namespace=name)
+        self.module = self.load(text, name)
         self.generator = torch.Generator().manual_seed(seed)
         self.points, self.along, self.weights = {}, {}, {}
         for name, type in self.slots.items():
@@ -121,6 +122,9 @@ class Program:
                 self.along[name], self.weights[name] = (
                     (2 * self._uniform(shape) - 1).to(DTYPES[type.element]) for _ in range(2)
                 )
+
+    def load(self, text: str, name: str) -> Any:
+        return torch_slang.load(source=text, name=f"{name}.slang", namespace=name)
 
     def _uniform(self, shape: Sequence[int]) -> Tensor:
         return torch.rand(tuple(shape), generator=self.generator, dtype=torch.float64)
@@ -381,6 +385,42 @@ class OfWideValues(OfValues):
     of_numbers = False
 
 
+class OfEpilogues(Apart):
+    """The epilogue of a product. Its numbers are the operands' components; the first is the product's element."""
+
+    def load(self, text: str, name: str) -> torch_slang.MatmulEpilogue:
+        return torch_slang.matmul_with_epilogue(text, name="run", namespace=name)
+
+    @cached_property
+    def parameters(self) -> list[tuple[str, int]]:
+        """A slot and a component each."""
+        every = [(name, i) for name, type in self.slots.items() for i in range(math.prod(type.shape))]
+        first = next(name for name, type in self.slots.items() if type.differentiable)
+        return sorted(every, key=lambda one: one != (first, 0))
+
+    def text(self) -> str:
+        given = [f"{'double' if self.slots[name].differentiable else 'int'} {name}_{i}" for name, i in self.parameters]
+        text = f"[Differentiable] double run({', '.join([*given, 'int n', 'int which'])})\n{{\n    double result = 0;\n"
+        for k, placed in enumerate(self.group):
+            places = []
+            for name in placed.slots:
+                type = self.slots[name]
+                numbers = [f"{type.element}({name}_{i})" for i in range(math.prod(type.shape))]
+                places.append(f"{type.name}({', '.join(numbers)})" if type.shape else numbers[0])
+            text += f"    if (which == {k})\n    {{\n{self.number(k, places)}    }}\n"
+        return text + "    return result;\n}\n"
+
+    def result(self, k: int) -> str:
+        return "result"
+
+    def call(self, k: int, points: Named) -> Tensor:
+        flat = {name: tensor.reshape(ROWS, -1) for name, tensor in points.items()}
+        element, *others = [flat[name][:, i : i + 1] for name, i in self.parameters]
+        given = [other.double() if other.is_floating_point() else other for other in others]
+        one = torch.ones(1, 1, dtype=torch.float64, device=self.device)
+        return self.module(element.double(), one, *given, self.n[:, None].to(self.device), k).flatten()
+
+
 BINDINGS: dict[str, type[Program]] = {
     "functions": OfFunctions,
     "rows": OfRows,
@@ -388,4 +428,5 @@ BINDINGS: dict[str, type[Program]] = {
     "views": OfViews,
     "values": OfValues,
     "wide values": OfWideValues,
+    "epilogues": OfEpilogues,
 }

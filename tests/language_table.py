@@ -19,7 +19,7 @@ from language_positions import INLINE, POSITIONS
 from language_programs import BINDINGS, KINDS, Named, Placed
 
 TOLERANCES = {"half": 3e-2, "float": 3e-5, "double": 1e-7}  # some of Slang's constants are floats
-AT_ONCE = {"functions": 20, "rows": 8, "whole tensors": 8, "views": 8, "values": 8, "wide values": 8}
+AT_ONCE = {"functions": 20, "rows": 8, "whole tensors": 8, "views": 8, "values": 8, "wide values": 8, "epilogues": 4}
 
 
 @dataclass

@@ -59,18 +59,23 @@ def magnitude(rng: random.Random) -> float:
     return float(torch.tensor(value, dtype=torch.float32))
 
 
-def draw_formula(rng: random.Random, depth: int = 2) -> Formula:
+def draw_formula(rng: random.Random) -> Formula:
+    """Each argument stands in it once at most: where slopes are summed, what cancels has no right digits."""
+    return _draw(rng, rng.randint(1, 3), list(range(len(NAMES))))
+
+
+def _draw(rng: random.Random, depth: int, unused: list[int]) -> Formula:
     if depth == 0:
-        if rng.random() < 0.3:
+        if not unused or rng.random() < 0.3:
             number = magnitude(rng) if rng.random() < 0.6 else float(rng.randint(1, 3))
             constant = (mpmath.mpf(number), (mpmath.mpf(0),) * len(NAMES))
             return Formula(
                 f"float({number!r})", lambda _: torch.tensor(number, dtype=torch.float32), lambda _: constant
             )
-        k = rng.randrange(len(NAMES))
+        k = unused.pop(rng.randrange(len(unused)))
         return Formula(NAMES[k], lambda given: given[k], lambda given: given[k])
     rule = rng.choice(RULES)
-    operands = [draw_formula(rng, depth - 1) for _ in range(2 if "{1}" in rule.text else 1)]
+    operands = [_draw(rng, depth - 1, unused) for _ in range(2 if "{1}" in rule.text else 1)]
 
     def exact(given: Sequence[Dual]) -> Dual:
         inner = [operand.exact(given) for operand in operands]
@@ -87,9 +92,7 @@ def draw_formula(rng: random.Random, depth: int = 2) -> Formula:
 
 
 def exact_slopes(formula: Formula, arguments: Sequence[float]) -> list[float] | None:
-    """Rounded to doubles; None where there are none: at zeros, infinities, NaN, and where numbers are out of reach."""
-    if not all(math.isfinite(argument) and argument for argument in arguments):
-        return None
+    """Rounded to doubles; None where numbers are out of reach; NaN or infinite where a slope is."""
     with mpmath.workdps(60):
         zero, one = mpmath.mpf(0), mpmath.mpf(1)
         given = [(mpmath.mpf(a), (one, zero) if k == 0 else (zero, one)) for k, a in enumerate(arguments)]

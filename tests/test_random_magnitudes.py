@@ -44,10 +44,14 @@ def is_right(ours: float, theirs: float, exact: float | None) -> bool:
 
 
 def slopes(call: Callable[..., Tensor], given: list[Tensor]) -> tuple[list[Tensor], Tensor]:
-    """The gradients, and the sum of the tangents along each argument."""
+    """The gradients, and the tangents along the first argument: NaN where the value is infinite.
+
+    The tangent of a constant is 0 in Slang, where PyTorch has none, and an infinity times 0 is NaN.
+    """
     leaves = [tensor.detach().requires_grad_() for tensor in given]
     gradients = torch.autograd.grad(call(*leaves).sum(), leaves, materialize_grads=True)
-    _, tangent = torch.func.jvp(call, tuple(given), (torch.ones_like(given[0]), torch.zeros_like(given[1])))
+    value, tangent = torch.func.jvp(call, tuple(given), (torch.ones_like(given[0]), torch.zeros_like(given[1])))
+    tangent = tangent.where(value.isfinite(), math.nan)
     return [gradient.detach().cpu() for gradient in gradients], tangent.detach().cpu()
 
 
@@ -69,16 +73,20 @@ def compare(seed: int, device: torch.device) -> None:
     ours, along = slopes(lambda x, y: module.run(which, x, y), [tensor.to(device) for tensor in given])
     problems = []
     for k, formula in enumerate(formulas):
-        theirs, _ = slopes(lambda x, y, f=formula: f.run([x, y]) + 0 * x * 0, [tensor[k] for tensor in given])
+        theirs, theirs_along = slopes(
+            lambda x, y, f=formula: f.run([x, y]) + 0 * x * 0, [tensor[k] for tensor in given]
+        )
         for row in range(ROWS):
             numbers = points[k, row].tolist()
             exact = exact_slopes(formula, numbers)
             for a, name in enumerate(NAMES):
-                found = {f"by {name}": float(ours[a][k, row])} | ({"along x": float(along[k, row])} if a == 0 else {})
-                for what, value in found.items():
-                    if not is_right(value, float(theirs[a][row]), None if exact is None else exact[a]):
+                found = {f"by {name}": (float(ours[a][k, row]), float(theirs[a][row]))}
+                if a == 0:
+                    found["along x"] = (float(along[k, row]), float(theirs_along[row]))
+                for what, (value, other) in found.items():
+                    if not is_right(value, other, None if exact is None else exact[a]):
                         problems.append(
-                            f"{what} of {formula.text} at {numbers}: {value}, PyTorch {float(theirs[a][row])}, "
+                            f"{what} of {formula.text} at {numbers}: {value}, PyTorch {other}, "
                             f"to 60 digits {None if exact is None else exact[a]}"
                         )
     assert not problems, f"seed {seed}: {len(problems)}\n" + "\n".join(problems[:40])

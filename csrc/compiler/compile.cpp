@@ -68,6 +68,9 @@ class Compilation {
   }
 
  private:
+  // Whether what a text computes counts, or only what it writes. None spares the edits of Note [promotions].
+  enum class Derivatives { None, Right };
+
   // The files that were read so far, and the facts that were found in them.
   void add_sources(Program& program) const {
     program.files = session_.files().manifest();
@@ -127,7 +130,7 @@ class Compilation {
       for (const TypeParameter& parameter : function.type_parameters) one.types.push_back(usual_type(parameter));
       one.sizes.assign(function.size_parameters.size(), 4);
     }
-    const std::vector<DeviceText> texts = texts_of(wanted);
+    const std::vector<DeviceText> texts = texts_of(wanted, Derivatives::None);
     for (size_t i = 0; i < group.size(); ++i) {
       note_written_views(*group[i], texts[i]);
       functions_[group[i]->name].function = *group[i];
@@ -146,16 +149,16 @@ class Compilation {
       for (const Instantiation& one : wanted) {
         if (needs_order_2(one) == order_2) group.push_back(one);
       }
-      for (DeviceText& text : texts_of(group)) {
+      for (DeviceText& text : texts_of(group, Derivatives::Right)) {
         inline_headers(text, request_, session_.files());
         program.texts.push_back(std::move(text));
       }
     }
   }
 
-  std::vector<DeviceText> texts_of(const std::vector<Instantiation>& group) {
+  std::vector<DeviceText> texts_of(const std::vector<Instantiation>& group, Derivatives derivatives) {
     std::vector<Loaded> modules;
-    load_groups(group, modules);
+    load_groups(group, derivatives, modules);
     const auto make = [&](size_t i) { return text_of_one(group[i], modules[i]); };
     // Who observes wants to see all of them. Slang numbers types for createDynamicObject in the order in which it meets them.
     const bool by_one = observer_ || uses("createDynamicObject");
@@ -171,21 +174,21 @@ class Compilation {
 
   // Adds the copy that each wrapper stands in: one of each module with all of them; if that does not compile, one with each half of
   // them, and so on, so that a wrapper that fails does not break the others.
-  void load_groups(const std::vector<Instantiation>& group, std::vector<Loaded>& modules) {
+  void load_groups(const std::vector<Instantiation>& group, Derivatives derivatives, std::vector<Loaded>& modules) {
     if (group.empty()) return;
     const auto module_of = [&](const Instantiation& one) { return described(one.function).imported_from; };
     const std::string first = module_of(group.front());
     auto middle = std::find_if(group.begin(), group.end(), [&](const auto& one) { return module_of(one) != first; });
     if (middle == group.end()) {
-      const Loaded loaded = load_wrappers(group);
+      const Loaded loaded = load_wrappers(group, derivatives);
       if (loaded.module != nullptr || group.size() == 1) {
         modules.insert(modules.end(), group.size(), loaded);
         return;
       }
       middle = group.begin() + static_cast<std::ptrdiff_t>(group.size() / 2);
     }
-    load_groups({group.begin(), middle}, modules);
-    load_groups({middle, group.end()}, modules);
+    load_groups({group.begin(), middle}, derivatives, modules);
+    load_groups({middle, group.end()}, derivatives, modules);
   }
 
   // Slang emits all of them or none.
@@ -331,7 +334,7 @@ class Compilation {
     const bool hidden = may_hide_calls(names_for_slang());
     instantiation.direction = Direction::Forward;
     std::string diagnostics, emitted;
-    if (const Loaded loaded = load_wrappers({instantiation}); loaded.module != nullptr) {
+    if (const Loaded loaded = load_wrappers({instantiation}, Derivatives::None); loaded.module != nullptr) {
       emitted = loaded.session->emit(loaded.module, entry_name(instantiation), Emission::Optimised, &diagnostics);
     }
     for (const std::string& name : found) {
@@ -353,8 +356,8 @@ class Compilation {
 
   // A text of order 2 is made in a session of its own: Note [views of order 2] in slang/view.slang. So are all where other
   // modules are imported, since `session_` has loaded those as they are: Note [promotions].
-  Session& session_for(const Instantiation& one) {
-    if (!needs_order_2(one) && !session_.has_imports()) return session_;
+  Session& session_for(const Instantiation& one, Derivatives derivatives) {
+    if (!needs_order_2(one) && (derivatives == Derivatives::None || !session_.has_imports())) return session_;
     return sibling_for(one, sessions_, /*generic_tensors=*/false);
   }
 
@@ -389,14 +392,16 @@ class Compilation {
     return others_change ? Generic::AllFiles : Generic::OwnFile;
   }
 
-  Loaded load_wrappers(const std::vector<Instantiation>& instantiations) {
+  Loaded load_wrappers(const std::vector<Instantiation>& instantiations, Derivatives derivatives) {
     const std::string import = described(instantiations.front().function).imported_from;
     std::string source = undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n";
     for (const Instantiation& one : instantiations) source += wrapper_source(described(one.function), one);
     Loaded loaded;
     const auto load = [&](Session& session, const std::string& text) {
       loaded.session = &session;
-      loaded.module = session.load_promoted(modules_.next_copy(text + "\n" + source, import), &loaded.diagnostics);
+      const ModuleSource copy = modules_.next_copy(text + "\n" + source, import);
+      loaded.module = derivatives == Derivatives::None ? session.load(copy, &loaded.diagnostics)
+                                                       : session.load_promoted(copy, &loaded.diagnostics);
       return loaded.module != nullptr;
     };
     const std::string own = modules_.text(import), path = modules_.path(import);
@@ -405,7 +410,7 @@ class Compilation {
       Session& session = sibling_for(instantiations.front(), generic_, /*generic_tensors=*/true);
       if (load(session, session.files().with_library(with_generic_tensors(own), path))) return loaded;
     }
-    Session& session = session_for(instantiations.front());
+    Session& session = session_for(instantiations.front(), derivatives);
     const std::string text = &session == &session_ ? source_ : session.files().with_library(own, path);
     if (generic == Generic::OwnFile && load(session, with_generic_tensors(text))) return loaded;
     load(session, text);

@@ -1,6 +1,6 @@
 """Counts of the table of operations and of random programs: right, refused, wrong; with each refusal's text.
 
-    python tests/count_derivatives.py functions views aggregates --device cuda --jobs 15 --seconds 500 --json counts.json
+    python tests/count_derivatives.py functions views aggregates --device cuda --jobs 15 --seconds 500 --json x.json
 
 A kind is a binding of the table (language_table.py: every operation with every combination of operand types, and at
 every position) or a kind of random programs (random_programs.py). Cases go to processes in chunks; one that ends its
@@ -86,7 +86,7 @@ class Counting:
                     self.queue.put((kind, k))
 
     def run(self) -> None:
-        threads = [threading.Thread(target=self._serve) for _ in range(self.options.jobs)]
+        threads = [threading.Thread(target=self._serve, args=[k]) for k in range(self.options.jobs)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -96,22 +96,25 @@ class Counting:
         for thread in threads:
             thread.join()
 
-    def _serve(self) -> None:
+    def _serve(self, number: int) -> None:
+        device = self.options.device
+        if device == "cuda":  # each GPU has as many
+            device = f"cuda:{number % torch.cuda.device_count()}"
         workers: dict[str, subprocess.Popen[str]] = {}
         while time.monotonic() < self.until:
             try:
                 kind, chunk = self.queue.get_nowait()
             except Empty:
                 break
-            self._count(workers, kind, chunk)
+            self._count(workers, device, kind, chunk)
 
-    def _count(self, workers: dict[str, subprocess.Popen[str]], kind: str, chunk: int) -> None:
+    def _count(self, workers: dict[str, subprocess.Popen[str]], device: str, kind: str, chunk: int) -> None:
         options = self.options
         names = units(kind, options.seed, options.count, chunk)
         begin = 0
         while begin < len(names) and time.monotonic() < self.until:
             if kind not in workers or workers[kind].poll() is not None:
-                command = [sys.executable, __file__, kind, "--work", "--device", options.device]
+                command = [sys.executable, __file__, kind, "--work", "--device", device]
                 command += ["--seed", str(options.seed), "--count", str(options.count)]
                 workers[kind] = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

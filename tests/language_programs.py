@@ -102,7 +102,7 @@ def _gradients(value: Tensor, leaves: Named, again: bool = False) -> Sequence[Te
 class Program:
     """A group of cases of one domain, loaded. Each has points, directions and weights of its own."""
 
-    inline_only = False  # whether the operation stands in the program itself, and in no function of its own
+    kinds = KINDS  # of numbers that it has
 
     def __init__(self, group: Sequence[Placed], device: torch.device, seed: int = 0) -> None:
         self.group, self.device = list(group), device
@@ -283,7 +283,9 @@ class OfViews(Together):
 
 
 class OfWholeTensors(Together):
-    """A plain function that sees its tensors whole."""
+    """A plain function that sees its tensors whole. It has first derivatives alone."""
+
+    kinds = ("value", "gradient")
 
     def text(self) -> str:
         views = ", ".join(view(name, type) for name, type in self.slots.items())

@@ -83,7 +83,7 @@ def outcomes(
 ) -> list[Outcome]:
     """Where a program as a whole is refused, halves of it are tried, until single cases are known."""
     results = [Outcome(placed, binding) for placed in group]
-    _try(results, binding, device, kinds)
+    _try(results, binding, device, [kind for kind in kinds if kind in BINDINGS[binding].kinds])
     return results
 
 

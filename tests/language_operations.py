@@ -56,7 +56,11 @@ def binary_operators() -> Iterator[Case]:
         wide = [types for types in [*typed(beside(2)), *mixed(2)] if joined(*types) == types[0]]
         yield from cases_of([changed], wide)
     modulo = Operation("operator %", "({0} % {1})", by_component(torch.fmod))
-    yield from cases_of([modulo], typed([((), ()), ((3,), (3,)), ((3,), ()), ((), (3,))]))
+    yield from cases_of([modulo], typed(beside(2)))
+    by_constant = Operation("operator % of a constant", "({0} % {E}(0.4375))", lambda a: torch.fmod(a, torch.tensor(0.4375)))
+    yield from cases_of([by_constant], typed((shape,) for shape in SHAPES))
+    changed = Operation("operator %=", "r", by_component(torch.fmod), statements="{R} r = {0}; r %= {1};")
+    yield from cases_of([changed], (types for types in typed(beside(2)) if joined(*types) == types[0]))
 
 
 def unary_operators() -> Iterator[Case]:
@@ -77,21 +81,31 @@ UNARY = {
     "cosh": torch.cosh, "tanh": torch.tanh, "asinh": torch.asinh, "exp": torch.exp, "exp2": torch.exp2,
     "radians": torch.deg2rad,
     "degrees": torch.rad2deg, "saturate": lambda x: x.clamp(0, 1), "frac": lambda x: x - x.floor(),
-    "rcp": torch.reciprocal,
+    "rcp": torch.reciprocal, "floor": torch.floor, "ceil": torch.ceil, "round": torch.round, "trunc": torch.trunc,
+    "exp10": lambda x: 10**x,
 }  # fmt: skip
 UNARY_UNIT = {
     "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "log": torch.log, "log2": torch.log2, "log10": torch.log10,
     "asin": torch.asin, "acos": torch.acos, "atanh": torch.atanh,
 }  # fmt: skip
-BINARY = {"min": torch.minimum, "max": torch.maximum, "fmod": torch.fmod, "atan2": torch.atan2}
-# Slang has no derivatives of these, and refuses them where a derivative would go through them.
-NOT_DIFFERENTIABLE = [
-    *(f"{name}(x)" for name in ("exp10", "sinpi", "cospi", "tanpi", "fract")),
-    *(f"{name}(x)" for name in ("floor", "ceil", "round", "trunc", "rint")),
-    *(f"{name}(x, y)" for name in ("fmin", "fmax", "fdim", "powr", "step", "ldexp", "dot", "distance")),
-    *(f"{name}(x, y, z)" for name in ("max3", "min3", "median3")),
-    "length(x)", "mul(u, v)", "faceforward(u, v, w)", "select(m > n, m, n)",
-]  # fmt: skip
+BINARY = {
+    "min": torch.minimum, "max": torch.maximum, "fmod": torch.fmod, "atan2": torch.atan2,
+    "step": lambda y, x: (x >= y).to(x.dtype), "ldexp": lambda x, y: x * torch.exp2(y),
+}  # fmt: skip
+# Core has these of numbers and vectors alone.
+OF_ROWS = {
+    "rint({0})": torch.round, "fract({0})": lambda x: x - x.floor(),
+    "modf({0}, whole) + whole * {0}": lambda x: x.frac() + x.trunc() * x,
+    "sinpi({0} / {E}(4))": lambda x: (x * torch.pi / 4).sin(), "cospi({0} / {E}(4))": lambda x: (x * torch.pi / 4).cos(),
+    "tanpi({0} / {E}(4))": lambda x: (x * torch.pi / 4).tan(), "ldexp({0}, {R}({E}(2)))": lambda x: 4 * x,
+    "fmin({0}, {1})": torch.fmin, "fmax({0}, {1})": torch.fmax, "fdim({0}, {1})": lambda x, y: (x - y).clamp(min=0),
+    "powr({0} * {0}, {1})": lambda x, y: (x * x) ** y,
+    **{f"{name}min3({{0}}, {{1}}, {{2}})": lambda x, y, z: x.min(y).min(z) for name in ("", "f")},
+    **{f"{name}max3({{0}}, {{1}}, {{2}})": lambda x, y, z: x.max(y).max(z) for name in ("", "f")},
+    **{f"{name}median3({{0}}, {{1}}, {{2}})": lambda *of: torch.stack(of).median(0).values for name in ("", "f")},
+}  # fmt: skip
+# What has no derivative is refused where a derivative would go through it.
+NOT_DIFFERENTIABLE = ["nextafter(x, y)"]
 
 
 def functions_of_numbers() -> Iterator[Case]:
@@ -113,6 +127,10 @@ def functions_of_numbers() -> Iterator[Case]:
         run = {"pow": torch.pow, **BINARY}[name]
         operation = Operation(name, f"{name}({{0}}, {{1}})", by_component(run), "unit")
         yield from cases_of([operation], (types for types in mixed(2) if not any(len(t.shape) == 2 for t in types)))
+    for text, run in OF_ROWS.items():
+        count = sum(f"{{{k}}}" in text for k in range(3))
+        operation = Operation(text, text, by_component(run), statements="{R} whole;" * ("whole" in text))
+        yield from cases_of([operation], typed(beside(count, [(), *VECTORS])))
     sincos = Operation(
         "sincos", "(s * c + s)", lambda a: a.sin() * a.cos() + a.sin(), statements="{R} s, c; sincos({0}, s, c);"
     )
@@ -150,7 +168,7 @@ def choices() -> Iterator[Case]:
     for name, (text, run) in chosen.items():
         yield from cases_of([Operation(name, text, run)], typed([((), ())]))
     select = Operation("select", "select({0} > {1}, {0}, {1})", by_component(torch.maximum))
-    yield from cases_of([select], typed(beside(2, [(), *VECTORS])))
+    yield from cases_of([select], typed([*beside(2, [(), *VECTORS]), *((m, m) for m in MATRICES)]))
     by_number = Operation(
         "?: by a number",
         "({2} > {E}(0.5) ? {0} : {1})",
@@ -167,7 +185,14 @@ def geometry() -> Iterator[Case]:
 
     pairs = [(shape, shape) for shape in VECTORS]
     mixed_pairs = [*pairs, *(((), shape) for shape in VECTORS), *((shape, ()) for shape in VECTORS)]
-    yield from cases_of([Operation("dot", "dot({0}, {1})", dot)], typed(pairs), number)
+    numbers = {"dot({0}, {1})": torch.mul, "distance({0}, {1})": lambda a, b: (a - b).abs(), "length({0})": torch.abs}
+    for text, run in numbers.items():
+        yield from cases_of([Operation(text, text, run)], typed([((),) * (1 + ("{1}" in text))]))
+    for name in ("dot", "mul"):
+        yield from cases_of([Operation(name, f"{name}({{0}}, {{1}})", dot)], typed(pairs), number)
+    facing = Operation("faceforward", "faceforward({0}, {1}, {2})", lambda n, i, other: torch.where(
+        dot(other, i)[:, None] < 0, n, -n))  # fmt: skip
+    yield from cases_of([facing], typed((s, s, s) for s in VECTORS))
     yield from cases_of([Operation("dot", "dot({0}, {1})", by_component(dot))], typed(
         [((), (3,)), ((3,), ()), ((), (2,))]), number)  # fmt: skip
     away = by_component(lambda a, b: length(a - b))

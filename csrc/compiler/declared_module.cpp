@@ -23,7 +23,8 @@ slang::IModule* DeclaredModule::load_knowing_files(const Load& load, std::string
   slang::IModule* module = nullptr;
   for (bool again = true; again;) {
     module = load(diagnostics);
-    again = session_.gives_way(request_) || session_.declares_more(request_);
+    again = session_.gives_way(request_) || session_.declares_more(request_) ||
+            (module == nullptr && session_.imports_functions(request_, *diagnostics));
   }
   return module;
 }

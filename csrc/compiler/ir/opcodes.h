@@ -38,6 +38,7 @@ enum Opcode : int32_t {
   kFRem = 307,
   kComplement = 323,
   kImport = 442,
+  kExport = 443,
   kConstructor = 493,
   kDebugLocation = 538,
   kBuiltinCast = 555,

@@ -27,6 +27,7 @@ const char* submodule_text(std::string_view path) {
     return path.ends_with(module) && (path.size() == module.size() || path[path.size() - module.size() - 1] == '/');
   };
   if (asks_for("torch_slang/mma.slang")) return library_text("mma.slang");
+  if (asks_for("torch_slang/functions.slang")) return library_text("functions.slang");
   return asks_for("slangpy.slang") ? library_text("slangpy.slang") : nullptr;
 }
 

@@ -21,8 +21,8 @@ inline constexpr std::string_view kTestedSlang[] = {"2026.12"};
 std::string untested_version(std::string_view slang_version);
 
 const char* library_text(const std::string& file_name);  // null: there is no such file
-// What `import torch_slang.mma;` and `import slangpy;` ask for, in any folder: modules of their own, compiled where they are
-// imported. Null if the path is none of ours.
+// What `import torch_slang.mma;`, `import torch_slang.functions;` and `import slangpy;` ask for, in any folder: modules of their own,
+// compiled where they are imported. Null if the path is none of ours.
 const char* submodule_text(std::string_view path);
 inline constexpr const char* kCompiledLibrary = "torch_slang.slang-module";
 std::string library_digest(const std::string& slang_version);  // of the Slang compiler in use

@@ -66,10 +66,14 @@ class Hints {
     return at;
   }
 
+  // Of other types they have derivatives: Note [quotients] in ir/quotients.h.
   void look_at_operators(const SourceFunction& function) {
+    bool has_float_types = false;
+    for (size_t at = 0; at < tokens_.size(); ++at) has_float_types = has_float_types || word(at) == "IFloat";
+    if (!has_float_types) return;
     for (size_t at = function.body; at < function.end; ++at) {
       if (word(at) == "%" && is_of_floats(function, at))
-        add(at, "`x % y` of floats with derivatives; write `fmod(x, y)`");
+        add(at, "`x % y` of a type that is IFloat; let it be __BuiltinFloatingPointType, or IReal");
     }
   }
 

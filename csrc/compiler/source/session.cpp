@@ -43,6 +43,9 @@ constexpr std::array<Macro, 10> kMacros = {{
     {"DerivativeMember", "TorchSlangDerivativeMember, DerivativeMember"},
 }};
 
+// Slang's error of a call whose function has no derivative.
+constexpr std::string_view kNoDerivative = "[E41022]";
+
 std::vector<const char*> search_paths(const CompileRequest& request) {
   std::vector<const char*> paths;
   for (const std::string& folder : request.include_dirs) paths.push_back(folder.c_str());
@@ -180,6 +183,12 @@ void Session::declare(const CompileRequest& request, Declaring how, Names kept) 
 bool Session::declares_more(const CompileRequest& request) {
   if (!files_.would_declare_more()) return false;
   declare(request, files_.declaring(), files_.kept_structs());
+  return true;
+}
+
+bool Session::imports_functions(const CompileRequest& request, std::string_view diagnostics) {
+  if (diagnostics.find(kNoDerivative) == std::string_view::npos || !files_.import_functions()) return false;
+  open(request, Library::AsBuilt, Output::Kernels);
   return true;
 }
 

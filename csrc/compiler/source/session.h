@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/quoted_files.h"
@@ -59,6 +60,12 @@ class Session {
   // Declares the structs of the files so, or more of them once all files are known: Note [undeclared structs]. Opened anew if so.
   void declare(const CompileRequest& request, Declaring how, Names kept);
   bool declares_more(const CompileRequest& request);
+
+  // Note [functions on demand]
+  //   Functions of Slang's core without derivatives (floor, fract, max3, ...) have one in the module torch_slang.functions. It takes
+  //   0.1 s to load, and most files that name such a function need none, so it is imported where Slang has refused a
+  //   file for a call without a derivative. The session is then opened anew.
+  bool imports_functions(const CompileRequest& request, std::string_view diagnostics);
 
   // Loads source text as a module. Null if it does not compile; `diagnostics` then says why, and holds warnings else.
   slang::IModule* load(const ModuleSource& source, std::string* diagnostics);

@@ -75,7 +75,8 @@ std::string SourceFiles::with_head(const std::string& source, const std::string&
   if (is_part_of_module(source)) return macros + line_directive(1, path) + changed(source, path);
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-  return "import torch_slang;\n" + macros + line_directive(1, path) +
+  const bool imports = imports_functions_ && submodule_text(path) == nullptr;
+  return (imports ? "import torch_slang; import torch_slang.functions;\n" : "import torch_slang;\n") + macros + line_directive(1, path) +
          changed(with_whole_block_sizes(source.substr(begin)), path);
 }
 
@@ -136,6 +137,7 @@ bool SourceFiles::would_declare_more() const {
 }
 
 void SourceFiles::take(const SourceFiles& others) {
+  imports_functions_ = others.imports_functions_;
   contents_ = others.contents_;
   digests_ = others.digests_;
   names_ = others.names_;

@@ -74,6 +74,8 @@ class SourceFiles final : public ISlangFileSystem {
   bool would_declare_more() const;
   UndeclaredStructs structs() const;
   const Names& kept_structs() const { return kept_structs_; }
+  // Note [functions on demand]. False: they are already.
+  bool import_functions() { return !std::exchange(imports_functions_, true); }
 
   SlangResult SLANG_MCALL loadFile(const char* path, ISlangBlob** blob) override;
   SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override;
@@ -103,6 +105,7 @@ class SourceFiles final : public ISlangFileSystem {
   std::map<std::string, StructFacts> facts_;  // by path
   std::map<std::string, std::string> declared_;  // what became of each text
   Names kept_structs_;
+  bool imports_functions_ = false;
 };
 
 }  // namespace torch_slang

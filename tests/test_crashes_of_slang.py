@@ -159,10 +159,22 @@ struct Two : IBase { double a; [Differentiable] double at(double x) { return a *
     },
     r":6: a function that returns an interface",
 )
+CONSTANT = (
+    """interface IShape { [Differentiable] double at(double x); }
+struct Line : IShape
+{
+    double a;
+    [Differentiable] [NoDiffThis] double at(double x) { return a * x * x; }
+}
+[Differentiable] double height(no_diff IShape shape, double x) { return shape.at(x); }
+[Differentiable] double f(double x) { IShape shape = no_diff(Line(2.0)); return height(shape, x); }""",
+    {"    double a;": "    no_diff double a;"},
+    r":8: a `no_diff` parameter of an interface; make the function generic",
+)
 
 
 @some_cases(2)
-@pytest.mark.parametrize("case", [INNER, JACOBIAN, METHOD, DERIVED, RETURNED])
+@pytest.mark.parametrize("case", [INNER, JACOBIAN, METHOD, DERIVED, RETURNED, CONSTANT])
 def test_derivatives_that_slang_does_not_take(case: tuple[str, dict[str, str], str]) -> None:
     text, remedy, message = case
     x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)

@@ -318,6 +318,33 @@ def test_forward_derivatives_that_would_be_zero_are_refused(text: str) -> None:
         module.cubes_fwd((x.detach(), torch.ones_like(x).detach()), pair, block_size=8, grid_size=1)
 
 
+BY_NAME = """
+void square_backward(inout DifferentialPair<double> x, double d) { x = diffPair(x.p, 2 * x.p * d); }
+[BackwardDerivative(square_backward)] double square(double x) { return x * x; }
+[Differentiable] double inner(double x) { return square(x) + 1; }
+[Differentiable] double quotient(double x) { return 10 / inner(x); }
+[Differentiable] double plain(double x) { return 10 / x; }
+struct Scale { [Differentiable] static double of(double x) { return inner(x) * x; } }
+double slope(double x) { return fwd_diff(quotient)(diffPair(x, 1.0)).d; }
+double method_slope(double x) { return __fwd_diff(Scale.of)(diffPair(x, 1.0)).d; }
+double gradient(double x)
+{
+    DifferentialPair<double> p = diffPair(x);
+    bwd_diff(quotient)(p, 1.0);
+    return p.d + fwd_diff(plain)(diffPair(x, 1.0)).d;
+}
+"""
+
+
+def test_forward_derivatives_that_a_source_takes_itself_and_that_would_be_zero_are_refused() -> None:
+    module = torch_slang.load(source=BY_NAME, name="by_name", namespace="by_name")
+    x = torch.tensor([1.5, -0.5], dtype=torch.float64)
+    torch.testing.assert_close(module.gradient(x), -20 * x / (x * x + 1) ** 2 - 10 / x**2)
+    for name, function in {"slope": "quotient", "method_slope": "of"}.items():
+        with pytest.raises(torch_slang.CompileError, match=rf"`fwd_diff\({function}\)` would have zeros for square"):
+            getattr(module, name)(x)
+
+
 BY_FUNCTION = """
 double square(double x) { return x * x; }
 [BackwardDerivativeOf(square)] void square_backward(inout DifferentialPair<double> x, double d)

@@ -16,6 +16,7 @@
 #include "compiler/emit/written_views.h"
 #include "compiler/forked_tasks.h"
 #include "compiler/forked_texts.h"
+#include "compiler/forward_calls.h"
 #include "compiler/host/host_text.h"
 #include "compiler/module_files.h"
 #include "compiler/reflect/describe.h"
@@ -235,6 +236,7 @@ class Compilation {
     if (loaded.module != nullptr) emitted = emit(*loaded.session, loaded.module, text.entry, &diagnostics);
     try {
       if (!emitted.empty()) {
+        refuse_lost_forward_calls(emitted, session_);
         const auto counts = apply_passes(emitted, text, cautions_);
         if (observer_) observer_(text, emitted, counts);
         const Function& function = described(instantiation.function).function;

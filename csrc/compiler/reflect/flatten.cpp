@@ -57,7 +57,7 @@ class Flattener {
     const bool inner = differentiable && !has(item.variable, Modifier::NoDiff) && types_.is_differentiable(item.type);
     if (types_.element(item.type)) {
       parameter.leaf = add_value(item, inner);
-    } else if (types_.is_struct(item.type)) {
+    } else if (types_.is_struct(item.type) && parameter.slang_type != "String") {  // which to reflection has no fields
       for (unsigned i = 0; i < item.type->getFieldCount(); ++i) {
         VariableReflection* field = item.type->getFieldByIndex(i);
         const std::string name = field->getName();

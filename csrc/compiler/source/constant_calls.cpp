@@ -183,10 +183,22 @@ class Rewriter {
       const bool is_mark = word(at) == kTreat;
       attributes += c10::str(" ", is_mark ? std::string_view("Differentiable") : word(at));
       if (is_mark) edits_.replace(word(at), "TorchSlangTreated");
+      if (names_other_function(word(at))) take_away(at);
       if (word(at) == "override") edits_.replace(word(at), "");
     }
     edits_.insert(place(head.begin), c10::str(attributes, " ", text(head.type, head.body), " { ", call, " } "));
     edits_.replace(word(head.name), own);
+  }
+
+  static bool names_other_function(std::string_view attribute) {
+    return attribute == "ForwardDerivativeOf" || attribute == "BackwardDerivativeOf" ||
+           attribute == "PrimalSubstituteOf";
+  }
+
+  // An attribute with arguments, which goes to the new function.
+  void take_away(size_t attribute) {
+    edits_.replace(word(attribute), "TorchSlangTreated");
+    for (size_t at = attribute + 1; at <= tokens_.closing(attribute + 1); ++at) edits_.replace(word(at), "");
   }
 
   const std::string& source_;

@@ -24,6 +24,10 @@ constexpr const char* kDerived =
     "a variable of an interface that has another one as its base; make the function generic over the type instead, `<S "
     ": "
     "I>`, or let the interface have no base but IDifferentiable";
+constexpr const char* kConstant =
+    "a `no_diff` parameter of an interface; make the function generic over the type instead, `<S : I>`, or mark the "
+    "fields "
+    "of the structs that have the interface `no_diff`";
 constexpr const char* kReturned =
     "a function that returns an interface, called in a function that is differentiated; return the struct, or choose "
     "among the "
@@ -40,6 +44,9 @@ class DerivativeCalls {
 
   void look_at(const SourceFunction& function) {
     const bool is_differentiated = is_differentiable(function);
+    for (size_t at = function.begin; is_differentiated && at < function.body; ++at) {
+      if (word(at) == "no_diff" && interfaces_.count(word(at + 1)) > 0) say_(at, kConstant);
+    }
     for (size_t at = function.body; at < function.end; ++at) {
       const bool backward = word(at) == "bwd_diff" || word(at) == "__bwd_diff";
       const bool forward = word(at) == "fwd_diff" || word(at) == "__fwd_diff";

@@ -26,9 +26,14 @@ void add_derived(const SourceTokens& tokens, size_t open, Names& names) {
   if (!last.empty()) names.emplace(last);
 }
 
-bool names_derivative(std::string_view word) {
-  return word == "bwd_diff" || word == "fwd_diff" || word == "__bwd_diff" || word == "__fwd_diff" ||
-         word == "BackwardDerivativeOf" || word == "ForwardDerivativeOf";
+void add_derivative(const SourceTokens& tokens, size_t at, StructFacts& facts) {
+  const std::string_view word = tokens[at];
+  const bool is_forward = word == "fwd_diff" || word == "__fwd_diff";
+  if (is_forward) add_derived(tokens, at + 1, facts.forward_by_name);
+  if (is_forward || word == "bwd_diff" || word == "__bwd_diff" || word == "BackwardDerivativeOf" ||
+      word == "ForwardDerivativeOf") {
+    add_derived(tokens, at + 1, facts.derived_by_name);
+  }
 }
 
 // `Pair(x, y)`, `Pair p = {x, y}`, `Pair p[2] = {...}`
@@ -71,7 +76,7 @@ StructFacts::StructFacts(const std::string& source) {
   add_out_parameters(tokens, outs);
   for (size_t at = 0; at + 1 < tokens.size(); ++at) {
     if (!tokens.is_name(at)) continue;
-    if (names_derivative(tokens[at]) && tokens[at + 1] == "(") add_derived(tokens, at + 1, derived_by_name);
+    if (tokens[at + 1] == "(") add_derivative(tokens, at, *this);
     const bool is_declared = at > 0 && (tokens[at - 1] == "interface" || tokens[at - 1] == "struct");
     if (!is_declared && tokens.is_name(at + 1) && tokens[at + 1] != "where") as_values.emplace(tokens[at]);
   }

@@ -48,7 +48,8 @@ class Declarer {
       if (is_constructor && how_ == Declaring::All && head.attributes.empty()) {
         edits_.insert(place(head.begin), "[Differentiable] ");
       }
-      if (!is_constructor && !head.is_static && keeps_derivative(head) && !head.has("NoDiffThis")) {
+      const bool keeps = keeps_derivative(head) || has_derivative_beside(head, heads, type);
+      if (!is_constructor && !head.is_static && keeps && !head.has("NoDiffThis")) {
         edits_.insert(place(head.begin), "[NoDiffThis] ");
       }
     }
@@ -59,6 +60,24 @@ class Declarer {
     const std::string_view name = tokens_[head.name];
     return head.has_own_derivative() ||
            (all_.all_.derived_by_name.count(name) > 0 && all_.all_.called.count(name) == 0);
+  }
+
+  // `[BackwardDerivativeOf(f)]`, as the user has written it beside a method f of a struct that is not declared: without `this`.
+  bool has_derivative_beside(const FunctionHead& method, const std::vector<FunctionHead>& heads,
+                             const TypeDeclaration& type) const {
+    const auto parameters = [&](const FunctionHead& head) { return parameter_begins(tokens_, head.open).size(); };
+    const std::string_view name = tokens_[method.name];
+    const size_t count = parameters(method), gradients = tokens_[method.name - 1] == "void" ? 0 : 1;
+    bool found = false;
+    for (const FunctionHead& head : heads) {
+      if (head.name < type.open || head.end > type.close) continue;
+      const bool is_overload = head.name != method.name && tokens_[head.name] == name;
+      if (is_overload && parameters(head) == count) return false;  // it may be of that one
+      const bool is_backward = head.has("BackwardDerivativeOf") && parameters(head) == count + gradients;
+      const bool is_forward = head.has("ForwardDerivativeOf") && parameters(head) == count;
+      found = found || ((is_backward || is_forward) && head.has(name));
+    }
+    return found;
   }
 
   void keep_signature(const FunctionHead& head) {
@@ -92,6 +111,7 @@ void UndeclaredStructs::add(const StructFacts& facts, const std::string& path) {
   all_.as_values.insert(facts.as_values.begin(), facts.as_values.end());
   all_.of_kernels.insert(facts.of_kernels.begin(), facts.of_kernels.end());
   all_.derived_by_name.insert(facts.derived_by_name.begin(), facts.derived_by_name.end());
+  all_.forward_by_name.insert(facts.forward_by_name.begin(), facts.forward_by_name.end());
   all_.called.insert(facts.called.begin(), facts.called.end());
   all_.built.insert(facts.built.begin(), facts.built.end());
   all_.functions.insert(facts.functions.begin(), facts.functions.end());
@@ -159,7 +179,6 @@ bool UndeclaredStructs::is_lost(const TypeDeclaration& type, Declaring how) cons
   return kept_.count(type.name) > 0 || all_.built.count(type.name) > 0;
 }
 
-// The names in a function, and in those that it names.
 Names UndeclaredStructs::names_reached(const std::string& function) const {
   Names reached = {function};
   for (std::vector<std::string> left = {function}; !left.empty();) {

@@ -39,6 +39,7 @@ struct StructFacts {
   Names as_values;      // names that another name follows: `IShape s`
   Names of_kernels;     // in parameters of kernels
   Names derived_by_name;  // functions in bwd_diff(f), [BackwardDerivativeOf(f)] and the like
+  Names forward_by_name;  // those in fwd_diff(f)
   Names called;         // in bodies of differentiable functions
   Names built;          // structs of which such bodies make values
   std::multimap<std::string, Names> functions;  // the names in differentiable functions
@@ -57,6 +58,10 @@ class UndeclaredStructs {
   // The structs, and interfaces, that are declared.
   const Names& declared() const { return declared_; }
   const OutParameters& outs() const { return all_.outs; }
+  // The functions whose forward derivative is called by name.
+  const Names& forward_derivatives() const { return all_.forward_by_name; }
+  // The names in a differentiable function, and in those that it names.
+  Names names_reached(const std::string& function) const;
   std::string with_declarations(const std::string& source, Declaring how) const;
   // Of the structs that ought to be declared, and are not, one whose values the function or what it calls may have: its name, and
   // where it is.
@@ -69,7 +74,6 @@ class UndeclaredStructs {
   bool may_declare(const TypeDeclaration& type) const;
   bool may_declare_interface(const TypeDeclaration& type) const;
   bool is_lost(const TypeDeclaration& type, Declaring how) const;
-  Names names_reached(const std::string& function) const;
 
   const Names kept_;
   std::vector<std::pair<TypeDeclaration, std::string>> types_;  // with their files

@@ -307,7 +307,6 @@ def test_fake_tensors_and_transforms(calls: Any, x: Tensor) -> None:
     assert calls.polynomial(2, 78.5, -1, x)[0].item() == 79.5
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.*")
 def test_torchscript_calls_the_operator(calls: Any, x: Tensor) -> None:
     calls.once(1)
 

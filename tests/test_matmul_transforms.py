@@ -165,7 +165,6 @@ class TestCompilers:
         inputs = (randn(7, 2, device=device), randn(2, 6, device=device))
         torch.testing.assert_close(traced(*inputs), gradients(*inputs))
 
-    @pytest.mark.filterwarnings("ignore:`torch.jit.(save|load)` is deprecated:DeprecationWarning")
     def test_script_is_saved_loaded_and_differentiated(self, device: torch.device) -> None:
         buffer = io.BytesIO()
         torch.jit.save(torch.jit.script(Product()), buffer)

@@ -132,7 +132,6 @@ def test_export_saves_and_loads_with_dynamic_sizes(device: torch.device) -> None
         torch.testing.assert_close(loaded(*inputs), wave_in_torch(*inputs))
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.(save|load)` is deprecated:DeprecationWarning")
 def test_script_is_saved_loaded_run_and_differentiated(device: torch.device) -> None:
     buffer = io.BytesIO()
     torch.jit.save(torch.jit.script(Waves()), buffer)

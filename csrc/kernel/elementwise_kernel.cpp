@@ -102,15 +102,16 @@ void add_whole_views(const ElementwiseSignature& op, const KernelKey& key, const
 // Throws CompileError for what the compiled code does to tensors that it may not do.
 void check_whole_views(const ElementwiseSignature& op, const KernelKey& key, const Marks& marks) {
   check_gradient_types(op, key, marks);
+  const DeviceText& text = op.text(key.kind, key.types, key.sizes);
   for (const Leaf& leaf : op.function.leaves) {
     if (!leaf.is_whole) continue;
-    if (!leaf.is_written && shows(marks, "writes ", leaf.primal_view)) {
+    if (!leaf.is_written && may_write(text, marks, leaf.primal_view)) {
       throw_compile_error(op.qualified(key.kind), ": the function stores to ", leaf.path, ", a ", leaf.slang_type,
                           leaf.is_in ? ", which is declared [In]"
                                      : ", but its differentiable results are what it returns: return the value, or "
                                        "declare a TensorView, which has no gradient, or make it a kernel");
     }
-    if (leaf.is_written && key.kind == OpKind::Backward && shows(marks, "reads ", leaf.primal_view)) {
+    if (leaf.is_written && key.kind == OpKind::Backward && may_read(text, marks, leaf.primal_view)) {
       throw_compile_error(op.qualified(key.kind), ": the gradient depends on what the function reads from ", leaf.path,
                           ", a tensor that it stores to: the values before the stores are lost in the backward. Keep "
                           "the value in a local "

@@ -3,12 +3,30 @@
 #include <algorithm>
 
 #include "signature/element_types.h"
+#include "source/marks.h"
 #include "torch_slang/error.h"
 
 namespace torch_slang {
 
 bool shows(const Marks& marks, const char* word, int view) {
   return view >= 0 && marks.count(word + std::to_string(view)) != 0;
+}
+
+namespace {
+
+bool may_do(const char* word, std::string_view some, const std::vector<int>& views, const Marks& marks, int view) {
+  return shows(marks, word, view) ||
+         (marks.count(std::string(some)) > 0 && std::find(views.begin(), views.end(), view) != views.end());
+}
+
+}  // namespace
+
+bool may_read(const DeviceText& text, const Marks& marks, int view) {
+  return may_do("reads ", kReadsSome, text.loaded, marks, view);
+}
+
+bool may_write(const DeviceText& text, const Marks& marks, int view) {
+  return may_do("writes ", kWritesSome, text.stored, marks, view);
 }
 
 namespace {
@@ -40,6 +58,7 @@ void check_stored_values(const KernelSignature& op, const KernelKey& key, const 
 //   reads it back, the kernel may be seen to read another. A hidden output's gradient has memory where its values have: also
 //   where the kernel adds to that gradient, which needs no value of a function whose derivative is the user's own.
 bool learn_scratch_outputs(const KernelSignature& op, const KernelKey& key, const Marks& marks, KnownUse& known) {
+  const DeviceText& text = op.text(key.kind, key.types, key.sizes);
   std::vector<int> outputs = op.hidden, found;
   if (key.kind == OpKind::Backward) outputs.insert(outputs.end(), op.outputs.begin(), op.outputs.end());
   for (const int output : outputs) {
@@ -47,7 +66,7 @@ bool learn_scratch_outputs(const KernelSignature& op, const KernelKey& key, cons
     const auto& scratch = known.scratch_outputs;
     if (std::find(scratch.begin(), scratch.end(), output) != scratch.end()) continue;
     const bool is_added_to = leaf.is_hidden && shows(marks, "adds ", leaf.diff_view);
-    if (is_added_to || shows(marks, "reads ", leaf.primal_view)) found.push_back(output);
+    if (is_added_to || may_read(text, marks, leaf.primal_view)) found.push_back(output);
   }
   if (found.empty()) return false;
   if (key.kind == OpKind::Backward) check_stored_values(op, key, found);
@@ -115,14 +134,15 @@ bool may_say_too_much(const Signature& op, const KernelSource& source, const Mar
   for (size_t i = 0; i < own.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     if (leaf.kind != LeafKind::View) continue;
-    for (const char* word : {"takes ", "adds ", "retypes ", "writes ", "rank "}) {
+    for (const char* word : {"takes ", "adds ", "retypes ", "rank "}) {
       if (shows(marks, word, leaf.primal_view)) return true;
     }
-    for (const char* word : {"reads ", "retypes ", "writes "}) {
-      if (shows(marks, word, leaf.diff_view)) return true;
-    }
+    if (!leaf.is_output && may_write(source.text, marks, leaf.primal_view)) return true;
+    if (shows(marks, "retypes ", leaf.diff_view) || may_read(source.text, marks, leaf.diff_view) ||
+        may_write(source.text, marks, leaf.diff_view))
+      return true;
     if (own[i] && shows(marks, "shares ", leaf.diff_view)) return true;
-    if (!leaf.is_output && shows(marks, "reads ", leaf.primal_view)) return true;
+    if (!leaf.is_output && may_read(source.text, marks, leaf.primal_view)) return true;
   }
   return false;
 }
@@ -167,6 +187,7 @@ void check_gradient_types(const Signature& op, const KernelKey& key, const Marks
 
 void check_written_views(const KernelSignature& op, const KernelKey& key, const Marks& marks) {
   check_gradient_types(op, key, marks);
+  const DeviceText& text = op.text(key.kind, key.types, key.sizes);
   for (const Leaf& leaf : op.function.leaves) {
     if (leaf.kind == LeafKind::View && shows(marks, "rank ", leaf.primal_view)) {
       throw_compile_error(op.qualified(key.kind), ": expected ", leaf.name,
@@ -174,7 +195,8 @@ void check_written_views(const KernelSignature& op, const KernelKey& key, const 
                           "[Shape(\"M, K\")] or [Shape(\"B, M, K\")], but got ",
                           leaf.shape ? "\"" + *leaf.shape + "\"" : "no shape");
     }
-    if (leaf.kind != LeafKind::View || !shows(marks, "writes ", leaf.primal_view)) continue;
+    const bool is_writable = is_launch(key.kind) ? !leaf.is_in : leaf.is_output;
+    if (leaf.kind != LeafKind::View || is_writable || !may_write(text, marks, leaf.primal_view)) continue;
     if (is_launch(key.kind)) {
       throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name, ", which is declared [In]");
     }

@@ -17,6 +17,12 @@ using Marks = std::set<std::string>;  // of a kernel: Note [marks] in prelude/ma
 // Whether a mark of this word ("writes ") and view is there.
 bool shows(const Marks& marks, const char* word, int view);
 
+// Whether a kernel of this text reads an absent view, or stores to one that is not to be written. Where its compiled code does not show
+// which view that is done to, the text says which ones it may be: no kernel is refused for what a compiler, or a level of
+// optimisation, leaves open.
+bool may_read(const DeviceText& text, const Marks& marks, int view);
+bool may_write(const DeviceText& text, const Marks& marks, int view);
+
 // Adds what a kernel compiled with `known` shows beyond it: then it must be compiled again. False if there is nothing. Throws
 // CompileError for what cannot be right.
 bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, KnownUse& known);

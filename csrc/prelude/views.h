@@ -8,7 +8,7 @@
 // Note [views]
 //   absent:   there is no tensor (an unwanted gradient, an output in a backward). Loads give zero and leave the mark
 //             `reads <id>`; stores do nothing.
-//   readonly: stores are done and leave the mark `writes <id>`, upon which the run-time refuses the kernel. So where no two
+//   readonly: stores and atomic operations are done and leave the mark `writes <id>`, upon which the run-time refuses the kernel. So where no two
 //             views overlap (TSL_INDEPENDENT), loads may go through the read-only cache and move across stores.
 //   gradient: a backward gathers a gradient here, `gradient_slot` is the first of its slots (Note [gradient slots] in
 //             abi.h). At run time it may turn out to be unwanted: then it is null, and the same holds as for absent views.
@@ -127,6 +127,7 @@ struct View {
   // What emitted text takes for atomic operations.
   template <class T, class... Index> TSL_INLINE tsl::AtomicPlace<T> data_ptr_at(Index... index) const {
     note_type<T>();
+    if (readonly) tsl::mark_write(id);
     if (gradient_slot > 0) tsl::mark_add(id);  // the user's own derivative does what it likes
     note_reach();
     const bool is_spare = is_missing() || !inside(index...);

@@ -119,6 +119,8 @@ void fields(V& v, DeviceText& t) {
   v("scattered_waves", t.scattered_waves);
   v("rereads", t.rereads);
   v("uses", t.uses);
+  v("loaded", t.loaded);
+  v("stored", t.stored);
   v("files", t.files);
   v("sites", t.sites);
   v("error", t.error);

@@ -158,6 +158,7 @@ struct DeviceText {
   bool scattered_waves = false;  // lanes of one operation may stand in several places: Note [repeated operations]
   bool rereads = false;  // a backward that runs functions again which load from views: Note [read again] in rereads.h
   std::set<std::string, std::less<>> uses;  // which of the names in program/intrinsics.h stand in `body`
+  std::vector<int> loaded, stored;  // numbers of the views that `body` may load from and store to: Note [written views]
   std::vector<std::string>
       files;  // that TSL_AT(file, line) in `body` names by index: where the user's statements stand
   std::set<std::string> sites;  // "file, line" of each TSL_AT in `body`

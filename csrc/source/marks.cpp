@@ -42,13 +42,19 @@ bool is_well_formed(std::string_view mark) {
   return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-void add_of_all_views(std::set<std::string>& marks, std::string_view word, int view_count) {
-  for (int i = 0; i < view_count; ++i) marks.insert(c10::str(word, " ", i));
+// Of a view whose number the code does not show.
+void add_of_any_view(std::set<std::string>& marks, std::string_view word, std::string_view place, int view_count) {
+  for (const std::string_view some : {kReadsSome, kWritesSome}) {
+    if (!some.starts_with(word)) continue;
+    marks.emplace(some);
+    return;
+  }
+  for (int i = 0; i < view_count; ++i) marks.insert(c10::str(word, " ", i, place));
 }
 
 std::set<std::string> every_mark(int view_count) {
   std::set<std::string> marks;
-  for (const char* word : kViewWords) add_of_all_views(marks, word, view_count);
+  for (const char* word : kViewWords) add_of_any_view(marks, word, "", view_count);
   return marks;
 }
 
@@ -110,8 +116,7 @@ class MarksOfText {
   void add(const RegisterMark& mark, size_t at) {
     std::optional<std::set<std::string>> numbers;
     if (is_ptx_) numbers = registers_around(at).numbers_in(mark.name);
-    for (int i = 0; !numbers && i < view_count_; ++i) marks_.insert(c10::str(mark.word, " ", i, mark.place));
-    if (!numbers) return;
+    if (!numbers) return add_of_any_view(marks_, mark.word, mark.place, view_count_);
     for (const std::string& number : *numbers) marks_.insert(c10::str(mark.word, " ", number, mark.place));
   }
 

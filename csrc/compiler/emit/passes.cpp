@@ -31,6 +31,7 @@
 #include "compiler/emit/unset_values.h"
 #include "compiler/emit/wave_masks.h"
 #include "compiler/emit/wide_indices.h"
+#include "compiler/emit/written_views.h"
 #include "compiler/source/session.h"
 #include "compiler/text/line_names.h"
 #include "compiler/text/refused_text.h"
@@ -155,6 +156,9 @@ std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text
   text.files = std::move(passing.files);
   text.scattered_waves = passing.scattered_waves;
   read_facts(text);
+  const AccessedViews views = accessed_views(text.body);
+  text.loaded.assign(views.loaded.begin(), views.loaded.end());
+  text.stored.assign(views.stored.begin(), views.stored.end());
   return counts;
 }
 

@@ -15,31 +15,48 @@ constexpr std::string_view kView = "TensorView";
 
 bool may_be_written(const Leaf& leaf) { return leaf.is_whole && !leaf.is_in && !leaf.is_written && leaf.diff_view < 0; }
 
+// An access to an element of a view, `view.load<float>(i)`, by what its name begins with.
+struct Access {
+  bool loads = false, stores = false;
+  explicit Access(std::string_view name) {
+    const bool is_address = name.starts_with("data_ptr");
+    loads = is_address || name.starts_with("load");
+    stores = is_address || name.starts_with("store");
+  }
+};
+
 class ViewFlow {
  public:
   explicit ViewFlow(const EmittedCode& code) : code_(code) {
     find_types();
     for (const EmittedFunction& function : code.functions()) find_variables(function);
-    for (const EmittedFunction& function : code.functions()) read_statements(function.body.span);
+    for (const EmittedFunction& function : code.functions()) read_statements(function);
     for (const EmittedFunction& function : code.functions()) read_calls(function.body.span);
   }
 
-  std::set<int> written() {
-    std::vector<std::string_view> open(written_.begin(), written_.end());
+  AccessedViews accessed() { return {views_of(loaded_), views_of(stored_)}; }
+
+ private:
+  // Variables, and views that are named where they are used.
+  struct Found {
+    std::set<std::string_view> variables;
     std::set<int> views;
+  };
+
+  std::set<int> views_of(Found found) {
+    std::vector<std::string_view> open(found.variables.begin(), found.variables.end());
     while (!open.empty()) {
       const std::string_view variable = open.back();
       open.pop_back();
       if (const auto own = views_.find(variable); own != views_.end())
-        views.insert(own->second.begin(), own->second.end());
+        found.views.insert(own->second.begin(), own->second.end());
       for (const std::string_view source : sources_[variable]) {
-        if (written_.insert(source).second) open.push_back(source);
+        if (found.variables.insert(source).second) open.push_back(source);
       }
     }
-    return views;
+    return found.views;
   }
 
- private:
   // Structs that a view is in.
   void find_types() {
     types_.insert(kView);
@@ -60,8 +77,11 @@ class ViewFlow {
     return false;
   }
 
-  // Names carry numbers that make them unique in the whole text, but for those of members.
+  // Names carry numbers that make them unique in the whole text, but for those of members. A function's own name stands for what it
+  // returns.
   void find_variables(const EmittedFunction& function) {
+    variables_.insert(function.name);
+    functions_.emplace(function.name, &function);
     for (const EmittedParameter& parameter : function.parameters) {
       if (names_a_view(parameter.whole_type)) variables_.insert(parameter.name);
     }
@@ -84,38 +104,51 @@ class ViewFlow {
     return found;
   }
 
-  void read_statements(Span body) {
+  void read_statements(const EmittedFunction& function) {
+    const Span body = function.body.span;
     size_t begin = body.begin;
     for (size_t at = body.begin; at < body.end; ++at) {
       const std::string_view token = code_[at];
       if (token == ";" || token == "{" || token == "}") {
-        read_assignment({begin, at});
+        if (code_[begin] == "return") {
+          read_value(function.name, {begin, at});
+        } else {
+          read_assignment({begin, at});
+        }
         begin = at + 1;
-      } else if (code_.is_member(at) && (token.starts_with("store") || token.starts_with("data_ptr"))) {
-        note_written(body.begin, at - 1);
+      } else if (code_.is_member(at)) {
+        note_access(Access(token), object_of(body.begin, at));
       }
     }
   }
 
   void read_calls(Span body) {
     for (size_t at = body.begin; at < body.end; ++at) {
-      if (code_.is_name(at) && code_[at + 1] == "(") read_call(at, body.end);
+      if (code_.is_name(at) && code_[at + 1] == "(" && !code_.is_member(at)) read_call(at, body.end);
     }
   }
 
-  // `object.store(...)`: the dot is at `dot`.
-  void note_written(size_t begin, size_t dot) {
+  // Of `object.store`.
+  Span object_of(size_t begin, size_t member) const {
+    const size_t dot = code_[member - 1] == "." ? member - 1 : member - 2;
     size_t at = dot - 1;
-    if (code_[at] != ")") {
-      if (is_variable(at)) written_.insert(code_[at]);
-      return;
-    }
+    if (code_[at] != ")") return {at, dot};
     int depth = 0;
     for (; at > begin; --at) {
       if (code_[at] == ")") ++depth;
       if (code_[at] == "(" && --depth == 0) break;
     }
-    for (const std::string_view variable : variables_in({at, dot})) written_.insert(variable);
+    return {at, dot};
+  }
+
+  void note_access(Access access, Span object) {
+    if (access.loads) note(object, loaded_);
+    if (access.stores) note(object, stored_);
+  }
+
+  void note(Span span, Found& found) {
+    for (const std::string_view variable : variables_in(span)) found.variables.insert(variable);
+    for_views_in(span, [&](int view) { found.views.insert(view); });
   }
 
   // The left side of `=` gets the value of the right side.
@@ -126,58 +159,104 @@ class ViewFlow {
     const Span value{equals + 1, statement.end};
     for (const std::string_view to : variables_in({statement.begin, equals})) {
       assigned_.insert(to);
-      for (const std::string_view from : variables_in(value)) sources_[to].insert(from);
-      read_views(to, value);
+      read_value(to, value);
     }
   }
 
-  // `tsl_view((int(3)))`
-  void read_views(std::string_view to, Span value) {
+  void read_value(std::string_view to, Span value) {
     for (size_t at = value.begin; at < value.end; ++at) {
+      const bool is_call = functions_.count(code_[at]) > 0 && code_[at + 1] == "(";
+      if (is_variable(at) && !is_object(at, value.end)) sources_[to].insert(code_[at]);
+      if (is_call) at = code_.closing(at + 1, value.end);
+    }
+    for_views_in(value, [&](int view) { views_[to].insert(view); });
+  }
+
+  // Whether the variable at `at` is one of whose element, size or the like the value is made: `(x->primal_0).load<float>(i)`.
+  bool is_object(size_t at, size_t end) const {
+    for (++at; at < end; ++at) {
+      if (code_[at] == "[") at = code_.closing(at, end);
+      if (code_.is_name(at) && (code_[at + 1] == "(" || code_[at + 1] == "<")) return true;
+      const bool goes_on = code_[at] == ")" || code_[at] == "]" || code_[at] == "." || code_[at] == "-" ||
+                           code_[at] == ">" || code_.is_member(at);
+      if (!goes_on) return false;
+    }
+    return false;
+  }
+
+  // `tsl_view((int(3)))`
+  template <class Use>
+  void for_views_in(Span span, const Use& use) const {
+    for (size_t at = span.begin; at < span.end; ++at) {
       if (code_[at] != "tsl_view") continue;
       size_t number = at;
-      while (number < value.end && !code_.is_number(number)) ++number;
-      if (number < value.end) views_[to].insert(std::stoi(std::string(code_[number])));
+      while (number < span.end && !code_.is_number(number)) ++number;
+      if (number < span.end) use(std::stoi(std::string(code_[number])));
     }
   }
 
   // Parameters have the arguments; where a function assigns to one, an address, its caller has the assigned value.
   void read_call(size_t at, size_t end) {
-    const auto& functions = code_.functions();
-    const auto callee = std::find_if(functions.begin(), functions.end(),
-                                     [&](const EmittedFunction& one) { return one.name == code_[at]; });
-    if (callee == functions.end()) return;
-    const size_t close = code_.closing(at + 1, end);
-    size_t begin = at + 2, number = 0;
+    const auto callee = functions_.find(code_[at]);
+    const bool is_foreign = callee == functions_.end();
+    if (is_foreign && is_harmless(at)) return;
+    for_arguments(at + 1, end, [&](size_t number, Span argument) {
+      if (is_foreign) {
+        if (is_whole(argument)) note(argument, loaded_), note(argument, stored_);
+        return;
+      }
+      if (number >= callee->second->parameters.size()) return;
+      const std::string_view parameter = callee->second->parameters[number].name;
+      read_value(parameter, argument);
+      if (assigned_.count(parameter) == 0) return;
+      for (const std::string_view variable : variables_in(argument)) sources_[variable].insert(parameter);
+    });
+  }
+
+  // Keywords, constructors, and functions of the prelude but for those of matrices: what they do to views is done to gradients.
+  bool is_harmless(size_t at) const {
+    const std::string_view name = code_[at];
+    if (name.starts_with("tsl_")) return !name.starts_with("tsl_store_") && !name.starts_with("tsl_multiply");
+    return name == "if" || name == "while" || name == "for" || name == "switch" || name == "return" ||
+           types_.count(name) > 0;
+  }
+
+  // Whether it is a variable or a part of one, and not what is computed of it.
+  bool is_whole(Span argument) const {
+    for (size_t at = argument.begin; at + 1 < argument.end; ++at) {
+      if (code_.is_name(at) && (code_[at + 1] == "(" || code_[at + 1] == "<")) return false;
+    }
+    return true;
+  }
+
+  template <class Use>
+  void for_arguments(size_t open, size_t end, const Use& use) const {
+    const size_t close = code_.closing(open, end);
+    size_t begin = open + 1, number = 0;
     int depth = 0;
-    for (size_t i = begin; i <= close && number < callee->parameters.size(); ++i) {
+    for (size_t i = begin; i <= close; ++i) {
       if (code_[i] == "(" || code_[i] == "[" || code_[i] == "{") ++depth;
       if ((code_[i] == ")" || code_[i] == "]" || code_[i] == "}") && i != close) --depth;
       if (i != close && (depth > 0 || code_[i] != ",")) continue;
-      for (const std::string_view argument : variables_in({begin, i})) {
-        sources_[callee->parameters[number].name].insert(argument);
-        if (assigned_.count(callee->parameters[number].name) > 0)
-          sources_[argument].insert(callee->parameters[number].name);
-      }
+      use(number++, Span{begin, i});
       begin = i + 1;
-      ++number;
     }
   }
 
   const EmittedCode& code_;
   std::set<std::string_view> types_;
+  std::map<std::string_view, const EmittedFunction*> functions_;
   std::set<std::string_view> variables_, assigned_;
   std::map<std::string_view, std::set<std::string_view>> sources_;
   std::map<std::string_view, std::set<int>> views_;
-  std::set<std::string_view> written_;
+  Found loaded_, stored_;
 };
 
 }  // namespace
 
-std::set<int> written_views(const std::string& body) {
-  if (body.find("store") == std::string::npos && body.find("data_ptr") == std::string::npos) return {};
+AccessedViews accessed_views(const std::string& body) {
   const EmittedCode code(body);
-  return ViewFlow(code).written();
+  return ViewFlow(code).accessed();
 }
 
 bool needs_written_views(const Function& function) {
@@ -185,7 +264,7 @@ bool needs_written_views(const Function& function) {
 }
 
 void note_written_views(Function& function, const DeviceText& text) {
-  const std::set<int> written = written_views(text.body);
+  const std::set<int> written(text.stored.begin(), text.stored.end());
   bool gives_nothing = text.error.empty();
   for (Leaf& leaf : function.leaves) {
     if (may_be_written(leaf)) leaf.is_written = written.count(leaf.primal_view) > 0;

@@ -13,6 +13,10 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kDifferentiable = {"Differentiable", "BackwardDifferentiable",
                                                              "ForwardDifferentiable"};
+// What the derivatives of a declaration or call depend on.
+constexpr std::array<std::string_view, 14> kDerivatives = {
+    "no_diff",   "detach", "TreatAsDifferentiable", "struct",      "interface",          "extension",         "IDifferentiable",
+    "typealias", "out",    "inout",                 "CudaKernel", "BackwardDerivative", "ForwardDerivative", "NoDiffThis"};
 constexpr std::array<std::string_view, 11> kFlow = {"while", "do",      "for",    "if",       "else", "switch",
                                                     "case",  "default", "return", "continue", "defer"};
 
@@ -22,7 +26,8 @@ bool is_among(const std::array<std::string_view, N>& list, std::string_view word
 }
 
 bool is_flow(const Token& token) {
-  if (token.kind == TokenKind::Identifier) return is_among(kFlow, token.text) || is_among(kDifferentiable, token.text);
+  if (token.kind == TokenKind::Identifier)
+    return is_among(kFlow, token.text) || is_among(kDifferentiable, token.text) || is_among(kDerivatives, token.text);
   return token.text == "{" || token.text == "}" || token.text == ";";
 }
 

@@ -1,4 +1,5 @@
-// Tells where macros, or conditions of the preprocessor, hide control flow from the changes that are made to sources.
+// Tells where macros, or conditions of the preprocessor, hide control flow, or what has a derivative, from the changes that are made
+// to sources.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@ namespace torch_slang {
 
 // Note [hidden control flow]
 //   Loops and early returns are rewritten in the text of a source (Note [while loops], Note [single exits]), so they must be there
-//   as text, and each brace must have its own. Where a macro that is used has statements, braces or [Differentiable] in its
-//   definition, or a condition (`#if`) stands inside of braces, or has one brace without the other, what is changed is what Slang's
+//   as text, and each brace must have its own. So must `struct`, `no_diff` and the like (Note [undeclared structs], Note [constant
+//   calls]). Where a macro that is used has one of these, or statements, braces or [Differentiable], in its definition, or a condition (`#if`) stands inside of braces, or has one brace without the other, what is changed is what Slang's
 //   own preprocessor makes of the file and of all that it includes (preprocessor.h). Other files stay as they are written.
 bool hides_control_flow(const std::vector<const std::string*>& texts,
                         const std::vector<std::pair<std::string, std::string>>& defines);

@@ -68,6 +68,14 @@ class ViewFlow {
         more |= holds && types_.insert(one.name).second;
       }
     }
+    for (const EmittedStruct& one : code_.structs()) {
+      if (!is_context(one.name)) continue;
+      for (const EmittedField& field : one.fields) context_fields_.insert(field.name);
+    }
+  }
+
+  static bool is_context(std::string_view type) {
+    return type.starts_with("s_") && type.find("Ctx_") != std::string_view::npos;
   }
 
   bool names_a_view(Span type) const {
@@ -96,10 +104,30 @@ class ViewFlow {
 
   bool is_variable(size_t at) const { return !code_.is_member(at) && variables_.count(code_[at]) > 0; }
 
+  // A variable and its parts, as in `(&ctx_0->_S1)->primal_0`.
+  struct Chain {
+    std::string_view place;  // the variable, or a context's field
+    bool is_object = false;  // of a member that is called: `(x->primal_0).load<float>(i)`
+  };
+
+  Chain chain(size_t at, size_t end) const {
+    Chain found{code_[at], false};
+    for (++at; at < end; ++at) {
+      if (code_[at] == "[") at = code_.closing(at, end);
+      const bool is_member = code_.is_member(at);
+      if (is_member && context_fields_.count(code_[at]) > 0) found.place = code_[at];
+      found.is_object = code_.is_name(at) && (code_[at + 1] == "(" || code_[at + 1] == "<");
+      const bool goes_on = is_member || code_[at] == ")" || code_[at] == "]" || code_[at] == "." || code_[at] == "-" ||
+                           code_[at] == ">";
+      if (found.is_object || !goes_on) break;
+    }
+    return found;
+  }
+
   std::vector<std::string_view> variables_in(Span span) const {
     std::vector<std::string_view> found;
     for (size_t at = span.begin; at < span.end; ++at) {
-      if (is_variable(at)) found.push_back(code_[at]);
+      if (is_variable(at)) found.push_back(chain(at, span.end).place);
     }
     return found;
   }
@@ -109,16 +137,19 @@ class ViewFlow {
     size_t begin = body.begin;
     for (size_t at = body.begin; at < body.end; ++at) {
       const std::string_view token = code_[at];
-      if (token == ";" || token == "{" || token == "}") {
+      if (token == "{" && at > 0 && code_[at - 1] == "=") {
+        at = code_.closing(at, body.end);
+      } else if (token == ";" || token == "{" || token == "}") {
         if (code_[begin] == "return") {
           read_value(function.name, {begin, at});
         } else {
           read_assignment({begin, at});
         }
         begin = at + 1;
-      } else if (code_.is_member(at)) {
-        note_access(Access(token), object_of(body.begin, at));
       }
+    }
+    for (size_t at = body.begin; at < body.end; ++at) {
+      if (code_.is_member(at)) note_access(Access(code_[at]), object_of(body.begin, at));
     }
   }
 
@@ -161,27 +192,21 @@ class ViewFlow {
       assigned_.insert(to);
       read_value(to, value);
     }
+    if (code_[value.begin] != "{") return;
+    for (const std::string_view field : context_fields_) read_value(field, value);  // of a context, perhaps
   }
 
   void read_value(std::string_view to, Span value) {
     for (size_t at = value.begin; at < value.end; ++at) {
       const bool is_call = functions_.count(code_[at]) > 0 && code_[at + 1] == "(";
-      if (is_variable(at) && !is_object(at, value.end)) sources_[to].insert(code_[at]);
+      if (is_variable(at) && !is_call) {
+        const Chain from = chain(at, value.end);
+        if (!from.is_object) sources_[to].insert(from.place);
+      }
+      if (is_call) sources_[to].insert(code_[at]);
       if (is_call) at = code_.closing(at + 1, value.end);
     }
     for_views_in(value, [&](int view) { views_[to].insert(view); });
-  }
-
-  // Whether the variable at `at` is one of whose element, size or the like the value is made: `(x->primal_0).load<float>(i)`.
-  bool is_object(size_t at, size_t end) const {
-    for (++at; at < end; ++at) {
-      if (code_[at] == "[") at = code_.closing(at, end);
-      if (code_.is_name(at) && (code_[at + 1] == "(" || code_[at + 1] == "<")) return true;
-      const bool goes_on = code_[at] == ")" || code_[at] == "]" || code_[at] == "." || code_[at] == "-" ||
-                           code_[at] == ">" || code_.is_member(at);
-      if (!goes_on) return false;
-    }
-    return false;
   }
 
   // `tsl_view((int(3)))`
@@ -244,7 +269,7 @@ class ViewFlow {
   }
 
   const EmittedCode& code_;
-  std::set<std::string_view> types_;
+  std::set<std::string_view> types_, context_fields_;
   std::map<std::string_view, const EmittedFunction*> functions_;
   std::set<std::string_view> variables_, assigned_;
   std::map<std::string_view, std::set<std::string_view>> sources_;

@@ -10,8 +10,8 @@ namespace torch_slang {
 
 // Note [written views]
 //   Which views a function loads from and stores to is read from its emitted text: which variables such a member, or an address, is
-//   taken of, and which views have come there through assignments and calls. Structs are not told apart by fields: where one of
-//   a struct's views is stored to, all of them count.
+//   taken of, and which views have come there through assignments and calls. Structs are not told apart by fields, but for the contexts
+//   of derivatives, which hold all views: where one of a struct's views is stored to, all of them count.
 //     - The schema of an operator says which tensors it changes, and must be known before any kernel is compiled. A missed store
 //       shows in the marks of the compiled kernel, which is then refused.
 //     - Where a compiler leaves the number of a mark's view in a register (it inlined less, or a loop carries the view), the text

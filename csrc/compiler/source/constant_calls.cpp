@@ -37,7 +37,6 @@ class Rewriter {
       if (head.has(kTreat)) treat(head);
       if (!head.is_differentiable()) continue;
       outs_here_.clear();
-      views_here_.clear();
       for (const size_t at : parameter_begins(tokens_, head.open)) note_parameter(at, head.close);
       for (size_t at = head.body; at < head.end; ++at) {
         if (word(at) == "no_diff") constant(at);
@@ -67,7 +66,6 @@ class Rewriter {
     for (; word(at) != name && at < close; ++at) {
       is_constant = is_constant || word(at) == "no_diff";
       if (is_out(word(at)) && !is_constant) outs_here_.emplace(name);
-      if (is_view_type(word(at))) views_here_.emplace(name);
     }
   }
 
@@ -141,7 +139,7 @@ class Rewriter {
     for (const size_t index : found->second) {
       if (index >= begins.size() || !tokens_.is_name(begins[index])) continue;
       const size_t end = index + 1 < begins.size() ? begins[index + 1] - 1 : tokens_.closing(open);
-      bool is_variable = views_here_.count(word(begins[index])) == 0;
+      bool is_variable = true;
       for (size_t at = begins[index]; at < end; ++at) {
         const std::string_view one = word(at);
         is_variable =
@@ -160,10 +158,11 @@ class Rewriter {
   }
 
   // `[Differentiable] float g(float x) { return tsl_constant(no_diff tsl_g(x)); } float tsl_g(float x) { ... }`
+  // A constructor's own code becomes a method, and that of an operator a function with a name.
   void treat(const FunctionHead& head) {
-    const std::string name(word(head.name)), own = "tsl_treated_" + name;
-    if (name == "__init" || name == "operator") return;
-    std::string arguments, stops;
+    const bool is_constructor = word(head.name) == "__init", is_operator = word(head.name) == "operator";
+    const std::string own = is_operator ? c10::str("tsl_treated_", treated_++) : c10::str("tsl_treated_", word(head.name));
+    std::string arguments, stops = is_constructor ? " tsl_stop(this);" : "";
     for (const size_t at : parameter_begins(tokens_, head.open)) {
       const std::string argument(word(parameter_name(tokens_, at, head.close)));
       arguments += (arguments.empty() ? "" : ", ") + argument;
@@ -171,7 +170,7 @@ class Rewriter {
       while (word(modifier) == "no_diff") ++modifier;
       if (is_out(word(modifier))) stops += " tsl_stop(" + argument + ");";
     }
-    const bool returns = text(head.type, head.name) != "void";
+    const bool returns = !is_constructor && text(head.type, head.name) != "void";
     std::string call = c10::str("no_diff ", own, "(", arguments, ")");
     if (returns) {
       call = c10::str("var tsl_result = tsl_constant(", call, ");", stops, " return tsl_result;");
@@ -182,12 +181,16 @@ class Rewriter {
     for (size_t at = head.begin; at < head.type; ++at) {
       const bool is_mark = word(at) == kTreat;
       attributes += c10::str(" ", is_mark ? std::string_view("Differentiable") : word(at));
-      if (is_mark) edits_.replace(word(at), "TorchSlangTreated");
+      if (is_mark) edits_.replace(word(at), is_constructor ? "TorchSlangTreated, mutating" : "TorchSlangTreated");
       if (names_other_function(word(at))) take_away(at);
       if (word(at) == "override") edits_.replace(word(at), "");
     }
     edits_.insert(place(head.begin), c10::str(attributes, " ", text(head.type, head.body), " { ", call, " } "));
-    edits_.replace(word(head.name), own);
+    if (!is_operator) return edits_.replace(word(head.name), is_constructor ? "void " + own : own);
+    for (size_t at = head.type; at < head.name; ++at) {
+      if (word(at) == "__prefix" || word(at) == "__postfix") edits_.replace(word(at), "");
+    }
+    for (size_t at = head.name; at < head.open; ++at) edits_.replace(word(at), at == head.name ? own : "");
   }
 
   static bool names_other_function(std::string_view attribute) {
@@ -205,7 +208,8 @@ class Rewriter {
   const SourceTokens tokens_;
   SourceEdits edits_;
   const OutParameters& outs_;
-  Names outs_here_, views_here_;  // parameters of the function that is looked at
+  int treated_ = 0;  // operators
+  Names outs_here_;  // parameters of the function that is looked at
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace torch_slang {
 //     - `no_diff f(x)` becomes `tsl_constant(no_diff f(x))`, and `no_diff f(x, r)` of an `out` parameter
 //       `tsl_constant(no_diff f(x, r), tsl_stop(r))` (slang/constants.slang).
 //     - A [TreatAsDifferentiable] function gets another name, and a [Differentiable] one that calls it so gets its own.
+//       The code of a constructor becomes a method.
 //     - `t = detach(x)` of an `inout` or `out` parameter t becomes `t = tsl_constant(x)`: Slang leaves t its older tangent.
 //   Lines stay.
 

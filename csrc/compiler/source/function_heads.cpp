@@ -19,6 +19,10 @@ constexpr std::array<std::string_view, 7> kModifiers = {"public",   "internal", 
 // Where the name is whose parameters open there.
 std::optional<size_t> name_before(const SourceTokens& tokens, size_t open) {
   if (open < 2) return {};
+  for (size_t at = open; at-- > 0 && at + 4 > open;) {  // `operator+(`, `operator<<(`
+    if (tokens[at] == "operator" && at + 1 < open) return at;
+    if (tokens.is_name(at)) break;
+  }
   size_t name = open - 1;
   if (tokens[name] == ">") {
     for (int depth = 0; name > 0; --name) {

@@ -236,6 +236,7 @@ Kept kept_of(double x) { return { x, x }; }
 [Differentiable] double lost_too(double x) { Kept k = { x, x }; return k.a * x; }
 [Differentiable] double local(double x) { struct Local { double a; double b; }; Local l = { x, x }; return l.a * l.b; }
 [Differentiable] double other(double x) { Other o = { x, x }; return o.a * o.b; }
+namespace apart { [Differentiable] double lost(double x) { Other o = { x, x * x }; return o.a * o.b; } }
 """
 
 
@@ -267,3 +268,39 @@ def test_other_structs_of_the_file_carry_derivatives(refused: torch_slang.Module
     refused.other(x).backward()
     assert x.grad is not None
     assert x.grad.item() == 4
+
+
+def test_a_function_of_the_same_name_elsewhere_is_not_refused(refused: torch_slang.Module) -> None:
+    x = torch.tensor([2.0], dtype=torch.float64, requires_grad=True)
+    refused.apart_lost(x).backward()
+    assert x.grad is not None
+    assert x.grad.item() == 12
+
+
+MACROS = """
+#define RECORD struct
+#define CONSTANT no_diff
+#define UNTOUCHED [TreatAsDifferentiable]
+#define GIVES out
+#define STILL(v) detach(v)
+RECORD Pair { double a; double b; CONSTANT double fixed; }
+UNTOUCHED double treated(double x) { return x * x; }
+[Differentiable] void halves(double x, GIVES double r) { r = x * x; }
+[Differentiable] double records(double x, double y) { Pair p = { x, y, x }; return p.a * p.b * p.fixed; }
+[Differentiable] double constants(double x, double y)
+{
+    double r = x;
+    CONSTANT halves(x, r);
+    return treated(x) * y + r * y + STILL(y) * x;
+}
+"""
+
+
+def test_what_macros_hide_has_its_derivative() -> None:
+    module = torch_slang.load(source=MACROS, name="undeclared_macros", namespace="undeclared_macros")
+    x, y = (torch.tensor([v], dtype=torch.float64, requires_grad=True) for v in (2.0, 3.0))
+    module.records(x, y).backward()
+    assert (x.grad.item(), y.grad.item()) == (6, 4)  # type: ignore[union-attr]
+    x.grad = y.grad = None
+    module.constants(x, y).backward()
+    assert (x.grad.item(), y.grad.item()) == (3, 8)  # type: ignore[union-attr]

@@ -45,8 +45,7 @@ void DeclaredModule::declare_less(const std::string& diagnostics, bool by_name) 
 
 std::optional<std::string> DeclaredModule::why_lost(const std::string& qualified_name) const {
   const SourceFiles& files = session_.files();
-  const std::string name = qualified_name.substr(qualified_name.rfind('.') + 1);
-  const auto lost = files.structs().lost_in(name, files.declaring());
+  const auto lost = files.structs().lost_in(qualified_name, files.declaring());
   if (!lost) return std::nullopt;
   const auto& [type, place] = *lost;
   return c10::str(

@@ -96,9 +96,8 @@ bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, 
 
 std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key, const Marks& marks,
                                        const Marks& checked) {
-  // Where the compiler did not see to which view something is added, it left the marks of all views. Then outputs do not count
-  // as added to: only an output that the kernel reads back is, and a thread reads back its own elements (but in a plain launch,
-  // whose gradients are the kernel's own affair). Nor do an operator's inputs count as consumed: that needs a store, and inputs
+  // Where the compiler did not see to which view something is added, it left the marks of all views. Then outputs that the text
+  // does not read back do not count as added to (but in a plain launch, whose gradients are the kernel's own affair). Nor do an operator's inputs count as consumed: that needs a store, and inputs
   // are never stored to.
   const auto ambiguous = [&](const char* word) {
     return std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
@@ -106,9 +105,12 @@ std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key
   };
   const bool adds_to_any = ambiguous("adds ") && key.kind != OpKind::Launch;
   const bool takes_from_any = ambiguous("takes ") && key.kind == OpKind::Backward;
+  const std::vector<int>& loaded = op.text(key.kind, key.types, key.sizes).loaded;
   std::vector<GradientUse> uses;
   for (const Leaf& leaf : op.function.leaves) {
-    const bool added = shows(marks, "adds ", leaf.diff_view) && !(adds_to_any && leaf.is_output);
+    const bool may_be_added_to =
+        !(adds_to_any && leaf.is_output) || std::find(loaded.begin(), loaded.end(), leaf.primal_view) != loaded.end();
+    const bool added = shows(marks, "adds ", leaf.diff_view) && may_be_added_to;
     const bool consumed = shows(marks, "takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
     uses.push_back({consumed, added, shows(checked, "promises ", leaf.diff_view)});
   }

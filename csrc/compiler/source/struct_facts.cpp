@@ -45,6 +45,23 @@ bool makes_value(const SourceTokens& tokens, size_t at) {
   return tokens[behind] == "=" && tokens[behind + 1] == "{";
 }
 
+// The names of the namespaces and types around a place, as Slang's reflection writes them: `outer.inner.`
+std::string scope_of(const SourceTokens& tokens, size_t place) {
+  std::string scope;
+  for (size_t at = 0; at < place; ++at) {
+    if (tokens[at] != "namespace" && tokens[at] != "struct" && tokens[at] != "interface" && tokens[at] != "extension")
+      continue;
+    size_t open = at + 1;
+    while (open < place && tokens[open] != "{" && tokens[open] != ";" && tokens[open] != "=") ++open;
+    if (tokens[open] != "{" || open >= place || tokens.closing(open) < place) continue;
+    const bool is_namespace = tokens[at] == "namespace";
+    for (size_t name = at + 1; name < (is_namespace ? open : at + 2); ++name) {
+      if (tokens.is_name(name)) scope += std::string(tokens[name]) + ".";
+    }
+  }
+  return scope;
+}
+
 void add_functions(const SourceTokens& tokens, StructFacts& facts) {
   for (const FunctionHead& head : function_heads(tokens)) {
     if (head.is_kernel()) {
@@ -55,9 +72,10 @@ void add_functions(const SourceTokens& tokens, StructFacts& facts) {
     if (!head.is_differentiable()) continue;
     Names names;  // a kernel's own parameters are constants, if they are structs that nobody declares
     for (size_t at = head.is_kernel() ? head.body : head.type; at < head.end; ++at) {
-      if (tokens.is_name(at)) names.emplace(tokens[at]);
+      if (tokens.is_name(at) && at != head.name) names.emplace(tokens[at]);
     }
-    facts.functions.emplace(tokens[head.name], std::move(names));
+    const std::string name(tokens[head.name]);
+    facts.functions.emplace(name, NamesInFunction{scope_of(tokens, head.name) + name, std::move(names)});
     for (size_t at = head.body; at < head.end; ++at) {
       if (!tokens.is_name(at)) continue;
       if (tokens[tokens.behind_angles(at + 1)] == "(") facts.called.emplace(tokens[at]);

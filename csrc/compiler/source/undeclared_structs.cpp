@@ -179,26 +179,36 @@ bool UndeclaredStructs::is_lost(const TypeDeclaration& type, Declaring how) cons
   return kept_.count(type.name) > 0 || all_.built.count(type.name) > 0;
 }
 
-Names UndeclaredStructs::names_reached(const std::string& function) const {
-  Names reached = {function};
-  for (std::vector<std::string> left = {function}; !left.empty();) {
+Names UndeclaredStructs::names_reached(const std::string& qualified_name) const {
+  const std::string function = qualified_name.substr(qualified_name.rfind('.') + 1);
+  const auto [begin, end] = all_.functions.equal_range(function);
+  const auto is_own = [&](const auto& one) { return one.second.qualified_name == qualified_name; };
+  const bool is_known = std::any_of(begin, end, is_own);
+  Names reached;
+  std::vector<std::string> left;
+  const auto add = [&](const NamesInFunction& one) {
+    for (const std::string& name : one.names) {
+      if (reached.insert(name).second) left.push_back(name);
+    }
+  };
+  for (auto at = begin; at != end; ++at) {
+    if (!is_known || is_own(*at)) add(at->second);
+  }
+  while (!left.empty()) {
     const auto [first, last] = all_.functions.equal_range(left.back());
     left.pop_back();
-    for (auto at = first; at != last; ++at) {
-      for (const std::string& name : at->second) {
-        if (reached.insert(name).second) left.push_back(name);
-      }
-    }
+    for (auto at = first; at != last; ++at) add(at->second);
   }
+  reached.insert(function);
   return reached;
 }
 
-std::optional<std::pair<std::string, std::string>> UndeclaredStructs::lost_in(const std::string& function,
+std::optional<std::pair<std::string, std::string>> UndeclaredStructs::lost_in(const std::string& qualified_name,
                                                                               Declaring how) const {
   std::optional<Names> reached;
   for (const auto& [type, path] : types_) {
     if (!is_lost(type, how)) continue;
-    if (!reached) reached = names_reached(function);
+    if (!reached) reached = names_reached(qualified_name);
     if (reached->count(type.name) > 0) return std::pair(type.name, path + ":" + std::to_string(type.line));
   }
   return {};

@@ -28,6 +28,11 @@ namespace torch_slang {
 //   Slang said.
 enum class Declaring { None, Structs, All };  // All: interfaces, type parameters and constructors too
 
+struct NamesInFunction {
+  std::string qualified_name;
+  Names names;
+};
+
 // What one source has to say.
 struct StructFacts {
   StructFacts() = default;
@@ -42,7 +47,7 @@ struct StructFacts {
   Names forward_by_name;  // those in fwd_diff(f)
   Names called;         // in bodies of differentiable functions
   Names built;          // structs of which such bodies make values
-  std::multimap<std::string, Names> functions;  // the names in differentiable functions
+  std::multimap<std::string, NamesInFunction> functions;  // differentiable ones, by their last name
   OutParameters outs;  // Note [constant calls]
 };
 
@@ -61,11 +66,11 @@ class UndeclaredStructs {
   // The functions whose forward derivative is called by name.
   const Names& forward_derivatives() const { return all_.forward_by_name; }
   // The names in a differentiable function, and in those that it names.
-  Names names_reached(const std::string& function) const;
+  Names names_reached(const std::string& qualified_name) const;
   std::string with_declarations(const std::string& source, Declaring how) const;
   // Of the structs that ought to be declared, and are not, one whose values the function or what it calls may have: its name, and
-  // where it is.
-  std::optional<std::pair<std::string, std::string>> lost_in(const std::string& function, Declaring how) const;
+  // where it is. What it calls goes by last names: one of two functions of a name may be refused for the other, but none is missed.
+  std::optional<std::pair<std::string, std::string>> lost_in(const std::string& qualified_name, Declaring how) const;
 
  private:
   friend class Declarer;

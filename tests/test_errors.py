@@ -53,6 +53,13 @@ void careless([Shape("N")] TensorView<float> x, [Out("N")] TensorView<float> y)
 }
 
 [PyBindCUDA(Auto)] [CudaKernel]
+void counting([Shape("N")] TensorView<float> x, [Out("N")] TensorView<float> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i < y.size(0)) x.InterlockedAdd(i, 1.0, y[i]);
+}
+
+[PyBindCUDA(Auto)] [CudaKernel]
 void promised([In] TensorView<float> x) { x[cudaGlobalIdx().x] = 1; }
 
 [PyBindCUDA(Auto)] [CudaKernel]
@@ -296,7 +303,9 @@ def test_a_kernel_that_writes_to_an_input_says_so(module: torch_slang.Module) ->
         torch_slang.CompileError, match=r"errors::careless: the kernel writes to x, which is not an output: "
     ):
         module.careless(x)
-    assert x.all()
+    with pytest.raises(torch_slang.CompileError, match=r"errors::counting: the kernel writes to x, which is not an out"):
+        module.counting(x)
+    assert (x == 1).all()
     y = torch.zeros(3)
     module.careless_launch(x, y, block_size=[4], grid_size=[1])  # which may
     assert y.all()

@@ -56,7 +56,10 @@ void careless([Shape("N")] TensorView<float> x, [Out("N")] TensorView<float> y)
 void counting([Shape("N")] TensorView<float> x, [Out("N")] TensorView<float> y)
 {
     uint i = cudaGlobalIdx().x;
-    if (i < y.size(0)) x.InterlockedAdd(i, 1.0, y[i]);
+    if (i >= y.size(0)) return;
+    float old;
+    x.InterlockedAdd(i, 1.0f, old);
+    y[i] = old;
 }
 
 [PyBindCUDA(Auto)] [CudaKernel]

@@ -306,7 +306,9 @@ def test_a_kernel_that_writes_to_an_input_says_so(module: torch_slang.Module) ->
         torch_slang.CompileError, match=r"errors::careless: the kernel writes to x, which is not an output: "
     ):
         module.careless(x)
-    with pytest.raises(torch_slang.CompileError, match=r"errors::counting: the kernel writes to x, which is not an out"):
+    with pytest.raises(
+        torch_slang.CompileError, match=r"errors::counting: the kernel writes to x, which is not an out"
+    ):
         module.counting(x)
     assert (x == 1).all()
     y = torch.zeros(3)

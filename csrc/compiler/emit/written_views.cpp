@@ -117,8 +117,8 @@ class ViewFlow {
       const bool is_member = code_.is_member(at);
       if (is_member && context_fields_.count(code_[at]) > 0) found.place = code_[at];
       found.is_object = code_.is_name(at) && (code_[at + 1] == "(" || code_[at + 1] == "<");
-      const bool goes_on = is_member || code_[at] == ")" || code_[at] == "]" || code_[at] == "." || code_[at] == "-" ||
-                           code_[at] == ">";
+      const bool goes_on =
+          is_member || code_[at] == ")" || code_[at] == "]" || code_[at] == "." || code_[at] == "-" || code_[at] == ">";
       if (found.is_object || !goes_on) break;
     }
     return found;

@@ -161,7 +161,8 @@ class Rewriter {
   // A constructor's own code becomes a method, and that of an operator a function with a name.
   void treat(const FunctionHead& head) {
     const bool is_constructor = word(head.name) == "__init", is_operator = word(head.name) == "operator";
-    const std::string own = is_operator ? c10::str("tsl_treated_", treated_++) : c10::str("tsl_treated_", word(head.name));
+    const std::string own =
+        is_operator ? c10::str("tsl_treated_", treated_++) : c10::str("tsl_treated_", word(head.name));
     std::string arguments, stops = is_constructor ? " tsl_stop(this);" : "";
     for (const size_t at : parameter_begins(tokens_, head.open)) {
       const std::string argument(word(parameter_name(tokens_, at, head.close)));

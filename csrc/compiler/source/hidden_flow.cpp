@@ -14,9 +14,20 @@ namespace {
 constexpr std::array<std::string_view, 3> kDifferentiable = {"Differentiable", "BackwardDifferentiable",
                                                              "ForwardDifferentiable"};
 // What the derivatives of a declaration or call depend on.
-constexpr std::array<std::string_view, 14> kDerivatives = {
-    "no_diff",   "detach", "TreatAsDifferentiable", "struct",      "interface",          "extension",         "IDifferentiable",
-    "typealias", "out",    "inout",                 "CudaKernel", "BackwardDerivative", "ForwardDerivative", "NoDiffThis"};
+constexpr std::array<std::string_view, 14> kDerivatives = {"no_diff",
+                                                           "detach",
+                                                           "TreatAsDifferentiable",
+                                                           "struct",
+                                                           "interface",
+                                                           "extension",
+                                                           "IDifferentiable",
+                                                           "typealias",
+                                                           "out",
+                                                           "inout",
+                                                           "CudaKernel",
+                                                           "BackwardDerivative",
+                                                           "ForwardDerivative",
+                                                           "NoDiffThis"};
 constexpr std::array<std::string_view, 11> kFlow = {"while", "do",      "for",    "if",       "else", "switch",
                                                     "case",  "default", "return", "continue", "defer"};
 

@@ -35,7 +35,8 @@ def test_kernels_are_right_at_every_level_of_optimisation(flags: str, monkeypatc
 
 LOOPS = """import torch_slang;
 [Differentiable] double at(DiffTensorView<double> v, uint i, uint c) { return v[i, c]; }
-#define KERNEL(NAME) [Differentiable] [CudaKernel] [LaunchTotal("N")] void NAME([Shape("N, C")] DiffTensorView<double> x, \\
+#define KERNEL(NAME) [Differentiable] [CudaKernel] [LaunchTotal("N")] \\
+    void NAME([Shape("N, C")] DiffTensorView<double> x, \\
     [Shape("C")] DiffTensorView<double> y, [Shape("N")] TensorView<int> n, [Out("N, C")] DiffTensorView<double> z)
 KERNEL(behind)
 {

@@ -124,7 +124,6 @@ struct View {
     note_reach();
     return reinterpret_cast<T*>(data);
   }
-  // What emitted text takes for atomic operations.
   template <class T, class... Index> TSL_INLINE tsl::AtomicPlace<T> data_ptr_at(Index... index) const {
     note_type<T>();
     if (readonly) tsl::mark_write(id);

@@ -1,4 +1,4 @@
-"""Slang's own tests of derivatives (slang_tests.py) as texts: what a test says of itself, and its entry as a kernel of ours."""
+"""Slang's own tests of derivatives (slang_tests.py) as texts: what one says of itself, its entry as a kernel."""
 
 from __future__ import annotations
 
@@ -155,6 +155,14 @@ def entry_of(text: str) -> re.Match[str]:
     if found is None:
         raise NotApplicableError("no entry of a compute shader")
     return found
+
+
+def has_entry(text: str) -> bool:
+    try:
+        entry_of(text)
+    except NotApplicableError:
+        return False
+    return True
 
 
 def _thread_of(parameters: str) -> str:

@@ -25,13 +25,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -87,7 +86,7 @@ def read(path: Path | None) -> Results:
 def write(results: Results, path: Path) -> None:
     unfinished = path.with_name(path.name + ".new")
     unfinished.write_text(json.dumps({name: vars(one) for name, one in sorted(results.items())}, indent=1))
-    os.replace(unfinished, path)
+    unfinished.replace(path)
 
 
 def run(paths: list[Path], options: argparse.Namespace) -> Results:
@@ -145,19 +144,29 @@ def table(of_devices: dict[str, Results]) -> Iterator[str]:
     columns = [counts(one) for one in of_devices.values()]
     yield from (f"| {row} | {' | '.join(column[row] for column in columns)} |" for row in columns[0])
     for outcome in (WRONG, REFUSED, ELSEWHERE):
-        reasons: dict[str, list[str]] = {}
-        for device, found in of_devices.items():
-            for name, one in found.items():
-                same = device == next(iter(of_devices)) or results.get(name, one).outcome == one.outcome
-                if one.outcome == outcome and not (same and found is not results):
-                    where = "" if same else f"on {device}: "
-                    reasons.setdefault(where + cell(one.why), []).append(name.removesuffix(".slang"))
-        if reasons:
-            yield ""
-            yield f"| {outcome}: why | files |"
-            yield "|---|---|"
-        for why, files in sorted(reasons.items(), key=lambda item: -len(item[1])):
-            yield f"| {why} | {len(files)}: {', '.join(files[:6])}{', ...' * (len(files) > 6)} |"
+        yield from reasons(outcome, told(of_devices, outcome))
+    said = [(one, name) for name, result in results.items() for one in result.functions.values()]
+    yield from reasons("function refused", ((one[9:], name) for one, name in said if one.startswith("refused")))
+
+
+def told(of_devices: dict[str, Results], outcome: str) -> Iterator[tuple[str, str]]:
+    """Why a file has the outcome; of another device where that differs."""
+    (first, results), *others = of_devices.items()
+    yield from ((one.why, name) for name, one in results.items() if one.outcome == outcome)
+    for device, found in others:
+        for name, one in found.items():
+            if one.outcome == outcome and (name not in results or results[name].outcome != outcome):
+                yield f"on {device}, not on {first}: {one.why}", name
+
+
+def reasons(title: str, all_told: Iterable[tuple[str, str]]) -> Iterator[str]:
+    files: dict[str, list[str]] = {}
+    for why, name in all_told:
+        files.setdefault(cell(why), []).append(name.removesuffix(".slang"))
+    if files:
+        yield from ("", f"| {title}: why | files |", "|---|---|")
+    for why, names in sorted(files.items(), key=lambda item: -len(item[1])):
+        yield f"| {why} | {len(names)}: {', '.join(names[:6])}{', ...' * (len(names) > 6)} |"
 
 
 def cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The kernels of Slang's tests of its target torch (slang_tests.py), called from PyTorch: what they compute is checked here.
+"""The kernels of Slang's tests of its target torch (slang_tests.py), called from PyTorch, with their results.
 
 Each takes the module, loaded by the drop-in for slangtorch, and a device, and returns what is wrong, or an empty text.
 """
@@ -109,11 +109,21 @@ def products(module: Any, device: str) -> str:
     return _different(x, expected)
 
 
+def text_argument(module: Any, device: str) -> str:
+    """A parameter of type String must be refused."""
+    try:
+        module.myKernel(x=_numbers(1, device=device).item(), s="text").launchRaw(**ONE)
+    except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+        return "" if "String" in str(error) else str(error)
+    return "no error"
+
+
 KERNELS: dict[str, Callable[[Any, str], str]] = {
     "autobind-plain-matrix-input": plain_matrix,
     "autobind-plain-vector-input": plain_vector,
     "autobind-struct-with-array-of-builtins": array_of_vectors,
     "autobind-struct-with-builtin-types": structs,
+    "autobind-unmappable-param-diagnostic": text_argument,
     "autopybind-basic": sines,
     "autopybind-bfloat16-tensor": scaled_bfloat16,
     "autopybind-bfloat16-tensor-nodiff": counted_bfloat16,

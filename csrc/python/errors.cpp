@@ -9,6 +9,7 @@
 #include <typeinfo>
 
 #include "torch_slang/error.h"
+#include "torch_slang/last_error.h"
 
 namespace py = pybind11;
 
@@ -53,6 +54,20 @@ void translate(std::exception_ptr error) {
 }
 
 }  // namespace
+
+void restore_own_type() {
+  py::error_already_set error;  // takes it
+  const OwnError& last = last_own_error();
+  if (last.kind != OwnError::Kind::None && error.type().ptr() == PyExc_RuntimeError) {
+    const py::object message = py::str(error.value());
+    if (py::cast<std::string>(message).starts_with(torch::processErrorMsg(last.message))) {
+      PyObject* const type = last.kind == OwnError::Kind::Compile ? compile_error : launch_error;
+      PyErr_Restore(py::handle(type).inc_ref().ptr(), message.inc_ref().ptr(), error.trace().inc_ref().ptr());
+      return;
+    }
+  }
+  error.restore();
+}
 
 void bind_errors(py::module_& m) {
   compile_error = py::exception<CompileError>(m, "CompileError", PyExc_RuntimeError).release().ptr();

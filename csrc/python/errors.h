@@ -8,4 +8,7 @@ namespace torch_slang {
 
 void bind_errors(pybind11::module_& m);
 
+// Gives Python's error, if it is what torch.ops made of an error of ours, that one's type. To be called with an error set.
+void restore_own_type();
+
 }  // namespace torch_slang

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "python/callable.h"
+#include "python/errors.h"
 #include "python/numbers.h"
 #include "python/watched_calls.h"
 
@@ -167,7 +168,9 @@ class OperatorCall final : public Callable {
     follow_schema();
     Stack stack;
     if (!expected_ || calls_are_watched() || !expected_->read(given, positional, names, stack)) {
-      return PyObject_Vectorcall(general_.ptr(), given, positional, names);
+      PyObject* const result = PyObject_Vectorcall(general_.ptr(), given, positional, names);
+      if (result == nullptr) restore_own_type();
+      return result;
     }
     return call_operator(handle_, std::move(stack));
   }

@@ -119,6 +119,7 @@ class OwnDerivatives {
       const std::string_view kind = attribute->getName();
       if (kind == "TorchSlangOwnBackward") has_backward = true;
       if (kind == "TorchSlangForwardOf") forward_of_.push_back({last_name(string_argument(attribute, 0)), function});
+      if (kind == "TorchSlangForwardOnly") has_forward = true;  // Slang derives it
       if (kind == "TorchSlangBackwardOf") backward_of_.push_back({last_name(string_argument(attribute, 0)), function});
       if (kind != "TorchSlangOwnForward") continue;
       has_forward = true;

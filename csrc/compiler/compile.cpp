@@ -38,10 +38,6 @@
 namespace torch_slang {
 namespace {
 
-bool is_backward(Direction direction) {
-  return direction == Direction::Backward || direction == Direction::TangentsBackward;
-}
-
 class Compilation {
  public:
   Compilation(Session& session, const CompileRequest& request, const Progress& progress, const TextObserver& observer)

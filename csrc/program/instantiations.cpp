@@ -78,6 +78,10 @@ ElementType usual_type(const TypeParameter& parameter) {
   return has_float ? ElementType::Float32 : allowed.front();
 }
 
+bool is_backward(Direction direction) {
+  return direction == Direction::Backward || direction == Direction::TangentsBackward;
+}
+
 bool has_forward_derivative(Direction direction) {
   return direction == Direction::Jvp || direction == Direction::Tangents || direction == Direction::TangentsBackward;
 }

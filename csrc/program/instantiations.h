@@ -24,6 +24,7 @@ std::vector<Instantiation> all_instantiations(const std::vector<Function>& funct
 
 // Whether a text of this direction has a forward derivative in it.
 bool has_forward_derivative(Direction direction);
+bool is_backward(Direction direction);
 
 // "the backward of sqr for float64"
 std::string describe_instantiation(const Instantiation& instantiation);

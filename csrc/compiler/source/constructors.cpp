@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/source/function_heads.h"
 #include "compiler/source/source_edits.h"
 #include "compiler/source/source_tokens.h"
 
@@ -181,19 +180,6 @@ class Structs {
 };
 
 }  // namespace
-
-std::string with_differentiable_constructors(const std::string& source) {
-  if (source.find("ForwardDifferentiable") == std::string::npos) return source;
-  const SourceTokens tokens(source);
-  SourceEdits edits(source);
-  for (const FunctionHead& head : function_heads(tokens)) {
-    if (tokens[head.name] != "__init") continue;
-    for (size_t at = head.begin; at < head.type; ++at) {
-      if (tokens[at] == "ForwardDifferentiable") edits.replace(tokens[at], "Differentiable");
-    }
-  }
-  return edits.applied();
-}
 
 std::string with_constructors(const std::string& source) { return Structs(source).completed(); }
 

@@ -1,4 +1,4 @@
-// Constructors: those that Slang makes by itself are written into differentiable structs, for texts of second derivatives.
+// Writes the constructors that Slang makes by itself into differentiable structs, for texts of second derivatives.
 #pragma once
 
 #include <string>
@@ -15,9 +15,5 @@ namespace torch_slang {
 //       one that is declared in another.
 //     - If that does not compile, a request may ask for the source as it is (kKeepStructs).
 std::string with_constructors(const std::string& source);
-
-// Makes a constructor's [ForwardDifferentiable] [Differentiable]: attributes of our own, which the first brings along, are not for
-// constructors.
-std::string with_differentiable_constructors(const std::string& source);
 
 }  // namespace torch_slang

@@ -82,7 +82,7 @@ std::string SourceFiles::with_head(const std::string& source, const std::string&
 
 std::string SourceFiles::changed(std::string source, const std::string& path) {
   source = included_.with_quotes(without_inlined_backwards(std::move(source), backwards_), path);
-  source = with_differentiable_constructors(with_for_loops(source));
+  source = with_for_loops(source);
   std::vector<KeptExits> kept;
   if (changes_.kept_exits) kept = all_kept_exits(source);
   if (changes_.single_exits) source = with_single_exits(source, &kept);

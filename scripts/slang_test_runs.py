@@ -270,7 +270,9 @@ def check_function(module: Any, name: str, device: str) -> str | None:
     about = module._handle.describe(name)
     leaves = [leaf for leaf in about["leaves"] if not leaf["is_output"]]
     plain = all(leaf["dtype"] in {"float64", "int32"} and not leaf["is_whole"] for leaf in leaves)
-    if about["backward"] is None or about["type_parameters"] or not plain or len(leaves) != len(about["parameters"]):
+    plain = plain and all(size >= 0 for leaf in leaves for size in leaf["element_shape"])  # not of a generic one
+    is_of_structs = any(parameter["fields"] for parameter in about["parameters"])
+    if about["backward"] is None or about["type_parameters"] or is_of_structs or not plain:
         return None
     torch.manual_seed(1)
     values = []

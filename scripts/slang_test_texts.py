@@ -67,7 +67,7 @@ def messages_of(text: str) -> list[str]:
     lines = [line for line in text.splitlines() if "-NOT:" not in line and "warning" not in line]
     told = [number for line in lines if "CHECK" in line for number in re.findall(r"\bE\d{5}\b", line)]
     if "//DIAGNOSTIC_TEST" in text:
-        told += [words for line in lines for words in re.findall(r"\^ ([^^]+?)\s*$", line)]
+        told += [words for line in lines for words in re.findall(r"(?:\^ |CHECK: *)(\w[^^]*?)\s*$", line)]
     return told
 
 
@@ -149,8 +149,9 @@ def expected_lines(path: Path, text: str) -> list[str]:
 
 
 def entry_of(text: str) -> re.Match[str]:
-    name = re.search(r"^\s*//\w*TEST[^\n]*-entry (\w+)", text, re.MULTILINE)
-    called = "main" if is_interpreted(text) else "computeMain"
+    kind = "INTERPRET" if is_interpreted(text) else ""
+    name = re.search(rf"^\s*//\w*TEST[^\n]*{kind}[^\n]*-entry (\w+)", text, re.MULTILINE)
+    called = "main" if kind else "computeMain"
     found = re.search(rf"(?:public\s+)?void\s+({name[1] if name else called})\s*\(([^)]*)\)\s*\{{", text)
     if found is None:
         raise NotApplicableError("no entry of a compute shader")

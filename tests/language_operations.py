@@ -57,7 +57,9 @@ def binary_operators() -> Iterator[Case]:
         yield from cases_of([changed], wide)
     modulo = Operation("operator %", "({0} % {1})", by_component(torch.fmod))
     yield from cases_of([modulo], typed(beside(2)))
-    by_constant = Operation("operator % of a constant", "({0} % {E}(0.4375))", lambda a: torch.fmod(a, torch.tensor(0.4375)))
+    by_constant = Operation(
+        "operator % of a constant", "({0} % {E}(0.4375))", lambda a: torch.fmod(a, torch.tensor(0.4375))
+    )
     yield from cases_of([by_constant], typed((shape,) for shape in SHAPES))
     changed = Operation("operator %=", "r", by_component(torch.fmod), statements="{R} r = {0}; r %= {1};")
     yield from cases_of([changed], (types for types in typed(beside(2)) if joined(*types) == types[0]))

@@ -192,7 +192,9 @@ def test_derivatives_that_slang_does_not_take(case: tuple[str, dict[str, str], s
 
 
 def test_lines_of_functions_that_are_not_called_are_left_out() -> None:
-    other = FUNCTION.format(statements=RETURN[0]).replace("import torch_slang;", "").replace("double f(", "double other(")
+    other = (
+        FUNCTION.format(statements=RETURN[0]).replace("import torch_slang;", "").replace("double f(", "double other(")
+    )
     text = FUNCTION.format(statements=SWITCH[0]) + other
     with pytest.raises(RuntimeError, match="a case into which the one before it falls") as caught:
         backward(text)

@@ -22,7 +22,7 @@ ElementType usual_type(const TypeParameter& parameter);
 // Of the same functions as the usual ones, for every choice of types that they allow.
 std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions);
 
-// Whether a text of this direction has a forward derivative in it.
+// Whether a text of this direction has a forward derivative in it, and whether it is a backward.
 bool has_forward_derivative(Direction direction);
 bool is_backward(Direction direction);
 

@@ -105,12 +105,6 @@ struct Albedo
     [Differentiable] double of(double x, double y) { return a * x * y; }
 }
 [Differentiable] double by_method(double x, double y) { Albedo s = { x }; return s.of(y) * y + s.of(y, y) * 3; }
-struct Begun
-{
-    double a;
-    [ForwardDifferentiable] __init(double x, double y) { a = x * y; }
-}
-[Differentiable] double begun(double x, double y) { Begun s = Begun(x, y); return s.a * s.a * y; }
 [Differentiable] double by_hand(double x, double y) { Pair p = { x, y }; return hit(p, y) * p.b; }
 [Differentiable] double of_argument(Pair p, double y) { return p.a * p.b * y; }
 
@@ -156,7 +150,6 @@ REFERENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "shapes": lambda x, y: x * y * y * y + 3 * x * x + x * y * y,
     "imported": lambda x, y: x * y * y * x,
     "by_hand": lambda x, y: x.detach() * y * y,
-    "begun": lambda x, y: x * y * x * y * y,
     # 5 a is the derivative that is written by hand, a a constant there.
     "by_method": lambda x, y: of_hand(x.detach(), y) * y + x * y * y * 3,
 }

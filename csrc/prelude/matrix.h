@@ -16,13 +16,6 @@ struct FixedArray {
 #endif
 };
 
-// Of that many of the same value: Note [filled arrays] in compiler/emit/filled_arrays.h.
-template <class Array, class T> TSL_INLINE Array tsl_filled(const T& value) {
-  Array array;
-  for (auto& element : array.m_data) element = value;
-  return array;
-}
-
 template <class T>
 struct Array {
   T* data;

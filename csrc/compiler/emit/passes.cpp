@@ -7,9 +7,9 @@
 
 #include "compiler/emit/added_gradients.h"
 #include "compiler/emit/addition_runs.h"
+#include "compiler/emit/cleared_arrays.h"
 #include "compiler/emit/contexts.h"
 #include "compiler/emit/emitted_text.h"
-#include "compiler/emit/filled_arrays.h"
 #include "compiler/emit/guarded_operations.h"
 #include "compiler/emit/host_launches.h"
 #include "compiler/emit/host_structs.h"
@@ -104,8 +104,8 @@ constexpr Pass kPasses[] = {
                          text.body().find("tsl_add_only(") != std::string::npos;
        return adds ? mark_addition_runs(text.code()) : 0;
      }},
-    {"filled arrays", Texts::Kernel,
-     [](EmittedText& text) { return text.body().find("FixedArray<") == std::string::npos ? 0 : fill_arrays(text.body()); }},
+    {"cleared arrays", Texts::Kernel,
+     [](EmittedText& text) { return text.body().find("FixedArray<") == std::string::npos ? 0 : clear_arrays(text.body()); }},
     {"line names", Texts::Both, on_body<escape_line_names>},
 };
 

@@ -13,9 +13,16 @@ import torch_slang
 Tensor = torch.Tensor
 SOURCE = """import torch_slang;
 [Differentiable] T rest<T : __BuiltinFloatingPointType>(T a, T b) { T r = a; r %= b; return r * (a / b); }
-[Differentiable] vector<T, N> rests<T : __BuiltinFloatingPointType, let N : int>(vector<T, N> a, T b) { return a % b * a / b; }
+[Differentiable] vector<T, N> rests<T : __BuiltinFloatingPointType, let N : int>(vector<T, N> a, T b)
+{
+    return a % b * a / b;
+}
 [Differentiable] T real<T : IReal>(T a, T b) { return a % b * (a / b); }
-struct Clock<T : __BuiltinFloatingPointType> : IDifferentiable { T hour; [Differentiable] T at(T day) { return hour % day; } }
+struct Clock<T : __BuiltinFloatingPointType> : IDifferentiable
+{
+    T hour;
+    [Differentiable] T at(T day) { return hour % day; }
+}
 [Differentiable] double of_numbers(double a, double b)
 {
     Clock<double> clock = { a };
@@ -40,15 +47,22 @@ struct Clock<T : __BuiltinFloatingPointType> : IDifferentiable { T hour; [Differ
 [Differentiable] half of_halves(half a, half b) { return a % b * a; }
 
 [AutoPyBindCUDA] [CudaKernel] [Differentiable]
-void of_views([Shape("N")] DiffTensorView<double> a, [Shape("N")] DiffTensorView<double> b, [Out("N")] DiffTensorView<double> c)
+void of_views([Shape("N")] DiffTensorView<double> a, [Shape("N")] DiffTensorView<double> b,
+              [Out("N")] DiffTensorView<double> c)
 {
     uint i = cudaThreadIdx().x + cudaBlockIdx().x * cudaBlockDim().x;
     if (i < a.size(0)) c[i] = a[i] % b[i] * floor(a[i] * 3) + frac(b[i]);
 }
-[Differentiable] double steps(double x) { return x * (floor(x) + ceil(x) + round(x) + trunc(x)) + step(0.5lf, x) * x * x; }
+[Differentiable] double steps(double x)
+{
+    return x * (floor(x) + ceil(x) + round(x) + trunc(x)) + step(0.5lf, x) * x * x;
+}
 [Differentiable] double parts(double x) { double whole; double part = modf(x, whole); return part * part + whole * x; }
 [Differentiable] double3 scaled(double3 x) { return ldexp(x, int3(2, -1, 0)) + ldexp(x.y, 3) + ldexp(x, x); }
-[Differentiable] double middle(double a, double b) { return median3(a, b, a * b) * max3(a, b, 0.5lf) - min3(a * a, b, a); }
+[Differentiable] double middle(double a, double b)
+{
+    return median3(a, b, a * b) * max3(a, b, 0.5lf) - min3(a * a, b, a);
+}
 [Differentiable] double turned(double3 n, double3 i) { return dot(faceforward(n, i, n * i), i * n) + mul(n, i); }
 struct Pair : IDifferentiable { double a; double b; [ForwardDifferentiable] __init(double x) { a = x; b = x * x; } }
 [ForwardDifferentiable] double constructed(double x) { Pair p = Pair(x); return p.a * p.b; }

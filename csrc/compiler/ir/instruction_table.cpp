@@ -20,7 +20,7 @@ constexpr uint64_t kSerializationVersion = 1;  // IRModuleInfo::kSupportedSerial
 constexpr size_t kModulePointer = 12;
 constexpr size_t kTables = 16;
 // FlatInstTable: pointers to arrays. Those of strings, and the literals behind them, stay as they are.
-enum Table : size_t { kHeads, kChildren, kLocations, kReferences, kStringLengths, kCharacters };
+enum Table : size_t { kHeads, kChildren, kLocations, kReferences, kStringLengths, kCharacters, kLiterals };
 
 struct Head {
   int32_t opcode;
@@ -100,10 +100,11 @@ std::vector<Instruction> read_instructions(const std::string& bytes) {
   const auto references = fossil.array<int64_t>(kReferences);
   const auto lengths = fossil.array<int64_t>(kStringLengths);
   const auto characters = fossil.array<char>(kCharacters);
+  const auto literals = fossil.array<int64_t>(kLiterals);
   Fossil::check(!heads.empty() && children.size() == heads.size() && locations.size() == heads.size());
   const size_t first_location = fossil.target(fossil.pointer_to(kLocations));
   std::vector<Instruction> instructions(heads.size());
-  size_t reference = 0, string = 0, character = 0;
+  size_t reference = 0, string = 0, character = 0, literal = 0;
   for (size_t i = 0; i < heads.size(); ++i) {
     const size_t count = 1 + heads[i].operands;
     Fossil::check(count <= references.size() - reference);
@@ -113,13 +114,17 @@ std::vector<Instruction> read_instructions(const std::string& bytes) {
     one.location = static_cast<uint32_t>(fossil.target(first_location + sizeof(int32_t) * i));
     one.references.assign(references.data() + reference, references.data() + reference + count);
     reference += count;
-    // Their characters are in tables of their own.
+    // What constants hold is in tables of its own.
+    if (one.opcode >= kBoolConstant && one.opcode <= kPointerConstant) {
+      Fossil::check(literal < literals.size());
+      one.value = literals[literal++];
+    }
     if (one.opcode != kStringConstant && one.opcode != kBlobConstant) continue;
     Fossil::check(string < lengths.size() && static_cast<size_t>(lengths[string]) <= characters.size() - character);
     one.text.assign(characters.data() + character, static_cast<size_t>(lengths[string]));
     character += static_cast<size_t>(lengths[string++]);
   }
-  Fossil::check(reference == references.size() && string == lengths.size());
+  Fossil::check(reference == references.size() && string == lengths.size() && literal == literals.size());
   return instructions;
 }
 

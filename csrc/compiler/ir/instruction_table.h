@@ -20,11 +20,12 @@ struct Instruction {
   uint32_t location = 0;  // where in the fossil its place in the source stands; 0: it has none
   std::vector<int64_t> references;  // its type, then its operands: numbers of instructions; -1: none
   std::string text;  // of a string constant; not written
+  int64_t value = 0;  // of an integer constant; not written
 };
 
 // Both throw where the fossil is not of the form that is known: Slang's version is another then.
 std::vector<Instruction> read_instructions(const std::string& fossil);
-// String constants are those that were read, in the same order.
+// Constants are those that were read, in the same order.
 void write_instructions(const std::vector<Instruction>& instructions, std::string& fossil);
 
 }  // namespace torch_slang

@@ -20,6 +20,7 @@ class ModuleEdits {
   size_t operands(int64_t at) const { return (*this)[at].references.size() - 1; }
   int64_t operand(int64_t at, size_t which) const { return (*this)[at].references[1 + which]; }
   const std::string& text(int64_t at) const { return (*this)[at].text; }
+  int64_t value(int64_t at) const { return (*this)[at].value; }
   std::vector<int64_t> children(int64_t at) const;
   std::vector<int64_t> parents() const;  // by instruction; -1: none
 

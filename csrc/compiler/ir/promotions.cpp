@@ -7,7 +7,9 @@
 
 #include "compiler/ir/chunks.h"
 #include "compiler/ir/computed_beginnings.h"
+#include "compiler/ir/instruction_facts.h"
 #include "compiler/ir/instruction_table.h"
+#include "compiler/ir/lost_derivatives.h"
 #include "compiler/ir/module_edits.h"
 #include "compiler/ir/opcodes.h"
 #include "compiler/ir/quotients.h"
@@ -26,21 +28,6 @@ bool is_arithmetic(int32_t opcode) {
 int32_t promotion_to(int32_t type) {
   if (type == kVectorType) return kMakeVectorFromScalar;
   return type == kMatrixType ? kMakeMatrixFromScalar : 0;
-}
-
-// The type of a value, without attributes and without what says that it is a constant; or -1.
-int64_t plain_type(const ModuleEdits& module, int64_t value) {
-  int64_t type = value < 0 ? -1 : module.type(value);
-  while (type >= 0) {
-    if (module.opcode(type) == kAttributedType) {
-      type = module.operand(type, 0);
-    } else if (module.opcode(type) == kRateQualifiedType) {
-      type = module.operand(type, 1);
-    } else {
-      break;
-    }
-  }
-  return type;
 }
 
 int32_t type_of(const ModuleEdits& module, int64_t value) {
@@ -67,33 +54,9 @@ bool is_float(const ModuleEdits& module, int64_t type) {
   return opcode == kHalf || opcode == kFloat || opcode == kDouble || opcode == kParameter;
 }
 
-// What stands in a function or generic, without its decorations and parameters.
-std::vector<int64_t> body_of(const ModuleEdits& module, int64_t function) {
-  std::vector<int64_t> body;
-  for (const int64_t block : module.children(function)) {
-    if (module.opcode(block) != kBlock) continue;
-    for (const int64_t one : module.children(block)) {
-      if (module.opcode(one) != kParameter) body.push_back(one);
-    }
-  }
-  return body;
-}
-
-// The function that is called, of all specializations; or another instruction.
-int64_t called_function(const ModuleEdits& module, int64_t call) {
-  int64_t callee = module.operand(call, 0);
-  while (module.opcode(callee) == kSpecialize) callee = module.operand(callee, 0);
-  while (module.opcode(callee) == kGeneric) {
-    const std::vector<int64_t> body = body_of(module, callee);
-    if (body.empty() || module.opcode(body.back()) != kReturn) break;
-    callee = module.operand(body.back(), 0);
-  }
-  return callee;
-}
-
 // `this = __builtin_cast<vector<To, N>>(vector<From, N>(value))`
 bool is_conversion_to_vector(const ModuleEdits& module, int64_t call) {
-  const int64_t function = called_function(module, call);
+  const int64_t function = function_of(module, module.operand(call, 0));
   if (module.opcode(function) != kFunction) return false;
   const std::vector<int64_t> children = module.children(function), body = body_of(module, function);
   const auto is_constructor = [&](int64_t one) { return module.opcode(one) == kConstructor; };
@@ -134,11 +97,12 @@ void erase_debug_lines(ModuleEdits& module) {
 
 }  // namespace
 
-std::string with_explicit_promotions(const std::string& module) {
+std::string with_explicit_promotions(const std::string& module, std::string* refusal) {
   Chunk root = read_chunks(module);
   Chunk* code = find_data(root, "ir  ");
   TORCH_CHECK(code != nullptr, "torch-slangc: a serialized Slang module has no instructions");
   ModuleEdits edits(read_instructions(code->data));
+  *refusal = lost_derivatives(edits);
   erase_debug_lines(edits);
   replace_conversions(edits);
   promote_operands(edits);

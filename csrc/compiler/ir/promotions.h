@@ -20,6 +20,7 @@
 namespace torch_slang {
 
 // A module in Slang's own form, changed. What Slang notes for debuggers is dropped; throws where the form is not known.
-std::string with_explicit_promotions(const std::string& module);
+// `refusal`: why its derivatives would be wrong, Note [lost derivatives]; empty if they are not.
+std::string with_explicit_promotions(const std::string& module, std::string* refusal);
 
 }  // namespace torch_slang

@@ -267,6 +267,17 @@ slang::IModule* Session::load(const ModuleSource& source, std::string* diagnosti
 //   compile request (of slang-deprecated.h) keeps that where debug information is asked for. It also notes lines as
 //   instructions, which Note [promotions] drops again.
 slang::IModule* Session::load_promoted(const ModuleSource& source, std::string* diagnostics) {
+  std::string lost;
+  slang::IModule* module = load_promoted(source, source.text, &lost, diagnostics);
+  if (lost.empty()) return module;
+  // Note [functions on demand]
+  module = load_promoted(source, kImportFunctions + source.text, &lost, diagnostics);
+  *diagnostics += lost;
+  return module;
+}
+
+slang::IModule* Session::load_promoted(const ModuleSource& source, const std::string& text, std::string* lost,
+                                       std::string* diagnostics) {
   Com<slang::ICompileRequest> request;
   check_slang(session_->createCompileRequest(request.out()), "createCompileRequest");
   const char* arguments[] = {"-emit-ir", "-no-codegen"};
@@ -274,8 +285,8 @@ slang::IModule* Session::load_promoted(const ModuleSource& source, std::string* 
   request->setOutputContainerFormat(SLANG_CONTAINER_FORMAT_SLANG_MODULE);
   request->setDebugInfoLevel(SLANG_DEBUG_INFO_LEVEL_MINIMAL);
   const int unit = request->addTranslationUnit(SLANG_SOURCE_LANGUAGE_SLANG, source.name.c_str());
-  const std::string text = source.text + kQuotientCalls;
-  request->addTranslationUnitSourceString(unit, source.path.c_str(), text.c_str());
+  const std::string whole = text + kQuotientCalls;
+  request->addTranslationUnitSourceString(unit, source.path.c_str(), whole.c_str());
   const SlangResult result = request->compile();
   request->setDebugInfoLevel(SLANG_DEBUG_INFO_LEVEL_NONE);  // the session's, to which it belongs
   Com<ISlangBlob> messages, module, more;
@@ -284,7 +295,8 @@ slang::IModule* Session::load_promoted(const ModuleSource& source, std::string* 
   if (SLANG_FAILED(result)) return nullptr;
   check_slang(request->getContainerCode(module.out()), "ICompileRequest::getContainerCode");
   const std::string bytes(static_cast<const char*>(module->getBufferPointer()), module->getBufferSize());
-  *module.out() = make_blob(with_explicit_promotions(bytes));
+  *module.out() = make_blob(with_explicit_promotions(bytes, lost));
+  if (!lost->empty()) return nullptr;
   slang::IModule* loaded =
       session_->loadModuleFromIRBlob(source.name.c_str(), source.path.c_str(), module.get(), more.out());
   *diagnostics += said(more);

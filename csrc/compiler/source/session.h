@@ -101,6 +101,10 @@ class Session {
   bool load_compiled_library();
   void load_library_text();
 
+  // `lost`: Note [lost derivatives]; null is returned then.
+  slang::IModule* load_promoted(const ModuleSource& source, const std::string& text, std::string* lost,
+                                std::string* diagnostics);
+
   std::string said(const Com<ISlangBlob>& blob) const;  // for the user: Note [the user's files]
 
   SourceFiles files_;

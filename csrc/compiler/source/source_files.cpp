@@ -76,7 +76,7 @@ std::string SourceFiles::with_head(const std::string& source, const std::string&
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   const bool imports = imports_functions_ && submodule_text(path) == nullptr;
-  return (imports ? "import torch_slang; import torch_slang.functions;\n" : "import torch_slang;\n") + macros + line_directive(1, path) +
+  return (imports ? kImportFunctions : "import torch_slang;\n") + macros + line_directive(1, path) +
          changed(with_whole_block_sizes(source.substr(begin)), path);
 }
 

@@ -34,6 +34,9 @@ struct Changes {
   Declaring declaring = Declaring::All;
 };
 
+// Of both modules of the library: Note [functions on demand].
+inline constexpr const char* kImportFunctions = "import torch_slang; import torch_slang.functions;\n";
+
 // Lives as long as the session that reads through it; owned by C++, so COM's counting does nothing.
 class SourceFiles final : public ISlangFileSystem {
  public:

@@ -1,0 +1,42 @@
+#include "compiler/ir/instruction_facts.h"
+
+#include "compiler/ir/opcodes.h"
+
+namespace torch_slang {
+
+int64_t plain_type(const ModuleEdits& module, int64_t value) {
+  int64_t type = value < 0 ? -1 : module.type(value);
+  while (type >= 0) {
+    if (module.opcode(type) == kAttributedType) {
+      type = module.operand(type, 0);
+    } else if (module.opcode(type) == kRateQualifiedType) {
+      type = module.operand(type, 1);
+    } else {
+      break;
+    }
+  }
+  return type;
+}
+
+std::vector<int64_t> body_of(const ModuleEdits& module, int64_t function) {
+  std::vector<int64_t> body;
+  for (const int64_t block : module.children(function)) {
+    if (module.opcode(block) != kBlock) continue;
+    for (const int64_t one : module.children(block)) {
+      if (module.opcode(one) != kParameter) body.push_back(one);
+    }
+  }
+  return body;
+}
+
+int64_t function_of(const ModuleEdits& module, int64_t callee) {
+  while (module.opcode(callee) == kSpecialize) callee = module.operand(callee, 0);
+  while (module.opcode(callee) == kGeneric) {
+    const std::vector<int64_t> body = body_of(module, callee);
+    if (body.empty() || module.opcode(body.back()) != kReturn) break;
+    callee = module.operand(body.back(), 0);
+  }
+  return callee;
+}
+
+}  // namespace torch_slang

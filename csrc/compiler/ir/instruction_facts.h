@@ -1,0 +1,18 @@
+// What several edits ask of a module's instructions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir/module_edits.h"
+
+namespace torch_slang {
+
+// The type of a value, without attributes and without what says that it is a constant; or -1.
+int64_t plain_type(const ModuleEdits& module, int64_t value);
+// What stands in a function or generic, without its decorations and parameters.
+std::vector<int64_t> body_of(const ModuleEdits& module, int64_t function);
+// The function that all specializations of a callee share; or another instruction.
+int64_t function_of(const ModuleEdits& module, int64_t callee);
+
+}  // namespace torch_slang

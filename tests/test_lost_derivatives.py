@@ -1,0 +1,103 @@
+"""Calls of functions that are not differentiable, whose value goes through memory: refused, where Slang says nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import torch_slang
+
+HEAD = """
+float g(float x) { return x * x; }
+void fill(float x, out float y) { y = x * x; }
+void square(inout float y) { y = y * y; }
+struct Pair : IDifferentiable { float a; float b; }
+interface IShape { float plain(float x); }
+struct Ball : IShape { float plain(float x) { return x * x; } }
+[Differentiable] void keep(inout float r, float x) { r = g(x); }
+[Differentiable] float twice(Pair p) { return 2 * p.a + p.b; }
+[Differentiable] float by<T : IShape>(T shape, float x) { Pair p; p.b = shape.plain(x); return p.b; }
+"""
+# The line of each stands in one place: that of the function.
+LOST = {
+    "an out parameter": "void f(float x, out float y) { y = g(x); }",
+    "a field": "float f(float x) { Pair p; p.a = g(x); p.b = x; return p.a; }",
+    "a field of an argument": "float f(float x) { Pair p; p.a = g(x); p.b = x; return twice(p); }",
+    "an element": "float f(float x) { float a[2]; a[0] = g(x); a[1] = x; return a[0]; }",
+    "an element at a computed index": "float f(float x, int i) { float a[2] = { x, x }; a[i % 2] = g(x); return a[0]; }",
+    "a component": "float2 f(float x) { float2 v = x; v.x = g(x); return v; }",
+    "an out argument": "float f(float x) { float y; fill(x, y); return y; }",
+    "an inout argument": "float f(float x) { float y = x; square(y); return y; }",
+    "a branch": "float f(float x) { Pair p = { x, x }; if (x > 1) p.a = g(x); else p.a = x; return p.a; }",
+    "a loop": (
+        "float f(float x) { float a[3] = { x, x, x };"
+        " [MaxIters(2)] for (int i = 0; i < 2; i++) a[i + 1] = a[i] + g(a[i]); return a[2]; }"
+    ),
+    "another call that is not differentiable": "float f(float x) { float y; fill(g(x), y); return y; }",
+    "a copy": "float f(float x) { Pair p = { x, x }; p.a = g(x); Pair q = p; return q.a * q.b; }",
+}
+KEPT = {
+    "no_diff": ("float f(float x) { Pair p; p.a = no_diff g(x); p.b = x; return p.a * p.b; }", 9.0),
+    "a constant": ("float f(float x) { Pair p; p.a = g(2.0f); p.b = x; return p.a * p.b; }", 4.0),
+    "a parameter without derivative": (
+        "float f(float x, no_diff float c) { Pair p; p.a = g(c); p.b = x; return p.a * p.b; }",
+        1.0,
+    ),
+    "another field": ("float f(float x) { Pair p; p.a = g(x); p.b = x * x; return p.b; }", 6.0),
+    "a condition": ("float f(float x) { float a[2]; a[0] = g(x); a[1] = x; return a[0] > 1 ? a[1] * a[1] : x; }", 6.0),
+    "a number": ("float f(float x) { Pair p; p.a = g(x); p.b = x; return p.b * int(p.a); }", 9.0),
+    "a detached value": ("float f(float x) { Pair p; p.a = g(x); p.b = x; return detach(p.a) * p.b; }", 9.0),
+}
+
+
+def load(body: str, name: str) -> torch_slang.Module:
+    text = f"{HEAD}[TorchOp] [Differentiable] {body}\n"
+    return torch_slang.load(source=text, name=f"{name}.slang", namespace=name)
+
+
+@pytest.mark.parametrize("where", LOST)
+def test_a_derivative_that_is_lost_in_memory_is_refused(where: str) -> None:
+    module = load(LOST[where], f"lost_{list(LOST).index(where)}")
+    x = torch.full((2,), 3.0, requires_grad=True)
+    more = [torch.zeros(2, dtype=torch.int32)] if "int i)" in LOST[where] else []
+    line = 1 + len(HEAD.splitlines())
+    with pytest.raises(
+        RuntimeError, match=rf"\.slang\({line}\): error: the derivative of \w+ is lost in f: .*`no_diff`"
+    ):
+        module.f(x, *more)
+
+
+@pytest.mark.parametrize("where", ["keep", "by"])
+def test_helpers_are_looked_at_too(where: str) -> None:
+    call = "float r = 0; keep(r, x); return r;" if where == "keep" else "Ball ball; return by(ball, x);"
+    module = load(f"float f(float x) {{ {call} }}", f"lost_in_{where}")
+    with pytest.raises(RuntimeError, match=rf"the derivative of [\w.]+ is lost in {where}"):
+        module.f(torch.ones(1))
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_where_no_derivative_is_wanted_nothing_is_refused(what: str, device: torch.device) -> None:
+    body, slope = KEPT[what]
+    text = HEAD.split("[Differentiable] void keep")[0]  # what is refused by itself is left out
+    module = torch_slang.load(
+        source=f"{text}[TorchOp] [Differentiable] {body}\n",
+        name=f"kept_{list(KEPT).index(what)}.slang",
+        namespace=f"kept_{list(KEPT).index(what)}",
+    )
+    x = torch.full((2,), 3.0, device=device, requires_grad=True)
+    module.f(x, *([torch.ones(2, device=device)] if "no_diff float c" in body else [])).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [slope] * 2
+
+
+def test_core_functions_that_have_a_derivative_here_are_imported(device: torch.device) -> None:
+    """`fmin` has none in Slang's core, and Slang does not say so where its value goes to an `inout` parameter."""
+    text = """
+    [Differentiable] void least(inout float3 r, float3 x) { r = fmin(x, float3(0.5)); }
+    [TorchOp] [Differentiable] float3 f(float3 x) { float3 r = 0; least(r, x); return r; }
+    """
+    module = torch_slang.load(source=text, name="lost_least.slang", namespace="lost_least")
+    x = torch.tensor([[0.1, 0.7, 0.2]], device=device, requires_grad=True)
+    module.f(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[1.0, 0.0, 1.0]]

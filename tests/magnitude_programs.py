@@ -16,6 +16,7 @@ import torch
 Tensor = torch.Tensor
 Dual = tuple[mpmath.mpf, tuple[mpmath.mpf, ...]]  # a value, and its slopes by the arguments
 NAMES = ("x", "y")
+LARGEST = 3e38  # that a float holds
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan]
 
 
@@ -59,6 +60,11 @@ def magnitude(rng: random.Random) -> float:
     return float(torch.tensor(value, dtype=torch.float32))
 
 
+def _constant(number: float, like: Tensor) -> Tensor:
+    """With a tangent of 0, where Slang's constants have one; a tensor of its own would have none."""
+    return torch.where(torch.ones_like(like, dtype=torch.bool), torch.full_like(like, number), like)
+
+
 def draw_formula(rng: random.Random) -> Formula:
     """Each argument stands in it once at most: where slopes are summed, what cancels has no right digits."""
     return _draw(rng, rng.randint(1, 3), list(range(len(NAMES))))
@@ -69,9 +75,7 @@ def _draw(rng: random.Random, depth: int, unused: list[int]) -> Formula:
         if not unused or rng.random() < 0.3:
             number = magnitude(rng) if rng.random() < 0.6 else float(rng.randint(1, 3))
             constant = (mpmath.mpf(number), (mpmath.mpf(0),) * len(NAMES))
-            return Formula(
-                f"float({number!r})", lambda _: torch.tensor(number, dtype=torch.float32), lambda _: constant
-            )
+            return Formula(f"float({number!r})", lambda given: _constant(number, given[1]), lambda _: constant)
         k = unused.pop(rng.randrange(len(unused)))
         return Formula(NAMES[k], lambda given: given[k], lambda given: given[k])
     rule = rng.choice(RULES)
@@ -81,6 +85,8 @@ def _draw(rng: random.Random, depth: int, unused: list[int]) -> Formula:
         inner = [operand.exact(given) for operand in operands]
         values = [value for value, _ in inner]
         slopes = rule.slopes(*values)
+        if any(abs(slope) > LARGEST for slope in slopes):
+            raise OverflowError
         along = tuple(mpmath.fsum(s * t[k] for s, (_, t) in zip(slopes, inner, strict=True)) for k in range(len(NAMES)))
         return rule.value(*values), along
 
@@ -92,14 +98,16 @@ def _draw(rng: random.Random, depth: int, unused: list[int]) -> Formula:
 
 
 def exact_slopes(formula: Formula, arguments: Sequence[float]) -> list[float] | None:
-    """Rounded to doubles; None where numbers are out of reach; NaN or infinite where a slope is."""
+    """Rounded to doubles; None where a slope on the way is out of float's reach; NaN where there is none."""
     with mpmath.workdps(60):
         zero, one = mpmath.mpf(0), mpmath.mpf(1)
         given = [(mpmath.mpf(a), (one, zero) if k == 0 else (zero, one)) for k, a in enumerate(arguments)]
         try:
             return [float(slope) for slope in formula.exact(given)[1]]
-        except (ZeroDivisionError, OverflowError, ValueError, MemoryError):
+        except (OverflowError, MemoryError):
             return None
+        except (ZeroDivisionError, ValueError):
+            return [math.nan] * len(NAMES)
 
 
 def module_text(formulas: Sequence[Formula]) -> str:

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ir/instruction_facts.h"
@@ -21,6 +22,7 @@ constexpr int64_t kForward = 1, kBackward = 4, kFirstOfTypes = 10;
 // Operands of these in front of the arguments for the parameters of the block that they go to.
 constexpr size_t kTargetsOfBranch = 1, kTargetsOfLoop = 3;
 constexpr int64_t kAnyElement = -1;
+constexpr std::string_view kConstant = "tsl_constant";  // slang/constants.slang
 
 // What is annotated in a module, for all its functions.
 class Annotations {
@@ -67,6 +69,13 @@ class Annotations {
   std::set<int64_t> annotated_, differentiated_;
 };
 
+std::string name_of(const ModuleEdits& module, int64_t function) {
+  for (const int64_t one : module.children(function)) {
+    if (module.opcode(one) == kNameHint) return module.text(module.operand(one, 0));
+  }
+  return module.opcode(function) == kLookupWitness ? name_of(module, module.operand(function, 1)) : "a function";
+}
+
 // A variable or parameter, and the fields and elements of it that an address goes through.
 struct Memory {
   int64_t root = 0;
@@ -94,6 +103,7 @@ class Flow {
           (is_first ? given_ : joined_).insert(one);
         } else {
           body_.push_back(one);
+          block_of_[one] = block;
         }
       }
       parameters_[block];
@@ -255,11 +265,24 @@ class Flow {
     const auto same = [&](const Memory& other) { return other.root == memory.root && other.path == memory.path; };
     if (std::any_of(written_.begin(), written_.end(), same)) return false;
     written_.push_back(memory);
+    if (is_made_constant(memory, writer)) return false;
     if (given_.count(memory.root) > 0) return true;
     for (const auto& [address, use] : uses_of(memory)) {
       if (use.user == writer) continue;
       if (module_.opcode(use.user) == kLoad && is_wanted(use.user)) return true;
       if (module_.opcode(use.user) == kCall && wants_memory(use)) return true;
+    }
+    return false;
+  }
+
+  // What constant_calls.h puts behind a `no_diff` call that writes: the memory is stored anew, without its derivative.
+  bool is_made_constant(const Memory& memory, int64_t writer) const {
+    for (const auto& [address, use] : uses_of(memory)) {
+      if (module_.opcode(use.user) != kStore || use.operand != 0 || use.user < writer) continue;
+      const int64_t value = module_.operand(use.user, 1);
+      if (block_of_.at(use.user) == block_of_.at(writer) && module_.opcode(value) == kCall &&
+          name_of(module_, function_of(module_, module_.operand(value, 0))) == kConstant)
+        return true;
     }
     return false;
   }
@@ -317,6 +340,7 @@ class Flow {
   const Annotations& annotations_;
   int64_t function_;
   Numbers body_;
+  std::map<int64_t, int64_t> block_of_;
   std::map<int64_t, Numbers> parameters_;  // by block
   std::set<int64_t> given_, joined_;  // parameters of the function, and of blocks behind the first
   std::map<int64_t, std::vector<Use>> users_;
@@ -324,13 +348,6 @@ class Flow {
   std::set<int64_t> looked_at_, reached_;
   std::vector<Memory> written_;
 };
-
-std::string name_of(const ModuleEdits& module, int64_t function) {
-  for (const int64_t one : module.children(function)) {
-    if (module.opcode(one) == kNameHint) return module.text(module.operand(one, 0));
-  }
-  return module.opcode(function) == kLookupWitness ? name_of(module, module.operand(function, 1)) : "a function";
-}
 
 // Of the statement that an instruction belongs to: "file(line)".
 std::string place_of(const ModuleEdits& module, int64_t at) {

@@ -262,17 +262,31 @@ class File:
 # --- Derivatives of its functions, in float64
 
 
+def uses_buffers(module: Any, name: str) -> bool:
+    """Whether it uses buffers beside its parameters, which only an entry sets."""
+    try:
+        text = module._handle.cuda_text(name, "forward", [])
+    except RuntimeError:
+        return False  # told by its call
+    return "TensorView" in text.partition("struct KernelContext")[2].partition("}")[0]
+
+
 def check_function(module: Any, name: str, device: str) -> str | None:
     """None: not a function of numbers and vectors with a derivative."""
     import torch
     from torch.autograd.gradcheck import GradcheckError
 
-    about = module._handle.describe(name)
+    try:
+        about = module._handle.describe(name)
+    except RuntimeError as error:  # it has a parameter of a name that PyTorch does not allow
+        return f"refused: {says(error)}"
     leaves = [leaf for leaf in about["leaves"] if not leaf["is_output"]]
     plain = all(leaf["dtype"] in {"float64", "int32"} and not leaf["is_whole"] for leaf in leaves)
     plain = plain and all(size >= 0 for leaf in leaves for size in leaf["element_shape"])  # not of a generic one
     is_of_structs = any(parameter["fields"] for parameter in about["parameters"])
     if about["backward"] is None or about["type_parameters"] or is_of_structs or not plain:
+        return None
+    if uses_buffers(module, name):
         return None
     torch.manual_seed(1)
     values = []

@@ -499,14 +499,17 @@ class TestMachineCode:
         virtual = architecture.replace("sm", "compute")
         ptx = with_tile(tile)._handle.cubin(kernel, "forward", types, True, virtual).rstrip(b"\0")
         (folder / "kernel.ptx").write_bytes(ptx)
-        said = subprocess.run(
+        run = subprocess.run(
             [PTXAS, "-v", f"-arch={architecture}", "kernel.ptx", "-o", "kernel.cubin"],
             cwd=folder,
             capture_output=True,
             text=True,
-            check=True,
-        ).stderr
-        return ptx.count(b"wgmma.mma_async"), said
+            check=False,
+        )
+        if "Unsupported .version" in run.stderr:
+            pytest.skip("ptxas is older than NVRTC")
+        assert run.returncode == 0, run.stderr
+        return ptx.count(b"wgmma.mma_async"), run.stderr
 
     @some_cases(1)
     @pytest.mark.parametrize("tile", [*HALF_TILES, TILE_IN_TURNS])

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from slang_test_texts import (
+    DERIVATIVES,
     SPARE,
     TYPES,
     Buffer,
@@ -33,9 +34,11 @@ from slang_test_texts import (
     messages_of,
     part_text,
     views_for_buffers,
+    with_own_derivatives,
 )
 from slang_torch_kernels import KERNELS
 
+OWN = "the source's own derivative"
 RIGHT, REFUSED, WRONG, ELSEWHERE = "right", "refused", "wrong", "not applicable"
 ERRORS = (RuntimeError, TypeError, ValueError, IndexError, AttributeError, NotImplementedError)
 
@@ -50,7 +53,7 @@ class Result:
 
 
 def says(error: BaseException) -> str:
-    text = re.sub(r"\b(?:(?:the forward of )?\w+ in )?[\w-]+\.slang\b", "the file", str(error))
+    text = re.sub(r"\b(?:(?:the (?:\w+ of )?)?\w+ in )?[\w-]+\.slang\b", "the file", str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if re.search(r"error\[|signal|is refused|would be wrong", line)]
     hints = [
@@ -175,6 +178,8 @@ class File:
     def run_entry(self, claim: Claim, result: Result) -> None:
         buffers = self.buffers()
         expected = expected_lines(self.path, self.text) if claim is Claim.NUMBERS else []
+        if self.path.stem in DERIVATIVES:
+            expected, result.why = DERIVATIVES[self.path.stem], Claim.DERIVATIVE.value
         module = self.load(kernel_text(self.text, buffers), self.path.name, buffers)
         got, printed = self.launch(module, buffers)
         if claim is Claim.NUMBERS:
@@ -328,7 +333,12 @@ def functions_of(path: Path, device: str) -> dict[str, str]:
     except RuntimeError:
         return {}  # told by the kernel, or there is no such function of doubles
     found = {name: check_function(module, name, device) for name in module.functions()}
-    return {name: said for name, said in found.items() if said is not None}
+    own = with_own_derivatives(file.text)
+    is_own = {
+        name: said is not None and said.startswith("Jacobian") and not own.isdisjoint({name, name.rpartition("_")[0]})
+        for name, said in found.items()  # an overload's name ends with its type
+    }
+    return {name: OWN if is_own[name] else said for name, said in found.items() if said is not None}
 
 
 def run_file(path: Path, folder: Path, device: str, with_functions: bool, with_nvrtc: bool) -> Result:

@@ -24,6 +24,7 @@ class Claim(Enum):
     NUMBERS = "the numbers that the test expects"
     COMPILES = "compiles, and the test is of the text that Slang emits"
     FAILS = "an error, and the test expects one"
+    DERIVATIVE = "the derivative, where the test expects Slang's zero"
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,10 @@ def messages_of(text: str) -> list[str]:
     if "//DIAGNOSTIC_TEST" in text:
         told += [words for line in lines for words in re.findall(r"(?:\^ |CHECK: *)(\w[^^]*?)\s*$", line)]
     return told
+
+
+# Whose struct has derivatives here though it is not IDifferentiable: what it computes, and Slang's zeros in its place.
+DERIVATIVES = {"reverse-while-loop-3": ["1"]}
 
 
 def is_switched_off(text: str) -> bool:
@@ -239,6 +244,19 @@ def kernel_text(text: str, buffers: list[Buffer]) -> str:
 def block_of(text: str) -> list[int]:
     found = re.search(r"umthreads\(\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)", text[: entry_of(text).start() + 1], re.I)
     return [int(size) for size in found.groups()] if found else [1, 1, 1]
+
+
+def with_own_derivatives(text: str) -> set[str]:
+    """Functions whose derivative may be another than that of their value: the source has written it, or that of a call."""
+    text = re.sub(r"//.*", "", text)
+    parts = re.split(r"\b(\w+)\s*\([^(){};]*\)\s*(?=\{)", text)  # names between what stands before and behind them
+    bodies = list(zip(parts[1::2], parts[0::2], parts[2::2], strict=False))
+    written = r"(?:Backward|Forward|Primal)\w*(?:Derivative|Substitute)"
+    own = {name for name, before, _ in bodies if re.search(rf"\[{written}\([^;}}]*$", before)} | {"detach"}
+    own |= set(re.findall(rf"\[{written}Of\((?:[\w.]*\.)?(\w+)", text))
+    while more := {n for n, _, body in bodies if n not in own and re.search(rf"\b(?:{'|'.join(own)})\s*\(", body)}:
+        own |= more
+    return own
 
 
 def in_double(text: str) -> str:

@@ -38,7 +38,7 @@ from threading import Lock
 from typing import Any
 
 from marked_tables import write_table
-from slang_test_runs import ELSEWHERE, REFUSED, RIGHT, WRONG, Result, run_file
+from slang_test_runs import ELSEWHERE, OWN, REFUSED, RIGHT, WRONG, Result, run_file
 from slang_test_texts import Claim
 
 Results = dict[str, Result]  # by file
@@ -117,7 +117,7 @@ def wrong_functions(results: Results) -> list[str]:
         f"{name}: {function}: {said}"
         for name, one in results.items()
         for function, said in one.functions.items()
-        if said != "right" and not said.startswith("refused")
+        if said not in {"right", OWN} and not said.startswith("refused")
     ]
 
 
@@ -130,7 +130,10 @@ def counts(results: Results) -> dict[str, str]:
     found["compiled by NVRTC for sm_90"] = f"{compiled[True]} of {compiled.total()}" if compiled else ""
     refused = sum(one.startswith("refused") for one in said)
     found["their functions, against central differences"] = (
-        f"{said.count('right')} right, {len(wrong_functions(results))} wrong, {refused} refused" if said else ""
+        f"{said.count('right')} right, {len(wrong_functions(results))} wrong, {refused} refused, {said.count(OWN)} of "
+        "another derivative that the source has written"
+        if said
+        else ""
     )
     return found
 

@@ -35,8 +35,9 @@ void spread(double x, out double3 r) { r = double3(x * x, x, 1); }
 [TreatAsDifferentiable]
 double treated(double x)   // two lines
 {
-    return 2 * x + 1;
+    return no_diff twice(x) + 1;
 }
+double twice(double x) { return 2 * x; }
 [TreatAsDifferentiable] T treated_of<T : __BuiltinFloatingPointType>(T x) { return x * x; }
 [TreatAsDifferentiable] void changed(double x, inout double t, out double3 r) { t = x * t; r = double3(x, t, 1); }
 [TreatAsDifferentiable] int sign_of(double x) { return x > 0 ? 1 : -1; }

@@ -187,6 +187,9 @@ class Rewriter {
       if (word(at) == "override") edits_.replace(word(at), "");
     }
     edits_.insert(place(head.begin), c10::str(attributes, " ", text(head.type, head.body), " { ", call, " } "));
+    for (size_t at = head.body; at < head.end; ++at) {
+      if (word(at) == "no_diff") edits_.replace(word(at), "");  // Slang allows it in differentiable functions only
+    }
     if (!is_operator) return edits_.replace(word(head.name), is_constructor ? "void " + own : own);
     for (size_t at = head.type; at < head.name; ++at) {
       if (word(at) == "__prefix" || word(at) == "__postfix") edits_.replace(word(at), "");

@@ -32,6 +32,14 @@ void ModuleEdits::replace(int64_t at, int32_t opcode, int64_t type, std::vector<
   (*this)[at].references = std::move(operands);
 }
 
+void ModuleEdits::redirect(const std::map<int64_t, int64_t>& targets) {
+  for (Instruction& one : all_) {
+    for (int64_t& reference : one.references) {
+      if (const auto found = targets.find(reference); found != targets.end()) reference = found->second;
+    }
+  }
+}
+
 void ModuleEdits::erase(int64_t at) {
   TORCH_INTERNAL_ASSERT((*this)[at].children == 0);
   erased_.insert(at);

@@ -29,6 +29,8 @@ class ModuleEdits {
   // What uses `at` uses this instruction then.
   void replace(int64_t at, int32_t opcode, int64_t type, std::vector<int64_t> operands);
   void set_operand(int64_t at, size_t which, int64_t value) { (*this)[at].references[1 + which] = value; }
+  // What refers to a key, as its type or as an operand, refers to its value then.
+  void redirect(const std::map<int64_t, int64_t>& targets);
   void erase(int64_t at);  // of an instruction without children that no other one uses
 
   std::vector<Instruction> applied() const;

@@ -7,6 +7,7 @@
 namespace torch_slang {
 
 enum Opcode : int32_t {
+  kBoolType = 3,
   kInt8Type = 4,
   kUInt64Type = 11,
   kHalf = 12,

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include "compiler/ir/chunks.h"
@@ -88,6 +89,23 @@ void replace_conversions(ModuleEdits& module) {
   }
 }
 
+// Whole numbers and bools, and vectors and matrices of them.
+bool is_constant_type(const ModuleEdits& module, int64_t type) {
+  const int32_t opcode = module.opcode(type);
+  if (opcode == kVectorType || opcode == kMatrixType) return is_constant_type(module, module.operand(type, 0));
+  return opcode >= kBoolType && opcode <= kUInt64Type;
+}
+
+// Note [types of indices]
+void drop_attributes_of_constants(ModuleEdits& module) {
+  std::map<int64_t, int64_t> plain;
+  for (int64_t at = 0; at < module.size(); ++at) {
+    if (module.opcode(at) == kAttributedType && is_constant_type(module, module.operand(at, 0)))
+      plain[at] = module.operand(at, 0);
+  }
+  module.redirect(plain);
+}
+
 // They come with the places in the source, which the text needs.
 void erase_debug_lines(ModuleEdits& module) {
   for (int64_t at = 0; at < static_cast<int64_t>(module.size()); ++at) {
@@ -104,6 +122,7 @@ std::string with_explicit_promotions(const std::string& module, std::string* ref
   ModuleEdits edits(read_instructions(code->data));
   *refusal = lost_derivatives(edits);
   erase_debug_lines(edits);
+  drop_attributes_of_constants(edits);
   replace_conversions(edits);
   promote_operands(edits);
   hide_steps_of_computed_beginnings(edits);

@@ -13,6 +13,12 @@
 //   `double3(a)` of a float, written or implied, calls a constructor of Slang's core that is [TreatAsDifferentiable], and `double2x2(a)` one
 //   that calls IFloat's constructor, whose parameter has no derivative: the gradient of `a` is 0. Those calls become what the
 //   constructors do: a promotion and a cast, which have derivatives.
+//
+// Note [types of indices]
+//   An `int i` of a differentiable function has the type `no_diff int`, and `i + 0` has the type int, so Slang takes them for two indices
+//   until derivatives are made: it assigns the gradients of `m[i + 0]` and `m[i]` one behind the other (Note [added gradients]). Then it
+//   sees that they are one, and the first assignment is lost before there is a text. No type of whole numbers needs
+//   `no_diff`; without it the two are one index from the beginning, and Slang adds.
 #pragma once
 
 #include <string>

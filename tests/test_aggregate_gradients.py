@@ -31,6 +31,13 @@ struct Weights : IDifferentiable { double a[3]; double2x2 b; };
 [Differentiable] double product(double m[3], int i, int j) { return m[i] * m[j] * m[j]; }
 [Differentiable] double of_vector(double2 m, int i) { return m[i % 2] * m[1] + m.x; }
 [Differentiable] double unsigned_too(double m[2]) { return m[1] * m[1u] + m[0] * m[uint(1)]; }
+// One index, written in two ways.
+[Differentiable] double same(double x, double m[2], int i) { return m[i + 0] * x + m[i]; }
+[Differentiable] double same_times(double x, double m[2], int i) { return m[0 + i] * x + m[1 * i] + m[i]; }
+[ForceInline] [Differentiable] double at(double m[2], int i, int k) { return m[i + k]; }
+[Differentiable] double same_inlined(double x, double m[2], int i) { return at(m, i, 0) * x + m[i]; }
+[ForceInline] [Differentiable] double behind<let K : int>(double m[2], int i) { return m[i + K]; }
+[Differentiable] double same_generic(double x, double m[2], int i) { return behind<0>(m, i) * x + m[i]; }
 [Differentiable] double elements(double3x3 m, int i, int j)
 {
     return m[i][j] * m[2][1] + m[i].y * m[2].y + m[i][0] + m[j][1];
@@ -180,6 +187,10 @@ MET_REFERENCES: dict[str, tuple[Sequence[tuple[int, ...]], int, Reference]] = {
     "product": ([(3,)], 2, lambda m, i, j: m[i] * m[j] * m[j]),
     "of_vector": ([(2,)], 1, lambda m, i: m[i] * m[1] + m[0]),
     "unsigned_too": ([(2,)], 0, lambda m: m[1] * m[1] + m[0] * m[1]),
+    "same": ([(), (2,)], 1, lambda x, m, i: m[i] * x + m[i]),
+    "same_times": ([(), (2,)], 1, lambda x, m, i: m[i] * x + 2 * m[i]),
+    "same_inlined": ([(), (2,)], 1, lambda x, m, i: m[i] * x + m[i]),
+    "same_generic": ([(), (2,)], 1, lambda x, m, i: m[i] * x + m[i]),
     "elements": ([(3, 3)], 2, lambda m, i, j: m[i][j] * m[2][1] + m[i][1] * m[2][1] + m[i][0] + m[j][1]),
     "rows": ([(2, 2)], 1, lambda m, i: m[i][0] * m[0][0] + m[i][1] * m[0][1] + m[1][0] * m[i][0]),
     "changed": ([(3,)], 1, changed),

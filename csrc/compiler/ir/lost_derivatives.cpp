@@ -280,7 +280,9 @@ class Flow {
     for (const auto& [address, use] : uses_of(memory)) {
       if (module_.opcode(use.user) != kStore || use.operand != 0 || use.user < writer) continue;
       const int64_t value = module_.operand(use.user, 1);
-      if (block_of_.at(use.user) == block_of_.at(writer) && module_.opcode(value) == kCall &&
+      if (block_of_.at(use.user) != block_of_.at(writer)) continue;
+      if (module_.opcode(value) == kDetach) return true;
+      if (module_.opcode(value) == kCall &&
           name_of(module_, function_of(module_, module_.operand(value, 0))) == kConstant)
         return true;
     }

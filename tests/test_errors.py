@@ -261,7 +261,7 @@ TABLE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "an unknown kernel": (
         lambda m: m.nobody,
         r"no kernel or function named 'nobody'; "
-        r"this module has: careless, corner, count, first, numbers, promised, scale$",
+        r"this module has: careless, corner, count, counting, first, numbers, promised, scale$",
     ),
     "a kernel without output as a function": (
         lambda m: m.promised(ones(3)),

@@ -1,5 +1,6 @@
 #include "module/host_function.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -18,9 +19,9 @@ namespace torch_slang {
 namespace {
 
 c10::Device default_device() {
-  if (!c10::impl::hasDeviceGuardImpl(c10::kCUDA)) return c10::kCPU;
-  const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
-  return cuda.deviceCount() > 0 ? cuda.getDevice() : c10::Device(c10::kCPU);
+  // Not the guard's count: without a GPU, fake tensors put a guard there that counts one.
+  if (!at::hasCUDA()) return c10::kCPU;
+  return c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice();
 }
 
 size_t host_components(const std::vector<Leaf>& leaves) {

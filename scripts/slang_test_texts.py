@@ -247,9 +247,9 @@ def block_of(text: str) -> list[int]:
 
 
 def with_own_derivatives(text: str) -> set[str]:
-    """Functions whose derivative may be another than that of their value: the source has written it, or that of a call."""
+    """Functions whose derivative may be another than that of their value: written by the source, or a call's is."""
     text = re.sub(r"//.*", "", text)
-    parts = re.split(r"\b(\w+)\s*\([^(){};]*\)\s*(?=\{)", text)  # names between what stands before and behind them
+    parts = re.split(r"\b(\w+)\s*\([^(){};]*\)\s*(?=\{)", text)  # names, between texts
     bodies = list(zip(parts[1::2], parts[0::2], parts[2::2], strict=False))
     written = r"(?:Backward|Forward|Primal)\w*(?:Derivative|Substitute)"
     own = {name for name, before, _ in bodies if re.search(rf"\[{written}\([^;}}]*$", before)} | {"detach"}

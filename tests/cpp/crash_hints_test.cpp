@@ -68,7 +68,8 @@ BOOST_AUTO_TEST_CASE(calls_of_derivatives_are_found) {
 
 BOOST_AUTO_TEST_CASE(functions_that_are_not_called_are_left_out) {
   const std::string source =
-      "float f(float x) { return g<int>(x); }\nfloat g<T : IFloat>(float x) { return x % 2; }\nfloat h(float x) { return x % 3; "
+      "float f(float x) { return g<int>(x); }\nfloat g<T : IFloat>(float x) { return x % 2; }\nfloat h(float x) { "
+      "return x % 3; "
       "}";
   const auto lines = [&](const std::string& function) {
     const std::string hints = crash_hints(source, "f.slang", false, function);
@@ -82,7 +83,8 @@ BOOST_AUTO_TEST_CASE(functions_that_are_not_called_are_left_out) {
 
 BOOST_AUTO_TEST_CASE(remainders_of_floats_are_found) {
   const auto found = [](const std::string& expression) {
-    return !crash_hints("float f<T : IFloat>(float x, float2 v, int k) { int n = k; return " + expression + "; }", "f.slang")
+    return !crash_hints("float f<T : IFloat>(float x, float2 v, int k) { int n = k; return " + expression + "; }",
+                        "f.slang")
                 .empty();
   };
   for (const std::string one : {"x % k", "k % x", "(x * 2) % k", "v.x % 2", "k % 1.5", "x %= 2"})

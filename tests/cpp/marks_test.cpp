@@ -122,8 +122,7 @@ BOOST_AUTO_TEST_CASE(templates_of_marks_are_not_marks) {
 
 BOOST_AUTO_TEST_CASE(without_the_control_every_mark_counts_as_present) {
   const Marks marks = find_marks("tsl-mark:reads 1;", 2);
-  for (const char* mark : {"reads some", "writes some", "takes 1", "adds 0"})
-    BOOST_TEST(marks.count(mark) == 1u, mark);
+  for (const char* mark : {"reads some", "writes some", "takes 1", "adds 0"}) BOOST_TEST(marks.count(mark) == 1u, mark);
   BOOST_TEST(marks.count("adds 2") == 0u);
 }
 

@@ -93,7 +93,8 @@ class ClearedArrays {
   }
 
   size_t elements(size_t open, size_t close) const {
-    return 1 + static_cast<size_t>(std::count_if(code_.begin() + static_cast<long>(open), code_.begin() + static_cast<long>(close),
+    return 1 + static_cast<size_t>(std::count_if(code_.begin() + static_cast<long>(open),
+                                                 code_.begin() + static_cast<long>(close),
                                                  [&](size_t token) { return tokens_[token].text == ","; }));
   }
 

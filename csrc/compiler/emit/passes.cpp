@@ -105,7 +105,9 @@ constexpr Pass kPasses[] = {
        return adds ? mark_addition_runs(text.code()) : 0;
      }},
     {"cleared arrays", Texts::Kernel,
-     [](EmittedText& text) { return text.body().find("FixedArray<") == std::string::npos ? 0 : clear_arrays(text.body()); }},
+     [](EmittedText& text) {
+       return text.body().find("FixedArray<") == std::string::npos ? 0 : clear_arrays(text.body());
+     }},
     {"line names", Texts::Both, on_body<escape_line_names>},
 };
 

@@ -172,7 +172,8 @@ class Flow {
     written_.clear();
     if (is_differentiable(call) && is_wanted(call)) return true;
     for (size_t i = 1; i < module_.operands(call); ++i) {
-      const auto memory = takes_derivative(call, i) && writes(call, i) ? memory_of(module_.operand(call, i)) : std::nullopt;
+      const auto memory =
+          takes_derivative(call, i) && writes(call, i) ? memory_of(module_.operand(call, i)) : std::nullopt;
       if (memory && is_wanted(*memory, call)) return true;
     }
     return false;
@@ -203,9 +204,10 @@ class Flow {
     }
   }
 
+  // What a call without a derivative gives would have one if the call had.
   bool call_carries(int64_t call) {
-    if (is_marked(call) || !has_derivative(call)) return false;
-    bool takes = false;
+    if (is_marked(call)) return false;
+    bool takes = !has_derivative(call);
     for (size_t i = 1; i < module_.operands(call); ++i) {
       if (!takes_derivative(call, i)) continue;
       takes = true;

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import some_cases
 
 import torch_slang
 
@@ -130,6 +131,7 @@ def module() -> torch_slang.Module:
     return torch_slang.load(source=SOURCE, name="core_functions.slang", namespace="core_functions")
 
 
+@some_cases(4)
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_are_those_of_pytorch(module: torch_slang.Module, name: str, device: torch.device) -> None:
     reference, shapes = CASES[name]

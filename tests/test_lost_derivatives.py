@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from long_tests import some_cases
 
 import torch_slang
 
@@ -55,6 +56,7 @@ def load(body: str, name: str) -> torch_slang.Module:
     return torch_slang.load(source=text, name=f"{name}.slang", namespace=name)
 
 
+@some_cases(4)
 @pytest.mark.parametrize("where", LOST)
 def test_a_derivative_that_is_lost_in_memory_is_refused(where: str) -> None:
     module = load(LOST[where], f"lost_{list(LOST).index(where)}")
@@ -75,6 +77,7 @@ def test_helpers_are_looked_at_too(where: str) -> None:
         module.f(torch.ones(1))
 
 
+@some_cases(2)
 @pytest.mark.parametrize("what", KEPT)
 def test_where_no_derivative_is_wanted_nothing_is_refused(what: str, device: torch.device) -> None:
     body, slope = KEPT[what]

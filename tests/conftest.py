@@ -15,7 +15,7 @@ import pytest
 import torch
 from costs import Costs
 from devices import DEVICES, needs_cuda
-from long_tests import LONG, SEED, cases_left_out, long_test, seed_of_this_commit
+from long_tests import EVERY_CASE, LONG, SEED, cases_left_out, long_test, seed_of_this_commit
 from slow_compilers import Project
 
 _FOLDER = "TORCH_SLANG_CACHE_DIR"
@@ -62,7 +62,7 @@ def _is_named(config: pytest.Config) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Thousands of tests need a GPU: to skip them one by one takes a minute."""
     left_out = {item for item in items if _is_left_out(item)}
-    if not LONG and not _is_named(config):
+    if not LONG and os.environ[SEED] != EVERY_CASE and not _is_named(config):
         left_out |= cases_left_out([item for item in items if item not in left_out], os.environ[SEED])
     if left_out and len(left_out) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])

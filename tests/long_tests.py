@@ -18,6 +18,7 @@ import pytest
 import torch
 
 SEED = "TORCH_SLANG_TEST_SEED"
+EVERY_CASE = "all"  # as the seed: each case of each table, with the counts of random programs of `make test`
 LONG = os.environ.get("TORCH_SLANG_LONG_TESTS") == "1"
 # Of random programs: others each time in long runs. A program's name has the seed that it was drawn with.
 PROGRAM_SEED = int(os.environ.get("TORCH_SLANG_SEED", int(time.time()) % 10_000_000 if LONG else 20000))
@@ -64,7 +65,7 @@ def some_of(names: Iterable[str], count: int) -> list[str]:
 
 
 def seed_of_this_commit() -> str:
-    """$TORCH_SLANG_TEST_SEED, else the commit; "0" outside of a repository."""
+    """$TORCH_SLANG_TEST_SEED ("all": nothing is drawn), else the commit; "0" outside of a repository."""
     if SEED in os.environ:
         return os.environ[SEED]
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]

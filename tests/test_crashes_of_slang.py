@@ -174,7 +174,6 @@ struct Line : IShape
 
 
 @some_cases(2)
-@pytest.mark.skip(reason="bwd_diff is refused earlier now, with another message: Note [lost derivatives]")
 @pytest.mark.parametrize("case", [INNER, JACOBIAN, METHOD, DERIVED, RETURNED, CONSTANT])
 def test_derivatives_that_slang_does_not_take(case: tuple[str, dict[str, str], str]) -> None:
     text, remedy, message = case

@@ -186,7 +186,8 @@ def test_the_host_compiler_has_a_time_limit_too(project: Project, compiler: Slow
     )
     assert "TORCH_SLANG_COMPILE_TIMEOUT" in output
     assert compiler.are_gone()
-    assert len(compiler.pids()) == 2  # it was not asked for a plainer processor as well
+    # Two processes each: all optimisation, then less. It was not asked for a plainer processor as well.
+    assert len(compiler.pids()) == 4
     assert project.leftovers() == [], said
 
 

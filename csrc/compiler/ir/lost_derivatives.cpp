@@ -93,7 +93,7 @@ struct Memory {
 class Flow {
  public:
   Flow(const ModuleEdits& module, const Annotations& annotations, int64_t function)
-      : module_(module), annotations_(annotations), function_(function) {
+      : module_(module), annotations_(annotations) {
     for (const int64_t block : module.children(function)) {
       if (module.opcode(block) != kBlock) continue;
       const bool is_first = parameters_.empty();
@@ -159,8 +159,13 @@ class Flow {
     return module_.opcode(type) == kOutParameter || module_.opcode(type) == kInOutParameter;
   }
 
+  // Slang's compiler ends on `bwd_diff` inside of a function that is differentiated itself; source/derivative_calls.h says what to write.
+  bool is_bwd_diff(int64_t call) const {
+    return module_.opcode(function_of(module_, module_.operand(call, 0))) == kBackwardDerivative;
+  }
+
   bool loses(int64_t call) {
-    if (is_marked(call) || has_derivative(call)) return false;
+    if (is_marked(call) || has_derivative(call) || is_bwd_diff(call)) return false;
     bool carries = false;
     for (size_t i = 1; i < module_.operands(call) && !carries; ++i) {
       const int64_t type = parameter_type(call, i);
@@ -277,12 +282,13 @@ class Flow {
     return false;
   }
 
-  // What constant_calls.h puts behind a `no_diff` call that writes: the memory is stored anew, without its derivative.
+  // What constant_calls.h puts behind a `no_diff` call that writes: all of the memory is stored anew, without its derivative.
   bool is_made_constant(const Memory& memory, int64_t writer) const {
     for (const auto& [address, use] : uses_of(memory)) {
       if (module_.opcode(use.user) != kStore || use.operand != 0 || use.user < writer) continue;
+      if (block_of_.at(use.user) != block_of_.at(writer) || memory_of(address)->path.size() > memory.path.size())
+        continue;
       const int64_t value = module_.operand(use.user, 1);
-      if (block_of_.at(use.user) != block_of_.at(writer)) continue;
       if (module_.opcode(value) == kDetach) return true;
       if (module_.opcode(value) == kCall &&
           name_of(module_, function_of(module_, module_.operand(value, 0))) == kConstant)
@@ -342,7 +348,6 @@ class Flow {
 
   const ModuleEdits& module_;
   const Annotations& annotations_;
-  int64_t function_;
   Numbers body_;
   std::map<int64_t, int64_t> block_of_;
   std::map<int64_t, Numbers> parameters_;  // by block

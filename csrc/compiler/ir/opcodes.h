@@ -69,6 +69,7 @@ enum Opcode : int32_t {
   kBackwardDifferentiate = 791,
   kForwardDifferentiate = 792,
   kAnnotation = 807,
+  kBackwardDerivative = 814,
 };
 
 }  // namespace torch_slang

@@ -65,6 +65,14 @@ void of_views([Shape("N")] DiffTensorView<double> a, [Shape("N")] DiffTensorView
     return median3(a, b, a * b) * max3(a, b, 0.5lf) - min3(a * a, b, a);
 }
 [Differentiable] double turned(double3 n, double3 i) { return dot(faceforward(n, i, n * i), i * n) + mul(n, i); }
+[Differentiable] double of_parts(double s[6])
+{
+    double3 a = double3(s[0], s[1], s[2]), b = double3(s[3], s[4], s[5]);
+    double2x3 m = double2x3(s[0], s[1], s[2], s[3], s[4], s[5]), sines, cosines;
+    sincos(m, sines, cosines);
+    double3 r = fmax(a, b) * round(a * 3) + median3(a, b, a * b) * fract(b);
+    return dot(r, a * b) + dot(sines[0] * cosines[1], a) + dot(trunc(2 * m)[1], b * b);
+}
 struct Pair : IDifferentiable { double a; double b; [ForwardDifferentiable] __init(double x) { a = x; b = x * x; } }
 [ForwardDifferentiable] double constructed(double x) { Pair p = Pair(x); return p.a * p.b; }
 """
@@ -113,6 +121,12 @@ def turned(n: Tensor, i: Tensor) -> Tensor:
     return (facing * i * n).sum(1) + (n * i).sum(1)
 
 
+def of_parts(s: Tensor) -> Tensor:
+    a, b = s[:, :3], s[:, 3:]
+    r = a.max(b) * (a * 3).round() + torch.stack([a, b, a * b]).median(0).values * (b - b.floor())
+    return (r * a * b + a.sin() * b.cos() * a + (2 * b).trunc() * b * b).sum(1)
+
+
 CASES: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]]]] = {
     "of_numbers": (of_numbers, [(), ()]),
     "of_vectors": (of_vectors, [(3,), ()]),
@@ -123,6 +137,7 @@ CASES: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]]]] = {
     "scaled": (scaled, [(3,)]),
     "middle": (middle, [(), ()]),
     "turned": (turned, [(3,), (3,)]),
+    "of_parts": (of_parts, [(6,)]),
 }
 
 

@@ -81,7 +81,9 @@ std::string SourceFiles::with_head(const std::string& source, const std::string&
 }
 
 std::string SourceFiles::changed(std::string source, const std::string& path) {
-  source = included_.with_quotes(without_inlined_backwards(std::move(source), backwards_), path);
+  const bool is_ours = submodule_text(path) != nullptr;  // it says itself what is inlined
+  if (!is_ours) source = without_inlined_backwards(std::move(source), backwards_);
+  source = included_.with_quotes(std::move(source), path);
   source = with_for_loops(source);
   std::vector<KeptExits> kept;
   if (changes_.kept_exits) kept = all_kept_exits(source);

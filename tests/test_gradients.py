@@ -11,17 +11,13 @@ from torch_slang import testing
 # What the run-time does with arguments (layouts, frozen ones, empty tensors) depends on how a kernel takes them: one of
 # each kind goes through all that here. Of the others, values and gradients are compared with plain torch's.
 OF_EACH_KIND = {"sqr", "parts", "gather", "stencil", "place", "directions", "running_product", "block_share", "bumps"}
-CRASHES = "libslang crashes: backward of a vector times a differentiable scalar parameter, in or after a branch"
 
 
 @dear_test
 @some_cases(2)
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(case, id=str(case), marks=[pytest.mark.xfail(reason=CRASHES)] if case.kernel == "scaled" else [])
-        for case in CASES
-    ],
+    [pytest.param(case, id=str(case)) for case in CASES],
 )
 def test_kernel_is_a_proper_operator(case: Case, device: torch.device) -> None:
     if LONG or case.kernel in OF_EACH_KIND:

@@ -454,8 +454,10 @@ class TestErrors:
             torch_slang.matmul_with_epilogue(path)
         assert "broken.slang" in str(error.value)
         assert "2" in str(error.value)
-        with pytest.raises(torch_slang.CompileError, match="floor"):
-            torch_slang.matmul_with_epilogue("[Differentiable] float f(float sum) { return floor(sum); }")
+        with pytest.raises(torch_slang.CompileError, match="half_of"):
+            torch_slang.matmul_with_epilogue(
+                "float half_of(float x) { return x / 2; } [Differentiable] float f(float sum) { return half_of(sum); }"
+            )
 
     def test_no_such_file(self) -> None:
         with pytest.raises(RuntimeError, match=r"no such file: nowhere\.slang"):

@@ -28,7 +28,7 @@ RUNTIME = (
 )
 # torch-slangc, in the same way.
 COMPILER = (
-    *("compiler/text", "compiler/slang", "compiler/ir", "compiler/source", "compiler/reflect"),
+    *("compiler/text", "compiler/ctext", "compiler/slang", "compiler/ir", "compiler/source", "compiler/reflect"),
     *("compiler/wrap", "compiler/emit", "compiler/host", "compiler"),
 )
 BELOW = {"common", "cache", "program", "source", "backend"}

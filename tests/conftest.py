@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # workers inherit the variable
         os.environ[_FOLDER] = tempfile.mkdtemp(prefix="torch_slang_tests_")
         os.environ[SEED] = seed_of_this_commit()
+        os.environ["TORCH_SLANG_CHECK_TEXTS"] = "1"  # csrc/compiler/emit/known_forms.h
     for mark in ("some_cases", "some_tests", "dear_test"):
         config.addinivalue_line("markers", f"{mark}(count): tests/long_tests.py")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's background jobs have it; processes inherit it

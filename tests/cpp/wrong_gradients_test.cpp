@@ -4,10 +4,10 @@
 
 #include "packed.h"
 
-#include "compiler/emit/added_gradients.h"
-#include "compiler/emit/contexts.h"
 #include "compiler/ctext/emitted_code.h"
 #include "compiler/ctext/places.h"
+#include "compiler/emit/added_gradients.h"
+#include "compiler/emit/contexts.h"
 #include "compiler/emit/lost_copies.h"
 #include "compiler/emit/lost_parts.h"
 #include "compiler/emit/lost_values.h"

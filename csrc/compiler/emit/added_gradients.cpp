@@ -6,6 +6,7 @@
 #include <map>
 
 #include "common/identifiers.h"
+#include "compiler/ctext/places.h"
 #include "compiler/emit/copies_of_sums.h"
 #include "compiler/emit/gradient_flow.h"
 #include "compiler/text/refused_text.h"

@@ -2,7 +2,7 @@
 // matrices that are read by several indices.
 #pragma once
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

@@ -2,7 +2,7 @@
 // its end: Note [wave sums] in prelude/wave_sums.h.
 #pragma once
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

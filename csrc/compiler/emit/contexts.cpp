@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "compiler/ctext/places.h"
 #include "compiler/emit/gradient_flow.h"
 
 namespace torch_slang {

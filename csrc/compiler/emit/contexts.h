@@ -2,7 +2,7 @@
 // reads cheap, the other repairs contexts of backwards that users write.
 #pragma once
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

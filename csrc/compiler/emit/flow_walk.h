@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

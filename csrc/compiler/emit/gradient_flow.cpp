@@ -1,5 +1,7 @@
 #include "compiler/emit/gradient_flow.h"
 
+#include "compiler/ctext/places.h"
+
 #include <algorithm>
 #include <array>
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "compiler/ctext/places.h"
 #include "compiler/emit/flow_walk.h"
 
 namespace torch_slang {

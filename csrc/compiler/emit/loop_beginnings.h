@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

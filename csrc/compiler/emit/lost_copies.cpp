@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/ctext/places.h"
 #include "compiler/emit/gradient_flow.h"
 #include "compiler/text/refused_text.h"
 

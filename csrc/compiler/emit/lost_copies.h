@@ -1,7 +1,7 @@
 // A pass: copies of aggregates that Slang loses at the end of branches. It repairs the text that Slang writes without optimising.
 #pragma once
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 
+#include "compiler/ctext/places.h"
 #include "compiler/emit/gradient_flow.h"
 #include "compiler/text/refused_text.h"
 

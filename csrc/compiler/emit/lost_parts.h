@@ -1,7 +1,7 @@
 // A pass that refuses texts in which Slang assigns to an element and means a part of it. It changes nothing.
 #pragma once
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

@@ -1,7 +1,7 @@
 // A pass: refuses texts whose backward computes with a value that Slang has lost.
 #pragma once
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

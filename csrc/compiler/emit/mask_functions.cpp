@@ -102,7 +102,7 @@ void check_unconditional(const Tokens& tokens, const TextFunction& function) {
     }
     if (text == "?" || ((text == "&" || text == "|") && is(tokens, at + 1, text))) conditional.back() = true;
     if (call == function.mask_calls.end() || *call != at) continue;
-    if (conditional.back()) throw UnknownForm{at};
+    if (conditional.back()) throw UnknownStatement{at};
     ++call;
   }
 }

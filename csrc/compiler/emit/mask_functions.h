@@ -25,7 +25,7 @@ std::vector<TextFunction> functions_with_masks(const std::vector<Token>& tokens)
 TokenRange mask_argument(const std::vector<Token>& tokens, size_t name);
 
 // C++ computes some operands only where they are wanted: a wave operation in one would differ from the Slang source. Throws
-// UnknownForm if there is one.
+// UnknownStatement if there is one.
 void check_unconditional(const std::vector<Token>& tokens, const TextFunction& function);
 
 }  // namespace torch_slang

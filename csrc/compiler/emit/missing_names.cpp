@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/ctext/places.h"
 #include "compiler/emit/gradient_flow.h"
 #include "compiler/emit/loop_beginnings.h"
 #include "compiler/text/refused_text.h"

@@ -1,7 +1,7 @@
 // A pass: names that Slang's text uses and never declares. It restores them, or refuses the text.
 #pragma once
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

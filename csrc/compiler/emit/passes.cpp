@@ -14,6 +14,7 @@
 #include "compiler/emit/host_launches.h"
 #include "compiler/emit/host_structs.h"
 #include "compiler/emit/joined_branches.h"
+#include "compiler/emit/known_forms.h"
 #include "compiler/emit/left_out_definitions.h"
 #include "compiler/emit/loop_state.h"
 #include "compiler/emit/lost_copies.h"
@@ -153,6 +154,7 @@ std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text
 
   const bool tangents = has_forward_derivative(text.direction);
   EmittedText passing(std::string(own.substr(begin)), tangents ? Differentials::Tangents : Differentials::Gradients);
+  refuse_unknown_forms(passing.code(), text.direction != Direction::Forward);
   std::vector<PassCount> counts = apply(Texts::Kernel, passing, cautions);
   text.body = passing.body();
   text.files = std::move(passing.files);

@@ -36,7 +36,7 @@ const std::vector<Tail>& RepeatedOperations::tails_of(const StatementList& list)
 void RepeatedOperations::refuse(const std::string& key) const {
   const auto one =
       std::find_if(operations_.begin(), operations_.end(), [&](const Operation& o) { return o.key == key; });
-  throw UnknownForm{one->token};
+  throw UnknownStatement{one->token};
 }
 
 void RepeatedOperations::collect(const StatementList& list) {
@@ -102,7 +102,7 @@ void RepeatedOperations::add_tail(const StatementList& list, Tail tail) {
   std::vector<Tail>& tails = tails_[&list];
   for (const Tail& one : tails) {
     if (one.first < tail.first && tail.first <= one.last && one.last < tail.last)
-      throw UnknownForm{list.statements[tail.first].tokens.begin};
+      throw UnknownStatement{list.statements[tail.first].tokens.begin};
   }
   tails.insert(tails.begin(), tail);
   std::ranges::stable_sort(tails, std::greater(), &Tail::last);
@@ -154,7 +154,7 @@ std::set<RepeatedOperations::Place> RepeatedOperations::copies_of(const std::str
     Place at = one->place;
     for (size_t up = 0; up < depth && at.list != &list; ++up) at = around_.at(at.list);
     const Statement& copy = at.list->statements[at.statement];
-    if (text_of(copy) != text || (at.list != &list && flow_.of(*at.list).ends)) throw UnknownForm{one->token};
+    if (text_of(copy) != text || (at.list != &list && flow_.of(*at.list).ends)) throw UnknownStatement{one->token};
     behind = copy.tokens.end;
     copies.insert(at);
   }
@@ -299,7 +299,8 @@ void RepeatedOperations::join_falls(const std::vector<StatementList>& parts) {
     orders_[&parts[k]] = parts[k].tokens.begin - 1;  // in front of copies in its first statement
     for (const Join& join : joins_in(parts[k - 1])) {  // lanes come there before they fall
       const auto order = orders_.find(join.meeting);
-      if (order != orders_.end() && order->second > parts[k].tokens.begin) throw UnknownForm{parts[k].tokens.begin};
+      if (order != orders_.end() && order->second > parts[k].tokens.begin)
+        throw UnknownStatement{parts[k].tokens.begin};
     }
     meetings_[&parts[k - 1]].insert(meetings_[&parts[k]].begin(), meetings_[&parts[k]].end());
   }

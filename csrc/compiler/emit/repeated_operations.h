@@ -35,7 +35,7 @@ struct Tail {
 
 class RepeatedOperations {
  public:
-  // Throws UnknownForm if there are copies of another kind.
+  // Throws UnknownStatement if there are copies of another kind.
   RepeatedOperations(const std::vector<Token>& tokens, const StatementList& root, ControlFlow& flow);
 
   // In the order in which lanes meet there.

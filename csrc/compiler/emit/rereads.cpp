@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "common/identifiers.h"
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 #include "compiler/emit/gradient_flow.h"
 
 namespace torch_slang {

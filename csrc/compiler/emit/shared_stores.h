@@ -6,7 +6,7 @@
 //   between the first and the last, or the copy is used later, the derivative is refused.
 #pragma once
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

@@ -36,7 +36,7 @@ class Parser {
     if (is(at, "continue")) return jump(at, Kind::Continue);
     if (is(at, "return")) return jump(at, Kind::Return);
     for (const char* word : {"while", "do", "else", "goto", "case", "default"}) {
-      if (is(at, word)) throw UnknownForm{at};
+      if (is(at, word)) throw UnknownStatement{at};
     }
     const size_t end = end_of_plain(at);
     return {Kind::Plain, {at, end}, {at, end}, {}, {}};
@@ -51,14 +51,14 @@ class Parser {
       if (is_closed(tokens_[at].text) && --depth < 0) break;
       if (depth == 0 && is(at, ";")) return at + 1;
     }
-    throw UnknownForm{begin};
+    throw UnknownStatement{begin};
   }
 
   // The tokens in the bracket that has to stand at `open`.
   TokenRange inside(size_t open, std::string_view bracket) const {
-    if (!is(open, bracket)) throw UnknownForm{open};
+    if (!is(open, bracket)) throw UnknownStatement{open};
     const size_t close = partner_of(tokens_, open);
-    if (close == tokens_.size()) throw UnknownForm{open};
+    if (close == tokens_.size()) throw UnknownStatement{open};
     return {open + 1, close};
   }
 
@@ -83,7 +83,7 @@ class Parser {
   Statement loop(size_t at) const {
     const TokenRange head = inside(from(at + 1), "(");
     const size_t first = from(head.begin), second = from(first + 1);
-    if (!is(first, ";") || !is(second, ";") || from(second + 1) != head.end) throw UnknownForm{at};
+    if (!is(first, ";") || !is(second, ";") || from(second + 1) != head.end) throw UnknownStatement{at};
     const TokenRange body = inside(from(head.end + 1), "{");
     return {Kind::Loop, {at, body.end + 1}, head, {list(body)}, {}};
   }
@@ -99,7 +99,7 @@ class Parser {
         result.labels.back().push_back({here + 1, is(here, "default") ? here + 1 : colon});
         here = from(colon + 1);
       }
-      if (result.labels.back().empty()) throw UnknownForm{here};
+      if (result.labels.back().empty()) throw UnknownStatement{here};
       const TokenRange body = inside(here, "{");
       result.parts.push_back(list(body));
       here = from(body.end + 1);
@@ -112,7 +112,7 @@ class Parser {
       if (is(colon, "{") || is(colon, ";")) break;
       if (is(colon, ":") && !is(colon - 1, ":") && !is(colon + 1, ":")) return colon;
     }
-    throw UnknownForm{at};
+    throw UnknownStatement{at};
   }
 
   Statement jump(size_t at, Kind kind) const {

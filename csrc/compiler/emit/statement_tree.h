@@ -35,11 +35,11 @@ struct Statement {
 };
 
 // Thrown for a statement of another form: where it begins.
-struct UnknownForm {
+struct UnknownStatement {
   size_t token;
 };
 
-// `body`: the text between the braces of a function. Throws UnknownForm.
+// `body`: the text between the braces of a function. Throws UnknownStatement.
 StatementList parse_statements(const std::vector<Token>& tokens, TokenRange body);
 
 // The next token of code from `at` on, or the end.

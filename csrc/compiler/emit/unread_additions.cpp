@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ctext/places.h"
+
 namespace torch_slang {
 namespace {
 

@@ -2,7 +2,7 @@
 // summed first by the lanes of a GPU's wave, as gradients are (Note [wave sums] in prelude/wave_sums.h).
 #pragma once
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

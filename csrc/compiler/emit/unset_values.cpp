@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ctext/places.h"
 #include "compiler/emit/flow_walk.h"
 #include "compiler/emit/gradient_flow.h"
 

@@ -1,7 +1,7 @@
 // A pass: variables that Slang's text declares without a value and may read before anything is stored there begin as zero.
 #pragma once
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

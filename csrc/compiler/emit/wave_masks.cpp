@@ -429,7 +429,7 @@ int write_wave_masks(std::string& body, const std::vector<std::string>& files, b
       MaskWriter writer(tokens, function, replacements);
       text += writer.body();
       scattered = scattered || writer.scattered();
-    } catch (const UnknownForm& form) {
+    } catch (const UnknownStatement& form) {
       throw RefusedText{
           c10::str("which lanes take part in a wave operation is not clear in ", written_name(function.name), " (",
                    place_of(tokens, form.token, files),

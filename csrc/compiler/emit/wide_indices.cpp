@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 namespace {

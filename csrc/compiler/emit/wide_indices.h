@@ -1,7 +1,7 @@
 // A pass over indices of 64 bits. Views take indices of 32 bits, to which Slang converts without a word: 2^32 + 2 would be 2.
 #pragma once
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 

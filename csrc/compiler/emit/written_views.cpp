@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/emit/emitted_code.h"
+#include "compiler/ctext/emitted_code.h"
 #include "compiler/reflect/elementwise_function.h"
 
 namespace torch_slang {

@@ -1,0 +1,36 @@
+// Emitted text as tokens and as a tree, for passes that need to know what runs after what.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/ctext/code.h"
+#include "compiler/ctext/reader.h"
+#include "compiler/ctext/tree.h"
+
+namespace torch_slang {
+
+// A field that Slang calls `differential` holds a gradient in a backward, and a tangent in a forward derivative; in the
+// backward of a forward derivative it holds either.
+enum class Differentials { Gradients, Tangents };
+
+class EmittedCode : public Code {
+ public:
+  // `differentials`: whether the text's fields called `differential` hold gradients or tangents.
+  explicit EmittedCode(std::string text, Differentials differentials = Differentials::Gradients)
+      : Code(std::move(text)), differentials_(differentials), tree_(read_tree(*this)) {}
+
+  Differentials differentials() const { return differentials_; }
+  const std::vector<EmittedFunction>& functions() const { return tree_.functions; }
+  const std::vector<EmittedStruct>& structs() const { return tree_.structs; }
+  // Outside of functions: Note [strict reading].
+  const std::optional<UnknownForm>& unknown() const { return tree_.unknown; }
+
+ private:
+  const Differentials differentials_;
+  const EmittedTree tree_;
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,50 @@
+// Expressions and types of emitted text, as far as they have to be known forms.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "compiler/ctext/code.h"
+
+namespace torch_slang {
+
+// Note [known forms]
+//   Slang writes a small part of C++: expressions without assignments, commas and lambdas in them, calls, casts, aggregates,
+//   and types with arguments (`FixedArray<float, 3>`). Functions of Slang's core, and users by __intrinsic_asm, put their own text
+//   between. Each function here reads what begins at `at` and returns where it ends; what it does not know is an UnknownForm.
+//     - `name<` without a space begins the arguments of a type or function where it can be read so; Slang puts spaces around
+//       operators.
+class Expressions {
+ public:
+  explicit Expressions(const Code& code) : code_(code) {}
+
+  size_t expression(size_t at) const;
+  // An expression, or a list in braces.
+  size_t value(size_t at) const;
+  // None if there is no type.
+  std::optional<size_t> type(size_t at) const;
+  // Words in front of a declaration: `static`, `__device__`, `extern "C"`, ...
+  size_t specifiers(size_t at) const;
+  // `=`, `+=`, `>>=` and the like: how many tokens. 0: none.
+  size_t assigning(size_t at) const;
+  // Behind the bracket `text`, which has to stand there.
+  size_t expect(size_t at, std::string_view text) const;
+  // A name that is no word of the language.
+  bool is_plain_name(size_t at) const;
+
+ private:
+  size_t operand(size_t at) const;
+  size_t primary(size_t at) const;
+  size_t postfix(size_t at) const;
+  size_t list(size_t open, std::string_view close) const;
+  size_t qualified_name(size_t at) const;
+  std::optional<size_t> cast(size_t open) const;
+  std::optional<size_t> arguments_of_type(size_t angle) const;
+  std::optional<size_t> argument_of_type(size_t at) const;
+  size_t binary(size_t at) const;
+  bool joined(size_t at, std::string_view text) const;
+
+  const Code& code_;
+};
+
+}  // namespace torch_slang

@@ -1,0 +1,187 @@
+#include "compiler/ctext/places.h"
+
+#include <algorithm>
+#include <map>
+
+namespace torch_slang {
+namespace {
+
+// Reads the left side of `=`. Addresses and what they point to cancel out in this text, so `&` and `*` say nothing.
+class PlaceReader {
+ public:
+  PlaceReader(const Code& code, Span span) : code_(code), at_(span.begin), end_(span.end) {}
+
+  std::optional<Place> all() {
+    auto place = sum();
+    return at_ == end_ ? place : std::nullopt;
+  }
+
+ private:
+  bool take(std::string_view text) {
+    if (at_ >= end_ || code_[at_] != text) return false;
+    ++at_;
+    return true;
+  }
+
+  // `matrix->rows + (index)` is a row.
+  std::optional<Place> sum() {
+    auto place = term();
+    while (place && at_rows_ && take("+")) {
+      const size_t begin = at_;
+      while (at_ < end_ && code_[at_] != ")" && code_[at_] != ",") {
+        at_ = opens(code_[at_]) ? std::min(code_.closing(at_, end_), end_ - 1) + 1 : at_ + 1;
+      }
+      place->steps.push_back(index({begin, at_}));
+      at_rows_ = false;
+    }
+    return place;
+  }
+
+  std::optional<Place> term() {
+    at_rows_ = false;
+    while (take("*") || take("&")) {
+    }
+    std::optional<Place> place;
+    if (at_ < end_ && code_[at_] == kElement) {
+      place = element_pointer();
+    } else if (take("(")) {
+      place = sum();
+      if (!take(")")) return std::nullopt;
+    } else if (code_.is_name(at_) && at_ < end_) {
+      place = Place{std::string(code_[at_++]), {}};
+    }
+    while (place && at_ < end_) {
+      if (code_[at_] == "[") {
+        const size_t close = code_.closing(at_, end_);
+        place->steps.push_back(index({at_ + 1, close}));
+        at_ = close + 1;
+        at_rows_ = false;
+      } else if (take(".") || (code_[at_] == "-" && code_[at_ + 1] == ">" && (at_ += 2))) {
+        if (at_ >= end_ || !code_.is_name(at_)) return std::nullopt;
+        add_member(code_[at_++], *place);
+      } else {
+        break;
+      }
+    }
+    return place;
+  }
+
+  // `_slang_vector_get_element_ptr(&vector, index)`
+  std::optional<Place> element_pointer() {
+    const size_t close = code_.closing(at_ + 1, end_);
+    at_ += 2;
+    auto place = sum();
+    if (!place || !take(",")) return std::nullopt;
+    place->steps.push_back(index({at_, close}));
+    at_ = close + 1;
+    return place;
+  }
+
+  // Fields of structs end in a number that Slang adds, so these are not among them.
+  void add_member(std::string_view name, Place& place) {
+    static const std::map<std::string_view, std::string_view> kComponents = {
+        {"x", "0"}, {"y", "1"}, {"z", "2"}, {"w", "3"}};
+    at_rows_ = name == "rows";
+    if (at_rows_) return;  // the index follows
+    const auto component = kComponents.find(name);
+    place.steps.push_back({std::string(component == kComponents.end() ? name : component->second), true});
+  }
+
+  // Of `int(1)`, `1U` and the like the number alone.
+  Step index(Span span) const {
+    for (;;) {
+      if (span.size() >= 2 && code_[span.begin] == "(" && code_.closing(span.begin, span.end) + 1 == span.end) {
+        span = {span.begin + 1, span.end - 1};
+      } else if (span.size() >= 4 && is_cast(code_[span.begin]) && code_[span.begin + 1] == "(" &&
+                 code_.closing(span.begin + 1, span.end) + 1 == span.end) {
+        span = {span.begin + 2, span.end - 1};
+      } else {
+        break;
+      }
+    }
+    if (span.size() == 1 && code_.is_number(span.begin)) {
+      const std::string_view number = code_[span.begin];
+      const size_t digits = std::min(number.find_first_not_of("0123456789"), number.size());
+      if (number.find_first_not_of("uUlL", digits) == std::string_view::npos)
+        return {std::string(number.substr(0, digits)), true};
+    }
+    return {code_.text_without_spaces(span), false};
+  }
+
+  static bool is_cast(std::string_view word) {
+    return word == "int" || word == "uint" || word == "int64_t" || word == "uint64_t";
+  }
+
+  const Code& code_;
+  size_t at_, end_;
+  bool at_rows_ = false;
+};
+
+// The `=` of an assignment, or the end.
+size_t assigning(const Code& code, Span span) {
+  for (size_t at = span.begin; at < span.end; ++at) {
+    if (opens(code[at])) {
+      at = code.closing(at, span.end);
+    } else if (code[at] == "=" && !(code.is_joined(at) && code[at + 1] == "=") &&
+               !(at > span.begin && code[at - 1] == "=" && code.is_joined(at - 1))) {
+      return at;
+    }
+  }
+  return span.end;
+}
+
+bool ends_operator(const Code& code, size_t equals) {
+  constexpr std::string_view kOperators = "+-*/%&|^<>!";
+  return equals > 0 && code.is_joined(equals - 1) && kOperators.find(code[equals - 1]) != std::string_view::npos;
+}
+
+// `T name`, where T may have arguments.
+bool declares(const Code& code, Span left) {
+  if (left.size() < 2 || !code.is_name(left.begin) || !code.is_name(left.end - 1)) return false;
+  if (code[left.begin] == "return") return false;
+  const std::string_view before = code[left.end - 2];
+  return before == ">" ? code[left.end - 3] != "-" : code.is_name(left.end - 2);
+}
+
+}  // namespace
+
+bool may_overlap(const std::vector<Step>& a, const std::vector<Step>& b) {
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i].literal && b[i].literal && a[i].text != b[i].text) return false;
+  }
+  return true;
+}
+
+std::optional<Place> place_of(const Code& code, Span expression) { return PlaceReader(code, expression).all(); }
+
+std::optional<Assignment> assignment(const Code& code, const EmittedStatement& statement) {
+  Span span = statement.span;
+  if (statement.kind != EmittedStatement::Kind::Simple || span.size() < 2 || code[span.end - 1] != ";")
+    return std::nullopt;
+  --span.end;
+  const size_t equals = assigning(code, span);
+  const Span left{span.begin, equals};
+  Assignment found;
+  found.value = {std::min(equals + 1, span.end), span.end};
+  if (declares(code, left)) {
+    found.kind = Assignment::Kind::Declare;
+    found.place.variable = code[left.end - 1];
+    return found;
+  }
+  if (equals == span.end) return std::nullopt;
+  if (ends_operator(code, equals)) return found;
+  if (left.size() == 1 && code.is_name(left.begin)) {
+    found.kind = Assignment::Kind::Whole;
+    found.place.variable = code[left.begin];
+    return found;
+  }
+  const bool through = code[left.begin] == "*" && code.is_name(left.begin + 1) && left.size() == 2;
+  auto place = through ? std::nullopt : place_of(code, left);
+  if (place && !place->steps.empty()) {
+    found.kind = Assignment::Kind::Part;
+    found.place = *std::move(place);
+  }
+  return found;
+}
+
+}  // namespace torch_slang

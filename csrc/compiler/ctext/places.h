@@ -1,0 +1,43 @@
+// The left side of an assignment, and which part of a variable it names.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/ctext/code.h"
+
+namespace torch_slang {
+
+// A step from an aggregate to a part of it. Two steps at one depth name different parts only if both are literal and differ.
+struct Step {
+  std::string text;
+  bool literal = false;  // a field, a component, or a number
+};
+
+// The left side of an assignment: a variable, or a part of it.
+struct Place {
+  std::string variable;
+  std::vector<Step> steps;
+};
+
+bool may_overlap(const std::vector<Step>& a, const std::vector<Step>& b);
+
+struct Assignment {
+  enum class Kind {
+    Declare,  // T x = value;  or  T x;  (then the value is empty)
+    Whole,  // x = value;
+    Part,  // x[i] = value;  (&x)->field = value;  *&((&x)->y) = value;
+    Other,  // through a pointer, `+=`, and unknown forms
+  };
+  Kind kind = Kind::Other;
+  Place place;
+  Span value;
+};
+
+// The statement as an assignment; none if it is no assignment.
+std::optional<Assignment> assignment(const Code& code, const EmittedStatement& statement);
+// The part of a variable that the expression names, and nothing else.
+std::optional<Place> place_of(const Code& code, Span expression);
+
+}  // namespace torch_slang

@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_CASE(contexts_of_accesses_are_not_cleared) {
   BOOST_TEST(rewritten(unset_contexts, "s_bwdCallableCtx_DiffTensorView_load_0 _S2 = {};\nf();") ==
              "s_bwdCallableCtx_DiffTensorView_load_0 _S2;\nf();");
   BOOST_TEST(rewritten(unset_contexts, "s_bwdCallableCtx_DiffTensorView_store_3 _S2\n#line 3\n = { };") ==
-             "s_bwdCallableCtx_DiffTensorView_store_3 _S2;");
+             "s_bwdCallableCtx_DiffTensorView_store_3 _S2;\n#line 3\n");
 }
 
 BOOST_AUTO_TEST_CASE(all_else_stays) {

@@ -74,15 +74,11 @@ std::string Code::said_place(size_t at) const {
   return {};
 }
 
-void Code::replace(Span span, std::string text) {
-  edits_.push_back({places_[span.begin], span, std::move(text)});
-}
+void Code::replace(Span span, std::string text) { edits_.push_back({places_[span.begin], span, std::move(text)}); }
 
 void Code::insert(size_t before, const std::string& text) { replace({before, before}, text); }
 
-void Code::insert_behind(size_t at, const std::string& text) {
-  edits_.push_back({places_[at] + 1, {at, at}, text});
-}
+void Code::insert_behind(size_t at, const std::string& text) { edits_.push_back({places_[at] + 1, {at, at}, text}); }
 
 std::string Code::edited() const {
   std::vector<Edit> edits = edits_;

@@ -12,10 +12,10 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, N>& wor
 }
 
 constexpr std::array<std::string_view, 26> kKeywords = {
-    "if",     "else",   "for",      "while", "do",      "switch",    "case",     "default", "break",
-    "continue", "return", "goto",   "new",   "delete",  "throw",     "try",      "catch",   "struct",
-    "class",  "union",  "enum",     "using", "typedef", "namespace", "template", "operator"};
-constexpr std::array<std::string_view, 9> kSpecifiers = {"static",   "inline",   "constexpr",    "const", "extern",
+    "if",       "else",   "for",  "while", "do",      "switch",    "case",     "default", "break",
+    "continue", "return", "goto", "new",   "delete",  "throw",     "try",      "catch",   "struct",
+    "class",    "union",  "enum", "using", "typedef", "namespace", "template", "operator"};
+constexpr std::array<std::string_view, 9> kSpecifiers = {"static",   "inline",   "constexpr",    "const",  "extern",
                                                          "volatile", "register", "thread_local", "mutable"};
 constexpr std::array<std::string_view, 4> kLengths = {"unsigned", "signed", "long", "short"};
 constexpr std::array<std::string_view, 10> kAssigning = {"<<=", ">>=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^="};

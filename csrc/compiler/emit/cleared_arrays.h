@@ -1,7 +1,7 @@
 // A pass: long arrays that Slang clears element by element are cleared as a whole.
 #pragma once
 
-#include <string>
+#include "compiler/ctext/code.h"
 
 namespace torch_slang {
 
@@ -12,6 +12,6 @@ namespace torch_slang {
 //   backward of a soft rasteriser took g++ 26 s of a processor, and 1.4 s where `= {}` stands. Shorter lists stay as they are:
 //   they cost little, and compilers may keep their elements in registers.
 // Counts the arrays. To be applied behind add_statement_lines, whose marks tell statements of functions from tables.
-int clear_arrays(std::string& body);
+int clear_arrays(Code& code);
 
 }  // namespace torch_slang

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "common/identifiers.h"
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
@@ -20,130 +20,102 @@ bool is_of_floats(std::string_view type) {
   return std::find(std::begin(kFloats), std::end(kFloats), scalar) != std::end(kFloats);
 }
 
-bool is_float_literal(const Token& token) {
-  return token.kind == TokenKind::Number && token.text.find('.') != std::string_view::npos;
-}
-
 bool is_zero(std::string_view literal) { return literal.find_first_of("123456789") == std::string_view::npos; }
 
 class GuardedOperations {
  public:
-  explicit GuardedOperations(const std::string& body) : tokens_(split_tokens(body)) {
-    for (size_t i = 0; i < tokens_.size(); ++i) {
-      if (is_code(tokens_[i])) code_.push_back(i);
-    }
-    for (size_t i = 0; i + 1 < code_.size(); ++i) {
-      if (is_of_floats(at(i)) && is_name(i + 1)) floats_.insert(at(i + 1));
+  explicit GuardedOperations(Code& code) : code_(code) {
+    for (size_t i = 0; i + 1 < code.size(); ++i) {
+      if (is_of_floats(code[i]) && code.is_name(i + 1)) floats_.insert(code[i + 1]);
     }
   }
 
-  int count() const { return count_; }
-  std::string all() {
-    size_t next = 0;  // token
-    for (size_t i = 0; i < code_.size(); ++i) {
-      for (; next < code_[i]; ++next) text_ += tokens_[next].text;
-      ++next;
-      take(i);
-    }
-    for (; next < tokens_.size(); ++next) text_ += tokens_[next].text;
-    return std::move(text_);
+  int run() {
+    for (size_t i = 0; i < code_.size(); ++i) guard(i);
+    return count_;
   }
 
  private:
-  std::string_view at(size_t i) const { return i < code_.size() ? tokens_[code_[i]].text : std::string_view(); }
-  TokenKind code_kind(size_t i) const { return i < code_.size() ? tokens_[code_[i]].kind : TokenKind::Space; }
-  bool is_name(size_t i) const { return i < code_.size() && tokens_[code_[i]].kind == TokenKind::Identifier; }
-
-  void take(size_t i) {
-    const std::string_view text = at(i);
+  void guard(size_t i) {
+    const std::string_view text = code_[i];
     if (text == "/" || text == "%") {
-      const bool is_guarded = is_guarded_division(i);
-      count_ += is_guarded;
-      text_ += !is_guarded ? text : text == "/" ? "TSL_DIVIDE" : "TSL_REMAINDER";
-    } else if (text == "sizes" || text == "strides") {
-      const bool is_read = at(i + 1) == "[" && (at(i - 1) == "." || at(i - 1) == ">");
-      text_ += text;
-      count_ += is_read;
-      if (is_read) text_.replace(text_.size() - 1, 1, "_of");
+      if (is_guarded_division(i)) replace(i, text == "/" ? "TSL_DIVIDE" : "TSL_REMAINDER");
+    } else if (text == "[" && is_lengths(i - 1)) {
+      if (code_[i - 2] == "." || code_[i - 2] == ">") read_by_function(i);
     } else if (text == "[") {
-      open_index(i);
+      if (is_subscript(i) && !is_number(i + 1) && !is_loop_state(i)) mark_index(i);
     } else if (text == "(") {
-      const bool is_row = i > 1 && at(i - 1) == "+" && at(i - 2) == "rows" && !is_literal(i + 1);
-      count_ += is_row;
-      open(is_row ? "(TSL_INDEX(" : "(", is_row ? "))" : ")");
-    } else if ((text == "]" || text == ")") && !closing_.empty()) {
-      text_ += closing_.back();
-      closing_.pop_back();
-    } else {
-      text_ += text;
+      if (i > 1 && code_[i - 1] == "+" && code_[i - 2] == "rows" && !is_literal(i + 1)) mark_index(i);
     }
   }
 
-  void open(std::string_view here, std::string_view at_end) {
-    text_ += here;
-    closing_.push_back(at_end);
+  void replace(size_t i, std::string text) {
+    code_.replace({i, i + 1}, std::move(text));
+    ++count_;
   }
 
-  void open_index(size_t i) {
-    if (at(i - 1) == "sizes" || at(i - 1) == "strides") {
-      if (text_.ends_with("_of")) return open("(", ")");
-      return open("[", "]");
-    }
-    const bool is_guarded = is_subscript(i) && !is_number(i + 1) && !is_loop_state(i);
-    count_ += is_guarded;
-    open(is_guarded ? "[TSL_INDEX(" : "[", is_guarded ? ")]" : "]");
+  bool is_lengths(size_t i) const { return code_[i] == "sizes" || code_[i] == "strides"; }
+
+  // `.sizes[index]` becomes `.size_of(index)`.
+  void read_by_function(size_t open) {
+    const std::string_view member = code_[open - 1];
+    replace(open - 1, std::string(member.substr(0, member.size() - 1)) + "_of");
+    code_.replace({open, open + 1}, "(");
+    const size_t close = code_.closing(open, code_.size());
+    code_.replace({close, close + 1}, ")");
+  }
+
+  void mark_index(size_t open) {
+    code_.insert_behind(open, "TSL_INDEX(");
+    code_.insert(code_.closing(open, code_.size()), ")");
+    ++count_;
   }
 
   // Not a lambda's captures, nor the name of an operator.
   bool is_subscript(size_t i) const {
     if (i == 0) return false;
-    const std::string_view before = at(i - 1);
-    if (is_name(i - 1)) return before != "return" && before != "operator" && before != "delete";
+    const std::string_view before = code_[i - 1];
+    if (code_.is_name(i - 1)) return before != "return" && before != "operator" && before != "delete";
     return before == ")" || before == "]";
   }
 
   // `[4]`, as C++ of the user's own may declare an array, and Slang's `[int(4)]` and `[4U]`, which it has compared itself with
   // the array's length: a check of these, which are most indices, would cost compilers time for nothing.
   bool is_number(size_t i) const {
-    return (at(i + 1) == "]" && code_kind(i) == TokenKind::Number) || (is_literal(i) && at(i + 4) == "]");
+    return (code_[i + 1] == "]" && code_.is_number(i)) || (is_literal(i) && code_[i + 4] == "]");
   }
 
   // `int(3)`
   bool is_literal(size_t i) const {
-    return is_name(i) && !is_numbered(at(i)) && !at(i).starts_with("make_") && at(i + 1) == "(" && at(i + 3) == ")" &&
-           at(i + 2).find_first_not_of("0123456789") == std::string_view::npos;
+    return code_.is_name(i) && !is_numbered(code_[i]) && !code_[i].starts_with("make_") && code_[i + 1] == "(" &&
+           code_[i + 3] == ")" && code_[i + 2].find_first_not_of("0123456789") == std::string_view::npos;
   }
 
   // `->value0_1[_pc_0]`
   bool is_loop_state(size_t i) const {
-    return i > 1 && (at(i + 1).starts_with("_pc_") || at(i + 1).starts_with("_dc_")) && at(i + 2) == "]" &&
-           (at(i - 1) == "]" || (at(i - 1).starts_with("value") && at(i - 2) == ">"));
+    return i > 1 && (code_[i + 1].starts_with("_pc_") || code_[i + 1].starts_with("_dc_")) && code_[i + 2] == "]" &&
+           (code_[i - 1] == "]" || (code_[i - 1].starts_with("value") && code_[i - 2] == ">"));
   }
+
+  bool is_float_literal(size_t i) const { return code_.is_number(i) && code_[i].find('.') != std::string_view::npos; }
 
   bool is_guarded_division(size_t i) const {
-    if (i == 0 || at(i + 1) == "=" || at(i - 1) == "operator") return false;
-    if (is_float_literal(tokens_[code_[i - 1]])) return false;
+    if (i == 0 || code_[i + 1] == "=" || code_[i - 1] == "operator") return false;
+    if (is_float_literal(i - 1)) return false;
     if (i + 1 >= code_.size()) return false;
-    const Token& divisor = tokens_[code_[i + 1]];
-    if (divisor.kind == TokenKind::Number) return !is_float_literal(divisor) && is_zero(divisor.text);
-    if (is_literal(i + 1)) return is_zero(at(i + 3));
-    return floats_.count(divisor.text) == 0 && !is_of_floats(divisor.text);
+    const std::string_view divisor = code_[i + 1];
+    if (code_.is_number(i + 1)) return !is_float_literal(i + 1) && is_zero(divisor);
+    if (is_literal(i + 1)) return is_zero(code_[i + 3]);
+    return floats_.count(divisor) == 0 && !is_of_floats(divisor);
   }
 
-  const std::vector<Token> tokens_;
-  std::vector<size_t> code_;  // which of them are code
+  Code& code_;
   std::set<std::string_view> floats_;  // names declared as floats, vectors or functions of them
-  std::vector<std::string_view> closing_;  // what the open brackets become at their ends
-  std::string text_;
   int count_ = 0;
 };
 
 }  // namespace
 
-int guard_operations(std::string& body) {
-  GuardedOperations operations(body);
-  body = operations.all();
-  return operations.count();
-}
+int guard_operations(Code& code) { return GuardedOperations(code).run(); }
 
 }  // namespace torch_slang

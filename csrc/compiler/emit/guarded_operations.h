@@ -1,7 +1,7 @@
 // A pass: divisions, indices and sizes of views get names. The prelude gives these a meaning, with a check or without.
 #pragma once
 
-#include <string>
+#include "compiler/ctext/code.h"
 
 namespace torch_slang {
 
@@ -17,6 +17,6 @@ namespace torch_slang {
 //   What they mean: prelude/division.h, prelude/local_index.h. An index into what a derivative keeps of a loop's iterations
 //   is guarded already: Note [loop state].
 //   To be applied after all passes that read the text.
-int guard_operations(std::string& body);
+int guard_operations(Code& code);
 
 }  // namespace torch_slang

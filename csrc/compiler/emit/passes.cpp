@@ -59,6 +59,13 @@ int on_code(EmittedText& text) {
   return static_cast<int>(text.code().edits() - before);
 }
 
+// Of a pass that says itself how often it applied. It sees what the passes before it have changed.
+template <auto change>
+int on_changed_code(EmittedText& text) {
+  text.body();
+  return change(text.code());
+}
+
 template <auto change>
 int on_body(EmittedText& text) {
   return change(text.body());
@@ -82,7 +89,7 @@ constexpr Pass kPasses[] = {
     {"added gradients", Texts::Kernel, on_code<add_met_gradients>},
     {"unset values", Texts::Kernel, on_code<set_unset_values>},
     // Forms that compilers optimise better.
-    {"unset contexts", Texts::Kernel, on_body<unset_contexts>, &Signs::cleared_contexts},
+    {"unset contexts", Texts::Kernel, on_changed_code<unset_contexts>, &Signs::cleared_contexts},
     {"joined branches", Texts::Kernel, on_body<join_branches>},
     // Marks and names for checks, interrupts and waves.
     {"statement lines", Texts::Kernel, [](EmittedText& text) { return add_statement_lines(text.body(), text.files); },
@@ -93,8 +100,8 @@ constexpr Pass kPasses[] = {
     {"wide indices", Texts::Kernel, on_code<check_wide_indices>},
     {"bounded loops", Texts::Kernel, [](EmittedText& text) { return bound_loops(text.body(), text.files); },
      &Signs::kept_iterations, Missed::Refusal},
-    {"polled loops", Texts::Both, on_body<poll_loops>, &Signs::loops},
-    {"guarded operations", Texts::Both, on_body<guard_operations>, &Signs::sizes},
+    {"polled loops", Texts::Both, on_changed_code<poll_loops>, &Signs::loops},
+    {"guarded operations", Texts::Both, on_changed_code<guard_operations>, &Signs::sizes},
     {"unread additions", Texts::Kernel,
      [](EmittedText& text) {
        return text.body().find("atomicAdd(") == std::string::npos ? 0 : mark_unread_additions(text.code());
@@ -105,10 +112,7 @@ constexpr Pass kPasses[] = {
                          text.body().find("tsl_add_only(") != std::string::npos;
        return adds ? mark_addition_runs(text.code()) : 0;
      }},
-    {"cleared arrays", Texts::Kernel,
-     [](EmittedText& text) {
-       return text.body().find("FixedArray<") == std::string::npos ? 0 : clear_arrays(text.body());
-     }},
+    {"cleared arrays", Texts::Kernel, on_changed_code<clear_arrays>},
     {"line names", Texts::Both, on_body<escape_line_names>},
 };
 

@@ -1,25 +1,10 @@
 #include "compiler/emit/unset_contexts.h"
 
-#include <array>
-#include <vector>
+#include <string>
 
 #include "common/identifiers.h"
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
-namespace {
-
-// The places of `count` tokens of code from `at` on; fewer at the text's end.
-std::vector<size_t> code_from(const std::vector<Token>& tokens, size_t at, size_t count) {
-  std::vector<size_t> places;
-  for (; at < tokens.size() && places.size() < count; ++at) {
-    if (is_code(tokens[at])) places.push_back(at);
-  }
-  return places;
-}
-
-}  // namespace
-
 bool is_context_of_access(std::string_view type) {
   constexpr std::string_view kView = "s_bwdCallableCtx_DiffTensorView_";
   if (!type.starts_with(kView) || !is_numbered(type)) return false;
@@ -29,25 +14,15 @@ bool is_context_of_access(std::string_view type) {
   return access.empty() || access == "Fixed" || access == "Uniform" || access == "Once" || access == "UniformOnce";
 }
 
-int unset_contexts(std::string& body) {
-  const std::vector<Token> tokens = split_tokens(body);
-  constexpr std::array<std::string_view, 4> kCleared = {"=", "{", "}", ";"};
-  std::string text;
+int unset_contexts(Code& code) {
   int count = 0;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    text += tokens[i].text;
-    if (tokens[i].kind != TokenKind::Identifier || !is_context_of_access(tokens[i].text)) continue;
-    const auto places = code_from(tokens, i, 2 + kCleared.size());
-    bool is_cleared = places.size() == 2 + kCleared.size() && tokens[places[1]].kind == TokenKind::Identifier;
-    for (size_t k = 0; k < kCleared.size() && is_cleared; ++k) is_cleared = tokens[places[2 + k]].text == kCleared[k];
+  for (size_t at = 0; at + 5 < code.size(); ++at) {
+    const bool is_cleared = is_context_of_access(code[at]) && code.is_name(at + 1) && code[at + 2] == "=" &&
+                            code[at + 3] == "{" && code[at + 4] == "}" && code[at + 5] == ";";
     if (!is_cleared) continue;
-    text += " ";
-    text += tokens[places[1]].text;
-    text += ";";
-    i = places.back();
+    code.replace({at + 1, at + 6}, std::string(code[at + 1]) + ";");
     ++count;
   }
-  body = std::move(text);
   return count;
 }
 

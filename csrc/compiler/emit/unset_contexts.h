@@ -2,8 +2,9 @@
 // through the branches around them.
 #pragma once
 
-#include <string>
 #include <string_view>
+
+#include "compiler/ctext/code.h"
 
 namespace torch_slang {
 
@@ -14,7 +15,7 @@ namespace torch_slang {
 //   other case does not matter, and without the zeros compilers may assume the first case's value:
 //   the view's number, say, which is then a constant once more, however far the use is from the branch.
 // Counts the contexts.
-int unset_contexts(std::string& body);
+int unset_contexts(Code& code);
 
 // The context of an access to a view. What derivatives of the user's functions keep may be looked at at any time.
 bool is_context_of_access(std::string_view type);

@@ -233,7 +233,7 @@ class Compilation {
     try {
       if (!emitted.empty()) {
         refuse_lost_forward_calls(emitted, session_);
-        const auto counts = apply_passes(emitted, text, cautions_);
+        const auto counts = apply_passes(emitted, text, cautions_, session_.files().left_out());
         if (observer_) observer_(text, emitted, counts);
         const Function& function = described(instantiation.function).function;
         if (!function.is_kernel && (depends_on_threads(text) || (text.waves && !sees_tensors(function)))) {

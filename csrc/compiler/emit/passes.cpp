@@ -134,11 +134,12 @@ void check(const Pass& pass, int count, const Signs& signs, std::set<std::string
   cautions.insert(what);
 }
 
-std::vector<PassCount> apply(Texts texts, EmittedText& text, std::set<std::string>& cautions) {
+std::vector<PassCount> apply(Texts texts, EmittedText& text, const LeftOutRepairs& left_out,
+                             std::set<std::string>& cautions) {
   const Signs signs = signs_in(text.body());
   std::vector<PassCount> counts;
   for (const Pass& pass : kPasses) {
-    if (pass.texts != texts && pass.texts != Texts::Both) continue;
+    if ((pass.texts != texts && pass.texts != Texts::Both) || left_out.has(pass.name)) continue;
     counts.push_back({pass.name, pass.apply(text)});
     check(pass, counts.back().count, signs, cautions);
   }
@@ -147,7 +148,8 @@ std::vector<PassCount> apply(Texts texts, EmittedText& text, std::set<std::strin
 
 }  // namespace
 
-std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions) {
+std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions,
+                                    const LeftOutRepairs& left_out) {
   const std::string_view mark = kPreludeMark;
   const size_t at = emitted.find(mark);
   TORCH_INTERNAL_ASSERT(at != std::string::npos, "emitted text has no prelude mark");
@@ -159,7 +161,7 @@ std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text
   const bool tangents = has_forward_derivative(text.direction);
   EmittedText passing(std::string(own.substr(begin)), tangents ? Differentials::Tangents : Differentials::Gradients);
   refuse_unknown_forms(passing.code(), text.direction != Direction::Forward);
-  std::vector<PassCount> counts = apply(Texts::Kernel, passing, cautions);
+  std::vector<PassCount> counts = apply(Texts::Kernel, passing, left_out, cautions);
   text.body = passing.body();
   text.files = std::move(passing.files);
   text.scattered_waves = passing.scattered_waves;
@@ -173,7 +175,7 @@ std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text
 std::string apply_host_passes(std::string text, std::set<std::string> left_out, std::set<std::string>& cautions) {
   EmittedText passing(std::move(text), Differentials::Gradients);
   passing.left_out = std::move(left_out);
-  apply(Texts::Host, passing, cautions);
+  apply(Texts::Host, passing, {}, cautions);
   return passing.body();
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/text/left_out_repairs.h"
 #include "program/program.h"
 
 namespace torch_slang {
@@ -27,7 +28,8 @@ struct PassCount {
 
 // Fills body, file_scope, files and the facts of a text from what Slang emitted for one entry point. Cautions are sentences
 // for the log. Throws UnsupportedGlobal or RefusedText.
-std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions);
+std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions,
+                                    const LeftOutRepairs& left_out = {});
 
 // The C++ of a module's host functions after their passes. `left_out`: the names of functions whose definitions go.
 std::string apply_host_passes(std::string text, std::set<std::string> left_out, std::set<std::string>& cautions);

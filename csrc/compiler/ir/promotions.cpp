@@ -115,18 +115,18 @@ void erase_debug_lines(ModuleEdits& module) {
 
 }  // namespace
 
-std::string with_explicit_promotions(const std::string& module, std::string* refusal) {
+std::string with_explicit_promotions(const std::string& module, std::string* refusal, const LeftOutRepairs& left_out) {
   Chunk root = read_chunks(module);
   Chunk* code = find_data(root, "ir  ");
   TORCH_CHECK(code != nullptr, "torch-slangc: a serialized Slang module has no instructions");
   ModuleEdits edits(read_instructions(code->data));
-  *refusal = lost_derivatives(edits);
+  if (!left_out.has("lost derivatives")) *refusal = lost_derivatives(edits);
   erase_debug_lines(edits);
-  drop_attributes_of_constants(edits);
-  replace_conversions(edits);
-  promote_operands(edits);
-  hide_steps_of_computed_beginnings(edits);
-  call_quotients(edits);
+  if (!left_out.has("types of indices")) drop_attributes_of_constants(edits);
+  if (!left_out.has("conversions")) replace_conversions(edits);
+  if (!left_out.has("promotions")) promote_operands(edits);
+  if (!left_out.has("computed beginnings")) hide_steps_of_computed_beginnings(edits);
+  if (!left_out.has("quotients")) call_quotients(edits);
   write_instructions(edits.applied(), code->data);
   return write_chunks(root);
 }

@@ -23,10 +23,13 @@
 
 #include <string>
 
+#include "compiler/text/left_out_repairs.h"
+
 namespace torch_slang {
 
 // A module in Slang's own form, changed. What Slang notes for debuggers is dropped; throws where the form is not known.
 // `refusal`: why its derivatives would be wrong, Note [lost derivatives]; empty if they are not.
-std::string with_explicit_promotions(const std::string& module, std::string* refusal);
+std::string with_explicit_promotions(const std::string& module, std::string* refusal,
+                                     const LeftOutRepairs& left_out = {});
 
 }  // namespace torch_slang

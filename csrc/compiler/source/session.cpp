@@ -78,13 +78,15 @@ bool is_of_tangents(const CompileRequest& request) {
 Changes changes_for(const CompileRequest& request, Session::Output output, bool generic_tensors, Declaring how) {
   const bool is_second = output == Session::Output::SecondDerivatives;
   const bool is_tangents = is_second || is_of_tangents(request);
+  LeftOutRepairs left_out(request);
   return {.constructors = is_second && !has_define(request, kKeepStructs),
-          .single_exits = is_tangents && !has_define(request, kKeepReturns),
+          .single_exits = is_tangents && !has_define(request, kKeepReturns) && !left_out.has("single exits"),
           .kept_exits = is_tangents && has_define(request, kKeepReturns),
           .early_inlining = is_second && has_define(request, kInlineEarly),
           .generic_tensors = generic_tensors,
           .derivatives = output != Session::Output::HostFunctions,
-          .declaring = how};
+          .declaring = how,
+          .left_out = std::move(left_out)};
 }
 
 std::vector<slang::PreprocessorMacroDesc> macros(const CompileRequest& request, Session::Output output,
@@ -295,7 +297,7 @@ slang::IModule* Session::load_promoted(const ModuleSource& source, const std::st
   if (SLANG_FAILED(result)) return nullptr;
   check_slang(request->getContainerCode(module.out()), "ICompileRequest::getContainerCode");
   const std::string bytes(static_cast<const char*>(module->getBufferPointer()), module->getBufferSize());
-  *module.out() = make_blob(with_explicit_promotions(bytes, lost));
+  *module.out() = make_blob(with_explicit_promotions(bytes, lost, files_.left_out()));
   if (!lost->empty()) return nullptr;
   slang::IModule* loaded =
       session_->loadModuleFromIRBlob(source.name.c_str(), source.path.c_str(), module.get(), more.out());

@@ -84,7 +84,7 @@ std::string SourceFiles::changed(std::string source, const std::string& path) {
   const bool is_ours = submodule_text(path) != nullptr;  // it says itself what is inlined
   if (!is_ours) source = without_inlined_backwards(std::move(source), backwards_);
   source = included_.with_quotes(std::move(source), path);
-  source = with_for_loops(source);
+  if (!changes_.left_out.has("while loops")) source = with_for_loops(source);
   std::vector<KeptExits> kept;
   if (changes_.kept_exits) kept = all_kept_exits(source);
   if (changes_.single_exits) source = with_single_exits(source, &kept);
@@ -120,7 +120,10 @@ std::string SourceFiles::text_beside(const std::string& source) const {
   for (const auto& [path, facts] : facts_) structs.add(facts, path);
   structs.add(StructFacts(source), "");
   structs.decide();
-  return with_constant_calls(structs.with_declarations(source, changes_.declaring), structs.outs());
+  const LeftOutRepairs& left_out = changes_.left_out;
+  const std::string declared =
+      left_out.has("undeclared structs") ? source : structs.with_declarations(source, changes_.declaring);
+  return left_out.has("constant calls") ? declared : with_constant_calls(declared, structs.outs());
 }
 
 void SourceFiles::declare(Declaring how, Names kept) {

@@ -16,6 +16,7 @@
 #include "compiler/source/single_exits.h"
 #include "compiler/source/undeclared_structs.h"
 #include "compiler/text/code_names.h"
+#include "compiler/text/left_out_repairs.h"
 #include "program/program.h"
 
 namespace torch_slang {
@@ -32,6 +33,7 @@ struct Changes {
   bool derivatives =
       true;  // Note [undeclared structs] in undeclared_structs.h, Note [constant calls] in constant_calls.h
   Declaring declaring = Declaring::All;
+  LeftOutRepairs left_out;
 };
 
 // Of both modules of the library: Note [functions on demand].
@@ -78,6 +80,7 @@ class SourceFiles final : public ISlangFileSystem {
   UndeclaredStructs structs() const;
   const Names& kept_structs() const { return kept_structs_; }
   // Note [functions on demand]. False: they are already.
+  const LeftOutRepairs& left_out() const { return changes_.left_out; }
   bool import_functions() { return !std::exchange(imports_functions_, true); }
 
   SlangResult SLANG_MCALL loadFile(const char* path, ISlangBlob** blob) override;

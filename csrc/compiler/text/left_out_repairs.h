@@ -1,0 +1,30 @@
+// Repairs of Slang's derivatives that a request leaves out, to see whether Slang still needs them: Note [ledger].
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "program/program.h"
+
+namespace torch_slang {
+
+// Note [ledger]
+//   Each repair of an error of Slang's has programs in tests/slang_bugs, the smallest that show it. tests/test_slang_bugs.py runs them
+//   twice: as they are, and with the repair left out, by a define whose value names it. The second must be wrong: once
+//   it is right, Slang has mended the error, and the repair goes.
+inline constexpr const char* kLeaveOut = "TORCH_SLANG_LEAVE_OUT";
+
+class LeftOutRepairs {
+ public:
+  LeftOutRepairs() = default;
+  // Throws CompileError where the define names what is no repair.
+  explicit LeftOutRepairs(const CompileRequest& request);
+
+  bool has(std::string_view repair) const { return names_.find(repair) != names_.end(); }
+
+ private:
+  std::set<std::string, std::less<>> names_;
+};
+
+}  // namespace torch_slang

@@ -29,9 +29,15 @@ def test_it_is_right_or_refused(bug: Bug, device: torch.device) -> None:
         bug.found(device, without_repair=False)
 
 
+@pytest.fixture(scope="module")
+def version() -> str:
+    """Of Slang."""
+    return torch_slang.load(source="float f(float x) { return x; }", namespace="slang_bugs_version").slang_version()
+
+
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if "chance" not in bug.facts], ids=lambda bug: bug.name)
-def test_slang_still_needs_the_repair(bug: Bug) -> None:
-    """Fails once Slang is right: the repair, its tests and its row in the ledger go then."""
+def test_slang_is_wrong_in_the_versions_that_the_ledger_names(bug: Bug, version: str) -> None:
+    """Fails once Slang is right: the version goes from the ledger, and with the last one the repair and its tests."""
     said, found = "", None
     try:
         found = bug.found(torch.device("cpu"), without_repair=True)
@@ -39,7 +45,10 @@ def test_slang_still_needs_the_repair(bug: Bug) -> None:
         said = str(error)
     assert LEAVE_OUT not in said
     is_mended = found is not None and is_right(bug, found)
-    assert not is_mended, f"Slang is right without the repair `{bug.facts['repair']}`: {bug.what}"
+    said = (
+        f"Slang {version} is {'right' if is_mended else 'wrong'} without the repair `{bug.facts['repair']}`: {bug.what}"
+    )
+    assert is_mended != (version in bug.facts["seen"].split(", ")), said
 
 
 def test_a_repair_that_there_is_not() -> None:

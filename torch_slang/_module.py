@@ -61,6 +61,10 @@ class Module:
         """Names of the kernels that are operators."""
         return members_of(self).names
 
+    def slang_version(self) -> str:
+        """Of the Slang compiler that made its texts, such as ``"2026.12"``."""
+        return self._handle.slang_version
+
     def functions(self) -> tuple[str, ...]:
         """Names of the plain functions, which are operators once they are used."""
         return tuple(members_of(self).functions)

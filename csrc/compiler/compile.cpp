@@ -70,6 +70,7 @@ class Compilation {
 
   // The files that were read so far, and the facts that were found in them.
   void add_sources(Program& program) const {
+    program.slang_version = session_.slang_version();
     program.files = session_.files().manifest();
     for (const auto& [name, value] : request_.defines) {
       if (uses(name.substr(0, name.find('(')))) program.used_defines.insert(name);

@@ -136,6 +136,7 @@ void fields(V& v, SourceFile& s) {
 template <class V>
 void fields(V& v, Program& p) {
   v("module_name", p.module_name);
+  v("slang_version", p.slang_version);
   v("functions", p.functions);
   v("tuned", p.tuned);
   v("used_defines", p.used_defines);

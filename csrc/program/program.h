@@ -174,6 +174,7 @@ struct SourceFile {
 
 struct Program {
   std::string module_name;
+  std::string slang_version;  // of the compiler that made it: "2026.12"
   std::vector<Function> functions;
   std::vector<std::pair<std::string, std::string>> tuned;  // values given to [Tune] variables: the first of their lists
   std::set<std::string, std::less<>> used_defines;  // the request's macros that the code of the module's files names

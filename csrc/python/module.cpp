@@ -151,6 +151,7 @@ void bind_module(py::module_& m) {
   module.def_property_readonly("identity", &Module::identity)
       .def_property_readonly("path", &Module::path)
       .def_property_readonly("namespace", &Module::ns)
+      .def_property_readonly("slang_version", [](const Module& self) { return self.program().slang_version; })
       .def("operators",
            [](const Module& self) {
              std::vector<std::string> names;

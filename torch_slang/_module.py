@@ -63,7 +63,7 @@ class Module:
 
     def slang_version(self) -> str:
         """Of the Slang compiler that made its texts, such as ``"2026.12"``."""
-        return self._handle.slang_version
+        return str(self._handle.slang_version)
 
     def functions(self) -> tuple[str, ...]:
         """Names of the plain functions, which are operators once they are used."""

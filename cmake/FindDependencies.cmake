@@ -86,6 +86,8 @@ list(GET slang_libraries -1 slang_library)  # the longest name is the real file,
 file(REAL_PATH ${slang_library} slang_library)
 get_filename_component(slang_library_name ${slang_library} NAME)
 message(STATUS "torch_slang: Slang from ${slang_library}")
+include(${CMAKE_CURRENT_LIST_DIR}/TestedSlang.cmake)
+torch_slang_check_version(${slang_library_name} ${CMAKE_SOURCE_DIR}/csrc/compiler/slang/library.h)
 add_library(torch_slang::slang SHARED IMPORTED)
 set_target_properties(torch_slang::slang PROPERTIES IMPORTED_LOCATION ${slang_library})
 target_include_directories(torch_slang::slang SYSTEM INTERFACE ${slang_include})

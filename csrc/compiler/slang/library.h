@@ -16,7 +16,7 @@ extern const int kSlangLibraryCount;
 inline constexpr const char* kLibraryModule = "torch_slang";
 
 // The versions of Slang whose text the passes of emit/ are tested with. tests/golden has what the last of them writes.
-inline constexpr std::string_view kTestedSlang[] = {"2026.12"};
+inline constexpr std::string_view kTestedSlang[] = {"2026.12", "2026.14.1"};
 // A sentence for the log if the version is another; else empty.
 std::string untested_version(std::string_view slang_version);
 

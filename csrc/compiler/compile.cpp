@@ -76,9 +76,8 @@ class Compilation {
       if (uses(name.substr(0, name.find('(')))) program.used_defines.insert(name);
     }
     program.cautions = cautions_;
-    if (const std::string caution = untested_version(session_.slang_version()); !caution.empty()) {
-      program.cautions.insert(caution);
-    }
+    const std::string caution = untested_version(program.slang_version);
+    if (!caution.empty()) program.cautions.insert(caution);
   }
 
   void describe(Program& program) {

@@ -1,17 +1,22 @@
 #include "compiler/emit/written_views.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string_view>
 #include <vector>
 
 #include "compiler/ctext/emitted_code.h"
+#include "compiler/ctext/places.h"
 #include "compiler/reflect/elementwise_function.h"
 
 namespace torch_slang {
 namespace {
 
 constexpr std::string_view kView = "TensorView";
+// Types of numbers, whose names are conversions too.
+constexpr std::array<std::string_view, 9> kNumbers = {"int",     "uint",     "float",  "double",       "bool",
+                                                      "int64_t", "uint64_t", "__half", "__nv_bfloat16"};
 
 bool may_be_written(const Leaf& leaf) { return leaf.is_whole && !leaf.is_in && !leaf.is_written && leaf.diff_view < 0; }
 
@@ -227,7 +232,7 @@ class ViewFlow {
     if (is_foreign && is_harmless(at)) return;
     for_arguments(at + 1, end, [&](size_t number, Span argument) {
       if (is_foreign) {
-        if (is_whole(argument)) note(argument, loaded_), note(argument, stored_);
+        if (may_be_view(argument)) note(argument, loaded_), note(argument, stored_);
         return;
       }
       if (number >= callee->second->parameters.size()) return;
@@ -243,15 +248,15 @@ class ViewFlow {
     const std::string_view name = code_[at];
     if (name.starts_with("tsl_")) return !name.starts_with("tsl_store_") && !name.starts_with("tsl_multiply");
     return name == "if" || name == "while" || name == "for" || name == "switch" || name == "return" ||
-           types_.count(name) > 0;
+           name.starts_with("make_") || types_.count(name) > 0 || std::ranges::find(kNumbers, name) != kNumbers.end();
   }
 
-  // Whether it is a variable or a part of one, and not what is computed of it.
-  bool is_whole(Span argument) const {
-    for (size_t at = argument.begin; at + 1 < argument.end; ++at) {
-      if (code_.is_name(at) && (code_[at + 1] == "(" || code_[at + 1] == "<")) return false;
+  // A variable or a part of one, or a choice between some: what is computed of views is none.
+  bool may_be_view(Span argument) const {
+    for (size_t at = argument.begin; at < argument.end; ++at) {
+      if (code_[at] == "?") return true;
     }
-    return true;
+    return place_of(code_, argument).has_value();
   }
 
   template <class Use>

@@ -51,14 +51,14 @@ void check_is_read(const std::string& text) {
     BOOST_TEST(!function.unknown.has_value());
     BOOST_TEST(is_covered(code, function.body));
   }
-  BOOST_CHECK_NO_THROW(refuse_unknown_forms(code, true));
+  BOOST_CHECK_NO_THROW(refuse_unknown_forms(code, Known::Everywhere));
 }
 
-std::string refusal_of(const std::string& text, bool has_derivatives = true) {
+std::string refusal_of(const std::string& text, Known where = Known::InDerivatives) {
   const EmittedCode code(text);
   BOOST_TEST(code.edited() == text);
   try {
-    refuse_unknown_forms(code, has_derivatives);
+    refuse_unknown_forms(code, where);
   } catch (const RefusedText& refused) {
     return refused.reason;
   }
@@ -132,9 +132,9 @@ BOOST_AUTO_TEST_CASE(an_unknown_form_in_a_derivative_is_refused_with_its_line) {
 
 BOOST_AUTO_TEST_CASE(functions_that_are_no_derivatives_may_have_what_they_like) {
   BOOST_TEST(refusal_of(function_of("goto end_0;", "helper_0")) == "");
-  BOOST_TEST(refusal_of(function_of("goto end_0;"), /*has_derivatives=*/false) == "");
+  BOOST_TEST(refusal_of(function_of("goto end_0;"), Known::Nowhere) == "");
   BOOST_TEST(refusal_of("union U_0 { float a; int b; };\n") != "");
-  BOOST_TEST(refusal_of("union U_0 { float a; int b; };\n", /*has_derivatives=*/false) == "");
+  BOOST_TEST(refusal_of("union U_0 { float a; int b; };\n", Known::Nowhere) == "");
 }
 
 BOOST_AUTO_TEST_CASE(what_stands_behind_an_unknown_form_is_read) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string>
 
-#include "common/environment.h"
 #include "compiler/text/refused_text.h"
 
 namespace torch_slang {
@@ -30,12 +29,12 @@ constexpr size_t kShown = 12;  // tokens
 
 }  // namespace
 
-void refuse_unknown_forms(const EmittedCode& code, bool has_derivatives) {
-  const bool all = environment_flag("TORCH_SLANG_CHECK_TEXTS", false);
-  if (!has_derivatives && !all) return;
+void refuse_unknown_forms(const EmittedCode& code, Known where) {
+  if (where == Known::Nowhere) return;
   if (code.unknown()) refuse(code, code.unknown()->at);
   for (const EmittedFunction& function : code.functions()) {
-    if (function.unknown && (all || function.name.starts_with(kSlangs))) refuse(code, function.unknown->at);
+    if (function.unknown && (where == Known::Everywhere || function.name.starts_with(kSlangs)))
+      refuse(code, function.unknown->at);
   }
 }
 

@@ -5,8 +5,10 @@
 
 namespace torch_slang {
 
-// Throws RefusedText where Slang's derivatives have another form (Note [strict reading] in reader.h); where anything has, if
-// TORCH_SLANG_CHECK_TEXTS is on, as it is for the tests.
-void refuse_unknown_forms(const EmittedCode& code, bool has_derivatives);
+// Where forms have to be known ones: in a text without derivatives nowhere, in one with them in what Slang made for those.
+enum class Known { Nowhere, InDerivatives, Everywhere };
+
+// Throws RefusedText where there is another form: Note [strict reading] in reader.h.
+void refuse_unknown_forms(const EmittedCode& code, Known where);
 
 }  // namespace torch_slang

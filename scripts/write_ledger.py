@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -16,23 +17,26 @@ FOLDER = ROOT / "tests/slang_bugs"
 BEGIN, END = "<!-- ledger -->\n", "<!-- end of ledger -->\n"
 
 
-def facts_of(path: Path) -> dict[str, str]:
-    """The first lines of a program: tests/slang_bugs.py says which there are."""
-    lines = [line.removeprefix("// ") for line in path.read_text().splitlines() if line.startswith("// ")]
-    return {"what": lines[0], **dict(line.split(": ", 1) for line in lines[1:] if ": " in line)}
+def programs() -> list[Path]:
+    return sorted(FOLDER.glob("*.slang"))
+
+
+def read_program(path: Path) -> tuple[str, dict[str, str]]:
+    """What is wrong, and the facts by their keys, of the comment that a program begins with: tests/slang_bugs.py."""
+    comment = itertools.takewhile(lambda line: line.startswith("// "), path.read_text().splitlines())
+    what, *facts = [line.removeprefix("// ") for line in comment]
+    return what, dict(fact.split(": ", 1) for fact in facts)
 
 
 def row_of(path: Path) -> str:
-    facts = facts_of(path)
+    what, facts = read_program(path)
     issues = facts.get("issues", "")
     how = "refused" if "refusal" in facts else "mended"
-    return (
-        f"| {facts['what'].removesuffix('.')} | {issues} | {facts['seen']} | {how}: {facts['repair']} | {path.name} |\n"
-    )
+    return f"| {what.removesuffix('.')} | {issues} | {facts['seen']} | {how}: {facts['repair']} | {path.name} |\n"
 
 
 def table() -> str:
-    rows = [row_of(path) for path in sorted(FOLDER.glob("*.slang"))]
+    rows = [row_of(path) for path in programs()]
     head = "| error | Slang's issues | seen in | here | program |\n|---|---|---|---|---|\n"
     return head + "".join(rows)
 

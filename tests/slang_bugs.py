@@ -16,6 +16,7 @@ A file begins with what is wrong, in one sentence, and then has lines `// key: v
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,11 @@ import torch
 
 import torch_slang
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+
+from write_ledger import FOLDER, programs, read_program
+
 Tensor = torch.Tensor
-FOLDER = Path(__file__).with_name("slang_bugs")
 LEAVE_OUT = "TORCH_SLANG_LEAVE_OUT"
 STEP = 1e-6
 
@@ -112,13 +116,4 @@ def _with_integers(f: Any, inputs: list[Tensor], floats: tuple[Tensor, ...]) -> 
     return value
 
 
-def read_bug(path: Path) -> Bug:
-    lines = []
-    for line in path.read_text().splitlines():
-        if not line.startswith("// "):
-            break
-        lines.append(line.removeprefix("// "))
-    return Bug(path.stem, lines[0], dict(line.split(": ", 1) for line in lines[1:]))
-
-
-BUGS = [read_bug(path) for path in sorted(FOLDER.glob("*.slang"))]
+BUGS = [Bug(path.stem, *read_program(path)) for path in programs()]

@@ -15,7 +15,7 @@ inline constexpr std::string_view kElement = "_slang_vector_get_element_ptr";  /
 
 bool opens(std::string_view token);  // a bracket
 
-// Text and its tokens; keeps what the views of its tokens point into.
+// A text and its tokens. Tokens are views of the text, which this object owns.
 class Code {
  public:
   explicit Code(std::string text);
@@ -44,13 +44,13 @@ class Code {
   // The same of the angle bracket at `open`, of a type's arguments.
   size_t closing_angle(size_t open, size_t end) const;
 
-  // `file:3`, the place that the last #line before the token names; empty if there is none.
+  // `file:3`: the file and line that the last #line directive before the token names. Empty if no directive stands before it.
   std::string said_place(size_t at) const;
 
   // Changes, which `edited` puts into the text. They do not overlap; an insertion may stand at the edge of a replaced span.
   void replace(Span span, std::string text);
   void insert(size_t before, const std::string& text);
-  void insert_behind(size_t at, const std::string& text);  // before the #line of what follows
+  void insert_behind(size_t at, const std::string& text);  // also before a #line that stands behind the token
   bool is_edited() const { return !edits_.empty(); }
   size_t edits() const { return edits_.size(); }
   std::string edited() const;

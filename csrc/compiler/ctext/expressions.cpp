@@ -60,6 +60,12 @@ size_t Expressions::expression(size_t at) const {
   return expression(expect(expression(at + 1), ":"));
 }
 
+size_t Expressions::declarator(size_t at) const {
+  ++at;
+  while (code_[at] == "[") at = expect(expression(at + 1), "]");
+  return code_[at] == "=" ? value(at + 1) : at;
+}
+
 size_t Expressions::value(size_t at) const { return code_[at] == "{" ? list(at, "}") : expression(at); }
 
 size_t Expressions::operand(size_t at) const {
@@ -102,7 +108,7 @@ size_t Expressions::primary(size_t at) const {
   return code_[end] == "{" ? list(end, "}") : end;
 }
 
-// `(type*)` or `(type)` in front of what cannot follow a bracket.
+// The position behind a cast: `(type*)`, or `(type)` in front of a name or a number, which cannot stand behind an expression.
 std::optional<size_t> Expressions::cast(size_t open) const {
   const auto end = type(open + 1);
   if (!end || code_[*end] != ")") return std::nullopt;

@@ -1,4 +1,4 @@
-// Expressions and types of emitted text, as far as they have to be known forms.
+// The part of the strict grammar (reader.h) that is for expressions and types.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,9 @@ namespace torch_slang {
 
 // Note [known forms]
 //   Slang writes a small part of C++: expressions without assignments, commas and lambdas in them, calls, casts, aggregates,
-//   and types with arguments (`FixedArray<float, 3>`). Functions of Slang's core, and users by __intrinsic_asm, put their own text
-//   between. Each function here reads what begins at `at` and returns where it ends; what it does not know is an UnknownForm.
+//   and types with arguments (`FixedArray<float, 3>`). Functions of Slang's core, and users by __intrinsic_asm, add text of their own.
+//   Each function here takes the position where an expression or a type begins, and returns the position behind it. It throws
+//   UnknownForm where the grammar has no such expression.
 //     - `name<` without a space begins the arguments of a type or function where it can be read so; Slang puts spaces around
 //       operators.
 class Expressions {
@@ -23,8 +24,8 @@ class Expressions {
   size_t value(size_t at) const;
   // None if there is no type.
   std::optional<size_t> type(size_t at) const;
-  // Words in front of a declaration: `static`, `__device__`, `extern "C"`, ...
-  size_t specifiers(size_t at) const;
+  // `name[3] = value`, what a declaration has behind its type.
+  size_t declarator(size_t at) const;
   // `=`, `+=`, `>>=` and the like: how many tokens. 0: none.
   size_t assigning(size_t at) const;
   // Behind the bracket `text`, which has to stand there.
@@ -33,6 +34,8 @@ class Expressions {
   bool is_plain_name(size_t at) const;
 
  private:
+  // Words in front of a declaration: `static`, `__device__`, `extern "C"`, ...
+  size_t specifiers(size_t at) const;
   size_t operand(size_t at) const;
   size_t primary(size_t at) const;
   size_t postfix(size_t at) const;

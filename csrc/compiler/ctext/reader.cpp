@@ -47,8 +47,7 @@ class Statements {
   size_t behind_unknown(size_t at, size_t end) const {
     const bool is_label = code_[at] == "case" || code_[at] == "default";
     while (at < end && code_[at] != (is_label ? ":" : ";")) {
-      const bool opens = code_[at] == "(" || code_[at] == "[" || code_[at] == "{";
-      at = opens ? std::min(code_.closing(at, end), end - 1) + 1 : at + 1;
+      at = opens(code_[at]) ? std::min(code_.closing(at, end), end - 1) + 1 : at + 1;
     }
     return std::min(at + 1, end);
   }
@@ -69,17 +68,11 @@ class Statements {
 
   // A declaration, an assignment or an expression, without `;`.
   size_t clause(size_t at) const {
-    if (const auto type = expressions_.type(at); type && expressions_.is_plain_name(*type)) return declaration(*type);
+    if (const auto type = expressions_.type(at); type && expressions_.is_plain_name(*type))
+      return expressions_.declarator(*type);
     at = expressions_.expression(at);
     const size_t length = expressions_.assigning(at);
     return length == 0 ? at : expressions_.value(at + length);
-  }
-
-  // Behind the type.
-  size_t declaration(size_t at) const {
-    ++at;
-    while (code_[at] == "[") at = expressions_.expect(expressions_.expression(at + 1), "]");
-    return code_[at] == "=" ? expressions_.value(at + 1) : at;
   }
 
   // `asm volatile ("..." : ... );`
@@ -172,12 +165,7 @@ class Declarations {
     return code_[at] == "template" ? code_.closing_angle(at + 1, code_.size()) + 1 : at;
   }
 
-  size_t variable(size_t name) const {
-    size_t at = name + 1;
-    while (code_[at] == "[") at = expressions_.expect(expressions_.expression(at + 1), "]");
-    if (code_[at] == "=") at = expressions_.value(at + 1);
-    return expressions_.expect(at, ";");
-  }
+  size_t variable(size_t name) const { return expressions_.expect(expressions_.declarator(name), ";"); }
 
   // `struct name { fields and functions };`
   size_t structure(size_t at) {

@@ -1,4 +1,4 @@
-// Reads emitted text as a tree. The grammar is strict: what it does not have is an unknown form, and nothing is guessed of it.
+// Reads emitted text as a tree, by a strict grammar: text that the grammar does not have becomes an UnknownForm of the tree.
 #pragma once
 
 #include "compiler/ctext/code.h"

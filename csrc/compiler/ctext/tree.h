@@ -1,4 +1,4 @@
-// The tree of emitted text: its structs and functions, and their statements. Positions are those of EmittedCode.
+// The tree of emitted text: structs, functions, and the statements of functions. Positions count tokens of code, as in code.h.
 #pragma once
 
 #include <optional>

@@ -23,6 +23,11 @@ class EmittedText {
     if (!code_) code_.emplace(body_, differentials_);
     return *code_;
   }
+  // The same, with all changes made so far in it.
+  EmittedCode& changed_code() {
+    if (code_ && code_->is_edited()) body();
+    return code();
+  }
   // The text, with all changes made so far.
   std::string& body() {
     if (code_ && code_->is_edited()) body_ = code_->edited();

@@ -63,8 +63,7 @@ int on_code(EmittedText& text) {
 // Of a pass that says itself how often it applied. It sees what the passes before it have changed.
 template <auto change>
 int on_changed_code(EmittedText& text) {
-  text.body();
-  return change(text.code());
+  return change(text.changed_code());
 }
 
 template <auto change>
@@ -167,7 +166,7 @@ std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text
 
   const bool tangents = has_forward_derivative(text.direction);
   EmittedText passing(std::string(own.substr(begin)), tangents ? Differentials::Tangents : Differentials::Gradients);
-  refuse_unknown_forms(passing.code(), known_forms_of(text));
+  if (const Known where = known_forms_of(text); where != Known::Nowhere) refuse_unknown_forms(passing.code(), where);
   std::vector<PassCount> counts = apply(Texts::Kernel, passing, left_out, cautions);
   text.body = passing.body();
   text.files = std::move(passing.files);

@@ -135,7 +135,10 @@ def functions_of_numbers() -> Iterator[Case]:
         operation = Operation(text, text, by_component(run), statements="{R} whole;" * ("whole" in text))
         yield from cases_of([operation], typed(beside(count, [(), *VECTORS])))
     sincos = Operation(
-        "sincos", "(s * c + s)", lambda a: a.sin() * a.cos() + a.sin(), statements="{R} s, c; sincos({0}, s, c);"
+        "sincos",
+        "(sine * cosine + sine)",
+        lambda a: a.sin() * a.cos() + a.sin(),
+        statements="{R} sine, cosine; sincos({0}, sine, cosine);",
     )
     yield from cases_of([sincos], one)
     sign = Operation("copysign", "copysign({0}, {1})", by_component(torch.copysign))
@@ -188,7 +191,10 @@ def geometry() -> Iterator[Case]:
 
     pairs = [(shape, shape) for shape in VECTORS]
     mixed_pairs = [*pairs, *(((), shape) for shape in VECTORS), *((shape, ()) for shape in VECTORS)]
-    numbers = {"dot({0}, {1})": torch.mul, "distance({0}, {1})": lambda a, b: (a - b).abs(), "length({0})": torch.abs}
+    numbers = {
+        "dot({0}, {1})": torch.mul, "distance({0}, {1})": lambda a, b: (a - b).abs(), "length({0})": torch.abs,
+        "normalize({0})": lambda a: a / a.abs(), "reflect({0}, {1})": lambda a, b: a - 2 * (a * b) * b,
+    }  # fmt: skip
     for text, run in numbers.items():
         yield from cases_of([Operation(text, text, run)], typed([((),) * (1 + ("{1}" in text))]))
     for name in ("dot", "mul"):

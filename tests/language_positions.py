@@ -199,8 +199,10 @@ def generic(case: Case, name: str) -> str:
     return inner + function(case, name, f"return {name}_g<{case.result.element}>({', '.join(names(case))});")
 
 
-def of_one_element(case: Case) -> bool:
-    return {t.element for t in (*case.operands, case.result)} == {case.result.element}
+def fits_generic(case: Case) -> bool:
+    """One type of elements; and a type parameter has no swizzles."""
+    elements = {t.element for t in (*case.operands, case.result)}
+    return case.operation.name != "swizzle of a number" and elements == {case.result.element}
 
 
 def fields(conformance: str, way: str) -> Callable[[Case, str], str]:
@@ -255,7 +257,7 @@ POSITIONS = [
     Position("inout helper", inout_helper, lambda case: lambda n, *operands: 0.5 + case.run(*operands)),
     plain(method, "method", lambda case: len(case.operands) > 1),
     plain(interface, "interface", lambda case: len(case.operands) > 1),
-    plain(generic, "generic", of_one_element),
+    plain(generic, "generic", fits_generic),
     plain(fields(" : IDifferentiable", "by fields"), "struct field"),
     plain(fields("", "by fields"), "undeclared struct field"),
     plain(fields("", "by a list"), "undeclared struct by a list"),

@@ -9,22 +9,34 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import mpmath
 import torch
 
 Tensor = torch.Tensor
-Dual = tuple[mpmath.mpf, tuple[mpmath.mpf, ...]]  # a value, and its slopes by the arguments
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A value to 60 digits, its slopes by the arguments, and the largest slope by what is computed on the way to it."""
+
+    value: mpmath.mpf
+    slopes: tuple[mpmath.mpf, ...]
+    steepest: mpmath.mpf = mpmath.mpf(1)
+
+
 NAMES = ("x", "y")
 LARGEST = 3e38  # that a float holds
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan]
+Rounding = Callable[[mpmath.mpf], mpmath.mpf]
 
 
 @dataclass(frozen=True)
 class Formula:
     text: str
     run: Callable[[Sequence[Tensor]], Tensor]
-    exact: Callable[[Sequence[Dual]], Dual]
+    exact: Callable[[Sequence[Exact], Rounding], Exact]
 
 
 @dataclass(frozen=True)
@@ -74,21 +86,25 @@ def _draw(rng: random.Random, depth: int, unused: list[int]) -> Formula:
     if depth == 0:
         if not unused or rng.random() < 0.3:
             number = magnitude(rng) if rng.random() < 0.6 else float(rng.randint(1, 3))
-            constant = (mpmath.mpf(number), (mpmath.mpf(0),) * len(NAMES))
-            return Formula(f"float({number!r})", lambda given: _constant(number, given[1]), lambda _: constant)
+            constant = Exact(mpmath.mpf(number), (mpmath.mpf(0),) * len(NAMES), mpmath.mpf(0))
+            return Formula(f"float({number!r})", lambda given: _constant(number, given[1]), lambda *_: constant)
         k = unused.pop(rng.randrange(len(unused)))
-        return Formula(NAMES[k], lambda given: given[k], lambda given: given[k])
+        return Formula(NAMES[k], lambda given: given[k], lambda given, _: given[k])
     rule = rng.choice(RULES)
     operands = [_draw(rng, depth - 1, unused) for _ in range(2 if "{1}" in rule.text else 1)]
 
-    def exact(given: Sequence[Dual]) -> Dual:
-        inner = [operand.exact(given) for operand in operands]
-        values = [value for value, _ in inner]
-        slopes = rule.slopes(*values)
+    def exact(given: Sequence[Exact], rounding: Rounding) -> Exact:
+        inner = [operand.exact(given, rounding) for operand in operands]
+        values = [one.value for one in inner]
+        slopes = _or_nan(rule.slopes, values, [mpmath.nan] * len(values))
         if any(abs(slope) > LARGEST for slope in slopes):
             raise OverflowError
-        along = tuple(mpmath.fsum(s * t[k] for s, (_, t) in zip(slopes, inner, strict=True)) for k in range(len(NAMES)))
-        return rule.value(*values), along
+        along = tuple(
+            mpmath.fsum(s * one.slopes[k] for s, one in zip(slopes, inner, strict=True) if one.slopes[k] != 0)
+            for k in range(len(NAMES))
+        )
+        steepest = max(mpmath.mpf(1), *(abs(s) * one.steepest for s, one in zip(slopes, inner, strict=True)))
+        return Exact(rounding(_or_nan(rule.value, values, mpmath.nan)), along, steepest)
 
     return Formula(
         rule.text.format(*(operand.text for operand in operands)),
@@ -97,17 +113,35 @@ def _draw(rng: random.Random, depth: int, unused: list[int]) -> Formula:
     )
 
 
-def exact_slopes(formula: Formula, arguments: Sequence[float]) -> list[float] | None:
-    """Rounded to doubles; None where a slope on the way is out of float's reach; NaN where there is none."""
+def _or_nan(function: Callable[..., Any], values: Sequence[mpmath.mpf], otherwise: Any) -> Any:
+    try:
+        return function(*values)
+    except (ZeroDivisionError, ValueError):
+        return otherwise
+
+
+def _to_float(value: mpmath.mpf) -> mpmath.mpf:
+    return mpmath.mpf(float(torch.tensor(float(value), dtype=torch.float32)))
+
+
+def exact_slopes(formula: Formula, arguments: Sequence[float], near: float) -> list[float] | None:
+    """Rounded to doubles; NaN where there is none.
+
+    None where floats cannot be right: a slope on the way is out of their reach, or the slopes are others by more than
+    the part `near` where each value on the way is rounded to a float. The operands of a formula form a tree, so what
+    the backward hands to one is the product of the slopes above it.
+    """
     with mpmath.workdps(60):
         zero, one = mpmath.mpf(0), mpmath.mpf(1)
-        given = [(mpmath.mpf(a), (one, zero) if k == 0 else (zero, one)) for k, a in enumerate(arguments)]
+        given = [Exact(mpmath.mpf(a), (one, zero) if k == 0 else (zero, one), zero) for k, a in enumerate(arguments)]
         try:
-            return [float(slope) for slope in formula.exact(given)[1]]
+            found, rounded = formula.exact(given, lambda value: value), formula.exact(given, _to_float)
         except (OverflowError, MemoryError):
             return None
-        except (ZeroDivisionError, ValueError):
-            return [math.nan] * len(NAMES)
+        differences = [abs(a - b) > near * abs(a) for a, b in zip(found.slopes, rounded.slopes, strict=True)]
+        if found.steepest > LARGEST or any(differences):
+            return None
+        return [float(slope) for slope in found.slopes]
 
 
 def module_text(formulas: Sequence[Formula]) -> str:

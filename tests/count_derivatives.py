@@ -25,24 +25,25 @@ from queue import Empty, SimpleQueue
 import torch
 from language_programs import BINDINGS
 from language_table import compiler_flags, groups, outcomes, pairs
-from random_programs import KINDS, outcome
+from random_programs import KINDS, modules
+from random_programs import outcomes as program_outcomes
 
 Result = tuple[str, str, str]  # of a case: its name; right, refused, wrong or crash; the text
 CHUNK = 8  # groups of the table
-PROGRAMS = 25  # random programs of a chunk
+MODULES = 4  # of random programs, of a chunk
 
 
 def chunks(kind: str, seed: int, count: int) -> int:
     if kind in KINDS:
-        return -(-count // PROGRAMS)
+        return -(-len(modules(kind, seed, count)) // MODULES)
     return -(-len(groups(pairs(kind, seed), kind)) // CHUNK)
 
 
 def units(kind: str, seed: int, count: int, chunk: int) -> list[list[str]]:
     """The names of the cases of each part of a chunk."""
     if kind in KINDS:
-        first = chunk * PROGRAMS
-        return [[str(seed + k)] for k in range(first, min(first + PROGRAMS, count))]
+        some_modules = modules(kind, seed, count)[chunk * MODULES : (chunk + 1) * MODULES]
+        return [[str(number) for number in module] for module in some_modules]
     some = groups(pairs(kind, seed), kind)[chunk * CHUNK : (chunk + 1) * CHUNK]
     return [[placed.name for placed in group] for group in some]
 
@@ -50,8 +51,9 @@ def units(kind: str, seed: int, count: int, chunk: int) -> list[list[str]]:
 def results(kind: str, seed: int, count: int, chunk: int, begin: int, device: torch.device) -> Iterator[list[Result]]:
     """Of the parts of a chunk from `begin` on."""
     if kind in KINDS:
-        for (name,) in units(kind, seed, count, chunk)[begin:]:
-            yield [(name, *outcome(kind, int(name), device))]
+        for names in units(kind, seed, count, chunk)[begin:]:
+            found = program_outcomes(kind, [int(name) for name in names], device)
+            yield [(str(number), result, text) for number, result, text in found]
         return
     for group in groups(pairs(kind, seed), kind)[chunk * CHUNK : (chunk + 1) * CHUNK][begin:]:
         yield [

@@ -9,40 +9,63 @@ import argparse
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import test_aggregate_gradients
 import test_random_derivatives
 import test_random_expressions
 import test_random_magnitudes
 import torch
-from aggregate_programs import draw_program, is_refused
+from aggregate_programs import Program, draw_program, is_refused
+
+Comparison = Callable[[Sequence[int], torch.device], None]  # of the programs of these seeds, in one module
 
 
-def gradients_of_aggregates(seed: int, device: torch.device) -> None:
-    test_aggregate_gradients.compare([draw_program(seed, f"f{seed}")], f"gradients_{seed}", device)
+def of_aggregates(compare: Callable[[list[Program], str, torch.device], None]) -> Comparison:
+    return lambda seeds, device: compare([draw_program(seed, f"f{seed}") for seed in seeds], _name(seeds), device)
 
 
-def derivatives_of_aggregates(seed: int, device: torch.device) -> None:
-    test_random_derivatives.compare(draw_program(seed, f"f{seed}"), device)
+def _name(seeds: Sequence[int]) -> str:
+    return f"programs_{seeds[0]}_{len(seeds)}"
 
 
-KINDS: dict[str, Callable[[int, torch.device], None]] = {
-    "aggregates": gradients_of_aggregates,
-    "derivatives": derivatives_of_aggregates,  # forward mode and second derivatives
-    "expressions": lambda seed, device: test_random_expressions.compare(seed, 1, device),
-    "magnitudes": test_random_magnitudes.compare,
+@dataclass(frozen=True)
+class Kind:
+    compare: Comparison
+    at_once: int  # in one module
+
+
+KINDS = {
+    "aggregates": Kind(of_aggregates(test_aggregate_gradients.compare), 8),
+    "derivatives": Kind(  # forward mode and second derivatives
+        of_aggregates(lambda programs, _, device: test_random_derivatives.compare(programs[0], device)), 1
+    ),
+    "expressions": Kind(test_random_expressions.compare, 16),
+    "magnitudes": Kind(test_random_magnitudes.compare, 16),
 }
 
 
-def outcome(kind: str, seed: int, device: torch.device) -> tuple[str, str]:
+def outcomes(kind: str, seeds: Sequence[int], device: torch.device) -> list[tuple[int, str, str]]:
+    """Of each seed: right, refused, wrong or "does not compile", and the text. Where a module of several programs has no
+    numbers, or wrong ones, halves of it are tried, until single programs are known."""
     try:
-        KINDS[kind](seed, device)
-        return "right", ""
+        KINDS[kind].compare(seeds, device)
+        return [(seed, "right", "") for seed in seeds]
     except AssertionError as error:
-        return "wrong", str(error)
+        result, text = "wrong", str(error)
     except RuntimeError as error:
-        return "refused" if is_refused(error) else "does not compile", str(error)
+        result, text = "refused" if is_refused(error) else "does not compile", str(error)
+    if len(seeds) == 1:
+        return [(seeds[0], result, text)]
+    half = len(seeds) // 2
+    return outcomes(kind, seeds[:half], device) + outcomes(kind, seeds[half:], device)
+
+
+def modules(kind: str, seed: int, count: int) -> list[range]:
+    """The seeds of `count` programs from `seed` on, those of one module together."""
+    size = KINDS[kind].at_once
+    return [range(first, min(first + size, seed + count)) for first in range(seed, seed + count, size)]
 
 
 def main() -> None:
@@ -54,11 +77,11 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["TORCH_SLANG_CXXFLAGS"] = "-O0 -Dalways_inline=unused"
     counts: Counter[str] = Counter()
-    for seed in range(options.seed, options.seed + options.count):
-        result, text = outcome(options.kind, seed, torch.device(options.device))
-        counts[result] += 1
-        if text:
-            print(f"{seed}: {result}: {text}\n", flush=True)
+    for seeds in modules(options.kind, options.seed, options.count):
+        for seed, result, text in outcomes(options.kind, seeds, torch.device(options.device)):
+            counts[result] += 1
+            if text:
+                print(f"{seed}: {result}: {text}\n", flush=True)
     print(f"{options.kind} {options.seed} to {options.seed + options.count - 1} on {options.device}: {dict(counts)}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -59,18 +59,18 @@ def slopes(call: Callable[..., Tensor], given: list[Tensor]) -> tuple[list[Tenso
 
 @pytest.mark.parametrize("number", range(MODULES))
 def test_slopes_of_random_formulas(quick_compiles: None, number: int, device: torch.device) -> None:
-    compare(PROGRAM_SEED + number, device)
+    first = PROGRAM_SEED + number * FORMULAS
+    compare(range(first, first + FORMULAS), device)
 
 
-def compare(seed: int, device: torch.device) -> None:
-    """The formulas of one module."""
-    rng = random.Random(seed)
-    formulas = [draw_formula(rng) for _ in range(FORMULAS)]
-    module = torch_slang.load(
-        source=module_text(formulas), name=f"magnitudes_{seed}.slang", namespace=f"magnitudes_{seed}"
-    )
-    points = torch.tensor([arguments(rng) for _ in formulas], dtype=torch.float32)  # [formulas, rows, arguments]
-    which = torch.arange(FORMULAS, dtype=torch.int32, device=device)[:, None].expand(-1, ROWS)
+def compare(seeds: Sequence[int], device: torch.device) -> None:
+    """Of the formulas of these seeds, in one module."""
+    rngs = [random.Random(seed) for seed in seeds]
+    formulas = [draw_formula(rng) for rng in rngs]
+    name = f"magnitudes_{seeds[0]}_{len(seeds)}"
+    module = torch_slang.load(source=module_text(formulas), name=f"{name}.slang", namespace=name)
+    points = torch.tensor([arguments(rng) for rng in rngs], dtype=torch.float32)  # [formulas, rows, arguments]
+    which = torch.arange(len(seeds), dtype=torch.int32, device=device)[:, None].expand(-1, ROWS)
     given = [points[..., k].contiguous() for k in range(len(NAMES))]
     ours, along = slopes(lambda x, y: module.run(which, x, y), [tensor.to(device) for tensor in given])
     problems = []
@@ -90,6 +90,7 @@ def compare(seed: int, device: torch.device) -> None:
                 for what, (value, other) in found.items():
                     if not is_right(value, other, exact[a]):
                         problems.append(
-                            f"{what} of {formula.text} at {numbers}: {value}, PyTorch {other}, to 60 digits {exact[a]}"
+                            f"{what} of seed {seeds[k]}, {formula.text}, at {numbers}: {value}, PyTorch {other}, "
+                            f"to 60 digits {exact[a]}"
                         )
-    assert not problems, f"seed {seed}: {len(problems)}\n" + "\n".join(problems[:40])
+    assert not problems, "\n".join(problems[:40])

@@ -319,7 +319,7 @@ class Compilation {
   std::optional<std::string> callee_with_own_tangents(Instantiation instantiation) {
     const auto forwards = own_forward_derivatives(session_.slang());
     if (forwards.empty()) return std::nullopt;
-    std::set<std::string> found, users = users_of_diff(session_.texts(request_));
+    std::set<std::string> found, users = users_of_diff(session_.sources());
     for (const auto& [name, forward] : forwards) {
       if (users.count(forward) > 0) found.insert(name);
     }
@@ -345,8 +345,8 @@ class Compilation {
   NameSet names_for_slang() const {
     NameSet names;
     add_code_names(source_, names);
-    for (const auto& [path, content] : session_.files().contents()) {
-      if (path != request_.path) add_code_names(content, names);
+    for (const auto& [path, code] : session_.files().contents()) {
+      if (path != request_.path) add_code_names(*code, names);
     }
     for (const auto& define : request_.defines) add_code_names(define.second, names);
     return names;
@@ -382,10 +382,10 @@ class Compilation {
   enum class Generic { None, OwnFile, AllFiles };
 
   Generic generic_tensors(const std::string& own) const {
-    const std::vector<const std::string*> texts = session_.texts(request_);
-    if (!may_have_generic_tensors(texts)) return Generic::None;
-    const bool others_change = std::any_of(texts.begin(), texts.end(), [&](const std::string* text) {
-      return *text != own && with_generic_tensors(*text) != *text;
+    const std::vector<const SourceCode*> sources = session_.sources();
+    if (!may_have_generic_tensors(sources)) return Generic::None;
+    const bool others_change = std::any_of(sources.begin(), sources.end(), [&](const SourceCode* source) {
+      return source->text() != own && with_generic_tensors(source->text()) != source->text();
     });
     return others_change ? Generic::AllFiles : Generic::OwnFile;
   }

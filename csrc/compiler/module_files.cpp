@@ -13,7 +13,7 @@ std::string ModuleFiles::source_of(const std::string& file) const {
   if (file == request_.path && request_.source) return *request_.source;
   const auto& contents = session_.files().contents();
   const auto found = contents.find(file);
-  return found == contents.end() ? std::string() : found->second;
+  return found == contents.end() ? std::string() : found->second->text();
 }
 
 ModuleSource ModuleFiles::next_copy(const std::string& text, const std::string& import) {

@@ -4,9 +4,17 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
+#include "rewritten.h"
+
 BOOST_AUTO_TEST_SUITE(constructors_test)
 
-using torch_slang::with_constructors;
+namespace {
+
+std::string with_constructors(const std::string& source) {
+  return torch_slang::rewritten(torch_slang::write_constructors, source);
+}
+
+}  // namespace
 
 namespace {
 

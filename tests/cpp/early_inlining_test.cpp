@@ -3,9 +3,17 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
+#include "rewritten.h"
+
 BOOST_AUTO_TEST_SUITE(early_inlining_test)
 
-using torch_slang::with_early_inlining;
+namespace {
+
+std::string with_early_inlining(const std::string& source) {
+  return torch_slang::rewritten(torch_slang::inline_early, source);
+}
+
+}  // namespace
 
 BOOST_AUTO_TEST_CASE(functions_that_return_at_the_end_are_marked) {
   for (const std::string body : {

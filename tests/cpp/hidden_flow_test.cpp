@@ -10,7 +10,8 @@ namespace {
 const std::string kFunction = "[Differentiable] float f(float x) { ";
 
 bool hides(const std::string& text, const std::vector<std::pair<std::string, std::string>>& defines = {}) {
-  return torch_slang::hides_control_flow({&text}, defines);
+  const torch_slang::SourceCode source(text);
+  return torch_slang::hides_control_flow({&source}, defines);
 }
 
 }  // namespace

@@ -3,12 +3,19 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <string>
+#include <vector>
+
+#include "rewritten.h"
 
 BOOST_AUTO_TEST_SUITE(single_exits_test)
 
-using torch_slang::with_single_exits;
+using namespace torch_slang;
 
 namespace {
+
+std::string with_single_exits(const std::string& source, std::vector<KeptExits>* kept = nullptr) {
+  return rewritten(write_single_exits, source, kept);
+}
 
 std::string function(const std::string& body, const std::string& type = "float") {
   return "[Differentiable]\npublic static " + type + " f<T>(float x, inout float y) " + body;
@@ -193,16 +200,16 @@ BOOST_AUTO_TEST_CASE(declarations_of_all_kinds) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_kept_is_said_where_it_matters) {
-  std::vector<torch_slang::KeptExits> kept;
+  std::vector<KeptExits> kept;
   with_single_exits(function("{ if (x > 0) throw 1;\n if (x < 1) return 1; return 2; }"), &kept);
   BOOST_TEST(kept.empty());
   with_single_exits(function("{\n for (;;) { if (x < 1) return 1;\n throw 1; } }"), &kept);
   BOOST_TEST(kept.size() == 1u);
   BOOST_TEST(kept.at(0).function == "f");
   BOOST_TEST(kept.at(0).statement == "throw");
-  BOOST_TEST(kept.at(0).line == 4u);
-  BOOST_TEST(torch_slang::all_kept_exits(function("{ for (;;) { if (x < 1) return 1; } }")).size() == 1u);
-  BOOST_TEST(torch_slang::all_kept_exits(function("{ if (x < 1) return 1; return 2; }")).empty());
+  BOOST_TEST(kept.at(0).location == "a.slang:4");
+  BOOST_TEST(all_kept_exits(SourceCode(function("{ for (;;) { if (x < 1) return 1; } }"))).size() == 1u);
+  BOOST_TEST(all_kept_exits(SourceCode(function("{ if (x < 1) return 1; return 2; }"))).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,9 +3,17 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
+#include "rewritten.h"
+
 BOOST_AUTO_TEST_SUITE(while_loops_test)
 
-using torch_slang::with_for_loops;
+namespace {
+
+std::string with_for_loops(const std::string& source) {
+  return torch_slang::rewritten(torch_slang::write_for_loops, source);
+}
+
+}  // namespace
 
 BOOST_AUTO_TEST_CASE(while_becomes_for) {
   BOOST_TEST(with_for_loops("[MaxIters(4)] while (k < 3 && f(x)) { ++k; }") ==

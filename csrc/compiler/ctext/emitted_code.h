@@ -3,18 +3,21 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "compiler/ctext/code.h"
 #include "compiler/ctext/reader.h"
 #include "compiler/ctext/tree.h"
+#include "compiler/text/code.h"
 
 namespace torch_slang {
 
 // A field that Slang calls `differential` holds a gradient in a backward, and a tangent in a forward derivative; in the
 // backward of a forward derivative it holds either.
 enum class Differentials { Gradients, Tangents };
+
+inline constexpr std::string_view kElement = "_slang_vector_get_element_ptr";  // of a vector, by index: no call
 
 class EmittedCode : public Code {
  public:
@@ -25,6 +28,8 @@ class EmittedCode : public Code {
   Differentials differentials() const { return differentials_; }
   const std::vector<EmittedFunction>& functions() const { return tree_.functions; }
   const std::vector<EmittedStruct>& structs() const { return tree_.structs; }
+  // The variables whose address a call is given.
+  std::vector<std::string> handed_on(Span span) const;
   // Outside of functions: Note [strict reading].
   const std::optional<UnknownForm>& unknown() const { return tree_.unknown; }
 

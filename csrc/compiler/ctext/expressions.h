@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "compiler/ctext/code.h"
+#include "compiler/ctext/tree.h"
 
 namespace torch_slang {
 

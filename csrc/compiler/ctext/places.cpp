@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/ctext/emitted_code.h"
+
 namespace torch_slang {
 namespace {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ctext/code.h"
+#include "compiler/ctext/tree.h"
 
 namespace torch_slang {
 

@@ -1,8 +1,8 @@
 // Reads emitted text as a tree, by a strict grammar: text that the grammar does not have becomes an UnknownForm of the tree.
 #pragma once
 
-#include "compiler/ctext/code.h"
 #include "compiler/ctext/tree.h"
+#include "compiler/text/code.h"
 
 namespace torch_slang {
 

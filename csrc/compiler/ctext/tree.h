@@ -5,13 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace torch_slang {
+#include "compiler/text/code.h"
 
-// Tokens of code from `begin` to before `end`.
-struct Span {
-  size_t begin = 0, end = 0;
-  size_t size() const { return end - begin; }
-};
+namespace torch_slang {
 
 struct EmittedStatement {
   enum class Kind { Simple, Block, If, Loop, Switch };

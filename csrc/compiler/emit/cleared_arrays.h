@@ -1,7 +1,7 @@
 // A pass: long arrays that Slang clears element by element are cleared as a whole.
 #pragma once
 
-#include "compiler/ctext/code.h"
+#include "compiler/text/code.h"
 
 namespace torch_slang {
 

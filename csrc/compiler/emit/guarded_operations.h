@@ -1,7 +1,7 @@
 // A pass: divisions, indices and sizes of views get names. The prelude gives these a meaning, with a check or without.
 #pragma once
 
-#include "compiler/ctext/code.h"
+#include "compiler/text/code.h"
 
 namespace torch_slang {
 

@@ -1,7 +1,7 @@
 // A pass: loops ask before each iteration whether the launch was stopped. Ctrl-C and time limits work by it.
 #pragma once
 
-#include "compiler/ctext/code.h"
+#include "compiler/text/code.h"
 
 namespace torch_slang {
 

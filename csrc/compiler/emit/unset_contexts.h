@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "compiler/ctext/code.h"
+#include "compiler/text/code.h"
 
 namespace torch_slang {
 

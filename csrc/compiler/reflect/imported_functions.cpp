@@ -17,7 +17,7 @@ const std::string& called(const Function& function) {
 
 std::string unqualified(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
-bool is_wanted(const DescribedFunction& described, const std::string& source) {
+bool is_wanted(const DescribedFunction& described, const SourceCode& source) {
   const Function& function = described.function;
   if (described.host || function.name.starts_with("__")) return false;
   return function.is_kernel || VisibleNames(source).is_public(unqualified(function.qualified_name), function.line);
@@ -32,12 +32,12 @@ void add_imported_functions(std::vector<DescribedFunction>& functions, slang::IS
   for (const DescribedFunction& one : functions) own.insert({one.function.name, called(one.function)});
   std::map<std::string, std::pair<size_t, std::string>> imported;  // by name: the first that has it, and its module
   for (const Session::Import& import : imports) {
-    std::map<std::string, std::string> texts;
+    std::map<std::string, SourceCode> sources;
     for (DescribedFunction& one : describe_module(session, import.module, import.path, source_of)) {
       const Function& function = one.function;
       if (own.count(called(function)) > 0 || own.count(function.name) > 0) continue;
-      const auto text = texts.try_emplace(function.file, source_of(function.file)).first;
-      if (!is_wanted(one, text->second)) continue;
+      const auto source = sources.try_emplace(function.file, source_of(function.file)).first;
+      if (!is_wanted(one, source->second)) continue;
       const auto [known, is_new] = imported.try_emplace(function.name, functions.size(), import.path);
       if (is_new) {
         one.imported_from = import.path;

@@ -15,16 +15,12 @@ bool may_be(std::string_view function, std::string_view name) {
 
 }  // namespace
 
-std::string_view name_of(const SourceTokens& tokens, const SourceFunction& function) {
-  size_t at = function.begin - 1;
-  for (int depth = 0; at > 0 && (tokens[at] == ">" || depth > 0); --at) {
-    if (tokens[at] == ">") ++depth;
-    if (tokens[at] == "<" && --depth == 0) return tokens[at - 1];
-  }
-  return tokens[at];
+std::string_view name_of(const SourceCode& tokens, const SourceFunction& function) {
+  const size_t end = tokens[function.begin - 1] == ">" ? tokens.opening_angle(function.begin - 1) : function.begin;
+  return tokens[end - 1];
 }
 
-std::vector<SourceFunction> called_functions(const SourceTokens& tokens, const std::vector<SourceFunction>& functions,
+std::vector<SourceFunction> called_functions(const SourceCode& tokens, const std::vector<SourceFunction>& functions,
                                              const std::string& name) {
   std::set<size_t> found;
   std::vector<size_t> unread;

@@ -10,10 +10,10 @@ namespace torch_slang {
 
 // Those among `functions` that an operator may run, itself included: each that is named in the body of one. `name`: the operator's,
 // "area", "Circle_area" of a method, "area_float3" of an overload. All, if none has the name.
-std::vector<SourceFunction> called_functions(const SourceTokens& tokens, const std::vector<SourceFunction>& functions,
+std::vector<SourceFunction> called_functions(const SourceCode& tokens, const std::vector<SourceFunction>& functions,
                                              const std::string& name);
 
 // The name in front of a function's parameters.
-std::string_view name_of(const SourceTokens& tokens, const SourceFunction& function);
+std::string_view name_of(const SourceCode& tokens, const SourceFunction& function);
 
 }  // namespace torch_slang

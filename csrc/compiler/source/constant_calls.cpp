@@ -2,11 +2,9 @@
 
 #include <c10/util/StringUtil.h>
 
-#include <array>
 #include <optional>
 
 #include "compiler/source/function_heads.h"
-#include "compiler/source/source_edits.h"
 
 namespace torch_slang {
 namespace {
@@ -16,52 +14,46 @@ constexpr const char* kTreat = "TreatAsDifferentiable";
 bool is_out(std::string_view word) { return word == "out" || word == "inout"; }
 
 // The name of the parameter, or argument, that begins there: its last word before a default, an array's size or the end.
-size_t parameter_name(const SourceTokens& tokens, size_t at, size_t close) {
+size_t parameter_name(const SourceCode& code, size_t at, size_t close) {
   size_t name = at;
-  for (int angles = 0; at < close && tokens[at] != "=" && tokens[at] != "[" && (tokens[at] != "," || angles > 0);
-       ++at) {
-    if (tokens[at] == "<") ++angles;
-    if (tokens[at] == ">") --angles;
-    if (tokens.is_name(at)) name = at;
+  for (; at < close && code[at] != "=" && code[at] != "[" && code[at] != ",";
+       at = code[at] == "<" ? code.behind_angles(at) : at + 1) {
+    if (code.is_name(at)) name = at;
   }
   return name;
 }
 
 class Rewriter {
  public:
-  Rewriter(const std::string& source, const OutParameters& outs)
-      : source_(source), tokens_(source), edits_(source), outs_(outs) {}
+  Rewriter(SourceCode& code, const OutParameters& outs) : code_(code), outs_(outs) {}
 
-  std::string rewritten() {
-    for (const FunctionHead& head : function_heads(tokens_)) {
+  void rewrite() {
+    for (const FunctionHead& head : function_heads(code_)) {
       if (head.has(kTreat)) treat(head);
       if (!head.is_differentiable()) continue;
       outs_here_.clear();
-      for (const size_t at : parameter_begins(tokens_, head.open)) note_parameter(at, head.close);
+      for (const size_t at : parameter_begins(code_, head.open)) note_parameter(at, head.close);
       for (size_t at = head.body; at < head.end; ++at) {
         if (word(at) == "no_diff") constant(at);
         if (word(at) == "=" && word(at + 1) == "detach" && word(at + 2) == "(") stop_parameter(at);
       }
     }
-    return edits_.applied();
   }
 
  private:
-  std::string_view word(size_t at) const { return tokens_[at]; }
-  size_t place(size_t at) const { return edits_.place(word(at)); }
-  size_t behind(size_t at) const { return place(at) + word(at).size(); }
+  std::string_view word(size_t at) const { return code_[at]; }
+  void replace(size_t at, std::string text) { code_.replace({at, at + 1}, std::move(text)); }
   // In one line, without comments.
   std::string text(size_t begin, size_t end) const {
     std::string text;
     for (size_t at = begin; at < end; ++at) {
-      const bool touches = at > begin && behind(at - 1) == place(at);
-      text += c10::str(at == begin || touches ? "" : " ", word(at));
+      text += c10::str(at == begin || code_.is_joined(at - 1) ? "" : " ", word(at));
     }
     return text;
   }
 
   void note_parameter(size_t at, size_t close) {
-    const std::string_view name = word(parameter_name(tokens_, at, close));
+    const std::string_view name = word(parameter_name(code_, at, close));
     bool is_constant = false;  // it has no derivative to be taken
     for (; word(at) != name && at < close; ++at) {
       is_constant = is_constant || word(at) == "no_diff";
@@ -73,17 +65,17 @@ class Rewriter {
   std::optional<size_t> operand_end(size_t at) const {
     size_t end = at;
     bool is_call = word(at) == "(";
-    if (!is_call && !tokens_.is_name(at)) return {};
-    end = is_call ? tokens_.closing(at) + 1 : at + 1;
+    if (!is_call && !code_.is_name(at)) return {};
+    end = is_call ? code_.closing(at) + 1 : at + 1;
     for (;;) {
       if (word(end) == "<") {
-        const size_t angles = tokens_.behind_angles(end);
+        const size_t angles = code_.behind_angles(end);
         if (angles == end || word(angles - 1) != ">" || (word(angles) != "(" && word(angles) != ".")) break;
         end = angles;
       } else if (word(end) == "(" || word(end) == "[") {
-        end = tokens_.closing(end) + 1;
+        end = code_.closing(end) + 1;
         is_call = true;
-      } else if (word(end) == "." && tokens_.is_name(end + 1)) {
+      } else if (word(end) == "." && code_.is_name(end + 1)) {
         end += 2;
       } else if (word(end) == ":" && word(end + 1) == ":") {
         end += 3;
@@ -91,14 +83,14 @@ class Rewriter {
         break;
       }
     }
-    return is_call && !tokens_.is_name(end) ? std::optional(end) : std::nullopt;
+    return is_call && !code_.is_name(end) ? std::optional(end) : std::nullopt;
   }
 
   bool is_statement(size_t at) const {
     const std::string_view before = word(at - 1);
     if (before == ";" || before == "{" || before == "}" || before == "else" || before == "do") return true;
     if (before != ")") return false;
-    const std::string_view head = word(tokens_.opening(at - 1) - 1);
+    const std::string_view head = word(code_.opening(at - 1) - 1);
     return head == "if" || head == "for" || head == "while";
   }
 
@@ -111,39 +103,32 @@ class Rewriter {
     }
     if (is_statement(at)) {
       if (changed.empty() || word(*end) != ";") return;
-      edits_.insert(place(at), "{ ");
+      code_.insert(at, "{ ");
       std::string stops;
       for (const std::string& one : changed) stops += " tsl_stop(" + one + ");";
-      edits_.insert(behind(*end), stops + " }");
+      code_.insert_behind(*end, stops + " }");
       return;
     }
     std::string done;
     for (const std::string& one : changed) done += c10::str(done.empty() ? ", " : " + ", "tsl_stop(", one, ")");
-    edits_.insert(place(at), "tsl_constant(");
-    edits_.insert(behind(*end - 1), done + ")");
+    code_.insert(at, "tsl_constant(");
+    code_.insert_behind(*end - 1, done + ")");
   }
 
   // The arguments of the call that it changes, as far as they are variables.
   void add_changed(size_t open, std::vector<std::string>& changed) const {
-    size_t name = open - 1;
-    if (word(name) == ">") {
-      for (int depth = 0; name > 0; --name) {
-        if (word(name) == ">") ++depth;
-        if (word(name) == "<" && --depth == 0) break;
-      }
-      --name;
-    }
+    const size_t name = (word(open - 1) == ">" ? code_.opening_angle(open - 1) : open) - 1;
     const auto found = outs_.find(word(name));
     if (found == outs_.end()) return;
-    const std::vector<size_t> begins = parameter_begins(tokens_, open);
+    const std::vector<size_t> begins = parameter_begins(code_, open);
     for (const size_t index : found->second) {
-      if (index >= begins.size() || !tokens_.is_name(begins[index])) continue;
-      const size_t end = index + 1 < begins.size() ? begins[index + 1] - 1 : tokens_.closing(open);
+      if (index >= begins.size() || !code_.is_name(begins[index])) continue;
+      const size_t end = index + 1 < begins.size() ? begins[index + 1] - 1 : code_.closing(open);
       bool is_variable = true;
       for (size_t at = begins[index]; at < end; ++at) {
         const std::string_view one = word(at);
         is_variable =
-            is_variable && (tokens_.is_name(at) || tokens_.is_number(at) || one == "." || one == "[" || one == "]");
+            is_variable && (code_.is_name(at) || code_.is_number(at) || one == "." || one == "[" || one == "]");
       }
       if (is_variable) changed.push_back(text(begins[index], end));
     }
@@ -151,10 +136,10 @@ class Rewriter {
 
   void stop_parameter(size_t equals) {
     size_t begin = equals;
-    while (begin > 0 && (tokens_.is_name(begin - 1) || word(begin - 1) == "." || word(begin - 1) == "]")) {
-      begin = word(begin - 1) == "]" ? tokens_.opening(begin - 1) : begin - 1;
+    while (begin > 0 && (code_.is_name(begin - 1) || word(begin - 1) == "." || word(begin - 1) == "]")) {
+      begin = word(begin - 1) == "]" ? code_.opening(begin - 1) : begin - 1;
     }
-    if (outs_here_.count(word(begin)) > 0) edits_.replace(word(equals + 1), "tsl_constant");
+    if (outs_here_.count(word(begin)) > 0) replace(equals + 1, "tsl_constant");
   }
 
   // `[Differentiable] float g(float x) { return tsl_constant(no_diff tsl_g(x)); } float tsl_g(float x) { ... }`
@@ -164,8 +149,8 @@ class Rewriter {
     const std::string own =
         is_operator ? c10::str("tsl_treated_", treated_++) : c10::str("tsl_treated_", word(head.name));
     std::string arguments, stops = is_constructor ? " tsl_stop(this);" : "";
-    for (const size_t at : parameter_begins(tokens_, head.open)) {
-      const std::string argument(word(parameter_name(tokens_, at, head.close)));
+    for (const size_t at : parameter_begins(code_, head.open)) {
+      const std::string argument(word(parameter_name(code_, at, head.close)));
       arguments += (arguments.empty() ? "" : ", ") + argument;
       size_t modifier = at;
       while (word(modifier) == "no_diff") ++modifier;
@@ -182,19 +167,19 @@ class Rewriter {
     for (size_t at = head.begin; at < head.type; ++at) {
       const bool is_mark = word(at) == kTreat;
       attributes += c10::str(" ", is_mark ? std::string_view("Differentiable") : word(at));
-      if (is_mark) edits_.replace(word(at), is_constructor ? "TorchSlangTreated, mutating" : "TorchSlangTreated");
+      if (is_mark) replace(at, is_constructor ? "TorchSlangTreated, mutating" : "TorchSlangTreated");
       if (names_other_function(word(at))) take_away(at);
-      if (word(at) == "override") edits_.replace(word(at), "");
+      if (word(at) == "override") replace(at, "");
     }
-    edits_.insert(place(head.begin), c10::str(attributes, " ", text(head.type, head.body), " { ", call, " } "));
+    code_.insert(head.begin, c10::str(attributes, " ", text(head.type, head.body), " { ", call, " } "));
     for (size_t at = head.body; at < head.end; ++at) {
-      if (word(at) == "no_diff") edits_.replace(word(at), "");  // Slang allows it in differentiable functions only
+      if (word(at) == "no_diff") replace(at, "");  // Slang allows it in differentiable functions only
     }
-    if (!is_operator) return edits_.replace(word(head.name), is_constructor ? "void " + own : own);
+    if (!is_operator) return replace(head.name, is_constructor ? "void " + own : own);
     for (size_t at = head.type; at < head.name; ++at) {
-      if (word(at) == "__prefix" || word(at) == "__postfix") edits_.replace(word(at), "");
+      if (word(at) == "__prefix" || word(at) == "__postfix") replace(at, "");
     }
-    for (size_t at = head.name; at < head.open; ++at) edits_.replace(word(at), at == head.name ? own : "");
+    for (size_t at = head.name; at < head.open; ++at) replace(at, at == head.name ? own : "");
   }
 
   static bool names_other_function(std::string_view attribute) {
@@ -204,13 +189,11 @@ class Rewriter {
 
   // An attribute with arguments, which goes to the new function.
   void take_away(size_t attribute) {
-    edits_.replace(word(attribute), "TorchSlangTreated");
-    for (size_t at = attribute + 1; at <= tokens_.closing(attribute + 1); ++at) edits_.replace(word(at), "");
+    replace(attribute, "TorchSlangTreated");
+    for (size_t at = attribute + 1; at <= code_.closing(attribute + 1); ++at) replace(at, "");
   }
 
-  const std::string& source_;
-  const SourceTokens tokens_;
-  SourceEdits edits_;
+  SourceCode& code_;
   const OutParameters& outs_;
   int treated_ = 0;  // operators
   Names outs_here_;  // parameters of the function that is looked at
@@ -218,7 +201,7 @@ class Rewriter {
 
 }  // namespace
 
-void add_out_parameters(const SourceTokens& tokens, OutParameters& found) {
+void add_out_parameters(const SourceCode& tokens, OutParameters& found) {
   found["sincos"] = {1, 2};
   found["modf"] = found["frexp"] = {1};
   for (const FunctionHead& head : function_heads(tokens)) {
@@ -231,10 +214,6 @@ void add_out_parameters(const SourceTokens& tokens, OutParameters& found) {
   }
 }
 
-std::string with_constant_calls(const std::string& source, const OutParameters& outs) {
-  const bool may_have = source.find("no_diff") != std::string::npos || source.find("detach") != std::string::npos ||
-                        source.find(kTreat) != std::string::npos;
-  return may_have ? Rewriter(source, outs).rewritten() : source;
-}
+void make_calls_constant(SourceCode& code, const OutParameters& outs) { Rewriter(code, outs).rewrite(); }
 
 }  // namespace torch_slang

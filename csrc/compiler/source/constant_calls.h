@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/source/source_tokens.h"
+#include "compiler/source/source_code.h"
 
 namespace torch_slang {
 
@@ -23,8 +23,8 @@ namespace torch_slang {
 
 // For each function that has `out` or `inout` parameters, by name, which ones.
 using OutParameters = std::map<std::string, std::set<size_t>, std::less<>>;
-void add_out_parameters(const SourceTokens& tokens, OutParameters& found);
+void add_out_parameters(const SourceCode& tokens, OutParameters& found);
 
-std::string with_constant_calls(const std::string& source, const OutParameters& outs);
+void make_calls_constant(SourceCode& code, const OutParameters& outs);
 
 }  // namespace torch_slang

@@ -7,9 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/source/source_edits.h"
-#include "compiler/source/source_tokens.h"
-
 namespace torch_slang {
 namespace {
 
@@ -20,35 +17,31 @@ using Fields = std::vector<Field>;
 
 class Structs {
  public:
-  explicit Structs(const std::string& source) : source_(source), tokens_(source), edits_(source) {}
+  explicit Structs(SourceCode& code) : code_(code) {}
 
-  std::string completed() {
-    for (size_t at = 0; at < tokens_.size(); ++at) {
-      if (word(at) == "struct" && tokens_.is_name(at + 1)) look_at(at);
+  void complete() {
+    for (size_t at = 0; at < code_.size(); ++at) {
+      if (word(at) == "struct" && code_.is_name(at + 1)) look_at(at);
     }
-    return edits_.applied();
   }
 
  private:
-  std::string_view word(size_t at) const { return tokens_[at]; }
-  size_t place(size_t at) const { return edits_.place(word(at)); }
-  // The source from a word to before another.
+  std::string_view word(size_t at) const { return code_[at]; }
   std::string_view text(size_t begin, size_t end) const {
-    if (begin >= end) return {};
-    return std::string_view(source_).substr(place(begin), place(end - 1) + word(end - 1).size() - place(begin));
+    return begin < end ? code_.text(Span{begin, end}) : std::string_view();
   }
 
   void look_at(size_t at) {
     bool differentiable = false;
     size_t open = at + 2;
-    const size_t generic = word(open) == "<" ? tokens_.behind_angles(open) - 1 : open;
-    for (; open < tokens_.size() && word(open) != "{" && word(open) != ";"; ++open) {
+    const size_t generic = word(open) == "<" ? code_.behind_angles(open) - 1 : open;
+    for (; open < code_.size() && word(open) != "{" && word(open) != ";"; ++open) {
       differentiable = differentiable || (open >= generic && word(open) == "IDifferentiable");
     }
-    const size_t close = tokens_.closing(open);
-    if (word(open) != "{" || close >= tokens_.size() || at < outermost_) return;
+    const size_t close = code_.closing(open);
+    if (word(open) != "{" || close >= code_.size() || at < outermost_) return;
     outermost_ = close;
-    if (!differentiable || (word(close + 1) != ";" && tokens_.is_name(close + 1) && !begins_declaration(close + 1)))
+    if (!differentiable || (word(close + 1) != ";" && code_.is_name(close + 1) && !begins_declaration(close + 1)))
       return;
     const auto fields = fields_between(open, close);
     if (!fields || fields->empty()) return;
@@ -56,22 +49,16 @@ class Structs {
     const std::string_view parameters = generic > at + 2 ? text(at + 2, generic + 1) : std::string_view();
     const std::string visibility = word(at - 1) == "public" ? "public " : "";
     // Behind a `}` alone Slang would take `extension` for a variable's name.
-    edits_.insert(place(last) + 1,
-                  c10::str(last == close ? "; " : " ", visibility, "extension", parameters, " ", word(at + 1),
-                           arguments(at + 2, generic), " { ", visibility, constructor(*fields), " }"));
+    code_.insert_behind(last,
+                        c10::str(last == close ? "; " : " ", visibility, "extension", parameters, " ", word(at + 1),
+                                 arguments(at + 2, generic), " { ", visibility, constructor(*fields), " }"));
   }
 
   // `<T, N>` of the parameters `<T : IFloat, let N : int>`.
   std::string arguments(size_t open, size_t close) const {
     std::string names;
-    int angles = 0;
-    for (size_t at = open; at < close; ++at) {
-      if (word(at) == ">") --angles;
-      const bool begins = angles == 1 && word(at) == ",";
-      if (word(at) == "<") ++angles;
-      if (!begins && at != open) continue;
-      const size_t name = word(at + 1) == "let" ? at + 2 : at + 1;
-      names += c10::str(names.empty() ? "" : ", ", word(name));
+    for (size_t at = open; at < close; at = code_.first_of_list(",", at + 1, close)) {
+      names += c10::str(names.empty() ? "" : ", ", word(word(at + 1) == "let" ? at + 2 : at + 1));
     }
     return names.empty() ? "" : "<" + names + ">";
   }
@@ -81,11 +68,10 @@ class Structs {
 
   // None: there is a constructor, or something that is not understood.
   std::optional<Fields> fields_between(size_t open, size_t close) const {
-    if (std::string_view(source_).substr(place(open), place(close) - place(open)).find('#') != std::string::npos)
-      return {};
+    if (code_.has_directive({open, close + 1})) return {};
     Fields fields;
     for (size_t at = open + 1; at < close;) {
-      while (word(at) == "[") at = tokens_.closing(at) + 1;
+      while (word(at) == "[") at = code_.closing(at) + 1;
       if (word(at) == "public" || word(at) == "internal" || word(at) == ";") {
         ++at;
         continue;
@@ -105,8 +91,8 @@ class Structs {
 
   // Behind the block, or the semicolon.
   std::optional<size_t> behind_other(size_t at, size_t close) const {
-    while (at < close && word(at) != ";" && word(at) != "{") ++at;
-    return at < close ? std::optional(word(at) == ";" ? at + 1 : tokens_.closing(at) + 1) : std::nullopt;
+    at = code_.first_of(";{", at, close);
+    return at < close ? std::optional(word(at) == ";" ? at + 1 : code_.closing(at) + 1) : std::nullopt;
   }
 
   std::optional<size_t> behind_member(size_t begin, size_t close, Fields& fields) const {
@@ -114,52 +100,37 @@ class Structs {
     size_t at = begin;
     for (; at < close && word(at) != ";" && word(at) != "="; ++at) {
       if (word(at) == "__init" || word(at) == ":") return {};
-      if (word(at) == "[") at = tokens_.closing(at);
+      if (word(at) == "[") at = code_.closing(at);
       if (word(at) == "(") return behind_method(at, close);
-      if (word(at) == "{") return tokens_.closing(at) + 1;
+      if (word(at) == "{") return code_.closing(at) + 1;
     }
     return behind_fields(begin, close, fields);
   }
 
   // A declaration alone may be a macro that stands for fields.
   std::optional<size_t> behind_method(size_t parameters, size_t close) const {
-    size_t at = tokens_.closing(parameters) + 1;
-    while (at < close && word(at) != ";" && word(at) != "{") ++at;
-    return at < close && word(at) == "{" ? std::optional(tokens_.closing(at) + 1) : std::nullopt;
+    const size_t at = code_.first_of(";{", code_.closing(parameters) + 1, close);
+    return at < close && word(at) == "{" ? std::optional(code_.closing(at) + 1) : std::nullopt;
   }
 
   // `double a = 1, b[2];`
   std::optional<size_t> behind_fields(size_t begin, size_t close, Fields& fields) const {
     std::string_view type;
     for (size_t at = begin; at < close;) {
-      size_t end = at;
-      for (int angles = 0; end < close && (angles > 0 || (word(end) != "," && word(end) != "=" && word(end) != ";"));
-           ++end) {
-        if (word(end) == "<") ++angles;
-        if (word(end) == ">") --angles;
-      }
+      const size_t end = code_.first_of_list(",=;", at, close);
       size_t name = end - 1;
-      while (name > at && word(name) == "]") name = tokens_.opening(name) - 1;
-      if (end >= close || name < at || !tokens_.is_name(name)) return {};
+      while (name > at && word(name) == "]") name = code_.opening(name) - 1;
+      if (end >= close || name < at || !code_.is_name(name)) return {};
       if (at == begin) type = text(begin, name);
       if (type.empty() || (at != begin && name != at)) return {};
-      size_t behind = end;
-      if (word(end) == "=") behind = behind_value(end, close);
+      const size_t behind = word(end) == "=" ? code_.first_of(",;", end, close) : end;
       const std::string_view value = text(end + 1, behind);
-      if (value.find('\n') != std::string_view::npos || value.find("//") != std::string_view::npos) return {};
+      if (value.find('\n') != std::string_view::npos) return {};
       fields.push_back({type, word(name), text(name + 1, end), value});
       if (word(behind) == ";") return behind + 1;
       at = behind + 1;
     }
     return {};
-  }
-
-  size_t behind_value(size_t at, size_t close) const {
-    while (at < close && word(at) != "," && word(at) != ";") {
-      const bool opens = word(at) == "(" || word(at) == "[" || word(at) == "{";
-      at = opens ? tokens_.closing(at) + 1 : at + 1;
-    }
-    return at;
   }
 
   static std::string constructor(const Fields& fields) {
@@ -173,14 +144,12 @@ class Structs {
                     " }");
   }
 
-  const std::string& source_;
-  const SourceTokens tokens_;
-  SourceEdits edits_;
+  SourceCode& code_;
   size_t outermost_ = 0;  // the closing brace of the struct that was looked at last
 };
 
 }  // namespace
 
-std::string with_constructors(const std::string& source) { return Structs(source).completed(); }
+void write_constructors(SourceCode& code) { Structs(code).complete(); }
 
 }  // namespace torch_slang

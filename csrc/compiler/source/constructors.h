@@ -1,7 +1,7 @@
 // Writes the constructors that Slang makes by itself into differentiable structs, for texts of second derivatives.
 #pragma once
 
-#include <string>
+#include "compiler/source/source_code.h"
 
 namespace torch_slang {
 
@@ -14,6 +14,6 @@ namespace torch_slang {
 //     - A struct that has a constructor of its own, or members that are not understood here, stays as it is, and so does
 //       one that is declared in another.
 //     - If that does not compile, a request may ask for the source as it is (kKeepStructs).
-std::string with_constructors(const std::string& source);
+void write_constructors(SourceCode& code);
 
 }  // namespace torch_slang

@@ -10,7 +10,7 @@
 #include "compiler/source/called_functions.h"
 #include "compiler/source/declared_floats.h"
 #include "compiler/source/derivative_calls.h"
-#include "compiler/source/source_tokens.h"
+#include "compiler/source/source_code.h"
 
 namespace torch_slang {
 namespace {
@@ -23,8 +23,7 @@ constexpr const char* kEarly = "a `return` before a function's end, in a second 
 class Hints {
  public:
   Hints(const std::string& source, const std::string& path, bool second_derivative, const std::string& function)
-      : path_(path),
-        tokens_(source),
+      : tokens_(source, path),
         floats_(tokens_),
         second_derivative_(second_derivative),
         called_(function.empty() ? floats_.functions() : called_functions(tokens_, floats_.functions(), function)) {}
@@ -62,8 +61,7 @@ class Hints {
 
   size_t end_of_statement(size_t at) const {
     if (word(at) == "{") return closing(at);
-    while (at < tokens_.size() && word(at) != ";") at = word(at) == "(" || word(at) == "{" ? closing(at) + 1 : at + 1;
-    return at;
+    return tokens_.first_of(";", at);
   }
 
   // Of other types they have derivatives: Note [quotients] in ir/quotients.h.
@@ -117,9 +115,8 @@ class Hints {
 
   // Of the function whose declaration `at` is in, before its body.
   bool is_marked_differentiable(size_t at) const {
-    const auto is_end = [&](size_t i) { return word(i) == ";" || word(i) == "{" || word(i) == "}"; };
-    while (at > 0 && !is_end(at - 1)) --at;
-    for (; at < tokens_.size() && !is_end(at); ++at) {
+    for (at = tokens_.declaration(at); at < tokens_.size(); ++at) {
+      if (word(at) == ";" || word(at) == "{" || word(at) == "}") return false;
       if (word(at).ends_with("Differentiable")) return true;
     }
     return false;
@@ -127,12 +124,9 @@ class Hints {
 
   // A case that has statements, the last of which does not leave.
   void look_for_fall_through(size_t open) {
-    const size_t end = closing(open);
-    int depth = 0;
-    for (size_t at = open; at < end; ++at) {
-      if (word(at) == "{") ++depth;
-      if (word(at) == "}") --depth;
-      const bool label = depth == 1 && (word(at) == "case" || word(at) == "default");
+    for (size_t at = open + 1, end = closing(open); at < end; ++at) {
+      if (word(at) == "{") at = closing(at);
+      const bool label = word(at) == "case" || word(at) == "default";
       if (label && word(at - 1) != "{" && word(at - 1) != ":" && !leaves(at))
         add(at, "a case into which the one before it falls; end each with `break`");
     }
@@ -157,11 +151,10 @@ class Hints {
 
   void add(size_t at, const char* what) {
     if (is_elsewhere(at)) return;
-    text_ += c10::str("\n", path_, ":", tokens_.line(at), ": ", what);
+    text_ += c10::str("\n", tokens_.location(at), ": ", what);
   }
 
-  const std::string path_;
-  const SourceTokens tokens_;
+  const SourceCode tokens_;
   const SourceFloats floats_;
   const bool second_derivative_;
   const std::vector<SourceFunction> called_;

@@ -28,7 +28,7 @@ FloatKind of_element(FloatKind kind) {
 
 }  // namespace
 
-SourceFloats::SourceFloats(const SourceTokens& tokens) : tokens_(tokens) {
+SourceFloats::SourceFloats(const SourceCode& tokens) : tokens_(tokens) {
   for (size_t at = 0; at < tokens_.size(); ++at) {
     const bool begins = tokens_[at] == "<" || tokens_[at] == ",";
     if (begins && tokens_.is_name(at + 1) && tokens_[at + 2] == ":") type_parameters_.push_back(tokens_[at + 1]);
@@ -65,10 +65,7 @@ void SourceFloats::declare(size_t begin, size_t end, bool parameters, DeclaredFl
       for (; tokens_[behind] == "["; behind = tokens_.closing(behind) + 1) ++one.indices;
       names[tokens_[next]] = one;
       if (parameters) break;
-      while (behind < end && tokens_[behind] != "," && tokens_[behind] != ";")
-        behind = tokens_[behind] == "(" || tokens_[behind] == "{" || tokens_[behind] == "["
-                     ? tokens_.closing(behind) + 1
-                     : behind + 1;
+      behind = tokens_.first_of(",;", behind, end);
       if (tokens_[behind] != ",") break;
       next = behind + 1;
     }

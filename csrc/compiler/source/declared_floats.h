@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/source/source_tokens.h"
+#include "compiler/source/source_code.h"
 
 namespace torch_slang {
 
@@ -29,7 +29,7 @@ struct Operand {
 
 class SourceFloats {
  public:
-  explicit SourceFloats(const SourceTokens& tokens);
+  explicit SourceFloats(const SourceCode& tokens);
 
   const std::vector<SourceFunction>& functions() const { return functions_; }
   // The operands that end before, and begin at, a word.
@@ -44,7 +44,7 @@ class SourceFloats {
   FloatKind kind_of_type(std::string_view word) const;
   FloatKind kind_of_group(const SourceFunction& function, Operand group) const;
 
-  const SourceTokens& tokens_;
+  const SourceCode& tokens_;
   std::vector<std::string_view> type_parameters_;
   DeclaredFloats fields_;
   std::vector<SourceFunction> functions_;

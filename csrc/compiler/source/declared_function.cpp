@@ -8,7 +8,7 @@ namespace {
 
 class Declaration {
  public:
-  Declaration(const SourceTokens& tokens, const DifferentiableFunction& function)
+  Declaration(const SourceCode& tokens, const DifferentiableFunction& function)
       : tokens_(tokens), function_(function) {}
 
   DeclaredFunction read() const {
@@ -24,7 +24,7 @@ class Declaration {
   // Behind attributes and modifiers.
   size_t first_word() const {
     size_t at = function_.attribute;
-    while (at < function_.open && tokens_[at] != "]") at = tokens_[at] == "(" ? tokens_.closing(at) + 1 : at + 1;
+    at = tokens_.first_of("]", at, function_.open);
     for (++at; at < function_.open;) {
       if (tokens_[at] == "[") {
         at = tokens_.closing(at) + 1;
@@ -65,8 +65,7 @@ class Declaration {
 
   std::optional<std::string> text(size_t begin, size_t end) const {
     if (begin >= end) return {};
-    const auto* last = tokens_[end - 1].data() + tokens_[end - 1].size();
-    const std::string type(tokens_[begin].data(), static_cast<size_t>(last - tokens_[begin].data()));
+    const std::string type(tokens_.text(Span{begin, end}));
     return type == "void" ? "" : type;
   }
 
@@ -84,9 +83,7 @@ class Declaration {
   std::optional<std::string> type_of_accessed(size_t at) const {
     size_t open = at;
     while (open > 0 && tokens_[open] != "{") open = tokens_[open] == "}" ? tokens_.opening(open) - 1 : open - 1;
-    size_t begin = open;
-    while (begin > 0 && tokens_[begin - 1] != ";" && tokens_[begin - 1] != "{" && tokens_[begin - 1] != "}") --begin;
-    for (size_t word = begin; word < open; ++word) {
+    for (size_t word = tokens_.declaration(open); word < open; ++word) {
       if (tokens_[word] == "-" && tokens_[word + 1] == ">") return text(word + 2, open);
       if (tokens_[word] != "property") continue;
       return tokens_[word + 2] == ":" ? text(word + 3, open) : text(word + 1, open - 1);
@@ -94,13 +91,13 @@ class Declaration {
     return {};
   }
 
-  const SourceTokens& tokens_;
+  const SourceCode& tokens_;
   const DifferentiableFunction& function_;
 };
 
 }  // namespace
 
-DeclaredFunction declared_function(const SourceTokens& tokens, const DifferentiableFunction& function) {
+DeclaredFunction declared_function(const SourceCode& tokens, const DifferentiableFunction& function) {
   return Declaration(tokens, function).read();
 }
 

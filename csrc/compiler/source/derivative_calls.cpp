@@ -35,7 +35,7 @@ constexpr const char* kReturned =
 
 class DerivativeCalls {
  public:
-  DerivativeCalls(const SourceTokens& tokens, const std::vector<SourceFunction>& all,
+  DerivativeCalls(const SourceCode& tokens, const std::vector<SourceFunction>& all,
                   const std::function<void(size_t, const char*)>& say)
       : tokens_(tokens), say_(say) {
     for (size_t at = 0; at < tokens.size(); ++at) note_type(at);
@@ -93,14 +93,13 @@ class DerivativeCalls {
   }
 
   bool is_differentiable(const SourceFunction& function) const {
-    for (size_t at = function.begin; at-- > 0;) {
-      if (word(at) == ";" || word(at) == "{" || word(at) == "}") return false;
+    for (size_t at = tokens_.declaration(function.begin); at < function.begin; ++at) {
       if (word(at).ends_with("Differentiable")) return true;
     }
     return false;
   }
 
-  const SourceTokens& tokens_;
+  const SourceCode& tokens_;
   const std::function<void(size_t, const char*)>& say_;
   std::set<std::string_view> types_, interfaces_, derived_;
   std::set<std::string_view> has_out_, returns_interface_;  // functions
@@ -108,7 +107,7 @@ class DerivativeCalls {
 
 }  // namespace
 
-void find_derivative_calls(const SourceTokens& tokens, const std::vector<SourceFunction>& all,
+void find_derivative_calls(const SourceCode& tokens, const std::vector<SourceFunction>& all,
                            const std::vector<SourceFunction>& called,
                            const std::function<void(size_t at, const char* what)>& say) {
   DerivativeCalls calls(tokens, all, say);

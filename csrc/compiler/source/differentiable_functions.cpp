@@ -5,7 +5,7 @@
 namespace torch_slang {
 namespace {
 
-bool is_attribute(const SourceTokens& tokens, size_t at) {
+bool is_attribute(const SourceCode& tokens, size_t at) {
   const std::string_view word = tokens[at], next = tokens[at + 1];
   if (word != "Differentiable" && word != "BackwardDifferentiable" && word != "ForwardDifferentiable") return false;
   const bool begins = at > 0 && (tokens[at - 1] == "[" || tokens[at - 1] == ",");
@@ -13,10 +13,10 @@ bool is_attribute(const SourceTokens& tokens, size_t at) {
 }
 
 // The end of a local type, or of a function `(x) => { }`, if one begins at `at`: what returns there does not leave the function.
-size_t behind_functions_within(const SourceTokens& tokens, size_t at) {
+size_t behind_functions_within(const SourceCode& tokens, size_t at) {
   size_t open = at;
   if (tokens[at] == "struct") {
-    while (open < tokens.size() && tokens[open] != "{" && tokens[open] != ";") ++open;
+    open = tokens.first_of("{;", at);
   } else if (tokens[at] == "=" && tokens[at + 1] == ">") {
     open = at + 2;
   }
@@ -25,14 +25,11 @@ size_t behind_functions_within(const SourceTokens& tokens, size_t at) {
 
 }  // namespace
 
-std::vector<DifferentiableFunction> differentiable_functions(const SourceTokens& tokens) {
+std::vector<DifferentiableFunction> differentiable_functions(const SourceCode& tokens) {
   std::vector<DifferentiableFunction> found;
   for (size_t at = 0; at < tokens.size(); ++at) {
     if (!is_attribute(tokens, at)) continue;
-    size_t open = at;
-    while (open < tokens.size() && tokens[open] != "{" && tokens[open] != ";") {
-      open = tokens[open] == "(" ? tokens.closing(open) + 1 : open + 1;
-    }
+    const size_t open = tokens.first_of("{;", at);
     if (tokens[open] != "{") continue;
     const size_t close = tokens.closing(open);
     // Two attributes of one function are one function.
@@ -42,7 +39,7 @@ std::vector<DifferentiableFunction> differentiable_functions(const SourceTokens&
   return found;
 }
 
-bool returns_early(const SourceTokens& tokens, const DifferentiableFunction& function) {
+bool returns_early(const SourceCode& tokens, const DifferentiableFunction& function) {
   const size_t last = tokens.last_statement(function.open);
   for (size_t at = function.open + 1; at < function.close; ++at) {
     at = behind_functions_within(tokens, at);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/source/source_tokens.h"
+#include "compiler/source/source_code.h"
 
 namespace torch_slang {
 
@@ -15,8 +15,8 @@ struct DifferentiableFunction {
 
 // In their order, those that are only differentiable in forward mode too. What macros bring along is there as text: Note [hidden
 // control flow] in hidden_flow.h.
-std::vector<DifferentiableFunction> differentiable_functions(const SourceTokens& tokens);
+std::vector<DifferentiableFunction> differentiable_functions(const SourceCode& tokens);
 // A `return` stands in the body that is not its last statement.
-bool returns_early(const SourceTokens& tokens, const DifferentiableFunction& function);
+bool returns_early(const SourceCode& tokens, const DifferentiableFunction& function);
 
 }  // namespace torch_slang

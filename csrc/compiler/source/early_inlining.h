@@ -1,7 +1,7 @@
 // Marks functions to be inlined before derivatives are made, for texts of second derivatives.
 #pragma once
 
-#include <string>
+#include "compiler/source/source_code.h"
 
 namespace torch_slang {
 
@@ -12,6 +12,6 @@ namespace torch_slang {
 //   A function that returns early stays a call, where it cannot be rewritten (Note [single exits] in single_exits.h). Inlined, Slang
 //   takes what stands behind the condition for something that may be computed before it: `if (x > 0) return log(x); return 0;` had a
 //   second derivative of NaN at -1, which is 0 times that of the logarithm.
-std::string with_early_inlining(const std::string& source);
+void inline_early(SourceCode& code);
 
 }  // namespace torch_slang

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 7> kModifiers = {"public",   "internal", 
                                                         "override", "inline",   "export"};
 
 // Where the name is whose parameters open there.
-std::optional<size_t> name_before(const SourceTokens& tokens, size_t open) {
+std::optional<size_t> name_before(const SourceCode& tokens, size_t open) {
   if (open < 2) return {};
   for (size_t at = open; at-- > 0 && at + 4 > open;) {  // `operator+(`, `operator<<(`
     if (tokens[at] == "operator" && at + 1 < open) return at;
@@ -25,11 +25,7 @@ std::optional<size_t> name_before(const SourceTokens& tokens, size_t open) {
   }
   size_t name = open - 1;
   if (tokens[name] == ">") {
-    for (int depth = 0; name > 0; --name) {
-      if (tokens[name] == ">") ++depth;
-      if (tokens[name] == "<" && --depth == 0) break;
-      if (tokens[name] == ";" || tokens[name] == "{" || tokens[name] == "}") return {};
-    }
+    name = tokens.opening_angle(name);
     if (name-- == 0) return {};
   }
   const bool is_one = tokens.is_name(name) && !is_among(kHeads, tokens[name]);
@@ -37,14 +33,14 @@ std::optional<size_t> name_before(const SourceTokens& tokens, size_t open) {
 }
 
 // Behind parameters and what constrains types; the end if no body is there.
-size_t body_behind(const SourceTokens& tokens, size_t close) {
+size_t body_behind(const SourceCode& tokens, size_t close) {
   size_t at = close + 1;
   if (tokens[at] != "{" && tokens[at] != "where" && tokens[at] != "-") return tokens.size();
   while (at < tokens.size() && tokens[at] != "{" && tokens[at] != ";" && tokens[at] != "}") ++at;
   return tokens[at] == "{" ? at : tokens.size();
 }
 
-void read_attributes(const SourceTokens& tokens, FunctionHead& head) {
+void read_attributes(const SourceCode& tokens, FunctionHead& head) {
   for (size_t at = head.begin; at < head.name; ++at) {
     if (tokens[at] != "[") continue;
     for (const size_t close = tokens.closing(at); at < close && at < head.name; ++at) {
@@ -70,7 +66,7 @@ bool FunctionHead::is_differentiable() const {
 
 bool FunctionHead::has_own_derivative() const { return has("BackwardDerivative") || has("ForwardDerivative"); }
 
-std::vector<FunctionHead> function_heads(const SourceTokens& tokens) {
+std::vector<FunctionHead> function_heads(const SourceCode& tokens) {
   std::vector<FunctionHead> found;
   size_t behind = 0;  // the statement or declaration that ended last
   for (size_t at = 0; at < tokens.size(); ++at) {
@@ -95,19 +91,14 @@ std::vector<FunctionHead> function_heads(const SourceTokens& tokens) {
   return found;
 }
 
-std::vector<size_t> parameter_begins(const SourceTokens& tokens, size_t open) {
+std::vector<size_t> parameter_begins(const SourceCode& tokens, size_t open) {
   std::vector<size_t> begins;
   const size_t close = tokens.closing(open);
   for (size_t at = open; at < close;) {
     ++at;
     while (tokens[at] == "[") at = tokens.closing(at) + 1;
     if (at < close) begins.push_back(at);
-    for (int angles = 0; at < close && (tokens[at] != "," || angles > 0); ++at) {
-      if (tokens[at] == "<") ++angles;
-      if (tokens[at] == ">") --angles;
-      if (tokens[at] == "=") angles = 0;
-      if (tokens[at] == "(" || tokens[at] == "[" || tokens[at] == "{") at = tokens.closing(at);
-    }
+    at = tokens.first_of_list(",", at, close);
   }
   return begins;
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/source/source_tokens.h"
+#include "compiler/source/source_code.h"
 #include "compiler/source/type_declarations.h"
 
 namespace torch_slang {
@@ -22,9 +22,9 @@ struct FunctionHead {
   bool has_own_derivative() const;
 };
 
-std::vector<FunctionHead> function_heads(const SourceTokens& tokens);
+std::vector<FunctionHead> function_heads(const SourceCode& tokens);
 
 // Where the parameters of the brackets begin, behind their attributes.
-std::vector<size_t> parameter_begins(const SourceTokens& tokens, size_t open);
+std::vector<size_t> parameter_begins(const SourceCode& tokens, size_t open);
 
 }  // namespace torch_slang

@@ -1,10 +1,12 @@
 #include "compiler/source/generic_tensors.h"
 
+#include <c10/util/StringUtil.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
-
-#include "compiler/source/source_tokens.h"
+#include <optional>
+#include <string>
 
 namespace torch_slang {
 namespace {
@@ -17,90 +19,45 @@ bool is_among(const std::array<std::string_view, N>& list, std::string_view word
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-class Rewriter {
- public:
-  explicit Rewriter(const std::string& source) : source_(source), tokens_(source) {
-    for (size_t at = 1; at + 1 < tokens_.size(); ++at) {
-      if (tokens_[at] == "(" && (tokens_.is_name(at - 1) || tokens_[at - 1] == ">")) take_parameters(at);
-    }
-  }
-
-  std::string write() {
-    std::string text;
-    size_t done = 0;
-    for (const auto& [begin, change] : changes_) {
-      text.append(source_, done, begin - done).append(change.text);
-      done = begin + change.length;
-    }
-    return text.append(source_, done);
-  }
-
-  // Functions with a body that change, by name.
-  const std::map<std::string_view, int>& changed() const { return changed_; }
-
-  // How often functions of each name have a body here.
-  std::map<std::string_view, int> definitions() const {
-    std::map<std::string_view, int> found;
-    for (size_t open = 1; open + 1 < tokens_.size(); ++open) {
-      if (tokens_[open] != "(" || tokens_[tokens_.closing(open) + 1] != "{") continue;
-      const size_t angle = opening_angle(open);
-      if (angle > 0 && tokens_.is_name(angle - 1)) ++found[tokens_[angle - 1]];
-    }
-    return found;
-  }
-
- private:
-  struct Change {
-    size_t length;
-    std::string text;
-  };
-
-  size_t offset(size_t at) const { return static_cast<size_t>(tokens_[at].data() - source_.data()); }
-
-  // Where the `<` is of `name<...>(`, if the parameters at `open` follow a generic's; else `open`.
-  size_t opening_angle(size_t open) const {
-    if (tokens_[open - 1] != ">") return open;
-    int depth = 0;
-    for (size_t at = open - 1; at > 0; --at) {
-      depth += tokens_[at] == ">" ? 1 : tokens_[at] == "<" ? -1 : 0;
-      if (depth == 0) return at;
-    }
-    return open;
-  }
-
-  void take_parameters(size_t open) {
-    std::string added;
-    std::map<size_t, Change> changes;
-    const size_t end = tokens_.closing(open);
-    for (size_t at = open + 1; at < end; ++at) {
-      size_t begin = at;
-      while (is_among(kModifiers, tokens_[begin])) ++begin;
-      if ((tokens_[at - 1] != "(" && tokens_[at - 1] != ",") || !is_among(kInterfaces, tokens_[begin])) continue;
-      const size_t close = tokens_.behind_angles(begin + 1) - 1;
-      if (tokens_[close] != ">" || !tokens_.is_name(close + 1)) continue;
-      const size_t length = offset(close) + 1 - offset(begin);
-      const std::string name = "tsl_Tensor" + std::to_string(changes.size());
-      added += (changes.empty() ? "" : ", ") + name + " : " + source_.substr(offset(begin), length) + " ";
-      changes[offset(begin)] = {length, name};
-      at = close;
-    }
-    if (changes.empty()) return;
-    const size_t angle = opening_angle(open);
-    if (angle == open && tokens_[open - 1] == ">") return;
-    changes_.merge(changes);
-    if (tokens_[end + 1] == "{") ++changed_[tokens_[angle - 1]];
-    // Behind the generic parameters that are there, or as the only ones.
-    if (angle == open)
-      changes_[offset(open)] = {0, "<" + added + ">"};
-    else
-      changes_[offset(open - 1)] = {0, ", " + added};
-  }
-
-  const std::string& source_;
-  SourceTokens tokens_;
-  std::map<size_t, Change> changes_;  // by where they begin
-  std::map<std::string_view, int> changed_;
+// `name<...>(` or `name(`: its parameters open at `open`.
+struct Head {
+  size_t name, open;
 };
+
+std::optional<Head> head_of(const SourceCode& code, size_t open) {
+  size_t end = open;
+  if (code[open - 1] == ">") end = code.opening_angle(open - 1);
+  if (end == 0 || !code.is_name(end - 1)) return {};
+  return Head{end - 1, open};
+}
+
+struct Parameter {
+  Span type;
+  std::string name;  // of the type parameter
+};
+
+std::vector<Parameter> tensors_of(const SourceCode& code, const Head& head) {
+  std::vector<Parameter> found;
+  const size_t end = code.closing(head.open);
+  for (size_t at = head.open + 1; at < end; ++at) {
+    size_t begin = at;
+    while (is_among(kModifiers, code[begin])) ++begin;
+    if ((code[at - 1] != "(" && code[at - 1] != ",") || !is_among(kInterfaces, code[begin])) continue;
+    const size_t behind = code.behind_angles(begin + 1);
+    if (code[behind - 1] != ">" || !code.is_name(behind)) continue;
+    found.push_back({{begin, behind}, c10::str("tsl_Tensor", found.size())});
+    at = behind - 1;
+  }
+  return found;
+}
+
+template <class Do>
+void for_each_head(const SourceCode& code, const Do& take) {
+  for (size_t at = 1; at + 1 < code.size(); ++at) {
+    if (code[at] != "(") continue;
+    if (const auto head = head_of(code, at)) take(*head);
+  }
+}
 
 }  // namespace
 
@@ -108,31 +65,38 @@ bool is_differentiable_tensor_interface(std::string_view type) {
   return is_among(kInterfaces, type.substr(0, type.find('<')));
 }
 
-namespace {
-
-bool names_interface(const std::string& source) {
-  return std::any_of(kInterfaces.begin(), kInterfaces.end(),
-                     [&](std::string_view name) { return source.find(name) != std::string::npos; });
+void make_tensors_generic(SourceCode& code) {
+  for_each_head(code, [&](const Head& head) {
+    std::string added;
+    for (const Parameter& one : tensors_of(code, head)) {
+      added += c10::str(added.empty() ? "" : ", ", one.name, " : ", code.text(one.type), " ");
+      code.replace(one.type, one.name);
+    }
+    if (added.empty()) return;
+    // Behind the generic parameters that are there, or as the only ones.
+    const bool is_generic = head.open != head.name + 1;
+    code.insert(is_generic ? head.open - 1 : head.open, is_generic ? ", " + added : "<" + added + ">");
+  });
 }
-
-}  // namespace
 
 std::string with_generic_tensors(const std::string& source) {
-  return names_interface(source) ? Rewriter(source).write() : source;
+  SourceCode code(source);
+  make_tensors_generic(code);
+  return code.edited();
 }
 
-bool may_have_generic_tensors(const std::vector<const std::string*>& sources) {
-  if (std::none_of(sources.begin(), sources.end(), [](const std::string* source) { return names_interface(*source); }))
-    return false;
-  std::map<std::string, int> changed, defined;
-  for (const std::string* source : sources) {
-    const Rewriter rewriter(*source);
-    for (const auto& [name, count] : rewriter.changed()) changed[std::string(name)] += count;
-    for (const auto& [name, count] : rewriter.definitions()) defined[std::string(name)] += count;
+bool may_have_generic_tensors(const std::vector<const SourceCode*>& sources) {
+  std::map<std::string_view, int> changed, defined;  // how often functions of each name have a body
+  for (const SourceCode* code : sources) {
+    for_each_head(*code, [&](const Head& head) {
+      if ((*code)[code->closing(head.open) + 1] != "{") return;
+      const std::string_view name = (*code)[head.name];
+      ++defined[name];
+      if (!tensors_of(*code, head).empty()) ++changed[name];
+    });
   }
-  return !changed.empty() && std::all_of(changed.begin(), changed.end(), [&](const auto& one) {
-    return one.second == 0 || one.second == defined[one.first];
-  });
+  return !changed.empty() &&
+         std::all_of(changed.begin(), changed.end(), [&](const auto& one) { return one.second == defined[one.first]; });
 }
 
 }  // namespace torch_slang

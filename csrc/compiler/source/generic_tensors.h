@@ -6,19 +6,21 @@
 //   imports have such functions, too, in a session that reads all of them so.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
+
+#include "compiler/source/source_code.h"
 
 namespace torch_slang {
 
 // Whether this is such an interface, by its name or by a type's.
 bool is_differentiable_tensor_interface(std::string_view type);
 
-// The source with type parameters in place of such parameters. Lines keep their numbers.
+// Puts type parameters in place of such parameters. Lines keep their numbers.
+void make_tensors_generic(SourceCode& code);
 std::string with_generic_tensors(const std::string& source);
 
 // Whether that may be done in all of these sources: overloads that stay as they are would be chosen otherwise beside generic ones.
-bool may_have_generic_tensors(const std::vector<const std::string*>& sources);
+bool may_have_generic_tensors(const std::vector<const SourceCode*>& sources);
 
 }  // namespace torch_slang

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "compiler/text/code_names.h"
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
@@ -42,8 +41,6 @@ bool is_flow(const Token& token) {
   return token.text == "{" || token.text == "}" || token.text == ";";
 }
 
-bool has_flow(std::string_view definition) { return std::ranges::any_of(split_tokens(definition), is_flow); }
-
 // The directive's words, without the `#`.
 std::vector<Token> words_of(const Token& directive) {
   std::vector<Token> words;
@@ -56,14 +53,15 @@ std::vector<Token> words_of(const Token& directive) {
 class HiddenFlow {
  public:
   void add_define(const std::pair<std::string, std::string>& define) {
-    if (has_flow(define.second)) macros_.insert(define.first.substr(0, define.first.find('(')));
+    if (std::ranges::any_of(split_tokens(define.second), is_flow))
+      macros_.insert(define.first.substr(0, define.first.find('(')));
     add_code_names(define.second, names_);
   }
 
-  void add_text(std::string_view text) {
+  void add(const SourceCode& source) {
     depth_ = 0;
     conditions_.clear();
-    for (const Token& token : split_tokens(text)) {
+    for (const Token& token : source.tokens()) {
       if (token.text == "{") ++depth_;
       if (token.text == "}") --depth_;
       if (token.kind == TokenKind::Identifier) names_.emplace(token.text);
@@ -102,11 +100,11 @@ class HiddenFlow {
 
 }  // namespace
 
-bool hides_control_flow(const std::vector<const std::string*>& texts,
+bool hides_control_flow(const std::vector<const SourceCode*>& sources,
                         const std::vector<std::pair<std::string, std::string>>& defines) {
   HiddenFlow flow;
   for (const auto& define : defines) flow.add_define(define);
-  for (const std::string* text : texts) flow.add_text(*text);
+  for (const SourceCode* source : sources) flow.add(*source);
   return flow.hides();
 }
 

@@ -4,22 +4,22 @@
 #include <string_view>
 
 #include "common/files.h"
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
 
-// `#include "name"` or `#include <name>`; the name is a view of the source.
+// `#include "name"` or `#include <name>`.
 struct Include {
+  size_t token;  // the directive
   std::string_view name;
   bool in_quotes;
 };
 
-std::vector<Include> includes_of(std::string_view source) {
+std::vector<Include> includes_of(const SourceCode& code) {
   constexpr std::string_view kWord = "include";
   std::vector<Include> includes;
-  if (source.find(kWord) == std::string_view::npos) return includes;
-  for (const Token& token : split_tokens(source)) {
+  for (size_t i = 0; i < code.tokens().size(); ++i) {
+    const Token& token = code.tokens()[i];
     if (token.kind != TokenKind::Directive) continue;
     const size_t word = token.text.find_first_not_of(" \t", 1);
     if (word == std::string_view::npos || !token.text.substr(word).starts_with(kWord)) continue;
@@ -27,7 +27,8 @@ std::vector<Include> includes_of(std::string_view source) {
     if (open == std::string_view::npos || (token.text[open] != '"' && token.text[open] != '<')) continue;
     const bool in_quotes = token.text[open] == '"';
     const size_t close = token.text.find(in_quotes ? '"' : '>', open + 1);
-    if (close != std::string_view::npos) includes.push_back({token.text.substr(open + 1, close - open - 1), in_quotes});
+    if (close != std::string_view::npos)
+      includes.push_back({i, token.text.substr(open + 1, close - open - 1), in_quotes});
   }
   return includes;
 }
@@ -45,32 +46,29 @@ std::string IncludedFiles::find(const std::string& name, const std::string& from
   return beside;
 }
 
-std::string IncludedFiles::with_quotes(std::string source, const std::string& path) const {
-  std::string result = source;
-  for (const Include& include : includes_of(source)) {
+void IncludedFiles::quote(SourceCode& code) const {
+  for (const Include& include : includes_of(code)) {
     if (include.in_quotes) continue;
     const std::string name(include.name);
-    if (find(name, path, false) != join_path(parent_path(path), name)) continue;
-    const auto begin = static_cast<size_t>(include.name.data() - source.data());
-    result[begin - 1] = result[begin + name.size()] = '"';
+    if (find(name, code.file(), false) != join_path(parent_path(code.file()), name)) continue;
+    std::string text(code.tokens()[include.token].text);
+    const auto begin = static_cast<size_t>(include.name.data() - code.tokens()[include.token].text.data());
+    text[begin - 1] = text[begin + name.size()] = '"';
+    code.replace_directive(include.token, text);
   }
-  return result;
 }
 
-std::vector<const std::string*> IncludedFiles::all_texts(const std::string& source, const std::string& path) const {
-  std::vector<const std::string*> texts = {&source};
-  std::vector<std::string> paths = {path};
-  std::set<std::string> seen = {path};
-  for (size_t i = 0; i < texts.size(); ++i) {
-    for (const Include& include : includes_of(*texts[i])) {
-      const std::string found = find(std::string(include.name), paths[i], include.in_quotes);
-      const std::string* text = seen.insert(found).second ? read_(found) : nullptr;
-      if (text == nullptr) continue;
-      texts.push_back(text);
-      paths.push_back(found);
+std::vector<const SourceCode*> IncludedFiles::with_included(const SourceCode& source) const {
+  std::vector<const SourceCode*> found = {&source};
+  std::set<std::string> seen = {source.file()};
+  for (size_t i = 0; i < found.size(); ++i) {
+    for (const Include& include : includes_of(*found[i])) {
+      const std::string path = find(std::string(include.name), found[i]->file(), include.in_quotes);
+      const SourceCode* code = seen.insert(path).second ? read_(path) : nullptr;
+      if (code != nullptr) found.push_back(code);
     }
   }
-  return texts;
+  return found;
 }
 
 }  // namespace torch_slang

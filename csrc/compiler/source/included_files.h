@@ -5,21 +5,23 @@
 #include <string>
 #include <vector>
 
+#include "compiler/source/source_code.h"
+
 namespace torch_slang {
 
 class IncludedFiles {
  public:
-  using Read = std::function<const std::string*(const std::string& path)>;  // null: there is none
+  using Read = std::function<const SourceCode*(const std::string& path)>;  // null: there is none
 
   // `folders`: those that are searched besides the includer's own.
   IncludedFiles(std::vector<std::string> folders, Read read) : folders_(std::move(folders)), read_(std::move(read)) {}
 
-  // `#include <name>` of a file that is beside the source, and in none of the folders, with quotes: Slang looks beside the source
+  // `#include <name>` of a file that is beside the source, and in none of the folders, gets quotes: Slang looks beside the source
   // only for those.
-  std::string with_quotes(std::string source, const std::string& path) const;
+  void quote(SourceCode& code) const;
 
   // The source itself, and all that it includes.
-  std::vector<const std::string*> all_texts(const std::string& source, const std::string& path) const;
+  std::vector<const SourceCode*> with_included(const SourceCode& source) const;
 
  private:
   std::string find(const std::string& name, const std::string& from, bool in_quotes) const;

@@ -4,10 +4,6 @@
 #include <initializer_list>
 #include <set>
 #include <string_view>
-#include <vector>
-
-#include "compiler/text/code_names.h"
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
@@ -15,124 +11,88 @@ namespace {
 constexpr std::string_view kInline = "ForceInline", kEarly = "__unsafeForceInlineEarly",
                            kBackward = "BackwardDerivative", kBackwardOf = "BackwardDerivativeOf";
 
-bool has(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
+bool has_one(const NameSet& names, std::initializer_list<std::string_view> wanted) {
+  return std::ranges::any_of(wanted, [&](std::string_view name) { return names.count(name) > 0; });
+}
 
-class Source {
- public:
-  explicit Source(const std::string& text) : text_(text), tokens_(split_tokens(text)) {
-    for (size_t i = 0; i < tokens_.size(); ++i) {
-      if (is_code(tokens_[i])) code_.push_back(i);
-    }
+// Of a list of one, the brackets too.
+void add_attribute(const SourceCode& code, size_t at, std::set<size_t>& found) {
+  size_t first = at, last = at;
+  if (code[at + 1] == ",") {
+    last = at + 1;
+  } else {
+    first = at - 1;
+    if (code[at - 1] == "[" && code[at + 1] == "]") last = at + 1;
   }
+  for (size_t i = first; i <= last; ++i) found.insert(i);
+}
 
-  // `backwards`: named in files that were read before; gets those that this one names.
-  std::string changed(std::set<std::string>& backwards) {
-    for (const std::string_view name : named_backwards()) backwards.emplace(name);
-    std::string result = text_;
-    const bool all = clear_macros(result);
-    for (size_t at = 0; at < code_.size(); ++at) {
-      if ((word(at) != kInline && word(at) != kEarly) || !(word(at - 1) == "[" || word(at - 1) == ",")) continue;
-      const bool is_backward = backwards.count(std::string(function_behind(at))) > 0 || says_whose_backward(at);
-      if (is_backward || (all && word(at) == kInline)) clear(at, result);
-    }
-    return result;
+// Spaces take its place. `goes`: whether the attribute at a place does.
+template <class Goes>
+void clear_attributes(SourceCode& code, const Goes& goes) {
+  std::set<size_t> found;
+  for (size_t at = 1; at < code.size(); ++at) {
+    const bool is_one = (code[at] == kInline || code[at] == kEarly) && (code[at - 1] == "[" || code[at - 1] == ",");
+    if (is_one && goes(at)) add_attribute(code, at, found);
   }
+  for (const size_t at : found) code.replace({at, at + 1}, std::string(code[at].size(), ' '));
+}
 
- private:
-  std::string_view word(size_t at) const { return at < code_.size() ? tokens_[code_[at]].text : std::string_view(); }
-  bool is_name(size_t at) const { return tokens_[code_[at]].kind == TokenKind::Identifier; }
-
-  // What a macro puts where is not known here: where one has a part in this, no function keeps its [ForceInline]. Whether so.
-  bool clear_macros(std::string& result) const {
-    bool found = false;
-    for (const Token& token : tokens_) {
-      if (token.kind != TokenKind::Directive || !has_a_part(token)) continue;
-      found = true;
-      const auto begin = static_cast<size_t>(token.text.data() - text_.data());
-      for (const std::string_view attribute :
-           {std::string_view("[__unsafeForceInlineEarly]"), std::string_view("[ForceInline]")}) {
-        for (size_t at = 0; (at = token.text.find(attribute, at)) != std::string_view::npos; at += attribute.size()) {
-          std::fill_n(result.begin() + static_cast<std::ptrdiff_t>(begin + at), attribute.size(), ' ');
-        }
-      }
-    }
-    return found;
-  }
-
-  static bool has_a_part(const Token& directive) {
+// What a macro puts where is not known here: where one has a part in this, no function keeps its [ForceInline]. Whether so.
+bool clear_macros(SourceCode& code) {
+  bool found = false;
+  for (size_t token = 0; token < code.tokens().size(); ++token) {
+    if (code.tokens()[token].kind != TokenKind::Directive) continue;
+    SourceCode directive(std::string(code.tokens()[token].text.substr(1)));
     NameSet names;
-    add_code_names(directive.text.substr(1), names);
-    return std::ranges::any_of(std::initializer_list<std::string_view>{kInline, kEarly, kBackward, kBackwardOf},
-                               [&](std::string_view name) { return names.count(name) > 0; });
+    add_code_names(directive, names);
+    if (!has_one(names, {kInline, kEarly, kBackward, kBackwardOf})) continue;
+    found = true;
+    clear_attributes(directive, [](size_t) { return true; });
+    if (directive.is_edited()) code.replace_directive(token, "#" + directive.edited());
   }
+  return found;
+}
 
-  // In `[BackwardDerivative(outer.name<T>)]` each of the names.
-  std::set<std::string_view> named_backwards() const {
-    std::set<std::string_view> names;
-    for (size_t at = 0; at < code_.size(); ++at) {
-      if (word(at) != kBackward || word(at + 1) != "(") continue;
-      for (at += 2; at < code_.size() && word(at) != ")"; ++at) {
-        if (is_name(at)) names.insert(word(at));
-      }
+// In `[BackwardDerivative(outer.name<T>)]` each of the names.
+void note_backwards(const SourceCode& code, NameSet& backwards) {
+  for (size_t at = 0; at < code.size(); ++at) {
+    if (code[at] != kBackward || code[at + 1] != "(") continue;
+    for (at += 2; at < code.size() && code[at] != ")"; ++at) {
+      if (code.is_name(at)) backwards.emplace(code[at]);
     }
-    return names;
   }
+}
 
-  // The name of the function that the attribute at `at` belongs to: the first name behind it with parameters.
-  std::string_view function_behind(size_t at) const {
-    for (int lists = 1; at < code_.size(); ++at) {
-      if (word(at) == "[") ++lists;
-      if (word(at) == "]") --lists;
-      if (lists == 0 && is_name(at) && word(at) != "__generic" && (word(at + 1) == "(" || word(at + 1) == "<")) {
-        if (word(closing_angle(at + 1)) == "(") return word(at);
-      }
-    }
-    return {};
+// The name of the function that the attribute at `at` belongs to: the first name behind it with parameters.
+std::string_view function_behind(const SourceCode& code, size_t at) {
+  for (at = code.first_of("]", at); at < code.size(); ++at) {
+    if (code[at] == "[") at = code.closing(at);
+    if (code.is_name(at) && code[at] != "__generic" && code[code.behind_angles(at + 1)] == "(") return code[at];
   }
+  return {};
+}
 
-  // Behind the angle brackets at `at`; `at` if there are none.
-  size_t closing_angle(size_t at) const {
-    if (word(at) != "<") return at;
-    for (int depth = 0; at < code_.size() && word(at) != ";" && word(at) != "{"; ++at) {
-      if (word(at) == "<") ++depth;
-      if (word(at) == ">" && --depth == 0) return at + 1;
-    }
-    return at;
+// An attribute of the same declaration, before or behind.
+bool says_whose_backward(const SourceCode& code, size_t at) {
+  for (size_t i = code.declaration(at); i < code.size() && code[i] != ";" && code[i] != "{" && code[i] != "}"; ++i) {
+    if (code[i] == kBackwardOf) return true;
   }
-
-  // An attribute of the same declaration, before or behind.
-  bool says_whose_backward(size_t at) const {
-    const auto ends = [&](size_t i) { return word(i) == ";" || word(i) == "{" || word(i) == "}"; };
-    size_t begin = at;
-    while (begin > 0 && !ends(begin - 1)) --begin;
-    for (; begin < code_.size() && !ends(begin); ++begin) {
-      if (word(begin) == kBackwardOf) return true;
-    }
-    return false;
-  }
-
-  // Of a list of one, the brackets too.
-  void clear(size_t at, std::string& result) const {
-    size_t first = at, last = at;
-    if (word(at + 1) == ",") {
-      last = at + 1;
-    } else {
-      first = at - 1;
-      if (word(at - 1) == "[" && word(at + 1) == "]") last = at + 1;
-    }
-    const auto place = [&](size_t i) { return static_cast<size_t>(word(i).data() - text_.data()); };
-    for (size_t i = first; i <= last; ++i) std::fill_n(result.begin() + place(i), word(i).size(), ' ');
-  }
-
-  const std::string& text_;
-  const std::vector<Token> tokens_;
-  std::vector<size_t> code_;  // among the tokens
-};
+  return false;
+}
 
 }  // namespace
 
-std::string without_inlined_backwards(std::string source, std::set<std::string>& backwards) {
-  return has(source, kBackward) || !backwards.empty() ? Source(source).changed(backwards) : source;
+void keep_backwards_calls(SourceCode& code, NameSet& backwards) {
+  note_backwards(code, backwards);
+  NameSet names;
+  add_code_names(code, names);
+  if (backwards.empty() && !has_one(names, {kBackward, kBackwardOf})) return;
+  const bool all = clear_macros(code);
+  clear_attributes(code, [&](size_t at) {
+    const bool is_backward = backwards.count(function_behind(code, at)) > 0 || says_whose_backward(code, at);
+    return is_backward || (all && code[at] == kInline);
+  });
 }
 
 }  // namespace torch_slang

@@ -1,8 +1,8 @@
 // Takes [ForceInline] from backwards that users write. Inlined, they would look like Slang's own.
 #pragma once
 
-#include <set>
-#include <string>
+#include "compiler/source/source_code.h"
+#include "compiler/text/code_names.h"
 
 namespace torch_slang {
 
@@ -13,6 +13,6 @@ namespace torch_slang {
 //   [BackwardDerivativeOf(...)] of it, its [ForceInline] goes; where macros have a part in it, so does every other one. The
 //   device's compiler inlines it all the same. Lines and columns stay.
 // `backwards`: the names that sources have given so far.
-std::string without_inlined_backwards(std::string source, std::set<std::string>& backwards);
+void keep_backwards_calls(SourceCode& code, NameSet& backwards);
 
 }  // namespace torch_slang

@@ -4,8 +4,6 @@
 #include <array>
 #include <string_view>
 
-#include "compiler/source/source_tokens.h"
-
 namespace torch_slang {
 namespace {
 
@@ -27,7 +25,7 @@ const AccessPair* pair_of(std::string_view name) {
 }
 
 // `typealias Texture = DiffTensorView<float>;`, `typedef DiffTensorView<float> Texture;`, `typealias Texture<T> = ...`
-void add_aliases(const SourceTokens& tokens, std::set<std::string, std::less<>>& names) {
+void add_aliases(const SourceCode& tokens, std::set<std::string, std::less<>>& names) {
   for (size_t at = 0; at < tokens.size(); ++at) {
     if (tokens[at] == "typealias") {
       const size_t equals = tokens.behind_angles(at + 2);
@@ -39,14 +37,14 @@ void add_aliases(const SourceTokens& tokens, std::set<std::string, std::less<>>&
 }
 
 // An overload by float coordinates, say, takes nothing from ours.
-bool takes_index(const SourceTokens& tokens, size_t open) {
+bool takes_index(const SourceCode& tokens, size_t open) {
   size_t at = open + 1;
   while (tokens[at] == "no_diff" || tokens[at] == "in" || tokens[at] == "const") ++at;
   return !tokens[at].starts_with("float") && !tokens[at].starts_with("half") && !tokens[at].starts_with("double") &&
          !(tokens[at] == "vector" && tokens[at + 2].starts_with("float"));
 }
 
-void add_declared(const SourceTokens& tokens, size_t begin, size_t end, std::set<std::string>& macros) {
+void add_declared(const SourceCode& tokens, size_t begin, size_t end, std::set<std::string>& macros) {
   for (size_t at = begin; at < end; ++at) {
     if (tokens[at] == "{" || tokens[at] == "(") {
       const size_t close = tokens.closing(at);
@@ -66,22 +64,15 @@ void add_declared(const SourceTokens& tokens, size_t begin, size_t end, std::set
 
 }  // namespace
 
-std::set<std::string> own_accesses(const std::vector<const std::string*>& texts) {
+std::set<std::string> own_accesses(const std::vector<const SourceCode*>& files) {
   std::set<std::string> macros;
-  const bool may_have = std::any_of(texts.begin(), texts.end(), [](const std::string* text) {
-    return std::any_of(kAccessPairs.begin(), kAccessPairs.end(), [&](const AccessPair& pair) {
-      return text->find(pair.load) != std::string::npos || text->find(pair.store) != std::string::npos;
-    });
-  });
-  if (!may_have) return macros;
-  std::vector<SourceTokens> files;
-  for (const std::string* text : texts) files.emplace_back(*text);
   std::set<std::string, std::less<>> views = {"DiffTensorView"};
   for (size_t known = 0; known != views.size();) {  // an alias may be of another file's
     known = views.size();
-    for (const SourceTokens& tokens : files) add_aliases(tokens, views);
+    for (const SourceCode* file : files) add_aliases(*file, views);
   }
-  for (const SourceTokens& tokens : files) {
+  for (const SourceCode* file : files) {
+    const SourceCode& tokens = *file;
     for (size_t at = 0; at < tokens.size(); ++at) {
       if (tokens[at] != "extension") continue;
       bool is_of_view = false;

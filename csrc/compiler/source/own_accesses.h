@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "compiler/source/source_code.h"
+
 namespace torch_slang {
 
 // If an extension of DiffTensorView in these files declares one of a pair, with an index: the macro that leaves the pair out.
-std::set<std::string> own_accesses(const std::vector<const std::string*>& texts);
+std::set<std::string> own_accesses(const std::vector<const SourceCode*>& files);
 
 }  // namespace torch_slang

@@ -3,8 +3,6 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/source/source_tokens.h"
-
 namespace torch_slang {
 namespace {
 
@@ -14,7 +12,7 @@ struct Body {
 };
 
 // What looks like a function with a body. Statements with a head are among them, which does no harm.
-std::vector<Body> bodies_of(const SourceTokens& tokens) {
+std::vector<Body> bodies_of(const SourceCode& tokens) {
   std::vector<Body> bodies;
   for (size_t at = 0; at + 1 < tokens.size(); ++at) {
     if (!tokens.is_name(at)) continue;
@@ -29,16 +27,15 @@ std::vector<Body> bodies_of(const SourceTokens& tokens) {
 
 }  // namespace
 
-std::set<std::string> users_of_diff(const std::vector<const std::string*>& sources) {
+std::set<std::string> users_of_diff(const std::vector<const SourceCode*>& sources) {
   std::set<std::string> users = {"diff"};
   for (bool more = true; more;) {
     more = false;
-    for (const std::string* source : sources) {
-      const SourceTokens tokens(*source);
-      for (const Body& body : bodies_of(tokens)) {
+    for (const SourceCode* source : sources) {
+      for (const Body& body : bodies_of(*source)) {
         if (users.count(std::string(body.name)) > 0) continue;
         for (size_t at = body.begin; at < body.end; ++at) {
-          if (users.count(std::string(tokens[at])) == 0) continue;
+          if (users.count(std::string((*source)[at])) == 0) continue;
           more = users.emplace(body.name).second;
           break;
         }

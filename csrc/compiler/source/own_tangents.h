@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "compiler/source/source_code.h"
+
 namespace torch_slang {
 
 // The names of the functions in these sources that use a field `diff`, or call one that does.
-std::set<std::string> users_of_diff(const std::vector<const std::string*>& sources);
+std::set<std::string> users_of_diff(const std::vector<const SourceCode*>& sources);
 
 }  // namespace torch_slang

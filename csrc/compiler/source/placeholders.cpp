@@ -4,28 +4,17 @@
 #include <array>
 #include <string_view>
 
-#include "compiler/text/tokens.h"
-
 namespace torch_slang {
 namespace {
 
 using Defines = std::vector<std::pair<std::string, std::string>>;
 
-bool may_hold_one(const std::string& text, const Defines& defines) {
-  return std::any_of(defines.begin(), defines.end(),
-                     [&](const auto& define) { return text.find("%" + define.first + "%") != std::string::npos; });
-}
-
 // `a % b`: what may stand before an operator ends in a name, a number, a string or a closing bracket.
-bool ends_operand(const Token& token) {
+bool ends_operand(const SourceCode& code, size_t at) {
   constexpr std::array<std::string_view, 5> kKeywords = {"return", "case", "in", "throw", "else"};
-  if (token.kind == TokenKind::Identifier) {
-    return std::find(kKeywords.begin(), kKeywords.end(), token.text) == kKeywords.end();
-  }
-  return token.kind == TokenKind::Number || token.kind == TokenKind::String || token.text == ")" || token.text == "]";
+  if (code.is_name(at)) return std::find(kKeywords.begin(), kKeywords.end(), code[at]) == kKeywords.end();
+  return code.is_number(at) || code.is_string(at) || code[at] == ")" || code[at] == "]";
 }
-
-bool is_percent(const Token& token) { return token.kind == TokenKind::Other && token.text == "%"; }
 
 const std::string* value_of(std::string_view name, const Defines& defines) {
   const auto found =
@@ -35,25 +24,18 @@ const std::string* value_of(std::string_view name, const Defines& defines) {
 
 }  // namespace
 
-std::string fill_placeholders(const std::string& text, const Defines& defines) {
-  if (!may_hold_one(text, defines)) return text;
-  const std::vector<Token> tokens = split_tokens(text);
-  std::string filled;
-  bool after_operand = false;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const Token& token = tokens[i];
-    if (!after_operand && is_percent(token) && i + 2 < tokens.size() && is_percent(tokens[i + 2])) {
-      if (const std::string* value = value_of(tokens[i + 1].text, defines)) {
-        filled += *value;
-        i += 2;
-        after_operand = true;
-        continue;
-      }
+void fill_placeholders(SourceCode& code, const Defines& defines) {
+  size_t filled = 0;  // behind the last, which is an operand
+  for (size_t at = 0; at + 2 < code.size(); ++at) {
+    if (code[at] != "%" || code[at + 2] != "%" || !code.is_joined(at) || !code.is_joined(at + 1)) continue;
+    const bool is_behind = at > 0 && !code.has_directive({at - 1, at + 1});
+    if (is_behind && (at == filled || ends_operand(code, at - 1))) continue;
+    if (const std::string* value = value_of(code[at + 1], defines)) {
+      code.replace({at, at + 3}, *value);
+      filled = at + 3;
+      at += 2;
     }
-    filled += token.text;
-    if (token.kind != TokenKind::Space && token.kind != TokenKind::Comment) after_operand = ends_operand(token);
   }
-  return filled;
 }
 
 }  // namespace torch_slang

@@ -5,10 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/source/source_code.h"
+
 namespace torch_slang {
 
-// The text with %NAME% replaced by the value of each define NAME, where `%` cannot be the remainder: nothing that could be
+// Replaces %NAME% by the value of each define NAME, where `%` cannot be the remainder: nothing that could be
 // its left operand stands before it. Strings, comments and the numbers of lines stay.
-std::string fill_placeholders(const std::string& text, const std::vector<std::pair<std::string, std::string>>& defines);
+void fill_placeholders(SourceCode& code, const std::vector<std::pair<std::string, std::string>>& defines);
 
 }  // namespace torch_slang

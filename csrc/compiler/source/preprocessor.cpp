@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "compiler/slang/com.h"
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
@@ -29,13 +28,13 @@ class MarkedFiles final : public ISlangFileSystem {
  public:
   explicit MarkedFiles(const Preprocessor::Read& read) : read_(read) {}
 
-  std::string marked(const std::string& source, const std::string& path) {
+  std::string marked(const SourceCode& source, const std::string& path) {
     const std::string mark = std::string(kMark) + std::to_string(paths_.size()) + "_";
     paths_.push_back(path);
     std::string result;
     size_t line = 1, last = 0;
     int depth = 0;
-    for (const Token& token : split_tokens(source)) {
+    for (const Token& token : source.tokens()) {
       const bool is_first = is_code(token) && line != last;
       if (is_first && depth == 0 && token.text != "(") result += mark + std::to_string(line) + " ";
       if (is_code(token)) last = line;
@@ -62,9 +61,9 @@ class MarkedFiles final : public ISlangFileSystem {
   }
 
   SlangResult SLANG_MCALL loadFile(const char* path, ISlangBlob** blob) override {
-    const std::string* text = read_(path);
-    if (text == nullptr) return SLANG_E_NOT_FOUND;
-    *blob = make_blob(marked(*text, path));
+    const SourceCode* source = read_(path);
+    if (source == nullptr) return SLANG_E_NOT_FOUND;
+    *blob = make_blob(marked(*source, path));
     return SLANG_OK;
   }
   SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override {
@@ -113,8 +112,8 @@ class Writer final : public ISlangWriter {
 };
 
 // `#lang slang 2026` and `#language`, which hold for the whole file.
-std::string language_of(const std::string& source) {
-  for (const Token& token : split_tokens(source)) {
+std::string language_of(const SourceCode& source) {
+  for (const Token& token : source.tokens()) {
     const bool is_one = token.kind == TokenKind::Directive && token.text.substr(1).find("lang") <= 4;
     if (is_one) return std::string(token.text) + "\n";
   }
@@ -129,7 +128,7 @@ std::string line_directive(size_t line, const std::string& path) {
   return "#line " + std::to_string(line) + " \"" + name + "\"\n";
 }
 
-std::optional<std::string> Preprocessor::expanded(const std::string& source, const std::string& path) const {
+std::optional<std::string> Preprocessor::expanded(const SourceCode& source) const {
   MarkedFiles files(read_);
   Writer writer;
   std::vector<const char*> folders;
@@ -153,7 +152,7 @@ std::optional<std::string> Preprocessor::expanded(const std::string& source, con
   check_slang(session->createCompileRequest(run.out()), "createCompileRequest");
   run->setWriter(SLANG_WRITER_CHANNEL_STD_OUTPUT, &writer);
   const int unit = run->addTranslationUnit(SLANG_SOURCE_LANGUAGE_SLANG, "preprocessed");
-  run->addTranslationUnitSourceString(unit, path.c_str(), files.marked(source, path).c_str());
+  run->addTranslationUnitSourceString(unit, source.file().c_str(), files.marked(source, source.file()).c_str());
   const SlangResult result = run->compile();
   Com<ISlangBlob> messages;
   run->getDiagnosticOutputBlob(messages.out());

@@ -7,13 +7,14 @@
 #include <optional>
 #include <string>
 
+#include "compiler/source/source_code.h"
 #include "program/program.h"
 
 namespace torch_slang {
 
 class Preprocessor {
  public:
-  using Read = std::function<const std::string*(const std::string& path)>;  // null: there is none
+  using Read = std::function<const SourceCode*(const std::string& path)>;  // null: there is none
 
   // The request, and Slang itself, outlive it. `read`: gives the files that are included.
   Preprocessor(slang::IGlobalSession* global, const CompileRequest& request, Read read)
@@ -21,7 +22,7 @@ class Preprocessor {
 
   // The source without macros, conditions and includes; directives that say which line of which file comes next. None if it has
   // an error: Slang says so where it compiles the source itself.
-  std::optional<std::string> expanded(const std::string& source, const std::string& path) const;
+  std::optional<std::string> expanded(const SourceCode& source) const;
 
  private:
   slang::IGlobalSession* const global_;

@@ -130,8 +130,9 @@ Session::Session(const CompileRequest& request, Library library, const std::opti
              changes_for(request, Output::Kernels, /*generic_tensors=*/false, Declaring::All)),
       users_(folders_of(request)),
       global_(std::move(global)) {
+  if (request.source) own_.emplace(*request.source, request.path);
   if (text && !request.source) files_.take(request.path, *text);
-  own_accesses_ = own_accesses(texts(request));
+  own_accesses_ = own_accesses(sources());
   open(request, library, Output::Kernels);
 }
 
@@ -139,6 +140,7 @@ Session::Session(const CompileRequest& request, const Session& sibling, Output o
     : files_(undefine_macros(request) + "#line 1\n", request.defines, request.include_dirs,
              changes_for(request, output, generic_tensors, sibling.files_.declaring())),
       users_(folders_of(request)) {
+  if (request.source) own_.emplace(*request.source, request.path);
   sibling.global_->addRef();
   *global_.out() = sibling.global_.get();
   files_.take(sibling.files_);
@@ -154,23 +156,23 @@ bool Session::has_host_functions() const { return files_.names().count("TorchEnt
 
 // Macros of the request may stand for attributes: their values count as code.
 void Session::note_names(const CompileRequest& request) {
-  if (request.source) {
-    files_.note_names(*request.source);
+  if (own_) {
+    files_.note_names(*own_);
   } else if (!request.path.empty()) {
     files_.read_or_throw(request.path);
   }
   for (const auto& define : request.defines) files_.note_names(define.second);
 }
 
-std::vector<const std::string*> Session::texts(const CompileRequest& request) const {
-  std::vector<const std::string*> texts;
-  if (request.source) texts.push_back(&*request.source);
-  for (const auto& [path, content] : files_.contents()) texts.push_back(&content);
-  return texts;
+std::vector<const SourceCode*> Session::sources() const {
+  std::vector<const SourceCode*> sources;
+  if (own_) sources.push_back(&*own_);
+  for (const auto& [path, code] : files_.contents()) sources.push_back(code.get());
+  return sources;
 }
 
 bool Session::gives_way(const CompileRequest& request) {
-  std::set<std::string> found = own_accesses(texts(request));
+  std::set<std::string> found = own_accesses(sources());
   if (found == own_accesses_) return false;
   own_accesses_ = std::move(found);
   open(request, Library::FromText, Output::Kernels);
@@ -200,9 +202,9 @@ std::string Session::said(const Com<ISlangBlob>& blob) const {
 
 void Session::open(const CompileRequest& request, Library library, Output output) {
   note_names(request);
-  files_.set_expand([this, &request](const std::string& source, const std::string& path) {
+  files_.set_expand([this, &request](const SourceCode& source) {
     const auto read = [this](const std::string& included) { return files_.read(included); };
-    return Preprocessor(global_.get(), request, read).expanded(source, path);
+    return Preprocessor(global_.get(), request, read).expanded(source);
   });
   slang::TargetDesc target = {};
   target.format = output == Output::HostFunctions ? SLANG_CPP_PYTORCH_BINDING : SLANG_CUDA_SOURCE;
@@ -260,7 +262,7 @@ slang::IModule* Session::load(const ModuleSource& source, std::string* diagnosti
   Com<ISlangBlob> messages;
   slang::IModule* module = session_->loadModuleFromSourceString(source.name.c_str(), source.path.c_str(),
                                                                 source.text.c_str(), messages.out());
-  *diagnostics = said(messages);
+  *diagnostics = said(messages) + files_.refusal();
   return module;
 }
 
@@ -293,7 +295,7 @@ slang::IModule* Session::load_promoted(const ModuleSource& source, const std::st
   request->setDebugInfoLevel(SLANG_DEBUG_INFO_LEVEL_NONE);  // the session's, to which it belongs
   Com<ISlangBlob> messages, module, more;
   request->getDiagnosticOutputBlob(messages.out());
-  *diagnostics = said(messages);
+  *diagnostics = said(messages) + files_.refusal();
   if (SLANG_FAILED(result)) return nullptr;
   check_slang(request->getContainerCode(module.out()), "ICompileRequest::getContainerCode");
   const std::string bytes(static_cast<const char*>(module->getBufferPointer()), module->getBufferSize());

@@ -51,7 +51,7 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // The user's files that were read so far, and the request's own text.
-  std::vector<const std::string*> texts(const CompileRequest& request) const;
+  std::vector<const SourceCode*> sources() const;
 
   // Whether the files read since it was opened declare accesses of their own: Note [accesses of the user's own]. The session is
   // then opened anew, without ours, and the modules that were loaded before are gone.
@@ -108,6 +108,7 @@ class Session {
   std::string said(const Com<ISlangBlob>& blob) const;  // for the user: Note [the user's files]
 
   SourceFiles files_;
+  std::optional<SourceCode> own_;  // of a request that has its text
   UsersFiles users_;
   std::set<std::string> own_accesses_;  // the macros that leave ours out
   Com<slang::IGlobalSession> global_;

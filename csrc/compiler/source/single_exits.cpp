@@ -7,35 +7,34 @@
 
 #include "compiler/source/declared_function.h"
 #include "compiler/source/differentiable_functions.h"
-#include "compiler/source/source_edits.h"
 
 namespace torch_slang {
 namespace {
 
-// Walks the statements of one body, and collects what changes there.
+// Walks the statements of one body, and changes them.
 class Body {
  public:
-  Body(const std::string& source, const SourceTokens& tokens, std::string type)
-      : source_(source), tokens_(tokens), type_(std::move(type)), edits_(source) {}
+  Body(SourceCode& code, std::string type) : code_(code), type_(std::move(type)) {}
 
-  // None: a statement is not understood, the one at `failed`.
-  std::optional<SourceEdits> rewritten(const DifferentiableFunction& function) {
-    const size_t begin = place(function.open), size = place(function.close) - begin;
-    const std::string body = source_.substr(begin, size);
-    for (int i = 1; body.find(prefix_) != std::string::npos; ++i) prefix_ = "tsl" + std::to_string(i) + "_";
+  // False: a statement is not understood, the one at `failed`; then nothing is changed.
+  bool rewrite(const DifferentiableFunction& function) {
+    const size_t edits = code_.edits();
+    const std::string_view body = code_.text(Span{function.open, function.close});
+    for (int i = 1; body.find(prefix_) != std::string_view::npos; ++i) prefix_ = "tsl" + std::to_string(i) + "_";
     const std::string result = type_.empty() ? "" : " " + type_ + " " + result_name() + ";";
-    insert(begin + 1, result + " bool " + returned() + " = false;");
-    if (!block(function.open, /*breaks=*/false)) return {};
-    if (!type_.empty()) insert(place(function.close), " return " + result_name() + "; ");
-    return edits_;
+    code_.insert_behind(function.open, result + " bool " + returned() + " = false;");
+    if (!block(function.open, /*breaks=*/false)) {
+      code_.forget_edits(edits);
+      return false;
+    }
+    if (!type_.empty()) code_.insert(function.close, " return " + result_name() + "; ");
+    return true;
   }
   size_t failed() const { return failed_; }
 
  private:
-  std::string_view word(size_t at) const { return tokens_[at]; }
-  size_t place(size_t at) const { return edits_.place(word(at)); }
-  size_t behind(size_t at) const { return place(at) + word(at).size(); }
-  void insert(size_t place, std::string text) { edits_.insert(place, std::move(text)); }
+  std::string_view word(size_t at) const { return code_[at]; }
+  void replace(size_t at, std::string text) { code_.replace({at, at + 1}, std::move(text)); }
   std::string returned() const { return prefix_ + "returned"; }
   std::string result_name() const { return prefix_ + "result"; }
 
@@ -46,7 +45,7 @@ class Body {
 
   // Behind the block or the statement that begins at `at`, or none. `breaks`: a `break` there leaves a loop or a switch.
   std::optional<size_t> block(size_t open, bool breaks) {
-    const size_t close = tokens_.closing(open);
+    const size_t close = code_.closing(open);
     std::string closings;
     for (size_t at = open + 1; at < close;) {
       if (word(at) == "case" || word(at) == "default") {
@@ -59,20 +58,20 @@ class Body {
       if (*next > close) return fail(at);
       const std::string guard = guard_since(before, breaks);
       if (!guard.empty() && *next < close) {
-        insert(behind(*next - 1), " if (!" + guard + ") {");
+        code_.insert_behind(*next - 1, " if (!" + guard + ") {");
         closings += " }";
       }
       at = *next;
     }
-    if (!closings.empty()) insert(place(close), closings + " ");
+    if (!closings.empty()) code_.insert(close, closings + " ");
     return close + 1;
   }
 
   // Behind the colon of `case A::b:` and `label:`.
   size_t behind_label(size_t at) const {
-    for (; at < tokens_.size() && word(at) != ":"; ++at) {
+    for (; at < code_.size() && word(at) != ":"; ++at) {
       if (word(at + 1) == ":" && word(at + 2) == ":") at += 2;
-      if (word(at + 1) == "(") at = tokens_.closing(at + 1);
+      if (word(at + 1) == "(") at = code_.closing(at + 1);
     }
     return at + 1;
   }
@@ -81,7 +80,7 @@ class Body {
     size_t at = begin;
     for (bool more = true; more;) {
       more = word(at) == "[" || is_label(at);
-      if (more) at = word(at) == "[" ? tokens_.closing(at) + 1 : at + 2;
+      if (more) at = word(at) == "[" ? code_.closing(at) + 1 : at + 2;
     }
     if (word(at) == "{") return block(at, breaks);
     if (word(at) == "if") return branch(at, breaks);
@@ -99,8 +98,8 @@ class Body {
     // A `continue` of the loop around a switch that this one stands in.
     if (is_in_switch() && exits().continues > before.continues) leave += " if (" + loop()->flag + ") break;";
     if (!leave.empty()) {
-      insert(place(begin), "{ ");
-      insert(behind(*next - 1), leave + " }");
+      code_.insert(begin, "{ ");
+      code_.insert_behind(*next - 1, leave + " }");
     }
     return next;
   }
@@ -109,7 +108,7 @@ class Body {
   std::optional<size_t> breakable(size_t at) {
     if (word(at) == "__target_switch" || word(at) == "__stage_switch") return body(at + 1, /*is_loop=*/false);
     if (word(at) == "for" || word(at) == "while" || word(at) == "switch") {
-      return word(at + 1) == "(" ? body(tokens_.closing(at + 1) + 1, word(at) != "switch") : fail(at);
+      return word(at + 1) == "(" ? body(code_.closing(at + 1) + 1, word(at) != "switch") : fail(at);
     }
     if (word(at) != "do") return at;
     const auto next = body(at + 1, /*is_loop=*/true);
@@ -125,10 +124,10 @@ class Body {
     loops_.pop_back();
     if (!next || loop.continues == 0) return next;
     if (word(begin) == "{") {
-      insert(place(begin) + 1, " bool " + loop.flag + " = false;");
+      code_.insert_behind(begin, " bool " + loop.flag + " = false;");
     } else {
-      edits_.insert_first(place(begin), "{ bool " + loop.flag + " = false; ");
-      insert(behind(*next - 1), " }");
+      code_.insert_first(begin, "{ bool " + loop.flag + " = false; ");
+      code_.insert_behind(*next - 1, " }");
     }
     return next;
   }
@@ -136,19 +135,19 @@ class Body {
   // `$for (i in Range(0, 3)) { }`: its iterations stand one behind the other.
   std::optional<size_t> unrolled(size_t at, bool breaks) {
     if (word(at + 1) != "for" || word(at + 2) != "(") return fail(at);
-    const size_t begin = tokens_.closing(at + 2) + 1;
+    const size_t begin = code_.closing(at + 2) + 1;
     const Exits before = exits();
     const auto next = statement(begin, breaks);
     if (!next) return {};
     const std::string guard = guard_since(before, breaks);
-    if (!guard.empty()) edits_.insert_first(place(begin), "if (!" + guard + ") ");
+    if (!guard.empty()) code_.insert_first(begin, "if (!" + guard + ") ");
     return next;
   }
 
   // It runs where its block ends. What stands in it does not leave it.
   std::optional<size_t> deferred(size_t at) {
     if (word(at + 1) != "{") return behind_semicolon(at);
-    const size_t close = tokens_.closing(at + 1);
+    const size_t close = code_.closing(at + 1);
     for (size_t inner = at + 1; inner < close; ++inner) {
       if (word(inner) == "return" || word(inner) == "continue") return fail(at);
     }
@@ -160,14 +159,14 @@ class Body {
     if (around == nullptr || word(at + 1) != ";") return fail(at);
     ++around->continues;
     const std::string set = around->flag + " = true";
-    edits_.replace(word(at), is_in_switch() ? "{ " + set : set);
-    if (is_in_switch()) edits_.replace(word(at + 1), "; break; }");
+    replace(at, is_in_switch() ? "{ " + set : set);
+    if (is_in_switch()) replace(at + 1, "; break; }");
     return at + 2;
   }
 
   std::optional<size_t> branch(size_t at, bool breaks) {
     if (word(at + 1) != "(") return fail(at);
-    const auto then = statement(tokens_.closing(at + 1) + 1, breaks);
+    const auto then = statement(code_.closing(at + 1) + 1, breaks);
     return then && word(*then) == "else" ? statement(*then + 1, breaks) : then;
   }
 
@@ -180,22 +179,22 @@ class Body {
     const std::string target = type_.empty() ? "" : result_name() + " =";
     // The value stands in parentheses, since a comma in it is an operator; but a list in braces must not.
     const bool in_parentheses = has_value && !type_.empty() && word(at + 1) != "{";
-    edits_.replace(word(at), target.empty() ? "{" : in_parentheses ? "{ " + target + " (" : "{ " + target);
+    replace(at, target.empty() ? "{" : in_parentheses ? "{ " + target + " (" : "{ " + target);
     const std::string end = !has_value ? "" : in_parentheses ? ");" : ";";
-    edits_.replace(word(*next - 1), end + " " + returned() + " = true;" + (breaks ? " break; }" : " }"));
+    replace(*next - 1, end + " " + returned() + " = true;" + (breaks ? " break; }" : " }"));
     return next;
   }
 
-  bool is_label(size_t at) const { return tokens_.is_name(at) && word(at + 1) == ":" && word(at + 2) != ":"; }
+  bool is_label(size_t at) const { return code_.is_name(at) && word(at + 1) == ":" && word(at + 2) != ":"; }
 
   bool is_type(size_t at) const {
     return word(at) == "struct" || word(at) == "enum" || word(at) == "interface" || word(at) == "extension";
   }
 
   std::optional<size_t> behind_type(size_t at) {
-    while (at < tokens_.size() && word(at) != "{" && word(at) != ";") ++at;
+    while (at < code_.size() && word(at) != "{" && word(at) != ";") ++at;
     if (word(at) != "{") return fail(at);
-    const size_t close = tokens_.closing(at);
+    const size_t close = code_.closing(at);
     return word(close + 1) == ";" ? close + 2 : close + 1;
   }
 
@@ -206,13 +205,11 @@ class Body {
 
   // None if a `return` comes before: then it is no statement that is understood.
   std::optional<size_t> behind_semicolon(size_t begin) {
-    size_t at = begin;
-    while (at < tokens_.size() && word(at) != ";") {
+    const size_t end = code_.first_of(";", begin);
+    for (size_t at = begin; at < end; at = opens(word(at)) ? code_.closing(at) + 1 : at + 1) {
       if (word(at) == "return" && at != begin) return fail(begin);
-      const bool opens = word(at) == "(" || word(at) == "[" || word(at) == "{";
-      at = opens ? tokens_.closing(at) + 1 : at + 1;
     }
-    return at < tokens_.size() ? std::optional(at + 1) : fail(begin);
+    return end < code_.size() ? std::optional(end + 1) : fail(begin);
   }
 
   struct Loop {
@@ -241,17 +238,15 @@ class Body {
     return now.returns > before.returns && !breaks ? returned() : "";
   }
 
-  const std::string& source_;
-  const SourceTokens& tokens_;
+  SourceCode& code_;
   const std::string type_;  // empty: it returns nothing
   std::string prefix_ = "tsl_";  // of names that the body has not
-  SourceEdits edits_;
   std::vector<Loop> loops_;  // and switches, around the statement that is looked at
   size_t returns_ = 0;
   size_t failed_ = 0;
 };
 
-bool has_continue(const SourceTokens& tokens, const DifferentiableFunction& function) {
+bool has_continue(const SourceCode& tokens, const DifferentiableFunction& function) {
   for (size_t at = function.open; at < function.close; ++at) {
     if (tokens[at] == "continue") return true;
   }
@@ -259,7 +254,7 @@ bool has_continue(const SourceTokens& tokens, const DifferentiableFunction& func
 }
 
 // Behind the statement of a loop's keyword at `at`, as far as braces tell.
-size_t behind_loop(const SourceTokens& tokens, size_t at) {
+size_t behind_loop(const SourceCode& tokens, size_t at) {
   if (tokens[at + 1] == "(") at = tokens.closing(at + 1);
   for (++at; at < tokens.size() && tokens[at] != ";"; ++at) {
     if (tokens[at] == "{") return tokens.closing(at);
@@ -268,7 +263,7 @@ size_t behind_loop(const SourceTokens& tokens, size_t at) {
 }
 
 // A loop is left by `return`, or gone on with: there Slang is known to be wrong.
-bool exits_in_loop(const SourceTokens& tokens, const DifferentiableFunction& function) {
+bool exits_in_loop(const SourceCode& tokens, const DifferentiableFunction& function) {
   for (size_t at = function.open; at < function.close; ++at) {
     if (tokens[at] != "for" && tokens[at] != "while" && tokens[at] != "do") continue;
     for (const size_t end = behind_loop(tokens, at); at < end; ++at) {
@@ -280,34 +275,27 @@ bool exits_in_loop(const SourceTokens& tokens, const DifferentiableFunction& fun
 
 }  // namespace
 
-std::string with_single_exits(const std::string& source, std::vector<KeptExits>* kept) {
-  const SourceTokens tokens(source);
-  SourceEdits edits(source);
-  for (const DifferentiableFunction& function : differentiable_functions(tokens)) {
-    if (!returns_early(tokens, function) && !has_continue(tokens, function)) continue;
-    const DeclaredFunction declared = declared_function(tokens, function);
+void write_single_exits(SourceCode& code, std::vector<KeptExits>* kept) {
+  for (const DifferentiableFunction& function : differentiable_functions(code)) {
+    if (!returns_early(code, function) && !has_continue(code, function)) continue;
+    const DeclaredFunction declared = declared_function(code, function);
     size_t failed = 0;
     if (declared.type) {
-      Body body(source, tokens, *declared.type);
-      if (const auto rewritten = body.rewritten(function)) {
-        edits.add(*rewritten);
-        continue;
-      }
+      Body body(code, *declared.type);
+      if (body.rewrite(function)) continue;
       failed = body.failed();
     }
-    if (kept == nullptr || !exits_in_loop(tokens, function)) continue;
-    kept->push_back({declared.name, tokens.line(failed == 0 ? function.attribute : failed),
-                     failed == 0 ? "" : std::string(tokens[failed])});
+    if (kept == nullptr || !exits_in_loop(code, function)) continue;
+    kept->push_back({declared.name, code.location(failed == 0 ? function.attribute : failed),
+                     failed == 0 ? "" : std::string(code[failed])});
   }
-  return edits.applied();
 }
 
-std::vector<KeptExits> all_kept_exits(const std::string& source) {
-  const SourceTokens tokens(source);
+std::vector<KeptExits> all_kept_exits(const SourceCode& code) {
   std::vector<KeptExits> kept;
-  for (const DifferentiableFunction& function : differentiable_functions(tokens)) {
-    if (!exits_in_loop(tokens, function)) continue;
-    kept.push_back({declared_function(tokens, function).name, tokens.line(function.attribute), ""});
+  for (const DifferentiableFunction& function : differentiable_functions(code)) {
+    if (!exits_in_loop(code, function)) continue;
+    kept.push_back({declared_function(code, function).name, code.location(function.attribute), ""});
   }
   return kept;
 }

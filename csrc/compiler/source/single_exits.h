@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/source/source_code.h"
+
 namespace torch_slang {
 
 // Note [single exits]
@@ -25,13 +27,13 @@ namespace torch_slang {
 // A function that would need the change and is left as it is.
 struct KeptExits {
   std::string function;
-  size_t line;  // of the statement that is not understood, or of the function
+  std::string location;  // `file:3`, of the statement that is not understood, or of the function
   std::string statement;  // its first word; empty: the declaration is not understood
 };
 
 // Adds what is kept to `kept`, if it is given.
-std::string with_single_exits(const std::string& source, std::vector<KeptExits>* kept = nullptr);
+void write_single_exits(SourceCode& code, std::vector<KeptExits>* kept = nullptr);
 // All functions that would need the change: for a source that is left as it is.
-std::vector<KeptExits> all_kept_exits(const std::string& source);
+std::vector<KeptExits> all_kept_exits(const SourceCode& code);
 
 }  // namespace torch_slang

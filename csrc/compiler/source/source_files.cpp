@@ -22,17 +22,19 @@
 #include "compiler/source/preprocessor.h"
 #include "compiler/source/source_bytes.h"
 #include "compiler/source/while_loops.h"
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
 
 // A file that is part of a module begins with `implementing`, and sees what the module's first file imports.
-bool is_part_of_module(const std::string& source) {
-  for (const Token& token : split_tokens(source)) {
-    if (token.kind == TokenKind::Identifier) return token.text == "implementing";
-  }
-  return false;
+bool is_part_of_module(const SourceCode& code) {
+  size_t at = 0;
+  while (at < code.size() && !code.is_name(at)) ++at;
+  return code[at] == "implementing";
+}
+
+void take_byte_order_mark(SourceCode& code) {
+  if (code.text().starts_with("\xef\xbb\xbf")) code.replace({0, 3}, "");
 }
 
 std::string absolute_path(const std::string& path) {
@@ -64,66 +66,79 @@ SourceFiles::SourceFiles(std::string library_head, Defines defines, std::vector<
       included_(std::move(include_dirs), [this](const std::string& path) { return read(path); }),
       changes_(changes) {}
 
-std::string SourceFiles::with_library(const std::string& written, const std::string& path) {
-  std::optional<std::string> expanded;
-  if (expand_ && hides_control_flow(included_.all_texts(written, path), defines_)) expanded = expand_(written, path);
-  return with_head(declared(expanded ? *expanded : written), path);
+std::string SourceFiles::with_library(const std::string& source, const std::string& path) {
+  ChangingSource changing(source, path);
+  return with_library(changing);
 }
 
-std::string SourceFiles::with_head(const std::string& source, const std::string& path) {
-  const std::string macros = attribute_macros();
-  if (is_part_of_module(source)) return macros + line_directive(1, path) + changed(source, path);
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  const size_t begin = source.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-  const bool imports = imports_functions_ && submodule_text(path) == nullptr;
-  return (imports ? kImportFunctions : "import torch_slang;\n") + macros + line_directive(1, path) +
-         changed(with_whole_block_sizes(source.substr(begin)), path);
+std::string SourceFiles::with_library(ChangingSource& source) {
+  if (expand_ && hides_control_flow(included_.with_included(source.code()), defines_)) {
+    if (auto expanded = expand_(source.code())) source.put(*std::move(expanded));
+  }
+  declare(source);
+  return with_head(source);
 }
 
-std::string SourceFiles::changed(std::string source, const std::string& path) {
-  const bool is_ours = submodule_text(path) != nullptr;  // it says itself what is inlined
-  if (!is_ours) source = without_inlined_backwards(std::move(source), backwards_);
-  source = included_.with_quotes(std::move(source), path);
-  if (!changes_.left_out.has("while loops")) source = with_for_loops(source);
+std::string SourceFiles::with_head(ChangingSource& source) {
+  const std::string& path = source.file();
+  std::string head = attribute_macros() + line_directive(1, path);
+  if (!is_part_of_module(source.code())) {
+    const bool imports = imports_functions_ && submodule_text(path) == nullptr;
+    head.insert(0, imports ? kImportFunctions : "import torch_slang;\n");
+    source.apply(take_byte_order_mark);
+    source.apply(complete_block_sizes);
+  }
+  change(source);
+  return head + source.text();
+}
+
+void SourceFiles::change(ChangingSource& source) {
+  const bool is_ours = submodule_text(source.file()) != nullptr;  // it says itself what is inlined
+  if (!is_ours) source.apply(keep_backwards_calls, backwards_);
+  source.apply([&](SourceCode& code) { included_.quote(code); });
+  if (!changes_.left_out.has("while loops")) source.apply(write_for_loops);
   std::vector<KeptExits> kept;
-  if (changes_.kept_exits) kept = all_kept_exits(source);
-  if (changes_.single_exits) source = with_single_exits(source, &kept);
-  note_kept_exits(kept, path);
-  if (changes_.early_inlining) source = with_early_inlining(source);
-  return changes_.constructors ? with_constructors(source) : source;
+  if (changes_.kept_exits) kept = all_kept_exits(source.code());
+  if (changes_.single_exits) source.apply(write_single_exits, &kept);
+  note_kept_exits(kept);
+  if (changes_.early_inlining) source.apply(inline_early);
+  if (changes_.constructors) source.apply(write_constructors);
 }
 
-void SourceFiles::note_kept_exits(const std::vector<KeptExits>& kept, const std::string& path) {
+void SourceFiles::note_kept_exits(const std::vector<KeptExits>& kept) {
   for (const KeptExits& one : kept) {
     const std::string what = one.statement.empty() ? "as it is declared" : "as it has `" + one.statement + "`";
-    kept_exits_[one.function] = what + " (" + path + ":" + std::to_string(one.line) + ")";
+    kept_exits_[one.function] = what + " (" + one.location + ")";
   }
 }
 
-std::string SourceFiles::declared(const std::string& source) {
+void SourceFiles::declare(ChangingSource& source) {
   const bool has_derivatives = names_.count("Differentiable") > 0 || names_.count("BackwardDifferentiable") > 0;
-  if (!changes_.derivatives || !has_derivatives) return source;
-  return declared_[source] = text_beside(source);
+  if (!changes_.derivatives || !has_derivatives) return;
+  Declared& declared = declared_[source.text()];
+  declared = {source.file(), "", StructFacts(source.code())};
+  declare_beside(source, declared.facts);
+  declared.text = source.text();
 }
 
 UndeclaredStructs SourceFiles::structs() const {
   UndeclaredStructs structs(kept_structs_);
   for (const auto& [path, facts] : facts_) structs.add(facts, path);
-  for (const auto& [source, text] : declared_) structs.add(StructFacts(source), "its text");
+  for (const auto& [source, declared] : declared_) structs.add(declared.facts, "its text");
   structs.decide();
   return structs;
 }
 
 // Beside all that is known of the files.
-std::string SourceFiles::text_beside(const std::string& source) const {
+void SourceFiles::declare_beside(ChangingSource& source, const StructFacts& own) const {
   UndeclaredStructs structs(kept_structs_);
   for (const auto& [path, facts] : facts_) structs.add(facts, path);
-  structs.add(StructFacts(source), "");
+  structs.add(own, "");
   structs.decide();
   const LeftOutRepairs& left_out = changes_.left_out;
-  const std::string declared =
-      left_out.has("undeclared structs") ? source : structs.with_declarations(source, changes_.declaring);
-  return left_out.has("constant calls") ? declared : with_constant_calls(declared, structs.outs());
+  if (!left_out.has("undeclared structs"))
+    source.apply([&](SourceCode& code) { structs.declare_in(code, changes_.declaring); });
+  if (!left_out.has("constant calls")) source.apply(make_calls_constant, structs.outs());
 }
 
 void SourceFiles::declare(Declaring how, Names kept) {
@@ -137,8 +152,11 @@ bool SourceFiles::has_declared() const {
 }
 
 bool SourceFiles::would_declare_more() const {
-  return std::any_of(declared_.begin(), declared_.end(),
-                     [&](const auto& one) { return text_beside(one.first) != one.second; });
+  return std::any_of(declared_.begin(), declared_.end(), [&](const auto& one) {
+    ChangingSource source(one.first, one.second.path);
+    declare_beside(source, one.second.facts);
+    return source.text() != one.second.text;
+  });
 }
 
 void SourceFiles::take(const SourceFiles& others) {
@@ -153,30 +171,31 @@ void SourceFiles::take(const SourceFiles& others) {
 
 void SourceFiles::take(const std::string& path, const std::string& text) { enter(absolute_path(path), text); }
 
-const std::string* SourceFiles::read(const std::string& path) {
+const SourceCode* SourceFiles::read(const std::string& path) {
   const std::string absolute = absolute_path(path);
-  if (const auto known = contents_.find(absolute); known != contents_.end()) return &known->second;
+  if (const auto known = contents_.find(absolute); known != contents_.end()) return known->second.get();
   return enter(absolute, is_file(absolute) ? read_file(absolute) : std::nullopt);
 }
 
-const std::string* SourceFiles::enter(const std::string& absolute, const std::optional<std::string>& content) {
+const SourceCode* SourceFiles::enter(const std::string& absolute, const std::optional<std::string>& content) {
   digests_[absolute] = content ? digest_of(*content) : "";
   if (!content) return nullptr;
+  auto code = std::make_unique<SourceCode>(*content, absolute);
   if (is_compiled_module(absolute)) {
     any_identifier(*content, [&](std::string_view name) { return names_.emplace(name), false; });
   } else {
-    note_names(*content);
+    add_code_names(*code, names_);
   }
-  std::string& kept = contents_[absolute];
-  kept = fill_placeholders(*content, defines_);
-  if (!is_compiled_module(absolute)) facts_.insert_or_assign(absolute, StructFacts(kept));
-  return &kept;
+  fill_placeholders(*code, defines_);
+  if (code->is_edited()) code = std::make_unique<SourceCode>(code->edited(), absolute);
+  if (!is_compiled_module(absolute)) facts_.insert_or_assign(absolute, StructFacts(*code));
+  return (contents_[absolute] = std::move(code)).get();
 }
 
 std::string SourceFiles::read_or_throw(const std::string& path) {
-  const std::string* content = read(path);
-  TORCH_CHECK(content != nullptr, "torch_slang: cannot read ", path);
-  return *content;
+  const SourceCode* code = read(path);
+  TORCH_CHECK(code != nullptr, "torch_slang: cannot read ", path);
+  return code->text();
 }
 
 void SourceFiles::check_bytes(const std::string& text, const std::string& path) {
@@ -191,26 +210,40 @@ std::vector<SourceFile> SourceFiles::manifest() const {
 }
 
 SlangResult SourceFiles::loadFile(const char* path, ISlangBlob** blob) {
-  const std::string name = path;
+  try {
+    return load(path, blob);
+  } catch (const c10::Error& error) {  // of ours: changes overlap
+    if (refusal_.empty()) refusal_ = error.what_without_backtrace();
+    return SLANG_E_INTERNAL_FAIL;
+  }
+}
+
+SlangResult SourceFiles::load(const std::string& path, ISlangBlob** blob) {
   const auto give = [&](std::string text) {
     *blob = make_blob(std::move(text));
     return SLANG_OK;
   };
   // Slang may ask with or without the leading slash.
   const std::string folder = std::string(kLibraryFolder).substr(1);
-  if (const size_t at = name.find(folder); at != std::string::npos) {
-    const char* text = library_text(name.substr(at + folder.size()));
+  if (const size_t at = path.find(folder); at != std::string::npos) {
+    const char* text = library_text(path.substr(at + folder.size()));
     return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + text);
   }
-  const std::string* content = read(name);
-  if (content == nullptr) {
-    const char* text = submodule_text(name);
-    return text == nullptr ? SLANG_E_NOT_FOUND : give(library_head_ + with_head(text, name));
+  const SourceCode* code = read(path);
+  if (code == nullptr) {
+    const char* text = submodule_text(path);
+    if (text == nullptr) return SLANG_E_NOT_FOUND;
+    ChangingSource source(text, path);
+    return give(library_head_ + with_head(source));
   }
-  if (is_compiled_module(name)) return give(*content);
-  check_bytes(*content, name);
-  const std::string text = changes_.generic_tensors ? with_generic_tensors(*content) : *content;
-  return give(is_slang_source(name) ? with_library(text, name) : changed(declared(text), name));
+  if (is_compiled_module(path)) return give(code->text());
+  check_bytes(code->text(), path);
+  ChangingSource source(code->text(), path);
+  if (changes_.generic_tensors) source.apply(make_tensors_generic);
+  if (is_slang_source(path)) return give(with_library(source));
+  declare(source);
+  change(source);
+  return give(source.text());
 }
 
 SlangResult SourceFiles::queryInterface(const SlangUUID& id, void** object) {

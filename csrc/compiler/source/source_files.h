@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "compiler/source/included_files.h"
 #include "compiler/source/single_exits.h"
+#include "compiler/source/source_code.h"
 #include "compiler/source/undeclared_structs.h"
 #include "compiler/text/code_names.h"
 #include "compiler/text/left_out_repairs.h"
@@ -44,7 +46,7 @@ class SourceFiles final : public ISlangFileSystem {
  public:
   using Defines = std::vector<std::pair<std::string, std::string>>;
   // What the preprocessor makes of a source; none if it has an error.
-  using Expand = std::function<std::optional<std::string>(const std::string& source, const std::string& path)>;
+  using Expand = std::function<std::optional<std::string>(const SourceCode& source)>;
 
   // `library_head`: stands in front of each file of the library. `defines`: their %NAME% is filled in every file on disk.
   SourceFiles(std::string library_head, Defines defines, std::vector<std::string> include_dirs, Changes changes = {});
@@ -53,23 +55,27 @@ class SourceFiles final : public ISlangFileSystem {
   void set_expand(Expand expand) { expand_ = std::move(expand); }
   // Note [single exits]: the functions that would need the change and are left as they are, by name, and why.
   const std::map<std::string, std::string>& kept_exits() const { return kept_exits_; }
-  const std::string* read(const std::string& path);  // null: there is none
+  const SourceCode* read(const std::string& path);  // null: there is none
 
   // The files that another session of the same request has read, or what somebody has read of one, are not read again.
   void take(const SourceFiles& others);
   void take(const std::string& path, const std::string& text);
   std::string read_or_throw(const std::string& path);  // a c10::Error that names it
   bool exists(const std::string& path) { return read(path) != nullptr; }  // either answer goes into the record
-  // Why the bytes of a file were refused that Slang, or a caller, was given; or empty. (No exception may pass through Slang.)
+  // Why a file was refused that Slang, or a caller, was to be given; or empty. (No exception may pass through Slang.)
   const std::string& refusal() const { return refusal_; }
   void check_bytes(const std::string& text, const std::string& path);
   // Text that makes `import torch_slang;` unnecessary, followed by the user's own, whose lines keep their numbers and path.
   std::string with_library(const std::string& source, const std::string& path);
   std::vector<SourceFile> manifest() const;
-  const std::map<std::string, std::string>& contents() const { return contents_; }  // of the files read, by path
+  using Contents = std::map<std::string, std::shared_ptr<const SourceCode>>;
+  const Contents& contents() const { return contents_; }  // of the files read, by path
   // The names in the code of all files so far, and of texts that are noted besides.
   const NameSet& names() const { return names_; }
-  void note_names(std::string_view text) { add_code_names(text, names_); }
+  template <class Text>
+  void note_names(const Text& text) {
+    add_code_names(text, names_);
+  }
 
   // Note [undeclared structs]
   Declaring declaring() const { return changes_.declaring; }
@@ -90,12 +96,14 @@ class SourceFiles final : public ISlangFileSystem {
   void* SLANG_MCALL castAs(const SlangUUID& id) override;
 
  private:
-  std::string changed(std::string source, const std::string& path);  // as Slang is to see a user's
-  void note_kept_exits(const std::vector<KeptExits>& kept, const std::string& path);
-  std::string with_head(const std::string& source, const std::string& path);
-  std::string declared(const std::string& source);
-  std::string text_beside(const std::string& source) const;
-  const std::string* enter(const std::string& path, const std::optional<std::string>& content);
+  SlangResult load(const std::string& path, ISlangBlob** blob);
+  std::string with_library(ChangingSource& source);
+  std::string with_head(ChangingSource& source);
+  void change(ChangingSource& source);  // to what Slang is to see of a user's
+  void note_kept_exits(const std::vector<KeptExits>& kept);
+  void declare(ChangingSource& source);
+  void declare_beside(ChangingSource& source, const StructFacts& facts) const;
+  const SourceCode* enter(const std::string& path, const std::optional<std::string>& content);
 
   std::string library_head_;
   Defines defines_;
@@ -104,12 +112,16 @@ class SourceFiles final : public ISlangFileSystem {
   Expand expand_;
   std::map<std::string, std::string> kept_exits_;
   std::string refusal_;
-  std::set<std::string> backwards_;  // functions that the sources so far have named as such: Note [inlined backwards]
-  std::map<std::string, std::string> contents_;
+  NameSet backwards_;  // functions that the sources so far have named as such: Note [inlined backwards]
+  Contents contents_;
   NameSet names_;
   std::map<std::string, std::string> digests_;  // empty: not there
   std::map<std::string, StructFacts> facts_;  // by path
-  std::map<std::string, std::string> declared_;  // what became of each text
+  struct Declared {
+    std::string path, text;  // what became of it
+    StructFacts facts;
+  };
+  std::map<std::string, Declared> declared_;  // by the text that it was
   Names kept_structs_;
   bool imports_functions_ = false;
 };

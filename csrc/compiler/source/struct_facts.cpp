@@ -4,7 +4,7 @@
 namespace torch_slang {
 namespace {
 
-void add_extensions(const SourceTokens& tokens, StructFacts& facts) {
+void add_extensions(const SourceCode& tokens, StructFacts& facts) {
   for (size_t at = 0; at < tokens.size(); ++at) {
     if (tokens[at] != "extension") continue;
     bool behind_colon = false;
@@ -18,7 +18,7 @@ void add_extensions(const SourceTokens& tokens, StructFacts& facts) {
 }
 
 // The last name in the brackets, as of `outer.f<T>`.
-void add_derived(const SourceTokens& tokens, size_t open, Names& names) {
+void add_derived(const SourceCode& tokens, size_t open, Names& names) {
   std::string_view last;
   for (size_t at = open + 1; at < tokens.closing(open) && tokens[at] != "<"; ++at) {
     if (tokens.is_name(at)) last = tokens[at];
@@ -26,7 +26,7 @@ void add_derived(const SourceTokens& tokens, size_t open, Names& names) {
   if (!last.empty()) names.emplace(last);
 }
 
-void add_derivative(const SourceTokens& tokens, size_t at, StructFacts& facts) {
+void add_derivative(const SourceCode& tokens, size_t at, StructFacts& facts) {
   const std::string_view word = tokens[at];
   const bool is_forward = word == "fwd_diff" || word == "__fwd_diff";
   if (is_forward) add_derived(tokens, at + 1, facts.forward_by_name);
@@ -37,7 +37,7 @@ void add_derivative(const SourceTokens& tokens, size_t at, StructFacts& facts) {
 }
 
 // `Pair(x, y)`, `Pair p = {x, y}`, `Pair p[2] = {...}`
-bool makes_value(const SourceTokens& tokens, size_t at) {
+bool makes_value(const SourceCode& tokens, size_t at) {
   size_t behind = tokens.behind_angles(at + 1);
   if (tokens[behind] == "(") return true;
   if (!tokens.is_name(behind)) return false;
@@ -46,7 +46,7 @@ bool makes_value(const SourceTokens& tokens, size_t at) {
 }
 
 // The names of the namespaces and types around a place, as Slang's reflection writes them: `outer.inner.`
-std::string scope_of(const SourceTokens& tokens, size_t place) {
+std::string scope_of(const SourceCode& tokens, size_t place) {
   std::string scope;
   for (size_t at = 0; at < place; ++at) {
     if (tokens[at] != "namespace" && tokens[at] != "struct" && tokens[at] != "interface" && tokens[at] != "extension")
@@ -62,7 +62,7 @@ std::string scope_of(const SourceTokens& tokens, size_t place) {
   return scope;
 }
 
-void add_functions(const SourceTokens& tokens, StructFacts& facts) {
+void add_functions(const SourceCode& tokens, StructFacts& facts) {
   for (const FunctionHead& head : function_heads(tokens)) {
     if (head.is_kernel()) {
       for (size_t at = head.open; at < head.close; ++at) {
@@ -86,8 +86,7 @@ void add_functions(const SourceTokens& tokens, StructFacts& facts) {
 
 }  // namespace
 
-StructFacts::StructFacts(const std::string& source) {
-  const SourceTokens tokens(source);
+StructFacts::StructFacts(const SourceCode& tokens) {
   types = type_declarations(tokens);
   add_extensions(tokens, *this);
   add_functions(tokens, *this);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/text/tokens.h"
+#include "compiler/source/source_code.h"
 #include "program/tuned.h"
 
 namespace torch_slang {
@@ -24,20 +24,16 @@ bool is_macro_name(const std::string& name) {
 }  // namespace
 
 Pairs tuned_variables(std::string_view source) {
-  std::vector<Token> tokens;
-  for (const Token& token : split_tokens(source)) {
-    if (token.kind != TokenKind::Space && token.kind != TokenKind::Comment) tokens.push_back(token);
-  }
+  const SourceCode code((std::string(source)));
+  const auto is_value = [&](size_t at) { return code.is_string(at) && code[at].size() >= 2; };
   Pairs found;
-  const auto is = [&](size_t at, std::string_view text) { return at < tokens.size() && tokens[at].text == text; };
-  const auto is_string = [&](size_t at) { return tokens[at].kind == TokenKind::String && tokens[at].text.size() >= 2; };
-  for (size_t i = 1; i + 5 < tokens.size(); ++i) {
-    if (!is(i, "Tune") || (!is(i - 1, "[") && !is(i - 1, ",")) || !is(i + 1, "(") || !is_string(i + 2) ||
-        !is(i + 3, ",") || !is_string(i + 4) || !is(i + 5, ")")) {
+  for (size_t at = 1; at < code.size(); ++at) {
+    if (code[at] != "Tune" || (code[at - 1] != "[" && code[at - 1] != ",") || code[at + 1] != "(" ||
+        !is_value(at + 2) || code[at + 3] != "," || !is_value(at + 4) || code[at + 5] != ")") {
       continue;
     }
-    const std::string name = unquoted(tokens[i + 2].text);
-    const std::vector<std::string> values = split_values(unquoted(tokens[i + 4].text));
+    const std::string name = unquoted(code[at + 2]);
+    const std::vector<std::string> values = split_values(unquoted(code[at + 4]));
     if (is_macro_name(name) && !values.empty() && !has_name(found, name)) found.emplace_back(name, values.front());
   }
   return found;

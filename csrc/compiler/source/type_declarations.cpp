@@ -34,7 +34,7 @@ bool is_whole_number_type(std::string_view word) {
 
 class Reader {
  public:
-  explicit Reader(const SourceTokens& tokens) : tokens_(tokens) {}
+  explicit Reader(const SourceCode& tokens) : tokens_(tokens) {}
 
   std::vector<TypeDeclaration> read() {
     for (size_t at = 0; at + 1 < tokens_.size(); ++at) {
@@ -99,7 +99,7 @@ class Reader {
       size_t end = at, parameters = 0;
       for (; end < type.close && word(end) != ";" && word(end) != "{"; ++end) {
         if (word(end) == "=" && parameters == 0 && !is_among(kNoFields, word(at))) {
-          end = semicolon(end, type.close);
+          end = tokens_.first_of(";", end, type.close);
           break;
         }
         if (word(end) == "Differential" || word(end) == "dzero") type.is_differentiable = true;
@@ -111,14 +111,6 @@ class Reader {
         field(type, at, generics, generics_end);
       at = (word(end) == "{" ? tokens_.closing(end) : end) + 1;
     }
-  }
-
-  size_t semicolon(size_t at, size_t close) const {
-    while (at < close && word(at) != ";") {
-      const bool opens = word(at) == "(" || word(at) == "[" || word(at) == "{";
-      at = opens ? tokens_.closing(at) + 1 : at + 1;
-    }
-    return at;
   }
 
   void field(TypeDeclaration& type, size_t at, size_t generics, size_t generics_end) const {
@@ -169,7 +161,7 @@ class Reader {
     return false;
   }
 
-  const SourceTokens& tokens_;
+  const SourceCode& tokens_;
   std::vector<TypeDeclaration> found_;
   size_t function_end_ = 0;
 };
@@ -194,6 +186,6 @@ bool is_view_type(std::string_view word) {
   return false;
 }
 
-std::vector<TypeDeclaration> type_declarations(const SourceTokens& tokens) { return Reader(tokens).read(); }
+std::vector<TypeDeclaration> type_declarations(const SourceCode& tokens) { return Reader(tokens).read(); }
 
 }  // namespace torch_slang

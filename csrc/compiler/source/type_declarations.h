@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/source/source_tokens.h"
+#include "compiler/source/source_code.h"
 
 namespace torch_slang {
 
@@ -31,7 +31,7 @@ struct TypeDeclaration {
 };
 
 // In their order, those inside of others too.
-std::vector<TypeDeclaration> type_declarations(const SourceTokens& tokens);
+std::vector<TypeDeclaration> type_declarations(const SourceCode& tokens);
 
 // What may have a derivative by itself: `float`, `double3`, `half2x2`, `vector`.
 bool is_float_type(std::string_view word);

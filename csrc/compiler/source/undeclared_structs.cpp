@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "compiler/source/function_heads.h"
-#include "compiler/source/source_edits.h"
 
 namespace torch_slang {
 namespace {
@@ -17,47 +16,43 @@ bool meets(const Names& one, const Names& other) {
 // Collects the changes of one source.
 class Declarer {
  public:
-  Declarer(const UndeclaredStructs& all, const std::string& source, Declaring how)
-      : all_(all), tokens_(source), edits_(source), how_(how) {}
+  Declarer(const UndeclaredStructs& all, SourceCode& code, Declaring how) : all_(all), code_(code), how_(how) {}
 
-  std::string declared() {
-    const std::vector<FunctionHead> heads = function_heads(tokens_);
-    const std::vector<TypeDeclaration> types = type_declarations(tokens_);
+  void declare() {
+    const std::vector<FunctionHead> heads = function_heads(code_);
+    const std::vector<TypeDeclaration> types = type_declarations(code_);
     for (const TypeDeclaration& type : types) {
       if (all_.declared_.count(type.name) > 0 && (type.is_interface ? how_ == Declaring::All : all_.may_declare(type)))
         declare(type, heads);
     }
     for (const FunctionHead& head : heads) keep_signature(head);
-    return edits_.applied();
   }
 
  private:
-  size_t place(size_t at) const { return edits_.place(tokens_[at]); }
-
   void declare(const TypeDeclaration& type, const std::vector<FunctionHead>& heads) {
     const bool has_bases = type.colon > 0 && type.colon + 1 < type.bases_end;
-    edits_.insert(place(type.bases_end), has_bases ? ", IDifferentiable " : ": IDifferentiable ");
+    code_.insert(type.bases_end, has_bases ? ", IDifferentiable " : ": IDifferentiable ");
     if (how_ == Declaring::All) {
       for (const size_t at : type.free_parameters) {
-        edits_.insert(place(at) + tokens_[at].size(), " : IDifferentiable");
+        code_.insert_behind(at, " : IDifferentiable");
       }
     }
     for (const FunctionHead& head : heads) {
       if (type.is_interface || head.name < type.open || head.end > type.close) continue;
-      const bool is_constructor = tokens_[head.name] == "__init";
+      const bool is_constructor = code_[head.name] == "__init";
       if (is_constructor && how_ == Declaring::All && head.attributes.empty()) {
-        edits_.insert(place(head.begin), "[Differentiable] ");
+        code_.insert(head.begin, "[Differentiable] ");
       }
       const bool keeps = keeps_derivative(head) || has_derivative_beside(head, heads, type);
       if (!is_constructor && !head.is_static && keeps && !head.has("NoDiffThis")) {
-        edits_.insert(place(head.begin), "[NoDiffThis] ");
+        code_.insert(head.begin, "[NoDiffThis] ");
       }
     }
   }
 
   // The user says which parameters the derivative has.
   bool keeps_derivative(const FunctionHead& head) const {
-    const std::string_view name = tokens_[head.name];
+    const std::string_view name = code_[head.name];
     return head.has_own_derivative() ||
            (all_.all_.derived_by_name.count(name) > 0 && all_.all_.called.count(name) == 0);
   }
@@ -65,13 +60,13 @@ class Declarer {
   // `[BackwardDerivativeOf(f)]`, as the user has written it beside a method f of a struct that is not declared: without `this`.
   bool has_derivative_beside(const FunctionHead& method, const std::vector<FunctionHead>& heads,
                              const TypeDeclaration& type) const {
-    const auto parameters = [&](const FunctionHead& head) { return parameter_begins(tokens_, head.open).size(); };
-    const std::string_view name = tokens_[method.name];
-    const size_t count = parameters(method), gradients = tokens_[method.name - 1] == "void" ? 0 : 1;
+    const auto parameters = [&](const FunctionHead& head) { return parameter_begins(code_, head.open).size(); };
+    const std::string_view name = code_[method.name];
+    const size_t count = parameters(method), gradients = code_[method.name - 1] == "void" ? 0 : 1;
     bool found = false;
     for (const FunctionHead& head : heads) {
       if (head.name < type.open || head.end > type.close) continue;
-      const bool is_overload = head.name != method.name && tokens_[head.name] == name;
+      const bool is_overload = head.name != method.name && code_[head.name] == name;
       if (is_overload && parameters(head) == count) return false;  // it may be of that one
       const bool is_backward = head.has("BackwardDerivativeOf") && parameters(head) == count + gradients;
       const bool is_forward = head.has("ForwardDerivativeOf") && parameters(head) == count;
@@ -83,24 +78,23 @@ class Declarer {
   void keep_signature(const FunctionHead& head) {
     const bool keeps = keeps_derivative(head);
     if (!keeps && !(head.is_kernel() && head.is_differentiable())) return;
-    for (const size_t at : parameter_begins(tokens_, head.open)) without_derivative(at, head.close);
+    for (const size_t at : parameter_begins(code_, head.open)) without_derivative(at, head.close);
     if (keeps) without_derivative(head.type, head.name);
   }
 
   void without_derivative(size_t begin, size_t end) {
     size_t at = begin;
-    while (tokens_[at] == "in" || tokens_[at] == "out" || tokens_[at] == "inout" || tokens_[at] == "const") ++at;
+    while (code_[at] == "in" || code_[at] == "out" || code_[at] == "inout" || code_[at] == "const") ++at;
     bool is_declared = false;
-    for (; at < end && tokens_[at] != "," && tokens_[at] != "="; ++at) {
-      if (tokens_[at] == "no_diff" || is_view_type(tokens_[at])) return;
-      is_declared = is_declared || all_.declared_.count(tokens_[at]) > 0;
+    for (; at < end && code_[at] != "," && code_[at] != "="; ++at) {
+      if (code_[at] == "no_diff" || is_view_type(code_[at])) return;
+      is_declared = is_declared || all_.declared_.count(code_[at]) > 0;
     }
-    if (is_declared) edits_.insert(place(begin), "no_diff ");
+    if (is_declared) code_.insert(begin, "no_diff ");
   }
 
   const UndeclaredStructs& all_;
-  const SourceTokens tokens_;
-  SourceEdits edits_;
+  SourceCode& code_;
   const Declaring how_;
 };
 
@@ -167,8 +161,8 @@ bool UndeclaredStructs::may_declare_interface(const TypeDeclaration& type) const
   });
 }
 
-std::string UndeclaredStructs::with_declarations(const std::string& source, Declaring how) const {
-  return how == Declaring::None || declared_.empty() ? source : Declarer(*this, source, how).declared();
+void UndeclaredStructs::declare_in(SourceCode& code, Declaring how) const {
+  if (how != Declaring::None && !declared_.empty()) Declarer(*this, code, how).declare();
 }
 
 // What a struct that stays as it is is made of decides whether its values may have a derivative.

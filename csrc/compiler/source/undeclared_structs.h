@@ -36,7 +36,7 @@ struct NamesInFunction {
 // What one source has to say.
 struct StructFacts {
   StructFacts() = default;
-  explicit StructFacts(const std::string& source);
+  explicit StructFacts(const SourceCode& code);
 
   std::vector<TypeDeclaration> types;
   Names extended;       // extension X : IDifferentiable
@@ -67,7 +67,7 @@ class UndeclaredStructs {
   const Names& forward_derivatives() const { return all_.forward_by_name; }
   // The names in a differentiable function, and in those that it names.
   Names names_reached(const std::string& qualified_name) const;
-  std::string with_declarations(const std::string& source, Declaring how) const;
+  void declare_in(SourceCode& code, Declaring how) const;
   // Of the structs that ought to be declared, and are not, one whose values the function or what it calls may have: its name, and
   // where it is. What it calls goes by last names: one of two functions of a name may be refused for the other, but none is missed.
   std::optional<std::pair<std::string, std::string>> lost_in(const std::string& qualified_name, Declaring how) const;

@@ -7,19 +7,17 @@ bool speaks_of_visibility(std::string_view word) { return word == "public" || wo
 
 }  // namespace
 
-VisibleNames::VisibleNames(const std::string& source) : tokens_(source) {
-  all_ = tokens_[0] != "module" && tokens_[0] != "implementing";
-  for (size_t at = 0; at < tokens_.size() && all_; ++at) all_ = !speaks_of_visibility(tokens_[at]);
+VisibleNames::VisibleNames(const SourceCode& code) : code_(code) {
+  all_ = code_[0] != "module" && code_[0] != "implementing";
+  for (size_t at = 0; at < code_.size() && all_; ++at) all_ = !speaks_of_visibility(code_[at]);
 }
 
 bool VisibleNames::is_public(std::string_view function, int line) const {
   if (all_) return true;
-  for (size_t at = 0; at < tokens_.size(); ++at) {
-    if (tokens_[at] != function || tokens_.line(at) != static_cast<size_t>(line)) continue;
-    for (size_t before = at; before-- > 0;) {
-      const std::string_view word = tokens_[before];
-      if (word == ";" || word == "{" || word == "}") break;
-      if (word == "public") return true;
+  for (size_t at = 0; at < code_.size(); ++at) {
+    if (code_[at] != function || code_.line(at) != static_cast<size_t>(line)) continue;
+    for (size_t before = code_.declaration(at); before < at; ++before) {
+      if (code_[before] == "public") return true;
     }
   }
   return false;

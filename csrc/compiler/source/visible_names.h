@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/source/source_tokens.h"
+#include "compiler/source/source_code.h"
 
 namespace torch_slang {
 
@@ -13,12 +13,12 @@ namespace torch_slang {
 // all is public; elsewhere only what is marked `public`.
 class VisibleNames {
  public:
-  explicit VisibleNames(const std::string& source);  // which outlives it
+  explicit VisibleNames(const SourceCode& code);  // which outlives it
 
   bool is_public(std::string_view function, int line) const;
 
  private:
-  const SourceTokens tokens_;
+  const SourceCode& code_;
   bool all_ = true;
 };
 

@@ -1,7 +1,7 @@
 // Rewrites `while (condition)` to `for (; condition;)`, which Slang differentiates right.
 #pragma once
 
-#include <string>
+#include "compiler/source/source_code.h"
 
 namespace torch_slang {
 
@@ -10,6 +10,6 @@ namespace torch_slang {
 //   ends has no part in the backward, and no error says so. A `continue` in a `while`, and a loop in a `while`, crash Slang. The
 //   same loops written with `for` are right. So every `while` of a source becomes a `for`, in place: line numbers stay.
 //   `do ... while` is right, and stays. A `while` in a macro is there as text: Note [hidden control flow] in hidden_flow.h.
-std::string with_for_loops(const std::string& source);
+void write_for_loops(SourceCode& code);
 
 }  // namespace torch_slang

@@ -8,6 +8,7 @@
 namespace torch_slang {
 namespace {
 
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
 class Splitter {
@@ -90,7 +91,7 @@ class Splitter {
       take(TokenKind::String, past_quote(c));
     } else if (c == 'R' && peek(1) == '"') {
       take(TokenKind::String, past_raw_string());
-    } else if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
+    } else if (is_digit(c)) {
       take(TokenKind::Number, while_true([](char d) { return is_word(d) || d == '.'; }));
     } else if (is_word(c)) {
       take(TokenKind::Identifier, while_true(is_word));
@@ -110,6 +111,17 @@ class Splitter {
 bool is_line_directive(std::string_view directive) {
   const size_t word = directive.find_first_not_of(" \t", 1);
   return word != std::string_view::npos && directive.substr(word).starts_with("line ");
+}
+
+std::optional<LineDirective> read_line_directive(std::string_view directive) {
+  if (!is_line_directive(directive)) return {};
+  LineDirective read;
+  for (size_t at = directive.find_first_of("0123456789"); at < directive.size() && is_digit(directive[at]); ++at) {
+    read.line = 10 * read.line + static_cast<size_t>(directive[at] - '0');
+  }
+  const size_t first = directive.find('"'), last = directive.rfind('"');
+  if (first < last) read.file = directive.substr(first + 1, last - first - 1);
+  return read;
 }
 
 bool is_code(const Token& token) {

@@ -1,6 +1,7 @@
 // Just enough of a C-like lexer to edit emitted text: it knows identifiers, strings, comments and directives.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,13 @@ struct Token {
       text;  // of the text that was split; a Directive holds its lines, without their end and a comment there
 };
 
-// `#line 3 "file"`, whose file's name is written as it is.
+// `#line 3 "file"`, whose file's name is written as it is; without one it is that of the directive before.
+struct LineDirective {
+  size_t line = 0;
+  std::string_view file;
+};
 bool is_line_directive(std::string_view directive);
+std::optional<LineDirective> read_line_directive(std::string_view directive);
 // Not what only stands between: spaces, comments, directives.
 bool is_code(const Token& token);
 std::vector<Token> split_tokens(std::string_view text);

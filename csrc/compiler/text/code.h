@@ -1,27 +1,36 @@
-// Emitted text as tokens, and changes of it. Positions count tokens of code: `code[3]` is the fourth one, spaces, comments and
-// directives left out.
+// A text of a C-like language as tokens, and changes of it: emitted text (EmittedCode) or a user's source (SourceCode). Positions
+// count tokens of code: `code[3]` is the fourth one, spaces, comments and directives left out.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "compiler/ctext/tree.h"
 #include "compiler/text/tokens.h"
 
 namespace torch_slang {
 
-inline constexpr std::string_view kElement = "_slang_vector_get_element_ptr";  // of a vector, by index: no call
+// Tokens of code from `begin` to before `end`.
+struct Span {
+  size_t begin = 0, end = 0;
+  size_t size() const { return end - begin; }
+};
 
 bool opens(std::string_view token);  // a bracket
+bool closes(std::string_view token);
 
 // A text and its tokens. Tokens are views of the text, which this object owns.
 class Code {
  public:
-  explicit Code(std::string text);
+  // `file`: whose text it is, for errors; of emitted text the #line directives say it.
+  explicit Code(std::string text, std::string file = {});
   Code(const Code&) = delete;
   Code& operator=(const Code&) = delete;
 
+  const std::string& text() const { return text_; }
+  const std::string& file() const { return file_; }
+  const std::vector<Token>& tokens() const { return tokens_; }  // spaces, comments and directives too
   size_t size() const { return places_.size(); }
   std::string_view operator[](size_t at) const {
     return at < places_.size() ? tokens_[places_[at]].text : std::string_view();
@@ -35,34 +44,48 @@ class Code {
   }
   // No space stands between the two tokens at `at` and behind it.
   bool is_joined(size_t at) const { return at + 1 < places_.size() && places_[at] + 1 == places_[at + 1]; }
+  bool has_directive(Span span) const;  // between its tokens
+  // From the first token to the last, as it is written.
+  std::string_view text(Span span) const;
   // Without comments, and without spaces but those behind a name and before another or a number.
   std::string text_without_spaces(Span span) const;
-  // The variables whose address a call is given.
-  std::vector<std::string> handed_on(Span span) const;
-  // The position of the bracket that closes the one at `open`; the span's end if none does.
+  // The position of the bracket that closes the one at `open`; the end if none does.
   size_t closing(size_t open, size_t end) const;
+  size_t closing(size_t open) const { return closing(open, size()); }
   // The same of the angle bracket at `open`, of a type's arguments.
   size_t closing_angle(size_t open, size_t end) const;
+  // The position of the bracket that opens the one at `close`; 0 if none does.
+  size_t opening(size_t close) const;
 
   // `file:3`: the file and line that the last #line directive before the token names. Empty if no directive stands before it.
   std::string said_place(size_t at) const;
+  // `file:3`: where the token comes from; without #line directives its line in the text.
+  std::string location(size_t at) const { return location_of_token(token_of(at)); }
+  size_t line(size_t at) const;  // in the text
 
   // Changes, which `edited` puts into the text. They do not overlap; an insertion may stand at the edge of a replaced span.
   void replace(Span span, std::string text);
   void insert(size_t before, const std::string& text);
+  // Before all that was inserted there so far.
+  void insert_first(size_t before, const std::string& text);
   void insert_behind(size_t at, const std::string& text);  // also before a #line that stands behind the token
   bool is_edited() const { return !edits_.empty(); }
   size_t edits() const { return edits_.size(); }
+  void forget_edits(size_t count) { edits_.resize(count); }  // all but the first `count`
+  void replace_directive(size_t token, std::string text);  // a position among `tokens`
   std::string edited() const;
 
  private:
   struct Edit {
-    size_t at;  // of the tokens
-    Span span;
+    size_t begin, end;  // the tokens that the text replaces
     std::string text;
+    bool first = false;
   };
+  size_t token_of(size_t at) const { return at < places_.size() ? places_[at] : tokens_.size(); }
+  std::optional<LineDirective> line_directive_at(size_t token) const;
+  std::string location_of_token(size_t token) const;
 
-  const std::string text_;
+  const std::string text_, file_;
   const std::vector<Token> tokens_;
   std::vector<size_t> places_;  // of code among the tokens
   std::vector<Edit> edits_;

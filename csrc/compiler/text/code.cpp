@@ -1,0 +1,144 @@
+#include "compiler/text/code.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace torch_slang {
+
+bool opens(std::string_view token) { return token == "(" || token == "[" || token == "{"; }
+bool closes(std::string_view token) { return token == ")" || token == "]" || token == "}"; }
+
+Code::Code(std::string text, std::string file)
+    : text_(std::move(text)), file_(std::move(file)), tokens_(split_tokens(text_)) {
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    if (is_code(tokens_[i])) places_.push_back(i);
+  }
+}
+
+std::string_view Code::text(Span span) const {
+  if (span.size() == 0) return {};
+  const char* const begin = (*this)[span.begin].data();
+  const std::string_view last = (*this)[span.end - 1];
+  return {begin, static_cast<size_t>(last.data() + last.size() - begin)};
+}
+
+bool Code::has_directive(Span span) const {
+  for (size_t i = token_of(span.begin); span.size() > 0 && i < token_of(span.end - 1); ++i) {
+    if (tokens_[i].kind == TokenKind::Directive) return true;
+  }
+  return false;
+}
+
+std::string Code::text_without_spaces(Span span) const {
+  std::string text;
+  for (size_t at = span.begin; at < span.end; ++at) {
+    if (at > span.begin && is_name(at - 1) && (is_name(at) || is_number(at))) text += ' ';
+    text += (*this)[at];
+  }
+  return text;
+}
+
+size_t Code::closing(size_t open, size_t end) const {
+  int depth = 0;
+  for (size_t at = open; at < end; ++at) {
+    if (opens((*this)[at])) ++depth;
+    if (closes((*this)[at]) && --depth == 0) return at;
+  }
+  return end;
+}
+
+size_t Code::closing_angle(size_t open, size_t end) const {
+  int depth = 0;
+  for (size_t at = open; at < end; ++at) {
+    depth += (*this)[at] == "<" ? 1 : (*this)[at] == ">" ? -1 : 0;
+    if (depth == 0) return at;
+  }
+  return end;
+}
+
+size_t Code::opening(size_t close) const {
+  int depth = 0;
+  for (size_t at = close; at > 0; --at) {
+    if (closes((*this)[at])) ++depth;
+    if (opens((*this)[at]) && --depth == 0) return at;
+  }
+  return 0;
+}
+
+std::string Code::said_place(size_t at) const {
+  size_t line = 0;
+  for (size_t i = places_[at]; i-- > 0;) {
+    const auto said = line_directive_at(i);
+    if (!said) continue;
+    if (line == 0) line = said->line;
+    if (!said->file.empty()) return std::string(said->file) + ":" + std::to_string(line);  // else of one before
+  }
+  return {};
+}
+
+std::string Code::location_of_token(size_t token) const {
+  size_t line = 1;
+  bool is_said = false;
+  for (size_t i = token; i-- > 0;) {
+    const auto said = line_directive_at(i);
+    if (said && !is_said) line += said->line - 2;  // which is that of the line behind it
+    if (said && !said->file.empty()) return std::string(said->file) + ":" + std::to_string(line);
+    is_said = is_said || said;
+    if (!is_said) line += static_cast<size_t>(std::count(tokens_[i].text.begin(), tokens_[i].text.end(), '\n'));
+  }
+  return file_ + ":" + std::to_string(line);
+}
+
+std::optional<LineDirective> Code::line_directive_at(size_t token) const {
+  return tokens_[token].kind == TokenKind::Directive ? read_line_directive(tokens_[token].text) : std::nullopt;
+}
+
+size_t Code::line(size_t at) const {
+  return 1 + static_cast<size_t>(std::count(text_.data(), (*this)[at].data(), '\n'));
+}
+
+void Code::replace(Span span, std::string text) {
+  const size_t begin = token_of(span.begin);
+  edits_.push_back({begin, span.size() == 0 ? begin : places_[span.end - 1] + 1, std::move(text)});
+}
+
+void Code::insert(size_t before, const std::string& text) { replace({before, before}, text); }
+
+void Code::insert_first(size_t before, const std::string& text) {
+  edits_.push_back({token_of(before), token_of(before), text, /*first=*/true});
+}
+
+void Code::insert_behind(size_t at, const std::string& text) {
+  edits_.push_back({places_[at] + 1, places_[at] + 1, text});
+}
+
+void Code::replace_directive(size_t token, std::string text) { edits_.push_back({token, token + 1, std::move(text)}); }
+
+std::string Code::edited() const {
+  std::vector<const Edit*> edits;
+  // Those that are first in their place stand in the other order.
+  for (const Edit& edit : edits_) edits.insert(edit.first ? edits.begin() : edits.end(), &edit);
+  // Insertions before the replacements there.
+  std::stable_sort(edits.begin(), edits.end(), [](const Edit* a, const Edit* b) {
+    return a->begin != b->begin ? a->begin < b->begin : a->begin == a->end && b->begin < b->end;
+  });
+  std::string text;
+  size_t token = 0;
+  for (const Edit* edit : edits) {
+    TORCH_INTERNAL_ASSERT(token <= edit->begin, "two changes of the same part of a text, at ",
+                          location_of_token(edit->begin), ", one of them to: ", edit->text);
+    for (; token < edit->begin; ++token) text += tokens_[token].text;
+    text += edit->text;
+    const bool is_directive = edit->begin < edit->end && tokens_[edit->begin].kind == TokenKind::Directive;
+    for (; token < edit->end; ++token) {
+      const Token& replaced = tokens_[token];
+      if (!is_directive && replaced.kind == TokenKind::Directive) text += "\n" + std::string(replaced.text) + "\n";
+    }
+  }
+  for (; token < tokens_.size(); ++token) text += tokens_[token].text;
+  return text;
+}
+
+}  // namespace torch_slang

@@ -25,6 +25,7 @@
 #include "compiler/reflect/own_derivatives.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/crash_hints.h"
+#include "compiler/source/directives.h"
 #include "compiler/source/file_scope.h"
 #include "compiler/source/generic_tensors.h"
 #include "compiler/source/own_tangents.h"
@@ -73,7 +74,7 @@ class Compilation {
     program.slang_version = session_.slang_version();
     program.files = session_.files().manifest();
     for (const auto& [name, value] : request_.defines) {
-      if (uses(name.substr(0, name.find('(')))) program.used_defines.insert(name);
+      if (uses(macro_name(name))) program.used_defines.insert(name);
     }
     program.cautions = cautions_;
     const std::string caution = untested_version(program.slang_version);

@@ -39,6 +39,22 @@ class Com {
 
 inline bool same_id(const SlangUUID& a, const SlangUUID& b) { return std::memcmp(&a, &b, sizeof(SlangUUID)) == 0; }
 
+// Files that Slang reads through an object of C++, which outlives Slang's use of it, so that COM's counting does nothing.
+class FileSystem : public ISlangFileSystem {
+ public:
+  SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) final {
+    *object = castAs(id);
+    return *object == nullptr ? SLANG_E_NO_INTERFACE : SLANG_OK;
+  }
+  uint32_t SLANG_MCALL addRef() final { return 1; }
+  uint32_t SLANG_MCALL release() final { return 1; }
+  void* SLANG_MCALL castAs(const SlangUUID& id) final {
+    const bool known = same_id(id, ISlangUnknown::getTypeGuid()) || same_id(id, ISlangCastable::getTypeGuid()) ||
+                       same_id(id, ISlangFileSystem::getTypeGuid());
+    return known ? static_cast<ISlangFileSystem*>(this) : nullptr;
+  }
+};
+
 inline std::string text_of(ISlangBlob* blob) {
   if (blob == nullptr) return {};
   std::string text(static_cast<const char*>(blob->getBufferPointer()), blob->getBufferSize());

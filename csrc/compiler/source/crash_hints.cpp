@@ -10,7 +10,7 @@
 #include "compiler/source/called_functions.h"
 #include "compiler/source/declared_floats.h"
 #include "compiler/source/derivative_calls.h"
-#include "compiler/source/source_code.h"
+#include "compiler/source/statements.h"
 
 namespace torch_slang {
 namespace {
@@ -54,14 +54,9 @@ class Hints {
       const bool is_do = word(head) == "do";
       if (!is_do && word(head) != "for" && word(head) != "while") continue;
       const size_t body = is_do ? head + 1 : closing(head + 1) + 1;
-      if (body <= at && at < end_of_statement(body)) heads.push_back(head);
+      if (body <= at && at < behind_statement(tokens_, body)) heads.push_back(head);
     }
     return heads;
-  }
-
-  size_t end_of_statement(size_t at) const {
-    if (word(at) == "{") return closing(at);
-    return tokens_.first_of(";", at);
   }
 
   // Of other types they have derivatives: Note [quotients] in ir/quotients.h.

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "compiler/text/words.h"
+
 namespace torch_slang {
 namespace {
-
-template <size_t N>
-bool is_among(const std::array<std::string_view, N>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
 
 constexpr std::array<std::string_view, 7> kScalars = {"half",      "float",     "double",   "BFloat16",
                                                       "float16_t", "float32_t", "float64_t"};
@@ -79,7 +76,7 @@ size_t SourceFloats::declared_name(size_t type, DeclaredFloat& declared) const {
   size_t at = type + 1;
   if (word == "vector" || word == "matrix") {
     declared.element = word == "vector" ? FloatKind::Vector : FloatKind::Matrix;
-  } else if (word.find("TensorView") != std::string_view::npos && tokens_[at] == "<") {
+  } else if (has_part(word, {"TensorView"}) && tokens_[at] == "<") {
     declared.element = kind_of_type(tokens_[at + 1]);
     declared.indices = 1;
   } else {

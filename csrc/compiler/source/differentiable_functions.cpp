@@ -1,13 +1,13 @@
 #include "compiler/source/differentiable_functions.h"
 
-#include <string_view>
+#include "compiler/text/words.h"
 
 namespace torch_slang {
 namespace {
 
 bool is_attribute(const SourceCode& tokens, size_t at) {
-  const std::string_view word = tokens[at], next = tokens[at + 1];
-  if (word != "Differentiable" && word != "BackwardDifferentiable" && word != "ForwardDifferentiable") return false;
+  const std::string_view next = tokens[at + 1];
+  if (!is_among(kDifferentiable, tokens[at])) return false;
   const bool begins = at > 0 && (tokens[at - 1] == "[" || tokens[at - 1] == ",");
   return begins && (next == "]" || next == "," || next == "(");
 }

@@ -1,12 +1,16 @@
 // The functions of a source that are marked [Differentiable], or with one of its kin, and have a body.
 #pragma once
 
-#include <string>
+#include <array>
+#include <string_view>
 #include <vector>
 
 #include "compiler/source/source_code.h"
 
 namespace torch_slang {
+
+inline constexpr std::array<std::string_view, 3> kDifferentiable = {"Differentiable", "BackwardDifferentiable",
+                                                                    "ForwardDifferentiable"};
 
 // Positions of tokens: the attribute's name, and the braces of the body.
 struct DifferentiableFunction {

@@ -5,21 +5,16 @@
 #include <vector>
 
 #include "common/files.h"
-#include "compiler/text/line_names.h"
+#include "compiler/source/directives.h"
 
 namespace torch_slang {
 namespace {
 
 // The name if the line is `#include "name"`.
 std::optional<std::string> included_name(const std::string& line) {
-  size_t at = line.find_first_not_of(" \t");
-  if (at == std::string::npos || line[at] != '#') return std::nullopt;
-  at = line.find_first_not_of(" \t", at + 1);
-  if (at == std::string::npos || line.compare(at, 7, "include") != 0) return std::nullopt;
-  const size_t open = line.find_first_not_of(" \t", at + 7);
-  if (open == std::string::npos || line[open] != '"') return std::nullopt;
-  const size_t close = line.find('"', open + 1);
-  return close == std::string::npos ? std::nullopt : std::optional(line.substr(open + 1, close - open - 1));
+  const Code code(line);
+  const std::vector<Include> includes = includes_of(code);
+  return includes.empty() || !includes[0].in_quotes ? std::nullopt : std::optional(std::string(includes[0].name));
 }
 
 class Includer {
@@ -39,9 +34,9 @@ class Includer {
         if (line != "#pragma once") result_ += line;  // in a text that is no longer a header it is a warning
         result_ += "\n";
       } else if (seen_.insert(*header).second) {
-        result_ += "#line 1 \"" + *header + "\"\n";
+        result_ += line_directive(1, *header) + "\n";
         add(files_.read_or_throw(*header), *header);
-        if (!path.empty()) result_ += "#line " + std::to_string(number + 1) + " \"" + path + "\"\n";
+        if (!path.empty()) result_ += line_directive(number + 1, path) + "\n";
       }
     }
   }
@@ -74,7 +69,6 @@ void inline_headers(DeviceText& text, const CompileRequest& request, SourceFiles
   Includer includer(folders, files);
   includer.add(text.file_scope, "");
   text.file_scope = includer.result();
-  escape_line_names(text.file_scope);
 }
 
 }  // namespace torch_slang

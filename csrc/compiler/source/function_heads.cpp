@@ -4,13 +4,11 @@
 #include <array>
 #include <optional>
 
+#include "compiler/source/differentiable_functions.h"
+#include "compiler/text/words.h"
+
 namespace torch_slang {
 namespace {
-
-template <size_t N>
-bool is_among(const std::array<std::string_view, N>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
 
 constexpr std::array<std::string_view, 6> kHeads = {"if", "for", "while", "switch", "catch", "return"};
 constexpr std::array<std::string_view, 7> kModifiers = {"public",   "internal", "private", "static",
@@ -61,7 +59,7 @@ bool FunctionHead::is_kernel() const {
 }
 
 bool FunctionHead::is_differentiable() const {
-  return has("Differentiable") || has("BackwardDifferentiable") || has("ForwardDifferentiable");
+  return std::ranges::any_of(kDifferentiable, [&](std::string_view one) { return has(one); });
 }
 
 bool FunctionHead::has_own_derivative() const { return has("BackwardDerivative") || has("ForwardDerivative"); }

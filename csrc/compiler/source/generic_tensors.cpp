@@ -8,16 +8,13 @@
 #include <optional>
 #include <string>
 
+#include "compiler/text/words.h"
+
 namespace torch_slang {
 namespace {
 
 constexpr std::array<std::string_view, 3> kInterfaces = {"IDiffTensor", "IWDiffTensor", "IRWDiffTensor"};
 constexpr std::array<std::string_view, 3> kModifiers = {"no_diff", "in", "const"};
-
-template <size_t N>
-bool is_among(const std::array<std::string_view, N>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
 
 // `name<...>(` or `name(`: its parameters open at `open`.
 struct Head {

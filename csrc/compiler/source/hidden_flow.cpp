@@ -5,13 +5,14 @@
 #include <set>
 #include <string_view>
 
+#include "compiler/source/differentiable_functions.h"
+#include "compiler/source/directives.h"
 #include "compiler/text/code_names.h"
+#include "compiler/text/words.h"
 
 namespace torch_slang {
 namespace {
 
-constexpr std::array<std::string_view, 3> kDifferentiable = {"Differentiable", "BackwardDifferentiable",
-                                                             "ForwardDifferentiable"};
 // What the derivatives of a declaration or call depend on.
 constexpr std::array<std::string_view, 14> kDerivatives = {"no_diff",
                                                            "detach",
@@ -30,31 +31,16 @@ constexpr std::array<std::string_view, 14> kDerivatives = {"no_diff",
 constexpr std::array<std::string_view, 11> kFlow = {"while", "do",      "for",    "if",       "else", "switch",
                                                     "case",  "default", "return", "continue", "defer"};
 
-template <size_t N>
-bool is_among(const std::array<std::string_view, N>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 bool is_flow(const Token& token) {
   if (token.kind == TokenKind::Identifier)
     return is_among(kFlow, token.text) || is_among(kDifferentiable, token.text) || is_among(kDerivatives, token.text);
   return token.text == "{" || token.text == "}" || token.text == ";";
 }
 
-// The directive's words, without the `#`.
-std::vector<Token> words_of(const Token& directive) {
-  std::vector<Token> words;
-  for (const Token& token : split_tokens(directive.text.substr(1))) {
-    if (is_code(token)) words.push_back(token);
-  }
-  return words;
-}
-
 class HiddenFlow {
  public:
   void add_define(const std::pair<std::string, std::string>& define) {
-    if (std::ranges::any_of(split_tokens(define.second), is_flow))
-      macros_.insert(define.first.substr(0, define.first.find('(')));
+    if (std::ranges::any_of(split_tokens(define.second), is_flow)) macros_.insert(macro_name(define.first));
     add_code_names(define.second, names_);
   }
 

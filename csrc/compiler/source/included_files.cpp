@@ -1,40 +1,11 @@
 #include "compiler/source/included_files.h"
 
 #include <set>
-#include <string_view>
 
 #include "common/files.h"
+#include "compiler/source/directives.h"
 
 namespace torch_slang {
-namespace {
-
-// `#include "name"` or `#include <name>`.
-struct Include {
-  size_t token;  // the directive
-  std::string_view name;
-  bool in_quotes;
-};
-
-std::vector<Include> includes_of(const SourceCode& code) {
-  constexpr std::string_view kWord = "include";
-  std::vector<Include> includes;
-  for (size_t i = 0; i < code.tokens().size(); ++i) {
-    const Token& token = code.tokens()[i];
-    if (token.kind != TokenKind::Directive) continue;
-    const size_t word = token.text.find_first_not_of(" \t", 1);
-    if (word == std::string_view::npos || !token.text.substr(word).starts_with(kWord)) continue;
-    const size_t open = token.text.find_first_not_of(" \t", word + kWord.size());
-    if (open == std::string_view::npos || (token.text[open] != '"' && token.text[open] != '<')) continue;
-    const bool in_quotes = token.text[open] == '"';
-    const size_t close = token.text.find(in_quotes ? '"' : '>', open + 1);
-    if (close != std::string_view::npos)
-      includes.push_back({i, token.text.substr(open + 1, close - open - 1), in_quotes});
-  }
-  return includes;
-}
-
-}  // namespace
-
 std::string IncludedFiles::find(const std::string& name, const std::string& from, bool in_quotes) const {
   if (name.starts_with("/")) return name;
   const std::string beside = join_path(parent_path(from), name);

@@ -5,26 +5,18 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/identifiers.h"
 #include "compiler/slang/com.h"
+#include "compiler/source/directives.h"
 
 namespace torch_slang {
 namespace {
 
 constexpr std::string_view kMark = "tsl_line_";
 
-std::string escaped(char c) {
-  switch (c) {
-    case '"': return "\\\"";
-    case '\\': return "\\\\";
-    case '\n': return "\\\\n";  // no directive goes on in the next line
-    case '\r': return "\\\\r";
-    default: return std::string{c};
-  }
-}
-
 // Slang writes tokens without their places. So a name that says it, tsl_line_<file>_<line>, stands before the first word of each line;
 // not inside of parentheses, where it would become part of a macro's argument.
-class MarkedFiles final : public ISlangFileSystem {
+class MarkedFiles final : public FileSystem {
  public:
   explicit MarkedFiles(const Preprocessor::Read& read) : read_(read) {}
 
@@ -52,7 +44,8 @@ class MarkedFiles final : public ISlangFileSystem {
       if (token.kind == TokenKind::Identifier && token.text.starts_with(kMark)) {
         const std::string place(token.text.substr(kMark.size()));
         const size_t bar = place.find('_');
-        result += "\n" + line_directive(std::stoul(place.substr(bar + 1)), paths_.at(std::stoul(place.substr(0, bar))));
+        const std::string& path = paths_.at(std::stoul(place.substr(0, bar)));
+        result += "\n" + line_directive(std::stoul(place.substr(bar + 1)), path) + "\n";
       } else {
         result += token.text;
       }
@@ -65,17 +58,6 @@ class MarkedFiles final : public ISlangFileSystem {
     if (source == nullptr) return SLANG_E_NOT_FOUND;
     *blob = make_blob(marked(*source, path));
     return SLANG_OK;
-  }
-  SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override {
-    *object = castAs(id);
-    return *object == nullptr ? SLANG_E_NO_INTERFACE : SLANG_OK;
-  }
-  uint32_t SLANG_MCALL addRef() override { return 1; }
-  uint32_t SLANG_MCALL release() override { return 1; }
-  void* SLANG_MCALL castAs(const SlangUUID& id) override {
-    const bool known = same_id(id, ISlangUnknown::getTypeGuid()) || same_id(id, ISlangCastable::getTypeGuid()) ||
-                       same_id(id, ISlangFileSystem::getTypeGuid());
-    return known ? static_cast<ISlangFileSystem*>(this) : nullptr;
   }
 
  private:
@@ -114,19 +96,14 @@ class Writer final : public ISlangWriter {
 // `#lang slang 2026` and `#language`, which hold for the whole file.
 std::string language_of(const SourceCode& source) {
   for (const Token& token : source.tokens()) {
-    const bool is_one = token.kind == TokenKind::Directive && token.text.substr(1).find("lang") <= 4;
-    if (is_one) return std::string(token.text) + "\n";
+    if (token.kind != TokenKind::Directive) continue;
+    const std::vector<Token> words = words_of(token);
+    if (!words.empty() && words[0].text.starts_with("lang")) return std::string(token.text) + "\n";
   }
   return "";
 }
 
 }  // namespace
-
-std::string line_directive(size_t line, const std::string& path) {
-  std::string name;
-  for (const char c : path) name += escaped(c);
-  return "#line " + std::to_string(line) + " \"" + name + "\"\n";
-}
 
 std::optional<std::string> Preprocessor::expanded(const SourceCode& source) const {
   MarkedFiles files(read_);
@@ -156,7 +133,7 @@ std::optional<std::string> Preprocessor::expanded(const SourceCode& source) cons
   const SlangResult result = run->compile();
   Com<ISlangBlob> messages;
   run->getDiagnosticOutputBlob(messages.out());
-  const bool has_error = text_of(messages.get()).find("error") != std::string::npos;
+  const bool has_error = mentions_name(text_of(messages.get()), "error");
   if (SLANG_FAILED(result) || has_error || writer.text.empty()) return std::nullopt;
   return language_of(source) + files.with_line_directives(writer.text);
 }

@@ -30,7 +30,4 @@ class Preprocessor {
   const Read read_;
 };
 
-// `#line 3 "file"` with the characters escaped that the name may have, and a line's end.
-std::string line_directive(size_t line, const std::string& path);
-
 }  // namespace torch_slang

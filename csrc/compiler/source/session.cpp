@@ -11,6 +11,7 @@
 #include "compiler/ir/promotions.h"
 #include "compiler/ir/quotients.h"
 #include "compiler/slang/library.h"
+#include "compiler/source/directives.h"
 #include "compiler/source/own_accesses.h"
 #include "compiler/source/preprocessor.h"
 #include "program/instantiations.h"
@@ -112,7 +113,7 @@ std::vector<std::string> folders_of(const CompileRequest& request) {
 std::string undefine_macros(const CompileRequest& request) {
   std::string text;
   for (const Macro& macro : kMacros) text += std::string("#undef ") + macro.name + "\n";
-  for (const auto& define : request.defines) text += "#undef " + define.first.substr(0, define.first.find('(')) + "\n";
+  for (const auto& define : request.defines) text += "#undef " + macro_name(define.first) + "\n";
   return text;
 }
 

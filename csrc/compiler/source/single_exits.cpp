@@ -7,6 +7,7 @@
 
 #include "compiler/source/declared_function.h"
 #include "compiler/source/differentiable_functions.h"
+#include "compiler/source/statements.h"
 
 namespace torch_slang {
 namespace {
@@ -19,8 +20,7 @@ class Body {
   // False: a statement is not understood, the one at `failed`; then nothing is changed.
   bool rewrite(const DifferentiableFunction& function) {
     const size_t edits = code_.edits();
-    const std::string_view body = code_.text(Span{function.open, function.close});
-    for (int i = 1; body.find(prefix_) != std::string_view::npos; ++i) prefix_ = "tsl" + std::to_string(i) + "_";
+    for (int i = 1; has_name_with(prefix_, function); ++i) prefix_ = "tsl" + std::to_string(i) + "_";
     const std::string result = type_.empty() ? "" : " " + type_ + " " + result_name() + ";";
     code_.insert_behind(function.open, result + " bool " + returned() + " = false;");
     if (!block(function.open, /*breaks=*/false)) {
@@ -37,6 +37,13 @@ class Body {
   void replace(size_t at, std::string text) { code_.replace({at, at + 1}, std::move(text)); }
   std::string returned() const { return prefix_ + "returned"; }
   std::string result_name() const { return prefix_ + "result"; }
+
+  bool has_name_with(std::string_view prefix, const DifferentiableFunction& function) const {
+    for (size_t at = function.open; at < function.close; ++at) {
+      if (code_.is_name(at) && word(at).starts_with(prefix)) return true;
+    }
+    return false;
+  }
 
   std::nullopt_t fail(size_t at) {
     if (failed_ == 0) failed_ = at;
@@ -253,20 +260,11 @@ bool has_continue(const SourceCode& tokens, const DifferentiableFunction& functi
   return false;
 }
 
-// Behind the statement of a loop's keyword at `at`, as far as braces tell.
-size_t behind_loop(const SourceCode& tokens, size_t at) {
-  if (tokens[at + 1] == "(") at = tokens.closing(at + 1);
-  for (++at; at < tokens.size() && tokens[at] != ";"; ++at) {
-    if (tokens[at] == "{") return tokens.closing(at);
-  }
-  return at;
-}
-
 // A loop is left by `return`, or gone on with: there Slang is known to be wrong.
 bool exits_in_loop(const SourceCode& tokens, const DifferentiableFunction& function) {
   for (size_t at = function.open; at < function.close; ++at) {
     if (tokens[at] != "for" && tokens[at] != "while" && tokens[at] != "do") continue;
-    for (const size_t end = behind_loop(tokens, at); at < end; ++at) {
+    for (const size_t last = behind_statement(tokens, at) - 1; at < last; ++at) {
       if (tokens[at] == "return" || tokens[at] == "continue") return true;
     }
   }

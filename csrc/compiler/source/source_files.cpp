@@ -9,11 +9,11 @@
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/identifiers.h"
-#include "compiler/slang/com.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/block_sizes.h"
 #include "compiler/source/constant_calls.h"
 #include "compiler/source/constructors.h"
+#include "compiler/source/directives.h"
 #include "compiler/source/early_inlining.h"
 #include "compiler/source/generic_tensors.h"
 #include "compiler/source/hidden_flow.h"
@@ -81,7 +81,7 @@ std::string SourceFiles::with_library(ChangingSource& source) {
 
 std::string SourceFiles::with_head(ChangingSource& source) {
   const std::string& path = source.file();
-  std::string head = attribute_macros() + line_directive(1, path);
+  std::string head = attribute_macros() + line_directive(1, path) + "\n";
   if (!is_part_of_module(source.code())) {
     const bool imports = imports_functions_ && submodule_text(path) == nullptr;
     head.insert(0, imports ? kImportFunctions : "import torch_slang;\n");
@@ -244,17 +244,6 @@ SlangResult SourceFiles::load(const std::string& path, ISlangBlob** blob) {
   declare(source);
   change(source);
   return give(source.text());
-}
-
-SlangResult SourceFiles::queryInterface(const SlangUUID& id, void** object) {
-  *object = castAs(id);
-  return *object == nullptr ? SLANG_E_NO_INTERFACE : SLANG_OK;
-}
-
-void* SourceFiles::castAs(const SlangUUID& id) {
-  const bool known = same_id(id, ISlangUnknown::getTypeGuid()) || same_id(id, ISlangCastable::getTypeGuid()) ||
-                     same_id(id, ISlangFileSystem::getTypeGuid());
-  return known ? static_cast<ISlangFileSystem*>(this) : nullptr;
 }
 
 }  // namespace torch_slang

@@ -2,8 +2,6 @@
 // every file read and of every place where Slang looked in vain, which together are a Program's manifest.
 #pragma once
 
-#include <slang.h>
-
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/slang/com.h"
 #include "compiler/source/included_files.h"
 #include "compiler/source/single_exits.h"
 #include "compiler/source/source_code.h"
@@ -41,8 +40,8 @@ struct Changes {
 // Of both modules of the library: Note [functions on demand].
 inline constexpr const char* kImportFunctions = "import torch_slang; import torch_slang.functions;\n";
 
-// Lives as long as the session that reads through it; owned by C++, so COM's counting does nothing.
-class SourceFiles final : public ISlangFileSystem {
+// Lives as long as the session that reads through it.
+class SourceFiles final : public FileSystem {
  public:
   using Defines = std::vector<std::pair<std::string, std::string>>;
   // What the preprocessor makes of a source; none if it has an error.
@@ -90,10 +89,6 @@ class SourceFiles final : public ISlangFileSystem {
   bool import_functions() { return !std::exchange(imports_functions_, true); }
 
   SlangResult SLANG_MCALL loadFile(const char* path, ISlangBlob** blob) override;
-  SlangResult SLANG_MCALL queryInterface(const SlangUUID& id, void** object) override;
-  uint32_t SLANG_MCALL addRef() override { return 1; }
-  uint32_t SLANG_MCALL release() override { return 1; }
-  void* SLANG_MCALL castAs(const SlangUUID& id) override;
 
  private:
   SlangResult load(const std::string& path, ISlangBlob** blob);

@@ -4,13 +4,10 @@
 #include <array>
 #include <cctype>
 
+#include "compiler/text/words.h"
+
 namespace torch_slang {
 namespace {
-
-template <size_t N>
-bool is_among(const std::array<std::string_view, N>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
 
 constexpr std::array<std::string_view, 10> kModifiers = {"public", "internal", "private", "in",       "precise",
                                                          "const",  "inline",   "uniform", "override", "mutating"};
@@ -151,8 +148,7 @@ class Reader {
       }
       bool is_number = false;
       for (size_t i = at + 2; i < end && word(i) != ","; ++i) {
-        is_number = is_number || word(i).find("Float") != std::string_view::npos || word(i) == "IDifferentiable" ||
-                    word(i) == "IReal";
+        is_number = is_number || has_part(word(i), {"Float"}) || word(i) == "IDifferentiable" || word(i) == "IReal";
         if (tokens_.is_name(i)) type.field_types.emplace(word(i));
       }
       (is_number ? type.has_floats : type.is_constrained) = true;
@@ -179,11 +175,7 @@ bool is_float_type(std::string_view word) {
 }
 
 bool is_view_type(std::string_view word) {
-  for (const std::string_view part :
-       {"TensorView", "Tensor", "Texture", "Buffer", "Sampler", "Ptr", "CoopMat", "DescriptorHandle", "Image"}) {
-    if (word.find(part) != std::string_view::npos) return true;
-  }
-  return false;
+  return has_part(word, {"Tensor", "Texture", "Buffer", "Sampler", "Ptr", "CoopMat", "DescriptorHandle", "Image"});
 }
 
 std::vector<TypeDeclaration> type_declarations(const SourceCode& tokens) { return Reader(tokens).read(); }

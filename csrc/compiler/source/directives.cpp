@@ -1,0 +1,53 @@
+#include "compiler/source/directives.h"
+
+namespace torch_slang {
+namespace {
+
+std::string escaped(char c) {
+  switch (c) {
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    case '\n': return "\\\\n";  // no directive goes on in the next line
+    case '\r': return "\\\\r";
+    default: return std::string{c};
+  }
+}
+
+// What stands between `<` and the last `>`, or between quotes.
+std::optional<Include> include_of(const std::vector<Token>& words) {
+  if (words.size() < 2 || words[0].text != "include") return {};
+  const std::string_view first = words[1].text, last = words.back().text;
+  if (words[1].kind == TokenKind::String) return Include{0, first.substr(1, first.size() - 2), true};
+  if (first != "<" || last != ">") return {};
+  return Include{0, {first.data() + 1, static_cast<size_t>(last.data() - first.data()) - 1}, false};
+}
+
+}  // namespace
+
+std::vector<Token> words_of(const Token& directive) {
+  std::vector<Token> words;
+  for (const Token& token : split_tokens(directive.text.substr(1))) {
+    if (is_code(token)) words.push_back(token);
+  }
+  return words;
+}
+
+std::vector<Include> includes_of(const Code& code) {
+  std::vector<Include> found;
+  for (size_t token = 0; token < code.tokens().size(); ++token) {
+    if (code.tokens()[token].kind != TokenKind::Directive) continue;
+    if (const auto include = include_of(words_of(code.tokens()[token])))
+      found.push_back({token, include->name, include->in_quotes});
+  }
+  return found;
+}
+
+std::string line_directive(size_t line, const std::string& path) {
+  std::string name;
+  for (const char c : path) name += escaped(c);
+  return "#line " + std::to_string(line) + " \"" + name + "\"";
+}
+
+std::string macro_name(const std::string& define) { return define.substr(0, define.find('(')); }
+
+}  // namespace torch_slang

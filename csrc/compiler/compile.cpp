@@ -385,9 +385,8 @@ class Compilation {
   Generic generic_tensors(const std::string& own) const {
     const std::vector<const SourceCode*> sources = session_.sources();
     if (!may_have_generic_tensors(sources)) return Generic::None;
-    const bool others_change = std::any_of(sources.begin(), sources.end(), [&](const SourceCode* source) {
-      return source->text() != own && with_generic_tensors(source->text()) != source->text();
-    });
+    const auto changes = [&](const SourceCode* one) { return one->text() != own && takes_tensors(*one); };
+    const bool others_change = std::any_of(sources.begin(), sources.end(), changes);
     return others_change ? Generic::AllFiles : Generic::OwnFile;
   }
 

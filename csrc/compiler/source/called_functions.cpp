@@ -15,11 +15,6 @@ bool may_be(std::string_view function, std::string_view name) {
 
 }  // namespace
 
-std::string_view name_of(const SourceCode& tokens, const SourceFunction& function) {
-  const size_t end = tokens[function.begin - 1] == ">" ? tokens.opening_angle(function.begin - 1) : function.begin;
-  return tokens[end - 1];
-}
-
 std::vector<SourceFunction> called_functions(const SourceCode& tokens, const std::vector<SourceFunction>& functions,
                                              const std::string& name) {
   std::set<size_t> found;
@@ -28,7 +23,7 @@ std::vector<SourceFunction> called_functions(const SourceCode& tokens, const std
     if (found.insert(i).second) unread.push_back(i);
   };
   for (size_t i = 0; i < functions.size(); ++i) {
-    if (may_be(name_of(tokens, functions[i]), name)) add(i);
+    if (may_be(tokens[functions[i].name], name)) add(i);
   }
   if (found.empty()) return functions;
   while (!unread.empty()) {
@@ -37,7 +32,7 @@ std::vector<SourceFunction> called_functions(const SourceCode& tokens, const std
     std::set<std::string_view> words;
     for (size_t at = caller.body; at < caller.end; ++at) words.insert(tokens[at]);
     for (size_t i = 0; i < functions.size(); ++i) {
-      if (words.count(name_of(tokens, functions[i])) > 0) add(i);
+      if (words.count(tokens[functions[i].name]) > 0) add(i);
     }
   }
   std::vector<SourceFunction> called;

@@ -13,7 +13,4 @@ namespace torch_slang {
 std::vector<SourceFunction> called_functions(const SourceCode& tokens, const std::vector<SourceFunction>& functions,
                                              const std::string& name);
 
-// The name in front of a function's parameters.
-std::string_view name_of(const SourceCode& tokens, const SourceFunction& function);
-
 }  // namespace torch_slang

@@ -10,6 +10,7 @@
 #include "compiler/source/called_functions.h"
 #include "compiler/source/declared_floats.h"
 #include "compiler/source/derivative_calls.h"
+#include "compiler/source/differentiable_functions.h"
 #include "compiler/source/statements.h"
 
 namespace torch_slang {
@@ -98,21 +99,13 @@ class Hints {
   // `[ForwardDerivative(g)]` where g, and `[ForwardDerivativeOf(f)]` where what stands under it, is not [Differentiable].
   bool has_forward_derivative_without_derivatives(size_t at) const {
     if (word(at + 1) != "(") return false;
-    if (word(at) == "ForwardDerivativeOf") return !is_marked_differentiable(closing(at + 1));
+    if (word(at) == "ForwardDerivativeOf") return !is_marked_differentiable(tokens_, closing(at + 1));
     if (word(at) != "ForwardDerivative") return false;
     for (size_t other = 1; other < tokens_.size(); ++other) {
       const bool is_declared = tokens_.is_name(other - 1) || word(other - 1) == ">";
       const bool has_parameters = word(other + 1) == "(" || word(other + 1) == "<";
-      if (word(other) == word(at + 2) && is_declared && has_parameters) return !is_marked_differentiable(other);
-    }
-    return false;
-  }
-
-  // Of the function whose declaration `at` is in, before its body.
-  bool is_marked_differentiable(size_t at) const {
-    for (at = tokens_.declaration(at); at < tokens_.size(); ++at) {
-      if (word(at) == ";" || word(at) == "{" || word(at) == "}") return false;
-      if (word(at).ends_with("Differentiable")) return true;
+      if (word(other) == word(at + 2) && is_declared && has_parameters)
+        return !is_marked_differentiable(tokens_, other);
     }
     return false;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "compiler/source/function_heads.h"
 #include "compiler/text/words.h"
 
 namespace torch_slang {
@@ -10,7 +11,6 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kScalars = {"half",      "float",     "double",   "BFloat16",
                                                       "float16_t", "float32_t", "float64_t"};
-constexpr std::array<std::string_view, 5> kHeads = {"if", "for", "while", "switch", "catch"};
 constexpr std::array<std::string_view, 5> kToScalar = {"dot", "length", "distance", "determinant", "size"};
 
 bool is_swizzle(std::string_view member) {
@@ -34,20 +34,16 @@ SourceFloats::SourceFloats(const SourceCode& tokens) : tokens_(tokens) {
     if (tokens_[at] == "struct") {
       while (at < tokens_.size() && tokens_[at] != "{" && tokens_[at] != ";") ++at;
       if (tokens_[at] == "{") declare(at, tokens_.closing(at), false, fields_);
-    } else if (tokens_[at] == "(" && at > 0 && tokens_[tokens_.closing(at) + 1] == "{" &&
-               (tokens_.is_name(at - 1) || tokens_[at - 1] == ">") && !is_among(kHeads, tokens_[at - 1])) {
-      add_function(at);
-      at = functions_.back().end;
     }
   }
-}
-
-void SourceFloats::add_function(size_t open) {
-  const size_t close = tokens_.closing(open);
-  SourceFunction function{open, close + 1, tokens_.closing(close + 1), {}};
-  declare(open, close, true, function.names);
-  declare(close, function.end, false, function.names);
-  functions_.push_back(std::move(function));
+  for (const FunctionHead& head : function_heads(tokens_)) {
+    const bool is_within = !functions_.empty() && head.name < functions_.back().end;  // of a type in a function
+    if (is_within || tokens_[head.name] == "__subscript") continue;
+    SourceFunction function{head.name, head.open, head.body, head.end, {}};
+    declare(head.open, head.close, true, function.names);
+    declare(head.close, head.end, false, function.names);
+    functions_.push_back(std::move(function));
+  }
 }
 
 void SourceFloats::declare(size_t begin, size_t end, bool parameters, DeclaredFloats& names) const {

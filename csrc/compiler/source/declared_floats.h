@@ -18,7 +18,8 @@ struct DeclaredFloat {
 using DeclaredFloats = std::map<std::string_view, DeclaredFloat>;
 
 struct SourceFunction {
-  size_t begin, body, end;  // its parameters' bracket, its body's, and the one that closes that
+  size_t name, begin, body,
+      end;  // the name, the brackets that its parameters and body open with, and the one that closes that
   DeclaredFloats names;
 };
 
@@ -38,7 +39,6 @@ class SourceFloats {
   FloatKind kind(const SourceFunction& function, Operand operand) const;
 
  private:
-  void add_function(size_t open);
   void declare(size_t begin, size_t end, bool parameters, DeclaredFloats& names) const;
   size_t declared_name(size_t type, DeclaredFloat& declared) const;
   FloatKind kind_of_type(std::string_view word) const;

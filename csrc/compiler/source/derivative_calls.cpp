@@ -3,7 +3,7 @@
 #include <set>
 #include <string_view>
 
-#include "compiler/source/called_functions.h"
+#include "compiler/source/differentiable_functions.h"
 
 namespace torch_slang {
 namespace {
@@ -43,7 +43,7 @@ class DerivativeCalls {
   }
 
   void look_at(const SourceFunction& function) {
-    const bool is_differentiated = is_differentiable(function);
+    const bool is_differentiated = is_marked_differentiable(tokens_, function.begin);
     for (size_t at = function.begin; is_differentiated && at < function.body; ++at) {
       if (word(at) == "no_diff" && interfaces_.count(word(at + 1)) > 0) say_(at, kConstant);
     }
@@ -75,28 +75,16 @@ class DerivativeCalls {
   }
 
   void note_function(const SourceFunction& function) {
-    const std::string_view name = name_of(tokens_, function);
+    const std::string_view name = word(function.name);
     for (size_t at = function.begin; at < function.body; ++at) {
       if (word(at) == "out" || word(at) == "inout") has_out_.insert(name);
     }
-    for (size_t at = function.begin; at-- > 1;) {
-      if (word(at) == name) {
-        if (interfaces_.count(word(at - 1)) > 0) returns_interface_.insert(name);
-        return;
-      }
-    }
+    if (interfaces_.count(word(function.name - 1)) > 0) returns_interface_.insert(name);
   }
 
   // `s.distance`, where s is no type or namespace.
   bool is_method(size_t at) const {
     return tokens_.is_name(at) && word(at + 1) == "." && tokens_.is_name(at + 2) && types_.count(word(at)) == 0;
-  }
-
-  bool is_differentiable(const SourceFunction& function) const {
-    for (size_t at = tokens_.declaration(function.begin); at < function.begin; ++at) {
-      if (word(at).ends_with("Differentiable")) return true;
-    }
-    return false;
   }
 
   const SourceCode& tokens_;

@@ -39,6 +39,14 @@ std::vector<DifferentiableFunction> differentiable_functions(const SourceCode& t
   return found;
 }
 
+bool is_marked_differentiable(const SourceCode& tokens, size_t at) {
+  for (at = tokens.declaration(at); at < tokens.size(); ++at) {
+    if (tokens[at] == ";" || tokens[at] == "{" || tokens[at] == "}") return false;
+    if (tokens[at].ends_with("Differentiable")) return true;
+  }
+  return false;
+}
+
 bool returns_early(const SourceCode& tokens, const DifferentiableFunction& function) {
   const size_t last = tokens.last_statement(function.open);
   for (size_t at = function.open + 1; at < function.close; ++at) {

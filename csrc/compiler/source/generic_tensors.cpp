@@ -62,6 +62,12 @@ bool is_differentiable_tensor_interface(std::string_view type) {
   return is_among(kInterfaces, type.substr(0, type.find('<')));
 }
 
+bool takes_tensors(const SourceCode& code) {
+  bool found = false;
+  for_each_head(code, [&](const Head& head) { found = found || !tensors_of(code, head).empty(); });
+  return found;
+}
+
 void make_tensors_generic(SourceCode& code) {
   for_each_head(code, [&](const Head& head) {
     std::string added;

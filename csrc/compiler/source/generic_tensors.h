@@ -16,6 +16,9 @@ namespace torch_slang {
 // Whether this is such an interface, by its name or by a type's.
 bool is_differentiable_tensor_interface(std::string_view type);
 
+// Whether functions in the source have such parameters.
+bool takes_tensors(const SourceCode& code);
+
 // Puts type parameters in place of such parameters. Lines keep their numbers.
 void make_tensors_generic(SourceCode& code);
 std::string with_generic_tensors(const std::string& source);

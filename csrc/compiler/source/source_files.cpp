@@ -80,7 +80,7 @@ std::string SourceFiles::with_library(ChangingSource& source) {
 }
 
 std::string SourceFiles::with_head(ChangingSource& source) {
-  const std::string& path = source.file();
+  const std::string path = source.file();
   std::string head = attribute_macros() + line_directive(1, path) + "\n";
   if (!is_part_of_module(source.code())) {
     const bool imports = imports_functions_ && submodule_text(path) == nullptr;

@@ -15,7 +15,7 @@ bool may_be(std::string_view function, std::string_view name) {
 
 }  // namespace
 
-std::vector<SourceFunction> called_functions(const SourceCode& tokens, const std::vector<SourceFunction>& functions,
+std::vector<SourceFunction> called_functions(const SourceCode& code, const std::vector<SourceFunction>& functions,
                                              const std::string& name) {
   std::set<size_t> found;
   std::vector<size_t> unread;
@@ -23,16 +23,16 @@ std::vector<SourceFunction> called_functions(const SourceCode& tokens, const std
     if (found.insert(i).second) unread.push_back(i);
   };
   for (size_t i = 0; i < functions.size(); ++i) {
-    if (may_be(tokens[functions[i].name], name)) add(i);
+    if (may_be(code[functions[i].name], name)) add(i);
   }
   if (found.empty()) return functions;
   while (!unread.empty()) {
     const SourceFunction& caller = functions[unread.back()];
     unread.pop_back();
     std::set<std::string_view> words;
-    for (size_t at = caller.body; at < caller.end; ++at) words.insert(tokens[at]);
+    for (size_t at = caller.body; at < caller.end; ++at) words.insert(code[at]);
     for (size_t i = 0; i < functions.size(); ++i) {
-      if (words.count(tokens[functions[i].name]) > 0) add(i);
+      if (words.count(code[functions[i].name]) > 0) add(i);
     }
   }
   std::vector<SourceFunction> called;

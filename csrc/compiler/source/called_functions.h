@@ -10,7 +10,7 @@ namespace torch_slang {
 
 // Those among `functions` that an operator may run, itself included: each that is named in the body of one. `name`: the operator's,
 // "area", "Circle_area" of a method, "area_float3" of an overload. All, if none has the name.
-std::vector<SourceFunction> called_functions(const SourceCode& tokens, const std::vector<SourceFunction>& functions,
+std::vector<SourceFunction> called_functions(const SourceCode& code, const std::vector<SourceFunction>& functions,
                                              const std::string& name);
 
 }  // namespace torch_slang

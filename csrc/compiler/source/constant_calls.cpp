@@ -201,15 +201,15 @@ class Rewriter {
 
 }  // namespace
 
-void add_out_parameters(const SourceCode& tokens, OutParameters& found) {
+void add_out_parameters(const SourceCode& code, OutParameters& found) {
   found["sincos"] = {1, 2};
   found["modf"] = found["frexp"] = {1};
-  for (const FunctionHead& head : function_heads(tokens)) {
-    const std::vector<size_t> begins = parameter_begins(tokens, head.open);
+  for (const FunctionHead& head : function_heads(code)) {
+    const std::vector<size_t> begins = parameter_begins(code, head.open);
     for (size_t index = 0; index < begins.size(); ++index) {
       size_t at = begins[index];
-      while (tokens[at] == "no_diff") ++at;
-      if (is_out(tokens[at])) found[std::string(tokens[head.name])].insert(index);
+      while (code[at] == "no_diff") ++at;
+      if (is_out(code[at])) found[std::string(code[head.name])].insert(index);
     }
   }
 }

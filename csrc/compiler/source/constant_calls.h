@@ -23,7 +23,7 @@ namespace torch_slang {
 
 // For each function that has `out` or `inout` parameters, by name, which ones.
 using OutParameters = std::map<std::string, std::set<size_t>, std::less<>>;
-void add_out_parameters(const SourceCode& tokens, OutParameters& found);
+void add_out_parameters(const SourceCode& code, OutParameters& found);
 
 void make_calls_constant(SourceCode& code, const OutParameters& outs);
 

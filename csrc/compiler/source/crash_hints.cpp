@@ -24,13 +24,13 @@ constexpr const char* kEarly = "a `return` before a function's end, in a second 
 class Hints {
  public:
   Hints(const std::string& source, const std::string& path, bool second_derivative, const std::string& function)
-      : tokens_(source, path),
-        floats_(tokens_),
+      : code_(source, path),
+        floats_(code_),
         second_derivative_(second_derivative),
-        called_(function.empty() ? floats_.functions() : called_functions(tokens_, floats_.functions(), function)) {}
+        called_(function.empty() ? floats_.functions() : called_functions(code_, floats_.functions(), function)) {}
 
   std::string text() {
-    for (size_t at = 0; at < tokens_.size(); ++at) {
+    for (size_t at = 0; at < code_.size(); ++at) {
       if (word(at) == "return" && loops_around(at).size() > 1)
         add(at, "a `return` out of two loops; set a flag there, leave both loops by `break`, and return behind them");
       if (word(at) == "switch") look_for_fall_through(closing(at + 1) + 1);
@@ -39,14 +39,13 @@ class Hints {
       if (word(at) == "property" && is_differentiable(at)) add(at, "a `property` with derivatives; make it a function");
     }
     for (const SourceFunction& function : called_) look_at_operators(function);
-    find_derivative_calls(tokens_, floats_.functions(), called_,
-                          [this](size_t at, const char* what) { add(at, what); });
+    find_derivative_calls(code_, floats_.functions(), called_, [this](size_t at, const char* what) { add(at, what); });
     return text_.empty() ? text_ : "Constructs in this source that are known to crash it:" + text_;
   }
 
  private:
-  std::string_view word(size_t at) const { return tokens_[at]; }
-  size_t closing(size_t open) const { return tokens_.closing(open); }
+  std::string_view word(size_t at) const { return code_[at]; }
+  size_t closing(size_t open) const { return code_.closing(open); }
 
   // The first words of the loops whose bodies it is in, the innermost first.
   std::vector<size_t> loops_around(size_t at) const {
@@ -55,7 +54,7 @@ class Hints {
       const bool is_do = word(head) == "do";
       if (!is_do && word(head) != "for" && word(head) != "while") continue;
       const size_t body = is_do ? head + 1 : closing(head + 1) + 1;
-      if (body <= at && at < behind_statement(tokens_, body)) heads.push_back(head);
+      if (body <= at && at < behind_statement(code_, body)) heads.push_back(head);
     }
     return heads;
   }
@@ -63,7 +62,7 @@ class Hints {
   // Of other types they have derivatives: Note [quotients] in ir/quotients.h.
   void look_at_operators(const SourceFunction& function) {
     bool has_float_types = false;
-    for (size_t at = 0; at < tokens_.size(); ++at) has_float_types = has_float_types || word(at) == "IFloat";
+    for (size_t at = 0; at < code_.size(); ++at) has_float_types = has_float_types || word(at) == "IFloat";
     if (!has_float_types) return;
     for (size_t at = function.body; at < function.end; ++at) {
       if (word(at) == "%" && is_of_floats(function, at))
@@ -80,7 +79,7 @@ class Hints {
   }
 
   bool is_differentiable(size_t at) const {
-    while (at < tokens_.size() && word(at) != "{" && word(at) != ";") ++at;
+    while (at < code_.size() && word(at) != "{" && word(at) != ";") ++at;
     const size_t end = closing(at);
     for (; at < end; ++at) {
       if (word(at).ends_with("Differentiable")) return true;
@@ -91,7 +90,7 @@ class Hints {
   // A `return` that is not the last statement of a function.
   bool is_early_return(size_t at) const {
     for (const SourceFunction& function : floats_.functions()) {
-      if (function.body < at && at < function.end) return at != tokens_.last_statement(function.body);
+      if (function.body < at && at < function.end) return at != code_.last_statement(function.body);
     }
     return false;
   }
@@ -99,13 +98,12 @@ class Hints {
   // `[ForwardDerivative(g)]` where g, and `[ForwardDerivativeOf(f)]` where what stands under it, is not [Differentiable].
   bool has_forward_derivative_without_derivatives(size_t at) const {
     if (word(at + 1) != "(") return false;
-    if (word(at) == "ForwardDerivativeOf") return !is_marked_differentiable(tokens_, closing(at + 1));
+    if (word(at) == "ForwardDerivativeOf") return !is_marked_differentiable(code_, closing(at + 1));
     if (word(at) != "ForwardDerivative") return false;
-    for (size_t other = 1; other < tokens_.size(); ++other) {
-      const bool is_declared = tokens_.is_name(other - 1) || word(other - 1) == ">";
+    for (size_t other = 1; other < code_.size(); ++other) {
+      const bool is_declared = code_.is_name(other - 1) || word(other - 1) == ">";
       const bool has_parameters = word(other + 1) == "(" || word(other + 1) == "<";
-      if (word(other) == word(at + 2) && is_declared && has_parameters)
-        return !is_marked_differentiable(tokens_, other);
+      if (word(other) == word(at + 2) && is_declared && has_parameters) return !is_marked_differentiable(code_, other);
     }
     return false;
   }
@@ -139,10 +137,10 @@ class Hints {
 
   void add(size_t at, const char* what) {
     if (is_elsewhere(at)) return;
-    text_ += c10::str("\n", tokens_.location(at), ": ", what);
+    text_ += c10::str("\n", code_.location(at), ": ", what);
   }
 
-  const SourceCode tokens_;
+  const SourceCode code_;
   const SourceFloats floats_;
   const bool second_derivative_;
   const std::vector<SourceFunction> called_;

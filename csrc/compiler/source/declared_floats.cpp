@@ -25,20 +25,20 @@ FloatKind of_element(FloatKind kind) {
 
 }  // namespace
 
-SourceFloats::SourceFloats(const SourceCode& tokens) : tokens_(tokens) {
-  for (size_t at = 0; at < tokens_.size(); ++at) {
-    const bool begins = tokens_[at] == "<" || tokens_[at] == ",";
-    if (begins && tokens_.is_name(at + 1) && tokens_[at + 2] == ":") type_parameters_.push_back(tokens_[at + 1]);
+SourceFloats::SourceFloats(const SourceCode& code) : code_(code) {
+  for (size_t at = 0; at < code_.size(); ++at) {
+    const bool begins = code_[at] == "<" || code_[at] == ",";
+    if (begins && code_.is_name(at + 1) && code_[at + 2] == ":") type_parameters_.push_back(code_[at + 1]);
   }
-  for (size_t at = 0; at < tokens_.size(); ++at) {
-    if (tokens_[at] == "struct") {
-      while (at < tokens_.size() && tokens_[at] != "{" && tokens_[at] != ";") ++at;
-      if (tokens_[at] == "{") declare(at, tokens_.closing(at), false, fields_);
+  for (size_t at = 0; at < code_.size(); ++at) {
+    if (code_[at] == "struct") {
+      while (at < code_.size() && code_[at] != "{" && code_[at] != ";") ++at;
+      if (code_[at] == "{") declare(at, code_.closing(at), false, fields_);
     }
   }
-  for (const FunctionHead& head : function_heads(tokens_)) {
+  for (const FunctionHead& head : function_heads(code_)) {
     const bool is_within = !functions_.empty() && head.name < functions_.back().end;  // of a type in a function
-    if (is_within || tokens_[head.name] == "__subscript") continue;
+    if (is_within || code_[head.name] == "__subscript") continue;
     SourceFunction function{head.name, head.open, head.body, head.end, {}};
     declare(head.open, head.close, true, function.names);
     declare(head.close, head.end, false, function.names);
@@ -52,14 +52,14 @@ void SourceFloats::declare(size_t begin, size_t end, bool parameters, DeclaredFl
     const size_t name = declared_name(at, declared);
     if (name == at) continue;
     // `double a, b = f(a), c[3];`
-    for (size_t next = name; tokens_.is_name(next);) {
+    for (size_t next = name; code_.is_name(next);) {
       DeclaredFloat one = declared;
       size_t behind = next + 1;
-      for (; tokens_[behind] == "["; behind = tokens_.closing(behind) + 1) ++one.indices;
-      names[tokens_[next]] = one;
+      for (; code_[behind] == "["; behind = code_.closing(behind) + 1) ++one.indices;
+      names[code_[next]] = one;
       if (parameters) break;
-      behind = tokens_.first_of(",;", behind, end);
-      if (tokens_[behind] != ",") break;
+      behind = code_.first_of(",;", behind, end);
+      if (code_[behind] != ",") break;
       next = behind + 1;
     }
     at = name;
@@ -68,19 +68,19 @@ void SourceFloats::declare(size_t begin, size_t end, bool parameters, DeclaredFl
 
 // Where `T name` has its name, if a type stands there; else there itself.
 size_t SourceFloats::declared_name(size_t type, DeclaredFloat& declared) const {
-  const std::string_view word = tokens_[type];
+  const std::string_view word = code_[type];
   size_t at = type + 1;
   if (word == "vector" || word == "matrix") {
     declared.element = word == "vector" ? FloatKind::Vector : FloatKind::Matrix;
-  } else if (has_part(word, {"TensorView"}) && tokens_[at] == "<") {
-    declared.element = kind_of_type(tokens_[at + 1]);
+  } else if (has_part(word, {"TensorView"}) && code_[at] == "<") {
+    declared.element = kind_of_type(code_[at + 1]);
     declared.indices = 1;
   } else {
     declared.element = kind_of_type(word);
   }
   if (declared.element == FloatKind::None) return type;
-  at = tokens_.behind_angles(at);
-  return tokens_.is_name(at) ? at : type;
+  at = code_.behind_angles(at);
+  return code_.is_name(at) ? at : type;
 }
 
 FloatKind SourceFloats::kind_of_type(std::string_view word) const {
@@ -100,13 +100,13 @@ FloatKind SourceFloats::kind_of_type(std::string_view word) const {
 Operand SourceFloats::before(size_t at) const {
   size_t begin = at;
   while (begin > 0) {
-    const std::string_view last = tokens_[begin - 1];
+    const std::string_view last = code_[begin - 1];
     if (last == ")" || last == "]") {
-      begin = tokens_.opening(begin - 1);
-      if (!tokens_.is_name(begin - 1) && tokens_[begin - 1] != "]") break;
+      begin = code_.opening(begin - 1);
+      if (!code_.is_name(begin - 1) && code_[begin - 1] != "]") break;
     } else {
-      if (tokens_.is_name(begin - 1) || tokens_.is_number(begin - 1)) --begin;
-      if (tokens_[begin - 1] != ".") break;
+      if (code_.is_name(begin - 1) || code_.is_number(begin - 1)) --begin;
+      if (code_[begin - 1] != ".") break;
       --begin;
     }
   }
@@ -114,34 +114,34 @@ Operand SourceFloats::before(size_t at) const {
 }
 
 Operand SourceFloats::from(size_t at) const {
-  size_t end = tokens_[at] == "(" ? at : at + 1;
-  while (tokens_[end] == "(" || tokens_[end] == "[" || tokens_[end] == ".")
-    end = tokens_[end] == "." ? end + 2 : tokens_.closing(end) + 1;
+  size_t end = code_[at] == "(" ? at : at + 1;
+  while (code_[end] == "(" || code_[end] == "[" || code_[end] == ".")
+    end = code_[end] == "." ? end + 2 : code_.closing(end) + 1;
   return {at, end};
 }
 
 FloatKind SourceFloats::kind(const SourceFunction& function, Operand operand) const {
   size_t at = operand.begin;
   if (at >= operand.end) return FloatKind::None;
-  if (tokens_.is_number(at)) {
-    const bool whole = tokens_[at].starts_with("0x") || tokens_[at].find_first_of(".fh") == std::string_view::npos;
+  if (code_.is_number(at)) {
+    const bool whole = code_[at].starts_with("0x") || code_[at].find_first_of(".fh") == std::string_view::npos;
     return whole ? FloatKind::None : FloatKind::Scalar;
   }
-  const auto found = function.names.find(tokens_[at]);
+  const auto found = function.names.find(code_[at]);
   if (found == function.names.end()) return kind_of_group(function, operand);
   FloatKind kind = found->second.element;
   int indices = found->second.indices;
   for (++at; at < operand.end;) {
-    if (tokens_[at] == "[") {
+    if (code_[at] == "[") {
       if (indices > 0)
         --indices;
       else
         kind = of_element(kind);
-      at = tokens_.closing(at) + 1;
+      at = code_.closing(at) + 1;
       continue;
     }
-    if (tokens_[at] != ".") return FloatKind::None;
-    const std::string_view member = tokens_[at + 1];
+    if (code_[at] != ".") return FloatKind::None;
+    const std::string_view member = code_[at + 1];
     const auto field = fields_.find(member);
     if (indices == 0 && kind == FloatKind::Vector && is_swizzle(member)) {
       kind = member.size() == 1 ? FloatKind::Scalar : FloatKind::Vector;
@@ -158,16 +158,16 @@ FloatKind SourceFloats::kind(const SourceFunction& function, Operand operand) co
 
 // `(a + b)`, `normalize(a)`, `float3(x)`, `s.field`: an aggregate, if one is in it, as most functions return the type of their arguments.
 FloatKind SourceFloats::kind_of_group(const SourceFunction& function, Operand group) const {
-  const std::string_view head = tokens_[group.begin];
-  if (tokens_[group.begin + 1] == "(" && kind_of_type(head) != FloatKind::None) return kind_of_type(head);
-  if (tokens_[group.end - 2] == "." && fields_.count(tokens_[group.end - 1]) > 0) {
-    const DeclaredFloat& field = fields_.at(tokens_[group.end - 1]);
+  const std::string_view head = code_[group.begin];
+  if (code_[group.begin + 1] == "(" && kind_of_type(head) != FloatKind::None) return kind_of_type(head);
+  if (code_[group.end - 2] == "." && fields_.count(code_[group.end - 1]) > 0) {
+    const DeclaredFloat& field = fields_.at(code_[group.end - 1]);
     return field.indices == 0 ? field.element : FloatKind::None;
   }
-  if (tokens_[group.end - 1] != ")" || is_among(kToScalar, head)) return FloatKind::None;
+  if (code_[group.end - 1] != ")" || is_among(kToScalar, head)) return FloatKind::None;
   FloatKind most = FloatKind::None;
   for (size_t at = group.begin + 1; at < group.end; ++at) {
-    if (function.names.count(tokens_[at]) == 0 || tokens_[at - 1] == ".") continue;
+    if (function.names.count(code_[at]) == 0 || code_[at - 1] == ".") continue;
     most = std::max(most, kind(function, from(at)));
   }
   return most;

@@ -30,7 +30,7 @@ struct Operand {
 
 class SourceFloats {
  public:
-  explicit SourceFloats(const SourceCode& tokens);
+  explicit SourceFloats(const SourceCode& code);
 
   const std::vector<SourceFunction>& functions() const { return functions_; }
   // The operands that end before, and begin at, a word.
@@ -44,7 +44,7 @@ class SourceFloats {
   FloatKind kind_of_type(std::string_view word) const;
   FloatKind kind_of_group(const SourceFunction& function, Operand group) const;
 
-  const SourceCode& tokens_;
+  const SourceCode& code_;
   std::vector<std::string_view> type_parameters_;
   DeclaredFloats fields_;
   std::vector<SourceFunction> functions_;

@@ -8,13 +8,12 @@ namespace {
 
 class Declaration {
  public:
-  Declaration(const SourceCode& tokens, const DifferentiableFunction& function)
-      : tokens_(tokens), function_(function) {}
+  Declaration(const SourceCode& code, const DifferentiableFunction& function) : code_(code), function_(function) {}
 
   DeclaredFunction read() const {
     const size_t begin = first_word();
-    const std::string_view word = tokens_[begin];
-    if (word == "func") return {std::string(tokens_[begin + 1]), behind_arrow(begin)};
+    const std::string_view word = code_[begin];
+    if (word == "func") return {std::string(code_[begin + 1]), behind_arrow(begin)};
     if (word == "get") return {"get", type_of_accessed(begin)};
     if (word == "set" || word == "__init") return {std::string(word), ""};
     return usual(begin);
@@ -24,13 +23,13 @@ class Declaration {
   // Behind attributes and modifiers.
   size_t first_word() const {
     size_t at = function_.attribute;
-    at = tokens_.first_of("]", at, function_.open);
+    at = code_.first_of("]", at, function_.open);
     for (++at; at < function_.open;) {
-      if (tokens_[at] == "[") {
-        at = tokens_.closing(at) + 1;
-      } else if (tokens_[at] == "__generic") {
-        at = tokens_.behind_angles(at + 1);
-      } else if (is_modifier(at) || tokens_[at] == "]") {  // of `[[...]]`
+      if (code_[at] == "[") {
+        at = code_.closing(at) + 1;
+      } else if (code_[at] == "__generic") {
+        at = code_.behind_angles(at + 1);
+      } else if (is_modifier(at) || code_[at] == "]") {  // of `[[...]]`
         ++at;
       } else {
         break;
@@ -43,62 +42,62 @@ class Declaration {
     static const std::set<std::string_view> kModifiers = {"public",   "internal", "private",  "static", "inline",
                                                           "override", "no_diff",  "const",    "export", "extern",
                                                           "open",     "virtual",  "abstract", "sealed"};
-    return kModifiers.count(tokens_[at]) > 0;
+    return kModifiers.count(code_[at]) > 0;
   }
 
   // `type name(`, `type name<...>(`, `type operator+(`
   DeclaredFunction usual(size_t begin) const {
     static const std::set<std::string_view> kUnknown = {"some", "property", "{"};
     size_t name = begin;
-    for (size_t at = begin; at < function_.open && tokens_[at] != "(";) {
-      if (kUnknown.count(tokens_[at]) > 0) return {std::string(tokens_[name]), {}};
-      if (tokens_[at] == "operator") return {"operator", text(begin, at)};
-      if (tokens_[at] == "<") {
-        at = tokens_.behind_angles(at);
+    for (size_t at = begin; at < function_.open && code_[at] != "(";) {
+      if (kUnknown.count(code_[at]) > 0) return {std::string(code_[name]), {}};
+      if (code_[at] == "operator") return {"operator", text(begin, at)};
+      if (code_[at] == "<") {
+        at = code_.behind_angles(at);
       } else {
         name = at++;
       }
     }
-    if (!tokens_.is_name(name) || name == begin) return {std::string(tokens_[name]), {}};
-    return {std::string(tokens_[name]), text(begin, name)};
+    if (!code_.is_name(name) || name == begin) return {std::string(code_[name]), {}};
+    return {std::string(code_[name]), text(begin, name)};
   }
 
   std::optional<std::string> text(size_t begin, size_t end) const {
     if (begin >= end) return {};
-    const std::string type(tokens_.text(Span{begin, end}));
+    const std::string type(code_.text(Span{begin, end}));
     return type == "void" ? "" : type;
   }
 
   // `(x: float) -> float where ... {`
   std::optional<std::string> behind_arrow(size_t at) const {
-    while (at < function_.open && tokens_[at] != "(") ++at;
-    at = tokens_.closing(at) + 1;
-    if (tokens_[at] != "-" || tokens_[at + 1] != ">") return "";
+    while (at < function_.open && code_[at] != "(") ++at;
+    at = code_.closing(at) + 1;
+    if (code_[at] != "-" || code_[at + 1] != ">") return "";
     size_t end = at + 2;
-    while (end < function_.open && tokens_[end] != "where" && tokens_[end] != "throws") ++end;
+    while (end < function_.open && code_[end] != "where" && code_[end] != "throws") ++end;
     return text(at + 2, end);
   }
 
   // Of `get { }`: that of the property or the subscript around it.
   std::optional<std::string> type_of_accessed(size_t at) const {
     size_t open = at;
-    while (open > 0 && tokens_[open] != "{") open = tokens_[open] == "}" ? tokens_.opening(open) - 1 : open - 1;
-    for (size_t word = tokens_.declaration(open); word < open; ++word) {
-      if (tokens_[word] == "-" && tokens_[word + 1] == ">") return text(word + 2, open);
-      if (tokens_[word] != "property") continue;
-      return tokens_[word + 2] == ":" ? text(word + 3, open) : text(word + 1, open - 1);
+    while (open > 0 && code_[open] != "{") open = code_[open] == "}" ? code_.opening(open) - 1 : open - 1;
+    for (size_t word = code_.declaration(open); word < open; ++word) {
+      if (code_[word] == "-" && code_[word + 1] == ">") return text(word + 2, open);
+      if (code_[word] != "property") continue;
+      return code_[word + 2] == ":" ? text(word + 3, open) : text(word + 1, open - 1);
     }
     return {};
   }
 
-  const SourceCode& tokens_;
+  const SourceCode& code_;
   const DifferentiableFunction& function_;
 };
 
 }  // namespace
 
-DeclaredFunction declared_function(const SourceCode& tokens, const DifferentiableFunction& function) {
-  return Declaration(tokens, function).read();
+DeclaredFunction declared_function(const SourceCode& code, const DifferentiableFunction& function) {
+  return Declaration(code, function).read();
 }
 
 }  // namespace torch_slang

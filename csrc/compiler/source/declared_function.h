@@ -13,6 +13,6 @@ struct DeclaredFunction {
   std::optional<std::string> type;  // empty: it returns nothing; none: the declaration is not understood
 };
 
-DeclaredFunction declared_function(const SourceCode& tokens, const DifferentiableFunction& function);
+DeclaredFunction declared_function(const SourceCode& code, const DifferentiableFunction& function);
 
 }  // namespace torch_slang

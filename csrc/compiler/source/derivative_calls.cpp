@@ -35,15 +35,15 @@ constexpr const char* kReturned =
 
 class DerivativeCalls {
  public:
-  DerivativeCalls(const SourceCode& tokens, const std::vector<SourceFunction>& all,
+  DerivativeCalls(const SourceCode& code, const std::vector<SourceFunction>& all,
                   const std::function<void(size_t, const char*)>& say)
-      : tokens_(tokens), say_(say) {
-    for (size_t at = 0; at < tokens.size(); ++at) note_type(at);
+      : code_(code), say_(say) {
+    for (size_t at = 0; at < code.size(); ++at) note_type(at);
     for (const SourceFunction& function : all) note_function(function);
   }
 
   void look_at(const SourceFunction& function) {
-    const bool is_differentiated = is_marked_differentiable(tokens_, function.begin);
+    const bool is_differentiated = is_marked_differentiable(code_, function.begin);
     for (size_t at = function.begin; is_differentiated && at < function.body; ++at) {
       if (word(at) == "no_diff" && interfaces_.count(word(at + 1)) > 0) say_(at, kConstant);
     }
@@ -55,13 +55,13 @@ class DerivativeCalls {
         if (backward && is_differentiated) say_(at, kInner);
         if (forward && is_differentiated && has_out_.count(word(at + 2)) > 0) say_(at, kOut);
       }
-      if (is_differentiated && derived_.count(word(at)) > 0 && tokens_.is_name(at + 1)) say_(at, kDerived);
+      if (is_differentiated && derived_.count(word(at)) > 0 && code_.is_name(at + 1)) say_(at, kDerived);
       if (is_differentiated && returns_interface_.count(word(at)) > 0 && word(at + 1) == "(") say_(at, kReturned);
     }
   }
 
  private:
-  std::string_view word(size_t at) const { return tokens_[at]; }
+  std::string_view word(size_t at) const { return code_[at]; }
 
   void note_type(size_t at) {
     const bool is_interface = word(at) == "interface";
@@ -69,8 +69,8 @@ class DerivativeCalls {
     types_.insert(word(at + 1));
     if (!is_interface) return;
     interfaces_.insert(word(at + 1));
-    for (size_t base = at + 2; base < tokens_.size() && word(base) != "{" && word(base) != ";"; ++base) {
-      if (tokens_.is_name(base) && word(base) != "IDifferentiable") derived_.insert(word(at + 1));
+    for (size_t base = at + 2; base < code_.size() && word(base) != "{" && word(base) != ";"; ++base) {
+      if (code_.is_name(base) && word(base) != "IDifferentiable") derived_.insert(word(at + 1));
     }
   }
 
@@ -84,10 +84,10 @@ class DerivativeCalls {
 
   // `s.distance`, where s is no type or namespace.
   bool is_method(size_t at) const {
-    return tokens_.is_name(at) && word(at + 1) == "." && tokens_.is_name(at + 2) && types_.count(word(at)) == 0;
+    return code_.is_name(at) && word(at + 1) == "." && code_.is_name(at + 2) && types_.count(word(at)) == 0;
   }
 
-  const SourceCode& tokens_;
+  const SourceCode& code_;
   const std::function<void(size_t, const char*)>& say_;
   std::set<std::string_view> types_, interfaces_, derived_;
   std::set<std::string_view> has_out_, returns_interface_;  // functions
@@ -95,10 +95,10 @@ class DerivativeCalls {
 
 }  // namespace
 
-void find_derivative_calls(const SourceCode& tokens, const std::vector<SourceFunction>& all,
+void find_derivative_calls(const SourceCode& code, const std::vector<SourceFunction>& all,
                            const std::vector<SourceFunction>& called,
                            const std::function<void(size_t at, const char* what)>& say) {
-  DerivativeCalls calls(tokens, all, say);
+  DerivativeCalls calls(code, all, say);
   for (const SourceFunction& function : called) calls.look_at(function);
 }
 

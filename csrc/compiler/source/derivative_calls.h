@@ -9,7 +9,7 @@
 namespace torch_slang {
 
 // Says of each place what it is and what to write instead. `all`: the source's functions; `called`: those that are looked at.
-void find_derivative_calls(const SourceCode& tokens, const std::vector<SourceFunction>& all,
+void find_derivative_calls(const SourceCode& code, const std::vector<SourceFunction>& all,
                            const std::vector<SourceFunction>& called,
                            const std::function<void(size_t at, const char* what)>& say);
 

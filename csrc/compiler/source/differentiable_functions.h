@@ -19,10 +19,10 @@ struct DifferentiableFunction {
 
 // In their order, those that are only differentiable in forward mode too. What macros bring along is there as text: Note [hidden
 // control flow] in hidden_flow.h.
-std::vector<DifferentiableFunction> differentiable_functions(const SourceCode& tokens);
+std::vector<DifferentiableFunction> differentiable_functions(const SourceCode& code);
 // Whether the function whose declaration `at` is in, before its body, has such an attribute.
-bool is_marked_differentiable(const SourceCode& tokens, size_t at);
+bool is_marked_differentiable(const SourceCode& code, size_t at);
 // A `return` stands in the body that is not its last statement.
-bool returns_early(const SourceCode& tokens, const DifferentiableFunction& function);
+bool returns_early(const SourceCode& code, const DifferentiableFunction& function);
 
 }  // namespace torch_slang

@@ -22,9 +22,9 @@ struct FunctionHead {
   bool has_own_derivative() const;
 };
 
-std::vector<FunctionHead> function_heads(const SourceCode& tokens);
+std::vector<FunctionHead> function_heads(const SourceCode& code);
 
 // Where the parameters of the brackets begin, behind their attributes.
-std::vector<size_t> parameter_begins(const SourceCode& tokens, size_t open);
+std::vector<size_t> parameter_begins(const SourceCode& code, size_t open);
 
 }  // namespace torch_slang

@@ -25,40 +25,40 @@ const AccessPair* pair_of(std::string_view name) {
 }
 
 // `typealias Texture = DiffTensorView<float>;`, `typedef DiffTensorView<float> Texture;`, `typealias Texture<T> = ...`
-void add_aliases(const SourceCode& tokens, std::set<std::string, std::less<>>& names) {
-  for (size_t at = 0; at < tokens.size(); ++at) {
-    if (tokens[at] == "typealias") {
-      const size_t equals = tokens.behind_angles(at + 2);
-      if (tokens[equals] == "=" && names.count(tokens[equals + 1]) > 0) names.emplace(tokens[at + 1]);
-    } else if (tokens[at] == "typedef" && names.count(tokens[at + 1]) > 0) {
-      names.emplace(tokens[tokens.behind_angles(at + 2)]);
+void add_aliases(const SourceCode& code, std::set<std::string, std::less<>>& names) {
+  for (size_t at = 0; at < code.size(); ++at) {
+    if (code[at] == "typealias") {
+      const size_t equals = code.behind_angles(at + 2);
+      if (code[equals] == "=" && names.count(code[equals + 1]) > 0) names.emplace(code[at + 1]);
+    } else if (code[at] == "typedef" && names.count(code[at + 1]) > 0) {
+      names.emplace(code[code.behind_angles(at + 2)]);
     }
   }
 }
 
 // An overload by float coordinates, say, takes nothing from ours.
-bool takes_index(const SourceCode& tokens, size_t open) {
+bool takes_index(const SourceCode& code, size_t open) {
   size_t at = open + 1;
-  while (tokens[at] == "no_diff" || tokens[at] == "in" || tokens[at] == "const") ++at;
-  return !tokens[at].starts_with("float") && !tokens[at].starts_with("half") && !tokens[at].starts_with("double") &&
-         !(tokens[at] == "vector" && tokens[at + 2].starts_with("float"));
+  while (code[at] == "no_diff" || code[at] == "in" || code[at] == "const") ++at;
+  return !code[at].starts_with("float") && !code[at].starts_with("half") && !code[at].starts_with("double") &&
+         !(code[at] == "vector" && code[at + 2].starts_with("float"));
 }
 
-void add_declared(const SourceCode& tokens, size_t begin, size_t end, std::set<std::string>& macros) {
+void add_declared(const SourceCode& code, size_t begin, size_t end, std::set<std::string>& macros) {
   for (size_t at = begin; at < end; ++at) {
-    if (tokens[at] == "{" || tokens[at] == "(") {
-      const size_t close = tokens.closing(at);
+    if (code[at] == "{" || code[at] == "(") {
+      const size_t close = code.closing(at);
       // `DECLARE(loadUniform)`, a macro that makes one of its argument
-      for (size_t i = at + 1; tokens[at] == "(" && i < close; ++i) {
-        if (const AccessPair* pair = pair_of(tokens[i])) macros.insert(pair->without);
+      for (size_t i = at + 1; code[at] == "(" && i < close; ++i) {
+        if (const AccessPair* pair = pair_of(code[i])) macros.insert(pair->without);
       }
       at = close;
       continue;
     }
-    const AccessPair* pair = pair_of(tokens[at]);
+    const AccessPair* pair = pair_of(code[at]);
     if (pair == nullptr) continue;
-    const size_t open = tokens.behind_angles(at + 1);
-    if (tokens[open] == "(" && takes_index(tokens, open)) macros.insert(pair->without);
+    const size_t open = code.behind_angles(at + 1);
+    if (code[open] == "(" && takes_index(code, open)) macros.insert(pair->without);
   }
 }
 
@@ -72,13 +72,13 @@ std::set<std::string> own_accesses(const std::vector<const SourceCode*>& files) 
     for (const SourceCode* file : files) add_aliases(*file, views);
   }
   for (const SourceCode* file : files) {
-    const SourceCode& tokens = *file;
-    for (size_t at = 0; at < tokens.size(); ++at) {
-      if (tokens[at] != "extension") continue;
+    const SourceCode& code = *file;
+    for (size_t at = 0; at < code.size(); ++at) {
+      if (code[at] != "extension") continue;
       bool is_of_view = false;
       size_t open = at + 1;
-      for (; open < tokens.size() && tokens[open] != "{"; ++open) is_of_view |= views.count(tokens[open]) > 0;
-      if (is_of_view) add_declared(tokens, open + 1, tokens.closing(open), macros);
+      for (; open < code.size() && code[open] != "{"; ++open) is_of_view |= views.count(code[open]) > 0;
+      if (is_of_view) add_declared(code, open + 1, code.closing(open), macros);
     }
   }
   return macros;

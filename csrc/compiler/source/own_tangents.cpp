@@ -12,15 +12,15 @@ struct Body {
 };
 
 // What looks like a function with a body. Statements with a head are among them, which does no harm.
-std::vector<Body> bodies_of(const SourceCode& tokens) {
+std::vector<Body> bodies_of(const SourceCode& code) {
   std::vector<Body> bodies;
-  for (size_t at = 0; at + 1 < tokens.size(); ++at) {
-    if (!tokens.is_name(at)) continue;
-    const size_t open = tokens.behind_angles(at + 1);
-    if (tokens[open] != "(") continue;
-    size_t begin = tokens.closing(open) + 1;
-    while (begin < tokens.size() && tokens[begin] != "{" && tokens[begin] != ";" && tokens[begin] != "}") ++begin;
-    if (tokens[begin] == "{") bodies.push_back({tokens[at], begin, tokens.closing(begin)});
+  for (size_t at = 0; at + 1 < code.size(); ++at) {
+    if (!code.is_name(at)) continue;
+    const size_t open = code.behind_angles(at + 1);
+    if (code[open] != "(") continue;
+    size_t begin = code.closing(open) + 1;
+    while (begin < code.size() && code[begin] != "{" && code[begin] != ";" && code[begin] != "}") ++begin;
+    if (code[begin] == "{") bodies.push_back({code[at], begin, code.closing(begin)});
   }
   return bodies;
 }

@@ -253,19 +253,19 @@ class Body {
   size_t failed_ = 0;
 };
 
-bool has_continue(const SourceCode& tokens, const DifferentiableFunction& function) {
+bool has_continue(const SourceCode& code, const DifferentiableFunction& function) {
   for (size_t at = function.open; at < function.close; ++at) {
-    if (tokens[at] == "continue") return true;
+    if (code[at] == "continue") return true;
   }
   return false;
 }
 
 // A loop is left by `return`, or gone on with: there Slang is known to be wrong.
-bool exits_in_loop(const SourceCode& tokens, const DifferentiableFunction& function) {
+bool exits_in_loop(const SourceCode& code, const DifferentiableFunction& function) {
   for (size_t at = function.open; at < function.close; ++at) {
-    if (tokens[at] != "for" && tokens[at] != "while" && tokens[at] != "do") continue;
-    for (const size_t last = behind_statement(tokens, at) - 1; at < last; ++at) {
-      if (tokens[at] == "return" || tokens[at] == "continue") return true;
+    if (code[at] != "for" && code[at] != "while" && code[at] != "do") continue;
+    for (const size_t last = behind_statement(code, at) - 1; at < last; ++at) {
+      if (code[at] == "return" || code[at] == "continue") return true;
     }
   }
   return false;

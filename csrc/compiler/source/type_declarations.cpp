@@ -31,45 +31,45 @@ bool is_whole_number_type(std::string_view word) {
 
 class Reader {
  public:
-  explicit Reader(const SourceCode& tokens) : tokens_(tokens) {}
+  explicit Reader(const SourceCode& code) : code_(code) {}
 
   std::vector<TypeDeclaration> read() {
-    for (size_t at = 0; at + 1 < tokens_.size(); ++at) {
+    for (size_t at = 0; at + 1 < code_.size(); ++at) {
       note_function(at);
-      const bool is_interface = tokens_[at] == "interface";
-      if ((is_interface || tokens_[at] == "struct") && tokens_.is_name(at + 1)) declaration(at + 1, is_interface);
+      const bool is_interface = code_[at] == "interface";
+      if ((is_interface || code_[at] == "struct") && code_.is_name(at + 1)) declaration(at + 1, is_interface);
     }
     return std::move(found_);
   }
 
  private:
-  std::string_view word(size_t at) const { return tokens_[at]; }
+  std::string_view word(size_t at) const { return code_[at]; }
 
   // A body stands behind parameters.
   void note_function(size_t at) {
     if (word(at) != "{" || at == 0 || at < function_end_ || word(at - 1) != ")") return;
-    function_end_ = tokens_.closing(at);
+    function_end_ = code_.closing(at);
   }
 
   void declaration(size_t at, bool is_interface) {
     TypeDeclaration type;
     type.at = at;
-    type.line = tokens_.line(at);
+    type.line = code_.line(at);
     type.name = std::string(word(at));
     type.is_interface = is_interface;
     type.is_local = at < function_end_;
-    size_t behind = tokens_.behind_angles(at + 1);
+    size_t behind = code_.behind_angles(at + 1);
     const size_t generics_end = behind;
     if (word(behind) == ":") type.colon = behind;
-    while (behind < tokens_.size() && word(behind) != "{" && word(behind) != ";" && word(behind) != "=") {
+    while (behind < code_.size() && word(behind) != "{" && word(behind) != ";" && word(behind) != "=") {
       if (word(behind) == "where" && type.bases_end == 0) type.bases_end = behind;
-      if (type.colon > 0 && type.bases_end == 0 && tokens_.is_name(behind)) type.bases.emplace(word(behind));
+      if (type.colon > 0 && type.bases_end == 0 && code_.is_name(behind)) type.bases.emplace(word(behind));
       ++behind;
     }
     if (word(behind) != "{" || (behind > generics_end && type.colon == 0 && word(generics_end) != "where")) return;
     type.open = behind;
-    type.close = tokens_.closing(behind);
-    if (type.close >= tokens_.size()) return;
+    type.close = code_.closing(behind);
+    if (type.close >= code_.size()) return;
     if (type.bases_end == 0) type.bases_end = type.open;
     type.is_differentiable = type.bases.count("IDifferentiable") > 0 || type.bases.count("IDifferentiablePtrType") > 0;
     if (is_interface)
@@ -87,7 +87,7 @@ class Reader {
 
   void fields(TypeDeclaration& type, size_t generics, size_t generics_end) const {
     for (size_t at = type.open + 1; at < type.close;) {
-      while (word(at) == "[") at = tokens_.closing(at) + 1;
+      while (word(at) == "[") at = code_.closing(at) + 1;
       if (is_among(kModifiers, word(at)) || word(at) == ";") {
         ++at;
         continue;
@@ -96,17 +96,17 @@ class Reader {
       size_t end = at, parameters = 0;
       for (; end < type.close && word(end) != ";" && word(end) != "{"; ++end) {
         if (word(end) == "=" && parameters == 0 && !is_among(kNoFields, word(at))) {
-          end = tokens_.first_of(";", end, type.close);
+          end = code_.first_of(";", end, type.close);
           break;
         }
         if (word(end) == "Differential" || word(end) == "dzero") type.is_differentiable = true;
         if (word(end) != "(" && word(end) != "[") continue;
         if (word(end) == "(" && parameters == 0) parameters = end;
-        end = tokens_.closing(end);
+        end = code_.closing(end);
       }
       if (parameters == 0 && word(end) == ";" && !is_among(kNoFields, word(at)))
         field(type, at, generics, generics_end);
-      at = (word(end) == "{" ? tokens_.closing(end) : end) + 1;
+      at = (word(end) == "{" ? code_.closing(end) : end) + 1;
     }
   }
 
@@ -125,10 +125,10 @@ class Reader {
       type.has_views = true;
       return;
     }
-    const size_t end = std::max(head + 1, tokens_.behind_angles(head + 1));
+    const size_t end = std::max(head + 1, code_.behind_angles(head + 1));
     for (size_t i = head; i < end; ++i) {
       if (is_view_type(word(i))) type.has_views = true;
-      if (!tokens_.is_name(i) || is_whole_number_type(word(i))) continue;
+      if (!code_.is_name(i) || is_whole_number_type(word(i))) continue;
       if (is_float_type(word(i)) && !(word(i) == "vector" || word(i) == "matrix")) {
         type.has_floats = true;
       } else if (word(i) != "vector" && word(i) != "matrix" && word(i) != "Array") {
@@ -149,7 +149,7 @@ class Reader {
       bool is_number = false;
       for (size_t i = at + 2; i < end && word(i) != ","; ++i) {
         is_number = is_number || has_part(word(i), {"Float"}) || word(i) == "IDifferentiable" || word(i) == "IReal";
-        if (tokens_.is_name(i)) type.field_types.emplace(word(i));
+        if (code_.is_name(i)) type.field_types.emplace(word(i));
       }
       (is_number ? type.has_floats : type.is_constrained) = true;
       return true;
@@ -157,7 +157,7 @@ class Reader {
     return false;
   }
 
-  const SourceCode& tokens_;
+  const SourceCode& code_;
   std::vector<TypeDeclaration> found_;
   size_t function_end_ = 0;
 };
@@ -178,6 +178,6 @@ bool is_view_type(std::string_view word) {
   return has_part(word, {"Tensor", "Texture", "Buffer", "Sampler", "Ptr", "CoopMat", "DescriptorHandle", "Image"});
 }
 
-std::vector<TypeDeclaration> type_declarations(const SourceCode& tokens) { return Reader(tokens).read(); }
+std::vector<TypeDeclaration> type_declarations(const SourceCode& code) { return Reader(code).read(); }
 
 }  // namespace torch_slang

@@ -31,7 +31,7 @@ struct TypeDeclaration {
 };
 
 // In their order, those inside of others too.
-std::vector<TypeDeclaration> type_declarations(const SourceCode& tokens);
+std::vector<TypeDeclaration> type_declarations(const SourceCode& code);
 
 // What may have a derivative by itself: `float`, `double3`, `half2x2`, `vector`.
 bool is_float_type(std::string_view word);

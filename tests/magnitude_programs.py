@@ -23,7 +23,7 @@ class Exact:
 
     value: mpmath.mpf
     slopes: tuple[mpmath.mpf, ...]
-    steepest: mpmath.mpf = mpmath.mpf(1)
+    steepest: mpmath.mpf
 
 
 NAMES = ("x", "y")

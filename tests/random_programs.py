@@ -47,8 +47,11 @@ KINDS = {
 
 
 def outcomes(kind: str, seeds: Sequence[int], device: torch.device) -> list[tuple[int, str, str]]:
-    """Of each seed: right, refused, wrong or "does not compile", and the text. Where a module of several programs has no
-    numbers, or wrong ones, halves of it are tried, until single programs are known."""
+    """Of each seed: right, refused, wrong or "does not compile", and the text.
+
+    Where a module of several programs has no numbers, or wrong ones, halves of it are tried, until single programs are
+    known.
+    """
     try:
         KINDS[kind].compare(seeds, device)
         return [(seed, "right", "") for seed in seeds]

@@ -37,9 +37,7 @@ def inside(x: Tensor, y: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("reference", [all_of, inside])
-def test_values_and_derivatives_are_pytorchs(
-    device: torch.device, reference: Callable[..., Tensor]
-) -> None:
+def test_values_and_derivatives_are_pytorchs(device: torch.device, reference: Callable[..., Tensor]) -> None:
     name = f"geometry_of_numbers_{device.type}"
     module = torch_slang.load(source=SOURCE, name=name, namespace=name)
     function = module.all if reference is all_of else module.inside

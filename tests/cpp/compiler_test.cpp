@@ -17,6 +17,7 @@
 #include "program/compiler_client.h"
 #include "program/enumerations.h"
 #include "program/instantiations.h"
+#include "rewritten.h"
 #include "torch_slang/error.h"
 
 BOOST_AUTO_TEST_SUITE(compiler_test)
@@ -391,7 +392,7 @@ BOOST_AUTO_TEST_CASE(lines_are_told_only_where_a_statement_may_stand) {
       "    if(n > 0)\n    {\n        g_0();\n    }\n    else\n    {\n        g_0();\n    }\n"
       "    switch(n)\n    {\n    case 1:\n        {\n            g_0();\n            break;\n        }\n    }\n"
       "    do\n    {\n        g_0();\n    } while(n < 3);\n}\n";
-  add_statement_lines(text, files);
+  text = rewritten(add_statement_lines, text, files);
   BOOST_TEST(files == std::vector<std::string>{"/a/b.slang"}, boost::test_tools::per_element());
   std::string told;
   for (size_t i = text.find("TSL_AT"); i != std::string::npos; i = text.find("TSL_AT", i + 1)) {

@@ -8,7 +8,7 @@
 #include "common/quoted_files.h"
 #include "common/shell_words.h"
 #include "common/temporary_folder.h"
-#include "compiler/text/line_names.h"
+#include "compiler/ctext/line_names.h"
 #include "rewritten.h"
 
 BOOST_AUTO_TEST_SUITE(texts_test)

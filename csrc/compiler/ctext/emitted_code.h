@@ -23,19 +23,24 @@ class EmittedCode : public Code {
  public:
   // `differentials`: whether the text's fields called `differential` hold gradients or tangents.
   explicit EmittedCode(std::string text, Differentials differentials = Differentials::Gradients)
-      : Code(std::move(text)), differentials_(differentials), tree_(read_tree(*this)) {}
+      : Code(std::move(text)), differentials_(differentials) {}
 
   Differentials differentials() const { return differentials_; }
-  const std::vector<EmittedFunction>& functions() const { return tree_.functions; }
-  const std::vector<EmittedStruct>& structs() const { return tree_.structs; }
+  const std::vector<EmittedFunction>& functions() const { return tree().functions; }
+  const std::vector<EmittedStruct>& structs() const { return tree().structs; }
   // The variables whose address a call is given.
   std::vector<std::string> handed_on(Span span) const;
   // Outside of functions: Note [strict reading].
-  const std::optional<UnknownForm>& unknown() const { return tree_.unknown; }
+  const std::optional<UnknownForm>& unknown() const { return tree().unknown; }
 
  private:
+  const EmittedTree& tree() const {
+    if (!tree_) tree_ = read_tree(*this);
+    return *tree_;
+  }
+
   const Differentials differentials_;
-  const EmittedTree tree_;
+  mutable std::optional<EmittedTree> tree_;  // made when it is asked for
 };
 
 }  // namespace torch_slang

@@ -172,7 +172,7 @@ class Declarations {
     const size_t open = at + 2;
     if (code_[open] == ";") return open + 1;
     const size_t close = code_.closing(open, code_.size());
-    EmittedStruct found{code_[at + 1], {}, close};
+    EmittedStruct found{code_[at + 1], {}, at, close};
     for (size_t member = open + 1; member < close;) {
       const auto type = expressions_.type(member);
       const bool is_field = type && expressions_.is_plain_name(*type) && code_[*type + 1] != "(";

@@ -43,7 +43,7 @@ struct EmittedField {
 struct EmittedStruct {
   std::string_view name;
   std::vector<EmittedField> fields;
-  size_t end = 0;  // the closing brace
+  size_t begin = 0, end = 0;  // the word `struct`, the closing brace
 };
 
 struct EmittedTree {

@@ -1,4 +1,4 @@
-// Slang's text on its way through the passes (passes.h). A pass may change it as text, or as functions and statements.
+// Slang's text on its way through the passes (passes.h).
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/ctext/emitted_code.h"
+#include "compiler/emit/pass_table.h"
 
 namespace torch_slang {
 
@@ -17,21 +18,24 @@ class EmittedText {
   EmittedText(const EmittedText&) = delete;
   EmittedText& operator=(const EmittedText&) = delete;
 
-  // The text as functions and statements. Passes that change it one after the other all see what stood there before the
-  // first of them.
-  EmittedCode& code() {
-    if (!code_) code_.emplace(body_, differentials_);
-    return *code_;
+  // What the pass reads of `code` has all changes of the passes before it in it: Note [table of passes].
+  void begin(const Pass& pass) {
+    if ((changed_ & pass.reads) != 0) body();
+    pass_ = pass.name;
+    if (code_) code_->begin_changes(pass_);
   }
-  // The same, with all changes made so far in it.
-  EmittedCode& changed_code() {
-    if (code_ && code_->is_edited()) body();
-    return code();
+  void end(const Pass& pass) {
+    if (code_ && code_->is_edited()) changed_ |= pass.changes;
+  }
+  EmittedCode& code() {
+    if (!code_) code_.emplace(body_, differentials_).begin_changes(pass_);
+    return *code_;
   }
   // The text, with all changes made so far.
   std::string& body() {
     if (code_ && code_->is_edited()) body_ = code_->edited();
     code_.reset();
+    changed_ = kNothing;
     return body_;
   }
 
@@ -43,6 +47,8 @@ class EmittedText {
   std::string body_;
   const Differentials differentials_;
   std::optional<EmittedCode> code_;
+  std::string_view pass_;
+  unsigned changed_ = kNothing;  // parts, since `code_` was made
 };
 
 }  // namespace torch_slang

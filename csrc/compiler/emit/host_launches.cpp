@@ -1,25 +1,26 @@
 #include "compiler/emit/host_launches.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
 
 namespace torch_slang {
 
-int name_launched_kernels(std::string& text) {
-  const std::string start = "cudaLaunchKernel((const void*)(";
-  std::string result;
-  size_t at = 0;
+int name_launched_kernels(Code& code) {
+  constexpr std::string_view kStart[] = {"cudaLaunchKernel", "(", "(", "const", "void", "*", ")", "("};
   int count = 0;
-  for (size_t call = text.find(start); call != std::string::npos; call = text.find(start, at)) {
-    const size_t name = call + start.size();
-    const size_t end = text.find("), ", name);
-    TORCH_CHECK(end != std::string::npos,
+  for (size_t at = 0; at < code.size(); ++at) {
+    if (code[at] != kStart[0]) continue;
+    size_t name = at;
+    const bool is_known = std::ranges::all_of(kStart, [&](std::string_view word) { return code[name++] == word; });
+    const size_t close = code.closing(name - 1, code.size());
+    TORCH_CHECK(is_known && code[close + 1] == ",",
                 "torch-slangc: this version of Slang launches kernels in a form that torch_slang does not recognise");
-    const std::string kernel = text.substr(name, end - name);
-    result += text.substr(at, call - at) + "tsl::launch<decltype(" + kernel + ")>(\"" + kernel + "\", ";
-    at = end + 3;
+    const std::string kernel = code.spaced_text({name, close});
+    code.replace({at, close + 2}, c10::str("tsl::launch<decltype(", kernel, ")>(\"", kernel, "\","));
     ++count;
   }
-  text = result + text.substr(at);
   return count;
 }
 

@@ -4,10 +4,12 @@
 #include <set>
 #include <string>
 
+#include "compiler/text/code.h"
+
 namespace torch_slang {
 
 // A definition is `SLANG_PRELUDE_EXPORT type name(...) { ... }`; lines keep their numbers by the directives that follow.
 // Counts the definitions.
-int leave_out_definitions(std::string& text, const std::set<std::string>& names);
+int leave_out_definitions(Code& code, const std::set<std::string>& names);
 
 }  // namespace torch_slang

@@ -5,32 +5,35 @@
 #include <algorithm>
 #include <initializer_list>
 #include <map>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
 
 #include "compiler/text/refused_text.h"
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
 
 class LoopState {
  public:
-  LoopState(const std::string& body, const std::vector<std::string>& files)
-      : tokens_(split_tokens(body)), files_(files) {
-    for (size_t i = 0; i < tokens_.size(); ++i) {
-      if (is_code(tokens_[i])) code_.push_back(i);
-    }
-  }
+  LoopState(Code& code, const std::vector<std::string>& files) : code_(code), files_(files) {}
 
-  int count() const { return count_; }
-  std::string all() {
+  int amend() {
     find_loops();
     find_fields();
-    add(0, code_.size());
-    return std::move(text_);
+    int count = 0;  // of loops that end where the room does, and of accesses whose indices are turned around
+    for (const auto& [begin, loop] : loops_) {
+      if (loop.array.empty()) continue;
+      code_.replace({begin + 1, begin + 5},
+                    c10::str("(;TSL_ITERATE(", loop.place, ", ", loop.counter, ", ", loop.array, ");)"));
+      ++count;
+    }
+    for (size_t at = 0; at < code_.size();) {
+      const Span indices = indices_to_turn(at);
+      if (indices.size() > 0) code_.replace(indices, turned(indices, count));
+      at = std::max(at + 1, indices.end);
+    }
+    return count;
   }
 
  private:
@@ -40,42 +43,36 @@ class LoopState {
     std::string array;  // that is as long as the loop may be; empty: it keeps nothing
   };
 
-  // Tokens of code, by their number among these.
-  std::string_view at(size_t i) const { return i < code_.size() ? tokens_[code_[i]].text : std::string_view(); }
   bool is(size_t i, std::initializer_list<std::string_view> words) const {
-    return std::all_of(words.begin(), words.end(), [&](std::string_view word) { return at(i++) == word; });
+    return std::all_of(words.begin(), words.end(), [&](std::string_view word) { return code_[i++] == word; });
   }
 
   // Loops with their counters, of which those that follow each other may share one, and the variables that are contexts.
   void find_loops() {
     for (size_t i = 0; i < code_.size(); ++i) {
-      if (at(i).starts_with("s_minCtx_")) contexts_.insert(at(i + 1));
-      if (!at(i).starts_with("_pc_") || !is(i + 1, {"=", "int", "(", "0", ")", ";"})) continue;
+      if (code_[i].starts_with("s_minCtx_")) contexts_.insert(code_[i + 1]);
+      if (!code_[i].starts_with("_pc_") || !is(i + 1, {"=", "int", "(", "0", ")", ";"})) continue;
       size_t begin = i + 7;
       while (begin < code_.size() && !is(begin, {"for", "(", ";", ";", ")"})) ++begin;
+      if (begin == code_.size()) continue;
       Loop& loop = loops_[begin];
-      loop.counter = at(i);
-      loop.place = is(begin - 7, {"TSL_AT", "("}) ? c10::str(at(begin - 5), ", ", at(begin - 3)) : place_before(begin);
+      loop.counter = code_[i];
+      loop.place =
+          is(begin - 7, {"TSL_AT", "("}) ? c10::str(code_[begin - 5], ", ", code_[begin - 3]) : place_before(begin);
     }
   }
 
   // What #line says of a statement that has no TSL_AT, since it stands in a line with what comes before it; line 0: nothing.
-  std::string place_before(size_t i) const {
-    if (i == 0 || i >= code_.size()) return "0, 0";
-    std::string_view line;
-    for (size_t k = code_[i]; k-- > 0 && !(line.empty() && k == code_[i - 1]);) {
-      std::string_view directive = tokens_[k].text;
-      if (tokens_[k].kind != TokenKind::Directive || !directive.starts_with("#line ")) continue;
-      directive.remove_prefix(6);
-      if (line.empty()) line = directive.substr(0, directive.find(' '));
-      const size_t quote = directive.find('"');
-      if (quote == std::string_view::npos) continue;
-      const auto file =
-          std::find(files_.begin(), files_.end(), directive.substr(quote + 1, directive.rfind('"') - quote - 1));
-      if (file == files_.end()) break;
-      return c10::str(file - files_.begin(), ", ", line);
-    }
-    return "0, 0";
+  std::string place_before(size_t at) const {
+    const bool is_said =
+        at > 0 && at < code_.size() &&
+        std::ranges::any_of(
+            code_.before(at),
+            [](const Token& token) { return token.kind == TokenKind::Directive && token.text.starts_with("#line "); });
+    const std::string said = is_said ? code_.said_place(at) : "";
+    const size_t colon = std::min(said.rfind(':'), said.size());
+    const auto file = std::find(files_.begin(), files_.end(), said.substr(0, colon));
+    return file == files_.end() ? "0, 0" : c10::str(file - files_.begin(), ", ", said.substr(colon + 1));
   }
 
   // The last before there.
@@ -89,90 +86,72 @@ class LoopState {
   // `(&context)->field[counter][counter]`, the counters of loops inside each other, the innermost first.
   void find_fields() {
     for (size_t i = 0; i < code_.size(); ++i) {
-      if (!is(i, {"(", "&"}) || !is(i + 3, {")", "-", ">"}) || contexts_.count(at(i + 2)) == 0) continue;
-      const std::string_view field = at(i + 6);
+      if (!is(i, {"(", "&"}) || !is(i + 3, {")", "-", ">"}) || contexts_.count(code_[i + 2]) == 0) continue;
+      const std::string_view field = code_[i + 6];
       std::vector<Loop*> loops;
-      for (size_t open = i + 7; at(open) == "[" && at(open + 2) == "]"; open += 3) {
-        Loop* loop = loop_of(at(open + 1), i);
+      for (size_t open = i + 7; code_[open] == "[" && code_[open + 2] == "]"; open += 3) {
+        Loop* loop = loop_of(code_[open + 1], i);
         if (loop == nullptr) break;
         loops.push_back(loop);
       }
       size_t& depth = depths_[field];
       depth = std::max(depth, loops.size());
-      std::string array = c10::str("(&", at(i + 2), ")->", field);
+      std::string array = c10::str("(&", code_[i + 2], ")->", field);
       for (; !loops.empty(); loops.pop_back(), array += "[0]") {
         if (loops.back()->array.empty()) loops.back()->array = array;
       }
     }
   }
 
-  // The number of the bracket that closes the one at `open`.
-  std::optional<size_t> closing(size_t open) const {
-    if (at(open) != "[") return std::nullopt;
-    int depth = 0;
-    for (size_t i = open; i < code_.size(); ++i) {
-      if (at(i) == "[") ++depth;
-      if (at(i) == "]" && --depth == 0) return i;
-    }
-    return std::nullopt;
-  }
-
-  // With the text between it and the token before.
-  void add_token(size_t i) {
-    for (size_t k = i == 0 ? 0 : code_[i - 1] + 1; k <= code_[i]; ++k) text_ += tokens_[k].text;
-  }
-
-  void add(size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
-      add_token(i);
-      if (const auto loop = loops_.find(i); loop != loops_.end() && !loop->second.array.empty()) {
-        text_ +=
-            c10::str("(;TSL_ITERATE(", loop->second.place, ", ", loop->second.counter, ", ", loop->second.array, ");)");
-        i += 4;
-        ++count_;
-      } else if (const auto field = depths_.find(at(i)); field != depths_.end() && field->second > 1) {
-        i = add_indices(i, field->second);
-      }
-    }
-    if (end == code_.size()) {
-      for (size_t k = code_.empty() ? 0 : code_.back() + 1; k < tokens_.size(); ++k) text_ += tokens_[k].text;
-    }
-  }
-
-  // The indices behind a field, turned around. Returns the last token that it has dealt with.
-  size_t add_indices(size_t field, size_t depth) {
-    const bool is_declared = !is(field - 2, {"-", ">"}) && at(field - 1) != ".";
-    if (is_declared || (at(field + 1) == "=" && at(field + 2) != "=")) return field;  // or cleared whole
-    std::vector<std::pair<size_t, size_t>> indices;
-    size_t last = field;
-    for (; indices.size() < depth; last = indices.back().second) {
-      const auto close = closing(last + 1);
-      if (!close)
+  // The indices behind the field of a context at `at`, if there are more than one.
+  Span indices_to_turn(size_t at) const {
+    const auto depth = depths_.find(code_[at]);
+    if (depth == depths_.end() || depth->second < 2) return {};
+    const bool is_declared = !code_.is_member(at);
+    if (is_declared || (code_[at + 1] == "=" && code_[at + 2] != "=")) return {};  // or cleared whole
+    Span indices{at + 1, at + 1};
+    for (size_t count = 0; count < depth->second; ++count) {
+      const size_t close = code_[indices.end] == "[" ? code_.closing(indices.end, code_.size()) : code_.size();
+      if (close == code_.size())
         throw RefusedText{"Slang keeps the values of nested loops in a form that torch_slang does not recognise (" +
-                          std::string(at(field)) + "); put the inner loop into a [Differentiable] function of its own"};
-      indices.emplace_back(last + 1, *close);
+                          std::string(code_[at]) + "); put the inner loop into a [Differentiable] function of its own"};
+      indices.end = close + 1;
     }
-    ++count_;
-    for (; !indices.empty(); indices.pop_back()) add(indices.back().first, indices.back().second + 1);
-    return last;
+    return indices;
   }
 
-  const std::vector<Token> tokens_;
+  // The last of `[i][j]` first. In an index may be others that are turned around.
+  std::string turned(Span indices, int& count) const {
+    ++count;
+    std::string text;
+    for (size_t open = indices.begin, close; open < indices.end; open = close) {
+      close = code_.closing(open, indices.end) + 1;
+      text = amended({open, close}, count) + text;
+    }
+    return text;
+  }
+
+  std::string amended(Span span, int& count) const {
+    std::string text;
+    for (size_t at = span.begin; at < span.end; ++at) {
+      text += code_.spaced_text({at, at + 1});
+      const Span indices = indices_to_turn(at);
+      if (indices.size() == 0) continue;
+      text += turned(indices, count);
+      at = indices.end - 1;
+    }
+    return text;
+  }
+
+  Code& code_;
   const std::vector<std::string>& files_;
-  std::vector<size_t> code_;  // which of them are code
   std::map<size_t, Loop> loops_;  // by where their `for` stands
   std::set<std::string_view> contexts_;
   std::map<std::string_view, size_t> depths_;  // of fields of contexts: how many loops number their values
-  std::string text_;
-  int count_ = 0;  // of loops that end where the room does, and of accesses whose indices are turned around
 };
 
 }  // namespace
 
-int bound_loops(std::string& body, const std::vector<std::string>& files) {
-  LoopState state(body, files);
-  body = state.all();
-  return state.count();
-}
+int bound_loops(Code& code, const std::vector<std::string>& files) { return LoopState(code, files).amend(); }
 
 }  // namespace torch_slang

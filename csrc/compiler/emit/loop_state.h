@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/text/code.h"
+
 namespace torch_slang {
 
 // Note [loop state]
@@ -19,8 +21,7 @@ namespace torch_slang {
 //       `for(;TSL_ITERATE(file, line, _pc_0, (&_S22)->value5_0);)`, file and line as in TSL_AT. A loop that keeps nothing may
 //       run as long as it likes, and has right gradients.
 //   Slang's names are unique in the whole text, those of fields too, but loops that follow each other may share a counter.
-//   To be applied after add_statement_lines, which has filled `files`. Throws RefusedText.
-// Counts loops and accesses.
-int bound_loops(std::string& body, const std::vector<std::string>& files);
+// `files`: of add_statement_lines. Counts loops and accesses. Throws RefusedText.
+int bound_loops(Code& code, const std::vector<std::string>& files);
 
 }  // namespace torch_slang

@@ -2,199 +2,156 @@
 
 #include <c10/util/StringUtil.h>
 
-#include <cctype>
 #include <map>
 #include <set>
 #include <string_view>
 #include <vector>
-
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
 
 class Members {
  public:
-  explicit Members(std::string_view text) : tokens_(split_tokens(text)) {}
+  explicit Members(Code& code) : code_(code) {}
 
-  std::string all() {
-    while (at_ < tokens_.size()) {
-      copy_between();
-      if (at_ < tokens_.size()) add_declaration(take_declaration());
+  int make() {
+    for (size_t at = 0; at < code_.size();) {
+      const Span declaration = declaration_at(at);
+      edit(declaration);
+      at = declaration.end;
     }
-    return rename_variables();
+    rename_variables();
+    return entries_ + static_cast<int>(accessors_.size());
   }
-
-  int entries() const { return entries_; }
-  int variables() const { return static_cast<int>(renamed_.size()); }
 
  private:
-  using Declaration = std::vector<Token>;
-
-  static bool is_word(std::string_view text) {
-    return !text.empty() && (std::isalnum(static_cast<unsigned char>(text.back())) != 0 || text.back() == '_');
-  }
-
-  void copy_between() {
-    for (; at_ < tokens_.size() && !is_code(tokens_[at_]); ++at_) body_ += tokens_[at_].text;
-  }
-
   // Up to a `;` outside all brackets, or the `}` of a function's body.
-  Declaration take_declaration() {
-    Declaration declaration;
-    int depth = 0;
-    for (; at_ < tokens_.size(); ++at_) {
-      const Token& token = tokens_[at_];
-      declaration.push_back(token);
-      if (!is_code(token)) continue;
-      if (token.text == "{" || token.text == "(" || token.text == "[") ++depth;
-      if (token.text == "}" || token.text == ")" || token.text == "]") --depth;
-      if (depth > 0) continue;
-      if (token.text == ";" || (token.text == "}" && !semicolon_follows())) break;
+  Span declaration_at(size_t begin) const {
+    for (size_t at = begin; at < code_.size(); ++at) {
+      if (opens(code_[at])) at = code_.closing(at, code_.size());
+      const bool goes_on = code_[at] == "}" && (code_[at + 1] == ";" || code_[at + 1] == "=");
+      if (code_[at] == ";" || (code_[at] == "}" && !goes_on)) return {begin, at + 1};
     }
-    ++at_;
-    return declaration;
+    return {begin, code_.size()};
   }
 
-  bool semicolon_follows() const {
-    size_t next = at_ + 1;
-    while (next < tokens_.size() && !is_code(tokens_[next])) ++next;
-    return next < tokens_.size() && (tokens_[next].text == ";" || tokens_[next].text == "=");
-  }
-
-  static bool contains(const Declaration& declaration, std::string_view text, size_t limit) {
-    for (size_t i = 0; i < limit; ++i) {
-      if (is_code(declaration[i]) && declaration[i].text == text) return true;
+  bool contains(Span span, std::string_view word) const {
+    for (size_t at = span.begin; at < span.end; ++at) {
+      if (code_[at] == word) return true;
     }
     return false;
   }
 
-  // The first token of the body or initializer, or the end.
-  static size_t head_size(const Declaration& declaration) {
-    for (size_t i = 0; i < declaration.size(); ++i) {
-      const auto text = declaration[i].text;
-      if (is_code(declaration[i]) && (text == "{" || text == "=" || text == ";")) return i;
+  // Types and functions may stay as they are.
+  void edit(Span declaration) {
+    Span head{declaration.begin, declaration.begin};  // before the body or what a variable begins with
+    while (head.end < declaration.end && code_[head.end] != "{" && code_[head.end] != "=" && code_[head.end] != ";") {
+      ++head.end;
     }
-    return declaration.size();
-  }
-
-  void add_declaration(const Declaration& declaration) {
-    const size_t head = head_size(declaration);
-    const bool ends_here = head < declaration.size() && declaration[head].text == ";";
-    if (contains(declaration, "__global__", head)) {
-      add_entry(declaration);
-    } else if (contains(declaration, "struct", head) || contains(declaration, "typedef", head) ||
-               contains(declaration, "using", head) || contains(declaration, "enum", head)) {
-      copy(declaration, 0);
-    } else if (contains(declaration, "(", head)) {
-      if (!ends_here) copy(declaration, 0);
-    } else {
-      add_variable(declaration, head);
+    if (head.size() == 0) return;
+    if (contains(head, "__global__")) return edit_entry(head);
+    for (const std::string_view word : {"struct", "typedef", "using", "enum"}) {
+      if (contains(head, word)) return;
+    }
+    if (!contains(head, "(")) {
+      edit_variable(head, declaration.end);
+    } else if (code_[head.end] == ";") {
+      code_.remove(declaration);
     }
   }
 
-  void copy(const Declaration& declaration, size_t from) {
-    for (size_t i = from; i < declaration.size(); ++i) body_ += declaration[i].text;
-  }
-
-  void add_entry(const Declaration& declaration) {
+  void edit_entry(Span head) {
     ++entries_;
-    for (const Token& token : declaration) {
-      if (token.text == "extern" || token.text == "\"C\"") continue;
-      body_ += token.text == "__global__" ? std::string_view("__device__") : token.text;
+    for (size_t at = head.begin; at < head.end; ++at) {
+      if (code_[at] == "extern" || code_[at] == "\"C\"") code_.replace({at, at + 1}, "");
+      if (code_[at] == "__global__") code_.replace({at, at + 1}, "__device__");
     }
   }
 
   // `__device__ __shared__ TYPE name;` or `__device__ static const TYPE name = VALUE;`
-  void add_variable(const Declaration& declaration, size_t head) {
-    bool shared = false, constant = false;
-    std::vector<std::string_view> words;  // of the type, then the name
-    for (size_t i = 0; i < head; ++i) {
-      const std::string_view text = declaration[i].text;
-      shared = shared || text == "__shared__";
-      constant = constant || text == "const";
-      const bool specifier = text == "__device__" || text == "__shared__" || text == "static" || text == "const";
-      if (is_code(declaration[i]) && !specifier) words.push_back(text);
+  void edit_variable(Span head, size_t end) {
+    const size_t name = head.end - 1;
+    const std::string type = text_of_type({head.begin, name});
+    const bool shared = contains(head, "__shared__");
+    if (!shared && !contains(head, "const")) throw UnsupportedGlobal{std::string(code_[name])};
+    const Span value{head.end + 1, end - 1};
+    const bool fixed = !shared && is_constant(value);
+    if (fixed) constants_[code_[name]] = text_of_value(type, value);
+    const std::string accessor = c10::str("tsl_var_", code_[name], "()");
+    const std::string result = shared ? type + "& " : c10::str("const ", type, fixed ? "& " : " ");
+    const std::string storage = shared ? "TSL_SHARED " : fixed ? "static const " : "const ";
+    code_.replace({head.begin, head.end + 1},
+                  c10::str("__device__ ", result, accessor, " { ", storage, type, " value ", code_[head.end]));
+    code_.insert_behind(end - 1, " return value; }");
+    accessors_[code_[name]] = accessor;
+    edited_.push_back({head.begin, head.end + 1});
+    if (shared) return;
+    for (size_t at = value.begin; at < value.end; ++at) {
+      const auto constant = constants_.find(code_[at]);
+      if (constant == constants_.end()) continue;
+      code_.replace({at, at + 1}, constant->second);
+      edited_.push_back({at, at + 1});
     }
-    const std::string_view name = words.back();
-    words.pop_back();
+  }
+
+  // Without the words in front of it.
+  std::string text_of_type(Span span) const {
+    static const std::set<std::string_view> kSpecifiers = {"__device__", "__shared__", "static", "const"};
     std::string type;
-    for (const std::string_view word : words) {
-      const bool apart = type.ends_with(",") || (is_word(type) && is_word(word));
-      type += (apart ? " " : "") + std::string(word);
+    for (size_t at = span.begin; at < span.end; ++at) {
+      if (kSpecifiers.count(code_[at]) > 0) continue;
+      const bool apart = type.ends_with(",") || (!type.empty() && is_word(at - 1) && is_word(at));
+      type += (apart ? " " : "") + std::string(code_[at]);
     }
-    if (!shared && !constant) throw UnsupportedGlobal{std::string(name)};
-    const std::string accessor = c10::str("tsl_var_", name);
-    if (shared) {
-      body_ += c10::str("__device__ ", type, "& ", accessor, "() { TSL_SHARED ", type, " value ");
-      copy(declaration, head);
-    } else {
-      const std::string beginning = with_constants(declaration, head);
-      const bool fixed = is_constant(beginning);
-      if (fixed) constants_[std::string(name)] = value_of(type, beginning);
-      body_ += c10::str("__device__ const ", type, fixed ? "& " : " ", accessor, "() { ", fixed ? "static " : "",
-                        "const ", type, " value ", beginning);
-    }
-    body_ += " return value; }";
-    renamed_[std::string(name)] = accessor + "()";
+    return type;
   }
 
-  // `= VALUE;`, where the names of constants are their values.
-  std::string with_constants(const Declaration& declaration, size_t head) const {
-    std::string text;
-    for (size_t i = head; i < declaration.size(); ++i) {
-      const auto found = constants_.find(declaration[i].text);
-      text += found == constants_.end() ? declaration[i].text : std::string_view(found->second);
+  // Of what stands behind `=`, as an expression. The names of constants are their values.
+  std::string text_of_value(const std::string& type, Span span) const {
+    std::string value = code_[span.begin] == "{" ? type : "";
+    for (size_t at = span.begin; at < span.end; ++at) {
+      const auto constant = constants_.find(code_[at]);
+      const std::string text = at == span.begin ? std::string(code_[at]) : code_.spaced_text({at, at + 1});
+      value += constant == constants_.end() ? text : text.substr(0, text.size() - code_[at].size()) + constant->second;
     }
-    return text;
+    return value;
   }
 
-  // Of `= VALUE;`, as an expression.
-  static std::string value_of(const std::string& type, const std::string& beginning) {
-    std::string value = beginning.substr(1, beginning.size() - 2);
-    value.erase(0, std::min(value.find_first_not_of(" \n\t"), value.size()));
-    return value.starts_with("{") ? type + value : value;
-  }
+  bool is_word(size_t at) const { return code_.is_name(at) || code_.is_number(at); }
 
   // Numbers, and conversions and lists of them.
-  bool is_constant(const std::string& text) const {
+  bool is_constant(Span value) const {
     static const std::set<std::string_view> kNumbers = {"int",  "uint",     "float",    "double",
                                                         "bool", "longlong", "ulonglong"};
-    std::string_view before;
-    for (const Token& token : split_tokens(text)) {
-      if (!is_code(token)) continue;
-      if (token.text == "(" && is_word(before) && kNumbers.count(before) == 0) return false;
-      if (renamed_.count(token.text) > 0) return false;
-      before = token.text;
+    for (size_t at = value.begin; at < value.end; ++at) {
+      if (code_[at] == "(" && is_word(at - 1) && kNumbers.count(code_[at - 1]) == 0) return false;
+      if (accessors_.count(code_[at]) > 0 && constants_.count(code_[at]) == 0) return false;
     }
     return true;
   }
 
-  std::string rename_variables() const {
-    if (renamed_.empty()) return body_;
-    std::string result;
-    for (const Token& token : split_tokens(body_)) {
-      const auto found = token.kind == TokenKind::Identifier ? renamed_.find(token.text) : renamed_.end();
-      result += found == renamed_.end() ? token.text : std::string_view(found->second);
+  void rename_variables() {
+    if (accessors_.empty()) return;
+    auto edited = edited_.begin();
+    for (size_t at = 0; at < code_.size(); ++at) {
+      if (edited != edited_.end() && at == edited->begin) {
+        at = (edited++)->end - 1;
+      } else if (const auto found = accessors_.find(code_[at]); found != accessors_.end()) {
+        code_.replace({at, at + 1}, found->second);
+      }
     }
-    return result;
   }
 
-  std::vector<Token> tokens_;
-  size_t at_ = 0;
+  Code& code_;
   int entries_ = 0;
-  std::string body_;
-  std::map<std::string, std::string, std::less<>> renamed_;
-  std::map<std::string, std::string, std::less<>> constants_;  // their values, by name
+  std::map<std::string_view, std::string> accessors_;  // of variables, by name
+  std::map<std::string_view, std::string> constants_;  // their values, by name
+  std::vector<Span> edited_;  // in which no variable is renamed
 };
 
 }  // namespace
 
-int make_members(std::string& text) {
-  Members members(text);
-  text = members.all();
-  return members.entries() + members.variables();
-}
+int make_members(Code& code) { return Members(code).make(); }
 
 std::string explain_global(const UnsupportedGlobal& global, const std::vector<std::string>& shader_parameters) {
   std::string names;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/text/code.h"
+
 namespace torch_slang {
 
 // Note [members]
@@ -23,6 +25,6 @@ struct UnsupportedGlobal {
 std::string explain_global(const UnsupportedGlobal& global, const std::vector<std::string>& shader_parameters);
 
 // Counts entry points and variables. Throws UnsupportedGlobal.
-int make_members(std::string& text);
+int make_members(Code& code);
 
 }  // namespace torch_slang

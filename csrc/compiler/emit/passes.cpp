@@ -3,9 +3,10 @@
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
-#include <algorithm>
+#include <type_traits>
 
 #include "common/environment.h"
+#include "compiler/ctext/line_names.h"
 #include "compiler/emit/added_gradients.h"
 #include "compiler/emit/addition_runs.h"
 #include "compiler/emit/cleared_arrays.h"
@@ -35,35 +36,22 @@
 #include "compiler/emit/wide_indices.h"
 #include "compiler/emit/written_views.h"
 #include "compiler/source/session.h"
-#include "compiler/text/line_names.h"
 #include "compiler/text/refused_text.h"
 #include "program/instantiations.h"
 
 namespace torch_slang {
 namespace {
 
-enum class Missed { Caution, Refusal };
-enum class Texts { Kernel, Host, Both };
-
-struct Pass {
-  std::string_view name;
-  Texts texts;
-  int (*apply)(EmittedText& text);  // how often
-  int Signs::* at_least = nullptr;  // null: a repair, or an improvement
-  Missed missed = Missed::Caution;
-};
-
 template <auto change>
 int on_code(EmittedText& text) {
-  const size_t before = text.code().edits();
-  change(text.code());
-  return static_cast<int>(text.code().edits() - before);
-}
-
-// Of a pass that says itself how often it applied. It sees what the passes before it have changed.
-template <auto change>
-int on_changed_code(EmittedText& text) {
-  return change(text.changed_code());
+  EmittedCode& code = text.code();
+  if constexpr (std::is_void_v<decltype(change(code))>) {
+    const size_t before = code.edits();
+    change(code);
+    return static_cast<int>(code.edits() - before);
+  } else {
+    return change(code);
+  }
 }
 
 template <auto change>
@@ -71,50 +59,143 @@ int on_body(EmittedText& text) {
   return change(text.body());
 }
 
+// What repairs of Slang's derivatives have in common.
+constexpr Pass repair(std::string_view name, int (*apply)(EmittedText&), unsigned changes, unsigned needs = kMembers,
+                      unsigned gives = kRepaired) {
+  return {name, Texts::Kernel, apply, kDeclarations | kStatements | kOperations, changes, needs, gives, true};
+}
+
 constexpr Pass kPasses[] = {
     // Slang's functions as members of a kernel object, or as functions that the library calls.
-    {"members", Texts::Kernel, on_body<make_members>, &Signs::entries, Missed::Refusal},
-    {"left-out definitions", Texts::Host,
-     [](EmittedText& text) { return leave_out_definitions(text.body(), text.left_out); }},
-    {"launches", Texts::Host, on_body<name_launched_kernels>},
-    {"structs", Texts::Host, on_body<flatten_structs>},
+    {.name = "members",
+     .texts = Texts::Kernel,
+     .apply = on_code<make_members>,
+     .reads = kDeclarations,
+     .changes = kAll,
+     .gives = kMembers,
+     .at_least = &Signs::entries,
+     .missed = Missed::Refusal},
+    {.name = "left-out definitions",
+     .texts = Texts::Host,
+     .apply = [](EmittedText& text) { return leave_out_definitions(text.code(), text.left_out); },
+     .reads = kDeclarations,
+     .changes = kDeclarations,
+     .gives = kValidHost},
+    {.name = "launches",
+     .texts = Texts::Host,
+     .apply = on_code<name_launched_kernels>,
+     .reads = kDeclarations | kStatements,
+     .changes = kStatements,
+     .needs = kValidHost},
+    {.name = "structs",
+     .texts = Texts::Host,
+     .apply = on_code<flatten_structs>,
+     .reads = kDeclarations,
+     .changes = kDeclarations,
+     .needs = kValidHost},
     // Repairs of Slang's derivatives.
-    {"missing names", Texts::Kernel, on_code<restore_missing_names>},
-    {"lost parts", Texts::Kernel, on_code<refuse_lost_parts>},
-    {"lost values", Texts::Kernel, on_code<refuse_lost_values>},
-    {"shared stores", Texts::Kernel, on_code<store_to_shared_in_place>},
-    {"context reads", Texts::Kernel, on_code<read_contexts_in_place>},
-    {"context values", Texts::Kernel, on_code<store_values_in_contexts>},
-    {"lost copies", Texts::Kernel, on_code<repair_lost_copies>},
-    {"added gradients", Texts::Kernel, on_code<add_met_gradients>},
-    {"unset values", Texts::Kernel, on_code<set_unset_values>},
+    repair("missing names", on_code<restore_missing_names>, kDeclarations | kStatements, kMembers,
+           kDeclared | kRepaired),
+    repair("lost parts", on_code<refuse_lost_parts>, kNothing),
+    repair("lost values", on_code<refuse_lost_values>, kNothing),
+    repair("shared stores", on_code<store_to_shared_in_place>, kStatements),
+    repair("context reads", on_code<read_contexts_in_place>, kStatements, kMembers | kDeclared,
+           kReadInPlace | kRepaired),
+    repair("context values", on_code<store_values_in_contexts>, kStatements),
+    repair("lost copies", on_code<repair_lost_copies>, kStatements, kMembers | kReadInPlace),
+    repair("added gradients", on_code<add_met_gradients>, kStatements, kMembers | kReadInPlace),
+    repair("unset values", on_code<set_unset_values>, kStatements, kMembers | kDeclared),
     // Forms that compilers optimise better.
-    {"unset contexts", Texts::Kernel, on_changed_code<unset_contexts>, &Signs::cleared_contexts},
-    {"joined branches", Texts::Kernel, on_body<join_branches>},
+    {.name = "unset contexts",
+     .texts = Texts::Kernel,
+     .apply = on_code<unset_contexts>,
+     .reads = kStatements,
+     .changes = kStatements,
+     .needs = kRepaired,
+     .at_least = &Signs::cleared_contexts},
+    {.name = "joined branches",
+     .texts = Texts::Kernel,
+     .apply = on_body<join_branches>,
+     .reads = kStatements,
+     .changes = kStatements,
+     .needs = kRepaired},
     // Marks and names for checks, interrupts and waves.
-    {"statement lines", Texts::Kernel, [](EmittedText& text) { return add_statement_lines(text.body(), text.files); },
-     &Signs::lines},
-    {"wave masks", Texts::Kernel,
-     [](EmittedText& text) { return write_wave_masks(text.body(), text.files, text.scattered_waves); }, &Signs::masks,
-     Missed::Refusal},
-    {"wide indices", Texts::Kernel, on_code<check_wide_indices>},
-    {"bounded loops", Texts::Kernel, [](EmittedText& text) { return bound_loops(text.body(), text.files); },
-     &Signs::kept_iterations, Missed::Refusal},
-    {"polled loops", Texts::Both, on_changed_code<poll_loops>, &Signs::loops},
-    {"guarded operations", Texts::Both, on_changed_code<guard_operations>, &Signs::sizes},
-    {"unread additions", Texts::Kernel,
-     [](EmittedText& text) {
-       return text.body().find("atomicAdd(") == std::string::npos ? 0 : mark_unread_additions(text.code());
-     }},
-    {"addition runs", Texts::Kernel,
-     [](EmittedText& text) {
-       const bool adds = text.body().find("tsl_accumulate<") != std::string::npos ||
-                         text.body().find("tsl_add_only(") != std::string::npos;
-       return adds ? mark_addition_runs(text.code()) : 0;
-     }},
-    {"cleared arrays", Texts::Kernel, on_changed_code<clear_arrays>},
-    {"line names", Texts::Both, on_body<escape_line_names>},
+    {.name = "statement lines",
+     .texts = Texts::Kernel,
+     .apply = [](EmittedText& text) { return add_statement_lines(text.code(), text.files); },
+     .reads = kDeclarations | kStatements | kDirectives,
+     .changes = kMarks,
+     .needs = kMembers | kRepaired,
+     .gives = kLines,
+     .at_least = &Signs::lines},
+    {.name = "wave masks",
+     .texts = Texts::Kernel,
+     .apply = [](EmittedText& text) { return write_wave_masks(text.body(), text.files, text.scattered_waves); },
+     .reads = kStatements | kMarks,
+     .changes = kStatements,
+     .needs = kLines,
+     .gives = kMasks,
+     .is_repair = true,
+     .at_least = &Signs::masks,
+     .missed = Missed::Refusal},
+    {.name = "wide indices",
+     .texts = Texts::Kernel,
+     .apply = on_code<check_wide_indices>,
+     .reads = kStatements | kOperations,
+     .changes = kOperations,
+     .needs = kRepaired,
+     .gives = kWideIndices},
+    {.name = "bounded loops",
+     .texts = Texts::Kernel,
+     .apply = [](EmittedText& text) { return bound_loops(text.code(), text.files); },
+     .reads = kStatements | kOperations | kLoopHeads | kMarks,
+     .changes = kOperations | kLoopHeads,
+     .needs = kLines,
+     .gives = kBounded,
+     .is_repair = true,
+     .at_least = &Signs::kept_iterations,
+     .missed = Missed::Refusal},
+    {.name = "polled loops",
+     .texts = Texts::Both,
+     .apply = on_code<poll_loops>,
+     .reads = kLoopHeads | kMarks,
+     .changes = kLoopHeads,
+     .needs = kLines | kBounded,
+     .at_least = &Signs::loops},
+    {.name = "guarded operations",
+     .texts = Texts::Both,
+     .apply = on_code<guard_operations>,
+     .reads = kOperations,
+     .changes = kOperations,
+     .needs = kRepaired | kWideIndices | kBounded,
+     .at_least = &Signs::sizes},
+    {.name = "unread additions",
+     .texts = Texts::Kernel,
+     .apply = on_code<mark_unread_additions>,
+     .reads = kStatements,
+     .changes = kStatements,
+     .needs = kRepaired,
+     .gives = kUnread},
+    {.name = "addition runs",
+     .texts = Texts::Kernel,
+     .apply = on_code<mark_addition_runs>,
+     .reads = kStatements | kOperations | kMarks,
+     .changes = kStatements,
+     .needs = kMasks | kUnread},
+    {.name = "cleared arrays",
+     .texts = Texts::Kernel,
+     .apply = on_code<clear_arrays>,
+     .reads = kStatements | kMarks,
+     .changes = kStatements,
+     .needs = kLines | kRepaired},
+    {.name = "line names",
+     .texts = Texts::Both,
+     .apply = on_code<escape_line_names>,
+     .reads = kDirectives,
+     .changes = kDirectives,
+     .needs = kLines | kBounded},
 };
+static_assert(misplaced(kPasses).empty(), "a pass stands before what it needs");
 
 // Slang writes what users ask for by __requirePrelude between its own prelude and the first declaration, which begins
 // with a #line.
@@ -136,11 +217,13 @@ void check(const Pass& pass, int count, const Signs& signs, std::set<std::string
 
 std::vector<PassCount> apply(Texts texts, EmittedText& text, const LeftOutRepairs& left_out,
                              std::set<std::string>& cautions) {
-  const Signs signs = signs_in(text.body());
+  const Signs signs = signs_in(text.code());
   std::vector<PassCount> counts;
   for (const Pass& pass : kPasses) {
-    if ((pass.texts != texts && pass.texts != Texts::Both) || left_out.has(pass.name)) continue;
+    if (!pass.is_for(texts) || left_out.has(pass.name)) continue;
+    text.begin(pass);
     counts.push_back({pass.name, pass.apply(text)});
+    text.end(pass);
     check(pass, counts.back().count, signs, cautions);
   }
   return counts;
@@ -153,6 +236,14 @@ Known known_forms_of(const DeviceText& text) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> repairs_of_texts() {
+  std::vector<std::string_view> names;
+  for (const Pass& pass : kPasses) {
+    if (pass.is_repair) names.push_back(pass.name);
+  }
+  return names;
+}
 
 std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions,
                                     const LeftOutRepairs& left_out) {
@@ -171,8 +262,8 @@ std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text
   text.body = passing.body();
   text.files = std::move(passing.files);
   text.scattered_waves = passing.scattered_waves;
-  read_facts(text);
-  const AccessedViews views = accessed_views(text.body);
+  read_facts(passing.code(), text);
+  const AccessedViews views = accessed_views(passing.code());
   text.loaded.assign(views.loaded.begin(), views.loaded.end());
   text.stored.assign(views.stored.begin(), views.stored.end());
   return counts;

@@ -19,6 +19,7 @@ namespace torch_slang {
 //       nothing says nothing: so before the first pass the text is searched for signs, coarser than the forms, of what the
 //       passes have to find. A pass that applied less often than its sign says is an error where the text would give wrong
 //       numbers without it, else a caution in the log.
+//     - What each pass needs, gives, reads and changes: Note [table of passes] in pass_table.h.
 //     - Repairs have no sign: few texts need one. What Slang wrote for the sources in tests/golden, and how often each pass
 //       applied there, is kept, and tests/test_golden.py compares.
 struct PassCount {
@@ -30,6 +31,9 @@ struct PassCount {
 // for the log. Throws UnsupportedGlobal or RefusedText.
 std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions,
                                     const LeftOutRepairs& left_out = {});
+
+// Names of the passes that mend errors of Slang's.
+std::vector<std::string_view> repairs_of_texts();
 
 // The C++ of a module's host functions after their passes. `left_out`: the names of functions whose definitions go.
 std::string apply_host_passes(std::string text, std::set<std::string> left_out, std::set<std::string>& cautions);

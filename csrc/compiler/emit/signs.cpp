@@ -1,72 +1,52 @@
 #include "compiler/emit/signs.h"
 
+#include <algorithm>
 #include <initializer_list>
-#include <vector>
+#include <string_view>
 
 #include "compiler/emit/statement_lines.h"
 #include "compiler/emit/unset_contexts.h"
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
 
-class Search {
- public:
-  explicit Search(std::string_view text) : tokens_(split_tokens(text)) {
-    for (size_t i = 0; i < tokens_.size(); ++i) {
-      if (is_code(tokens_[i])) code_.push_back(i);
+bool has(const Code& code, size_t at, std::initializer_list<std::string_view> words) {
+  return std::ranges::all_of(words, [&](std::string_view word) { return code[at++] == word; });
+}
+
+// Of something empty: `T _S2 = {}`, `T _S2 = T()`, `T _S2 = T{}`.
+bool is_cleared_context(const Code& code, size_t at) {
+  if (!is_context_of_access(code[at]) || code[at + 2] != "=") return false;
+  const size_t value = code[at + 3] == code[at] ? at + 4 : at + 3;
+  return has(code, value, {"{", "}"}) || has(code, value, {"(", ")"});
+}
+
+// Whether a #line in the function's body names a file of the user's.
+bool says_line(const Code& code, const EmittedFunction& function) {
+  for (size_t at = function.body.span.begin + 1; at < function.body.span.end; ++at) {
+    for (const Token& token : code.before(at)) {
+      if (token.kind == TokenKind::Directive && names_users_file(token.text)) return true;
     }
   }
-
-  Signs all() {
-    for (size_t i = 0; i < code_.size(); ++i) look_at(i);
-    signs_.lines = has_line_in_function();
-    return signs_;
-  }
-
- private:
-  std::string_view at(size_t i) const { return i < code_.size() ? tokens_[code_[i]].text : std::string_view(); }
-  bool is(size_t i, std::initializer_list<std::string_view> words) const {
-    for (const std::string_view word : words) {
-      if (at(i++) != word) return false;
-    }
-    return true;
-  }
-
-  void look_at(size_t i) {
-    const std::string_view word = at(i);
-    if (word == "__global__") ++signs_.entries;
-    if (word.starts_with("WaveGetActiveMask")) signs_.masks = 1;
-    if (word == "[" && at(i + 1).starts_with("_pc_") && at(i + 2) == "]") signs_.kept_iterations = 1;
-    if ((word == "sizes" || word == "strides") && at(i - 1) == "." && at(i + 1) == "[") ++signs_.sizes;
-    if (is(i, {"for", "(", ";", ";"}) || is(i, {"while", "(", "true"}) || is(i, {"do", "{"})) ++signs_.loops;
-    if (is_context_of_access(word) && at(i + 2) == "=") {  // of something empty: `{}`, `T()`, `T{}`
-      const size_t value = at(i + 3) == word ? i + 4 : i + 3;
-      if (is(value, {"{", "}"}) || is(value, {"(", ")"})) ++signs_.cleared_contexts;
-    }
-  }
-
-  // Whether a #line in the body of a function names a file of the user's.
-  bool has_line_in_function() const {
-    int depth = 0;
-    std::string_view before;  // the last token of code
-    for (const Token& token : tokens_) {
-      if (depth > 0 && token.kind == TokenKind::Directive && names_users_file(token.text)) return true;
-      if (!is_code(token)) continue;
-      if (token.text == "{" && (depth > 0 || before == ")")) ++depth;
-      if (token.text == "}" && depth > 0) --depth;
-      before = token.text;
-    }
-    return false;
-  }
-
-  const std::vector<Token> tokens_;
-  std::vector<size_t> code_;  // which of them are code
-  Signs signs_;
-};
+  return false;
+}
 
 }  // namespace
 
-Signs signs_in(std::string_view text) { return Search(text).all(); }
+Signs signs_in(const EmittedCode& code) {
+  Signs signs;
+  for (size_t at = 0; at < code.size(); ++at) {
+    const std::string_view word = code[at];
+    if (word == "__global__") ++signs.entries;
+    if (word.starts_with("WaveGetActiveMask")) signs.masks = 1;
+    if (word == "[" && code[at + 1].starts_with("_pc_") && code[at + 2] == "]") signs.kept_iterations = 1;
+    if ((word == "sizes" || word == "strides") && code[at - 1] == "." && code[at + 1] == "[") ++signs.sizes;
+    if (has(code, at, {"for", "(", ";", ";"}) || has(code, at, {"while", "(", "true"}) || has(code, at, {"do", "{"}))
+      ++signs.loops;
+    if (is_cleared_context(code, at)) ++signs.cleared_contexts;
+  }
+  signs.lines = std::ranges::any_of(code.functions(), [&](const EmittedFunction& one) { return says_line(code, one); });
+  return signs;
+}
 
 }  // namespace torch_slang

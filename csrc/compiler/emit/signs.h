@@ -2,7 +2,7 @@
 // forms that the passes look for.
 #pragma once
 
-#include <string_view>
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 
@@ -17,6 +17,6 @@ struct Signs {
   int sizes = 0;  // sizes and strides of views that are read
 };
 
-Signs signs_in(std::string_view text);
+Signs signs_in(const EmittedCode& code);
 
 }  // namespace torch_slang

@@ -9,12 +9,9 @@
 
 #include "compiler/slang/library.h"
 #include "compiler/source/source_files.h"
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
-
-using Words = std::vector<std::string_view>;
 
 struct Place {
   std::string_view file;
@@ -36,41 +33,25 @@ bool read_directive(std::string_view text, Place& place) {
   return true;
 }
 
-// Emitted text as tokens of code, each with the place that it comes from.
-struct Code {
-  explicit Code(std::string_view body) : tokens(split_tokens(body)), places(tokens.size()), news(tokens.size()) {
+// Where the tokens of a text come from.
+struct Lines {
+  explicit Lines(const Code& code) : places(code.size()), news(code.size()) {
     Place here, said;
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      places[i] = here;
-      if (tokens[i].kind == TokenKind::Directive && read_directive(tokens[i].text, here)) {
-        news[i] = here.file != said.file || here.line != said.line;
-        said = here;
-        --here.line;  // the directive's own line ends next
+    for (size_t at = 0; at < code.size(); ++at) {
+      for (const Token& token : code.before(at)) {
+        if (token.kind == TokenKind::Directive && read_directive(token.text, here)) {
+          news[at] = news[at] || here.file != said.file || here.line != said.line;
+          said = here;
+          --here.line;  // the directive's own line ends next
+        }
+        here.line += std::count(token.text.begin(), token.text.end(), '\n');
       }
-      here.line += std::count(tokens[i].text.begin(), tokens[i].text.end(), '\n');
+      places[at] = here;
     }
   }
 
-  // The next `count` tokens of code from `at` on; empty ones where there are fewer.
-  Words words(size_t at, size_t count) const {
-    Words found;
-    for (; at < tokens.size() && found.size() < count; ++at) {
-      if (is_code(tokens[at])) found.push_back(tokens[at].text);
-    }
-    found.resize(count);
-    return found;
-  }
-
-  // The first token of code after the next `;`.
-  size_t after_statement(size_t at) const {
-    while (at < tokens.size() && !(is_code(tokens[at]) && tokens[at].text == ";")) ++at;
-    for (++at; at < tokens.size() && !is_code(tokens[at]);) ++at;
-    return at;
-  }
-
-  std::vector<Token> tokens;
   std::vector<Place> places;
-  std::vector<bool> news;  // the token is a #line that says something new
+  std::vector<bool> news;  // a #line before the token says something new
 };
 
 // Note [lines of derivatives]
@@ -80,110 +61,89 @@ struct Code {
 //     backward:       in the user's line `(&_S3)->_S1 = x;`, perhaps `Context _S4 = _S3;`, then `s_bwdProp_f(&_S4, ...);`
 class Contexts {
  public:
-  explicit Contexts(const Code& code) : code_(code) {}
+  Contexts(const Code& code, const std::vector<Place>& places) : code_(code), places_(places) {}
 
-  Place place_of_statement(size_t at) {
-    const Words words = code_.words(at, 5);
-    if (words[0].starts_with("s_bwdProp_") && words[1] == "(" && words[2] == "&") {
-      const auto left = places_.find(words[3]);
-      if (left != places_.end()) return left->second;
+  Place place_of_statement(Span statement) {
+    const size_t at = statement.begin;
+    if (code_[at].starts_with("s_bwdProp_") && code_[at + 1] == "(" && code_[at + 2] == "&") {
+      const auto left = contexts_.find(code_[at + 3]);
+      if (left != contexts_.end()) return left->second;
     }
-    if (words[2] == "=" && words[3].starts_with("s_apply_")) {
-      const size_t next = code_.after_statement(at);
-      const Words kept = code_.words(next, 9);
-      if (kept[0] == "(" && kept[1] == "&" && kept[3] == ")" && kept[7] == "=" && kept[8] == words[1])
-        return code_.places[next];
+    if (code_[at + 2] == "=" && code_[at + 3].starts_with("s_apply_")) {
+      const size_t next = statement.end;
+      const bool is_kept = is_of_context(next) && code_[next + 7] == "=" && code_[next + 8] == code_[at + 1];
+      if (is_kept) return places_[next];
     }
-    note(words, code_.places[at]);
-    return code_.places[at];
+    note(at);
+    return places_[at];
   }
 
  private:
-  void note(const Words& words, const Place& here) {
-    if (words[0] == "(" && words[1] == "&" && words[3] == ")") {
-      places_[words[2]] = here;
+  // `(&context)`
+  bool is_of_context(size_t at) const { return code_[at] == "(" && code_[at + 1] == "&" && code_[at + 3] == ")"; }
+
+  void note(size_t at) {
+    if (is_of_context(at)) {
+      contexts_[code_[at + 2]] = places_[at];
       return;
     }
-    const size_t equals = words[1] == "=" ? 1 : 2;
-    if (words[equals] != "=" || words[equals + 2] != ";") return;
-    const auto copied = places_.find(words[equals + 1]);
-    if (copied != places_.end()) places_[words[equals - 1]] = copied->second;
+    const size_t equals = code_[at + 1] == "=" ? at + 1 : at + 2;
+    if (code_[equals] != "=" || code_[equals + 2] != ";") return;
+    const auto copied = contexts_.find(code_[equals + 1]);
+    if (copied != contexts_.end()) contexts_[code_[equals - 1]] = copied->second;
   }
 
   const Code& code_;
-  std::map<std::string_view, Place> places_;  // by the variable's name, which is unique in the whole text
+  const std::vector<Place>& places_;
+  std::map<std::string_view, Place> contexts_;  // by the variable's name, which is unique in the whole text
 };
 
 class StatementLines {
  public:
-  StatementLines(const std::string& body, std::vector<std::string>& files)
-      : code_(body), contexts_(code_), files_(files) {}
+  StatementLines(EmittedCode& code, std::vector<std::string>& files)
+      : code_(code), lines_(code), contexts_(code, lines_.places), files_(files) {}
 
-  int count() const { return count_; }
-  std::string all() {
-    for (size_t at = 0; at < code_.tokens.size(); ++at) {
-      located_ = located_ || code_.news[at];
-      if (is_code(code_.tokens[at])) take(at);
-      if (code_.tokens[at].kind == TokenKind::Directive && code_.tokens[at].text.starts_with("#pragma")) {
-        at_statement_ = false;  // it speaks of the loop that follows, so nothing may come between them
-      }
-      text_ += code_.tokens[at].text;
+  int add() {
+    for (const EmittedFunction& function : code_.functions()) {
+      if (function.name.starts_with("tsl_var_") || is_in_struct(function.body.span)) continue;
+      size_t begin = function.body.span.begin;  // of the declaration
+      while (begin > 0 && code_[begin - 1] != ";" && code_[begin - 1] != "}") --begin;
+      located_from_ = begin;
+      while (located_from_ < code_.size() && !lines_.news[located_from_]) ++located_from_;
+      add_to(function.body);
     }
-    return std::move(text_);
+    return count_;
   }
 
  private:
-  enum class Brace { Statements, Values, Members };
-
-  void take(size_t at) {
-    const std::string_view text = code_.tokens[at].text;
-    in_variable_ = in_variable_ || (braces_.empty() && text.starts_with("tsl_var_"));
-    if (at_statement_) begin_statement(at);
-    at_statement_ = false;
-    if (text == "(" || text == "[") {
-      ++parentheses_;
-    } else if (text == ")" || text == "]") {
-      --parentheses_;
-    } else if (text == "{") {
-      braces_.push_back(kind_of_brace());
-      at_statement_ = in_statements();
-    } else if (text == "}") {
-      close();
-    } else if (text == ";") {
-      located_ = located_ && !braces_.empty();
-      at_statement_ = in_statements();
-    }
-    before_ = text;
+  bool is_in_struct(Span body) const {
+    return std::ranges::any_of(code_.structs(),
+                               [&](const EmittedStruct& one) { return one.begin < body.begin && body.end <= one.end; });
   }
 
-  bool in_statements() const { return parentheses_ == 0 && !braces_.empty() && braces_.back() == Brace::Statements; }
-
-  Brace kind_of_brace() const {
-    if (braces_.empty()) return before_ == ")" ? Brace::Statements : Brace::Members;
-    if (!in_statements()) return Brace::Values;
-    for (const char* word : {")", "else", "do", "{", "}", ";", ":"}) {
-      if (before_ == word) return Brace::Statements;
+  void add_to(const EmittedStatement& statement) {
+    bool may_stand = statement.kind == EmittedStatement::Kind::Block;
+    for (const EmittedStatement& part : statement.parts) {
+      const std::string_view word = code_[part.span.begin];
+      const bool is_label = word == "case" || word == "default";
+      if (may_stand && !is_label && word != "while" && !has_pragma(part.span.begin)) add_before(part.span);
+      may_stand = statement.kind == EmittedStatement::Kind::Block && !is_label;
+      add_to(part);
     }
-    return Brace::Values;
   }
 
-  void close() {
-    if (braces_.empty()) return;
-    const bool statements = braces_.back() == Brace::Statements;
-    braces_.pop_back();
-    located_ = located_ && !braces_.empty();
-    in_variable_ = in_variable_ && !braces_.empty();
-    at_statement_ = statements && in_statements();
+  // It speaks of the loop that follows, so nothing may come between them.
+  bool has_pragma(size_t at) const {
+    return std::ranges::any_of(code_.before(at), [](const Token& token) {
+      return token.kind == TokenKind::Directive && token.text.starts_with("#pragma");
+    });
   }
 
-  void begin_statement(size_t at) {
-    for (const char* word : {"else", "case", "default", "while", "}"}) {
-      if (code_.tokens[at].text == word) return;
-    }
-    if (!located_ || in_variable_) return;
-    const Place place = contexts_.place_of_statement(at);
+  void add_before(Span statement) {
+    if (statement.begin < located_from_) return;
+    const Place place = contexts_.place_of_statement(statement);
     if (!is_users(place.file)) return;
-    text_ += c10::str("TSL_AT(", index_of(place.file), ", ", place.line, "); ");
+    code_.insert(statement.begin, c10::str("TSL_AT(", index_of(place.file), ", ", place.line, "); "));
     ++count_;
   }
 
@@ -194,17 +154,12 @@ class StatementLines {
     return index;
   }
 
-  const Code code_;
+  EmittedCode& code_;
+  const Lines lines_;
   Contexts contexts_;
   std::vector<std::string>& files_;
-  std::string text_;
+  size_t located_from_ = 0;  // the first token of the declaration behind a #line that says something new
   int count_ = 0;  // of marks
-  bool located_ = false;  // a #line has said something new since the last declaration
-  bool at_statement_ = false;
-  bool in_variable_ = false;  // a function that stands for a variable: Note [members] in members.h
-  std::vector<Brace> braces_;
-  int parentheses_ = 0;
-  std::string_view before_;  // the last token of code
 };
 
 }  // namespace
@@ -214,10 +169,8 @@ bool names_users_file(std::string_view directive) {
   return read_directive(directive, place) && is_users(place.file);
 }
 
-int add_statement_lines(std::string& body, std::vector<std::string>& files) {
-  StatementLines lines(body, files);
-  body = lines.all();
-  return lines.count();
+int add_statement_lines(EmittedCode& code, std::vector<std::string>& files) {
+  return StatementLines(code, files).add();
 }
 
 }  // namespace torch_slang

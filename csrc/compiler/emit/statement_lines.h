@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ctext/emitted_code.h"
+
 namespace torch_slang {
 
 // Note [statement lines]
@@ -15,9 +17,10 @@ namespace torch_slang {
 //       caller has said. Our library comes without #line: a function counts as one of the user's from the first new #line,
 //       before it or in it.
 //     - A function that stands for a variable leaves what its caller has said, too.
-//     - It stands where a statement may: after `;`, `{` and `}` of statements, not before else, case or while.
+//     - It stands before the statements of blocks, but for labels and what stands right behind one, `while` loops, and loops of
+//       which a #pragma speaks.
 // Counts the marks.
-int add_statement_lines(std::string& body, std::vector<std::string>& files);
+int add_statement_lines(EmittedCode& code, std::vector<std::string>& files);
 
 // Whether the directive is a #line that names a file of the user's.
 bool names_users_file(std::string_view directive);

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <string_view>
-#include <vector>
 
 #include "common/identifiers.h"
-#include "compiler/text/tokens.h"
 #include "program/intrinsics.h"
 
 namespace torch_slang {
@@ -33,38 +31,30 @@ void note_use(std::string_view name, DeviceText& text) {
 
 // Identifiers that no user gave.
 template <class Use>
-void for_each_name(const std::vector<Token>& tokens, const Use& use) {
-  for (size_t at = 0; at < tokens.size(); ++at) {
-    if (tokens[at].kind == TokenKind::Identifier && !is_numbered(tokens[at].text)) use(tokens[at].text, at);
+void for_each_name(const Code& code, const Use& use) {
+  for (size_t at = 0; at < code.size(); ++at) {
+    if (code.is_name(at) && !is_numbered(code[at])) use(code[at], at);
   }
-}
-
-// "file, line" of the TSL_AT(file, line) at `at`.
-std::string site_at(const std::vector<Token>& tokens, size_t at) {
-  std::string site;
-  for (at += 2; at < tokens.size() && tokens[at].text != ")"; ++at) site += tokens[at].text;
-  return site;
 }
 
 }  // namespace
 
-void read_facts(DeviceText& text) {
+void read_facts(const Code& body, DeviceText& text) {
   const auto find_meetings = [&](std::string_view name) {
     text.barriers = text.barriers || is_barrier(name);
     text.waves = text.waves || is_wave(name);
   };
-  const std::vector<Token> body = split_tokens(text.body), file_scope = split_tokens(text.file_scope);
-  for_each_name(file_scope, [&](std::string_view name, size_t) { find_meetings(name); });
+  for_each_name(Code(text.file_scope), [&](std::string_view name, size_t) { find_meetings(name); });
   for_each_name(body, [&](std::string_view name, size_t at) {
     find_meetings(name);
     note_use(name, text);
-    if (name == "TSL_AT") text.sites.insert(site_at(body, at));
+    if (name == "TSL_AT") text.sites.insert(body.spaced_text({at + 2, body.closing(at + 1, body.size())}));
   });
 }
 
 bool depends_on_threads(const DeviceText& text) {
   bool depends = text.barriers;
-  for_each_name(split_tokens(text.body), [&](std::string_view name, size_t) {
+  for_each_name(Code(text.body), [&](std::string_view name, size_t) {
     for (const char* variable : {"threadIdx", "blockIdx", "blockDim", "gridDim"}) depends = depends || name == variable;
   });
   return depends;

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/ctext/emitted_code.h"
 #include "compiler/ctext/places.h"
 #include "compiler/reflect/elementwise_function.h"
 
@@ -284,10 +283,7 @@ class ViewFlow {
 
 }  // namespace
 
-AccessedViews accessed_views(const std::string& body) {
-  const EmittedCode code(body);
-  return ViewFlow(code).accessed();
-}
+AccessedViews accessed_views(const EmittedCode& code) { return ViewFlow(code).accessed(); }
 
 bool needs_written_views(const Function& function) {
   return function.refusal.empty() && std::any_of(function.leaves.begin(), function.leaves.end(), may_be_written);

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <set>
-#include <string>
-
+#include "compiler/ctext/emitted_code.h"
 #include "program/program.h"
 
 namespace torch_slang {
@@ -27,6 +26,6 @@ void note_written_views(Function& function, const DeviceText& text);
 struct AccessedViews {
   std::set<int> loaded, stored;
 };
-AccessedViews accessed_views(const std::string& body);
+AccessedViews accessed_views(const EmittedCode& code);
 
 }  // namespace torch_slang

@@ -31,6 +31,20 @@ bool Code::has_directive(Span span) const {
   return false;
 }
 
+std::span<const Token> Code::before(size_t at) const {
+  const size_t begin = at == 0 || places_.empty() ? 0 : places_[at - 1] + 1;
+  return std::span(tokens_).subspan(begin, token_of(at) - begin);
+}
+
+std::string Code::spaced_text(Span span) const {
+  std::string text;
+  for (size_t at = span.begin; at < span.end; ++at) {
+    for (const Token& token : before(at)) text += token.kind == TokenKind::Directive ? "" : token.text;
+    text += (*this)[at];
+  }
+  return text;
+}
+
 std::string Code::text_without_spaces(Span span) const {
   std::string text;
   for (size_t at = span.begin; at < span.end; ++at) {
@@ -101,20 +115,24 @@ size_t Code::line(size_t at) const {
 
 void Code::replace(Span span, std::string text) {
   const size_t begin = token_of(span.begin);
-  edits_.push_back({begin, span.size() == 0 ? begin : places_[span.end - 1] + 1, std::move(text)});
+  edits_.push_back({begin, span.size() == 0 ? begin : places_[span.end - 1] + 1, std::move(text), false, by_});
 }
 
 void Code::insert(size_t before, const std::string& text) { replace({before, before}, text); }
 
 void Code::insert_first(size_t before, const std::string& text) {
-  edits_.push_back({token_of(before), token_of(before), text, /*first=*/true});
+  edits_.push_back({token_of(before), token_of(before), text, /*first=*/true, by_});
 }
 
 void Code::insert_behind(size_t at, const std::string& text) {
-  edits_.push_back({places_[at] + 1, places_[at] + 1, text});
+  edits_.push_back({places_[at] + 1, places_[at] + 1, text, false, by_});
 }
 
-void Code::replace_directive(size_t token, std::string text) { edits_.push_back({token, token + 1, std::move(text)}); }
+void Code::remove(Span span) {
+  edits_.push_back({places_[span.begin], places_[span.end - 1] + 1, {}, false, by_, /*keeps_directives=*/false});
+}
+
+void Code::replace_directive(size_t token, std::string text) { edits_.push_back({token, token + 1, std::move(text), false, by_}); }
 
 std::string Code::edited() const {
   std::vector<const Edit*> edits;
@@ -126,15 +144,17 @@ std::string Code::edited() const {
   });
   std::string text;
   size_t token = 0;
+  std::string_view last;
   for (const Edit* edit : edits) {
-    TORCH_INTERNAL_ASSERT(token <= edit->begin, "two changes of the same part of a text, at ",
-                          location_of_token(edit->begin), ", one of them to: ", edit->text);
+    TORCH_INTERNAL_ASSERT(token <= edit->begin, "two passes change the same part of a text, '", last, "' and '", edit->by,
+                          "', at ", location_of_token(edit->begin), ", one of them to: ", edit->text);
+    last = edit->by;
     for (; token < edit->begin; ++token) text += tokens_[token].text;
     text += edit->text;
     const bool is_directive = edit->begin < edit->end && tokens_[edit->begin].kind == TokenKind::Directive;
     for (; token < edit->end; ++token) {
       const Token& replaced = tokens_[token];
-      if (!is_directive && replaced.kind == TokenKind::Directive) text += "\n" + std::string(replaced.text) + "\n";
+      if (edit->keeps_directives && !is_directive && replaced.kind == TokenKind::Directive) text += "\n" + std::string(replaced.text) + "\n";
     }
   }
   for (; token < tokens_.size(); ++token) text += tokens_[token].text;

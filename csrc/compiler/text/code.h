@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,10 @@ class Code {
   bool has_directive(Span span) const;  // between its tokens
   // From the first token to the last, as it is written.
   std::string_view text(Span span) const;
+  // What stands between the token and the one before it: spaces, comments, directives. At `size()`, behind the last.
+  std::span<const Token> before(size_t at) const;
+  // As it stands, with the spaces and comments before each token, but without directives.
+  std::string spaced_text(Span span) const;
   // Without comments, and without spaces but those behind a name and before another or a number.
   std::string text_without_spaces(Span span) const;
   // The position of the bracket that closes the one at `open`; the end if none does.
@@ -63,12 +68,15 @@ class Code {
   std::string location(size_t at) const { return location_of_token(token_of(at)); }
   size_t line(size_t at) const;  // in the text
 
+  // Whose the changes are from here on: for messages.
+  void begin_changes(std::string_view by) { by_ = by; }
   // Changes, which `edited` puts into the text. They do not overlap; an insertion may stand at the edge of a replaced span.
   void replace(Span span, std::string text);
   void insert(size_t before, const std::string& text);
   // Before all that was inserted there so far.
   void insert_first(size_t before, const std::string& text);
   void insert_behind(size_t at, const std::string& text);  // also before a #line that stands behind the token
+  void remove(Span span);  // with the directives in it, which a replaced span leaves behind
   bool is_edited() const { return !edits_.empty(); }
   size_t edits() const { return edits_.size(); }
   void forget_edits(size_t count) { edits_.resize(count); }  // all but the first `count`
@@ -80,6 +88,8 @@ class Code {
     size_t begin, end;  // the tokens that the text replaces
     std::string text;
     bool first = false;
+    std::string_view by = {};
+    bool keeps_directives = true;
   };
   size_t token_of(size_t at) const { return at < places_.size() ? places_[at] : tokens_.size(); }
   std::optional<LineDirective> line_directive_at(size_t token) const;
@@ -89,6 +99,7 @@ class Code {
   const std::vector<Token> tokens_;
   std::vector<size_t> places_;  // of code among the tokens
   std::vector<Edit> edits_;
+  std::string_view by_;
 };
 
 }  // namespace torch_slang

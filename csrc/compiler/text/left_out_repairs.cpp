@@ -1,30 +1,34 @@
 #include "compiler/text/left_out_repairs.h"
 
 #include <algorithm>
-#include <array>
 
 #include "torch_slang/error.h"
 
 namespace torch_slang {
 namespace {
 
-constexpr std::array<std::string_view, 21> kRepairs = {
+constexpr std::string_view kRepairs[] = {
     // Of Slang's instructions: compiler/ir.
     "promotions", "conversions", "types of indices", "computed beginnings", "quotients", "lost derivatives",
     // Of sources: compiler/source.
-    "while loops", "single exits", "undeclared structs", "constant calls",
-    // Of emitted text: compiler/emit.
-    "missing names", "lost parts", "lost values", "shared stores", "context reads", "context values", "lost copies",
-    "added gradients", "unset values", "wave masks", "bounded loops"};
+    "while loops", "single exits", "undeclared structs", "constant calls"};
+
+bool has_name(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 }  // namespace
 
 LeftOutRepairs::LeftOutRepairs(const CompileRequest& request) {
   for (const auto& [name, value] : request.defines) {
-    if (name != kLeaveOut) continue;
-    if (std::ranges::find(kRepairs, value) == kRepairs.end())
-      throw_compile_error(kLeaveOut, " names ", value, ", which is no repair");
-    names_.insert(value);
+    if (name == kLeaveOut) names_.insert(value);
+  }
+}
+
+void LeftOutRepairs::check(std::span<const std::string_view> of_texts) const {
+  for (const std::string& name : names_) {
+    if (!has_name(kRepairs, name) && !has_name(of_texts, name))
+      throw_compile_error(kLeaveOut, " names ", name, ", which is no repair");
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,9 @@ inline constexpr const char* kLeaveOut = "TORCH_SLANG_LEAVE_OUT";
 class LeftOutRepairs {
  public:
   LeftOutRepairs() = default;
-  // Throws CompileError where the define names what is no repair.
   explicit LeftOutRepairs(const CompileRequest& request);
+  // Throws CompileError where the define names what is no repair. `of_texts`: names of repairs of emitted text.
+  void check(std::span<const std::string_view> of_texts) const;
 
   bool has(std::string_view repair) const { return names_.find(repair) != names_.end(); }
 

@@ -90,7 +90,7 @@ constexpr Pass kPasses[] = {
     {"unset values", Texts::Kernel, on_code<set_unset_values>},
     // Forms that compilers optimise better.
     {"unset contexts", Texts::Kernel, on_changed_code<unset_contexts>, &Signs::cleared_contexts},
-    {"joined branches", Texts::Kernel, on_body<join_branches>},
+    {"joined branches", Texts::Kernel, on_changed_code<join_branches>},
     // Marks and names for checks, interrupts and waves.
     {"statement lines", Texts::Kernel, [](EmittedText& text) { return add_statement_lines(text.body(), text.files); },
      &Signs::lines},

@@ -24,6 +24,12 @@ std::string_view Code::text(Span span) const {
   return {begin, static_cast<size_t>(last.data() + last.size() - begin)};
 }
 
+std::string Code::text_in_front(size_t at) const {
+  std::string text;
+  for (size_t i = at == 0 ? 0 : places_[at - 1] + 1; i < token_of(at); ++i) text += tokens_[i].text;
+  return text;
+}
+
 bool Code::has_directive(Span span) const {
   for (size_t i = token_of(span.begin); span.size() > 0 && i < token_of(span.end - 1); ++i) {
     if (tokens_[i].kind == TokenKind::Directive) return true;
@@ -104,6 +110,11 @@ void Code::replace(Span span, std::string text) {
   edits_.push_back({begin, span.size() == 0 ? begin : places_[span.end - 1] + 1, std::move(text)});
 }
 
+void Code::replace_all(Span span, std::string text) {
+  replace(span, std::move(text));
+  edits_.back().keeps_directives = false;
+}
+
 void Code::insert(size_t before, const std::string& text) { replace({before, before}, text); }
 
 void Code::insert_first(size_t before, const std::string& text) {
@@ -131,10 +142,10 @@ std::string Code::edited() const {
                           location_of_token(edit->begin), ", one of them to: ", edit->text);
     for (; token < edit->begin; ++token) text += tokens_[token].text;
     text += edit->text;
-    const bool is_directive = edit->begin < edit->end && tokens_[edit->begin].kind == TokenKind::Directive;
+    const bool goes = !edit->keeps_directives || (edit->begin < edit->end && tokens_[edit->begin].kind == TokenKind::Directive);
     for (; token < edit->end; ++token) {
       const Token& replaced = tokens_[token];
-      if (!is_directive && replaced.kind == TokenKind::Directive) text += "\n" + std::string(replaced.text) + "\n";
+      if (!goes && replaced.kind == TokenKind::Directive) text += "\n" + std::string(replaced.text) + "\n";
     }
   }
   for (; token < tokens_.size(); ++token) text += tokens_[token].text;

@@ -47,6 +47,10 @@ class Code {
   bool has_directive(Span span) const;  // between its tokens
   // From the first token to the last, as it is written.
   std::string_view text(Span span) const;
+  // What stands between a token and the one before it: spaces, comments and directives.
+  std::string text_in_front(size_t at) const;
+  // How many tokens `text` has, those that are no code among them.
+  size_t written_tokens(Span span) const { return span.size() == 0 ? 0 : places_[span.end - 1] + 1 - places_[span.begin]; }
   // Without comments, and without spaces but those behind a name and before another or a number.
   std::string text_without_spaces(Span span) const;
   // The position of the bracket that closes the one at `open`; the end if none does.
@@ -64,7 +68,8 @@ class Code {
   size_t line(size_t at) const;  // in the text
 
   // Changes, which `edited` puts into the text. They do not overlap; an insertion may stand at the edge of a replaced span.
-  void replace(Span span, std::string text);
+  void replace(Span span, std::string text);  // the directives in it stay, behind the text
+  void replace_all(Span span, std::string text);  // they go
   void insert(size_t before, const std::string& text);
   // Before all that was inserted there so far.
   void insert_first(size_t before, const std::string& text);
@@ -80,6 +85,7 @@ class Code {
     size_t begin, end;  // the tokens that the text replaces
     std::string text;
     bool first = false;
+    bool keeps_directives = true;
   };
   size_t token_of(size_t at) const { return at < places_.size() ? places_[at] : tokens_.size(); }
   std::optional<LineDirective> line_directive_at(size_t token) const;

@@ -83,9 +83,8 @@ BOOST_AUTO_TEST_CASE(a_function_with_a_form_that_is_not_known_stays) {
 }
 
 BOOST_AUTO_TEST_CASE(lines_are_told_of_what_is_moved) {
-  BOOST_TEST(
-      joined("\n#line 5\n    if(c)\n    {\n#line 6\n a();\n }\n\n#line 9\n if(c)\n {\n d();\n }\n") ==
-      in_function("\n#line 5\n    if(c)\n{\n#line 6\n a();\n \n\n#line 9\n \n d();\n }\n"));
+  BOOST_TEST(joined("\n#line 5\n    if(c)\n    {\n#line 6\n a();\n }\n\n#line 9\n if(c)\n {\n d();\n }\n") ==
+             in_function("\n#line 5\n    if(c)\n{\n#line 6\n a();\n \n\n#line 9\n \n d();\n }\n"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -334,6 +334,11 @@ class AdditionRuns {
 
 }  // namespace
 
-int mark_addition_runs(EmittedCode& code) { return AdditionRuns(code).mark(); }
+int mark_addition_runs(EmittedCode& code) {
+  bool adds = false;
+  for (size_t at = 0; at < code.size() && !adds; ++at)
+    adds = code[at] == "tsl_accumulate" || code[at] == "tsl_add_only";
+  return adds ? AdditionRuns(code).mark() : 0;
+}
 
 }  // namespace torch_slang

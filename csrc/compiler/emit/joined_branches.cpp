@@ -73,8 +73,7 @@ class Joiner {
   }
   // The variable that is the condition of the branch; nothing of other conditions and statements.
   std::string_view condition(const EmittedStatement& statement) const {
-    const bool is_variable =
-        is_branch(statement) && statement.head.size() == 1 && code_.is_name(statement.head.begin);
+    const bool is_variable = is_branch(statement) && statement.head.size() == 1 && code_.is_name(statement.head.begin);
     return is_variable ? code_[statement.head.begin] : std::string_view();
   }
 
@@ -110,8 +109,7 @@ class Joiner {
     for (size_t at = begin; at < statement.span.end; ++at) {
       if (code_[at] == "{") return false;
     }
-    return code_[begin] == "(" || code_[begin + 1] == "[" ||
-           (assigned.left.size() == 1 && assigned.operator_size == 1);
+    return code_[begin] == "(" || code_[begin + 1] == "[" || (assigned.left.size() == 1 && assigned.operator_size == 1);
   }
 
   // From the item `begin` to the next branch on `name`.

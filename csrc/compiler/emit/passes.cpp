@@ -95,23 +95,15 @@ constexpr Pass kPasses[] = {
     {"statement lines", Texts::Kernel, [](EmittedText& text) { return add_statement_lines(text.body(), text.files); },
      &Signs::lines},
     {"wave masks", Texts::Kernel,
-     [](EmittedText& text) { return write_wave_masks(text.body(), text.files, text.scattered_waves); }, &Signs::masks,
-     Missed::Refusal},
+     [](EmittedText& text) { return write_wave_masks(text.changed_code(), text.files, text.scattered_waves); },
+     &Signs::masks, Missed::Refusal},
     {"wide indices", Texts::Kernel, on_code<check_wide_indices>},
     {"bounded loops", Texts::Kernel, [](EmittedText& text) { return bound_loops(text.body(), text.files); },
      &Signs::kept_iterations, Missed::Refusal},
     {"polled loops", Texts::Both, on_changed_code<poll_loops>, &Signs::loops},
     {"guarded operations", Texts::Both, on_changed_code<guard_operations>, &Signs::sizes},
-    {"unread additions", Texts::Kernel,
-     [](EmittedText& text) {
-       return text.body().find("atomicAdd(") == std::string::npos ? 0 : mark_unread_additions(text.code());
-     }},
-    {"addition runs", Texts::Kernel,
-     [](EmittedText& text) {
-       const bool adds = text.body().find("tsl_accumulate<") != std::string::npos ||
-                         text.body().find("tsl_add_only(") != std::string::npos;
-       return adds ? mark_addition_runs(text.code()) : 0;
-     }},
+    {"unread additions", Texts::Kernel, on_changed_code<mark_unread_additions>},
+    {"addition runs", Texts::Kernel, on_changed_code<mark_addition_runs>},
     {"cleared arrays", Texts::Kernel, on_changed_code<clear_arrays>},
     {"line names", Texts::Both, on_body<escape_line_names>},
 };

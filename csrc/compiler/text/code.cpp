@@ -125,6 +125,12 @@ void Code::insert_behind(size_t at, const std::string& text) {
   edits_.push_back({places_[at] + 1, places_[at] + 1, text});
 }
 
+void Code::insert_above(size_t before, const std::string& text) {
+  size_t at = before == 0 ? 0 : places_[before - 1] + 1;
+  while (at < places_[before] && !tokens_[at].text.starts_with("#pragma")) ++at;
+  edits_.push_back({at, at, text});
+}
+
 void Code::replace_directive(size_t token, std::string text) { edits_.push_back({token, token + 1, std::move(text)}); }
 
 std::string Code::edited() const {
@@ -142,7 +148,8 @@ std::string Code::edited() const {
                           location_of_token(edit->begin), ", one of them to: ", edit->text);
     for (; token < edit->begin; ++token) text += tokens_[token].text;
     text += edit->text;
-    const bool goes = !edit->keeps_directives || (edit->begin < edit->end && tokens_[edit->begin].kind == TokenKind::Directive);
+    const bool goes =
+        !edit->keeps_directives || (edit->begin < edit->end && tokens_[edit->begin].kind == TokenKind::Directive);
     for (; token < edit->end; ++token) {
       const Token& replaced = tokens_[token];
       if (!goes && replaced.kind == TokenKind::Directive) text += "\n" + std::string(replaced.text) + "\n";

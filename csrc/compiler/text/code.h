@@ -50,7 +50,9 @@ class Code {
   // What stands between a token and the one before it: spaces, comments and directives.
   std::string text_in_front(size_t at) const;
   // How many tokens `text` has, those that are no code among them.
-  size_t written_tokens(Span span) const { return span.size() == 0 ? 0 : places_[span.end - 1] + 1 - places_[span.begin]; }
+  size_t written_tokens(Span span) const {
+    return span.size() == 0 ? 0 : places_[span.end - 1] + 1 - places_[span.begin];
+  }
   // Without comments, and without spaces but those behind a name and before another or a number.
   std::string text_without_spaces(Span span) const;
   // The position of the bracket that closes the one at `open`; the end if none does.
@@ -74,6 +76,8 @@ class Code {
   // Before all that was inserted there so far.
   void insert_first(size_t before, const std::string& text);
   void insert_behind(size_t at, const std::string& text);  // also before a #line that stands behind the token
+  void insert_above(size_t before,
+                    const std::string& text);  // also before a #pragma, which speaks of what is behind it
   bool is_edited() const { return !edits_.empty(); }
   size_t edits() const { return edits_.size(); }
   void forget_edits(size_t count) { edits_.resize(count); }  // all but the first `count`

@@ -28,8 +28,10 @@ struct Masked {
 };
 
 Masked with_masks(std::string body) {
-  Masked text{std::move(body)};
-  write_wave_masks(text.body, {"user.slang"}, text.scattered);
+  Masked text;
+  torch_slang::EmittedCode code(std::move(body));
+  write_wave_masks(code, {"user.slang"}, text.scattered);
+  text.body = code.edited();
   return text;
 }
 
@@ -146,6 +148,19 @@ BOOST_AUTO_TEST_CASE(what_is_not_known_is_refused_with_its_function_and_line) {
         std::string("switch(v) { case int(0): { count_0(_S4); break; } case int(1): { count_0(_S4); break; } }")}) {
     BOOST_CHECK_EXCEPTION(masked("uint _S4 = __match_any_sync(v, v); " + line + form + " return 0;"), RefusedText,
                           says);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_form_that_the_reader_does_not_know_is_refused_with_its_line) {
+  for (const std::string form : {"goto end;", "v=1, v = 2;", "auto f = [](int a) { return a; };"}) {
+    const auto says = [&](const RefusedText& refused) {
+      return refused.reason.find("`" + form.substr(0, 3)) != std::string::npos &&
+             refused.reason.find("at user.slang:7") != std::string::npos &&
+             refused.reason.find("in helper") != std::string::npos;
+    };
+    BOOST_CHECK_EXCEPTION(masked("uint _S5 = count_0(_S4); TSL_AT(0, 7); " + form + " return 0;"), RefusedText, says);
+    BOOST_CHECK_NO_THROW(with_masks(text_with("count_0(_S4); return 0;", "helper_0(v, _S50); return;") +
+                                    "void alone_0(int v) { " + form + " }"));
   }
 }
 

@@ -61,9 +61,13 @@ size_t Expressions::expression(size_t at) const {
 }
 
 size_t Expressions::declarator(size_t at) const {
-  ++at;
-  while (code_[at] == "[") at = expect(expression(at + 1), "]");
+  at = lengths(at + 1);
   return code_[at] == "=" ? value(at + 1) : at;
+}
+
+size_t Expressions::lengths(size_t at) const {
+  while (code_[at] == "[") at = expect(expression(at + 1), "]");
+  return at;
 }
 
 size_t Expressions::value(size_t at) const { return code_[at] == "{" ? list(at, "}") : expression(at); }

@@ -26,6 +26,8 @@ class Expressions {
   std::optional<size_t> type(size_t at) const;
   // `name[3] = value`, what a declaration has behind its type.
   size_t declarator(size_t at) const;
+  // `[3][4]` behind a declaration's name, or nothing.
+  size_t lengths(size_t at) const;
   // `=`, `+=`, `>>=` and the like: how many tokens. 0: none.
   size_t assigning(size_t at) const;
   // Behind the bracket `text`, which has to stand there.

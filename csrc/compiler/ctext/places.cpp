@@ -119,32 +119,6 @@ class PlaceReader {
   bool at_rows_ = false;
 };
 
-// The `=` of an assignment, or the end.
-size_t assigning(const Code& code, Span span) {
-  for (size_t at = span.begin; at < span.end; ++at) {
-    if (opens(code[at])) {
-      at = code.closing(at, span.end);
-    } else if (code[at] == "=" && !(code.is_joined(at) && code[at + 1] == "=") &&
-               !(at > span.begin && code[at - 1] == "=" && code.is_joined(at - 1))) {
-      return at;
-    }
-  }
-  return span.end;
-}
-
-bool ends_operator(const Code& code, size_t equals) {
-  constexpr std::string_view kOperators = "+-*/%&|^<>!";
-  return equals > 0 && code.is_joined(equals - 1) && kOperators.find(code[equals - 1]) != std::string_view::npos;
-}
-
-// `T name`, where T may have arguments.
-bool declares(const Code& code, Span left) {
-  if (left.size() < 2 || !code.is_name(left.begin) || !code.is_name(left.end - 1)) return false;
-  if (code[left.begin] == "return") return false;
-  const std::string_view before = code[left.end - 2];
-  return before == ">" ? code[left.end - 3] != "-" : code.is_name(left.end - 2);
-}
-
 }  // namespace
 
 bool may_overlap(const std::vector<Step>& a, const std::vector<Step>& b) {
@@ -157,22 +131,20 @@ bool may_overlap(const std::vector<Step>& a, const std::vector<Step>& b) {
 std::optional<Place> place_of(const Code& code, Span expression) { return PlaceReader(code, expression).all(); }
 
 std::optional<Assignment> assignment(const Code& code, const EmittedStatement& statement) {
-  Span span = statement.span;
-  if (statement.kind != EmittedStatement::Kind::Simple || span.size() < 2 || code[span.end - 1] != ";")
-    return std::nullopt;
-  --span.end;
-  const size_t equals = assigning(code, span);
-  const Span left{span.begin, equals};
+  if (!statement.assigned) return std::nullopt;
+  const EmittedAssignment& read = *statement.assigned;
+  const Span left = read.left;
   Assignment found;
-  found.value = {std::min(equals + 1, span.end), span.end};
-  if (declares(code, left)) {
+  found.value = read.value;
+  const bool is_variable = code.is_name(left.end - 1) && code[left.end - 2] != "*" && code[left.end - 2] != "&";
+  if (read.declares && is_variable) {
     found.kind = Assignment::Kind::Declare;
     found.place.variable = code[left.end - 1];
     return found;
   }
-  if (equals == span.end) return std::nullopt;
-  if (ends_operator(code, equals)) return found;
-  if (left.size() == 1 && code.is_name(left.begin)) {
+  if (read.operator_size == 0) return std::nullopt;
+  if (read.operator_size > 1 || read.declares) return found;
+  if (left.size() == 1) {
     found.kind = Assignment::Kind::Whole;
     found.place.variable = code[left.begin];
     return found;

@@ -13,7 +13,7 @@ class Statements {
       : code_(code), expressions_(code), unknown_(unknown) {}
 
   EmittedStatement block(size_t open, size_t end) const {
-    EmittedStatement found{Kind::Block, {open, end}, {}, {}};
+    EmittedStatement found{Kind::Block, {open, end}, {}};
     for (size_t at = open + 1; at + 1 < end; at = found.parts.back().span.end) {
       found.parts.push_back(statement(at, end - 1));
     }
@@ -28,13 +28,14 @@ class Statements {
     try {
       if (word == "{") return block(at, closing(at, end) + 1);
       if (word == "if") return branch(at, end);
-      if (word == "for" || word == "while") return headed(Kind::Loop, at, end);
+      if (word == "for") return headed(Kind::For, at, end);
+      if (word == "while") return headed(Kind::While, at, end);
       if (word == "switch") return headed(Kind::Switch, at, end);
       if (word == "do") return do_loop(at, end);
-      return {Kind::Simple, {at, simple(at)}, {}, {}};
+      return leaf(at);
     } catch (const UnknownForm& form) {
       if (!unknown_) unknown_ = form;
-      return {Kind::Simple, {at, behind_unknown(at, end)}, {}, {}};
+      return {Kind::Simple, {at, behind_unknown(at, end)}, {}};
     }
   }
 
@@ -53,26 +54,42 @@ class Statements {
   }
 
   // What ends in `;`, and labels of cases.
-  size_t simple(size_t at) const {
+  EmittedStatement leaf(size_t at) const {
     const std::string_view word = code_[at];
-    if (word == "case") return expressions_.expect(expressions_.expression(at + 1), ":");
-    if (word == "default") return expressions_.expect(at + 1, ":");
-    if (word == "break" || word == "continue") return expressions_.expect(at + 1, ";");
-    if (word == "return") {
-      return expressions_.expect(code_[at + 1] == ";" ? at + 1 : expressions_.value(at + 1), ";");
-    }
-    if (word == "asm" || word == "__asm__") return assembly(at);
-    if (word == ";") return at + 1;
-    return expressions_.expect(clause(at), ";");
+    if (word == "case") return ended(Kind::Case, at, expressions_.expression(at + 1), ":");
+    if (word == "default") return ended(Kind::Case, at, at + 1, ":");
+    if (word == "break") return ended(Kind::Break, at, at + 1, ";");
+    if (word == "continue") return ended(Kind::Continue, at, at + 1, ";");
+    if (word == "return")
+      return ended(Kind::Return, at, code_[at + 1] == ";" ? at + 1 : expressions_.value(at + 1), ";");
+    if (word == "asm" || word == "__asm__") return {Kind::Simple, {at, assembly(at)}, {}};
+    if (word == ";") return {Kind::Simple, {at, at + 1}, {}};
+    std::optional<EmittedAssignment> assigned;
+    const size_t end = clause(at, assigned);
+    return {Kind::Simple, {at, expressions_.expect(end, ";")}, {}, {}, assigned};
+  }
+
+  // A word, perhaps a value up to `end`, and what ends it.
+  EmittedStatement ended(Kind kind, size_t at, size_t end, std::string_view by) const {
+    return {kind, {at, expressions_.expect(end, by)}, {at + 1, end}};
   }
 
   // A declaration, an assignment or an expression, without `;`.
+  size_t clause(size_t at, std::optional<EmittedAssignment>& assigned) const {
+    if (const auto type = expressions_.type(at); type && expressions_.is_plain_name(*type)) {
+      const size_t lengths = expressions_.lengths(*type + 1), end = expressions_.declarator(*type);
+      assigned = {true, {at, lengths}, end > lengths ? 1u : 0u, {std::min(lengths + 1, end), end}};
+      return end;
+    }
+    const size_t left = expressions_.expression(at), length = expressions_.assigning(left);
+    if (length == 0) return left;
+    const size_t end = expressions_.value(left + length);
+    assigned = {false, {at, left}, length, {left + length, end}};
+    return end;
+  }
   size_t clause(size_t at) const {
-    if (const auto type = expressions_.type(at); type && expressions_.is_plain_name(*type))
-      return expressions_.declarator(*type);
-    at = expressions_.expression(at);
-    const size_t length = expressions_.assigning(at);
-    return length == 0 ? at : expressions_.value(at + length);
+    std::optional<EmittedAssignment> assigned;
+    return clause(at, assigned);
   }
 
   // `asm volatile ("..." : ... );`
@@ -89,7 +106,7 @@ class Statements {
     const size_t close = closing(at + 1, end);
     const size_t read = code_[at] == "for" ? for_head(at + 2) : expressions_.expression(at + 2);
     if (read != close) throw UnknownForm{read};
-    EmittedStatement found{kind, {at, end}, {at + 2, close}, {}};
+    EmittedStatement found{kind, {at, end}, {at + 2, close}};
     found.parts.push_back(statement(close + 1, end));
     found.span.end = found.parts.back().span.end;
     return found;
@@ -111,7 +128,7 @@ class Statements {
   }
 
   EmittedStatement do_loop(size_t at, size_t end) const {
-    EmittedStatement found{Kind::Loop, {at, end}, {}, {statement(at + 1, end)}};
+    EmittedStatement found{Kind::DoWhile, {at, end}, {}, {statement(at + 1, end)}};
     size_t open = expressions_.expect(found.parts.back().span.end, "while");
     found.head.begin = expressions_.expect(open, "(");
     found.head.end = expressions_.expression(found.head.begin);

@@ -9,12 +9,24 @@
 
 namespace torch_slang {
 
+// What a Simple statement changes: `left = value;`, `left += value;`, or `type name = value;`, whose value may be empty.
+struct EmittedAssignment {
+  bool declares = false;  // `left` is the type and the name
+  Span left;
+  size_t operator_size = 0;  // in tokens; 1: `=`, 0: a declaration without a value
+  Span value;
+};
+
 struct EmittedStatement {
-  enum class Kind { Simple, Block, If, Loop, Switch };
+  enum class Kind { Simple, Case, Break, Continue, Return, Block, If, For, While, DoWhile, Switch };
   Kind kind = Kind::Simple;
   Span span;  // the whole statement
-  Span head;  // If, Loop, Switch: the text in the parentheses
-  std::vector<EmittedStatement> parts;  // Block: its statements; If: then, perhaps else; Loop, Switch: the body
+  Span head;  // If, loops, Switch: the text in the parentheses; Return: the value; Case: the label, empty for `default`
+  std::vector<EmittedStatement> parts = {};  // Block: its statements; If: then, perhaps else; loops, Switch: the body
+  std::optional<EmittedAssignment> assigned = {};  // Simple
+
+  bool is_leaf() const { return kind < Kind::Block; }
+  bool is_loop() const { return kind == Kind::For || kind == Kind::While || kind == Kind::DoWhile; }
 };
 
 struct EmittedParameter {
@@ -52,10 +64,10 @@ struct EmittedTree {
   std::optional<UnknownForm> unknown;  // the first outside of functions
 };
 
-// Calls f(statement) for each Simple statement, in the order of the text.
+// Calls f(statement) for each statement without parts, in the order of the text.
 template <class F>
 void for_each_simple(const EmittedStatement& statement, const F& f) {
-  if (statement.kind == EmittedStatement::Kind::Simple) return f(statement);
+  if (statement.is_leaf()) return f(statement);
   for (const EmittedStatement& part : statement.parts) for_each_simple(part, f);
 }
 

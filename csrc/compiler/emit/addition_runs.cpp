@@ -117,9 +117,9 @@ class AdditionRuns {
   // Those that end an iteration of this body's loop.
   template <class F>
   void for_each_continue(const EmittedStatement& statement, const F& f) const {
-    if (statement.kind == Kind::Simple && code_[statement.span.begin] == "continue") f(statement);
+    if (statement.kind == Kind::Continue) f(statement);
     for (const EmittedStatement& part : statement.parts) {
-      if (part.kind != Kind::Loop) for_each_continue(part, f);
+      if (!part.is_loop()) for_each_continue(part, f);
     }
   }
 
@@ -143,14 +143,14 @@ class AdditionRuns {
       return additions;
     }
     additions = in(statement.span);
-    const bool is_simple = statement.kind == Kind::Simple && additions.is_straight && !is_conditional(statement.span);
+    const bool is_simple = statement.is_leaf() && additions.is_straight && !is_conditional(statement.span);
     additions.is_straight = !leaves(statement.span) && (additions.count == 0 || is_simple);
     return additions;
   }
 
   // `return;` or `return value;` of a value that nothing is added for.
   bool is_plain_return(const EmittedStatement& statement) {
-    return statement.kind == Kind::Simple && code_[statement.span.begin] == "return" && in(statement.span).count == 0;
+    return statement.kind == Kind::Return && in(statement.span).count == 0;
   }
 
   Additions in(Span span) {
@@ -250,18 +250,18 @@ class AdditionRuns {
     if (statement.kind != Kind::Block) {
       const size_t before = runs_.size();
       const EmittedStatement* const around = loop_;
-      if (statement.kind == Kind::Loop) loop_ = &statement.parts[0];
+      if (statement.is_loop()) loop_ = &statement.parts[0];
       for (const EmittedStatement& part : statement.parts) mark_in(part);
-      if (statement.kind == Kind::Loop) join_at_end(*loop_, before);
+      if (statement.is_loop()) join_at_end(*loop_, before);
       loop_ = around;
-      const Span alone = statement.kind == Kind::Simple ? statement.span : statement.head;
+      const Span alone = statement.is_leaf() ? statement.span : statement.head;
       is_beside_others_ = is_beside_others_ || adds_itself(alone);
       return;
     }
     Run run;
     for (const EmittedStatement& part : statement.parts) {
       const Additions additions = of_statement(part);
-      if (part.kind != Kind::Simple || leaves(part.span) || (additions.count > 0 && !additions.is_straight)) {
+      if (!part.is_leaf() || leaves(part.span) || (additions.count > 0 && !additions.is_straight)) {
         end(run, statement);
         mark_in(part);
       } else if (run.additions.only > 0 && additions.reaches_memory) {
@@ -334,6 +334,11 @@ class AdditionRuns {
 
 }  // namespace
 
-int mark_addition_runs(EmittedCode& code) { return AdditionRuns(code).mark(); }
+int mark_addition_runs(EmittedCode& code) {
+  bool adds = false;
+  for (size_t at = 0; at < code.size() && !adds; ++at)
+    adds = code[at] == "tsl_accumulate" || code[at] == "tsl_add_only";
+  return adds ? AdditionRuns(code).mark() : 0;
+}
 
 }  // namespace torch_slang

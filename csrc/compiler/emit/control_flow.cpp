@@ -5,6 +5,8 @@
 namespace torch_slang {
 namespace {
 
+using Kind = EmittedStatement::Kind;
+
 void add_jumps(Flow& flow, const Flow& other) {
   flow.uses = flow.uses || other.uses;
   flow.breaks += other.breaks;
@@ -12,30 +14,80 @@ void add_jumps(Flow& flow, const Flow& other) {
   flow.returns += other.returns;
 }
 
-bool has_default(const Statement& selection) {
-  for (const auto& labels : selection.labels) {
-    if (std::any_of(labels.begin(), labels.end(), [](TokenRange label) { return label.empty(); })) return true;
+bool has_default(const EmittedStatement& selection) {
+  const auto& parts = selection.parts[0].parts;
+  return std::ranges::any_of(
+      parts, [](const EmittedStatement& part) { return part.kind == Kind::Case && part.head.size() == 0; });
+}
+
+void expect(bool is_known, const EmittedStatement& statement) {
+  if (!is_known) throw UnknownForm{statement.span.begin};
+}
+
+// Labels, a block, and so on.
+void check_cases(const EmittedStatement& body) {
+  bool is_labelled = false;
+  for (const EmittedStatement& part : body.parts) {
+    expect(part.kind == Kind::Case || (part.kind == Kind::Block && is_labelled), part);
+    is_labelled = part.kind == Kind::Case;
   }
-  return false;
+  expect(!is_labelled, body);
 }
 
 }  // namespace
 
-bool ControlFlow::uses(TokenRange range) const {
-  const auto first = std::lower_bound(uses_.begin(), uses_.end(), range.begin);
-  return first != uses_.end() && *first < range.end;
+void check_forms(const EmittedStatement& statement) {
+  const bool is_list = statement.kind == Kind::Block;
+  if (statement.kind == Kind::For) expect(statement.head.size() == 2, statement);
+  expect(statement.kind != Kind::While && statement.kind != Kind::DoWhile, statement);
+  for (const EmittedStatement& part : statement.parts) {
+    expect(is_list ? part.kind != Kind::Case : part.kind == Kind::Block, part);
+    if (statement.kind != Kind::Switch) check_forms(part);
+  }
+  if (statement.kind != Kind::Switch) return;
+  check_cases(statement.parts[0]);
+  for (const EmittedStatement* block : lists_of(statement)) check_forms(*block);
 }
 
-Flow ControlFlow::of(const Statement& statement) {
+std::vector<SwitchCase> cases_of(const EmittedStatement& selection) {
+  std::vector<SwitchCase> cases;
+  std::vector<Span> labels;
+  for (const EmittedStatement& part : selection.parts[0].parts) {
+    if (part.kind == Kind::Case) {
+      labels.push_back(part.head);
+    } else {
+      cases.push_back({std::move(labels), &part});
+      labels.clear();
+    }
+  }
+  return cases;
+}
+
+std::vector<const EmittedStatement*> lists_of(const EmittedStatement& statement) {
+  if (statement.kind == Kind::Block) return {&statement};
+  std::vector<const EmittedStatement*> lists;
+  const bool is_switch = statement.kind == Kind::Switch;
+  for (const EmittedStatement& part : is_switch ? statement.parts[0].parts : statement.parts) {
+    if (part.kind == Kind::Block) lists.push_back(&part);
+  }
+  return lists;
+}
+
+bool ControlFlow::uses(Span span) const {
+  const auto first = std::ranges::lower_bound(uses_, span.begin);
+  return first != uses_.end() && *first < span.end;
+}
+
+Flow ControlFlow::of(const EmittedStatement& statement) {
   const auto known = known_.find(&statement);
   if (known != known_.end()) return known->second;
   return known_[&statement] = compute(statement);
 }
 
 // Statements behind one that never ends are unreachable, and count for nothing.
-Flow ControlFlow::of(const StatementList& list) {
+Flow ControlFlow::of_list(const EmittedStatement& block) {
   Flow flow;
-  for (const Statement& statement : list.statements) {
+  for (const EmittedStatement& statement : block.parts) {
     const Flow one = of(statement);
     add_jumps(flow, one);
     flow.ends = one.ends;
@@ -44,25 +96,22 @@ Flow ControlFlow::of(const StatementList& list) {
   return flow;
 }
 
-Flow ControlFlow::of_cases(const Statement& selection) {
+Flow ControlFlow::of_cases(const EmittedStatement& selection) {
+  const auto cases = lists_of(selection);
   Flow flow;
-  flow.ends = selection.parts.empty() || !has_default(selection);
-  for (const StatementList& part : selection.parts) add_jumps(flow, of(part));
-  if (!selection.parts.empty()) flow.ends = flow.ends || of(selection.parts.back()).ends;
+  flow.ends = cases.empty() || !has_default(selection);
+  for (const EmittedStatement* one : cases) add_jumps(flow, of(*one));
+  if (!cases.empty()) flow.ends = flow.ends || of(*cases.back()).ends;
   return flow;
 }
 
-Flow ControlFlow::compute(const Statement& statement) {
+Flow ControlFlow::compute(const EmittedStatement& statement) {
   Flow flow;
   switch (statement.kind) {
-    case Statement::Kind::Plain: break;
-    case Statement::Kind::Break: flow.breaks = 1; break;
-    case Statement::Kind::Continue: flow.continues = 1; break;
-    case Statement::Kind::Return: flow.returns = 1; break;
-    case Statement::Kind::Block: return of(statement.parts[0]);
-    case Statement::Kind::If: {
+    case Kind::Block: return of_list(statement);
+    case Kind::If: {
       flow.ends = statement.parts.size() == 1;
-      for (const StatementList& part : statement.parts) {
+      for (const EmittedStatement& part : statement.parts) {
         const Flow arm = of(part);
         add_jumps(flow, arm);
         flow.ends = flow.ends || arm.ends;
@@ -70,23 +119,27 @@ Flow ControlFlow::compute(const Statement& statement) {
       flow.uses = flow.uses || uses(statement.head);
       return flow;
     }
-    case Statement::Kind::Loop: {
+    case Kind::For: {
       const Flow body = of(statement.parts[0]);
       flow.ends = body.breaks > 0;
       flow.uses = body.uses;
       flow.returns = body.returns;
       return flow;
     }
-    case Statement::Kind::Switch: {
+    case Kind::Switch: {
       flow = of_cases(statement);
       flow.ends = flow.ends || flow.breaks > 0;
       flow.breaks = 0;
       flow.uses = flow.uses || uses(statement.head);
       return flow;
     }
+    case Kind::Break: flow.breaks = 1; break;
+    case Kind::Continue: flow.continues = 1; break;
+    case Kind::Return: flow.returns = 1; break;
+    default: break;
   }
   flow.ends = !flow.leaves();
-  flow.uses = uses(statement.tokens);
+  flow.uses = uses(statement.span);
   return flow;
 }
 

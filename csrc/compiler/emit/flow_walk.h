@@ -56,28 +56,29 @@ class FlowWalk {
 
   void walk(const EmittedStatement& statement, Reached& state) {
     switch (statement.kind) {
-      case Kind::Simple: return single(statement, state);
       case Kind::Block:
         for (const EmittedStatement& part : statement.parts) walk(part, state);
         return;
       case Kind::If: return branch(statement, state);
-      case Kind::Loop: return loop(statement, state);
+      case Kind::For:
+      case Kind::While:
+      case Kind::DoWhile: return loop(statement, state);
       case Kind::Switch: return cases(statement, state);
+      default: return single(statement, state);
     }
   }
 
   void single(const EmittedStatement& statement, Reached& state) {
-    const std::string_view word = code_[statement.span.begin];
-    if (word == "case" || word == "default") {
+    if (statement.kind == Kind::Case) {
       if (inside_.empty()) return;
       join(state, inside_.back().entry);
-      inside_.back().has_default |= word == "default";
+      inside_.back().has_default |= statement.head.size() == 0;
       return;
     }
     if (!state) return;
-    if (word == "break" && !inside_.empty()) {
+    if (statement.kind == Kind::Break && !inside_.empty()) {
       join(inside_.back().left, state);
-    } else if (word == "continue") {
+    } else if (statement.kind == Kind::Continue) {
       for (size_t i = inside_.size(); i-- > 0;) {
         if (!inside_[i].is_loop) continue;
         join(inside_[i].again, state);
@@ -85,7 +86,7 @@ class FlowWalk {
       }
     } else {
       simple(statement, *state);
-      if (word != "return") return;
+      if (statement.kind != Kind::Return) return;
     }
     state.reset();
   }
@@ -109,7 +110,7 @@ class FlowWalk {
     }
     --learning_;
     const Reached left = iterate(statement, state);
-    if (code_.text_without_spaces(statement.head) == ";;") state.reset();  // left by `break` alone
+    if (statement.kind == Kind::For && statement.head.size() == 2) state.reset();  // left by `break` alone
     join(state, left);
   }
 

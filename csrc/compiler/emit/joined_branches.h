@@ -2,7 +2,7 @@
 // after the first.
 #pragma once
 
-#include <string>
+#include "compiler/ctext/emitted_code.h"
 
 namespace torch_slang {
 
@@ -17,6 +17,6 @@ namespace torch_slang {
 //   Slang's names are unique in the whole text, so those of the two do not collide. A little that stands between goes into
 //   both ways, unless it calls anything: threads may have to do that together.
 // Counts the branches that others took in.
-int join_branches(std::string& body);
+int join_branches(EmittedCode& code);
 
 }  // namespace torch_slang

@@ -13,7 +13,9 @@ namespace {
 constexpr std::string_view kSlangs = "s_";  // begins the names of functions that Slang makes for derivatives
 constexpr size_t kShown = 12;  // tokens
 
-[[noreturn]] void refuse(const EmittedCode& code, size_t at) {
+}  // namespace
+
+void refuse_form(const EmittedCode& code, size_t at, const std::string& place, const std::string& why) {
   size_t begin = std::min(at, code.size() - 1);
   while (begin > 0 && at - begin < kShown / 2 && code[begin - 1] != ";" && code[begin - 1] != "{" &&
          code[begin - 1] != "}") {
@@ -21,20 +23,20 @@ constexpr size_t kShown = 12;  // tokens
   }
   size_t end = begin;
   while (end < code.size() && end < begin + kShown && code[end] != ";") ++end;
-  const std::string place = code.said_place(begin);
   throw RefusedText{c10::str("this version of Slang writes CUDA text in a form that torch_slang does not know: `",
                              code.text_without_spaces({begin, end}), end == begin + kShown ? " ...`" : "`",
-                             place.empty() ? "" : " at " + place, ". Its derivatives could not be checked")};
+                             place.empty() ? "" : " at " + place, ". ", why)};
 }
-
-}  // namespace
 
 void refuse_unknown_forms(const EmittedCode& code, Known where) {
   if (where == Known::Nowhere) return;
-  if (code.unknown()) refuse(code, code.unknown()->at);
+  const auto refuse = [&](size_t at) {
+    refuse_form(code, at, code.said_place(std::min(at, code.size() - 1)), "Its derivatives could not be checked");
+  };
+  if (code.unknown()) refuse(code.unknown()->at);
   for (const EmittedFunction& function : code.functions()) {
     if (function.unknown && (where == Known::Everywhere || function.name.starts_with(kSlangs)))
-      refuse(code, function.unknown->at);
+      refuse(function.unknown->at);
   }
 }
 

@@ -92,7 +92,7 @@ LoopBeginnings::LoopBeginnings(EmittedCode& code) : code_(code) {
 void LoopBeginnings::find_notes(const EmittedFunction& function, const EmittedStatement& statement,
                                 const EmittedStatement* loop) {
   for (const EmittedStatement& part : statement.parts) {
-    find_notes(function, part, statement.kind == EmittedStatement::Kind::Loop ? &statement : loop);
+    find_notes(function, part, statement.is_loop() ? &statement : loop);
   }
   const auto found = assignment(code_, statement);
   if (loop == nullptr || !found || found->kind != Assignment::Kind::Part || !found->place.steps[0].literal) return;

@@ -54,11 +54,6 @@ int on_code(EmittedText& text) {
   }
 }
 
-template <auto change>
-int on_body(EmittedText& text) {
-  return change(text.body());
-}
-
 // What repairs of Slang's derivatives have in common.
 constexpr Pass repair(std::string_view name, int (*apply)(EmittedText&), unsigned changes, unsigned needs = kMembers,
                       unsigned gives = kRepaired) {
@@ -115,7 +110,7 @@ constexpr Pass kPasses[] = {
      .at_least = &Signs::cleared_contexts},
     {.name = "joined branches",
      .texts = Texts::Kernel,
-     .apply = on_body<join_branches>,
+     .apply = on_code<join_branches>,
      .reads = kStatements,
      .changes = kStatements,
      .needs = kRepaired},
@@ -130,7 +125,7 @@ constexpr Pass kPasses[] = {
      .at_least = &Signs::lines},
     {.name = "wave masks",
      .texts = Texts::Kernel,
-     .apply = [](EmittedText& text) { return write_wave_masks(text.body(), text.files, text.scattered_waves); },
+     .apply = [](EmittedText& text) { return write_wave_masks(text.code(), text.files, text.scattered_waves); },
      .reads = kStatements | kMarks,
      .changes = kStatements,
      .needs = kLines,

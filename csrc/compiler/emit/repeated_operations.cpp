@@ -5,21 +5,21 @@
 
 namespace torch_slang {
 
-using Kind = Statement::Kind;
+using Kind = EmittedStatement::Kind;
 
-RepeatedOperations::RepeatedOperations(const std::vector<Token>& tokens, const StatementList& root, ControlFlow& flow)
-    : tokens_(tokens), flow_(flow) {
+RepeatedOperations::RepeatedOperations(const EmittedCode& code, const EmittedStatement& root, ControlFlow& flow)
+    : code_(code), flow_(flow) {
   collect(root);
   find_joins(whole(root), {});
 }
 
-const std::vector<Join>& RepeatedOperations::joins_in(const StatementList& list) const {
+const std::vector<Join>& RepeatedOperations::joins_in(const EmittedStatement& list) const {
   static const std::vector<Join> none;
   const auto found = joins_.find(&list);
   return found == joins_.end() ? none : found->second;
 }
 
-std::vector<const void*> RepeatedOperations::meetings_of_case(const StatementList& part) const {
+std::vector<const void*> RepeatedOperations::meetings_of_case(const EmittedStatement& part) const {
   const auto found = meetings_.find(&part);
   if (found == meetings_.end()) return {};
   std::vector<const void*> meetings(found->second.begin(), found->second.end());
@@ -27,7 +27,7 @@ std::vector<const void*> RepeatedOperations::meetings_of_case(const StatementLis
   return meetings;
 }
 
-const std::vector<Tail>& RepeatedOperations::tails_of(const StatementList& list) const {
+const std::vector<Tail>& RepeatedOperations::tails_of(const EmittedStatement& list) const {
   static const std::vector<Tail> none;
   const auto found = tails_.find(&list);
   return found == tails_.end() ? none : found->second;
@@ -36,23 +36,22 @@ const std::vector<Tail>& RepeatedOperations::tails_of(const StatementList& list)
 void RepeatedOperations::refuse(const std::string& key) const {
   const auto one =
       std::find_if(operations_.begin(), operations_.end(), [&](const Operation& o) { return o.key == key; });
-  throw UnknownStatement{one->token};
+  throw UnknownForm{one->token};
 }
 
-void RepeatedOperations::collect(const StatementList& list) {
+void RepeatedOperations::collect(const EmittedStatement& list) {
   std::map<std::string, int> seen;
-  for (size_t i = 0; i < list.statements.size(); ++i) {
-    const Statement& statement = list.statements[i];
-    for (const StatementList& part : statement.parts) {
-      around_[&part] = {&list, i};
-      collect(part);
+  for (size_t i = 0; i < list.parts.size(); ++i) {
+    const EmittedStatement& statement = list.parts[i];
+    for (const EmittedStatement* part : lists_of(statement)) {
+      around_[part] = {&list, i};
+      collect(*part);
     }
-    if (!statement.parts.empty() || !flow_.uses(statement.tokens)) continue;
-    Operation operation{statement.tokens.begin, text_of(statement), true, {&list, i}};
-    if (declared(operation.key).empty()) {
+    if (!statement.is_leaf() || !flow_.uses(statement.span)) continue;
+    Operation operation{statement.span.begin, text_of(statement), true, {&list, i}};
+    if (declared(statement).empty()) {
       std::string next;
-      for (size_t k = i + 1; k < list.statements.size() && next.empty(); ++k)
-        next = declared(text_of(list.statements[k]));
+      for (size_t k = i + 1; k < list.parts.size() && next.empty(); ++k) next = declared(list.parts[k]);
       operation.names_variable = !next.empty();
       operation.key += next + "#" + std::to_string(seen[operation.key]++);
     }
@@ -60,33 +59,29 @@ void RepeatedOperations::collect(const StatementList& list) {
   }
 }
 
-std::string RepeatedOperations::text_of(const Statement& statement) const {
-  std::string text;
-  for (size_t at = statement.tokens.begin; at < statement.tokens.end; ++at) {
-    if (is_code(tokens_[at])) text += std::string(tokens_[at].text) + " ";
-  }
-  return text;
+std::string RepeatedOperations::text_of(const EmittedStatement& statement) const {
+  return code_.text_without_spaces(statement.span);
 }
 
-// `uint _S1 ` of `uint _S1 = ... `; nothing of other statements.
-std::string RepeatedOperations::declared(const std::string& text) {
-  const std::string front = text.substr(0, std::min(text.find("= "), text.size()));
-  const bool is_simple = front.size() < text.size() && front.find_first_of("([{") == std::string::npos;
-  return is_simple && std::count(front.begin(), front.end(), ' ') > 1 ? front : "";
+// `uint _S1` of `uint _S1 = ...;`; nothing of other statements.
+std::string RepeatedOperations::declared(const EmittedStatement& statement) const {
+  const auto& assigned = statement.assigned;
+  const bool has_value = assigned && assigned->declares && assigned->operator_size > 0;
+  return has_value ? code_.text_without_spaces(assigned->left) : std::string();
 }
 
 RepeatedOperations::Places RepeatedOperations::places_in(const Part& part) const {
   Places places;
   const auto before = [](const Operation& operation, size_t token) { return operation.token < token; };
   for (size_t i = part.begin; i < part.end; ++i) {
-    const TokenRange tokens = part.list->statements[i].tokens;
+    const Span tokens = part.list->parts[i].span;
     auto one = std::lower_bound(operations_.begin(), operations_.end(), tokens.begin, before);
     for (; one != operations_.end() && one->token < tokens.end; ++one) places[one->key].push_back(i);
   }
   return places;
 }
 
-void RepeatedOperations::add_join(const StatementList& list, Join join) {
+void RepeatedOperations::add_join(const EmittedStatement& list, Join join) {
   std::vector<Join>& joins = joins_[&list];
   const auto same =
       std::find_if(joins.begin(), joins.end(), [&](const Join& one) { return one.meeting == join.meeting; });
@@ -98,11 +93,11 @@ void RepeatedOperations::add_join(const StatementList& list, Join join) {
   std::stable_sort(joins.begin(), joins.end(), [](const Join& a, const Join& b) { return a.statement < b.statement; });
 }
 
-void RepeatedOperations::add_tail(const StatementList& list, Tail tail) {
+void RepeatedOperations::add_tail(const EmittedStatement& list, Tail tail) {
   std::vector<Tail>& tails = tails_[&list];
   for (const Tail& one : tails) {
     if (one.first < tail.first && tail.first <= one.last && one.last < tail.last)
-      throw UnknownStatement{list.statements[tail.first].tokens.begin};
+      throw UnknownForm{list.parts[tail.first].span.begin};
   }
   tails.insert(tails.begin(), tail);
   std::ranges::stable_sort(tails, std::greater(), &Tail::last);
@@ -111,20 +106,20 @@ void RepeatedOperations::add_tail(const StatementList& list, Tail tail) {
 void RepeatedOperations::find_joins(const Part& part, const Keys& known) {
   const Keys found = join_tails(part, known);
   for (size_t i = part.begin; i < part.end; ++i) {
-    const Statement& statement = part.list->statements[i];
+    const EmittedStatement& statement = part.list->parts[i];
     if (!flow_.of(statement).uses) continue;
     if (statement.kind == Kind::If) check_arms(statement, found);
     if (statement.kind == Kind::Switch) join_cases(statement, found);
-    if (statement.kind == Kind::Loop) {
+    if (statement.kind == Kind::For) {
       join_turns(statement.parts[0], found);
     } else {
-      for (const StatementList& inside : statement.parts) find_joins(whole(inside), found);
+      for (const EmittedStatement* inside : lists_of(statement)) find_joins(whole(*inside), found);
     }
   }
 }
 
 std::vector<const RepeatedOperations::Operation*> RepeatedOperations::operations(const std::string& key,
-                                                                                 TokenRange tokens) const {
+                                                                                 Span tokens) const {
   std::vector<const Operation*> found;
   for (const Operation& one : operations_) {
     if (one.token >= tokens.begin && one.token < tokens.end && one.key == key) found.push_back(&one);
@@ -133,18 +128,18 @@ std::vector<const RepeatedOperations::Operation*> RepeatedOperations::operations
 }
 
 // How many statements of a list are around the first operation with the key.
-size_t RepeatedOperations::depth_of(const std::string& key, const StatementList& list) const {
+size_t RepeatedOperations::depth_of(const std::string& key, const EmittedStatement& list) const {
   size_t depth = 0;
-  for (Place at = operations(key, list.tokens)[0]->place; at.list != &list; at = around_.at(at.list)) ++depth;
+  for (Place at = operations(key, list.span)[0]->place; at.list != &list; at = around_.at(at.list)) ++depth;
   return depth;
 }
 
 // Among the tokens, which are of `list`, the copies of the statement at `place`: they have the key as deep inside as it has.
 // Those that are not of the list itself must not lead on to its next statement.
 std::set<RepeatedOperations::Place> RepeatedOperations::copies_of(const std::string& key, const Place& place,
-                                                                  const StatementList& list, TokenRange tokens) const {
-  const std::string text = text_of(place.list->statements[place.statement]);
-  const Operation* original = operations(key, place.list->statements[place.statement].tokens)[0];
+                                                                  const EmittedStatement& list, Span tokens) const {
+  const std::string text = text_of(place.list->parts[place.statement]);
+  const Operation* original = operations(key, place.list->parts[place.statement].span)[0];
   size_t depth = 0;
   for (Place at = original->place; at.list != place.list; at = around_.at(at.list)) ++depth;
   std::set<Place> copies;
@@ -153,9 +148,9 @@ std::set<RepeatedOperations::Place> RepeatedOperations::copies_of(const std::str
     if (one->token < behind) continue;
     Place at = one->place;
     for (size_t up = 0; up < depth && at.list != &list; ++up) at = around_.at(at.list);
-    const Statement& copy = at.list->statements[at.statement];
-    if (text_of(copy) != text || (at.list != &list && flow_.of(*at.list).ends)) throw UnknownStatement{one->token};
-    behind = copy.tokens.end;
+    const EmittedStatement& copy = at.list->parts[at.statement];
+    if (text_of(copy) != text || (at.list != &list && flow_.of(*at.list).ends)) throw UnknownForm{one->token};
+    behind = copy.span.end;
     copies.insert(at);
   }
   return copies;
@@ -163,20 +158,20 @@ std::set<RepeatedOperations::Place> RepeatedOperations::copies_of(const std::str
 
 // Keys of several statements of the part: the last of these is what follows the others, which hold copies of it.
 RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys known) {
-  const auto& statements = part.list->statements;
+  const auto& statements = part.list->parts;
   const Places places = places_in(part);
   std::map<size_t, const std::string*> firsts;  // of each such statement, the first such key
   for (const auto& [key, here] : places) {
     if (here.front() == here.back() || known.contains(key)) continue;
     const std::string*& first = firsts[here.back()];
-    const TokenRange tokens = statements[here.back()].tokens;
+    const Span tokens = statements[here.back()].span;
     if (first == nullptr || operations(key, tokens)[0]->token < operations(*first, tokens)[0]->token) first = &key;
   }
   for (const auto& [last, first] : firsts) {
     if (known.contains(*first)) continue;
     const size_t begin = places.at(*first).front();
-    const std::set<Place> copies = copies_of(*first, {part.list, last}, *part.list,
-                                             {statements[begin].tokens.begin, statements[last].tokens.begin});
+    const std::set<Place> copies =
+        copies_of(*first, {part.list, last}, *part.list, {statements[begin].span.begin, statements[last].span.begin});
     add_tail(*part.list, {begin, last});
     for (const Place& copy : copies) add_join(*copy.list, {copy.statement, &statements[last]});
     add_join(*part.list, {last, &statements[last]});
@@ -194,7 +189,7 @@ RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys k
   return known;
 }
 
-void RepeatedOperations::check_arms(const Statement& branch, const Keys& known) const {
+void RepeatedOperations::check_arms(const EmittedStatement& branch, const Keys& known) const {
   if (branch.parts.size() < 2) return;
   const Places otherwise = places_in(whole(branch.parts[1]));
   for (const auto& [key, places] : places_in(whole(branch.parts[0]))) {
@@ -203,22 +198,22 @@ void RepeatedOperations::check_arms(const Statement& branch, const Keys& known) 
 }
 
 // The lists that lead to the next turn: of each the end that no other shares.
-void RepeatedOperations::find_paths(const StatementList& list, bool is_body, std::vector<Part>& paths) const {
+void RepeatedOperations::find_paths(const EmittedStatement& list, bool is_body, std::vector<Part>& paths) const {
   size_t begin = 0;
-  for (size_t i = 0; i < list.statements.size(); ++i) {
-    const Statement& statement = list.statements[i];
+  for (size_t i = 0; i < list.parts.size(); ++i) {
+    const EmittedStatement& statement = list.parts[i];
     if (statement.kind == Kind::Continue) return paths.push_back({&list, begin, i});
     if (flow_.of(statement).continues > 0) {
-      for (const StatementList& part : statement.parts) find_paths(part, false, paths);
+      for (const EmittedStatement* part : lists_of(statement)) find_paths(*part, false, paths);
       begin = i + 1;
     }
     if (!flow_.of(statement).ends) return;
   }
-  if (is_body) paths.push_back({&list, begin, list.statements.size()});
+  if (is_body) paths.push_back({&list, begin, list.parts.size()});
 }
 
 // What each of the paths has, and nothing else in the loop.
-void RepeatedOperations::join_turns(const StatementList& body, const Keys& known) {
+void RepeatedOperations::join_turns(const EmittedStatement& body, const Keys& known) {
   std::vector<Part> paths;
   find_paths(body, true, paths);
   std::vector<Places> places;
@@ -235,8 +230,8 @@ void RepeatedOperations::join_turns(const StatementList& body, const Keys& known
     joined.insert(key);
     const Place place{paths[0].list, places[0].at(key).front()};
     for (const Part& path : paths) {
-      const auto& statements = path.list->statements;
-      const TokenRange tokens{statements[path.begin].tokens.begin, statements[path.end - 1].tokens.end};
+      const auto& statements = path.list->parts;
+      const Span tokens{statements[path.begin].span.begin, statements[path.end - 1].span.end};
       const std::set<Place> copies = copies_of(key, place, *path.list, tokens);
       if (copies.size() != 1 || copies.begin()->list != path.list) refuse(key);
       add_join(*path.list, {copies.begin()->statement, &body});
@@ -248,42 +243,43 @@ void RepeatedOperations::join_turns(const StatementList& body, const Keys& known
 }
 
 // Slang's mask of a switch is declared in front of it: `uint _S1 = __match_any_sync(...);`
-std::string_view RepeatedOperations::mask_of_cases(const Statement& selection) const {
-  size_t at = selection.tokens.begin;
-  while (at > 0 && tokens_[at].text != "__match_any_sync") --at;
-  while (at > 0 && !tokens_[at].text.starts_with("_S")) --at;
-  return tokens_[at].text;
+std::string_view RepeatedOperations::mask_of_cases(const EmittedStatement& selection) const {
+  size_t at = selection.span.begin;
+  while (at > 0 && code_[at] != "__match_any_sync") --at;
+  while (at > 0 && !code_[at].starts_with("_S")) --at;
+  return code_[at];
 }
 
 // Two calls that the user wrote, for all that can be seen.
-bool RepeatedOperations::may_be_two(const Operation& operation, const Statement& selection) const {
+bool RepeatedOperations::may_be_two(const Operation& operation, const EmittedStatement& selection) const {
   if (operation.names_variable) return false;
-  const TokenRange tokens = operation.place.list->statements[operation.place.statement].tokens;
+  const Span span = operation.place.list->parts[operation.place.statement].span;
   const std::string_view mask = mask_of_cases(selection);
-  return std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(tokens.begin),
-                     tokens_.begin() + static_cast<std::ptrdiff_t>(tokens.end),
-                     [&](const Token& token) { return token.text == mask; });
+  for (size_t at = span.begin; at < span.end; ++at) {
+    if (code_[at] == mask) return true;
+  }
+  return false;
 }
 
 // What several cases have is one statement that all of them lead to.
-void RepeatedOperations::join_cases(const Statement& selection, const Keys& known) {
-  const std::vector<StatementList>& parts = selection.parts;
-  std::map<std::string, std::vector<const StatementList*>> lists;
-  for (const StatementList& part : parts) {
-    for (const auto& [key, here] : places_in(whole(part))) lists[key].push_back(&part);
+void RepeatedOperations::join_cases(const EmittedStatement& selection, const Keys& known) {
+  const std::vector<const EmittedStatement*> parts = lists_of(selection);
+  std::map<std::string, std::vector<const EmittedStatement*>> lists;
+  for (const EmittedStatement* part : parts) {
+    for (const auto& [key, here] : places_in(whole(*part))) lists[key].push_back(part);
   }
   for (const auto& [key, having] : lists) {
     if (having.size() < 2 || known.contains(key)) continue;
-    if (may_be_two(*operations(key, having[0]->tokens)[0], selection)) refuse(key);
+    if (may_be_two(*operations(key, having[0]->span)[0], selection)) refuse(key);
     const void* meeting = &*groups_.insert(having).first;
-    const auto depth = [&, &name = key](const StatementList* list) { return depth_of(name, *list); };
-    const StatementList* original = *std::ranges::min_element(having, {}, depth);
+    const auto depth = [&, &name = key](const EmittedStatement* list) { return depth_of(name, *list); };
+    const EmittedStatement* original = *std::ranges::min_element(having, {}, depth);
     const Place place{original, places_in(whole(*original)).at(key).front()};
-    for (const StatementList* list : having) {
-      for (const Place& copy : copies_of(key, place, *list, list->tokens)) {
+    for (const EmittedStatement* list : having) {
+      for (const Place& copy : copies_of(key, place, *list, list->span)) {
         add_join(*copy.list, {copy.statement, meeting});
         meetings_[list].insert(meeting);
-        orders_[meeting] = std::max(orders_[meeting], copy.list->statements[copy.statement].tokens.begin);
+        orders_[meeting] = std::max(orders_[meeting], copy.list->parts[copy.statement].span.begin);
       }
     }
   }
@@ -291,18 +287,18 @@ void RepeatedOperations::join_cases(const Statement& selection, const Keys& know
 }
 
 // Cases that fall into the next one.
-void RepeatedOperations::join_falls(const std::vector<StatementList>& parts) {
+void RepeatedOperations::join_falls(const std::vector<const EmittedStatement*>& parts) {
   for (size_t k = parts.size(); k-- > 1;) {
-    if (!flow_.of(parts[k - 1]).ends) continue;
-    add_join(parts[k], {0, &parts[k]});
-    meetings_[&parts[k]].insert(&parts[k]);
-    orders_[&parts[k]] = parts[k].tokens.begin - 1;  // in front of copies in its first statement
-    for (const Join& join : joins_in(parts[k - 1])) {  // lanes come there before they fall
+    const EmittedStatement *from = parts[k - 1], *into = parts[k];
+    if (!flow_.of(*from).ends) continue;
+    add_join(*into, {0, into});
+    meetings_[into].insert(into);
+    orders_[into] = into->span.begin;  // the brace, in front of copies in its first statement
+    for (const Join& join : joins_in(*from)) {  // lanes come there before they fall
       const auto order = orders_.find(join.meeting);
-      if (order != orders_.end() && order->second > parts[k].tokens.begin)
-        throw UnknownStatement{parts[k].tokens.begin};
+      if (order != orders_.end() && order->second > into->span.begin) throw UnknownForm{into->span.begin};
     }
-    meetings_[&parts[k - 1]].insert(meetings_[&parts[k]].begin(), meetings_[&parts[k]].end());
+    meetings_[from].insert(meetings_[into].begin(), meetings_[into].end());
   }
 }
 

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "compiler/emit/control_flow.h"
-#include "compiler/emit/statement_tree.h"
 
 namespace torch_slang {
 
@@ -33,23 +32,24 @@ struct Tail {
   size_t first, last;
 };
 
+// Lists of statements are blocks.
 class RepeatedOperations {
  public:
-  // Throws UnknownStatement if there are copies of another kind.
-  RepeatedOperations(const std::vector<Token>& tokens, const StatementList& root, ControlFlow& flow);
+  // Throws UnknownForm if there are copies of another kind.
+  RepeatedOperations(const EmittedCode& code, const EmittedStatement& root, ControlFlow& flow);
 
   // In the order in which lanes meet there.
-  const std::vector<Join>& joins_in(const StatementList& list) const;
+  const std::vector<Join>& joins_in(const EmittedStatement& list) const;
   // The meetings of a case's lanes with those of other cases, in this case or in one that it falls into; some lie inside
   // statements. Lanes come to them in this order, which is the same in every case.
-  std::vector<const void*> meetings_of_case(const StatementList& part) const;
+  std::vector<const void*> meetings_of_case(const EmittedStatement& part) const;
   // Their `meeting` is the statement `last`. Those that end last come first.
-  const std::vector<Tail>& tails_of(const StatementList& list) const;
+  const std::vector<Tail>& tails_of(const EmittedStatement& list) const;
   bool empty() const { return joins_.empty(); }
 
  private:
   struct Place {
-    const StatementList* list;
+    const EmittedStatement* list;
     size_t statement;
 
     auto operator<=>(const Place&) const = default;
@@ -62,46 +62,46 @@ class RepeatedOperations {
   };
   // Statements of a list, from `begin` on and before `end`.
   struct Part {
-    const StatementList* list;
+    const EmittedStatement* list;
     size_t begin, end;
   };
   using Places = std::map<std::string, std::vector<size_t>>;  // of each key, the statements of a list that hold it
   using Keys = std::set<std::string>;
 
-  void collect(const StatementList& list);
-  std::string text_of(const Statement& statement) const;
-  std::string_view mask_of_cases(const Statement& selection) const;
-  bool may_be_two(const Operation& operation, const Statement& selection) const;
-  static std::string declared(const std::string& text);
+  void collect(const EmittedStatement& list);
+  std::string text_of(const EmittedStatement& statement) const;
+  std::string_view mask_of_cases(const EmittedStatement& selection) const;
+  bool may_be_two(const Operation& operation, const EmittedStatement& selection) const;
+  std::string declared(const EmittedStatement& statement) const;
   Places places_in(const Part& part) const;
-  static Part whole(const StatementList& list) { return {&list, 0, list.statements.size()}; }
+  static Part whole(const EmittedStatement& list) { return {&list, 0, list.parts.size()}; }
 
-  std::vector<const Operation*> operations(const std::string& key, TokenRange tokens) const;
-  size_t depth_of(const std::string& key, const StatementList& list) const;
-  std::set<Place> copies_of(const std::string& key, const Place& place, const StatementList& list,
-                            TokenRange tokens) const;
+  std::vector<const Operation*> operations(const std::string& key, Span tokens) const;
+  size_t depth_of(const std::string& key, const EmittedStatement& list) const;
+  std::set<Place> copies_of(const std::string& key, const Place& place, const EmittedStatement& list,
+                            Span tokens) const;
 
   // `known`: keys whose copies in there are accounted for.
   void find_joins(const Part& part, const Keys& known);
   Keys join_tails(const Part& part, Keys known);
-  void join_turns(const StatementList& body, const Keys& known);
-  void join_cases(const Statement& selection, const Keys& known);
-  void join_falls(const std::vector<StatementList>& parts);
-  void check_arms(const Statement& branch, const Keys& known) const;
-  void find_paths(const StatementList& list, bool is_body, std::vector<Part>& paths) const;
-  void add_join(const StatementList& list, Join join);
-  void add_tail(const StatementList& list, Tail tail);
+  void join_turns(const EmittedStatement& body, const Keys& known);
+  void join_cases(const EmittedStatement& selection, const Keys& known);
+  void join_falls(const std::vector<const EmittedStatement*>& parts);
+  void check_arms(const EmittedStatement& branch, const Keys& known) const;
+  void find_paths(const EmittedStatement& list, bool is_body, std::vector<Part>& paths) const;
+  void add_join(const EmittedStatement& list, Join join);
+  void add_tail(const EmittedStatement& list, Tail tail);
   [[noreturn]] void refuse(const std::string& key) const;
 
-  const std::vector<Token>& tokens_;
+  const EmittedCode& code_;
   ControlFlow& flow_;
   std::vector<Operation> operations_;  // in the text's order
-  std::map<const StatementList*, Place> around_;  // the statement that a list is a part of
-  std::map<const StatementList*, std::vector<Join>> joins_;
-  std::map<const StatementList*, std::set<const void*>> meetings_;  // of each case
+  std::map<const EmittedStatement*, Place> around_;  // the statement that a list is a part of
+  std::map<const EmittedStatement*, std::vector<Join>> joins_;
+  std::map<const EmittedStatement*, std::set<const void*>> meetings_;  // of each case
   std::map<const void*, size_t> orders_;  // the last token where lanes meet
-  std::map<const StatementList*, std::vector<Tail>> tails_;
-  std::set<std::vector<const StatementList*>> groups_;  // of cases: an element's address stands for their meeting
+  std::map<const EmittedStatement*, std::vector<Tail>> tails_;
+  std::set<std::vector<const EmittedStatement*>> groups_;  // of cases: an element's address stands for their meeting
 };
 
 }  // namespace torch_slang

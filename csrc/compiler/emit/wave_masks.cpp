@@ -8,11 +8,10 @@
 #include <string_view>
 
 #include "compiler/emit/control_flow.h"
+#include "compiler/emit/known_forms.h"
 #include "compiler/emit/mask_functions.h"
 #include "compiler/emit/repeated_operations.h"
-#include "compiler/emit/statement_tree.h"
 #include "compiler/text/refused_text.h"
-#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
@@ -37,41 +36,22 @@ enum class Merge { None, Restore, Keep, Vote };
 
 constexpr const char* kMask = "tsl_wave";
 
-using Kind = Statement::Kind;
+using Kind = EmittedStatement::Kind;
 
-struct Replacement {
-  size_t end;
-  std::string text;
-};
-using Replacements = std::map<size_t, Replacement>;
-
-std::string copy(const std::vector<Token>& tokens, TokenRange range, const Replacements& replacements) {
-  std::string text;
-  for (size_t at = range.begin; at < range.end;) {
-    const auto found = replacements.find(at);
-    text += found == replacements.end() ? tokens[at].text : std::string_view(found->second.text);
-    at = found == replacements.end() ? at + 1 : found->second.end;
-  }
-  return text;
-}
-
-// One function's body.
+// Of one function.
 class MaskWriter {
  public:
-  MaskWriter(const std::vector<Token>& tokens, const TextFunction& function, const Replacements& replacements)
-      : tokens_(tokens),
+  MaskWriter(EmittedCode& code, const MaskFunction& function)
+      : code_(code),
         function_(function),
-        replacements_(replacements),
         flow_(function.mask_calls),
-        root_(parse_statements(tokens, function.body)),
-        repeated_(tokens, root_, flow_),
-        at_(function.body.begin) {}
+        repeated_(code, function.function->body, flow_),
+        behind_(function.function->body.span.begin) {}
 
-  std::string body() {
+  void all() {
     const std::string first = function_.mask.empty() ? "__ballot_sync(0xffffffffu, true)" : std::string(function_.mask);
     write("\nuint ", kMask, " = ", first, ";");
-    list(root_, false);
-    return std::move(text_);
+    list(function_.function->body, false);
   }
 
   // Copies of an operation, or several paths that end with the same vote.
@@ -90,14 +70,14 @@ class MaskWriter {
   };
   using Exit = Region::Exit;
 
+  // Behind the last token that has been passed.
   template <class... Parts>
   void write(const Parts&... parts) {
-    text_ += c10::str(parts...);
+    code_.insert_behind(behind_, c10::str(parts...));
   }
-
-  void copy_until(size_t end) {
-    text_ += copy(tokens_, {at_, end}, replacements_);
-    at_ = end;
+  template <class... Parts>
+  void write_before(size_t token, const Parts&... parts) {
+    code_.insert(token, c10::str(parts...));
   }
 
   static std::string no_vote(const std::string& set) { return "__ballot_sync(" + set + ", false); "; }
@@ -115,25 +95,24 @@ class MaskWriter {
 
   // `live`: the mask is needed behind it. A jump needs none, as the place that it leads to has kept its set; so copies of a
   // statement that ends with a jump get the same ballots, whatever stands around them.
-  void list(const StatementList& list, bool live) {
-    std::vector<bool> live_after(list.statements.size(), live);
-    for (size_t i = list.statements.size(); i-- > 1;) {
-      const Flow next = flow_.of(list.statements[i]);
+  void list(const EmittedStatement& list, bool live) {
+    std::vector<bool> live_after(list.parts.size(), live);
+    for (size_t i = list.parts.size(); i-- > 1;) {
+      const Flow next = flow_.of(list.parts[i]);
       live_after[i - 1] = next.uses || (next.ends && live_after[i]);
     }
     for (const Join& join : repeated_.joins_in(list)) {
       if (begins_next_turn(join))
         std::fill(live_after.begin() + static_cast<std::ptrdiff_t>(join.statement), live_after.end(), true);
     }
-    for (size_t i = 0; i <= list.statements.size(); ++i) {
+    for (size_t i = 0; i <= list.parts.size(); ++i) {
       join_at(list, i);
       for (const Tail& tail : repeated_.tails_of(list)) {
-        if (tail.first == i) begin_tail(&list.statements[tail.last]);
+        if (tail.first == i) begin_tail(&list.parts[tail.last]);
       }
-      if (i < list.statements.size()) statement(list.statements[i], live_after[i]);
+      if (i < list.parts.size()) statement(list.parts[i], live_after[i]);
     }
-    copy_until(list.tokens.end);
-    if (flow_.of(list).ends) merge(region_of(&list));  // the end of a turn
+    if (flow_.of(list).ends) merge_before(list.span.end - 1, region_of(&list));  // the end of a turn
   }
 
   // Behind such a join lanes still leave the loop, and the next turn begins with the others.
@@ -143,21 +122,21 @@ class MaskWriter {
     });
   }
 
-  void begin_tail(const Statement* meeting) {
+  void begin_tail(const EmittedStatement* meeting) {
     const std::string set = "tsl_tail" + std::to_string(++count_);
     write("\nconst uint ", set, " = ", kMask, ";");
     regions_.push_back({Exit::None, set, meeting, merged(Merge::Vote, set)});
   }
 
   // A list inside regions. `next`: where lanes meet that come to its end, if it is a case that falls into the next one.
-  void part(const StatementList& part, const std::vector<Region>& inside, const std::string& begin, bool live,
+  void part(const EmittedStatement& part, const std::vector<Region>& inside, const std::string& begin, bool live,
             const void* next = nullptr) {
     const std::vector<Region> around = regions_;
     regions_.insert(regions_.end(), inside.begin(), inside.end());
-    copy_until(part.tokens.begin);
-    text_ += begin;
+    behind_ = part.span.begin;
+    write(begin);
     list(part, live);
-    if (next != nullptr) write(votes_inside(region_of(next) + 1));
+    if (next != nullptr) write_before(part.span.end - 1, votes_inside(region_of(next) + 1));
     regions_ = around;
   }
 
@@ -165,7 +144,7 @@ class MaskWriter {
     return std::ranges::find(regions_, meeting, &Region::meeting) - regions_.begin();
   }
 
-  void join_at(const StatementList& list, size_t statement) {
+  void join_at(const EmittedStatement& list, size_t statement) {
     for (size_t region = regions_.size(); region-- > 0;) {
       for (const Join& join : repeated_.joins_in(list)) {
         if (join.statement == statement && join.meeting == regions_[region].meeting) merge(region);
@@ -175,11 +154,14 @@ class MaskWriter {
 
   // Lanes come together inside a list: for the next turn, in the next case, or in a copy. At the ends of the regions inside
   // others may wait for them, who come to this meeting later.
-  void merge(size_t region) {
-    if (region >= regions_.size() || regions_[region].done) return;
-    write("\n", votes_inside(region + 1), regions_[region].merge);
+  std::string merging(size_t region) {
+    if (region >= regions_.size() || regions_[region].done) return {};
+    const std::string text = "\n" + votes_inside(region + 1) + regions_[region].merge;
     for (size_t k = region; k < regions_.size(); ++k) regions_[k].done = true;
+    return text;
   }
+  void merge(size_t region) { write(merging(region)); }
+  void merge_before(size_t token, size_t region) { write_before(token, merging(region)); }
 
   // Of lanes that leave all regions from this one on, the innermost first.
   std::string votes_inside(size_t first) const {
@@ -190,26 +172,35 @@ class MaskWriter {
     return votes;
   }
 
-  void statement(const Statement& statement, bool live) {
+  void statement(const EmittedStatement& statement, bool live) {
     switch (statement.kind) {
-      case Kind::Plain: break;
-      case Kind::Block: list(statement.parts[0], live); break;
+      case Kind::Block:
+        behind_ = statement.span.begin;
+        list(statement, live);
+        break;
       case Kind::If: branch(statement, live); break;
-      case Kind::Loop: loop(statement, live); break;
+      case Kind::For: loop(statement, live); break;
       case Kind::Switch: selection(statement, live); break;
       case Kind::Break:
       case Kind::Continue:
       case Kind::Return: jump(statement); break;
+      default: break;
     }
-    copy_until(statement.tokens.end);
+    behind_ = statement.span.end - 1;
   }
 
-  void branch(const Statement& statement, bool live) {
+  // `if(head)` becomes `begin head end; if(test)`, so that the head is computed once.
+  void take_head_out(const EmittedStatement& statement, const std::string& begin, const std::string& end) {
+    code_.replace({statement.span.begin, statement.head.begin}, begin);
+    write_before(statement.head.end, end);
+  }
+
+  void branch(const EmittedStatement& statement, bool live) {
     const std::string number = std::to_string(++count_);
     const std::string all = kMask + number, took = "tsl_took" + number, test = "tsl_test" + number;
     int paths = statement.parts.size() == 1 ? 1 : 0;
     Flow arms;
-    for (const StatementList& arm : statement.parts) {
+    for (const EmittedStatement& arm : statement.parts) {
       const Flow flow = flow_.of(arm);
       paths += flow.ends;
       arms.uses = arms.uses || flow.uses;
@@ -218,75 +209,64 @@ class MaskWriter {
     const Merge merge = merge_of(paths, arms.leaves(), live);
     const bool splits = arms.uses || merge == Merge::Keep;
     const std::vector<Region> region = {{Exit::None, merge == Merge::Vote ? all : ""}};
-    copy_until(statement.tokens.begin);
-    if (splits || merge == Merge::Vote) write("const uint ", all, " = ", kMask, "; ");
+    if (splits || merge == Merge::Vote) write_before(statement.span.begin, "const uint ", all, " = ", kMask, "; ");
     if (splits) {
-      const std::string condition = copy(tokens_, statement.head, replacements_);
-      write("const bool ", test, " = ", condition, "; const uint ", took, " = __ballot_sync(", all, ", ", test,
-            "); if(", test);
-      at_ = statement.head.end;
+      take_head_out(statement, c10::str("const bool ", test, " = "),
+                    c10::str("; const uint ", took, " = __ballot_sync(", all, ", ", test, "); if(", test));
     }
     const std::string others = assign(all + " & ~" + took);
     part(statement.parts[0], region, splits ? "\n" + assign(took) : "", merge == Merge::Keep);
     if (statement.parts.size() == 2)
       part(statement.parts[1], region, splits ? "\n" + others : "", merge == Merge::Keep);
-    copy_until(statement.tokens.end);
+    behind_ = statement.span.end - 1;
     if (merge == Merge::Keep && statement.parts.size() == 1) write("\n", others);
     if (merge == Merge::Vote || (merge == Merge::Restore && splits)) write("\n", merged(merge, all));
   }
 
-  void loop(const Statement& statement, bool live) {
+  void loop(const EmittedStatement& statement, bool live) {
     const std::string number = std::to_string(++count_);
     const std::string all = kMask + number, turn = "tsl_turn" + number;
-    const StatementList& body = statement.parts[0];
+    const EmittedStatement& body = statement.parts[0];
     const Flow flow = flow_.of(body);
     const Merge merge = merge_of(2, flow.returns > 0, live && flow.breaks > 0);
     const int paths = !flow.uses ? 0 : flow.ends + flow.continues;
     const Merge turns = paths == 0            ? Merge::None
                         : flow.continues == 0 ? Merge::Keep
                                               : merge_of(2, flow.breaks + flow.returns > 0, true);
-    copy_until(pragma_in_front_of(statement));
-    if (merge != Merge::None) write("const uint ", all, " = ", kMask, ";\n");
+    if (merge != Merge::None)
+      code_.insert_above(statement.span.begin, c10::str("const uint ", all, " = ", kMask, ";\n"));
     scattered_ = scattered_ || turns == Merge::Vote;
     const bool begins_turn = turns == Merge::Vote || turns == Merge::Restore;
     part(body,
          {{Exit::Break, merge == Merge::Vote ? all : ""},
           {Exit::Continue, turns == Merge::Vote ? turn : "", &body, merged(turns, turn)}},
          begins_turn ? "\nconst uint " + turn + " = " + kMask + ";" : "", turns == Merge::Keep);
-    copy_until(statement.tokens.end);
+    behind_ = statement.span.end - 1;
     if (merge == Merge::Vote || (merge == Merge::Restore && flow.uses)) write("\n", merged(merge, all));
   }
 
-  // `#pragma unroll` speaks of the loop behind it, so nothing may come between them.
-  size_t pragma_in_front_of(const Statement& statement) const {
-    for (size_t at = at_; at < statement.tokens.begin; ++at) {
-      if (tokens_[at].kind == TokenKind::Directive && tokens_[at].text.starts_with("#pragma")) return at;
-    }
-    return statement.tokens.begin;
-  }
-
-  void selection(const Statement& statement, bool live) {
+  void selection(const EmittedStatement& statement, bool live) {
     const std::string number = std::to_string(++count_);
     const std::string all = kMask + number, test = "tsl_test" + number;
     const Flow cases = flow_.of_cases(statement);
     const Merge merge = merge_of(2, cases.continues + cases.returns > 0, live);
-    const Falls falls = falls_of(statement, "tsl_fallen" + number + "_");
-    copy_until(statement.tokens.begin);
-    if (cases.uses || merge == Merge::Vote) write("const uint ", all, " = ", kMask, "; ");
+    const std::vector<SwitchCase> parts = cases_of(statement);
+    const Falls falls = falls_of(parts, "tsl_fallen" + number + "_");
+    if (cases.uses || merge == Merge::Vote) write_before(statement.span.begin, "const uint ", all, " = ", kMask, "; ");
     if (cases.uses) {
-      write("const auto ", test, " = ", copy(tokens_, statement.head, replacements_), "; const int tsl_case", number,
-            " = ", case_number(statement, test), "; ", fallen_sets(falls, number),
-            assign("__match_any_sync(" + all + ", tsl_case" + number + ")"), "switch(", test);
-      at_ = statement.head.end;
+      take_head_out(
+          statement, c10::str("const auto ", test, " = "),
+          c10::str("; const int tsl_case", number, " = ", case_number(parts, test), "; ", fallen_sets(falls, number),
+                   assign("__match_any_sync(" + all + ", tsl_case" + number + ")"), "switch(", test));
     }
-    for (size_t k = 0; k < statement.parts.size(); ++k) {
+    for (size_t k = 0; k < parts.size(); ++k) {
       std::vector<Region> regions = {{Exit::Break, merge == Merge::Vote ? all : ""}};
       for (auto into = falls[k].rbegin(); into != falls[k].rend(); ++into) {
         regions.push_back({Exit::None, into->set, into->meeting, merged(Merge::Vote, into->set)});
       }
-      part(statement.parts[k], regions, "", false, next_case(statement, k));
+      part(*parts[k].block, regions, "", false, next_case(parts, k));
     }
-    copy_until(statement.tokens.end);
+    behind_ = statement.span.end - 1;
     if (merge == Merge::Vote || (merge == Merge::Restore && cases.uses)) write("\n", merged(merge, all));
   }
 
@@ -297,11 +277,11 @@ class MaskWriter {
   };
   using Falls = std::vector<std::vector<Fall>>;  // for each case
 
-  Falls falls_of(const Statement& statement, const std::string& prefix) {
-    Falls falls(statement.parts.size());
+  Falls falls_of(const std::vector<SwitchCase>& parts, const std::string& prefix) {
+    Falls falls(parts.size());
     std::map<const void*, std::string> sets;
-    for (size_t k = 0; k < statement.parts.size(); ++k) {
-      for (const void* meeting : repeated_.meetings_of_case(statement.parts[k])) {
+    for (size_t k = 0; k < parts.size(); ++k) {
+      for (const void* meeting : repeated_.meetings_of_case(*parts[k].block)) {
         falls[k].push_back({meeting, sets.emplace(meeting, prefix + std::to_string(sets.size())).first->second});
       }
     }
@@ -309,8 +289,8 @@ class MaskWriter {
   }
 
   // The case that the one falls into, if it falls.
-  const StatementList* next_case(const Statement& statement, size_t k) {
-    return k + 1 < statement.parts.size() && flow_.of(statement.parts[k]).ends ? &statement.parts[k + 1] : nullptr;
+  const EmittedStatement* next_case(const std::vector<SwitchCase>& parts, size_t k) {
+    return k + 1 < parts.size() && flow_.of(*parts[k].block).ends ? parts[k + 1].block : nullptr;
   }
 
   // Those variables: the lanes of all the cases.
@@ -329,23 +309,23 @@ class MaskWriter {
   }
 
   // Which case a lane takes: an expression over the selector.
-  std::string case_number(const Statement& statement, const std::string& selector) const {
+  std::string case_number(const std::vector<SwitchCase>& parts, const std::string& selector) const {
     std::string text, tail = "-1";
-    for (size_t k = 0; k < statement.labels.size(); ++k) {
+    for (size_t k = 0; k < parts.size(); ++k) {
       std::string test;
-      for (const TokenRange label : statement.labels[k]) {
-        if (label.empty())
+      for (const Span label : parts[k].labels) {
+        if (label.size() == 0)
           tail = std::to_string(k);
         else
-          test += c10::str(test.empty() ? "" : " || ", selector, " == (", copy(tokens_, label, replacements_), ")");
+          test += c10::str(test.empty() ? "" : " || ", selector, " == (", code_.text_in_front(label.begin),
+                           code_.text(label), ")");
       }
       if (!test.empty()) text += c10::str(test, " ? ", k, " : ");
     }
     return text + tail;
   }
 
-  void jump(const Statement& statement) {
-    copy_until(statement.tokens.begin);
+  void jump(const EmittedStatement& statement) {
     const Exit exit = statement.kind == Kind::Break      ? Exit::Break
                       : statement.kind == Kind::Continue ? Exit::Continue
                                                          : Exit::None;
@@ -354,49 +334,62 @@ class MaskWriter {
     std::string votes = votes_inside(target);
     if (target > 0 && !regions_[target - 1].done) votes += regions_[target - 1].merge;
     if (votes.empty() || (statement.kind == Kind::Return && function_.ends_thread)) return;
-    if (!flow_.uses(statement.head)) return write(votes);
+    if (!flow_.uses(statement.head)) return write_before(statement.span.begin, votes);
     const std::string value = "tsl_value" + std::to_string(++count_);
-    write("const auto ", value, " = ", copy(tokens_, statement.head, replacements_), "; ", votes, "return ", value);
-    at_ = statement.head.end;
+    code_.replace({statement.span.begin, statement.head.begin}, c10::str("const auto ", value, " ="));
+    write_before(statement.head.end, "; ", votes, "return ", value);
   }
 
-  const std::vector<Token>& tokens_;
-  const TextFunction& function_;
-  const Replacements& replacements_;
-  mutable ControlFlow flow_;  // it remembers
-  const StatementList root_;
+  EmittedCode& code_;
+  const MaskFunction& function_;
+  ControlFlow flow_;
   RepeatedOperations repeated_;
-  std::string text_;
-  size_t at_;  // what comes before is written
+  size_t behind_;  // the last token in front of where `write` writes
   std::vector<Region> regions_;
   int count_ = 0;
   bool scattered_ = false;
 };
 
-bool is(const std::vector<Token>& tokens, size_t at, std::string_view text) {
-  return at < tokens.size() && tokens[at].text == text;
-}
-
-// `uint _S1 = __ballot_sync(...);`, which is Slang's: what a user asks for stands in parentheses.
-void remove_ballots(const std::vector<Token>& tokens, Replacements& replacements) {
-  for (size_t at = 0; at < tokens.size(); ++at) {
-    if (!is(tokens, at, "=")) continue;
-    const size_t value = code_from(tokens, at + 1);
-    if (!is(tokens, value, "__ballot_sync") && !is(tokens, value, "__match_any_sync")) continue;
-    replacements[value] = {partner_of(tokens, code_from(tokens, value + 1)) + 1, "0U"};
-  }
-}
-
-// The user's line of a token, by the last mark in front of it.
-std::string place_of(const std::vector<Token>& tokens, size_t at, const std::vector<std::string>& files) {
-  for (; at-- > 0;) {
-    if (!is(tokens, at, "TSL_AT")) continue;
-    std::vector<size_t> numbers;
-    for (size_t next = at; numbers.size() < 2 && next < tokens.size(); ++next) {
-      if (tokens[next].kind == TokenKind::Number)
-        numbers.push_back(std::strtoull(tokens[next].text.data(), nullptr, 10));
+// Slang's masks, which go, and those that are handed on, which become ours. Of two where one is in the other the outer one is
+// changed. Counts both.
+class SlangMasks {
+ public:
+  explicit SlangMasks(const EmittedCode& code) : code_(code) {
+    // `uint _S1 = __ballot_sync(...);`, which is Slang's: what a user asks for stands in parentheses.
+    for (size_t at = 0; at < code.size(); ++at) {
+      const bool is_ballot = code[at + 1] == "__ballot_sync" || code[at + 1] == "__match_any_sync";
+      if (code[at] == "=" && is_ballot) spans_[at + 1] = {code.closing(at + 2, code.size()) + 1, "0U"};
     }
-    return c10::str(files.at(numbers.at(0)), ":", numbers.at(1));
+  }
+
+  int count() const { return static_cast<int>(spans_.size()); }
+  void hand_on(size_t call) {
+    const Span argument = mask_argument(code_, call);
+    spans_[argument.begin] = {argument.end, kMask};
+  }
+  void replace(EmittedCode& code) const {
+    size_t behind = 0;
+    for (const auto& [begin, mask] : spans_) {
+      if (begin < behind) continue;
+      code.replace({begin, mask.end}, mask.text);
+      behind = mask.end;
+    }
+  }
+
+ private:
+  struct Mask {
+    size_t end;
+    std::string text;
+  };
+  const EmittedCode& code_;
+  std::map<size_t, Mask> spans_;  // by their beginnings
+};
+
+// The user's line of a token, by the last mark in front of it: `TSL_AT(file, line);`
+std::string place_of(const EmittedCode& code, size_t at, const std::vector<std::string>& files) {
+  const auto number = [&](size_t token) { return std::strtoull(std::string(code[token]).c_str(), nullptr, 10); };
+  while (at-- > 0) {
+    if (code[at] == "TSL_AT") return c10::str(files.at(number(at + 2)), ":", number(at + 4));
   }
   return "an unknown line";
 }
@@ -406,40 +399,33 @@ std::string_view written_name(std::string_view name) { return name.substr(0, nam
 
 }  // namespace
 
-int write_wave_masks(std::string& body, const std::vector<std::string>& files, bool& scattered) {
-  const std::vector<Token> tokens = split_tokens(body);
-  Replacements replacements;
-  remove_ballots(tokens, replacements);
-  if (replacements.empty()) return 0;
-  const std::vector<TextFunction> functions = functions_with_masks(tokens);
-  for (const TextFunction& function : functions) {
-    for (const size_t call : function.mask_calls) {
-      const TokenRange argument = mask_argument(tokens, call);
-      replacements[code_from(tokens, argument.begin)] = {argument.end, kMask};
-    }
-  }
-  std::string text;
-  size_t at = 0;
-  for (const TextFunction& function : functions) {
+int write_wave_masks(EmittedCode& code, const std::vector<std::string>& files, bool& scattered) {
+  SlangMasks masks(code);
+  if (masks.count() == 0) return 0;
+  for (const MaskFunction& function : functions_with_masks(code)) {
+    for (const size_t call : function.mask_calls) masks.hand_on(call);
     if (function.mask_calls.empty()) continue;
-    text += copy(tokens, {at, function.body.begin}, replacements);
-    at = function.body.end;
+    const EmittedFunction& text = *function.function;
+    if (text.unknown) {
+      refuse_form(code, text.unknown->at, place_of(code, text.unknown->at, files),
+                  c10::str("Which lanes take part in a wave operation is not clear in ", written_name(text.name)));
+    }
     try {
-      check_unconditional(tokens, function);
-      MaskWriter writer(tokens, function, replacements);
-      text += writer.body();
+      check_forms(text.body);
+      check_unconditional(code, function);
+      MaskWriter writer(code, function);
+      writer.all();
       scattered = scattered || writer.scattered();
-    } catch (const UnknownStatement& form) {
+    } catch (const UnknownForm& form) {
       throw RefusedText{
-          c10::str("which lanes take part in a wave operation is not clear in ", written_name(function.name), " (",
-                   place_of(tokens, form.token, files),
+          c10::str("which lanes take part in a wave operation is not clear in ", written_name(text.name), " (",
+                   place_of(code, form.at, files),
                    "): several paths lead to it; write it where they have come together, behind the branch, "
                    "the switch or the loop")};
     }
   }
-  text += copy(tokens, {at, tokens.size()}, replacements);
-  body = std::move(text);
-  return static_cast<int>(replacements.size());
+  masks.replace(code);
+  return masks.count();
 }
 
 }  // namespace torch_slang

@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ctext/emitted_code.h"
+
 namespace torch_slang {
 
-// The text with masks of our own in place of Slang's: Note [wave masks]. It has the marks of add_statement_lines, which
+// Puts masks of our own in place of Slang's: Note [wave masks]. The text has the marks of add_statement_lines, which
 // count `files`. Throws RefusedText.
 // `scattered` becomes true if lanes of one wave operation may stand in several places of the text. Counts ballots and masks.
-int write_wave_masks(std::string& body, const std::vector<std::string>& files, bool& scattered);
+int write_wave_masks(EmittedCode& code, const std::vector<std::string>& files, bool& scattered);
 
 }  // namespace torch_slang

@@ -24,6 +24,12 @@ std::string_view Code::text(Span span) const {
   return {begin, static_cast<size_t>(last.data() + last.size() - begin)};
 }
 
+std::string Code::text_in_front(size_t at) const {
+  std::string text;
+  for (size_t i = at == 0 ? 0 : places_[at - 1] + 1; i < token_of(at); ++i) text += tokens_[i].text;
+  return text;
+}
+
 bool Code::has_directive(Span span) const {
   for (size_t i = token_of(span.begin); span.size() > 0 && i < token_of(span.end - 1); ++i) {
     if (tokens_[i].kind == TokenKind::Directive) return true;
@@ -118,6 +124,11 @@ void Code::replace(Span span, std::string text) {
   edits_.push_back({begin, span.size() == 0 ? begin : places_[span.end - 1] + 1, std::move(text), false, by_});
 }
 
+void Code::replace_all(Span span, std::string text) {
+  replace(span, std::move(text));
+  edits_.back().keeps_directives = false;
+}
+
 void Code::insert(size_t before, const std::string& text) { replace({before, before}, text); }
 
 void Code::insert_first(size_t before, const std::string& text) {
@@ -128,11 +139,15 @@ void Code::insert_behind(size_t at, const std::string& text) {
   edits_.push_back({places_[at] + 1, places_[at] + 1, text, false, by_});
 }
 
-void Code::remove(Span span) {
-  edits_.push_back({places_[span.begin], places_[span.end - 1] + 1, {}, false, by_, /*keeps_directives=*/false});
+void Code::insert_above(size_t before, const std::string& text) {
+  size_t at = before == 0 ? 0 : places_[before - 1] + 1;
+  while (at < places_[before] && !tokens_[at].text.starts_with("#pragma")) ++at;
+  edits_.push_back({at, at, text, false, by_});
 }
 
-void Code::replace_directive(size_t token, std::string text) { edits_.push_back({token, token + 1, std::move(text), false, by_}); }
+void Code::replace_directive(size_t token, std::string text) {
+  edits_.push_back({token, token + 1, std::move(text), false, by_});
+}
 
 std::string Code::edited() const {
   std::vector<const Edit*> edits;
@@ -151,10 +166,11 @@ std::string Code::edited() const {
     last = edit->by;
     for (; token < edit->begin; ++token) text += tokens_[token].text;
     text += edit->text;
-    const bool is_directive = edit->begin < edit->end && tokens_[edit->begin].kind == TokenKind::Directive;
+    const bool goes =
+        !edit->keeps_directives || (edit->begin < edit->end && tokens_[edit->begin].kind == TokenKind::Directive);
     for (; token < edit->end; ++token) {
       const Token& replaced = tokens_[token];
-      if (edit->keeps_directives && !is_directive && replaced.kind == TokenKind::Directive) text += "\n" + std::string(replaced.text) + "\n";
+      if (!goes && replaced.kind == TokenKind::Directive) text += "\n" + std::string(replaced.text) + "\n";
     }
   }
   for (; token < tokens_.size(); ++token) text += tokens_[token].text;

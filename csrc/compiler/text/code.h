@@ -52,6 +52,11 @@ class Code {
   std::span<const Token> before(size_t at) const;
   // As it stands, with the spaces and comments before each token, but without directives.
   std::string spaced_text(Span span) const;
+  std::string text_in_front(size_t at) const;  // `before` as text
+  // How many tokens `text` has, those that are no code among them.
+  size_t written_tokens(Span span) const {
+    return span.size() == 0 ? 0 : places_[span.end - 1] + 1 - places_[span.begin];
+  }
   // Without comments, and without spaces but those behind a name and before another or a number.
   std::string text_without_spaces(Span span) const;
   // The position of the bracket that closes the one at `open`; the end if none does.
@@ -71,12 +76,15 @@ class Code {
   // Whose the changes are from here on: for messages.
   void begin_changes(std::string_view by) { by_ = by; }
   // Changes, which `edited` puts into the text. They do not overlap; an insertion may stand at the edge of a replaced span.
-  void replace(Span span, std::string text);
+  void replace(Span span, std::string text);  // the directives in it stay, behind the text
+  void replace_all(Span span, std::string text);  // they go
   void insert(size_t before, const std::string& text);
   // Before all that was inserted there so far.
   void insert_first(size_t before, const std::string& text);
   void insert_behind(size_t at, const std::string& text);  // also before a #line that stands behind the token
-  void remove(Span span);  // with the directives in it, which a replaced span leaves behind
+  void remove(Span span) { replace_all(span, {}); }
+  void insert_above(size_t before,
+                    const std::string& text);  // also before a #pragma, which speaks of what is behind it
   bool is_edited() const { return !edits_.empty(); }
   size_t edits() const { return edits_.size(); }
   void forget_edits(size_t count) { edits_.resize(count); }  // all but the first `count`

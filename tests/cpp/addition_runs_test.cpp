@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(structs_of_floats_are_elements_and_recorded_additions_are_n
   };
   BOOST_TEST(marked_in(add("Five_0") + " " + add("float")) ==
              "TSL_SUMS_BEGIN(6, 33); " + add("Five_0") + " " + add("float") + " TSL_SUMS_END(6, 33); }");
-  for (const std::string other : {add("Mixed_0"), add("Wide_0"), add("float", "(int(2))"), add("float", "(n_0)")}) {
+  for (const std::string& other : {add("Mixed_0"), add("Wide_0"), add("float", "(int(2))"), add("float", "(n_0)")}) {
     BOOST_TEST(marked_in(other + " " + add("Pair_0")) ==
                "TSL_SUMS_BEGIN(2, 1); " + other + " " + add("Pair_0") + " TSL_SUMS_END(2, 1); }");
     BOOST_TEST(marked_in(other) == other + " }");

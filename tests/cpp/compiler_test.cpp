@@ -319,7 +319,7 @@ struct Light : IDifferentiable { float gain; float3 tint; no_diff float k; int m
     uint i = cudaGlobalIdx().x;
     y[i] = light.gain * x[i] * light.tint.y * light.k + m[0][1] * n;
 })slang");
-  request.instantiations = {{"f", Direction::Jvp, {}}};
+  request.instantiations = {{"f", Direction::Jvp, {}, {}}};
   const Program program = compile_texts(request);
   const DeviceText& jvp = text_of(program, "f", Direction::Jvp);
   BOOST_TEST(jvp.error == "");

@@ -89,7 +89,7 @@ Program gathering_kernels() {
   for (const Function& function : described.functions) {
     if (!function.is_kernel) continue;
     for (const Direction direction : {Direction::Backward, Direction::Jvp})
-      request.instantiations.push_back({function.name, direction, {}});
+      request.instantiations.push_back({function.name, direction, {}, {}});
   }
   Session session(request);
   return compile_request(session, request, Extent::Texts, [](const std::string&, const std::string&) {});

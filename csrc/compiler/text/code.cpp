@@ -161,8 +161,8 @@ std::string Code::edited() const {
   size_t token = 0;
   std::string_view last;
   for (const Edit* edit : edits) {
-    TORCH_INTERNAL_ASSERT(token <= edit->begin, "two passes change the same part of a text, '", last, "' and '", edit->by,
-                          "', at ", location_of_token(edit->begin), ", one of them to: ", edit->text);
+    TORCH_INTERNAL_ASSERT(token <= edit->begin, "two passes change the same part of a text, '", last, "' and '",
+                          edit->by, "', at ", location_of_token(edit->begin), ", one of them to: ", edit->text);
     last = edit->by;
     for (; token < edit->begin; ++token) text += tokens_[token].text;
     text += edit->text;

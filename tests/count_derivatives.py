@@ -30,19 +30,19 @@ from random_programs import outcomes as program_outcomes
 
 Result = tuple[str, str, str]  # of a case: its name; right, refused, wrong or crash; the text
 CHUNK = 8  # groups of the table
-MODULES = 4  # of random programs, of a chunk
+MODULES = 8  # of random programs, of a chunk
 
 
-def chunks(kind: str, seed: int, count: int) -> int:
+def chunks(kind: str, seed: int, count: int, device: str) -> int:
     if kind in KINDS:
-        return -(-len(modules(kind, seed, count)) // MODULES)
+        return -(-len(modules(kind, seed, count, device)) // MODULES)
     return -(-len(groups(pairs(kind, seed), kind)) // CHUNK)
 
 
-def units(kind: str, seed: int, count: int, chunk: int) -> list[list[str]]:
+def units(kind: str, seed: int, count: int, chunk: int, device: str) -> list[list[str]]:
     """The names of the cases of each part of a chunk."""
     if kind in KINDS:
-        some_modules = modules(kind, seed, count)[chunk * MODULES : (chunk + 1) * MODULES]
+        some_modules = modules(kind, seed, count, device)[chunk * MODULES : (chunk + 1) * MODULES]
         return [[str(number) for number in module] for module in some_modules]
     some = groups(pairs(kind, seed), kind)[chunk * CHUNK : (chunk + 1) * CHUNK]
     return [[placed.name for placed in group] for group in some]
@@ -51,7 +51,7 @@ def units(kind: str, seed: int, count: int, chunk: int) -> list[list[str]]:
 def results(kind: str, seed: int, count: int, chunk: int, begin: int, device: torch.device) -> Iterator[list[Result]]:
     """Of the parts of a chunk from `begin` on."""
     if kind in KINDS:
-        for names in units(kind, seed, count, chunk)[begin:]:
+        for names in units(kind, seed, count, chunk, device.type)[begin:]:
             found = program_outcomes(kind, [int(name) for name in names], device)
             yield [(str(number), result, text) for number, result, text in found]
         return
@@ -81,7 +81,7 @@ class Counting:
         self.queue: SimpleQueue[tuple[str, int]] = SimpleQueue()
         self.found: dict[str, list[Result]] = {kind: [] for kind in options.kinds}
         self.running: list[subprocess.Popen[str]] = []
-        every = [(kind, range(chunks(kind, options.seed, options.count))) for kind in options.kinds]
+        every = [(kind, range(chunks(kind, options.seed, options.count, options.device))) for kind in options.kinds]
         for k in range(max(len(numbers) for _, numbers in every)):
             for kind, numbers in every:
                 if k < len(numbers):
@@ -112,7 +112,7 @@ class Counting:
 
     def _count(self, workers: dict[str, subprocess.Popen[str]], device: str, kind: str, chunk: int) -> None:
         options = self.options
-        names = units(kind, options.seed, options.count, chunk)
+        names = units(kind, options.seed, options.count, chunk, options.device)
         begin = 0
         while begin < len(names) and time.monotonic() < self.until:
             if kind not in workers or workers[kind].poll() is not None:

@@ -33,7 +33,7 @@ def _name(seeds: Sequence[int]) -> str:
 @dataclass(frozen=True)
 class Kind:
     compare: Comparison
-    at_once: int  # in one module
+    at_once: int  # in one module, for a CPU; NVRTC takes longer for one of several than for several of one
 
 
 KINDS = {
@@ -65,9 +65,9 @@ def outcomes(kind: str, seeds: Sequence[int], device: torch.device) -> list[tupl
     return outcomes(kind, seeds[:half], device) + outcomes(kind, seeds[half:], device)
 
 
-def modules(kind: str, seed: int, count: int) -> list[range]:
+def modules(kind: str, seed: int, count: int, device: str) -> list[range]:
     """The seeds of `count` programs from `seed` on, those of one module together."""
-    size = KINDS[kind].at_once
+    size = KINDS[kind].at_once if torch.device(device).type == "cpu" else 1
     return [range(first, min(first + size, seed + count)) for first in range(seed, seed + count, size)]
 
 
@@ -80,7 +80,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["TORCH_SLANG_CXXFLAGS"] = "-O0 -Dalways_inline=unused"
     counts: Counter[str] = Counter()
-    for seeds in modules(options.kind, options.seed, options.count):
+    for seeds in modules(options.kind, options.seed, options.count, options.device):
         for seed, result, text in outcomes(options.kind, seeds, torch.device(options.device)):
             counts[result] += 1
             if text:

@@ -25,13 +25,12 @@ enum Facts : unsigned {
   kDeclared = 1 << 1,        // all names that it uses are declared
   kReadInPlace = 1 << 2,     // elements of what contexts keep are read where they are
   kRepaired = 1 << 3,        // its derivatives are right, or refused
-  kLines = 1 << 5,           // statements say where they come from, and `files` is filled
-  kMasks = 1 << 6,           // wave operations know their lanes
-  kWideIndices = 1 << 7,     // conversions of indices to 32 bits can be checked
-  kBounded = 1 << 8,         // loops end where the room for what they keep does
-  kGuarded = 1 << 9,         // divisions and indices can be checked
-  kUnread = 1 << 10,         // additions whose result nobody reads are told apart
-  kValidHost = 1 << 12,      // host functions that are no valid C++ are left out
+  kLines = 1 << 4,           // statements say where they come from, and `files` is filled
+  kMasks = 1 << 5,           // wave operations know their lanes
+  kWideIndices = 1 << 6,     // conversions of indices to 32 bits can be checked
+  kBounded = 1 << 7,         // loops end where the room for what they keep does
+  kUnread = 1 << 8,          // additions whose result nobody reads are told apart
+  kValidHost = 1 << 9,       // host functions that are no valid C++ are left out
 };
 
 // Parts of a text.

@@ -26,7 +26,7 @@ std::string_view Code::text(Span span) const {
 
 std::string Code::text_in_front(size_t at) const {
   std::string text;
-  for (size_t i = at == 0 ? 0 : places_[at - 1] + 1; i < token_of(at); ++i) text += tokens_[i].text;
+  for (const Token& token : before(at)) text += token.text;
   return text;
 }
 

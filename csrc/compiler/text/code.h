@@ -50,10 +50,10 @@ class Code {
   std::string_view text(Span span) const;
   // What stands between the token and the one before it: spaces, comments, directives. At `size()`, behind the last.
   std::span<const Token> before(size_t at) const;
+  std::string text_in_front(size_t at) const;  // the same as text
   // As it stands, with the spaces and comments before each token, but without directives.
   std::string spaced_text(Span span) const;
-  std::string text_in_front(size_t at) const;  // `before` as text
-  // How many tokens `text` has, those that are no code among them.
+  // How many tokens `text(span)` has, those that are no code among them.
   size_t written_tokens(Span span) const {
     return span.size() == 0 ? 0 : places_[span.end - 1] + 1 - places_[span.begin];
   }
@@ -82,9 +82,9 @@ class Code {
   // Before all that was inserted there so far.
   void insert_first(size_t before, const std::string& text);
   void insert_behind(size_t at, const std::string& text);  // also before a #line that stands behind the token
-  void remove(Span span) { replace_all(span, {}); }
-  void insert_above(size_t before,
-                    const std::string& text);  // also before a #pragma, which speaks of what is behind it
+  // Also before a #pragma, which speaks of what is behind it.
+  void insert_above(size_t before, const std::string& text);
+  void remove(Span span) { replace_all(span, {}); }  // with its directives
   bool is_edited() const { return !edits_.empty(); }
   size_t edits() const { return edits_.size(); }
   void forget_edits(size_t count) { edits_.resize(count); }  // all but the first `count`

@@ -64,11 +64,8 @@ class LoopState {
 
   // What #line says of a statement that has no TSL_AT, since it stands in a line with what comes before it; line 0: nothing.
   std::string place_before(size_t at) const {
-    const bool is_said =
-        at > 0 && at < code_.size() &&
-        std::ranges::any_of(
-            code_.before(at),
-            [](const Token& token) { return token.kind == TokenKind::Directive && token.text.starts_with("#line "); });
+    const auto says_line = [](const Token& token) { return read_line_directive(token).has_value(); };
+    const bool is_said = at > 0 && at < code_.size() && std::ranges::any_of(code_.before(at), says_line);
     const std::string said = is_said ? code_.said_place(at) : "";
     const size_t colon = std::min(said.rfind(':'), said.size());
     const auto file = std::find(files_.begin(), files_.end(), said.substr(0, colon));

@@ -51,8 +51,8 @@ void check_unconditional(const EmittedCode& code, const MaskFunction& function) 
   const Span body = function.function->body.span;
   for (size_t at = body.begin + 1; at + 1 < body.end; ++at) {
     const std::string_view text = code[at];
-    if (text == "(" || text == "[" || text == "{") conditional.push_back(conditional.back());
-    if (text == ")" || text == "]" || text == "}") conditional.pop_back();
+    if (opens(text)) conditional.push_back(conditional.back());
+    if (closes(text)) conditional.pop_back();
     if (text == "," || text == ";" || text == "}" || text == "{") {
       conditional.back() = conditional.size() > 1 && conditional[conditional.size() - 2];
     }

@@ -44,7 +44,8 @@ class Members {
 
   // Types and functions may stay as they are.
   void edit(Span declaration) {
-    Span head{declaration.begin, declaration.begin};  // before the body or what a variable begins with
+    Span head{declaration.begin,
+              declaration.begin};  // up to the body of a function, or to the `=` or `;` of a variable
     while (head.end < declaration.end && code_[head.end] != "{" && code_[head.end] != "=" && code_[head.end] != ";") {
       ++head.end;
     }

@@ -11,11 +11,12 @@ namespace torch_slang {
 class EmittedText;
 
 // Note [table of passes]
-//   A pass that stands before what it needs finds other forms than it knows, and does nothing, without a word. So each row says what
-//     - it `needs`: facts of the text. Every row that gives one of them, and is applied to the same texts, stands before it;
-//     - it `gives`: what is true of the text from then on;
-//     - it `reads` and `changes`: parts of the text. Passes in a row share tokens and a tree as long as none reads a part that another
-//       has changed; then both are made anew. Where two passes that share them change the same tokens, that is an error with
+//   A pass looks for forms of the text. If it runs before the pass that makes these forms, it changes nothing, and no error says so.
+//   So each row has
+//     - `needs`: the facts of the text that the pass relies on. Each row that gives one of them, for the same texts, stands above it;
+//     - `gives`: the facts that hold after the pass;
+//     - `reads` and `changes`: parts of the text. Passes share the tokens and the tree until one reads a part that another has
+//       changed. Then tokens and tree are made anew. Two passes that share them and change the same tokens are an error with
 //       the names of both.
 
 // Facts of a text.
@@ -23,7 +24,7 @@ enum Facts : unsigned {
   kNone = 0,
   kMembers = 1 << 0,         // its declarations are members of a kernel object
   kDeclared = 1 << 1,        // all names that it uses are declared
-  kReadInPlace = 1 << 2,     // elements of what contexts keep are read where they are
+  kReadInPlace = 1 << 2,     // arrays in contexts are read by element, without a copy of the array
   kRepaired = 1 << 3,        // its derivatives are right, or refused
   kLines = 1 << 4,           // statements say where they come from, and `files` is filled
   kMasks = 1 << 5,           // wave operations know their lanes

@@ -25,7 +25,7 @@ bool is_cleared_context(const Code& code, size_t at) {
 bool says_line(const Code& code, const EmittedFunction& function) {
   for (size_t at = function.body.span.begin + 1; at < function.body.span.end; ++at) {
     for (const Token& token : code.before(at)) {
-      if (token.kind == TokenKind::Directive && names_users_file(token.text)) return true;
+      if (names_users_file(token)) return true;
     }
   }
   return false;

@@ -3,7 +3,6 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <string_view>
 
@@ -23,13 +22,12 @@ bool is_users(std::string_view file) {
          !file.ends_with(".meta.slang") && !file.starts_with(kLibraryFolder) && submodule_text(file) == nullptr;
 }
 
-// `#line 3 "file"`, or `#line 3` of the same file. False for other directives.
-bool read_directive(std::string_view text, Place& place) {
-  constexpr std::string_view kLine = "#line ";
-  if (!text.starts_with(kLine)) return false;
-  place.line = std::atoll(std::string(text.substr(kLine.size())).c_str());
-  const size_t quote = text.find('"');
-  if (quote != std::string_view::npos) place.file = text.substr(quote + 1, text.rfind('"') - quote - 1);
+// Takes over what a token says, if it is a #line directive.
+bool read_directive(const Token& token, Place& place) {
+  const auto said = read_line_directive(token);
+  if (!said) return false;
+  place.line = static_cast<int64_t>(said->line);
+  if (!said->file.empty()) place.file = said->file;
   return true;
 }
 
@@ -39,7 +37,7 @@ struct Lines {
     Place here, said;
     for (size_t at = 0; at < code.size(); ++at) {
       for (const Token& token : code.before(at)) {
-        if (token.kind == TokenKind::Directive && read_directive(token.text, here)) {
+        if (read_directive(token, here)) {
           news[at] = news[at] || here.file != said.file || here.line != said.line;
           said = here;
           --here.line;  // the directive's own line ends next
@@ -164,9 +162,9 @@ class StatementLines {
 
 }  // namespace
 
-bool names_users_file(std::string_view directive) {
+bool names_users_file(const Token& token) {
   Place place;
-  return read_directive(directive, place) && is_users(place.file);
+  return read_directive(token, place) && is_users(place.file);
 }
 
 int add_statement_lines(EmittedCode& code, std::vector<std::string>& files) {

@@ -355,7 +355,7 @@ class MaskWriter {
 class SlangMasks {
  public:
   explicit SlangMasks(const EmittedCode& code) : code_(code) {
-    // `uint _S1 = __ballot_sync(...);`, which is Slang's: what a user asks for stands in parentheses.
+    // Slang writes `uint _S1 = __ballot_sync(...);`. A ballot that a user asks for is in parentheses: `= (__ballot_sync(...))`.
     for (size_t at = 0; at < code.size(); ++at) {
       const bool is_ballot = code[at + 1] == "__ballot_sync" || code[at + 1] == "__match_any_sync";
       if (code[at] == "=" && is_ballot) spans_[at + 1] = {code.closing(at + 2, code.size()) + 1, "0U"};

@@ -1,17 +1,9 @@
 #include "compiler/source/directives.h"
 
+#include <optional>
+
 namespace torch_slang {
 namespace {
-
-std::string escaped(char c) {
-  switch (c) {
-    case '"': return "\\\"";
-    case '\\': return "\\\\";
-    case '\n': return "\\\\n";  // no directive goes on in the next line
-    case '\r': return "\\\\r";
-    default: return std::string{c};
-  }
-}
 
 // What stands between `<` and the last `>`, or between quotes.
 std::optional<Include> include_of(const std::vector<Token>& words) {
@@ -40,12 +32,6 @@ std::vector<Include> includes_of(const Code& code) {
       found.push_back({token, include->name, include->in_quotes});
   }
   return found;
-}
-
-std::string line_directive(size_t line, const std::string& path) {
-  std::string name;
-  for (const char c : path) name += escaped(c);
-  return "#line " + std::to_string(line) + " \"" + name + "\"";
 }
 
 std::string macro_name(const std::string& define) { return define.substr(0, define.find('(')); }

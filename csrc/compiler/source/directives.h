@@ -1,7 +1,6 @@
 // What the preprocessor's directives in a text say.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +19,6 @@ struct Include {
   bool in_quotes;
 };
 std::vector<Include> includes_of(const Code& code);
-
-// `#line 3 "file"` with the characters escaped that the name may have.
-std::string line_directive(size_t line, const std::string& path);
 
 // `F` of a define `F(x)`.
 std::string macro_name(const std::string& define);

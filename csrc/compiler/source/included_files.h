@@ -11,7 +11,7 @@ namespace torch_slang {
 
 class IncludedFiles {
  public:
-  using Read = std::function<const SourceCode*(const std::string& path)>;  // null: there is none
+  using Read = std::function<const SourceCode*(const std::string& path)>;  // null if there is no such file
 
   // `folders`: those that are searched besides the includer's own.
   IncludedFiles(std::vector<std::string> folders, Read read) : folders_(std::move(folders)), read_(std::move(read)) {}

@@ -14,7 +14,7 @@ namespace torch_slang {
 
 class Preprocessor {
  public:
-  using Read = std::function<const SourceCode*(const std::string& path)>;  // null: there is none
+  using Read = std::function<const SourceCode*(const std::string& path)>;  // null if there is no such file
 
   // The request, and Slang itself, outlive it. `read`: gives the files that are included.
   Preprocessor(slang::IGlobalSession* global, const CompileRequest& request, Read read)

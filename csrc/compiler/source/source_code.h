@@ -18,7 +18,8 @@ class SourceCode : public Code {
   size_t behind_angles(size_t at) const;
   // The angle bracket that opens the one at `close`, in the same statement; 0 if none does.
   size_t opening_angle(size_t close) const;
-  // The first of these tokens, each one character, from `at` on and outside of brackets that open there; the end if there is none.
+  // Each character of `tokens` is a token. The first one of them from `at` on, outside of brackets that open behind `at`; `end`
+  // if there is none.
   size_t first_of(std::string_view tokens, size_t at, size_t end) const;
   size_t first_of(std::string_view tokens, size_t at) const { return first_of(tokens, at, size()); }
   // The same, outside of angle brackets too.
@@ -29,7 +30,7 @@ class SourceCode : public Code {
   size_t last_statement(size_t open) const;
 };
 
-// A source on its way through changes, each of which sees what those before it have made.
+// A source to which changes are applied one after the other. Each change reads the text that the one before it made.
 class ChangingSource {
  public:
   ChangingSource(std::string text, const std::string& file) { code_.emplace(std::move(text), file); }

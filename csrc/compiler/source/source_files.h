@@ -54,7 +54,7 @@ class SourceFiles final : public FileSystem {
   void set_expand(Expand expand) { expand_ = std::move(expand); }
   // Note [single exits]: the functions that would need the change and are left as they are, by name, and why.
   const std::map<std::string, std::string>& kept_exits() const { return kept_exits_; }
-  const SourceCode* read(const std::string& path);  // null: there is none
+  const SourceCode* read(const std::string& path);  // null if there is no such file
 
   // The files that another session of the same request has read, or what somebody has read of one, are not read again.
   void take(const SourceFiles& others);

@@ -90,7 +90,7 @@ size_t Code::opening(size_t close) const {
 std::string Code::said_place(size_t at) const {
   size_t line = 0;
   for (size_t i = places_[at]; i-- > 0;) {
-    const auto said = line_directive_at(i);
+    const auto said = read_line_directive(tokens_[i]);
     if (!said) continue;
     if (line == 0) line = said->line;
     if (!said->file.empty()) return std::string(said->file) + ":" + std::to_string(line);  // else of one before
@@ -102,17 +102,13 @@ std::string Code::location_of_token(size_t token) const {
   size_t line = 1;
   bool is_said = false;
   for (size_t i = token; i-- > 0;) {
-    const auto said = line_directive_at(i);
+    const auto said = read_line_directive(tokens_[i]);
     if (said && !is_said) line += said->line - 2;  // which is that of the line behind it
     if (said && !said->file.empty()) return std::string(said->file) + ":" + std::to_string(line);
     is_said = is_said || said;
     if (!is_said) line += static_cast<size_t>(std::count(tokens_[i].text.begin(), tokens_[i].text.end(), '\n'));
   }
   return file_ + ":" + std::to_string(line);
-}
-
-std::optional<LineDirective> Code::line_directive_at(size_t token) const {
-  return tokens_[token].kind == TokenKind::Directive ? read_line_directive(tokens_[token].text) : std::nullopt;
 }
 
 size_t Code::line(size_t at) const {

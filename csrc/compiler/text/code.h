@@ -2,7 +2,6 @@
 // count tokens of code: `code[3]` is the fourth one, spaces, comments and directives left out.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -100,7 +99,6 @@ class Code {
     bool keeps_directives = true;
   };
   size_t token_of(size_t at) const { return at < places_.size() ? places_[at] : tokens_.size(); }
-  std::optional<LineDirective> line_directive_at(size_t token) const;
   std::string location_of_token(size_t token) const;
 
   const std::string text_, file_;

@@ -1,7 +1,6 @@
 #include "compiler/text/left_out_repairs.h"
 
-#include <algorithm>
-
+#include "compiler/text/words.h"
 #include "torch_slang/error.h"
 
 namespace torch_slang {
@@ -13,10 +12,6 @@ constexpr std::string_view kRepairs[] = {
     // Of sources: compiler/source.
     "while loops", "single exits", "undeclared structs", "constant calls"};
 
-bool has_name(std::span<const std::string_view> names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 }  // namespace
 
 LeftOutRepairs::LeftOutRepairs(const CompileRequest& request) {
@@ -27,7 +22,7 @@ LeftOutRepairs::LeftOutRepairs(const CompileRequest& request) {
 
 void LeftOutRepairs::check(std::span<const std::string_view> of_texts) const {
   for (const std::string& name : names_) {
-    if (!has_name(kRepairs, name) && !has_name(of_texts, name))
+    if (!is_among(kRepairs, name) && !is_among(of_texts, name))
       throw_compile_error(kLeaveOut, " names ", name, ", which is no repair");
   }
 }

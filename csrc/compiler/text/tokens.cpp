@@ -11,6 +11,16 @@ namespace {
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
+std::string escaped(char c) {
+  switch (c) {
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    case '\n': return "\\\\n";  // no directive goes on in the next line
+    case '\r': return "\\\\r";
+    default: return std::string{c};
+  }
+}
+
 class Splitter {
  public:
   explicit Splitter(std::string_view text) : text_(text) {}
@@ -113,8 +123,9 @@ bool is_line_directive(std::string_view directive) {
   return word != std::string_view::npos && directive.substr(word).starts_with("line ");
 }
 
-std::optional<LineDirective> read_line_directive(std::string_view directive) {
-  if (!is_line_directive(directive)) return {};
+std::optional<LineDirective> read_line_directive(const Token& token) {
+  const std::string_view directive = token.text;
+  if (token.kind != TokenKind::Directive || !is_line_directive(directive)) return {};
   LineDirective read;
   for (size_t at = directive.find_first_of("0123456789"); at < directive.size() && is_digit(directive[at]); ++at) {
     read.line = 10 * read.line + static_cast<size_t>(directive[at] - '0');
@@ -122,6 +133,12 @@ std::optional<LineDirective> read_line_directive(std::string_view directive) {
   const size_t first = directive.find('"'), last = directive.rfind('"');
   if (first < last) read.file = directive.substr(first + 1, last - first - 1);
   return read;
+}
+
+std::string line_directive(size_t line, std::string_view path) {
+  std::string name;
+  for (const char c : path) name += escaped(c);
+  return "#line " + std::to_string(line) + " \"" + name + "\"";
 }
 
 bool is_code(const Token& token) {

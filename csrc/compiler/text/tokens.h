@@ -22,7 +22,9 @@ struct LineDirective {
   std::string_view file;
 };
 bool is_line_directive(std::string_view directive);
-std::optional<LineDirective> read_line_directive(std::string_view directive);
+std::optional<LineDirective> read_line_directive(const Token& token);  // none if the token is no such directive
+// `#line 3 "file"` with the characters escaped that a C++ compiler does not take as they are.
+std::string line_directive(size_t line, std::string_view file);
 // Not what only stands between: spaces, comments, directives.
 bool is_code(const Token& token);
 std::vector<Token> split_tokens(std::string_view text);

@@ -2,15 +2,14 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 
 namespace torch_slang {
 
-template <size_t N>
-bool is_among(const std::array<std::string_view, N>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
+inline bool is_among(std::span<const std::string_view> list, std::string_view word) {
+  return std::ranges::find(list, word) != list.end();
 }
 
 // Whether the word has one of these in it: `DiffTensorView` has `TensorView`.

@@ -23,6 +23,7 @@ RUNTIME = (
     "call/elementwise",
     "call",
     "tuned",
+    "audit",
     "dispatch",
     "module",
 )

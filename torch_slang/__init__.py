@@ -4,7 +4,7 @@ Importing this package registers the operators that come with it (``torch.ops.sl
 ``.slang`` file of yours. Each has CPU, CUDA, Meta and Autograd kernels; its gradient is Slang's own derivative.
 """
 
-from torch_slang import cache, nn, tuning
+from torch_slang import audit, cache, nn, tuning
 from torch_slang._block_pattern import BlockPattern
 from torch_slang._block_sparse import block_sparse_mm, block_sparse_sdd
 from torch_slang._block_sparse_epilogue import BlockSparseEpilogue, block_sparse_mm_with_epilogue
@@ -23,6 +23,7 @@ __all__ = [
     "LaunchError",
     "MatmulEpilogue",
     "Module",
+    "audit",
     "block_sparse_mm",
     "block_sparse_mm_with_epilogue",
     "block_sparse_sdd",

@@ -6,6 +6,8 @@ import linecache
 from dataclasses import dataclass
 from typing import Any
 
+from torch_slang.audit import Finding, findings
+
 
 @dataclass(frozen=True)
 class Gradient:
@@ -122,17 +124,21 @@ class CompiledKernel:
 
 
 class Explanation(tuple[CompiledKernel, ...]):
-    """The compiled kernels of one operator; ``print`` shows them as text."""
+    """The compiled kernels of one operator, and what audits found of its derivatives; ``print`` shows both as text."""
 
-    __slots__ = ()
+    audits: tuple[Finding, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self)) or "nothing is compiled yet: call the operator first"
+        if not self:
+            return "nothing is compiled yet: call the operator first"
+        return "\n".join([*map(str, self), *map(str, self.audits)])
 
 
-def explanation(kernels: list[dict[str, Any]]) -> Explanation:
+def explanation(kernels: list[dict[str, Any]], audits: list[dict[str, Any]]) -> Explanation:
     """From what the native module tells."""
-    return Explanation(
+    made = Explanation(
         CompiledKernel(**{**kernel, "gradients": tuple(Gradient(**gradient) for gradient in kernel["gradients"])})
         for kernel in kernels
     )
+    made.audits = tuple(findings(audits))
+    return made

@@ -103,7 +103,8 @@ class Module:
 
     def explain(self, name: str) -> Explanation:
         """How a kernel or function was compiled: for each compiled kernel its virtual threads, registers and bytes, and
-        for each gradient whether it needs atomics, and which statements force them.
+        for each gradient whether it needs atomics, and which statements force them. And what audits found of its
+        derivatives (:mod:`torch_slang.audit`).
 
         Kernels are compiled when they are first called, so call it before. ``print(module.explain("sqr"))``.
         """
@@ -111,7 +112,8 @@ class Module:
         names = [members.split(name)[0]]
         if name in members.functions:
             names += members.functions[name].generating_operators()
-        return explanation([kernel for one in names for kernel in members.handle.kernels(one)])
+        kernels = [kernel for one in names for kernel in members.handle.kernels(one)]
+        return explanation(kernels, [audit for one in names for audit in members.handle.audits(one)])
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

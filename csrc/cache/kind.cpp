@@ -11,7 +11,7 @@
 namespace torch_slang::cache {
 namespace {
 
-constexpr const char* kNames[] = {"program", "cubin", "object", "choice", "probe"};
+constexpr const char* kNames[] = {"program", "cubin", "object", "choice", "probe", "audit"};
 static_assert(std::size(kKinds) == std::size(kNames));
 
 std::string home_folder() {

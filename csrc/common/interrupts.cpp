@@ -3,6 +3,8 @@
 #include <atomic>
 #include <exception>
 
+#include "common/background.h"
+
 namespace torch_slang {
 namespace {
 
@@ -13,12 +15,13 @@ std::atomic<int64_t> interruptions{0};  // of the whole process
 // By thread, not passed: waits of all kinds call check_interrupts() far below the work that knows for whom it is done, and all
 // waits of a thread work for the same one.
 thread_local int64_t seen_interruptions = kForItself;
+thread_local bool ends_with_process = false;
 
 // Ends the work of a thread that another one waited for, or might have.
 class Stopped final : public std::exception, public Interrupted {
  public:
   const char* what() const noexcept override {
-    return "stopped, since the thread that asked for this work was interrupted";
+    return "stopped, since the thread that asked for this work was interrupted, or the process ends";
   }
 };
 
@@ -27,6 +30,10 @@ class Stopped final : public std::exception, public Interrupted {
 void set_interrupt_check(InterruptCheck check) { host_check = check; }
 
 void check_interrupts() {
+  if (ends_with_process) {
+    if (process_is_ending()) throw Stopped();
+    return;
+  }
   if (seen_interruptions != kForItself) {
     if (interruptions != seen_interruptions) throw Stopped();
     return;
@@ -46,5 +53,9 @@ int64_t interruptions_seen() { return seen_interruptions == kForItself ? interru
 WorksForAnother::WorksForAnother(int64_t since) : before_(seen_interruptions) { seen_interruptions = since; }
 
 WorksForAnother::~WorksForAnother() { seen_interruptions = before_; }
+
+EndsWithProcess::EndsWithProcess() { ends_with_process = true; }
+
+EndsWithProcess::~EndsWithProcess() { ends_with_process = false; }
 
 }  // namespace torch_slang

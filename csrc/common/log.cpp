@@ -35,6 +35,8 @@ LogLevel level_from_environment() {
   return LogLevel::Warning;
 }
 
+thread_local bool compiles_quietly = false;
+
 }  // namespace
 
 LogLevel log_level() {
@@ -63,13 +65,18 @@ void log_warning_once(const std::string& text) {
   log_line(LogLevel::Warning, text);
 }
 
+QuietCompiles::QuietCompiles() { compiles_quietly = true; }
+
+QuietCompiles::~QuietCompiles() { compiles_quietly = false; }
+
 CompileTimer::CompileTimer(std::string what, std::string target)
     : what_(std::move(what)),
       target_(std::move(target)),
       start_(std::chrono::steady_clock::now()),
-      exceptions_(std::uncaught_exceptions()) {
+      exceptions_(std::uncaught_exceptions()),
+      is_quiet_(compiles_quietly) {
   log_debug("compiling ", what_, " for ", target_);
-  if (!log_enabled(LogLevel::Warning)) return;
+  if (is_quiet_ || !log_enabled(LogLevel::Warning)) return;
   auto watch = [this, ended = ended_.get_future()] {
     if (ended.wait_for(kSlowCompile) == std::future_status::ready) return false;
     write_line("compiling " + what_ + " for " + target_ + ", which takes more than a second ...");
@@ -86,7 +93,7 @@ CompileTimer::~CompileTimer() {
   const bool is_slow = is_slow_.valid() && is_slow_.get();
   if (std::uncaught_exceptions() > exceptions_) return;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-  const LogLevel level = is_slow || elapsed > kSlowCompile ? LogLevel::Warning : LogLevel::Info;
+  const LogLevel level = is_quiet_ ? LogLevel::Debug : is_slow || elapsed > kSlowCompile ? LogLevel::Warning : LogLevel::Info;
   if (!log_enabled(level)) return;
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%.2f", elapsed.count());

@@ -245,6 +245,10 @@ class Compilation {
         }
         text.rereads =
             is_backward(instantiation.direction) && uses("PreferRecompute") && loads_among_gradients(emitted);
+        if (instantiation.direction != Direction::Forward) {
+          const auto own = functions_with_own_derivatives(session_.slang());
+          text.own_derivative = callee_among(own, instantiation).value_or("");
+        }
         return text;
       }
     } catch (const UnsupportedGlobal& global) {

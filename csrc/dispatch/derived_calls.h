@@ -11,26 +11,15 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <optional>
 #include <vector>
 
 #include "dispatch/registered_op.h"
+#include "operator/derivative_arguments.h"
 
 namespace torch_slang {
-
-// The arguments of a call of f or f_backward, by leaf of f; and what goes with them. Undefined tensors stand for zeros.
-struct DerivativeArguments {
-  std::vector<c10::IValue> values;  // None for outputs
-  std::vector<at::Tensor> tangents;  // of differentiable inputs
-  std::vector<at::Tensor> gradients;  // of outputs
-  c10::IValue sample_dims;  // of an operator for calls under vmap
-
-  explicit DerivativeArguments(const Operator& op)
-      : values(op.signature().function.leaves.size()), tangents(values.size()), gradients(values.size()) {}
-};
 
 // By grad_outputs of `op`.
 std::vector<at::Tensor> call_jvp(const RegisteredFamily& family, const Operator& op,

@@ -24,7 +24,9 @@ using torch::jit::Stack;
 Results run_real(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments) {
   CallContext context;
   context.is_recorded = is_call_recorded();
-  return op.run(kind, arguments, context);
+  Results results = op.run(kind, arguments, context);
+  audit_after(op, kind, arguments);
+  return results;
 }
 
 Results run_meta(const Operator& op, OpKind kind, c10::ArrayRef<c10::IValue> arguments) {

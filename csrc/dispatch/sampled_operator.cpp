@@ -45,4 +45,12 @@ SampledOperator::SampledOperator(std::shared_ptr<const Operator> plain)
   if (plain_->jvp != nullptr) jvp = std::make_shared<SampledOperator>(plain_->jvp);
 }
 
+void audit_after(const Operator& op, OpKind kind, Operator::Stack arguments) {
+  const bool is_derivative = kind == OpKind::Backward || !op.signature().function.tangents_of.empty();
+  if (!is_derivative || is_launch(kind)) return;
+  const auto* sampled = dynamic_cast<const SampledOperator*>(&op);
+  const Operator& plain = sampled == nullptr ? op : sampled->plain();
+  if (plain.audits != nullptr) plain.audits->after(plain, kind, arguments, sampled != nullptr);
+}
+
 }  // namespace torch_slang

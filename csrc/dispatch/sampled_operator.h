@@ -42,4 +42,7 @@ class SampledOperator final : public Operator {
   const OfSamples signature_;
 };
 
+// After a call of a derivative on CPU or CUDA tensors: Audited::after.
+void audit_after(const Operator& op, OpKind kind, Operator::Stack arguments);
+
 }  // namespace torch_slang

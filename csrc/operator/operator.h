@@ -19,6 +19,7 @@
 #include "arguments/results.h"
 #include "backend/backend.h"
 #include "kernel/call_context.h"
+#include "operator/audited.h"
 #include "operator/kernel_facts.h"
 #include "signature/signature.h"
 
@@ -64,6 +65,8 @@ class Operator : public std::enable_shared_from_this<Operator> {
   std::shared_ptr<Operator> jvp;
   // Gives what `<name>_jvp` does and the results: Note [dual calls] in dispatch/dual_call.h. Null where two calls give them.
   std::shared_ptr<Operator> dual;
+  // Audits the derivatives; one for the operator, `jvp` and `dual`. Null: nobody does.
+  std::shared_ptr<Audited> audits;
 };
 
 }  // namespace torch_slang

@@ -118,6 +118,7 @@ void fields(V& v, DeviceText& t) {
   v("waves", t.waves);
   v("scattered_waves", t.scattered_waves);
   v("rereads", t.rereads);
+  v("own_derivative", t.own_derivative);
   v("uses", t.uses);
   v("loaded", t.loaded);
   v("stored", t.stored);

@@ -161,6 +161,7 @@ struct DeviceText {
   std::vector<int> loaded, stored;  // numbers of the views that `body` may load from and store to: Note [written views]
   std::vector<std::string>
       files;  // that TSL_AT(file, line) in `body` names by index: where the user's statements stand
+  std::string own_derivative;  // of a derivative: a function that it may call whose derivative the user wrote
   std::set<std::string> sites;  // "file, line" of each TSL_AT in `body`
   std::string error;  // not empty: this instantiation does not compile (Slang's diagnostics)
   bool died = false;  // the error is of a compiler that crashed or was stopped: another time it may not

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "arguments/most_tiles.h"
+#include "audit/audits.h"
 #include "cache/cache.h"
 #include "cache/trim.h"
 #include "common/environment.h"
@@ -18,6 +19,7 @@
 #include "module/reserved_names.h"
 #include "program/compiler_client.h"
 #include "program/enumerations.h"
+#include "python/audit.h"
 #include "python/descriptors.h"
 #include "python/errors.h"
 #include "python/function_call.h"
@@ -172,6 +174,13 @@ void bind_module(py::module_& m) {
           "kernels", [](const Module& self, const std::string& name) { return describe_kernels(*self.find(name)); },
           py::arg("name"))
       .def(
+          "audits",
+          [](const Module& self, const std::string& name) {
+            const auto audits = std::static_pointer_cast<const audit::Audits>(self.find(name)->audits);
+            return listed_findings(audits == nullptr ? std::vector<audit::Finding>() : audits->findings());
+          },
+          py::arg("name"))
+      .def(
           "describe",
           [](const Module& self, const std::string& name) { return describe(self.find(name)->signature()); },
           py::arg("name"));
@@ -193,6 +202,7 @@ PYBIND11_MODULE(_C, m) {
   bind_operator_call(m);
   bind_launch_call(m);
   bind_tuning(m);
+  bind_audit(m);
   m.def("set_virtual_threads_for_all", &set_virtual_threads_for_all, py::arg("value"));
   m.def("set_tiled_waves_for_all", &set_tiled_waves_for_all, py::arg("value"));
   m.def(

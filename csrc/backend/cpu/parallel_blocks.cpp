@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/background.h"
+
 #if AT_PARALLEL_OPENMP && !defined(_OPENMP)
 #error "compile this file with -fopenmp: without it at::parallel_for runs everything on one thread, silently"
 #endif
@@ -43,7 +45,7 @@ Progress run_alone(int64_t blocks, double expected, c10::function_ref<void(int64
 }  // namespace
 
 void run_in_parallel(int64_t blocks, BlockCost& cost, c10::function_ref<void(int64_t first, int64_t last)> run) {
-  if (blocks <= 1 || at::in_parallel_region() || at::get_num_threads() == 1) {
+  if (blocks <= 1 || at::in_parallel_region() || is_in_background() || at::get_num_threads() == 1) {
     run(0, blocks);
     return;
   }

@@ -90,6 +90,14 @@ class OwnDerivatives {
     return all;
   }
 
+  std::set<std::string> all() const {
+    std::set<std::string> found;
+    for (FunctionReflection* function : with_backward_) found.insert(name_of(function));
+    for (const DerivativeOf& one : backward_of_) found.insert(one.name);
+    for (const auto& [name, forward] : forwards()) found.insert(name);
+    return found;
+  }
+
  private:
   static std::string name_of(FunctionReflection* function) {
     const char* name = function->getName();
@@ -126,6 +134,7 @@ class OwnDerivatives {
       forwards_.emplace_back(name_of(function), last_name(string_argument(attribute, 0)));
       with_forward_.push_back(function);
     }
+    if (has_backward) with_backward_.push_back(function);
     if (has_backward && !has_forward) backward_only_.push_back(function);
   }
 
@@ -149,7 +158,7 @@ class OwnDerivatives {
     return true;
   }
 
-  std::vector<FunctionReflection*> backward_only_, with_forward_;
+  std::vector<FunctionReflection*> backward_only_, with_backward_, with_forward_;
   std::vector<DerivativeOf> forward_of_, backward_of_;
   std::vector<std::pair<std::string, std::string>> forwards_;
 };
@@ -165,6 +174,8 @@ std::set<std::string> backward_only_functions(slang::ISession* session) {
 std::vector<std::pair<std::string, std::string>> own_forward_derivatives(slang::ISession* session) {
   return OwnDerivatives(session).forwards();
 }
+
+std::set<std::string> functions_with_own_derivatives(slang::ISession* session) { return OwnDerivatives(session).all(); }
 
 bool may_hide_calls(const NameSet& names) {
   return names.count(std::string_view("ForceInline")) > 0 ||

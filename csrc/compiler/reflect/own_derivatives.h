@@ -21,6 +21,9 @@ std::set<std::string> backward_only_functions(slang::ISession* session);
 // The functions for which the user's modules name a forward derivative, and the name of that one.
 std::vector<std::pair<std::string, std::string>> own_forward_derivatives(slang::ISession* session);
 
+// The functions for which the user's modules name a derivative of either direction.
+std::set<std::string> functions_with_own_derivatives(slang::ISession* session);
+
 // Whether sources whose code has these names may hide calls: functions that are inlined early leave no name behind.
 bool may_hide_calls(const NameSet& names);
 

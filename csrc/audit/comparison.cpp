@@ -1,0 +1,300 @@
+#include "audit/comparison.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/rand_like.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/util/StringUtil.h>
+
+#include <cmath>
+#include <functional>
+
+namespace torch_slang::audit {
+namespace {
+
+constexpr int kDraws = 4, kSingleDraws = 16;
+
+class Draws {
+ public:
+  // Between -1 and 1.
+  at::Tensor like(const at::Tensor& tensor) {
+    const auto options = tensor.options().dtype(at::kDouble);
+    return at::rand(tensor.sizes(), generator_, options).mul_(2).sub_(1).to(tensor.scalar_type());
+  }
+
+  Tensors like(const Tensors& tensors) {
+    Tensors drawn;
+    for (const at::Tensor& one : tensors) drawn.push_back(like(one));
+    return drawn;
+  }
+
+  // As large as the inputs' elements, and not 0 where those are.
+  Tensors directions(const Tensors& x) {
+    Tensors drawn;
+    for (const at::Tensor& one : x) {
+      const at::Tensor finite = one.nan_to_num(0, 0, 0).abs();
+      const double mean = finite.numel() == 0 ? 0 : finite.to(at::kDouble).mean().item<double>();
+      drawn.push_back(like(one) * (finite + (mean == 0 ? 1 : 0.1 * mean)));
+    }
+    return drawn;
+  }
+
+ private:
+  at::Generator generator_ = at::detail::createCPUGenerator(20261128);
+};
+
+Tensors moved(const Tensors& x, double step, const Tensors& t) {
+  Tensors all;
+  for (size_t i = 0; i < x.size(); ++i) all.push_back((x[i] + step * t[i]).to(x[i].scalar_type()));
+  return all;
+}
+
+// Gradients of outputs; 0 where there is no number: a kernel left that unwritten, or it is no point to look at. `is_single`: of one
+// element alone.
+Tensors gradients_for(const Tensors& outputs, Draws& draws, bool is_single) {
+  Tensors g;
+  double most = -1;
+  for (const at::Tensor& one : outputs) {
+    const at::Tensor drawn = draws.like(one);
+    g.push_back(at::where(one.isfinite(), drawn, at::zeros_like(drawn)));
+    if (drawn.numel() > 0) most = std::max(most, g.back().abs().max().item<double>());
+  }
+  for (size_t i = 0; is_single && i < g.size(); ++i) g[i] = at::where(g[i].abs() == most, g[i], at::zeros_like(g[i]));
+  return g;
+}
+
+Tensors without_nan(const Tensors& tensors, const Tensors& g) {
+  Tensors all;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    all.push_back(at::where(g[i] == 0, at::zeros_like(tensors[i]), tensors[i]));
+  }
+  return all;
+}
+
+// The derivative of a function of one number at 0, by row, and whether it can be told.
+struct Slopes {
+  at::Tensor slope;
+  at::Tensor error;  // about
+  at::Tensor is_smooth;
+};
+
+Slopes central_differences(const std::function<at::Tensor(double)>& value, double step) {
+  const at::Tensor middle = value(0);
+  const auto both = [&](double h) {
+    const at::Tensor right = (value(h) - middle) / h, left = (middle - value(-h)) / h;
+    return std::pair{(right + left) / 2, right - left};
+  };
+  const auto [wide, wide_turn] = both(step);
+  const auto [near, near_turn] = both(step / 2);
+  const at::Tensor slope = (4 * near - wide) / 3;
+  const at::Tensor rounding = 1e-13 * middle.abs() / step;
+  // At a kink, right and left stay as far apart as the step shrinks; else they come near in proportion.
+  const at::Tensor is_smooth = near_turn.abs() <= 0.75 * wide_turn.abs() + 1e-3 * step * slope.abs() + rounding;
+  return {slope, (near - wide).abs() + rounding, is_smooth.logical_and(slope.isfinite())};
+}
+
+// How the points of one draw compare.
+struct Points {
+  int64_t finite = 0, apart = 0, wrong = 0, wrong_tangents = 0;
+  double other = 0, found = 0, slope = 0;  // of a wrong one: the reference, the derivative that is audited, central differences
+  int64_t row = -1;
+
+  void add(const Points& more) {
+    finite += more.finite;
+    apart += more.apart;
+    wrong += more.wrong;
+    wrong_tangents += more.wrong_tangents;
+    if (row >= 0 || more.row < 0) return;
+    other = more.other;
+    found = more.found;
+    slope = more.slope;
+    row = more.row;
+  }
+};
+
+// `reference` and `found` by row; `terms`: the sizes of what was added up.
+Points compare(const at::Tensor& reference, const at::Tensor& found, const at::Tensor& terms,
+               const std::function<Slopes()>& slopes, const Precision& precision) {
+  Points points;
+  const at::Tensor finite = reference.isfinite().logical_and(found.isfinite()).logical_and(terms.isfinite());
+  const at::Tensor distance = (reference - found).abs();
+  const at::Tensor apart = finite.logical_and(distance > precision.agreement * terms);
+  points.finite = finite.sum().item<int64_t>();
+  points.apart = apart.sum().item<int64_t>();
+  if (points.apart == 0) return points;
+  const Slopes known = slopes();
+  const at::Tensor can_tell = apart.logical_and(known.is_smooth).logical_and(known.error <= 0.02 * distance);
+  const at::Tensor fits_found = (found - known.slope).abs() <= 0.05 * distance;
+  const at::Tensor is_wrong = can_tell.logical_and(fits_found.logical_not());
+  points.wrong = is_wrong.sum().item<int64_t>();
+  points.wrong_tangents = can_tell.logical_and(fits_found).sum().item<int64_t>();
+  if (points.wrong + points.wrong_tangents == 0) return points;
+  const at::Tensor where = points.wrong > 0 ? is_wrong : can_tell;
+  points.row = where.to(at::kLong).argmax().item<int64_t>();
+  points.other = reference[points.row].item<double>();
+  points.found = found[points.row].item<double>();
+  points.slope = known.slope[points.row].item<double>();
+  return points;
+}
+
+// The input whose part of the two products is farthest apart.
+std::string culprit(const Derivatives& derivatives, const Tensors& x, const Tensors& t, const Tensors& g,
+                    const Tensors& gradients, int64_t row) {
+  const Signature& signature = derivatives.f().signature();
+  double most = 0;
+  std::string name;
+  for (size_t i = 0; i < x.size(); ++i) {
+    Tensors alone;
+    for (const at::Tensor& one : t) alone.push_back(at::zeros_like(one));
+    alone[i] = t[i];
+    const Tensors tangents = without_nan(derivatives.tangents(x, alone), g);
+    const at::Tensor apart = (derivatives.dot(g, tangents) - derivatives.dot(gradients, alone)).abs();
+    const double distance = apart[row].item<double>();
+    if (!(distance > most)) continue;
+    most = distance;
+    name = signature.function.leaves[signature.differentiable[i]].path;
+  }
+  return name;
+}
+
+std::string percent(const Points& points) {
+  return c10::str(points.apart, " of ", points.finite, points.finite == 1 ? " product" : " products");
+}
+
+std::string remedy() {
+  return "Put [ForceUnroll] before its loops, write a part of it as a function of its own, or give it a derivative by "
+         "hand ([BackwardDerivative])";
+}
+
+// What one draw of a point, of t and of g shows.
+class FirstOrder {
+ public:
+  FirstOrder(const Derivatives& derivatives, const Precision& precision)
+      : derivatives_(derivatives), precision_(precision), given_(derivatives.inputs()) {}
+
+  const Points& points() const { return all_; }
+  const std::string& argument() const { return argument_; }  // whose gradient is wrong
+
+  // Of the call's own numbers, or of others near them: those may all be special, as zeros are.
+  void draw(bool is_near, bool is_single) {
+    x_ = is_near ? moved(given_, 0.05, draws_.directions(given_)) : given_;
+    t_ = draws_.directions(x_);
+    const bool has_tangents = derivatives_.has_tangents();
+    const Tensors outputs = has_tangents ? derivatives_.tangents(x_, t_) : derivatives_.values(x_);
+    g_ = gradients_for(outputs, draws_, is_single);
+    const Tensors gradients = derivatives_.gradients(x_, g_);
+    at::Tensor reference, terms = derivatives_.size_of_dot(gradients, t_);
+    if (has_tangents) {
+      const Tensors tangents = without_nan(outputs, g_);
+      reference = derivatives_.dot(g_, tangents);
+      terms = terms + derivatives_.size_of_dot(g_, tangents);
+    } else {
+      reference = slopes().slope;
+      terms = terms + reference.abs();
+    }
+    const at::Tensor found = derivatives_.dot(gradients, t_);
+    const Points points = compare(reference, found, terms, [this] { return slopes(); }, precision_);
+    if (points.wrong > 0 && has_tangents && argument_.empty())
+      argument_ = culprit(derivatives_, x_, t_, g_, gradients, points.row);
+    all_.add(points);
+  }
+
+  bool shows(int64_t points) const { return points >= (derivatives_.rows() == 0 ? 2 : precision_.points); }
+  // Sums over all of a kernel's elements may have kinks everywhere: its elements alone have few.
+  bool wants_single_elements() const {
+    return derivatives_.rows() == 0 && all_.apart > 0 && !shows(all_.wrong) && !shows(all_.wrong_tangents);
+  }
+
+ private:
+  Slopes slopes() const {
+    const auto value = [this](double step) {
+      return derivatives_.dot(g_, without_nan(derivatives_.values(moved(x_, step, t_)), g_));
+    };
+    return central_differences(value, precision_.step);
+  }
+
+  const Derivatives& derivatives_;
+  const Precision& precision_;
+  const Tensors given_;
+  Draws draws_;
+  Tensors x_, t_, g_;
+  Points all_;
+  std::string argument_;
+};
+
+std::string three_numbers(const char* first, double one, const char* second, double other, const Points& points) {
+  return c10::str("along a random direction ", first, " gives ", one, ", ", second, " ", other,
+                  ", central differences ", points.slope, " (", percent(points), " differ). ", remedy());
+}
+
+Verdict verdict_of(const FirstOrder& comparison, bool has_tangents) {
+  const Points& all = comparison.points();
+  if (all.finite == 0) {
+    return {Outcome::NotAudited, "its derivatives are not finite at the arguments of the first call"};
+  }
+  if (comparison.shows(all.wrong) && !has_tangents) {
+    return {Outcome::Differs, c10::str("the backward gives ", all.found, " where central differences give ", all.slope,
+                                       " (", percent(all), "); constants (no_diff, detach) may be the reason: there is "
+                                       "no forward derivative to compare with")};
+  }
+  if (comparison.shows(all.wrong)) {
+    return {Outcome::Wrong, c10::str("the gradient of ", comparison.argument(), " is wrong: ",
+                                     three_numbers("the backward", all.found, "the forward derivative", all.other, all))};
+  }
+  if (comparison.shows(all.wrong_tangents)) {
+    return {Outcome::WrongTangents,
+            "it is wrong: " + three_numbers("the forward derivative", all.other, "the backward", all.found, all)};
+  }
+  const std::string what = has_tangents ? "the forward derivative" : "central differences";
+  if (all.apart == all.finite) {
+    return {Outcome::NotAudited, c10::str("the backward and ", what, " differ at all of ", all.finite, " points, but the "
+                                          "function is not smooth there, or its numbers have too few digits to say more")};
+  }
+  if (all.apart == 0) return {Outcome::Agrees, "agrees with " + what};
+  return {Outcome::Agrees, c10::str("agrees with ", what, " but for ", percent(all), ", where the function is not smooth")};
+}
+
+}  // namespace
+
+Verdict compare_first(Derivatives& derivatives, const Precision& precision) {
+  FirstOrder comparison(derivatives, precision);
+  for (int draw = 0; draw < kDraws; ++draw) comparison.draw(draw % 2 == 1, false);
+  for (int draw = 0; draw < kSingleDraws && comparison.wants_single_elements(); ++draw)
+    comparison.draw(draw % 2 == 1, true);
+  return verdict_of(comparison, derivatives.has_tangents());
+}
+
+Verdict compare_second(Derivatives& derivatives, const Precision& precision) {
+  Draws draws;
+  const Tensors given = derivatives.inputs();
+  Points all;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const Tensors x = draw % 2 == 0 ? given : moved(given, 0.05, draws.directions(given));
+    const Tensors t = draws.directions(x), u = draws.directions(x);
+    const Tensors g = gradients_for(derivatives.tangents(x, t), draws, false);
+    const Tensors second = derivatives.second(x, t, g);
+    const auto value = [&](double step) {
+      return derivatives.dot(g, without_nan(derivatives.tangents(moved(x, step, u), t), g));
+    };
+    const Slopes slopes = central_differences(value, precision.step);
+    const at::Tensor found = derivatives.dot(second, u);
+    // What central differences cannot tell is not compared.
+    const at::Tensor reference = at::where(slopes.is_smooth, slopes.slope, NAN);
+    const at::Tensor terms = derivatives.size_of_dot(second, u) + slopes.slope.abs() + slopes.error / precision.agreement;
+    all.add(compare(reference, found, terms, [&] { return slopes; }, precision));
+  }
+  if (all.finite == 0) {
+    return {Outcome::NotAudited, "its second derivatives are not finite, or not smooth, at the arguments of the first call"};
+  }
+  if (all.wrong >= (derivatives.rows() == 0 ? 2 : precision.points)) {
+    return {Outcome::Wrong, c10::str("the second derivative is wrong: along random directions it gives ", all.found,
+                                     ", central differences of the forward derivative ", all.slope, " (", percent(all),
+                                     " differ). ", remedy())};
+  }
+  return {Outcome::Agrees, "agrees with differences of the forward derivative"};
+}
+
+}  // namespace torch_slang::audit

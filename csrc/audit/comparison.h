@@ -1,0 +1,36 @@
+// Whether a backward is the transpose of its forward derivative.
+//
+// Note [audits]
+//   For directions t of the inputs and g of the outputs, (g, J t) = (J^T g, t). Slang makes J t and J^T g in different ways, so a
+//   fault of one is no fault of the other, and shows as a difference of the two numbers: of a plain function at each of some
+//   elements, of a kernel in sums over all. Where they differ by more than rounding, central differences of (g, f(x + s t)) say
+//   which is wrong, as far as they have digits: only points count at which f is smooth along t, from both sides, and at which
+//   differences of two steps are nearer to each other than the two derivatives are. One point is not enough.
+//   Functions may have constants (no_diff, detach, steps) that central differences do not know of. So those alone never say that
+//   a derivative is wrong: where they agree with neither, the two derivatives still differ, and one is wrong.
+//   A second derivative, the gradient of (g, J t), is compared with central differences of J t, which was compared before.
+#pragma once
+
+#include <string>
+
+#include "audit/derivatives.h"
+#include "audit/finding.h"
+
+namespace torch_slang::audit {
+
+// What numbers of a type allow.
+struct Precision {
+  double agreement;  // what is apart by less, in parts of the sum of all terms' absolute values, is rounding
+  double step;  // of central differences, in parts of an input's size
+  int points;  // how many have to show that a derivative is wrong
+};
+constexpr Precision kDouble{1e-6, 1e-4, 2}, kSingle{2e-2, 2e-2, 8};
+
+struct Verdict {
+  Outcome outcome;
+  std::string text;
+};
+Verdict compare_first(Derivatives& derivatives, const Precision& precision);
+Verdict compare_second(Derivatives& derivatives, const Precision& precision);
+
+}  // namespace torch_slang::audit

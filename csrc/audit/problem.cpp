@@ -1,0 +1,159 @@
+#include "audit/problem.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+
+namespace torch_slang::audit {
+namespace {
+
+constexpr int64_t kRows = 128;
+constexpr int64_t kMostElements = int64_t{1} << 22;  // of all copies
+
+// By leaf of f: what a call was given. Leaves of the operator of tangents say which of f's they are.
+std::vector<c10::IValue> values_by_leaf(const Operator& f, const Operator& called, Operator::Stack arguments) {
+  const Signature& signature = called.signature();
+  const bool is_of_tangents = !signature.function.tangents_of.empty();
+  std::vector<c10::IValue> values(f.signature().function.leaves.size());
+  const auto& meaning = signature.of(OpKind::Backward)->arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (meaning[i].role != OpArgument::Role::Leaf) continue;
+    const Leaf& leaf = signature.function.leaves[meaning[i].leaf];
+    if (is_of_tangents && leaf.is_tangent) continue;
+    values[is_of_tangents ? leaf.origin : meaning[i].leaf] = arguments[i];
+  }
+  return values;
+}
+
+// What a recorded call keeps of an input whose values its backward does not look at: one element of memory, for all.
+bool is_stand_in(const at::Tensor& tensor) {
+  return tensor.numel() > 1 && static_cast<int64_t>(tensor.storage().nbytes()) <= tensor.element_size() &&
+         std::all_of(tensor.strides().begin(), tensor.strides().end(), [](int64_t s) { return s == 0; });
+}
+
+// Numbers for those that nobody knows: a derivative that does not depend on them is asked for all the same.
+at::Tensor numbers_for(const at::Tensor& tensor) {
+  const auto options = tensor.options();
+  if (!c10::isFloatingType(tensor.scalar_type())) return at::zeros(tensor.sizes(), options);
+  return at::rand(tensor.sizes(), options.dtype(at::kFloat)).add_(0.5).to(tensor.scalar_type());
+}
+
+at::Tensor own_copy(const at::Tensor& tensor) {
+  return is_stand_in(tensor) ? numbers_for(tensor) : tensor.clone(at::MemoryFormat::Contiguous);
+}
+
+// A plain function's rows.
+class Rows {
+ public:
+  Rows(const std::vector<Leaf>& leaves, const std::vector<c10::IValue>& values) : leaves_(leaves) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!values[i].isTensor()) continue;
+      outer_ = at::infer_size_dimvector(outer_, outer_of(i, values[i].toTensor()));
+    }
+    for (const int64_t n : outer_) count_ *= n;
+  }
+
+  int64_t count() const { return std::min(count_, kRows); }
+  bool is_empty() const { return count_ == 0; }
+
+  // Of the tensor of a leaf: [rows, element].
+  at::Tensor of(size_t leaf, const at::Tensor& tensor) const {
+    const size_t rank = leaves_[leaf].element.shape.size();
+    std::vector<int64_t> whole(outer_.begin(), outer_.end());
+    whole.insert(whole.end(), tensor.sizes().end() - static_cast<std::ptrdiff_t>(rank), tensor.sizes().end());
+    const at::Tensor all = (is_stand_in(tensor) ? numbers_for(tensor) : tensor).expand(whole);
+    if (outer_.empty()) return all.unsqueeze(0).clone(at::MemoryFormat::Contiguous);
+    return all.index(places(tensor.device()));
+  }
+
+ private:
+  at::DimVector outer_of(size_t leaf, const at::Tensor& tensor) const {
+    const auto rank = static_cast<std::ptrdiff_t>(leaves_[leaf].element.shape.size());
+    return {tensor.sizes().begin(), tensor.sizes().end() - rank};
+  }
+
+  // Spread over all elements. Made on the device: nobody waits.
+  c10::List<std::optional<at::Tensor>> places(c10::Device device) const {
+    constexpr int64_t kStride = 1000003;  // a prime: rows and columns are met in turn
+    at::Tensor rest = at::arange(count(), at::TensorOptions(device).dtype(at::kLong)).mul_(kStride).remainder_(count_);
+    std::vector<at::Tensor> by_dimension(outer_.size());
+    for (size_t i = outer_.size(); i-- > 0;) {
+      by_dimension[i] = rest.remainder(outer_[i]);
+      rest = rest.floor_divide(outer_[i]);
+    }
+    c10::List<std::optional<at::Tensor>> places;
+    for (at::Tensor& one : by_dimension) places.push_back(std::move(one));
+    return places;
+  }
+
+  const std::vector<Leaf>& leaves_;
+  at::DimVector outer_;
+  int64_t count_ = 1;
+};
+
+int64_t element_count(const std::vector<c10::IValue>& values) {
+  int64_t count = 0;
+  for (const c10::IValue& value : values) count += value.isTensor() ? value.toTensor().numel() : 0;
+  return count;
+}
+
+std::optional<c10::Stream> stream_of(const std::vector<c10::IValue>& values) {
+  for (const c10::IValue& value : values) {
+    if (!value.isTensor() || value.toTensor().is_cpu()) continue;
+    const c10::Device device = value.toTensor().device();
+    return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Problem> keep_problem(const Operator& f, const Operator& called, Operator::Stack arguments) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const Function& function = f.signature().function;
+  Problem problem;
+  problem.values = values_by_leaf(f, called, arguments);
+  problem.stream = stream_of(problem.values);
+  if (!function.is_kernel && !sees_tensors(function)) {
+    const Rows rows(function.leaves, problem.values);
+    if (rows.is_empty()) return std::nullopt;
+    problem.rows = rows.count();
+    for (size_t i = 0; i < problem.values.size(); ++i) {
+      if (problem.values[i].isTensor()) problem.values[i] = rows.of(i, problem.values[i].toTensor());
+    }
+    return problem;
+  }
+  const int64_t count = element_count(problem.values);
+  if (count == 0) return std::nullopt;
+  if (count > kMostElements) {
+    problem.values.clear();
+    problem.refusal = c10::str("its tensors have ", count, " elements, more than the ", kMostElements,
+                               " that are copied for an audit; torch_slang.audit takes the first call that has fewer");
+    return problem;
+  }
+  for (c10::IValue& value : problem.values) {
+    if (value.isTensor()) value = own_copy(value.toTensor());
+  }
+  return problem;
+}
+
+Problem Problem::on_cpu(bool in_double) const {
+  const c10::OptionalStreamGuard guard(stream);
+  Problem copy = *this;
+  copy.stream.reset();
+  for (c10::IValue& value : copy.values) {
+    if (!value.isTensor()) continue;
+    at::Tensor tensor = value.toTensor().cpu();
+    const auto type = tensor.scalar_type();
+    value = in_double && (type == at::kFloat || type == at::kHalf) ? tensor.to(at::kDouble) : tensor;
+  }
+  return copy;
+}
+
+}  // namespace torch_slang::audit

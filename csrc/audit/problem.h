@@ -1,0 +1,30 @@
+// Arguments of a call that were kept for an audit: where nobody changes them, and few enough to be audited in a moment. Of a plain
+// function some elements, each a row by itself; of a kernel, or of a function that sees tensors whole, copies of all.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/Stream.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/operator.h"
+
+namespace torch_slang::audit {
+
+struct Problem {
+  std::vector<c10::IValue> values;  // by leaf of f; None for outputs
+  int64_t rows = 0;  // that are compared one by one; 0: all elements together
+  std::string refusal;  // not empty: why nothing was kept
+  std::optional<c10::Stream> stream;  // on which a GPU makes the copies
+
+  // On the CPU, waiting for the stream. Floating-point tensors become float64 if `in_double`.
+  Problem on_cpu(bool in_double) const;
+};
+
+// Of a call of f's backward, or of the backward of f's tangents. None where there are no elements.
+std::optional<Problem> keep_problem(const Operator& f, const Operator& called, Operator::Stack arguments);
+
+}  // namespace torch_slang::audit

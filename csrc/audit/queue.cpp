@@ -1,0 +1,126 @@
+#include "audit/queue.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "common/background.h"
+#include "common/interrupts.h"
+#include "common/log.h"
+#include "common/per_process.h"
+
+namespace torch_slang::audit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kQuiet{2000};  // since the last job was asked for
+
+class Queue {
+ public:
+  static Queue& instance() {
+    static auto* all = new PerProcess<Queue>;
+    return all->get();
+  }
+
+  std::shared_future<void> add(std::function<void()> work) {
+    std::promise<void> end;
+    std::shared_future<void> future = end.get_future().share();
+    bool is_first = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      jobs_.push_back({std::move(work), std::move(end)});
+      last_ = future;
+      begin_ = Clock::now() + kQuiet;
+      is_first = !std::exchange(is_running_, true);
+    }
+    if (is_first) start();
+    return future;
+  }
+
+  std::shared_future<void> hurry() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    begin_ = Clock::time_point::min();
+    return last_;
+  }
+
+ private:
+  struct Job {
+    std::function<void()> work;
+    std::promise<void> end;
+  };
+
+  void start() {
+    try {
+      run_in_background([this] { serve(); });
+    } catch (const std::system_error&) {  // no thread can be had: nothing is audited
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (Job& job : jobs_) job.end.set_value();
+      jobs_.clear();
+      is_running_ = false;
+    }
+  }
+
+  // Its compilers are as low in priority as it is itself.
+  void serve() {
+    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 19);
+    const EndsWithProcess ends;
+    const QuietCompiles quiet;
+    try {
+      while (auto job = next()) {
+        job->work();
+        job->end.set_value();
+      }
+    } catch (const Interrupted&) {  // the process ends
+    }
+  }
+
+  std::optional<Job> next() {
+    for (;;) {
+      check_interrupts();
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (jobs_.empty()) {
+          is_running_ = false;
+          return std::nullopt;
+        }
+        if (Clock::now() >= begin_) {
+          Job job = std::move(jobs_.front());
+          jobs_.pop_front();
+          return job;
+        }
+      }
+      std::this_thread::sleep_for(kInterruptTick);
+    }
+  }
+
+  std::mutex mutex_;
+  std::deque<Job> jobs_;
+  std::shared_future<void> last_;  // of the job that was asked for last
+  Clock::time_point begin_;
+  bool is_running_ = false;
+};
+
+}  // namespace
+
+std::shared_future<void> enqueue(std::function<void()> work) { return Queue::instance().add(std::move(work)); }
+
+void hurry() { Queue::instance().hurry(); }
+
+bool wait(std::optional<double> seconds) {
+  const std::shared_future<void> last = Queue::instance().hurry();
+  if (!last.valid()) return true;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds.value_or(1e9));
+  bool is_over = false;
+  wait_interruptibly([&](auto tick) {
+    is_over = last.wait_for(tick) == std::future_status::ready;
+    return is_over || Clock::now() > end;
+  });
+  return is_over;
+}
+
+}  // namespace torch_slang::audit

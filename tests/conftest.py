@@ -31,6 +31,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # workers inherit the variable
         os.environ[_FOLDER] = tempfile.mkdtemp(prefix="torch_slang_tests_")
         os.environ[SEED] = seed_of_this_commit()
+        os.environ.setdefault(
+            "TORCH_SLANG_AUDIT", "off"
+        )  # tests/test_audit.py has them; "first" audits the whole suite
         os.environ["TORCH_SLANG_CHECK_TEXTS"] = "1"  # csrc/compiler/emit/known_forms.h
     for mark in ("some_cases", "some_tests", "dear_test"):
         config.addinivalue_line("markers", f"{mark}(count): tests/long_tests.py")

@@ -51,11 +51,12 @@ class Bug:
     def inputs(self, device: torch.device) -> list[Tensor]:
         return [_tensor(value).to(device) for value in json.loads(self.facts["inputs"])]
 
-    def found(self, device: torch.device, without_repair: bool) -> list[Tensor]:
+    def found(self, device: torch.device, without_repair: bool, namespace: str | None = None) -> list[Tensor]:
         """The gradients by inputs that have some; or the tangent of f along ones, or its values."""
         kind = "raw" if without_repair else "mended"
+        namespace = namespace or f"slang_bugs_{self.name}_{kind}_{device.type}"
         defines = {LEAVE_OUT: self.facts["repair"]} if without_repair else {}
-        module = torch_slang.load(self.path, namespace=f"slang_bugs_{self.name}_{kind}_{device.type}", defines=defines)
+        module = torch_slang.load(self.path, namespace=namespace, defines=defines)
         inputs = self.inputs(device)
         if "values" in self.facts:
             return [module.f(*(x.flatten() for x in inputs)).cpu()]

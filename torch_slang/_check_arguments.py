@@ -33,12 +33,42 @@ def draw_arguments(about: dict[str, Any], device: torch.device | str) -> list[An
     require grad where they are differentiable. Integers are 0 and 1, so that they may index any dimension. Raises
     UnknownShapeError where an argument's shape is not given, or by an expression that is more than arithmetic.
     """
-    inputs = _inputs(about)
-    if about["order"]:
-        inputs.sort(key=lambda leaf: about["order"].index(leaf["name"]))
+    inputs = _inputs_in_order(about)
     sizes: dict[str, int] = {}
     generator = torch.Generator().manual_seed(0)
     return [_argument(about, leaf, _shape(about, leaf, sizes, k), generator, device) for k, leaf in enumerate(inputs)]
+
+
+def draw_rows(about: dict[str, Any], count: int, device: torch.device | str) -> list[Any] | None:
+    """Arguments of so many elements for a plain function: numbers of both signs, integers below 8.
+
+    None for kernels, and for functions that see tensors whole.
+    """
+    inputs = _inputs_in_order(about)
+    if not about["parameters"] or not about["order"] or any(leaf["is_whole"] for leaf in inputs):
+        return None
+    generator = torch.Generator().manual_seed(0)
+    arguments = []
+    for leaf in inputs:
+        dtype = _dtype(about, leaf)
+        shape = [count, *leaf["element_shape"]]
+        values = torch.rand(shape, generator=generator, dtype=torch.float64)
+        if not dtype.is_floating_point:
+            arguments.append((8 * values).floor().to(device, dtype))
+            continue
+        wide = 1.5 * torch.randn(shape, generator=generator, dtype=torch.float64)
+        near = torch.rand(shape, generator=generator, dtype=torch.float64) < 0.5
+        drawn = torch.where(near, 0.5 + values, wide).to(device, dtype)
+        arguments.append(drawn.requires_grad_(bool(leaf["differentiable"])))
+    return arguments
+
+
+def _inputs_in_order(about: dict[str, Any]) -> list[dict[str, Any]]:
+    """As the operator's schema has them."""
+    inputs = _inputs(about)
+    if about["order"]:
+        inputs.sort(key=lambda leaf: about["order"].index(leaf["name"]))
+    return inputs
 
 
 def _shape(about: dict[str, Any], leaf: dict[str, Any], sizes: dict[str, int], position: int) -> list[int]:

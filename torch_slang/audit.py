@@ -2,7 +2,8 @@
 
 For any directions t and g, ``<g, J t>`` (forward mode) equals ``<J^T g, t>`` (the backward). Slang makes the two in
 different ways, so a fault of one shows as a difference. After an operator's first backward a thread of low priority
-compares the two, once for a machine; where they differ, the one that central differences contradict raises from then on.
+compares the two, once for a machine. Where they differ, the one that central differences contradict raises from then
+on.
 """
 
 from __future__ import annotations

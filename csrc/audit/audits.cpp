@@ -21,7 +21,7 @@
 namespace torch_slang::audit {
 namespace {
 
-constexpr const char* kFormat = "1";  // of what stands in the cache, and of how audits go
+constexpr const char* kFormat = "2";  // of what stands in the cache, and of how audits go
 
 bool is_of_tangents(const Operator& op) { return !op.signature().function.tangents_of.empty(); }
 
@@ -72,8 +72,8 @@ All& all_audits() {
 
 [[noreturn]] void throw_wrong(const Operator& called, OpKind kind, const Finding& finding) {
   TORCH_CHECK(false, called.signature().qualified(kind), ": ", finding.text,
-              ". This was found by comparing its derivatives (docs/audit.md); torch_slang.audit.accept(\"", finding.name,
-              "\") takes them as they are");
+              ". This was found by comparing its derivatives (docs/audit.md); torch_slang.audit.accept(\"",
+              finding.name, "\") takes them as they are");
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ void Audits::ask(const Operator& called, Operator::Stack arguments, const Key& k
   if (!begin(key, entry)) return;
   const auto end =
       enqueue([self = shared_from_this(), job = Job{f, key, *std::move(problem), entry}] { self->run(job); });
-  if (mode() == Mode::First) {
+  if (mode() == Mode::First || f->signature().options.debug.value_or(false)) {
     hurry();
     wait_interruptibly_for(end);
   }

@@ -12,10 +12,15 @@
 #include <cmath>
 #include <functional>
 
+#include "common/log.h"
+
 namespace torch_slang::audit {
 namespace {
 
-constexpr int kDraws = 4, kSingleDraws = 16;
+constexpr int kSingleDraws = 16;
+
+enum class Where : int8_t { Given, Near, Elsewhere };
+constexpr Where kDraws[] = {Where::Given, Where::Near, Where::Elsewhere, Where::Given, Where::Near, Where::Elsewhere};
 
 class Draws {
  public:
@@ -29,6 +34,21 @@ class Draws {
     Tensors drawn;
     for (const at::Tensor& one : tensors) drawn.push_back(like(one));
     return drawn;
+  }
+
+  // Numbers of both signs, more of them between 0.5 and 1.5.
+  Tensors elsewhere(const Tensors& tensors) {
+    Tensors drawn;
+    for (const at::Tensor& one : tensors)
+      drawn.push_back(at::where(like(one) < 0, 3 * like(one), 1 + 0.5 * like(one)).to(one.scalar_type()));
+    return drawn;
+  }
+
+  // Every second one as it is, others below 8.
+  at::Tensor integers(const at::Tensor& tensor) {
+    const at::Tensor numbers = tensor.to(at::kDouble);
+    const at::Tensor others = (4 * (like(numbers) + 1)).floor();
+    return at::where(like(numbers) < 0, numbers, others).to(tensor.scalar_type());
   }
 
   // As large as the inputs' elements, and not 0 where those are.
@@ -99,7 +119,9 @@ Slopes central_differences(const std::function<at::Tensor(double)>& value, doubl
 // How the points of one draw compare.
 struct Points {
   int64_t finite = 0, apart = 0, wrong = 0, wrong_tangents = 0;
-  double other = 0, found = 0, slope = 0;  // of a wrong one: the reference, the derivative that is audited, central differences
+  int64_t both_wrong = 0;  // where they agree with each other
+  double other = 0, found = 0,
+         slope = 0;  // of a wrong one: the reference, the derivative that is audited, central differences
   int64_t row = -1;
 
   void add(const Points& more) {
@@ -107,6 +129,7 @@ struct Points {
     apart += more.apart;
     wrong += more.wrong;
     wrong_tangents += more.wrong_tangents;
+    both_wrong += more.both_wrong;
     if (row >= 0 || more.row < 0) return;
     other = more.other;
     found = more.found;
@@ -116,23 +139,29 @@ struct Points {
 };
 
 // `reference` and `found` by row; `terms`: the sizes of what was added up.
-Points compare(const at::Tensor& reference, const at::Tensor& found, const at::Tensor& terms,
-               const std::function<Slopes()>& slopes, const Precision& precision) {
+Points compare(const at::Tensor& reference, const at::Tensor& found, const at::Tensor& terms, const Slopes& known,
+               const Precision& precision) {
   Points points;
   const at::Tensor finite = reference.isfinite().logical_and(found.isfinite()).logical_and(terms.isfinite());
   const at::Tensor distance = (reference - found).abs();
   const at::Tensor apart = finite.logical_and(distance > precision.agreement * terms);
-  points.finite = finite.sum().item<int64_t>();
-  points.apart = apart.sum().item<int64_t>();
-  if (points.apart == 0) return points;
-  const Slopes known = slopes();
   const at::Tensor can_tell = apart.logical_and(known.is_smooth).logical_and(known.error <= 0.02 * distance);
-  const at::Tensor fits_found = (found - known.slope).abs() <= 0.05 * distance;
+  const at::Tensor off = (found - known.slope).abs();
+  const at::Tensor fits_found = off <= 0.05 * distance;
   const at::Tensor is_wrong = can_tell.logical_and(fits_found.logical_not());
-  points.wrong = is_wrong.sum().item<int64_t>();
-  points.wrong_tangents = can_tell.logical_and(fits_found).sum().item<int64_t>();
-  if (points.wrong + points.wrong_tangents == 0) return points;
-  const at::Tensor where = points.wrong > 0 ? is_wrong : can_tell;
+  const at::Tensor are_off = off > 1e-3 * (terms + known.slope.abs());
+  const at::Tensor both_wrong = finite.logical_and(apart.logical_not())
+                                    .logical_and(known.is_smooth)
+                                    .logical_and(are_off)
+                                    .logical_and(known.error <= 0.02 * off);
+  const auto count = [](const at::Tensor& rows) { return rows.sum().item<int64_t>(); };
+  points.finite = count(finite);
+  points.apart = count(apart);
+  points.wrong = count(is_wrong);
+  points.wrong_tangents = count(can_tell) - points.wrong;
+  points.both_wrong = count(both_wrong);
+  const at::Tensor where = points.wrong > 0 ? is_wrong : points.wrong_tangents > 0 ? can_tell : both_wrong;
+  if (count(where) == 0) return points;
   points.row = where.to(at::kLong).argmax().item<int64_t>();
   points.other = reference[points.row].item<double>();
   points.found = found[points.row].item<double>();
@@ -173,50 +202,64 @@ std::string remedy() {
 class FirstOrder {
  public:
   FirstOrder(const Derivatives& derivatives, const Precision& precision)
-      : derivatives_(derivatives), precision_(precision), given_(derivatives.inputs()) {}
+      : given_derivatives_(derivatives), precision_(precision), given_(derivatives.inputs()) {}
 
   const Points& points() const { return all_; }
   const std::string& argument() const { return argument_; }  // whose gradient is wrong
 
-  // Of the call's own numbers, or of others near them: those may all be special, as zeros are.
-  void draw(bool is_near, bool is_single) {
-    x_ = is_near ? moved(given_, 0.05, draws_.directions(given_)) : given_;
-    t_ = draws_.directions(x_);
-    const bool has_tangents = derivatives_.has_tangents();
-    const Tensors outputs = has_tangents ? derivatives_.tangents(x_, t_) : derivatives_.values(x_);
-    g_ = gradients_for(outputs, draws_, is_single);
-    const Tensors gradients = derivatives_.gradients(x_, g_);
-    at::Tensor reference, terms = derivatives_.size_of_dot(gradients, t_);
-    if (has_tangents) {
-      const Tensors tangents = without_nan(outputs, g_);
-      reference = derivatives_.dot(g_, tangents);
-      terms = terms + derivatives_.size_of_dot(g_, tangents);
-    } else {
-      reference = slopes().slope;
-      terms = terms + reference.abs();
-    }
-    const at::Tensor found = derivatives_.dot(gradients, t_);
-    const Points points = compare(reference, found, terms, [this] { return slopes(); }, precision_);
-    if (points.wrong > 0 && has_tangents && argument_.empty())
-      argument_ = culprit(derivatives_, x_, t_, g_, gradients, points.row);
-    all_.add(points);
+  // The call's own numbers may all be special, as zeros are: others are near them, or elsewhere.
+  void draw(Where where, bool is_single) {
+    if (where == Where::Elsewhere) return draw_elsewhere();
+    x_ = where == Where::Near ? moved(given_, 0.05, draws_.directions(given_)) : given_;
+    compare_there(given_derivatives_, is_single);
   }
 
-  bool shows(int64_t points) const { return points >= (derivatives_.rows() == 0 ? 2 : precision_.points); }
+  bool shows(int64_t points) const { return points >= (given_derivatives_.rows() == 0 ? 2 : precision_.points); }
   // Sums over all of a kernel's elements may have kinks everywhere: its elements alone have few.
   bool wants_single_elements() const {
-    return derivatives_.rows() == 0 && all_.apart > 0 && !shows(all_.wrong) && !shows(all_.wrong_tangents);
+    return given_derivatives_.rows() == 0 && all_.apart > 0 && !shows(all_.wrong) && !shows(all_.wrong_tangents);
   }
 
  private:
-  Slopes slopes() const {
-    const auto value = [this](double step) {
-      return derivatives_.dot(g_, without_nan(derivatives_.values(moved(x_, step, t_)), g_));
-    };
-    return central_differences(value, precision_.step);
+  // An integer may be out of the function's range.
+  void draw_elsewhere() {
+    if (given_derivatives_.rows() == 0) return;
+    const Derivatives others =
+        given_derivatives_.with_integers([this](const at::Tensor& one) { return draws_.integers(one); });
+    x_ = draws_.elsewhere(given_);
+    try {
+      compare_there(others, false);
+    } catch (const c10::Error& error) {
+      log_debug("audit: ", error.what_without_backtrace());
+    }
   }
 
-  const Derivatives& derivatives_;
+  void compare_there(const Derivatives& derivatives, bool is_single) {
+    t_ = draws_.directions(x_);
+    const bool has_tangents = derivatives.has_tangents();
+    const Tensors outputs = has_tangents ? derivatives.tangents(x_, t_) : derivatives.values(x_);
+    g_ = gradients_for(outputs, draws_, is_single);
+    const Tensors gradients = derivatives.gradients(x_, g_);
+    const auto value = [&](double step) {
+      return derivatives.dot(g_, without_nan(derivatives.values(moved(x_, step, t_)), g_));
+    };
+    const Slopes known = central_differences(value, precision_.step);
+    at::Tensor reference = known.slope, terms = derivatives.size_of_dot(gradients, t_);
+    if (has_tangents) {
+      const Tensors tangents = without_nan(outputs, g_);
+      reference = derivatives.dot(g_, tangents);
+      terms = terms + derivatives.size_of_dot(g_, tangents);
+    } else {
+      reference = at::where(known.is_smooth, reference, NAN);
+      terms = terms + known.slope.abs() + known.error / precision_.agreement;
+    }
+    const Points points = compare(reference, derivatives.dot(gradients, t_), terms, known, precision_);
+    if (points.wrong > 0 && has_tangents && argument_.empty())
+      argument_ = culprit(derivatives, x_, t_, g_, gradients, points.row);
+    all_.add(points);
+  }
+
+  const Derivatives& given_derivatives_;
   const Precision& precision_;
   const Tensors given_;
   Draws draws_;
@@ -230,49 +273,68 @@ std::string three_numbers(const char* first, double one, const char* second, dou
                   ", central differences ", points.slope, " (", percent(points), " differ). ", remedy());
 }
 
-Verdict verdict_of(const FirstOrder& comparison, bool has_tangents) {
+Verdict verdict_of(const FirstOrder& comparison, bool has_tangents, bool has_constants) {
   const Points& all = comparison.points();
   if (all.finite == 0) {
     return {Outcome::NotAudited, "its derivatives are not finite at the arguments of the first call"};
   }
-  if (comparison.shows(all.wrong) && !has_tangents) {
+  if (!has_tangents && has_constants && comparison.shows(all.wrong)) {
     return {Outcome::Differs, c10::str("the backward gives ", all.found, " where central differences give ", all.slope,
-                                       " (", percent(all), "); constants (no_diff, detach) may be the reason: there is "
+                                       " (", percent(all),
+                                       "); constants (no_diff, detach) may be the reason: there is "
                                        "no forward derivative to compare with")};
   }
+  if (!has_tangents && comparison.shows(all.wrong)) {
+    return {Outcome::Wrong, c10::str("a gradient is wrong: along a random direction the backward gives ", all.found,
+                                     ", central differences ", all.slope, " (", percent(all), " differ). ", remedy())};
+  }
   if (comparison.shows(all.wrong)) {
-    return {Outcome::Wrong, c10::str("the gradient of ", comparison.argument(), " is wrong: ",
-                                     three_numbers("the backward", all.found, "the forward derivative", all.other, all))};
+    return {Outcome::Wrong,
+            c10::str("the gradient of ", comparison.argument(), " is wrong: ",
+                     three_numbers("the backward", all.found, "the forward derivative", all.other, all))};
   }
   if (comparison.shows(all.wrong_tangents)) {
     return {Outcome::WrongTangents,
             "it is wrong: " + three_numbers("the forward derivative", all.other, "the backward", all.found, all)};
   }
+  if (!has_constants && comparison.shows(all.both_wrong)) {
+    return {Outcome::Wrong,
+            c10::str("a gradient is wrong: along a random direction the backward and the forward "
+                     "derivative both give ",
+                     all.found, ", central differences ", all.slope,
+                     ". A value has lost its derivative: where that is meant, write no_diff before it")};
+  }
   const std::string what = has_tangents ? "the forward derivative" : "central differences";
   if (all.apart == all.finite) {
-    return {Outcome::NotAudited, c10::str("the backward and ", what, " differ at all of ", all.finite, " points, but the "
-                                          "function is not smooth there, or its numbers have too few digits to say more")};
+    return {Outcome::NotAudited,
+            c10::str("the backward and ", what, " differ at all of ", all.finite,
+                     " points, but the "
+                     "function is not smooth there, or its numbers have too few digits to say more")};
   }
   if (all.apart == 0) return {Outcome::Agrees, "agrees with " + what};
-  return {Outcome::Agrees, c10::str("agrees with ", what, " but for ", percent(all), ", where the function is not smooth")};
+  return {Outcome::Agrees,
+          c10::str("agrees with ", what, " but for ", percent(all), ", where the function is not smooth")};
 }
 
 }  // namespace
 
-Verdict compare_first(Derivatives& derivatives, const Precision& precision) {
+Verdict compare_first(Derivatives& derivatives, const Precision& precision, bool has_constants) {
   FirstOrder comparison(derivatives, precision);
-  for (int draw = 0; draw < kDraws; ++draw) comparison.draw(draw % 2 == 1, false);
+  for (const Where where : kDraws) comparison.draw(where, false);
   for (int draw = 0; draw < kSingleDraws && comparison.wants_single_elements(); ++draw)
-    comparison.draw(draw % 2 == 1, true);
-  return verdict_of(comparison, derivatives.has_tangents());
+    comparison.draw(draw % 2 == 0 ? Where::Given : Where::Near, true);
+  return verdict_of(comparison, derivatives.has_tangents(), has_constants);
 }
 
 Verdict compare_second(Derivatives& derivatives, const Precision& precision) {
   Draws draws;
   const Tensors given = derivatives.inputs();
   Points all;
-  for (int draw = 0; draw < kDraws; ++draw) {
-    const Tensors x = draw % 2 == 0 ? given : moved(given, 0.05, draws.directions(given));
+  for (const Where where : kDraws) {
+    const bool is_elsewhere = where == Where::Elsewhere && derivatives.rows() > 0;
+    const Tensors x = is_elsewhere           ? draws.elsewhere(given)
+                      : where == Where::Near ? moved(given, 0.05, draws.directions(given))
+                                             : given;
     const Tensors t = draws.directions(x), u = draws.directions(x);
     const Tensors g = gradients_for(derivatives.tangents(x, t), draws, false);
     const Tensors second = derivatives.second(x, t, g);
@@ -283,11 +345,13 @@ Verdict compare_second(Derivatives& derivatives, const Precision& precision) {
     const at::Tensor found = derivatives.dot(second, u);
     // What central differences cannot tell is not compared.
     const at::Tensor reference = at::where(slopes.is_smooth, slopes.slope, NAN);
-    const at::Tensor terms = derivatives.size_of_dot(second, u) + slopes.slope.abs() + slopes.error / precision.agreement;
-    all.add(compare(reference, found, terms, [&] { return slopes; }, precision));
+    const at::Tensor terms =
+        derivatives.size_of_dot(second, u) + slopes.slope.abs() + slopes.error / precision.agreement;
+    all.add(compare(reference, found, terms, slopes, precision));
   }
   if (all.finite == 0) {
-    return {Outcome::NotAudited, "its second derivatives are not finite, or not smooth, at the arguments of the first call"};
+    return {Outcome::NotAudited,
+            "its second derivatives are not finite, or not smooth, at the arguments of the first call"};
   }
   if (all.wrong >= (derivatives.rows() == 0 ? 2 : precision.points)) {
     return {Outcome::Wrong, c10::str("the second derivative is wrong: along random directions it gives ", all.found,

@@ -6,8 +6,11 @@
 //   elements, of a kernel in sums over all. Where they differ by more than rounding, central differences of (g, f(x + s t)) say
 //   which is wrong, as far as they have digits: only points count at which f is smooth along t, from both sides, and at which
 //   differences of two steps are nearer to each other than the two derivatives are. One point is not enough.
-//   Functions may have constants (no_diff, detach, steps) that central differences do not know of. So those alone never say that
-//   a derivative is wrong: where they agree with neither, the two derivatives still differ, and one is wrong.
+//   Points are the call's own, others near them, and, of plain functions, others of both signs and small integers, so that branches and
+//   loops are gone through which the first call does not know.
+//   Where the two agree with each other, both may have lost the same part: central differences show that too. But they know nothing
+//   of values that the user makes constants (no_diff, detach), nor of conversions to fewer bits, whose derivative is 1 by definition.
+//   In a function that may have such they say nothing where the two derivatives agree.
 //   A second derivative, the gradient of (g, J t), is compared with central differences of J t, which was compared before.
 #pragma once
 
@@ -30,7 +33,8 @@ struct Verdict {
   Outcome outcome;
   std::string text;
 };
-Verdict compare_first(Derivatives& derivatives, const Precision& precision);
+// `has_constants`: central differences need not be the derivative.
+Verdict compare_first(Derivatives& derivatives, const Precision& precision, bool has_constants);
 Verdict compare_second(Derivatives& derivatives, const Precision& precision);
 
 }  // namespace torch_slang::audit

@@ -29,7 +29,13 @@ Tensors Derivatives::inputs() const {
   return all;
 }
 
-void Derivatives::set_inputs(const Tensors& inputs) { problem_.values = with(inputs); }
+Derivatives Derivatives::with_integers(const std::function<at::Tensor(const at::Tensor&)>& other) const {
+  Problem problem = problem_;
+  for (c10::IValue& value : problem.values) {
+    if (value.isTensor() && !c10::isFloatingType(value.toTensor().scalar_type())) value = other(value.toTensor());
+  }
+  return {f_, std::move(problem)};
+}
 
 std::vector<c10::IValue> Derivatives::with(const Tensors& x) const {
   std::vector<c10::IValue> values = problem_.values;

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "audit/problem.h"
@@ -22,8 +24,8 @@ class Derivatives {
   bool has_tangents() const { return f_.jvp != nullptr; }
 
   Tensors inputs() const;
-  // The same problem with other numbers in the differentiable inputs.
-  void set_inputs(const Tensors& inputs);
+  // The same with other integers in tensors.
+  Derivatives with_integers(const std::function<at::Tensor(const at::Tensor&)>& other) const;
 
   // What a kernel leaves unwritten is NaN.
   Tensors values(const Tensors& x) const;

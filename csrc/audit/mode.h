@@ -8,7 +8,7 @@ namespace torch_slang::audit {
 
 enum class Mode : int8_t { Off, Background, First };
 
-Mode mode();  // TORCH_SLANG_AUDIT gives the first
+Mode mode();  // TORCH_SLANG_AUDIT gives the first. Modules that are loaded with debug=True wait in "background" too
 std::string mode_name();
 void set_mode(const std::string& name);
 

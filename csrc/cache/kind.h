@@ -7,8 +7,7 @@
 namespace torch_slang::cache {
 
 enum class Kind : int8_t { Program, Cubin, Object, Choice, Probe, Audit };
-inline constexpr Kind kKinds[] = {Kind::Program, Kind::Cubin, Kind::Object, Kind::Choice, Kind::Probe,
-                                Kind::Audit};
+inline constexpr Kind kKinds[] = {Kind::Program, Kind::Cubin, Kind::Object, Kind::Choice, Kind::Probe, Kind::Audit};
 
 const char* name_of(Kind kind);  // "program"
 

@@ -93,7 +93,9 @@ CompileTimer::~CompileTimer() {
   const bool is_slow = is_slow_.valid() && is_slow_.get();
   if (std::uncaught_exceptions() > exceptions_) return;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-  const LogLevel level = is_quiet_ ? LogLevel::Debug : is_slow || elapsed > kSlowCompile ? LogLevel::Warning : LogLevel::Info;
+  const LogLevel level = is_quiet_                           ? LogLevel::Debug
+                         : is_slow || elapsed > kSlowCompile ? LogLevel::Warning
+                                                             : LogLevel::Info;
   if (!log_enabled(level)) return;
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%.2f", elapsed.count());

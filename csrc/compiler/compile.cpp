@@ -245,10 +245,7 @@ class Compilation {
         }
         text.rereads =
             is_backward(instantiation.direction) && uses("PreferRecompute") && loads_among_gradients(emitted);
-        if (instantiation.direction != Direction::Forward) {
-          const auto own = functions_with_own_derivatives(session_.slang());
-          text.own_derivative = callee_among(own, instantiation).value_or("");
-        }
+        if (instantiation.direction != Direction::Forward) note_for_audits(text, instantiation);
         return text;
       }
     } catch (const UnsupportedGlobal& global) {
@@ -297,15 +294,20 @@ class Compilation {
   }
 
   bool has_bfloat16(const Instantiation& instantiation) const {
-    const auto& leaves = described(instantiation.function).function.leaves;
     const auto is_one = [](ElementType type) { return type == ElementType::BFloat16; };
-    return std::any_of(instantiation.types.begin(), instantiation.types.end(), is_one) ||
-           std::any_of(leaves.begin(), leaves.end(),
-                       [&](const Leaf& leaf) { return leaf.element.type_parameter < 0 && is_one(leaf.element.type); });
+    return std::ranges::any_of(instantiation.types, is_one) ||
+           std::ranges::any_of(described(instantiation.function).function.leaves, [&](const Leaf& leaf) {
+             return leaf.element.type_parameter < 0 && is_one(leaf.element.type);
+           });
   }
 
   // Whether the code of the source, or of a file that it includes or imports, has this name.
   bool uses(std::string_view name) const { return session_.files().names().count(name) > 0; }
+
+  void note_for_audits(DeviceText& text, const Instantiation& instantiation) {
+    text.own_derivative = callee_among(functions_with_own_derivatives(session_.slang()), instantiation).value_or("");
+    text.constants = may_have_constants(session_.files().names());
+  }
 
   // A function without a forward derivative of its own that the kernel may call, as its own text shows: that of the
   // forward derivative need not name it.

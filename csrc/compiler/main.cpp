@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "common/descriptor.h"
+#include "common/environment.h"
 #include "common/files.h"
 #include "common/fork_server.h"
 #include "compiler/compile.h"
@@ -33,13 +34,15 @@ namespace torch_slang {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: torch-slangc FILE.slang [-D NAME[=VALUE]] [-I FOLDER] [-o OUT.json] [--all-types | --list]\n"
+    "usage: torch-slangc FILE.slang [-D NAME[=VALUE]] [-I FOLDER] [-o OUT.json] [--all-types | --list | --audit]\n"
     "  Compiles the kernels and [TorchOp] functions of a Slang file to a torch_slang Program.\n"
     "  -D NAME[=VALUE]   define a macro\n"
     "  -I FOLDER         search imported and included files here too\n"
     "  -o OUT.json       write the Program here (default: standard output)\n"
     "  --all-types       compile generic kernels and functions for each type that they allow, not for float32 alone\n"
-    "  --list            print the operators that the file gives, and compile nothing\n";
+    "  --list            print the operators that the file gives, and compile nothing\n"
+    "  --audit           compare each operator's backward with its forward derivative: runs python3 -m torch_slang "
+    "check\n";
 
 struct Options {
   CompileRequest request;
@@ -55,11 +58,26 @@ struct Options {
 
 // Not in the usage text: for the build alone.
 constexpr const char* kLibraryOption = "--compile-library";
+// Runs operators, which takes PyTorch.
+constexpr const char* kAuditOption = "--audit";
 // For scripts/write_golden.py.
 constexpr const char* kEmittedOption = "--emitted";
 
 constexpr int kStatusUsage = 2;
 constexpr int kStatusBroken = 3;
+
+// Becomes `python3 -m torch_slang check` with the other arguments. $PYTHON names another Python.
+int audit(int argc, char** argv) {
+  const std::string python = environment_or("PYTHON", "python3");
+  std::vector<const char*> command = {python.c_str(), "-m", "torch_slang", "check"};
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) != kAuditOption) command.push_back(argv[i]);
+  }
+  command.push_back(nullptr);
+  ::execvp(command[0], const_cast<char* const*>(command.data()));
+  std::cerr << "torch-slangc: --audit runs " << python << ", which cannot be started; $PYTHON can name another\n";
+  return kStatusBroken;
+}
 
 class UsageError : public std::runtime_error {
  public:
@@ -289,7 +307,9 @@ int run(int argc, char** argv) {
 
 int main_guarded(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const bool audits =
+        std::any_of(argv, argv + argc, [](const char* word) { return std::string(word) == kAuditOption; });
+    return audits ? audit(argc, argv) : run(argc, argv);
   } catch (const UsageError& error) {
     std::cerr << "torch-slangc: " << error.what() << "\n" << kUsage;
     return kStatusUsage;

@@ -77,7 +77,7 @@ std::vector<c10::IValue> arguments_of_jvp(const Operator& made, const Derivative
 }
 
 std::vector<c10::IValue> arguments_of_jvp_backward(const Operator& op, const DerivativeArguments& arguments,
-                                            const std::vector<bool>& mask) {
+                                                   const std::vector<bool>& mask) {
   const Operator& made = *op.jvp;
   JvpArguments given(made, arguments);
   std::vector<c10::IValue> stack;

@@ -119,6 +119,7 @@ void fields(V& v, DeviceText& t) {
   v("scattered_waves", t.scattered_waves);
   v("rereads", t.rereads);
   v("own_derivative", t.own_derivative);
+  v("constants", t.constants);
   v("uses", t.uses);
   v("loaded", t.loaded);
   v("stored", t.stored);

@@ -162,6 +162,7 @@ struct DeviceText {
   std::vector<std::string>
       files;  // that TSL_AT(file, line) in `body` names by index: where the user's statements stand
   std::string own_derivative;  // of a derivative: a function that it may call whose derivative the user wrote
+  bool constants = false;  // the module's files have words that make values constants of derivatives: no_diff, detach
   std::set<std::string> sites;  // "file, line" of each TSL_AT in `body`
   std::string error;  // not empty: this instantiation does not compile (Slang's diagnostics)
   bool died = false;  // the error is of a compiler that crashed or was stopped: another time it may not

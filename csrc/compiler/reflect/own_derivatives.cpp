@@ -177,6 +177,12 @@ std::vector<std::pair<std::string, std::string>> own_forward_derivatives(slang::
 
 std::set<std::string> functions_with_own_derivatives(slang::ISession* session) { return OwnDerivatives(session).all(); }
 
+bool may_have_constants(const NameSet& names) {
+  constexpr std::string_view kWords[] = {"no_diff", "detach",           "TreatAsDifferentiable", "NoDiffThis",
+                                         "primal",  "PrimalSubstitute", "PrimalSubstituteOf"};
+  return std::ranges::any_of(kWords, [&](std::string_view word) { return names.count(word) > 0; });
+}
+
 bool may_hide_calls(const NameSet& names) {
   return names.count(std::string_view("ForceInline")) > 0 ||
          names.count(std::string_view("__unsafeForceInlineEarly")) > 0;

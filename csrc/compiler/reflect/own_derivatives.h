@@ -24,6 +24,9 @@ std::vector<std::pair<std::string, std::string>> own_forward_derivatives(slang::
 // The functions for which the user's modules name a derivative of either direction.
 std::set<std::string> functions_with_own_derivatives(slang::ISession* session);
 
+// Whether, in sources whose code has these names, a value may be a constant of derivatives because the user says so.
+bool may_have_constants(const NameSet& names);
+
 // Whether sources whose code has these names may hide calls: functions that are inlined early leave no name behind.
 bool may_hide_calls(const NameSet& names);
 

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""How many errors, planted in the emitted backwards of random programs, audits find; and how many alarms are false.
+
+    python tests/count_audits.py --count 200 --seed 0 --jobs 2 --json x.json
+
+Each program (aggregate_programs.py) is loaded as it is, which must raise no alarm, and again by a compiler that changes
+one statement of the backward's text: an assignment for an addition, a dropped assignment, another index or component,
+another sign. What changes the gradient at random points is to be found. Programs are shared out to processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+SEED = "TORCH_SLANG_PLANTED"  # of what this file changes when it runs as a compiler
+Result = tuple[int, str, str]  # the seed; what became of the program; the change and the audit's words
+
+# What a change makes of a statement: of a sum its first part, an index 0 for 1, a minus for a plus.
+CHANGES = {
+    "an assignment for an addition": (re.compile(r"^(\s*[^=;]+ = [^=;+]+) \+ [^;]*;$"), r"\1;"),
+    "a dropped assignment": (re.compile(r"^\s*(?!\w+\s+[_\w]+ =)[(*&]*[\w(][^=;]* = [^;]*;$"), ";"),
+    "another index": (re.compile(r"^(.*)\[int\(0\)\](.*);$"), r"\1[int(1)]\2;"),
+    "another sign": (re.compile(r"^(\s*[^=;]+ = [^=;]*[\w)]) \+ ([^;]*;)$"), r"\1 - \2"),
+    "another component": (re.compile(r"^(.*)\.x\b(.*);$"), r"\1.y\2;"),
+}
+
+
+def changed(body: str, seed: int) -> tuple[str, str]:
+    """The text with one statement of a backward function changed, and the change; the same text if there is none."""
+    rng = random.Random(seed)
+    lines = body.split("\n")
+    found, is_backward = [], False
+    for n, line in enumerate(lines):
+        if re.match(r"^\S.*\)$", line):
+            is_backward = "s_bwdProp_" in line or "_backward_" in line
+        if is_backward:
+            found += [(name, n) for name, (form, _) in CHANGES.items() if form.match(line)]
+    if not found:
+        return body, ""
+    name = rng.choice(sorted({name for name, _ in found}))
+    n = rng.choice([n for other, n in found if other == name])
+    form, replacement = CHANGES[name]
+    before, lines[n] = lines[n], form.sub(replacement, lines[n])
+    return "\n".join(lines), f"{name}: {before.strip()} -> {lines[n].strip()}"
+
+
+def be_a_compiler() -> int:
+    """torch-slangc, whose backwards have one change."""
+    real = Path(__file__).parent.parent / "torch_slang" / "bin" / "torch-slangc"
+    run = subprocess.run([real, *sys.argv[1:]], input=sys.stdin.buffer.read(), stdout=subprocess.PIPE, check=False)
+    for line in run.stdout.decode().splitlines():
+        program = json.loads(line)
+        for text in program.get("texts", []):
+            if text.get("direction") == "backward":
+                text["body"], change = changed(text["body"], int(os.environ[SEED]))
+                if change:
+                    print(f"planted {change}", file=sys.stderr)
+                    Path(os.environ["TORCH_SLANG_CACHE_DIR"], "planted").write_text(change)
+        print(json.dumps(program))
+    return run.returncode
+
+
+def outcome(seed: int) -> Result:
+    import torch
+    from aggregate_programs import draw_program, is_refused, module_text
+
+    import torch_slang
+
+    torch_slang.audit.mode("first")
+    program = draw_program(seed, f"f{seed}")
+    generator = torch.Generator().manual_seed(seed)
+    numbers = 2 * torch.rand(64, program.scalars, generator=generator, dtype=torch.float64) - 1
+    integers = torch.randint(0, 6, (64, 2), generator=generator, dtype=torch.int32)
+
+    def gradients(namespace: str) -> torch.Tensor:
+        module = torch_slang.load(source=module_text([program]), name=f"p{seed}", namespace=namespace)
+        given = numbers.clone().requires_grad_()
+        which = torch.zeros(64, dtype=torch.int32)
+        values = module.run(which, given, integers[:, 0].contiguous(), integers[:, 1].contiguous())
+        return torch.autograd.grad(values.sum(), given)[0]
+
+    def found(namespace: str) -> Any:
+        return next((one for one in torch_slang.audit.report() if one.name == f"{namespace}::run"), None)
+
+    try:
+        right = gradients("right")
+    except RuntimeError as error:
+        is_alarm = "torch_slang.audit.accept" in str(error)
+        return seed, "false alarm" if is_alarm else "refused" if is_refused(error) else "error", str(error)[:600]
+    audited = found("right").outcome if found("right") else "none"
+    if audited != "agrees":
+        return seed, f"not planted: {audited}", found("right").text if found("right") else ""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {SEED: str(seed), "TORCH_SLANG_COMPILER": __file__, "TORCH_SLANG_CACHE_DIR": folder}
+        torch_slang.audit.mode("off")
+        try:
+            wrong = gradients("planted")
+        except RuntimeError as error:
+            return seed, "does not compile", str(error)[:300]
+        planted = Path(folder, "planted")
+        if not planted.exists():
+            return seed, "nothing to change", ""
+        change = planted.read_text()
+        apart = ((wrong - right).abs() > 1e-6 * (1 + right.abs())).any(1)
+        rows = int(apart.sum())
+        torch_slang.audit.mode("first")
+        try:
+            gradients("planted")
+            said, is_found = (found("planted").text if found("planted") else "none"), False
+        except RuntimeError as error:
+            said, is_found = str(error), "torch_slang.audit.accept" in str(error)
+    kind = "changes nothing" if rows == 0 else "changes the gradient"
+    return seed, f"{kind}, {'found' if is_found else 'not found'}", f"{rows} rows; {change} | {said[:300]}"
+
+
+def run_one(seed: int, end: float) -> Result:
+    if time.monotonic() > end:
+        return seed, "not tried", ""
+    with tempfile.TemporaryDirectory() as folder:
+        variables = {"TORCH_SLANG_CACHE_DIR": folder, "OMP_NUM_THREADS": "1"}
+        variables["TORCH_SLANG_CXXFLAGS"] = "-O0 -Dalways_inline=unused"
+        command = [sys.executable, __file__, "--one", str(seed)]
+        try:
+            run = subprocess.run(
+                command, env=os.environ | variables, capture_output=True, text=True, timeout=300, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return seed, "too slow", ""
+        lines = [line for line in run.stdout.splitlines() if line.startswith("[")]
+        return tuple(json.loads(lines[-1])) if lines else (seed, "error", run.stderr[-400:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, default=1e9, help="no program begins after so many")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one is not None:
+        print(json.dumps(outcome(options.one)))
+        return
+    end = time.monotonic() + options.seconds
+    with ThreadPoolExecutor(options.jobs) as pool:
+        seeds = range(options.seed, options.seed + options.count)
+        results = list(pool.map(lambda seed: run_one(seed, end), seeds))
+    for kind, count in Counter(result for _, result, _ in results).most_common():
+        print(f"{count} {kind}")
+    for seed, result, text in results:
+        if result in ("false alarm", "changes the gradient, not found", "error"):
+            print(f"{seed}: {result}: {text}")
+    if options.json:
+        options.json.write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    if any(argument.startswith("--serve") for argument in sys.argv):
+        sys.exit(be_a_compiler())
+    main()

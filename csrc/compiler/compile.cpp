@@ -66,8 +66,9 @@ class Compilation {
   }
 
  private:
-  // Whether what a text computes counts, or only what it writes. None spares the edits of Note [promotions].
-  enum class Derivatives { None, Right };
+  // Whether what a text computes counts, or only what it writes. None spares the edits of Note [promotions]; StoresApart has one
+  // more, for what is refused without it: Note [nested stores].
+  enum class Derivatives { None, Right, StoresApart };
 
   // The files that were read so far, and the facts that were found in them.
   void add_sources(Program& program) const {
@@ -157,7 +158,7 @@ class Compilation {
   std::vector<DeviceText> texts_of(const std::vector<Instantiation>& group, Derivatives derivatives) {
     std::vector<Loaded> modules;
     load_groups(group, derivatives, modules);
-    const auto make = [&](size_t i) { return text_of_one(group[i], modules[i]); };
+    const auto make = [&](size_t i) { return text_or_form_apart(group[i], modules[i]); };
     // Who observes wants to see all of them. Slang numbers types for createDynamicObject in the order in which it meets them.
     const bool by_one = observer_ || uses("createDynamicObject");
     return make_texts(group, by_one ? 1 : usable_processors(), make, cautions_, progress_);
@@ -210,6 +211,14 @@ class Compilation {
     }
   }
 
+  // The first refusal says what the source's own form lacks.
+  DeviceText text_or_form_apart(const Instantiation& instantiation, const Loaded& loaded) {
+    DeviceText text = text_of_one(instantiation, loaded);
+    if (!text.refused) return text;
+    DeviceText other = text_of_one(instantiation, load_wrappers({instantiation}, Derivatives::StoresApart));
+    return other.error.empty() ? other : text;
+  }
+
   DeviceText text_of_one(const Instantiation& instantiation, const Loaded& loaded) {
     DeviceText text;
     text.function = instantiation.function;
@@ -256,6 +265,7 @@ class Compilation {
     } catch (const RefusedText& refused) {
       text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                             " is refused: ", refused.reason);
+      text.refused = true;
       return text;
     }
     text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
@@ -402,8 +412,9 @@ class Compilation {
     const auto load = [&](Session& session, const std::string& text) {
       loaded.session = &session;
       const ModuleSource copy = modules_.next_copy(text + "\n" + source, import);
+      const Stores stores = derivatives == Derivatives::StoresApart ? Stores::Apart : Stores::AsWritten;
       loaded.module = derivatives == Derivatives::None ? session.load(copy, &loaded.diagnostics)
-                                                       : session.load_promoted(copy, &loaded.diagnostics);
+                                                       : session.load_promoted(copy, stores, &loaded.diagnostics);
       return loaded.module != nullptr;
     };
     const std::string own = modules_.text(import), path = modules_.path(import);

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::string_view kRepairs[] = {
     // Of Slang's instructions: compiler/ir.
-    "promotions", "conversions", "types of indices", "computed beginnings", "quotients", "lost derivatives",
+    "promotions", "conversions", "types of indices", "computed beginnings", "quotients", "nested stores",
+    "lost derivatives",
     // Of sources: compiler/source.
     "while loops", "single exits", "undeclared structs", "constant calls"};
 

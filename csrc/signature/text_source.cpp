@@ -42,7 +42,7 @@ class FailedTries {
     }
     if (refused_ == first_) return first_;
     auto both = std::make_shared<Program>(*refused_);
-    both->texts.front().error += "\nBefore that another form was tried, and failed:\n" + error_;
+    both->texts.front().error += "\nThe form that was tried first:\n" + error_;
     return both;
   }
 

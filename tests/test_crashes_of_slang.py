@@ -100,7 +100,8 @@ request = sys.stdin.read()
 is_second = "tangents_backward" in request
 if is_second and "TORCH_SLANG_INLINE_EARLY" not in request:
     os.kill(os.getpid(), signal.SIGSEGV)
-answer = subprocess.run([{compiler!r}, *sys.argv[1:]], input=request, stdout=subprocess.PIPE, text=True, check=True).stdout
+command = [{compiler!r}, *sys.argv[1:]]
+answer = subprocess.run(command, input=request, stdout=subprocess.PIPE, text=True, check=True).stdout
 if is_second:
     program = json.loads(answer)
     program["texts"][0].update(error="f is refused: it would be wrong; write it otherwise (f.slang:2)", refused=True)

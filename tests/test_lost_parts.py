@@ -1,4 +1,4 @@
-"""Elements' parts that a loop assigns: Slang's backward forgets which, so the element is copied, changed and copied back."""
+"""Elements' parts that a loop assigns: Slang's backward forgets which, so the element is changed in a copy."""
 
 from __future__ import annotations
 

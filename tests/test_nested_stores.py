@@ -1,4 +1,4 @@
-"""Stores to an element inside an element: Slang's backward loses an index, or which part it was, and takes them apart here."""
+"""Stores to an element inside an element: where Slang's backward loses an index, a copy of the outer one is changed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ HEAD = """import torch_slang;
 struct Pair : IDifferentiable { double a; double2 b; double c[3]; }
 [Differentiable] void scale(inout double a, double x) { a = a * x * a; }
 [Differentiable] void exchange(inout double a, inout double b, double x) { double t = a; a = b * x; b = t; }
-[Differentiable] void fill(inout Pair p[2], double x, int i, int j) { p[i % 2].c[j % 3] = x * p[1].a; p[j % 2] = p[(i + 1) % 2]; }
+[Differentiable] void fill(inout Pair p[2], double x, int i, int j)
+{
+    p[i % 2].c[j % 3] = x * p[1].a;
+    p[j % 2] = p[(i + 1) % 2];
+}
 """
 FUNCTION = """
 [Differentiable] double NAME_of(double m[2][2], Pair p[2], double3 v[2], double2x2 a, double x, double y, int i, int j)
 {
     BODY
-    return m[0][0] * m[i % 2][j % 2] + m[1][1] * y + p[0].a * p[i % 2].b[j % 2] + p[1].c[2] * p[j % 2].c[i % 3] + p[0].b.x
-        + v[0].x * v[i % 2][j % 3] + v[1].y * v[1].z * x + a[0][0] * a[i % 2][j % 2];
+    return m[0][0] * m[i % 2][j % 2] + m[1][1] * y + p[0].a * p[i % 2].b[j % 2] + p[1].c[2] * p[j % 2].c[i % 3]
+        + p[0].b.x + v[0].x * v[i % 2][j % 3] + v[1].y * v[1].z * x + a[0][0] * a[i % 2][j % 2];
 }
 [Differentiable] double NAME(double x, double y, int i, int j)
 {

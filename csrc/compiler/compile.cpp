@@ -66,8 +66,7 @@ class Compilation {
   }
 
  private:
-  // Whether what a text computes counts, or only what it writes. None spares the edits of Note [promotions]; StoresApart has one
-  // more, for what is refused without it: Note [nested stores].
+  // If only what a text writes counts, None spares the edits of Note [promotions]; StoresApart: Note [nested stores].
   enum class Derivatives { None, Right, StoresApart };
 
   // The files that were read so far, and the facts that were found in them.
@@ -125,9 +124,7 @@ class Compilation {
     for (Function& function : functions) {
       if (!needs_written_views(function)) continue;
       group.push_back(&function);
-      Instantiation& one = wanted.emplace_back(Instantiation{function.name, Direction::Forward, {}, {}});
-      for (const TypeParameter& parameter : function.type_parameters) one.types.push_back(usual_type(parameter));
-      one.sizes.assign(function.size_parameters.size(), 4);
+      wanted.push_back(some_instantiation(function));
     }
     const std::vector<DeviceText> texts = texts_of(wanted, Derivatives::None);
     for (size_t i = 0; i < group.size(); ++i) {
@@ -227,7 +224,8 @@ class Compilation {
     text.sizes = instantiation.sizes;
     text.entry = entry_name(instantiation);
     progress_(describe_instantiation(instantiation), instantiation.function);
-    if (instantiation.direction == Direction::TangentsBackward && has_bfloat16(instantiation)) {
+    const Function& function = described(instantiation.function).function;
+    if (instantiation.direction == Direction::TangentsBackward && has_bfloat16(function, instantiation)) {
       text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                             " is not available in bfloat16, whose arithmetic Slang differentiates once: call it with "
                             "another dtype");
@@ -245,7 +243,6 @@ class Compilation {
         refuse_lost_forward_calls(emitted, session_);
         const auto counts = apply_passes(emitted, text, cautions_, session_.files().left_out());
         if (observer_) observer_(text, emitted, counts);
-        const Function& function = described(instantiation.function).function;
         if (!function.is_kernel && (depends_on_threads(text) || (text.waves && !sees_tensors(function)))) {
           text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                                 " is applied to each element by itself, but it asks for thread indices, group-shared "
@@ -304,14 +301,6 @@ class Compilation {
                           std::string* diagnostics) {
     std::string text = session.emit(module, entry, Emission::Optimised, diagnostics);
     return may_lose_copies(text) ? session.emit(module, entry, Emission::Plain, diagnostics) : text;
-  }
-
-  bool has_bfloat16(const Instantiation& instantiation) const {
-    const auto& leaves = described(instantiation.function).function.leaves;
-    const auto is_one = [](ElementType type) { return type == ElementType::BFloat16; };
-    return std::any_of(instantiation.types.begin(), instantiation.types.end(), is_one) ||
-           std::any_of(leaves.begin(), leaves.end(),
-                       [&](const Leaf& leaf) { return leaf.element.type_parameter < 0 && is_one(leaf.element.type); });
   }
 
   // Whether the code of the source, or of a file that it includes or imports, has this name.

@@ -208,22 +208,19 @@ class Compilation {
     }
   }
 
-  // The first refusal says what the source's own form lacks.
-  DeviceText text_or_form_apart(const Instantiation& instantiation, const Loaded& loaded) {
-    DeviceText text = text_of_one(instantiation, loaded);
+  // The first refusal says what the source's own form lacks. It is told, in case that the other form ends Slang.
+  DeviceText text_or_form_apart(const Instantiation& one, const Loaded& loaded) {
+    progress_(describe_instantiation(one), one.function);
+    DeviceText text = text_of_one(one, loaded);
     if (!text.refused) return text;
-    DeviceText other = text_of_one(instantiation, load_wrappers({instantiation}, Derivatives::StoresApart));
+    progress_(describe_instantiation(one) + " in another form, since " + text.error, one.function);
+    DeviceText other = text_of_one(one, load_wrappers({one}, Derivatives::StoresApart));
     return other.error.empty() ? other : text;
   }
 
   DeviceText text_of_one(const Instantiation& instantiation, const Loaded& loaded) {
-    DeviceText text;
-    text.function = instantiation.function;
-    text.direction = instantiation.direction;
-    text.types = instantiation.types;
-    text.sizes = instantiation.sizes;
+    DeviceText text = empty_text(instantiation);
     text.entry = entry_name(instantiation);
-    progress_(describe_instantiation(instantiation), instantiation.function);
     const Function& function = described(instantiation.function).function;
     if (instantiation.direction == Direction::TangentsBackward && has_bfloat16(function, instantiation)) {
       text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
@@ -363,8 +360,7 @@ class Compilation {
     return sibling_for(one, sessions_, /*generic_tensors=*/false);
   }
 
-  using Sessions =
-      std::array<Session*, 2>;  // the second is of order 2; made at first need, never destroyed: see compile.h
+  using Sessions = std::array<Session*, 2>;  // the second of order 2; made at first need, never destroyed: compile.h
 
   Session& sibling_for(const Instantiation& one, Sessions& sessions, bool generic_tensors) {
     const bool is_second = needs_order_2(one);

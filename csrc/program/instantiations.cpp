@@ -100,6 +100,15 @@ bool has_bfloat16(const Function& function, const Instantiation& instantiation) 
                      [&](const Leaf& leaf) { return leaf.element.type_parameter < 0 && is_one(leaf.element.type); });
 }
 
+DeviceText empty_text(const Instantiation& instantiation) {
+  DeviceText text;
+  text.function = instantiation.function;
+  text.direction = instantiation.direction;
+  text.types = instantiation.types;
+  text.sizes = instantiation.sizes;
+  return text;
+}
+
 std::string describe_instantiation(const Instantiation& instantiation) {
   std::string text =
       c10::str("the ",

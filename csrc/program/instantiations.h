@@ -32,6 +32,9 @@ bool is_backward(Direction direction);
 // Whether a type parameter is bfloat16 there, or the type of an argument.
 bool has_bfloat16(const Function& function, const Instantiation& instantiation);
 
+// The text of it, as far as it is known before it is made.
+DeviceText empty_text(const Instantiation& instantiation);
+
 // "the backward of sqr for float64"
 std::string describe_instantiation(const Instantiation& instantiation);
 

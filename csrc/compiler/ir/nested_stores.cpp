@@ -32,7 +32,7 @@ class NestedStores {
     return type_of(value) == kOutParameter || type_of(value) == kInOutParameter;
   }
 
-  // The operand through which an instruction changes memory. None where a call changes several places, which may lie in one element.
+  // The operand through which an instruction changes memory. None where a call is given several places, which may lie in one element.
   std::optional<size_t> written_operand(int64_t at) const {
     const int32_t opcode = module_.opcode(at);
     if (opcode == kStore || opcode == kSwizzledStore) return 0;

@@ -46,7 +46,8 @@ class Reader {
   void replace_reads() {
     const Span body = function_.body.span;
     for (size_t at = body.begin; at < body.end; ++at) {
-      if (!code_.is_name(at) || code_.is_member(at) || code_[at + 1] == "=" || erased_.count(at) > 0) continue;  // not its declaration
+      const bool is_declaration = code_[at + 1] == "=";
+      if (!code_.is_name(at) || code_.is_member(at) || is_declaration || erased_.count(at) > 0) continue;
       const auto copy = copies_.find(std::string(code_[at]));
       if (copy != copies_.end()) code_.replace({at, at + 1}, copy->second);
     }

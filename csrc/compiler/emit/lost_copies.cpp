@@ -227,8 +227,7 @@ class Repair {
     }
     if (!alike) return;
     if (parts > 0) refuse(block.parts[i]);  // may be the change in place itself, whose value is meant
-    if (gradient && begins_with_assignments(block, i) && (!unread || wanting.size() > 1))
-      refuse(block.parts[i]);
+    if (gradient && begins_with_assignments(block, i) && (!unread || wanting.size() > 1)) refuse(block.parts[i]);
     repair(block.parts[i], variable, wanting);
   }
 

@@ -77,9 +77,7 @@ class NestedStores {
     }
   }
 
-  int64_t load(int64_t at, int64_t place) {
-    return module_.insert(at, kLoad, element_type(place), {place});
-  }
+  int64_t load(int64_t at, int64_t place) { return module_.insert(at, kLoad, element_type(place), {place}); }
   int64_t element_type(int64_t place) const { return module_.operand(module_.type(place), 0); }
 
   ModuleEdits& module_;

@@ -144,6 +144,7 @@ class Counting:
 def reason(text: str) -> str:
     """A refusal without what is its own: names, numbers and lines."""
     lines = [line for line in re.split(r"\n| ~ ", text) if re.search(r"refused|error|aborted|ended by|E\d{5}", line)]
+    lines = [line for line in lines if " is refused: " in line] or lines
     short = re.sub(r"^.*?\| ", "", lines[-1] if lines else text[-200:])
     return re.sub(r"\b[\w.:/]*\d[\w.:/]*\b|'[^']*'|`[^`]*`", "_", short)[:200]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -89,6 +91,42 @@ struct Pair : IDifferentiable
 """
     with pytest.raises(torch_slang.CompileError, match=r":6: a `property` with derivatives; make it a function"):
         load(text)
+
+
+# Ends in a second derivative as Slang does, but for the second form of it that is tried, which is refused.
+COMPILER = """#!{python}
+import json, os, signal, subprocess, sys
+request = sys.stdin.read()
+is_second = "tangents_backward" in request
+if is_second and "TORCH_SLANG_INLINE_EARLY" not in request:
+    os.kill(os.getpid(), signal.SIGSEGV)
+command = [{compiler!r}, *sys.argv[1:]]
+answer = subprocess.run(command, input=request, stdout=subprocess.PIPE, text=True, check=True).stdout
+if is_second:
+    program = json.loads(answer)
+    program["texts"][0].update(error="f is refused: it would be wrong; write it otherwise (f.slang:2)", refused=True)
+    answer = json.dumps(program)
+print(answer, end="")
+"""
+
+
+def test_a_refusal_stands_in_front_of_the_crash_of_another_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "torch-slangc"
+    compiler = str(Path(torch_slang.__file__).parent / "bin/torch-slangc")
+    script.write_text(COMPILER.format(python=sys.executable, compiler=compiler))
+    script.chmod(0o755)
+    monkeypatch.setenv("TORCH_SLANG_COMPILER", str(script))
+    monkeypatch.setenv("TORCH_SLANG_CACHE_DIR", str(tmp_path / "cache"))
+    f = load("[Differentiable] double f(double x) { return x * x * x; }").f
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError) as caught:
+        gradient.sum().backward()
+    message = str(caught.value)
+    refusal, crash = message.index("write it otherwise (f.slang:2)"), message.index("was ended by signal 11")
+    assert refusal < message.index("The form that was tried first:") < crash
 
 
 # --- Derivatives that Slang does not take: the text, what to write in place of a part of it, and what the message says

@@ -66,8 +66,8 @@ class Compilation {
   }
 
  private:
-  // Whether what a text computes counts, or only what it writes. None spares the edits of Note [promotions].
-  enum class Derivatives { None, Right };
+  // If only what a text writes counts, None spares the edits of Note [promotions]; StoresApart: Note [nested stores].
+  enum class Derivatives { None, Right, StoresApart };
 
   // The files that were read so far, and the facts that were found in them.
   void add_sources(Program& program) const {
@@ -124,9 +124,7 @@ class Compilation {
     for (Function& function : functions) {
       if (!needs_written_views(function)) continue;
       group.push_back(&function);
-      Instantiation& one = wanted.emplace_back(Instantiation{function.name, Direction::Forward, {}, {}});
-      for (const TypeParameter& parameter : function.type_parameters) one.types.push_back(usual_type(parameter));
-      one.sizes.assign(function.size_parameters.size(), 4);
+      wanted.push_back(some_instantiation(function));
     }
     const std::vector<DeviceText> texts = texts_of(wanted, Derivatives::None);
     for (size_t i = 0; i < group.size(); ++i) {
@@ -157,7 +155,7 @@ class Compilation {
   std::vector<DeviceText> texts_of(const std::vector<Instantiation>& group, Derivatives derivatives) {
     std::vector<Loaded> modules;
     load_groups(group, derivatives, modules);
-    const auto make = [&](size_t i) { return text_of_one(group[i], modules[i]); };
+    const auto make = [&](size_t i) { return text_or_form_apart(group[i], modules[i]); };
     // Who observes wants to see all of them. Slang numbers types for createDynamicObject in the order in which it meets them.
     const bool by_one = observer_ || uses("createDynamicObject");
     return make_texts(group, by_one ? 1 : usable_processors(), make, cautions_, progress_);
@@ -210,15 +208,21 @@ class Compilation {
     }
   }
 
+  // The first refusal says what the source's own form lacks. It is told, in case that the other form ends Slang.
+  DeviceText text_or_form_apart(const Instantiation& one, const Loaded& loaded) {
+    progress_(describe_instantiation(one), one.function);
+    DeviceText text = text_of_one(one, loaded);
+    if (!text.refused) return text;
+    progress_(describe_instantiation(one) + " in another form, since " + text.error, one.function);
+    DeviceText other = text_of_one(one, load_wrappers({one}, Derivatives::StoresApart));
+    return other.error.empty() ? other : text;
+  }
+
   DeviceText text_of_one(const Instantiation& instantiation, const Loaded& loaded) {
-    DeviceText text;
-    text.function = instantiation.function;
-    text.direction = instantiation.direction;
-    text.types = instantiation.types;
-    text.sizes = instantiation.sizes;
+    DeviceText text = empty_text(instantiation);
     text.entry = entry_name(instantiation);
-    progress_(describe_instantiation(instantiation), instantiation.function);
-    if (instantiation.direction == Direction::TangentsBackward && has_bfloat16(instantiation)) {
+    const Function& function = described(instantiation.function).function;
+    if (instantiation.direction == Direction::TangentsBackward && has_bfloat16(function, instantiation)) {
       text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                             " is not available in bfloat16, whose arithmetic Slang differentiates once: call it with "
                             "another dtype");
@@ -236,7 +240,6 @@ class Compilation {
         refuse_lost_forward_calls(emitted, session_);
         const auto counts = apply_passes(emitted, text, cautions_, session_.files().left_out());
         if (observer_) observer_(text, emitted, counts);
-        const Function& function = described(instantiation.function).function;
         if (!function.is_kernel && (depends_on_threads(text) || (text.waves && !sees_tensors(function)))) {
           text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                                 " is applied to each element by itself, but it asks for thread indices, group-shared "
@@ -253,6 +256,7 @@ class Compilation {
     } catch (const RefusedText& refused) {
       text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                             " is refused: ", refused.reason);
+      text.refused = true;
       return text;
     }
     text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
@@ -291,14 +295,6 @@ class Compilation {
                           std::string* diagnostics) {
     std::string text = session.emit(module, entry, Emission::Optimised, diagnostics);
     return may_lose_copies(text) ? session.emit(module, entry, Emission::Plain, diagnostics) : text;
-  }
-
-  bool has_bfloat16(const Instantiation& instantiation) const {
-    const auto is_one = [](ElementType type) { return type == ElementType::BFloat16; };
-    return std::ranges::any_of(instantiation.types, is_one) ||
-           std::ranges::any_of(described(instantiation.function).function.leaves, [&](const Leaf& leaf) {
-             return leaf.element.type_parameter < 0 && is_one(leaf.element.type);
-           });
   }
 
   // Whether the code of the source, or of a file that it includes or imports, has this name.
@@ -366,8 +362,7 @@ class Compilation {
     return sibling_for(one, sessions_, /*generic_tensors=*/false);
   }
 
-  using Sessions =
-      std::array<Session*, 2>;  // the second is of order 2; made at first need, never destroyed: see compile.h
+  using Sessions = std::array<Session*, 2>;  // the second of order 2; made at first need, never destroyed: compile.h
 
   Session& sibling_for(const Instantiation& one, Sessions& sessions, bool generic_tensors) {
     const bool is_second = needs_order_2(one);
@@ -404,8 +399,9 @@ class Compilation {
     const auto load = [&](Session& session, const std::string& text) {
       loaded.session = &session;
       const ModuleSource copy = modules_.next_copy(text + "\n" + source, import);
+      const Stores stores = derivatives == Derivatives::StoresApart ? Stores::Apart : Stores::AsWritten;
       loaded.module = derivatives == Derivatives::None ? session.load(copy, &loaded.diagnostics)
-                                                       : session.load_promoted(copy, &loaded.diagnostics);
+                                                       : session.load_promoted(copy, stores, &loaded.diagnostics);
       return loaded.module != nullptr;
     };
     const std::string own = modules_.text(import), path = modules_.path(import);

@@ -197,11 +197,7 @@ class Rescue {
   }
 
   void fail(const Instantiation& one, const Answer& answer) {
-    DeviceText failed;
-    failed.function = one.function;
-    failed.direction = one.direction;
-    failed.types = one.types;
-    failed.sizes = one.sizes;
+    DeviceText failed = empty_text(one);
     failed.error = answer.failure;
     failed.died = answer.died;
     program_.texts.push_back(std::move(failed));

@@ -86,6 +86,29 @@ bool has_forward_derivative(Direction direction) {
   return direction == Direction::Jvp || direction == Direction::Tangents || direction == Direction::TangentsBackward;
 }
 
+Instantiation some_instantiation(const Function& function) {
+  Instantiation one{function.name, Direction::Forward, {}, {}};
+  for (const TypeParameter& parameter : function.type_parameters) one.types.push_back(usual_type(parameter));
+  one.sizes.assign(function.size_parameters.size(), 4);
+  return one;
+}
+
+bool has_bfloat16(const Function& function, const Instantiation& instantiation) {
+  const auto is_one = [](ElementType type) { return type == ElementType::BFloat16; };
+  return std::any_of(instantiation.types.begin(), instantiation.types.end(), is_one) ||
+         std::any_of(function.leaves.begin(), function.leaves.end(),
+                     [&](const Leaf& leaf) { return leaf.element.type_parameter < 0 && is_one(leaf.element.type); });
+}
+
+DeviceText empty_text(const Instantiation& instantiation) {
+  DeviceText text;
+  text.function = instantiation.function;
+  text.direction = instantiation.direction;
+  text.types = instantiation.types;
+  text.sizes = instantiation.sizes;
+  return text;
+}
+
 std::string describe_instantiation(const Instantiation& instantiation) {
   std::string text =
       c10::str("the ",

@@ -16,6 +16,9 @@ std::vector<Instantiation> usual_instantiations(const std::vector<Function>& fun
 std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions);
 std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions, ElementType type);
 
+// The forward of usual types, with sizes of four: for facts of a function that all types share.
+Instantiation some_instantiation(const Function& function);
+
 // float32, or the first type that the parameter allows.
 ElementType usual_type(const TypeParameter& parameter);
 
@@ -25,6 +28,12 @@ std::vector<Instantiation> all_instantiations(const std::vector<Function>& funct
 // Whether a text of this direction has a forward derivative in it, and whether it is a backward.
 bool has_forward_derivative(Direction direction);
 bool is_backward(Direction direction);
+
+// Whether a type parameter is bfloat16 there, or the type of an argument.
+bool has_bfloat16(const Function& function, const Instantiation& instantiation);
+
+// The text of it, as far as it is known before it is made.
+DeviceText empty_text(const Instantiation& instantiation);
 
 // "the backward of sqr for float64"
 std::string describe_instantiation(const Instantiation& instantiation);

@@ -127,6 +127,7 @@ void fields(V& v, DeviceText& t) {
   v("sites", t.sites);
   v("error", t.error);
   v("died", t.died);
+  v("refused", t.refused);
 }
 
 template <class V>

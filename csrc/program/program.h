@@ -166,6 +166,7 @@ struct DeviceText {
   std::set<std::string> sites;  // "file, line" of each TSL_AT in `body`
   std::string error;  // not empty: this instantiation does not compile (Slang's diagnostics)
   bool died = false;  // the error is of a compiler that crashed or was stopped: another time it may not
+  bool refused = false;  // the error is torch-slangc's: it says what would be wrong, and what to write
 };
 
 // Files that went into a Program, so that a cached one can be checked without starting a compiler.

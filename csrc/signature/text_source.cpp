@@ -24,28 +24,57 @@ std::vector<Instantiation> with_others(const std::vector<Function>& functions, c
   return plain_instantiations(functions, types.front());
 }
 
-bool has_error(const Program& program) { return !program.texts.empty() && !program.texts.front().error.empty(); }
+// What the tries at a text came to that has no form without an error.
+class FailedTries {
+ public:
+  void add(std::shared_ptr<const Program> program) {
+    const DeviceText& text = program->texts.front();
+    if (text.refused && refused_ == nullptr) refused_ = program;
+    add(text.error, std::move(program));
+  }
+  void add(const CompileError& crash) { add(crash.what_without_backtrace(), nullptr); }
+
+  // A refusal says what to write, so it stands in front of the error of the form that was tried first.
+  std::shared_ptr<const Program> result() const {
+    if (refused_ == nullptr) {
+      if (first_ == nullptr) throw CompileError(error_);
+      return first_;
+    }
+    if (refused_ == first_) return first_;
+    auto both = std::make_shared<Program>(*refused_);
+    both->texts.front().error += "\nThe form that was tried first:\n" + error_;
+    return both;
+  }
+
+ private:
+  void add(const std::string& error, std::shared_ptr<const Program> program) {
+    if (!error_.empty()) return;
+    error_ = error;
+    first_ = std::move(program);
+  }
+
+  std::string error_;  // of the first try
+  std::shared_ptr<const Program> first_, refused_;
+};
 
 // Of a derivative of tangents Slang may refuse a text, or crash, in a form that others need (kInlineEarly and its kin): the first try
-// that compiles is used. If none does, the first try's error is raised.
+// that compiles is used.
 std::shared_ptr<const Program> load_with_workarounds(const CompileRequest& request) {
   const std::vector<std::vector<const char*>> tries = {
       {}, {kInlineEarly}, {kKeepStructs}, {kInlineEarly, kKeepStructs}, {kKeepReturns}};
-  std::shared_ptr<const Program> first;
-  std::exception_ptr crash;
+  FailedTries failed;
   for (const auto& defines : tries) {
     CompileRequest changed = request;
     for (const char* define : defines) changed.defines.emplace_back(define, "1");
     try {
       auto program = load_program(changed);
-      if (!has_error(*program)) return program;
-      if (defines.empty()) first = std::move(program);
-    } catch (const CompileError&) {
-      if (defines.empty()) crash = std::current_exception();
+      if (program->texts.empty() || program->texts.front().error.empty()) return program;
+      failed.add(std::move(program));
+    } catch (const CompileError& crash) {
+      failed.add(crash);
     }
   }
-  if (crash != nullptr) std::rethrow_exception(crash);
-  return first;
+  return failed.result();
 }
 
 }  // namespace

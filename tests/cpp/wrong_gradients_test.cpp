@@ -133,6 +133,10 @@ BOOST_AUTO_TEST_CASE(contexts_are_read_in_place) {
   BOOST_TEST(passed(read_contexts_in_place,
                     backward("FixedArray<double, 5> t = (&c->value0_0)->value1_0; double r = t[i];")) ==
              packed(backward("double r = (&c->value0_0)->value1_0[i];")));
+  BOOST_TEST(passed(read_contexts_in_place,
+                    backward("FixedArray<double, 5> t = (&c->value0_0)->value1_0; FixedArray<double, 5> u = t; "
+                             "double r = u[i] * t[j];")) ==
+             packed(backward("double r = (&c->value0_0)->value1_0[i] * (&c->value0_0)->value1_0[j];")));
 }
 
 BOOST_AUTO_TEST_CASE(contexts_hold_values) {
@@ -166,13 +170,15 @@ BOOST_AUTO_TEST_CASE(parts_that_are_lost_are_refused) {
     else
       BOOST_CHECK_THROW(refuse_lost_parts(code), RefusedText);
   };
-  for (const char* statement : {"v[int(0)] = s;", "v[i] = q;", "w[i] = s;", "u[i] = s;", "(&v[i])->c_0 = s;",
-                                "double t = v[i];", "q = v[i];", "s = (&v[i])->c_0;", "(*out)[i] = v[i];"}) {
+  for (const char* statement :
+       {"v[int(0)] = s;", "v[i] = q;", "w[i] = s;", "u[i] = s;", "(&v[i])->c_0 = s;", "double t = v[i];", "q = v[i];",
+        "v[i] = 0.5;", "v[1U] = - 0.5;", "s = (&v[i])->c_0;", "(*out)[i] = v[i];"}) {
     BOOST_TEST_CONTEXT(statement) check(statement, false);
   }
-  for (const char* statement : {"v[i] = p;", "(&v[i])->c_0 = q;", "(&v[i])->c_0[i] = s;", "w[i] = q;",
-                                "w[i][int(2)] = s;", "*&((&u[i])->y) = s;", "*out = unknown;", "(*out)[i] = s;",
-                                "s = i;", "i = s;", "v[i] = f(s);", "double t = (&v[i])->a_0;"}) {
+  for (const char* statement :
+       {"v[i] = p;", "(&v[i])->c_0 = q;", "(&v[i])->c_0[i] = s;", "w[i] = q;", "w[i][int(2)] = s;",
+        "*&((&u[i])->y) = s;", "*out = unknown;", "(*out)[i] = s;", "s = i;", "i = s;", "v[i] = f(s);", "s = 0.5;",
+        "w[i][int(2)] = 0.5;", "double t = (&v[i])->a_0;"}) {
     BOOST_TEST_CONTEXT(statement) check(statement, true);
   }
 }

@@ -1,6 +1,7 @@
 #include "compiler/emit/contexts.h"
 
 #include <map>
+#include <set>
 
 #include "compiler/ctext/places.h"
 #include "compiler/emit/gradient_flow.h"
@@ -27,9 +28,16 @@ class Reader {
       if (!found || found->kind != Assignment::Kind::Declare || changes[found->place.variable] != 1) return;
       if (code_[statement.span.begin] != "FixedArray") return;
       const auto place = place_of(code_, found->value);
-      if (!place || place->variable != context_ || place->steps.empty()) return;
-      copies_[found->place.variable] = code_.text_without_spaces(found->value);
+      if (!place) return;
+      const auto copy = copies_.find(place->variable);  // of which this is one
+      if (copy != copies_.end() && found->value.size() == 1)
+        copies_[found->place.variable] = copy->second;
+      else if (place->variable == context_ && !place->steps.empty())
+        copies_[found->place.variable] = code_.text_without_spaces(found->value);
+      else
+        return;
       code_.replace(statement.span, "");
+      erased_.insert(found->value.begin);
     });
     if (!copies_.empty()) replace_reads();
   }
@@ -38,7 +46,8 @@ class Reader {
   void replace_reads() {
     const Span body = function_.body.span;
     for (size_t at = body.begin; at < body.end; ++at) {
-      if (!code_.is_name(at) || code_.is_member(at) || code_[at + 1] == "=") continue;  // not its declaration
+      const bool is_declaration = code_[at + 1] == "=";
+      if (!code_.is_name(at) || code_.is_member(at) || is_declaration || erased_.count(at) > 0) continue;
       const auto copy = copies_.find(std::string(code_[at]));
       if (copy != copies_.end()) code_.replace({at, at + 1}, copy->second);
     }
@@ -48,6 +57,7 @@ class Reader {
   const EmittedFunction& function_;
   std::string_view context_;
   std::map<std::string, std::string> copies_;
+  std::set<size_t> erased_;  // where the values begin that the copies were declared with
 };
 
 }  // namespace

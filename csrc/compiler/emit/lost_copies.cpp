@@ -7,6 +7,7 @@
 
 #include "compiler/ctext/places.h"
 #include "compiler/emit/gradient_flow.h"
+#include "compiler/emit/statement_lines.h"
 #include "compiler/text/refused_text.h"
 
 namespace torch_slang {
@@ -225,8 +226,8 @@ class Repair {
       unread = unread || !flow_.is_read(definition);
     }
     if (!alike) return;
-    if (parts > 0) refuse();  // may be the change in place itself, whose value is meant
-    if (gradient && begins_with_assignments(block, i) && (!unread || wanting.size() > 1)) refuse();
+    if (parts > 0) refuse(block.parts[i]);  // may be the change in place itself, whose value is meant
+    if (gradient && begins_with_assignments(block, i) && (!unread || wanting.size() > 1)) refuse(block.parts[i]);
     repair(block.parts[i], variable, wanting);
   }
 
@@ -238,12 +239,15 @@ class Repair {
     return !next || next->kind != Assignment::Kind::Part || next->place.variable != target;
   }
 
-  [[noreturn]] void refuse() const {
+  [[noreturn]] void refuse(const EmittedStatement& at) const {
+    const std::string place = code_.said_place(at.span.begin);  // what is inlined may have the wrapper's
+    const bool is_users = is_users_file(place.substr(0, place.rfind(':')));
     throw RefusedText{
         c10::str("the gradient of ", users_name(function_.name),
                  " may take the value of one aggregate (array, vector, matrix or struct) for another's, where "
                  "its elements are changed in a branch or a loop and then the whole is copied; change the "
-                 "elements in a function of their own, which returns the aggregate")};
+                 "elements in a function of their own, which returns the aggregate",
+                 is_users ? " (near " + place + ")" : "")};
   }
 
   bool begins_with_assignments(const EmittedStatement& block, size_t i) const {

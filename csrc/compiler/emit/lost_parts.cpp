@@ -82,6 +82,12 @@ class EmittedTypes {
   std::map<std::string, std::string, std::less<>> variables_;
 };
 
+// `0.5`, `- 0.5`
+bool is_number(const EmittedCode& code, Span value) {
+  if (value.size() == 2 && code[value.begin] == "-") ++value.begin;
+  return value.size() == 1 && code.is_number(value.begin);
+}
+
 }  // namespace
 
 void refuse_lost_parts(const EmittedCode& code) {
@@ -91,9 +97,10 @@ void refuse_lost_parts(const EmittedCode& code) {
     types.enter(function);
     for_each_simple(function.body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code, statement);
-      const auto value = found ? place_of(code, found->value) : std::nullopt;
-      if (!value) return;
-      const std::string to = types.of(found->place), from = types.of(*value);
+      if (!found) return;
+      const auto value = place_of(code, found->value);
+      const std::string to = types.of(found->place);
+      const std::string from = value ? types.of(*value) : is_number(code, found->value) ? "double" : "";
       if (to.empty() || from.empty() || to == from || (!types.is_aggregate(to) && !types.is_aggregate(from))) return;
       throw RefusedText{c10::str("Slang's derivative of ", users_name(function.name),
                                  " lacks which part of an element is assigned (`b[i].x = v`); copy the element to a "

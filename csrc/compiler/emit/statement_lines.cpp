@@ -17,11 +17,6 @@ struct Place {
   int64_t line = 0;
 };
 
-bool is_users(std::string_view file) {
-  return !file.empty() && file != "core" && file != "token paste" && file != "torch_slang wrapper" &&
-         !file.ends_with(".meta.slang") && !file.starts_with(kLibraryFolder) && submodule_text(file) == nullptr;
-}
-
 // Takes over what a token says, if it is a #line directive.
 bool read_directive(const Token& token, Place& place) {
   const auto said = read_line_directive(token);
@@ -140,7 +135,7 @@ class StatementLines {
   void add_before(Span statement) {
     if (statement.begin < located_from_) return;
     const Place place = contexts_.place_of_statement(statement);
-    if (!is_users(place.file)) return;
+    if (!is_users_file(place.file)) return;
     code_.insert(statement.begin, c10::str("TSL_AT(", index_of(place.file), ", ", place.line, "); "));
     ++count_;
   }
@@ -162,9 +157,14 @@ class StatementLines {
 
 }  // namespace
 
+bool is_users_file(std::string_view file) {
+  return !file.empty() && file != "core" && file != "token paste" && file != "torch_slang wrapper" &&
+         !file.ends_with(".meta.slang") && !file.starts_with(kLibraryFolder) && submodule_text(file) == nullptr;
+}
+
 bool names_users_file(const Token& token) {
   Place place;
-  return read_directive(token, place) && is_users(place.file);
+  return read_directive(token, place) && is_users_file(place.file);
 }
 
 int add_statement_lines(EmittedCode& code, std::vector<std::string>& files) {

@@ -22,6 +22,8 @@ namespace torch_slang {
 // Counts the marks.
 int add_statement_lines(EmittedCode& code, std::vector<std::string>& files);
 
+// Neither Slang's core, nor our library, nor a wrapper.
+bool is_users_file(std::string_view file);
 // Whether the token is a #line that names a file of the user's.
 bool names_users_file(const Token& token);
 

@@ -12,6 +12,7 @@
 #include "compiler/ir/instruction_table.h"
 #include "compiler/ir/lost_derivatives.h"
 #include "compiler/ir/module_edits.h"
+#include "compiler/ir/nested_stores.h"
 #include "compiler/ir/opcodes.h"
 #include "compiler/ir/quotients.h"
 
@@ -115,7 +116,8 @@ void erase_debug_lines(ModuleEdits& module) {
 
 }  // namespace
 
-std::string with_explicit_promotions(const std::string& module, std::string* refusal, const LeftOutRepairs& left_out) {
+std::string with_explicit_promotions(const std::string& module, std::string* refusal, const LeftOutRepairs& left_out,
+                                     Stores stores) {
   Chunk root = read_chunks(module);
   Chunk* code = find_data(root, "ir  ");
   TORCH_CHECK(code != nullptr, "torch-slangc: a serialized Slang module has no instructions");
@@ -127,6 +129,7 @@ std::string with_explicit_promotions(const std::string& module, std::string* ref
   if (!left_out.has("promotions")) promote_operands(edits);
   if (!left_out.has("computed beginnings")) hide_steps_of_computed_beginnings(edits);
   if (!left_out.has("quotients")) call_quotients(edits);
+  if (stores == Stores::Apart && !left_out.has("nested stores")) take_nested_stores_apart(edits);
   write_instructions(edits.applied(), code->data);
   return write_chunks(root);
 }

@@ -27,9 +27,11 @@
 
 namespace torch_slang {
 
+enum class Stores { AsWritten, Apart };  // Note [nested stores]
+
 // A module in Slang's own form, changed. What Slang notes for debuggers is dropped; throws where the form is not known.
 // `refusal`: why its derivatives would be wrong, Note [lost derivatives]; empty if they are not.
 std::string with_explicit_promotions(const std::string& module, std::string* refusal,
-                                     const LeftOutRepairs& left_out = {});
+                                     const LeftOutRepairs& left_out = {}, Stores stores = Stores::AsWritten);
 
 }  // namespace torch_slang

@@ -271,18 +271,18 @@ slang::IModule* Session::load(const ModuleSource& source, std::string* diagnosti
 //   IModule::serialize leaves out where instructions stand in the source, of which the text's #line directives are made. A
 //   compile request (of slang-deprecated.h) keeps that where debug information is asked for. It also notes lines as
 //   instructions, which Note [promotions] drops again.
-slang::IModule* Session::load_promoted(const ModuleSource& source, std::string* diagnostics) {
+slang::IModule* Session::load_promoted(const ModuleSource& source, Stores stores, std::string* diagnostics) {
   std::string lost;
-  slang::IModule* module = load_promoted(source, source.text, &lost, diagnostics);
+  slang::IModule* module = load_promoted(source, stores, source.text, &lost, diagnostics);
   if (lost.empty()) return module;
   // Note [functions on demand]
-  module = load_promoted(source, kImportFunctions + source.text, &lost, diagnostics);
+  module = load_promoted(source, stores, kImportFunctions + source.text, &lost, diagnostics);
   *diagnostics += lost;
   return module;
 }
 
-slang::IModule* Session::load_promoted(const ModuleSource& source, const std::string& text, std::string* lost,
-                                       std::string* diagnostics) {
+slang::IModule* Session::load_promoted(const ModuleSource& source, Stores stores, const std::string& text,
+                                       std::string* lost, std::string* diagnostics) {
   Com<slang::ICompileRequest> request;
   check_slang(session_->createCompileRequest(request.out()), "createCompileRequest");
   const char* arguments[] = {"-emit-ir", "-no-codegen"};
@@ -300,7 +300,7 @@ slang::IModule* Session::load_promoted(const ModuleSource& source, const std::st
   if (SLANG_FAILED(result)) return nullptr;
   check_slang(request->getContainerCode(module.out()), "ICompileRequest::getContainerCode");
   const std::string bytes(static_cast<const char*>(module->getBufferPointer()), module->getBufferSize());
-  *module.out() = make_blob(with_explicit_promotions(bytes, lost, files_.left_out()));
+  *module.out() = make_blob(with_explicit_promotions(bytes, lost, files_.left_out(), stores));
   if (!lost->empty()) return nullptr;
   slang::IModule* loaded =
       session_->loadModuleFromIRBlob(source.name.c_str(), source.path.c_str(), module.get(), more.out());
@@ -327,7 +327,8 @@ void Session::promote_imports(const Session& sibling) {
     Com<ISlangBlob> text;
     check_slang(files_.loadFile(import.path.c_str(), text.out()), "loading an imported file");
     std::string diagnostics;
-    if (load_promoted({import.name, import.path, text_of(text.get())}, &diagnostics) == nullptr) {
+    const ModuleSource source{import.name, import.path, text_of(text.get())};
+    if (load_promoted(source, Stores::AsWritten, &diagnostics) == nullptr) {
       throw_compile_error("torch_slang: ", import.path, " does not compile\n", diagnostics);
     }
   }

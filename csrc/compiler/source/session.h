@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/quoted_files.h"
+#include "compiler/ir/promotions.h"
 #include "compiler/slang/com.h"
 #include "compiler/source/source_files.h"
 #include "program/program.h"
@@ -70,7 +71,7 @@ class Session {
   // Loads source text as a module. Null if it does not compile; `diagnostics` then says why, and holds warnings else.
   slang::IModule* load(const ModuleSource& source, std::string* diagnostics);
   // The same, of a module that derivatives are made of: Note [promotions]. Modules that it imports must be promoted before.
-  slang::IModule* load_promoted(const ModuleSource& source, std::string* diagnostics);
+  slang::IModule* load_promoted(const ModuleSource& source, Stores stores, std::string* diagnostics);
   struct Import {
     std::string name, path;
     slang::IModule* module;
@@ -102,7 +103,7 @@ class Session {
   void load_library_text();
 
   // `lost`: Note [lost derivatives]; null is returned then.
-  slang::IModule* load_promoted(const ModuleSource& source, const std::string& text, std::string* lost,
+  slang::IModule* load_promoted(const ModuleSource& source, Stores stores, const std::string& text, std::string* lost,
                                 std::string* diagnostics);
 
   std::string said(const Com<ISlangBlob>& blob) const;  // for the user: Note [the user's files]

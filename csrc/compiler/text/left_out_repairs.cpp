@@ -6,11 +6,11 @@
 namespace torch_slang {
 namespace {
 
-constexpr std::string_view kRepairs[] = {
-    // Of Slang's instructions: compiler/ir.
-    "promotions", "conversions", "types of indices", "computed beginnings", "quotients", "lost derivatives",
-    // Of sources: compiler/source.
-    "while loops", "single exits", "undeclared structs", "constant calls"};
+constexpr std::string_view kRepairs[] = {    // Of Slang's instructions: compiler/ir.
+                                         "promotions", "conversions", "types of indices", "computed beginnings",
+                                         "quotients", "nested stores", "lost derivatives",
+                                         // Of sources: compiler/source.
+                                         "while loops", "single exits", "undeclared structs", "constant calls"};
 
 }  // namespace
 

@@ -278,7 +278,13 @@ RIGHT: dict[str, tuple[str, Callable[[], list[Any]], str]] = {
     ),
     "counts calls": (
         f"""{KERNEL} f([Shape("N")] DiffTensorView<float> x, [Out("1")] [Fill(0)] TensorView<int> n, {RESULT})
-        {{ uint i = cudaGlobalIdx().x; if (i >= x.size(0)) return; int old; n.InterlockedAdd(0u, 1, old); y[i] = x[i] * 3; }}""",
+        {{
+            uint i = cudaGlobalIdx().x;
+            if (i >= x.size(0)) return;
+            int old;
+            n.InterlockedAdd(0u, 1, old);
+            y[i] = x[i] * 3;
+        }}""",
         lambda: [leaf(9)],
         "agrees",
     ),

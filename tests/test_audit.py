@@ -182,23 +182,22 @@ def test_a_damaged_entry_of_the_cache_is_audited_again(tmp_path: Path) -> None:
     assert run("first", tmp_path) == "agrees True\n"
 
 
-FORKED = (
-    RUN
-    + """
-import os
-torch_slang.audit.mode("background")
+# No backward before the fork: PyTorch's engine refuses one behind it where there is a GPU.
+FORKED = """
+import os, torch, torch_slang
+module = torch_slang.load(source="[Differentiable] float f(float x) { return x * cos(x); }", namespace="audit_child")
+x = torch.randn(5, requires_grad=True)
+y = module.f(x).sum()
 pid = os.fork()
 if pid == 0:
-    y = torch_slang.load(source="[Differentiable] float f(float x) { return x * cos(x); }", namespace="audit_child")
-    torch.autograd.grad(y.f(x).sum(), x)
-    os._exit(0 if torch_slang.audit.wait(60) and torch_slang.audit.report()[-1].outcome == "agrees" else 1)
+    torch.autograd.grad(y, x)
+    os._exit(0 if torch_slang.audit.wait(60) and torch_slang.audit.report()[0].outcome == "agrees" else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
-)
 
 
 def test_a_forked_process_audits_for_itself(tmp_path: Path) -> None:
-    assert run("background", tmp_path, FORKED).endswith("\n0\n")
+    assert run("background", tmp_path, FORKED) == "0\n"
 
 
 # Functions and kernels whose derivatives are right, and that an audit must leave alone: source, arguments, outcome.
@@ -220,7 +219,7 @@ RIGHT: dict[str, tuple[str, Callable[[], list[Any]], str]] = {
         "agrees",
     ),
     "nowhere finite": (
-        "[Differentiable] float f(float x) { return sqrt(x); }",
+        "[Differentiable] float f(float x) { return sqrt(-1 - x * x); }",
         lambda: [torch.full((4,), -1.0).requires_grad_()],
         "not audited",
     ),

@@ -246,8 +246,7 @@ class Compilation {
                                 "memory, barriers or wave operations; make it a [CudaKernel]");
           return text;
         }
-        text.rereads =
-            is_backward(instantiation.direction) && uses("PreferRecompute") && loads_among_gradients(emitted);
+        text.rereads = is_backward(text.direction) && uses("PreferRecompute") && loads_among_gradients(emitted);
         if (instantiation.direction != Direction::Forward) note_for_audits(text, instantiation);
         return text;
       }
@@ -291,10 +290,9 @@ class Compilation {
     return std::nullopt;
   }
 
-  static std::string emit(Session& session, slang::IModule* module, const std::string& entry,
-                          std::string* diagnostics) {
-    std::string text = session.emit(module, entry, Emission::Optimised, diagnostics);
-    return may_lose_copies(text) ? session.emit(module, entry, Emission::Plain, diagnostics) : text;
+  static std::string emit(Session& session, slang::IModule* module, const std::string& entry, std::string* said) {
+    std::string text = session.emit(module, entry, Emission::Optimised, said);
+    return may_lose_copies(text) ? session.emit(module, entry, Emission::Plain, said) : text;
   }
 
   // Whether the code of the source, or of a file that it includes or imports, has this name.

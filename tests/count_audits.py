@@ -126,11 +126,13 @@ def outcome(seed: int) -> Result:
 
 
 def run_one(seed: int, end: float) -> Result:
+    from language_table import compiler_flags
+
     if time.monotonic() > end:
         return seed, "not tried", ""
     with tempfile.TemporaryDirectory() as folder:
         variables = {"TORCH_SLANG_CACHE_DIR": folder, "OMP_NUM_THREADS": "1"}
-        variables["TORCH_SLANG_CXXFLAGS"] = "-O0 -Dalways_inline=unused"
+        variables["TORCH_SLANG_CXXFLAGS"] = compiler_flags("functions")
         command = [sys.executable, __file__, "--one", str(seed)]
         try:
             run = subprocess.run(

@@ -77,11 +77,17 @@ NOT_FOUND = {
 SILENT = [bug for bug in BUGS if bug.facts.get("derivative") != "value" and bug.name not in NOT_FOUND]
 
 
+def unmended(bug: Bug, namespace: str) -> Any:
+    return torch_slang.load(bug.path, namespace=namespace, defines={LEAVE_OUT: bug.facts["repair"]})
+
+
+def inputs_of(bug: Bug) -> list[Tensor]:
+    return [x.requires_grad_(x.is_floating_point()) for x in bug.inputs(torch.device("cpu"))]
+
+
 def differentiate(bug: Bug, namespace: str) -> None:
     """Without Slang's error being mended."""
-    module = torch_slang.load(bug.path, namespace=namespace, defines={LEAVE_OUT: bug.facts["repair"]})
-    inputs = [x.requires_grad_(x.is_floating_point()) for x in bug.inputs(torch.device("cpu"))]
-    gradients(module.f, *inputs)
+    gradients(unmended(bug, namespace).f, *inputs_of(bug))
     if bug.is_forward:
         bug.found(torch.device("cpu"), without_repair=True, namespace=namespace)
 
@@ -96,16 +102,8 @@ def test_an_error_of_slang_that_is_not_mended_is_found(bug: Bug) -> None:
 WRONG = next(bug for bug in BUGS if bug.name == "left_by_break")
 
 
-def wrong_module(namespace: str) -> Any:
-    return torch_slang.load(WRONG.path, namespace=namespace, defines={LEAVE_OUT: WRONG.facts["repair"]})
-
-
-def wrong_inputs() -> list[Tensor]:
-    return [x.requires_grad_(x.is_floating_point()) for x in WRONG.inputs(torch.device("cpu"))]
-
-
 def test_the_message_names_operator_argument_numbers_and_remedy() -> None:
-    module = wrong_module("audit_message")
+    module = unmended(WRONG, "audit_message")
     message = (
         r"audit_message::f_backward: the gradient of \w+ is wrong: along a random direction the backward gives "
         r"[-\d.e]+, the forward derivative [-\d.e]+, central differences [-\d.e]+ .*\[ForceUnroll\].*"
@@ -113,9 +111,9 @@ def test_the_message_names_operator_argument_numbers_and_remedy() -> None:
     )
     for _ in range(2):  # each call
         with pytest.raises(RuntimeError, match=message):
-            gradients(module.f, *wrong_inputs())
+            gradients(module.f, *inputs_of(WRONG))
     torch_slang.audit.accept("audit_message.f")
-    gradients(module.f, *wrong_inputs())
+    gradients(module.f, *inputs_of(WRONG))
     found = found_of("audit_message::f")[1]
     assert found.outcome == "wrong"
     assert "WRONG (accepted)" in str(found)
@@ -123,21 +121,21 @@ def test_the_message_names_operator_argument_numbers_and_remedy() -> None:
 
 def test_beside_the_work_a_wrong_gradient_is_warned_of_and_raises_later(capfd: pytest.CaptureFixture[str]) -> None:
     torch_slang.audit.mode("background")
-    module = wrong_module("audit_background")
+    module = unmended(WRONG, "audit_background")
     torch_slang.cache.clear()
-    gradients(module.f, *wrong_inputs())
+    gradients(module.f, *inputs_of(WRONG))
     assert found_of("audit_background::f")[1].outcome == "waiting"
     assert "not audited yet" in str(module.explain("f"))
     assert torch_slang.audit.wait(120)
     said = capfd.readouterr().err
     assert "gradients that this process has computed so far with audit_background::f may be wrong" in said
     with pytest.raises(RuntimeError, match="is wrong"):
-        gradients(module.f, *wrong_inputs())
+        gradients(module.f, *inputs_of(WRONG))
 
 
 def test_off() -> None:
     torch_slang.audit.mode("off")
-    gradients(wrong_module("audit_off").f, *wrong_inputs())
+    gradients(unmended(WRONG, "audit_off").f, *inputs_of(WRONG))
     assert not found_of("audit_off::f")
     with pytest.raises(RuntimeError, match="expected off, background or first, but got 'of'"):
         torch_slang.audit.mode("of")

@@ -23,7 +23,11 @@ def check_file(path: str, defines: Mapping[str, str], folders: Sequence[str], de
     before = audit.mode("first")
     try:
         module = load(path, namespace=_NAMESPACE, defines=dict(defines), include_dirs=list(folders))
-        return max([_check(module, name, device) for name in _names(module)], default=2)
+        members = members_of(module)
+        statuses = [
+            _check(name, callee.op, members.handle.describe(name), device) for name, callee in members.callees().items()
+        ]
+        return max(statuses, default=2)
     except (RuntimeError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -31,14 +35,8 @@ def check_file(path: str, defines: Mapping[str, str], folders: Sequence[str], de
         audit.mode(before)
 
 
-def _names(module: Any) -> list[str]:
-    members = members_of(module)
-    return [*members.names, *members.functions]
-
-
-def _check(module: Any, name: str, device: str) -> int:
+def _check(name: str, operator: Any, about: dict[str, Any], device: str) -> int:
     """Of one operator: 1 if a derivative of it is wrong."""
-    about = members_of(module).handle.describe(name)
     if not about["backward"]:
         print(f"{name}: has no derivative")
         return 0
@@ -48,9 +46,9 @@ def _check(module: Any, name: str, device: str) -> int:
         print(f"{name}: not audited: arguments cannot be drawn, since {error}")
         return 0
     rows = draw_rows(about, _ROWS, device)
-    reasons = _differentiate(module, name, arguments if rows is None else rows)
+    reasons = _differentiate(operator, arguments if rows is None else rows)
     if 1 in reasons and rows is not None:  # an index that is out of range, say
-        reasons = _differentiate(module, name, arguments)
+        reasons = _differentiate(operator, arguments)
     findings = [one for one in audit.report() if one.name == f"{_NAMESPACE}::{name}"]
     for finding in findings:
         print(f"{name}: {finding}")
@@ -60,10 +58,8 @@ def _check(module: Any, name: str, device: str) -> int:
     return int(any(one.outcome in ("wrong", "wrong tangents") and not one.accepted for one in findings))
 
 
-def _differentiate(module: Any, name: str, arguments: list[Any]) -> dict[int, str]:
+def _differentiate(operator: Any, arguments: list[Any]) -> dict[int, str]:
     """Calls the backward and the double backward. By order: why there is none."""
-    members = members_of(module)
-    operator = (members.functions.get(name) or members.kernels[name]).op
     wanted = [x for x in arguments if isinstance(x, Tensor) and x.requires_grad]
     reasons: dict[int, str] = {}
     gradients: list[Tensor] = []

@@ -177,6 +177,10 @@ class _Members:
         """The kernel and the suffix of an operator's name; a kernel's own name goes first."""
         return self._split.get(name, (name, ""))
 
+    def callees(self) -> dict[str, Kernel | Function]:
+        """The kernels and plain functions, by name."""
+        return {**{name: self.kernels[name] for name in self.names}, **self.functions}
+
     def host_function(self, name: str) -> HostFunction:
         if name not in self._host_functions:
             self._host_functions[name] = HostFunction(self.handle, name)

@@ -109,8 +109,7 @@ class _Options:
 def _check_module(module: Module, options: _Options, report: Report, device: torch.device | str) -> list[Exception]:
     errors: list[Exception] = []
     members = members_of(module)
-    for name in (*members.names, *members.functions):
-        callee = members.functions.get(name) or members.kernels[name]
+    for name, callee in members.callees().items():
         full_name = f"{module.namespace}.{name}"
         about = members.handle.describe(name)
         try:

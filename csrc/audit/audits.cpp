@@ -21,11 +21,11 @@
 namespace torch_slang::audit {
 namespace {
 
-constexpr const char* kFormat = "2";  // of what stands in the cache, and of how audits go
+constexpr const char* kFormat = "2";  // the version of the cache entries: another one when audits compare otherwise
 
 bool is_of_tangents(const Operator& op) { return !op.signature().function.tangents_of.empty(); }
 
-// By which calls of an operator are told apart without looking further: never 0.
+// A hash of what chooses the audit of a call: the operator, the dtypes and, where the function is generic over them, sizes. Never 0.
 uint64_t class_of(const Operator& called, OpKind kind, Operator::Stack arguments) {
   const bool has_sizes = !called.signature().function.size_parameters.empty();
   size_t hash = c10::hash_combine(static_cast<size_t>(kind), static_cast<size_t>(is_of_tangents(called)));

@@ -59,7 +59,7 @@ class Audits final : public Audited, public std::enable_shared_from_this<Audits>
 
   const std::weak_ptr<const Operator> f_;
   const MakeOperator make_;
-  std::array<std::atomic<uint64_t>, 8> settled_{};  // classes of calls of which nothing is left to do
+  std::array<std::atomic<uint64_t>, 8> settled_{};  // class_of() calls whose audit is over and found nothing
   std::atomic<bool> has_wrong_tangents_{false};
   mutable std::mutex mutex_;
   std::map<Key, Entry> entries_;

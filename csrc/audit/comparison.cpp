@@ -120,8 +120,8 @@ Slopes central_differences(const std::function<at::Tensor(double)>& value, doubl
 struct Points {
   int64_t finite = 0, apart = 0, wrong = 0, wrong_tangents = 0;
   int64_t both_wrong = 0;  // where they agree with each other
-  double other = 0, found = 0,
-         slope = 0;  // of a wrong one: the reference, the derivative that is audited, central differences
+  // Of the first wrong one: the reference, the derivative that is audited, central differences.
+  double other = 0, found = 0, slope = 0;
   int64_t row = -1;
 
   void add(const Points& more) {
@@ -138,7 +138,7 @@ struct Points {
   }
 };
 
-// `reference` and `found` by row; `terms`: the sizes of what was added up.
+// Tensors have one number for each row. `terms`: the sum of the absolute values of what `reference` and `found` are sums of.
 Points compare(const at::Tensor& reference, const at::Tensor& found, const at::Tensor& terms, const Slopes& known,
                const Precision& precision) {
   Points points;
@@ -189,7 +189,7 @@ std::string culprit(const Derivatives& derivatives, const Tensors& x, const Tens
   return name;
 }
 
-std::string percent(const Points& points) {
+std::string share(const Points& points) {
   return c10::str(points.apart, " of ", points.finite, points.finite == 1 ? " product" : " products");
 }
 
@@ -198,7 +198,22 @@ std::string remedy() {
          "hand ([BackwardDerivative])";
 }
 
-// What one draw of a point, of t and of g shows.
+// Whether so many points show that a derivative is wrong.
+bool shows(int64_t points, const Derivatives& derivatives, const Precision& precision) {
+  return points >= (derivatives.rows() == 0 ? 2 : precision.points);
+}
+
+// The call's own numbers may all be special, as zeros are: others are near them, or elsewhere.
+Tensors numbers_at(Where where, const Tensors& given, Draws& draws) {
+  switch (where) {
+    case Where::Given: return given;
+    case Where::Near: return moved(given, 0.05, draws.directions(given));
+    case Where::Elsewhere: return draws.elsewhere(given);
+  }
+  return given;
+}
+
+// What draws of a point, of t and of g show.
 class FirstOrder {
  public:
   FirstOrder(const Derivatives& derivatives, const Precision& precision)
@@ -207,14 +222,12 @@ class FirstOrder {
   const Points& points() const { return all_; }
   const std::string& argument() const { return argument_; }  // whose gradient is wrong
 
-  // The call's own numbers may all be special, as zeros are: others are near them, or elsewhere.
   void draw(Where where, bool is_single) {
     if (where == Where::Elsewhere) return draw_elsewhere();
-    x_ = where == Where::Near ? moved(given_, 0.05, draws_.directions(given_)) : given_;
-    compare_there(given_derivatives_, is_single);
+    compare_at(numbers_at(where, given_, draws_), given_derivatives_, is_single);
   }
 
-  bool shows(int64_t points) const { return points >= (given_derivatives_.rows() == 0 ? 2 : precision_.points); }
+  bool shows(int64_t points) const { return audit::shows(points, given_derivatives_, precision_); }
   // Sums over all of a kernel's elements may have kinks everywhere: its elements alone have few.
   bool wants_single_elements() const {
     return given_derivatives_.rows() == 0 && all_.apart > 0 && !shows(all_.wrong) && !shows(all_.wrong_tangents);
@@ -226,36 +239,36 @@ class FirstOrder {
     if (given_derivatives_.rows() == 0) return;
     const Derivatives others =
         given_derivatives_.with_integers([this](const at::Tensor& one) { return draws_.integers(one); });
-    x_ = draws_.elsewhere(given_);
+    const Tensors x = numbers_at(Where::Elsewhere, given_, draws_);
     try {
-      compare_there(others, false);
+      compare_at(x, others, false);
     } catch (const c10::Error& error) {
       log_debug("audit: ", error.what_without_backtrace());
     }
   }
 
-  void compare_there(const Derivatives& derivatives, bool is_single) {
-    t_ = draws_.directions(x_);
+  void compare_at(const Tensors& x, const Derivatives& derivatives, bool is_single) {
+    const Tensors t = draws_.directions(x);
     const bool has_tangents = derivatives.has_tangents();
-    const Tensors outputs = has_tangents ? derivatives.tangents(x_, t_) : derivatives.values(x_);
-    g_ = gradients_for(outputs, draws_, is_single);
-    const Tensors gradients = derivatives.gradients(x_, g_);
+    const Tensors outputs = has_tangents ? derivatives.tangents(x, t) : derivatives.values(x);
+    const Tensors g = gradients_for(outputs, draws_, is_single);
+    const Tensors gradients = derivatives.gradients(x, g);
     const auto value = [&](double step) {
-      return derivatives.dot(g_, without_nan(derivatives.values(moved(x_, step, t_)), g_));
+      return derivatives.dot(g, without_nan(derivatives.values(moved(x, step, t)), g));
     };
     const Slopes known = central_differences(value, precision_.step);
-    at::Tensor reference = known.slope, terms = derivatives.size_of_dot(gradients, t_);
+    at::Tensor reference = known.slope, terms = derivatives.size_of_dot(gradients, t);
     if (has_tangents) {
-      const Tensors tangents = without_nan(outputs, g_);
-      reference = derivatives.dot(g_, tangents);
-      terms = terms + derivatives.size_of_dot(g_, tangents);
+      const Tensors tangents = without_nan(outputs, g);
+      reference = derivatives.dot(g, tangents);
+      terms = terms + derivatives.size_of_dot(g, tangents);
     } else {
       reference = at::where(known.is_smooth, reference, NAN);
       terms = terms + known.slope.abs() + known.error / precision_.agreement;
     }
-    const Points points = compare(reference, derivatives.dot(gradients, t_), terms, known, precision_);
+    const Points points = compare(reference, derivatives.dot(gradients, t), terms, known, precision_);
     if (points.wrong > 0 && has_tangents && argument_.empty())
-      argument_ = culprit(derivatives, x_, t_, g_, gradients, points.row);
+      argument_ = culprit(derivatives, x, t, g, gradients, points.row);
     all_.add(points);
   }
 
@@ -263,14 +276,13 @@ class FirstOrder {
   const Precision& precision_;
   const Tensors given_;
   Draws draws_;
-  Tensors x_, t_, g_;
   Points all_;
   std::string argument_;
 };
 
 std::string three_numbers(const char* first, double one, const char* second, double other, const Points& points) {
   return c10::str("along a random direction ", first, " gives ", one, ", ", second, " ", other,
-                  ", central differences ", points.slope, " (", percent(points), " differ). ", remedy());
+                  ", central differences ", points.slope, " (", share(points), " differ). ", remedy());
 }
 
 Verdict verdict_of(const FirstOrder& comparison, bool has_tangents, bool has_constants) {
@@ -279,14 +291,14 @@ Verdict verdict_of(const FirstOrder& comparison, bool has_tangents, bool has_con
     return {Outcome::NotAudited, "its derivatives are not finite at the arguments of the first call"};
   }
   if (!has_tangents && has_constants && comparison.shows(all.wrong)) {
-    return {Outcome::Differs, c10::str("the backward gives ", all.found, " where central differences give ", all.slope,
-                                       " (", percent(all),
-                                       "); constants (no_diff, detach) may be the reason: there is "
-                                       "no forward derivative to compare with")};
+    return {Outcome::Differs,
+            c10::str("the backward gives ", all.found, " where central differences give ", all.slope, " (", share(all),
+                     "); constants (no_diff, detach) may be the reason: there is "
+                     "no forward derivative to compare with")};
   }
   if (!has_tangents && comparison.shows(all.wrong)) {
     return {Outcome::Wrong, c10::str("a gradient is wrong: along a random direction the backward gives ", all.found,
-                                     ", central differences ", all.slope, " (", percent(all), " differ). ", remedy())};
+                                     ", central differences ", all.slope, " (", share(all), " differ). ", remedy())};
   }
   if (comparison.shows(all.wrong)) {
     return {Outcome::Wrong,
@@ -313,7 +325,7 @@ Verdict verdict_of(const FirstOrder& comparison, bool has_tangents, bool has_con
   }
   if (all.apart == 0) return {Outcome::Agrees, "agrees with " + what};
   return {Outcome::Agrees,
-          c10::str("agrees with ", what, " but for ", percent(all), ", where the function is not smooth")};
+          c10::str("agrees with ", what, " but for ", share(all), ", where the function is not smooth")};
 }
 
 }  // namespace
@@ -331,10 +343,8 @@ Verdict compare_second(Derivatives& derivatives, const Precision& precision) {
   const Tensors given = derivatives.inputs();
   Points all;
   for (const Where where : kDraws) {
-    const bool is_elsewhere = where == Where::Elsewhere && derivatives.rows() > 0;
-    const Tensors x = is_elsewhere           ? draws.elsewhere(given)
-                      : where == Where::Near ? moved(given, 0.05, draws.directions(given))
-                                             : given;
+    const bool stays = where == Where::Elsewhere && derivatives.rows() == 0;
+    const Tensors x = stays ? given : numbers_at(where, given, draws);
     const Tensors t = draws.directions(x), u = draws.directions(x);
     const Tensors g = gradients_for(derivatives.tangents(x, t), draws, false);
     const Tensors second = derivatives.second(x, t, g);
@@ -353,9 +363,9 @@ Verdict compare_second(Derivatives& derivatives, const Precision& precision) {
     return {Outcome::NotAudited,
             "its second derivatives are not finite, or not smooth, at the arguments of the first call"};
   }
-  if (all.wrong >= (derivatives.rows() == 0 ? 2 : precision.points)) {
+  if (shows(all.wrong, derivatives, precision)) {
     return {Outcome::Wrong, c10::str("the second derivative is wrong: along random directions it gives ", all.found,
-                                     ", central differences of the forward derivative ", all.slope, " (", percent(all),
+                                     ", central differences of the forward derivative ", all.slope, " (", share(all),
                                      " differ). ", remedy())};
   }
   return {Outcome::Agrees, "agrees with differences of the forward derivative"};

@@ -23,7 +23,7 @@ namespace torch_slang::audit {
 
 // What numbers of a type allow.
 struct Precision {
-  double agreement;  // what is apart by less, in parts of the sum of all terms' absolute values, is rounding
+  double agreement;  // a smaller difference is rounding; relative to the sum of the absolute values of all terms
   double step;  // of central differences, in parts of an input's size
   int points;  // how many have to show that a derivative is wrong
 };

@@ -23,7 +23,7 @@ class Examination {
               std::vector<int64_t> sizes)
       : f_(f), make_(make), order_(order), types_(std::move(types)), sizes_(std::move(sizes)) {}
 
-  Verdict run(const Problem& problem, bool is_double) const {
+  Verdict run(const Problem& problem, bool is_double) {
     const std::shared_ptr<Operator> op = operator_in(is_double);
     if (order_ == Order::Second && op->jvp == nullptr) throw Refusal{no_tangents_};
     Derivatives derivatives(*op, problem.on_cpu(is_double));
@@ -65,7 +65,7 @@ class Examination {
     return text;
   }
 
-  std::shared_ptr<Operator> operator_in(bool is_double) const {
+  std::shared_ptr<Operator> operator_in(bool is_double) {
     Program program;
     Function function = is_double ? in_double(f_.signature().function) : f_.signature().function;
     for (size_t k = 0; k < function.given_types.size(); ++k) {
@@ -82,7 +82,7 @@ class Examination {
     return op;
   }
 
-  bool add_tangents(Program& program, bool is_double) const {
+  bool add_tangents(Program& program, bool is_double) {
     if (f_.jvp == nullptr) {
       no_tangents_ = sees_tensors(f_.signature().function) ? "the function sees tensors whole"
                                                            : "it is not marked [Differentiable] for forward mode";
@@ -104,14 +104,14 @@ class Examination {
   const Order order_;
   const std::vector<ElementType> types_;
   const std::vector<int64_t> sizes_;
-  mutable std::string no_tangents_;
+  std::string no_tangents_;  // why there is no forward derivative
 };
 
 }  // namespace
 
 Verdict examine(const Operator& f, const MakeOperator& make, Order order, const std::vector<ElementType>& types,
                 const std::vector<int64_t>& sizes, const Problem& problem) {
-  const Examination examination(f, make, order, types, sizes);
+  Examination examination(f, make, order, types, sizes);
   std::string failure;
   for (const bool is_double : {true, false}) {
     try {

@@ -55,13 +55,6 @@ size_t end_of_text(std::string_view text, size_t at) {
 
 }  // namespace
 
-bool is_narrow(const Function& function) {
-  return std::any_of(function.leaves.begin(), function.leaves.end(), [](const Leaf& leaf) {
-    return leaf.element.type_parameter < 0 && is_floating_point(leaf.element.type) &&
-           leaf.element.type != ElementType::Float64;
-  });
-}
-
 Function in_double(Function function) {
   for (Leaf& leaf : function.leaves) {
     if (becomes_double(leaf.element.type)) leaf.element.type = ElementType::Float64;

@@ -10,8 +10,6 @@
 
 namespace torch_slang::audit {
 
-// Whether any of its numbers is narrower than float64.
-bool is_narrow(const Function& function);
 // float16 and float32 of leaves become float64; bfloat16 stays.
 Function in_double(Function function);
 std::string in_double(std::string_view body);

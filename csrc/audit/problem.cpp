@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kRows = 128;
 constexpr int64_t kMostElements = int64_t{1} << 22;  // of all copies
 
-// By leaf of f: what a call was given. Leaves of the operator of tangents say which of f's they are.
+// The values that a call was given, by leaf of f. If `called` is the operator of tangents, Leaf::origin is the leaf of f.
 std::vector<c10::IValue> values_by_leaf(const Operator& f, const Operator& called, Operator::Stack arguments) {
   const Signature& signature = called.signature();
   const bool is_of_tangents = !signature.function.tangents_of.empty();
@@ -44,9 +44,7 @@ at::Tensor numbers_for(const at::Tensor& tensor) {
   return at::rand(tensor.sizes(), options.dtype(at::kFloat)).add_(0.5).to(tensor.scalar_type());
 }
 
-at::Tensor own_copy(const at::Tensor& tensor) {
-  return is_stand_in(tensor) ? numbers_for(tensor) : tensor.clone(at::MemoryFormat::Contiguous);
-}
+at::Tensor known_numbers(const at::Tensor& tensor) { return is_stand_in(tensor) ? numbers_for(tensor) : tensor; }
 
 // A plain function's rows.
 class Rows {
@@ -67,7 +65,7 @@ class Rows {
     const size_t rank = leaves_[leaf].element.shape.size();
     std::vector<int64_t> whole(outer_.begin(), outer_.end());
     whole.insert(whole.end(), tensor.sizes().end() - static_cast<std::ptrdiff_t>(rank), tensor.sizes().end());
-    const at::Tensor all = (is_stand_in(tensor) ? numbers_for(tensor) : tensor).expand(whole);
+    const at::Tensor all = known_numbers(tensor).expand(whole);
     if (outer_.empty()) return all.unsqueeze(0).clone(at::MemoryFormat::Contiguous);
     return all.index(places(tensor.device()));
   }
@@ -138,7 +136,7 @@ std::optional<Problem> keep_problem(const Operator& f, const Operator& called, O
     return problem;
   }
   for (c10::IValue& value : problem.values) {
-    if (value.isTensor()) value = own_copy(value.toTensor());
+    if (value.isTensor()) value = known_numbers(value.toTensor()).clone(at::MemoryFormat::Contiguous);
   }
   return problem;
 }

@@ -11,7 +11,6 @@
 
 #include "common/background.h"
 #include "common/interrupts.h"
-#include "common/log.h"
 #include "common/per_process.h"
 
 namespace torch_slang::audit {
@@ -68,8 +67,7 @@ class Queue {
   // Its compilers are as low in priority as it is itself.
   void serve() {
     ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 19);
-    const EndsWithProcess ends;
-    const QuietCompiles quiet;
+    const SpareWork spare;
     try {
       while (auto job = next()) {
         job->work();

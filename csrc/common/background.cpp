@@ -14,6 +14,7 @@ namespace torch_slang {
 namespace {
 
 thread_local bool in_background = false;
+thread_local bool does_spare_work = false;
 
 // Threads are joined, not told of: what std::notify_all_at_thread_exit needs is destroyed at exit before this waits.
 class Running {
@@ -91,5 +92,11 @@ void run_in_background(std::function<void()> work) { Running::instance().start(s
 bool process_is_ending() { return Running::instance().is_ending(); }
 
 bool is_in_background() { return in_background; }
+
+SpareWork::SpareWork() { does_spare_work = true; }
+
+SpareWork::~SpareWork() { does_spare_work = false; }
+
+bool is_spare_work() { return does_spare_work; }
 
 }  // namespace torch_slang

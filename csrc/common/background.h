@@ -15,4 +15,15 @@ bool process_is_ending();
 // Whether the calling thread does such work.
 bool is_in_background();
 
+// While it lives, this thread does work that nobody misses: its waits end with the process (check_interrupts), and its compiles are
+// logged at debug alone.
+class SpareWork {
+ public:
+  SpareWork();
+  ~SpareWork();
+  SpareWork(const SpareWork&) = delete;
+  SpareWork& operator=(const SpareWork&) = delete;
+};
+bool is_spare_work();  // of the calling thread
+
 }  // namespace torch_slang

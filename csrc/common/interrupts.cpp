@@ -15,7 +15,6 @@ std::atomic<int64_t> interruptions{0};  // of the whole process
 // By thread, not passed: waits of all kinds call check_interrupts() far below the work that knows for whom it is done, and all
 // waits of a thread work for the same one.
 thread_local int64_t seen_interruptions = kForItself;
-thread_local bool ends_with_process = false;
 
 // Ends the work of a thread that another one waited for, or might have.
 class Stopped final : public std::exception, public Interrupted {
@@ -30,7 +29,7 @@ class Stopped final : public std::exception, public Interrupted {
 void set_interrupt_check(InterruptCheck check) { host_check = check; }
 
 void check_interrupts() {
-  if (ends_with_process) {
+  if (is_spare_work()) {
     if (process_is_ending()) throw Stopped();
     return;
   }
@@ -53,9 +52,5 @@ int64_t interruptions_seen() { return seen_interruptions == kForItself ? interru
 WorksForAnother::WorksForAnother(int64_t since) : before_(seen_interruptions) { seen_interruptions = since; }
 
 WorksForAnother::~WorksForAnother() { seen_interruptions = before_; }
-
-EndsWithProcess::EndsWithProcess() { ends_with_process = true; }
-
-EndsWithProcess::~EndsWithProcess() { ends_with_process = false; }
 
 }  // namespace torch_slang

@@ -46,15 +46,6 @@ class WorksForAnother {
   int64_t before_;
 };
 
-// While it lives, this thread stops when the process ends, which waits for it: work that nobody misses.
-class EndsWithProcess {
- public:
-  EndsWithProcess();
-  ~EndsWithProcess();
-  EndsWithProcess(const EndsWithProcess&) = delete;
-  EndsWithProcess& operator=(const EndsWithProcess&) = delete;
-};
-
 constexpr std::chrono::milliseconds kInterruptTick{20};  // how long a wait goes without a look
 
 // Calls `try_for` with that time until it says that the wait is over.

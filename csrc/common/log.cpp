@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/background.h"
 #include "common/environment.h"
 
 namespace torch_slang {
@@ -34,8 +35,6 @@ LogLevel level_from_environment() {
              "'");
   return LogLevel::Warning;
 }
-
-thread_local bool compiles_quietly = false;
 
 }  // namespace
 
@@ -65,16 +64,12 @@ void log_warning_once(const std::string& text) {
   log_line(LogLevel::Warning, text);
 }
 
-QuietCompiles::QuietCompiles() { compiles_quietly = true; }
-
-QuietCompiles::~QuietCompiles() { compiles_quietly = false; }
-
 CompileTimer::CompileTimer(std::string what, std::string target)
     : what_(std::move(what)),
       target_(std::move(target)),
       start_(std::chrono::steady_clock::now()),
       exceptions_(std::uncaught_exceptions()),
-      is_quiet_(compiles_quietly) {
+      is_quiet_(is_spare_work()) {
   log_debug("compiling ", what_, " for ", target_);
   if (is_quiet_ || !log_enabled(LogLevel::Warning)) return;
   auto watch = [this, ended = ended_.get_future()] {

@@ -34,18 +34,9 @@ void log_debug(const Parts&... parts) {
   if (log_enabled(LogLevel::Debug)) log_line(LogLevel::Debug, c10::str(parts...));
 }
 
-// While it lives, compiles of this thread are told of at debug alone: nobody waits for them.
-class QuietCompiles {
- public:
-  QuietCompiles();
-  ~QuietCompiles();
-  QuietCompiles(const QuietCompiles&) = delete;
-  QuietCompiles& operator=(const QuietCompiles&) = delete;
-};
-
 // Lives as long as a compile: "compiled <what> for <target> in 0.31 s" at info. If it takes more than a second that is said
 // at any level above off, and before it "compiling <what> for <target>, which takes more than a second ..." as soon as that is
-// so. Nothing more is said when an exception ends the compile.
+// so. Nothing more is said when an exception ends the compile. Compiles of spare work (common/background.h) are told of at debug alone.
 class CompileTimer {
  public:
   CompileTimer(std::string what, std::string target);

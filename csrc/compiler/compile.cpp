@@ -66,7 +66,7 @@ class Compilation {
   }
 
  private:
-  // If only what a text writes counts, None spares the edits of Note [promotions]; StoresApart: Note [nested stores].
+  // None: of a text that is only asked what it writes, without the edits of Note [promotions]. StoresApart: Note [nested stores].
   enum class Derivatives { None, Right, StoresApart };
 
   // The files that were read so far, and the facts that were found in them.
@@ -208,7 +208,7 @@ class Compilation {
     }
   }
 
-  // The first refusal says what the source's own form lacks. It is told, in case that the other form ends Slang.
+  // If the text is refused, that of another form. If Slang crashes on that, the progress line has the refusal for the message.
   DeviceText text_or_form_apart(const Instantiation& one, const Loaded& loaded) {
     progress_(describe_instantiation(one), one.function);
     DeviceText text = text_of_one(one, loaded);

@@ -48,9 +48,10 @@ SampledOperator::SampledOperator(std::shared_ptr<const Operator> plain)
 void audit_after(const Operator& op, OpKind kind, Operator::Stack arguments) {
   const bool is_derivative = kind == OpKind::Backward || !op.signature().function.tangents_of.empty();
   if (!is_derivative || is_launch(kind)) return;
-  const auto* sampled = dynamic_cast<const SampledOperator*>(&op);
-  const Operator& plain = sampled == nullptr ? op : sampled->plain();
-  if (plain.audits != nullptr) plain.audits->after(plain, kind, arguments, sampled != nullptr);
+  if (op.audits != nullptr) return op.audits->after(op, kind, arguments, /*keeps_samples=*/false);
+  const auto* sampled = dynamic_cast<const SampledOperator*>(&op);  // it has the plain operator's
+  if (sampled == nullptr || sampled->plain().audits == nullptr) return;
+  sampled->plain().audits->after(sampled->plain(), kind, arguments, /*keeps_samples=*/true);
 }
 
 }  // namespace torch_slang

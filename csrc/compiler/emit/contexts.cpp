@@ -29,7 +29,7 @@ class Reader {
       if (code_[statement.span.begin] != "FixedArray") return;
       const auto place = place_of(code_, found->value);
       if (!place) return;
-      const auto copy = copies_.find(place->variable);  // of which this is one
+      const auto copy = copies_.find(place->variable);  // the copy that this is a copy of
       if (copy != copies_.end() && found->value.size() == 1)
         copies_[found->place.variable] = copy->second;
       else if (place->variable == context_ && !place->steps.empty())

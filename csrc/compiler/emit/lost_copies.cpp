@@ -240,7 +240,7 @@ class Repair {
   }
 
   [[noreturn]] void refuse(const EmittedStatement& at) const {
-    const std::string place = code_.said_place(at.span.begin);  // what is inlined may have the wrapper's
+    const std::string place = code_.said_place(at.span.begin);  // inlined code may have a line of the wrapper
     const bool is_users = is_users_file(place.substr(0, place.rfind(':')));
     throw RefusedText{
         c10::str("the gradient of ", users_name(function_.name),

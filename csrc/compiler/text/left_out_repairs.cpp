@@ -6,11 +6,10 @@
 namespace torch_slang {
 namespace {
 
-constexpr std::string_view kRepairs[] = {    // Of Slang's instructions: compiler/ir.
-                                         "promotions", "conversions", "types of indices", "computed beginnings",
-                                         "quotients", "nested stores", "lost derivatives",
-                                         // Of sources: compiler/source.
-                                         "while loops", "single exits", "undeclared structs", "constant calls"};
+// The last four change sources (compiler/source), the others Slang's instructions (compiler/ir).
+constexpr std::string_view kRepairs[] = {
+    "promotions",       "conversions", "types of indices", "computed beginnings", "quotients",     "nested stores",
+    "lost derivatives", "while loops", "single exits",     "undeclared structs",  "constant calls"};
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -101,7 +102,7 @@ class Compilation {
     }
     program.warnings = diagnostics;
     shader_parameters_ = shader_parameters(module);
-    const auto source_of = [&](const std::string& path) { return modules_.source_of(path); };
+    const auto source_of = [&](const std::string& path) { return session_.source_of(path); };
     std::vector<DescribedFunction> all = describe_module(session_.slang(), module, request_.path, source_of);
     add_imported_functions(all, session_.slang(), session_.imports(), source_of);
     for (DescribedFunction& one : all) {
@@ -229,22 +230,25 @@ class Compilation {
                             " would be wrong: ", *reason);
       return text;
     }
-    std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "", emitted;
-    if (loaded.module != nullptr) emitted = emit(*loaded.session, loaded.module, text.entry, &diagnostics);
+    std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "";
+    std::unique_ptr<EmittedText> emitted;
+    if (loaded.module != nullptr) emitted = emit(loaded, text, &diagnostics);
     try {
-      if (!emitted.empty()) {
-        refuse_lost_forward_calls(emitted, session_);
-        const auto counts = apply_passes(emitted, text, cautions_, session_.files().left_out());
-        if (observer_) observer_(text, emitted, counts);
+      if (emitted != nullptr) {
+        refuse_lost_forward_calls(emitted->code(), session_);
+        const bool rereads =
+            is_backward(instantiation.direction) && uses("PreferRecompute") && loads_among_gradients(*emitted);
+        const auto counts = apply_passes(*emitted, text, cautions_, session_.files().left_out());
+        if (observer_) observer_(text, emitted->emitted(), counts);
         const Function& function = described(instantiation.function).function;
-        if (!function.is_kernel && (depends_on_threads(text) || (text.waves && !sees_tensors(function)))) {
+        const bool meets = depends_on_threads(emitted->code(), text) || (text.waves && !sees_tensors(function));
+        if (!function.is_kernel && meets) {
           text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                                 " is applied to each element by itself, but it asks for thread indices, group-shared "
                                 "memory, barriers or wave operations; make it a [CudaKernel]");
           return text;
         }
-        text.rereads =
-            is_backward(instantiation.direction) && uses("PreferRecompute") && loads_among_gradients(emitted);
+        text.rereads = rereads;
         if (instantiation.direction != Direction::Forward) {
           const auto own = functions_with_own_derivatives(session_.slang());
           text.own_derivative = callee_among(own, instantiation).value_or("");
@@ -290,10 +294,17 @@ class Compilation {
     return std::nullopt;
   }
 
-  static std::string emit(Session& session, slang::IModule* module, const std::string& entry,
-                          std::string* diagnostics) {
-    std::string text = session.emit(module, entry, Emission::Optimised, diagnostics);
-    return may_lose_copies(text) ? session.emit(module, entry, Emission::Plain, diagnostics) : text;
+  // Null on failure.
+  static std::unique_ptr<EmittedText> emit(const Loaded& loaded, const DeviceText& text, std::string* diagnostics) {
+    const bool tangents = has_forward_derivative(text.direction);
+    const auto emitted = [&](Emission emission) -> std::unique_ptr<EmittedText> {
+      std::string said = loaded.session->emit(loaded.module, text.entry, emission, diagnostics);
+      if (said.empty()) return nullptr;
+      return std::make_unique<EmittedText>(std::move(said), Texts::Kernel,
+                                           tangents ? Differentials::Tangents : Differentials::Gradients);
+    };
+    std::unique_ptr<EmittedText> optimised = emitted(Emission::Optimised);
+    return optimised && may_lose_copies(optimised->code()) ? emitted(Emission::Plain) : std::move(optimised);
   }
 
   bool has_bfloat16(const Instantiation& instantiation) const {
@@ -340,8 +351,9 @@ class Compilation {
     if (const Loaded loaded = load_wrappers({instantiation}, Derivatives::None); loaded.module != nullptr) {
       emitted = loaded.session->emit(loaded.module, entry_name(instantiation), Emission::Optimised, &diagnostics);
     }
+    const Code code(emitted);
     for (const std::string& name : found) {
-      if (hidden || emitted.empty() || may_call(emitted, name)) return name;
+      if (hidden || emitted.empty() || may_call(code, name)) return name;
     }
     return std::nullopt;
   }

@@ -91,16 +91,16 @@ Options parse(int argc, char** argv) {
       options.all_types = true;
     } else if (word == "--list") {
       options.list = true;
-    } else if (word.rfind("-D", 0) == 0) {
+    } else if (word.starts_with("-D")) {
       const std::string define = value();
       const size_t equals = define.find('=');
       options.request.defines.emplace_back(define.substr(0, equals),
                                            equals == std::string::npos ? "1" : define.substr(equals + 1));
-    } else if (word.rfind("-I", 0) == 0) {
+    } else if (word.starts_with("-I")) {
       options.request.include_dirs.push_back(value());
-    } else if (word.rfind("-o", 0) == 0) {
+    } else if (word.starts_with("-o")) {
       options.output = value();
-    } else if (word.rfind("-", 0) == 0) {
+    } else if (word.starts_with("-")) {
       throw UsageError("unknown option " + word);
     } else if (options.request.path.empty()) {
       options.request.path = std::filesystem::absolute(word).lexically_normal().string();
@@ -257,8 +257,7 @@ int show_emitted(const Options& options) {
     for (const PassCount& pass : counts) {
       if (pass.count > 0) shown += " " + std::string(pass.name) + "=" + std::to_string(pass.count) + ";";
     }
-    const size_t prelude = emitted.find(kPreludeMark);
-    shown += "\n" + emitted.substr(prelude + std::string_view(kPreludeMark).size()) + "\n";
+    shown += "\n" + emitted + "\n";
   };
   const Program program = compile_once(options.request, text_of(options.request), Extent::Texts, note_progress, show);
   write_output(options.output, shown);

@@ -42,9 +42,10 @@ struct Passed {
 // `functions` in front of an entry point whose body is `statements`.
 Passed passed(const std::string& statements, const std::string& functions = "") {
   Passed all;
-  all.counts = apply_passes(std::string(kPreludeMark) + "\n#line 1 \"a.slang\"\n" + functions +
-                                "\nextern \"C\" __global__ void go()\n{\n" + statements + "\n}\n",
-                            all.text, all.cautions);
+  EmittedText emitted("\n#line 1 \"a.slang\"\n" + functions + "\nextern \"C\" __global__ void go()\n{\n" +
+                          statements + "\n}\n",
+                      Texts::Kernel);
+  all.counts = apply_passes(emitted, all.text, all.cautions);
   return all;
 }
 
@@ -82,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_pass_that_stands_before_what_it_needs_is_named) {
 
 BOOST_AUTO_TEST_CASE(a_pass_sees_what_the_table_says_that_it_reads) {
   const auto seen = [](unsigned reads) {
-    EmittedText text("void f_0()\n{\n    g_0(a_0);\n}\n", Differentials::Gradients);
+    EmittedText text("void f_0()\n{\n    g_0(a_0);\n}\n", Texts::Kernel);
     apply(text, {"first", Texts::Kernel, replace_last, kStatements, kStatements});
     text.begin({"second", Texts::Kernel, nullptr, reads, kNothing});
     return std::string(text.code()[text.code().size() - 2]);
@@ -92,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_pass_sees_what_the_table_says_that_it_reads) {
 }
 
 BOOST_AUTO_TEST_CASE(passes_whose_changes_overlap_are_named) {
-  EmittedText text("void f_0()\n{\n    g_0(a_0);\n}\n", Differentials::Gradients);
+  EmittedText text("void f_0()\n{\n    g_0(a_0);\n}\n", Texts::Kernel);
   apply(text, {"first", Texts::Kernel, replace_last, kStatements, kStatements});
   apply(text, {"second", Texts::Kernel, replace_last, kDirectives, kDirectives});
   BOOST_CHECK_EXCEPTION(text.body(), c10::Error, [](const c10::Error& error) {
@@ -175,10 +176,11 @@ BOOST_AUTO_TEST_CASE(uses_are_read_from_code_alone) {
       "TSL_AT(0, 3); f(x.data_ptr<float>()); // tsl_multiply(1) TSL_AT(0, 4)\n"
       "say(\"tsl_gradient TSL_AT(0, 5)\"); tsl_multiply_blocks_forward(); data_ptr_at_0(); __half2 h; TSL_AT(0, 3); "
       "TSL_AT(1, 12); /* __nv_bfloat16 __syncthreads() */ __nv_bfloat16_7();");
-  read_facts(body, text);
+  read_facts(Code("void __syncwarp_0(); __shared__ int x;"), body, text);
   BOOST_TEST(text.uses == (std::set<std::string, std::less<>>{"__half", "data_ptr"}), boost::test_tools::per_element());
   BOOST_TEST(text.sites == (std::set<std::string>{"0, 3", "1, 12"}), boost::test_tools::per_element());
-  BOOST_TEST(!text.barriers);
+  BOOST_TEST(text.barriers);  // of the file scope
+  BOOST_TEST(!text.waves);
   BOOST_TEST(uses(text, {intrinsics::kMultiply, intrinsics::kHalf}));
   BOOST_TEST(!uses(text, {intrinsics::kMultiply, intrinsics::kBFloat16}));
 }

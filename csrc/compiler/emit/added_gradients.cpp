@@ -10,6 +10,7 @@
 #include "compiler/emit/copies_of_sums.h"
 #include "compiler/emit/gradient_flow.h"
 #include "compiler/text/refused_text.h"
+#include "compiler/text/words.h"
 
 namespace torch_slang {
 namespace {
@@ -241,7 +242,7 @@ class Adder : FlowWalk<Known> {
 // Structs say how they are added, by their fields; but contexts are no gradients.
 void add_members(EmittedCode& code) {
   for (const EmittedStruct& one : code.structs()) {
-    if (one.name.find("Ctx_s_bwdCallableCtx_") != std::string_view::npos) continue;
+    if (has_part(one.name, {"Ctx_s_bwdCallableCtx_"})) continue;
     std::string text = " template <class Other> TSL_INLINE void tsl_add(const Other& other) {";
     for (const EmittedField& field : one.fields)
       text += c10::str(" tsl::add_to(", field.name, ", other.", field.name, ");");

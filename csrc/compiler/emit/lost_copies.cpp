@@ -267,8 +267,7 @@ class Repair {
 
 }  // namespace
 
-bool may_lose_copies(const std::string& text) {
-  const EmittedCode code(text);
+bool may_lose_copies(const EmittedCode& code) {
   return std::any_of(code.functions().begin(), code.functions().end(), [&](const EmittedFunction& function) {
     return overwrites(code, function.body, Flow(code, function.body), PartByPart(code, function.body));
   });

@@ -21,8 +21,8 @@ namespace torch_slang {
 //     - A value of the user's and a gradient are never meant for each other (gradient_flow.h).
 //     - A whole that is assigned part by part may be the change in place itself: refused.
 
-// Of the whole text that Slang emitted, optimised.
-bool may_lose_copies(const std::string& text);
+// Of the text that Slang emitted, optimised.
+bool may_lose_copies(const EmittedCode& code);
 // Of text of the least optimisation. Throws RefusedText.
 void repair_lost_copies(EmittedCode& code);
 

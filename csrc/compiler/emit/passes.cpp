@@ -192,15 +192,6 @@ constexpr Pass kPasses[] = {
 };
 static_assert(misplaced(kPasses).empty(), "a pass stands before what it needs");
 
-// Slang writes what users ask for by __requirePrelude between its own prelude and the first declaration, which begins
-// with a #line.
-size_t first_declaration(std::string_view text) {
-  constexpr std::string_view kLine = "#line ";
-  if (text.starts_with(kLine)) return 0;
-  const size_t found = text.find("\n#line ");
-  return found == std::string_view::npos ? 0 : found + 1;
-}
-
 void check(const Pass& pass, int count, const Signs& signs, std::set<std::string>& cautions) {
   if (pass.at_least == nullptr || count >= signs.*pass.at_least) return;
   const std::string what =
@@ -240,35 +231,26 @@ std::vector<std::string_view> repairs_of_texts() {
   return names;
 }
 
-std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions,
+std::vector<PassCount> apply_passes(EmittedText& emitted, DeviceText& text, std::set<std::string>& cautions,
                                     const LeftOutRepairs& left_out) {
-  const std::string_view mark = kPreludeMark;
-  const size_t at = emitted.find(mark);
-  TORCH_INTERNAL_ASSERT(at != std::string::npos, "emitted text has no prelude mark");
-  const std::string_view own = std::string_view(emitted).substr(at + mark.size());
-  const size_t begin = first_declaration(own);
-  const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
-  text.file_scope = blank ? "" : own.substr(0, begin);
-
-  const bool tangents = has_forward_derivative(text.direction);
-  EmittedText passing(std::string(own.substr(begin)), tangents ? Differentials::Tangents : Differentials::Gradients);
-  if (const Known where = known_forms_of(text); where != Known::Nowhere) refuse_unknown_forms(passing.code(), where);
-  std::vector<PassCount> counts = apply(Texts::Kernel, passing, left_out, cautions);
-  text.body = passing.body();
-  text.files = std::move(passing.files);
-  text.scattered_waves = passing.scattered_waves;
-  read_facts(passing.code(), text);
-  const AccessedViews views = accessed_views(passing.code());
+  if (const Known where = known_forms_of(text); where != Known::Nowhere) refuse_unknown_forms(emitted.code(), where);
+  std::vector<PassCount> counts = apply(Texts::Kernel, emitted, left_out, cautions);
+  text.file_scope = emitted.file_scope().text();
+  text.body = emitted.body();
+  text.files = std::move(emitted.files);
+  text.scattered_waves = emitted.scattered_waves;
+  read_facts(emitted.file_scope(), emitted.code(), text);
+  const AccessedViews views = accessed_views(emitted.code());
   text.loaded.assign(views.loaded.begin(), views.loaded.end());
   text.stored.assign(views.stored.begin(), views.stored.end());
   return counts;
 }
 
 std::string apply_host_passes(std::string text, std::set<std::string> left_out, std::set<std::string>& cautions) {
-  EmittedText passing(std::move(text), Differentials::Gradients);
-  passing.left_out = std::move(left_out);
-  apply(Texts::Host, passing, {}, cautions);
-  return passing.body();
+  EmittedText emitted(std::move(text), Texts::Host);
+  emitted.left_out = std::move(left_out);
+  apply(Texts::Host, emitted, {}, cautions);
+  return emitted.body();
 }
 
 }  // namespace torch_slang

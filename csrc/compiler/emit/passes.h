@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/emit/emitted_text.h"
 #include "compiler/text/left_out_repairs.h"
 #include "program/program.h"
 
@@ -27,9 +28,9 @@ struct PassCount {
   int count = 0;
 };
 
-// Fills body, file_scope, files and the facts of a text from what Slang emitted for one entry point. Cautions are sentences
-// for the log. Throws UnsupportedGlobal or RefusedText.
-std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions,
+// Fills body, file_scope, files and the facts of a text from what Slang emitted for one entry point, whose code then is that of the
+// body. Cautions are sentences for the log. Throws UnsupportedGlobal or RefusedText.
+std::vector<PassCount> apply_passes(EmittedText& emitted, DeviceText& text, std::set<std::string>& cautions,
                                     const LeftOutRepairs& left_out = {});
 
 // Names of the passes that mend errors of Slang's.

@@ -8,6 +8,7 @@
 
 #include "compiler/ctext/places.h"
 #include "compiler/reflect/elementwise_function.h"
+#include "compiler/text/words.h"
 
 namespace torch_slang {
 namespace {
@@ -79,7 +80,7 @@ class ViewFlow {
   }
 
   static bool is_context(std::string_view type) {
-    return type.starts_with("s_") && type.find("Ctx_") != std::string_view::npos;
+    return type.starts_with("s_") && has_part(type, {"Ctx_"});
   }
 
   bool names_a_view(Span type) const {

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "common/identifiers.h"
 #include "compiler/reflect/attributes.h"
@@ -48,8 +47,6 @@ std::string declared_name(DeclReflection* declaration) {
   const char* name = declaration->getName();
   return name == nullptr ? "" : name;
 }
-
-using SourceOf = std::function<std::string(const std::string&)>;
 
 class ModuleDescriber {
  public:
@@ -145,10 +142,13 @@ class ModuleDescriber {
     if (scope.owner == nullptr || !scope.generics.empty() ||
         SLANG_FAILED(session_->getDeclSourceLocation(declaration, &location)) || location.filePath == nullptr)
       return false;
-    std::istringstream text(source_of_(location.filePath));
-    std::string line;
-    for (int i = 0; i < static_cast<int>(location.line) && std::getline(text, line);) ++i;
-    return line.find("__init") != std::string::npos;
+    const SourceCode* source = source_of_(location.filePath);
+    if (source == nullptr) return false;
+    const size_t begin = source->first_from_line(location.line), end = source->first_from_line(location.line + 1);
+    for (size_t at = begin; at < end; ++at) {
+      if ((*source)[at] == "__init") return true;
+    }
+    return false;
   }
 
   void fill(DescribedFunction& described, FunctionReflection* reflection, const Scope& scope) {
@@ -217,10 +217,11 @@ class ModuleDescriber {
   std::vector<ParameterText> parameter_texts_of(const Function& function, FunctionReflection* reflection) const {
     const unsigned count = reflection->getParameterCount();
     std::vector<ParameterText> texts;
-    for (unsigned i = 0; i < count && texts.empty(); ++i) {
+    const SourceCode* source = source_of_(function.file);
+    for (unsigned i = 0; source != nullptr && i < count && texts.empty(); ++i) {
       VariableReflection* variable = reflection->getParameterByIndex(i);
       if (variable->hasDefaultValue() || variable->findModifier(Modifier::NoDiff) != nullptr)
-        texts = parameter_texts(source_of_(function.file), function.line, reflection->getName());
+        texts = parameter_texts(*source, function.line, reflection->getName());
     }
     if (texts.size() != count) texts.assign(count, {});
     return texts;

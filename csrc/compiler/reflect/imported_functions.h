@@ -3,7 +3,6 @@
 
 #include <slang.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,6 @@ namespace torch_slang {
 //   module that has it, so it may name all that this module does.
 void add_imported_functions(std::vector<DescribedFunction>& functions, slang::ISession* session,
                             const std::vector<Session::Import>& imports,
-                            const std::function<std::string(const std::string&)>& source_of);
+                            const SourceOf& source_of);
 
 }  // namespace torch_slang

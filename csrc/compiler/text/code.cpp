@@ -115,6 +115,13 @@ size_t Code::line(size_t at) const {
   return 1 + static_cast<size_t>(std::count(text_.data(), (*this)[at].data(), '\n'));
 }
 
+size_t Code::first_from_line(size_t line) const {
+  size_t begin = 0;
+  for (; line > 1 && begin < text_.size(); --line) begin = std::min(text_.find('\n', begin), text_.size() - 1) + 1;
+  const auto stands_before = [&](size_t token) { return tokens_[token].text.data() < text_.data() + begin; };
+  return static_cast<size_t>(std::ranges::partition_point(places_, stands_before) - places_.begin());
+}
+
 void Code::replace(Span span, std::string text) {
   const size_t begin = token_of(span.begin);
   edits_.push_back({begin, span.size() == 0 ? begin : places_[span.end - 1] + 1, std::move(text), false, by_});

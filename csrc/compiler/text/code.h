@@ -71,6 +71,7 @@ class Code {
   // `file:3`: where the token comes from; without #line directives its line in the text.
   std::string location(size_t at) const { return location_of_token(token_of(at)); }
   size_t line(size_t at) const;  // in the text
+  size_t first_from_line(size_t line) const;  // the first token in or behind a line of the text
 
   // Whose the changes are from here on: for messages.
   void begin_changes(std::string_view by) { by_ = by; }

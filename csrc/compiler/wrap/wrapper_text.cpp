@@ -37,7 +37,7 @@ ElementType WrapperText::component_type(const Element& element) const {
 std::string WrapperText::component_type_name(const Leaf& leaf) const {
   const std::string scalar = slang_name_of(component_type(leaf.element));
   const std::string base = leaf.slang_type.substr(0, leaf.slang_type.find('['));
-  const bool is_vector = base.rfind("vector<", 0) == 0 || base.rfind("matrix<", 0) == 0;
+  const bool is_vector = base.starts_with("vector<") || base.starts_with("matrix<");
   return is_vector || leaf.element.type_parameter >= 0 ? scalar : concrete(base);
 }
 

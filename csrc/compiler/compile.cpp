@@ -77,7 +77,6 @@ class Compilation {
     for (const auto& [name, value] : request_.defines) {
       if (uses(macro_name(name))) program.used_defines.insert(name);
     }
-    program.cautions = cautions_;
     const std::string caution = untested_version(program.slang_version);
     if (!caution.empty()) program.cautions.insert(caution);
   }
@@ -161,7 +160,7 @@ class Compilation {
     const auto make = [&](size_t i) { return text_of_one(group[i], modules[i]); };
     // Who observes wants to see all of them. Slang numbers types for createDynamicObject in the order in which it meets them.
     const bool by_one = observer_ || uses("createDynamicObject");
-    return make_texts(group, by_one ? 1 : usable_processors(), make, cautions_, progress_);
+    return make_texts(group, by_one ? 1 : usable_processors(), make, progress_);
   }
 
   // A copy of a module with wrappers behind it, or why there is none.
@@ -202,7 +201,7 @@ class Compilation {
     std::string diagnostics;
     const std::string emitted = session.emit_host(name_, request_.path, source_, &diagnostics);
     if (!emitted.empty()) {
-      program.host_text.body = shape_host_text(emitted, program.host_functions, cautions_);
+      program.host_text.body = shape_host_text(emitted, program.host_functions);
     } else {
       program.host_text.error = c10::str(
           "the host functions ([TorchEntryPoint]) of ", request_.path, " do not compile (", names,
@@ -238,7 +237,7 @@ class Compilation {
         refuse_lost_forward_calls(emitted->code(), session_);
         const bool rereads =
             is_backward(instantiation.direction) && uses("PreferRecompute") && loads_among_gradients(*emitted);
-        const auto counts = apply_passes(*emitted, text, cautions_, session_.files().left_out());
+        const auto counts = apply_passes(*emitted, text, session_.files().left_out());
         if (observer_) observer_(text, emitted->emitted(), counts);
         const Function& function = described(instantiation.function).function;
         const bool meets = depends_on_threads(emitted->code(), text) || (text.waves && !sees_tensors(function));
@@ -452,7 +451,6 @@ class Compilation {
   ModuleFiles modules_;
   std::string source_;
   std::map<std::string, DescribedFunction> functions_;
-  std::set<std::string> cautions_;
   std::vector<std::string> shader_parameters_;
 };
 

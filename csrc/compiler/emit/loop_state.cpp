@@ -33,6 +33,7 @@ class LoopState {
       if (indices.size() > 0) code_.replace(indices, turned(indices, count));
       at = std::max(at + 1, indices.end);
     }
+    if (count == 0 && keeps_iterations()) throw unknown_text("it keeps values of a loop's iterations elsewhere");
     return count;
   }
 
@@ -45,6 +46,13 @@ class LoopState {
 
   bool is(size_t i, std::initializer_list<std::string_view> words) const {
     return std::all_of(words.begin(), words.end(), [&](std::string_view word) { return code_[i++] == word; });
+  }
+
+  bool keeps_iterations() const {
+    for (size_t at = 0; at < code_.size(); ++at) {
+      if (code_[at] == "[" && code_[at + 1].starts_with("_pc_") && code_[at + 2] == "]") return true;
+    }
+    return false;
   }
 
   // Loops with their counters, of which those that follow each other may share one, and the variables that are contexts.

@@ -24,7 +24,7 @@ struct UnsupportedGlobal {
 // For the user. `shader_parameters`: their names, if the module has any.
 std::string explain_global(const UnsupportedGlobal& global, const std::vector<std::string>& shader_parameters);
 
-// Counts entry points and variables. Throws UnsupportedGlobal.
+// Counts entry points and variables. Throws UnsupportedGlobal, and RefusedText if there is no entry point.
 int make_members(Code& code);
 
 }  // namespace torch_slang

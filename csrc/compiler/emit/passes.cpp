@@ -26,7 +26,6 @@
 #include "compiler/emit/missing_names.h"
 #include "compiler/emit/polled_loops.h"
 #include "compiler/emit/shared_stores.h"
-#include "compiler/emit/signs.h"
 #include "compiler/emit/statement_lines.h"
 #include "compiler/emit/text_facts.h"
 #include "compiler/emit/unread_additions.h"
@@ -67,9 +66,7 @@ constexpr Pass kPasses[] = {
      .apply = on_code<make_members>,
      .reads = kDeclarations,
      .changes = kAll,
-     .gives = kMembers,
-     .at_least = &Signs::entries,
-     .missed = Missed::Refusal},
+     .gives = kMembers},
     {.name = "left-out definitions",
      .texts = Texts::Host,
      .apply = [](EmittedText& text) { return leave_out_definitions(text.code(), text.left_out); },
@@ -106,8 +103,7 @@ constexpr Pass kPasses[] = {
      .apply = on_code<unset_contexts>,
      .reads = kStatements,
      .changes = kStatements,
-     .needs = kRepaired,
-     .at_least = &Signs::cleared_contexts},
+     .needs = kRepaired},
     {.name = "joined branches",
      .texts = Texts::Kernel,
      .apply = on_code<join_branches>,
@@ -121,8 +117,7 @@ constexpr Pass kPasses[] = {
      .reads = kDeclarations | kStatements | kDirectives,
      .changes = kMarks,
      .needs = kMembers | kRepaired,
-     .gives = kLines,
-     .at_least = &Signs::lines},
+     .gives = kLines},
     {.name = "wave masks",
      .texts = Texts::Kernel,
      .apply = [](EmittedText& text) { return write_wave_masks(text.code(), text.files, text.scattered_waves); },
@@ -130,9 +125,7 @@ constexpr Pass kPasses[] = {
      .changes = kStatements,
      .needs = kLines,
      .gives = kMasks,
-     .is_repair = true,
-     .at_least = &Signs::masks,
-     .missed = Missed::Refusal},
+     .is_repair = true},
     {.name = "wide indices",
      .texts = Texts::Kernel,
      .apply = on_code<check_wide_indices>,
@@ -147,23 +140,19 @@ constexpr Pass kPasses[] = {
      .changes = kOperations | kLoopHeads,
      .needs = kLines,
      .gives = kBounded,
-     .is_repair = true,
-     .at_least = &Signs::kept_iterations,
-     .missed = Missed::Refusal},
+     .is_repair = true},
     {.name = "polled loops",
      .texts = Texts::Both,
      .apply = on_code<poll_loops>,
      .reads = kLoopHeads | kMarks,
      .changes = kLoopHeads,
-     .needs = kLines | kBounded,
-     .at_least = &Signs::loops},
+     .needs = kLines | kBounded},
     {.name = "guarded operations",
      .texts = Texts::Both,
      .apply = on_code<guard_operations>,
      .reads = kOperations,
      .changes = kOperations,
-     .needs = kRepaired | kWideIndices | kBounded,
-     .at_least = &Signs::sizes},
+     .needs = kRepaired | kWideIndices | kBounded},
     {.name = "unread additions",
      .texts = Texts::Kernel,
      .apply = on_code<mark_unread_additions>,
@@ -192,25 +181,13 @@ constexpr Pass kPasses[] = {
 };
 static_assert(misplaced(kPasses).empty(), "a pass stands before what it needs");
 
-void check(const Pass& pass, int count, const Signs& signs, std::set<std::string>& cautions) {
-  if (pass.at_least == nullptr || count >= signs.*pass.at_least) return;
-  const std::string what =
-      c10::str("this version of Slang writes CUDA text in a form that torch_slang does not know: the pass '", pass.name,
-               "' applied ", count, " times, and at least ", signs.*pass.at_least, " were expected");
-  if (pass.missed == Missed::Refusal) throw RefusedText{what};
-  cautions.insert(what);
-}
-
-std::vector<PassCount> apply(Texts texts, EmittedText& text, const LeftOutRepairs& left_out,
-                             std::set<std::string>& cautions) {
-  const Signs signs = signs_in(text.code());
+std::vector<PassCount> apply(Texts texts, EmittedText& text, const LeftOutRepairs& left_out) {
   std::vector<PassCount> counts;
   for (const Pass& pass : kPasses) {
     if (!pass.is_for(texts) || left_out.has(pass.name)) continue;
     text.begin(pass);
     counts.push_back({pass.name, pass.apply(text)});
     text.end(pass);
-    check(pass, counts.back().count, signs, cautions);
   }
   return counts;
 }
@@ -231,10 +208,9 @@ std::vector<std::string_view> repairs_of_texts() {
   return names;
 }
 
-std::vector<PassCount> apply_passes(EmittedText& emitted, DeviceText& text, std::set<std::string>& cautions,
-                                    const LeftOutRepairs& left_out) {
+std::vector<PassCount> apply_passes(EmittedText& emitted, DeviceText& text, const LeftOutRepairs& left_out) {
   if (const Known where = known_forms_of(text); where != Known::Nowhere) refuse_unknown_forms(emitted.code(), where);
-  std::vector<PassCount> counts = apply(Texts::Kernel, emitted, left_out, cautions);
+  std::vector<PassCount> counts = apply(Texts::Kernel, emitted, left_out);
   text.file_scope = emitted.file_scope().text();
   text.body = emitted.body();
   text.files = std::move(emitted.files);
@@ -246,10 +222,10 @@ std::vector<PassCount> apply_passes(EmittedText& emitted, DeviceText& text, std:
   return counts;
 }
 
-std::string apply_host_passes(std::string text, std::set<std::string> left_out, std::set<std::string>& cautions) {
+std::string apply_host_passes(std::string text, std::set<std::string> left_out) {
   EmittedText emitted(std::move(text), Texts::Host);
   emitted.left_out = std::move(left_out);
-  apply(Texts::Host, emitted, {}, cautions);
+  apply(Texts::Host, emitted, {});
   return emitted.body();
 }
 

@@ -162,11 +162,6 @@ class StatementLines {
 
 }  // namespace
 
-bool names_users_file(const Token& token) {
-  Place place;
-  return read_directive(token, place) && is_users(place.file);
-}
-
 int add_statement_lines(EmittedCode& code, std::vector<std::string>& files) {
   return StatementLines(code, files).add();
 }

@@ -22,7 +22,4 @@ namespace torch_slang {
 // Counts the marks.
 int add_statement_lines(EmittedCode& code, std::vector<std::string>& files);
 
-// Whether the token is a #line that names a file of the user's.
-bool names_users_file(const Token& token);
-
 }  // namespace torch_slang

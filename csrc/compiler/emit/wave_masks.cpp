@@ -394,6 +394,13 @@ std::string place_of(const EmittedCode& code, size_t at, const std::vector<std::
   return "an unknown line";
 }
 
+bool asks_for_mask(const Code& code) {
+  for (size_t at = 0; at < code.size(); ++at) {
+    if (code[at].starts_with("WaveGetActiveMask")) return true;
+  }
+  return false;
+}
+
 // As the user wrote it, without Slang's number.
 std::string_view written_name(std::string_view name) { return name.substr(0, name.rfind('_')); }
 
@@ -401,6 +408,7 @@ std::string_view written_name(std::string_view name) { return name.substr(0, nam
 
 int write_wave_masks(EmittedCode& code, const std::vector<std::string>& files, bool& scattered) {
   SlangMasks masks(code);
+  if (masks.count() == 0 && asks_for_mask(code)) throw unknown_text("wave operations have no mask");
   if (masks.count() == 0) return 0;
   for (const MaskFunction& function : functions_with_masks(code)) {
     for (const size_t call : function.mask_calls) masks.hand_on(call);

@@ -49,9 +49,8 @@ std::string entry_points(const std::vector<HostFunction>& functions) {
 
 }  // namespace
 
-std::string shape_host_text(const std::string& emitted, const std::vector<HostFunction>& functions,
-                            std::set<std::string>& cautions) {
-  const std::string body = apply_host_passes(functions_of(emitted), refused(functions), cautions);
+std::string shape_host_text(const std::string& emitted, const std::vector<HostFunction>& functions) {
+  const std::string body = apply_host_passes(functions_of(emitted), refused(functions));
   return "namespace tsl_host {\nusing tsl::tsl_flatten;\n" + body + "\n}\n#line 1 \"torch_slang/entry points\"\n" +
          entry_points(functions);
 }

@@ -9,12 +9,12 @@
 #include <set>
 
 #include "compiler/declared_module.h"
-#include "compiler/emit/lost_copies.h"
 #include "compiler/emit/members.h"
 #include "compiler/emit/passes.h"
 #include "compiler/emit/rereads.h"
 #include "compiler/emit/text_facts.h"
 #include "compiler/emit/written_views.h"
+#include "compiler/emitted_kernel.h"
 #include "compiler/forked_tasks.h"
 #include "compiler/forked_texts.h"
 #include "compiler/forward_calls.h"
@@ -231,7 +231,10 @@ class Compilation {
     }
     std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "";
     std::unique_ptr<EmittedText> emitted;
-    if (loaded.module != nullptr) emitted = emit(loaded, text, &diagnostics);
+    const auto held = has_forward_derivative(text.direction) ? Differentials::Tangents : Differentials::Gradients;
+    if (loaded.module != nullptr) {
+      emitted = emit_kernel(*loaded.session, loaded.module, text.entry, held, &diagnostics);
+    }
     try {
       if (emitted != nullptr) {
         refuse_lost_forward_calls(emitted->code(), session_);
@@ -291,19 +294,6 @@ class Compilation {
              " reads or writes tangents through `diff` of a view, which has the gradient there";
     }
     return std::nullopt;
-  }
-
-  // Null on failure.
-  static std::unique_ptr<EmittedText> emit(const Loaded& loaded, const DeviceText& text, std::string* diagnostics) {
-    const bool tangents = has_forward_derivative(text.direction);
-    const auto emitted = [&](Emission emission) -> std::unique_ptr<EmittedText> {
-      std::string said = loaded.session->emit(loaded.module, text.entry, emission, diagnostics);
-      if (said.empty()) return nullptr;
-      return std::make_unique<EmittedText>(std::move(said), Texts::Kernel,
-                                           tangents ? Differentials::Tangents : Differentials::Gradients);
-    };
-    std::unique_ptr<EmittedText> optimised = emitted(Emission::Optimised);
-    return optimised && may_lose_copies(optimised->code()) ? emitted(Emission::Plain) : std::move(optimised);
   }
 
   bool has_bfloat16(const Instantiation& instantiation) const {

@@ -198,7 +198,8 @@ BOOST_AUTO_TEST_CASE(default_texts_are_found_behind_generics_comments_and_bracke
       "  /* int c = 3, */ int d = max(1, 2), int e = 1 < 2)\n{}";
   const auto defaults = [](const std::string& text, int line, const char* function) {
     std::vector<std::string> values;
-    for (const ParameterText& one : parameter_texts(SourceCode(text), line, function)) values.push_back(one.default_value);
+    for (const ParameterText& one : parameter_texts(SourceCode(text), line, function))
+      values.push_back(one.default_value);
     return values;
   };
   const std::vector<std::string> expected = {"", "{1,2}", "max(1,2)", "1<2"};

@@ -41,9 +41,9 @@ struct Passed {
 // `functions` in front of an entry point whose body is `statements`.
 Passed passed(const std::string& statements, const std::string& functions = "") {
   Passed all;
-  EmittedText emitted("\n#line 1 \"a.slang\"\n" + functions + "\nextern \"C\" __global__ void go()\n{\n" +
-                          statements + "\n}\n",
-                      Texts::Kernel);
+  EmittedText emitted(
+      "\n#line 1 \"a.slang\"\n" + functions + "\nextern \"C\" __global__ void go()\n{\n" + statements + "\n}\n",
+      Texts::Kernel);
   all.counts = apply_passes(emitted, all.text);
   return all;
 }

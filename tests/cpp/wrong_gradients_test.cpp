@@ -5,7 +5,7 @@
 #include "packed.h"
 
 #include "compiler/ctext/emitted_code.h"
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/added_gradients.h"
 #include "compiler/emit/contexts.h"
 #include "compiler/emit/lost_copies.h"
@@ -43,12 +43,12 @@ void check_repaired(const std::string& statements, const std::string& expected) 
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(places_are_read_in_all_their_spellings) {
-  const auto path = [](const std::string& place) {
-    const EmittedCode code("__device__ void f() { " + place + " = v; }");
+BOOST_AUTO_TEST_CASE(lvalues_are_read_in_all_their_spellings) {
+  const auto path = [](const std::string& lvalue) {
+    const EmittedCode code("__device__ void f() { " + lvalue + " = v; }");
     const auto found = assignment(code, code.functions()[0].body.parts[0]);
-    std::string text = found->place.variable;
-    for (const Step& step : found->place.steps) text += (step.literal ? "." : "?") + step.text;
+    std::string text = found->left.variable;
+    for (const Step& step : found->left.steps) text += (step.literal ? "." : "?") + step.text;
     return text;
   };
   BOOST_TEST(path("x") == "x");

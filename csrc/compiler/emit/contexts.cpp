@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/gradient_flow.h"
 
 namespace torch_slang {
@@ -19,16 +19,16 @@ class Reader {
     if (context_.empty()) return;
     std::map<std::string, int> changes;
     for_each_simple(function_.body, [&](const EmittedStatement& statement) {
-      if (const auto found = assignment(code_, statement)) ++changes[found->place.variable];
+      if (const auto found = assignment(code_, statement)) ++changes[found->left.variable];
       for (const std::string& name : code_.handed_on(statement.span)) ++changes[name];
     });
     for_each_simple(function_.body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code_, statement);
-      if (!found || found->kind != Assignment::Kind::Declare || changes[found->place.variable] != 1) return;
+      if (!found || found->kind != Assignment::Kind::Declare || changes[found->left.variable] != 1) return;
       if (code_[statement.span.begin] != "FixedArray") return;
-      const auto place = place_of(code_, found->value);
-      if (!place || place->variable != context_ || place->steps.empty()) return;
-      copies_[found->place.variable] = code_.text_without_spaces(found->value);
+      const auto lvalue = lvalue_of(code_, found->value);
+      if (!lvalue || lvalue->variable != context_ || lvalue->steps.empty()) return;
+      copies_[found->left.variable] = code_.text_without_spaces(found->value);
       code_.replace(statement.span, "");
     });
     if (!copies_.empty()) replace_reads();
@@ -68,7 +68,7 @@ void store_values_in_contexts(EmittedCode& code) {
   for (const EmittedFunction& function : code.functions()) {
     for_each_simple(function.body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code, statement);
-      if (!found || found->kind != Assignment::Kind::Part || values.count(found->place.steps.back().text) == 0) return;
+      if (!found || found->kind != Assignment::Kind::Part || values.count(found->left.steps.back().text) == 0) return;
       const size_t begin = found->value.begin;
       if (code[begin] == "&" && code.is_name(begin + 1) && found->value.size() == 2)
         code.replace({begin, begin + 1}, "");

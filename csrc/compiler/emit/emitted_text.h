@@ -45,7 +45,7 @@ class EmittedText {
 
   std::vector<std::string> files;  // that TSL_AT(file, line) names by index
   std::set<std::string> left_out;  // names of host functions whose definitions go
-  bool scattered_waves = false;    // lanes of one wave operation may stand in several places
+  bool scattered_waves = false;    // lanes of one wave operation may stand in several statements
 
  private:
   const std::string emitted_;

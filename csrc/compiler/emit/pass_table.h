@@ -39,7 +39,7 @@ enum Parts : unsigned {
   kStatements = 1 << 1,  // which there are, their order, and what they assign and call
   kOperations = 1 << 2,  // divisions, indices, conversions
   kLoopHeads = 1 << 3,
-  kMarks = 1 << 4,  // TSL_AT
+  kPlaces = 1 << 4,  // TSL_AT
   kDirectives = 1 << 5,
   kAll = (1 << 6) - 1,
 };

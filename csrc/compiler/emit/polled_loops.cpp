@@ -25,7 +25,8 @@ int poll_loops(Code& code) {
     const bool is_endless = is_for && code[at + 3] == ";", is_bounded = is_for && code[at + 3] == "TSL_ITERATE";
     const bool is_while = code[at] == "while" && code[at + 1] == "(" && code[at + 2] == "true";
     if (!is_endless && !is_bounded && !is_while) continue;
-    code.insert_behind(at + (is_while ? 1 : 2), c10::str("TSL_POLL(", place_before(code, at), is_endless ? ")" : ") && "));
+    code.insert_behind(at + (is_while ? 1 : 2),
+                       c10::str("TSL_POLL(", place_before(code, at), is_endless ? ")" : ") && "));
     ++count;
   }
   return count;

@@ -157,7 +157,7 @@ class StatementLines {
   Contexts contexts_;
   std::vector<std::string>& files_;
   size_t located_from_ = 0;  // the first token of the declaration behind a #line that says something new
-  int count_ = 0;  // of marks
+  int count_ = 0;  // of those that were put in
 };
 
 }  // namespace

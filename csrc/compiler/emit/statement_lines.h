@@ -19,7 +19,7 @@ namespace torch_slang {
 //     - A function that stands for a variable leaves what its caller has said, too.
 //     - It stands before the statements of blocks, but for labels and what stands right behind one, `while` loops, and loops of
 //       which a #pragma speaks.
-// Counts the marks.
+// Counts them.
 int add_statement_lines(EmittedCode& code, std::vector<std::string>& files);
 
 }  // namespace torch_slang

@@ -34,8 +34,8 @@ struct Scope {
   std::vector<DeclReflection*> generics;   // whose parameters are in scope, outermost first
 };
 
-// Not functions that Slang makes, or asks for: constructors and derivatives of types have a `$` in their names, operators a
-// sign.
+// Not functions that Slang makes, or asks for: constructors and derivatives of types have a `$` in their names, operators
+// are no words.
 bool is_callable_name(const std::string& name) {
   return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
          std::all_of(name.begin(), name.end(), is_word);
@@ -63,15 +63,15 @@ class ModuleDescriber {
   }
 
  private:
-  // `place`: where the declaration is, which for a generic one is around it.
-  void walk(DeclReflection* declaration, DeclReflection* place, Scope scope) {
+  // `outer`: the declaration, or the generic one around it.
+  void walk(DeclReflection* declaration, DeclReflection* outer, Scope scope) {
     switch (declaration->getKind()) {
       case DeclReflection::Kind::Namespace: walk_inside(declaration, std::move(scope)); break;
       case DeclReflection::Kind::Struct:
         scope.owner = declaration->getType();
         if (scope.owner != nullptr) walk_inside(declaration, std::move(scope));
         break;
-      case DeclReflection::Kind::Func: add(place, declaration->asFunction(), scope); break;
+      case DeclReflection::Kind::Func: add(outer, declaration->asFunction(), scope); break;
       case DeclReflection::Kind::Generic:
         scope.generics.push_back(declaration);
         if (DeclReflection* inner = declaration->asGeneric()->getInnerDecl())
@@ -248,13 +248,13 @@ class ModuleDescriber {
   // [Differentiable] links both derivatives, unless the explicit attributes choose. [ForwardDifferentiable] has no
   // backward; of a function with a [BackwardDerivative] alone Slang would make a forward derivative of zeros.
   static bool link_derivatives(Function& function, FunctionReflection* reflection) {
-    const auto marked = [&](const char* name) { return find_attribute(reflection, name) != nullptr; };
+    const auto has = [&](const char* name) { return find_attribute(reflection, name) != nullptr; };
     const bool differentiable = reflection->findModifier(Modifier::Differentiable) != nullptr;
-    const bool has_forward = differentiable && (!marked("TorchSlangOwnBackward") || marked("TorchSlangOwnForward"));
-    const bool has_backward = differentiable && !marked("TorchSlangForwardOnly");
-    const bool chosen = marked("PyBindCUDAFwdDiff") || marked("PyBindCUDABwdDiff");
-    function.has_backward = has_backward && (!chosen || marked("PyBindCUDABwdDiff"));
-    function.has_forward_derivative = has_forward && (!chosen || marked("PyBindCUDAFwdDiff"));
+    const bool has_forward = differentiable && (!has("TorchSlangOwnBackward") || has("TorchSlangOwnForward"));
+    const bool has_backward = differentiable && !has("TorchSlangForwardOnly");
+    const bool chosen = has("PyBindCUDAFwdDiff") || has("PyBindCUDABwdDiff");
+    function.has_backward = has_backward && (!chosen || has("PyBindCUDABwdDiff"));
+    function.has_forward_derivative = has_forward && (!chosen || has("PyBindCUDAFwdDiff"));
     return differentiable;
   }
 

@@ -28,8 +28,7 @@ bool is_wanted(const DescribedFunction& described, const SourceCode* source) {
 }  // namespace
 
 void add_imported_functions(std::vector<DescribedFunction>& functions, slang::ISession* session,
-                            const std::vector<Session::Import>& imports,
-                            const SourceOf& source_of) {
+                            const std::vector<Session::Import>& imports, const SourceOf& source_of) {
   std::set<std::string> own;
   for (const DescribedFunction& one : functions) own.insert({one.function.name, called(one.function)});
   std::map<std::string, std::pair<size_t, std::string>> imported;  // by name: the first that has it, and its module

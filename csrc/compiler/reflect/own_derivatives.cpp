@@ -31,7 +31,7 @@ struct DerivativeOf {
   FunctionReflection* function;
 };
 
-// The types of parameters; of `DifferentialPair<T>` T, which is marked.
+// The types of parameters; of `DifferentialPair<T>` T, and that it is one.
 struct ParameterType {
   std::string primal;
   bool is_pair;

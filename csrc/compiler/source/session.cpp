@@ -22,7 +22,7 @@ namespace torch_slang {
 namespace {
 
 // Stands where Slang would put its own CUDA prelude.
-constexpr std::string_view kPreludeMark = "//torch_slang: end of prelude\n";
+constexpr std::string_view kPreludeEnd = "//torch_slang: end of prelude\n";
 
 struct Macro {
   const char* name;
@@ -49,9 +49,9 @@ constexpr std::array<Macro, 10> kMacros = {{
 
 std::string behind_prelude(const std::string& emitted) {
   if (emitted.empty()) return {};
-  const size_t mark = emitted.find(kPreludeMark);
-  TORCH_INTERNAL_ASSERT(mark != std::string::npos, "emitted text has no prelude mark");
-  return emitted.substr(mark + kPreludeMark.size());
+  const size_t end = emitted.find(kPreludeEnd);
+  TORCH_INTERNAL_ASSERT(end != std::string::npos, "emitted text has no end of the prelude");
+  return emitted.substr(end + kPreludeEnd.size());
 }
 
 // Slang's error of a call whose function has no derivative.
@@ -131,7 +131,7 @@ Com<slang::IGlobalSession> make_global_session() {
   Com<slang::IGlobalSession> global;
   const SlangGlobalSessionDesc desc = {};
   check_slang(slang::createGlobalSession(&desc, global.out()), "createGlobalSession");
-  global->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark.data());
+  global->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeEnd.data());
   return global;
 }
 

@@ -249,7 +249,8 @@ void note_progress(const std::string& what, const std::string&) {
   crash_message = "torch-slangc: the Slang compiler crashed while compiling " + what + "\n";
 }
 
-// Each text as Slang emitted it, behind two lines: its entry point, and how often each pass applied that did at all.
+// Slang's version, and each text as Slang emitted it, behind two lines: its entry point, and how often each pass applied that did
+// at all.
 int show_emitted(const Options& options) {
   std::string shown;
   const auto show = [&](const DeviceText& text, const std::string& emitted, const std::vector<PassCount>& counts) {
@@ -260,7 +261,7 @@ int show_emitted(const Options& options) {
     shown += "\n" + emitted + "\n";
   };
   const Program program = compile_once(options.request, text_of(options.request), Extent::Texts, note_progress, show);
-  write_output(options.output, shown);
+  write_output(options.output, "@slang " + program.slang_version + "\n" + shown);
   return report_errors(program);
 }
 

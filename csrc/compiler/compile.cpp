@@ -218,7 +218,8 @@ class Compilation {
     text.sizes = instantiation.sizes;
     text.entry = entry_name(instantiation);
     progress_(describe_instantiation(instantiation), instantiation.function);
-    if (instantiation.direction == Direction::TangentsBackward && has_bfloat16(instantiation)) {
+    const bool is_second = instantiation.direction == Direction::TangentsBackward;
+    if (is_second && has_bfloat16(described(instantiation.function).function, instantiation)) {
       text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                             " is not available in bfloat16, whose arithmetic Slang differentiates once: call it with "
                             "another dtype");
@@ -294,14 +295,6 @@ class Compilation {
              " reads or writes tangents through `diff` of a view, which has the gradient there";
     }
     return std::nullopt;
-  }
-
-  bool has_bfloat16(const Instantiation& instantiation) const {
-    const auto& leaves = described(instantiation.function).function.leaves;
-    const auto is_one = [](ElementType type) { return type == ElementType::BFloat16; };
-    return std::any_of(instantiation.types.begin(), instantiation.types.end(), is_one) ||
-           std::any_of(leaves.begin(), leaves.end(),
-                       [&](const Leaf& leaf) { return leaf.element.type_parameter < 0 && is_one(leaf.element.type); });
   }
 
   // Whether the code of the source, or of a file that it includes or imports, has this name.

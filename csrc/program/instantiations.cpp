@@ -86,6 +86,14 @@ bool has_forward_derivative(Direction direction) {
   return direction == Direction::Jvp || direction == Direction::Tangents || direction == Direction::TangentsBackward;
 }
 
+bool has_bfloat16(const Function& function, const Instantiation& instantiation) {
+  const auto is_one = [](ElementType type) { return type == ElementType::BFloat16; };
+  const auto is_leaf_of_one = [&](const Leaf& leaf) {
+    return leaf.element.type_parameter < 0 && is_one(leaf.element.type);
+  };
+  return std::ranges::any_of(instantiation.types, is_one) || std::ranges::any_of(function.leaves, is_leaf_of_one);
+}
+
 std::string describe_instantiation(const Instantiation& instantiation) {
   std::string text =
       c10::str("the ",

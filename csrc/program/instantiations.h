@@ -26,6 +26,9 @@ std::vector<Instantiation> all_instantiations(const std::vector<Function>& funct
 bool has_forward_derivative(Direction direction);
 bool is_backward(Direction direction);
 
+// Whether it computes with bfloat16.
+bool has_bfloat16(const Function& function, const Instantiation& instantiation);
+
 // "the backward of sqr for float64"
 std::string describe_instantiation(const Instantiation& instantiation);
 

@@ -15,7 +15,7 @@ import torch_slang
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 
-from write_golden import emitted, golden_file, passes, sources
+from write_golden import emitted, golden_file, golden_file_of, passes, sources
 
 # They refuse texts, or meet names that no file here has.
 WITHOUT_COUNTS = {"lost parts", "lost values", "line names"}
@@ -24,7 +24,8 @@ OF_HOST_FUNCTIONS = {"left-out definitions", "launches", "structs"}  # tests/tes
 
 @pytest.mark.parametrize("source", sources(), ids=lambda source: source.stem)
 def test_slang_writes_what_the_passes_know(source: Path) -> None:
-    now, kept = emitted(source), golden_file(source).read_text()
+    version, now = emitted(source)
+    kept = golden_file_of(source, version).read_text()
     changes = difflib.unified_diff(kept.splitlines(), now.splitlines(), "tested", "now", lineterm="", n=1)
     assert now == kept, (
         "Slang, or a pass, gives something else for this source than what was tested; see that values and gradients "

@@ -4,16 +4,17 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 
 #include "compiler/declared_module.h"
-#include "compiler/emit/lost_copies.h"
 #include "compiler/emit/members.h"
 #include "compiler/emit/passes.h"
 #include "compiler/emit/rereads.h"
 #include "compiler/emit/text_facts.h"
 #include "compiler/emit/written_views.h"
+#include "compiler/emitted_kernel.h"
 #include "compiler/forked_tasks.h"
 #include "compiler/forked_texts.h"
 #include "compiler/forward_calls.h"
@@ -76,7 +77,6 @@ class Compilation {
     for (const auto& [name, value] : request_.defines) {
       if (uses(macro_name(name))) program.used_defines.insert(name);
     }
-    program.cautions = cautions_;
     const std::string caution = untested_version(program.slang_version);
     if (!caution.empty()) program.cautions.insert(caution);
   }
@@ -101,7 +101,7 @@ class Compilation {
     }
     program.warnings = diagnostics;
     shader_parameters_ = shader_parameters(module);
-    const auto source_of = [&](const std::string& path) { return modules_.source_of(path); };
+    const auto source_of = [&](const std::string& path) { return session_.source_of(path); };
     std::vector<DescribedFunction> all = describe_module(session_.slang(), module, request_.path, source_of);
     add_imported_functions(all, session_.slang(), session_.imports(), source_of);
     for (DescribedFunction& one : all) {
@@ -158,7 +158,7 @@ class Compilation {
     const auto make = [&](size_t i) { return text_or_form_apart(group[i], modules[i]); };
     // Who observes wants to see all of them. Slang numbers types for createDynamicObject in the order in which it meets them.
     const bool by_one = observer_ || uses("createDynamicObject");
-    return make_texts(group, by_one ? 1 : usable_processors(), make, cautions_, progress_);
+    return make_texts(group, by_one ? 1 : usable_processors(), make, progress_);
   }
 
   // A copy of a module with wrappers behind it, or why there is none.
@@ -199,7 +199,7 @@ class Compilation {
     std::string diagnostics;
     const std::string emitted = session.emit_host(name_, request_.path, source_, &diagnostics);
     if (!emitted.empty()) {
-      program.host_text.body = shape_host_text(emitted, program.host_functions, cautions_);
+      program.host_text.body = shape_host_text(emitted, program.host_functions);
     } else {
       program.host_text.error = c10::str(
           "the host functions ([TorchEntryPoint]) of ", request_.path, " do not compile (", names,
@@ -233,20 +233,25 @@ class Compilation {
                             " would be wrong: ", *reason);
       return text;
     }
-    std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "", emitted;
-    if (loaded.module != nullptr) emitted = emit(*loaded.session, loaded.module, text.entry, &diagnostics);
+    std::string diagnostics = loaded.module == nullptr ? loaded.diagnostics : "";
+    std::unique_ptr<EmittedText> emitted;
+    const auto held = has_forward_derivative(text.direction) ? Differentials::Tangents : Differentials::Gradients;
+    if (loaded.module != nullptr) {
+      emitted = emit_kernel(*loaded.session, loaded.module, text.entry, held, &diagnostics);
+    }
     try {
-      if (!emitted.empty()) {
-        refuse_lost_forward_calls(emitted, session_);
-        const auto counts = apply_passes(emitted, text, cautions_, session_.files().left_out());
-        if (observer_) observer_(text, emitted, counts);
-        if (!function.is_kernel && (depends_on_threads(text) || (text.waves && !sees_tensors(function)))) {
+      if (emitted != nullptr) {
+        refuse_lost_forward_calls(emitted->code(), session_);
+        text.rereads = is_backward(text.direction) && uses("PreferRecompute") && loads_among_gradients(*emitted);
+        const auto counts = apply_passes(*emitted, text, session_.files().left_out());
+        if (observer_) observer_(text, emitted->emitted(), counts);
+        const bool meets = depends_on_threads(emitted->code(), text) || (text.waves && !sees_tensors(function));
+        if (!function.is_kernel && meets) {
           text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                                 " is applied to each element by itself, but it asks for thread indices, group-shared "
                                 "memory, barriers or wave operations; make it a [CudaKernel]");
           return text;
         }
-        text.rereads = is_backward(text.direction) && uses("PreferRecompute") && loads_among_gradients(emitted);
         if (instantiation.direction != Direction::Forward) note_for_audits(text, instantiation);
         return text;
       }
@@ -290,11 +295,6 @@ class Compilation {
     return std::nullopt;
   }
 
-  static std::string emit(Session& session, slang::IModule* module, const std::string& entry, std::string* said) {
-    std::string text = session.emit(module, entry, Emission::Optimised, said);
-    return may_lose_copies(text) ? session.emit(module, entry, Emission::Plain, said) : text;
-  }
-
   // Whether the code of the source, or of a file that it includes or imports, has this name.
   bool uses(std::string_view name) const { return session_.files().names().count(name) > 0; }
 
@@ -336,8 +336,9 @@ class Compilation {
     if (const Loaded loaded = load_wrappers({instantiation}, Derivatives::None); loaded.module != nullptr) {
       emitted = loaded.session->emit(loaded.module, entry_name(instantiation), Emission::Optimised, &diagnostics);
     }
+    const Code code(emitted);
     for (const std::string& name : found) {
-      if (hidden || emitted.empty() || may_call(emitted, name)) return name;
+      if (hidden || emitted.empty() || may_call(code, name)) return name;
     }
     return std::nullopt;
   }
@@ -436,7 +437,6 @@ class Compilation {
   ModuleFiles modules_;
   std::string source_;
   std::map<std::string, DescribedFunction> functions_;
-  std::set<std::string> cautions_;
   std::vector<std::string> shader_parameters_;
 };
 

@@ -10,7 +10,7 @@
 namespace torch_slang {
 
 std::vector<DeviceText> make_texts(const std::vector<Instantiation>& wanted, size_t processes,
-                                   const std::function<DeviceText(size_t)>& make, std::set<std::string>& cautions,
+                                   const std::function<DeviceText(size_t)>& make,
                                    const std::function<void(const std::string&, const std::string&)>& progress) {
   std::vector<DeviceText> texts(wanted.size());
   ForkedTasks tasks;
@@ -20,15 +20,12 @@ std::vector<DeviceText> make_texts(const std::vector<Instantiation>& wanted, siz
   tasks.there = [&](size_t i) {
     Program made;
     made.texts = {make(i)};
-    made.cautions = cautions;
     return to_json(made);
   };
   tasks.waiting_for = [&](size_t i) { progress(describe_instantiation(wanted[i]), wanted[i].function); };
   for (const auto& [i, json] : run_forked(tasks)) {
     try {
-      Program made = program_from_json(json);
-      texts[i] = std::move(made.texts.front());
-      cautions.merge(made.cautions);
+      texts[i] = std::move(program_from_json(json).texts.front());
     } catch (const c10::Error&) {  // it has a file's name that is no UTF-8
       texts[i] = make(i);
     }

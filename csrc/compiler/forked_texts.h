@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -10,9 +9,9 @@
 
 namespace torch_slang {
 
-// `make`: gives text i of those wanted, and adds to `cautions`. `progress` is told of the text of a fork that is waited for.
+// `make`: gives text i of those wanted. `progress` is told of the text of a fork that is waited for.
 std::vector<DeviceText> make_texts(const std::vector<Instantiation>& wanted, size_t processes,
-                                   const std::function<DeviceText(size_t)>& make, std::set<std::string>& cautions,
+                                   const std::function<DeviceText(size_t)>& make,
                                    const std::function<void(const std::string&, const std::string&)>& progress);
 
 }  // namespace torch_slang

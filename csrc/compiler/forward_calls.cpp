@@ -2,31 +2,30 @@
 
 #include <c10/util/StringUtil.h>
 
-#include <algorithm>
 #include <string>
 
 #include "common/identifiers.h"
 #include "compiler/reflect/own_derivatives.h"
 #include "compiler/text/refused_text.h"
-#include "compiler/text/tokens.h"
+#include "compiler/text/words.h"
 
 namespace torch_slang {
 namespace {
 
 // Slang calls the forward derivative of f `s_fwd_f_0`, and of a method of S `s_fwd_S_f_0`.
-bool has_forward_of(std::string_view emitted, const std::string& name) {
+bool has_forward_of(const Code& emitted, const std::string& name) {
   const std::string end = "_" + name;
-  const std::vector<Token> tokens = split_tokens(emitted);
-  return std::any_of(tokens.begin(), tokens.end(), [&](const Token& token) {
-    if (token.kind != TokenKind::Identifier || !is_numbered(token.text)) return false;
-    const std::string_view stem = token.text.substr(0, token.text.rfind('_'));
-    return stem.ends_with(end) && stem.find("s_fwd_") != std::string_view::npos;
-  });
+  for (size_t at = 0; at < emitted.size(); ++at) {
+    if (!emitted.is_name(at) || !is_numbered(emitted[at])) continue;
+    const std::string_view stem = emitted[at].substr(0, emitted[at].rfind('_'));
+    if (stem.ends_with(end) && has_part(stem, {"s_fwd_"})) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
-void refuse_lost_forward_calls(std::string_view emitted, Session& session) {
+void refuse_lost_forward_calls(const Code& emitted, Session& session) {
   const SourceFiles& files = session.files();
   if (files.names().count("fwd_diff") == 0 && files.names().count("__fwd_diff") == 0) return;
   const std::set<std::string> lost = backward_only_functions(session.slang());

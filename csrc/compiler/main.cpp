@@ -109,16 +109,16 @@ Options parse(int argc, char** argv) {
       options.all_types = true;
     } else if (word == "--list") {
       options.list = true;
-    } else if (word.rfind("-D", 0) == 0) {
+    } else if (word.starts_with("-D")) {
       const std::string define = value();
       const size_t equals = define.find('=');
       options.request.defines.emplace_back(define.substr(0, equals),
                                            equals == std::string::npos ? "1" : define.substr(equals + 1));
-    } else if (word.rfind("-I", 0) == 0) {
+    } else if (word.starts_with("-I")) {
       options.request.include_dirs.push_back(value());
-    } else if (word.rfind("-o", 0) == 0) {
+    } else if (word.starts_with("-o")) {
       options.output = value();
-    } else if (word.rfind("-", 0) == 0) {
+    } else if (word.starts_with("-")) {
       throw UsageError("unknown option " + word);
     } else if (options.request.path.empty()) {
       options.request.path = std::filesystem::absolute(word).lexically_normal().string();
@@ -267,7 +267,8 @@ void note_progress(const std::string& what, const std::string&) {
   crash_message = "torch-slangc: the Slang compiler crashed while compiling " + what + "\n";
 }
 
-// Each text as Slang emitted it, behind two lines: its entry point, and how often each pass applied that did at all.
+// Slang's version, and each text as Slang emitted it, behind two lines: its entry point, and how often each pass applied that did
+// at all.
 int show_emitted(const Options& options) {
   std::string shown;
   const auto show = [&](const DeviceText& text, const std::string& emitted, const std::vector<PassCount>& counts) {
@@ -275,11 +276,10 @@ int show_emitted(const Options& options) {
     for (const PassCount& pass : counts) {
       if (pass.count > 0) shown += " " + std::string(pass.name) + "=" + std::to_string(pass.count) + ";";
     }
-    const size_t prelude = emitted.find(kPreludeMark);
-    shown += "\n" + emitted.substr(prelude + std::string_view(kPreludeMark).size()) + "\n";
+    shown += "\n" + emitted + "\n";
   };
   const Program program = compile_once(options.request, text_of(options.request), Extent::Texts, note_progress, show);
-  write_output(options.output, shown);
+  write_output(options.output, "@slang " + program.slang_version + "\n" + shown);
   return report_errors(program);
 }
 

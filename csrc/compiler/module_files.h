@@ -15,9 +15,6 @@ class ModuleFiles {
   std::string path(const std::string& import) const { return import.empty() ? request_.path : import; }
   std::string text(const std::string& import) const;
 
-  // Of any file that was read; else empty.
-  std::string source_of(const std::string& file) const;
-
   // The module with more text behind it. A session takes a name and a path once, so each copy has its own, in the
   // module's folder; no name is one that an import may ask for.
   ModuleSource next_copy(const std::string& text, const std::string& import = {});

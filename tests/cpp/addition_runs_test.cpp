@@ -20,10 +20,10 @@ const std::string kDouble =
 
 std::string in_function(const std::string& body) { return "__device__ void f_0() { " + body + " }"; }
 
-// What mark_addition_runs makes of a text. Whether additions lie in no run is another test's matter.
+// What write_addition_runs makes of a text. Whether additions lie in no run is another test's matter.
 std::string edited(const std::string& text) {
   EmittedCode code(text);
-  mark_addition_runs(code);
+  write_addition_runs(code);
   std::string result = code.edited();
   constexpr std::string_view kBeside = "_BESIDE";
   for (size_t at; (at = result.find(kBeside)) != std::string::npos;) result.erase(at, kBeside.size());
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(functions_that_read_behind_an_addition_have_runs_of_their_o
 BOOST_AUTO_TEST_CASE(runs_begin_otherwise_beside_additions_that_lie_in_none) {
   const auto is_beside = [](const std::string& text) {
     EmittedCode code(text);
-    mark_addition_runs(code);
+    write_addition_runs(code);
     return code.edited().find("TSL_SUMS_BEGIN_BESIDE(") != std::string::npos;
   };
   const std::string two = "add_0(1, x_0); add_0(2, x_0);";

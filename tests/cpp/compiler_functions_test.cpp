@@ -196,9 +196,10 @@ BOOST_AUTO_TEST_CASE(default_texts_are_found_behind_generics_comments_and_bracke
   const std::string source =
       "int g(int a = 1);\n\nint f<let N : int>(vector<int, N> v, int b[2] = { 1, 2 },\n"
       "  /* int c = 3, */ int d = max(1, 2), int e = 1 < 2)\n{}";
-  const auto defaults = [](std::string_view text, int line, const char* function) {
+  const auto defaults = [](const std::string& text, int line, const char* function) {
     std::vector<std::string> values;
-    for (const ParameterText& one : parameter_texts(text, line, function)) values.push_back(one.default_value);
+    for (const ParameterText& one : parameter_texts(SourceCode(text), line, function))
+      values.push_back(one.default_value);
     return values;
   };
   const std::vector<std::string> expected = {"", "{1,2}", "max(1,2)", "1<2"};
@@ -210,7 +211,7 @@ BOOST_AUTO_TEST_CASE(default_texts_are_found_behind_generics_comments_and_bracke
 
 BOOST_AUTO_TEST_CASE(no_diff_is_what_the_user_wrote_of_a_parameter) {
   std::vector<bool> constant;
-  const std::string source = "float f(no_diff S a, S b = no_diff(S()), inout no_diff S c /* no_diff */, S no_diff_d)";
+  const SourceCode source("float f(no_diff S a, S b = no_diff(S()), inout no_diff S c /* no_diff */, S no_diff_d)");
   for (const ParameterText& one : parameter_texts(source, 1, "f")) constant.push_back(one.no_diff);
   const std::vector<bool> expected = {true, false, true, false};
   BOOST_TEST(constant == expected, boost::test_tools::per_element());

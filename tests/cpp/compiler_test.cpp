@@ -444,11 +444,13 @@ uniform float scale;
 
 BOOST_AUTO_TEST_CASE(prototypes_and_strings_survive_as_they_should) {
   DeviceText text;
-  std::set<std::string> cautions;
-  apply_passes(std::string(kPreludeMark) +
-                   "\n#line 1 \"a.slang\"\n__device__ void f_0();\n__device__ void f_0() { say(\"; } t_0\"); t_0; }\n"
-                   "__device__ static const int t_0 = int(3);\nextern \"C\" __global__ void go() { f_0(); }\n",
-               text, cautions);
+  EmittedText emitted(
+      "#define N /* #line 3 */ 4\n\n#line 1 \"a.slang\"\n__device__ void f_0();\n"
+      "__device__ void f_0() { say(\"; } t_0\"); t_0; }\n"
+      "__device__ static const int t_0 = int(3);\nextern \"C\" __global__ void go() { f_0(); }\n",
+      Texts::Kernel);
+  apply_passes(emitted, text);
+  BOOST_TEST(text.file_scope == "#define N /* #line 3 */ 4\n\n");
   BOOST_TEST(!contains(text.body, "f_0();\n__device__"));
   BOOST_TEST(contains(text.body, "say(\"; } t_0\");"));
   BOOST_TEST(contains(text.body, "; tsl_var_t_0();"));

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/flow_walk.h"
 
 BOOST_AUTO_TEST_SUITE(flow_walk_test)

@@ -48,6 +48,8 @@ BOOST_AUTO_TEST_CASE(every_loop_polls_with_its_place) {
   BOOST_TEST(rewritten(poll_loops, "TSL_AT(0, 7); for(;;) { }") == "TSL_AT(0, 7); for(;TSL_POLL(0, 7);) { }");
   BOOST_TEST(rewritten(poll_loops, "__device__ void f_0() { for(;TSL_ITERATE(0, 3, i, a);) { } }") ==
              "__device__ void f_0() { for(;TSL_POLL(0, 0) && TSL_ITERATE(0, 3, i, a);) { } }");
+  BOOST_TEST(rewritten(poll_loops, "while(true) { } do { } while(true);") ==
+             "while(TSL_POLL(0, 0) && true) { } do { } while(TSL_POLL(0, 0) && true);");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -13,7 +13,7 @@ namespace {
 std::string marked(const std::string& body) {
   const std::string before = "__device__ void f_0(TensorView v_0, int i_0, float x_0) { ";
   EmittedCode code(before + body + " }");
-  mark_unread_additions(code);
+  write_unread_additions(code);
   const std::string text = code.edited();
   return text.substr(before.size(), text.size() - before.size() - 2);
 }

@@ -16,6 +16,9 @@ BOOST_AUTO_TEST_CASE(contexts_of_accesses_are_not_cleared) {
              "s_bwdCallableCtx_DiffTensorView_load_0 _S2;\nf();");
   BOOST_TEST(rewritten(unset_contexts, "s_bwdCallableCtx_DiffTensorView_store_3 _S2\n#line 3\n = { };") ==
              "s_bwdCallableCtx_DiffTensorView_store_3 _S2;\n#line 3\n");
+  const std::string type = "s_bwdCallableCtx_DiffTensorView_load_0";
+  for (const char* empty : {"()", "{}"})
+    BOOST_TEST(rewritten(unset_contexts, type + " _S2 = " + type + empty + ";") == type + " _S2;");
 }
 
 BOOST_AUTO_TEST_CASE(all_else_stays) {

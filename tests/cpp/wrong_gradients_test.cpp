@@ -5,7 +5,7 @@
 #include "packed.h"
 
 #include "compiler/ctext/emitted_code.h"
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/added_gradients.h"
 #include "compiler/emit/contexts.h"
 #include "compiler/emit/lost_copies.h"
@@ -43,12 +43,12 @@ void check_repaired(const std::string& statements, const std::string& expected) 
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(places_are_read_in_all_their_spellings) {
-  const auto path = [](const std::string& place) {
-    const EmittedCode code("__device__ void f() { " + place + " = v; }");
+BOOST_AUTO_TEST_CASE(lvalues_are_read_in_all_their_spellings) {
+  const auto path = [](const std::string& lvalue) {
+    const EmittedCode code("__device__ void f() { " + lvalue + " = v; }");
     const auto found = assignment(code, code.functions()[0].body.parts[0]);
-    std::string text = found->place.variable;
-    for (const Step& step : found->place.steps) text += (step.literal ? "." : "?") + step.text;
+    std::string text = found->left.variable;
+    for (const Step& step : found->left.steps) text += (step.literal ? "." : "?") + step.text;
     return text;
   };
   BOOST_TEST(path("x") == "x");
@@ -123,10 +123,11 @@ BOOST_AUTO_TEST_CASE(what_was_changed_in_place_is_kept_for_who_wants_it) {
 }
 
 BOOST_AUTO_TEST_CASE(texts_that_may_lose_copies_are_found) {
+  const auto may_lose = [](const std::string& body) { return may_lose_copies(EmittedCode(backward(body))); };
   const std::string head = "double2 x; double2 y; if(k) { x = a; *&((&x)->y) = v; y = b; } else { ";
-  BOOST_TEST(may_lose_copies(backward(head + "x = b; *&((&x)->y) = w; x = a; y = a; }")));
-  BOOST_TEST(may_lose_copies(backward(head + "x = b; *&((&x)->y) = w; x = y; }")));
-  BOOST_TEST(!may_lose_copies(backward(head + "x = b; *&((&x)->y) = w; y = a; }")));
+  BOOST_TEST(may_lose(head + "x = b; *&((&x)->y) = w; x = a; y = a; }"));
+  BOOST_TEST(may_lose(head + "x = b; *&((&x)->y) = w; x = y; }"));
+  BOOST_TEST(!may_lose(head + "x = b; *&((&x)->y) = w; y = a; }"));
 }
 
 BOOST_AUTO_TEST_CASE(contexts_are_read_in_place) {

@@ -6,10 +6,11 @@
 #include <map>
 
 #include "common/identifiers.h"
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/copies_of_sums.h"
 #include "compiler/emit/gradient_flow.h"
 #include "compiler/text/refused_text.h"
+#include "compiler/text/words.h"
 
 namespace torch_slang {
 namespace {
@@ -85,7 +86,7 @@ class Adder : FlowWalk<Known> {
     const bool zero = is_zero(found->value, known);
     forget(found->value, known);
     if (found->kind == Assignment::Kind::Part) return part(statement, *found, zero, known);
-    const std::string& variable = found->place.variable;
+    const std::string& variable = found->left.variable;
     if (found->kind == Assignment::Kind::Whole && !zero) whole(statement, *found, sums, known.variables[variable]);
     Collected& now = begin_anew(variable, known);
     now.from_zero = zero;
@@ -98,7 +99,7 @@ class Adder : FlowWalk<Known> {
                    CopiesOfSums& copies) const {
     const bool stays = found && found->kind == Assignment::Kind::Part;
     for (const std::string& target : code_.handed_on(statement.span)) copies.put(sums, target, stays);
-    if (found) copies.put(sums, found->place.variable, stays);
+    if (found) copies.put(sums, found->left.variable, stays);
   }
 
   // The sums that the text names, and those of which it names a copy.
@@ -116,18 +117,18 @@ class Adder : FlowWalk<Known> {
   // Note [first gradients]
   void whole(const EmittedStatement& statement, const Assignment& assigned, const SumSet& sums,
              const Collected& before) {
-    const auto sum = sums_.find(assigned.place.variable);
+    const auto sum = sums_.find(assigned.left.variable);
     if (sum == sums_.end() || !flow_.reaches(statement) || !before.written || sums.has(sum->second)) return;
     if (before.unset) refuse();
     add(statement, assigned);
   }
 
   void part(const EmittedStatement& statement, const Assignment& assigned, bool zero, Known& known) {
-    const std::vector<Step>& steps = assigned.place.steps;
-    Collected& before = known.variables[assigned.place.variable];
+    const std::vector<Step>& steps = assigned.left.steps;
+    Collected& before = known.variables[assigned.left.variable];
     if (zero && !before.from_zero) return;  // clears an element
     const bool of_gradients = before.gradients || flow_.reaches(statement);
-    if (of_gradients && before.meets(steps) && !reads_its_place(statement, assigned)) {
+    if (of_gradients && before.meets(steps) && !reads_itself(statement, assigned)) {
       if (before.from_zero)
         add(statement, assigned);
       else if (!is_fixed(steps))
@@ -138,13 +139,13 @@ class Adder : FlowWalk<Known> {
     before.written = true;
   }
 
-  // `place = place + value;` is a sum already, of a user's backward that another file has inlined.
-  bool reads_its_place(const EmittedStatement& statement, const Assignment& assigned) const {
-    const Span place{statement.span.begin, assigned.value.begin - 1};
-    for (size_t at = assigned.value.begin; at + place.size() <= assigned.value.end; ++at) {
+  // `x = x + value;` is a sum already, of a user's backward that another file has inlined.
+  bool reads_itself(const EmittedStatement& statement, const Assignment& assigned) const {
+    const Span lvalue{statement.span.begin, assigned.value.begin - 1};
+    for (size_t at = assigned.value.begin; at + lvalue.size() <= assigned.value.end; ++at) {
       size_t same = 0;
-      while (same < place.size() && code_[at + same] == code_[place.begin + same]) ++same;
-      if (same == place.size()) return true;
+      while (same < lvalue.size() && code_[at + same] == code_[lvalue.begin + same]) ++same;
+      if (same == lvalue.size()) return true;
     }
     return false;
   }
@@ -153,7 +154,7 @@ class Adder : FlowWalk<Known> {
     return std::all_of(steps.begin(), steps.end(), [](const Step& step) { return step.literal; });
   }
 
-  // `place = value;` becomes `tsl::add_to(place, value);`
+  // `x = value;` becomes `tsl::add_to(x, value);`
   void add(const EmittedStatement& statement, const Assignment& assigned) {
     if (!is_final()) return;
     code_.insert(statement.span.begin, "tsl::add_to(");
@@ -188,9 +189,9 @@ class Adder : FlowWalk<Known> {
   // Zero, all of it.
   bool is_zero(Span span, const Known& known) const {
     if (span.size() == 0) return false;
-    if (const auto place = place_of(code_, span)) {
-      const auto found = known.variables.find(place->variable);
-      return found != known.variables.end() && found->second.from_zero && !found->second.meets(place->steps);
+    if (const auto lvalue = lvalue_of(code_, span)) {
+      const auto found = known.variables.find(lvalue->variable);
+      return found != known.variables.end() && found->second.from_zero && !found->second.meets(lvalue->steps);
     }
     bool any = false;
     for (size_t at = span.begin; at < span.end; ++at) {
@@ -241,7 +242,7 @@ class Adder : FlowWalk<Known> {
 // Structs say how they are added, by their fields; but contexts are no gradients.
 void add_members(EmittedCode& code) {
   for (const EmittedStruct& one : code.structs()) {
-    if (one.name.find("Ctx_s_bwdCallableCtx_") != std::string_view::npos) continue;
+    if (has_part(one.name, {"Ctx_s_bwdCallableCtx_"})) continue;
     std::string text = " template <class Other> TSL_INLINE void tsl_add(const Other& other) {";
     for (const EmittedField& field : one.fields)
       text += c10::str(" tsl::add_to(", field.name, ", other.", field.name, ");");

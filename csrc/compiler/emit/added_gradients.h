@@ -11,8 +11,8 @@ namespace torch_slang {
 //   emits collects their gradients in a variable that begins as zero, and assigns each element (materializeGetElementGradients
 //   in slang-ir-autodiff-transpose.cpp):
 //     double f(double m[2], int i) { return x * m[i] + m[1]; }   =>   d = zero;  d[1] = a;  d[i] = b;
-//   Where i is 1, `a` is lost. So an assignment to an element that an earlier assignment may have reached becomes an addition.
-//     - An element is met by another if no literal index or field tells them apart.
+//   Where i is 1, `a` is lost. So an assignment to an element that an earlier one may have assigned becomes an addition.
+//     - Two lvalues may be one element if no literal index or field tells them apart.
 //     - The user's own text, which is computed again there, may look the same and must stay. It does not depend on gradients:
 //       those come from the parameters of `s_bwdProp_` functions, from `differential` fields and from views' gradients, and
 //       values computed from them are followed through assignments, branches, loops and calls.

@@ -48,7 +48,7 @@ class AdditionRuns {
       functions_.emplace(function.name, Known{&function, false, {}});
   }
 
-  int mark() {
+  int write() {
     for (size_t at = 0; at < code_.size(); ++at) has_addresses_ = has_addresses_ || code_[at] == "data_ptr";
     std::set<std::string_view> called;
     for (const EmittedFunction& function : code_.functions()) {
@@ -59,7 +59,7 @@ class AdditionRuns {
     }
     for (const EmittedFunction& function : code_.functions()) {
       const bool lies_in_callers = called.count(function.name) > 0 && of_function(function.name).is_straight;
-      if (!lies_in_callers) mark_in(function.body);
+      if (!lies_in_callers) write_in(function.body);
     }
     is_beside_others_ =
         std::erase_if(runs_, [&](const Run& run) { return adds_at_once(run); }) > 0 || is_beside_others_;
@@ -246,12 +246,12 @@ class AdditionRuns {
     return false;
   }
 
-  void mark_in(const EmittedStatement& statement) {
+  void write_in(const EmittedStatement& statement) {
     if (statement.kind != Kind::Block) {
       const size_t before = runs_.size();
       const EmittedStatement* const around = loop_;
       if (statement.is_loop()) loop_ = &statement.parts[0];
-      for (const EmittedStatement& part : statement.parts) mark_in(part);
+      for (const EmittedStatement& part : statement.parts) write_in(part);
       if (statement.is_loop()) join_at_end(*loop_, before);
       loop_ = around;
       const Span alone = statement.is_leaf() ? statement.span : statement.head;
@@ -263,7 +263,7 @@ class AdditionRuns {
       const Additions additions = of_statement(part);
       if (!part.is_leaf() || leaves(part.span) || (additions.count > 0 && !additions.is_straight)) {
         end(run, statement);
-        mark_in(part);
+        write_in(part);
       } else if (run.additions.only > 0 && additions.reaches_memory) {
         end(run, statement);  // the statement may read an element that the run has yet to add to
         extend(run, additions, part.span);
@@ -327,18 +327,18 @@ class AdditionRuns {
   EmittedCode& code_;
   std::map<std::string_view, Known> functions_;
   std::vector<Run> runs_;
-  const EmittedStatement* loop_ = nullptr;  // the body of the innermost loop that the statement being marked lies in
+  const EmittedStatement* loop_ = nullptr;  // the body of the innermost loop that the statement lies in
   bool has_addresses_ = false;  // of views' memory, which is read then without a word that tells so
   bool is_beside_others_ = false;  // some additions lie in no run, or are of a type that no run sums
 };
 
 }  // namespace
 
-int mark_addition_runs(EmittedCode& code) {
+int write_addition_runs(EmittedCode& code) {
   bool adds = false;
   for (size_t at = 0; at < code.size() && !adds; ++at)
     adds = code[at] == "tsl_accumulate" || code[at] == "tsl_add_only";
-  return adds ? AdditionRuns(code).mark() : 0;
+  return adds ? AdditionRuns(code).write() : 0;
 }
 
 }  // namespace torch_slang

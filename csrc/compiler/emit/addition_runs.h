@@ -1,5 +1,5 @@
-// A run is straight-line code with several additions to gradients. On a GPU the lanes of a wave sum all additions of a run at
-// its end: Note [wave sums] in prelude/wave_sums.h.
+// A run is code with several additions to gradients, of which the first dominates all others and the last postdominates them. On a GPU
+// the lanes of a wave sum all additions of a run at its end: Note [wave sums] in prelude/wave_sums.h.
 #pragma once
 
 #include "compiler/ctext/emitted_code.h"
@@ -19,6 +19,6 @@ namespace torch_slang {
 //
 // Additions of the user's own (tsl_add_only) lie in runs as well, which then end with TSL_SUMS_END_SEEN, before anything that
 // may read what they add to; they wait for nobody.
-int mark_addition_runs(EmittedCode& code);
+int write_addition_runs(EmittedCode& code);
 
 }  // namespace torch_slang

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/gradient_flow.h"
 
 namespace torch_slang {
@@ -20,20 +20,20 @@ class Reader {
     if (context_.empty()) return;
     std::map<std::string, int> changes;
     for_each_simple(function_.body, [&](const EmittedStatement& statement) {
-      if (const auto found = assignment(code_, statement)) ++changes[found->place.variable];
+      if (const auto found = assignment(code_, statement)) ++changes[found->left.variable];
       for (const std::string& name : code_.handed_on(statement.span)) ++changes[name];
     });
     for_each_simple(function_.body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code_, statement);
-      if (!found || found->kind != Assignment::Kind::Declare || changes[found->place.variable] != 1) return;
+      if (!found || found->kind != Assignment::Kind::Declare || changes[found->left.variable] != 1) return;
       if (code_[statement.span.begin] != "FixedArray") return;
-      const auto place = place_of(code_, found->value);
-      if (!place) return;
-      const auto copy = copies_.find(place->variable);  // the copy that this is a copy of
+      const auto lvalue = lvalue_of(code_, found->value);
+      if (!lvalue) return;
+      const auto copy = copies_.find(lvalue->variable);  // the copy that this is a copy of
       if (copy != copies_.end() && found->value.size() == 1)
-        copies_[found->place.variable] = copy->second;
-      else if (place->variable == context_ && !place->steps.empty())
-        copies_[found->place.variable] = code_.text_without_spaces(found->value);
+        copies_[found->left.variable] = copy->second;
+      else if (lvalue->variable == context_ && !lvalue->steps.empty())
+        copies_[found->left.variable] = code_.text_without_spaces(found->value);
       else
         return;
       code_.replace(statement.span, "");
@@ -78,7 +78,7 @@ void store_values_in_contexts(EmittedCode& code) {
   for (const EmittedFunction& function : code.functions()) {
     for_each_simple(function.body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code, statement);
-      if (!found || found->kind != Assignment::Kind::Part || values.count(found->place.steps.back().text) == 0) return;
+      if (!found || found->kind != Assignment::Kind::Part || values.count(found->left.steps.back().text) == 0) return;
       const size_t begin = found->value.begin;
       if (code[begin] == "&" && code.is_name(begin + 1) && found->value.size() == 2)
         code.replace({begin, begin + 1}, "");

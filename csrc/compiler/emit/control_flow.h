@@ -1,8 +1,8 @@
-// Where control can go from a statement, and whether a wave's mask is needed on the way. The pass of wave_masks.h decides by it
-// where lanes come together again.
+// Where control can go from a statement, and whether a wave's mask has uses on the way: by it the pass of wave_masks.h knows where the
+// mask is live, and where lanes come together again.
 //
 // Note [two flow analyses]
-//   flow_walk.h carries facts along the paths of a function, until nothing is learnt any more. This one knows no facts: it sums up a
+//   flow_walk.h carries facts along the paths of a function, to a fixpoint. This one knows no facts: it sums up a
 //   statement by itself, with the jumps that leave it counted, and is asked for any statement and in any order.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace torch_slang {
 
 struct Flow {
   bool ends = true;  // it may come to its end, and what follows it is next
-  bool uses = false;  // somewhere in it the mask is needed
+  bool uses = false;  // somewhere in it the mask is used
   int breaks = 0, continues = 0, returns = 0;  // jumps out of it, of each kind
 
   bool leaves() const { return breaks + continues + returns > 0; }
@@ -36,7 +36,7 @@ std::vector<const EmittedStatement*> lists_of(const EmittedStatement& statement)
 
 class ControlFlow {
  public:
-  // `uses`: the tokens of the function where the mask is needed, in order.
+  // `uses`: the tokens of the function where the mask is used, in order.
   explicit ControlFlow(std::vector<size_t> uses) : uses_(std::move(uses)) {}
 
   Flow of(const EmittedStatement& statement);

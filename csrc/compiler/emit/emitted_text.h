@@ -14,7 +14,9 @@ namespace torch_slang {
 
 class EmittedText {
  public:
-  EmittedText(std::string body, Differentials differentials) : body_(std::move(body)), differentials_(differentials) {}
+  // What users ask for by __requirePrelude stands at a kernel's file scope, in front of the first declaration, which begins with
+  // a #line. All else is the body.
+  EmittedText(std::string emitted, Texts texts, Differentials differentials = Differentials::Gradients);
   EmittedText(const EmittedText&) = delete;
   EmittedText& operator=(const EmittedText&) = delete;
 
@@ -31,7 +33,9 @@ class EmittedText {
     if (!code_) code_.emplace(body_, differentials_).begin_changes(pass_);
     return *code_;
   }
-  // The text, with all changes made so far.
+  const std::string& emitted() const { return emitted_; }  // as Slang wrote it
+  const EmittedCode& file_scope() const { return *file_scope_; }
+  // The body, with all changes made so far.
   std::string& body() {
     if (code_ && code_->is_edited()) body_ = code_->edited();
     code_.reset();
@@ -41,12 +45,13 @@ class EmittedText {
 
   std::vector<std::string> files;  // that TSL_AT(file, line) names by index
   std::set<std::string> left_out;  // names of host functions whose definitions go
-  bool scattered_waves = false;    // lanes of one wave operation may stand in several places
+  bool scattered_waves = false;    // lanes of one wave operation may stand in several statements
 
  private:
-  std::string body_;
+  const std::string emitted_;
   const Differentials differentials_;
-  std::optional<EmittedCode> code_;
+  std::string body_;
+  std::optional<EmittedCode> file_scope_, code_;
   std::string_view pass_;
   unsigned changed_ = kNothing;  // parts, since `code_` was made
 };

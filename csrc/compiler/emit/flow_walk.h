@@ -1,5 +1,5 @@
-// Dataflow analysis over a function's emitted text: the base of analyses that say for each statement which facts hold there. A
-// derived class says how one statement changes them.
+// Forward dataflow analysis over a function's emitted text: the base of analyses that say for each statement which facts hold
+// there. A derived class is the transfer function of a statement.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace torch_slang {
 
 // Walks through a function's statements in the order in which they may run. Where paths meet, their states are joined; a loop
-// is walked until nothing is learnt any more. `State` has join(other) and ==. Statements that nothing reaches are left out.
+// is walked to a fixpoint. `State` has join(other) and ==. Unreachable statements are left out.
 template <class State>
 class FlowWalk {
  public:

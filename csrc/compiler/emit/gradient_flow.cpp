@@ -1,6 +1,6 @@
 #include "compiler/emit/gradient_flow.h"
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 
 #include <algorithm>
 #include <array>
@@ -40,19 +40,19 @@ GradientFlow::GradientFlow(const EmittedCode& code, const EmittedFunction& funct
 
 void GradientFlow::simple(const EmittedStatement& statement, GradientNames& gradients) {
   const auto found = assignment(code_, statement);
-  const bool assigns = found && !found->place.variable.empty();
+  const bool assigns = found && !found->left.variable.empty();
   const Span value = assigns ? found->value : statement.span;
   const bool depends_on_them = depends(value, gradients);
-  const bool changes_one = found && found->kind == Assignment::Kind::Part && gradients.count(found->place.variable) > 0;
+  const bool changes_one = found && found->kind == Assignment::Kind::Part && gradients.count(found->left.variable) > 0;
   if (depends_on_them || changes_one) reached_.insert(statement.span.begin);
   for (const std::string& name : code_.handed_on(value)) {
     if (depends_on_them) gradients.insert(name);
   }
   if (!assigns) return;
   if (depends_on_them)
-    gradients.insert(found->place.variable);
+    gradients.insert(found->left.variable);
   else if (found->kind != Assignment::Kind::Part)
-    gradients.erase(found->place.variable);
+    gradients.erase(found->left.variable);
 }
 
 bool GradientFlow::depends(Span span, const GradientNames& gradients) const {

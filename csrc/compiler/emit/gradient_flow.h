@@ -1,4 +1,4 @@
-// Which variables of a function's emitted text depend on gradients. Repairs ask, so that they change no value of the user's.
+// Which variables of a function's emitted text have data dependences on gradients. Repairs ask, so that they change no value of the user's.
 #pragma once
 
 #include <set>

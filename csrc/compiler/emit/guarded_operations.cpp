@@ -43,9 +43,9 @@ class GuardedOperations {
     } else if (text == "[" && is_lengths(i - 1)) {
       if (code_[i - 2] == "." || code_[i - 2] == ">") read_by_function(i);
     } else if (text == "[") {
-      if (is_subscript(i) && !is_number(i + 1) && !is_loop_state(i)) mark_index(i);
+      if (is_subscript(i) && !is_number(i + 1) && !is_loop_state(i)) guard_index(i);
     } else if (text == "(") {
-      if (i > 1 && code_[i - 1] == "+" && code_[i - 2] == "rows" && !is_literal(i + 1)) mark_index(i);
+      if (i > 1 && code_[i - 1] == "+" && code_[i - 2] == "rows" && !is_literal(i + 1)) guard_index(i);
     }
   }
 
@@ -65,7 +65,7 @@ class GuardedOperations {
     code_.replace({close, close + 1}, ")");
   }
 
-  void mark_index(size_t open) {
+  void guard_index(size_t open) {
     code_.insert_behind(open, "TSL_INDEX(");
     code_.insert(code_.closing(open, code_.size()), ")");
     ++count_;

@@ -8,7 +8,7 @@ namespace torch_slang {
 // Note [guarded operations]
 //   Emitted text spells divisions, indices and sizes as C++ does, without a word that a prelude could give a meaning to. They
 //   become
-//     a / b            a TSL_DIVIDE b, where TSL_DIVIDE is `/`, or `/ tsl::Divide{...} /`: a marker that both operators know,
+//     a / b            a TSL_DIVIDE b, where TSL_DIVIDE is `/`, or `/ tsl::Divide{...} /`: an object that both operators know,
 //                      so that precedence is what it was. Also `%`, TSL_REMAINDER. Left alone where the divisor can be seen
 //                      to be of floats, or a literal other than zero.
 //     a[i]             a[TSL_INDEX(i)]

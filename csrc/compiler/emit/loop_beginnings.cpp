@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/flow_walk.h"
 
 namespace torch_slang {
@@ -71,7 +71,7 @@ class CarriedNames : FlowWalk<AssignedNames> {
     const auto found = assignment(code_, statement);
     const bool whole = found && (found->kind == Assignment::Kind::Whole || found->kind == Assignment::Kind::Declare);
     head(whole ? found->value : statement.span, assigned);
-    if (whole && found->value.size() > 0) assigned.insert(found->place.variable);
+    if (whole && found->value.size() > 0) assigned.insert(found->left.variable);
   }
 
   void head(Span span, const AssignedNames& assigned) override {
@@ -95,9 +95,9 @@ void LoopBeginnings::find_notes(const EmittedFunction& function, const EmittedSt
     find_notes(function, part, statement.is_loop() ? &statement : loop);
   }
   const auto found = assignment(code_, statement);
-  if (loop == nullptr || !found || found->kind != Assignment::Kind::Part || !found->place.steps[0].literal) return;
+  if (loop == nullptr || !found || found->kind != Assignment::Kind::Part || !found->left.steps[0].literal) return;
   if (found->value.size() != 1 || !code_[found->value.begin].starts_with(kIterations)) return;
-  forwards_[found->place.steps[0].text] = {&function, loop, {statement.span.begin, found->value.begin - 1}};
+  forwards_[found->left.steps[0].text] = {&function, loop, {statement.span.begin, found->value.begin - 1}};
 }
 
 bool LoopBeginnings::restore(const EmittedFunction& function, const EmittedStatement& statement, size_t at) {
@@ -108,14 +108,14 @@ bool LoopBeginnings::restore(const EmittedFunction& function, const EmittedState
   for_each_simple(function.body, [&](const EmittedStatement& one) {
     const auto declared = assignment(code_, one);
     if (declared && declared->kind == Assignment::Kind::Declare &&
-        declared->place.variable == counter_of_backward->variable)
+        declared->left.variable == counter_of_backward->variable)
       first = declared;
   });
   if (!first || first->value.size() < 6) return false;
   const Span kept{first->value.begin, first->value.end - 5};  // but for `- int(1)`
-  const auto place = place_of(code_, kept);
-  if (!place) return false;
-  for (const auto& step : place->steps) {
+  const auto lvalue = lvalue_of(code_, kept);
+  if (!lvalue) return false;
+  for (const auto& step : lvalue->steps) {
     const auto forward = forwards_.find(step.text);
     if (!step.literal || forward == forwards_.end()) continue;
     auto& field = beginnings_[{step.text, counter_of_backward->number}];
@@ -125,7 +125,7 @@ bool LoopBeginnings::restore(const EmittedFunction& function, const EmittedState
       if (counter_of_forward.empty() || !declare(step.text, field)) return false;
       code_.insert_behind(
           forward->second.loop->span.begin - 1,
-          c10::str(" ", with_field(forward->second.place, step.text, field), " = ", counter_of_forward, ";"));
+          c10::str(" ", with_field(forward->second.lvalue, step.text, field), " = ", counter_of_forward, ";"));
     }
     code_.replace({at, at + 1}, with_field(kept, step.text, field));
     return true;
@@ -144,12 +144,12 @@ std::string LoopBeginnings::counter(const Forward& forward, const std::string& s
     if (!found) return;
     if (!inside) {
       if (found->kind == Assignment::Kind::Declare && (type == "int" || type == "uint"))
-        candidates.insert(found->place.variable);
+        candidates.insert(found->left.variable);
     } else if (found->kind == Assignment::Kind::Part) {
       // In an array of the context: the backward does not lack it.
       kept.insert(code_.text_without_spaces(found->value));
     } else if (found->value.size() > 0) {
-      values.emplace(found->place.variable, found->value);
+      values.emplace(found->left.variable, found->value);
     }
   });
   const CarriedNames carried(code_, *forward.loop);
@@ -187,10 +187,11 @@ std::string LoopBeginnings::step_of(const std::string& variable, const Values& v
   return number.empty() ? kUnknown : number;
 }
 
-// The place's text with another field.
-std::string LoopBeginnings::with_field(Span place, const std::string& field, const std::string& other) const {
+// The text of an lvalue with another field.
+std::string LoopBeginnings::with_field(Span lvalue, const std::string& field, const std::string& other) const {
   std::string text;
-  for (size_t at = place.begin; at < place.end; ++at) text += code_[at] == field ? std::string_view(other) : code_[at];
+  for (size_t at = lvalue.begin; at < lvalue.end; ++at)
+    text += code_[at] == field ? std::string_view(other) : code_[at];
   return text;
 }
 

@@ -29,7 +29,7 @@ class LoopBeginnings {
   struct Forward {
     const EmittedFunction* function = nullptr;
     const EmittedStatement* loop = nullptr;
-    Span place;
+    Span lvalue;
   };
 
   void find_notes(const EmittedFunction& function, const EmittedStatement& statement, const EmittedStatement* loop);
@@ -37,7 +37,7 @@ class LoopBeginnings {
 
   std::string counter(const Forward& forward, const std::string& step) const;
   std::string step_of(const std::string& variable, const Values& values) const;
-  std::string with_field(Span place, const std::string& field, const std::string& other) const;
+  std::string with_field(Span lvalue, const std::string& field, const std::string& other) const;
   bool declare(const std::string& field, const std::string& other);
 
   EmittedCode& code_;

@@ -21,7 +21,7 @@ class LoopState {
   int amend() {
     find_loops();
     find_fields();
-    int count = 0;  // of loops that end where the room does, and of accesses whose indices are turned around
+    int count = 0;  // of loops that end where the room does, and of accesses whose indices are reversed
     for (const auto& [begin, loop] : loops_) {
       if (loop.array.empty()) continue;
       code_.replace({begin + 1, begin + 5},
@@ -29,10 +29,11 @@ class LoopState {
       ++count;
     }
     for (size_t at = 0; at < code_.size();) {
-      const Span indices = indices_to_turn(at);
-      if (indices.size() > 0) code_.replace(indices, turned(indices, count));
+      const Span indices = indices_to_reverse(at);
+      if (indices.size() > 0) code_.replace(indices, reversed(indices, count));
       at = std::max(at + 1, indices.end);
     }
+    if (count == 0 && keeps_iterations()) throw unknown_text("it keeps values of a loop's iterations elsewhere");
     return count;
   }
 
@@ -45,6 +46,13 @@ class LoopState {
 
   bool is(size_t i, std::initializer_list<std::string_view> words) const {
     return std::all_of(words.begin(), words.end(), [&](std::string_view word) { return code_[i++] == word; });
+  }
+
+  bool keeps_iterations() const {
+    for (size_t at = 0; at < code_.size(); ++at) {
+      if (code_[at] == "[" && code_[at + 1].starts_with("_pc_") && code_[at + 2] == "]") return true;
+    }
+    return false;
   }
 
   // Loops with their counters, of which those that follow each other may share one, and the variables that are contexts.
@@ -101,7 +109,7 @@ class LoopState {
   }
 
   // The indices behind the field of a context at `at`, if there are more than one.
-  Span indices_to_turn(size_t at) const {
+  Span indices_to_reverse(size_t at) const {
     const auto depth = depths_.find(code_[at]);
     if (depth == depths_.end() || depth->second < 2) return {};
     const bool is_declared = !code_.is_member(at);
@@ -117,8 +125,8 @@ class LoopState {
     return indices;
   }
 
-  // The last of `[i][j]` first. In an index may be others that are turned around.
-  std::string turned(Span indices, int& count) const {
+  // The last of `[i][j]` first. In an index may be others that are reversed.
+  std::string reversed(Span indices, int& count) const {
     ++count;
     std::string text;
     for (size_t open = indices.begin, close; open < indices.end; open = close) {
@@ -132,9 +140,9 @@ class LoopState {
     std::string text;
     for (size_t at = span.begin; at < span.end; ++at) {
       text += code_.spaced_text({at, at + 1});
-      const Span indices = indices_to_turn(at);
+      const Span indices = indices_to_reverse(at);
       if (indices.size() == 0) continue;
-      text += turned(indices, count);
+      text += reversed(indices, count);
       at = indices.end - 1;
     }
     return text;

@@ -16,7 +16,7 @@ namespace torch_slang {
 //   The arrays are as long as the loop's [MaxIters(n)] says, or as Slang concluded. Two things are amended.
 //     - Loops inside each other: `FixedArray<FixedArray<double, inner>, outer>` is indexed [inner][outer], which is the wrong
 //       element as soon as the two lengths differ (shader-slang/slang issue 13000). The indices of all accesses to such a
-//       field, which have the same order, are turned around.
+//       field, which have the same order, are reversed.
 //     - A longer loop writes behind the array. It ends where the room does on the CPU, and with checks on a GPU, and says so:
 //       `for(;TSL_ITERATE(file, line, _pc_0, (&_S22)->value5_0);)`, file and line as in TSL_AT. A loop that keeps nothing may
 //       run as long as it likes, and has right gradients.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/gradient_flow.h"
 #include "compiler/emit/statement_lines.h"
 #include "compiler/text/refused_text.h"
@@ -34,8 +34,8 @@ class PartByPart {
       if (!found || found->kind != Assignment::Kind::Declare) return;
       const size_t begin = statement.span.begin;
       const auto structure = fields.find(code_[begin]);
-      if (structure != fields.end()) sizes_[found->place.variable] = structure->second;
-      if (code_[begin] == "FixedArray") sizes_[found->place.variable] = length(begin + 1);
+      if (structure != fields.end()) sizes_[found->left.variable] = structure->second;
+      if (code_[begin] == "FixedArray") sizes_[found->left.variable] = length(begin + 1);
     });
   }
 
@@ -45,10 +45,10 @@ class PartByPart {
     std::string variable;
     for (size_t k = i; k < block.parts.size(); ++k) {
       const auto found = assignment(code_, block.parts[k]);
-      if (!found || found->kind != Assignment::Kind::Part || found->place.steps.size() != 1) return 0;
-      if (k > i && found->place.variable != variable) return 0;
-      if (!found->place.steps[0].literal || !parts.insert(found->place.steps[0].text).second) return 0;
-      variable = found->place.variable;
+      if (!found || found->kind != Assignment::Kind::Part || found->left.steps.size() != 1) return 0;
+      if (k > i && found->left.variable != variable) return 0;
+      if (!found->left.steps[0].literal || !parts.insert(found->left.steps[0].text).second) return 0;
+      variable = found->left.variable;
       const auto size = sizes_.find(variable);
       if (size == sizes_.end()) return 0;
       if (parts.size() == size->second) return parts.size();
@@ -73,8 +73,8 @@ class Flow : FlowWalk<Reaching> {
   Flow(const EmittedCode& code, const EmittedStatement& body) : FlowWalk(code) {
     for_each_simple(body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code_, statement);
-      if (!found || found->place.variable.empty()) return;
-      if (found->value.size() > 0) ++assignments_[found->place.variable];
+      if (!found || found->left.variable.empty()) return;
+      if (found->value.size() > 0) ++assignments_[found->left.variable];
       if (found->kind == Assignment::Kind::Part) parts_.insert(statement.span.begin);
     });
     for_each_simple(body, [&](const EmittedStatement& statement) {
@@ -95,7 +95,7 @@ class Flow : FlowWalk<Reaching> {
     const bool declares = found && found->kind == Assignment::Kind::Declare;
     if (!declares) return found && found->kind == Assignment::Kind::Whole ? found : std::nullopt;
     const bool of_variable = found->value.size() == 1 && code_.is_name(found->value.begin);
-    return of_variable || holds_several_values(found->place.variable) ? found : std::nullopt;
+    return of_variable || holds_several_values(found->left.variable) ? found : std::nullopt;
   }
 
   // In place changes that the variable may hold before the assignment at `at`.
@@ -111,9 +111,9 @@ class Flow : FlowWalk<Reaching> {
     const size_t at = statement.span.begin;
     if (!found || found->kind == Assignment::Kind::Other) return read(statement.span, reaching);
     read(found->value, reaching);
-    Definitions& before = reaching[found->place.variable];
+    Definitions& before = reaching[found->left.variable];
     if (found->kind == Assignment::Kind::Part) {
-      read_indices({at, found->value.begin - 1}, found->place.variable, reaching);
+      read_indices({at, found->value.begin - 1}, found->left.variable, reaching);
     }
     for (const size_t definition : before) {
       if (parts_.count(definition) > 0) overwritten_[at].insert(definition);
@@ -168,7 +168,7 @@ bool overwrites(const EmittedCode& code, const EmittedStatement& statement, cons
       if (others == 0 && !next) break;
       if (others > 0)
         k += others - 1;
-      else if (code.text_without_spaces(next->value) == found->place.variable)
+      else if (code.text_without_spaces(next->value) == found->left.variable)
         return true;
       else if (parts == 0 && code.text_without_spaces(next->value) == code.text_without_spaces(found->value))
         return true;
@@ -196,9 +196,9 @@ class Repair {
       const size_t parts = part_by_part_.count(statement, i);
       const auto found = assignment(code_, statement.parts[i]);
       if (parts == 0 && (!found || found->kind != Assignment::Kind::Whole)) continue;
-      if (parts == 0 && code_.text_without_spaces(found->value) == found->place.variable) continue;
+      if (parts == 0 && code_.text_without_spaces(found->value) == found->left.variable) continue;
       const Definitions overwritten = flow_.overwritten(statement.parts[i].span.begin);
-      if (!overwritten.empty()) overwrite(statement, i, parts, found->place.variable, overwritten);
+      if (!overwritten.empty()) overwrite(statement, i, parts, found->left.variable, overwritten);
     }
   }
 
@@ -213,8 +213,7 @@ class Repair {
       }
       const auto next = flow_.copy(block.parts[k]);
       if (!next) break;
-      if (code_.text_without_spaces(next->value) == variable &&
-          is_left_behind(block, k, next->place.variable, variable))
+      if (code_.text_without_spaces(next->value) == variable && is_left_behind(block, k, next->left.variable, variable))
         wanting.push_back(next->value);
     }
     if (wanting.empty()) return;
@@ -236,7 +235,7 @@ class Repair {
                       const std::string& source) const {
     if (target == source || !flow_.holds_several_values(target)) return false;
     const auto next = k + 1 < block.parts.size() ? assignment(code_, block.parts[k + 1]) : std::nullopt;
-    return !next || next->kind != Assignment::Kind::Part || next->place.variable != target;
+    return !next || next->kind != Assignment::Kind::Part || next->left.variable != target;
   }
 
   [[noreturn]] void refuse(const EmittedStatement& at) const {
@@ -271,8 +270,7 @@ class Repair {
 
 }  // namespace
 
-bool may_lose_copies(const std::string& text) {
-  const EmittedCode code(text);
+bool may_lose_copies(const EmittedCode& code) {
   return std::any_of(code.functions().begin(), code.functions().end(), [&](const EmittedFunction& function) {
     return overwrites(code, function.body, Flow(code, function.body), PartByPart(code, function.body));
   });

@@ -12,17 +12,17 @@ namespace torch_slang {
 //     if (z > 0) s.y = z * s.y; else u.y = u.y * z;   =>   else { X = u; X.y = ...;  X = s; Y = X; }
 //   where Y should have got X's old value. Slang's optimiser then writes `Y = s`, as X was `s` by then, or nothing at all.
 //     - Text in which a value that was made in place may be overwritten so is emitted again with the least optimisation, which
-//       has `Y = X` still (may_lose_copies, compile.cpp).
+//       has `Y = X` still (emitted_kernel.h).
 //     - There, a variable that is assigned X behind the assignment that overwrites X, in the same row, should have got X's old
-//       value: the row is one assignment of several variables. It gets a copy made before the row.
+//       value: the row is one parallel copy, as phis become. It gets a copy made before the row.
 //     - But for two rows that follow each other. They are found at the beginning of a branch of gradients: then the second
 //       means the new value of X. If nobody else reads the old value, the old one is meant all the same; else it cannot be told,
 //       and is refused.
 //     - A value of the user's and a gradient are never meant for each other (gradient_flow.h).
 //     - A whole that is assigned part by part may be the change in place itself: refused.
 
-// Of the whole text that Slang emitted, optimised.
-bool may_lose_copies(const std::string& text);
+// Of the text that Slang emitted, optimised.
+bool may_lose_copies(const EmittedCode& code);
 // Of text of the least optimisation. Throws RefusedText.
 void repair_lost_copies(EmittedCode& code);
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <map>
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/gradient_flow.h"
 #include "compiler/text/refused_text.h"
 
@@ -42,14 +42,14 @@ class EmittedTypes {
       if (!found || found->kind != Assignment::Kind::Declare) return;
       size_t name = statement.span.begin;
       while (name + 1 < statement.span.end && code_[name + 1] != "=" && code_[name + 1] != ";") ++name;
-      declare(found->place.variable, {statement.span.begin, name});
+      declare(found->left.variable, {statement.span.begin, name});
     });
   }
 
-  std::string of(const Place& place) const {
-    const auto variable = variables_.find(place.variable);
+  std::string of(const LValue& lvalue) const {
+    const auto variable = variables_.find(lvalue.variable);
     std::string type = variable == variables_.end() ? "" : variable->second;
-    for (const Step& step : place.steps) type = part(type, step);
+    for (const Step& step : lvalue.steps) type = part(type, step);
     return type;
   }
 
@@ -98,8 +98,8 @@ void refuse_lost_parts(const EmittedCode& code) {
     for_each_simple(function.body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code, statement);
       if (!found) return;
-      const auto value = place_of(code, found->value);
-      const std::string to = types.of(found->place);
+      const auto value = lvalue_of(code, found->value);
+      const std::string to = types.of(found->left);
       const std::string from = value ? types.of(*value) : is_number(code, found->value) ? "double" : "";
       if (to.empty() || from.empty() || to == from || (!types.is_aggregate(to) && !types.is_aggregate(from))) return;
       throw RefusedText{c10::str("Slang's derivative of ", users_name(function.name),

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/gradient_flow.h"
 #include "compiler/text/refused_text.h"
 
@@ -24,7 +24,7 @@ std::set<std::string> never_stored(const EmittedCode& code, const EmittedFunctio
     const auto found = assignment(code, statement);
     for (std::string& name : code.handed_on(statement.span)) stored.insert(std::move(name));
     if (!found || found->kind == Assignment::Kind::Other) return;
-    (declares_nothing(code, statement, *found) ? empty : stored).insert(found->place.variable);
+    (declares_nothing(code, statement, *found) ? empty : stored).insert(found->left.variable);
   });
   for (const std::string& name : stored) empty.erase(name);
   return empty;
@@ -35,7 +35,7 @@ void check(const EmittedCode& code, const EmittedFunction& function, const Emitt
   const auto found = assignment(code, statement);
   const bool is_known = found && found->kind != Assignment::Kind::Other;
   const Span value = is_known ? found->value : statement.span;
-  if (is_known && place_of(code, value)) return;  // a copy
+  if (is_known && lvalue_of(code, value)) return;  // a copy
   for (size_t at = value.begin; at < value.end; ++at) {
     if (!code.is_name(at) || code.is_member(at) || empty.count(std::string(code[at])) == 0) continue;
     throw RefusedText{

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/text/refused_text.h"
+
 namespace torch_slang {
 namespace {
 
@@ -20,6 +22,7 @@ class Members {
       edit(declaration);
       at = declaration.end;
     }
+    if (entries_ == 0) throw unknown_text("it has no entry point");
     rename_variables();
     return entries_ + static_cast<int>(accessors_.size());
   }

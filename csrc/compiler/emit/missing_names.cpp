@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/gradient_flow.h"
 #include "compiler/emit/loop_beginnings.h"
 #include "compiler/text/refused_text.h"
@@ -45,7 +45,7 @@ void restore_missing_names(EmittedCode& code) {
     for (const EmittedParameter& parameter : function.parameters) declared.emplace(parameter.name);
     for_each_simple(function.body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code, statement);
-      if (found && found->kind == Assignment::Kind::Declare) declared.insert(found->place.variable);
+      if (found && found->kind == Assignment::Kind::Declare) declared.insert(found->left.variable);
     });
     if (!function.name.starts_with("s_")) continue;  // Slang's own functions alone
     for_each_simple(function.body, [&](const EmittedStatement& statement) {

@@ -1,4 +1,4 @@
-// A pass: names that Slang's text uses and never declares. It restores them, or refuses the text.
+// A pass: uses without a definition, which Slang's text has. It restores the definition, or refuses the text.
 #pragma once
 
 #include "compiler/ctext/emitted_code.h"

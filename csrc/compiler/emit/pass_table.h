@@ -4,8 +4,6 @@
 #include <span>
 #include <string_view>
 
-#include "compiler/emit/signs.h"
-
 namespace torch_slang {
 
 class EmittedText;
@@ -41,12 +39,11 @@ enum Parts : unsigned {
   kStatements = 1 << 1,  // which there are, their order, and what they assign and call
   kOperations = 1 << 2,  // divisions, indices, conversions
   kLoopHeads = 1 << 3,
-  kMarks = 1 << 4,  // TSL_AT
+  kPlaces = 1 << 4,  // TSL_AT
   kDirectives = 1 << 5,
   kAll = (1 << 6) - 1,
 };
 
-enum class Missed { Caution, Refusal };
 enum class Texts { Kernel, Host, Both };
 
 struct Pass {
@@ -56,8 +53,6 @@ struct Pass {
   unsigned reads, changes;  // Parts
   unsigned needs = kNone, gives = kNone;  // Facts
   bool is_repair = false;  // of an error of Slang's, which a request may leave out: Note [ledger]
-  int Signs::* at_least = nullptr;  // null: a repair, or an improvement
-  Missed missed = Missed::Caution;
 
   constexpr bool is_for(Texts other) const { return texts == other || texts == Texts::Both || other == Texts::Both; }
 };

@@ -26,7 +26,6 @@
 #include "compiler/emit/missing_names.h"
 #include "compiler/emit/polled_loops.h"
 #include "compiler/emit/shared_stores.h"
-#include "compiler/emit/signs.h"
 #include "compiler/emit/statement_lines.h"
 #include "compiler/emit/text_facts.h"
 #include "compiler/emit/unread_additions.h"
@@ -67,9 +66,7 @@ constexpr Pass kPasses[] = {
      .apply = on_code<make_members>,
      .reads = kDeclarations,
      .changes = kAll,
-     .gives = kMembers,
-     .at_least = &Signs::entries,
-     .missed = Missed::Refusal},
+     .gives = kMembers},
     {.name = "left-out definitions",
      .texts = Texts::Host,
      .apply = [](EmittedText& text) { return leave_out_definitions(text.code(), text.left_out); },
@@ -106,33 +103,29 @@ constexpr Pass kPasses[] = {
      .apply = on_code<unset_contexts>,
      .reads = kStatements,
      .changes = kStatements,
-     .needs = kRepaired,
-     .at_least = &Signs::cleared_contexts},
+     .needs = kRepaired},
     {.name = "joined branches",
      .texts = Texts::Kernel,
      .apply = on_code<join_branches>,
      .reads = kStatements,
      .changes = kStatements,
      .needs = kRepaired},
-    // Marks and names for checks, interrupts and waves.
+    // Places and names for checks, interrupts and waves.
     {.name = "statement lines",
      .texts = Texts::Kernel,
      .apply = [](EmittedText& text) { return add_statement_lines(text.code(), text.files); },
      .reads = kDeclarations | kStatements | kDirectives,
-     .changes = kMarks,
+     .changes = kPlaces,
      .needs = kMembers | kRepaired,
-     .gives = kLines,
-     .at_least = &Signs::lines},
+     .gives = kLines},
     {.name = "wave masks",
      .texts = Texts::Kernel,
      .apply = [](EmittedText& text) { return write_wave_masks(text.code(), text.files, text.scattered_waves); },
-     .reads = kStatements | kMarks,
+     .reads = kStatements | kPlaces,
      .changes = kStatements,
      .needs = kLines,
      .gives = kMasks,
-     .is_repair = true,
-     .at_least = &Signs::masks,
-     .missed = Missed::Refusal},
+     .is_repair = true},
     {.name = "wide indices",
      .texts = Texts::Kernel,
      .apply = on_code<check_wide_indices>,
@@ -143,44 +136,40 @@ constexpr Pass kPasses[] = {
     {.name = "bounded loops",
      .texts = Texts::Kernel,
      .apply = [](EmittedText& text) { return bound_loops(text.code(), text.files); },
-     .reads = kStatements | kOperations | kLoopHeads | kMarks,
+     .reads = kStatements | kOperations | kLoopHeads | kPlaces,
      .changes = kOperations | kLoopHeads,
      .needs = kLines,
      .gives = kBounded,
-     .is_repair = true,
-     .at_least = &Signs::kept_iterations,
-     .missed = Missed::Refusal},
+     .is_repair = true},
     {.name = "polled loops",
      .texts = Texts::Both,
      .apply = on_code<poll_loops>,
-     .reads = kLoopHeads | kMarks,
+     .reads = kLoopHeads | kPlaces,
      .changes = kLoopHeads,
-     .needs = kLines | kBounded,
-     .at_least = &Signs::loops},
+     .needs = kLines | kBounded},
     {.name = "guarded operations",
      .texts = Texts::Both,
      .apply = on_code<guard_operations>,
      .reads = kOperations,
      .changes = kOperations,
-     .needs = kRepaired | kWideIndices | kBounded,
-     .at_least = &Signs::sizes},
+     .needs = kRepaired | kWideIndices | kBounded},
     {.name = "unread additions",
      .texts = Texts::Kernel,
-     .apply = on_code<mark_unread_additions>,
+     .apply = on_code<write_unread_additions>,
      .reads = kStatements,
      .changes = kStatements,
      .needs = kRepaired,
      .gives = kUnread},
     {.name = "addition runs",
      .texts = Texts::Kernel,
-     .apply = on_code<mark_addition_runs>,
-     .reads = kStatements | kOperations | kMarks,
+     .apply = on_code<write_addition_runs>,
+     .reads = kStatements | kOperations | kPlaces,
      .changes = kStatements,
      .needs = kMasks | kUnread},
     {.name = "cleared arrays",
      .texts = Texts::Kernel,
      .apply = on_code<clear_arrays>,
-     .reads = kStatements | kMarks,
+     .reads = kStatements | kPlaces,
      .changes = kStatements,
      .needs = kLines | kRepaired},
     {.name = "line names",
@@ -192,34 +181,13 @@ constexpr Pass kPasses[] = {
 };
 static_assert(misplaced(kPasses).empty(), "a pass stands before what it needs");
 
-// Slang writes what users ask for by __requirePrelude between its own prelude and the first declaration, which begins
-// with a #line.
-size_t first_declaration(std::string_view text) {
-  constexpr std::string_view kLine = "#line ";
-  if (text.starts_with(kLine)) return 0;
-  const size_t found = text.find("\n#line ");
-  return found == std::string_view::npos ? 0 : found + 1;
-}
-
-void check(const Pass& pass, int count, const Signs& signs, std::set<std::string>& cautions) {
-  if (pass.at_least == nullptr || count >= signs.*pass.at_least) return;
-  const std::string what =
-      c10::str("this version of Slang writes CUDA text in a form that torch_slang does not know: the pass '", pass.name,
-               "' applied ", count, " times, and at least ", signs.*pass.at_least, " were expected");
-  if (pass.missed == Missed::Refusal) throw RefusedText{what};
-  cautions.insert(what);
-}
-
-std::vector<PassCount> apply(Texts texts, EmittedText& text, const LeftOutRepairs& left_out,
-                             std::set<std::string>& cautions) {
-  const Signs signs = signs_in(text.code());
+std::vector<PassCount> apply(Texts texts, EmittedText& text, const LeftOutRepairs& left_out) {
   std::vector<PassCount> counts;
   for (const Pass& pass : kPasses) {
     if (!pass.is_for(texts) || left_out.has(pass.name)) continue;
     text.begin(pass);
     counts.push_back({pass.name, pass.apply(text)});
     text.end(pass);
-    check(pass, counts.back().count, signs, cautions);
   }
   return counts;
 }
@@ -240,35 +208,25 @@ std::vector<std::string_view> repairs_of_texts() {
   return names;
 }
 
-std::vector<PassCount> apply_passes(const std::string& emitted, DeviceText& text, std::set<std::string>& cautions,
-                                    const LeftOutRepairs& left_out) {
-  const std::string_view mark = kPreludeMark;
-  const size_t at = emitted.find(mark);
-  TORCH_INTERNAL_ASSERT(at != std::string::npos, "emitted text has no prelude mark");
-  const std::string_view own = std::string_view(emitted).substr(at + mark.size());
-  const size_t begin = first_declaration(own);
-  const bool blank = own.substr(0, begin).find_first_not_of(" \n") == std::string_view::npos;
-  text.file_scope = blank ? "" : own.substr(0, begin);
-
-  const bool tangents = has_forward_derivative(text.direction);
-  EmittedText passing(std::string(own.substr(begin)), tangents ? Differentials::Tangents : Differentials::Gradients);
-  if (const Known where = known_forms_of(text); where != Known::Nowhere) refuse_unknown_forms(passing.code(), where);
-  std::vector<PassCount> counts = apply(Texts::Kernel, passing, left_out, cautions);
-  text.body = passing.body();
-  text.files = std::move(passing.files);
-  text.scattered_waves = passing.scattered_waves;
-  read_facts(passing.code(), text);
-  const AccessedViews views = accessed_views(passing.code());
+std::vector<PassCount> apply_passes(EmittedText& emitted, DeviceText& text, const LeftOutRepairs& left_out) {
+  if (const Known where = known_forms_of(text); where != Known::Nowhere) refuse_unknown_forms(emitted.code(), where);
+  std::vector<PassCount> counts = apply(Texts::Kernel, emitted, left_out);
+  text.file_scope = emitted.file_scope().text();
+  text.body = emitted.body();
+  text.files = std::move(emitted.files);
+  text.scattered_waves = emitted.scattered_waves;
+  read_facts(emitted.file_scope(), emitted.code(), text);
+  const AccessedViews views = accessed_views(emitted.code());
   text.loaded.assign(views.loaded.begin(), views.loaded.end());
   text.stored.assign(views.stored.begin(), views.stored.end());
   return counts;
 }
 
-std::string apply_host_passes(std::string text, std::set<std::string> left_out, std::set<std::string>& cautions) {
-  EmittedText passing(std::move(text), Differentials::Gradients);
-  passing.left_out = std::move(left_out);
-  apply(Texts::Host, passing, {}, cautions);
-  return passing.body();
+std::string apply_host_passes(std::string text, std::set<std::string> left_out) {
+  EmittedText emitted(std::move(text), Texts::Host);
+  emitted.left_out = std::move(left_out);
+  apply(Texts::Host, emitted, {});
+  return emitted.body();
 }
 
 }  // namespace torch_slang

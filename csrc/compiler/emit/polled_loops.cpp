@@ -21,10 +21,12 @@ std::string place_before(const Code& code, size_t loop) {
 int poll_loops(Code& code) {
   int count = 0;
   for (size_t at = 0; at + 3 < code.size(); ++at) {
-    if (code[at] != "for" || code[at + 1] != "(" || code[at + 2] != ";") continue;
-    const bool is_bounded = code[at + 3] == "TSL_ITERATE";
-    if (!is_bounded && code[at + 3] != ";") continue;
-    code.insert_behind(at + 2, c10::str("TSL_POLL(", place_before(code, at), is_bounded ? ") && " : ")"));
+    const bool is_for = code[at] == "for" && code[at + 1] == "(" && code[at + 2] == ";";
+    const bool is_endless = is_for && code[at + 3] == ";", is_bounded = is_for && code[at + 3] == "TSL_ITERATE";
+    const bool is_while = code[at] == "while" && code[at + 1] == "(" && code[at + 2] == "true";
+    if (!is_endless && !is_bounded && !is_while) continue;
+    code.insert_behind(at + (is_while ? 1 : 2),
+                       c10::str("TSL_POLL(", place_before(code, at), is_endless ? ")" : ") && "));
     ++count;
   }
   return count;

@@ -70,15 +70,15 @@ std::string RepeatedOperations::declared(const EmittedStatement& statement) cons
   return has_value ? code_.text_without_spaces(assigned->left) : std::string();
 }
 
-RepeatedOperations::Places RepeatedOperations::places_in(const Part& part) const {
-  Places places;
+RepeatedOperations::Positions RepeatedOperations::positions_in(const Part& part) const {
+  Positions positions;
   const auto before = [](const Operation& operation, size_t token) { return operation.token < token; };
   for (size_t i = part.begin; i < part.end; ++i) {
     const Span tokens = part.list->parts[i].span;
     auto one = std::lower_bound(operations_.begin(), operations_.end(), tokens.begin, before);
-    for (; one != operations_.end() && one->token < tokens.end; ++one) places[one->key].push_back(i);
+    for (; one != operations_.end() && one->token < tokens.end; ++one) positions[one->key].push_back(i);
   }
-  return places;
+  return positions;
 }
 
 void RepeatedOperations::add_join(const EmittedStatement& list, Join join) {
@@ -111,7 +111,7 @@ void RepeatedOperations::find_joins(const Part& part, const Keys& known) {
     if (statement.kind == Kind::If) check_arms(statement, found);
     if (statement.kind == Kind::Switch) join_cases(statement, found);
     if (statement.kind == Kind::For) {
-      join_turns(statement.parts[0], found);
+      join_iterations(statement.parts[0], found);
     } else {
       for (const EmittedStatement* inside : lists_of(statement)) find_joins(whole(*inside), found);
     }
@@ -130,23 +130,23 @@ std::vector<const RepeatedOperations::Operation*> RepeatedOperations::operations
 // How many statements of a list are around the first operation with the key.
 size_t RepeatedOperations::depth_of(const std::string& key, const EmittedStatement& list) const {
   size_t depth = 0;
-  for (Place at = operations(key, list.span)[0]->place; at.list != &list; at = around_.at(at.list)) ++depth;
+  for (Position at = operations(key, list.span)[0]->position; at.list != &list; at = around_.at(at.list)) ++depth;
   return depth;
 }
 
-// Among the tokens, which are of `list`, the copies of the statement at `place`: they have the key as deep inside as it has.
+// Among the tokens, which are of `list`, the copies of the statement at `position`: they have the key as deep inside as it has.
 // Those that are not of the list itself must not lead on to its next statement.
-std::set<RepeatedOperations::Place> RepeatedOperations::copies_of(const std::string& key, const Place& place,
-                                                                  const EmittedStatement& list, Span tokens) const {
-  const std::string text = text_of(place.list->parts[place.statement]);
-  const Operation* original = operations(key, place.list->parts[place.statement].span)[0];
+std::set<RepeatedOperations::Position> RepeatedOperations::copies_of(const std::string& key, const Position& position,
+                                                                     const EmittedStatement& list, Span tokens) const {
+  const std::string text = text_of(position.list->parts[position.statement]);
+  const Operation* original = operations(key, position.list->parts[position.statement].span)[0];
   size_t depth = 0;
-  for (Place at = original->place; at.list != place.list; at = around_.at(at.list)) ++depth;
-  std::set<Place> copies;
+  for (Position at = original->position; at.list != position.list; at = around_.at(at.list)) ++depth;
+  std::set<Position> copies;
   size_t behind = 0;  // the last copy
   for (const Operation* one : operations(key, tokens)) {
     if (one->token < behind) continue;
-    Place at = one->place;
+    Position at = one->position;
     for (size_t up = 0; up < depth && at.list != &list; ++up) at = around_.at(at.list);
     const EmittedStatement& copy = at.list->parts[at.statement];
     if (text_of(copy) != text || (at.list != &list && flow_.of(*at.list).ends)) throw UnknownForm{one->token};
@@ -159,9 +159,9 @@ std::set<RepeatedOperations::Place> RepeatedOperations::copies_of(const std::str
 // Keys of several statements of the part: the last of these is what follows the others, which hold copies of it.
 RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys known) {
   const auto& statements = part.list->parts;
-  const Places places = places_in(part);
+  const Positions positions = positions_in(part);
   std::map<size_t, const std::string*> firsts;  // of each such statement, the first such key
-  for (const auto& [key, here] : places) {
+  for (const auto& [key, here] : positions) {
     if (here.front() == here.back() || known.contains(key)) continue;
     const std::string*& first = firsts[here.back()];
     const Span tokens = statements[here.back()].span;
@@ -169,13 +169,13 @@ RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys k
   }
   for (const auto& [last, first] : firsts) {
     if (known.contains(*first)) continue;
-    const size_t begin = places.at(*first).front();
-    const std::set<Place> copies =
+    const size_t begin = positions.at(*first).front();
+    const std::set<Position> copies =
         copies_of(*first, {part.list, last}, *part.list, {statements[begin].span.begin, statements[last].span.begin});
     add_tail(*part.list, {begin, last});
-    for (const Place& copy : copies) add_join(*copy.list, {copy.statement, &statements[last]});
+    for (const Position& copy : copies) add_join(*copy.list, {copy.statement, &statements[last]});
     add_join(*part.list, {last, &statements[last]});
-    for (const auto& [key, here] : places) {
+    for (const auto& [key, here] : positions) {
       const auto late = std::count_if(here.begin(), here.end(), [&, begin = last](size_t i) { return i >= begin; });
       const auto early = static_cast<std::ptrdiff_t>(here.size()) - late;
       if (late > 0 && here.front() >= begin && early == late * static_cast<std::ptrdiff_t>(copies.size()))
@@ -183,7 +183,7 @@ RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys k
     }
     if (!known.contains(*first)) refuse(*first);
   }
-  for (const auto& [key, here] : places) {
+  for (const auto& [key, here] : positions) {
     if (here.front() != here.back() && !known.contains(key)) refuse(key);
   }
   return known;
@@ -191,13 +191,13 @@ RepeatedOperations::Keys RepeatedOperations::join_tails(const Part& part, Keys k
 
 void RepeatedOperations::check_arms(const EmittedStatement& branch, const Keys& known) const {
   if (branch.parts.size() < 2) return;
-  const Places otherwise = places_in(whole(branch.parts[1]));
-  for (const auto& [key, places] : places_in(whole(branch.parts[0]))) {
+  const Positions otherwise = positions_in(whole(branch.parts[1]));
+  for (const auto& [key, positions] : positions_in(whole(branch.parts[0]))) {
     if (otherwise.contains(key) && !known.contains(key)) refuse(key);
   }
 }
 
-// The lists that lead to the next turn: of each the end that no other shares.
+// The lists that lead to the next iteration: of each the end that no other shares.
 void RepeatedOperations::find_paths(const EmittedStatement& list, bool is_body, std::vector<Part>& paths) const {
   size_t begin = 0;
   for (size_t i = 0; i < list.parts.size(); ++i) {
@@ -213,26 +213,26 @@ void RepeatedOperations::find_paths(const EmittedStatement& list, bool is_body, 
 }
 
 // What each of the paths has, and nothing else in the loop.
-void RepeatedOperations::join_turns(const EmittedStatement& body, const Keys& known) {
+void RepeatedOperations::join_iterations(const EmittedStatement& body, const Keys& known) {
   std::vector<Part> paths;
   find_paths(body, true, paths);
-  std::vector<Places> places;
-  for (const Part& path : paths) places.push_back(places_in(path));
+  std::vector<Positions> positions;
+  for (const Part& path : paths) positions.push_back(positions_in(path));
   Keys joined = known;
-  for (const auto& [key, all] : paths.size() > 1 ? places_in(whole(body)) : Places()) {
+  for (const auto& [key, all] : paths.size() > 1 ? positions_in(whole(body)) : Positions()) {
     size_t count = 0, equal = 0;
-    for (const Places& one : places) {
+    for (const Positions& one : positions) {
       const size_t here = one.contains(key) ? one.at(key).size() : 0;
       count += here;
       equal += here > 0 && here * paths.size() == all.size();
     }
     if (count != all.size() || equal != paths.size()) continue;
     joined.insert(key);
-    const Place place{paths[0].list, places[0].at(key).front()};
+    const Position position{paths[0].list, positions[0].at(key).front()};
     for (const Part& path : paths) {
       const auto& statements = path.list->parts;
       const Span tokens{statements[path.begin].span.begin, statements[path.end - 1].span.end};
-      const std::set<Place> copies = copies_of(key, place, *path.list, tokens);
+      const std::set<Position> copies = copies_of(key, position, *path.list, tokens);
       if (copies.size() != 1 || copies.begin()->list != path.list) refuse(key);
       add_join(*path.list, {copies.begin()->statement, &body});
     }
@@ -253,7 +253,7 @@ std::string_view RepeatedOperations::mask_of_cases(const EmittedStatement& selec
 // Two calls that the user wrote, for all that can be seen.
 bool RepeatedOperations::may_be_two(const Operation& operation, const EmittedStatement& selection) const {
   if (operation.names_variable) return false;
-  const Span span = operation.place.list->parts[operation.place.statement].span;
+  const Span span = operation.position.list->parts[operation.position.statement].span;
   const std::string_view mask = mask_of_cases(selection);
   for (size_t at = span.begin; at < span.end; ++at) {
     if (code_[at] == mask) return true;
@@ -266,7 +266,7 @@ void RepeatedOperations::join_cases(const EmittedStatement& selection, const Key
   const std::vector<const EmittedStatement*> parts = lists_of(selection);
   std::map<std::string, std::vector<const EmittedStatement*>> lists;
   for (const EmittedStatement* part : parts) {
-    for (const auto& [key, here] : places_in(whole(*part))) lists[key].push_back(part);
+    for (const auto& [key, here] : positions_in(whole(*part))) lists[key].push_back(part);
   }
   for (const auto& [key, having] : lists) {
     if (having.size() < 2 || known.contains(key)) continue;
@@ -274,9 +274,9 @@ void RepeatedOperations::join_cases(const EmittedStatement& selection, const Key
     const void* meeting = &*groups_.insert(having).first;
     const auto depth = [&, &name = key](const EmittedStatement* list) { return depth_of(name, *list); };
     const EmittedStatement* original = *std::ranges::min_element(having, {}, depth);
-    const Place place{original, places_in(whole(*original)).at(key).front()};
+    const Position position{original, positions_in(whole(*original)).at(key).front()};
     for (const EmittedStatement* list : having) {
-      for (const Place& copy : copies_of(key, place, *list, list->span)) {
+      for (const Position& copy : copies_of(key, position, *list, list->span)) {
         add_join(*copy.list, {copy.statement, meeting});
         meetings_[list].insert(meeting);
         orders_[meeting] = std::max(orders_[meeting], copy.list->parts[copy.statement].span.begin);

@@ -1,12 +1,12 @@
 #include "compiler/emit/rereads.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string_view>
 
 #include "common/identifiers.h"
-#include "compiler/ctext/emitted_code.h"
 #include "compiler/emit/gradient_flow.h"
 
 namespace torch_slang {
@@ -26,17 +26,21 @@ bool loads(const EmittedCode& code, Span span) {
 
 }  // namespace
 
-bool loads_among_gradients(const std::string& emitted) {
-  const EmittedCode code(emitted);
+bool loads_among_gradients(EmittedText& emitted) {
+  const std::array<const EmittedCode*, 2> parts = {&emitted.file_scope(), &emitted.code()};
   std::set<std::string_view> names, loading;
-  for (const EmittedFunction& function : code.functions()) names.insert(function.name);
+  for (const EmittedCode* code : parts) {
+    for (const EmittedFunction& function : code->functions()) names.insert(function.name);
+  }
   std::map<std::string_view, std::set<std::string_view>> callees;
-  for (const EmittedFunction& function : code.functions()) {
-    const Span body = function.body.span;
-    for (size_t at = body.begin; at < body.end; ++at) {
-      if (names.count(code[at]) > 0 && code[at + 1] == "(") callees[function.name].insert(code[at]);
+  for (const EmittedCode* code : parts) {
+    for (const EmittedFunction& function : code->functions()) {
+      const Span body = function.body.span;
+      for (size_t at = body.begin; at < body.end; ++at) {
+        if (names.count((*code)[at]) > 0 && (*code)[at + 1] == "(") callees[function.name].insert((*code)[at]);
+      }
+      if (loads(*code, body)) loading.insert(function.name);
     }
-    if (loads(code, body)) loading.insert(function.name);
   }
   const auto calls_one_that_loads = [&](std::string_view caller) {
     return std::any_of(callees[caller].begin(), callees[caller].end(), [&](std::string_view callee) {

@@ -2,7 +2,7 @@
 // output that was stored to in between.
 #pragma once
 
-#include <string>
+#include "compiler/emit/emitted_text.h"
 
 namespace torch_slang {
 
@@ -12,6 +12,6 @@ namespace torch_slang {
 //   loads from an output may then give other values than before. Inputs do not change, but views are not told apart here.
 
 // Whether in this backward's text, as Slang emits it, a function that loads from a view is called among the gradients.
-bool loads_among_gradients(const std::string& emitted);
+bool loads_among_gradients(EmittedText& emitted);
 
 }  // namespace torch_slang

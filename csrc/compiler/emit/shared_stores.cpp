@@ -39,11 +39,11 @@ class Repair {
       if (equals == 0 || !names_shared({statements_[i].begin, equals})) continue;
       // `... = _S1;` where `_S1` is a copy of the same.
       const Span value{equals + 1, statements_[i].end - 1};
-      const std::string place = code_.text_without_spaces({statements_[i].begin, equals});
+      const std::string lvalue = code_.text_without_spaces({statements_[i].begin, equals});
       if (value.size() != 1 || !code_.is_name(value.begin)) continue;
-      if (const size_t copy = copy_of(place, code_[value.begin], i); copy < i)
+      if (const size_t copy = copy_of(lvalue, code_[value.begin], i); copy < i)
         repair(copy, i, code_[value.begin]);
-      else if (whole_variable(place))
+      else if (whole_variable(lvalue))
         refuse(statements_[i]);
     }
   }
@@ -68,14 +68,14 @@ class Repair {
   }
 
   // `*&tsl_var_x()`, without an index behind.
-  static bool whole_variable(const std::string& place) { return place.ends_with("()"); }
+  static bool whole_variable(const std::string& lvalue) { return lvalue.ends_with("()"); }
 
-  // The last statement before `end` that declares `name`, if that is a copy of `place`; else `end`.
-  size_t copy_of(const std::string& place, std::string_view name, size_t end) const {
+  // The last statement before `end` that declares `name`, if that is a copy of `lvalue`; else `end`.
+  size_t copy_of(const std::string& lvalue, std::string_view name, size_t end) const {
     for (size_t i = end; i-- > 0;) {
       const size_t equals = assignment_in(statements_[i]);
       if (equals == 0 || code_[equals - 1] != name || equals - 1 == statements_[i].begin) continue;
-      return code_.text_without_spaces({equals + 1, statements_[i].end - 1}) == place ? i : end;
+      return code_.text_without_spaces({equals + 1, statements_[i].end - 1}) == lvalue ? i : end;
     }
     return end;
   }

@@ -152,7 +152,7 @@ class StatementLines {
   Contexts contexts_;
   std::vector<std::string>& files_;
   size_t located_from_ = 0;  // the first token of the declaration behind a #line that says something new
-  int count_ = 0;  // of marks
+  int count_ = 0;  // of those that were put in
 };
 
 }  // namespace
@@ -160,11 +160,6 @@ class StatementLines {
 bool is_users_file(std::string_view file) {
   return !file.empty() && file != "core" && file != "token paste" && file != "torch_slang wrapper" &&
          !file.ends_with(".meta.slang") && !file.starts_with(kLibraryFolder) && submodule_text(file) == nullptr;
-}
-
-bool names_users_file(const Token& token) {
-  Place place;
-  return read_directive(token, place) && is_users_file(place.file);
 }
 
 int add_statement_lines(EmittedCode& code, std::vector<std::string>& files) {

@@ -19,12 +19,10 @@ namespace torch_slang {
 //     - A function that stands for a variable leaves what its caller has said, too.
 //     - It stands before the statements of blocks, but for labels and what stands right behind one, `while` loops, and loops of
 //       which a #pragma speaks.
-// Counts the marks.
+// Counts them.
 int add_statement_lines(EmittedCode& code, std::vector<std::string>& files);
 
 // Neither Slang's core, nor our library, nor a wrapper.
 bool is_users_file(std::string_view file);
-// Whether the token is a #line that names a file of the user's.
-bool names_users_file(const Token& token);
 
 }  // namespace torch_slang

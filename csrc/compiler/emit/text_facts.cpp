@@ -39,12 +39,12 @@ void for_each_name(const Code& code, const Use& use) {
 
 }  // namespace
 
-void read_facts(const Code& body, DeviceText& text) {
+void read_facts(const Code& file_scope, const Code& body, DeviceText& text) {
   const auto find_meetings = [&](std::string_view name) {
     text.barriers = text.barriers || is_barrier(name);
     text.waves = text.waves || is_wave(name);
   };
-  for_each_name(Code(text.file_scope), [&](std::string_view name, size_t) { find_meetings(name); });
+  for_each_name(file_scope, [&](std::string_view name, size_t) { find_meetings(name); });
   for_each_name(body, [&](std::string_view name, size_t at) {
     find_meetings(name);
     note_use(name, text);
@@ -52,9 +52,9 @@ void read_facts(const Code& body, DeviceText& text) {
   });
 }
 
-bool depends_on_threads(const DeviceText& text) {
+bool depends_on_threads(const Code& body, const DeviceText& text) {
   bool depends = text.barriers;
-  for_each_name(Code(text.body), [&](std::string_view name, size_t) {
+  for_each_name(body, [&](std::string_view name, size_t) {
     for (const char* variable : {"threadIdx", "blockIdx", "blockDim", "gridDim"}) depends = depends || name == variable;
   });
   return depends;

@@ -7,11 +7,11 @@
 
 namespace torch_slang {
 
-// Fills barriers, waves, uses and sites from the body, as tokens, and from file_scope.
-void read_facts(const Code& body, DeviceText& text);
+// Fills barriers, waves, uses and sites from the body; barriers and waves from the file scope too.
+void read_facts(const Code& file_scope, const Code& body, DeviceText& text);
 
-// Whether the text, read before, does what depends on the thread that runs it, or on other threads of its
+// Whether the text, whose facts were read, does what depends on the thread that runs it, or on other threads of its
 // block but by wave operations.
-bool depends_on_threads(const DeviceText& text);
+bool depends_on_threads(const Code& body, const DeviceText& text);
 
 }  // namespace torch_slang

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 
 namespace torch_slang {
 namespace {
@@ -68,8 +68,8 @@ struct Names {
 
 }  // namespace
 
-int mark_unread_additions(EmittedCode& code) {
-  int marked = 0;
+int write_unread_additions(EmittedCode& code) {
+  int count = 0;
   for (const EmittedFunction& function : code.functions()) {
     const std::vector<Addition> additions = additions_in(code, function);
     if (additions.empty()) continue;
@@ -80,10 +80,10 @@ int mark_unread_additions(EmittedCode& code) {
       const std::string_view result = addition.result;
       if (names.declarations[result] != 1 || names.mentions[result] != results[result] + 1) continue;
       code.replace(addition.span, "tsl_add_only");
-      ++marked;
+      ++count;
     }
   }
-  return marked;
+  return count;
 }
 
 }  // namespace torch_slang

@@ -9,6 +9,6 @@ namespace torch_slang {
 // *((&before_0)) = atomicAdd((sums_0).data_ptr_at<float>((i_0)), (x_0));   =>   tsl_add_only((sums_0)....);
 // for floating-point numbers, where `before_0` is a local variable that nothing else in the function names but such additions.
 // Returns how many there are.
-int mark_unread_additions(EmittedCode& code);
+int write_unread_additions(EmittedCode& code);
 
 }  // namespace torch_slang

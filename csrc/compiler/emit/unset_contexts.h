@@ -2,8 +2,6 @@
 // through the branches around them.
 #pragma once
 
-#include <string_view>
-
 #include "compiler/text/code.h"
 
 namespace torch_slang {
@@ -16,8 +14,5 @@ namespace torch_slang {
 //   the view's number, say, which is then a constant once more, however far the use is from the branch.
 // Counts the contexts.
 int unset_contexts(Code& code);
-
-// The context of an access to a view. What derivatives of the user's functions keep may be looked at at any time.
-bool is_context_of_access(std::string_view type);
 
 }  // namespace torch_slang

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/emit/flow_walk.h"
 #include "compiler/emit/gradient_flow.h"
 
@@ -39,11 +39,11 @@ class UnsetValues : FlowWalk<Unset> {
     const auto assigned = assignment(code_, statement);
     const std::vector<std::string> passed = code_.handed_on(statement.span);
     using Kind = Assignment::Kind;
-    const bool is_place = assigned && assigned->kind != Kind::Other;
-    bool is_target = is_place;  // the first mention of the variable is where it is stored
+    const bool is_lvalue = assigned && assigned->kind != Kind::Other;
+    bool is_target = is_lvalue;  // the first mention of the variable is where it is stored
     for (size_t at = statement.span.begin; at < statement.span.end; ++at) {
       if (!code_.is_name(at) || code_.is_member(at)) continue;
-      if (is_target && code_[at] == assigned->place.variable) {
+      if (is_target && code_[at] == assigned->left.variable) {
         is_target = false;
       } else if (code_[at - 1] == "&" && std::ranges::find(passed, code_[at]) != passed.end()) {
         pass(at, unset);
@@ -51,11 +51,11 @@ class UnsetValues : FlowWalk<Unset> {
         read(at, unset);
       }
     }
-    if (!is_place) return;
-    const std::string& variable = assigned->place.variable;
+    if (!is_lvalue) return;
+    const std::string& variable = assigned->left.variable;
     if (assigned->kind == Kind::Part) {
       unset.erase(variable);
-      unset.erase(variable + "." + assigned->place.steps[0].text);
+      unset.erase(variable + "." + assigned->left.steps[0].text);
       return;
     }
     store(variable, unset);

@@ -9,9 +9,9 @@ namespace torch_slang {
 //   The tangent of a variable that holds a constant (0, `detach(x)`, an integer) is zero, and Slang has no value for it where the variable is
 //   passed as `inout`: in the text of the least optimisation it writes a variable that has none,
 //     DiffPair_double_0 _S31;  (&_S31)->primal_0 = 0.0;  double _S32;  (&_S31)->differential_0 = _S32;
-//   where the optimised text has zero. So each such variable of Slang's own gets `= {}`: those that are read, whole or by a field, where
-//   on some way nothing was stored there; and a pair of which one half alone was set when it is read or passed on. What a branch or a call may have
-//   stored counts as stored on that way. Contexts stay as they are: Note [unset contexts].
+//   where the optimised text has zero. So each such variable of Slang's own gets `= {}`: those with a use, whole or by a field, that
+//   some path reaches without a definition; and a pair of which one half alone was defined when it is used. What a branch or a call may have
+//   stored counts as a definition on that path. Contexts stay as they are: Note [unset contexts].
 // Counts by its edits.
 void set_unset_values(EmittedCode& code);
 

@@ -22,13 +22,13 @@ namespace {
 //   set wherever it is needed. It is exact, and so nobody waits for a lane that took another path:
 //     if       each arm has the lanes that take it: one ballot in front of it
 //     switch   each case has the lanes that take it, whatever their selectors are, and those that fall into it
-//     for      a turn has the lanes that begin it
+//     for      an iteration has the lanes that begin it
 //     call     the callee begins with the caller's set, and the caller goes on with its own, wherever the callee returned
 //   At the end of a statement there are three paths to the set, the cheapest first:
 //     Restore  no lane jumps out of it: the set that entered it
 //     Keep     only one path leads to its end: the set of that path
 //     Vote     a ballot among the lanes that entered it. Those that jump out vote no on their way, so all of them vote once:
-//              the innermost statement first, and before they wait for lanes of another place (Note [repeated operations]).
+//              the innermost statement first, and before they wait for lanes of another copy (Note [repeated operations]).
 //   A lane that returns from a kernel is gone, and who is gone counts in no ballot: it does not vote, since others may wait for
 //   it at a barrier. Slang's own ballots go. Its copies of their results stay, which nobody reads, because it lets masks share
 //   variables with other things.
@@ -93,7 +93,7 @@ class MaskWriter {
     return paths == 1 ? Merge::Keep : Merge::Vote;
   }
 
-  // `live`: the mask is needed behind it. A jump needs none, as the place that it leads to has kept its set; so copies of a
+  // `live`: the mask has uses behind it. A jump needs none, as what it leads to has kept its set; so copies of a
   // statement that ends with a jump get the same ballots, whatever stands around them.
   void list(const EmittedStatement& list, bool live) {
     std::vector<bool> live_after(list.parts.size(), live);
@@ -112,10 +112,10 @@ class MaskWriter {
       }
       if (i < list.parts.size()) statement(list.parts[i], live_after[i]);
     }
-    if (flow_.of(list).ends) merge_before(list.span.end - 1, region_of(&list));  // the end of a turn
+    if (flow_.of(list).ends) merge_before(list.span.end - 1, region_of(&list));  // the end of an iteration
   }
 
-  // Behind such a join lanes still leave the loop, and the next turn begins with the others.
+  // Behind such a join lanes still leave the loop, and the next iteration begins with the others.
   bool begins_next_turn(const Join& join) const {
     return std::any_of(regions_.begin(), regions_.end(), [&](const Region& region) {
       return region.exit == Exit::Continue && region.meeting == join.meeting;
@@ -152,7 +152,7 @@ class MaskWriter {
     }
   }
 
-  // Lanes come together inside a list: for the next turn, in the next case, or in a copy. At the ends of the regions inside
+  // Lanes come together inside a list: for the next iteration, in the next case, or in a copy. At the ends of the regions inside
   // others may wait for them, who come to this meeting later.
   std::string merging(size_t region) {
     if (region >= regions_.size() || regions_[region].done) return {};
@@ -225,22 +225,22 @@ class MaskWriter {
 
   void loop(const EmittedStatement& statement, bool live) {
     const std::string number = std::to_string(++count_);
-    const std::string all = kMask + number, turn = "tsl_turn" + number;
+    const std::string all = kMask + number, iteration = "tsl_turn" + number;
     const EmittedStatement& body = statement.parts[0];
     const Flow flow = flow_.of(body);
     const Merge merge = merge_of(2, flow.returns > 0, live && flow.breaks > 0);
     const int paths = !flow.uses ? 0 : flow.ends + flow.continues;
-    const Merge turns = paths == 0            ? Merge::None
-                        : flow.continues == 0 ? Merge::Keep
-                                              : merge_of(2, flow.breaks + flow.returns > 0, true);
+    const Merge iterations = paths == 0            ? Merge::None
+                             : flow.continues == 0 ? Merge::Keep
+                                                   : merge_of(2, flow.breaks + flow.returns > 0, true);
     if (merge != Merge::None)
       code_.insert_above(statement.span.begin, c10::str("const uint ", all, " = ", kMask, ";\n"));
-    scattered_ = scattered_ || turns == Merge::Vote;
-    const bool begins_turn = turns == Merge::Vote || turns == Merge::Restore;
+    scattered_ = scattered_ || iterations == Merge::Vote;
+    const bool begins_iteration = iterations == Merge::Vote || iterations == Merge::Restore;
     part(body,
          {{Exit::Break, merge == Merge::Vote ? all : ""},
-          {Exit::Continue, turns == Merge::Vote ? turn : "", &body, merged(turns, turn)}},
-         begins_turn ? "\nconst uint " + turn + " = " + kMask + ";" : "", turns == Merge::Keep);
+          {Exit::Continue, iterations == Merge::Vote ? iteration : "", &body, merged(iterations, iteration)}},
+         begins_iteration ? "\nconst uint " + iteration + " = " + kMask + ";" : "", iterations == Merge::Keep);
     behind_ = statement.span.end - 1;
     if (merge == Merge::Vote || (merge == Merge::Restore && flow.uses)) write("\n", merged(merge, all));
   }
@@ -385,13 +385,20 @@ class SlangMasks {
   std::map<size_t, Mask> spans_;  // by their beginnings
 };
 
-// The user's line of a token, by the last mark in front of it: `TSL_AT(file, line);`
+// The user's line of a token, by the last TSL_AT in front of it: `TSL_AT(file, line);`
 std::string place_of(const EmittedCode& code, size_t at, const std::vector<std::string>& files) {
   const auto number = [&](size_t token) { return std::strtoull(std::string(code[token]).c_str(), nullptr, 10); };
   while (at-- > 0) {
     if (code[at] == "TSL_AT") return c10::str(files.at(number(at + 2)), ":", number(at + 4));
   }
   return "an unknown line";
+}
+
+bool asks_for_mask(const Code& code) {
+  for (size_t at = 0; at < code.size(); ++at) {
+    if (code[at].starts_with("WaveGetActiveMask")) return true;
+  }
+  return false;
 }
 
 // As the user wrote it, without Slang's number.
@@ -401,6 +408,7 @@ std::string_view written_name(std::string_view name) { return name.substr(0, nam
 
 int write_wave_masks(EmittedCode& code, const std::vector<std::string>& files, bool& scattered) {
   SlangMasks masks(code);
+  if (masks.count() == 0 && asks_for_mask(code)) throw unknown_text("wave operations have no mask");
   if (masks.count() == 0) return 0;
   for (const MaskFunction& function : functions_with_masks(code)) {
     for (const size_t call : function.mask_calls) masks.hand_on(call);

@@ -9,9 +9,9 @@
 
 namespace torch_slang {
 
-// Puts masks of our own in place of Slang's: Note [wave masks]. The text has the marks of add_statement_lines, which
+// Puts masks of our own in place of Slang's: Note [wave masks]. The text has the TSL_AT of add_statement_lines, which
 // count `files`. Throws RefusedText.
-// `scattered` becomes true if lanes of one wave operation may stand in several places of the text. Counts ballots and masks.
+// `scattered` becomes true if lanes of one wave operation may stand in several statements of the text. Counts ballots and masks.
 int write_wave_masks(EmittedCode& code, const std::vector<std::string>& files, bool& scattered);
 
 }  // namespace torch_slang

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/ctext/emitted_code.h"
+#include "compiler/text/words.h"
 
 namespace torch_slang {
 namespace {
@@ -63,7 +64,7 @@ class WideIndices {
     const size_t at = callee(open);
     const std::string_view name = code_[at];
     const bool is_method = code_.is_member(at) && (name == "load" || name == "store" || name == "data_ptr_at");
-    if (!is_method && name.find("DiffTensorView_") == std::string_view::npos) return;
+    if (!is_method && !has_part(name, {"DiffTensorView_"})) return;
     std::vector<Span> arguments = arguments_of(open);
     if (name == "store" && !arguments.empty()) arguments.pop_back();  // the value
     for (const Span argument : arguments) take_index(argument);

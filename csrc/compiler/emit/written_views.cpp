@@ -6,8 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 #include "compiler/reflect/elementwise_function.h"
+#include "compiler/text/words.h"
 
 namespace torch_slang {
 namespace {
@@ -78,9 +79,7 @@ class ViewFlow {
     }
   }
 
-  static bool is_context(std::string_view type) {
-    return type.starts_with("s_") && type.find("Ctx_") != std::string_view::npos;
-  }
+  static bool is_context(std::string_view type) { return type.starts_with("s_") && has_part(type, {"Ctx_"}); }
 
   bool names_a_view(Span type) const {
     for (size_t at = type.begin; at < type.end; ++at) {
@@ -110,7 +109,7 @@ class ViewFlow {
 
   // A variable and its parts, as in `(&ctx_0->_S1)->primal_0`.
   struct Chain {
-    std::string_view place;  // the variable, or a context's field
+    std::string_view variable;  // or a context's field
     bool is_object = false;  // of a member that is called: `(x->primal_0).load<float>(i)`
   };
 
@@ -119,7 +118,7 @@ class ViewFlow {
     for (++at; at < end; ++at) {
       if (code_[at] == "[") at = code_.closing(at, end);
       const bool is_member = code_.is_member(at);
-      if (is_member && context_fields_.count(code_[at]) > 0) found.place = code_[at];
+      if (is_member && context_fields_.count(code_[at]) > 0) found.variable = code_[at];
       found.is_object = code_.is_name(at) && (code_[at + 1] == "(" || code_[at + 1] == "<");
       const bool goes_on =
           is_member || code_[at] == ")" || code_[at] == "]" || code_[at] == "." || code_[at] == "-" || code_[at] == ">";
@@ -131,7 +130,7 @@ class ViewFlow {
   std::vector<std::string_view> variables_in(Span span) const {
     std::vector<std::string_view> found;
     for (size_t at = span.begin; at < span.end; ++at) {
-      if (is_variable(at)) found.push_back(chain(at, span.end).place);
+      if (is_variable(at)) found.push_back(chain(at, span.end).variable);
     }
     return found;
   }
@@ -205,7 +204,7 @@ class ViewFlow {
       const bool is_call = functions_.count(code_[at]) > 0 && code_[at + 1] == "(";
       if (is_variable(at) && !is_call) {
         const Chain from = chain(at, value.end);
-        if (!from.is_object) sources_[to].insert(from.place);
+        if (!from.is_object) sources_[to].insert(from.variable);
       }
       if (is_call) sources_[to].insert(code_[at]);
       if (is_call) at = code_.closing(at + 1, value.end);
@@ -255,7 +254,7 @@ class ViewFlow {
     for (size_t at = argument.begin; at < argument.end; ++at) {
       if (code_[at] == "?") return true;
     }
-    return place_of(code_, argument).has_value();
+    return lvalue_of(code_, argument).has_value();
   }
 
   template <class Use>

@@ -2,22 +2,29 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 #include "compiler/emit/passes.h"
 #include "compiler/reflect/host_signature.h"
+#include "compiler/text/tokens.h"
 
 namespace torch_slang {
 namespace {
 
 // The text between the end of Slang's prelude and the Python bindings.
 std::string functions_of(const std::string& emitted) {
-  const std::string start = "#define SLANG_PRELUDE_EXPORT";
-  const size_t prelude = emitted.rfind(start);
-  const size_t bindings = emitted.rfind("PYBIND11_MODULE(");
-  TORCH_CHECK(prelude != std::string::npos && bindings != std::string::npos && prelude < bindings,
+  const std::vector<Token> tokens = split_tokens(emitted);
+  const auto is_start = [](const Token& token) {
+    return token.kind == TokenKind::Directive && token.text == "#define SLANG_PRELUDE_EXPORT";
+  };
+  const auto is_end = [](const Token& token) { return token.text == "PYBIND11_MODULE"; };
+  const auto start = std::find_if(tokens.rbegin(), tokens.rend(), is_start).base();
+  const auto end = std::find_if(start, tokens.end(), is_end);
+  TORCH_CHECK(start != tokens.begin() && end != tokens.end(),
               "torch-slangc: this version of Slang emits host functions in a form that torch_slang does not recognise");
-  return emitted.substr(prelude + start.size(), bindings - prelude - start.size());
+  return {start->text.data(), end->text.data()};
 }
 
 std::set<std::string> refused(const std::vector<HostFunction>& functions) {
@@ -42,9 +49,8 @@ std::string entry_points(const std::vector<HostFunction>& functions) {
 
 }  // namespace
 
-std::string shape_host_text(const std::string& emitted, const std::vector<HostFunction>& functions,
-                            std::set<std::string>& cautions) {
-  const std::string body = apply_host_passes(functions_of(emitted), refused(functions), cautions);
+std::string shape_host_text(const std::string& emitted, const std::vector<HostFunction>& functions) {
+  const std::string body = apply_host_passes(functions_of(emitted), refused(functions));
   return "namespace tsl_host {\nusing tsl::tsl_flatten;\n" + body + "\n}\n#line 1 \"torch_slang/entry points\"\n" +
          entry_points(functions);
 }

@@ -2,7 +2,6 @@
 // allocations become calls of the run-time.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -11,9 +10,8 @@
 namespace torch_slang {
 
 // Takes the emitted functions, without Slang's prelude and Python bindings; adds what host_function.h asks for: names for the
-// launched kernels, a `tsl_flatten` for each struct, and the entry points. Cautions are sentences for the log.
-std::string shape_host_text(const std::string& emitted, const std::vector<HostFunction>& functions,
-                            std::set<std::string>& cautions);
+// launched kernels, a `tsl_flatten` for each struct, and the entry points.
+std::string shape_host_text(const std::string& emitted, const std::vector<HostFunction>& functions);
 
 // Slang's diagnostics with, where it only has an internal error for something that we know, what that means.
 std::string explain_host_diagnostics(const std::string& diagnostics);

@@ -129,7 +129,7 @@ class Flow {
     size_t operand;
   };
 
-  bool is_marked(int64_t call) const {
+  bool is_no_diff(int64_t call) const {
     const Numbers children = module_.children(call);
     return std::any_of(children.begin(), children.end(), [&](int64_t one) {
       return module_.opcode(one) == kTreatedCall || module_.opcode(one) == kDifferentiableCall;
@@ -165,7 +165,7 @@ class Flow {
   }
 
   bool loses(int64_t call) {
-    if (is_marked(call) || has_derivative(call) || is_bwd_diff(call)) return false;
+    if (is_no_diff(call) || has_derivative(call) || is_bwd_diff(call)) return false;
     bool carries = false;
     for (size_t i = 1; i < module_.operands(call) && !carries; ++i) {
       const int64_t type = parameter_type(call, i);
@@ -211,7 +211,7 @@ class Flow {
 
   // What a call without a derivative gives would have one if the call had.
   bool call_carries(int64_t call) {
-    if (is_marked(call)) return false;
+    if (is_no_diff(call)) return false;
     bool takes = !has_derivative(call);
     for (size_t i = 1; i < module_.operands(call); ++i) {
       if (!takes_derivative(call, i)) continue;
@@ -225,7 +225,7 @@ class Flow {
     if (given_.count(memory.root) > 0) return is_differentiable(memory.root);
     for (const auto& [address, use] : uses_of(memory)) {
       const int32_t opcode = module_.opcode(use.user);
-      if (opcode == kCall && !is_marked(use.user)) return true;
+      if (opcode == kCall && !is_no_diff(use.user)) return true;
       if ((opcode == kStore || opcode == kSwizzledStore) && use.operand == 0 && carries(module_.operand(use.user, 1)))
         return true;
     }
@@ -251,7 +251,7 @@ class Flow {
       case kReturn: return true;
       case kDetach: return false;
       case kCall:
-        if (is_marked(use.user) || !takes_derivative(use.user, use.operand)) return false;
+        if (is_no_diff(use.user) || !takes_derivative(use.user, use.operand)) return false;
         return has_derivative(use.user) || is_wanted(use.user);
       case kStore:
       case kSwizzledStore: {
@@ -300,7 +300,7 @@ class Flow {
   bool wants_memory(const Use& use) const {
     const int64_t type = parameter_type(use.user, use.operand);
     const bool is_out = type >= 0 && module_.opcode(type) == kOutParameter;
-    return !is_out && !is_marked(use.user) && has_derivative(use.user) && takes_derivative(use.user, use.operand);
+    return !is_out && !is_no_diff(use.user) && has_derivative(use.user) && takes_derivative(use.user, use.operand);
   }
 
   // None: an address that a call gives.

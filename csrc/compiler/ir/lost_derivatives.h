@@ -4,7 +4,7 @@
 //   Slang refuses a call of a function that is not differentiable where the value is used at once (E41022), but not where it goes
 //   through memory: into an `out` parameter of the caller's, a field, an element, a component, or out of the call by an `out` or
 //   `inout` argument. The derivative is zero there, or that of another value. Here such calls are found in the module's
-//   instructions: one that is not marked `no_diff`, of arguments with derivatives, whose value, or what it leaves in memory,
+//   instructions: one that is not `no_diff`, of arguments with derivatives, whose value, or what it leaves in memory,
 //   may come to where a derivative is wanted: the function's results, or an argument of a differentiable call. Memory is known
 //   by its variable, and by fields and constant indices; in which order it is written and read is not looked at.
 #pragma once

@@ -3,8 +3,8 @@
 // Note [promotions]
 //   `a * x` of a number and a vector is one instruction to Slang, whose operands have two shapes. When the reverse of it is made,
 //   the number is promoted to a vector where it is *defined*, not where it is used (safeSetInsertAfterInst in
-//   slang-ir-autodiff-transpose.cpp). For a parameter that is a place which the reverse has passed already, so the gradient of
-//   the number, or of the vector, is lost without a word; for a number that a loop carries it is one that is not always executed. (Slang's
+//   slang-ir-autodiff-transpose.cpp). For a parameter that is a point which the reverse has passed already, so the gradient of
+//   the number, or of the vector, is lost without a word; for a number that a loop carries it is one that does not dominate the end of the reverse. (Slang's
 //   issues 6154 and 12071; right from v2026.16 on.) Here every such operand is promoted by an instruction of its own, as
 //   `float3(a) * x` would, in the module's serialized instructions: behind Slang's type checker, so whatever the
 //   source looks like, and before any derivative is made.

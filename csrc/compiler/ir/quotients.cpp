@@ -139,30 +139,30 @@ class Quotients {
     }
     for (size_t i = 1; shape_of(type) != 0 && i < module_.operands(type); ++i)
       replaced[module_.operand(model.type, i)] = module_.operand(type, i);
-    const int64_t place = outermost(at, parent(type));
-    const int64_t callee = replaced_in(model.callee, place, replaced);
+    const int64_t position = outermost(at, parent(type));
+    const int64_t callee = replaced_in(model.callee, position, replaced);
     for (int64_t one = 0; one < module_.size(); ++one) {
       if (module_.opcode(one) != kAnnotation || module_.operand(one, 0) != model.callee) continue;
-      const int64_t derivative = replaced_in(module_.operand(one, 2), place, replaced);
-      module_.insert(place, kAnnotation, module_.type(one), {callee, module_.operand(one, 1), derivative});
+      const int64_t derivative = replaced_in(module_.operand(one, 2), position, replaced);
+      module_.insert(position, kAnnotation, module_.type(one), {callee, module_.operand(one, 1), derivative});
     }
     return specialized_[{division.opcode, type}] = callee;
   }
 
   // A type, specialization or witness that is made of what is replaced, made anew.
-  int64_t replaced_in(int64_t at, int64_t place, Numbers& replaced) {
+  int64_t replaced_in(int64_t at, int64_t position, Numbers& replaced) {
     if (const auto found = replaced.find(at); at < 0 || found != replaced.end()) return at < 0 ? at : found->second;
     const int32_t opcode = module_.opcode(at);
     const bool is_declared = opcode != kSpecialize && !module_.children(at).empty();
     if (is_declared || at >= module_.size()) return at;
-    const int64_t type = replaced_in(module_.type(at), place, replaced);
+    const int64_t type = replaced_in(module_.type(at), position, replaced);
     bool is_other = type != module_.type(at);
     std::vector<int64_t> operands;
     for (size_t i = 0; i < module_.operands(at); ++i) {
-      operands.push_back(replaced_in(module_.operand(at, i), place, replaced));
+      operands.push_back(replaced_in(module_.operand(at, i), position, replaced));
       is_other = is_other || operands.back() != module_.operand(at, i);
     }
-    return replaced[at] = is_other ? module_.insert(place, opcode, type, std::move(operands)) : at;
+    return replaced[at] = is_other ? module_.insert(position, opcode, type, std::move(operands)) : at;
   }
 
   // Of a type parameter: that of its constraint, which stands beside it. The n-th of them is the n-th parameter's.

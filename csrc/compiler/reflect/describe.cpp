@@ -6,7 +6,6 @@
 #include <cctype>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "common/identifiers.h"
 #include "compiler/reflect/attributes.h"
@@ -35,8 +34,8 @@ struct Scope {
   std::vector<DeclReflection*> generics;   // whose parameters are in scope, outermost first
 };
 
-// Not functions that Slang makes, or asks for: constructors and derivatives of types have a `$` in their names, operators a
-// sign.
+// Not functions that Slang makes, or asks for: constructors and derivatives of types have a `$` in their names, operators
+// are no words.
 bool is_callable_name(const std::string& name) {
   return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
          std::all_of(name.begin(), name.end(), is_word);
@@ -48,8 +47,6 @@ std::string declared_name(DeclReflection* declaration) {
   const char* name = declaration->getName();
   return name == nullptr ? "" : name;
 }
-
-using SourceOf = std::function<std::string(const std::string&)>;
 
 class ModuleDescriber {
  public:
@@ -66,15 +63,15 @@ class ModuleDescriber {
   }
 
  private:
-  // `place`: where the declaration is, which for a generic one is around it.
-  void walk(DeclReflection* declaration, DeclReflection* place, Scope scope) {
+  // `outer`: the declaration, or the generic one around it.
+  void walk(DeclReflection* declaration, DeclReflection* outer, Scope scope) {
     switch (declaration->getKind()) {
       case DeclReflection::Kind::Namespace: walk_inside(declaration, std::move(scope)); break;
       case DeclReflection::Kind::Struct:
         scope.owner = declaration->getType();
         if (scope.owner != nullptr) walk_inside(declaration, std::move(scope));
         break;
-      case DeclReflection::Kind::Func: add(place, declaration->asFunction(), scope); break;
+      case DeclReflection::Kind::Func: add(outer, declaration->asFunction(), scope); break;
       case DeclReflection::Kind::Generic:
         scope.generics.push_back(declaration);
         if (DeclReflection* inner = declaration->asGeneric()->getInnerDecl())
@@ -145,10 +142,13 @@ class ModuleDescriber {
     if (scope.owner == nullptr || !scope.generics.empty() ||
         SLANG_FAILED(session_->getDeclSourceLocation(declaration, &location)) || location.filePath == nullptr)
       return false;
-    std::istringstream text(source_of_(location.filePath));
-    std::string line;
-    for (int i = 0; i < static_cast<int>(location.line) && std::getline(text, line);) ++i;
-    return line.find("__init") != std::string::npos;
+    const SourceCode* source = source_of_(location.filePath);
+    if (source == nullptr) return false;
+    const size_t begin = source->first_from_line(location.line), end = source->first_from_line(location.line + 1);
+    for (size_t at = begin; at < end; ++at) {
+      if ((*source)[at] == "__init") return true;
+    }
+    return false;
   }
 
   void fill(DescribedFunction& described, FunctionReflection* reflection, const Scope& scope) {
@@ -217,10 +217,11 @@ class ModuleDescriber {
   std::vector<ParameterText> parameter_texts_of(const Function& function, FunctionReflection* reflection) const {
     const unsigned count = reflection->getParameterCount();
     std::vector<ParameterText> texts;
-    for (unsigned i = 0; i < count && texts.empty(); ++i) {
+    const SourceCode* source = source_of_(function.file);
+    for (unsigned i = 0; source != nullptr && i < count && texts.empty(); ++i) {
       VariableReflection* variable = reflection->getParameterByIndex(i);
       if (variable->hasDefaultValue() || variable->findModifier(Modifier::NoDiff) != nullptr)
-        texts = parameter_texts(source_of_(function.file), function.line, reflection->getName());
+        texts = parameter_texts(*source, function.line, reflection->getName());
     }
     if (texts.size() != count) texts.assign(count, {});
     return texts;
@@ -247,13 +248,13 @@ class ModuleDescriber {
   // [Differentiable] links both derivatives, unless the explicit attributes choose. [ForwardDifferentiable] has no
   // backward; of a function with a [BackwardDerivative] alone Slang would make a forward derivative of zeros.
   static bool link_derivatives(Function& function, FunctionReflection* reflection) {
-    const auto marked = [&](const char* name) { return find_attribute(reflection, name) != nullptr; };
+    const auto has = [&](const char* name) { return find_attribute(reflection, name) != nullptr; };
     const bool differentiable = reflection->findModifier(Modifier::Differentiable) != nullptr;
-    const bool has_forward = differentiable && (!marked("TorchSlangOwnBackward") || marked("TorchSlangOwnForward"));
-    const bool has_backward = differentiable && !marked("TorchSlangForwardOnly");
-    const bool chosen = marked("PyBindCUDAFwdDiff") || marked("PyBindCUDABwdDiff");
-    function.has_backward = has_backward && (!chosen || marked("PyBindCUDABwdDiff"));
-    function.has_forward_derivative = has_forward && (!chosen || marked("PyBindCUDAFwdDiff"));
+    const bool has_forward = differentiable && (!has("TorchSlangOwnBackward") || has("TorchSlangOwnForward"));
+    const bool has_backward = differentiable && !has("TorchSlangForwardOnly");
+    const bool chosen = has("PyBindCUDAFwdDiff") || has("PyBindCUDABwdDiff");
+    function.has_backward = has_backward && (!chosen || has("PyBindCUDABwdDiff"));
+    function.has_forward_derivative = has_forward && (!chosen || has("PyBindCUDAFwdDiff"));
     return differentiable;
   }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/reflect/elementwise_function.h"
+#include "compiler/source/source_code.h"
 #include "program/program.h"
 
 namespace torch_slang {
@@ -26,10 +27,11 @@ struct DescribedFunction {
   std::optional<HostFunction> host;  // of a [TorchEntryPoint] function: its result; `function` is to be put into it
 };
 
-// `source_of`: the text of the file with a path.
+// The file with a path; null if it was not read.
+using SourceOf = std::function<const SourceCode*(const std::string& path)>;
+
 std::vector<DescribedFunction> describe_module(slang::ISession* session, slang::IModule* module,
-                                               const std::string& file,
-                                               const std::function<std::string(const std::string&)>& source_of);
+                                               const std::string& file, const SourceOf& source_of);
 
 // Names of the module's global shader parameters (uniforms, buffers), which no operator can have.
 std::vector<std::string> shader_parameters(slang::IModule* module);

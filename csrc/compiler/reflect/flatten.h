@@ -1,5 +1,5 @@
 // One parameter of a kernel becomes leaves of its descriptor: structs and arrays are taken apart, and each leaf gets its
-// places in the argument block (Note [argument block] in prelude/abi.h).
+// positions in the argument block (Note [argument block] in prelude/abi.h).
 #pragma once
 
 #include <slang.h>

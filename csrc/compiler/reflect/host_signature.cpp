@@ -15,7 +15,7 @@ constexpr const char* kInstead = "; write a kernel with [Out] parameters instead
 
 // The T of TorchTensor<T>; null if the type is none.
 TypeReflection* tensor_element(TypeReflection* type) {
-  if (type->getKind() == Kind::Array || name_of(type).rfind("TorchTensor<", 0) != 0) return nullptr;
+  if (type->getKind() == Kind::Array || !name_of(type).starts_with("TorchTensor<")) return nullptr;
   slang::GenericReflection* generic = type->getGenericContainer();
   return generic == nullptr ? nullptr : generic->getConcreteType(generic->getTypeParameter(0));
 }

@@ -17,27 +17,26 @@ const std::string& called(const Function& function) {
 
 std::string unqualified(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
-bool is_wanted(const DescribedFunction& described, const SourceCode& source) {
+// `source`: of its file; null where there is none, as of a compiled module.
+bool is_wanted(const DescribedFunction& described, const SourceCode* source) {
   const Function& function = described.function;
   if (described.host || function.name.starts_with("__")) return false;
-  return function.is_kernel || VisibleNames(source).is_public(unqualified(function.qualified_name), function.line);
+  if (function.is_kernel || source == nullptr) return true;
+  return VisibleNames(*source).is_public(unqualified(function.qualified_name), function.line);
 }
 
 }  // namespace
 
 void add_imported_functions(std::vector<DescribedFunction>& functions, slang::ISession* session,
-                            const std::vector<Session::Import>& imports,
-                            const std::function<std::string(const std::string&)>& source_of) {
+                            const std::vector<Session::Import>& imports, const SourceOf& source_of) {
   std::set<std::string> own;
   for (const DescribedFunction& one : functions) own.insert({one.function.name, called(one.function)});
   std::map<std::string, std::pair<size_t, std::string>> imported;  // by name: the first that has it, and its module
   for (const Session::Import& import : imports) {
-    std::map<std::string, SourceCode> sources;
     for (DescribedFunction& one : describe_module(session, import.module, import.path, source_of)) {
       const Function& function = one.function;
       if (own.count(called(function)) > 0 || own.count(function.name) > 0) continue;
-      const auto source = sources.try_emplace(function.file, source_of(function.file)).first;
-      if (!is_wanted(one, source->second)) continue;
+      if (!is_wanted(one, source_of(function.file))) continue;
       const auto [known, is_new] = imported.try_emplace(function.name, functions.size(), import.path);
       if (is_new) {
         one.imported_from = import.path;

@@ -3,7 +3,6 @@
 
 #include <slang.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +17,6 @@ namespace torch_slang {
 //   meant. Host functions stay with the file that they are in. The wrapper of an imported function stands behind the text of the
 //   module that has it, so it may name all that this module does.
 void add_imported_functions(std::vector<DescribedFunction>& functions, slang::ISession* session,
-                            const std::vector<Session::Import>& imports,
-                            const std::function<std::string(const std::string&)>& source_of);
+                            const std::vector<Session::Import>& imports, const SourceOf& source_of);
 
 }  // namespace torch_slang

@@ -31,7 +31,7 @@ struct DerivativeOf {
   FunctionReflection* function;
 };
 
-// The types of parameters; of `DifferentialPair<T>` T, which is marked.
+// The types of parameters; of `DifferentialPair<T>` T, and that it is one.
 struct ParameterType {
   std::string primal;
   bool is_pair;
@@ -188,16 +188,13 @@ bool may_hide_calls(const NameSet& names) {
          names.count(std::string_view("__unsafeForceInlineEarly")) > 0;
 }
 
-bool may_call(std::string_view emitted, const std::string& name) {
+bool may_call(const Code& emitted, const std::string& name) {
   if (!is_identifier(name)) return true;
-  std::string_view before;  // the last token of code, if it is a name: a field may have the function's
-  for (const Token& token : split_tokens(emitted)) {
-    if (!is_code(token)) continue;
-    if (token.text == "(" && is_numbered(before)) {
-      const std::string_view stem = before.substr(0, before.rfind('_'));
-      if (stem == name || stem.ends_with("_" + name)) return true;
-    }
-    before = token.kind == TokenKind::Identifier ? token.text : std::string_view();
+  for (size_t at = 0; at < emitted.size(); ++at) {
+    // A field may have the function's name.
+    if (!emitted.is_name(at) || !is_numbered(emitted[at]) || emitted[at + 1] != "(") continue;
+    const std::string_view stem = emitted[at].substr(0, emitted[at].rfind('_'));
+    if (stem == name || stem.ends_with("_" + name)) return true;
   }
   return false;
 }

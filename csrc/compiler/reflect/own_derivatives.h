@@ -6,10 +6,10 @@
 
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "compiler/text/code.h"
 #include "compiler/text/code_names.h"
 
 namespace torch_slang {
@@ -32,6 +32,6 @@ bool may_hide_calls(const NameSet& names);
 
 // Whether the text that Slang has emitted for a kernel may call the function `name` of the source: emitted names have a
 // number behind them, and those of methods their type in front. Operators are named otherwise there: any may be called.
-bool may_call(std::string_view emitted, const std::string& name);
+bool may_call(const Code& emitted, const std::string& name);
 
 }  // namespace torch_slang

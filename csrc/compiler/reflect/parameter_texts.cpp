@@ -1,54 +1,29 @@
 #include "compiler/reflect/parameter_texts.h"
 
-#include <optional>
-
-#include "compiler/text/tokens.h"
+#include <algorithm>
 
 namespace torch_slang {
 namespace {
 
-std::vector<Token> code_from_line(std::string_view source, int line) {
-  size_t begin = 0;
-  for (int i = 1; i < line && begin < source.size(); ++i) {
-    const size_t end = source.find('\n', begin);
-    begin = end == std::string_view::npos ? source.size() : end + 1;
+// Behind the `(` of the first declaration `name(` or `name<...>(` from `at` on; the source's end if there is none.
+size_t first_parameter(const SourceCode& code, size_t at, const std::string& name) {
+  for (; at < code.size(); ++at) {
+    if (!code.is_name(at) || code[at] != name) continue;
+    const size_t open = code.behind_angles(at + 1);
+    if (code[open] == "(") return open + 1;
   }
-  std::vector<Token> code;
-  for (const Token& token : split_tokens(source.substr(begin))) {
-    if (is_code(token)) code.push_back(token);
-  }
-  return code;
-}
-
-bool opens(std::string_view text) { return text == "(" || text == "[" || text == "{"; }
-bool closes(std::string_view text) { return text == ")" || text == "]" || text == "}"; }
-
-// The token behind the `(` of the declaration `name(` or `name<...>(`.
-std::optional<size_t> first_parameter(const std::vector<Token>& code, const std::string& name) {
-  for (size_t i = 0; i + 1 < code.size(); ++i) {
-    if (code[i].kind != TokenKind::Identifier || code[i].text != name) continue;
-    size_t next = i + 1;
-    int depth = 0;
-    while (next < code.size() && (code[next].text == "<" || depth > 0)) {
-      depth += code[next].text == "<" ? 1 : code[next].text == ">" ? -1 : 0;
-      ++next;
-    }
-    if (next < code.size() && code[next].text == "(") return next + 1;
-  }
-  return std::nullopt;
+  return at;
 }
 
 }  // namespace
 
-std::vector<ParameterText> parameter_texts(std::string_view source, int line, const std::string& function) {
-  const std::vector<Token> code = code_from_line(source, line);
-  const auto first = first_parameter(code, function);
-  if (!first) return {};
+std::vector<ParameterText> parameter_texts(const SourceCode& source, int line, const std::string& function) {
   std::vector<ParameterText> texts(1);
   int depth = 0, angles = 0;  // angle brackets are operators behind `=`
   bool behind_equals = false;
-  for (size_t i = *first; i < code.size(); ++i) {
-    const std::string_view text = code[i].text;
+  const size_t first = source.first_from_line(static_cast<size_t>(std::max(line, 1)));
+  for (size_t at = first_parameter(source, first, function); at < source.size(); ++at) {
+    const std::string_view text = source[at];
     if (depth == 0 && closes(text)) return texts;
     depth += opens(text) ? 1 : closes(text) ? -1 : 0;
     if (!behind_equals) angles += text == "<" ? 1 : text == ">" ? -1 : 0;

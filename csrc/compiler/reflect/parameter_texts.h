@@ -3,8 +3,9 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "compiler/source/source_code.h"
 
 namespace torch_slang {
 
@@ -14,6 +15,6 @@ struct ParameterText {
 };
 
 // Of each parameter of a function that is declared in or after a line of the source; nothing if there is no such function.
-std::vector<ParameterText> parameter_texts(std::string_view source, int line, const std::string& function);
+std::vector<ParameterText> parameter_texts(const SourceCode& source, int line, const std::string& function);
 
 }  // namespace torch_slang

@@ -1,4 +1,4 @@
-// Com<T> owns a reference to one of Slang's COM objects; check_slang turns a failed result into an exception.
+// Com<T> owns a reference to one of Slang's COM objects; check_slang throws where a result is a failure.
 #pragma once
 
 #include <c10/util/Exception.h>

@@ -165,9 +165,9 @@ class Rewriter {
     }
     std::string attributes;
     for (size_t at = head.begin; at < head.type; ++at) {
-      const bool is_mark = word(at) == kTreat;
-      attributes += c10::str(" ", is_mark ? std::string_view("Differentiable") : word(at));
-      if (is_mark) replace(at, is_constructor ? "TorchSlangTreated, mutating" : "TorchSlangTreated");
+      const bool is_treat = word(at) == kTreat;
+      attributes += c10::str(" ", is_treat ? std::string_view("Differentiable") : word(at));
+      if (is_treat) replace(at, is_constructor ? "TorchSlangTreated, mutating" : "TorchSlangTreated");
       if (names_other_function(word(at))) take_away(at);
       if (word(at) == "override") replace(at, "");
     }

@@ -98,12 +98,13 @@ class Hints {
   // `[ForwardDerivative(g)]` where g, and `[ForwardDerivativeOf(f)]` where what stands under it, is not [Differentiable].
   bool has_forward_derivative_without_derivatives(size_t at) const {
     if (word(at + 1) != "(") return false;
-    if (word(at) == "ForwardDerivativeOf") return !is_marked_differentiable(code_, closing(at + 1));
+    if (word(at) == "ForwardDerivativeOf") return !is_declared_differentiable(code_, closing(at + 1));
     if (word(at) != "ForwardDerivative") return false;
     for (size_t other = 1; other < code_.size(); ++other) {
       const bool is_declared = code_.is_name(other - 1) || word(other - 1) == ">";
       const bool has_parameters = word(other + 1) == "(" || word(other + 1) == "<";
-      if (word(other) == word(at + 2) && is_declared && has_parameters) return !is_marked_differentiable(code_, other);
+      if (word(other) == word(at + 2) && is_declared && has_parameters)
+        return !is_declared_differentiable(code_, other);
     }
     return false;
   }
@@ -158,7 +159,7 @@ bool is_crash(const std::string& diagnostics) {
   constexpr std::string_view kSigns[] = {"internal compiler error", "Slang compilation aborted", "assert failure",
                                          "error[E40017]", "error[E50101]"};
   return std::any_of(std::begin(kSigns), std::end(kSigns),
-                     [&](std::string_view sign) { return diagnostics.find(sign) != std::string::npos; });
+                     [&](std::string_view word) { return diagnostics.find(word) != std::string::npos; });
 }
 
 }  // namespace torch_slang

@@ -43,7 +43,7 @@ class DerivativeCalls {
   }
 
   void look_at(const SourceFunction& function) {
-    const bool is_differentiated = is_marked_differentiable(code_, function.begin);
+    const bool is_differentiated = is_declared_differentiable(code_, function.begin);
     for (size_t at = function.begin; is_differentiated && at < function.body; ++at) {
       if (word(at) == "no_diff" && interfaces_.count(word(at + 1)) > 0) say_(at, kConstant);
     }

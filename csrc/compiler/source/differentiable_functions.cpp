@@ -39,7 +39,7 @@ std::vector<DifferentiableFunction> differentiable_functions(const SourceCode& c
   return found;
 }
 
-bool is_marked_differentiable(const SourceCode& code, size_t at) {
+bool is_declared_differentiable(const SourceCode& code, size_t at) {
   for (at = code.declaration(at); at < code.size(); ++at) {
     if (code[at] == ";" || code[at] == "{" || code[at] == "}") return false;
     if (code[at].ends_with("Differentiable")) return true;

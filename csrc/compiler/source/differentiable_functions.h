@@ -1,4 +1,4 @@
-// The functions of a source that are marked [Differentiable], or with one of its kin, and have a body.
+// The functions of a source that are [Differentiable], or have an attribute of its kin, and have a body.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct DifferentiableFunction {
 // control flow] in hidden_flow.h.
 std::vector<DifferentiableFunction> differentiable_functions(const SourceCode& code);
 // Whether the function whose declaration `at` is in, before its body, has such an attribute.
-bool is_marked_differentiable(const SourceCode& code, size_t at);
+bool is_declared_differentiable(const SourceCode& code, size_t at);
 // A `return` stands in the body that is not its last statement.
 bool returns_early(const SourceCode& code, const DifferentiableFunction& function);
 

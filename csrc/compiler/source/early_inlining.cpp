@@ -5,7 +5,7 @@
 namespace torch_slang {
 namespace {
 
-constexpr const char* kMark = ", __unsafeForceInlineEarly";
+constexpr const char* kForceInline = ", __unsafeForceInlineEarly";
 
 }  // namespace
 
@@ -13,7 +13,7 @@ void inline_early(SourceCode& code) {
   for (const DifferentiableFunction& function : differentiable_functions(code)) {
     if (returns_early(code, function)) continue;
     const bool has_order = code[function.attribute + 1] == "(";  // [Differentiable(1)]
-    code.insert_behind(has_order ? code.closing(function.attribute + 1) : function.attribute, kMark);
+    code.insert_behind(has_order ? code.closing(function.attribute + 1) : function.attribute, kForceInline);
   }
 }
 

@@ -1,4 +1,4 @@
-// Marks functions to be inlined before derivatives are made, for texts of second derivatives.
+// Has functions inlined before derivatives are made, for texts of second derivatives.
 #pragma once
 
 #include "compiler/source/source_code.h"

@@ -45,10 +45,10 @@ class Includer {
 
  private:
   std::optional<std::string> find(const std::string& name, const std::string& from) const {
-    std::vector<std::string> places;
-    if (!from.empty()) places.push_back(parent_path(from));
-    places.insert(places.end(), folders_.begin(), folders_.end());
-    for (const std::string& folder : places) {
+    std::vector<std::string> folders;
+    if (!from.empty()) folders.push_back(parent_path(from));
+    folders.insert(folders.end(), folders_.begin(), folders_.end());
+    for (const std::string& folder : folders) {
       const std::string path = join_path(folder, name);
       if (files_.exists(path)) return path;
     }

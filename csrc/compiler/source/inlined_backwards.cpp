@@ -27,7 +27,7 @@ void add_attribute(const SourceCode& code, size_t at, std::set<size_t>& found) {
   for (size_t i = first; i <= last; ++i) found.insert(i);
 }
 
-// Spaces take its place. `goes`: whether the attribute at a place does.
+// Spaces take its place. `goes`: whether the attribute at a token does.
 template <class Goes>
 void clear_attributes(SourceCode& code, const Goes& goes) {
   std::set<size_t> found;

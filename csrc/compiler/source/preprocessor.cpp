@@ -12,23 +12,23 @@
 namespace torch_slang {
 namespace {
 
-constexpr std::string_view kMark = "tsl_line_";
+constexpr std::string_view kLine = "tsl_line_";
 
 // Slang writes tokens without their places. So a name that says it, tsl_line_<file>_<line>, stands before the first word of each line;
 // not inside of parentheses, where it would become part of a macro's argument.
-class MarkedFiles final : public FileSystem {
+class FilesWithLines final : public FileSystem {
  public:
-  explicit MarkedFiles(const Preprocessor::Read& read) : read_(read) {}
+  explicit FilesWithLines(const Preprocessor::Read& read) : read_(read) {}
 
-  std::string marked(const SourceCode& source, const std::string& path) {
-    const std::string mark = std::string(kMark) + std::to_string(paths_.size()) + "_";
+  std::string with_names(const SourceCode& source, const std::string& path) {
+    const std::string name = std::string(kLine) + std::to_string(paths_.size()) + "_";
     paths_.push_back(path);
     std::string result;
     size_t line = 1, last = 0;
     int depth = 0;
     for (const Token& token : source.tokens()) {
       const bool is_first = is_code(token) && line != last;
-      if (is_first && depth == 0 && token.text != "(") result += mark + std::to_string(line) + " ";
+      if (is_first && depth == 0 && token.text != "(") result += name + std::to_string(line) + " ";
       if (is_code(token)) last = line;
       if (token.text == "(") ++depth;
       if (token.text == ")") --depth;
@@ -38,11 +38,11 @@ class MarkedFiles final : public FileSystem {
     return result;
   }
 
-  std::string with_line_directives(std::string_view marked) const {
+  std::string with_line_directives(std::string_view text) const {
     std::string result;
-    for (const Token& token : split_tokens(marked)) {
-      if (token.kind == TokenKind::Identifier && token.text.starts_with(kMark)) {
-        const std::string place(token.text.substr(kMark.size()));
+    for (const Token& token : split_tokens(text)) {
+      if (token.kind == TokenKind::Identifier && token.text.starts_with(kLine)) {
+        const std::string place(token.text.substr(kLine.size()));
         const size_t bar = place.find('_');
         const std::string& path = paths_.at(std::stoul(place.substr(0, bar)));
         result += "\n" + line_directive(std::stoul(place.substr(bar + 1)), path) + "\n";
@@ -56,7 +56,7 @@ class MarkedFiles final : public FileSystem {
   SlangResult SLANG_MCALL loadFile(const char* path, ISlangBlob** blob) override {
     const SourceCode* source = read_(path);
     if (source == nullptr) return SLANG_E_NOT_FOUND;
-    *blob = make_blob(marked(*source, path));
+    *blob = make_blob(with_names(*source, path));
     return SLANG_OK;
   }
 
@@ -106,7 +106,7 @@ std::string language_of(const SourceCode& source) {
 }  // namespace
 
 std::optional<std::string> Preprocessor::expanded(const SourceCode& source) const {
-  MarkedFiles files(read_);
+  FilesWithLines files(read_);
   Writer writer;
   std::vector<const char*> folders;
   for (const std::string& folder : request_.include_dirs) folders.push_back(folder.c_str());
@@ -129,7 +129,7 @@ std::optional<std::string> Preprocessor::expanded(const SourceCode& source) cons
   check_slang(session->createCompileRequest(run.out()), "createCompileRequest");
   run->setWriter(SLANG_WRITER_CHANNEL_STD_OUTPUT, &writer);
   const int unit = run->addTranslationUnit(SLANG_SOURCE_LANGUAGE_SLANG, "preprocessed");
-  run->addTranslationUnitSourceString(unit, source.file().c_str(), files.marked(source, source.file()).c_str());
+  run->addTranslationUnitSourceString(unit, source.file().c_str(), files.with_names(source, source.file()).c_str());
   const SlangResult result = run->compile();
   Com<ISlangBlob> messages;
   run->getDiagnosticOutputBlob(messages.out());

@@ -21,6 +21,9 @@
 namespace torch_slang {
 namespace {
 
+// Stands where Slang would put its own CUDA prelude.
+constexpr std::string_view kPreludeEnd = "//torch_slang: end of prelude\n";
+
 struct Macro {
   const char* name;
   const char* value;
@@ -43,6 +46,13 @@ constexpr std::array<Macro, 10> kMacros = {{
     {"NoDiffThis", "TorchSlangNoDiffThis, NoDiffThis"},
     {"DerivativeMember", "TorchSlangDerivativeMember, DerivativeMember"},
 }};
+
+std::string behind_prelude(const std::string& emitted) {
+  if (emitted.empty()) return {};
+  const size_t end = emitted.find(kPreludeEnd);
+  TORCH_INTERNAL_ASSERT(end != std::string::npos, "emitted text has no end of the prelude");
+  return emitted.substr(end + kPreludeEnd.size());
+}
 
 // Slang's error of a call whose function has no derivative.
 constexpr std::string_view kNoDerivative = "[E41022]";
@@ -121,7 +131,7 @@ Com<slang::IGlobalSession> make_global_session() {
   Com<slang::IGlobalSession> global;
   const SlangGlobalSessionDesc desc = {};
   check_slang(slang::createGlobalSession(&desc, global.out()), "createGlobalSession");
-  global->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeMark);
+  global->setLanguagePrelude(SLANG_SOURCE_LANGUAGE_CUDA, kPreludeEnd.data());
   return global;
 }
 
@@ -163,6 +173,12 @@ void Session::note_names(const CompileRequest& request) {
     files_.read_or_throw(request.path);
   }
   for (const auto& define : request.defines) files_.note_names(define.second);
+}
+
+const SourceCode* Session::source_of(const std::string& path) const {
+  if (own_ && own_->file() == path) return &*own_;
+  const auto found = files_.contents().find(path);
+  return found == files_.contents().end() ? nullptr : found->second.get();
 }
 
 std::vector<const SourceCode*> Session::sources() const {
@@ -374,7 +390,7 @@ std::string Session::emit(slang::IModule* module, const std::string& entry, Emis
   if (!linked) return {};
   linked->getEntryPointCode(0, 0, code.out(), third.out());
   say(third);
-  return text_of(code.get());
+  return behind_prelude(text_of(code.get()));
 }
 
 }  // namespace torch_slang

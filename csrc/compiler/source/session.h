@@ -17,9 +17,6 @@
 
 namespace torch_slang {
 
-// Stands where Slang would put its own CUDA prelude.
-inline constexpr const char* kPreludeMark = "//torch_slang: end of prelude\n";
-
 // Slang's text as usual, or with the least optimisation.
 enum class Emission { Optimised, Plain };
 
@@ -53,6 +50,7 @@ class Session {
 
   // The user's files that were read so far, and the request's own text.
   std::vector<const SourceCode*> sources() const;
+  const SourceCode* source_of(const std::string& path) const;  // null: it was not read
 
   // Whether the files read since it was opened declare accesses of their own: Note [accesses of the user's own]. The session is
   // then opened anew, without ours, and the modules that were loaded before are gone.
@@ -81,7 +79,7 @@ class Session {
   // Whether it has loaded such modules; and loads those of another session here, promoted.
   bool has_imports() const { return !imports().empty(); }
   void promote_imports(const Session& sibling);
-  // CUDA text of one entry point of the module; empty on failure.
+  // CUDA text of one entry point of the module, without Slang's prelude; empty on failure.
   std::string emit(slang::IModule* module, const std::string& entry, Emission emission, std::string* diagnostics);
 
   // C++ of the source's host functions, behind a prelude of Slang's; empty on failure. Of an Output::HostFunctions session.

@@ -1,5 +1,5 @@
 // The files that Slang sees: those on disk, and the library's own under a folder that exists only here. Keeps a record of
-// every file read and of every place where Slang looked in vain, which together are a Program's manifest.
+// every file read and of every path where Slang looked in vain, which together are a Program's manifest.
 #pragma once
 
 #include <functional>

@@ -45,14 +45,14 @@ bool makes_value(const SourceCode& code, size_t at) {
   return code[behind] == "=" && code[behind + 1] == "{";
 }
 
-// The names of the namespaces and types around a place, as Slang's reflection writes them: `outer.inner.`
-std::string scope_of(const SourceCode& code, size_t place) {
+// The names of the namespaces and types around a token, as Slang's reflection writes them: `outer.inner.`
+std::string scope_of(const SourceCode& code, size_t token) {
   std::string scope;
-  for (size_t at = 0; at < place; ++at) {
+  for (size_t at = 0; at < token; ++at) {
     if (code[at] != "namespace" && code[at] != "struct" && code[at] != "interface" && code[at] != "extension") continue;
     size_t open = at + 1;
-    while (open < place && code[open] != "{" && code[open] != ";" && code[open] != "=") ++open;
-    if (code[open] != "{" || open >= place || code.closing(open) < place) continue;
+    while (open < token && code[open] != "{" && code[open] != ";" && code[open] != "=") ++open;
+    if (code[open] != "{" || open >= token || code.closing(open) < token) continue;
     const bool is_namespace = code[at] == "namespace";
     for (size_t name = at + 1; name < (is_namespace ? open : at + 2); ++name) {
       if (code.is_name(name)) scope += std::string(code[name]) + ".";

@@ -10,7 +10,7 @@
 namespace torch_slang {
 
 // Slang's rule, which reflection does not show: in a file that says nothing of visibility, and is no part of a declared module,
-// all is public; elsewhere only what is marked `public`.
+// all is public; elsewhere only what is declared `public`.
 class VisibleNames {
  public:
   explicit VisibleNames(const SourceCode& code);  // which outlives it

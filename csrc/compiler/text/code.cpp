@@ -13,7 +13,7 @@ bool closes(std::string_view token) { return token == ")" || token == "]" || tok
 Code::Code(std::string text, std::string file)
     : text_(std::move(text)), file_(std::move(file)), tokens_(split_tokens(text_)) {
   for (size_t i = 0; i < tokens_.size(); ++i) {
-    if (is_code(tokens_[i])) places_.push_back(i);
+    if (is_code(tokens_[i])) code_tokens_.push_back(i);
   }
 }
 
@@ -38,7 +38,7 @@ bool Code::has_directive(Span span) const {
 }
 
 std::span<const Token> Code::before(size_t at) const {
-  const size_t begin = at == 0 || places_.empty() ? 0 : places_[at - 1] + 1;
+  const size_t begin = at == 0 || code_tokens_.empty() ? 0 : code_tokens_[at - 1] + 1;
   return std::span(tokens_).subspan(begin, token_of(at) - begin);
 }
 
@@ -89,7 +89,7 @@ size_t Code::opening(size_t close) const {
 
 std::string Code::said_place(size_t at) const {
   size_t line = 0;
-  for (size_t i = places_[at]; i-- > 0;) {
+  for (size_t i = code_tokens_[at]; i-- > 0;) {
     const auto said = read_line_directive(tokens_[i]);
     if (!said) continue;
     if (line == 0) line = said->line;
@@ -115,9 +115,16 @@ size_t Code::line(size_t at) const {
   return 1 + static_cast<size_t>(std::count(text_.data(), (*this)[at].data(), '\n'));
 }
 
+size_t Code::first_from_line(size_t line) const {
+  size_t begin = 0;
+  for (; line > 1 && begin < text_.size(); --line) begin = std::min(text_.find('\n', begin), text_.size() - 1) + 1;
+  const auto stands_before = [&](size_t token) { return tokens_[token].text.data() < text_.data() + begin; };
+  return static_cast<size_t>(std::ranges::partition_point(code_tokens_, stands_before) - code_tokens_.begin());
+}
+
 void Code::replace(Span span, std::string text) {
   const size_t begin = token_of(span.begin);
-  edits_.push_back({begin, span.size() == 0 ? begin : places_[span.end - 1] + 1, std::move(text), false, by_});
+  edits_.push_back({begin, span.size() == 0 ? begin : code_tokens_[span.end - 1] + 1, std::move(text), false, by_});
 }
 
 void Code::replace_all(Span span, std::string text) {
@@ -132,12 +139,12 @@ void Code::insert_first(size_t before, const std::string& text) {
 }
 
 void Code::insert_behind(size_t at, const std::string& text) {
-  edits_.push_back({places_[at] + 1, places_[at] + 1, text, false, by_});
+  edits_.push_back({code_tokens_[at] + 1, code_tokens_[at] + 1, text, false, by_});
 }
 
 void Code::insert_above(size_t before, const std::string& text) {
-  size_t at = before == 0 ? 0 : places_[before - 1] + 1;
-  while (at < places_[before] && !tokens_[at].text.starts_with("#pragma")) ++at;
+  size_t at = before == 0 ? 0 : code_tokens_[before - 1] + 1;
+  while (at < code_tokens_[before] && !tokens_[at].text.starts_with("#pragma")) ++at;
   edits_.push_back({at, at, text, false, by_});
 }
 

@@ -31,19 +31,27 @@ class Code {
   const std::string& text() const { return text_; }
   const std::string& file() const { return file_; }
   const std::vector<Token>& tokens() const { return tokens_; }  // spaces, comments and directives too
-  size_t size() const { return places_.size(); }
+  size_t size() const { return code_tokens_.size(); }
   std::string_view operator[](size_t at) const {
-    return at < places_.size() ? tokens_[places_[at]].text : std::string_view();
+    return at < code_tokens_.size() ? tokens_[code_tokens_[at]].text : std::string_view();
   }
-  bool is_name(size_t at) const { return at < places_.size() && tokens_[places_[at]].kind == TokenKind::Identifier; }
-  bool is_number(size_t at) const { return at < places_.size() && tokens_[places_[at]].kind == TokenKind::Number; }
-  bool is_string(size_t at) const { return at < places_.size() && tokens_[places_[at]].kind == TokenKind::String; }
+  bool is_name(size_t at) const {
+    return at < code_tokens_.size() && tokens_[code_tokens_[at]].kind == TokenKind::Identifier;
+  }
+  bool is_number(size_t at) const {
+    return at < code_tokens_.size() && tokens_[code_tokens_[at]].kind == TokenKind::Number;
+  }
+  bool is_string(size_t at) const {
+    return at < code_tokens_.size() && tokens_[code_tokens_[at]].kind == TokenKind::String;
+  }
   // `name` in `x.name` or `x->name`.
   bool is_member(size_t at) const {
     return at > 1 && ((*this)[at - 1] == "." || ((*this)[at - 1] == ">" && (*this)[at - 2] == "-"));
   }
   // No space stands between the two tokens at `at` and behind it.
-  bool is_joined(size_t at) const { return at + 1 < places_.size() && places_[at] + 1 == places_[at + 1]; }
+  bool is_joined(size_t at) const {
+    return at + 1 < code_tokens_.size() && code_tokens_[at] + 1 == code_tokens_[at + 1];
+  }
   bool has_directive(Span span) const;  // between its tokens
   // From the first token to the last, as it is written.
   std::string_view text(Span span) const;
@@ -54,7 +62,7 @@ class Code {
   std::string spaced_text(Span span) const;
   // How many tokens `text(span)` has, those that are no code among them.
   size_t written_tokens(Span span) const {
-    return span.size() == 0 ? 0 : places_[span.end - 1] + 1 - places_[span.begin];
+    return span.size() == 0 ? 0 : code_tokens_[span.end - 1] + 1 - code_tokens_[span.begin];
   }
   // Without comments, and without spaces but those behind a name and before another or a number.
   std::string text_without_spaces(Span span) const;
@@ -71,6 +79,7 @@ class Code {
   // `file:3`: where the token comes from; without #line directives its line in the text.
   std::string location(size_t at) const { return location_of_token(token_of(at)); }
   size_t line(size_t at) const;  // in the text
+  size_t first_from_line(size_t line) const;  // the first token in or behind a line of the text
 
   // Whose the changes are from here on: for messages.
   void begin_changes(std::string_view by) { by_ = by; }
@@ -98,12 +107,12 @@ class Code {
     std::string_view by = {};
     bool keeps_directives = true;
   };
-  size_t token_of(size_t at) const { return at < places_.size() ? places_[at] : tokens_.size(); }
+  size_t token_of(size_t at) const { return at < code_tokens_.size() ? code_tokens_[at] : tokens_.size(); }
   std::string location_of_token(size_t token) const;
 
   const std::string text_, file_;
   const std::vector<Token> tokens_;
-  std::vector<size_t> places_;  // of code among the tokens
+  std::vector<size_t> code_tokens_;  // of code among the tokens
   std::vector<Edit> edits_;
   std::string_view by_;
 };

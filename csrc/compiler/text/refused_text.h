@@ -10,4 +10,9 @@ struct RefusedText {
   std::string reason;
 };
 
+// A pass does not find what it has to change.
+inline RefusedText unknown_text(const std::string& what) {
+  return {"this version of Slang writes CUDA text in a form that torch_slang does not know: " + what};
+}
+
 }  // namespace torch_slang

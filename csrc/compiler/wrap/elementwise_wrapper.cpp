@@ -104,13 +104,13 @@ class ElementwiseWriter {
                        variable(i));
       if (!is_method || i > 0) list += (list.empty() ? "" : ", ") + variable(i);
     }
-    const std::string place = call_.owner.empty() ? "" : (is_method ? variable(0) : text_.concrete(call_.owner)) + ".";
+    const std::string owner = call_.owner.empty() ? "" : (is_method ? variable(0) : text_.concrete(call_.owner)) + ".";
     const char* attribute = function_.has_backward             ? "[Differentiable] "
                             : function_.has_forward_derivative ? "[ForwardDifferentiable] "
                                                                : "";
     const bool is_void = call_.returned.result < 0;
     return c10::str(attribute, text_.concrete(call_.returned.type), " ", forwarder_name(), "(", head, ")\n{\n    ",
-                    is_void ? "" : "return ", place, call_.name, generic_arguments(), "(", list, ");\n}\n");
+                    is_void ? "" : "return ", owner, call_.name, generic_arguments(), "(", list, ");\n}\n");
   }
 
   // Where the values of the function's leaves, and their tangents, are in the argument block: the function's own leaves, or
@@ -129,71 +129,71 @@ class ElementwiseWriter {
     for (const Leaf& leaf : made_->leaves) (leaf.is_tangent ? tangents_ : values_)[leaf.origin] = &leaf;
   }
 
-  // `use(leaf, place)` for each leaf of a tree, with its place in the value `place`.
-  void each_leaf(const Parameter& tree, const std::string& place,
+  // `use(leaf, its lvalue)` for each leaf of a tree, whose own is `lvalue`.
+  void each_leaf(const Parameter& tree, const std::string& lvalue,
                  const std::function<void(const Leaf&, const std::string&)>& use) const {
-    if (tree.leaf >= 0) return use(*values_[tree.leaf], place);
-    for (const Parameter& field : tree.fields) each_leaf(field, member(place, field), use);
+    if (tree.leaf >= 0) return use(*values_[tree.leaf], lvalue);
+    for (const Parameter& field : tree.fields) each_leaf(field, member(lvalue, field), use);
   }
   // The same for leaves that have a tangent, with the tangent's leaf.
-  void each_tangent(const Parameter& tree, const std::string& place,
+  void each_tangent(const Parameter& tree, const std::string& lvalue,
                     const std::function<void(const Leaf&, const std::string&)>& use) const {
     if (tree.leaf < 0) {
-      for (const Parameter& field : tree.fields) each_tangent(field, member(place, field), use);
+      for (const Parameter& field : tree.fields) each_tangent(field, member(lvalue, field), use);
     } else if (tangents_[tree.leaf] != nullptr) {
-      use(*tangents_[tree.leaf], place);
+      use(*tangents_[tree.leaf], lvalue);
     }
   }
-  void fetch_tangents(const Parameter& tree, const std::string& place) {
-    if (!made_) return fetch_differentials(tree, place);
-    each_tangent(tree, place, [&](const Leaf& leaf, const std::string& here) { fetch(leaf, leaf.primal_view, here); });
+  void fetch_tangents(const Parameter& tree, const std::string& lvalue) {
+    if (!made_) return fetch_differentials(tree, lvalue);
+    each_tangent(tree, lvalue, [&](const Leaf& leaf, const std::string& here) { fetch(leaf, leaf.primal_view, here); });
   }
-  void give_tangents(const Parameter& tree, const std::string& place) {
-    if (!made_) return give_differentials(tree, place);
-    each_tangent(tree, place, [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.primal_view, here); });
+  void give_tangents(const Parameter& tree, const std::string& lvalue) {
+    if (!made_) return give_differentials(tree, lvalue);
+    each_tangent(tree, lvalue, [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.primal_view, here); });
   }
 
-  void fetch(const Leaf& leaf, int view, const std::string& place, const char* from = "__tsl_input") {
+  void fetch(const Leaf& leaf, int view, const std::string& lvalue, const char* from = "__tsl_input") {
     const std::string type = text_.component_type_name(leaf);
     text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
-      return c10::str(place, index, " = ", from, "<", type, ">(", view, ", ", component, ");");
+      return c10::str(lvalue, index, " = ", from, "<", type, ">(", view, ", ", component, ");");
     });
   }
 
-  void give(const Leaf& leaf, int view, const std::string& place) {
+  void give(const Leaf& leaf, int view, const std::string& lvalue) {
     const std::string type = text_.component_type_name(leaf);
     text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
-      return c10::str("__tsl_output<", type, ">(", view, ", ", component, ", ", place, index, ");");
+      return c10::str("__tsl_output<", type, ">(", view, ", ", component, ", ", lvalue, index, ");");
     });
   }
 
   // A view, whose gradient goes with it: bwd_diff takes it as it is.
-  void bind(const Leaf& leaf, const std::string& place) {
+  void bind(const Leaf& leaf, const std::string& lvalue) {
     if (leaf.rank >= 0) {  // a method of slang/slangpy.slang's
-      text_.line(place, ".__bind(", leaf.primal_view, leaf.diff_view < 0 ? "" : c10::str(", ", leaf.diff_view), ");");
+      text_.line(lvalue, ".__bind(", leaf.primal_view, leaf.diff_view < 0 ? "" : c10::str(", ", leaf.diff_view), ");");
     } else if (leaf.diff_view < 0) {
-      text_.line("__tsl_bind(", place, ", ", leaf.primal_view, ");");
+      text_.line("__tsl_bind(", lvalue, ", ", leaf.primal_view, ");");
     } else {
-      text_.line("__tsl_bind(", place, ".primal, ", leaf.primal_view, ");");
-      text_.line("__tsl_bind(", place, ".diff.diff, ", leaf.diff_view, ");");
+      text_.line("__tsl_bind(", lvalue, ".primal, ", leaf.primal_view, ");");
+      text_.line("__tsl_bind(", lvalue, ".diff.diff, ", leaf.diff_view, ");");
     }
   }
 
-  void fetch_primals(const Parameter& tree, const std::string& place) {
-    each_leaf(tree, place, [&](const Leaf& leaf, const std::string& here) {
+  void fetch_primals(const Parameter& tree, const std::string& lvalue) {
+    each_leaf(tree, lvalue, [&](const Leaf& leaf, const std::string& here) {
       leaf.is_whole ? bind(leaf, here) : fetch(leaf, leaf.primal_view, here);
     });
   }
-  void give_primals(const Parameter& tree, const std::string& place) {
-    each_leaf(tree, place, [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.primal_view, here); });
+  void give_primals(const Parameter& tree, const std::string& lvalue) {
+    each_leaf(tree, lvalue, [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.primal_view, here); });
   }
-  void fetch_differentials(const Parameter& tree, const std::string& place) {
-    each_leaf(tree, place, [&](const Leaf& leaf, const std::string& here) {
+  void fetch_differentials(const Parameter& tree, const std::string& lvalue) {
+    each_leaf(tree, lvalue, [&](const Leaf& leaf, const std::string& here) {
       if (leaf.diff_view >= 0 && !leaf.is_whole) fetch(leaf, leaf.diff_view, here);
     });
   }
-  void give_differentials(const Parameter& tree, const std::string& place) {
-    each_leaf(tree, place, [&](const Leaf& leaf, const std::string& here) {
+  void give_differentials(const Parameter& tree, const std::string& lvalue) {
+    each_leaf(tree, lvalue, [&](const Leaf& leaf, const std::string& here) {
       if (leaf.diff_view >= 0 && !leaf.is_whole) give(leaf, leaf.diff_view, here);
     });
   }
@@ -203,31 +203,31 @@ class ElementwiseWriter {
 
   void call_forward() { call_function(variable, "tsl_r"); }
 
-  // `place(i)`: where the function's parameter i is.
-  void call_function(const std::function<std::string(size_t)>& place, const std::string& returned) {
+  // `lvalue(i)`: where the function's parameter i is.
+  void call_function(const std::function<std::string(size_t)>& lvalue, const std::string& returned) {
     std::string list;
-    for (size_t i = 0; i < call_.parameters.size(); ++i) list += (i == 0 ? "" : ", ") + place(i);
+    for (size_t i = 0; i < call_.parameters.size(); ++i) list += (i == 0 ? "" : ", ") + lvalue(i);
     const bool is_void = call_.returned.result < 0;
     text_.line(is_void ? "" : text_.concrete(call_.returned.type) + " " + returned + " = ", callee(), "(", list, ");");
     if (!is_void) give_primals(result(call_.returned), returned);
     for (size_t i = 0; i < call_.parameters.size(); ++i) {
-      if (call_.parameters[i].result >= 0) give_primals(result(call_.parameters[i]), place(i));
+      if (call_.parameters[i].result >= 0) give_primals(result(call_.parameters[i]), lvalue(i));
     }
   }
 
   // Note [values of the function]
   void give_values() {
-    const auto place = [](size_t i) { return c10::str("tsl_v", i); };
+    const auto lvalue = [](size_t i) { return c10::str("tsl_v", i); };
     text_.line("if (__tsl_gives_values())\n    {");
     for (size_t i = 0; i < call_.parameters.size(); ++i) {
       const PassedValue& value = call_.parameters[i];
-      text_.line(text_.concrete(value.type), " ", place(i), ";");
+      text_.line(text_.concrete(value.type), " ", lvalue(i), ";");
       if (value.input < 0) continue;
-      each_leaf(input(value), place(i), [&](const Leaf& leaf, const std::string& here) {
+      each_leaf(input(value), lvalue(i), [&](const Leaf& leaf, const std::string& here) {
         fetch(leaf, leaf.primal_view, here, "__tsl_input_apart");
       });
     }
-    call_function(place, "tsl_y");
+    call_function(lvalue, "tsl_y");
     text_.line("}");
   }
 

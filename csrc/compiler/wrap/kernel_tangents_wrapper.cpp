@@ -111,8 +111,8 @@ class KernelTangentsWriter {
     text_.finish_records();
   }
 
-  void give_gradients(size_t parameter, const std::string& place, const std::function<const Leaf&(const Leaf&)>& of) {
-    each_value(function_.parameters[parameter], place, [&](const Leaf& leaf, const std::string& here) {
+  void give_gradients(size_t parameter, const std::string& lvalue, const std::function<const Leaf&(const Leaf&)>& of) {
+    each_value(function_.parameters[parameter], lvalue, [&](const Leaf& leaf, const std::string& here) {
       const std::string type = text_.component_type_name(leaf);
       text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
         return c10::str("__tsl_gradient<", type, ">(", of(leaf).gradient_slot, ", ", component, ", ", here, index,
@@ -121,39 +121,39 @@ class KernelTangentsWriter {
     });
   }
 
-  // `use(leaf, its place)` for each differentiable value in a parameter.
-  void each_value(const Parameter& parameter, const std::string& place,
+  // `use(leaf, its lvalue)` for each differentiable value in a parameter.
+  void each_value(const Parameter& parameter, const std::string& lvalue,
                   const std::function<void(const Leaf&, const std::string&)>& use) const {
     if (parameter.leaf < 0) {
-      for (const Parameter& field : parameter.fields) each_value(field, member(place, field), use);
+      for (const Parameter& field : parameter.fields) each_value(field, member(lvalue, field), use);
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
-    if (leaf.kind == LeafKind::Value && leaf.differentiable) use(leaf, place);
+    if (leaf.kind == LeafKind::Value && leaf.differentiable) use(leaf, lvalue);
   }
 
-  void fetch(const Parameter& parameter, const std::string& place) {
+  void fetch(const Parameter& parameter, const std::string& lvalue) {
     if (parameter.leaf < 0) {
-      for (const Parameter& field : parameter.fields) fetch(field, member(place, field));
+      for (const Parameter& field : parameter.fields) fetch(field, member(lvalue, field));
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
-    if (leaf.kind == LeafKind::Value) return fetch_value(leaf, place);
+    if (leaf.kind == LeafKind::Value) return fetch_value(leaf, lvalue);
     const Leaf* tangent = tangents_[parameter.leaf];
     if (leaf.diff_view < 0) {
-      text_.line("__tsl_bind(", place, ", ", leaf.primal_view, ");");
+      text_.line("__tsl_bind(", lvalue, ", ", leaf.primal_view, ");");
       return;
     }
-    text_.line("__tsl_bind(", place, ".primal, ", leaf.primal_view, ");");
-    text_.line("__tsl_bind(", place, ".diff.diff, ", leaf.diff_view, ");");
+    text_.line("__tsl_bind(", lvalue, ".primal, ", leaf.primal_view, ");");
+    text_.line("__tsl_bind(", lvalue, ".diff.diff, ", leaf.diff_view, ");");
     if (tangent == nullptr) return;
-    text_.line("__tsl_bind(", place, ".tangent, ", tangent->primal_view, ");");
-    text_.line("__tsl_bind(", place, ".tangent_diff.diff, ", tangent->diff_view, ");");
+    text_.line("__tsl_bind(", lvalue, ".tangent, ", tangent->primal_view, ");");
+    text_.line("__tsl_bind(", lvalue, ".tangent_diff.diff, ", tangent->diff_view, ");");
   }
 
-  void fetch_value(const Leaf& leaf, const std::string& place) {
+  void fetch_value(const Leaf& leaf, const std::string& lvalue) {
     text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
-      return text_.value(leaf, place + index, component);
+      return text_.value(leaf, lvalue + index, component);
     });
   }
 

@@ -79,24 +79,24 @@ class KernelWriter {
     return list;
   }
 
-  void fetch(const Parameter& parameter, const std::string& place) {
+  void fetch(const Parameter& parameter, const std::string& lvalue) {
     if (parameter.leaf < 0) {
-      for (const Parameter& field : parameter.fields) fetch(field, member(place, field));
+      for (const Parameter& field : parameter.fields) fetch(field, member(lvalue, field));
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
-    if (leaf.kind == LeafKind::Value) return fetch_value(leaf, place);
+    if (leaf.kind == LeafKind::Value) return fetch_value(leaf, lvalue);
     if (leaf.diff_view < 0) {
-      line("__tsl_bind(", place, ", ", leaf.primal_view, ");");
+      line("__tsl_bind(", lvalue, ", ", leaf.primal_view, ");");
     } else {
-      line("__tsl_bind(", place, ".primal, ", leaf.primal_view, ");");
-      line("__tsl_bind(", place, ".diff.diff, ", leaf.diff_view, ");");
+      line("__tsl_bind(", lvalue, ".primal, ", leaf.primal_view, ");");
+      line("__tsl_bind(", lvalue, ".diff.diff, ", leaf.diff_view, ");");
     }
   }
 
-  void fetch_value(const Leaf& leaf, const std::string& place) {
+  void fetch_value(const Leaf& leaf, const std::string& lvalue) {
     text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
-      return text_.value(leaf, place + index, component);
+      return text_.value(leaf, lvalue + index, component);
     });
   }
 
@@ -123,17 +123,17 @@ class KernelWriter {
     line("fwd_diff(", differentiated(), ")(", arguments(true), ");");
   }
 
-  void take_tangents(const Parameter& parameter, const std::string& place) {
+  void take_tangents(const Parameter& parameter, const std::string& lvalue) {
     each_differentiable_value(
-        parameter, place, [&](const Leaf& leaf, const std::string& type, const std::string& here) {
+        parameter, lvalue, [&](const Leaf& leaf, const std::string& type, const std::string& here) {
           text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
             return c10::str(here, index, " = __tsl_tangent<", type, ">(", leaf.gradient_slot, ", ", component, ");");
           });
         });
   }
 
-  void give_gradients(const Parameter& parameter, const std::string& place) {
-    each_differentiable_value(parameter, place,
+  void give_gradients(const Parameter& parameter, const std::string& lvalue) {
+    each_differentiable_value(parameter, lvalue,
                               [&](const Leaf& leaf, const std::string& type, const std::string& here) {
                                 text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
                                   return c10::str("__tsl_gradient<", type, ">(", leaf.gradient_slot, ", ", component,
@@ -142,15 +142,15 @@ class KernelWriter {
                               });
   }
 
-  // `use(leaf, its scalar type, its place in the parameter's differential)`
+  // `use(leaf, its scalar type, its lvalue in the parameter's differential)`
   template <class Use>
-  void each_differentiable_value(const Parameter& parameter, const std::string& place, const Use& use) {
+  void each_differentiable_value(const Parameter& parameter, const std::string& lvalue, const Use& use) {
     if (parameter.leaf < 0) {
-      for (const Parameter& field : parameter.fields) each_differentiable_value(field, member(place, field), use);
+      for (const Parameter& field : parameter.fields) each_differentiable_value(field, member(lvalue, field), use);
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
-    if (leaf.kind == LeafKind::Value && leaf.differentiable) use(leaf, text_.component_type_name(leaf), place);
+    if (leaf.kind == LeafKind::Value && leaf.differentiable) use(leaf, text_.component_type_name(leaf), lvalue);
   }
 
   const DescribedFunction& kernel_;

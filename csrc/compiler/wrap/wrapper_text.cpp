@@ -37,7 +37,7 @@ ElementType WrapperText::component_type(const Element& element) const {
 std::string WrapperText::component_type_name(const Leaf& leaf) const {
   const std::string scalar = slang_name_of(component_type(leaf.element));
   const std::string base = leaf.slang_type.substr(0, leaf.slang_type.find('['));
-  const bool is_vector = base.rfind("vector<", 0) == 0 || base.rfind("matrix<", 0) == 0;
+  const bool is_vector = base.starts_with("vector<") || base.starts_with("matrix<");
   return is_vector || leaf.element.type_parameter >= 0 ? scalar : concrete(base);
 }
 
@@ -52,12 +52,12 @@ std::string known_zeros(const Leaf& leaf, const std::string& type) {
 
 }  // namespace
 
-std::string WrapperText::value(const Leaf& leaf, const std::string& place, const std::string& component) const {
+std::string WrapperText::value(const Leaf& leaf, const std::string& lvalue, const std::string& component) const {
   const std::string type = component_type_name(leaf);
   if (leaf.differentiable) {
-    return c10::str(place, " = __tsl_value<", type, ">(", leaf.slot, ", ", leaf.pointer_slot, ", ", component, ");");
+    return c10::str(lvalue, " = __tsl_value<", type, ">(", leaf.slot, ", ", leaf.pointer_slot, ", ", component, ");");
   }
-  return c10::str(place, " = __tsl_slot<", type, ">(", leaf.slot, " + ", component, ")", known_zeros(leaf, type), ";");
+  return c10::str(lvalue, " = __tsl_slot<", type, ">(", leaf.slot, " + ", component, ")", known_zeros(leaf, type), ";");
 }
 
 void WrapperText::each_component(const Leaf& leaf,
@@ -95,9 +95,9 @@ std::string entry_name(const Instantiation& instantiation) {
   return name;
 }
 
-std::string member(const std::string& place, const Parameter& field) {
+std::string member(const std::string& lvalue, const Parameter& field) {
   const bool is_index = std::isdigit(static_cast<unsigned char>(field.name[0])) != 0;
-  return is_index ? place + "[" + field.name + "]" : place + "." + field.name;
+  return is_index ? lvalue + "[" + field.name + "]" : lvalue + "." + field.name;
 }
 
 }  // namespace torch_slang

@@ -25,13 +25,13 @@ class WrapperText {
   // The lines as the body of the instantiation's entry point.
   std::string entry_point() const;
 
-  // A type as the descriptor names it, with the types and sizes of this choice in place of its parameters.
+  // A type as the descriptor names it, with the types and sizes of this choice in lvalue of its parameters.
   std::string concrete(std::string type) const;
   ElementType component_type(const Element& element) const;
   std::string component_type_name(const Leaf& leaf) const;  // as Slang spells it: "float", "ns.Mode"
 
   // A statement that fetches one component of a kernel's value.
-  std::string value(const Leaf& leaf, const std::string& place, const std::string& component) const;
+  std::string value(const Leaf& leaf, const std::string& lvalue, const std::string& component) const;
 
   // One statement for each component of a leaf, in row-major order: `write(index, component)` gets "[i0][i1]" and
   // "i0 * 3 + i1".
@@ -47,6 +47,6 @@ class WrapperText {
 std::string entry_name(const Instantiation& instantiation);
 
 // A field of a struct, or an element of an array, whose name is its index.
-std::string member(const std::string& place, const Parameter& field);
+std::string member(const std::string& lvalue, const Parameter& field);
 
 }  // namespace torch_slang

@@ -1,4 +1,4 @@
-// The left side of an assignment, and which part of a variable it names.
+// Lvalues: the left sides of assignments, and which parts of variables they name.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ struct Step {
   bool literal = false;  // a field, a component, or a number
 };
 
-// The left side of an assignment: a variable, or a part of it.
-struct Place {
+// A variable, or a part of it.
+struct LValue {
   std::string variable;
   std::vector<Step> steps;
 };
@@ -31,13 +31,13 @@ struct Assignment {
     Other,  // through a pointer, `+=`, and unknown forms
   };
   Kind kind = Kind::Other;
-  Place place;
+  LValue left;
   Span value;
 };
 
 // The statement as an assignment; none if it is no assignment.
 std::optional<Assignment> assignment(const Code& code, const EmittedStatement& statement);
 // The part of a variable that the expression names, and nothing else.
-std::optional<Place> place_of(const Code& code, Span expression);
+std::optional<LValue> lvalue_of(const Code& code, Span expression);
 
 }  // namespace torch_slang

@@ -1,4 +1,4 @@
-#include "compiler/ctext/places.h"
+#include "compiler/ctext/lvalues.h"
 
 #include <algorithm>
 #include <map>
@@ -9,13 +9,13 @@ namespace torch_slang {
 namespace {
 
 // Reads the left side of `=`. Addresses and what they point to cancel out in this text, so `&` and `*` say nothing.
-class PlaceReader {
+class LValueReader {
  public:
-  PlaceReader(const Code& code, Span span) : code_(code), at_(span.begin), end_(span.end) {}
+  LValueReader(const Code& code, Span span) : code_(code), at_(span.begin), end_(span.end) {}
 
-  std::optional<Place> all() {
-    auto place = sum();
-    return at_ == end_ ? place : std::nullopt;
+  std::optional<LValue> all() {
+    auto lvalue = sum();
+    return at_ == end_ ? lvalue : std::nullopt;
   }
 
  private:
@@ -26,67 +26,67 @@ class PlaceReader {
   }
 
   // `matrix->rows + (index)` is a row.
-  std::optional<Place> sum() {
-    auto place = term();
-    while (place && at_rows_ && take("+")) {
+  std::optional<LValue> sum() {
+    auto lvalue = term();
+    while (lvalue && at_rows_ && take("+")) {
       const size_t begin = at_;
       while (at_ < end_ && code_[at_] != ")" && code_[at_] != ",") {
         at_ = opens(code_[at_]) ? std::min(code_.closing(at_, end_), end_ - 1) + 1 : at_ + 1;
       }
-      place->steps.push_back(index({begin, at_}));
+      lvalue->steps.push_back(index({begin, at_}));
       at_rows_ = false;
     }
-    return place;
+    return lvalue;
   }
 
-  std::optional<Place> term() {
+  std::optional<LValue> term() {
     at_rows_ = false;
     while (take("*") || take("&")) {
     }
-    std::optional<Place> place;
+    std::optional<LValue> lvalue;
     if (at_ < end_ && code_[at_] == kElement) {
-      place = element_pointer();
+      lvalue = element_pointer();
     } else if (take("(")) {
-      place = sum();
+      lvalue = sum();
       if (!take(")")) return std::nullopt;
     } else if (code_.is_name(at_) && at_ < end_) {
-      place = Place{std::string(code_[at_++]), {}};
+      lvalue = LValue{std::string(code_[at_++]), {}};
     }
-    while (place && at_ < end_) {
+    while (lvalue && at_ < end_) {
       if (code_[at_] == "[") {
         const size_t close = code_.closing(at_, end_);
-        place->steps.push_back(index({at_ + 1, close}));
+        lvalue->steps.push_back(index({at_ + 1, close}));
         at_ = close + 1;
         at_rows_ = false;
       } else if (take(".") || (code_[at_] == "-" && code_[at_ + 1] == ">" && (at_ += 2))) {
         if (at_ >= end_ || !code_.is_name(at_)) return std::nullopt;
-        add_member(code_[at_++], *place);
+        add_member(code_[at_++], *lvalue);
       } else {
         break;
       }
     }
-    return place;
+    return lvalue;
   }
 
   // `_slang_vector_get_element_ptr(&vector, index)`
-  std::optional<Place> element_pointer() {
+  std::optional<LValue> element_pointer() {
     const size_t close = code_.closing(at_ + 1, end_);
     at_ += 2;
-    auto place = sum();
-    if (!place || !take(",")) return std::nullopt;
-    place->steps.push_back(index({at_, close}));
+    auto lvalue = sum();
+    if (!lvalue || !take(",")) return std::nullopt;
+    lvalue->steps.push_back(index({at_, close}));
     at_ = close + 1;
-    return place;
+    return lvalue;
   }
 
   // Fields of structs end in a number that Slang adds, so these are not among them.
-  void add_member(std::string_view name, Place& place) {
+  void add_member(std::string_view name, LValue& lvalue) {
     static const std::map<std::string_view, std::string_view> kComponents = {
         {"x", "0"}, {"y", "1"}, {"z", "2"}, {"w", "3"}};
     at_rows_ = name == "rows";
     if (at_rows_) return;  // the index follows
     const auto component = kComponents.find(name);
-    place.steps.push_back({std::string(component == kComponents.end() ? name : component->second), true});
+    lvalue.steps.push_back({std::string(component == kComponents.end() ? name : component->second), true});
   }
 
   // Of `int(1)`, `1U` and the like the number alone.
@@ -128,7 +128,7 @@ bool may_overlap(const std::vector<Step>& a, const std::vector<Step>& b) {
   return true;
 }
 
-std::optional<Place> place_of(const Code& code, Span expression) { return PlaceReader(code, expression).all(); }
+std::optional<LValue> lvalue_of(const Code& code, Span expression) { return LValueReader(code, expression).all(); }
 
 std::optional<Assignment> assignment(const Code& code, const EmittedStatement& statement) {
   if (!statement.assigned) return std::nullopt;
@@ -139,21 +139,21 @@ std::optional<Assignment> assignment(const Code& code, const EmittedStatement& s
   const bool is_variable = code.is_name(left.end - 1) && code[left.end - 2] != "*" && code[left.end - 2] != "&";
   if (read.declares && is_variable) {
     found.kind = Assignment::Kind::Declare;
-    found.place.variable = code[left.end - 1];
+    found.left.variable = code[left.end - 1];
     return found;
   }
   if (read.operator_size == 0) return std::nullopt;
   if (read.operator_size > 1 || read.declares) return found;
   if (left.size() == 1) {
     found.kind = Assignment::Kind::Whole;
-    found.place.variable = code[left.begin];
+    found.left.variable = code[left.begin];
     return found;
   }
   const bool through = code[left.begin] == "*" && code.is_name(left.begin + 1) && left.size() == 2;
-  auto place = through ? std::nullopt : place_of(code, left);
-  if (place && !place->steps.empty()) {
+  auto lvalue = through ? std::nullopt : lvalue_of(code, left);
+  if (lvalue && !lvalue->steps.empty()) {
     found.kind = Assignment::Kind::Part;
-    found.place = *std::move(place);
+    found.left = *std::move(lvalue);
   }
   return found;
 }

@@ -10,6 +10,7 @@ process is counted as a crash, and the rest of its chunk goes on.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -19,11 +20,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
 import torch
-from language_programs import BINDINGS
+from language_programs import BINDINGS, Placed
 from language_table import compiler_flags, groups, outcomes, pairs
 from random_programs import KINDS, modules
 from random_programs import outcomes as program_outcomes
@@ -33,10 +35,15 @@ CHUNK = 8  # groups of the table
 MODULES = 8  # of random programs, of a chunk
 
 
+@cache
+def table(kind: str, seed: int) -> list[list[Placed]]:
+    return groups(pairs(kind, seed), kind)
+
+
 def chunks(kind: str, seed: int, count: int, device: str) -> int:
     if kind in KINDS:
         return -(-len(modules(kind, seed, count, device)) // MODULES)
-    return -(-len(groups(pairs(kind, seed), kind)) // CHUNK)
+    return -(-len(table(kind, seed)) // CHUNK)
 
 
 def units(kind: str, seed: int, count: int, chunk: int, device: str) -> list[list[str]]:
@@ -44,7 +51,7 @@ def units(kind: str, seed: int, count: int, chunk: int, device: str) -> list[lis
     if kind in KINDS:
         some_modules = modules(kind, seed, count, device)[chunk * MODULES : (chunk + 1) * MODULES]
         return [[str(number) for number in module] for module in some_modules]
-    some = groups(pairs(kind, seed), kind)[chunk * CHUNK : (chunk + 1) * CHUNK]
+    some = table(kind, seed)[chunk * CHUNK : (chunk + 1) * CHUNK]
     return [[placed.name for placed in group] for group in some]
 
 
@@ -55,7 +62,7 @@ def results(kind: str, seed: int, count: int, chunk: int, begin: int, device: to
             found = program_outcomes(kind, [int(name) for name in names], device)
             yield [(str(number), result, text) for number, result, text in found]
         return
-    for group in groups(pairs(kind, seed), kind)[chunk * CHUNK : (chunk + 1) * CHUNK][begin:]:
+    for group in table(kind, seed)[chunk * CHUNK : (chunk + 1) * CHUNK][begin:]:
         yield [
             (one.placed.name, "wrong" if one.wrong else "refused" if one.refused else "right", "\n".join(one.lines))
             for one in outcomes(group, kind, device)
@@ -81,11 +88,20 @@ class Counting:
         self.queue: SimpleQueue[tuple[str, int]] = SimpleQueue()
         self.found: dict[str, list[Result]] = {kind: [] for kind in options.kinds}
         self.running: list[subprocess.Popen[str]] = []
-        every = [(kind, range(chunks(kind, options.seed, options.count, options.device))) for kind in options.kinds]
-        for k in range(max(len(numbers) for _, numbers in every)):
-            for kind, numbers in every:
-                if k < len(numbers):
-                    self.queue.put((kind, k))
+        every = [self._chunks(kind) for kind in options.kinds]
+        for chunk in itertools.chain.from_iterable(itertools.zip_longest(*every)):
+            if chunk is not None:
+                self.queue.put(chunk)
+
+    def _chunks(self, kind: str) -> list[tuple[str, int]]:
+        """Those with cases that --skip's file does not have."""
+        options = self.options
+        counted = {name for name, _, _ in json.loads(options.skip.read_text()).get(kind, [])} if options.skip else set()
+        return [
+            (kind, chunk)
+            for chunk in range(chunks(kind, options.seed, options.count, options.device))
+            if not counted.issuperset(*units(kind, options.seed, options.count, chunk, options.device))
+        ]
 
     def run(self) -> None:
         threads = [threading.Thread(target=self._serve, args=[k]) for k in range(self.options.jobs)]
@@ -165,6 +181,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000, help="of random programs of each kind")
     parser.add_argument("--seconds", type=float, default=1e9, help="no chunk begins after so many")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--skip", type=Path, help="a former count's --json, whose chunks are not counted again")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:

@@ -96,12 +96,16 @@ class Counting:
     def _chunks(self, kind: str) -> list[tuple[str, int]]:
         """Those with cases that --skip's file does not have."""
         options = self.options
-        counted = {name for name, _, _ in json.loads(options.skip.read_text()).get(kind, [])} if options.skip else set()
-        return [
-            (kind, chunk)
-            for chunk in range(chunks(kind, options.seed, options.count, options.device))
-            if not counted.issuperset(*units(kind, options.seed, options.count, chunk, options.device))
-        ]
+        every = range(chunks(kind, options.seed, options.count, options.device))
+        if not options.skip:
+            return [(kind, chunk) for chunk in every]
+        counted = {name for name, _, _ in json.loads(options.skip.read_text()).get(kind, [])}
+
+        def is_counted(chunk: int) -> bool:
+            parts = units(kind, options.seed, options.count, chunk, options.device)
+            return counted.issuperset(itertools.chain.from_iterable(parts))
+
+        return [(kind, chunk) for chunk in every if not is_counted(chunk)]
 
     def run(self) -> None:
         threads = [threading.Thread(target=self._serve, args=[k]) for k in range(self.options.jobs)]

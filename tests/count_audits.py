@@ -11,6 +11,7 @@ another sign. What changes the gradient at random points is to be found. Program
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -20,10 +21,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+AT_ONCE = 10  # programs of a process
 SEED = "TORCH_SLANG_PLANTED"  # of what this file changes when it runs as a compiler
 Result = tuple[int, str, str]  # the seed; what became of the program; the change and the audit's words
 
@@ -57,28 +61,40 @@ def changed(body: str, seed: int) -> tuple[str, str]:
 
 
 def be_a_compiler() -> int:
-    """torch-slangc, whose backwards have one change."""
-    real = Path(__file__).parent.parent / "torch_slang" / "bin" / "torch-slangc"
-    run = subprocess.run([real, *sys.argv[1:]], input=sys.stdin.buffer.read(), stdout=subprocess.PIPE, check=False)
-    for line in run.stdout.decode().splitlines():
+    """torch-slangc, whose backwards have one change where SEED says so. What it said of a request is kept in a file."""
+    request = sys.stdin.buffer.read()
+    cache = Path(os.environ["TORCH_SLANG_CACHE_DIR"])
+    said = cache.parent / f"said.{hashlib.sha256(request).hexdigest()}"
+    if not said.exists():
+        real = Path(__file__).parent.parent / "torch_slang" / "bin" / "torch-slangc"
+        run = subprocess.run([real, *sys.argv[1:]], input=request, stdout=subprocess.PIPE, check=False)
+        if run.returncode:
+            return run.returncode
+        said.write_bytes(run.stdout)
+    for line in said.read_text().splitlines():
         program = json.loads(line)
         for text in program.get("texts", []):
-            if text.get("direction") == "backward":
+            if SEED in os.environ and text.get("direction") == "backward":
                 text["body"], change = changed(text["body"], int(os.environ[SEED]))
                 if change:
-                    print(f"planted {change}", file=sys.stderr)
-                    Path(os.environ["TORCH_SLANG_CACHE_DIR"], "planted").write_text(change)
+                    Path(cache, "planted").write_text(change)
         print(json.dumps(program))
-    return run.returncode
+    return 0
+
+
+def verdict(name: str) -> Any:
+    import torch_slang
+
+    return next((one for one in torch_slang.audit.report() if one.name == name), None)
 
 
 def outcome(seed: int) -> Result:
+    """Of a process whose TORCH_SLANG_CACHE_DIR is a new folder's "right"."""
     import torch
     from aggregate_programs import draw_program, is_refused, module_text
 
     import torch_slang
 
-    torch_slang.audit.mode("first")
     program = draw_program(seed, f"f{seed}")
     generator = torch.Generator().manual_seed(seed)
     numbers = 2 * torch.rand(64, program.scalars, generator=generator, dtype=torch.float64) - 1
@@ -91,57 +107,67 @@ def outcome(seed: int) -> Result:
         values = module.run(which, given, integers[:, 0].contiguous(), integers[:, 1].contiguous())
         return torch.autograd.grad(values.sum(), given)[0]
 
-    def found(namespace: str) -> Any:
-        return next((one for one in torch_slang.audit.report() if one.name == f"{namespace}::run"), None)
-
+    torch_slang.audit.mode("first")
     try:
-        right = gradients("right")
+        right = gradients(f"right{seed}")
     except RuntimeError as error:
         is_alarm = "torch_slang.audit.accept" in str(error)
         return seed, "false alarm" if is_alarm else "refused" if is_refused(error) else "error", str(error)[:600]
-    audited = found("right").outcome if found("right") else "none"
-    if audited != "agrees":
-        return seed, f"not planted: {audited}", found("right").text if found("right") else ""
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ |= {SEED: str(seed), "TORCH_SLANG_COMPILER": __file__, "TORCH_SLANG_CACHE_DIR": folder}
+    first = verdict(f"right{seed}::run")
+    if first is None or first.outcome != "agrees":
+        return seed, f"not planted: {first and first.outcome}", first.text if first else ""
+    with with_planted_error(seed) as planted:
         torch_slang.audit.mode("off")
         try:
-            wrong = gradients("planted")
+            wrong = gradients(f"planted{seed}")
         except RuntimeError as error:
             return seed, "does not compile", str(error)[:300]
-        planted = Path(folder, "planted")
         if not planted.exists():
             return seed, "nothing to change", ""
         change = planted.read_text()
-        apart = ((wrong - right).abs() > 1e-6 * (1 + right.abs())).any(1)
-        rows = int(apart.sum())
+        rows = int(((wrong - right).abs() > 1e-6 * (1 + right.abs())).any(1).sum())
         torch_slang.audit.mode("first")
         try:
-            gradients("planted")
-            said, is_found = (found("planted").text if found("planted") else "none"), False
+            gradients(f"planted{seed}")
+            second = verdict(f"planted{seed}::run")
+            said, is_found = (second.text if second else "none"), False
         except RuntimeError as error:
             said, is_found = str(error), "torch_slang.audit.accept" in str(error)
     kind = "changes nothing" if rows == 0 else "changes the gradient"
     return seed, f"{kind}, {'found' if is_found else 'not found'}", f"{rows} rows; {change} | {said[:300]}"
 
 
-def run_one(seed: int, end: float) -> Result:
+@contextmanager
+def with_planted_error(seed: int) -> Iterator[Path]:
+    """The file that says which; the programs' cache is empty, and objects of the same text are not compiled again."""
+    right = Path(os.environ["TORCH_SLANG_CACHE_DIR"])
+    folder = right.parent / f"planted{seed}"
+    folder.mkdir()
+    (folder / "object").symlink_to(right / "object")
+    os.environ |= {SEED: str(seed), "TORCH_SLANG_CACHE_DIR": str(folder)}
+    try:
+        yield folder / "planted"
+    finally:
+        os.environ["TORCH_SLANG_CACHE_DIR"] = str(right)
+        del os.environ[SEED]
+
+
+def run_some(seeds: list[int], end: float) -> list[Result]:
+    """In a process of their own; where it ends at one, the rest go to another."""
     from language_table import compiler_flags
 
-    if time.monotonic() > end:
-        return seed, "not tried", ""
-    with tempfile.TemporaryDirectory() as folder:
-        variables = {"TORCH_SLANG_CACHE_DIR": folder, "OMP_NUM_THREADS": "1"}
-        variables["TORCH_SLANG_CXXFLAGS"] = compiler_flags("functions")
-        command = [sys.executable, __file__, "--one", str(seed)]
-        try:
-            run = subprocess.run(
-                command, env=os.environ | variables, capture_output=True, text=True, timeout=300, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return seed, "too slow", ""
-        lines = [line for line in run.stdout.splitlines() if line.startswith("[")]
-        return tuple(json.loads(lines[-1])) if lines else (seed, "error", run.stderr[-400:])
+    results: list[Result] = []
+    while len(results) < len(seeds) and time.monotonic() < end:
+        with tempfile.TemporaryDirectory() as folder:
+            variables = {"TORCH_SLANG_CACHE_DIR": f"{folder}/right", "OMP_NUM_THREADS": "1"}
+            variables |= {"TORCH_SLANG_CXXFLAGS": compiler_flags("functions"), "TORCH_SLANG_COMPILER": __file__}
+            command = [sys.executable, __file__, "--some", *map(str, seeds[len(results) :])]
+            command += ["--seconds", str(end - time.monotonic())]
+            run = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
+        results += [tuple(json.loads(line)) for line in run.stdout.splitlines() if line.startswith("[")]
+        if run.returncode:
+            results.append((seeds[len(results)], "error", run.stderr[-400:]))
+    return results
 
 
 def main() -> None:
@@ -151,15 +177,18 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=1e9, help="no program begins after so many")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--some", type=int, nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one is not None:
-        print(json.dumps(outcome(options.one)))
-        return
     end = time.monotonic() + options.seconds
+    if options.some:
+        for seed in options.some:
+            if time.monotonic() < end:
+                print(json.dumps(outcome(seed)), flush=True)
+        return
     with ThreadPoolExecutor(options.jobs) as pool:
         seeds = range(options.seed, options.seed + options.count)
-        results = list(pool.map(lambda seed: run_one(seed, end), seeds))
+        parts = [list(seeds[k : k + AT_ONCE]) for k in range(0, len(seeds), AT_ONCE)]
+        results = [one for some in pool.map(lambda part: run_some(part, end), parts) for one in some]
     for kind, count in Counter(result for _, result, _ in results).most_common():
         print(f"{count} {kind}")
     for seed, result, text in results:

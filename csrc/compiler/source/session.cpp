@@ -55,7 +55,7 @@ std::string behind_prelude(const std::string& emitted) {
 }
 
 // Slang's error of a call whose function has no derivative.
-constexpr std::string_view kNoDerivative = "[E41022]";
+bool lacks_derivative(std::string_view diagnostics) { return diagnostics.find("[E41022]") != std::string_view::npos; }
 
 std::vector<const char*> search_paths(const CompileRequest& request) {
   std::vector<const char*> paths;
@@ -208,7 +208,7 @@ bool Session::declares_more(const CompileRequest& request) {
 }
 
 bool Session::imports_functions(const CompileRequest& request, std::string_view diagnostics) {
-  if (diagnostics.find(kNoDerivative) == std::string_view::npos || !files_.import_functions()) return false;
+  if (!lacks_derivative(diagnostics) || !files_.import_functions()) return false;
   open(request, Library::AsBuilt, Output::Kernels);
   return true;
 }
@@ -290,7 +290,8 @@ slang::IModule* Session::load(const ModuleSource& source, std::string* diagnosti
 slang::IModule* Session::load_promoted(const ModuleSource& source, Stores stores, std::string* diagnostics) {
   std::string lost;
   slang::IModule* module = load_promoted(source, stores, source.text, &lost, diagnostics);
-  if (lost.empty()) return module;
+  const bool is_refused = module == nullptr && lacks_derivative(*diagnostics);
+  if (lost.empty() && !is_refused) return module;
   // Note [functions on demand]
   module = load_promoted(source, stores, kImportFunctions + source.text, &lost, diagnostics);
   *diagnostics += lost;

@@ -54,6 +54,23 @@ void of_views([Shape("N")] DiffTensorView<double> a, [Shape("N")] DiffTensorView
     uint i = cudaThreadIdx().x + cudaBlockIdx().x * cudaBlockDim().x;
     if (i < a.size(0)) c[i] = a[i] % b[i] * floor(a[i] * 3) + frac(b[i]);
 }
+// What Slang crashes on in second derivatives, unless it is inlined before they are made.
+[Differentiable] void add_fraction(inout double q, double a) { q += fract(a) * a; }
+[Differentiable] void give_least(double a, double b, out double r) { r = fmin(a, b) * a * b; }
+[TorchOp] [Differentiable] double changed_in_place(double a, double b)
+{
+    double q = b, r;
+    add_fraction(q, a);
+    give_least(q, a, r);
+    return q * q * r;
+}
+[Differentiable] double of_two(double a, double b)
+{
+    double q = 0;
+    [MaxIters(3)] for (int k = 0; k < 3; ++k) q += dot(a, b) * reflect(a, b) + powr(b * b + 1, a);
+    return q;
+}
+[TorchOp] [Differentiable] void of_arrays(double x[2], out double y[1]) { y[0] = of_two(x[0], x[1]); }
 [Differentiable] double steps(double x)
 {
     return x * (floor(x) + ceil(x) + round(x) + trunc(x)) + step(0.5lf, x) * x * x;
@@ -103,6 +120,16 @@ def parts(x: Tensor) -> Tensor:
     return x.frac() ** 2 + x.trunc() * x
 
 
+def changed_in_place(a: Tensor, b: Tensor) -> Tensor:
+    q = b + a.frac() * a
+    return q**3 * q.min(a) * a
+
+
+def of_arrays(x: Tensor) -> Tensor:
+    a, b = x[:, :1], x[:, 1:]
+    return 3 * (a * b * (a - 2 * a * b * b) + (b * b + 1) ** a)
+
+
 def steps(x: Tensor) -> Tensor:
     return x * (x.floor() + x.ceil() + x.round() + x.trunc()) + (x >= 0.5) * x * x
 
@@ -132,6 +159,8 @@ CASES: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]]]] = {
     "of_vectors": (of_vectors, [(3,), ()]),
     "of_matrices": (of_matrices, [(2, 3), ()]),
     "of_views": (lambda a, b: fmod(a, b) * (a * 3).floor() + b - b.floor(), [(), ()]),
+    "changed_in_place": (changed_in_place, [(), ()]),
+    "of_arrays": (of_arrays, [(2,)]),
     "steps": (steps, [()]),
     "parts": (parts, [()]),
     "scaled": (scaled, [(3,)]),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from devices import needs_cuda
 from slang_bugs import BUGS, LEAVE_OUT, Bug
 
 import torch_slang
@@ -333,6 +334,41 @@ def test_on_the_device(device: torch.device) -> None:
         module.f, leaf(3, 4, 2).detach().to(device).requires_grad_(), torch.tensor(0.3, device=device).requires_grad_()
     )
     assert found_of(f"audit_{device.type}::f")[1].outcome == "agrees"
+
+
+@needs_cuda
+@pytest.mark.parametrize("mode", ["background", "first"])
+def test_a_captured_backward_is_audited_at_a_later_call(mode: str) -> None:
+    source = f"""
+    [Differentiable] float f(float x) {{ return x * sin(x); }}
+    {KERNEL} k([Shape("N")] DiffTensorView<float> x, {RESULT})
+    {{ uint i = cudaGlobalIdx().x; if (i < x.size(0)) y[i] = x[i] * x[i]; }}
+    """
+    module = torch_slang.load(source=source, namespace=f"audit_captured_{mode}")
+    x = torch.full((100,), 2.0, device="cuda", requires_grad=True)
+
+    def work() -> Tensor:
+        return torch.autograd.grad((module.f(x) + module.k(x)).sum(), x)[0]
+
+    torch_slang.audit.mode("off")
+    expected = work()  # compiles
+    torch_slang.audit.mode(mode)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = work()
+    assert not found_of(f"audit_captured_{mode}::f")
+    work()
+    # An audit may copy and wait now, while another capture goes on.
+    other = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(other, capture_error_mode="global"):
+        work()
+        assert torch_slang.audit.wait(120)
+    for name in ("f", "k"):
+        assert found_of(f"audit_captured_{mode}::{name}")[1].outcome == "agrees"
+    found.zero_()
+    graph.replay()
+    other.replay()
+    torch.testing.assert_close(found, expected)
 
 
 def test_under_vmap_and_compile() -> None:

@@ -114,7 +114,7 @@ void Audits::ask(const Operator& called, Operator::Stack arguments, const Key& k
     }
   }
   auto problem = keep_problem(*f, called, arguments);
-  if (!problem) return;  // no elements: a later call has some
+  if (!problem) return;  // a later call may have one
   entry.finding.outcome = problem->refusal.empty() ? Outcome::Waiting : Outcome::NotAudited;
   entry.finding.text = problem->refusal;
   if (!problem->refusal.empty()) return put(key, std::move(entry));  // a later call may have fewer elements

@@ -3,12 +3,14 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+
+#include "backend/backend.h"
 
 namespace torch_slang::audit {
 namespace {
@@ -101,23 +103,29 @@ int64_t element_count(const std::vector<c10::IValue>& values) {
   return count;
 }
 
-std::optional<c10::Stream> stream_of(const std::vector<c10::IValue>& values) {
+// Of a GPU's tensors.
+std::optional<c10::Device> device_of(const std::vector<c10::IValue>& values) {
   for (const c10::IValue& value : values) {
-    if (!value.isTensor() || value.toTensor().is_cpu()) continue;
-    const c10::Device device = value.toTensor().device();
-    return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+    if (value.isTensor() && !value.toTensor().is_cpu()) return value.toTensor().device();
   }
   return std::nullopt;
 }
 
-}  // namespace
+bool is_captured(const std::optional<c10::Device>& device) {
+  return device && backend_for(device->type()).is_capturing(*device);
+}
 
-std::optional<Problem> keep_problem(const Operator& f, const Operator& called, Operator::Stack arguments) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const Function& function = f.signature().function;
+// When the device has made what the current stream was given.
+std::shared_ptr<const c10::Event> event_now(c10::Device device) {
+  auto event = std::make_shared<c10::Event>(device.type());
+  event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  return event;
+}
+
+// Copies of some of the call's numbers. What a GPU is asked for here goes to the current stream: nobody waits.
+std::optional<Problem> copies_for(const Function& function, std::vector<c10::IValue> values) {
   Problem problem;
-  problem.values = values_by_leaf(f, called, arguments);
-  problem.stream = stream_of(problem.values);
+  problem.values = std::move(values);
   if (!function.is_kernel && !sees_tensors(function)) {
     const Rows rows(function.leaves, problem.values);
     if (rows.is_empty()) return std::nullopt;
@@ -141,13 +149,32 @@ std::optional<Problem> keep_problem(const Operator& f, const Operator& called, O
   return problem;
 }
 
+}  // namespace
+
+std::optional<Problem> keep_problem(const Operator& f, const Operator& called, Operator::Stack arguments) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  std::vector<c10::IValue> values = values_by_leaf(f, called, arguments);
+  const std::optional<c10::Device> device = device_of(values);
+  if (is_captured(device)) return std::nullopt;  // copies would be parts of the graph
+  std::optional<Problem> problem = copies_for(f.signature().function, std::move(values));
+  if (problem && device) problem->made = event_now(*device);
+  return problem;
+}
+
+at::Tensor Problem::on_cpu(const at::Tensor& tensor) const {
+  if (tensor.is_cpu()) return tensor;
+  at::Tensor copy = at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
+  backend_for(tensor.device().type())
+      .copy_to_cpu(tensor.device(), *made, copy.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
+  return copy;
+}
+
 Problem Problem::on_cpu(bool in_double) const {
-  const c10::OptionalStreamGuard guard(stream);
   Problem copy = *this;
-  copy.stream.reset();
+  copy.made.reset();
   for (c10::IValue& value : copy.values) {
     if (!value.isTensor()) continue;
-    at::Tensor tensor = value.toTensor().cpu();
+    const at::Tensor tensor = on_cpu(value.toTensor());
     const auto type = tensor.scalar_type();
     value = in_double && (type == at::kFloat || type == at::kHalf) ? tensor.to(at::kDouble) : tensor;
   }

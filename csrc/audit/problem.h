@@ -4,8 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
-#include <c10/core/Stream.h>
+#include <c10/core/Event.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,13 +19,16 @@ struct Problem {
   std::vector<c10::IValue> values;  // by leaf of f; None for outputs
   int64_t rows = 0;  // that are compared one by one; 0: all elements together
   std::string refusal;  // not empty: why nothing was kept
-  std::optional<c10::Stream> stream;  // on which a GPU makes the copies
+  std::shared_ptr<const c10::Event> made;  // when a GPU has made the copies
 
-  // On the CPU, waiting for the stream. Floating-point tensors become float64 if `in_double`.
+  // On the CPU, waiting for a GPU. Floating-point tensors become float64 if `in_double`.
   Problem on_cpu(bool in_double) const;
+
+ private:
+  at::Tensor on_cpu(const at::Tensor& tensor) const;
 };
 
-// Of a call of f's backward, or of the backward of f's tangents. None where there are no elements.
+// Of a call of f's backward, or of the backward of f's tangents. None where there are no elements, and while a GPU's work is captured.
 std::optional<Problem> keep_problem(const Operator& f, const Operator& called, Operator::Stack arguments);
 
 }  // namespace torch_slang::audit

@@ -113,11 +113,14 @@ void Audits::ask(const Operator& called, Operator::Stack arguments, const Key& k
       return put(key, std::move(entry));
     }
   }
-  auto problem = keep_problem(*f, called, arguments);
+  auto problem = keep_problem(*f, called, arguments, entry.takes_parts);
   if (!problem) return;  // a later call may have one
   entry.finding.outcome = problem->refusal.empty() ? Outcome::Waiting : Outcome::NotAudited;
   entry.finding.text = problem->refusal;
-  if (!problem->refusal.empty()) return put(key, std::move(entry));  // a later call may have fewer elements
+  if (!problem->refusal.empty()) {
+    entry.takes_parts = false;
+    return put(key, std::move(entry));  // a later call may have fewer elements
+  }
   if (!begin(key, entry)) return;
   const auto end =
       enqueue([self = shared_from_this(), job = Job{f, key, *std::move(problem), entry}] { self->run(job); });
@@ -137,7 +140,8 @@ void Audits::run(const Job& job) {
   finding.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   finding.outcome = verdict.outcome;
   finding.text = verdict.text;
-  entry.is_settled = true;
+  entry.takes_parts = !(job.problem.is_part && finding.outcome == Outcome::NotAudited);
+  entry.is_settled = entry.takes_parts;
   log_debug(finding.name, ": audit of the derivative of order ", static_cast<int>(finding.order), ": ", finding.text);
   // What could not be audited here may be elsewhere.
   if (finding.outcome != Outcome::NotAudited) {

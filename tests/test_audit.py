@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from devices import needs_cuda
+from audits import KERNEL, RESULT, found_of, gradients, leaf
 from slang_bugs import BUGS, LEAVE_OUT, Bug
 
 import torch_slang
-from torch_slang.audit import Finding
 
 Tensor = torch.Tensor
-KERNEL = "[PyBindCUDA(Auto)] [Differentiable] [CudaKernel] void"
-RESULT = '[Out("N")] DiffTensorView<float> y'
 GATHERED = '[Shape("M")] TensorView<int> n, [Out("M")] DiffTensorView<float> y'
 
 
@@ -28,26 +21,6 @@ def audits_first() -> Iterator[None]:
     before = torch_slang.audit.mode("first")
     yield
     torch_slang.audit.mode(before)
-
-
-def gradients(operator: Callable[..., Tensor], *args: Any, order: int = 1) -> None:
-    """Calls the backward, and the double backward."""
-    given = [x for x in args if isinstance(x, Tensor) and x.requires_grad]
-    results = operator(*args)
-    result = results if isinstance(results, Tensor) else results[-1]
-    found = torch.autograd.grad(result.sum(), given, create_graph=order > 1)
-    if order > 1:
-        torch.autograd.grad(sum(g.sum() for g in found), given)
-
-
-def found_of(name: str) -> dict[int, Finding]:
-    """By order."""
-    return {one.order: one for one in torch_slang.audit.report() if one.name == name}
-
-
-def leaf(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    generator = torch.Generator().manual_seed(len(sizes))
-    return torch.randn(sizes, generator=generator, dtype=dtype).requires_grad_()
 
 
 def test_functions_and_kernels_agree_in_both_orders() -> None:
@@ -140,63 +113,6 @@ def test_off() -> None:
     assert not found_of("audit_off::f")
     with pytest.raises(RuntimeError, match="expected off, background or first, but got 'of'"):
         torch_slang.audit.mode("of")
-
-
-RUN = """
-import torch, torch_slang
-module = torch_slang.load(source="[Differentiable] float f(float x) { return x * sin(x); }", namespace="audit_again")
-x = torch.randn(5, requires_grad=True)
-torch.autograd.grad(module.f(x).sum(), x)
-print(torch_slang.audit.report()[0].outcome, torch_slang.audit.report()[0].seconds > 0)
-"""
-
-
-def run(mode: str, folder: Path, script: str = RUN, **variables: str) -> str:
-    variables |= {"TORCH_SLANG_CACHE_DIR": str(folder), "TORCH_SLANG_AUDIT": mode}
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | variables,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    ).stdout
-
-
-def test_one_process_audits_for_the_others(tmp_path: Path) -> None:
-    assert run("first", tmp_path) == "agrees True\n"
-    assert run("background", tmp_path) == "agrees False\n"  # from the disk
-    assert list((tmp_path / "audit").iterdir())
-
-
-def test_a_process_that_ends_waits_for_no_audit(tmp_path: Path) -> None:
-    assert run("background", tmp_path) == "waiting False\n"
-    assert not (tmp_path / "audit").exists() or not list((tmp_path / "audit").iterdir())
-
-
-def test_a_damaged_entry_of_the_cache_is_audited_again(tmp_path: Path) -> None:
-    run("first", tmp_path)
-    (entry,) = (tmp_path / "audit").iterdir()
-    entry.write_bytes(entry.read_bytes()[:-5])
-    assert run("first", tmp_path) == "agrees True\n"
-
-
-# No backward before the fork: PyTorch's engine refuses one behind it where there is a GPU.
-FORKED = """
-import os, torch, torch_slang
-module = torch_slang.load(source="[Differentiable] float f(float x) { return x * cos(x); }", namespace="audit_child")
-x = torch.randn(5, requires_grad=True)
-y = module.f(x).sum()
-pid = os.fork()
-if pid == 0:
-    torch.autograd.grad(y, x)
-    os._exit(0 if torch_slang.audit.wait(60) and torch_slang.audit.report()[0].outcome == "agrees" else 1)
-print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-"""
-
-
-def test_a_forked_process_audits_for_itself(tmp_path: Path) -> None:
-    assert run("background", tmp_path, FORKED) == "0\n"
 
 
 # Functions and kernels whose derivatives are right, and that an audit must leave alone: source, arguments, outcome.
@@ -324,7 +240,10 @@ RIGHT: dict[str, tuple[str, Callable[[], list[Any]], str]] = {
     ),
     "an index beyond a part": (
         f"""{KERNEL} f([Shape("N")] DiffTensorView<float> x, {RESULT})
-        {{ uint i = cudaGlobalIdx().x; if (i < x.size(0)) y[i] = x[i] * x[x.size(0) % {1 << 23} < 99 ? i : {1 << 23}]; }}""",
+        {{
+            uint i = cudaGlobalIdx().x;
+            if (i < x.size(0)) y[i] = x[i] * x[x.size(0) % {1 << 23} < 99 ? i : {1 << 23}];
+        }}""",
         lambda: [torch.ones(1 << 23).requires_grad_()],
         "not audited",
     ),
@@ -348,81 +267,3 @@ def test_the_first_call_of_which_a_part_can_be_taken_is_audited() -> None:
     assert "its run for the audit failed" in str(module.explain("f"))
     gradients(module.f, leaf(9))
     assert found_of("audit_small_later::f")[1].outcome == "agrees"
-
-
-def test_on_the_device(device: torch.device) -> None:
-    source = "[Differentiable] float2 f(float2 x, float y) { return x * sin(y) / (1 + x.yx * x.yx); }"
-    module = torch_slang.load(source=source, namespace=f"audit_{device.type}")
-    torch_slang.audit.mode("first")
-    gradients(
-        module.f, leaf(3, 4, 2).detach().to(device).requires_grad_(), torch.tensor(0.3, device=device).requires_grad_()
-    )
-    assert found_of(f"audit_{device.type}::f")[1].outcome == "agrees"
-
-
-@pytest.mark.parametrize("mode", ["background", "first"])
-@pytest.mark.parametrize("variable", ["TORCH_SLANG_CXX", "TORCH_SLANG_COMPILER"])
-def test_without_a_compiler_nothing_is_audited(variable: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine with a GPU, whose kernels no C++ compiler has made."""
-    name = f"audit_{variable.lower()}_{mode}"
-    source = f"[Differentiable] float f(float x) {{ return x * sin(x); }}  // {name}"
-    module, x = torch_slang.load(source=source, namespace=name), leaf(50)
-    torch_slang.audit.mode("off")
-    gradients(module.f, x)
-    torch_slang.audit.mode(mode)
-    monkeypatch.setenv(variable, "/nonexistent/compiler")
-    gradients(module.f, x)
-    assert torch_slang.audit.wait(120)
-    gradients(module.f, x)
-    found = found_of(f"{name}::f")[1]
-    if variable == "TORCH_SLANG_CXX":
-        assert found.outcome == "not audited"
-        assert "/nonexistent/compiler" in str(module.explain("f"))
-    else:  # torch-slangc has made the backward's text, but not the forward derivative's
-        assert found.outcome in ("agrees", "not audited")
-
-
-@needs_cuda
-@pytest.mark.parametrize("mode", ["background", "first"])
-def test_a_captured_backward_is_audited_at_a_later_call(mode: str) -> None:
-    source = f"""
-    [Differentiable] float f(float x) {{ return x * sin(x); }}
-    {KERNEL} k([Shape("N")] DiffTensorView<float> x, {RESULT})
-    {{ uint i = cudaGlobalIdx().x; if (i < x.size(0)) y[i] = x[i] * x[i]; }}
-    """
-    module = torch_slang.load(source=source, namespace=f"audit_captured_{mode}")
-    x = torch.full((100,), 2.0, device="cuda", requires_grad=True)
-
-    def work() -> Tensor:
-        return torch.autograd.grad((module.f(x) + module.k(x)).sum(), x)[0]
-
-    torch_slang.audit.mode("off")
-    expected = work()  # compiles
-    torch_slang.audit.mode(mode)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = work()
-    assert not found_of(f"audit_captured_{mode}::f")
-    work()
-    # An audit may copy and wait now, while another capture goes on.
-    other = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(other, capture_error_mode="global"):
-        work()
-        assert torch_slang.audit.wait(120)
-    for name in ("f", "k"):
-        assert found_of(f"audit_captured_{mode}::{name}")[1].outcome == "agrees"
-    found.zero_()
-    graph.replay()
-    other.replay()
-    torch.testing.assert_close(found, expected)
-
-
-def test_under_vmap_and_compile() -> None:
-    module = torch_slang.load(
-        source="[TorchOp] [Differentiable] float f(float x, float y) { return x * y * y; }", namespace="audit_vmap"
-    )
-    jacobian = torch.func.jacrev(lambda x: module.f(x, x * 2))(torch.randn(4))
-    assert jacobian.shape == (4, 4)
-    compiled = torch.compile(lambda x: module.f(x, x).sum(), backend="aot_eager")
-    compiled(leaf(6)).backward()
-    assert found_of("audit_vmap::f")[1].outcome == "agrees"

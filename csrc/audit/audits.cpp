@@ -60,6 +60,22 @@ std::string cache_key_of(const Operator& called, const Audits::Key& key) {
   return Digest().add(kFormat).add(static_cast<int64_t>(key.order)).add(text.file_scope).add(text.body).hex();
 }
 
+// The call of one of the samples that a call under vmap has: Note [samples] in backend/samples.h. None where there is none.
+std::optional<std::vector<c10::IValue>> first_sample(Operator::Stack arguments) {
+  const int64_t dims = arguments.back().toInt();
+  std::vector<c10::IValue> sample(arguments.begin(), arguments.end() - 1);
+  for (c10::IValue& value : sample) {
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    at::Tensor tensor = value.toTensor();
+    for (int64_t d = 0; d < dims; ++d) {
+      if (tensor.size(0) == 0) return std::nullopt;
+      tensor = tensor.select(0, 0);
+    }
+    value = tensor;
+  }
+  return sample;
+}
+
 struct All {
   std::mutex mutex;
   std::vector<std::weak_ptr<const Audits>> audits;
@@ -86,6 +102,9 @@ void Audits::after(const Operator& called, OpKind kind, Operator::Stack argument
   if (settled.load(std::memory_order_relaxed) == call) return;
   const Key key = key_of(called, kind, arguments);
   if (is_backward && !keeps_samples) ask(called, arguments, key);
+  if (is_backward && keeps_samples) {
+    if (const auto sample = first_sample(arguments)) ask(called, *sample, key);
+  }
 
   const Entry entry = entry_of(key);
   const Finding& finding = entry.finding;

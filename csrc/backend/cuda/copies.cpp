@@ -10,9 +10,7 @@ constexpr const char* kCopying = "copying from a GPU";
 // That nobody else has: torch's own come from a pool, and one of them may be captured at any moment.
 class OwnStream {
  public:
-  OwnStream() {
-    check_driver(driver().stream_create(&stream_, kCudaStreamNonBlocking), "cuStreamCreate", kCopying);
-  }
+  OwnStream() { check_driver(driver().stream_create(&stream_, kCudaStreamNonBlocking), "cuStreamCreate", kCopying); }
   ~OwnStream() { driver().stream_destroy(stream_); }
   OwnStream(const OwnStream&) = delete;
   OwnStream& operator=(const OwnStream&) = delete;

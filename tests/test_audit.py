@@ -267,3 +267,45 @@ def test_the_first_call_of_which_a_part_can_be_taken_is_audited() -> None:
     assert "its run for the audit failed" in str(module.explain("f"))
     gradients(module.f, leaf(9))
     assert found_of("audit_small_later::f")[1].outcome == "agrees"
+
+
+BY_HAND = """
+[BackwardDerivative(back)] [ForwardDerivative(ahead)] float step(float x) { return x > 0 ? 1.0f : 0.0f; }
+void back(inout DifferentialPair<float> x, float g) { x = diffPair(x.p, g); }
+DifferentialPair<float> ahead(DifferentialPair<float> x) { return diffPair(step(x.p), 2 * x.d); }
+"""
+# How f comes to call what has a derivative by hand.
+CALLS = {
+    "another function": """[Differentiable] float g(float x) { return x * step(x); }
+        [Differentiable] float f(float x) { return g(x) + x; }""",
+    "a method": """struct S : IDifferentiable { float x; [Differentiable] float get(float y) { return x * step(y); } }
+        [Differentiable] float f(float x) { S s = { x }; return s.get(x); }""",
+    "a type parameter": """interface I { [Differentiable] static float of(float x); }
+        struct A : I { [Differentiable] static float of(float x) { return step(x) * x; } }
+        [Differentiable] float g<T : I>(float x) { return T.of(x); }
+        [Differentiable] float f(float x) { return g<A>(x); }""",
+    "an operator": """struct S : IDifferentiable { float x; }
+        [Differentiable] S operator*(S a, S b) { S c = { step(a.x) * b.x }; return c; }
+        [Differentiable] float f(float x) { S s = { x }; return (s * s).x; }""",
+    "a constructor": """struct S : IDifferentiable { float x; [Differentiable] __init(float y) { x = step(y) * y; } }
+        [Differentiable] float f(float x) { S s = S(x); return s.x; }""",
+    "a macro": """#define STEP(x) step(x)
+        [Differentiable] float f(float x) { return STEP(x) * x; }""",
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_derivative_by_hand_is_left_alone_however_it_is_called(call: str) -> None:
+    namespace = f"audit_by_hand_{call.replace(' ', '_')}"
+    module = torch_slang.load(source=BY_HAND + CALLS[call], namespace=namespace)
+    gradients(module.f, leaf(50))
+    found = found_of(f"{namespace}::f")[1]
+    assert found.outcome == "not audited", found
+    assert "step has a derivative by hand" in found.text
+
+
+def test_a_derivative_by_hand_that_is_not_called_does_not_count() -> None:
+    source = BY_HAND + "[Differentiable] float f(float x) { return x * x; }"
+    module = torch_slang.load(source=source, namespace="audit_beside_by_hand")
+    gradients(module.f, leaf(50))
+    assert found_of("audit_beside_by_hand::f")[1].outcome == "agrees"

@@ -208,6 +208,45 @@ RIGHT: dict[str, tuple[str, Callable[[], list[Any]], str]] = {
         lambda: [leaf(5), INDEX],
         "agrees",
     ),
+    "records": (
+        f"""{KERNEL} f([Shape("N")] DiffTensorViewASR<float, 4> x, {GATHERED})
+        {{ uint i = cudaGlobalIdx().x; if (i < n.size(0)) y[i] = x[n[i]] * x[n[i]] + x[0]; }}""",
+        lambda: [leaf(5), INDEX],
+        "agrees",
+    ),
+    "atomics in any order": (
+        f"""{KERNEL} f([Shape("N")] DiffTensorView<float> x, {GATHERED})
+        {{ uint i = cudaGlobalIdx().x; if (i < n.size(0)) y[i] = x[n[i]] * x[n[i]]; }}""",
+        lambda: [leaf(5), torch.arange(1 << 18, dtype=torch.int32) % 5],
+        "agrees",
+    ),
+    "many terms in float32": (  # a million, as the bits of a float have no float64
+        f"""{KERNEL} f([Shape("N")] DiffTensorView<float> x, {GATHERED})
+        {{
+            uint i = cudaGlobalIdx().x;
+            if (i >= n.size(0)) return;
+            y[i] = x[n[i]] * x[n[i]] * float(1 + (no_diff asuint(x[n[i]]) & 0)) + 1000;
+        }}""",
+        lambda: [leaf(5), torch.arange(1 << 20, dtype=torch.int32) % 5],
+        "agrees",
+    ),
+    "writes integers": (
+        f"""{KERNEL} f([Shape("N")] DiffTensorView<float> x, [Out("N")] TensorView<int> n, {RESULT})
+        {{
+            uint i = cudaGlobalIdx().x;
+            if (i >= x.size(0)) return;
+            n[i] = x[i] > 0 ? 2 : 3;
+            y[i] = x[i] * x[i] * n[i];
+        }}""",
+        lambda: [leaf(50)],
+        "agrees",
+    ),
+    "comparisons and infinities": (
+        """[Differentiable] float f(float x, float y)
+        { return x < y ? x / y : (x > 1e30 ? x : y * y) + (isnan(x) ? 0.0f : exp(x)); }""",
+        lambda: [torch.tensor([0.0, float("inf"), float("nan"), 200, 1, -3]).requires_grad_(), leaf(6)],
+        "agrees",
+    ),
     "a value": (
         f"""{KERNEL} f([Shape("N")] DiffTensorView<float> x, float s, {RESULT})
         {{ uint i = cudaGlobalIdx().x; if (i < x.size(0)) y[i] = x[i] * s * s; }}""",

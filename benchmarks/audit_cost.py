@@ -1,4 +1,4 @@
-"""What audits of derivatives cost (docs/audit.md): a program that starts, a training loop beside them, memory, one kernel."""
+"""What audits of derivatives cost (docs/audit.md): a start, a training loop beside them, memory, one kernel."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MODES = ("off", "background")
 TRAINING = """
 import json, resource, statistics, sys, time, torch, torch_slang
 device, count, mode = sys.argv[1], int(sys.argv[2]), torch_slang.audit.mode()
-source = "".join(
-    f"[Differentiable] float bent{k}(float x, float y) {{ return x * tanh({k + 1} * y) + sin(x); }}" for k in range(count)
-)
+source = ""
+for k in range(count):
+    source += f"[Differentiable] float bent{k}(float x, float y) {{ return x * tanh({k + 1} * y) + sin(x); }}"
 module = torch_slang.load(source=source)
 weights = [torch.randn(128, 128, device=device, requires_grad=True) for _ in range(count)]
 x = torch.randn(256, 128, device=device)

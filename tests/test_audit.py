@@ -247,6 +247,12 @@ RIGHT: dict[str, tuple[str, Callable[[], list[Any]], str]] = {
         lambda: [torch.tensor([0.0, float("inf"), float("nan"), 200, 1, -3]).requires_grad_(), leaf(6)],
         "agrees",
     ),
+    "bfloat16": (
+        f"""{KERNEL} f([Shape("N")] DiffTensorView<BFloat16> x, [Out("N")] DiffTensorView<float> y)
+        {{ uint i = cudaGlobalIdx().x; if (i < x.size(0)) y[i] = x[i].toFloat() * x[i].toFloat(); }}""",
+        lambda: [leaf(50).detach().bfloat16().requires_grad_()],
+        "not audited",
+    ),
     "a value": (
         f"""{KERNEL} f([Shape("N")] DiffTensorView<float> x, float s, {RESULT})
         {{ uint i = cudaGlobalIdx().x; if (i < x.size(0)) y[i] = x[i] * s * s; }}""",

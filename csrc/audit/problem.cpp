@@ -204,8 +204,7 @@ Problem Problem::on_cpu(bool in_double) const {
   for (c10::IValue& value : copy.values) {
     if (!value.isTensor()) continue;
     const at::Tensor tensor = on_cpu(value.toTensor());
-    const auto type = tensor.scalar_type();
-    value = in_double && (type == at::kFloat || type == at::kHalf) ? tensor.to(at::kDouble) : tensor;
+    value = in_double && c10::isFloatingType(tensor.scalar_type()) ? tensor.to(at::kDouble) : tensor;
   }
   return copy;
 }

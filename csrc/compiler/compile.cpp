@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 
-#include "compiler/callees.h"
 #include "compiler/declared_module.h"
 #include "compiler/emit/members.h"
 #include "compiler/emit/passes.h"
@@ -300,11 +299,7 @@ class Compilation {
   bool uses(std::string_view name) const { return session_.files().names().count(name) > 0; }
 
   void note_for_audits(DeviceText& text, const Instantiation& instantiation) {
-    const std::set<std::string> own = functions_with_own_derivatives(session_.slang());
-    const std::string& function = described(instantiation.function).function.qualified_name;
-    const bool is_shown = own.empty() || !has_nameless_calls(session_, request_);
-    const auto callee = is_shown ? named_callee(session_, own, function) : callee_among(own, instantiation);
-    text.own_derivative = callee.value_or("");
+    text.own_derivative = callee_among(functions_with_own_derivatives(session_.slang()), instantiation).value_or("");
     text.constants = may_have_constants(session_.files().names());
   }
 
@@ -335,7 +330,7 @@ class Compilation {
   // One of these functions that the kernel may call.
   std::optional<std::string> callee_among(const std::set<std::string>& found, Instantiation instantiation) {
     if (found.empty()) return std::nullopt;
-    const bool hidden = may_hide_calls(names_for_slang(session_, request_, source_));
+    const bool hidden = may_hide_calls(names_for_slang());
     instantiation.direction = Direction::Forward;
     std::string diagnostics, emitted;
     if (const Loaded loaded = load_wrappers({instantiation}, Derivatives::None); loaded.module != nullptr) {
@@ -346,6 +341,17 @@ class Compilation {
       if (hidden || emitted.empty() || may_call(code, name)) return name;
     }
     return std::nullopt;
+  }
+
+  // As Slang sees the source, which may have lost a [ForceInline]: Note [inlined backwards].
+  NameSet names_for_slang() const {
+    NameSet names;
+    add_code_names(source_, names);
+    for (const auto& [path, code] : session_.files().contents()) {
+      if (path != request_.path) add_code_names(*code, names);
+    }
+    for (const auto& define : request_.defines) add_code_names(define.second, names);
+    return names;
   }
 
   // A text of order 2 is made in a session of its own: Note [views of order 2] in slang/view.slang. So are all where other

@@ -91,7 +91,6 @@ class Session {
 
   std::string slang_version() const { return global_->getBuildTagString(); }
   SourceFiles& files() { return files_; }
-  const SourceFiles& files() const { return files_; }
   slang::ISession* slang() const { return session_.get(); }
 
  private:

@@ -30,4 +30,5 @@ ALL = {
     "meetings": "meetings.main",
     "splatting": "splatting.main",
     "cold_load": "cold_load.main",
+    "audit_cost": "audit_cost.main",
 }

@@ -159,3 +159,20 @@ def test_all_checks_run_and_the_error_has_the_report() -> None:
     (report,) = caught.value.__notes__
     assert "failed  the reference's results and gradients: " in report
     assert "passed  layouts of arguments" in report
+
+
+@pytest.mark.parametrize("mode", ["background", "off"])
+def test_derivatives_are_audited_unless_audits_are_off(mode: str) -> None:
+    source = "[Differentiable] double mixed(double a, double b) { return sin(a) * b * b; }"
+    module = torch_slang.load(source=source, namespace=f"test_testing_audit_{mode}")
+    before = torch_slang.audit.mode(mode)
+    try:
+        report = testing.check(module)
+        assert torch_slang.audit.mode() == mode
+    finally:
+        torch_slang.audit.mode(before)
+    assert not report.failed
+    assert [one.outcome for one in report.audits[f"{module.namespace}.mixed.default"]] == (
+        [] if mode == "off" else ["agrees", "agrees"]
+    )
+    assert ("backward audited: agrees with the forward derivative" in str(report)) == (mode != "off")

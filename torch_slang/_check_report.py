@@ -8,6 +8,8 @@ from typing import Literal
 
 from torch.autograd.gradcheck import GradcheckError
 
+from torch_slang import audit
+
 Outcome = Literal["passed", "failed", "refused"]
 
 
@@ -23,9 +25,13 @@ class Finding:
 
 @dataclass
 class Report:
-    """The findings of :func:`torch_slang.testing.check`, in the order of the checks. ``print(report)`` is a table."""
+    """The findings of :func:`torch_slang.testing.check`, in the order of the checks. ``print(report)`` is a table.
+
+    ``audits``: by operator, what audits of its derivatives found (:mod:`torch_slang.audit`).
+    """
 
     findings: list[Finding] = field(default_factory=list)
+    audits: dict[str, list[audit.Finding]] = field(default_factory=dict)
 
     @property
     def passed(self) -> list[Finding]:
@@ -69,6 +75,7 @@ class Report:
         lines: list[str] = []
         for op in dict.fromkeys(finding.op for finding in self.findings):
             lines += [op, *_table(finding for finding in self.findings if finding.op == op)]
+            lines += [f"  {finding}" for finding in self.audits.get(op, [])]
         return "\n".join(lines)
 
 

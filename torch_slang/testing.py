@@ -7,6 +7,7 @@ some results are unused. :func:`check` runs both and then these.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
+from torch_slang import audit
 from torch_slang._check_arguments import UnknownShapeError, draw_arguments, float64_is_allowed
 from torch_slang._check_report import Finding, Report
 from torch_slang._check_vmap import check_vmap, has_batching_rule
@@ -59,6 +61,7 @@ def check(
       backward (``gradgradcheck``) and in forward mode too, and both batched by vmap
     - under ``torch.vmap``, results and gradients are those of a loop over the samples, whatever is mapped over: of
       operators that have a batching rule, as all of torch_slang's have
+    - an audit of the derivatives, whatever ``torch_slang.audit.mode()`` is but ``"off"``
     - ``torch.library.opcheck``: schema, autograd registration, fake tensors, AOTAutograd
 
     Args:
@@ -82,16 +85,30 @@ def check(
     """
     report = Report()
     options = _Options(reference, gradcheck_dtype, nondet_tol, empty, vmap, order, rtol, atol)
-    if isinstance(op, Module):
-        if args or kwargs or reference is not None:
-            raise TypeError("torch_slang.testing.check: a module's operators draw their arguments; check one with args")
-        errors = _check_module(op, options, report, device)
-    else:
-        errors = _check_one(*_overload_and_values(op, args, dict(kwargs or {})), options, report)
+    with _audits_first():
+        if isinstance(op, Module):
+            if args or kwargs or reference is not None:
+                raise TypeError(
+                    "torch_slang.testing.check: a module's operators draw their arguments; check one with args"
+                )
+            errors = _check_module(op, options, report, device)
+        else:
+            errors = _check_one(*_overload_and_values(op, args, dict(kwargs or {})), options, report)
     if errors:
         errors[0].add_note(str(report))
         raise errors[0]
     return report
+
+
+@contextlib.contextmanager
+def _audits_first() -> Iterator[None]:
+    before = audit.mode()
+    if before != "off":
+        audit.mode("first")
+    try:
+        yield
+    finally:
+        audit.mode(before)
 
 
 @dataclass(frozen=True)
@@ -159,6 +176,7 @@ def _check_one(op: Any, values: list[Any], options: _Options, report: Report) ->
     run("opcheck", lambda: checker.passes_opcheck(options.rtol, options.atol))
     if options.vmap and has_batching_rule(op):
         run("vmap", lambda: check_vmap(op, checker.values, rtol=options.rtol, atol=options.atol), may_be_refused=True)
+    report.audits[str(op)] = [one for one in audit.report() if one.name == op._schema.name]
     return errors
 
 

@@ -60,6 +60,22 @@ std::string cache_key_of(const Operator& called, const Audits::Key& key) {
   return Digest().add(kFormat).add(static_cast<int64_t>(key.order)).add(text.file_scope).add(text.body).hex();
 }
 
+// The call of one of the samples that a call under vmap has: Note [samples] in backend/samples.h. None where there is none.
+std::optional<std::vector<c10::IValue>> first_sample(Operator::Stack arguments) {
+  const int64_t dims = arguments.back().toInt();
+  std::vector<c10::IValue> sample(arguments.begin(), arguments.end() - 1);
+  for (c10::IValue& value : sample) {
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    at::Tensor tensor = value.toTensor();
+    for (int64_t d = 0; d < dims; ++d) {
+      if (tensor.size(0) == 0) return std::nullopt;
+      tensor = tensor.select(0, 0);
+    }
+    value = tensor;
+  }
+  return sample;
+}
+
 struct All {
   std::mutex mutex;
   std::vector<std::weak_ptr<const Audits>> audits;
@@ -86,6 +102,9 @@ void Audits::after(const Operator& called, OpKind kind, Operator::Stack argument
   if (settled.load(std::memory_order_relaxed) == call) return;
   const Key key = key_of(called, kind, arguments);
   if (is_backward && !keeps_samples) ask(called, arguments, key);
+  if (is_backward && keeps_samples) {
+    if (const auto sample = first_sample(arguments)) ask(called, *sample, key);
+  }
 
   const Entry entry = entry_of(key);
   const Finding& finding = entry.finding;
@@ -113,11 +132,14 @@ void Audits::ask(const Operator& called, Operator::Stack arguments, const Key& k
       return put(key, std::move(entry));
     }
   }
-  auto problem = keep_problem(*f, called, arguments);
-  if (!problem) return;  // no elements: a later call has some
+  auto problem = keep_problem(*f, called, arguments, entry.takes_parts);
+  if (!problem) return;  // a later call may have one
   entry.finding.outcome = problem->refusal.empty() ? Outcome::Waiting : Outcome::NotAudited;
   entry.finding.text = problem->refusal;
-  if (!problem->refusal.empty()) return put(key, std::move(entry));  // a later call may have fewer elements
+  if (!problem->refusal.empty()) {
+    entry.takes_parts = false;
+    return put(key, std::move(entry));  // a later call may have fewer elements
+  }
   if (!begin(key, entry)) return;
   const auto end =
       enqueue([self = shared_from_this(), job = Job{f, key, *std::move(problem), entry}] { self->run(job); });
@@ -137,7 +159,8 @@ void Audits::run(const Job& job) {
   finding.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   finding.outcome = verdict.outcome;
   finding.text = verdict.text;
-  entry.is_settled = true;
+  entry.takes_parts = !(job.problem.is_part && finding.outcome == Outcome::NotAudited);
+  entry.is_settled = entry.takes_parts;
   log_debug(finding.name, ": audit of the derivative of order ", static_cast<int>(finding.order), ": ", finding.text);
   // What could not be audited here may be elsewhere.
   if (finding.outcome != Outcome::NotAudited) {

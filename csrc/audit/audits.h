@@ -40,6 +40,7 @@ class Audits final : public Audited, public std::enable_shared_from_this<Audits>
   struct Entry {
     Finding finding;
     bool is_settled = false;  // nothing more is to be done for it
+    bool takes_parts = true;  // of tensors that are too large: none has failed
     std::string cache_key;  // empty: nobody has asked for it
   };
   // An audit with the arguments that were kept.

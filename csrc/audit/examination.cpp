@@ -65,12 +65,25 @@ class Examination {
     return text;
   }
 
+  // Differences of numbers of few digits say nothing.
+  void check_digits(const Function& function, bool is_double) const {
+    const std::vector<ElementType> types = types_in(is_double);
+    for (const Leaf& leaf : function.leaves) {
+      const int parameter = leaf.element.type_parameter;
+      const ElementType type = parameter < 0 ? leaf.element.type : types[parameter];
+      if (type == ElementType::BFloat16 || type == ElementType::Float16) {
+        throw Refusal{c10::str(leaf.path, " has elements of ", name_of(type), ", whose digits are too few to compare")};
+      }
+    }
+  }
+
   std::shared_ptr<Operator> operator_in(bool is_double) {
     Program program;
     Function function = is_double ? in_double(f_.signature().function) : f_.signature().function;
     for (size_t k = 0; k < function.given_types.size(); ++k) {
       if (function.given_types[k]) function.given_types[k] = types_in(is_double)[k];
     }
+    check_digits(function, is_double);
     program.functions = {function};
     program.texts = {text_of(f_, OpKind::Backward, is_double), text_of(f_, OpKind::Forward, is_double)};
     const bool has_tangents = add_tangents(program, is_double);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/Event.h>
 #include <c10/util/FunctionRef.h>
 
 #include <cstddef>
@@ -56,6 +57,9 @@ class Backend {
   virtual uint64_t threads_at_once(c10::Device device) = 0;
   // Whether the device's current stream is being captured into a graph, so that nobody may wait for it.
   virtual bool is_capturing(c10::Device device) = 0;
+  // Copies to the CPU's memory what the device has made when `made` has happened, and waits for it. From any thread, also while others
+  // capture graphs: no stream of torch's is used, since each may be captured.
+  virtual void copy_to_cpu(c10::Device device, const c10::Event& made, void* to, const void* from, size_t bytes) = 0;
 
   // What the hardware is called: choices that were measured on it hold wherever the name is the same.
   virtual std::string hardware(c10::Device device) = 0;

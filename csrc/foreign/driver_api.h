@@ -18,6 +18,7 @@ using CudaModule = struct CudaModuleOpaque*;
 using CudaFunction = struct CudaFunctionOpaque*;
 using CudaStream = struct CudaStreamOpaque*;
 using CudaEvent = struct CudaEventOpaque*;
+using CudaAddress = uint64_t;  // of device memory
 
 inline constexpr CudaResult kCudaSuccess = 0;
 
@@ -39,6 +40,7 @@ enum CudaFunctionAttribute : int {
 };
 
 enum CudaCaptureMode : int { kCudaCaptureRelaxed = 2 };
+enum CudaStreamFlag : unsigned { kCudaStreamNonBlocking = 1 };  // it and the stream 0 do not wait for each other
 
 // As the driver lays them out: CUlaunchAttribute and CUlaunchConfig.
 struct CudaLaunchAttribute {
@@ -98,6 +100,10 @@ struct DriverApi {
   Call<int*, CudaFunction, const CudaLaunchConfig*> cluster_occupancy{library, "cuOccupancyMaxActiveClusters",
                                                                       Need::Optional};
   Call<CudaStream, int*> stream_is_capturing{library, "cuStreamIsCapturing"};
+  Call<CudaStream*, unsigned> stream_create{library, "cuStreamCreate"};
+  Call<CudaStream> stream_synchronize{library, "cuStreamSynchronize"};
+  Call<CudaStream> stream_destroy{library, "cuStreamDestroy_v2"};
+  Call<void*, CudaAddress, size_t, CudaStream> copy_to_host{library, "cuMemcpyDtoHAsync_v2"};
   Call<CudaEvent*, unsigned> event_create{library, "cuEventCreate"};
   Call<CudaEvent, CudaStream> event_record{library, "cuEventRecord"};
   Call<CudaEvent> event_synchronize{library, "cuEventSynchronize"};

@@ -278,10 +278,11 @@ struct KernelBase : ThreadBase {
     if (TSL_TANGENTS && wanted(view, index)) put_whole(view, index, tangent);
   }
 
-  // Fills the places that the thread has left in the record of view k, whose elements' sums have so many bytes (a multiple
-  // of 4): zeros for some element, not the same for all threads, so that those who add up do not all meet there.
-  TSL_INLINE void tsl_finish(int k, int places, int bytes) const {
+  // Fills the places that the thread has left in the record of view k: zeros for some element, not the same for all threads, so
+  // that those who add up do not all meet there.
+  TSL_INLINE void tsl_finish(int k, int places) const {
     const View view = this->view(k);
+    const uint bytes = uint(view.components) * (view.scalar == kFloat64 ? 8u : 4u);  // halves are summed in float
     unsigned char* values = reinterpret_cast<unsigned char*>(gradient_slot(args, view, kTslValues, 0));
     if (view.is_missing() || !values) return;
     longlong* indices = reinterpret_cast<longlong*>(gradient_slot(args, view, kTslIndices, 0));
@@ -290,8 +291,8 @@ struct KernelBase : ThreadBase {
     for (int i = int(recorded[k]); i < places; ++i) {
       const ulonglong place = ulonglong(i) * threads + thread;
       indices[place] = longlong(element);
-      uint* words = reinterpret_cast<uint*>(values + place * uint(bytes));
-      for (int w = 0; w < bytes / 4; ++w) words[w] = 0u;
+      uint* words = reinterpret_cast<uint*>(values + place * bytes);
+      for (uint w = 0; w < bytes / 4; ++w) words[w] = 0u;
     }
   }
 

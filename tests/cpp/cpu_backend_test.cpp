@@ -693,7 +693,7 @@ struct Gathered {
     KernelSource source =
         source_of("gather", kernel_text("gathering", "if (i >= 60) return;\n" + statements) +
                                 "__device__ void gather() { gathering(); " +
-                                (places > 0 ? "tsl_finish(1, " + std::to_string(places) + ", 4); " : "") + "}\n");
+                                (places > 0 ? "tsl_finish(1, " + std::to_string(places) + "); " : "") + "}\n");
     source.make_view = "return tsl::gradient(tsl::of_scalars(tsl::present_view(args, k), " + tag + "), 0);";
     return load(source);
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <limits>
 
 #include "backend/backend.h"
@@ -77,6 +78,10 @@ class CpuBackend final : public Backend {
   uint64_t threads_at_once(c10::Device) override { return 0; }
 
   bool is_capturing(c10::Device) override { return false; }
+
+  void copy_to_cpu(c10::Device, const c10::Event&, void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
 
   std::string hardware(c10::Device) override { return cpu_name(); }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "backend/cuda/clock.h"
+#include "backend/cuda/copies.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/kernel.h"
 #include "device_compilers/nvrtc/nvrtc_compiler.h"
@@ -34,6 +35,10 @@ class CudaBackend final : public Backend {
     check_driver(driver().stream_is_capturing(current_stream(gpu), &status), "cuStreamIsCapturing",
                  "looking at a stream");
     return status != 0;
+  }
+
+  void copy_to_cpu(c10::Device device, const c10::Event& made, void* to, const void* from, size_t bytes) override {
+    copy_beside_captures(CudaGpu::of(device), made, to, from, bytes);
   }
 
   std::string hardware(c10::Device device) override {

@@ -70,7 +70,7 @@ CurrentContext::~CurrentContext() {
 }
 
 RelaxedCapture::RelaxedCapture() {
-  check_driver(driver().exchange_capture_mode(&mode_), "cuThreadExchangeStreamCaptureMode", "loading a kernel");
+  check_driver(driver().exchange_capture_mode(&mode_), "cuThreadExchangeStreamCaptureMode", "working beside a capture");
 }
 
 RelaxedCapture::~RelaxedCapture() { driver().exchange_capture_mode(&mode_); }

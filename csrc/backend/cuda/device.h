@@ -49,7 +49,7 @@ class CurrentContext {
   CudaContext restore_ = nullptr;
 };
 
-// Lets the calling thread load modules while one of its streams, or another thread's, is being captured.
+// Lets the calling thread load modules, wait and copy while one of its streams, or another thread's, is being captured.
 class RelaxedCapture {
  public:
   RelaxedCapture();

@@ -82,9 +82,7 @@ void WrapperText::each_component(const Leaf& leaf,
 void WrapperText::finish_records() {
   for (const Leaf& leaf : function_.leaves) {
     if (leaf.accumulation != Accumulation::Recorded || leaf.diff_view < 0) continue;
-    int64_t bytes = component_type(leaf.element) == ElementType::Float64 ? 8 : 4;  // halves are summed in float
-    for (const int64_t size : leaf.element.shape) bytes *= size < 0 ? instantiation_.sizes[-1 - size] : size;
-    line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ", ", bytes, ");");
+    line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ");");
   }
 }
 

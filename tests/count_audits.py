@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 AT_ONCE = 10  # programs of a process
@@ -152,8 +154,8 @@ def with_planted_error(seed: int) -> Iterator[Path]:
         del os.environ[SEED]
 
 
-def run_some(seeds: list[int], end: float) -> list[Result]:
-    """In a process of their own; where it ends at one, the rest go to another."""
+def run_some(seeds: list[int], end: float, processor: int) -> list[Result]:
+    """In a process on one processor, as its compilers are; where it ends at a program, the rest go to another."""
     from language_table import compiler_flags
 
     results: list[Result] = []
@@ -161,8 +163,8 @@ def run_some(seeds: list[int], end: float) -> list[Result]:
         with tempfile.TemporaryDirectory() as folder:
             variables = {"TORCH_SLANG_CACHE_DIR": f"{folder}/right", "OMP_NUM_THREADS": "1"}
             variables |= {"TORCH_SLANG_CXXFLAGS": compiler_flags("functions"), "TORCH_SLANG_COMPILER": __file__}
-            command = [sys.executable, __file__, "--some", *map(str, seeds[len(results) :])]
-            command += ["--seconds", str(end - time.monotonic())]
+            command = ["taskset", "-c", str(processor), sys.executable, __file__]
+            command += ["--some", *map(str, seeds[len(results) :]), "--seconds", str(end - time.monotonic())]
             run = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
         results += [tuple(json.loads(line)) for line in run.stdout.splitlines() if line.startswith("[")]
         if run.returncode:
@@ -185,10 +187,21 @@ def main() -> None:
             if time.monotonic() < end:
                 print(json.dumps(outcome(seed)), flush=True)
         return
+    processors: SimpleQueue[int] = SimpleQueue()
+    for processor in itertools.islice(itertools.cycle(sorted(os.sched_getaffinity(0))), options.jobs):
+        processors.put(processor)
+
+    def run(part: list[int]) -> list[Result]:
+        processor = processors.get()
+        try:
+            return run_some(part, end, processor)
+        finally:
+            processors.put(processor)
+
     with ThreadPoolExecutor(options.jobs) as pool:
         seeds = range(options.seed, options.seed + options.count)
         parts = [list(seeds[k : k + AT_ONCE]) for k in range(0, len(seeds), AT_ONCE)]
-        results = [one for some in pool.map(lambda part: run_some(part, end), parts) for one in some]
+        results = [one for some in pool.map(run, parts) for one in some]
     for kind, count in Counter(result for _, result, _ in results).most_common():
         print(f"{count} {kind}")
     for seed, result, text in results:

@@ -122,21 +122,35 @@ class Counting:
         device = self.options.device
         if device == "cuda":  # each GPU has as many
             device = f"cuda:{number % torch.cuda.device_count()}"
+        processors = sorted(os.sched_getaffinity(0))
         workers: dict[str, subprocess.Popen[str]] = {}
         while time.monotonic() < self.until:
             try:
                 kind, chunk = self.queue.get_nowait()
             except Empty:
                 break
-            self._count(workers, device, kind, chunk)
+            self._count(workers, processors[number % len(processors)], device, kind, chunk)
 
-    def _count(self, workers: dict[str, subprocess.Popen[str]], device: str, kind: str, chunk: int) -> None:
+    def _count(
+        self, workers: dict[str, subprocess.Popen[str]], processor: int, device: str, kind: str, chunk: int
+    ) -> None:
         options = self.options
         names = units(kind, options.seed, options.count, chunk, options.device)
         begin = 0
         while begin < len(names) and time.monotonic() < self.until:
             if kind not in workers or workers[kind].poll() is not None:
-                command = [sys.executable, __file__, kind, "--work", "--device", device]
+                # On one processor, as its compilers are: otherwise each of them starts as many processes as there are.
+                command = [
+                    "taskset",
+                    "-c",
+                    str(processor),
+                    sys.executable,
+                    __file__,
+                    kind,
+                    "--work",
+                    "--device",
+                    device,
+                ]
                 command += ["--seed", str(options.seed), "--count", str(options.count)]
                 workers[kind] = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

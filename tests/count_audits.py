@@ -17,6 +17,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from queue import SimpleQueue
 from typing import Any
 
 AT_ONCE = 10  # programs of a process
+SECONDS = 60  # that a program may take
 SEED = "TORCH_SLANG_PLANTED"  # of what this file changes when it runs as a compiler
 Result = tuple[int, str, str]  # the seed; what became of the program; the change and the audit's words
 
@@ -167,7 +169,9 @@ def run_some(seeds: list[int], end: float, processor: int) -> list[Result]:
             command += ["--some", *map(str, seeds[len(results) :]), "--seconds", str(end - time.monotonic())]
             run = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
         results += [tuple(json.loads(line)) for line in run.stdout.splitlines() if line.startswith("[")]
-        if run.returncode:
+        if run.returncode == -signal.SIGALRM:  # a loop whose counter is not changed, for one
+            results.append((seeds[len(results)], "does not end", ""))
+        elif run.returncode:
             results.append((seeds[len(results)], "error", run.stderr[-400:]))
     return results
 
@@ -185,6 +189,7 @@ def main() -> None:
     if options.some:
         for seed in options.some:
             if time.monotonic() < end:
+                signal.alarm(SECONDS)
                 print(json.dumps(outcome(seed)), flush=True)
         return
     processors: SimpleQueue[int] = SimpleQueue()

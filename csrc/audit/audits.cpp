@@ -60,7 +60,7 @@ std::string cache_key_of(const Operator& called, const Audits::Key& key) {
   return Digest().add(kFormat).add(static_cast<int64_t>(key.order)).add(text.file_scope).add(text.body).hex();
 }
 
-// The call of one of the samples that a call under vmap has: Note [samples] in backend/samples.h. None where there is none.
+// A call under vmap has samples (Note [samples] in backend/samples.h): the call of the first one. Null if there are no samples.
 std::optional<std::vector<c10::IValue>> first_sample(Operator::Stack arguments) {
   const int64_t dims = arguments.back().toInt();
   std::vector<c10::IValue> sample(arguments.begin(), arguments.end() - 1);

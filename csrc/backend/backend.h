@@ -57,8 +57,8 @@ class Backend {
   virtual uint64_t threads_at_once(c10::Device device) = 0;
   // Whether the device's current stream is being captured into a graph, so that nobody may wait for it.
   virtual bool is_capturing(c10::Device device) = 0;
-  // Copies to the CPU's memory what the device has made when `made` has happened, and waits for it. From any thread, also while others
-  // capture graphs: no stream of torch's is used, since each may be captured.
+  // Waits for the event `made`, copies the bytes to the CPU's memory, and waits for the copy. Any thread may call it, also while others
+  // capture graphs: it uses no stream of torch's, since each may be captured.
   virtual void copy_to_cpu(c10::Device device, const c10::Event& made, void* to, const void* from, size_t bytes) = 0;
 
   // What the hardware is called: choices that were measured on it hold wherever the name is the same.

@@ -67,7 +67,7 @@ class Compilation {
   }
 
  private:
-  // None: of a text that is only asked what it writes, without the edits of Note [promotions]. StoresApart: Note [nested stores].
+  // None: only the forward text is read, so Note [promotions] makes no edits. StoresApart: Note [nested stores].
   enum class Derivatives { None, Right, StoresApart };
 
   // The files that were read so far, and the facts that were found in them.
@@ -208,7 +208,7 @@ class Compilation {
     }
   }
 
-  // If the text is refused, that of another form. If Slang crashes on that, the progress line has the refusal for the message.
+  // Tries a second form where a text is refused. If Slang crashes on it, the progress line says the refusal in the message.
   DeviceText text_or_form_apart(const Instantiation& one, const Loaded& loaded) {
     progress_(describe_instantiation(one), one.function);
     DeviceText text = text_of_one(one, loaded);

@@ -1,5 +1,6 @@
 #include "compiler/emit/unset_contexts.h"
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -8,14 +9,27 @@
 namespace torch_slang {
 namespace {
 
-// The context of an access to a view. What derivatives of the user's functions keep may be looked at at any time.
+constexpr std::string_view kView = "s_bwdCallableCtx_DiffTensorView_";
+
+// Takes the first of these words off the front of `text`, if it starts with one.
+bool take(std::string_view& text, std::initializer_list<std::string_view> words) {
+  for (const std::string_view word : words) {
+    if (!text.starts_with(word)) continue;
+    text.remove_prefix(word.size());
+    return true;
+  }
+  return false;
+}
+
+// The context of an access to a view, in a backward or in the backward of a forward derivative (the methods of
+// slang/view.slang). What derivatives of the user's functions keep may be looked at at any time.
 bool is_context_of_access(std::string_view type) {
-  constexpr std::string_view kView = "s_bwdCallableCtx_DiffTensorView_";
   if (!type.starts_with(kView) || !is_numbered(type)) return false;
-  const std::string_view method = type.substr(kView.size(), type.rfind('_') - kView.size());
-  if (!method.starts_with("load") && !method.starts_with("store")) return false;
-  const std::string_view access = method.substr(method.starts_with("load") ? 4 : 5);
-  return access.empty() || access == "Fixed" || access == "Uniform" || access == "Once" || access == "UniformOnce";
+  std::string_view method = type.substr(kView.size(), type.rfind('_') - kView.size());
+  if (!take(method, {"load", "store"})) return false;
+  take(method, {"Fixed", "UniformOnce", "Uniform", "Once"});
+  take(method, {"_forward", "_value", "_tangent"});
+  return method.empty();
 }
 
 }  // namespace

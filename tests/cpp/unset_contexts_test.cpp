@@ -19,7 +19,8 @@ BOOST_AUTO_TEST_CASE(contexts_of_accesses_are_not_cleared) {
   const std::string type = "s_bwdCallableCtx_DiffTensorView_load_0";
   for (const char* empty : {"()", "{}"})
     BOOST_TEST(rewritten(unset_contexts, type + " _S2 = " + type + empty + ";") == type + " _S2;");
-  for (const char* method : {"load_forward", "loadFixed_value", "storeUniformOnce_tangent", "storeOnce", "loadUniform"}) {
+  for (const char* method :
+       {"load_forward", "loadFixed_value", "storeUniformOnce_tangent", "storeOnce", "loadUniform"}) {
     const std::string context = std::string("s_bwdCallableCtx_DiffTensorView_") + method + "_7";
     BOOST_TEST(rewritten(unset_contexts, context + " _S2 = {};") == context + " _S2;");
   }

@@ -57,8 +57,9 @@ class CpuBackend final : public Backend {
   std::shared_ptr<const Kernel> load(const KernelSource& source, c10::Device device) override {
     TORCH_INTERNAL_ASSERT(device.is_cpu());
     HostCompiler compiler = find_host_compiler(source.op);
+    const bool has_checks = source.checks != Checks::None;
     std::vector<std::string> flags =
-        with_workarounds(compiler, host_compiler_flags(source.op, source.fast_math), source.text);
+        with_workarounds(compiler, host_compiler_flags(source.op, source.fast_math, has_checks), source.text);
     if (!source.map) flags = with_exact_marks(source.op, std::move(flags));
     std::string text = assemble_source(source, host_launcher_text(source));
     record_text(source.op, "cpu", text);

@@ -12,7 +12,7 @@ namespace {
 
 // They run once a call, between kernels: time to compile counts, speed does not. Errors leave them by exceptions.
 std::vector<std::string> flags_of_host_functions(const std::string& op) {
-  std::vector<std::string> flags = host_compiler_flags(op, false);
+  std::vector<std::string> flags = host_compiler_flags(op, false, false);
   flags.insert(flags.end(), {"-O1", "-fexceptions"});
   return flags;
 }

@@ -106,7 +106,7 @@ HostCompiler find_host_compiler(const std::string& op) {
       "TORCH_SLANG_CXX to its path");
 }
 
-std::vector<std::string> host_compiler_flags(const std::string& op, bool fast_math) {
+std::vector<std::string> host_compiler_flags(const std::string& op, bool fast_math, bool has_checks) {
   std::vector<std::string> flags = {
       "-std=c++20", "-O3",
 #if defined(__aarch64__)
@@ -119,12 +119,14 @@ std::vector<std::string> host_compiler_flags(const std::string& op, bool fast_ma
       // Views, and derivatives' structs of views, are copied a lot. GCC gives up taking them apart sooner than is good:
       // then loads stay whose values nobody wants, and loops that could vectorise do not. Other compilers ignore it.
       "--param=sra-max-propagations=1000",
-      // In kernels with hundreds of checked accesses GCC spends most of its time on asking which store each load may see. It
-      // gives up sooner, and leaves a pass out that repeats the search after registers are allocated: 1.6 times as fast
-      // there, the same code for small kernels.
-      "--param=sccvn-max-alias-queries-per-access=100", "-fno-gcse-after-reload",
+      // It repeats the search below after registers are allocated: much time for nothing.
+      "-fno-gcse-after-reload",
       // Kernels have equal names for different things: none may be shared between objects.
       "-fvisibility=hidden"};
+  // In kernels with hundreds of checked accesses GCC spends most of its time on asking which store each load may see. It
+  // gives up sooner: 1.6 times as fast there, the same code for small kernels. Not without checks: then the text is read for
+  // what the kernel does with its views, and GCC must find out which view each access is to.
+  if (has_checks) flags.push_back("--param=sccvn-max-alias-queries-per-access=100");
   // Not -ffast-math, which would take isnan away and, linked, flush denormals in the whole process. The macro makes glibc
   // declare its vector versions of exp, sin and the like.
   if (fast_math) {

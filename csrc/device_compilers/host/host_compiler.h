@@ -30,7 +30,7 @@ struct HostCompiler {
 HostCompiler find_host_compiler(const std::string& op);
 
 // All words between the compiler and the files. TORCH_SLANG_CXXFLAGS, split as a shell splits, is added at the end.
-std::vector<std::string> host_compiler_flags(const std::string& op, bool fast_math);
+std::vector<std::string> host_compiler_flags(const std::string& op, bool fast_math, bool has_checks);
 
 // With a level of optimisation behind one that leaves code that nothing reaches, whose marks would say what the kernel
 // never does (Note [marks] in prelude/mark.h).

@@ -39,10 +39,11 @@ class Bug:
     name: str
     what: str
     facts: dict[str, str]
+    folder: Path = FOLDER
 
     @property
     def path(self) -> Path:
-        return FOLDER / f"{self.name}.slang"
+        return self.folder / f"{self.name}.slang"
 
     @property
     def is_forward(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -49,6 +50,16 @@ def test_slang_is_wrong_in_the_versions_that_the_ledger_names(bug: Bug, version:
         f"Slang {version} is {'right' if is_mended else 'wrong'} without the repair `{bug.facts['repair']}`: {bug.what}"
     )
     assert is_mended != (version in bug.facts["seen"].split(", ")), said
+
+
+def test_a_repair_that_is_not_needed_is_named(version: str, tmp_path: Path) -> None:
+    (tmp_path / "square.slang").write_text("[Differentiable] float f(float x) { return x * x; }\n")
+    facts = {"repair": "lost copies", "seen": version, "inputs": '["0.5f"]'}
+    said = f"Slang {version} is right without the repair `lost copies`: squares have no gradient"
+    with pytest.raises(AssertionError, match=said):
+        test_slang_is_wrong_in_the_versions_that_the_ledger_names(
+            Bug("square", "squares have no gradient", facts, tmp_path), version
+        )
 
 
 def test_a_repair_that_there_is_not() -> None:

@@ -56,7 +56,7 @@ bool Arguments::have_addition_targets(const Function& function, int views) const
     const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
     const int64_t numbers = std::max<int64_t>(tensor.numel(), bytes / static_cast<int64_t>(tensor.element_size()));
     const Leaf& gradient = function.leaves[static_cast<size_t>(leaf)];
-    fit = fit && numbers < most / (gradient.accumulation == Accumulation::Replicated ? gradient.copies : 1);
+    fit = fit && numbers < most / (gradient.gathering().memory == GradientMemory::Replicas ? gradient.copies : 1);
   });
   return fit;
 }

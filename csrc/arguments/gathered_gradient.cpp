@@ -27,6 +27,22 @@ void alert(const std::string& op, const std::string& why) {
   }
 }
 
+void check_replicas(const std::string& op, const Leaf& leaf, uint64_t threads) {
+  if (threads <= static_cast<uint64_t>(leaf.copies)) return;  // each thread has a replica of its own
+  alert(op, c10::str("the gradient of ", leaf.name, " has ", leaf.copies, " replicas for ", threads,
+                     " threads. Declare it DiffTensorViewR<T, N> with N at least as many, or DiffTensorViewASR<T, N>, "
+                     "which records and sorts the additions"));
+}
+
+void alert_of_atomics(const std::string& op, const Leaf& leaf) {
+  alert(
+      op,
+      c10::str("the gradient of ", leaf.name,
+               " is added up atomically, in an order that differs from run to run. Declare it "
+               "DiffTensorViewASR<T, N>, which records and sorts the additions, or DiffTensorViewR<T, N> with at least "
+               "as many replicas as threads"));
+}
+
 void check_overflow(const std::string& op, const Leaf& leaf, const GatheredGradient& gathered) {
   const int64_t count = gathered.overflow.item<int64_t>();
   if (count == 0) return;
@@ -43,25 +59,25 @@ void check_overflow(const std::string& op, const Leaf& leaf, const GatheredGradi
 }  // namespace
 
 at::Tensor GatheredGradient::visible(const Leaf& leaf) const {
-  return leaf.accumulation == Accumulation::Replicated ? memory.select(0, 0) : memory;
+  return leaf.gathering().memory == GradientMemory::Replicas ? memory.select(0, 0) : memory;
 }
 
-bool is_gathered(const Leaf& leaf) {
-  return leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded;
-}
+namespace {
 
-GatheredGradient new_gathered(const std::string& op, const Leaf& leaf, int64_t components, c10::IntArrayRef sizes,
-                              const at::TensorOptions& options, uint64_t threads, int64_t samples) {
+GatheredGradient new_replicas(const Leaf& leaf, c10::IntArrayRef sizes, const at::TensorOptions& options) {
+  c10::SmallVector<int64_t, 6> all{leaf.copies};
+  all.append(sizes.begin(), sizes.end());
   GatheredGradient gathered;
-  if (leaf.accumulation == Accumulation::Replicated) {
-    c10::SmallVector<int64_t, 6> all{leaf.copies};
-    all.append(sizes.begin(), sizes.end());
-    gathered.memory = at::zeros(all, options);
-    return gathered;
-  }
+  gathered.memory = at::zeros(all, options);
+  return gathered;
+}
+
+GatheredGradient new_records(const std::string& op, const Leaf& leaf, int64_t components, c10::IntArrayRef sizes,
+                             const at::TensorOptions& options, uint64_t threads, int64_t samples) {
   TORCH_CHECK(threads <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max() / leaf.copies / 64), op, ": ",
               leaf.name, " cannot record ", leaf.copies, " pairs for each of ", threads, " threads");
   const auto count = static_cast<int64_t>(threads);
+  GatheredGradient gathered;
   gathered.memory = at::zeros(sizes, options);
   gathered.values = at::empty({samples, leaf.copies, count, components}, options);
   gathered.indices = at::empty({samples, leaf.copies, count}, options.dtype(at::kLong));
@@ -69,9 +85,9 @@ GatheredGradient new_gathered(const std::string& op, const Leaf& leaf, int64_t c
   return gathered;
 }
 
-at::Tensor reduced(const std::string& op, const Leaf& leaf, int64_t components, const GatheredGradient& gathered,
-                   bool looks) {
-  if (leaf.accumulation == Accumulation::Replicated) return gathered.memory.sum(0);
+// Adds the pairs to the gradient's memory.
+at::Tensor sum_of_records(const std::string& op, const Leaf& leaf, int64_t components, const GatheredGradient& gathered,
+                          bool looks) {
   if (looks) check_overflow(op, leaf, gathered);
   if (gathered.memory.numel() == 0) return gathered.memory;
   const bool is_scalar = components == 1;
@@ -84,6 +100,28 @@ at::Tensor reduced(const std::string& op, const Leaf& leaf, int64_t components, 
   return gathered.memory;
 }
 
+}  // namespace
+
+GatheredGradient new_gathered(const std::string& op, const Leaf& leaf, int64_t components, c10::IntArrayRef sizes,
+                              const at::TensorOptions& options, uint64_t threads, int64_t samples) {
+  switch (leaf.gathering().memory) {
+    case GradientMemory::Own: break;
+    case GradientMemory::Replicas: return new_replicas(leaf, sizes, options);
+    case GradientMemory::Records: return new_records(op, leaf, components, sizes, options, threads, samples);
+  }
+  TORCH_INTERNAL_ASSERT(false, op, ": the gradient of ", leaf.name, " has its own memory");
+}
+
+at::Tensor reduced(const std::string& op, const Leaf& leaf, int64_t components, const GatheredGradient& gathered,
+                   bool looks) {
+  switch (leaf.gathering().memory) {
+    case GradientMemory::Own: break;
+    case GradientMemory::Replicas: return gathered.memory.sum(0);
+    case GradientMemory::Records: return sum_of_records(op, leaf, components, gathered, looks);
+  }
+  return gathered.memory;
+}
+
 void set_gradient_slots(const Leaf& leaf, const GatheredGradient* gathered, const at::Tensor& owners,
                         c10::function_ref<void(int slot, uint64_t value, uint64_t bytes)> set) {
   const auto set_pointer = [&](int which, const at::Tensor& tensor) {
@@ -92,17 +130,22 @@ void set_gradient_slots(const Leaf& leaf, const GatheredGradient* gathered, cons
     set(leaf.gradient_slots + which, reinterpret_cast<uintptr_t>(data), is_of_all ? 0 : tensor.nbytes());
   };
   set_pointer(kTslOwners, owners);
-  if (leaf.accumulation == Accumulation::Replicated) {
-    set(leaf.gradient_slots + kTslReplicas, gathered == nullptr ? 1 : static_cast<uint64_t>(leaf.copies), 0);
-    const int64_t bytes =
-        gathered == nullptr ? 0 : gathered->memory.numel() / leaf.copies * gathered->memory.element_size();
-    set(leaf.gradient_slots + kTslReplicaStride, static_cast<uint64_t>(bytes), 0);
-  } else if (leaf.accumulation == Accumulation::Recorded) {
-    const GatheredGradient none;
-    const GatheredGradient& pairs = gathered == nullptr ? none : *gathered;
-    set_pointer(kTslValues, pairs.values);
-    set_pointer(kTslIndices, pairs.indices);
-    set_pointer(kTslOverflow, pairs.overflow);
+  const GatheredGradient none;
+  const GatheredGradient& memory = gathered == nullptr ? none : *gathered;
+  switch (leaf.gathering().memory) {
+    case GradientMemory::Own: break;
+    case GradientMemory::Replicas: {
+      set(leaf.gradient_slots + kTslReplicas, gathered == nullptr ? 1 : static_cast<uint64_t>(leaf.copies), 0);
+      const int64_t bytes =
+          gathered == nullptr ? 0 : memory.memory.numel() / leaf.copies * memory.memory.element_size();
+      set(leaf.gradient_slots + kTslReplicaStride, static_cast<uint64_t>(bytes), 0);
+      break;
+    }
+    case GradientMemory::Records:
+      set_pointer(kTslValues, memory.values);
+      set_pointer(kTslIndices, memory.indices);
+      set_pointer(kTslOverflow, memory.overflow);
+      break;
   }
 }
 
@@ -114,19 +157,11 @@ bool is_deterministic() { return at::globalContext().deterministicAlgorithms(); 
 
 void check_deterministic(const std::string& op, const Leaf& leaf, bool one_place, uint64_t threads) {
   if (!is_deterministic() || threads <= 1) return;
-  if (leaf.accumulation == Accumulation::Recorded && !one_place) return;  // what finds no place is counted
-  if (leaf.accumulation == Accumulation::Replicated && !one_place) {
-    if (threads <= static_cast<uint64_t>(leaf.copies)) return;  // each thread has a replica of its own
-    return alert(op, c10::str("the gradient of ", leaf.name, " has ", leaf.copies, " replicas for ", threads,
-                              " threads. Declare it DiffTensorViewR<T, N> with N at least as "
-                              "many, or DiffTensorViewASR<T, N>, which records and sorts the additions"));
+  switch (one_place ? GradientMemory::Own : leaf.gathering().memory) {
+    case GradientMemory::Own: return alert_of_atomics(op, leaf);
+    case GradientMemory::Replicas: return check_replicas(op, leaf, threads);
+    case GradientMemory::Records: return;  // what finds no place is counted
   }
-  alert(
-      op,
-      c10::str("the gradient of ", leaf.name,
-               " is added up atomically, in an order that differs from run to run. Declare it "
-               "DiffTensorViewASR<T, N>, which records and sorts the additions, or DiffTensorViewR<T, N> with at least "
-               "as many replicas as threads"));
 }
 
 }  // namespace torch_slang

@@ -19,9 +19,6 @@ struct GatheredGradient {
   at::Tensor visible(const Leaf& leaf) const;
 };
 
-// Whether it needs memory other than the gradient's own.
-bool is_gathered(const Leaf& leaf);
-
 // `op`: its name, for messages. `components`: numbers in an element. `threads`: of the launch. `samples`: how many share out what
 // `sizes` says, under vmap.
 GatheredGradient new_gathered(const std::string& op, const Leaf& leaf, int64_t components, c10::IntArrayRef sizes,

@@ -31,7 +31,7 @@ Gradients::Gradients(const KernelSignature& op, OpKind kind, const Arguments& ar
 
 // Decided once the kernel is known, and contiguous: views of it suit every kernel.
 bool Gradients::in_private_memory(const Item& item) const {
-  return leaf_of(item).kind == LeafKind::View && is_gathered(leaf_of(item));
+  return leaf_of(item).kind == LeafKind::View && has_copies(leaf_of(item).gathering().memory);
 }
 
 c10::IntArrayRef Gradients::sizes_of(const Item& item) const {

@@ -56,10 +56,10 @@ GradientFacts gradient_facts(const KernelSignature& op, const KernelKey& key, co
   }
   if (is_kept_shared(op, index, loaded.threads)) facts.summed_along = loaded.threads.axis;
   const GradientUse& use = loaded.gradients[index];
-  facts.kept = leaf.accumulation == Accumulation::Replicated && !use.consumed ? "replicas"
-               : leaf.accumulation == Accumulation::Recorded && !use.consumed ? "records"
-               : use.added || use.consumed                                    ? "atomics"
-                                                                              : "memory";
+  const AccumulationRow& gathering = leaf.gathering();
+  facts.kept = has_copies(gathering.memory) && !use.consumed ? gathering.kept
+               : use.added || use.consumed                   ? "atomics"
+                                                             : "memory";
   facts.why = why_not_own(op, index);
   if (facts.why.empty() && op.options.checks(key.device) == Checks::All) facts.why = "debug mode";
   if (facts.why.empty()) facts.why = "threads touch elements that are not their own";

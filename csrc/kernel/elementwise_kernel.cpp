@@ -56,7 +56,7 @@ void keep_in_registers(const ElementwiseSignature& op, const KernelKey& key, siz
   view.view = self.diff_view;
   view.type = element_type(self.element, key.types);
   view.components = component_count(self.element, key.sizes);
-  view.is_replicated = self.accumulation == Accumulation::Replicated;
+  view.is_replicated = self.gathering().memory == GradientMemory::Replicas;
   view.numbers = kFewNumbers;
   view.kept = own ? ThreadView::Kept::Result : ThreadView::Kept::Few;
   for (const PlaceDim& dim : own.value_or(PlaceDims())) {
@@ -90,8 +90,7 @@ void add_whole_views(const ElementwiseSignature& op, const KernelKey& key, const
     const auto own = own_dims(variant, tries, i);
     if (is_wanted(key, variant, i) && (own || variant.gradient(i) == ElementwiseVariant::Few))
       keep_in_registers(op, key, i, own, source);
-    const bool is_summed =
-        !own && (leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded);
+    const bool is_summed = !own && has_copies(leaf.gathering().memory);
     source.gradient_scalars |= 1u << static_cast<unsigned>(is_summed ? summing_type(type) : type);
     component_counts.insert(components);
   }

@@ -24,10 +24,7 @@ Access dense_access(const Leaf& leaf) {
 
 }  // namespace
 
-bool may_be_few(const Leaf& leaf) {
-  return leaf.is_whole && !leaf.is_written &&
-         (leaf.accumulation == Accumulation::Atomic || leaf.accumulation == Accumulation::Replicated);
-}
+bool may_be_few(const Leaf& leaf) { return leaf.is_whole && !leaf.is_written && leaf.gathering().may_sum_first; }
 
 std::vector<PlaceDims> ElementwiseVariant::owned_dim_orders(size_t leaf) const {
   const std::string mark = ";" + std::to_string(leaf) + "=";

@@ -14,7 +14,7 @@ constexpr int64_t kMostLanes = 8;
 }  // namespace
 
 std::string why_not_own(const KernelSignature& op, int leaf) {
-  if (op.function.leaves[leaf].accumulation == Accumulation::Custom) return "its wrapper is the user's";
+  if (!op.function.leaves[leaf].gathering().is_ours) return "its wrapper is the user's";
   return op.shares[leaf].refusal;
 }
 
@@ -40,7 +40,7 @@ bool has_no_dimension_along(const ThreadShare& share, int axis) {
 // Whose sums may wait in registers.
 bool may_share(const Leaf& leaf, const ThreadShare& share) {
   return leaf.kind == LeafKind::View && leaf.diff_view >= 0 && !leaf.is_output && !share.missing.empty() &&
-         (leaf.accumulation == Accumulation::Atomic || leaf.accumulation == Accumulation::Replicated);
+         leaf.gathering().may_sum_first;
 }
 
 }  // namespace

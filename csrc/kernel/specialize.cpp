@@ -64,8 +64,7 @@ std::string primal_expression(const KernelSignature& op, const KernelKey& key, i
 
 // What a view's gradient holds as it is gathered, or its tangent.
 ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
-  const bool summed = key.kind != OpKind::LaunchJvp && !is_own &&
-                      (leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded);
+  const bool summed = key.kind != OpKind::LaunchJvp && !is_own && has_copies(leaf.gathering().memory);
   const ElementType type = element_type(leaf.element, key.types);
   return summed ? summing_type(type) : type;
 }
@@ -101,8 +100,8 @@ std::string make_view_body(const KernelSignature& op, const KernelKey& key, cons
 // Whether lanes sum their additions to neighbouring elements of this gradient first.
 bool is_summed_by_lanes(const KernelKey& key, const Leaf& leaf, const ThreadShare& share) {
   return key.kind == OpKind::Backward && leaf.kind == LeafKind::View && leaf.diff_view >= 0 && !leaf.is_output &&
-         leaf.accumulation == Accumulation::Atomic && !is_unwanted(key, leaf) && share.refusal.empty() &&
-         share.run > 0 && share.numbers == component_count(leaf.element);
+         leaf.gathering().may_join_lanes && !is_unwanted(key, leaf) && share.refusal.empty() && share.run > 0 &&
+         share.numbers == component_count(leaf.element);
 }
 
 // The views of which a thread keeps elements in registers.
@@ -134,7 +133,7 @@ std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey&
     } else if (key.kind == OpKind::Backward && !is_unwanted(key, leaf) &&
                is_kept_shared(op, static_cast<int>(i), source.threads)) {
       keep(leaf.diff_view, ThreadView::Kept::Shared, false).is_replicated =
-          leaf.accumulation == Accumulation::Replicated;
+          leaf.gathering().memory == GradientMemory::Replicas;
     } else if (has_vectors && is_summed_by_lanes(key, leaf, share) && is_dense(leaf.diff_view)) {
       keep(leaf.diff_view, ThreadView::Kept::Summed, true);
     }
@@ -173,7 +172,7 @@ std::vector<bool> own_leaves(const KernelSignature& op, const KernelKey& key, co
   if (key.kind != OpKind::Backward || op.options.checks(key.device) == Checks::All) return own;
   for (size_t i = 0; i < own.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (leaf.kind != LeafKind::View || leaf.diff_view < 0 || leaf.accumulation == Accumulation::Custom) continue;
+    if (leaf.kind != LeafKind::View || leaf.diff_view < 0 || !leaf.gathering().is_ours) continue;
     if (leaf.is_hidden) continue;
     if (is_unwanted(key, leaf) || (!known.shared.empty() && known.shared[i])) continue;
     own[i] = op.shares[i].refusal.empty();

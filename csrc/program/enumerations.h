@@ -26,11 +26,6 @@ inline constexpr int kElementTypeCount = static_cast<int>(ElementType::Bool) + 1
 
 enum class LeafKind : int8_t { View, Value, Generated };
 
-// How the gradient of a differentiable view is gathered: by atomic additions (DiffTensorView, DiffTensorViewAA), in
-// replicas of the gradient's memory (DiffTensorViewR<T, N>), as recorded (index, value) pairs (DiffTensorViewASR<T, N>),
-// or by a wrapper of the user's own.
-enum class Accumulation : int8_t { Atomic, Replicated, Recorded, Custom };
-
 // Jvp: the forward derivative as a launch has it, tangents beside values. Tangents, TangentsBackward: the function that
 // program/tangents.h makes, and its backward, which is a second derivative.
 enum class Direction : int8_t { Forward, Backward, Jvp, Tangents, TangentsBackward };
@@ -39,11 +34,9 @@ const char* name_of(ElementType type);        // "float32"
 const char* slang_name_of(ElementType type);  // "float", "uint8_t", "BFloat16"
 const char* name_of(LeafKind kind);           // "view"
 const char* name_of(Direction direction);
-const char* name_of(Accumulation accumulation);
 std::optional<ElementType> element_type_named(std::string_view name);  // "float32"
 std::optional<LeafKind> leaf_kind_named(std::string_view name);
 std::optional<Direction> direction_named(std::string_view name);  // "forward"
-std::optional<Accumulation> accumulation_named(std::string_view name);
 
 int64_t size_of(ElementType type);  // bytes
 bool is_floating_point(ElementType type);

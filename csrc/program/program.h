@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "program/accumulation.h"
 #include "program/enumerations.h"
 
 namespace torch_slang {
@@ -60,6 +61,8 @@ struct Leaf {
   int origin = -1;  // the leaf of the other function that this one is, or is the tangent of
   bool is_tangent = false;
   bool is_hidden = false;  // an output that the kernel stores but the operator does not return
+
+  const AccumulationRow& gathering() const { return row_of(accumulation); }
 };
 
 // Note [elementwise functions]

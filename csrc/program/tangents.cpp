@@ -5,11 +5,6 @@
 namespace torch_slang {
 namespace {
 
-// How many slots describe the memory of a view's gradient (Note [gradient slots] in prelude/abi.h).
-int gradient_slot_count(const Leaf& leaf) {
-  return leaf.accumulation == Accumulation::Replicated ? 3 : leaf.accumulation == Accumulation::Recorded ? 4 : 1;
-}
-
 // Leaves of a parameter in the new function, those without a tangent left out.
 std::optional<Parameter> tangents_of(const Parameter& parameter, const std::vector<int>& tangents) {
   Parameter copy = parameter;
@@ -119,7 +114,7 @@ class Maker {
     leaf.diff_view = made_.view_count++;
     if (leaf.gradient_slots >= 0) {
       leaf.gradient_slots = made_.slot_count;
-      made_.slot_count += gradient_slot_count(leaf);
+      made_.slot_count += slot_count(leaf.gathering().memory);
     }
     if (leaf.slot >= 0) {  // of a plain function's input
       leaf.slot = made_.slot_count;

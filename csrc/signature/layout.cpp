@@ -75,7 +75,7 @@ void Layout::find_pointers(const Function& function) {
     if (leaf.gradient_slot >= 0) pointer_slots_.push_back(leaf.gradient_slot);
     if (leaf.gradient_slots < 0) continue;
     pointer_slots_.push_back(leaf.gradient_slots + kTslOwners);
-    if (leaf.accumulation != Accumulation::Recorded) continue;
+    if (leaf.gathering().memory != GradientMemory::Records) continue;
     pointer_slots_.push_back(leaf.gradient_slots + kTslValues);
     pointer_slots_.push_back(leaf.gradient_slots + kTslIndices);
   }

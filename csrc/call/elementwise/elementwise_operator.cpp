@@ -158,14 +158,10 @@ Results backward(const ElementwiseSignature& op, FindKernel find, const Argument
   return results;
 }
 
-const char* how_kept(const Leaf& leaf, ElementwiseVariant::Gradient kind) {
+std::string how_kept(const Leaf& leaf, ElementwiseVariant::Gradient kind) {
   switch (kind) {
-    case ElementwiseVariant::Gathered:
-      return leaf.accumulation == Accumulation::Replicated ? "replicas"
-             : leaf.accumulation == Accumulation::Recorded ? "records"
-                                                           : "atomics";
-    case ElementwiseVariant::Few:
-      return leaf.accumulation == Accumulation::Replicated ? "sums, then replicas" : "sums, then atomics";
+    case ElementwiseVariant::Gathered: return leaf.gathering().kept;
+    case ElementwiseVariant::Few: return std::string("sums, then ") + leaf.gathering().kept;
     case ElementwiseVariant::Whole: return "stored";
     case ElementwiseVariant::Wide: return "stored, then summed";
     case ElementwiseVariant::Summed: return "parts";

@@ -101,7 +101,7 @@ void WholeTensors::note(const std::vector<GeneratedPlaces>& places, int64_t elem
   const bool is_debug = op_.options.checks(arguments_.device) == Checks::All;
   for (const Wanted& one : wanted_) {
     const Leaf& leaf = leaf_of(one.leaf);
-    const bool may_wait = !is_debug && !leaf.is_written && leaf.accumulation != Accumulation::Custom;
+    const bool may_wait = !is_debug && !leaf.is_written && leaf.gathering().is_ours;
     const int64_t numbers = arguments_.tensors[one.leaf].numel();
     const bool is_few =
         may_wait && may_be_few(leaf) && numbers > 0 && numbers <= kFewNumbers && elements >= kMany * numbers;
@@ -145,12 +145,12 @@ void WholeTensors::make_memory(Wanted& wanted, const GradientUse& use, uint64_t 
     const auto options = arguments_.options(leaf);
     visible = wanted.memory =
         wanted.is_covered ? new_empty(tensor.sizes(), options) : new_zeros(tensor.sizes(), options);
-  } else if (is_gathered(leaf) && !use.consumed) {
+  } else if (has_copies(leaf.gathering().memory) && !use.consumed) {
     wanted.gathered = new_gathered(op_.qualified(kind_), leaf, components, tensor.sizes(), wide, threads);
     visible = wanted.gathered->visible(leaf);
   } else {
-    visible = wanted.memory =
-        is_gathered(leaf) ? at::zeros(tensor.sizes(), wide) : new_zeros(tensor.sizes(), arguments_.options(leaf));
+    visible = wanted.memory = has_copies(leaf.gathering().memory) ? at::zeros(tensor.sizes(), wide)
+                                                                  : new_zeros(tensor.sizes(), arguments_.options(leaf));
   }
   const auto view = make_view(op_.qualified(kind_), leaf, cut_of(leaf), visible);
   TORCH_INTERNAL_ASSERT(view, "new memory can be viewed");

@@ -215,8 +215,7 @@ Gathering TypeReader::gathering(slang::TypeReflection* diff_view) const {
   gathering.wrapper = view->getConcreteType(view->getTypeParameter(1));
   const auto known = find_string_attribute(gathering.wrapper, "TorchSlangAccumulation");
   gathering.accumulation = known ? *accumulation_named(*known) : Accumulation::Custom;
-  if (gathering.accumulation != Accumulation::Replicated && gathering.accumulation != Accumulation::Recorded)
-    return gathering;
+  if (!has_copies(row_of(gathering.accumulation).memory)) return gathering;
   slang::GenericReflection* generic = gathering.wrapper->getGenericContainer();
   gathering.copies = generic->getConcreteIntVal(generic->getValueParameter(0));
   return gathering;
@@ -226,13 +225,10 @@ std::string TypeReader::view_name(slang::TypeReflection* type) const {
   if (!is_diff_view(type)) return name_of(type);
   const std::string element = name_of(viewed(type));
   const Gathering gathering = this->gathering(type);
-  switch (gathering.accumulation) {
-    case Accumulation::Atomic: return "DiffTensorView<" + element + ">";
-    case Accumulation::Replicated: return c10::str("DiffTensorViewR<", element, ", ", gathering.copies, ">");
-    case Accumulation::Recorded: return c10::str("DiffTensorViewASR<", element, ", ", gathering.copies, ">");
-    case Accumulation::Custom: break;
-  }
-  return name_of(type);
+  const AccumulationRow& row = row_of(gathering.accumulation);
+  if (row.view == nullptr) return name_of(type);
+  const std::string copies = has_copies(row.memory) ? c10::str(", ", gathering.copies) : "";
+  return c10::str(row.view, "<", element, copies, ">");
 }
 
 bool TypeReader::is_struct(slang::TypeReflection* type) const {

@@ -27,14 +27,6 @@ void check_wrapper(const Leaf& leaf, TypeReflection* type, TypeReflection* wrapp
          " must have the gradient's view, `TensorView<float> diff;`, and no other field");
 }
 
-int gradient_slots_of(Accumulation accumulation) {
-  switch (accumulation) {
-    case Accumulation::Replicated: return 3;
-    case Accumulation::Recorded: return 4;
-    default: return 1;
-  }
-}
-
 void add_gradient(Function& function, Leaf& leaf, TypeReflection* type, TypeReflection* element,
                   const TypeReader& types) {
   if (!types.is_own_differential(element)) {
@@ -46,13 +38,13 @@ void add_gradient(Function& function, Leaf& leaf, TypeReflection* type, TypeRefl
   leaf.diff_view = function.view_count++;
   const Gathering gathering = types.is_diff_view(type) ? types.gathering(type) : Gathering();
   leaf.accumulation = gathering.accumulation;
-  const bool copied = leaf.accumulation == Accumulation::Replicated || leaf.accumulation == Accumulation::Recorded;
-  if (copied && (gathering.copies < 1 || gathering.copies > kMaxCopies))
+  const GradientMemory memory = leaf.gathering().memory;
+  if (has_copies(memory) && (gathering.copies < 1 || gathering.copies > kMaxCopies))
     refuse("parameter ", leaf.path, " is a ", leaf.slang_type, ", but N must be from 1 to ", kMaxCopies);
   leaf.copies = static_cast<int>(gathering.copies);
-  if (leaf.accumulation == Accumulation::Custom) check_wrapper(leaf, type, gathering.wrapper, types);
+  if (!leaf.gathering().is_ours) check_wrapper(leaf, type, gathering.wrapper, types);
   leaf.gradient_slots = function.slot_count;
-  function.slot_count += gradient_slots_of(leaf.accumulation);
+  function.slot_count += slot_count(memory);
 }
 
 void read_access(Leaf& leaf, const SlangpyTensor& tensor) {

@@ -81,7 +81,7 @@ void WrapperText::each_component(const Leaf& leaf,
 
 void WrapperText::finish_records() {
   for (const Leaf& leaf : function_.leaves) {
-    if (leaf.accumulation != Accumulation::Recorded || leaf.diff_view < 0) continue;
+    if (leaf.gathering().memory != GradientMemory::Records || leaf.diff_view < 0) continue;
     line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ");");
   }
 }

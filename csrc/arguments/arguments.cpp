@@ -48,6 +48,20 @@ c10::SmallVector<int64_t, 4> Arguments::element_shape(const Leaf& leaf) const {
   return shape;
 }
 
+namespace {
+
+// How many times the memory of the gradient is there.
+int64_t times_in_memory(const Leaf& leaf) {
+  switch (leaf.gathering().memory) {
+    case GradientMemory::Own:
+    case GradientMemory::Records: break;
+    case GradientMemory::Replicas: return leaf.copies;
+  }
+  return 1;
+}
+
+}  // namespace
+
 bool Arguments::have_addition_targets(const Function& function, int views) const {
   const int64_t most = int64_t{1} << tsl_element_bits(views);
   bool fit = true;
@@ -56,7 +70,7 @@ bool Arguments::have_addition_targets(const Function& function, int views) const
     const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
     const int64_t numbers = std::max<int64_t>(tensor.numel(), bytes / static_cast<int64_t>(tensor.element_size()));
     const Leaf& gradient = function.leaves[static_cast<size_t>(leaf)];
-    fit = fit && numbers < most / (gradient.gathering().memory == GradientMemory::Replicas ? gradient.copies : 1);
+    fit = fit && numbers < most / times_in_memory(gradient);
   });
   return fit;
 }

@@ -59,7 +59,12 @@ void check_overflow(const std::string& op, const Leaf& leaf, const GatheredGradi
 }  // namespace
 
 at::Tensor GatheredGradient::visible(const Leaf& leaf) const {
-  return leaf.gathering().memory == GradientMemory::Replicas ? memory.select(0, 0) : memory;
+  switch (leaf.gathering().memory) {
+    case GradientMemory::Own:
+    case GradientMemory::Records: break;
+    case GradientMemory::Replicas: return memory.select(0, 0);
+  }
+  return memory;
 }
 
 namespace {

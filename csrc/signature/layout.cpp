@@ -75,9 +75,13 @@ void Layout::find_pointers(const Function& function) {
     if (leaf.gradient_slot >= 0) pointer_slots_.push_back(leaf.gradient_slot);
     if (leaf.gradient_slots < 0) continue;
     pointer_slots_.push_back(leaf.gradient_slots + kTslOwners);
-    if (leaf.gathering().memory != GradientMemory::Records) continue;
-    pointer_slots_.push_back(leaf.gradient_slots + kTslValues);
-    pointer_slots_.push_back(leaf.gradient_slots + kTslIndices);
+    switch (leaf.gathering().memory) {
+      case GradientMemory::Own:
+      case GradientMemory::Replicas: break;
+      case GradientMemory::Records:
+        pointer_slots_.push_back(leaf.gradient_slots + kTslValues);
+        pointer_slots_.push_back(leaf.gradient_slots + kTslIndices);
+    }
   }
   for (int view = 0; view < view_count_; ++view) {
     pointer_offsets_.push_back(view_offset(view) + offsetof(TslView, data));

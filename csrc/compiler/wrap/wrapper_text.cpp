@@ -81,8 +81,12 @@ void WrapperText::each_component(const Leaf& leaf,
 
 void WrapperText::finish_records() {
   for (const Leaf& leaf : function_.leaves) {
-    if (leaf.gathering().memory != GradientMemory::Records || leaf.diff_view < 0) continue;
-    line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ");");
+    if (leaf.diff_view < 0) continue;
+    switch (leaf.gathering().memory) {
+      case GradientMemory::Own:
+      case GradientMemory::Replicas: break;
+      case GradientMemory::Records: line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ");");
+    }
   }
 }
 

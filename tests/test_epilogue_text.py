@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import torch_slang
-from torch_slang._epilogue_text import BLOCK_SPARSE, MATMUL, Epilogue, Parameter, Product, epilogue_text
+from torch_slang._epilogue_text import BLOCK_SPARSE, MATMUL, Epilogue, EpilogueParameter, Product, epilogue_text
 
 OPS = Path(__file__).parent.parent / "ops"
 EPILOGUE = Epilogue(
@@ -18,7 +18,11 @@ EPILOGUE = Epilogue(
     "T",
     "sum",
     "T",
-    (Parameter("bias", "T", True, True), Parameter("scale", "T", True, False), Parameter("times", "int", False, False)),
+    (
+        EpilogueParameter("bias", "T", True, True),
+        EpilogueParameter("scale", "T", True, False),
+        EpilogueParameter("times", "int", False, False),
+    ),
 )
 KINDS = [kind + width for kind in ("", "_and_sum") for width in ("", "_wide", "_tf32")]
 

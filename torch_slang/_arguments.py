@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from torch_slang._descriptor import Descriptor, Leaf, Parameter
+
 __all__ = ["Arguments", "field_values"]
 
 _LAUNCHES = ("_launch", "_fwd", "_bwd")
@@ -23,28 +25,28 @@ class Arguments:
     with None, its gradient is unwanted.
     """
 
-    def __init__(self, about: dict[str, Any], suffix: str, signature: str) -> None:
-        self.leaves: list[dict[str, Any]] = about["leaves"]
+    def __init__(self, about: Descriptor, suffix: str, signature: str) -> None:
+        self.leaves = about.leaves
         self.is_launch = suffix in _LAUNCHES
-        added = about["added"].get(suffix.removeprefix("_"), {}) if self.is_launch else {}
-        self.gradients: dict[str, str] = added.get("gradients", {})  # what the operator calls them, by leaf
+        added = about.added.get(suffix.removeprefix("_")) if self.is_launch else None
+        self.gradients = {} if added is None else added.gradients  # what the operator calls them, by leaf
         self._wants_all_gradients = suffix != "_launch"  # be they None
-        self.parameters: list[dict[str, Any]] = [p for p in about["parameters"] if self._is_given(p)]
-        self.extents: tuple[str, ...] = tuple(added.get("extents", ()))
-        self.names = [*(p["name"] for p in self.parameters), *self.extents]
+        self.parameters = [p for p in about.parameters if self._is_given(p)]
+        self.extents = () if added is None else added.extents
+        self.names = [*(p.name for p in self.parameters), *self.extents]
         published = zip(_PUBLISHED_EXTENTS, self.extents, strict=False)
         self._published = {name: extent for name, extent in published if name not in self.names}
-        self._signature = f"{signature}({', '.join(p['name'] + ': ' + p['type'] for p in self.parameters)})"
+        self._signature = f"{signature}({', '.join(p.name + ': ' + p.type for p in self.parameters)})"
 
     @property
     def are_plain(self) -> bool:
         """Tensors alone, which go to the operator as they are."""
-        return not self.is_launch and all(p["leaf"] >= 0 and self.leaves[p["leaf"]]["is_view"] for p in self.parameters)
+        return not self.is_launch and all(p.leaf >= 0 and self.leaves[p.leaf].is_view for p in self.parameters)
 
     @property
     def defaults(self) -> dict[str, Any]:
         """Of the operator's arguments, those that may be left out."""
-        values = {leaf["name"]: leaf["default"] for leaf in self.leaves if leaf["default"] is not None}
+        values = {leaf.name: leaf.default for leaf in self.leaves if leaf.default is not None}
         return values | dict.fromkeys(self.gradients.values())
 
     def __str__(self) -> str:
@@ -61,8 +63,8 @@ class Arguments:
             remaining[name] = value
         flat: dict[str, Any] = {}
         for parameter in self.parameters:
-            if parameter["name"] in remaining:
-                self._put(flat, parameter, remaining.pop(parameter["name"]))
+            if parameter.name in remaining:
+                self._put(flat, parameter, remaining.pop(parameter.name))
         flat.update(remaining)  # flat names of struct fields; the operator reports missing and unknown ones
         self._convert_numbers(flat)
         for extent in self.extents:
@@ -70,83 +72,83 @@ class Arguments:
                 flat[extent] = (flat[extent],)
         return flat
 
-    def _is_given(self, parameter: dict[str, Any]) -> bool:
+    def _is_given(self, parameter: Parameter) -> bool:
         """Something of this parameter is an argument; outputs are allocated, except by a launch."""
-        if parameter["leaf"] >= 0:
-            return self.is_launch or not self.leaves[parameter["leaf"]]["is_output"]
-        return any(self._is_given(field) for field in parameter["fields"])
+        if parameter.leaf >= 0:
+            return self.is_launch or not self.leaves[parameter.leaf].is_output
+        return any(self._is_given(field) for field in parameter.fields)
 
     def error(self, message: str) -> TypeError:
         """Of a call that does not fit."""
         return TypeError(f"{self._signature}: {message}")
 
-    def _put(self, flat: dict[str, Any], parameter: dict[str, Any], value: Any) -> None:
-        if parameter["leaf"] >= 0:
-            self._put_leaf(flat, self.leaves[parameter["leaf"]], value)
+    def _put(self, flat: dict[str, Any], parameter: Parameter, value: Any) -> None:
+        if parameter.leaf >= 0:
+            self._put_leaf(flat, self.leaves[parameter.leaf], value)
             return
-        fields = [field for field in parameter["fields"] if self._is_given(field)]
+        fields = [field for field in parameter.fields if self._is_given(field)]
         for field, item in zip(fields, self._field_values(parameter, fields, value), strict=True):
             self._put(flat, field, item)
 
-    def _field_values(self, parameter: dict[str, Any], fields: list[dict[str, Any]], value: Any) -> list[Any]:
-        what = f"{parameter['name']} ({parameter['type']})"
-        return field_values(what, [field["name"] for field in fields], value, self.error)
+    def _field_values(self, parameter: Parameter, fields: list[Parameter], value: Any) -> list[Any]:
+        what = f"{parameter.name} ({parameter.type})"
+        return field_values(what, [field.name for field in fields], value, self.error)
 
-    def _put_leaf(self, flat: dict[str, Any], leaf: dict[str, Any], value: Any) -> None:
+    def _put_leaf(self, flat: dict[str, Any], leaf: Leaf, value: Any) -> None:
         gradient = None
         # A list of tensors is an array's elements, where the argument may be an array.
-        pair = (tuple, list) if leaf["is_view"] or not leaf["element_shape"] else tuple
-        if self.is_launch and isinstance(value, pair) and (leaf["is_view"] or _begins_with_tensor(value)):
-            if not (leaf["has_gradient"] and len(value) in (1, 2)):
+        pair = (tuple, list) if leaf.is_view or not leaf.element_shape else tuple
+        if self.is_launch and isinstance(value, pair) and (leaf.is_view or _begins_with_tensor(value)):
+            if not (leaf.has_gradient and len(value) in (1, 2)):
                 raise self.error(
-                    f"expected {leaf['path']} ({leaf['type']}) to be a tensor"
-                    f"{' or a pair (value, gradient)' if leaf['has_gradient'] else ''}, but got {len(value)} values"
+                    f"expected {leaf.path} ({leaf.type}) to be a tensor"
+                    f"{' or a pair (value, gradient)' if leaf.has_gradient else ''}, but got {len(value)} values"
                 )
             value, gradient = (*value, None)[:2]
-        flat[leaf["name"]] = value
-        name = self.gradients.get(leaf["name"])
+        flat[leaf.name] = value
+        name = self.gradients.get(leaf.name)
         if name is not None and (gradient is not None or self._wants_all_gradients):
             flat[name] = gradient
         elif name is None and gradient is not None:
             raise self.error(
-                f"{leaf['path']} ({leaf['type']}) is given a gradient, but this launch has none of values, only of "
+                f"{leaf.path} ({leaf.type}) is given a gradient, but this launch has none of values, only of "
                 "tensor views: the kernel's _bwd computes it"
             )
 
-    def _tensor(self, value: Any, dtype: torch.dtype, leaf: dict[str, Any]) -> torch.Tensor:
+    def _tensor(self, value: Any, dtype: torch.dtype, leaf: Leaf) -> torch.Tensor:
         try:
             return torch.tensor(value, dtype=dtype)
         except (TypeError, ValueError, RuntimeError):
             raise self.error(
-                f"expected {leaf['name']} ({leaf['type']}) to be a number or a tensor, but got {value!r}"
+                f"expected {leaf.name} ({leaf.type}) to be a number or a tensor, but got {value!r}"
             ) from None
 
     def _convert_numbers(self, flat: dict[str, Any]) -> None:
         """Numbers for differentiable values become tensors; tensors with gradients are refused for numbers."""
         generic = {  # what the tensors say of the type parameters
-            leaf["type_parameter"]: flat[leaf["name"]].dtype
+            leaf.type_parameter: flat[leaf.name].dtype
             for leaf in reversed(self.leaves)
-            if leaf["type_parameter"] >= 0 and isinstance(flat.get(leaf["name"]), torch.Tensor)
+            if leaf.type_parameter >= 0 and isinstance(flat.get(leaf.name), torch.Tensor)
         }
         for leaf in self.leaves:
-            name = leaf["name"]
+            name = leaf.name
             value = flat.get(name)
             if value is None:
-                value = leaf["default"]
-            if value is None or leaf["is_view"]:
+                value = leaf.default
+            if value is None or leaf.is_view:
                 continue
-            if leaf["differentiable"]:
+            if leaf.differentiable:
                 if not isinstance(value, torch.Tensor):
-                    dtype = generic.get(leaf["type_parameter"], getattr(torch, leaf["dtype"]))
+                    dtype = generic.get(leaf.type_parameter, leaf.dtype)
                     flat[name] = self._tensor(value, dtype, leaf)
                 if name in self.gradients:
                     flat.setdefault(self.gradients[name], None)
                 continue
             if isinstance(value, torch.Tensor):
                 if value.requires_grad:
-                    raise self.error(f"{name} ({leaf['type']}) is a constant, but got a tensor that requires grad")
+                    raise self.error(f"{name} ({leaf.type}) is a constant, but got a tensor that requires grad")
                 value = value.tolist()
-            flat[name] = list(_numbers(value)) if leaf["element_shape"] else value
+            flat[name] = list(_numbers(value)) if leaf.element_shape else value
 
 
 def field_values(what: str, names: Sequence[str], value: Any, error: Callable[[str], TypeError]) -> list[Any]:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_slang._descriptor import Descriptor, Leaf
+
 _SIZES = (3, 2, 5, 4, 7, 6)  # of dimensions, in the order in which a kernel's shapes name them
 _OUTER = ((2, 1), (3,), (), (1, 3))  # shapes of a function's arguments, which broadcast
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -26,7 +28,7 @@ class UnknownShapeError(Exception):
     """Nothing says which arguments fit."""
 
 
-def draw_arguments(about: dict[str, Any], device: torch.device | str) -> list[Any]:
+def draw_arguments(about: Descriptor, device: torch.device | str) -> list[Any]:
     """The arguments of the operator that ``about`` describes, in the order of its schema.
 
     Floating-point tensors are between 0.5 and 1.5, in float64 where their type is a parameter that may be it, and
@@ -39,19 +41,19 @@ def draw_arguments(about: dict[str, Any], device: torch.device | str) -> list[An
     return [_argument(about, leaf, _shape(about, leaf, sizes, k), generator, device) for k, leaf in enumerate(inputs)]
 
 
-def draw_rows(about: dict[str, Any], count: int, device: torch.device | str) -> list[Any] | None:
+def draw_rows(about: Descriptor, count: int, device: torch.device | str) -> list[Any] | None:
     """Arguments of so many elements for a plain function: numbers of both signs, integers below 8.
 
     None for kernels, and for functions that see tensors whole.
     """
     inputs = _inputs_in_order(about)
-    if not about["parameters"] or not about["order"] or any(leaf["is_whole"] for leaf in inputs):
+    if not about.parameters or not about.order or any(leaf.is_whole for leaf in inputs):
         return None
     generator = torch.Generator().manual_seed(0)
     arguments = []
     for leaf in inputs:
         dtype = _dtype(about, leaf)
-        shape = [count, *leaf["element_shape"]]
+        shape = [count, *leaf.element_shape]
         values = torch.rand(shape, generator=generator, dtype=torch.float64)
         if not dtype.is_floating_point:
             arguments.append((8 * values).floor().to(device, dtype))
@@ -59,74 +61,68 @@ def draw_rows(about: dict[str, Any], count: int, device: torch.device | str) -> 
         wide = 1.5 * torch.randn(shape, generator=generator, dtype=torch.float64)
         near = torch.rand(shape, generator=generator, dtype=torch.float64) < 0.5
         drawn = torch.where(near, 0.5 + values, wide).to(device, dtype)
-        arguments.append(drawn.requires_grad_(bool(leaf["differentiable"])))
+        arguments.append(drawn.requires_grad_(leaf.differentiable))
     return arguments
 
 
-def _inputs_in_order(about: dict[str, Any]) -> list[dict[str, Any]]:
+def _inputs_in_order(about: Descriptor) -> list[Leaf]:
     """As the operator's schema has them."""
-    inputs = _inputs(about)
-    if about["order"]:
-        inputs.sort(key=lambda leaf: about["order"].index(leaf["name"]))
+    inputs = about.inputs
+    if about.order:
+        inputs.sort(key=lambda leaf: about.order.index(leaf.name))
     return inputs
 
 
-def _shape(about: dict[str, Any], leaf: dict[str, Any], sizes: dict[str, int], position: int) -> list[int]:
-    if not leaf["is_view"]:
-        return list(leaf["element_shape"])
-    if about["parameters"] and about["order"] and not leaf["is_whole"]:  # a plain function's
-        return [*_OUTER[position % len(_OUTER)], *leaf["element_shape"]]
-    if leaf["shape"] is None:
-        raise UnknownShapeError(f"{leaf['name']} has no Shape")
+def _shape(about: Descriptor, leaf: Leaf, sizes: dict[str, int], position: int) -> list[int]:
+    if not leaf.is_view:
+        return list(leaf.element_shape)
+    if about.parameters and about.order and not leaf.is_whole:  # a plain function's
+        return [*_OUTER[position % len(_OUTER)], *leaf.element_shape]
+    if leaf.shape is None:
+        raise UnknownShapeError(f"{leaf.name} has no Shape")
     try:
-        entries = ast.parse(f"({leaf['shape']},)", mode="eval").body
+        entries = ast.parse(f"({leaf.shape},)", mode="eval").body
     except SyntaxError:
-        raise UnknownShapeError(f"{leaf['name']} has the shape {leaf['shape']}") from None
+        raise UnknownShapeError(f"{leaf.name} has the shape {leaf.shape}") from None
     assert isinstance(entries, ast.Tuple)
-    return [*(_value(entry, leaf, sizes) for entry in entries.elts), *leaf["element_shape"]]
+    return [*(_value(entry, leaf, sizes) for entry in entries.elts), *leaf.element_shape]
 
 
-def _value(entry: ast.expr, leaf: dict[str, Any], sizes: dict[str, int]) -> int:
+def _value(entry: ast.expr, leaf: Leaf, sizes: dict[str, int]) -> int:
     if isinstance(entry, ast.Constant) and isinstance(entry.value, int):
         return entry.value
     if isinstance(entry, ast.Name):
         return sizes.setdefault(entry.id, _SIZES[len(sizes) % len(_SIZES)])
     if isinstance(entry, ast.BinOp) and type(entry.op) in _ARITHMETIC:
         return _ARITHMETIC[type(entry.op)](_value(entry.left, leaf, sizes), _value(entry.right, leaf, sizes))
-    raise UnknownShapeError(f"{leaf['name']} has the shape {leaf['shape']}")
+    raise UnknownShapeError(f"{leaf.name} has the shape {leaf.shape}")
 
 
 def _argument(
-    about: dict[str, Any],
-    leaf: dict[str, Any],
+    about: Descriptor,
+    leaf: Leaf,
     shape: list[int],
     generator: torch.Generator,
     device: torch.device | str,
 ) -> Any:
-    if leaf["default"] is not None:
-        return leaf["default"]
+    if leaf.default is not None:
+        return leaf.default
     dtype = _dtype(about, leaf)
     values = torch.rand(shape, generator=generator, dtype=torch.float64)
     drawn: Tensor = (0.5 + values if dtype.is_floating_point else 2 * values).to(device, dtype)
-    if leaf["is_view"] or leaf["differentiable"] or shape:
-        return drawn.requires_grad_(bool(leaf["differentiable"]))
+    if leaf.is_view or leaf.differentiable or shape:
+        return drawn.requires_grad_(leaf.differentiable)
     return drawn.item()
 
 
-def _dtype(about: dict[str, Any], leaf: dict[str, Any]) -> torch.dtype:
-    name = leaf["dtype"]
-    if leaf["type_parameter"] >= 0:
-        allowed = about["type_parameters"][leaf["type_parameter"]][1]
-        name = next((one for one in ("float64", "float32") if one in allowed), allowed[0])
-    dtype: torch.dtype = getattr(torch, name)
-    return dtype
+def _dtype(about: Descriptor, leaf: Leaf) -> torch.dtype:
+    if leaf.type_parameter < 0:
+        return leaf.dtype
+    allowed = about.type_parameters[leaf.type_parameter].allowed
+    return next((one for one in (torch.float64, torch.float32) if one in allowed), allowed[0])
 
 
-def float64_is_allowed(about: dict[str, Any]) -> bool:
+def float64_is_allowed(about: Descriptor) -> bool:
     """Whether finite differences can be taken: all floating-point arguments may be float64."""
-    dtypes = {_dtype(about, leaf) for leaf in _inputs(about)}
+    dtypes = {_dtype(about, leaf) for leaf in about.inputs}
     return all(dtype == torch.float64 or not dtype.is_floating_point for dtype in dtypes)
-
-
-def _inputs(about: dict[str, Any]) -> list[dict[str, Any]]:
-    return [leaf for leaf in about["leaves"] if not leaf["is_output"]]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from torch_slang import audit
 from torch_slang._check_arguments import UnknownShapeError, draw_arguments, draw_rows
+from torch_slang._descriptor import Descriptor, describe
 from torch_slang._load import load
 from torch_slang._module import members_of
 
@@ -25,7 +26,8 @@ def check_file(path: str, defines: Mapping[str, str], folders: Sequence[str], de
         module = load(path, namespace=_NAMESPACE, defines=dict(defines), include_dirs=list(folders))
         members = members_of(module)
         statuses = [
-            _check(name, callee.op, members.handle.describe(name), device) for name, callee in members.callees().items()
+            _check(name, callee.op, describe(members.handle, name), device)
+            for name, callee in members.callees().items()
         ]
         return max(statuses, default=2)
     except (RuntimeError, OSError) as error:
@@ -35,9 +37,9 @@ def check_file(path: str, defines: Mapping[str, str], folders: Sequence[str], de
         audit.mode(before)
 
 
-def _check(name: str, operator: Any, about: dict[str, Any], device: str) -> int:
+def _check(name: str, operator: Any, about: Descriptor, device: str) -> int:
     """Of one operator: 1 if a derivative of it is wrong."""
-    if not about["backward"]:
+    if about.operators["backward"] is None:
         print(f"{name}: has no derivative")
         return 0
     try:

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_slang._epilogue_text import Epilogue, Parameter, Product, epilogue_text
+from torch_slang._descriptor import Descriptor, Leaf, Parameter, describe
+from torch_slang._epilogue_text import Epilogue, EpilogueParameter, Product, epilogue_text
 from torch_slang._library import _C
 from torch_slang._load import load, options_of
 from torch_slang._module import members_of
@@ -65,7 +66,7 @@ class EpilogueOperator:
         for flag in self._flags:
             if any(one.name == flag for one in self._arguments):
                 raise TypeError(
-                    f"{who}: {about['file']}:{about['line']}: expected {about['name']} to have no parameter named "
+                    f"{who}: {about.file}:{about.line}: expected {about.name} to have no parameter named "
                     f"{flag}, which is an argument of the product"
                 )
         generated = f'#line 1 "{_GENERATED}"\n{epilogue_text(epilogue, product, Path(__file__).parent / "ops")}'
@@ -75,7 +76,7 @@ class EpilogueOperator:
             namespace=namespace,
             **source.options,
         )
-        self.__name__: str = about["name"]
+        self.__name__: str = about.name
         #: What the operator in ``torch.ops.slang`` takes as its first argument.
         self.name = self.__name__ if namespace == "slang" else f"{namespace}::{self.__name__}"
         self._source = source
@@ -180,20 +181,20 @@ def _text_of(who: str, source_or_path: str | os.PathLike[str]) -> tuple[str, Pat
     return path.read_text(), path
 
 
-def _function_of(who: str, read: _C.Module, name: str | None, shown: str) -> dict[str, Any]:
+def _function_of(who: str, read: _C.Module, name: str | None, shown: str) -> Descriptor:
     """The descriptor of the function that is meant."""
     if name is not None:
         try:
-            about: dict[str, Any] = read.describe(name)
+            about = describe(read, name)
         except RuntimeError as error:
             raise TypeError(f"{who}: {shown}: {error}") from None
         if name in read.operators():
             raise TypeError(f"{who}: {shown}: expected {name} to be a function of one element, but it is a kernel")
         return about
-    functions: list[dict[str, Any]] = [read.describe(one) for one in read.functions()]
-    wanted = [one for one in functions if one["has_backward"]] or functions
+    functions = [describe(read, one) for one in read.functions()]
+    wanted = [one for one in functions if one.has_backward] or functions
     if len(wanted) != 1:
-        names = ", ".join(one["name"] for one in wanted)
+        names = ", ".join(one.name for one in wanted)
         rule = (
             f"name= to say which function is meant, of {names}" if wanted else "a [Differentiable] function in the text"
         )
@@ -201,67 +202,67 @@ def _function_of(who: str, read: _C.Module, name: str | None, shown: str) -> dic
     return wanted[0]
 
 
-def _epilogue_of(who: str, suffix: str, about: dict[str, Any]) -> tuple[Epilogue, tuple[Argument, ...]]:
+def _epilogue_of(who: str, suffix: str, about: Descriptor) -> tuple[Epilogue, tuple[Argument, ...]]:
     """Checks the signature. Raises TypeError, naming the function, the rule and what it has."""
-    generic = [name for name, _ in about["type_parameters"]]
+    generic = [parameter.name for parameter in about.type_parameters]
     types = {*_NUMBERS, *generic}
 
     def expect(rule: bool, what: str) -> None:
         if not rule:
-            raise TypeError(f"{who}: {about['file']}:{about['line']}: expected {about['name']} {what}")
+            raise TypeError(f"{who}: {about.file}:{about.line}: expected {about.name} {what}")
 
-    expect(about["has_backward"], "to be [Differentiable], but it is not")
+    expect(about.has_backward, "to be [Differentiable], but it is not")
     expect(len(generic) <= 1, f"to have at most one type parameter, but it has {', '.join(generic)}")
-    expect(not about["size_parameters"], "to be generic over a type alone, but it has sizes as parameters")
-    for _, allowed in about["type_parameters"]:
+    expect(not about.size_parameters, "to be generic over a type alone, but it has sizes as parameters")
+    for parameter in about.type_parameters:
+        names = [str(dtype).removeprefix("torch.") for dtype in parameter.allowed]
         expect(
-            {"float32", "float64"} <= set(allowed),
-            f"to be generic over types that float and double are of, but {generic[0]} may be {' or '.join(allowed)}",
+            {torch.float32, torch.float64} <= set(parameter.allowed),
+            f"to be generic over types that float and double are of, but {parameter.name} may be {' or '.join(names)}",
         )
-    parameters = [_leaf_of(about, parameter, types, expect) for parameter in about["parameters"]]
+    parameters = [_leaf_of(about, parameter, types, expect) for parameter in about.parameters]
     expect(len(parameters) > 0, "to have a parameter, the sum, but it has none")
     total = parameters[0]
     expect(
-        total["type"] in types,
-        f"to have a floating-point number as its first parameter, the sum, but {total['name']} is {_a(total['type'])}",
+        total.type in types,
+        f"to have a floating-point number as its first parameter, the sum, but {total.name} is {_a(total.type)}",
     )
-    expect(total["differentiable"], f"to be differentiable by its first parameter, but {total['name']} is no_diff")
-    results = about["results"]
+    expect(total.differentiable, f"to be differentiable by its first parameter, but {total.name} is no_diff")
+    results = about.results
     expect(
-        len(results) == 1 and results[0]["name"] == "result",
-        f"to return a number and to have no out parameters, but it gives {', '.join(r['name'] for r in results)}",
+        len(results) == 1 and results[0].name == "result",
+        f"to return a number and to have no out parameters, but it gives {', '.join(r.name for r in results)}",
     )
     expect(
-        results[0]["type"] == total["type"],
-        f"to return {_a(total['type'])}, the type of its first parameter, but it returns {_a(results[0]['type'])}",
+        results[0].type == total.type,
+        f"to return {_a(total.type)}, the type of its first parameter, but it returns {_a(results[0].type)}",
     )
     epilogue = Epilogue(
-        name=about["name"] + suffix,
-        qualified_name=about["qualified_name"],
-        type_parameter=generic[0] if generic and total["type"] == generic[0] else None,
-        sum_name=total["name"],
-        sum_type=total["type"],
+        name=about.name + suffix,
+        qualified_name=about.qualified_name,
+        type_parameter=generic[0] if generic and total.type == generic[0] else None,
+        sum_name=total.name,
+        sum_type=total.type,
         parameters=tuple(
-            Parameter(leaf["name"], leaf["type"], leaf["type"] in types, leaf["differentiable"])
-            for leaf in parameters[1:]
+            EpilogueParameter(leaf.name, leaf.type, leaf.type in types, leaf.differentiable) for leaf in parameters[1:]
         ),
     )
     return epilogue, tuple(_argument(leaf, generic) for leaf in parameters[1:])
 
 
-def _leaf_of(about: dict[str, Any], parameter: dict[str, Any], types: set[str], expect: Any) -> dict[str, Any]:
-    what = f"to have numbers as parameters, but {parameter['name']} is {_a(parameter['type'])}"
-    expect(parameter["leaf"] >= 0, what)
-    leaf: dict[str, Any] = about["leaves"][parameter["leaf"]]
-    expect(not leaf["element_shape"], what)
-    if leaf["type"] not in types:  # an integer or a bool
-        expect(leaf["type_parameter"] < 0 and not getattr(torch, leaf["dtype"]).is_floating_point, what)
+def _leaf_of(about: Descriptor, parameter: Parameter, types: set[str], expect: Callable[[bool, str], None]) -> Leaf:
+    what = f"to have numbers as parameters, but {parameter.name} is {_a(parameter.type)}"
+    expect(parameter.leaf >= 0, what)
+    leaf = about.leaves[parameter.leaf]
+    expect(not leaf.element_shape, what)
+    if leaf.type not in types:  # an integer or a bool
+        expect(leaf.type_parameter < 0 and not leaf.dtype.is_floating_point, what)
     return leaf
 
 
-def _argument(leaf: dict[str, Any], generic: list[str]) -> Argument:
-    dtype = None if leaf["type"] in generic else getattr(torch, leaf["dtype"])
-    return Argument(leaf["name"], leaf["type"], leaf["differentiable"], dtype, leaf["default"])
+def _argument(leaf: Leaf, generic: list[str]) -> Argument:
+    dtype = None if leaf.type in generic else leaf.dtype
+    return Argument(leaf.name, leaf.type, leaf.differentiable, dtype, leaf.default)
 
 
 def _a(slang_type: str) -> str:

@@ -11,14 +11,14 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BLOCK_SPARSE", "MATMUL", "Epilogue", "Parameter", "Product", "epilogue_text"]
+__all__ = ["BLOCK_SPARSE", "MATMUL", "Epilogue", "EpilogueParameter", "Product", "epilogue_text"]
 
 # The function's operators, by the type that it computes in.
 _PRECISIONS = {"float": "_in_float", "double": "_in_double"}
 
 
 @dataclass(frozen=True)
-class Parameter:
+class EpilogueParameter:
     """One behind the sum. `type`: as Slang writes it, the function's type parameter by its name."""
 
     name: str
@@ -36,7 +36,7 @@ class Epilogue:
     type_parameter: str | None  # its name: the function computes in float or in double, as the operands want it
     sum_name: str
     sum_type: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[EpilogueParameter, ...]
     is_overloaded: bool = False  # for float and double, not generic
 
     @property
@@ -89,7 +89,7 @@ def _function(epilogue: Epilogue, precision: str) -> str:
     )
 
 
-def _own_type(epilogue: Epilogue, parameter: Parameter) -> str | None:
+def _own_type(epilogue: Epilogue, parameter: EpilogueParameter) -> str | None:
     """The kernel's type parameter for a constant, whose tensor need not have the operands' type."""
     if not parameter.is_number or parameter.differentiable:
         return None
@@ -100,7 +100,7 @@ def _own_types(epilogue: Epilogue) -> list[str]:
     return [own for own in (_own_type(epilogue, p) for p in epilogue.parameters) if own is not None]
 
 
-def _element(epilogue: Epilogue, parameter: Parameter, operands: str = "T") -> str:
+def _element(epilogue: Epilogue, parameter: EpilogueParameter, operands: str = "T") -> str:
     """The type of the parameter's tensor, where the operands have the type `operands`."""
     if not parameter.is_number:
         return parameter.type
@@ -208,7 +208,7 @@ def main() -> None:
     arguments = parser.parse_args()
     name, file = arguments.name, arguments.product
     (product,) = (one for one in (MATMUL, BLOCK_SPARSE) if one.file == file.name)
-    bias = Parameter("bias", "T", is_number=True, differentiable=True)
+    bias = EpilogueParameter("bias", "T", is_number=True, differentiable=True)
     parameters = (bias,) if name.endswith("_bias") else ()
     epilogue = Epilogue(name + product.suffix, name, "T", "sum", "T", parameters, is_overloaded=True)
     arguments.output.write_text(f"{arguments.source.read_text()}\n{epilogue_text(epilogue, product, file.parent)}")

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_slang._descriptor import describe
 from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, WithGenerators
 from torch_slang._function_generators import generated, places_of
 from torch_slang._function_instance import GenericArguments, bound, written
@@ -280,18 +281,18 @@ class Function:
         return [ops.name for ops in self._generating.values()]
 
     def _named(self, name: str) -> _Ops:
-        about = bound(self._handle.describe(name), self._generics)
+        about = bound(describe(self._handle, name), self._generics)
         arguments = self.described()
         namespace = getattr(torch.ops, self._handle.namespace)
         ops = [
-            None if about[kind] is None else getattr(namespace, about[kind]).default
+            None if (called := about.operators[kind]) is None else getattr(namespace, called).default
             for kind in ("forward", "backward", "out")
         ]
         packings = [packing_of(about, kind) for kind in ("forward", "backward", "launch")]
         forward, backward, out = (
             op if packing is None else packing.called_by_place(op) for op, packing in zip(ops, packings, strict=True)
         )
-        has_no_call = arguments.has_structs or not about["results"] or name != self.__name__ or packings[0] is not None
+        has_no_call = arguments.has_structs or not about.results or name != self.__name__ or packings[0] is not None
         call = None if has_no_call else _C.function_call(self._handle, name)
         return _Ops(name, arguments, FunctionResults(about, arguments.error), ops[0], forward, backward, out, call)
 
@@ -307,7 +308,7 @@ class Function:
         if torch.compiler.is_dynamo_compiling():
             self._ready()
         if self._arguments is None:
-            about = bound(self._handle.describe(self.__name__), self._generics)
+            about = bound(describe(self._handle, self.__name__), self._generics)
             self._arguments = FunctionArguments(about, self._qualified)
         return self._arguments
 

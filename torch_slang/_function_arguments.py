@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from torch_slang._arguments import field_values
+from torch_slang._descriptor import Descriptor, Leaf, Parameter
 from torch_slang._numbers import EXACT_NUMBERS, kind_of, number_of, result_type, share_tensor, shared_tensor
 from torch_slang._vector_components import vector_of
 from torch_slang.generators import Generator
@@ -40,24 +41,22 @@ class FunctionLeaf:
     default: Any
 
     @classmethod
-    def of(cls, about: dict[str, Any]) -> FunctionLeaf:
-        type_parameter = about["type_parameter"]
-        dtype = getattr(torch, about["dtype"])
-        default = about["default"]
+    def of(cls, about: Leaf) -> FunctionLeaf:
+        default = about.default
         return cls(
-            name=about["name"],
-            what=f"{about['path']} ({about['type']})",
-            type=about["type"],
-            dtype=dtype if type_parameter < 0 else None,
-            type_parameter=type_parameter,
-            shape=tuple(about["element_shape"]),
-            differentiable=about["differentiable"],
-            no_gradient=about["no_gradient"],
-            is_output=about["is_output"],
-            is_whole=about["is_whole"],
-            is_written=about["is_written"],
-            is_array=about["type"].endswith("]"),
-            default=bool(default) if default is not None and dtype == torch.bool else default,
+            name=about.name,
+            what=f"{about.path} ({about.type})",
+            type=about.type,
+            dtype=about.dtype if about.type_parameter < 0 else None,
+            type_parameter=about.type_parameter,
+            shape=about.element_shape,
+            differentiable=about.differentiable,
+            no_gradient=about.no_gradient,
+            is_output=about.is_output,
+            is_whole=about.is_whole,
+            is_written=about.is_written,
+            is_array=about.type.endswith("]"),
+            default=bool(default) if default is not None and about.dtype == torch.bool else default,
         )
 
 
@@ -73,15 +72,14 @@ class Tree:
     fields: tuple[Tree, ...]
 
     @classmethod
-    def of(cls, about: dict[str, Any], path: str) -> Tree:
-        fields: list[dict[str, Any]] = about["fields"]
+    def of(cls, about: Parameter, path: str) -> Tree:
         return cls(
-            what=f"{path} ({about['type']})",
+            what=f"{path} ({about.type})",
             name=path,
-            type=about["type"],
-            leaf=about["leaf"],
-            names=tuple(field["name"] for field in fields),
-            fields=tuple(cls.of(field, f"{path}.{field['name']}") for field in fields),
+            type=about.type,
+            leaf=about.leaf,
+            names=tuple(field.name for field in about.fields),
+            fields=tuple(cls.of(field, f"{path}.{field.name}") for field in about.fields),
         )
 
     def take_apart(self, value: Any, leaves: list[Any], error: Callable[[str], TypeError]) -> None:
@@ -102,29 +100,27 @@ class Tree:
 class FunctionArguments:
     """The parameters of a plain function, in the order of the Slang source: `out` ones are results, not arguments."""
 
-    def __init__(self, about: dict[str, Any], qualified: str) -> None:
-        trees = [Tree.of(parameter, parameter["name"]) for parameter in about["parameters"]]
-        self.names: tuple[str, ...] = tuple(parameter["name"] for parameter in about["parameters"])
-        results = [result["name"] for result in about["results"]]
+    def __init__(self, about: Descriptor, qualified: str) -> None:
+        trees = [Tree.of(parameter, parameter.name) for parameter in about.parameters]
+        self.names: tuple[str, ...] = tuple(parameter.name for parameter in about.parameters)
+        results = [result.name for result in about.results]
         # As Slang has the parameters: `out` ones, which need not be given, stand among the others.
-        self.order: tuple[str, ...] = tuple(about["order"])
+        self.order: tuple[str, ...] = about.order
         self.outputs = tuple(name for name in self.order if name not in self.names and name in results)
         self.written = tuple(name for name in self.names if name in results)  # `inout`
-        leaves = [FunctionLeaf.of(leaf) for leaf in about["leaves"]]
+        leaves = [FunctionLeaf.of(leaf) for leaf in about.leaves]
         self.leaves = [leaf for leaf in leaves if not leaf.is_output]
         self.output_leaves = {i: leaf for i, leaf in enumerate(leaves) if leaf.is_output}
         self.trees = trees
         self.output_trees = {
-            result["name"]: Tree.of(result, result["name"])
-            for result in about["results"]
-            if result["name"] in self.outputs
+            result.name: Tree.of(result, result.name) for result in about.results if result.name in self.outputs
         }
-        self.type_parameters = tuple(name for name, _ in about["type_parameters"])
-        self.size_parameters = tuple(about["size_parameters"])
+        self.type_parameters = tuple(parameter.name for parameter in about.type_parameters)
+        self.size_parameters = about.size_parameters
         named = (*self.type_parameters, *self.size_parameters)
-        self.generics = tuple(name for name in named if name not in about["bound"])  # those that follow from tensors
+        self.generics = tuple(name for name in named if name not in about.bound)  # those that follow from tensors
         self.has_structs = any(tree.leaf < 0 for tree in trees)
-        self._allowed = [{getattr(torch, dtype) for dtype in allowed} for _, allowed in about["type_parameters"]]
+        self._allowed = [set(parameter.allowed) for parameter in about.type_parameters]
         self._types: tuple[str, ...] = tuple(tree.type for tree in trees)
         self._defaults: dict[str, Any] = {
             name: self.leaves[tree.leaf].default
@@ -335,19 +331,19 @@ class FunctionArguments:
         hint = "; torch.stack makes one tensor of several" if isinstance(value, torch.Tensor) else ""
         return self.error(f"expected {leaf.what} to be a tensor or {number}, but got {got}{hint}")
 
-    def _written(self, about: dict[str, Any]) -> str:
+    def _written(self, about: Descriptor) -> str:
         generics = self.generics
         parameters = [
             f"{name}: {slang_type}" + (f" = {self._defaults[name]}" if name in self._defaults else "")
             for name, slang_type in zip(self.names, self._types, strict=True)
         ]
-        results = about["results"]
+        results = about.results
         if not results:
             returned = "void"
-        elif [result["name"] for result in results] == ["result"]:
-            returned = results[0]["type"]
+        elif [result.name for result in results] == ["result"]:
+            returned = results[0].type
         else:
-            returned = f"({', '.join(result['name'] + ': ' + result['type'] for result in results)})"
+            returned = f"({', '.join(result.name + ': ' + result.type for result in results)})"
         return f"{'<' + ', '.join(generics) + '>' if generics else ''}({', '.join(parameters)}) -> {returned}"
 
 

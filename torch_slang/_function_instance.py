@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from torch_slang._descriptor import Descriptor, Parameter
 
 if TYPE_CHECKING:
     from torch_slang._function_arguments import FunctionArguments, Tree
@@ -109,24 +112,28 @@ def read(types: str, sizes: str) -> GenericArguments:
     return tuple(types.split(",")) if types else (), numbers
 
 
-def bound(about: dict[str, Any], generics: GenericArguments | None) -> dict[str, Any]:
+def bound(about: Descriptor, generics: GenericArguments | None) -> Descriptor:
     """A function's description, where generic arguments that are known stand in types in place of their names."""
     if generics is None:
-        return {**about, "bound": {}}
-    names = zip(([name for name, _ in about["type_parameters"]], about["size_parameters"]), generics, strict=True)
-    values = {name: str(value) for few, given in names for name, value in zip(few, given, strict=False) if value}
-    return {
-        **about,
-        **{key: _with_types(about[key], values) for key in ("parameters", "results", "leaves")},
-        "bound": values,
+        return about
+    names = ([parameter.name for parameter in about.type_parameters], about.size_parameters)
+    values = {
+        name: str(value)
+        for few, given in zip(names, generics, strict=True)
+        for name, value in zip(few, given, strict=False)
+        if value
     }
 
+    def in_place(slang_type: str) -> str:
+        return re.sub(r"\w+", lambda word: values.get(word[0], word[0]), slang_type)
 
-def _with_types(items: Sequence[dict[str, Any]], values: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The same parameters, fields or leaves."""
-    changed = []
-    for item in items:
-        slang_type = re.sub(r"\w+", lambda word: values.get(word[0], word[0]), item["type"])
-        fields = {"fields": _with_types(item["fields"], values)} if "fields" in item else {}
-        changed.append({**item, "type": slang_type, **fields})
-    return changed
+    def with_types(parameter: Parameter) -> Parameter:
+        return replace(parameter, type=in_place(parameter.type), fields=tuple(map(with_types, parameter.fields)))
+
+    return replace(
+        about,
+        leaves=tuple(replace(leaf, type=in_place(leaf.type)) for leaf in about.leaves),
+        parameters=tuple(map(with_types, about.parameters)),
+        results=tuple(map(with_types, about.results)),
+        bound=values,
+    )

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_slang._descriptor import Descriptor, Parameter
 from torch_slang._function_arguments import FunctionLeaf, Tree
 from torch_slang._writable import obstacle_to_writing
 
@@ -27,15 +28,15 @@ class FunctionResults:
     A struct is a named tuple of its fields, an array of structs a tuple.
     """
 
-    def __init__(self, about: dict[str, Any], error: Callable[[str], TypeError]) -> None:
+    def __init__(self, about: Descriptor, error: Callable[[str], TypeError]) -> None:
         self._error = error
-        leaves = [FunctionLeaf.of(leaf) for leaf in about["leaves"]]
+        leaves = [FunctionLeaf.of(leaf) for leaf in about.leaves]
         self.leaves = [leaf for leaf in leaves if leaf.is_output]
-        trees = about["results"]
-        self._names = [tree["name"] for tree in trees]
-        self._type = f"{about['name']}_results"
+        trees = about.results
+        self._names = [tree.name for tree in trees]
+        self._type = f"{about.name}_results"
         if len(trees) > 1:
-            trees = [{"type": self._type, "leaf": -1, "fields": trees}]
+            trees = (Parameter("_result", self._type, -1, trees),)
         self.tree = Tree.of(trees[0], "_result") if trees else Tree("_result (void)", "_result", "void", -1, (), ())
         self.is_tensor = self.tree.leaf >= 0 or not trees
         self._inputs = len(leaves) - len(self.leaves)

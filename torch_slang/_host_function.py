@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections import namedtuple
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +14,34 @@ import torch
 from torch_slang._arguments import field_values
 
 _HALF = 1 << 63
-_Tree = dict[str, Any]  # a parameter or result: a tensor, a value, or a struct of such
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A parameter or result: a tensor, a value, or a struct (or an array) of such."""
+
+    name: str
+    type: str
+    kind: str  # "tensor", "value" or "struct"
+    shape: tuple[int, ...]  # of a value
+    dtype: str
+    fields: tuple[_Tree, ...]
+
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> _Tree:
+        return cls(
+            name=told["name"],
+            type=told["type"],
+            kind=told["kind"],
+            shape=told.get("shape", ()),
+            dtype=told.get("dtype", ""),
+            fields=tuple(map(cls.of, told["fields"])),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the fields."""
+        return tuple(field.name for field in self.fields)
 
 
 class HostFunction:
@@ -29,17 +58,16 @@ class HostFunction:
         self._handle = handle
         self._qualified: str = about["name"]
         self._place = f"{about['file']}:{about['line']}"
-        self._parameters: list[_Tree] = about["parameters"]
-        self._result: _Tree | None = about["result"]
+        self._parameters = [_Tree.of(told) for told in about["parameters"]]
+        self._result = None if about["result"] is None else _Tree.of(about["result"])
         self._refusal: str = about["refusal"]
-        self._types: dict[int, Any] = {}  # of struct results, by their tree's id
 
     def __call__(self, *args: Any, device: torch.device | str | None = None, **kwargs: Any) -> Any:
         if self._refusal:
             raise RuntimeError(f"{self._qualified} ({self._place}) cannot be called: {self._refusal}")
         components: list[Any] = []
         for parameter, value in zip(self._parameters, self._bind(args, kwargs), strict=True):
-            self._flatten(parameter, value, parameter["name"], components)
+            self._flatten(parameter, value, parameter.name, components)
         results = self._handle.call_host_function(self.__name__, components, None if device is None else str(device))
         return None if self._result is None else self._build(self._result, iter(results))
 
@@ -47,14 +75,14 @@ class HostFunction:
         return f"<torch_slang host function {self._signature()} of {self._place}>"
 
     def _signature(self) -> str:
-        parameters = ", ".join(f"{p['name']}: {p['type']}" for p in self._parameters)
+        parameters = ", ".join(f"{p.name}: {p.type}" for p in self._parameters)
         return f"{self._qualified}({parameters})"
 
     def _error(self, message: str) -> TypeError:
         return TypeError(f"{self._signature()}: {message}")
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        names = [parameter["name"] for parameter in self._parameters]
+        names = [parameter.name for parameter in self._parameters]
         if len(args) > len(names):
             raise self._error(f"expected {len(names)} arguments, but got {len(args) + len(kwargs)}")
         given = dict(zip(names, args, strict=False))
@@ -70,17 +98,16 @@ class HostFunction:
         return [given[name] for name in names]
 
     def _flatten(self, tree: _Tree, value: Any, path: str, components: list[Any]) -> None:
-        if tree["kind"] == "tensor":
+        if tree.kind == "tensor":
             if not isinstance(value, torch.Tensor):
-                raise self._error(f"expected {path} ({tree['type']}) to be a tensor, but got {type(value).__name__}")
+                raise self._error(f"expected {path} ({tree.type}) to be a tensor, but got {type(value).__name__}")
             components.append(value)
-        elif tree["kind"] == "value":
-            components.extend(self._numbers(tree, value, tree["shape"], path))
+        elif tree.kind == "value":
+            components.extend(self._numbers(tree, value, tree.shape, path))
         else:
-            names = [field["name"] for field in tree["fields"]]
-            values = field_values(f"{path} ({tree['type']})", names, value, self._error)
-            for field, item in zip(tree["fields"], values, strict=True):
-                self._flatten(field, item, f"{path}.{field['name']}", components)
+            values = field_values(f"{path} ({tree.type})", tree.names, value, self._error)
+            for field, item in zip(tree.fields, values, strict=True):
+                self._flatten(field, item, f"{path}.{field.name}", components)
 
     def _numbers(self, tree: _Tree, value: Any, shape: tuple[int, ...], path: str) -> Iterator[Any]:
         if isinstance(value, torch.Tensor):
@@ -90,37 +117,40 @@ class HostFunction:
             return
         if not isinstance(value, tuple | list) or len(value) != shape[0]:
             got = f"{len(value)} values" if isinstance(value, tuple | list) else repr(value)
-            raise self._error(f"expected {path} ({tree['type']}) to have {shape[0]} values, but got {got}")
+            raise self._error(f"expected {path} ({tree.type}) to have {shape[0]} values, but got {got}")
         for item in value:
             yield from self._numbers(tree, item, shape[1:], path)
 
     def _number(self, tree: _Tree, value: Any, path: str) -> Any:
         try:
-            if tree["dtype"] == "bool":
+            if tree.dtype == "bool":
                 return bool(operator.index(value))
-            if "float" in tree["dtype"]:
+            if "float" in tree.dtype:
                 return float(value)
             number = operator.index(value)
         except (TypeError, ValueError):
-            raise self._error(f"expected {path} to be a number of type {tree['type']}, but got {value!r}") from None
+            raise self._error(f"expected {path} to be a number of type {tree.type}, but got {value!r}") from None
         # A component has 64 bits, with a sign; the run-time checks narrower types.
-        least = 0 if tree["dtype"] == "uint64" else -_HALF
+        least = 0 if tree.dtype == "uint64" else -_HALF
         if not least <= number < least + 2 * _HALF:
-            raise self._error(f"expected {path} ({tree['type']}) to be of that type, but got {number}")
+            raise self._error(f"expected {path} ({tree.type}) to be of that type, but got {number}")
         return number - 2 * _HALF if number >= _HALF else number
 
     def _build(self, tree: _Tree, components: Iterator[Any]) -> Any:
-        if tree["kind"] == "tensor":
+        if tree.kind == "tensor":
             return next(components)
-        if tree["kind"] == "value":
-            return _shaped(components, tree["shape"], tree["dtype"] == "uint64")
-        fields = [self._build(field, components) for field in tree["fields"]]
-        names = [field["name"] for field in tree["fields"]]
-        if names[0].isdigit():  # an array
-            return tuple(fields)
-        if id(tree) not in self._types:
-            self._types[id(tree)] = namedtuple(tree["type"].split(".")[-1], names, rename=True)
-        return self._types[id(tree)](*fields)
+        if tree.kind == "value":
+            return _shaped(components, tree.shape, tree.dtype == "uint64")
+        fields = [self._build(field, components) for field in tree.fields]
+        is_array = tree.names[0].isdigit()
+        return tuple(fields) if is_array else _struct(tree.type.split(".")[-1], tree.names)._make(fields)
+
+
+@functools.cache
+def _struct(name: str, fields: tuple[str, ...]) -> Any:
+    """The type of a struct's values."""
+    make: Any = namedtuple  # whose checkers want names known in advance
+    return make(name, fields, rename=True)
 
 
 def _shaped(components: Iterator[Any], shape: tuple[int, ...], is_unsigned: bool) -> Any:

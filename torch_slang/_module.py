@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from torch_slang._arguments import Arguments
+from torch_slang._descriptor import Descriptor, describe
 from torch_slang._explain import Explanation, explanation
 from torch_slang._function import Function
 from torch_slang._function_instance import usual_name
@@ -90,15 +91,15 @@ class Module:
         """
         members = members_of(self)
         base, suffix = members.split(name)
-        about = members.handle.describe(base)
-        if suffix and about[_KINDS[suffix]] is None:
+        about = describe(members.handle, base)
+        if suffix and about.operators[_KINDS[suffix]] is None:
             raise AttributeError(f"{members.handle.namespace}::{base} has no operator {name}")
         return FunctionInfo(
             name=name,
-            arguments=tuple(parameter["name"] for parameter in about["parameters"]),
-            types=tuple(parameter["type"] for parameter in about["parameters"]),
-            forward_derivative=None if suffix else about["fwd"],
-            backward_derivative=None if suffix else about["backward" if base in members.functions else "bwd"],
+            arguments=tuple(parameter.name for parameter in about.parameters),
+            types=tuple(parameter.type for parameter in about.parameters),
+            forward_derivative=None if suffix else about.operators["fwd"],
+            backward_derivative=None if suffix else about.operators["backward" if base in members.functions else "bwd"],
         )
 
     def explain(self, name: str) -> Explanation:
@@ -124,7 +125,8 @@ class Module:
         if "<" in name:
             return members.instance(name)
         try:  # there is none: an error that says why
-            return Kernel(members.handle, *members.split(name), members.retired)
+            base, suffix = members.split(name)
+            return Kernel(members.handle, describe(members.handle, base), suffix, members.retired)
         except RuntimeError as error:
             raise AttributeError(str(error)) from None
 
@@ -210,12 +212,14 @@ class _Members:
         return found
 
     def _make(self, name: str) -> None:
-        about = self.handle.describe(name)
-        launch = Kernel(self.handle, name, "_launch", self.retired)
-        self._keep(name, name, "", Kernel(self.handle, name, "", self.retired, launch))
+        about = describe(self.handle, name)
+        launch = Kernel(self.handle, about, "_launch", self.retired)
+        self._keep(name, name, "", Kernel(self.handle, about, "", self.retired, launch))
         for suffix in _SUFFIXES:
-            kernel = launch if suffix == "_launch" else Kernel(self.handle, name, suffix, self.retired)
-            called = about[_KINDS[suffix]] or name + suffix  # an operator leaves its name to a kernel that has it
+            kernel = launch if suffix == "_launch" else Kernel(self.handle, about, suffix, self.retired)
+            called = (
+                about.operators[_KINDS[suffix]] or name + suffix
+            )  # an operator leaves its name to a kernel that has it
             if called not in self.names:
                 self._keep(called, name, suffix, kernel)
 
@@ -237,15 +241,17 @@ class Kernel:
     the operator has them); a differentiable scalar takes a number or a 0-dimensional tensor.
     """
 
-    def __init__(self, handle: Any, name: str, suffix: str, retired: set[str], launch: Kernel | None = None) -> None:
-        about = handle.describe(name)
+    def __init__(
+        self, handle: Any, about: Descriptor, suffix: str, retired: set[str], launch: Kernel | None = None
+    ) -> None:
+        name = about.name
         self.__name__ = name + suffix
         self._handle = handle
         self._base = name
         self._retired = retired
         self._launch = launch
         self._namespace = str(handle.namespace)
-        self._operator: str | None = about[_KINDS[suffix]]
+        self._operator = about.operators[_KINDS[suffix]]
         self._arguments = Arguments(about, suffix, f"{self._namespace}::{self.__name__}")
         has_launch = self._arguments.is_launch and self._operator is not None
         # Of a launch: what reads usual arguments faster than `flatten`.
@@ -304,7 +310,7 @@ class Kernel:
         backward is differentiable if its operators are. Another call replaces it. Raises RuntimeError for a kernel that
         has a derivative.
         """
-        if self._handle.describe(self._base)["backward"] is not None:
+        if describe(self._handle, self._base).operators["backward"] is not None:
             raise RuntimeError(f"{self._namespace}::{self._base} has a derivative of its own: it is [Differentiable]")
         name = self.op.name()  # type: ignore[attr-defined]
         if name in _AUTOGRAD_LIBRARIES:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from torch_slang._descriptor import Descriptor
+
 __all__ = ["Packing", "packing_of"]
 
 
@@ -40,7 +42,7 @@ class Packing:
         return call
 
 
-def packing_of(about: Mapping[str, Any], kind: str) -> Packing | None:
+def packing_of(about: Descriptor, kind: str) -> Packing | None:
     """That of one operator of a kernel or function. None: it takes its arguments one by one."""
-    added = about["added"].get(kind, {})
-    return Packing(added["packed"], added["names"]) if "packed" in added else None
+    added = about.added.get(kind)
+    return None if added is None or added.packed is None else Packing(added.packed, added.names)

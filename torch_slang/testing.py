@@ -22,6 +22,7 @@ from torch_slang import audit
 from torch_slang._check_arguments import UnknownShapeError, draw_arguments, float64_is_allowed
 from torch_slang._check_report import Finding, Report
 from torch_slang._check_vmap import check_vmap, has_batching_rule
+from torch_slang._descriptor import describe
 from torch_slang._function import Function
 from torch_slang._module import Kernel, Module, members_of
 
@@ -128,7 +129,7 @@ def _check_module(module: Module, options: _Options, report: Report, device: tor
     members = members_of(module)
     for name, callee in members.callees().items():
         full_name = f"{module.namespace}.{name}"
-        about = members.handle.describe(name)
+        about = describe(members.handle, name)
         try:
             values = draw_arguments(about, device)
             overload, values = _overload_and_values(callee.op, values, {})

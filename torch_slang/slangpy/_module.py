@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 import torch_slang
+from torch_slang._descriptor import describe
 from torch_slang._function_arguments import FunctionLeaf, Tree
 from torch_slang._load import load
 from torch_slang._module import members_of
@@ -253,10 +254,10 @@ class Module:
     def _elements(self) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
         handle = members_of(self.device_module).handle
         wholes = [
-            (leaf["type"], FunctionLeaf.of(leaf))
+            (leaf.type, FunctionLeaf.of(leaf))
             for name in members_of(self.device_module).functions
-            for leaf in handle.describe(name)["leaves"]
-            if leaf["is_whole"]
+            for leaf in describe(handle, name).leaves
+            if leaf.is_whole
         ]
         return {element_name(kind): (leaf.dtype, leaf.shape) for kind, leaf in wholes if leaf.dtype is not None}
 
@@ -265,10 +266,10 @@ class Module:
         found: dict[str, tuple[Tree, _Leaves]] = {}
         handle = members_of(self.device_module).handle
         for name in members_of(self.device_module).functions:
-            about = handle.describe(name)
-            leaves = [FunctionLeaf.of(leaf) for leaf in about["leaves"]]
-            for one in (*about["parameters"], *about["results"]):
-                _add_layouts(Tree.of(one, one["name"]), leaves, found)
+            about = describe(handle, name)
+            leaves = [FunctionLeaf.of(leaf) for leaf in about.leaves]
+            for one in (*about.parameters, *about.results):
+                _add_layouts(Tree.of(one, one.name), leaves, found)
         return found
 
     def with_constants(self, values: Mapping[str, Any]) -> Module:

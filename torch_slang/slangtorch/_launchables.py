@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from torch_slang._descriptor import Descriptor
 from torch_slang._module import Kernel, Module, members_of
 from torch_slang.slangtorch._types import ArgumentError, bare_memory, beside, no_tensor, plain_argument
 
@@ -75,16 +76,16 @@ class Function:
     def __init__(
         self,
         kernel: Kernel,
-        about: Mapping[str, Any],
+        about: Descriptor,
         name: str,
         forward: Function | None = None,
         backward: Function | None = None,
     ) -> None:
         self.__name__ = name
         self._kernel = kernel
-        self._parameters: dict[str, dict[str, Any]] = {p["name"]: p for p in about["parameters"]}
-        self._leaves: list[dict[str, Any]] = about["leaves"]
-        self._views = {leaf["name"]: leaf for leaf in self._leaves if leaf["is_view"]}
+        self._parameters = {p.name: p for p in about.parameters}
+        self._leaves = about.leaves
+        self._views = {leaf.name: leaf for leaf in self._leaves if leaf.is_view}
         self._gradients = {gradient: name for name, gradient in kernel.gradients.items() if name in self._views}
         self._forward = forward
         self._backward = backward
@@ -127,7 +128,7 @@ class Function:
         return self._backward(*args, **kwargs)
 
     def __repr__(self) -> str:
-        arguments = ", ".join(f"{p['name']}: {p['type']}" for p in self._parameters.values())
+        arguments = ", ".join(f"{p.name}: {p.type}" for p in self._parameters.values())
         return f"<slangtorch kernel {self.__name__}({arguments})>"
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -142,13 +143,13 @@ class Function:
                 is_memory = name in self._views or name in self._gradients
                 flat[name] = bare_memory(self.__name__, name, value) if is_memory else value.detach()
             elif name in self._views:
-                raise no_tensor(self.__name__, self._views[name]["path"], self._views[name]["type"], value)
+                raise no_tensor(self.__name__, self._views[name].path, self._views[name].type, value)
             elif name in self._gradients and value is not None:
                 leaf = self._views[self._gradients[name]]
-                raise no_tensor(self.__name__, f"the gradient of {leaf['path']}", leaf["type"], value)
+                raise no_tensor(self.__name__, f"the gradient of {leaf.path}", leaf.type, value)
         for gradient, name in self._gradients.items():
             if flat.get(gradient) is not None and flat[gradient].shape != flat[name].shape:
-                flat[gradient] = beside(flat[name], flat[gradient], len(self._views[name]["element_shape"]))
+                flat[gradient] = beside(flat[name], flat[gradient], len(self._views[name].element_shape))
         return flat
 
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -169,8 +170,8 @@ class Function:
         return given
 
     def _has_default(self, name: str) -> bool:
-        leaf = self._parameters[name]["leaf"]
-        return leaf >= 0 and self._leaves[leaf]["default"] is not None
+        leaf = self._parameters[name].leaf
+        return leaf >= 0 and self._leaves[leaf].default is not None
 
     def _launch(self, flat: dict[str, Any], block: Extent, grid: Extent) -> bool:
         if not (_is_extent(block) and _is_extent(grid)):
@@ -189,15 +190,17 @@ class Function:
         return True
 
 
-def functions_of(module: Module, name: str, about: Mapping[str, Any]) -> dict[str, Function]:
+def functions_of(module: Module, name: str, about: Descriptor) -> dict[str, Function]:
     """The kernel under its name, and its derivatives under those that slangtorch's raw modules give them."""
     kernels = members_of(module).kernels
     functions: dict[str, Function] = {}
-    for operator, raw in ((about["fwd"], "_fwd_diff"), (about["bwd"], "_bwd_diff")):
+    for operator, raw in ((about.operators["fwd"], "_fwd_diff"), (about.operators["bwd"], "_bwd_diff")):
         if operator is not None:
             functions[name + raw] = Function(kernels[operator], about, name + raw)
+    launch = about.operators["launch"]
+    assert launch is not None
     functions[name] = Function(
-        kernels[about["launch"]],
+        kernels[launch],
         about,
         name,
         functions.get(name + "_fwd_diff"),

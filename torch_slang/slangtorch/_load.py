@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from torch_slang import cache
+from torch_slang._descriptor import describe
 from torch_slang._load import load
 from torch_slang._module import Module, members_of
 from torch_slang.slangtorch._launchables import functions_of
@@ -55,9 +56,9 @@ class SlangtorchModule:
         self.__name__ = name
         members = members_of(module)
         vars(self)[_DESCRIBE] = members.handle.describe
-        described = {kernel: members.handle.describe(kernel) for kernel in members.names}
+        described = {kernel: describe(members.handle, kernel) for kernel in members.names}
         for about in described.values():
-            vars(self).update(struct_types(about["parameters"]))
+            vars(self).update(struct_types(about.parameters))
         for kernel, about in described.items():  # derivatives leave their names to kernels that have them
             functions = functions_of(module, kernel, about).items()
             vars(self).update((one, function) for one, function in functions if one == kernel or one not in described)

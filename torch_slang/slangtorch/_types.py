@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import namedtuple
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
+
+from torch_slang._descriptor import Leaf, Parameter
 
 
 class ArgumentError(TypeError, ValueError):
@@ -21,7 +23,7 @@ class DiffTensorView(NamedTuple):
     grad: torch.Tensor | None = None
 
 
-def struct_types(parameters: Iterable[dict[str, Any]]) -> dict[str, type]:
+def struct_types(parameters: Iterable[Parameter]) -> dict[str, type]:
     """A named tuple for each struct among the parameters and inside them, by its simple name.
 
     Absent are structs whose fields Python cannot name, and names that stand for several structs: those are given as
@@ -29,8 +31,8 @@ def struct_types(parameters: Iterable[dict[str, Any]]) -> dict[str, type]:
     """
     fields_by_name: dict[str, set[tuple[str, ...]]] = {}
     for parameter in _structs(parameters):
-        names = tuple(field["name"] for field in parameter["fields"])
-        fields_by_name.setdefault(_simple_name(parameter["type"]), set()).add(names)
+        names = tuple(field.name for field in parameter.fields)
+        fields_by_name.setdefault(_simple_name(parameter.type), set()).add(names)
     types: dict[str, type] = {}
     for name, variants in fields_by_name.items():
         if len(variants) == 1:
@@ -41,19 +43,19 @@ def struct_types(parameters: Iterable[dict[str, Any]]) -> dict[str, type]:
     return types
 
 
-def plain_argument(parameter: dict[str, Any], leaves: list[dict[str, Any]], value: Any) -> Any:
+def plain_argument(parameter: Parameter, leaves: Sequence[Leaf], value: Any) -> Any:
     """The same argument without what only slangtorch knows.
 
     That is a gradient inside a tuple of its own, ``(value, (grad,))``, as its raw modules want it, and numbers of numpy
     or of torch. A value that does not fit the parameter stays as it is: the kernel's own check reports it.
     """
-    if parameter["leaf"] >= 0:
-        return _plain_view(value) if leaves[parameter["leaf"]]["is_view"] else _plain_numbers(value)
-    fields = parameter["fields"]
+    if parameter.leaf >= 0:
+        return _plain_view(value) if leaves[parameter.leaf].is_view else _plain_numbers(value)
+    fields = parameter.fields
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
-        known = {field["name"]: field for field in fields}
+        known = {field.name: field for field in fields}
         return {key: plain_argument(known[key], leaves, item) if key in known else item for key, item in value.items()}
     if isinstance(value, tuple | list) and len(value) == len(fields):
         return [plain_argument(field, leaves, item) for field, item in zip(fields, value, strict=True)]
@@ -104,11 +106,11 @@ def no_tensor(kernel: str, path: str, slang_type: str, value: Any) -> ArgumentEr
     return ArgumentError(f"{kernel}: expected {path} ({slang_type}) to be a tensor, but got {type(value).__name__}")
 
 
-def _structs(parameters: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _structs(parameters: Iterable[Parameter]) -> Iterator[Parameter]:
     for parameter in parameters:
-        if parameter["leaf"] < 0 and not parameter["type"].endswith("]"):
+        if parameter.leaf < 0 and not parameter.type.endswith("]"):
             yield parameter
-        yield from _structs(parameter["fields"])
+        yield from _structs(parameter.fields)
 
 
 def _simple_name(slang_type: str) -> str:

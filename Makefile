@@ -69,6 +69,7 @@ lint: $(READY)
 	$(PY) -m ruff check $(if $(FIX),--fix) .
 	$(PY) -m mypy
 	$(PY) scripts/check_includes.py
+	$(PY) scripts/check_imports.py
 	$(PY) scripts/check_sizes.py
 	@echo clang-format $(words $(CXX_FILES)) files
 	@$(VENV)/bin/clang-format --style=file $(if $(FIX),-i,--dry-run --Werror) $(CXX_FILES)

@@ -52,7 +52,7 @@ print(json.dumps([statistics.fmean(beside), statistics.fmean(behind), memory, ti
 
 CHECK = """
 import contextlib, io, json, sys, torch_slang
-from torch_slang._check_audits import check_file
+from torch_slang.checks.audits import check_file
 module = torch_slang.load(sys.argv[1], namespace="torch_slang_check")  # that is checked
 with contextlib.redirect_stdout(io.StringIO()):
     check_file(sys.argv[1], {}, [], sys.argv[2])

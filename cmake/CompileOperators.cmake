@@ -29,7 +29,7 @@ endforeach()
 # Epilogues of products: a function of linear.slang, and the kernels of matmul.slang or block_sparse.slang with that in them.
 file(MAKE_DIRECTORY ${operator_dir}/epilogues)
 set(epilogue_source ${CMAKE_SOURCE_DIR}/ops/epilogues/linear.slang)
-set(epilogue_writer ${CMAKE_SOURCE_DIR}/torch_slang/_epilogue_text.py)
+set(epilogue_writer ${CMAKE_SOURCE_DIR}/torch_slang/products/epilogue_text.py)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${epilogue_source})
 file(STRINGS ${epilogue_source} activations REGEX "^LINEAR\\(.*\\)$")
 list(TRANSFORM activations REPLACE "^LINEAR\\((.*)\\)$" "linear_\\1")

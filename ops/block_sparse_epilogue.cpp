@@ -1,4 +1,4 @@
-// The operators of block_sparse_epilogue.h, over the kernels that torch_slang/_epilogue_text.py makes of block_sparse.slang.
+// The operators of block_sparse_epilogue.h, over the kernels that torch_slang/products/epilogue_text.py makes of block_sparse.slang.
 #include "block_sparse_epilogue.h"
 
 #include <ATen/autocast_mode.h>

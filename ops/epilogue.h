@@ -1,6 +1,6 @@
 // Products with an epilogue: y = f(sum, arguments...) for each element of a matrix product, dense or block-sparse, where f is
 // a function of a Slang module. torch_slang.matmul_with_epilogue and torch_slang.block_sparse_mm_with_epilogue write that
-// module's kernels (torch_slang/_epilogue_text.py), which are found here by the epilogue's name. Any thread may call any of it.
+// module's kernels (torch_slang/products/epilogue_text.py), which are found here by the epilogue's name. Any thread may call any of it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -17,8 +17,8 @@ import torch
 from devices import needs_cuda
 from long_tests import dear_test
 
-from torch_slang import _sharded
 from torch_slang.nn import BlockSparseLinear, PatternSchedule, sparsify
+from torch_slang.products import sharded as sharding
 
 dist = pytest.importorskip("torch.distributed")
 if not dist.is_available():
@@ -364,7 +364,7 @@ def train_with_weights_on_the_host(_: int, folder: Path) -> None:
     train_both(model, original, 3, 2, "cuda")
     assert model[0].pattern == original[0].pattern != before
     for part, expected in zip(model.parameters(), original.parameters(), strict=True):
-        torch.testing.assert_close(_sharded.whole(part), expected)
+        torch.testing.assert_close(sharding.whole(part), expected)
     dist.destroy_process_group()
 
 

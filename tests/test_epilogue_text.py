@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import torch_slang
-from torch_slang._epilogue_text import BLOCK_SPARSE, MATMUL, Epilogue, EpilogueParameter, Product, epilogue_text
+from torch_slang.products.epilogue_text import BLOCK_SPARSE, MATMUL, Epilogue, EpilogueParameter, Product, epilogue_text
 
 OPS = Path(__file__).parent.parent / "ops"
 EPILOGUE = Epilogue(

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_slang
 from torch_slang import _C, slangtorch
-from torch_slang._module import Kernel
+from torch_slang.kernels.kernel import Kernel
 
 SOURCE = """
 struct Line { DiffTensorView<float> slope; TensorView<float> offset; }
@@ -95,7 +95,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         def __getattr__(self, name: str) -> Any:
             return getattr(_C, name)
 
-    monkeypatch.setattr("torch_slang._module._C", Library())
+    monkeypatch.setattr("torch_slang.kernels.kernel._C", Library())
     return ways
 
 

@@ -5,14 +5,15 @@ Importing this package registers the operators that come with it (``torch.ops.sl
 """
 
 from torch_slang import audit, cache, nn, tuning
-from torch_slang._block_pattern import BlockPattern
-from torch_slang._block_sparse import block_sparse_mm, block_sparse_sdd
-from torch_slang._block_sparse_epilogue import BlockSparseEpilogue, block_sparse_mm_with_epilogue
-from torch_slang._function import Function
 from torch_slang._library import CompileError, LaunchError
 from torch_slang._load import load
-from torch_slang._matmul import MatmulEpilogue, matmul_with_epilogue
-from torch_slang._module import Kernel, Module
+from torch_slang._module import Module
+from torch_slang.functions.function import Function
+from torch_slang.kernels.kernel import Kernel
+from torch_slang.products.block_pattern import BlockPattern
+from torch_slang.products.block_sparse import block_sparse_mm, block_sparse_sdd
+from torch_slang.products.block_sparse_epilogue import BlockSparseEpilogue, block_sparse_mm_with_epilogue
+from torch_slang.products.matmul import MatmulEpilogue, matmul_with_epilogue
 
 __all__ = [
     "BlockPattern",

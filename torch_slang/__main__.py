@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from torch_slang._check_audits import check_file
+from torch_slang.checks.audits import check_file
 
 
 def main(given: list[str] | None = None) -> int:

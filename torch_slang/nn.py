@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from torch_slang._block_sparse_linear import BlockSparseLinear
-from torch_slang._linear_epilogues import LinearEpilogue as Epilogue
-from torch_slang._linear_epilogues import expect_epilogue, operator_name
-from torch_slang._pattern_schedule import PatternSchedule, sparsify
+from torch_slang.products.block_sparse_linear import BlockSparseLinear
+from torch_slang.products.linear_epilogues import LinearEpilogue as Epilogue
+from torch_slang.products.linear_epilogues import expect_epilogue, operator_name
+from torch_slang.products.pattern_schedule import PatternSchedule, sparsify
 
 __all__ = ["BlockSparseLinear", "Epilogue", "Linear", "PatternSchedule", "TrilinearInterpolation", "sparsify"]
 

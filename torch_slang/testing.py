@@ -19,12 +19,13 @@ from torch import Tensor
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 from torch_slang import audit
-from torch_slang._check_arguments import UnknownShapeError, draw_arguments, float64_is_allowed
-from torch_slang._check_report import Finding, Report
-from torch_slang._check_vmap import check_vmap, has_batching_rule
 from torch_slang._descriptor import describe
-from torch_slang._function import Function
-from torch_slang._module import Kernel, Module, members_of
+from torch_slang._module import Module, members_of
+from torch_slang.checks.arguments import UnknownShapeError, draw_arguments, float64_is_allowed
+from torch_slang.checks.report import Finding, Report
+from torch_slang.checks.vmap import check_vmap, has_batching_rule
+from torch_slang.functions.function import Function
+from torch_slang.kernels.kernel import Kernel
 
 __all__ = ["Finding", "Report", "check"]
 

@@ -14,7 +14,7 @@
 #include "python/watched_calls.h"
 
 // Note [remembered calls]
-//   torch_slang/_function.py makes tensors of all that may be passed to a function, which takes longer than the call. A
+//   torch_slang/functions/function.py makes tensors of all that may be passed to a function, which takes longer than the call. A
 //   FunctionCall knows what the operator takes, and calls it at once where each argument is a tensor of no class but
 //   PyTorch's own, or a number whose type is certain: that of the parameter, or for a type parameter the one floating-point
 //   type that its tensors with dimensions have. Tensors of numbers are remembered, by argument. For all else, and where

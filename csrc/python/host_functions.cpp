@@ -48,7 +48,7 @@ py::dict describe_host_function(const Module& module, const std::string& name) {
   return result;
 }
 
-// Components are tensors, bool, int and float: _host_function.py has made them so.
+// Components are tensors, bool, int and float: torch_slang/kernels/host_function.py has made them so.
 c10::IValue component_of(py::handle value) {
   if (THPVariable_Check(value.ptr())) return THPVariable_Unpack(value.ptr());
   if (PyBool_Check(value.ptr())) return value.cast<bool>();

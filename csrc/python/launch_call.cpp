@@ -17,7 +17,7 @@
 #include "python/watched_calls.h"
 
 // Note [remembered launches]
-//   torch_slang/_arguments.py takes apart all that may be passed to a launch of a kernel, which takes several times as long as
+//   torch_slang/kernels/arguments.py takes apart all that may be passed to a launch of a kernel, which takes several times as long as
 //   the launch. A LaunchCall knows what the launch takes, and reads the arguments at once where each view is given a tensor of
 //   no class but PyTorch's own, alone or with its gradient, each value a number whose type is certain or a flat list of
 //   such, and each struct a dictionary or a tuple of its fields. For all else, and where something watches calls, it gives

@@ -16,9 +16,9 @@ import torch
 
 import torch_slang
 from torch_slang._descriptor import describe
-from torch_slang._function_arguments import FunctionLeaf, Tree
 from torch_slang._load import load
 from torch_slang._module import members_of
+from torch_slang.functions.leaf import FunctionLeaf, Tree
 from torch_slang.slangpy._node import FunctionNode
 from torch_slang.slangpy._refused import refuse
 from torch_slang.slangpy._set import uniform_names, with_values

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torch_slang._function import Function
-from torch_slang._function_arguments import FunctionArguments, Tree
-from torch_slang._function_instance import short_name
-from torch_slang._function_overloads import OverloadedFunction
-from torch_slang._function_results import is_array_type, is_tensor_type
-from torch_slang._function_variant import FunctionVariant
 from torch_slang._library import CompileError
 from torch_slang._numbers import EXACT_NUMBERS
+from torch_slang.functions.arguments import FunctionArguments
+from torch_slang.functions.function import Function
+from torch_slang.functions.instance import short_name
+from torch_slang.functions.leaf import Tree
+from torch_slang.functions.overloads import OverloadedFunction
+from torch_slang.functions.results import is_array_type, is_tensor_type
+from torch_slang.functions.variant import FunctionVariant
 from torch_slang.generators import Generator, grid
 from torch_slang.slangpy._refused import refuse
 from torch_slang.slangpy._tensor import Tensor

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torch_slang._function_instance import short_name, usual_name
 from torch_slang._numbers import SLANG_TYPES, number_of
+from torch_slang.functions.instance import short_name, usual_name
 
 __all__ = ["uniform_names", "with_values"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torch_slang._function_arguments import FunctionLeaf, Tree
 from torch_slang._writable import obstacle_to_writing
+from torch_slang.functions.leaf import FunctionLeaf, Tree
 from torch_slang.slangpy._tensor import Tensor
 from torch_slang.slangpy._values import Packed
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from torch_slang._function_instance import usual_name
 from torch_slang._numbers import SLANG_TYPES
+from torch_slang.functions.instance import usual_name
 from torch_slang.slangpy._refused import refuse
 from torch_slang.slangpy._values import MATRICES, VECTORS
 

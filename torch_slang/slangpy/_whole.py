@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from torch_slang._function_arguments import FunctionArguments, FunctionLeaf
+from torch_slang.functions.arguments import FunctionArguments
+from torch_slang.functions.leaf import FunctionLeaf
 from torch_slang.generators import Generator
 
 __all__ = ["as_constants", "call_over", "element_name", "has_tensors", "leaves_written"]

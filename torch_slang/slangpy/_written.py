@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
-from torch_slang._arguments import field_values
-from torch_slang._function_arguments import FunctionArguments, Tree
-from torch_slang._function_map import DimensionMap
-from torch_slang._vector_components import component_names
+from torch_slang._struct_values import field_values
 from torch_slang._writable import obstacle_to_writing
+from torch_slang.functions.arguments import FunctionArguments
+from torch_slang.functions.leaf import Tree
+from torch_slang.functions.map import DimensionMap
+from torch_slang.functions.vector_components import component_names
 from torch_slang.slangpy._tensor import Tensor
 from torch_slang.slangpy._values import ValueRef
 

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from torch_slang._descriptor import Descriptor
-from torch_slang._module import Kernel, Module, members_of
+from torch_slang._module import Module, members_of
+from torch_slang.kernels.kernel import Kernel
 from torch_slang.slangtorch._types import ArgumentError, bare_memory, beside, no_tensor, plain_argument
 
 Extent = tuple[int, int, int]

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torch_slang._function_arguments import FunctionLeaf
+from torch_slang.functions.leaf import FunctionLeaf
 from torch_slang.generators import Generator
 
 __all__ = ["generated", "places_of"]

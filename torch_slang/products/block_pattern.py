@@ -10,9 +10,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from torch_slang import _block_pattern_checks as checks
-from torch_slang import _block_pattern_indices as make
-from torch_slang._block_pattern_picture import picture_of
+from torch_slang.products import block_pattern_checks as checks
+from torch_slang.products import block_pattern_indices as make
+from torch_slang.products.block_pattern_picture import picture_of
 
 __all__ = ["BlockPattern"]
 

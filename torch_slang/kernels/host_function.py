@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from torch_slang._arguments import field_values
+from torch_slang._struct_values import field_values
 
 _HALF = 1 << 63
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from torch_slang import audit
-from torch_slang._check_arguments import UnknownShapeError, draw_arguments, draw_rows
 from torch_slang._descriptor import Descriptor, describe
 from torch_slang._load import load
 from torch_slang._module import members_of
+from torch_slang.checks.arguments import UnknownShapeError, draw_arguments, draw_rows
 
 _NAMESPACE = "torch_slang_check"
 _ROWS = 512  # of plain functions' arguments, of which an audit takes some

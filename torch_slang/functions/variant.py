@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from torch_slang._function_map import DimensionMap
+from torch_slang.functions.map import DimensionMap
 
 if TYPE_CHECKING:
-    from torch_slang._function import Function
-    from torch_slang._function_overloads import OverloadedFunction
+    from torch_slang.functions.function import Function
+    from torch_slang.functions.overloads import OverloadedFunction
 
 __all__ = ["FunctionVariant"]
 

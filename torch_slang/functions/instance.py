@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from torch_slang._descriptor import Descriptor, Parameter
-
-if TYPE_CHECKING:
-    from torch_slang._function_arguments import FunctionArguments, Tree
 
 __all__ = [
     "GenericArguments",
     "bound",
     "check_type",
-    "generic_arguments",
     "read",
     "short_name",
     "usual_name",
@@ -68,36 +63,6 @@ def check_type(
     if len(wanted) != len(words) or any(word != want and want not in generics for want, word in pairs):
         raise error(f"expected the type of {what} as Slang has it, but got {given!r}")
     return {want: word for want, word in pairs if want in generics}
-
-
-def generic_arguments(
-    arguments: FunctionArguments, given: Sequence[tuple[Tree, Any]], error: Callable[[str], TypeError]
-) -> GenericArguments | None:
-    """What the types among a map's values say of a function's generic arguments. None if nothing."""
-    found: dict[str, tuple[str, str]] = {}
-    for tree, name in _typed(given):
-        for generic, word in check_type(tree.what, tree.type, name, arguments.generics, error).items():
-            known, where = found.setdefault(generic, (word, tree.what))
-            if known != word:
-                raise error(f"{generic} is {known} by the type of {where}, but {word} by that of {tree.what}")
-    if not found:
-        return None
-    sizes = [found[name][0] if name in found else "" for name in arguments.size_parameters]
-    wrong = next((size for size in sizes if size and not size.isdigit()), None)
-    if wrong is not None:
-        raise error(f"expected sizes to be numbers, but got {wrong!r}")
-    types = tuple(found[name][0] if name in found else "" for name in arguments.type_parameters)
-    return types, tuple(int(size) if size else None for size in sizes)
-
-
-def _typed(given: Sequence[tuple[Tree, Any]]) -> Iterator[tuple[Tree, str]]:
-    """The parameters and fields for which a map has a type."""
-    for tree, value in given:
-        if isinstance(value, str):
-            yield tree, value
-        elif isinstance(value, Mapping):
-            fields = zip(tree.names, tree.fields, strict=True)
-            yield from _typed([(field, value[name]) for name, field in fields if name in value])
 
 
 def written(generics: GenericArguments) -> tuple[str, str]:

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_slang._block_pattern import BlockPattern
-from torch_slang._block_sparse_linear import BlockSparseLinear, Importance, block_scores
-from torch_slang._sharded import assign, is_sharded, reshard, whole
+from torch_slang.products.block_pattern import BlockPattern
+from torch_slang.products.block_sparse_linear import BlockSparseLinear, Importance, block_scores
+from torch_slang.products.sharded import assign, is_sharded, reshard, whole
 
 __all__ = ["PatternSchedule", "sparsify"]
 

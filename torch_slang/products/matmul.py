@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_slang._epilogue import EpilogueOperator, EpilogueSource
-from torch_slang._epilogue_text import MATMUL
+from torch_slang.products.epilogue import EpilogueOperator, EpilogueSource
+from torch_slang.products.epilogue_text import MATMUL
 
 __all__ = ["MatmulEpilogue", "matmul_with_epilogue"]
 

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from torch_slang._descriptor import Descriptor, Leaf, Parameter, describe
-from torch_slang._epilogue_text import Epilogue, EpilogueParameter, Product, epilogue_text
 from torch_slang._library import _C
 from torch_slang._load import load, options_of
 from torch_slang._module import members_of
 from torch_slang._numbers import kind_of, number_of
+from torch_slang.products.epilogue_text import Epilogue, EpilogueParameter, Product, epilogue_text
 
 __all__ = ["EpilogueOperator", "EpilogueSource"]
 
@@ -69,7 +69,7 @@ class EpilogueOperator:
                     f"{who}: {about.file}:{about.line}: expected {about.name} to have no parameter named "
                     f"{flag}, which is an argument of the product"
                 )
-        generated = f'#line 1 "{_GENERATED}"\n{epilogue_text(epilogue, product, Path(__file__).parent / "ops")}'
+        generated = f'#line 1 "{_GENERATED}"\n{epilogue_text(epilogue, product, Path(__file__).parent.parent / "ops")}'
         self._module = load(
             source=f'#line 1 "{shown}"\n{text}\n{generated}',
             name=f"epilogue {epilogue.name}" if path is None else f"{path} epilogue {epilogue.name}",

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torch_slang._function_variant import FunctionVariant
 from torch_slang._numbers import kind_of, number_of
+from torch_slang.functions.variant import FunctionVariant
 from torch_slang.generators import Generator
 
 if TYPE_CHECKING:
-    from torch_slang._function import Function
-    from torch_slang._function_arguments import FunctionArguments, FunctionLeaf
-    from torch_slang._function_map import DimensionMap
+    from torch_slang.functions.arguments import FunctionArguments
+    from torch_slang.functions.function import Function
+    from torch_slang.functions.leaf import FunctionLeaf
+    from torch_slang.functions.map import DimensionMap
 
 __all__ = ["OverloadedFunction"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torch_slang._block_pattern import BlockPattern
+from torch_slang.products.block_pattern import BlockPattern
 
 __all__ = ["block_sparse_mm", "block_sparse_sdd", "expect_pattern"]
 

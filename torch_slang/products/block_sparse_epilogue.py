@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_slang._block_pattern import BlockPattern
-from torch_slang._block_sparse import expect_pattern
-from torch_slang._epilogue import EpilogueOperator, EpilogueSource
-from torch_slang._epilogue_text import BLOCK_SPARSE
-from torch_slang._matmul import MatmulEpilogue
+from torch_slang.products.block_pattern import BlockPattern
+from torch_slang.products.block_sparse import expect_pattern
+from torch_slang.products.epilogue import EpilogueOperator, EpilogueSource
+from torch_slang.products.epilogue_text import BLOCK_SPARSE
+from torch_slang.products.matmul import MatmulEpilogue
 
 __all__ = ["BlockSparseEpilogue", "block_sparse_mm_with_epilogue"]
 

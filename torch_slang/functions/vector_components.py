@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torch_slang._arguments import field_values
-from torch_slang._function_instance import check_type
 from torch_slang._numbers import SLANG_TYPES, kind_of, number_of
+from torch_slang._struct_values import field_values
+from torch_slang.functions.instance import check_type
 from torch_slang.generators import Generator
 
 if TYPE_CHECKING:
-    from torch_slang._function_arguments import FunctionLeaf
+    from torch_slang.functions.leaf import FunctionLeaf
 
 __all__ = ["component_gradients", "component_names", "vector_of"]
 

@@ -7,11 +7,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from torch_slang._block_pattern import BlockPattern
-from torch_slang._block_pattern_checks import grid_of
-from torch_slang._block_pattern_indices import Indices
-from torch_slang._linear_epilogues import LinearEpilogue, expect_epilogue, operator_name
-from torch_slang._sharded import assign, from_first_rank, is_sharded, whole
+from torch_slang.products.block_pattern import BlockPattern
+from torch_slang.products.block_pattern_checks import grid_of
+from torch_slang.products.block_pattern_indices import Indices
+from torch_slang.products.linear_epilogues import LinearEpilogue, expect_epilogue, operator_name
+from torch_slang.products.sharded import assign, from_first_rank, is_sharded, whole
 
 __all__ = ["BlockSparseLinear", "Importance", "block_scores"]
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 
-from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, Tree
-from torch_slang._function_instance import check_type, generic_arguments
 from torch_slang._library import _C
+from torch_slang.functions.arguments import FunctionArguments
+from torch_slang.functions.instance import GenericArguments, check_type
+from torch_slang.functions.leaf import FunctionLeaf, Tree
 from torch_slang.generators import Generator
 
-if TYPE_CHECKING:
-    from torch_slang._function import Function
-
-__all__ = ["DimensionMap", "with_types"]
+__all__ = ["DimensionMap", "generic_arguments"]
 
 _Dimensions = tuple[int, ...]
 
@@ -184,20 +182,38 @@ class DimensionMap:
         return self._arguments.error(f"map: {message}")
 
 
-def with_types(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Function:
-    """A generic function with the arguments that a map's types say, or the function itself. Raises TypeError."""
-    arguments = function.described()
+def generic_arguments(
+    arguments: FunctionArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> GenericArguments | None:
+    """What the types among a map's values say of a function's generic arguments. None if nothing. Raises TypeError."""
 
     def error(message: str) -> TypeError:
         return arguments.error(f"map: {message}")
 
-    found = generic_arguments(arguments, _by_parameter(arguments, args, kwargs), error)
-    if found is None:
-        return function
-    try:
-        return function.instance(found)
-    except RuntimeError as reason:
-        raise TypeError(f"map: {reason}") from None
+    found: dict[str, tuple[str, str]] = {}
+    for tree, name in _typed(_by_parameter(arguments, args, kwargs)):
+        for generic, word in check_type(tree.what, tree.type, name, arguments.generics, error).items():
+            known, where = found.setdefault(generic, (word, tree.what))
+            if known != word:
+                raise error(f"{generic} is {known} by the type of {where}, but {word} by that of {tree.what}")
+    if not found:
+        return None
+    sizes = [found[name][0] if name in found else "" for name in arguments.size_parameters]
+    wrong = next((size for size in sizes if size and not size.isdigit()), None)
+    if wrong is not None:
+        raise error(f"expected sizes to be numbers, but got {wrong!r}")
+    types = tuple(found[name][0] if name in found else "" for name in arguments.type_parameters)
+    return types, tuple(int(size) if size else None for size in sizes)
+
+
+def _typed(given: Sequence[tuple[Tree, Any]]) -> Iterator[tuple[Tree, str]]:
+    """The parameters and fields for which a map has a type."""
+    for tree, value in given:
+        if isinstance(value, str):
+            yield tree, value
+        elif isinstance(value, Mapping):
+            fields = zip(tree.names, tree.fields, strict=True)
+            yield from _typed([(field, value[name]) for name, field in fields if name in value])
 
 
 def _by_parameter(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from torch_slang._function import function_of
-from torch_slang._function_instance import read
+from torch_slang.functions.instance import read
+from torch_slang.functions.registry import function_of
 
 __all__ = ["register", "register_generating", "register_instance"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,30 +12,28 @@ import torch
 from torch import Tensor
 
 from torch_slang._descriptor import describe
-from torch_slang._function_arguments import FunctionArguments, FunctionLeaf, WithGenerators
-from torch_slang._function_generators import generated, places_of
-from torch_slang._function_instance import GenericArguments, bound, written
-from torch_slang._function_map import DimensionMap, with_types
-from torch_slang._function_results import (
+from torch_slang._library import _C, forget_cached_op
+from torch_slang._packed import packing_of
+from torch_slang.functions import registry
+from torch_slang.functions.arguments import FunctionArguments, WithGenerators
+from torch_slang.functions.generated import generated, places_of
+from torch_slang.functions.instance import GenericArguments, bound, written
+from torch_slang.functions.leaf import FunctionLeaf
+from torch_slang.functions.map import DimensionMap, generic_arguments
+from torch_slang.functions.results import (
     FunctionResults,
     copy_results,
     is_array_type,
     is_tensor_type,
     no_result_type,
 )
-from torch_slang._function_variant import FunctionVariant
-from torch_slang._library import _C, forget_cached_op
-from torch_slang._packed import packing_of
-from torch_slang._vector_components import component_gradients
+from torch_slang.functions.variant import FunctionVariant
+from torch_slang.functions.vector_components import component_gradients
 from torch_slang.generators import Generator
 
 __all__ = ["Function"]
 
 
-# Functions by a number of their own, as text: what a trace calls takes constants, no objects, and integers may be
-# symbols.
-_functions: weakref.WeakValueDictionary[str, Function] = weakref.WeakValueDictionary()
-_numbers = itertools.count()
 # Whose the operators of instances of generic functions are, which no load takes, by qualified name.
 _instances: weakref.WeakValueDictionary[str, Function] = weakref.WeakValueDictionary()
 
@@ -88,8 +85,7 @@ class Function:
         self._arguments: FunctionArguments | None = None
         self._ops: _Ops | None = None
         self._generating: dict[tuple[int, ...], _Ops] = {}  # by the places of arguments that operators make themselves
-        self._number = str(next(_numbers))
-        _functions[self._number] = self
+        self._number = registry.add(self)
 
     def __call__(self, /, *args: Any, _result: Any = None, **kwargs: Any) -> Any:
         ops = None if torch.compiler.is_dynamo_compiling() else self._ops
@@ -146,7 +142,7 @@ class Function:
     def instance(self, generics: GenericArguments) -> Function:
         """The generic function with these arguments. Raises RuntimeError for what they cannot be."""
         if torch.compiler.is_dynamo_compiling():
-            from torch_slang._compiled import register_instance
+            from torch_slang.functions.compiled import register_instance
 
             register_instance(self._number, *written(generics))
             return self._made[generics]
@@ -158,8 +154,15 @@ class Function:
 
     def with_types(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Function:
         """The generic function with the arguments that the types in a map say."""
-        is_typed = any(isinstance(given, (str, Mapping)) for given in (*args, *kwargs.values()))
-        return with_types(self, args, kwargs) if is_typed else self
+        if not any(isinstance(given, (str, Mapping)) for given in (*args, *kwargs.values())):
+            return self
+        found = generic_arguments(self.described(), args, kwargs)
+        if found is None:
+            return self
+        try:
+            return self.instance(found)
+        except RuntimeError as reason:
+            raise TypeError(f"map: {reason}") from None
 
     @property
     def candidates(self) -> tuple[Function]:
@@ -314,7 +317,7 @@ class Function:
 
     def _ready(self) -> _Ops:
         if torch.compiler.is_dynamo_compiling():
-            from torch_slang._compiled import register
+            from torch_slang.functions.compiled import register
 
             register(self._number)  # before the trace looks at self._ops, which it takes for constant
         ops = self._ops
@@ -327,7 +330,7 @@ class Function:
         arguments = generated(values, ops.arguments.leaves, outputs, ops.arguments.error)
         places = places_of(values)
         if torch.compiler.is_dynamo_compiling():
-            from torch_slang._compiled import register_generating
+            from torch_slang.functions.compiled import register_generating
 
             register_generating(self._number, ",".join(map(str, places)))
             return self._generating[places], arguments
@@ -399,10 +402,6 @@ class Function:
         if gradient is None:
             raise RuntimeError(f"{ops.arguments}: bwds reads {what}, which is None: set it first")
         return gradient
-
-
-def function_of(number: str) -> Function:
-    return _functions[number]
 
 
 def _with_leaves(ops: _Ops, result: Any) -> list[tuple[FunctionLeaf, Tensor]]:

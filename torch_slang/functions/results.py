@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from torch_slang._descriptor import Descriptor, Parameter
-from torch_slang._function_arguments import FunctionLeaf, Tree
 from torch_slang._writable import obstacle_to_writing
+from torch_slang.functions.leaf import FunctionLeaf, Tree
 
 __all__ = ["FunctionResults", "copy_results", "is_array_type", "is_tensor_type", "no_result_type"]
 

@@ -1,0 +1,1 @@
+"""Plain functions as Python functions."""

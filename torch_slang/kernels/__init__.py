@@ -1,0 +1,1 @@
+"""Kernels and host functions as Python functions."""

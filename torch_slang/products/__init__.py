@@ -1,0 +1,1 @@
+"""Matrix products, epilogues and block sparsity."""

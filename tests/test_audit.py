@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from audits import KERNEL, RESULT, found_of, gradients, leaf
+from long_tests import some_cases
 from slang_bugs import BUGS, LEAVE_OUT, Bug
 
 import torch_slang
@@ -66,6 +67,7 @@ def differentiate(bug: Bug, namespace: str) -> None:
         bug.found(torch.device("cpu"), without_repair=True, namespace=namespace)
 
 
+@some_cases(4)
 @pytest.mark.parametrize("bug", SILENT, ids=lambda bug: bug.name)
 def test_an_error_of_slang_that_is_not_mended_is_found(bug: Bug) -> None:
     """Or does not compile."""
@@ -295,6 +297,7 @@ RIGHT: dict[str, tuple[str, Callable[[], list[Any]], str]] = {
 }
 
 
+@some_cases(6)
 @pytest.mark.parametrize("name", RIGHT)
 def test_no_alarm(name: str) -> None:
     source, arguments, outcome = RIGHT[name]

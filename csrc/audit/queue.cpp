@@ -32,7 +32,7 @@ class Queue {
     bool is_first = false;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      jobs_.push_back({std::move(work), std::move(end)});
+      jobs_.push_back({.work = std::move(work), .end = std::move(end)});
       last_ = future;
       begin_ = Clock::now() + kQuiet;
       is_first = !std::exchange(is_running_, true);
@@ -51,7 +51,13 @@ class Queue {
   struct Job {
     std::function<void()> work;
     std::promise<void> end;
+    bool is_awaited = false;  // when it begins
   };
+
+  // Of the thread, and so of the compilers that it starts, until it ends: no priority can be raised again.
+  static void lower_priority() {
+    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 19);
+  }
 
   void start() {
     try {
@@ -64,12 +70,11 @@ class Queue {
     }
   }
 
-  // Its compilers are as low in priority as it is itself.
   void serve() {
-    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 19);
     const SpareWork spare;
     try {
       while (auto job = next()) {
+        if (!job->is_awaited) lower_priority();
         job->work();
         job->end.set_value();
       }
@@ -89,6 +94,7 @@ class Queue {
         if (Clock::now() >= begin_) {
           Job job = std::move(jobs_.front());
           jobs_.pop_front();
+          job.is_awaited = begin_ == Clock::time_point::min();
           return job;
         }
       }

@@ -462,6 +462,7 @@ def _braced(head: str, lines: Sequence[str]) -> str:
 class Program:
     name: str
     types: list[Type]  # of the aggregates that it takes
+    makes_them: bool  # of numbers that it takes in their place
     text: str
     statements: Callable[[State], Tensor]
 
@@ -505,18 +506,33 @@ def draw_program(seed: int, name: str) -> Program:
         helpers.append(Helper(f"{name}_{n}", type, texts, run))
     scope = Scope({f"v{n}": type for n, type in enumerate(types)}, helpers=helpers, depth=0)
     lines, run = _function(drawing, scope, rng.randint(2, 5))
-    aggregates = ", ".join(type.declare(f"v{n}") for n, type in enumerate(types))
+    makes_them = rng.random() < 0.5
+    if makes_them:
+        count = sum(type.size for type in types)
+        aggregates = ", ".join(f"double n{n}" for n in range(count))
+        lines = made_of(types, [f"n{n}" for n in range(count)]) + lines
+    else:
+        aggregates = ", ".join(type.declare(f"v{n}") for n, type in enumerate(types))
     texts += _braced(f"[Differentiable] double {name}({aggregates}, {PARAMETERS})", lines)
-    return Program(name, types, texts, run)
+    return Program(name, types, makes_them, texts, run)
 
 
-def gather_texts(type: Type, first: int) -> str:
+def made_of(types: Sequence[Type], numbers: Sequence[str]) -> list[str]:
+    """Declarations of v0, v1, ... with these numbers in them."""
+    lines, first = [], 0
+    for n, type in enumerate(types):
+        lines.append(f"{type.declare(f'v{n}')} = {gather_texts(type, numbers, first)};")
+        first += type.size
+    return lines
+
+
+def gather_texts(type: Type, numbers: Sequence[str], first: int) -> str:
     """An initializer of the type from numbers[first], numbers[first + 1], ..."""
     if not type.parts:
-        return f"numbers[{first}]"
+        return numbers[first]
     parts = []
     for part in type.parts:
-        parts.append(gather_texts(part, first))
+        parts.append(gather_texts(part, numbers, first))
         first += part.size
     return "{" + ", ".join(parts) + "}"
 
@@ -527,12 +543,12 @@ def module_text(programs: Sequence[Program]) -> str:
     lines = ["double result = 0.0;"]
     for number, program in enumerate(programs):
         lines += [f"if (which == {number})", "{"]
-        first = 0
-        for n, type in enumerate(program.types):
-            lines.append(f"{type.declare(f'v{n}')} = {gather_texts(type, first)};")
-            first += type.size
-        names = ", ".join(f"v{n}" for n in range(len(program.types)))
-        lines += [f"result = {program.name}({names}, numbers[{first}], numbers[{first + 1}], i, j);", "}"]
+        *numbers, x, z = [f"numbers[{n}]" for n in range(program.scalars)]
+        given = numbers
+        if not program.makes_them:
+            lines += made_of(program.types, numbers)
+            given = [f"v{n}" for n in range(len(program.types))]
+        lines += [f"result = {program.name}({', '.join([*given, x, z])}, i, j);", "}"]
     text = "import torch_slang;\n" + STRUCTS + "".join(program.text for program in programs)
     head = f"[TorchOp] [Differentiable] double run(int which, double numbers[{most}], int i, int j)"
     return text + _braced(head, [*lines, "return result;"])

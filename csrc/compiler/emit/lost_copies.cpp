@@ -23,48 +23,80 @@ struct Reaching : std::map<std::string, Definitions> {
   }
 };
 
-// Whole arrays and structs that are assigned part by part, as Slang writes it where it has made them from their parts.
+// Wholes that are made of their parts, which Slang writes part by part, in the parts' order (slang-ir-simplify-for-emit.cpp).
 class PartByPart {
  public:
+  struct Found {
+    size_t statements = 0;  // as many assign all parts of one variable; 0: they do not
+    bool nested = false;  // parts of parts are among them
+  };
+
   PartByPart(const EmittedCode& code, const EmittedStatement& body) : code_(code) {
-    std::map<std::string_view, size_t> fields;
-    for (const EmittedStruct& one : code.structs()) fields[one.name] = one.fields.size();
+    for (const EmittedStruct& one : code.structs()) structs_[one.name] = &one;
     for_each_simple(body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code_, statement);
       if (!found || found->kind != Assignment::Kind::Declare) return;
-      const size_t begin = statement.span.begin;
-      const auto structure = fields.find(code_[begin]);
-      if (structure != fields.end()) sizes_[found->left.variable] = structure->second;
-      if (code_[begin] == "FixedArray") sizes_[found->left.variable] = length(begin + 1);
+      const Span type = {statement.span.begin, statement.assigned->left.end - 1};
+      if (code_[type.begin] == kArray || structs_.count(code_[type.begin]) > 0) types_[found->left.variable] = type;
     });
   }
 
-  // How many statements from statement i of the block on assign all parts of one variable; 0 if they do not.
-  size_t count(const EmittedStatement& block, size_t i) const {
-    std::set<std::string> parts;
-    std::string variable;
-    for (size_t k = i; k < block.parts.size(); ++k) {
-      const auto found = assignment(code_, block.parts[k]);
-      if (!found || found->kind != Assignment::Kind::Part || found->left.steps.size() != 1) return 0;
-      if (k > i && found->left.variable != variable) return 0;
-      if (!found->left.steps[0].literal || !parts.insert(found->left.steps[0].text).second) return 0;
-      variable = found->left.variable;
-      const auto size = sizes_.find(variable);
-      if (size == sizes_.end()) return 0;
-      if (parts.size() == size->second) return parts.size();
-    }
-    return 0;
+  // From statement i of the block on.
+  Found find(const EmittedStatement& block, size_t i) const {
+    const auto first = assignment(code_, block.parts[i]);
+    if (!first || first->kind != Assignment::Kind::Part) return {};
+    const auto type = types_.find(first->left.variable);
+    if (type == types_.end()) return {};
+    Found found;
+    LValue whole = {first->left.variable, {}};
+    return follow(block, i, type->second, whole, found) ? found : Found();
   }
 
  private:
-  // `<T, 3>`, the angle at `open`.
-  size_t length(size_t open) const {
-    const size_t last = code_.closing_angle(open, code_.size()) - 1;
-    return code_.is_number(last) ? std::stoul(std::string(code_[last])) : 0;
+  static constexpr std::string_view kArray = "FixedArray";
+
+  // Whether the statements behind those that were found assign `part`, or all of its parts.
+  bool follow(const EmittedStatement& block, size_t begin, Span type, LValue& part, Found& found) const {
+    if (begin + found.statements < block.parts.size() && !part.steps.empty()) {
+      const auto next = assignment(code_, block.parts[begin + found.statements]);
+      if (!next || next->kind != Assignment::Kind::Part || next->left.variable != part.variable) return false;
+      if (is_same(next->left.steps, part.steps)) {
+        ++found.statements;
+        found.nested = found.nested || part.steps.size() > 1;
+        return true;
+      }
+    }
+    const auto follow_part = [&](const std::string& name, Span type_of_part) {
+      part.steps.push_back({name, true});
+      const bool follows = follow(block, begin, type_of_part, part, found);
+      part.steps.pop_back();
+      return follows;
+    };
+    if (code_[type.begin] == kArray) {
+      const size_t last = code_.closing_angle(type.begin + 1, code_.size()) - 1;  // `<T, 3>`
+      const size_t size = code_.is_number(last) ? std::stoul(std::string(code_[last])) : 0;
+      for (size_t k = 0; k < size; ++k) {
+        if (!follow_part(std::to_string(k), {type.begin + 2, last - 1})) return false;
+      }
+      return size > 0;
+    }
+    const auto structure = structs_.find(code_[type.begin]);
+    if (structure == structs_.end()) return false;
+    const auto& fields = structure->second->fields;
+    return !fields.empty() && std::all_of(fields.begin(), fields.end(), [&](const EmittedField& field) {
+      return follow_part(std::string(field.name), field.type);
+    });
+  }
+
+  static bool is_same(const std::vector<Step>& a, const std::vector<Step>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Step& one, const Step& other) {
+      return one.literal && other.literal && one.text == other.text;
+    });
   }
 
   const EmittedCode& code_;
-  std::map<std::string, size_t> sizes_;
+  std::map<std::string_view, const EmittedStruct*> structs_;
+  std::map<std::string, Span> types_;
 };
 
 // Which assignments' values are read, and which are overwritten where.
@@ -150,6 +182,15 @@ class Flow : FlowWalk<Reaching> {
   std::map<size_t, Definitions> overwritten_;
 };
 
+// Whether as many statements of the block from i on and from k on assign the same values.
+bool have_same_values(const EmittedCode& code, const EmittedStatement& block, size_t i, size_t k, size_t count) {
+  const auto value = [&](size_t at) { return code.text_without_spaces(block.parts[at].assigned->value); };
+  for (size_t n = 0; n < count; ++n) {
+    if (value(i + n) != value(k + n)) return false;
+  }
+  return true;
+}
+
 // Whether a value that was made in place may be overwritten, but for the next change in place.
 bool overwrites(const EmittedCode& code, const EmittedStatement& statement, const Flow& flow,
                 const PartByPart& part_by_part) {
@@ -158,14 +199,15 @@ bool overwrites(const EmittedCode& code, const EmittedStatement& statement, cons
     if (overwrites(code, part, flow, part_by_part)) return true;
     const auto found = assignment(code, part);
     if (statement.kind != Kind::Block || !found || flow.overwritten(part.span.begin).empty()) continue;
-    const size_t parts = part_by_part.count(statement, i);
+    const size_t parts = part_by_part.find(statement, i).statements;
     if (parts == 0 && found->kind != Assignment::Kind::Whole) continue;
     // Of `Y = X; X = Y;`, which should exchange the two, the optimiser leaves the first.
     if (parts == 0 && code.is_name(found->value.begin) && found->value.size() == 1) return true;
     for (size_t k = i + std::max<size_t>(parts, 1); k < statement.parts.size(); ++k) {
-      const size_t others = part_by_part.count(statement, k);
+      const size_t others = part_by_part.find(statement, k).statements;
       const auto next = flow.copy(statement.parts[k]);
       if (others == 0 && !next) break;
+      if (others > 0 && others == parts && have_same_values(code, statement, i, k, parts)) return true;
       if (others > 0)
         k += others - 1;
       else if (code.text_without_spaces(next->value) == found->left.variable)
@@ -193,21 +235,21 @@ class Repair {
     for (const EmittedStatement& part : statement.parts) walk(part);
     if (statement.kind != Kind::Block) return;
     for (size_t i = 0; i < statement.parts.size(); ++i) {
-      const size_t parts = part_by_part_.count(statement, i);
+      const auto parts = part_by_part_.find(statement, i);
       const auto found = assignment(code_, statement.parts[i]);
-      if (parts == 0 && (!found || found->kind != Assignment::Kind::Whole)) continue;
-      if (parts == 0 && code_.text_without_spaces(found->value) == found->left.variable) continue;
+      if (parts.statements == 0 && (!found || found->kind != Assignment::Kind::Whole)) continue;
+      if (parts.statements == 0 && code_.text_without_spaces(found->value) == found->left.variable) continue;
       const Definitions overwritten = flow_.overwritten(statement.parts[i].span.begin);
       if (!overwritten.empty()) overwrite(statement, i, parts, found->left.variable, overwritten);
     }
   }
 
   // Statement i of the block, or as many from there on as there are parts, overwrites a variable that was changed in place.
-  void overwrite(const EmittedStatement& block, size_t i, size_t parts, const std::string& variable,
+  void overwrite(const EmittedStatement& block, size_t i, PartByPart::Found parts, const std::string& variable,
                  const Definitions& overwritten) {
     std::vector<Span> wanting;
-    for (size_t k = i + std::max<size_t>(parts, 1); k < block.parts.size(); ++k) {
-      if (const size_t others = part_by_part_.count(block, k)) {
+    for (size_t k = i + std::max<size_t>(parts.statements, 1); k < block.parts.size(); ++k) {
+      if (const size_t others = part_by_part_.find(block, k).statements) {
         k += others - 1;
         continue;
       }
@@ -225,7 +267,7 @@ class Repair {
       unread = unread || !flow_.is_read(definition);
     }
     if (!alike) return;
-    if (parts > 0) refuse(block.parts[i]);  // may be the change in place itself, whose value is meant
+    if (parts.nested) refuse(block.parts[i]);  // may be the change in place itself, whose value is meant
     if (gradient && begins_with_assignments(block, i) && (!unread || wanting.size() > 1)) refuse(block.parts[i]);
     repair(block.parts[i], variable, wanting);
   }
@@ -250,8 +292,12 @@ class Repair {
   }
 
   bool begins_with_assignments(const EmittedStatement& block, size_t i) const {
-    return std::all_of(block.parts.begin(), block.parts.begin() + i,
-                       [&](const EmittedStatement& one) { return flow_.copy(one).has_value(); });
+    for (size_t k = 0; k < i;) {
+      const size_t parts = part_by_part_.find(block, k).statements;
+      if (parts == 0 && !flow_.copy(block.parts[k])) return false;
+      k += std::max<size_t>(parts, 1);
+    }
+    return true;
   }
 
   void repair(const EmittedStatement& before, const std::string& variable, const std::vector<Span>& wanting) {

@@ -19,7 +19,9 @@ namespace torch_slang {
 //       means the new value of X. If nobody else reads the old value, the old one is meant all the same; else it cannot be told,
 //       and is refused.
 //     - A value of the user's and a gradient are never meant for each other (gradient_flow.h).
-//     - A whole that is assigned part by part may be the change in place itself: refused.
+//     - A whole that Slang makes of its parts it assigns part by part, in their order, and to each variable that is to hold it: where two
+//       are assigned the same parts, the second may have lost its copy. It is no change in place, since Slang makes
+//       one of changes of all parts (slang-ir-peephole.cpp); but it does not where they are parts of parts: refused.
 
 // Of the text that Slang emitted, optimised.
 bool may_lose_copies(const EmittedCode& code);

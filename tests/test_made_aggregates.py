@@ -1,4 +1,4 @@
-"""Aggregates that a function makes of numbers and changes in a branch, which Slang writes part by part: lost_copies.h."""
+"""Aggregates that functions make of numbers and change in a branch. Slang writes them part by part: lost_copies.h."""
 
 from __future__ import annotations
 

@@ -129,11 +129,13 @@ BOOST_AUTO_TEST_CASE(what_is_made_of_its_parts_overwrites_the_whole) {
       "FixedArray<double, 2> x; FixedArray<double, 2> y; if(k) { x = a; x[i] = v; y = b; } else { x = b; x[i] = w; ";
   check_repaired(variables + "x[int(0)] = p; x[int(1)] = q; y = x; }",
                  variables + "const auto tsl_kept_1_x = x; x[int(0)] = p; x[int(1)] = q; y = tsl_kept_1_x; }");
-  for (const std::string& change : {variables + "x[int(1)] = q; x[int(0)] = p; y = x; }", variables + "x[int(0)] = p; y = x; }"})
+  for (const std::string& change :
+       {variables + "x[int(1)] = q; x[int(0)] = p; y = x; }", variables + "x[int(0)] = p; y = x; }"})
     check_repaired(change, change);
   // The last change is none of the parts.
-  check_repaired(variables + "x[int(1)] = r; x[int(0)] = p; x[int(1)] = q; y = x; }",
-                 variables + "x[int(1)] = r; const auto tsl_kept_1_x = x; x[int(0)] = p; x[int(1)] = q; y = tsl_kept_1_x; }");
+  check_repaired(
+      variables + "x[int(1)] = r; x[int(0)] = p; x[int(1)] = q; y = x; }",
+      variables + "x[int(1)] = r; const auto tsl_kept_1_x = x; x[int(0)] = p; x[int(1)] = q; y = tsl_kept_1_x; }");
   // Parts of parts may be changes of the user's.
   EmittedCode nested(structs +
                      backward("Two_0 x; Two_0 y; if(k) { x = a; (&x)->b_0 = v; y = b; } else { x = b; (&x)->b_0 = w; "
@@ -147,8 +149,9 @@ BOOST_AUTO_TEST_CASE(texts_that_may_lose_copies_are_found) {
   BOOST_TEST(may_lose(head + "x = b; *&((&x)->y) = w; x = a; y = a; }"));
   BOOST_TEST(may_lose(head + "x = b; *&((&x)->y) = w; x = y; }"));
   BOOST_TEST(!may_lose(head + "x = b; *&((&x)->y) = w; y = a; }"));
-  const std::string made = "FixedArray<double, 2> x; FixedArray<double, 2> y; if(k) { x = a; x[i] = v; y = b; } else { "
-                           "x = b; x[i] = w; x[int(0)] = p; x[int(1)] = q; ";
+  const std::string made =
+      "FixedArray<double, 2> x; FixedArray<double, 2> y; if(k) { x = a; x[i] = v; y = b; } else { "
+      "x = b; x[i] = w; x[int(0)] = p; x[int(1)] = q; ";
   BOOST_TEST(may_lose(made + "y[int(0)] = p; y[int(1)] = q; }"));
   BOOST_TEST(may_lose(made + "y = x; }"));
   BOOST_TEST(!may_lose(made + "y[int(0)] = p; y[int(1)] = r; }"));

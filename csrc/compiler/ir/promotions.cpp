@@ -10,6 +10,7 @@
 #include "compiler/ir/computed_beginnings.h"
 #include "compiler/ir/instruction_facts.h"
 #include "compiler/ir/instruction_table.h"
+#include "compiler/ir/long_chains.h"
 #include "compiler/ir/lost_derivatives.h"
 #include "compiler/ir/module_edits.h"
 #include "compiler/ir/nested_stores.h"
@@ -117,7 +118,7 @@ void erase_debug_lines(ModuleEdits& module) {
 }  // namespace
 
 std::string with_explicit_promotions(const std::string& module, std::string* refusal, const LeftOutRepairs& left_out,
-                                     Stores stores) {
+                                     Stores stores, Chains chains) {
   Chunk root = read_chunks(module);
   Chunk* code = find_data(root, "ir  ");
   TORCH_CHECK(code != nullptr, "torch-slangc: a serialized Slang module has no instructions");
@@ -129,6 +130,7 @@ std::string with_explicit_promotions(const std::string& module, std::string* ref
   if (!left_out.has("promotions")) promote_operands(edits);
   if (!left_out.has("computed beginnings")) hide_steps_of_computed_beginnings(edits);
   if (!left_out.has("quotients")) call_quotients(edits);
+  if (chains == Chains::Broken) break_long_chains(edits);
   if (stores == Stores::Apart && !left_out.has("nested stores")) take_nested_stores_apart(edits);
   write_instructions(edits.applied(), code->data);
   return write_chunks(root);

@@ -27,11 +27,13 @@
 
 namespace torch_slang {
 
+enum class Chains { Whole, Broken };  // Note [long chains]
 enum class Stores { AsWritten, Apart };  // Note [nested stores]
 
 // A module in Slang's own form, changed. What Slang notes for debuggers is dropped; throws where the form is not known.
 // `refusal`: why its derivatives would be wrong, Note [lost derivatives]; empty if they are not.
 std::string with_explicit_promotions(const std::string& module, std::string* refusal,
-                                     const LeftOutRepairs& left_out = {}, Stores stores = Stores::AsWritten);
+                                     const LeftOutRepairs& left_out = {}, Stores stores = Stores::AsWritten,
+                                     Chains chains = Chains::Whole);
 
 }  // namespace torch_slang

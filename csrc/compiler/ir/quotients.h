@@ -6,17 +6,12 @@
 //   1e-19, in half beyond 255 or below 0.004, though the quotient is an ordinary number. An overload of the operator is not asked:
 //   Slang's type checker makes the instruction of builtin types at once. `__quotient` (slang/derivatives.slang) has the same
 //   value, and derivatives g / b and -(a / b) * (g / b), which can be differentiated again.
-//   What the library's function is called by in a module is found in functions that are appended to the module's source
-//   (kQuotientCalls): each calls it for one type. Other types, and type
-//   parameters of generic functions, have calls that are made like these. A constant divisor needs no call: Slang divides by it alone.
+//   Note [calls of the library] says how the calls are made. A constant divisor needs none: Slang divides by it alone.
 #pragma once
 
 #include "compiler/ir/module_edits.h"
 
 namespace torch_slang {
-
-// Code at the end of a module's source whose divisions become calls. Without `internal`, which would make all else internal too.
-extern const char* const kQuotientCalls;
 
 void call_quotients(ModuleEdits& module);
 

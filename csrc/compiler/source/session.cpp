@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "common/files.h"
+#include "compiler/ir/library_calls.h"
 #include "compiler/ir/promotions.h"
-#include "compiler/ir/quotients.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/directives.h"
 #include "compiler/source/own_accesses.h"
@@ -218,6 +218,7 @@ std::string Session::said(const Com<ISlangBlob>& blob) const {
 }
 
 void Session::open(const CompileRequest& request, Library library, Output output) {
+  output_ = output;
   note_names(request);
   files_.set_expand([this, &request](const SourceCode& source) {
     const auto read = [this](const std::string& included) { return files_.read(included); };
@@ -307,7 +308,7 @@ slang::IModule* Session::load_promoted(const ModuleSource& source, Stores stores
   request->setOutputContainerFormat(SLANG_CONTAINER_FORMAT_SLANG_MODULE);
   request->setDebugInfoLevel(SLANG_DEBUG_INFO_LEVEL_MINIMAL);
   const int unit = request->addTranslationUnit(SLANG_SOURCE_LANGUAGE_SLANG, source.name.c_str());
-  const std::string whole = text + kQuotientCalls;
+  const std::string whole = text + kLibraryCalls;
   request->addTranslationUnitSourceString(unit, source.path.c_str(), whole.c_str());
   const SlangResult result = request->compile();
   request->setDebugInfoLevel(SLANG_DEBUG_INFO_LEVEL_NONE);  // the session's, to which it belongs
@@ -316,8 +317,10 @@ slang::IModule* Session::load_promoted(const ModuleSource& source, Stores stores
   *diagnostics = said(messages) + files_.refusal();
   if (SLANG_FAILED(result)) return nullptr;
   check_slang(request->getContainerCode(module.out()), "ICompileRequest::getContainerCode");
+  // Slang cannot emit the second derivatives of `__kept`.
+  const Chains chains = output_ == Output::SecondDerivatives ? Chains::Whole : Chains::Broken;
   const std::string bytes(static_cast<const char*>(module->getBufferPointer()), module->getBufferSize());
-  *module.out() = make_blob(with_explicit_promotions(bytes, lost, files_.left_out(), stores));
+  *module.out() = make_blob(with_explicit_promotions(bytes, lost, files_.left_out(), stores, chains));
   if (!lost->empty()) return nullptr;
   slang::IModule* loaded =
       session_->loadModuleFromIRBlob(source.name.c_str(), source.path.c_str(), module.get(), more.out());

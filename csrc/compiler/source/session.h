@@ -112,6 +112,7 @@ class Session {
   std::set<std::string> own_accesses_;  // the macros that leave ours out
   Com<slang::IGlobalSession> global_;
   Com<slang::ISession> session_;
+  Output output_ = Output::Kernels;
   slang::IModule* library_ = nullptr;  // owned by the session, as all modules are
 };
 

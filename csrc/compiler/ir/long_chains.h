@@ -1,0 +1,18 @@
+// Chains of calls, broken before Slang makes derivatives of them.
+//
+// Note [long chains]
+//   In a derivative of Slang's each call of a differentiable function is an element of a tuple. Slang's specializer visits all
+//   that is made of such an element once more, each time it visits the element (maybeSpecializeFoldableInst in
+//   slang-ir-specialize.cpp; Slang's issue 12604): the visits double with each call in a chain, `y = sin(x); z = exp(y); ...`, and
+//   24 calls take it minutes. It does not follow a value through memory. So a value that many chains of calls end in is
+//   stored and loaded, by the library's `__kept`, which leaves nothing in the text.
+//   Second derivatives stay as they are: Slang ends in an internal error where it differentiates `__kept` twice.
+#pragma once
+
+#include "compiler/ir/module_edits.h"
+
+namespace torch_slang {
+
+void break_long_chains(ModuleEdits& module);
+
+}  // namespace torch_slang

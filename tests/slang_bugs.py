@@ -11,6 +11,8 @@ A file begins with what is wrong, in one sentence, and then has lines `// key: v
     values        of f itself, the right ones
     gradients     the right ones of the sum of f (or its tangent), where finite differences do not say them
     chance        "yes": what is wrong is memory that was never set, which may hold the right value
+
+What takes Slang too long has no program here, since it would take the test as long: tests/test_long_chains.py.
 """
 
 from __future__ import annotations

@@ -4,75 +4,159 @@ doubled the time of Slang's compiler, so that these would take it longer than a 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
+from cases import nvrtc_is_here
+from long_tests import some_cases
+from slang_bugs import LEAVE_OUT
 
 import torch_slang
 
 Tensor = torch.Tensor
 STEPS = 25
+SHORT = 6  # of which Slang makes derivatives as they are too, in a second
 STEP = "v = sin(v) * w; v = exp(-v * v);"
-CHAIN = STEP * STEPS
 HEAD = """import torch_slang;
 struct Pair : IDifferentiable { double a; double b;
     [Differentiable] double along(double w) { double v = a; CHAIN return v; }
 }
+struct State : IDifferentiable { int count; Pair pair; double2 more; no_diff double scale; }
+[Differentiable] State next(State s, double w)
+{
+    State t = s;
+    double v = s.pair.a * s.scale; STEP
+    t.pair.a = v; v = s.pair.b; STEP
+    t.pair.b = v * s.more.x; t.more.x = cos(s.more.x); ++t.count;
+    return t;
+}
 [Differentiable] double helper(double x, double w) { double v = x; CHAIN return v; }
-""".replace("CHAIN", CHAIN)
-FUNCTION = "[Differentiable] double NAME(double x, double w) { BODY }\n"
+[Differentiable] double step(double x, double w) { double v = x; STEP return v; }
+[Differentiable] void change(inout double v, double w) { CHAIN }
+[Differentiable] T generic<T : __BuiltinFloatingPointType>(T x, T w) { T v = x; CHAIN return v; }
+"""
 BODIES = {
     "numbers": "double v = x; CHAIN return v;",
     "vectors": "double3 v = double3(x, x * x, w); CHAIN return v.x + v.y * v.z;",
     "matrices": "double2x2 v = double2x2(x, w, x * w, x * x); CHAIN return v[0][0] + v[0][1] * v[1][0] * v[1][1];",
+    "quotients": "double v = x; REPEAT(v = w / (v + x); v = (v % w) / x;) return v;",
+    "of_generics": "return generic(x, w);",
     "in_a_helper": "return helper(x, w) * helper(w, x);",
+    "of_helpers": "double v = x; REPEAT(v = step(v, w);) return v;",
+    "in_an_argument": "double v = x; change(v, w); return v;",
     "in_a_loop": "double v = x; [MaxIters(3)] for (int i = 0; i < 3; ++i) { CHAIN } return v;",
-    "in_a_loop_unrolled": "double v = x; [ForceUnroll] for (int i = 0; i < 2; ++i) { CHAIN } return v;",
+    "in_a_loop_unrolled": "double v = x; [ForceUnroll] for (int i = 0; i < 2; ++i) { HALF } return v;",
+    "by_a_loop_unrolled": "double v = x; [ForceUnroll] for (int i = 0; i < STEPS; ++i) { STEP } return v;",
+    "by_loops_unrolled": """Pair p = {x, w};
+        [ForceUnroll] for (int i = 0; i < STEPS; ++i)
+        { [ForceUnroll] for (int j = 0; j < 2; ++j) { if (j == 0) p.a = sin(p.a) * w; else p.a = exp(-p.a * p.a); } }
+        return p.a;""",
     "behind_a_branch": "double v = x; if (x > 0.6) { CHAIN } else { v = v * w; CHAIN } return v;",
+    "in_branches": "double v = x; REPEAT(if (v > 0.4) { STEP } else { v = v * w; STEP }) return v;",
     "in_a_method": "Pair p = {x, w}; return p.along(w * x);",
+    "in_a_field": "Pair p = {x, w}; REPEAT(p.a = sin(p.a) * p.b; p.a = exp(-p.a * p.a);) return p.a;",
+    "in_an_element": "double v[2] = {x, w}; REPEAT(v[0] = sin(v[0]) * v[1]; v[0] = exp(-v[0] * v[0]);) return v[0];",
+    "of_structs": """State s; s.count = 0; s.pair = {x, w}; s.more = double2(1.25, x); s.scale = detach(w);
+        REPEAT(s = next(s, w);) return s.pair.a * s.pair.b * s.count + s.more.x * s.more.y;""",
 }
 
 
-def chain(v: Tensor, w: Tensor) -> Tensor:
-    for _ in range(STEPS):
+def source_of(steps: int) -> str:
+    functions = ""
+    for name, body in BODIES.items():
+        before, repeat, rest = body.partition("REPEAT(")
+        if repeat:
+            step, _, behind = rest.rpartition(") return")
+            body = before + step * steps + " return" + behind
+        functions += f"[Differentiable] double {name}(double x, double w) {{ {body} }}\n"
+    chains = (HEAD + functions).replace("CHAIN", STEP * steps).replace("HALF", STEP * (steps // 2))
+    return chains.replace("STEPS", str(steps)).replace("STEP", STEP)
+
+
+def chain(v: Tensor, w: Tensor, steps: int) -> Tensor:
+    for _ in range(steps):
         v = torch.exp(-((torch.sin(v) * w) ** 2))
     return v
 
 
-def vectors(x: Tensor, w: Tensor) -> Tensor:
-    return chain(x, w) + chain(x * x, w) * chain(w, w)
+def quotients(x: Tensor, w: Tensor, steps: int) -> Tensor:
+    v = x
+    for _ in range(steps):
+        v = torch.fmod(w / (v + x), w) / x
+    return v
 
 
-def matrices(x: Tensor, w: Tensor) -> Tensor:
-    return chain(x, w) + chain(w, w) * chain(x * w, w) * chain(x * x, w)
+def branches(x: Tensor, w: Tensor, steps: int) -> Tensor:
+    v = x
+    for _ in range(steps):
+        v = chain(torch.where(v > 0.4, v, v * w), w, 1)
+    return v
 
 
-REFERENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "numbers": chain,
-    "vectors": vectors,
-    "matrices": matrices,
-    "in_a_helper": lambda x, w: chain(x, w) * chain(w, x),
-    "in_a_loop": lambda x, w: chain(chain(chain(x, w), w), w),
-    "in_a_loop_unrolled": lambda x, w: chain(chain(x, w), w),
-    "behind_a_branch": lambda x, w: torch.where(x > 0.6, chain(x, w), chain(x * w, w)),
-    "in_a_method": lambda x, w: chain(x, w * x),
+def structs(x: Tensor, w: Tensor, steps: int) -> Tensor:
+    a, b, more, scale = x, w, torch.full_like(x, 1.25), w.detach()
+    for _ in range(steps):
+        a, b, more = chain(a * scale, w, 1), chain(b, w, 1) * more, more.cos()
+    return a * b * steps + more * x
+
+
+REFERENCES: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
+    "vectors": lambda x, w, n: chain(x, w, n) + chain(x * x, w, n) * chain(w, w, n),
+    "matrices": lambda x, w, n: chain(x, w, n) + chain(w, w, n) * chain(x * w, w, n) * chain(x * x, w, n),
+    "quotients": quotients,
+    "in_a_helper": lambda x, w, n: chain(x, w, n) * chain(w, x, n),
+    "in_a_loop": lambda x, w, n: chain(x, w, 3 * n),
+    "in_a_loop_unrolled": lambda x, w, n: chain(x, w, 2 * (n // 2)),
+    "behind_a_branch": lambda x, w, n: torch.where(x > 0.6, chain(x, w, n), chain(x * w, w, n)),
+    "in_branches": branches,
+    "in_a_method": lambda x, w, n: chain(x, w * x, n),
+    "of_structs": structs,
 }
 
 
+@functools.cache
+def module(steps: int, left_out: str = "") -> torch_slang.Module:
+    defines = {LEAVE_OUT: left_out} if left_out else {}
+    namespace = f"long_chains_{steps}{'_whole' if left_out else ''}"
+    return torch_slang.load(source=source_of(steps), namespace=namespace, defines=defines)
+
+
+def inputs(device: torch.device) -> tuple[Tensor, Tensor]:
+    x = torch.linspace(0.3, 1.2, steps=5, dtype=torch.float64, device=device)
+    return x.requires_grad_(), torch.linspace(1.4, 1.6, steps=5, dtype=torch.float64, device=device).requires_grad_()
+
+
+def gradients(y: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(y.sum(), (x, w))
+
+
+def tangent(f: Callable[[Tensor, Tensor], Tensor], x: Tensor, w: Tensor) -> Tensor:
+    directions = (torch.ones_like(x), torch.full_like(w, -0.5))
+    found: Tensor = torch.func.jvp(f, (x.detach(), w.detach()), directions)[1]
+    return found
+
+
+@some_cases(6)
 @pytest.mark.parametrize("name", BODIES)
-def test_derivatives_of_many_calls_in_a_row_are_right(name: str, device: torch.device, tmp_path: Path) -> None:
-    body = BODIES[name].replace("CHAIN", CHAIN)
-    path = tmp_path / "chains.slang"
-    path.write_text(HEAD + FUNCTION.replace("NAME", name).replace("BODY", body))
-    ours = getattr(torch_slang.load(path, namespace=f"long_chains_{name}_{device.type}"), name)
-    x = torch.linspace(0.3, 1.2, steps=5, dtype=torch.float64, device=device).requires_grad_()
-    w = torch.linspace(1.4, 1.6, steps=5, dtype=torch.float64, device=device).requires_grad_()
-    value, expected = ours(x, w), REFERENCES[name](x, w)
+def test_derivatives_of_many_calls_in_a_row_are_right(name: str, device: torch.device) -> None:
+    ours = getattr(module(STEPS), name)
+    reference = REFERENCES.get(name, chain)
+    x, w = inputs(device)
+    value, expected = ours(x, w), reference(x, w, STEPS)
     torch.testing.assert_close(value, expected)
-    found, right = (torch.autograd.grad(y.sum(), (x, w)) for y in (value, expected))
-    torch.testing.assert_close(found, right, rtol=1e-9, atol=1e-14)
-    inputs, tangents = (x.detach(), w.detach()), (torch.ones_like(x), torch.full_like(w, -0.5))
-    of_ours, of_theirs = (torch.func.jvp(f, inputs, tangents)[1] for f in (ours, REFERENCES[name]))
-    torch.testing.assert_close(of_ours, of_theirs, rtol=1e-9, atol=1e-14)
+    torch.testing.assert_close(gradients(value, x, w), gradients(expected, x, w), rtol=1e-9, atol=1e-14)
+    right = tangent(lambda x, w: reference(x, w, STEPS), x, w)
+    torch.testing.assert_close(tangent(ours, x, w), right, rtol=1e-9, atol=1e-14)
+
+
+@some_cases(4)
+@pytest.mark.parametrize("name", BODIES)
+def test_chains_that_are_broken_give_what_whole_ones_do(name: str, device: torch.device) -> None:
+    x, w = inputs(device)
+    broken, whole = (getattr(module(SHORT, left_out), name) for left_out in ("", "long chains"))
+    value, other = broken(x, w), whole(x, w)
+    assert torch.equal(value, other)
+    assert all(map(torch.equal, gradients(value, x, w), gradients(other, x, w)))
+    assert torch.equal(tangent(broken, x, w), tangent(whole, x, w))

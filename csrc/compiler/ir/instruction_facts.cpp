@@ -18,6 +18,12 @@ int64_t plain_type(const ModuleEdits& module, int64_t value) {
   return type;
 }
 
+bool is_constant_type(const ModuleEdits& module, int64_t type) {
+  const int32_t opcode = module.opcode(type);
+  if (opcode == kVectorType || opcode == kMatrixType) return is_constant_type(module, module.operand(type, 0));
+  return opcode >= kBoolType && opcode <= kUInt64Type;
+}
+
 std::vector<int64_t> body_of(const ModuleEdits& module, int64_t function) {
   std::vector<int64_t> body;
   for (const int64_t block : module.children(function)) {

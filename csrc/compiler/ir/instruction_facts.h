@@ -10,6 +10,8 @@ namespace torch_slang {
 
 // The type of a value, without attributes and without what says that it is a constant; or -1.
 int64_t plain_type(const ModuleEdits& module, int64_t value);
+// Whole numbers and bools, and vectors and matrices of them.
+bool is_constant_type(const ModuleEdits& module, int64_t type);
 // What stands in a function or generic, without its decorations and parameters.
 std::vector<int64_t> body_of(const ModuleEdits& module, int64_t function);
 // The function that all specializations of a callee share; or another instruction.

@@ -1,58 +1,89 @@
 #include "compiler/ir/long_chains.h"
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <map>
-#include <set>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <vector>
 
+#include "compiler/ir/instruction_facts.h"
 #include "compiler/ir/library_calls.h"
 #include "compiler/ir/opcodes.h"
+#include "compiler/ir/unrolled_calls.h"
 
 namespace torch_slang {
 namespace {
 
 // Slang's visits take some microseconds each.
 constexpr double kMostChains = 1000;
+constexpr std::string_view kOfCore = "key__S4core";  // what one of core's interfaces requires
 
 class LongChains {
  public:
-  explicit LongChains(ModuleEdits& module) : module_(module), parents_(module.parents()), library_(module) {}
+  explicit LongChains(ModuleEdits& module)
+      : module_(module), parents_(module.parents()), library_(module), unrolled_(unrolled_calls(module)) {}
 
   void break_them() {
     for (int64_t at = 0; at < module_.size(); ++at) {
       const int64_t parent = parents_[static_cast<size_t>(at)];
       if (parent < 0 || module_.opcode(parent) != kBlock) continue;
-      std::set<int64_t> calls = calls_behind(at);
-      if (module_.opcode(at) == kCall) {
-        double chains = 1;
-        for (const int64_t call : calls) chains += chains_[call];
-        if (chains > kMostChains && keep(at)) continue;
-        chains_[at] = chains;
-        calls.insert(at);
-      }
-      if (!calls.empty()) calls_[at] = std::move(calls);
+      Calls calls = calls_behind(at);
+      if (is_element(at) && !add_chains_of(at, calls)) continue;
+      if (calls.empty()) continue;
+      const bool is_store = module_.opcode(at) == kStore || module_.opcode(at) == kSwizzledStore;
+      if (is_store) calls = united(calls, calls_[variable_of(module_, module_.operand(at, 0))]);
+      calls_[is_store ? variable_of(module_, module_.operand(at, 0)) : at] = std::move(calls);
     }
     module_.redirect(kept_);
-    for (const auto& [value, load] : kept_) module_.set_operand(calls_of_kept_.at(value), 1, value);
+    for (const auto& [user, operand, call] : users_) module_.set_operand(user, operand, call);
   }
 
  private:
-  // The calls that the instruction's operands are made of.
-  std::set<int64_t> calls_behind(int64_t at) const {
-    std::set<int64_t> all;
+  using Calls = std::vector<int64_t>;  // in order
+
+  static Calls united(const Calls& a, const Calls& b) {
+    Calls all;
+    std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
+    return all;
+  }
+
+  // The calls that the instruction's operands are made of. A variable is made of all that is stored to a part of it; what a callee
+  // changes is memory to Slang too, so nothing is followed through it.
+  Calls calls_behind(int64_t at) const {
+    Calls all;
     for (size_t i = 0; i < module_.operands(at); ++i) {
-      const auto found = calls_.find(module_.operand(at, i));
-      if (found != calls_.end()) all.insert(found->second.begin(), found->second.end());
+      const int64_t operand = module_.operand(at, i);
+      const bool is_place = module_.opcode(at) == kLoad;
+      const auto found = calls_.find(is_place ? variable_of(module_, operand) : operand);
+      if (found != calls_.end()) all = all.empty() ? found->second : united(all, found->second);
     }
     return all;
   }
 
-  bool keep(int64_t call) {
-    const int64_t type = module_.type(call);
-    const auto kept = library_.callee(LibraryCalls::Kept, type, call);
-    if (!kept) return false;
-    const int64_t next = behind(call);
-    const int64_t place = module_.insert(next, kVariable, kept->last_type, {});
-    calls_of_kept_[call] = module_.insert(next, kCall, library_.no_type(), {kept->function, call, place});
-    kept_[call] = module_.insert(next, kLoad, type, {place});
+  // Whole numbers have no derivative; the operators of core's interfaces are none of calls.
+  bool is_element(int64_t at) const {
+    if (module_.opcode(at) != kCall || is_constant_type(module_, module_.type(at))) return false;
+    const int64_t callee = module_.operand(at, 0);
+    return module_.opcode(callee) != kLookupWitness || !library_.has_name(module_.operand(callee, 1), kOfCore);
+  }
+
+  // False: the call is kept, and no chain goes on behind it.
+  bool add_chains_of(int64_t call, Calls& calls) {
+    double chains = 1;
+    for (const int64_t one : calls) chains += chains_[one];
+    if (const auto found = unrolled_.find(call); found != unrolled_.end()) chains *= std::exp2(found->second - 1);
+    if (chains > kMostChains) {
+      const int64_t next = behind(call);
+      if (const auto kept = kept_value(call, next, call)) {
+        kept_[call] = *kept;
+        return false;
+      }
+    }
+    chains_[call] = chains;
+    calls.push_back(call);
     return true;
   }
 
@@ -63,12 +94,39 @@ class LongChains {
     return next;
   }
 
+  // Of a struct's value each field. None where that has no floats.
+  std::optional<int64_t> kept_value(int64_t value, int64_t next, int64_t call) {
+    const int64_t type = module_.type(value);
+    if (const auto kept = library_.callee(LibraryCalls::Kept, type, call)) {
+      const int64_t place = module_.insert(next, kVariable, kept->last_type, {});
+      use(module_.insert(next, kCall, library_.no_type(), {kept->function, value, place}), 1, value);
+      return module_.insert(next, kLoad, type, {place});
+    }
+    if (module_.opcode(type) != kStruct) return std::nullopt;
+    std::vector<int64_t> values;
+    bool has_kept = false;
+    for (const int64_t one : module_.children(type)) {
+      if (module_.opcode(one) != kField) continue;
+      const int64_t field =
+          module_.insert(next, kFieldValue, module_.operand(one, 1), {value, module_.operand(one, 0)});
+      use(field, 0, value);
+      const auto kept = kept_value(field, next, call);
+      has_kept = has_kept || kept;
+      values.push_back(kept.value_or(field));
+    }
+    return has_kept ? std::optional(module_.insert(next, kMakeStruct, type, std::move(values))) : std::nullopt;
+  }
+
+  void use(int64_t user, size_t operand, int64_t value) { users_.emplace_back(user, operand, value); }
+
   ModuleEdits& module_;
   const std::vector<int64_t> parents_;
   LibraryCalls library_;
-  std::map<int64_t, std::set<int64_t>> calls_;  // by value: the calls that it is made of, up to those that are kept
+  const std::map<int64_t, double> unrolled_;
+  std::map<int64_t, Calls> calls_;  // by value or variable: the calls that it is made of, up to those that are kept
   std::map<int64_t, double> chains_;  // by call: the chains of calls that end in it
-  std::map<int64_t, int64_t> kept_, calls_of_kept_;  // by call: the load, and the call of `__kept`
+  std::map<int64_t, int64_t> kept_;  // by call: the value in its place
+  std::vector<std::tuple<int64_t, size_t, int64_t>> users_;  // of what is kept: they go on using it
 };
 
 }  // namespace

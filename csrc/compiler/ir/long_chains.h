@@ -5,8 +5,10 @@
 //   that is made of such an element once more, each time it visits the element (maybeSpecializeFoldableInst in
 //   slang-ir-specialize.cpp; Slang's issue 12604): the visits double with each call in a chain, `y = sin(x); z = exp(y); ...`, and
 //   24 calls take it minutes. It does not follow a value through memory. So a value that many chains of calls end in is
-//   stored and loaded, by the library's `__kept`, which leaves nothing in the text.
-//   Second derivatives stay as they are: Slang ends in an internal error where it differentiates `__kept` twice.
+//   stored and loaded, by the library's `__kept`, which leaves nothing in compiled code. Of a struct each field is.
+//   Loops with [ForceUnroll] are unrolled before derivatives are made: a call in one counts as often as it follows on itself.
+//   Chains of some ten calls stay as they are. So do those of arrays that functions return, and second derivatives: Slang
+//   ends in an internal error where it differentiates `__kept` twice.
 #pragma once
 
 #include "compiler/ir/module_edits.h"

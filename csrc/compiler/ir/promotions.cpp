@@ -91,13 +91,6 @@ void replace_conversions(ModuleEdits& module) {
   }
 }
 
-// Whole numbers and bools, and vectors and matrices of them.
-bool is_constant_type(const ModuleEdits& module, int64_t type) {
-  const int32_t opcode = module.opcode(type);
-  if (opcode == kVectorType || opcode == kMatrixType) return is_constant_type(module, module.operand(type, 0));
-  return opcode >= kBoolType && opcode <= kUInt64Type;
-}
-
 // Note [types of indices]
 void drop_attributes_of_constants(ModuleEdits& module) {
   std::map<int64_t, int64_t> plain;
@@ -130,7 +123,7 @@ std::string with_explicit_promotions(const std::string& module, std::string* ref
   if (!left_out.has("promotions")) promote_operands(edits);
   if (!left_out.has("computed beginnings")) hide_steps_of_computed_beginnings(edits);
   if (!left_out.has("quotients")) call_quotients(edits);
-  if (chains == Chains::Broken) break_long_chains(edits);
+  if (chains == Chains::Broken && !left_out.has("long chains")) break_long_chains(edits);
   if (stores == Stores::Apart && !left_out.has("nested stores")) take_nested_stores_apart(edits);
   write_instructions(edits.applied(), code->data);
   return write_chunks(root);

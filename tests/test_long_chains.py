@@ -66,11 +66,10 @@ BODIES = {
 def source_of(steps: int) -> str:
     functions = ""
     for name, body in BODIES.items():
-        before, repeat, rest = body.partition("REPEAT(")
-        if repeat:
-            step, _, behind = rest.rpartition(") return")
-            body = before + step * steps + " return" + behind
-        functions += f"[Differentiable] double {name}(double x, double w) {{ {body} }}\n"
+        before, _, rest = body.partition("REPEAT(")
+        step, _, behind = rest.rpartition(") return")
+        whole = before + step * steps + " return" + behind if rest else body
+        functions += f"[Differentiable] double {name}(double x, double w) {{ {whole} }}\n"
     chains = (HEAD + functions).replace("CHAIN", STEP * steps).replace("HALF", STEP * (steps // 2))
     return chains.replace("STEPS", str(steps)).replace("STEP", STEP)
 
@@ -160,3 +159,53 @@ def test_chains_that_are_broken_give_what_whole_ones_do(name: str, device: torch
     assert torch.equal(value, other)
     assert all(map(torch.equal, gradients(value, x, w), gradients(other, x, w)))
     assert torch.equal(tangent(broken, x, w), tangent(whole, x, w))
+
+
+# Which loads and stores on the way.
+LOADS = 12
+KERNEL = """import torch_slang;
+[CudaKernel] [Differentiable] [AutoPyBindCUDA]
+void along<T : __BuiltinFloatingPointType>(
+    [Shape("N")] DiffTensorView<T> x, [Shape("M")] DiffTensorView<T> w, [Out("N, M")] DiffTensorView<T> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i >= x.size(0)) return;
+    T v = x[i];
+    STEPS
+}
+"""
+
+
+@functools.cache
+def kernel(steps: int) -> torch_slang.Module:
+    step = "v = w[K] / (v + T(1)); v = exp(-v * v); y[i, K] = v;"
+    source = KERNEL.replace("STEPS", "".join(step.replace("K", str(k)) for k in range(steps)))
+    return torch_slang.load(source=source, namespace=f"long_chains_kernel_{steps}")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-4), (torch.float16, 0.05)], ids=str
+)
+def test_kernels_with_many_calls_in_a_row_are_right(dtype: torch.dtype, tolerance: float, device: torch.device) -> None:
+    x = torch.linspace(0.3, 1.2, steps=5, dtype=dtype, device=device).requires_grad_()
+    w = torch.linspace(1.0, 1.2, steps=LOADS, dtype=dtype, device=device).requires_grad_()
+    leaves = [one.detach().double().requires_grad_() for one in (x, w)]
+    rows, v = [], leaves[0]
+    for factor in leaves[1]:
+        v = torch.exp(-((factor / (v + 1)) ** 2))
+        rows.append(v)
+    value, expected = kernel(LOADS).along(x, w), torch.stack(rows, 1)
+    torch.testing.assert_close(value.double(), expected, rtol=tolerance, atol=tolerance)
+    found, right = gradients(value, x, w), gradients(expected, *leaves)
+    for one, other in zip(found, right, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance * float(other.abs().max()))
+    direction = (torch.ones_like(x), torch.zeros_like(w))
+    along = torch.func.jvp(kernel(LOADS).along, (x.detach(), w.detach()), direction)[1].double()
+    torch.testing.assert_close(along.sum(), right[0].sum(), rtol=4 * tolerance, atol=tolerance)
+
+
+@pytest.mark.skipif(not nvrtc_is_here(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_what_is_kept_is_in_registers_of_a_gpu(dtype: str) -> None:
+    code = kernel(SHORT)._handle.cubin("along", "backward", [dtype], True, "compute_90").decode(errors="replace")
+    assert "__local_depot" not in code

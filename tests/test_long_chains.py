@@ -23,13 +23,13 @@ HEAD = """import torch_slang;
 struct Pair : IDifferentiable { double a; double b;
     [Differentiable] double along(double w) { double v = a; CHAIN return v; }
 }
-struct State : IDifferentiable { int count; Pair pair; double2 more; no_diff double scale; }
+struct State : IDifferentiable { Pair pair; double2 more; }
 [Differentiable] State next(State s, double w)
 {
     State t = s;
-    double v = s.pair.a * s.scale; STEP
+    double v = s.pair.a; STEP
     t.pair.a = v; v = s.pair.b; STEP
-    t.pair.b = v * s.more.x; t.more.x = cos(s.more.x); ++t.count;
+    t.pair.b = v * s.more.x; t.more.x = cos(s.more.x);
     return t;
 }
 [Differentiable] double helper(double x, double w) { double v = x; CHAIN return v; }
@@ -44,7 +44,7 @@ BODIES = {
     "quotients": "double v = x; REPEAT(v = w / (v + x); v = (v % w) / x;) return v;",
     "of_generics": "return generic(x, w);",
     "in_a_helper": "return helper(x, w) * helper(w, x);",
-    "of_helpers": "double v = x; REPEAT(v = step(v, w);) return v;",
+    "of_helpers": "double v = x; REPEAT(v = step(step(v, w), w);) return v;",
     "in_an_argument": "double v = x; change(v, w); return v;",
     "in_a_loop": "double v = x; [MaxIters(3)] for (int i = 0; i < 3; ++i) { CHAIN } return v;",
     "in_a_loop_unrolled": "double v = x; [ForceUnroll] for (int i = 0; i < 2; ++i) { HALF } return v;",
@@ -58,8 +58,8 @@ BODIES = {
     "in_a_method": "Pair p = {x, w}; return p.along(w * x);",
     "in_a_field": "Pair p = {x, w}; REPEAT(p.a = sin(p.a) * p.b; p.a = exp(-p.a * p.a);) return p.a;",
     "in_an_element": "double v[2] = {x, w}; REPEAT(v[0] = sin(v[0]) * v[1]; v[0] = exp(-v[0] * v[0]);) return v[0];",
-    "of_structs": """State s; s.count = 0; s.pair = {x, w}; s.more = double2(1.25, x); s.scale = detach(w);
-        REPEAT(s = next(s, w);) return s.pair.a * s.pair.b * s.count + s.more.x * s.more.y;""",
+    "of_structs": """State s; s.pair = {x, w}; s.more = double2(1.25, x);
+        REPEAT(s = next(next(s, w), w);) return s.pair.a * s.pair.b + s.more.x * s.more.y;""",
 }
 
 
@@ -95,10 +95,10 @@ def branches(x: Tensor, w: Tensor, steps: int) -> Tensor:
 
 
 def structs(x: Tensor, w: Tensor, steps: int) -> Tensor:
-    a, b, more, scale = x, w, torch.full_like(x, 1.25), w.detach()
-    for _ in range(steps):
-        a, b, more = chain(a * scale, w, 1), chain(b, w, 1) * more, more.cos()
-    return a * b * steps + more * x
+    a, b, more = x, w, torch.full_like(x, 1.25)
+    for _ in range(2 * steps):
+        a, b, more = chain(a, w, 1), chain(b, w, 1) * more, more.cos()
+    return a * b + more * x
 
 
 REFERENCES: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
@@ -106,6 +106,7 @@ REFERENCES: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
     "matrices": lambda x, w, n: chain(x, w, n) + chain(w, w, n) * chain(x * w, w, n) * chain(x * x, w, n),
     "quotients": quotients,
     "in_a_helper": lambda x, w, n: chain(x, w, n) * chain(w, x, n),
+    "of_helpers": lambda x, w, n: chain(x, w, 2 * n),
     "in_a_loop": lambda x, w, n: chain(x, w, 3 * n),
     "in_a_loop_unrolled": lambda x, w, n: chain(x, w, 2 * (n // 2)),
     "behind_a_branch": lambda x, w, n: torch.where(x > 0.6, chain(x, w, n), chain(x * w, w, n)),

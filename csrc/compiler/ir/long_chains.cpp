@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -75,12 +74,9 @@ class LongChains {
     double chains = 1;
     for (const int64_t one : calls) chains += chains_[one];
     if (const auto found = unrolled_.find(call); found != unrolled_.end()) chains *= std::exp2(found->second - 1);
-    if (chains > kMostChains) {
-      const int64_t next = behind(call);
-      if (const auto kept = kept_value(call, next, call)) {
-        kept_[call] = *kept;
-        return false;
-      }
+    if (chains > kMostChains && can_keep(module_.type(call), call)) {
+      kept_[call] = kept_value(call, behind(call), call);
+      return false;
     }
     chains_[call] = chains;
     calls.push_back(call);
@@ -94,27 +90,39 @@ class LongChains {
     return next;
   }
 
-  // Of a struct's value each field. None where that has no floats.
-  std::optional<int64_t> kept_value(int64_t value, int64_t next, int64_t call) {
+  // Of a struct each field, or none: a chain through one goes through the whole struct.
+  bool can_keep(int64_t type, int64_t call) {
+    if (library_.callee(LibraryCalls::Kept, type, call)) return true;
+    const std::vector<int64_t> fields = fields_of(type);
+    return !fields.empty() && std::all_of(fields.begin(), fields.end(),
+                                          [&](int64_t field) { return can_keep(module_.operand(field, 1), call); });
+  }
+
+  int64_t kept_value(int64_t value, int64_t next, int64_t call) {
     const int64_t type = module_.type(value);
     if (const auto kept = library_.callee(LibraryCalls::Kept, type, call)) {
       const int64_t place = module_.insert(next, kVariable, kept->last_type, {});
       use(module_.insert(next, kCall, library_.no_type(), {kept->function, value, place}), 1, value);
       return module_.insert(next, kLoad, type, {place});
     }
-    if (module_.opcode(type) != kStruct) return std::nullopt;
     std::vector<int64_t> values;
-    bool has_kept = false;
-    for (const int64_t one : module_.children(type)) {
-      if (module_.opcode(one) != kField) continue;
+    for (const int64_t one : fields_of(type)) {
       const int64_t field =
           module_.insert(next, kFieldValue, module_.operand(one, 1), {value, module_.operand(one, 0)});
       use(field, 0, value);
-      const auto kept = kept_value(field, next, call);
-      has_kept = has_kept || kept;
-      values.push_back(kept.value_or(field));
+      values.push_back(kept_value(field, next, call));
     }
-    return has_kept ? std::optional(module_.insert(next, kMakeStruct, type, std::move(values))) : std::nullopt;
+    return module_.insert(next, kMakeStruct, type, std::move(values));
+  }
+
+  // Of a struct.
+  std::vector<int64_t> fields_of(int64_t type) const {
+    std::vector<int64_t> fields;
+    if (module_.opcode(type) != kStruct) return fields;
+    for (const int64_t one : module_.children(type)) {
+      if (module_.opcode(one) == kField) fields.push_back(one);
+    }
+    return fields;
   }
 
   void use(int64_t user, size_t operand, int64_t value) { users_.emplace_back(user, operand, value); }

@@ -138,7 +138,7 @@ def tangent(f: Callable[[Tensor, Tensor], Tensor], x: Tensor, w: Tensor) -> Tens
     return found
 
 
-@some_cases(6)
+@some_cases(3)
 @pytest.mark.parametrize("name", BODIES)
 def test_derivatives_of_many_calls_in_a_row_are_right(name: str, device: torch.device) -> None:
     ours = getattr(module(STEPS), name)
@@ -151,7 +151,7 @@ def test_derivatives_of_many_calls_in_a_row_are_right(name: str, device: torch.d
     torch.testing.assert_close(tangent(ours, x, w), right, rtol=1e-9, atol=1e-14)
 
 
-@some_cases(4)
+@some_cases(2)
 @pytest.mark.parametrize("name", BODIES)
 def test_chains_that_are_broken_give_what_whole_ones_do(name: str, device: torch.device) -> None:
     x, w = inputs(device)
@@ -184,6 +184,7 @@ def kernel(steps: int) -> torch_slang.Module:
     return torch_slang.load(source=source, namespace=f"long_chains_kernel_{steps}")
 
 
+@some_cases(1)
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-4), (torch.float16, 0.05)], ids=str
 )

@@ -5,7 +5,12 @@ doubled the time of Slang's compiler, so that these would take it longer than a 
 from __future__ import annotations
 
 import functools
+import json
+import os
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -160,6 +165,21 @@ def test_chains_that_are_broken_give_what_whole_ones_do(name: str, device: torch
     assert torch.equal(value, other)
     assert all(map(torch.equal, gradients(value, x, w), gradients(other, x, w)))
     assert torch.equal(tangent(broken, x, w), tangent(whole, x, w))
+
+
+def texts_of(source: Path, *options: str) -> Any:
+    compiler = os.environ.get("TORCH_SLANG_COMPILER", Path(torch_slang.__file__).parent / "bin" / "torch-slangc")
+    run = subprocess.run([str(compiler), str(source), *options], capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)["texts"]
+
+
+@pytest.mark.parametrize(("calls", "is_left"), [(10, True), (12, False)])
+def test_short_chains_are_left_as_they_are(calls: int, is_left: bool, tmp_path: Path) -> None:
+    source = tmp_path / "chain.slang"
+    chain = "v = exp(-v); " * calls
+    source.write_text(f"[TorchOp] [Differentiable] float f(float x) {{ float v = x; {chain} return v; }}")
+    whole = texts_of(source, "-D", f"{LEAVE_OUT}=long chains")
+    assert (texts_of(source) == whole) == is_left
 
 
 # Which loads and stores on the way.

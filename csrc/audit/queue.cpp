@@ -55,9 +55,7 @@ class Queue {
   };
 
   // Of the thread, and so of the compilers that it starts, until it ends: no priority can be raised again.
-  static void lower_priority() {
-    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 19);
-  }
+  static void lower_priority() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 19); }
 
   void start() {
     try {

@@ -87,7 +87,6 @@ class Descriptor:
     type_parameters: tuple[TypeParameter, ...]
     size_parameters: tuple[str, ...]
     has_backward: bool
-    has_forward_derivative: bool
     bound: Mapping[str, str]  # generic arguments that are known, by name
 
     @property
@@ -119,7 +118,6 @@ def describe(handle: _C.Module, name: str) -> Descriptor:
         ),
         size_parameters=tuple(told["size_parameters"]),
         has_backward=told["has_backward"],
-        has_forward_derivative=told["has_forward_derivative"],
         bound={},
     )
 

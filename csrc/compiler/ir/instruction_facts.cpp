@@ -45,4 +45,14 @@ int64_t function_of(const ModuleEdits& module, int64_t callee) {
   return callee;
 }
 
+bool is_store(const ModuleEdits& module, int64_t at) {
+  return module.opcode(at) == kStore || module.opcode(at) == kSwizzledStore;
+}
+
+int64_t variable_of(const ModuleEdits& module, int64_t address) {
+  while (module.opcode(address) == kFieldAddress || module.opcode(address) == kElementAddress)
+    address = module.operand(address, 0);
+  return address;
+}
+
 }  // namespace torch_slang

@@ -16,5 +16,9 @@ bool is_constant_type(const ModuleEdits& module, int64_t type);
 std::vector<int64_t> body_of(const ModuleEdits& module, int64_t function);
 // The function that all specializations of a callee share; or another instruction.
 int64_t function_of(const ModuleEdits& module, int64_t callee);
+// Whether an instruction stores to the address that is its first operand.
+bool is_store(const ModuleEdits& module, int64_t at);
+// The variable or parameter in which an address lies.
+int64_t variable_of(const ModuleEdits& module, int64_t address);
 
 }  // namespace torch_slang

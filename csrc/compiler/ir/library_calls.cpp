@@ -64,7 +64,7 @@ std::optional<int64_t> LibraryCalls::witness_at(int64_t call) const {
   return has_name(interface, kReal) ? std::optional(witness) : std::nullopt;
 }
 
-// What of the model's callee is another for the type.
+// The instructions that the model's callee has, with those that the callee for the type has in their place.
 std::optional<LibraryCalls::Numbers> LibraryCalls::replacements(const Model& model, int64_t type, int64_t at) const {
   Numbers replaced = {{element_of(model.type), element_of(type)}};
   if (const auto witness = witness_of(element_of(type))) {
@@ -79,8 +79,8 @@ std::optional<LibraryCalls::Numbers> LibraryCalls::replacements(const Model& mod
   return replaced;
 }
 
-// Made as that of the model, the type of the same shape in kLibraryCalls: the specialized function, and the annotations
-// that say what its derivatives are.
+// The model is the call in kLibraryCalls for a type of the same shape. Its specialized function is copied with the other type in it,
+// and so are the annotations that name the function's derivatives.
 std::optional<LibraryCalls::Callee> LibraryCalls::callee(Function function, int64_t type, int64_t at) {
   const auto known = specialized_.find({function, type});
   if (known != specialized_.end()) return known->second;
@@ -101,7 +101,7 @@ std::optional<LibraryCalls::Callee> LibraryCalls::callee(Function function, int6
   return made;
 }
 
-// A type, specialization or witness that is made of what is replaced, made anew.
+// `at` with the replacements made in it: a copy if it is a type, specialization or witness that has a replaced operand, else itself.
 int64_t LibraryCalls::replaced_in(int64_t at, int64_t position, Numbers& replaced) {
   if (const auto found = replaced.find(at); at < 0 || found != replaced.end()) return at < 0 ? at : found->second;
   const int32_t opcode = module_.opcode(at);
@@ -117,7 +117,8 @@ int64_t LibraryCalls::replaced_in(int64_t at, int64_t position, Numbers& replace
   return replaced[at] = is_other ? module_.insert(position, opcode, type, std::move(operands)) : at;
 }
 
-// Of a type parameter: that of its constraint, which stands beside it. The n-th of them is the n-th parameter's.
+// The witness that the type of elements is a float. That of a type parameter is a parameter of the generic too: the n-th witness
+// belongs to the n-th type.
 std::optional<int64_t> LibraryCalls::witness_of(int64_t element) const {
   if (const auto found = witnesses_.find(element); found != witnesses_.end()) return found->second;
   if (module_.opcode(element) != kParameter) return std::nullopt;

@@ -25,7 +25,7 @@ class LibraryCalls {
  public:
   enum Function { Quotient, Remainder, Kept };
 
-  // A function specialized for a type, and what it takes last: a value of that type, or the address of one.
+  // A function specialized for a type. Its last parameter has `last_type`: the type itself, or the type of its addresses.
   struct Callee {
     int64_t function;
     int64_t last_type;
@@ -33,7 +33,7 @@ class LibraryCalls {
 
   explicit LibraryCalls(ModuleEdits& module);
 
-  // For a call in the place of `at`. None where the type is no number, vector or matrix of floats.
+  // The function that a call at `at` calls. Null if the type is no float, and no vector or matrix of floats.
   std::optional<Callee> callee(Function function, int64_t type, int64_t at);
 
   bool has_name(int64_t at, std::string_view name) const;

@@ -32,9 +32,9 @@ class LongChains {
       Calls calls = calls_behind(at);
       if (is_element(at) && !add_chains_of(at, calls)) continue;
       if (calls.empty()) continue;
-      const bool is_store = module_.opcode(at) == kStore || module_.opcode(at) == kSwizzledStore;
-      if (is_store) calls = united(calls, calls_[variable_of(module_, module_.operand(at, 0))]);
-      calls_[is_store ? variable_of(module_, module_.operand(at, 0)) : at] = std::move(calls);
+      const bool stores = is_store(module_, at);
+      const int64_t made = stores ? variable_of(module_, module_.operand(at, 0)) : at;
+      calls_[made] = stores ? united(calls, calls_[made]) : std::move(calls);
     }
     module_.redirect(kept_);
     for (const auto& [user, operand, call] : users_) module_.set_operand(user, operand, call);
@@ -49,8 +49,8 @@ class LongChains {
     return all;
   }
 
-  // The calls that the instruction's operands are made of. A variable is made of all that is stored to a part of it; what a callee
-  // changes is memory to Slang too, so nothing is followed through it.
+  // The calls from whose results the instruction's operands were computed. Each store to a part of a variable counts for the whole
+  // variable. What a callee changes through a pointer is not followed: Slang does not follow it either.
   Calls calls_behind(int64_t at) const {
     Calls all;
     for (size_t i = 0; i < module_.operands(at); ++i) {
@@ -83,7 +83,7 @@ class LongChains {
     return true;
   }
 
-  // A block ends by what is no call.
+  // The next instruction of the call's block. There is one, since the last instruction of a block is a jump.
   int64_t behind(int64_t call) const {
     int64_t next = call + 1;
     while (parents_[static_cast<size_t>(next)] != parents_[static_cast<size_t>(call)]) ++next;
@@ -134,7 +134,7 @@ class LongChains {
   std::map<int64_t, Calls> calls_;  // by value or variable: the calls that it is made of, up to those that are kept
   std::map<int64_t, double> chains_;  // by call: the chains of calls that end in it
   std::map<int64_t, int64_t> kept_;  // by call: the value in its place
-  std::vector<std::tuple<int64_t, size_t, int64_t>> users_;  // of what is kept: they go on using it
+  std::vector<std::tuple<int64_t, size_t, int64_t>> users_;  // user, operand, call: uses of a kept call's own result
 };
 
 }  // namespace

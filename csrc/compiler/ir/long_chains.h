@@ -7,8 +7,8 @@
 //   24 calls take it minutes. It does not follow a value through memory. So a value that many chains of calls end in is
 //   stored and loaded, by the library's `__kept`, which leaves nothing in compiled code. Of a struct each field is.
 //   Loops with [ForceUnroll] are unrolled before derivatives are made: a call in one counts as often as it follows on itself.
-//   Chains of some ten calls stay as they are. So do those of functions that return arrays, or structs with fields that are no
-//   floats, and those of second derivatives: Slang ends in an internal error where it differentiates `__kept` twice.
+//   Chains of up to ten calls stay as they are. So do chains of functions that return arrays, or structs with fields that are not
+//   floats. So do chains in second derivatives, because Slang fails with an internal error where it differentiates `__kept` twice.
 #pragma once
 
 #include "compiler/ir/module_edits.h"

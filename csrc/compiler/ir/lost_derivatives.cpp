@@ -226,8 +226,7 @@ class Flow {
     for (const auto& [address, use] : uses_of(memory)) {
       const int32_t opcode = module_.opcode(use.user);
       if (opcode == kCall && !is_no_diff(use.user)) return true;
-      if ((opcode == kStore || opcode == kSwizzledStore) && use.operand == 0 && carries(module_.operand(use.user, 1)))
-        return true;
+      if (is_store(module_, use.user) && use.operand == 0 && carries(module_.operand(use.user, 1))) return true;
     }
     return false;
   }

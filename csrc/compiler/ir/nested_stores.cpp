@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/ir/instruction_facts.h"
 #include "compiler/ir/opcodes.h"
 
 namespace torch_slang {
@@ -35,7 +36,7 @@ class NestedStores {
   // The operand through which an instruction changes memory. None where a call is given several places, which may lie in one element.
   std::optional<size_t> written_operand(int64_t at) const {
     const int32_t opcode = module_.opcode(at);
-    if (opcode == kStore || opcode == kSwizzledStore) return 0;
+    if (is_store(module_, at)) return 0;
     if (opcode != kCall) return std::nullopt;
     std::optional<size_t> found;
     for (size_t i = 1; i < module_.operands(at); ++i) {

@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "compiler/ir/instruction_facts.h"
 #include "compiler/ir/opcodes.h"
 
 namespace torch_slang {
@@ -46,7 +47,7 @@ class Unrolled {
   std::vector<int64_t> sources(int64_t at) const {
     if (const auto found = given_.find(at); found != given_.end()) return found->second;
     std::vector<int64_t> all;
-    for (size_t i = is_store(at) ? 1 : 0; i < module_.operands(at); ++i) all.push_back(module_.operand(at, i));
+    for (size_t i = is_store(module_, at) ? 1 : 0; i < module_.operands(at); ++i) all.push_back(module_.operand(at, i));
     return all;
   }
 
@@ -61,17 +62,17 @@ class Unrolled {
     return is_unrolled ? std::optional(iterations) : std::nullopt;
   }
 
-  bool is_store(int64_t at) const { return module_.opcode(at) == kStore || module_.opcode(at) == kSwizzledStore; }
   bool goes_back(int64_t at, int64_t first) const {
     return module_.opcode(at) == kBranch && module_.operand(at, 0) == first;
   }
 
-  // Of the loop from its first block to the one behind it: the calls between what an iteration is given and what it gives.
+  // The loop has the blocks from `first` up to `end`. Counts the calls on the way from the values that an iteration begins with to
+  // those that it passes on.
   void count(int64_t first, int64_t end, double iterations) {
     const std::set<int64_t> taking = that_take(first, end);
     std::set<int64_t> gives;
     for (int64_t at = end - 1; at > first; --at) {
-      if (!is_store(at) && !goes_back(at, first) && gives.count(at) == 0) continue;
+      if (!is_store(module_, at) && !goes_back(at, first) && gives.count(at) == 0) continue;
       for (const int64_t source : sources(at)) gives.insert(source);
       if (module_.opcode(at) == kCall && taking.count(at) > 0) calls_.emplace(at, 1).first->second *= iterations;
     }
@@ -81,7 +82,7 @@ class Unrolled {
   std::set<int64_t> that_take(int64_t first, int64_t end) const {
     std::set<int64_t> changed, taking;
     for (int64_t at = first; at < end; ++at) {
-      if (is_store(at)) changed.insert(variable_of(module_, module_.operand(at, 0)));
+      if (is_store(module_, at)) changed.insert(variable_of(module_, module_.operand(at, 0)));
     }
     for (int64_t at = first; at < end; ++at) {
       bool takes = module_.opcode(at) == kParameter && parents_[static_cast<size_t>(at)] == first;
@@ -101,12 +102,6 @@ class Unrolled {
 };
 
 }  // namespace
-
-int64_t variable_of(const ModuleEdits& module, int64_t place) {
-  while (module.opcode(place) == kFieldAddress || module.opcode(place) == kElementAddress)
-    place = module.operand(place, 0);
-  return place;
-}
 
 std::map<int64_t, double> unrolled_calls(const ModuleEdits& module) { return Unrolled(module).calls(); }
 

@@ -8,9 +8,6 @@
 
 namespace torch_slang {
 
-// The variable or parameter in which a place lies.
-int64_t variable_of(const ModuleEdits& module, int64_t place);
-
 // By call: how often it follows on itself, where each iteration of a loop with [ForceUnroll] takes what it gave in the one before.
 // Others are left out.
 std::map<int64_t, double> unrolled_calls(const ModuleEdits& module);

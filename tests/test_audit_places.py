@@ -46,7 +46,7 @@ def run(mode: str, folder: Path, script: str = RUN, **variables: str) -> str:
         check=True,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=250,
     ).stdout
 
 
@@ -85,7 +85,7 @@ def work(n):
 threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-print(failures, torch_slang.audit.wait(60), [one.outcome for one in torch_slang.audit.report()])
+print(failures, torch_slang.audit.wait(200), [one.outcome for one in torch_slang.audit.report()])
 """
 
 
@@ -101,6 +101,30 @@ def test_a_cache_that_cannot_be_written_keeps_nothing_and_hinders_nobody(mode: s
     folder.write_text("no folder")  # root may write to any folder
     script = RUN.replace("print", "torch_slang.audit.wait(60)\nprint")
     assert run(mode, folder, script) == "agrees True\n"
+
+
+# Takes the wrong one of two functions for the derivative of the other, in texts that are not backwards.
+COMPILER_WITH_AN_ERROR = """#!{python}
+import json, subprocess, sys
+answer = subprocess.run([{compiler!r}, *sys.argv[1:]], stdin=sys.stdin, stdout=subprocess.PIPE, text=True, check=True).stdout
+for line in answer.splitlines():
+    program = json.loads(line)
+    for text in program.get("texts", []):
+        if text.get("direction") != "backward":
+            text["body"] = text["body"].replace("cos(", "sin(")
+    print(json.dumps(program))
+"""
+
+
+def test_a_verdict_ends_with_its_compiler(tmp_path: Path) -> None:
+    script = tmp_path / "torch-slangc"
+    compiler = str(Path(torch_slang.__file__).parent / "bin" / "torch-slangc")
+    script.write_text(COMPILER_WITH_AN_ERROR.format(python=sys.executable, compiler=compiler))
+    script.chmod(0o755)
+    folder = tmp_path / "cache"
+    assert run("first", folder, TORCH_SLANG_COMPILER=str(script)) == "wrong tangents True\n"
+    assert run("first", folder) == "agrees True\n"
+    assert run("first", folder, TORCH_SLANG_COMPILER=str(script)) == "wrong tangents False\n"  # from the disk
 
 
 # No backward before the fork: PyTorch's engine refuses one behind it where there is a GPU.

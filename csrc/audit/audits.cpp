@@ -17,6 +17,7 @@
 #include "common/hash.h"
 #include "common/interrupts.h"
 #include "common/log.h"
+#include "program/compiler_client.h"
 
 namespace torch_slang::audit {
 namespace {
@@ -54,10 +55,21 @@ std::string listed(const std::vector<ElementType>& types) {
   return text;
 }
 
-// Of the text that the audit is about.
+// Empty if there is none, as where an operator's text was made before.
+std::string stamp_of_compiler() {
+  try {
+    return compiler_stamp();
+  } catch (const c10::Error&) {
+    return "";
+  }
+}
+
+// Of the text that the audit is about, and of the compiler: it also made the forward derivative that the text is compared with.
 std::string cache_key_of(const Operator& called, const Audits::Key& key) {
   const DeviceText& text = called.signature().text(OpKind::Backward, key.types, key.sizes);
-  return Digest().add(kFormat).add(static_cast<int64_t>(key.order)).add(text.file_scope).add(text.body).hex();
+  Digest digest;
+  digest.add(kFormat).add(stamp_of_compiler());
+  return digest.add(static_cast<int64_t>(key.order)).add(text.file_scope).add(text.body).hex();
 }
 
 // A call under vmap has samples (Note [samples] in backend/samples.h): the call of the first one. Null if there are no samples.

@@ -245,6 +245,11 @@ std::string compiler_path() {
   return path;
 }
 
+std::string compiler_stamp() {
+  const std::string path = compiler_path();
+  return file_stamp(path).value_or(path);
+}
+
 Program compile(const CompileRequest& request, const OnDescribed& on_described) {
   CompileTimer timer(request.path, "device text");
   Answer answer = ask(request, on_described);

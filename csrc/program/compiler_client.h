@@ -13,6 +13,7 @@ namespace torch_slang {
 // either.
 void set_compiler_path(std::string path);
 std::string compiler_path();  // throws c10::Error that says where it was looked for
+std::string compiler_stamp();  // another one for another compiler at the same path; throws as compiler_path
 
 // Is given a module's Program without its texts, once or not at all, before those are made.
 using OnDescribed = std::function<void(Program description)>;

@@ -23,7 +23,7 @@ namespace {
 // All that decides a Program but the files it imports, which its manifest lists.
 std::string key_of(const CompileRequest& request) {
   Digest digest;
-  digest.add("program").add(file_stamp(compiler_path()).value_or(compiler_path()));
+  digest.add("program").add(compiler_stamp());
   CompileRequest shown = request;
   if (!shown.source) shown.source = read_file_or_throw(request.path);
   digest.add(to_json(shown));

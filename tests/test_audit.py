@@ -308,6 +308,20 @@ def test_no_alarm(name: str) -> None:
     assert found.outcome == outcome, found
 
 
+def test_a_second_derivative_of_constants_is_no_alarm(capfd: pytest.CaptureFixture[str]) -> None:
+    source = """
+    double g(double x) { return x * x; }
+    [Differentiable] double f(double x) { return x * x * no_diff g(x); }
+    [Differentiable] double h(double x) { return x * x + 0 * no_diff g(x); }
+    """
+    module = torch_slang.load(source=source, namespace="audit_second_constants")
+    gradients(module.f, leaf(50, dtype=torch.float64), order=2)
+    gradients(module.h, leaf(50, dtype=torch.float64), order=2)
+    assert [found_of("audit_second_constants::f")[order].outcome for order in (1, 2)] == ["agrees", "differs"]
+    assert [found_of("audit_second_constants::h")[order].outcome for order in (1, 2)] == ["agrees", "agrees"]
+    assert "constants (no_diff, detach) may be the reason" in capfd.readouterr().err
+
+
 def test_the_first_call_of_which_a_part_can_be_taken_is_audited() -> None:
     source, arguments, _ = RIGHT["an index beyond a part"]
     module = torch_slang.load(source=source, namespace="audit_small_later")

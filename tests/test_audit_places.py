@@ -106,7 +106,8 @@ def test_a_cache_that_cannot_be_written_keeps_nothing_and_hinders_nobody(mode: s
 # Takes the wrong one of two functions for the derivative of the other, in texts that are not backwards.
 COMPILER_WITH_AN_ERROR = """#!{python}
 import json, subprocess, sys
-answer = subprocess.run([{compiler!r}, *sys.argv[1:]], stdin=sys.stdin, stdout=subprocess.PIPE, text=True, check=True).stdout
+command = [{compiler!r}, *sys.argv[1:]]
+answer = subprocess.run(command, stdin=sys.stdin, stdout=subprocess.PIPE, text=True, check=True).stdout
 for line in answer.splitlines():
     program = json.loads(line)
     for text in program.get("texts", []):

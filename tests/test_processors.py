@@ -38,7 +38,8 @@ for dtype in (torch.float16, torch.bfloat16):
 
 def run(folder: Path, program: str, compiler: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     """A process of its own, whose cache and compiler are in `folder`."""
-    environment = {**os.environ, "TORCH_SLANG_CACHE_DIR": str(folder / "cache"), **environment}
+    own = {"TORCH_SLANG_CACHE_DIR": str(folder / "cache"), "TORCH_SLANG_AUDIT": "off"}  # what is compiled is counted
+    environment = {**os.environ, **own, **environment}
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), environment.get("PYTHONPATH", "")])
     environment.pop("TORCH_SLANG_LOG", None)
     if compiler:

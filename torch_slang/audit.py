@@ -22,7 +22,7 @@ class Finding:
 
     ``order``: 1, the backward; 2, the double backward. ``types``: of the function's type parameters. ``outcome``:
     ``"agrees"``; ``"wrong"``, this derivative; ``"wrong tangents"``, the forward derivative that it was compared with;
-    ``"differs"``, from central differences where there is no forward derivative, which constants may explain;
+    ``"differs"``, from central differences, which constants in the file may explain;
     ``"not audited"``; ``"waiting"``. ``seconds``: that the audit took, 0 if an earlier process had done it.
     """
 

@@ -343,7 +343,7 @@ Verdict compare_first(Derivatives& derivatives, const Precision& precision, bool
   return verdict_of(comparison, derivatives.has_tangents(), has_constants);
 }
 
-Verdict compare_second(Derivatives& derivatives, const Precision& precision) {
+Verdict compare_second(Derivatives& derivatives, const Precision& precision, bool has_constants) {
   Draws draws;
   const Tensors given = derivatives.inputs();
   Points all;
@@ -368,7 +368,13 @@ Verdict compare_second(Derivatives& derivatives, const Precision& precision) {
     return {Outcome::NotAudited,
             "its second derivatives are not finite, or not smooth, at the arguments of the first call"};
   }
-  if (shows(all.wrong, derivatives, precision)) {
+  const bool is_wrong = shows(all.wrong, derivatives, precision);
+  if (is_wrong && has_constants) {
+    return {Outcome::Differs, c10::str("the second derivative gives ", all.found,
+                                       " where central differences of the forward derivative give ", all.slope, " (",
+                                       share(all), "); constants (no_diff, detach) may be the reason")};
+  }
+  if (is_wrong) {
     return {Outcome::Wrong, c10::str("the second derivative is wrong: along random directions it gives ", all.found,
                                      ", central differences of the forward derivative ", all.slope, " (", share(all),
                                      " differ). ", remedy())};

@@ -11,7 +11,8 @@
 //   Where the two agree with each other, both may have lost the same part: central differences show that too. But they know nothing
 //   of values that the user makes constants (no_diff, detach), nor of conversions to fewer bits, whose derivative is 1 by definition.
 //   In a function that may have such they say nothing where the two derivatives agree.
-//   A second derivative, the gradient of (g, J t), is compared with central differences of J t, which was compared before.
+//   A second derivative, the gradient of (g, J t), is compared with central differences of J t, which was compared before. Those vary
+//   what is a constant too, so in a function that may have such a difference is told and no fault.
 #pragma once
 
 #include <string>
@@ -35,6 +36,6 @@ struct Verdict {
 };
 // `has_constants`: central differences need not be the derivative.
 Verdict compare_first(Derivatives& derivatives, const Precision& precision, bool has_constants);
-Verdict compare_second(Derivatives& derivatives, const Precision& precision);
+Verdict compare_second(Derivatives& derivatives, const Precision& precision, bool has_constants);
 
 }  // namespace torch_slang::audit

@@ -28,8 +28,8 @@ class Examination {
     if (order_ == Order::Second && op->jvp == nullptr) throw Refusal{no_tangents_};
     Derivatives derivatives(*op, problem.on_cpu(is_double));
     const Precision& precision = is_double ? kDouble : kSingle;
-    Verdict verdict = order_ == Order::First ? compare_first(derivatives, precision, has_constants(is_double))
-                                             : compare_second(derivatives, precision);
+    const auto compare = order_ == Order::First ? compare_first : compare_second;
+    Verdict verdict = compare(derivatives, precision, has_constants(is_double));
     if (verdict.outcome == Outcome::NotAudited && op->jvp == nullptr && !no_tangents_.empty()) {
       verdict.text += "; there is no forward derivative: " + no_tangents_;
     }

@@ -33,10 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SEED] = seed_of_this_commit()
         os.environ.setdefault(
             "TORCH_SLANG_AUDIT", "off"
-        )  # tests/test_audit.py has them; "first" audits the whole suite
+        )  # tests/gradients/test_audit.py has them; "first" audits the whole suite
         os.environ["TORCH_SLANG_CHECK_TEXTS"] = "1"  # csrc/compiler/emit/known_forms.h
     for mark in ("some_cases", "some_tests", "dear_test"):
-        config.addinivalue_line("markers", f"{mark}(count): tests/long_tests.py")
+        config.addinivalue_line("markers", f"{mark}(count): tests/helpers/long_tests.py")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's background jobs have it; processes inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if _WAVE_SUMS in os.environ:

@@ -10,10 +10,10 @@ import splatting_reference as reference
 import torch
 from cases import nvrtc_is_here
 from example_programs import EXAMPLES, load_program
-from long_tests import dear_test, long_test, some_cases, some_tests
+from long_tests import dear_file, dear_test, long_test, some_cases, some_tests
 from torch import Tensor
 
-pytestmark = some_tests(2)
+pytestmark = [some_tests(2), dear_file]
 
 Parameters = tuple[Tensor, ...]
 BACKGROUND = [0.2, 0.5, 0.9]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from example_programs import load_program
+from long_tests import dear_test
 
 import torch_slang
 
@@ -34,6 +35,7 @@ def test_lookup_is_grid_sample(device: torch.device, size: tuple[int, int]) -> N
         torch.testing.assert_close(one, other)
 
 
+@dear_test
 def test_cameras_are_found(tmp_path: Path, device: torch.device) -> None:
     example = load_program("texture/fit.py", "matplotlib", "skimage", "PIL")
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from cases import kernels
 from function_references import BY_NAME, CASES, INTRINSICS, LANGUAGE, Case
-from long_tests import LONG, dear_test, sampled, some_cases, some_tests
+from long_tests import LONG, dear_file, dear_test, sampled, some_cases, some_tests
 
 import torch_slang
 from torch_slang import testing
 
-pytestmark = some_tests(8)
+pytestmark = [some_tests(8), dear_file]
 
 Tensor = torch.Tensor
 OWN_DERIVATIVE = {"quantized"}  # its derivative is not that of its values

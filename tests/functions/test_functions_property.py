@@ -13,9 +13,9 @@ from function_references import BY_NAME, Case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from layouts import Layout, layouts
-from long_tests import some_cases, some_tests
+from long_tests import dear_file, some_cases, some_tests
 
-pytestmark = some_tests(9)
+pytestmark = [some_tests(9), dear_file]
 
 Tensor = torch.Tensor
 BOUNDED = settings(

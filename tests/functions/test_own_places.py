@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import torch
 from cases import FOLDER, kernels, nvrtc_is_here
-from long_tests import dear_test, sampled, some_cases, some_tests
+from long_tests import dear_file, dear_test, sampled, some_cases, some_tests
 from torch import Tensor
 
 import torch_slang
 from torch_slang.generators import Generator, call_id, grid, thread_id
 
-pytestmark = [pytest.mark.usefixtures("poisoned_memory", "threads"), some_tests(5)]
+pytestmark = [pytest.mark.usefixtures("poisoned_memory", "threads"), some_tests(5), dear_file]
 DOUBLE = torch.float64
 
 

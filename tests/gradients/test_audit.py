@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from audits import KERNEL, RESULT, found_of, gradients, leaf
-from long_tests import some_cases
+from long_tests import dear_test, some_cases
 from slang_bugs import BUGS, LEAVE_OUT, Bug
 
 import torch_slang
@@ -24,6 +24,7 @@ def audits_first() -> Iterator[None]:
     torch_slang.audit.mode(before)
 
 
+@dear_test
 def test_functions_and_kernels_agree_in_both_orders() -> None:
     source = f"""
     [Differentiable] float3 bent(float a, float3 x) {{ return a * x * sin(x); }}

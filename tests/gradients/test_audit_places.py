@@ -13,13 +13,13 @@ import pytest
 import torch
 from audits import KERNEL, RESULT, found_of, gradients, leaf
 from devices import needs_cuda
-from long_tests import some_tests
+from long_tests import dear_file, some_tests
 from slang_bugs import LEAVE_OUT
 
 import torch_slang
 
 Tensor = torch.Tensor
-pytestmark = some_tests(9)
+pytestmark = [some_tests(9), dear_file]
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_slang
 
-pytestmark = some_tests(8)
+pytestmark = some_tests(5)
 
 Tensor = torch.Tensor
 UNORDERED = {"nondet_tol": 1e-10}

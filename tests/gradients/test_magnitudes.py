@@ -6,8 +6,11 @@ import pytest
 import torch
 from cases import FOLDER
 from devices import DEVICES
+from long_tests import dear_file
 
 import torch_slang
+
+pytestmark = dear_file
 
 Tensor = torch.Tensor
 UNARY = "sqrt rsqrt rcp log log2 log10 exp exp2 tan tanh asin acos atan asinh acosh atanh".split()

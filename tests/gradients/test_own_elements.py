@@ -14,14 +14,14 @@ import torch
 from cases import FOLDER, nvrtc_is_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from long_tests import LONG, dear_test, sampled, some_cases, some_tests
+from long_tests import LONG, dear_file, dear_test, sampled, some_cases, some_tests
 from own_cases import CASES, SIGNED, agree, gradients, leaves, listed, misaligned, operator, same, seeds_for
 from torch import Tensor
 
 import torch_slang
 from torch_slang import testing
 
-pytestmark = [pytest.mark.usefixtures("poisoned_memory"), some_tests(10)]
+pytestmark = [pytest.mark.usefixtures("poisoned_memory"), some_tests(10), dear_file]
 
 
 def expanded(t: Tensor) -> Tensor:

@@ -57,6 +57,11 @@ def some_tests(count: int) -> pytest.MarkDecorator:
 # `some_cases`.
 dear_test = pytest.mark.dear_test
 
+# The `pytestmark` of a file whose first test, whichever it is, takes ten seconds or more, since all need one large
+# module: `make test` runs a quarter of these files, drawn as for `some_cases`. What the README promises, files without
+# the mark test too.
+dear_file = pytest.mark.dear_file
+
 
 def some_of(names: Iterable[str], count: int) -> list[str]:
     """The same for what one test loops over: `count` of the names, or all in `make test-long`."""
@@ -78,16 +83,37 @@ def seed_of_this_commit() -> str:
 def cases_left_out(items: Iterable[pytest.Item], seed: str) -> set[pytest.Item]:
     """What is left to `make test-long`.
 
-    Of tests that are marked as `some_cases` the cases that are not drawn, then of files that are marked as `some_tests`
-    the tests that are not, then seven eighths of the tests that are marked
-    as `dear_test`.
+    Three quarters of the files that are marked as `dear_file`. Of tests that are marked as `some_cases` the cases that
+    are not drawn, then of files that are marked as `some_tests` the tests that are not, then seven eighths of the tests
+    that are marked as `dear_test`.
     """
-    left_out = _not_drawn(items, seed, "some_cases", lambda item: item.nodeid.partition("[")[0])
+    left_out = _of_files_not_drawn(items, seed)
     stay = [item for item in items if item not in left_out]
-    left_out |= _not_drawn(stay, seed, "some_tests", lambda item: item.nodeid.partition("::")[0])
+    left_out |= _not_drawn(stay, seed, "some_cases", lambda item: item.nodeid.partition("[")[0])
+    stay = [item for item in items if item not in left_out]
+    left_out |= _not_drawn(stay, seed, "some_tests", _file)
     dear = sorted((item for item in items if item.get_closest_marker("dear_test")), key=lambda item: item.nodeid)
     dear = [item for item in dear if item not in left_out]
     return left_out | set(random.Random(f"{seed} dear").sample(dear, len(dear) * 7 // 8))
+
+
+def share_of(items: list[Any], share: str) -> list[Any]:
+    """Every third item from the second on for "2/3": `make test-long SHARE=2/3`."""
+    number, count = (int(part) for part in share.split("/"))
+    if not 1 <= number <= count:
+        raise ValueError(f"expected a share as 1/{count} to {count}/{count}, but got {share}")
+    return items[number - 1 :: count]
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _of_files_not_drawn(items: Iterable[pytest.Item], seed: str) -> set[pytest.Item]:
+    dear = [item for item in items if item.get_closest_marker("dear_file")]
+    files = sorted({_file(item) for item in dear})
+    not_drawn = set(random.Random(f"{seed} files").sample(files, len(files) * 3 // 4))
+    return {item for item in dear if _file(item) in not_drawn}
 
 
 def _not_drawn(

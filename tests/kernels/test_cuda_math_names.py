@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from long_tests import dear_file
 
 import torch_slang
+
+pytestmark = dear_file
 
 INTRINSIC = '{result} {own}({parameters}) {{ __intrinsic_asm "{name}({arguments})"; }}\n'
 KERNEL = """import torch_slang;

@@ -8,9 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from long_tests import some_tests
 from slow_compilers import HOST, Project, is_running, wait_until
 
 import torch_slang
+
+pytestmark = some_tests(3)
 
 LOADS = """
 import os, sys, time, torch, torch_slang

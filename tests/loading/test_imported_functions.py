@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import dear_file
 
 import torch_slang
 from torch_slang import slangtorch
+
+pytestmark = dear_file
 
 KERNEL = """{attributes}
 void {name}([Shape("N")] DiffTensorView<double> x, [Out("N")] DiffTensorView<double> y)

@@ -6,9 +6,11 @@ import itertools
 
 import pytest
 import torch
-from long_tests import some_cases
+from long_tests import dear_file, some_cases
 
 import torch_slang
+
+pytestmark = dear_file
 
 KERNEL = """import torch_slang;
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]

@@ -6,8 +6,11 @@ import math
 
 import pytest
 import torch
+from long_tests import dear_file
 
 import torch_slang
+
+pytestmark = dear_file
 
 SOURCE = """
 static const float INF = 1.0f / 0.0f;

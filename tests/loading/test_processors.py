@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from long_tests import dear_test, sampled, some_cases, some_tests
+from long_tests import dear_file, dear_test, sampled, some_cases, some_tests
 
-pytestmark = [pytest.mark.skipif(platform.machine() != "x86_64", reason="the targets are x86's"), some_tests(1)]
+pytestmark = [
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the targets are x86's"),
+    some_tests(1),
+    dear_file,
+]
 
 COMPILER = os.environ.get("TORCH_SLANG_CXX") or os.environ.get("CXX") or "c++"
 TARGETS = ["sapphirerapids", "znver4", "x86-64-v4", "x86-64-v3", "x86-64-v2"]

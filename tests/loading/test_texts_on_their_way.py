@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from cases import FOLDER
-from long_tests import dear_test, some_tests
+from long_tests import dear_file, dear_test, some_tests
 from slow_compilers import Project
 
 import torch_slang
 
-pytestmark = some_tests(2)
+pytestmark = [some_tests(2), dear_file]
 
 # torch-slangc, which goes on behind the description once there is a file, and may then end as it is told to.
 GATED = """#!{python}

@@ -19,7 +19,7 @@ from block_sparse_epilogues import (
     shade_in_torch,
     square_in_torch,
 )
-from long_tests import dear_test, leave_to_long_tests_on_a_cpu, some_cases, some_tests
+from long_tests import dear_file, dear_test, leave_to_long_tests_on_a_cpu, some_cases, some_tests
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_slang
@@ -29,7 +29,7 @@ Tensor = torch.Tensor
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 BLOCKS = [(16, 16), (32, 64), (128, 16), (64, 128)]
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(4)]
+pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(4), dear_file]
 
 
 @pytest.fixture(scope="module")

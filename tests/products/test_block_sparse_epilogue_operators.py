@@ -21,14 +21,14 @@ from block_sparse_epilogues import (
     square_in_torch,
 )
 from cases import nvrtc_is_here
-from long_tests import dear_test, some_cases, some_tests
+from long_tests import dear_file, dear_test, some_cases, some_tests
 
 import torch_slang
 from torch_slang import BlockSparseEpilogue
 
 Tensor = torch.Tensor
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(3)]
+pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(3), dear_file]
 
 
 @pytest.fixture(scope="module")

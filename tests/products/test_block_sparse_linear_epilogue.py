@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from long_tests import some_cases, some_tests
+from long_tests import dear_file, some_cases, some_tests
 from matmul_epilogues import ACTIVATIONS
 from products import Recorded, assert_near, second_gradients
 from torch.autograd import gradgradcheck
@@ -19,7 +19,7 @@ from torch_slang.nn import BlockSparseLinear, PatternSchedule
 
 Tensor = torch.Tensor
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(3)]
+pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(3), dear_file]
 
 
 @pytest.fixture(autouse=True)

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from long_tests import cases_left_out, dear_test, some_cases
+from long_tests import cases_left_out, dear_file, dear_test, share_of, some_cases
 
 
 class Item:
     """As much of a pytest.Item as is asked for."""
 
-    def __init__(self, number: int, device: str, mark: pytest.MarkDecorator | None) -> None:
-        self.nodeid = f"t.py::test[{device}-{number}]"
+    def __init__(self, number: int, device: str, mark: pytest.MarkDecorator | None, file: str = "t.py") -> None:
+        self.nodeid = f"{file}::test[{device}-{number}]"
         self.callspec = SimpleNamespace(params={"device": device})
         self.mark = mark
 
@@ -55,3 +55,25 @@ def test_an_eighth_of_the_dear_tests_runs() -> None:
     assert len(several) - len(cases_left_out(several, "1")) == 2
     assert cases_left_out(several, "1") != cases_left_out(several, "2")
     assert cases_left_out(items(1, dear_test)[:1], "1") == set()
+
+
+def test_a_quarter_of_the_dear_files_runs_and_of_those_every_test() -> None:
+    def files(seed: str, several: list[Any]) -> list[str]:
+        left_out = cases_left_out(several, seed)
+        return [one.nodeid.partition("::")[0] for one in several if one not in left_out]
+
+    several: list[Any] = [Item(number, "a", dear_file, f"{name}.py") for name in "stuvwxyz" for number in range(3)]
+    for seed in ("1", "2"):
+        drawn = files(seed, several)
+        assert len(set(drawn)) == 2
+        assert len(drawn) == 6
+    assert len({name for seed in range(40) for name in files(str(seed), several)}) == 8
+    assert len(files("1", several[:3])) == 3  # a file that is run alone
+
+
+def test_shares_are_all_there_is_and_each_stands_in_one() -> None:
+    several = list(range(10))
+    assert sorted(item for k in (1, 2, 3) for item in share_of(several, f"{k}/3")) == several
+    assert share_of(several, "1/1") == several
+    with pytest.raises(ValueError, match="but got 4/3"):
+        share_of(several, "4/3")

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 import torch
 from cases import nvrtc_is_here
-from long_tests import some_cases
+from long_tests import dear_file, some_cases
 from slang_bugs import LEAVE_OUT
 
 import torch_slang
+
+pytestmark = dear_file
 
 Tensor = torch.Tensor
 STEPS = 25

@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from long_tests import dear_file
 
 import torch_slang
+
+pytestmark = dear_file
 
 Tensor = torch.Tensor
 

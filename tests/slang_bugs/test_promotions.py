@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 from devices import DEVICES
+from long_tests import dear_file
 
 import torch_slang
+
+pytestmark = dear_file
 
 Tensor = torch.Tensor
 SOURCE = """import torch_slang;

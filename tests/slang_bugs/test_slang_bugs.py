@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from long_tests import some_cases
 from slang_bugs import BUGS, FOLDER, LEAVE_OUT, Bug
 
 import torch_slang
@@ -36,6 +37,7 @@ def version() -> str:
     return torch_slang.load(source="float f(float x) { return x; }", namespace="slang_bugs_version").slang_version()
 
 
+@some_cases(6)
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if "chance" not in bug.facts], ids=lambda bug: bug.name)
 def test_slang_is_wrong_in_the_versions_that_the_ledger_names(bug: Bug, version: str) -> None:
     """Fails once Slang is right: the version goes from the ledger, and with the last one the repair and its tests."""

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from long_tests import some_cases, some_tests
+from long_tests import dear_file, some_cases, some_tests
 from torch import Tensor
 
 import torch_slang
 
-pytestmark = some_tests(3)
+pytestmark = [some_tests(3), dear_file]
 
 SOURCE = """
 import slangpy;

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from long_tests import some_cases
+from long_tests import dear_file, some_cases
 from torch.autograd import forward_ad
 
 import torch_slang
+
+pytestmark = dear_file
 
 Tensor = torch.Tensor
 SOURCE = """

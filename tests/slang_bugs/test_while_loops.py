@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from long_tests import some_cases
+from long_tests import dear_file, some_cases
 
 import torch_slang
+
+pytestmark = dear_file
 
 Tensor = torch.Tensor
 STATEMENTS = {

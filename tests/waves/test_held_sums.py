@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from long_tests import some_cases, some_tests
+from long_tests import dear_file, some_cases, some_tests
 from test_wave_sums import check, doubled, random
 from torch import Tensor
 
 import torch_slang
 from torch_slang import _C
 
-pytestmark = some_tests(10)
+pytestmark = [some_tests(10), dear_file]
 
 SOURCE = """
 import torch_slang;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from long_tests import some_cases
 from test_wave_sums import random
 from torch import Tensor
 
@@ -69,6 +70,7 @@ def weights(name: str, device: torch.device) -> Tensor:
     return weight
 
 
+@some_cases(16)
 @pytest.mark.parametrize("name", ORDERS)
 @pytest.mark.parametrize(("rows", "count"), [(1, 1), (5, 3), (40, 1000)])
 @pytest.mark.parametrize("kind", ["own", "random"])

@@ -16,7 +16,7 @@ from torch import Tensor
 import torch_slang
 from torch_slang import _C
 
-pytestmark = some_tests(12)
+pytestmark = some_tests(6)
 
 SOURCE = """
 import torch_slang;

@@ -109,6 +109,18 @@ def the_first_tile() -> Iterator[None]:
 
 
 @pytest.fixture
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
 def poisoned_memory() -> Iterator[None]:
     """In deterministic mode torch fills new memory with NaN; what has no order is a warning."""
     before = torch.utils.deterministic.fill_uninitialized_memory

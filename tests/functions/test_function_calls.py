@@ -13,22 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cases import kernels
 from function_calls import AT, CENTER, POLYNOMIAL, Camera, Lens, leaf, scalar
 
 import torch_slang
 
 Tensor = torch.Tensor
-
-
-@pytest.fixture(scope="module")
-def calls() -> torch_slang.Module:
-    return kernels("function_calls")
-
-
-@pytest.fixture
-def x() -> Tensor:
-    return torch.tensor([1.0, 2.0, 3.0, 4.0])
 
 
 # --- The tutorial's example

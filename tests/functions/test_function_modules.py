@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from cases import kernels
 from function_calls import with_grad
 from long_tests import dear_test, some_tests
 
@@ -21,16 +20,6 @@ from torch_slang import testing
 pytestmark = some_tests(7)
 
 Tensor = torch.Tensor
-
-
-@pytest.fixture(scope="module")
-def calls() -> torch_slang.Module:
-    return kernels("function_calls")
-
-
-@pytest.fixture
-def x() -> Tensor:
-    return torch.tensor([1.0, 2.0, 3.0, 4.0])
 
 
 # --- Names and signatures

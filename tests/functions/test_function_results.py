@@ -10,22 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from cases import kernels
 from function_calls import CENTER, POLYNOMIAL, Camera, Lens, leaf, scalar, with_grad
 
-import torch_slang
-
 Tensor = torch.Tensor
-
-
-@pytest.fixture(scope="module")
-def calls() -> torch_slang.Module:
-    return kernels("function_calls")
-
-
-@pytest.fixture
-def x() -> Tensor:
-    return torch.tensor([1.0, 2.0, 3.0, 4.0])
 
 
 # --- _result=

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -155,13 +155,6 @@ def test_sums_of_many_do_not_stand_still(dtype: torch.dtype, count: int, accurac
     assert shift.grad is not None
     expected = value.item() * count
     assert abs(shift.grad.item() - expected) <= accuracy * expected
-
-
-@pytest.fixture
-def deterministic() -> Iterator[None]:
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 @pytest.mark.parametrize("name", PARTIAL)

@@ -1,14 +1,12 @@
 """torch.use_deterministic_algorithms(True): reproducible to the bit, or an error with a way out."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from long_tests import some_tests
 
 import torch_slang
 
-pytestmark = some_tests(3)
+pytestmark = [pytest.mark.usefixtures("deterministic"), some_tests(3)]
 
 SOURCE = """
 [PyBindCUDA(Auto)] [Differentiable] [CudaKernel]
@@ -20,13 +18,6 @@ void NAME(
     if (i < w.size(0)) y[i] = VALUE;
 }
 """
-
-
-@pytest.fixture(autouse=True)
-def deterministic() -> Iterator[None]:
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def gather(name: str, view: str, value: str = "table[uint(index[i])] * w[i]", argument: str = "") -> torch_slang.Kernel:

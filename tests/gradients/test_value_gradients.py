@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -57,13 +57,6 @@ def values() -> torch_slang.Module:
 @pytest.fixture(scope="module")
 def meetings() -> torch_slang.Module:
     return kernels("value_meetings")
-
-
-@pytest.fixture
-def deterministic() -> Iterator[None]:
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def random(*shape: int, dtype: torch.dtype = F64, low: float = 0.5, high: float = 2.0, seed: int = 0) -> Tensor:

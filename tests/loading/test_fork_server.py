@@ -40,11 +40,6 @@ def servers():
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 def output(project: Project, program: str, **environment: str) -> str:
     process = project.start(LOADS + program, **environment)
     said, errors = process.communicate(timeout=120)

@@ -48,11 +48,6 @@ assert "doubled" in str(torch.ops.slang.doubled.default._schema)
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 def outcome(project: Project, program: str, ending: str = "") -> str:
     real, gate = Path(torch_slang.__file__).parent / "bin" / "torch-slangc", str(project.folder / "gate")
     gated = project.folder / "gated"

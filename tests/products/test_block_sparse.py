@@ -16,7 +16,7 @@ from torch.library import opcheck
 import torch_slang
 from torch_slang import BlockPattern, block_sparse_mm, block_sparse_sdd
 
-pytestmark = some_tests(6)
+pytestmark = [pytest.mark.usefixtures("seeded"), some_tests(6)]
 
 Tensor = torch.Tensor
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -43,11 +43,6 @@ def check(got: Tensor, a: Tensor, b: Tensor, expected: Tensor | None = None) -> 
     allowed = unit * wide.abs() + 4 * summed * a.shape[-1] ** 0.5 * bound + 1e-30
     assert got.shape == wide.shape
     assert ((got.double() - wide).abs() <= 2 * allowed).all()
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    torch.manual_seed(0)
 
 
 @some_cases(6)

@@ -29,7 +29,7 @@ Tensor = torch.Tensor
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 BLOCKS = [(16, 16), (32, 64), (128, 16), (64, 128)]
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(4), dear_file]
+pytestmark = [pytest.mark.usefixtures("seeded", "the_first_tile"), some_tests(4), dear_file]
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +40,6 @@ def shade() -> BlockSparseEpilogue:
 @pytest.fixture(scope="module")
 def square() -> BlockSparseEpilogue:
     return torch_slang.block_sparse_mm_with_epilogue(SQUARE)
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    torch.manual_seed(0)
 
 
 class TestValues:

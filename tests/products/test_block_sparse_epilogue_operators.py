@@ -28,7 +28,7 @@ from torch_slang import BlockSparseEpilogue
 
 Tensor = torch.Tensor
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(3), dear_file]
+pytestmark = [pytest.mark.usefixtures("seeded", "the_first_tile"), some_tests(3), dear_file]
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,6 @@ def shade() -> BlockSparseEpilogue:
 @pytest.fixture(scope="module")
 def square() -> BlockSparseEpilogue:
     return torch_slang.block_sparse_mm_with_epilogue(SQUARE)
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    torch.manual_seed(0)
 
 
 class TestPyTorch:

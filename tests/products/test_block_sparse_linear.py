@@ -14,12 +14,9 @@ from long_tests import dear_test
 from torch_slang import BlockPattern
 from torch_slang.nn import BlockSparseLinear, PatternSchedule, sparsify
 
+pytestmark = pytest.mark.usefixtures("seeded")
+
 Tensor = torch.Tensor
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    torch.manual_seed(0)
 
 
 def dense_of(layer: BlockSparseLinear) -> torch.nn.Linear:

@@ -19,12 +19,7 @@ from torch_slang.nn import BlockSparseLinear, PatternSchedule
 
 Tensor = torch.Tensor
 
-pytestmark = [pytest.mark.usefixtures("the_first_tile"), some_tests(3), dear_file]
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    torch.manual_seed(0)
+pytestmark = [pytest.mark.usefixtures("seeded", "the_first_tile"), some_tests(3), dear_file]
 
 
 def layer_of(epilogue: Any, bias: bool = True, **more: Any) -> BlockSparseLinear:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+TESTS = ROOT / "tests"
+OF_OTHERS = {"tests/triangle_rasterization/test_composite.py"}  # of another repository
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), TESTS / "README.md"]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 FILE = re.compile(r"[\w./-]*\w\.(?:h|cpp|py|slang)\b")
 FOLDERS = ["csrc", "csrc/compiler", "docs", "examples", "ops", "scripts", "slang", "tests", "torch_slang"]
@@ -31,13 +33,13 @@ def test_files_in_the_architecture_exist() -> None:
     assert sorted(name for name in named if not is_there(name)) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_headings(page: Path) -> None:
     wrong = []
     for link, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
@@ -54,3 +56,17 @@ def test_an_answer_is_two_files_at_most() -> None:
     answers = [row.split("|")[2] for row in rows if row.startswith("| ") and row.strip("| ")]
     assert len(answers) >= 8
     assert [answer for answer in answers if not 1 <= len(FILE.findall(answer)) <= 2] == []
+
+
+def test_tests_stand_in_the_folders_that_their_page_lists_and_no_two_have_one_name() -> None:
+    files = list(TESTS.rglob("test_*.py"))
+    listed = re.findall(r"^\| (\w+) \| .*\.md", (TESTS / "README.md").read_text(), re.MULTILINE)
+    assert {path.parent.relative_to(TESTS).as_posix() for path in files} == set(listed)
+    assert len({path.name for path in files}) == len(files)
+
+
+# A changelog names what was there then.
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
+def test_tests_that_pages_name_exist(page: Path) -> None:
+    named = set(re.findall(r"(?<![\w/])(?:tests/[\w/]*)?test_\w+\.py", page.read_text())) - OF_OTHERS
+    assert sorted(name for name in named if not is_there(name)) == []

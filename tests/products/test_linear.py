@@ -12,13 +12,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from cases import nvrtc_is_here
-from long_tests import dear_file, some_cases, some_tests
+from long_tests import some_cases, some_tests
 from matmul_epilogues import ACTIVATIONS, assert_agrees, randn
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_slang
 
-pytestmark = [some_tests(2), dear_file]
+pytestmark = some_tests(2)
 
 Tensor = torch.Tensor
 

@@ -58,7 +58,7 @@ def some_tests(count: int) -> pytest.MarkDecorator:
 dear_test = pytest.mark.dear_test
 
 # The `pytestmark` of a file whose first test, whichever it is, takes ten seconds or more, since all need one large
-# module: `make test` runs a quarter of these files, drawn as for `some_cases`. What the README promises, files without
+# module: `make test` runs an eighth of these files, drawn as for `some_cases`. What the README promises, files without
 # the mark test too.
 dear_file = pytest.mark.dear_file
 
@@ -83,7 +83,7 @@ def seed_of_this_commit() -> str:
 def cases_left_out(items: Iterable[pytest.Item], seed: str) -> set[pytest.Item]:
     """What is left to `make test-long`.
 
-    Three quarters of the files that are marked as `dear_file`. Of tests that are marked as `some_cases` the cases that
+    Seven eighths of the files that are marked as `dear_file`. Of tests that are marked as `some_cases` the cases that
     are not drawn, then of files that are marked as `some_tests` the tests that are not, then seven eighths of the tests
     that are marked as `dear_test`.
     """
@@ -112,7 +112,7 @@ def _file(item: pytest.Item) -> str:
 def _of_files_not_drawn(items: Iterable[pytest.Item], seed: str) -> set[pytest.Item]:
     dear = [item for item in items if item.get_closest_marker("dear_file")]
     files = sorted({_file(item) for item in dear})
-    not_drawn = set(random.Random(f"{seed} files").sample(files, len(files) * 3 // 4))
+    not_drawn = set(random.Random(f"{seed} files").sample(files, len(files) * 7 // 8))
     return {item for item in dear if _file(item) in not_drawn}
 
 

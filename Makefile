@@ -2,8 +2,8 @@
 # in-place build of the native part, which is incremental.
 #
 #   make demo      sets up, builds, and runs the examples (on the GPU if there is one)
-#   make test      C++ and Python tests; TESTS=tests/test_x.py and PYTEST_ARGS="-x -k name" choose
-#   make test-long the same with the full counts of random programs: before an issue is called done
+#   make test      C++ and Python tests; TESTS=tests/gradients and PYTEST_ARGS="-x -k name" choose
+#   make test-long the same with every case and the full counts of random programs; PART=gradients SHARE=1/2 is a part of it
 #   make build     build only                make lint      format, lint and type checks; FIX=1 repairs what it can
 #   make bench     benchmarks; QUICK=1       make sanitize  C++ tests under the address and undefined sanitizers; SANITIZER=thread
 #   make wheel     a wheel in dist/          make clean     removes build products
@@ -61,8 +61,12 @@ test: build
 	$(PY) setup.py --quiet build_cpp_tests
 	TORCH_SLANG_CPP_TESTS=$(CURDIR)/$(BUILD)/tests $(PY) -m pytest $(PYTEST_ARGS) $(TESTS)
 
+# A part is a folder of tests or some of its files, and a share every n-th of their tests (CONTRIBUTING.md lists them).
+PART ?= .
+SHARE ?= 1/1
 test-long:
-	TORCH_SLANG_LONG_TESTS=1 $(MAKE) test PYTEST_ARGS="$(PYTEST_ARGS) --timeout=7200"
+	TORCH_SLANG_LONG_TESTS=1 $(MAKE) test TESTS="$(addprefix tests/,$(PART))" \
+		PYTEST_ARGS="$(PYTEST_ARGS) --timeout=7200 --share=$(SHARE)"
 
 lint: $(READY)
 	$(PY) -m ruff format $(if $(FIX),,--check) .

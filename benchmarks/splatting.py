@@ -1,7 +1,7 @@
 """The renderer of examples/splatting: frames of many Gaussians, forward and backward, and where the time goes.
 
 Beside it gsplat, if it is installed, and for the drawing alone CUDA by hand (rivals/splatting.cu). Results are compared
-with ours in float64, whose values tests/test_splatting.py compares with plain PyTorch. Pixels where a splat's opacity
+with ours in float64, whose values test_splatting.py compares with plain PyTorch. Pixels where a splat's opacity
 is at the least that is drawn may have it or not, so it is the norm of the difference that is judged.
 """
 

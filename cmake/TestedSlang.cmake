@@ -16,7 +16,7 @@ function(torch_slang_check_version library header)
   list(JOIN versions ", " versions)
   set(problem "torch_slang: ${library} is no Slang that its derivatives were tested with (${versions})")
   if(NOT TORCH_SLANG_ANY_SLANG)
-    message(FATAL_ERROR "${problem}. Run tests/test_slang_bugs.py with it: "
+    message(FATAL_ERROR "${problem}. Run tests/slang_bugs/test_slang_bugs.py with it: "
       "TORCH_SLANG_CMAKE_ARGS=-DTORCH_SLANG_ANY_SLANG=ON builds all the same")
   endif()
   message(WARNING "${problem}")

@@ -21,7 +21,7 @@ import torch
 
 import torch_slang
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
 
 from derivative_cases import Derived, backward, double_backward, jvp, of_differentiable_ones
 from marked_tables import write_table

@@ -24,7 +24,8 @@ from torch_slang import (
     matmul_with_epilogue,
 )
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/examples"))
 
 from block_sparse_epilogues import SHADE, shade_in_torch
 from cases import Case, Input

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"  # an allocation of its own for each tensor: overruns are seen
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.extend(str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("helpers", "gradients", "waves"))
 
 import test_held_sums
 import test_tiled_waves
@@ -16,7 +16,7 @@ from test_accumulation import CASES as GATHERED
 import torch_slang
 from torch_slang import _C
 
-SLANG_CRASHES = {"scaled"}  # the compiler's own bug: see tests/test_gradients.py
+SLANG_CRASHES = {"scaled"}  # the compiler's own bug: see tests/gradients/test_gradients.py
 
 
 def main() -> None:

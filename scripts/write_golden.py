@@ -2,7 +2,7 @@
 
     python scripts/write_golden.py          # once values and gradients are right with what a new Slang writes
 
-tests/test_golden.py compares. A golden file has a line for each entry point with the counts of the passes that applied,
+test_golden.py compares. A golden file has a line for each entry point with the counts of the passes that applied,
 behind which stands Slang's text as it was before them. Where a Slang other than the first that was tested has another
 text, that has a file of its own, NAME.VERSION.emitted. (Lines of Slang's own files, which move, are left out.)
 """

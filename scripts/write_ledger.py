@@ -22,7 +22,7 @@ def programs() -> list[Path]:
 
 
 def read_program(path: Path) -> tuple[str, dict[str, str]]:
-    """What is wrong, and the facts by their keys, of the comment that a program begins with: tests/slang_bugs.py."""
+    """What is wrong, and the facts by their keys, of the comment that a program begins with: helpers/slang_bugs.py."""
     comment = itertools.takewhile(lambda line: line.startswith("// "), path.read_text().splitlines())
     what, *facts = [line.removeprefix("// ") for line in comment]
     return what, dict(fact.split(": ", 1) for fact in facts)

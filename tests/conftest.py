@@ -15,7 +15,7 @@ import pytest
 import torch
 from costs import Costs
 from devices import DEVICES, needs_cuda
-from long_tests import EVERY_CASE, LONG, SEED, cases_left_out, long_test, seed_of_this_commit
+from long_tests import EVERY_CASE, LONG, SEED, cases_left_out, long_test, seed_of_this_commit, share_of
 from slow_compilers import Project
 
 _FOLDER = "TORCH_SLANG_CACHE_DIR"
@@ -25,6 +25,7 @@ _WAVE_SUMS = "TORCH_SLANG_TEST_WAVE_SUMS"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--costs", type=int, metavar="N", help="show the N tests that take most of the processor's time")
+    parser.addoption("--share", metavar="K/N", help="run the K-th of N shares of the tests: every N-th test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,10 +34,10 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SEED] = seed_of_this_commit()
         os.environ.setdefault(
             "TORCH_SLANG_AUDIT", "off"
-        )  # tests/test_audit.py has them; "first" audits the whole suite
+        )  # tests/gradients/test_audit.py has them; "first" audits the whole suite
         os.environ["TORCH_SLANG_CHECK_TEXTS"] = "1"  # csrc/compiler/emit/known_forms.h
-    for mark in ("some_cases", "some_tests", "dear_test"):
-        config.addinivalue_line("markers", f"{mark}(count): tests/long_tests.py")
+    for mark in ("some_cases", "some_tests", "dear_test", "dear_file"):
+        config.addinivalue_line("markers", f"{mark}(count): tests/helpers/long_tests.py")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's background jobs have it; processes inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if _WAVE_SUMS in os.environ:
@@ -68,7 +69,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = {item for item in items if _is_left_out(item)}
     if not LONG and os.environ[SEED] != EVERY_CASE and not _is_named(config):
         left_out |= cases_left_out([item for item in items if item not in left_out], os.environ[SEED])
-    if left_out and len(left_out) < len(items):
+    if len(left_out) < len(items):
+        _deselect(config, items, left_out)
+    if config.getoption("--share"):
+        _deselect(config, items, set(items) - set(share_of(items, config.getoption("--share"))))
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:
+    if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
 
@@ -98,6 +106,18 @@ def the_first_tile() -> Iterator[None]:
     before = torch_slang.tuning.mode("off")
     yield
     torch_slang.tuning.mode(before)
+
+
+@pytest.fixture
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 @pytest.fixture

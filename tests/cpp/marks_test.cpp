@@ -53,7 +53,7 @@ bool has_nvrtc() {
 }
 
 // What the run-time must not overlook: all but uses, and that elements are shared, which every access to a gradient shows
-// that goes past registers (tests/test_own_elements.py).
+// that goes past registers (tests/gradients/test_own_elements.py).
 Marks faults(const Marks& marks) {
   Marks rest;
   for (const std::string& mark : marks) {

@@ -21,7 +21,7 @@ namespace torch_slang {
 //       all forms are known: Note [strict reading] in ctext/reader.h.
 //     - What each pass needs, gives, reads and changes: Note [table of passes] in pass_table.h.
 //     - A repair applies to few texts. What Slang wrote for the sources in tests/golden, and how often each pass applied there,
-//       is kept, and tests/test_golden.py compares.
+//       is kept, and tests/slang_bugs/test_golden.py compares.
 struct PassCount {
   std::string_view name;
   int count = 0;

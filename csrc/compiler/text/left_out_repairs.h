@@ -11,7 +11,7 @@
 namespace torch_slang {
 
 // Note [ledger]
-//   Each repair of an error of Slang's has programs in tests/slang_bugs, the smallest that show it. tests/test_slang_bugs.py runs them
+//   Each repair of an error of Slang's has programs in tests/slang_bugs, the smallest that show it. tests/slang_bugs/test_slang_bugs.py runs them
 //   twice: as they are, and with the repair left out, by a define whose value names it. The second must be wrong: once
 //   it is right, Slang has mended the error, and the repair goes.
 inline constexpr const char* kLeaveOut = "TORCH_SLANG_LEAVE_OUT";

@@ -32,6 +32,7 @@
 #include "compiler/source/own_tangents.h"
 #include "compiler/source/tuned_variables.h"
 #include "compiler/text/refused_text.h"
+#include "compiler/wrap/known_pairs.h"
 #include "compiler/wrap/wrapper.h"
 #include "program/enumerations.h"
 #include "program/instantiations.h"
@@ -319,7 +320,6 @@ class Compilation {
   // Note [tangents of views] in source/own_tangents.h
   std::optional<std::string> callee_with_own_tangents(Instantiation instantiation) {
     const auto forwards = own_forward_derivatives(session_.slang());
-    if (forwards.empty()) return std::nullopt;
     std::set<std::string> found, users = users_of_diff(session_.sources());
     for (const auto& [name, forward] : forwards) {
       if (users.count(forward) > 0) found.insert(name);
@@ -386,14 +386,14 @@ class Compilation {
     const std::vector<const SourceCode*> sources = session_.sources();
     if (!may_have_generic_tensors(sources)) return Generic::None;
     const auto changes = [&](const SourceCode* one) { return one->text() != own && takes_tensors(*one); };
-    const bool others_change = std::any_of(sources.begin(), sources.end(), changes);
-    return others_change ? Generic::AllFiles : Generic::OwnFile;
+    return std::any_of(sources.begin(), sources.end(), changes) ? Generic::AllFiles : Generic::OwnFile;
   }
 
   Loaded load_wrappers(const std::vector<Instantiation>& instantiations, Derivatives derivatives) {
     const std::string import = described(instantiations.front().function).imported_from;
     std::string source = undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n";
     for (const Instantiation& one : instantiations) source += wrapper_source(described(one.function), one);
+    if (needs_order_2(instantiations.front())) source += known_pairs(functions_, import);
     Loaded loaded;
     const auto load = [&](Session& session, const std::string& text) {
       loaded.session = &session;

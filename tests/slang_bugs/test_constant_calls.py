@@ -196,3 +196,93 @@ def test_no_derivative_goes_through(module: torch_slang.Module, device: torch.de
         else:
             second.append((torch.zeros_like(x), torch.zeros_like(y)))
     torch.testing.assert_close(*second)
+
+
+# --- Of functions that have no derivative, in functions that take aggregates
+
+OF_AGGREGATES = """
+struct Table
+{
+    double scale;
+    double of(double x) { return scale * x * x; }
+    static double two(double x) { return 2 * x; }
+};
+double still(double x) { return 2 * x; }
+double product(double x, double y, int i) { return i > 1 ? x * y : x; }
+T cube<T : __BuiltinFloatingPointType>(T x) { return x * x * x; }
+double2 both(double2 v) { return v * v.yx; }
+void spread(double x, out double r, inout double s) { r = x * x; s = s * x; }
+
+[TorchOp] [Differentiable] double called(double n[4], int i) { return n[i % 2] * no_diff still(n[1]) * n[0]; }
+[TorchOp] [Differentiable] double arguments(double n[4], int i)
+{
+    return n[0] * n[0] * no_diff product(n[i], n[0] * n[3], i);
+}
+[TorchOp] [Differentiable] double of_method(double n[4], int i)
+{
+    Table table = { n[2] };
+    return n[0] * n[1] * no_diff table.of(n[i]) + n[1] * n[1] * no_diff Table.two(n[3]);
+}
+[TorchOp] [Differentiable] double of_generic(double n[4], int i) { return n[0] * n[0] * no_diff cube<double>(n[i]); }
+[TorchOp] [Differentiable] double of_vector(double4 n, int i) { return n[0] * n[i] * (no_diff both(n.yz)).x; }
+[TorchOp] [Differentiable] double of_changed(double n[4], int i)
+{
+    double r, s = n[1];
+    no_diff spread(n[2], r, s);
+    return r * s * n[0] * n[2];
+}
+[TorchOp] [Differentiable] double of_flow(double n[4], int i)
+{
+    double v[2] = { n[2], n[3] };
+    double r = n[0];
+    [MaxIters(3)] for (int k = 0; k < 3; k++)
+    {
+        if (k == i) v[k % 2] = no_diff still(v[i % 2]); else r = r * v[k % 2] + no_diff cube(r);
+    }
+    return r * v[i % 2] * n[1];
+}
+"""
+
+
+def of_flow(n: list[Tensor], i: int) -> Tensor:
+    v, r = n[2:], n[0]
+    for k in range(3):
+        if k == i:
+            v[k % 2] = still(2 * v[i % 2])
+        else:
+            r = r * v[k % 2] + still(r**3)
+    return r * v[i % 2] * n[1]
+
+
+OF_ROWS: dict[str, Callable[[list[Tensor], int], Tensor]] = {
+    "called": lambda n, i: n[i % 2] * still(2 * n[1]) * n[0],
+    "arguments": lambda n, i: n[0] ** 2 * still(n[i] * n[0] * n[3] if i > 1 else n[i]),
+    "of_method": lambda n, i: n[0] * n[1] * still(n[2] * n[i] ** 2) + n[1] ** 2 * still(2 * n[3]),
+    "of_generic": lambda n, i: n[0] ** 2 * still(n[i] ** 3),
+    "of_vector": lambda n, i: n[0] * n[i] * still(n[1] * n[2]),
+    "of_changed": lambda n, i: still(n[2] ** 2) * still(n[1] * n[2]) * n[0] * n[2],
+    "of_flow": of_flow,
+}
+
+
+@pytest.fixture(scope="module")
+def of_aggregates() -> torch_slang.Module:
+    text = "import torch_slang;\n" + OF_AGGREGATES
+    return torch_slang.load(source=text, name="constants_of_aggregates", namespace="constants_of_aggregates")
+
+
+@some_cases(3)
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_constants_among_aggregates_have_second_derivatives(
+    of_aggregates: torch_slang.Module, device: torch.device, name: str
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows = (2 * torch.rand((3, 4), generator=generator, dtype=torch.float64) - 1).to(device).requires_grad_()
+    weights = torch.rand((3, 4), generator=generator, dtype=torch.float64).to(device)
+    integers = torch.arange(3, dtype=torch.int32, device=device)
+    result = getattr(of_aggregates, name)(rows, integers)
+    expected = torch.stack([OF_ROWS[name](list(row.unbind()), i) for i, row in enumerate(rows)])
+    torch.testing.assert_close(result, expected)
+    gradients = [torch.autograd.grad(one.sum(), rows, create_graph=True)[0] for one in (result, expected)]
+    torch.testing.assert_close(*gradients)
+    torch.testing.assert_close(*(torch.autograd.grad((g * weights).sum(), rows)[0] for g in gradients))

@@ -44,10 +44,10 @@ ElementwiseCall::ElementwiseCall(const ElementwiseSignature& op, OpKind kind, co
       kind_(kind),
       arguments_(arguments),
       shape_(shape),
-      variant_(op.function.leaves.size()),
       block_(op.layout),
       whole_(op, kind, arguments, block_) {
   for (const int64_t n : shape) total_ *= n;
+  variant_.leaves.resize(op.function.leaves.size());
 }
 
 size_t ElementwiseCall::outer_rank(int leaf, const at::Tensor& tensor) const {
@@ -103,7 +103,7 @@ void ElementwiseCall::store(int leaf, const at::Tensor& tensor) {
 }
 
 void ElementwiseCall::store_value(int leaf, const at::Tensor& tensor) {
-  variant_.set_gradient(leaf, ElementwiseVariant::Value);
+  variant_.leaves[leaf].gradient = Gradient::Value;
   stored_.emplace_back(leaf, tensor);
 }
 
@@ -112,16 +112,15 @@ ElementwiseCall::Wanted ElementwiseCall::classify_gradient(int leaf) const {
   const at::Tensor& tensor = arguments_.tensors[leaf];
   const size_t outer = outer_rank(leaf, tensor);
   const int64_t count = c10::multiply_integers(tensor.sizes().slice(0, outer));
-  if (count == 1 && (total_ != 1 || tensor.device() != arguments_.device))
-    return {leaf, ElementwiseVariant::Summed, {}, {}};
-  if (count == total_) return {leaf, ElementwiseVariant::Whole, {}, {}};
+  if (count == 1 && (total_ != 1 || tensor.device() != arguments_.device)) return {leaf, Gradient::Summed, {}, {}};
+  if (count == total_) return {leaf, Gradient::Whole, {}, {}};
   c10::SmallVector<int64_t, 8> dense(tensor.dim());
   int64_t stride = 1;
   for (size_t d = tensor.dim(); d-- > 0;) {
     dense[d] = stride;
     stride *= tensor.sizes()[d];
   }
-  return {leaf, ElementwiseVariant::Wide, strides_in_shape(leaf, tensor, dense), {}};
+  return {leaf, Gradient::Wide, strides_in_shape(leaf, tensor, dense), {}};
 }
 
 void ElementwiseCall::want(int leaf) {
@@ -134,7 +133,7 @@ bool ElementwiseCall::needs_rows() const {
   const bool strided =
       std::any_of(sources_.begin(), sources_.end(), [](const Source& s) { return s.access == Access::Strided; });
   return strided || (arguments_.device.is_cuda() && std::any_of(wanted_.begin(), wanted_.end(), [](const Wanted& one) {
-                       return one.kind == ElementwiseVariant::Wide;
+                       return one.kind == Gradient::Wide;
                      }));
 }
 
@@ -153,7 +152,7 @@ void ElementwiseCall::join_dimensions_of_all() {
     owners.push_back(s);
   }
   for (size_t w = 0; w < wanted_.size(); ++w) {
-    if (wanted_[w].kind != ElementwiseVariant::Wide) continue;
+    if (wanted_[w].kind != Gradient::Wide) continue;
     strides.push_back(wanted_[w].strides);
     owners.push_back(sources_.size() + w);
   }
@@ -185,11 +184,11 @@ void ElementwiseCall::classify_rows() {
   }
   if (!arguments_.device.is_cuda()) return;
   for (size_t w = 0; w < wanted_.size(); ++w) {
-    if (wanted_[w].kind != ElementwiseVariant::Wide) continue;
+    if (wanted_[w].kind != Gradient::Wide) continue;
     const Strides& own = loop_.strides[sources_.size() + w];
     const bool same_rows = std::all_of(own.begin(), own.end() - 1, [](int64_t stride) { return stride == 0; });
-    if (own.back() == 0 && !same_rows) wanted_[w].kind = ElementwiseVariant::RowSum;
-    if (own.back() != 0 && same_rows) wanted_[w].kind = ElementwiseVariant::ColumnSum;
+    if (own.back() == 0 && !same_rows) wanted_[w].kind = Gradient::RowSum;
+    if (own.back() != 0 && same_rows) wanted_[w].kind = Gradient::ColumnSum;
   }
 }
 
@@ -247,16 +246,17 @@ KernelKey ElementwiseCall::key() {
   for (const Source& source : sources_) {
     variant_.set(source.leaf, *element_type_of(source.tensor.scalar_type()), source.access);
   }
-  for (const Wanted& one : wanted_) variant_.set_gradient(one.leaf, one.kind);
+  for (const Wanted& one : wanted_) variant_.leaves[one.leaf].gradient = one.kind;
   whole_.note(places_, total_, variant_);
-  variant_.set_loop(is_tiled_, choose_lanes());
+  variant_.is_tiled = is_tiled_;
+  variant_.lanes = choose_lanes();
   KernelKey key = {};
   key.kind = kind_;
   key.independent = whole_.are_independent();
   key.device = arguments_.device;
   key.types = arguments_.types;
   key.sizes = arguments_.sizes;
-  key.variant = variant_.text();
+  key.variant = variant_;
   const bool may_sum = whole_.any() && key.device.is_cuda();
   key.threads.adds_apart = may_sum && (is_deterministic() || wave_sums_setting() == WaveSums::Never ||
                                        !arguments_.have_addition_targets(op_.function, op_.layout.view_count()));
@@ -269,10 +269,10 @@ KernelKey ElementwiseCall::key() {
 void ElementwiseCall::choose_tiles() {
   constexpr uint32_t kRowsEach = 4, kMostRowsEach = 256;
   const int64_t columns = loop_.columns();
-  const int64_t vectors = divided_up(columns, variant_.lanes());
+  const int64_t vectors = divided_up(columns, variant_.lanes);
   tiles_.rows = total_ / columns;
-  const bool has_column_sums = std::any_of(wanted_.begin(), wanted_.end(),
-                                           [](const Wanted& one) { return one.kind == ElementwiseVariant::ColumnSum; });
+  const bool has_column_sums =
+      std::any_of(wanted_.begin(), wanted_.end(), [](const Wanted& one) { return one.kind == Gradient::ColumnSum; });
   const bool has_sums = has_column_sums || whole_.has_few();
   const uint32_t widest = has_column_sums ? 5 : 8;
   while (tiles_.width_log2 < widest && (int64_t{1} << tiles_.width_log2) < vectors) ++tiles_.width_log2;
@@ -289,9 +289,9 @@ void ElementwiseCall::choose_tiles() {
 std::vector<int64_t> ElementwiseCall::memory_shape(const Wanted& wanted) const {
   std::vector<int64_t> sizes;
   switch (wanted.kind) {
-    case ElementwiseVariant::Summed: sizes = {blocks_}; break;
-    case ElementwiseVariant::RowSum: sizes = {tiles_.rows, tiles_.row_parts()}; break;
-    case ElementwiseVariant::ColumnSum: sizes = {tiles_.column_parts(), loop_.columns()}; break;
+    case Gradient::Summed: sizes = {blocks_}; break;
+    case Gradient::RowSum: sizes = {tiles_.rows, tiles_.row_parts()}; break;
+    case Gradient::ColumnSum: sizes = {tiles_.column_parts(), loop_.columns()}; break;
     default: sizes.assign(shape_.begin(), shape_.end());
   }
   for (const int64_t n : arguments_.element_shape(op_.function.leaves[wanted.leaf])) sizes.push_back(n);
@@ -301,7 +301,7 @@ std::vector<int64_t> ElementwiseCall::memory_shape(const Wanted& wanted) const {
 void ElementwiseCall::allocate() {
   for (Wanted& one : wanted_) {
     const at::Tensor& tensor = arguments_.tensors[one.leaf];
-    if (one.kind == ElementwiseVariant::Whole) {
+    if (one.kind == Gradient::Whole) {
       one.memory = new_empty(tensor.sizes(), tensor.options());
     } else {
       const ElementType type = *element_type_of(tensor.scalar_type());
@@ -320,18 +320,18 @@ at::Tensor ElementwiseCall::gradient(int leaf) const {
   const size_t rows = shape_.size() - loop_.row_dims;
   std::vector<int64_t> sizes(shape_.begin(), shape_.end());
   switch (wanted->kind) {
-    case ElementwiseVariant::Summed: sum = summed(sum, 0).view(tensor.sizes()); break;
-    case ElementwiseVariant::RowSum:
+    case Gradient::Summed: sum = summed(sum, 0).view(tensor.sizes()); break;
+    case Gradient::RowSum:
       std::fill(sizes.begin() + static_cast<int64_t>(rows), sizes.end(), 1);
       sizes.insert(sizes.end(), element.begin(), element.end());
       sum = at::sum_to(sum.sum(1).view(sizes), tensor.sizes());
       break;
-    case ElementwiseVariant::ColumnSum:
+    case Gradient::ColumnSum:
       std::fill(sizes.begin(), sizes.begin() + static_cast<int64_t>(rows), 1);
       sizes.insert(sizes.end(), element.begin(), element.end());
       sum = at::sum_to(summed(sum, 0).view(sizes), tensor.sizes());
       break;
-    case ElementwiseVariant::Wide: sum = at::sum_to(sum, tensor.sizes()); break;
+    case Gradient::Wide: sum = at::sum_to(sum, tensor.sizes()); break;
     default: break;
   }
   return like_argument(sum, tensor);
@@ -339,10 +339,9 @@ at::Tensor ElementwiseCall::gradient(int leaf) const {
 
 void ElementwiseCall::choose_blocks() {
   if (is_tiled_ && arguments_.device.is_cuda()) return choose_tiles();
-  const bool has_sums = whole_.has_few() || std::any_of(wanted_.begin(), wanted_.end(), [](const Wanted& one) {
-                          return one.kind == ElementwiseVariant::Summed;
-                        });
-  const int64_t each = arguments_.device.is_cuda() ? int64_t{kMapThreads} * variant_.lanes() : int64_t{kMapElements};
+  const bool has_sums = whole_.has_few() || std::any_of(wanted_.begin(), wanted_.end(),
+                                                        [](const Wanted& one) { return one.kind == Gradient::Summed; });
+  const int64_t each = arguments_.device.is_cuda() ? int64_t{kMapThreads} * variant_.lanes : int64_t{kMapElements};
   const int64_t most = has_sums ? kernel_->kernel->resident_blocks() : std::numeric_limits<uint32_t>::max();
   blocks_ = std::min({divided_up(total_, each), most, int64_t{std::numeric_limits<int32_t>::max()}});
 }

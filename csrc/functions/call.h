@@ -17,9 +17,9 @@
 #include "functions/arguments.h"
 #include "functions/generated_arguments.h"
 #include "functions/loop_shape.h"
-#include "functions/variant.h"
 #include "functions/whole_tensors.h"
 #include "operators/argument_block.h"
+#include "specialise/elementwise_variant.h"
 #include "specialise/kernel_key.h"
 #include "specialise/loaded_kernel.h"
 
@@ -51,6 +51,7 @@ class ElementwiseCall {
 
  private:
   using Access = MapView::Access;
+  using Gradient = ElementwiseVariant::Gradient;
 
   struct Source {
     int leaf;
@@ -60,7 +61,7 @@ class ElementwiseCall {
   };
   struct Wanted {
     int leaf;
-    ElementwiseVariant::Gradient kind;
+    Gradient kind;
     Strides strides;  // of a new tensor like the argument, by dimension of the broadcast shape
     at::Tensor memory;
   };

@@ -14,6 +14,8 @@ namespace torch_slang {
 
 namespace {
 
+using Gradient = ElementwiseVariant::Gradient;
+
 // Whether a plain function that sees no tensors does what checks look at.
 bool has_checks(const DeviceText& text, Checks checks) {
   using namespace intrinsics;
@@ -30,12 +32,12 @@ std::string primal_view(const Leaf& leaf, OpKind kind) {
   return kind == OpKind::Backward ? "tsl::absent(" + view + ")" : view;
 }
 
-bool is_wanted(const KernelKey& key, const ElementwiseVariant& variant, size_t leaf) {
-  return key.kind == OpKind::Backward && variant.is_whole(leaf);
+bool is_wanted(const KernelKey& key, size_t leaf) {
+  return key.kind == OpKind::Backward && key.variant.leaves[leaf].is_whole();
 }
 
 std::optional<PlaceDims> own_dims(const ElementwiseVariant& variant, const OwnTries& tries, size_t leaf) {
-  const std::vector<PlaceDims> orders = variant.owned_dim_orders(leaf);
+  const std::vector<PlaceDims>& orders = variant.owned_dim_orders(leaf);
   return tries[leaf] < orders.size() ? std::optional(orders[tries[leaf]]) : std::nullopt;
 }
 
@@ -71,7 +73,6 @@ void keep_in_registers(const ElementwiseSignature& op, const KernelKey& key, siz
 // Note [whole tensors] in program/program.h.
 void add_whole_views(const ElementwiseSignature& op, const KernelKey& key, const OwnTries& tries,
                      KernelSource& source) {
-  const ElementwiseVariant variant(key.variant);
   std::set<int64_t> component_counts;
   source.make_view = "switch (k) {\n";
   source.gradient_scalars = 0;
@@ -83,11 +84,11 @@ void add_whole_views(const ElementwiseSignature& op, const KernelKey& key, const
     const ElementType type = element_type(leaf.element, key.types);
     const int64_t components = component_count(leaf.element, key.sizes);
     std::string view = present_view(leaf.diff_view);
-    view = is_wanted(key, variant, i) ? gradient_view_text(view, type, components, leaf.gradient_slots)
-                                      : "tsl::absent(" + view + ")";
+    view = is_wanted(key, i) ? gradient_view_text(view, type, components, leaf.gradient_slots)
+                             : "tsl::absent(" + view + ")";
     source.make_view += c10::str("  case ", leaf.diff_view, ": return ", view, ";\n");
-    const auto own = own_dims(variant, tries, i);
-    if (is_wanted(key, variant, i) && (own || variant.gradient(i) == ElementwiseVariant::Few))
+    const auto own = own_dims(key.variant, tries, i);
+    if (is_wanted(key, i) && (own || key.variant.leaves[i].gradient == Gradient::Few))
       keep_in_registers(op, key, i, own, source);
     const bool is_summed = !own && has_copies(leaf.gathering().memory);
     source.gradient_scalars |= 1u << static_cast<unsigned>(is_summed ? summing_type(type) : type);
@@ -125,10 +126,9 @@ bool has_wave_sums(const ElementwiseSignature& op, const KernelKey& key, const O
   if (!may_have_wave_sums(key, source) || key.threads.adds_apart) return false;
   if (uses(source.text, {intrinsics::kTake, intrinsics::kTakeUniform, intrinsics::kTakeOnce})) return false;
   if (uses(source.text, {intrinsics::kAddOnly})) return true;
-  const ElementwiseVariant variant(key.variant);
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
-    const bool is_gathered = is_wanted(key, variant, i) && variant.gradient(i) == ElementwiseVariant::Gathered;
-    if (is_gathered && !own_dims(variant, tries, i)) return true;
+    const bool is_gathered = is_wanted(key, i) && key.variant.leaves[i].gradient == Gradient::Gathered;
+    if (is_gathered && !own_dims(key.variant, tries, i)) return true;
   }
   return false;
 }
@@ -151,7 +151,7 @@ KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key, co
   source.dim_count = op.layout.dim_count();
   source.make_view = "return tsl::present_view(args, k);";
   source.independent_views = key.independent;
-  source.map = map_loop(op, key.kind, ElementwiseVariant(key.variant), key.sizes);
+  source.map = map_loop(op, key.kind, key.variant, key.sizes);
   source.fast_math = op.options.fast_math;
   if (source.map->sees_tensors) add_whole_views(op, key, tries, source);
   if (key.device.is_cpu()) source.text.waves = false;  // Note [lone lanes] in prelude/host_meet.h
@@ -163,10 +163,9 @@ KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key, co
 }
 
 bool learn(const ElementwiseSignature& op, const KernelKey& key, const Marks& marks, OwnTries& tries) {
-  const ElementwiseVariant variant(key.variant);
   bool more = false;
   for (size_t i = 0; i < tries.size(); ++i) {
-    if (!own_dims(variant, tries, i) || !shows(marks, "shares ", op.function.leaves[i].diff_view)) continue;
+    if (!own_dims(key.variant, tries, i) || !shows(marks, "shares ", op.function.leaves[i].diff_view)) continue;
     ++tries[i];
     more = true;
   }
@@ -181,7 +180,7 @@ std::shared_ptr<const LoadedKernel> load_kernel(const ElementwiseSignature& op, 
   KernelSource source = specialize(op, key, tries);
   auto loaded = std::make_shared<LoadedKernel>();
   std::shared_ptr<const Kernel> facts;
-  if (key.variant.find(';') != std::string::npos) {
+  if (!key.variant.owned.empty()) {
     facts = load(without_checks(source));
     while (learn(op, key, facts->marks(), tries)) {
       source = specialize(op, key, tries);
@@ -192,8 +191,7 @@ std::shared_ptr<const LoadedKernel> load_kernel(const ElementwiseSignature& op, 
   loaded->kernel = is_facts ? facts : load(source);
   loaded->has_wave_sums = source.has_wave_sums;
   if (!sees_tensors(op.function)) return loaded;
-  const ElementwiseVariant variant(key.variant);
-  for (size_t i = 0; i < tries.size(); ++i) loaded->own_dims.push_back(own_dims(variant, tries, i));
+  for (size_t i = 0; i < tries.size(); ++i) loaded->own_dims.push_back(own_dims(key.variant, tries, i));
   if (facts == nullptr) {
     const std::vector<bool> none(op.function.leaves.size(), false);
     const bool is_clear = !may_say_too_much(op, source, loaded->kernel->marks(), none);

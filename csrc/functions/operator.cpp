@@ -159,30 +159,30 @@ Results backward(const ElementwiseSignature& op, FindKernel find, const Argument
 }
 
 std::string how_kept(const Leaf& leaf, ElementwiseVariant::Gradient kind) {
+  using Gradient = ElementwiseVariant::Gradient;
   switch (kind) {
-    case ElementwiseVariant::Gathered: return leaf.gathering().kept;
-    case ElementwiseVariant::Few: return std::string("sums, then ") + leaf.gathering().kept;
-    case ElementwiseVariant::Whole: return "stored";
-    case ElementwiseVariant::Wide: return "stored, then summed";
-    case ElementwiseVariant::Summed: return "parts";
-    case ElementwiseVariant::RowSum: return "parts of rows";
-    case ElementwiseVariant::ColumnSum: return "parts of columns";
+    case Gradient::Gathered: return leaf.gathering().kept;
+    case Gradient::Few: return std::string("sums, then ") + leaf.gathering().kept;
+    case Gradient::Whole: return "stored";
+    case Gradient::Wide: return "stored, then summed";
+    case Gradient::Summed: return "parts";
+    case Gradient::RowSum: return "parts of rows";
+    case Gradient::ColumnSum: return "parts of columns";
     default: return "unwanted";
   }
 }
 
 KernelFacts facts_of(const ElementwiseSignature& op, const KernelKey& key, const LoadedKernel& loaded) {
   KernelFacts facts = common_facts(key, loaded);
-  const ElementwiseVariant variant(key.variant);
-  facts.loop = variant.is_tiled() ? "rows" : "elements";
-  facts.lanes = variant.lanes();
+  facts.loop = key.variant.is_tiled ? "rows" : "elements";
+  facts.lanes = key.variant.lanes;
   if (key.kind != OpKind::Backward) return facts;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     if (leaf.is_output || !leaf.differentiable) continue;
     GradientFacts& gradient = facts.gradients.emplace_back();
     gradient.argument = leaf.path;
-    gradient.kept = how_kept(leaf, variant.gradient(i));
+    gradient.kept = how_kept(leaf, key.variant.leaves[i].gradient);
     if (!loaded.own_dims.empty() && loaded.own_dims[i]) gradient.kept = "registers";
   }
   return facts;
@@ -301,8 +301,8 @@ std::vector<KernelFacts> ElementwiseOperator::explain() const {
 
 KernelSource ElementwiseOperator::source(const KernelKey& key, Compile compile) const {
   KernelKey usual = key;
-  if (usual.variant.empty())
-    usual.variant = dense_variant(signature_, key.kind, key.types, /*few=*/key.strided != 0).text();
+  if (usual.variant.leaves.empty())
+    usual.variant = dense_variant(signature_, key.kind, key.types, /*few=*/key.strided != 0);
   for (OwnTries tries = first_tries(signature_);;) {
     KernelSource source = specialize(signature_, usual, tries);
     if (!compile || !learn(signature_, usual, compile(source), tries)) return source;

@@ -8,11 +8,13 @@ namespace {
 
 using Access = MapView::Access;
 
-Access access_of(ElementwiseVariant::Gradient kind) {
+using Gradient = ElementwiseVariant::Gradient;
+
+Access access_of(Gradient kind) {
   switch (kind) {
-    case ElementwiseVariant::Summed: return Access::Summed;
-    case ElementwiseVariant::RowSum: return Access::RowSum;
-    case ElementwiseVariant::ColumnSum: return Access::ColumnSum;
+    case Gradient::Summed: return Access::Summed;
+    case Gradient::RowSum: return Access::RowSum;
+    case Gradient::ColumnSum: return Access::ColumnSum;
     default: return Access::Dense;
   }
 }
@@ -25,18 +27,6 @@ Access dense_access(const Leaf& leaf) {
 }  // namespace
 
 bool may_be_few(const Leaf& leaf) { return leaf.is_whole && !leaf.is_written && leaf.gathering().may_sum_first; }
-
-std::vector<PlaceDims> ElementwiseVariant::owned_dim_orders(size_t leaf) const {
-  const std::string mark = ";" + std::to_string(leaf) + "=";
-  const size_t at = own_.find(mark);
-  if (at == std::string::npos) return {};
-  const size_t begin = at + mark.size();
-  return dim_orders_from_text(own_.substr(begin, own_.find(';', begin) - begin));
-}
-
-void ElementwiseVariant::set_owned_dim_orders(size_t leaf, const std::vector<PlaceDims>& orders) {
-  if (!orders.empty()) own_ += ";" + std::to_string(leaf) + "=" + to_text(orders);
-}
 
 namespace {
 
@@ -60,8 +50,8 @@ ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, co
                                  bool few) {
   const auto& leaves = op.function.leaves;
   const bool backward = kind == OpKind::Backward;
-  ElementwiseVariant variant(leaves.size());
-  variant.set_loop(/*is_tiled=*/false, /*lanes=*/1);
+  ElementwiseVariant variant;
+  variant.leaves.resize(leaves.size());
   const std::vector<GeneratedPlaces> places = usual_places(op);
   for (size_t i = 0; i < leaves.size(); ++i) {
     const Leaf& leaf = leaves[i];
@@ -70,14 +60,14 @@ ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, co
       variant.set(i, element_type(leaf.element, types), dense_access(leaf));
     if (has_gradient && leaf.is_whole && !leaf.is_written && !places.empty()) {
       const size_t rank = leaf.rank >= 0 ? leaf.rank : (places.front().slots.size() - 1) / kTslGeneratedWords;
-      variant.set_owned_dim_orders(
-          i, torch_slang::owned_dim_orders(places, static_cast<int64_t>(places.front().slots[0]),
-                                           std::vector<int64_t>(rank, 2), component_count(leaf.element)));
+      auto orders = owned_dim_orders(places, static_cast<int64_t>(places.front().slots[0]),
+                                     std::vector<int64_t>(rank, 2), component_count(leaf.element));
+      if (!orders.empty()) variant.owned.emplace_back(i, std::move(orders));
     }
     if (has_gradient && !leaf.is_output)
-      variant.set_gradient(i, !leaf.is_whole            ? ElementwiseVariant::Whole
-                              : few && may_be_few(leaf) ? ElementwiseVariant::Few
-                                                        : ElementwiseVariant::Gathered);
+      variant.leaves[i].gradient = !leaf.is_whole            ? Gradient::Whole
+                                   : few && may_be_few(leaf) ? Gradient::Few
+                                                             : Gradient::Gathered;
   }
   return variant;
 }
@@ -85,8 +75,8 @@ ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, co
 MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseVariant& variant,
                  const std::vector<int64_t>& sizes) {
   MapLoop loop;
-  loop.is_tiled = variant.is_tiled();
-  loop.lanes = variant.lanes();
+  loop.is_tiled = variant.is_tiled;
+  loop.lanes = variant.lanes;
   const bool backward = kind == OpKind::Backward;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
@@ -95,21 +85,20 @@ MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseV
       continue;
     }
     const int components = static_cast<int>(component_count(leaf.element, sizes));
-    if (variant.has(i)) {
+    const auto& [own, access, gradient] = variant.leaves[i];
+    if (access) {
       const int view = leaf.is_output && backward ? leaf.diff_view : leaf.primal_view;
       auto& views = backward || !leaf.is_output ? loop.inputs : loop.outputs;
       const bool is_value = op.function.has_values && leaf.is_output && !leaf.is_tangent;
-      views.push_back({view, leaf.slot, variant.type(i), components, variant.access(i), is_value});
+      views.push_back({view, leaf.slot, own, components, *access, is_value});
     }
-    const ElementwiseVariant::Gradient kind_of_sum = variant.gradient(i);
-    if (kind_of_sum == ElementwiseVariant::Unwanted) continue;
-    const ElementType own = variant.type(i);
-    if (kind_of_sum == ElementwiseVariant::Value) {
+    if (gradient == Gradient::Unwanted) continue;
+    if (gradient == Gradient::Value) {
       loop.outputs.push_back({leaf.primal_view, -1, own, components, MapView::Access::Dense});
       continue;
     }
-    const ElementType type = kind_of_sum == ElementwiseVariant::Whole ? own : summing_type(own);
-    loop.outputs.push_back({leaf.diff_view, -1, type, components, access_of(kind_of_sum)});
+    const ElementType type = gradient == Gradient::Whole ? own : summing_type(own);
+    loop.outputs.push_back({leaf.diff_view, -1, type, components, access_of(gradient)});
   }
   return loop;
 }

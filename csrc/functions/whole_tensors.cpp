@@ -105,11 +105,12 @@ void WholeTensors::note(const std::vector<GeneratedPlaces>& places, int64_t elem
     const int64_t numbers = arguments_.tensors[one.leaf].numel();
     const bool is_few =
         may_wait && may_be_few(leaf) && numbers > 0 && numbers <= kFewNumbers && elements >= kMany * numbers;
-    variant.set_gradient(one.leaf, is_few ? ElementwiseVariant::Few : ElementwiseVariant::Gathered);
+    variant.leaves[one.leaf].gradient =
+        is_few ? ElementwiseVariant::Gradient::Few : ElementwiseVariant::Gradient::Gathered;
     has_few_ = has_few_ || is_few;
-    if (may_wait)
-      variant.set_owned_dim_orders(one.leaf,
-                                   owned_dim_orders(places, elements, sizes_of(one.leaf), arguments_.components(leaf)));
+    if (!may_wait) continue;
+    auto orders = owned_dim_orders(places, elements, sizes_of(one.leaf), arguments_.components(leaf));
+    if (!orders.empty()) variant.owned.emplace_back(one.leaf, std::move(orders));
   }
 }
 

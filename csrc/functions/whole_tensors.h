@@ -4,10 +4,10 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
-#include "functions/variant.h"
 #include "gradients/gathered_gradient.h"
 #include "operators/argument_block.h"
 #include "operators/arguments.h"
+#include "specialise/elementwise_variant.h"
 #include "specialise/loaded_kernel.h"
 
 namespace torch_slang {

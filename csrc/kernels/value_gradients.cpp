@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "backend/launch_shape.h"
+#include "gradients/gathered_gradient.h"
 #include "gradients/gradient_sums.h"
 #include "kernels/sample_memory.h"
 #include "prelude/abi.h"

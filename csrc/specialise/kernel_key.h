@@ -5,12 +5,12 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "backend/backend.h"
 #include "operators/op_signature.h"
 #include "program/program.h"
+#include "specialise/elementwise_variant.h"
 
 namespace torch_slang {
 
@@ -23,14 +23,14 @@ struct KernelKey {
   c10::Device device = c10::kCPU;
   std::vector<ElementType> types = {};  // by type parameter
   std::vector<int64_t> sizes = {};  // by size parameter, of an elementwise function
-  std::string variant = {};  // of an elementwise function: ElementwiseVariant::text
+  ElementwiseVariant variant = {};  // of an elementwise function
   VirtualThreads threads = {};
   uint64_t unwanted = 0;  // bit k: nobody wants the gradient that view k is
   int sample_dims = 0;  // of a GPU's kernel for calls under vmap: Note [samples] in backend/samples.h
   bool wraps = false;  // of the CPU: indices of threads along x do not fit in 32 bits
   std::array<uint32_t, 3> block = {0, 0, 0};  // the caller's, for which a kernel for any block has too many registers
 
-  bool operator==(const KernelKey& other) const;
+  bool operator==(const KernelKey&) const = default;
 };
 
 // A view's bit in the masks of KernelKey.

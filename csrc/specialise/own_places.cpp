@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
 
 #include "prelude/abi.h"
 
@@ -108,30 +107,6 @@ bool covers(const std::vector<GeneratedPlaces>& places, int64_t elements, const 
     combinations *= digit.size;
   }
   return combinations == static_cast<uint64_t>(elements);
-}
-
-std::string to_text(const std::vector<PlaceDims>& orders) {
-  std::string text;
-  const auto add = [&](int64_t number) { text += std::to_string(number) + ' '; };
-  for (const PlaceDims& dims : orders) {
-    add(static_cast<int64_t>(dims.size()));
-    for (const PlaceDim& dim : dims) {
-      add(dim.leaf);
-      add(dim.component);
-      add(dim.size);
-    }
-  }
-  return text;
-}
-
-std::vector<PlaceDims> dim_orders_from_text(const std::string& text) {
-  std::vector<PlaceDims> orders;
-  std::istringstream words(text);
-  for (size_t count; words >> count;) {
-    PlaceDims& dims = orders.emplace_back(count);
-    for (PlaceDim& dim : dims) words >> dim.leaf >> dim.component >> dim.size;
-  }
-  return orders;
 }
 
 }  // namespace torch_slang

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "program/enumerations.h"
@@ -28,10 +27,6 @@ using PlaceDims = std::vector<PlaceDim>;  // of all dimensions, outermost first
 
 // Of how few elements' gradients a thread keeps sums: Note [few elements] in prelude/map_sums.h.
 constexpr int64_t kFewNumbers = 16;
-
-// For a KernelKey.
-std::string to_text(const std::vector<PlaceDims>& orders);
-std::vector<PlaceDims> dim_orders_from_text(const std::string& text);
 
 // A generated argument whose components are places.
 struct GeneratedPlaces {

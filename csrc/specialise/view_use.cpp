@@ -5,6 +5,7 @@
 #include "operators/element_types.h"
 #include "program/intrinsics.h"
 #include "source/marks.h"
+#include "source/source_text.h"
 #include "torch_slang/error.h"
 
 namespace torch_slang {

@@ -86,7 +86,7 @@ def sources(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def includes(root: Path) -> Graph:
-    """By module ("kernels/launcher"): the modules that its files include."""
+    """By module ("kernels/launch"): the modules that its files include."""
     modules = {f"{module}{file.suffix}": module for module, file in sources(root)}
     graph: dict[str, set[str]] = {}
     for own, file in sources(root):

@@ -15,11 +15,9 @@
 #include <string>
 
 #include "functions/arguments.h"
-#include "functions/generated_arguments.h"
-#include "functions/loop_shape.h"
+#include "functions/loop_plan.h"
 #include "functions/whole_tensors.h"
 #include "operators/argument_block.h"
-#include "specialise/elementwise_variant.h"
 #include "specialise/kernel_key.h"
 #include "specialise/loaded_kernel.h"
 
@@ -50,67 +48,9 @@ class ElementwiseCall {
   at::Tensor gradient(int leaf) const;
 
  private:
-  using Access = MapView::Access;
-  using Gradient = ElementwiseVariant::Gradient;
+  KernelKey key(const LoopPlan& loop);
 
-  struct Source {
-    int leaf;
-    at::Tensor tensor;
-    Access access;
-    Strides strides;  // in bytes, by dimension of the broadcast shape
-  };
-  struct Wanted {
-    int leaf;
-    Gradient kind;
-    Strides strides;  // of a new tensor like the argument, by dimension of the broadcast shape
-    at::Tensor memory;
-  };
-  // The tiles of rows and columns that blocks of a GPU take.
-  struct Tiles {
-    int64_t rows = 0;
-    uint32_t width_log2 = 0;  // threads beside each other in a row
-    uint32_t columns = 0;  // tiles beside each other
-    uint32_t rows_each = 1;  // rows that a thread takes, one after the other
-    int64_t rows_at_once() const { return kMapThreads >> width_log2; }
-    int64_t row_parts() const;  // sums of a row that stand beside each other
-    int64_t column_parts() const;
-  };
-
-  size_t outer_rank(int leaf, const at::Tensor& tensor) const;
-  Strides strides_in_shape(int leaf, const at::Tensor& tensor, c10::IntArrayRef strides) const;
-  Access classify(Source& source) const;
-  Wanted classify_gradient(int leaf) const;
-  bool needs_rows() const;
-  void tile();
-  void join_dimensions_of_all();
-  void use_copies();
-  void classify_rows();
-  int64_t numbers_of_an_element() const;  // that are loaded and stored
-  int choose_lanes() const;
-  KernelKey key();
-  void choose_tiles();
-  void allocate();
-  std::vector<int64_t> memory_shape(const Wanted& wanted) const;
-
-  void choose_blocks();
-  void write_block();
-  void write_source(const Source& source, const Strides* strides);
-  void write_dims();
-
-  const ElementwiseSignature& op_;
-  const OpKind kind_;
-  const Arguments& arguments_;
-  const c10::IntArrayRef shape_;
-  int64_t total_ = 1;
-  ElementwiseVariant variant_;
-  c10::SmallVector<Source, 8> sources_;
-  c10::SmallVector<std::pair<int, at::Tensor>, 4> stored_;
-  c10::SmallVector<Wanted, 4> wanted_;
-  bool is_tiled_ = false;
-  LoopShape loop_;  // where strides matter: of the sources, then of the partial gradients
-  Tiles tiles_;
-  std::shared_ptr<const LoadedKernel> kernel_;
-  int64_t blocks_ = 0;
+  Operands operands_;
   ArgumentBlock block_;
   WholeTensors whole_;
   std::vector<GeneratedPlaces> places_;

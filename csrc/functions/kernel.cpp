@@ -7,7 +7,7 @@
 #include "functions/variant.h"
 #include "operators/element_types.h"
 #include "program/intrinsics.h"
-#include "specialise/view_text.h"
+#include "specialise/view_use.h"
 #include "torch_slang/error.h"
 
 namespace torch_slang {

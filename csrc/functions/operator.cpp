@@ -10,6 +10,7 @@
 #include "functions/arguments.h"
 #include "functions/call.h"
 #include "functions/kernel.h"
+#include "functions/variant.h"
 #include "operators/new_tensor.h"
 #include "operators/view_packing.h"
 

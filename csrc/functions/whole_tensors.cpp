@@ -6,7 +6,8 @@
 
 #include <algorithm>
 
-#include "gradients/gradient_sums.h"
+#include "functions/variant.h"
+#include "gradients/gathered_gradient.h"
 #include "operators/new_tensor.h"
 #include "operators/view_packing.h"
 

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
+#include "functions/signature.h"
 #include "gradients/gathered_gradient.h"
 #include "operators/argument_block.h"
 #include "operators/arguments.h"

@@ -3,12 +3,15 @@
 #include <ATen/Context.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <limits>
 
 #include "common/log.h"
+#include "operators/element_types.h"
+#include "operators/view_packing.h"
 #include "prelude/abi.h"
 
 namespace torch_slang {
@@ -167,6 +170,18 @@ void check_deterministic(const std::string& op, const Leaf& leaf, bool one_place
     case GradientMemory::Replicas: return check_replicas(op, leaf, threads);
     case GradientMemory::Records: return;  // what finds no place is counted
   }
+}
+
+at::TensorOptions summing_options(ElementType type, c10::Device device) {
+  return at::TensorOptions().dtype(scalar_type(summing_type(type))).device(device);
+}
+
+at::Tensor summed(const at::Tensor& parts, int64_t dimension) {
+  return parts.size(dimension) == 1 ? parts.squeeze(dimension) : parts.sum(dimension);
+}
+
+at::Tensor like_argument(const at::Tensor& gradient, const at::Tensor& argument) {
+  return gradient.to(argument.device(), argument.scalar_type());
 }
 
 }  // namespace torch_slang

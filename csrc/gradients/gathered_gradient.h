@@ -11,6 +11,14 @@
 
 namespace torch_slang {
 
+// Sums are kept in float32 or better, and rounded once.
+// Of memory for parts of the gradient of numbers of this type.
+at::TensorOptions summing_options(ElementType type, c10::Device device);
+// Over one dimension.
+at::Tensor summed(const at::Tensor& parts, int64_t dimension);
+// A gradient as its argument is: in its type, on its device.
+at::Tensor like_argument(const at::Tensor& gradient, const at::Tensor& argument);
+
 struct GatheredGradient {
   at::Tensor memory;  // that the kernel adds to, of a type to add in; replicas [N, ...]
   at::Tensor values, indices, overflow;  // recorded pairs: [samples, N, threads, ...]

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/launcher.h"
+#include "kernels/launch.h"
 #include "kernels/sample_memory.h"
 #include "kernels/view_gradients.h"
 #include "operators/new_tensor.h"
@@ -59,9 +59,9 @@ class KernelCall {
         kind_(kind),
         arguments_(arguments),
         context_(context),
-        bound_(bind_arguments<int64_t>(op_, kind, arguments)),
+        call_{op_, kind, arguments, bind_arguments<int64_t>(op_, kind, arguments)},
         guard_(arguments.device),
-        launcher_(op_, parts.kernels, kind, arguments, bound_) {}
+        memory_(call_, known_backward()) {}
 
   Results forward();
   Results backward();
@@ -69,7 +69,8 @@ class KernelCall {
 
  private:
   void set_inputs();
-  std::shared_ptr<const LoadedKernel> kernel(const LaunchShape* launch = nullptr);
+  std::shared_ptr<const LoadedKernel> known_backward() const;
+  ChosenKernel kernel(const LaunchShape* launch = nullptr);
   at::Tensor zero_gradient(int leaf) const;
   Results gradients_without_elements() const;
   Results scratch_outputs(const LoadedKernel& loaded);
@@ -83,52 +84,56 @@ class KernelCall {
   const OpKind kind_;
   const Arguments& arguments_;
   const CallContext& context_;
-  const Bound<int64_t> bound_;
+  const BoundCall call_;
   const c10::OptionalDeviceGuard guard_;
-  Launcher launcher_;
+  LaunchMemory memory_;
 };
+
+std::shared_ptr<const LoadedKernel> KernelCall::known_backward() const {
+  return kind_ == OpKind::Backward ? parts_.kernels.any_backward(arguments_.types, arguments_.device) : nullptr;
+}
 
 void KernelCall::set_inputs() {
   for (size_t i = 0; i < arguments_.tensors.size(); ++i) {
-    if (arguments_.tensors[i].defined()) launcher_.set_primal(static_cast<int>(i), arguments_.tensors[i]);
+    if (arguments_.tensors[i].defined()) memory_.set_primal(static_cast<int>(i), arguments_.tensors[i]);
   }
 }
 
 // With virtual threads that are measured if need be: the call is then tried with its own arguments.
-std::shared_ptr<const LoadedKernel> KernelCall::kernel(const LaunchShape* launch) {
+ChosenKernel KernelCall::kernel(const LaunchShape* launch) {
   const auto try_call = [&](c10::ArrayRef<c10::IValue> stack, const CallContext& context) {
     return run_kernel(parts_, kind_, stack, context);
   };
   const auto choose = [&](const KernelKey& key, const ThreadFacts& facts) {
     return parts_.thread_choices.get(op_, parts_.kernels, key, facts, arguments_.stack, context_, try_call);
   };
-  return launcher_.kernel(context_, choose, launch);
+  return choose_kernel(memory_, parts_.kernels, context_, choose, launch);
 }
 
 Results KernelCall::forward() {
-  if (sample_count(arguments_) == 0) return new_outputs(op_, arguments_, bound_, context_.marks_outputs);
+  if (sample_count(arguments_) == 0) return new_outputs(op_, arguments_, call_.bound, context_.marks_outputs);
   set_inputs();  // first: it refuses inputs that are too large, whose outputs would take as much memory
-  Results results = new_outputs(op_, arguments_, bound_, context_.marks_outputs);
-  for (size_t i = 0; i < results.size(); ++i) launcher_.set_primal(op_.outputs[i], results[i]);
-  const auto loaded = kernel();
-  const Results scratch = scratch_outputs(*loaded);
-  launcher_.launch(*loaded->kernel, launcher_.shape(*loaded->kernel));
+  Results results = new_outputs(op_, arguments_, call_.bound, context_.marks_outputs);
+  for (size_t i = 0; i < results.size(); ++i) memory_.set_primal(op_.outputs[i], results[i]);
+  const ChosenKernel chosen = kernel();
+  const Results scratch = scratch_outputs(*chosen.loaded);
+  memory_.launch(chosen, launch_shape(call_, chosen.kernel()));
   return results;
 }
 
 // Of an output that nobody has used. One element of memory.
 at::Tensor KernelCall::zero_gradient(int leaf) const {
   const auto options = arguments_.options(op_.function.leaves[leaf]);
-  return at::zeros({1}, options).expand_symint(output_sizes(op_, leaf, arguments_, bound_));
+  return at::zeros({1}, options).expand_symint(output_sizes(op_, leaf, arguments_, call_.bound));
 }
 
 // Memory of outputs whose values the kernel reads back, but nobody gets.
 Results KernelCall::scratch_outputs(const LoadedKernel& loaded) {
   Results scratch;
   for (const int leaf : loaded.scratch_outputs) {
-    const auto sizes = output_sizes(op_, leaf, arguments_, bound_);
+    const auto sizes = output_sizes(op_, leaf, arguments_, call_.bound);
     scratch.push_back(new_output(op_, leaf, arguments_, sizes, context_.marks_outputs));
-    launcher_.set_primal(leaf, scratch.back());
+    memory_.set_primal(leaf, scratch.back());
   }
   return scratch;
 }
@@ -139,7 +144,7 @@ Results KernelCall::give_hidden_gradients(const LoadedKernel& loaded, Gradients&
   for (const int leaf : loaded.scratch_outputs) {
     const Leaf& self = op_.function.leaves[leaf];
     if (!self.is_hidden || self.diff_view < 0) continue;
-    zeros.push_back(at::zeros_symint(output_sizes(op_, leaf, arguments_, bound_), arguments_.options(self)));
+    zeros.push_back(at::zeros_symint(output_sizes(op_, leaf, arguments_, call_.bound), arguments_.options(self)));
     gradients.give(leaf, zeros.back());
   }
   return zeros;
@@ -158,20 +163,20 @@ Results KernelCall::backward() {
   Results results(op_.differentiable.size());
   if (sample_count(arguments_) == 0) return gradients_without_elements();
   set_inputs();
-  Gradients gradients(op_, kind_, arguments_, launcher_);
+  Gradients gradients(memory_);
   for (const int leaf : op_.grad_outputs) {
     gradients.give(leaf, arguments_.gradients[leaf].defined() ? arguments_.gradients[leaf] : zero_gradient(leaf));
   }
   for (size_t i = 0; i < results.size(); ++i) {
     if (arguments_.mask[i]) gradients.want(op_.differentiable[i]);
   }
-  auto loaded = kernel();
-  const Results hidden = give_hidden_gradients(*loaded, gradients);
-  while (gradients.copy_given(*loaded)) loaded = kernel();
-  const Results scratch = scratch_outputs(*loaded);
-  const LaunchShape shape = launcher_.shape(*loaded->kernel);
-  gradients.prepare(*loaded, shape);
-  launcher_.launch(*loaded->kernel, shape);
+  ChosenKernel chosen = kernel();
+  const Results hidden = give_hidden_gradients(*chosen.loaded, gradients);
+  while (gradients.copy_given(*chosen.loaded)) chosen = kernel();
+  const Results scratch = scratch_outputs(*chosen.loaded);
+  const LaunchShape shape = launch_shape(call_, chosen.kernel());
+  gradients.prepare(*chosen.loaded, shape);
+  memory_.launch(chosen, shape);
   gradients.finish();
   for (size_t i = 0; i < results.size(); ++i) results[i] = gradients.take_result(op_.differentiable[i]);
   return results;
@@ -191,7 +196,7 @@ void KernelCall::set_gradients(Gradients& gradients) {
     const int leaf = static_cast<int>(i);
     if (!gradient.defined()) continue;
     if (kind_ == OpKind::LaunchJvp) {
-      launcher_.set_tangent(leaf, gradient);
+      memory_.set_tangent(leaf, gradient);
     } else {
       check_overlap(leaf, gradient);
       gradients.want(leaf, gradient);
@@ -210,13 +215,13 @@ LaunchShape KernelCall::given_shape() const {
 
 void KernelCall::launch() {
   if (sample_count(arguments_) == 0) return;
-  Gradients gradients(op_, kind_, arguments_, launcher_);
+  Gradients gradients(memory_);
   set_inputs();
   set_gradients(gradients);
   const LaunchShape shape = given_shape();
-  const auto loaded = kernel(&shape);
-  gradients.prepare(*loaded, shape);
-  launcher_.launch(*loaded->kernel, shape);
+  const ChosenKernel chosen = kernel(&shape);
+  gradients.prepare(*chosen.loaded, shape);
+  memory_.launch(chosen, shape);
   gradients.finish();
 }
 

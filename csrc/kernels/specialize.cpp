@@ -8,7 +8,6 @@
 #include "program/enumerations.h"
 #include "program/intrinsics.h"
 #include "source/source_text.h"
-#include "specialise/view_text.h"
 #include "specialise/view_use.h"
 
 namespace torch_slang {

@@ -9,7 +9,6 @@
 
 #include "backend/launch_shape.h"
 #include "gradients/gathered_gradient.h"
-#include "gradients/gradient_sums.h"
 #include "kernels/sample_memory.h"
 #include "prelude/abi.h"
 
@@ -51,14 +50,14 @@ ValueGradients::Group& ValueGradients::group_of(const Leaf& leaf) {
   return found != groups_.end() ? *found : groups_.emplace_back(Group{type, components, {}, {}});
 }
 
-void ValueGradients::prepare(const std::vector<const Leaf*>& leaves, const LaunchShape& shape, Launcher& launcher) {
+void ValueGradients::prepare(const std::vector<const Leaf*>& leaves, const LaunchShape& shape, LaunchMemory& memory) {
   leaves_ = leaves;
   groups_.clear();
   for (size_t i = 0; i < leaves.size(); ++i) group_of(*leaves[i]).members.push_back(i);
-  for (Group& group : groups_) make_parts(group, adders_in(shape, arguments_.device), launcher);
+  for (Group& group : groups_) make_parts(group, adders_in(shape, arguments_.device), memory);
 }
 
-void ValueGradients::make_parts(Group& group, uint64_t adders, Launcher& launcher) {
+void ValueGradients::make_parts(Group& group, uint64_t adders, LaunchMemory& memory) {
   const auto options = at::TensorOptions().dtype(group.type).device(arguments_.device);
   const auto members = static_cast<int64_t>(group.members.size());
   const int64_t samples = sample_count(arguments_), components = group.components;
@@ -75,15 +74,15 @@ void ValueGradients::make_parts(Group& group, uint64_t adders, Launcher& launche
   const int64_t each = components * count, aligned = (each + kApart - 1) / kApart * kApart;
   const bool is_added_to = arguments_.device.is_cpu() || sharing > 0;
   const std::vector<int64_t> sizes{members, samples, aligned};
-  const at::Tensor memory = is_added_to ? at::zeros(sizes, options) : at::empty(sizes, options);
-  group.parts = memory.narrow(2, 0, each).view({members, samples, components, count});
+  const at::Tensor parts = is_added_to ? at::zeros(sizes, options) : at::empty(sizes, options);
+  group.parts = parts.narrow(2, 0, each).view({members, samples, components, count});
 
-  const auto address = reinterpret_cast<uintptr_t>(memory.mutable_data_ptr());
+  const auto address = reinterpret_cast<uintptr_t>(parts.mutable_data_ptr());
   TORCH_INTERNAL_ASSERT((address & kTslMostSharing) == 0, "new memory is aligned");
-  const int64_t step = aligned * memory.element_size();  // from sample to sample
+  const int64_t step = aligned * parts.element_size();  // from sample to sample
   for (size_t i = 0; i < group.members.size(); ++i) {
     const Leaf& leaf = *leaves_[group.members[i]];
-    launcher.set_slot(leaf.gradient_slot, (address + i * samples * step) | sharing, step);
+    memory.set_slot(leaf.gradient_slot, (address + i * samples * step) | sharing, step);
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "kernels/launcher.h"
+#include "kernels/launch.h"
 
 namespace torch_slang {
 
@@ -15,8 +15,8 @@ class ValueGradients {
  public:
   explicit ValueGradients(const Arguments& arguments) : arguments_(arguments) {}
 
-  // Before the launch: memory for the parts of these leaves, which the launcher is told of. `shape`: as the device has it.
-  void prepare(const std::vector<const Leaf*>& leaves, const LaunchShape& shape, Launcher& launcher);
+  // Before the launch: memory for the parts of these leaves, which the launch is told of. `shape`: as the device has it.
+  void prepare(const std::vector<const Leaf*>& leaves, const LaunchShape& shape, LaunchMemory& memory);
   // After it: the sums in the order of the leaves, each in memory of its own.
   std::vector<at::Tensor> sums() const;
 
@@ -28,7 +28,7 @@ class ValueGradients {
     at::Tensor parts;  // [members, samples, components, places]
   };
   Group& group_of(const Leaf& leaf);
-  void make_parts(Group& group, uint64_t adders, Launcher& launcher);
+  void make_parts(Group& group, uint64_t adders, LaunchMemory& memory);
   at::Tensor shaped(const at::Tensor& sum, const Leaf& leaf) const;
 
   const Arguments& arguments_;

@@ -8,7 +8,6 @@
 
 #include "backend/launch_shape.h"
 #include "gradients/gathered_gradient.h"
-#include "gradients/gradient_sums.h"
 #include "kernels/sample_memory.h"
 #include "operators/new_tensor.h"
 #include "operators/view_packing.h"
@@ -26,8 +25,12 @@ uint64_t threads_in(const LaunchShape& shape) {
 
 }  // namespace
 
-Gradients::Gradients(const KernelSignature& op, OpKind kind, const Arguments& arguments, Launcher& launcher)
-    : op_(op), kind_(kind), arguments_(arguments), launcher_(launcher), values_(arguments) {}
+Gradients::Gradients(LaunchMemory& memory)
+    : op_(memory.call().op),
+      kind_(memory.call().kind),
+      arguments_(memory.call().arguments),
+      memory_(memory),
+      values_(arguments_) {}
 
 // Decided once the kernel is known, and contiguous: views of it suit every kernel.
 bool Gradients::in_private_memory(const Item& item) const {
@@ -49,10 +52,10 @@ void Gradients::want(int leaf, const at::Tensor& target) {
   // What depends on the kernel is made once that is known.
   if (target.defined() && !is_value(item)) {
     if (in_private_memory(item)) {
-      launcher_.note_written(target);
+      memory_.note_written(target);
     } else {
       item.memory = target;
-      launcher_.set_gradient(leaf, item.memory);
+      memory_.set_gradient(leaf, item.memory);
     }
   }
   items_.push_back(std::move(item));
@@ -77,11 +80,11 @@ void Gradients::give(int leaf, const at::Tensor& gradient) {
   item.is_given = true;
   item.target = gradient;
   // A kernel that reads it with its strides is another kernel: not to be compiled in vain, or for a small copy.
-  const bool is_own = launcher_.is_known_own(leaf) && gradient.numel() >= kWorthAKernel;
+  const bool is_own = memory_.is_known_own(leaf) && gradient.numel() >= kWorthAKernel;
   if (!in_private_memory(item) || is_own) {
     const bool as_it_is = is_own || are_samples_contiguous(gradient, arguments_.samples.size());
     item.memory = as_it_is ? gradient : gradient.clone(at::MemoryFormat::Contiguous);
-    launcher_.set_gradient(leaf, item.memory);
+    memory_.set_gradient(leaf, item.memory);
   }
   items_.push_back(std::move(item));
 }
@@ -96,7 +99,7 @@ bool Gradients::copy_given(const LoadedKernel& loaded) {
     }
     const bool was_strided = !are_samples_contiguous(item.memory, arguments_.samples.size());
     item.memory = item.target.clone(at::MemoryFormat::Contiguous);
-    launcher_.set_gradient(item.leaf, item.memory);
+    memory_.set_gradient(item.leaf, item.memory);
     any |= was_strided;
   }
   return any;
@@ -121,10 +124,10 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
     } else if (has_gathered(item)) {
       item.gathered = new_gathered(op_.qualified(kind_), leaf_of(item), component_count(leaf_of(item).element),
                                    sizes_of(item), options_to_add_in(item), threads, sample_count(arguments_));
-      launcher_.set_gradient(item.leaf, item.gathered.visible(leaf_of(item)));
+      memory_.set_gradient(item.leaf, item.gathered.visible(leaf_of(item)));
     } else if (!item.memory.defined()) {
       item.memory = item.is_given ? given_in_memory(item, loaded) : new_memory(item);
-      launcher_.set_gradient(item.leaf, item.memory);
+      memory_.set_gradient(item.leaf, item.memory);
     }
     if (op_.options.checks(arguments_.device) == Checks::All && loaded.gradients[item.leaf].promised) {
       const int64_t elements = c10::multiply_integers(sizes_of(item)) / component_count(leaf_of(item).element);
@@ -132,10 +135,10 @@ void Gradients::prepare(const LoadedKernel& loaded, const LaunchShape& shape) {
     }
     set_gradient_slots(leaf_of(item), has_gathered(item) ? &item.gathered : nullptr, item.owners,
                        [&](int slot, uint64_t value, uint64_t bytes) {
-                         launcher_.set_slot(slot, value, static_cast<int64_t>(bytes) / sample_count(arguments_));
+                         memory_.set_slot(slot, value, static_cast<int64_t>(bytes) / sample_count(arguments_));
                        });
   }
-  values_.prepare(values, loaded.kernel->on_device(shape), launcher_);
+  values_.prepare(values, loaded.kernel->on_device(shape), memory_);
 }
 
 // A kernel with vectors was chosen for memory that begins at one.
@@ -155,14 +158,14 @@ void Gradients::make_plain_memory(Item& item) {
   const at::Tensor start = item.target.defined() ? item.target : at::zeros(sizes_of(item), options);
   item.memory = start.to(options, /*non_blocking=*/false, /*copy=*/item.is_given).contiguous();
   if (!item.is_given) check_alone(item);
-  launcher_.set_gradient(item.leaf, item.memory);
+  memory_.set_gradient(item.leaf, item.memory);
 }
 
 // Records that found no place are looked at only where somebody asked to know: the GPU must be waited for.
 at::Tensor Gradients::sum_of_gathered(const Item& item) const {
   const bool asks = is_deterministic() || op_.options.checks(arguments_.device) == Checks::All;
   return reduced(op_.qualified(kind_), leaf_of(item), component_count(leaf_of(item).element), item.gathered,
-                 asks && !launcher_.is_captured());
+                 asks && !memory_.is_captured());
 }
 
 void Gradients::finish() {

@@ -22,15 +22,15 @@
 #include <vector>
 
 #include "gradients/gathered_gradient.h"
-#include "kernels/launcher.h"
+#include "kernels/launch.h"
 #include "kernels/value_gradients.h"
 
 namespace torch_slang {
 
 class Gradients {
  public:
-  // References must outlive this object.
-  Gradients(const KernelSignature& op, OpKind kind, const Arguments& arguments, Launcher& launcher);
+  // `memory` must outlive this object.
+  explicit Gradients(LaunchMemory& memory);
 
   // The gradient of this leaf is wanted: it is added to `target`; without one to zeros, and take_result() gives it.
   void want(int leaf, const at::Tensor& target = {});
@@ -76,7 +76,7 @@ class Gradients {
   const KernelSignature& op_;
   const OpKind kind_;
   const Arguments& arguments_;
-  Launcher& launcher_;
+  LaunchMemory& memory_;
   ValueGradients values_;
   std::vector<Item> items_;
 };

@@ -41,4 +41,7 @@ KernelSource without_checks(KernelSource source);
 // Throws CompileError if a kernel takes a gradient's numbers for those of another type.
 void check_gradient_types(const Signature& op, const KernelKey& key, const Marks& marks);
 
+// The expression of `view`, which has the gradient of elements that are so many numbers of this type; `slots`: its first slot.
+std::string gradient_view_text(const std::string& view, ElementType type, int64_t components, int slots);
+
 }  // namespace torch_slang

@@ -11,7 +11,7 @@
 
 #include "backend/backend.h"
 #include "matmul.h"
-#include "operator/operator.h"
+#include "operators/operator.h"
 
 namespace torch_slang::block_sparse {
 

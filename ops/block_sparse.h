@@ -16,7 +16,7 @@
 
 #include "dispatch/registry.h"
 #include "matmul.h"
-#include "operator/operator.h"
+#include "operators/operator.h"
 
 namespace torch_slang::block_sparse {
 

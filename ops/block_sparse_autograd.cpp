@@ -13,7 +13,7 @@
 
 #include "block_sparse.h"
 #include "block_sparse_rule.h"
-#include "dispatch/autograd_node.h"
+#include "gradients/autograd_node.h"
 #include "product_rule.h"
 
 namespace torch_slang::block_sparse {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 
-#include "arguments/arguments.h"
 #include "block_sparse.h"
 #include "matmul.h"
+#include "operators/arguments.h"
 
 namespace torch_slang::block_sparse {
 namespace {

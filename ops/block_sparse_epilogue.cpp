@@ -10,7 +10,7 @@
 
 #include "block_sparse_rule.h"
 #include "epilogue_autograd.h"
-#include "operator/operator.h"
+#include "operators/operator.h"
 
 namespace torch_slang::block_sparse {
 

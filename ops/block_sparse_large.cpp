@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "arguments/most_tiles.h"
 #include "block_sparse.h"
+#include "kernels/most_tiles.h"
 
 namespace torch_slang::block_sparse {
 namespace {

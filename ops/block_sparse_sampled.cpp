@@ -2,9 +2,9 @@
 //   gathered  on Hopper, of halves: tiles of 128 rows and the columns where these have blocks (block_sparse_gathered.slang)
 //   masked    all of the product, of which the blocks are stored (block_sparse_masked.slang)
 //   sampled   a tile or more for each block (block_sparse.slang)
-#include "arguments/most_tiles.h"
 #include "backend/backend.h"
 #include "block_sparse.h"
+#include "kernels/most_tiles.h"
 
 #include <algorithm>
 

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "matmul_shapes.h"
-#include "operator/operator.h"
+#include "operators/operator.h"
 #include "vmap_level.h"
 
 namespace torch_slang::product {

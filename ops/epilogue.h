@@ -13,8 +13,8 @@
 #include <tuple>
 #include <vector>
 
-#include "dispatch/dispatched_call.h"
 #include "matmul.h"
+#include "operators/dispatched_call.h"
 
 namespace torch_slang::product {
 

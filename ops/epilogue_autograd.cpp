@@ -4,8 +4,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 
-#include "dispatch/derived_calls.h"
-#include "operator/operator.h"
+#include "gradients/derived_calls.h"
+#include "operators/operator.h"
 
 namespace torch_slang::product {
 

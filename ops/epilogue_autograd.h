@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "dispatch/autograd_node.h"
 #include "epilogue.h"
+#include "gradients/autograd_node.h"
 #include "product_rule.h"
 
 namespace torch_slang::product {

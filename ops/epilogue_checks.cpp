@@ -4,12 +4,12 @@
 #include <memory>
 #include <mutex>
 
-#include "arguments/arguments.h"
 #include "dispatch/registry.h"
 #include "epilogue.h"
-#include "kernel/view_packing.h"
 #include "matmul_shapes.h"
 #include "module/module.h"
+#include "operators/arguments.h"
+#include "operators/view_packing.h"
 #include "program/enumerations.h"
 
 namespace torch_slang::product {

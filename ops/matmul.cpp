@@ -22,7 +22,7 @@
 
 #include "matmul.h"
 #include "matmul_shapes.h"
-#include "operator/operator.h"
+#include "operators/operator.h"
 #include "vmap_level.h"
 
 namespace torch_slang::product {

@@ -9,7 +9,7 @@
 
 #include <mutex>
 
-#include "dispatch/autograd_node.h"
+#include "gradients/autograd_node.h"
 #include "matmul.h"
 #include "product_rule.h"
 

@@ -3,9 +3,9 @@
 #include <tuple>
 #include <utility>
 
-#include "arguments/arguments.h"
-#include "kernel/view_packing.h"
 #include "matmul.h"
+#include "operators/arguments.h"
+#include "operators/view_packing.h"
 
 namespace torch_slang::product {
 

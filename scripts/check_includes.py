@@ -15,13 +15,13 @@ from pathlib import Path
 
 # The run-time above the back ends: each folder may include those in front of it.
 RUNTIME = (
-    "signature",
-    "kernel",
-    "arguments",
+    "texts",
+    "operators",
+    "gradients",
+    "specialise",
     "tuning",
-    "operator",
-    "call/elementwise",
-    "call",
+    "kernels",
+    "functions",
     "tuned",
     "audit",
     "dispatch",
@@ -54,8 +54,10 @@ LAYERS: dict[str, set[str]] = {
     # Operators that a kernel of ops/ is not enough for, beside csrc: they are made as the run-time's own are.
     "ops": {*BELOW, *RUNTIME},
 }
+# Kernels and plain functions are two slices above one ground, and know nothing of each other.
+LAYERS["functions"] -= {"kernels", "tuning"}
 # What a launch on the CPU can be stopped by, and whether a GPU's compiler is there.
-LAYERS["arguments"] |= {"backend/cpu"}
+LAYERS["operators"] |= {"backend/cpu"}
 LAYERS["module"] |= {"backend/cpu", "device_compilers/nvrtc"}
 # What torch-slangc is made of, or can be: no headers of torch but c10's.
 WITHOUT_TORCH = {
@@ -84,7 +86,7 @@ def sources(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def includes(root: Path) -> Graph:
-    """By module ("call/launcher"): the modules that its files include."""
+    """By module ("kernels/launch"): the modules that its files include."""
     modules = {f"{module}{file.suffix}": module for module, file in sources(root)}
     graph: dict[str, set[str]] = {}
     for own, file in sources(root):

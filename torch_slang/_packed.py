@@ -1,4 +1,4 @@
-"""The lists that an operator takes in place of more than 64 arguments (csrc/signature/packed_arguments.h)."""
+"""The lists that an operator takes in place of more than 64 arguments (csrc/operators/packed_arguments.h)."""
 
 from __future__ import annotations
 

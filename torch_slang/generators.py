@@ -17,7 +17,7 @@ __all__ = ["Generator", "call_id", "grid", "rand_float", "thread_id", "wang_hash
 _SEED = 2640457667
 _MASK = 0xFFFFFFFF
 
-# Note [generated arguments] in csrc/arguments/generated_arguments.h: the kinds, and the words of a component that is 0.
+# Note [generated arguments] in csrc/functions/generated_arguments.h: the kinds, and the words of a component that is 0.
 _PLACE, _HASH, _RANDOM = range(3)
 _ZERO = (0, 0, 0, 0)
 

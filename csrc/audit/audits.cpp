@@ -8,8 +8,6 @@
 #include <chrono>
 #include <utility>
 
-#include "arguments/elementwise_arguments.h"
-#include "arguments/kernel_arguments.h"
 #include "audit/examination.h"
 #include "audit/mode.h"
 #include "audit/queue.h"
@@ -17,6 +15,8 @@
 #include "common/hash.h"
 #include "common/interrupts.h"
 #include "common/log.h"
+#include "functions/arguments.h"
+#include "kernels/arguments.h"
 #include "program/compiler_client.h"
 
 namespace torch_slang::audit {

@@ -18,8 +18,8 @@
 #include "audit/examination.h"
 #include "audit/finding.h"
 #include "audit/problem.h"
-#include "operator/audited.h"
-#include "operator/operator.h"
+#include "operators/audited.h"
+#include "operators/operator.h"
 
 namespace torch_slang::audit {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "signature/kernel_signature.h"
+#include "kernels/signature.h"
 
 namespace torch_slang::audit {
 namespace {

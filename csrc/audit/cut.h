@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "signature/signature.h"
+#include "operators/signature.h"
 
 namespace torch_slang::audit {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "operator/derivative_arguments.h"
+#include "gradients/derivative_arguments.h"
 
 namespace torch_slang::audit {
 namespace {

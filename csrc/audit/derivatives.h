@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "audit/problem.h"
-#include "operator/operator.h"
+#include "operators/operator.h"
 
 namespace torch_slang::audit {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "operator/operator.h"
+#include "operators/operator.h"
 
 namespace torch_slang::audit {
 

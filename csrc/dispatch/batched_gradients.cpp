@@ -3,7 +3,7 @@
 #include <ATen/LegacyVmapTransforms.h>
 #include <ATen/core/stack.h>
 
-#include "dispatch/mapped_call.h"
+#include "dispatch/vmap.h"
 
 namespace torch_slang {
 

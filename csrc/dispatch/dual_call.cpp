@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "dispatch/derived_calls.h"
-#include "dispatch/forward_mode.h"
 #include "dispatch/vmap.h"
+#include "gradients/derived_calls.h"
+#include "gradients/forward_mode.h"
 
 namespace torch_slang {
 namespace {

@@ -12,7 +12,7 @@
 #include <ATen/core/boxing/OperatorKernel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "dispatch/registered_op.h"
+#include "operators/registered_op.h"
 
 namespace torch_slang {
 

@@ -7,12 +7,12 @@
 #include <map>
 #include <set>
 
-#include "dispatch/autograd.h"
 #include "dispatch/batched_gradients.h"
-#include "dispatch/dispatched_call.h"
 #include "dispatch/dual_call.h"
-#include "dispatch/sampled_operator.h"
 #include "dispatch/vmap.h"
+#include "gradients/autograd.h"
+#include "operators/dispatched_call.h"
+#include "operators/sampled_operator.h"
 
 namespace torch_slang {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dispatch/registered_op.h"
+#include "operators/registered_op.h"
 
 namespace torch_slang {
 

@@ -1,7 +1,7 @@
 // The batching rule of every op: the dimension that torch.vmap maps over becomes a dimension of samples.
 //
 // Note [batching rules]
-//   A kernel's op calls its family's op for samples (dispatch/sampled_operator.h) with the mapped dimension in front; tensors that all
+//   A kernel's op calls its family's op for samples (operators/sampled_operator.h) with the mapped dimension in front; tensors that all
 //   samples share are expanded, so in a backward each sample has its own gradient of them. That op is an operator like the
 //   others: autograd records it, transforms and traces see it, and under another vmap it gets one more dimension.
 //   A plain function broadcasts, so it is its own op for samples: dimensions of size 1 stand between the samples and what
@@ -12,9 +12,18 @@
 #include <ATen/core/boxing/OperatorKernel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "dispatch/registered_op.h"
+#include <memory>
+
+#include "dispatch/mapped_arguments.h"
+#include "operators/registered_op.h"
 
 namespace torch_slang {
+
+// A call of which torch.vmap maps over some arguments.
+// Puts results in place of the arguments, those of all samples, in front. `given`: the arguments with their wrappers, for messages.
+void call_mapped(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op, OpKind kind,
+                 const c10::OperatorHandle& handle, MappedArguments& arguments, c10::ArrayRef<c10::IValue> given,
+                 torch::jit::Stack* stack);
 
 class VmapKernel final : public c10::OperatorKernel {
  public:

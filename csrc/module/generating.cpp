@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "call/elementwise/elementwise_operator.h"
+#include "functions/operator.h"
 #include "module/module.h"
 #include "prelude/abi.h"
 

@@ -8,8 +8,8 @@
 
 #include <atomic>
 
-#include "arguments/faults.h"
-#include "kernel/view_packing.h"
+#include "operators/faults.h"
+#include "operators/view_packing.h"
 
 namespace torch_slang {
 namespace {

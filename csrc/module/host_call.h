@@ -9,7 +9,7 @@
 #include <string>
 
 #include "backend/cpu/launch_watch.h"
-#include "operator/operator.h"
+#include "operators/operator.h"
 #include "prelude/host_abi.h"
 
 namespace torch_slang {

@@ -8,11 +8,11 @@
 
 #include <limits>
 
-#include "arguments/arguments.h"
 #include "backend/cpu/host_library.h"
 #include "common/interrupts.h"
-#include "kernel/view_packing.h"
 #include "module/host_call.h"
+#include "operators/arguments.h"
+#include "operators/view_packing.h"
 #include "torch_slang/error.h"
 
 namespace torch_slang {

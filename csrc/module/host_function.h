@@ -13,7 +13,7 @@
 
 #include "common/dynamic_library.h"
 #include "common/once_each.h"
-#include "operator/operator.h"
+#include "operators/operator.h"
 #include "prelude/host_abi.h"
 #include "program/program.h"
 

@@ -4,6 +4,7 @@
 
 #include "device_compilers/nvrtc/nvrtc_compiler.h"
 #include "source/marks.h"
+#include "specialise/kernel_key.h"
 
 namespace torch_slang {
 namespace {
@@ -33,7 +34,7 @@ std::string cubin_for(const Operator& op, OpKind kind, const std::vector<Element
   const auto& block = op.signature().function.block_size;
   for (size_t i = 0; i < 3 && lanes > 1; ++i)
     key.threads.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : i == 0 && block.empty() ? 256 : 1;
-  if (lanes > 1) key = op.sharing_threads(key);
+  if (lanes > 1) op.share_threads(key);
   std::string cubin;
   int registers = 0;
   KernelSource last = op.source(key, [&](const KernelSource& source) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "operator/operator.h"
+#include "operators/operator.h"
 
 namespace torch_slang {
 

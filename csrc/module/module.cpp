@@ -6,18 +6,18 @@
 #include <mutex>
 #include <set>
 
-#include "call/elementwise/elementwise_operator.h"
 #include "common/environment.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/identifiers.h"
 #include "common/log.h"
 #include "dispatch/registry.h"
+#include "functions/operator.h"
+#include "kernels/annotations.h"
 #include "module/reserved_names.h"
 #include "program/tuned.h"
-#include "signature/annotations.h"
-#include "signature/program_store.h"
 #include "source/source_text.h"
+#include "texts/program_store.h"
 #include "tuned/tuned_operator.h"
 
 namespace torch_slang {

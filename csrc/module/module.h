@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "dispatch/registered_op.h"
 #include "module/host_function.h"
-#include "operator/operator.h"
+#include "operators/operator.h"
+#include "operators/registered_op.h"
 #include "program/program.h"
-#include "signature/program_store.h"
+#include "texts/program_store.h"
 #include "torch_slang/torch_slang.h"
 #include "tuned/tuned_module.h"
 
@@ -48,7 +48,7 @@ class Module {
   std::string instantiate(const std::string& name, const std::vector<std::string>& types,
                           const std::vector<std::optional<int64_t>>& sizes) const;
   // The name of the operator of a plain function that makes the arguments of these leaves itself: Note [generated arguments] in
-  // arguments/generated_arguments.h. Throws where nothing can be generated.
+  // functions/generated_arguments.h. Throws where nothing can be generated.
   std::string generating(const std::string& name, const std::vector<int>& leaves) const;
   // Registers the operators of a plain function, unless that was done. Gives names whose schema this changed. Throws if
   // another module has the name.

@@ -1,8 +1,8 @@
 #include "program/tangents.h"
 
 #include "audit/audits.h"
-#include "call/elementwise/elementwise_operator.h"
-#include "call/kernel_operator.h"
+#include "functions/operator.h"
+#include "kernels/operator.h"
 #include "module/module.h"
 
 namespace torch_slang {

@@ -62,7 +62,7 @@ struct ThreadBase {
   TslShared* shared = nullptr;  // Note [shared elements], Note [few elements]; null: it adds to memory
 #endif
 #if TSL_OWN_PLACES
-  uint places[TSL_OWN_PLACES] = {};  // Note [own places] in kernel/own_places.h
+  uint places[TSL_OWN_PLACES] = {};  // Note [own places] in specialise/own_places.h
 #endif
   uint lane = 0;
 #if TSL_NOTES_FAULTS || TSL_LOCATE

@@ -46,7 +46,7 @@ template <uint kCount> struct FreeDim {
 };
 
 // A dimension whose index is a number that the loop of a plain function made of the element's: Note [own places] in
-// kernel/own_places.h.
+// specialise/own_places.h.
 template <int kPlace> struct PlaceDim {
   static constexpr uint kSize = 1;
   static constexpr bool kIsX = false;

@@ -18,7 +18,7 @@ enum class GradientMemory : int8_t {
 
 // Note [table of gradients]
 //   A new kind of view is a row here, a struct in slang/wrapper.slang and, where it adds in a way of its own, a branch of
-//   prelude/gradients.h; a new kind of memory is in addition what arguments/gathered_gradient.cpp makes and sums.
+//   prelude/gradients.h; a new kind of memory is in addition what gradients/gathered_gradient.cpp makes and sums.
 struct AccumulationRow {
   Accumulation kind;
   const char* name;  // in a Program, and of [TorchSlangAccumulation] in slang/wrapper.slang

@@ -74,7 +74,7 @@ struct Leaf {
 //   tensor of the host's is given in them, its view is then null. A differentiable leaf has a diff_view: the gradient, of
 //   an output given to a backward, of an input taken from it.
 //   In a function that Module::generating makes, which no Program holds, an input may be Generated: its slots say how the loop
-//   makes it (Note [generated arguments] in arguments/generated_arguments.h). It has its views still, since the text names
+//   makes it (Note [generated arguments] in functions/generated_arguments.h). It has its views still, since the text names
 //   them, but there is nothing in them, and it is not differentiable.
 
 // Note [whole tensors]

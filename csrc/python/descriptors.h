@@ -3,7 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "operator/operator.h"
+#include "operators/operator.h"
 
 namespace torch_slang {
 

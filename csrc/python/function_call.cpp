@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "kernel/view_packing.h"
 #include "module/module.h"
+#include "operators/view_packing.h"
 #include "python/callable.h"
 #include "python/numbers.h"
 #include "python/watched_calls.h"

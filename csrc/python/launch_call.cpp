@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "dispatch/derived_calls.h"
 #include "dispatch/registry.h"
+#include "gradients/derived_calls.h"
 #include "module/module.h"
 #include "python/callable.h"
 #include "python/numbers.h"

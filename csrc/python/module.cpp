@@ -6,17 +6,16 @@
 #include <string>
 #include <variant>
 
-#include "arguments/most_tiles.h"
 #include "audit/audits.h"
 #include "cache/cache.h"
 #include "cache/trim.h"
 #include "common/environment.h"
-#include "dispatch/dispatched_call.h"
 #include "dispatch/registry.h"
-#include "kernel/virtual_threads.h"
+#include "kernels/most_tiles.h"
 #include "module/inspect.h"
 #include "module/module.h"
 #include "module/reserved_names.h"
+#include "operators/dispatched_call.h"
 #include "program/compiler_client.h"
 #include "program/enumerations.h"
 #include "python/audit.h"
@@ -29,6 +28,7 @@
 #include "python/operator_call.h"
 #include "python/tensors.h"
 #include "python/tuning.h"
+#include "specialise/virtual_threads.h"
 
 namespace py = pybind11;
 

@@ -4,7 +4,7 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include "kernel/view_packing.h"
+#include "operators/view_packing.h"
 #include "program/enumerations.h"
 
 namespace py = pybind11;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/kernel_key.h"
+#include "specialise/kernel_key.h"
 
 namespace torch_slang {
 

@@ -8,8 +8,8 @@
 
 #include "common/files.h"
 #include "common/hash.h"
-#include "signature/annotations.h"
-#include "signature/program_store.h"
+#include "kernels/annotations.h"
+#include "texts/program_store.h"
 #include "torch_slang/error.h"
 
 namespace torch_slang {

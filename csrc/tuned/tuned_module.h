@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "call/kernel_operator.h"
 #include "common/once_each.h"
+#include "kernels/operator.h"
 #include "program/program.h"
-#include "signature/text_source.h"
+#include "texts/text_source.h"
 #include "torch_slang/torch_slang.h"
 
 namespace torch_slang {

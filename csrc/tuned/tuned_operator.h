@@ -2,7 +2,7 @@
 // tuner chooses, a KernelOperator that nobody registered.
 #pragma once
 
-#include "call/kernel_operator.h"
+#include "kernels/operator.h"
 #include "tuned/tuner.h"
 
 namespace torch_slang {

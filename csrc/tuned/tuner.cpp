@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
-#include "arguments/kernel_arguments.h"
 #include "common/hash.h"
 #include "common/identifiers.h"
 #include "common/log.h"
+#include "kernels/arguments.h"
+#include "kernels/call_class.h"
 #include "torch_slang/error.h"
 #include "tuned/tuning.h"
 #include "tuning/choices.h"

@@ -2,7 +2,7 @@
 // an operator of its own that nobody registered, of the same module compiled with other values.
 //
 // Note [tuning]
-//   At the first call of a class (arguments/call_class.h) the first variant that works shows which compiled kernels such a call
+//   At the first call of a class (kernels/call_class.h) the first variant that works shows which compiled kernels such a call
 //   needs; those of the others are then compiled by several threads. Variants that are compiled in time are checked against the first
 //   one's results (these may not depend on the choice) and timed, on the call's own arguments; the real call comes after
 //   that. A variant that fails is left out. Nothing is timed while a stream is captured, nor for tensors without elements.
@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "arguments/results.h"
+#include "operators/call_context.h"
 #include "tuned/broken_kernels.h"
 #include "tuned/tuned_module.h"
 #include "tuning/search.h"

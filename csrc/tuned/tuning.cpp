@@ -6,9 +6,9 @@
 #include <random>
 #include <thread>
 
-#include "arguments/kernel_arguments.h"
 #include "common/interrupts.h"
 #include "common/log.h"
+#include "kernels/arguments.h"
 #include "torch_slang/error.h"
 #include "tuned/helper_threads.h"
 

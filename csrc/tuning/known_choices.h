@@ -1,15 +1,20 @@
 // Known choices, by class of call, until choices change (choices::generation). Any thread may ask.
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 
-#include "arguments/call_class.h"
 #include "tuning/choices.h"
 
 namespace torch_slang {
+
+// Numbers that are equal for calls that are assumed to want the same choice: kernels/call_class.h.
+using CallClass = c10::SmallVector<int64_t, 32>;
 
 template <class Value>
 class KnownChoices {

@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "arguments/call_class.h"
 #include "backend/backend.h"
 #include "common/interrupts.h"
 #include "common/log.h"

@@ -11,9 +11,8 @@
 #include <functional>
 #include <vector>
 
-#include "arguments/results.h"
-#include "kernel/call_context.h"
-#include "signature/signature.h"
+#include "operators/call_context.h"
+#include "operators/signature.h"
 
 namespace torch_slang {
 

@@ -8,8 +8,8 @@
 #include "compile_source.h"
 #include "compiler/reflect/parameter_texts.h"
 #include "program/instantiations.h"
-#include "signature/program_store.h"
-#include "signature/text_source.h"
+#include "texts/program_store.h"
+#include "texts/text_source.h"
 #include "torch_slang/error.h"
 
 BOOST_AUTO_TEST_SUITE(compiler_functions_test)

@@ -14,7 +14,7 @@
 
 #include "common/files.h"
 #include "common/temporary_folder.h"
-#include "signature/shape_expression.h"
+#include "kernels/shape_expression.h"
 #include "torch_slang/error.h"
 #include "torch_slang/torch_slang.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "kernel/virtual_threads.h"
+#include "specialise/virtual_threads.h"
 
 BOOST_AUTO_TEST_SUITE(virtual_threads_test)
 

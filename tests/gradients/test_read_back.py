@@ -1,6 +1,6 @@
 """Kernels that read back what they stored: derivatives of all orders are those of plain torch.
 
-What such a kernel needs memory for is learned from compiled code: Note [scratch outputs] in csrc/kernel/learn.cpp.
+What such a kernel needs memory for is learned from compiled code: Note [scratch outputs] in csrc/kernels/learn.cpp.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ class FunctionArguments:
     def _chosen_type(self, k: int, values: Sequence[Any], others: Sequence[int]) -> torch.dtype:
         """What a type parameter will be: tensors decide, and numbers weigh least.
 
-        Note [elementwise types] in csrc/arguments/elementwise_arguments.h.
+        Note [elementwise types] in csrc/functions/arguments.h.
         """
         strong = weak = None
         for i, (leaf, value) in enumerate(zip(self.leaves, values, strict=True)):

@@ -26,7 +26,7 @@ def generated(
     outputs: Sequence[tuple[FunctionLeaf, torch.Tensor]],
     error: Callable[[str], TypeError],
 ) -> list[Any]:
-    """`values` with lists in place of generators: Note [generated arguments] in csrc/arguments/generated_arguments.h.
+    """`values` with lists in place of generators: Note [generated arguments] in csrc/functions/generated_arguments.h.
 
     `outputs`: tensors to write into, of the call's shape. Where no tensor says the device, it is the default one.
     """

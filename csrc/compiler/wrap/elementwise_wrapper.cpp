@@ -346,7 +346,7 @@ class ElementwiseWriter {
                     ");\n}\n");
   }
 
-  // The tangents as well, where the loop takes them: Note [double backward in one loop] in call/elementwise/elementwise_call.h.
+  // The tangents as well, where the loop takes them: Note [double backward in one loop] in functions/call.h.
   void give_tangents_too() {
     std::string taken;
     each_paired_result([&](const PassedValue& value, const std::string& field) {
